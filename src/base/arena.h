@@ -1,0 +1,19 @@
+/* An arena: many small allocations with one lifetime, released together. */
+#ifndef CH_BASE_ARENA_H
+#define CH_BASE_ARENA_H
+
+#include <stddef.h>
+
+typedef struct ch_arena {
+  struct ch_arena_block *head;
+} ch_arena;
+
+/* Zeroed memory that lives until ch_arena_free; aligned for any type. NULL when memory is out. */
+void *ch_arena_alloc(ch_arena *arena, size_t bytes);
+char *ch_arena_strdup(ch_arena *arena, const char *text);
+/* printf into the arena. */
+char *ch_arena_printf(ch_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Releases everything; the arena can be used again. */
+void ch_arena_free(ch_arena *arena);
+
+#endif

@@ -1,0 +1,27 @@
+/* Error helpers: every internal function returns ch_status and takes a ch_error last. */
+#ifndef CH_BASE_ERROR_H
+#define CH_BASE_ERROR_H
+
+#include <crosshead/status.h>
+
+/* Fills *error (when not NULL) with status and a printf-style sentence; returns status. */
+ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts "prefix: " before the message already in *error; returns error's status. Used to add the place. */
+ch_status ch_fail_in(ch_error *error, const char *prefix);
+
+#define CH_TRY(call)                                                                                         \
+  do {                                                                                                       \
+    ch_status ch_try_status = (call);                                                                        \
+    if (ch_try_status != CH_OK) return ch_try_status;                                                        \
+  } while (0)
+
+/* As CH_TRY, for functions with something to release: jumps to the label `done` with `status` set. */
+#define CH_TRY_GOTO(call)                                                                                    \
+  do {                                                                                                       \
+    status = (call);                                                                                         \
+    if (status != CH_OK) goto done;                                                                          \
+  } while (0)
+
+#endif

@@ -1,0 +1,194 @@
+/* Mapped reading; writing beside and renaming. */
+#define _GNU_SOURCE
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static ch_status system_error(ch_error *error, const char *what, const char *path) {
+  return ch_fail(error, CH_ERROR_IO, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+static ch_status open_regular(const char *path, int *descriptor, size_t *size, ch_error *error) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return system_error(error, "open", path);
+  struct stat info;
+  if (fstat(fd, &info) != 0) {
+    close(fd);
+    return system_error(error, "stat", path);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    close(fd);
+    return ch_fail(error, CH_ERROR_IO, "%s is %s where a file is needed", path,
+                   S_ISDIR(info.st_mode) ? "a directory" : "a special file");
+  }
+  *descriptor = fd;
+  *size = (size_t)info.st_size;
+  return CH_OK;
+}
+
+ch_status ch_map_open(const char *path, ch_map *map, ch_error *error) {
+  *map = (ch_map){0};
+  int fd;
+  size_t size;
+  CH_TRY(open_regular(path, &fd, &size, error));
+  if (size > 0) {
+    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+      close(fd);
+      return system_error(error, "map", path);
+    }
+    map->data = data;
+  }
+  map->size = size;
+  close(fd);
+  return CH_OK;
+}
+
+void ch_map_close(ch_map *map) {
+  if (map->data) munmap((void *)map->data, map->size);
+  *map = (ch_map){0};
+}
+
+ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size, ch_error *error) {
+  *text = NULL;
+  int fd;
+  size_t bytes;
+  CH_TRY(open_regular(path, &fd, &bytes, error));
+  if (bytes > limit) {
+    close(fd);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s has %zu bytes; at most %zu make sense here", path, bytes, limit);
+  }
+  char *buffer = malloc(bytes + 1);
+  size_t done = 0;
+  while (buffer && done < bytes) {
+    ssize_t got = read(fd, buffer + done, bytes - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += (size_t)got;
+  }
+  close(fd);
+  if (!buffer) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the %zu bytes of %s", bytes, path);
+  if (done != bytes) {
+    free(buffer);
+    return system_error(error, "read", path);
+  }
+  buffer[bytes] = 0;
+  *text = buffer;
+  if (size) *size = bytes;
+  return CH_OK;
+}
+
+ch_status ch_writer_open(ch_writer *writer, const char *path, ch_error *error) {
+  *writer = (ch_writer){0};
+  size_t length = strlen(path);
+  writer->path = strdup(path);
+  writer->temporary = malloc(length + 32);
+  if (!writer->path || !writer->temporary) {
+    ch_writer_abort(writer);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  }
+  snprintf(writer->temporary, length + 32, "%s.tmp.%ld", path, (long)getpid());
+  writer->file = fopen(writer->temporary, "wbe");
+  if (!writer->file) {
+    ch_status status = system_error(error, "create", path);
+    free(writer->path);
+    free(writer->temporary);
+    *writer = (ch_writer){0};
+    return status;
+  }
+  return CH_OK;
+}
+
+ch_status ch_writer_put(ch_writer *writer, const void *data, size_t bytes, ch_error *error) {
+  if (bytes > 0 && fwrite(data, 1, bytes, writer->file) != bytes)
+    return system_error(error, "write", writer->path);
+  return CH_OK;
+}
+
+static void sync_directory_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *directory = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
+  int fd = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  if (fd >= 0) {
+    fsync(fd);
+    close(fd);
+  }
+  free(directory);
+}
+
+ch_status ch_writer_commit(ch_writer *writer, ch_error *error) {
+  ch_status status = CH_OK;
+  if (fflush(writer->file) != 0 || fsync(fileno(writer->file)) != 0)
+    status = system_error(error, "write", writer->path);
+  if (fclose(writer->file) != 0 && status == CH_OK) status = system_error(error, "write", writer->path);
+  writer->file = NULL;
+  if (status == CH_OK && rename(writer->temporary, writer->path) != 0)
+    status = system_error(error, "rename into", writer->path);
+  if (status == CH_OK) {
+    sync_directory_of(writer->path);
+    free(writer->temporary);
+    writer->temporary = NULL;
+  }
+  ch_writer_abort(writer);
+  return status;
+}
+
+void ch_writer_abort(ch_writer *writer) {
+  if (writer->file) fclose(writer->file);
+  if (writer->temporary) unlink(writer->temporary);
+  free(writer->temporary);
+  free(writer->path);
+  *writer = (ch_writer){0};
+}
+
+ch_status ch_write_file(const char *path, const void *data, size_t bytes, ch_error *error) {
+  ch_writer writer;
+  CH_TRY(ch_writer_open(&writer, path, error));
+  ch_status status = ch_writer_put(&writer, data, bytes, error);
+  if (status == CH_OK) return ch_writer_commit(&writer, error);
+  ch_writer_abort(&writer);
+  return status;
+}
+
+ch_status ch_make_directory(const char *path, ch_error *error) {
+  char *copy = strdup(path);
+  if (!copy) return ch_fail(error, CH_ERROR_MEMORY, "no memory to create %s", path);
+  ch_status status = CH_OK;
+  for (char *p = copy + 1; status == CH_OK; p++) {
+    if (*p != '/' && *p != 0) continue;
+    char kept = *p;
+    *p = 0;
+    if (mkdir(copy, 0777) != 0 && errno != EEXIST) status = system_error(error, "create directory", path);
+    if (!kept) break;
+    *p = kept;
+  }
+  free(copy);
+  if (status == CH_OK && !ch_is_directory(path))
+    status = ch_fail(error, CH_ERROR_IO, "cannot create directory %s: a file of that name is in the way", path);
+  return status;
+}
+
+bool ch_is_directory(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool ch_is_file(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+char *ch_path_join(const char *directory, const char *name) {
+  size_t length = strlen(directory);
+  const char *separator = length && directory[length - 1] != '/' ? "/" : "";
+  size_t bytes = length + strlen(name) + 2;
+  char *path = malloc(bytes);
+  if (path) snprintf(path, bytes, "%s%s%s", directory, separator, name);
+  return path;
+}

@@ -1,0 +1,47 @@
+/* Files: memory-mapped reading, and writing that is never seen half done. */
+#ifndef CH_BASE_FILE_H
+#define CH_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+/* A read-only mapping of a whole file. */
+typedef struct ch_map {
+  const unsigned char *data; /* NULL for an empty file */
+  size_t size;
+} ch_map;
+
+/* Maps PATH read-only; directories and special files are errors. Release with ch_map_close. */
+ch_status ch_map_open(const char *path, ch_map *map, ch_error *error);
+void ch_map_close(ch_map *map);
+
+/* Reads a whole text file into malloc'd memory with a closing NUL (files over `limit` bytes are errors). */
+ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size, ch_error *error);
+
+/* A file written beside its final name: what readers see is the old file or the whole new one. */
+typedef struct ch_writer {
+  FILE *file;
+  char *path, *temporary;
+} ch_writer;
+
+ch_status ch_writer_open(ch_writer *writer, const char *path, ch_error *error);
+/* Appends; a full disk is reported here or in ch_writer_commit. */
+ch_status ch_writer_put(ch_writer *writer, const void *data, size_t bytes, ch_error *error);
+/* Flushes, syncs to disk and renames into place. On failure the temporary file is removed. */
+ch_status ch_writer_commit(ch_writer *writer, ch_error *error);
+/* Removes the temporary file; harmless after a commit. */
+void ch_writer_abort(ch_writer *writer);
+/* The three calls in one. */
+ch_status ch_write_file(const char *path, const void *data, size_t bytes, ch_error *error);
+
+/* Creates a directory and its parents; an existing directory is fine. */
+ch_status ch_make_directory(const char *path, ch_error *error);
+bool ch_is_directory(const char *path);
+bool ch_is_file(const char *path);
+/* "directory/name" in malloc'd memory; NULL when memory is out. */
+char *ch_path_join(const char *directory, const char *name);
+
+#endif

@@ -1,0 +1,30 @@
+/* Large buffers straight from the kernel, so that a step never pays page faults twice. */
+#define _GNU_SOURCE
+#include "base/memory.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20 };
+
+static size_t mapped_size(size_t bytes) {
+  return (bytes + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+}
+
+void *ch_pages_alloc(size_t bytes) {
+  if (bytes == 0) bytes = 1;
+  if (bytes > SIZE_MAX / 2) return NULL;
+  size_t size = mapped_size(bytes);
+  /* Map one huge page more and trim, so that the buffer starts on a huge-page boundary. */
+  char *raw = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) return NULL;
+  char *start = (char *)(((uintptr_t)raw + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+  if (start > raw) munmap(raw, (size_t)(start - raw));
+  if (start + size < raw + size + HUGE_PAGE) munmap(start + size, (size_t)(raw + HUGE_PAGE - start));
+  if (bytes >= HUGE_PAGE) madvise(start, size, MADV_HUGEPAGE);
+  return start;
+}
+
+void ch_pages_free(void *memory, size_t bytes) {
+  if (memory) munmap(memory, mapped_size(bytes ? bytes : 1));
+}

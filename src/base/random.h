@@ -1,0 +1,23 @@
+/* Counter-free random numbers with a state of 32 bytes that a checkpoint can hold (xoshiro256**). */
+#ifndef CH_BASE_RANDOM_H
+#define CH_BASE_RANDOM_H
+
+#include <stdint.h>
+
+typedef struct ch_random {
+  uint64_t state[4];
+} ch_random;
+
+/* The same (seed, stream) always gives the same numbers; different streams are independent. */
+void ch_random_seed(ch_random *random, uint64_t seed, uint64_t stream);
+uint64_t ch_random_u64(ch_random *random);
+/* Uniform in [0, 1). */
+double ch_random_uniform(ch_random *random);
+/* Uniform in 0 … bound − 1, without bias; bound > 0. */
+uint64_t ch_random_below(ch_random *random, uint64_t bound);
+/* Standard normal. */
+double ch_random_normal(ch_random *random);
+/* A stream number from a text (FNV-1a), so that a tensor's initial values depend on its name alone. */
+uint64_t ch_random_stream_of(const char *text);
+
+#endif

@@ -1,0 +1,127 @@
+/* Growing strings, edit distance, counts with suffixes. */
+#include "base/text.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool reserve(ch_text *text, size_t more) {
+  if (text->failed) return false;
+  if (text->capacity - text->size > more) return true;
+  size_t capacity = text->capacity ? text->capacity * 2 : 256;
+  while (capacity - text->size <= more) capacity *= 2;
+  char *data = realloc(text->data, capacity);
+  if (!data) return !(text->failed = true);
+  text->data = data;
+  text->capacity = capacity;
+  return true;
+}
+
+void ch_text_put(ch_text *text, const char *bytes, size_t size) {
+  if (!reserve(text, size)) return;
+  if (size) memcpy(text->data + text->size, bytes, size);
+  text->size += size;
+  text->data[text->size] = 0;
+}
+
+void ch_text_puts(ch_text *text, const char *string) {
+  ch_text_put(text, string, strlen(string));
+}
+
+void ch_text_printf(ch_text *text, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int length = vsnprintf(NULL, 0, format, args);
+  va_end(args);
+  if (length >= 0 && reserve(text, (size_t)length)) {
+    vsnprintf(text->data + text->size, (size_t)length + 1, format, again);
+    text->size += (size_t)length;
+  }
+  va_end(again);
+}
+
+void ch_text_free(ch_text *text) {
+  free(text->data);
+  *text = (ch_text){0};
+}
+
+static int edit_distance(const char *a, const char *b) {
+  enum { LONGEST = 63 };
+  int row[LONGEST + 1];
+  int na = (int)strlen(a), nb = (int)strlen(b);
+  if (na > LONGEST || nb > LONGEST) return LONGEST;
+  for (int j = 0; j <= nb; j++) row[j] = j;
+  for (int i = 1; i <= na; i++) {
+    int diagonal = row[0];
+    row[0] = i;
+    for (int j = 1; j <= nb; j++) {
+      int change = diagonal + (a[i - 1] != b[j - 1]);
+      int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+      diagonal = row[j];
+      row[j] = change < shorter ? change : shorter;
+    }
+  }
+  return row[nb];
+}
+
+const char *ch_nearest_name(const char *word, const char *const *names) {
+  const char *best = NULL;
+  int limit = (int)strlen(word) / 2 + 1, nearest = limit + 1;
+  for (; *names; names++) {
+    int distance = edit_distance(word, *names);
+    if (distance < nearest) {
+      nearest = distance;
+      best = *names;
+    }
+  }
+  return best;
+}
+
+bool ch_parse_number(const char *text, double *number) {
+  if (!*text || isspace((unsigned char)*text)) return false;
+  char *end;
+  *number = strtod(text, &end);
+  return *end == 0 && isfinite(*number);
+}
+
+bool ch_parse_count(const char *text, int64_t *count) {
+  static const struct {
+    const char *name;
+    double factor;
+  } suffixes[] = {{"", 1},          {"k", 1e3},        {"K", 1e3},         {"M", 1e6},       {"G", 1e9},
+                  {"B", 1e9},       {"T", 1e12},       {"KiB", 1024.0},    {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
+  if (!isdigit((unsigned char)*text) && *text != '.') return false;
+  char *end;
+  double value = strtod(text, &end);
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    if (strcmp(end, suffixes[i].name) != 0) continue;
+    value *= suffixes[i].factor;
+    if (!(value >= 0 && value < 9e18) || value != floor(value)) return false;
+    *count = (int64_t)value;
+    return true;
+  }
+  return false;
+}
+
+const char *ch_format_count(double count, char *buffer, size_t size) {
+  static const char *const units[] = {"", " k", " M", " G", " T"};
+  int unit = 0;
+  while (fabs(count) >= 999.5 && unit < 4) {
+    count /= 1000;
+    unit++;
+  }
+  snprintf(buffer, size, unit && fabs(count) < 99.95 ? "%.1f%s" : "%.0f%s", count, units[unit]);
+  return buffer;
+}
+
+const char *ch_format_duration(double seconds, char *buffer, size_t size) {
+  long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
+  if (s < 60) snprintf(buffer, size, "%lds", s);
+  else if (s < 3600) snprintf(buffer, size, "%ldm%02lds", s / 60, s % 60);
+  else snprintf(buffer, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
+  return buffer;
+}

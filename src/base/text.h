@@ -1,0 +1,33 @@
+/* Small helpers for text: growing strings, nearest names, counts and sizes as people write them. */
+#ifndef CH_BASE_TEXT_H
+#define CH_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A growing string; zero-initialise. `failed` is set when memory ran out (check once at the end). */
+typedef struct ch_text {
+  char *data;
+  size_t size, capacity;
+  bool failed;
+} ch_text;
+
+void ch_text_put(ch_text *text, const char *bytes, size_t size);
+void ch_text_puts(ch_text *text, const char *string);
+void ch_text_printf(ch_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ch_text_free(ch_text *text);
+
+/* The name of `names` (NULL-terminated) nearest to `word` by edit distance, or NULL when none is near. */
+const char *ch_nearest_name(const char *word, const char *const *names);
+
+/* "10M" -> 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB: of 1024; 1.5M is fine). False when not a count. */
+bool ch_parse_count(const char *text, int64_t *count);
+/* A finite number, the whole string. */
+bool ch_parse_number(const char *text, double *number);
+/* 12345678 -> "12.3 M" into buffer. */
+const char *ch_format_count(double count, char *buffer, size_t size);
+/* 3725 -> "1h02m" into buffer. */
+const char *ch_format_duration(double seconds, char *buffer, size_t size);
+
+#endif

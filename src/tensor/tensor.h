@@ -1,0 +1,32 @@
+/* Element types and tensors: a typed, shaped view of memory that somebody else owns. */
+#ifndef CH_TENSOR_TENSOR_H
+#define CH_TENSOR_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CH_MAX_RANK = 4 };
+
+typedef enum ch_dtype { CH_F32, CH_F64, CH_F16, CH_BF16, CH_I32, CH_I64, CH_U8, CH_DTYPE_COUNT } ch_dtype;
+
+/* Row-major; the last dimension is contiguous. */
+typedef struct ch_tensor {
+  ch_dtype dtype;
+  int rank;
+  int64_t shape[CH_MAX_RANK];
+  void *data;
+} ch_tensor;
+
+size_t ch_dtype_size(ch_dtype dtype);
+/* "F32", as safetensors writes it. */
+const char *ch_dtype_name(ch_dtype dtype);
+/* The other way; false when the name is none of ours. */
+bool ch_dtype_parse(const char *name, ch_dtype *dtype);
+
+int64_t ch_tensor_count(const ch_tensor *tensor);
+size_t ch_tensor_bytes(const ch_tensor *tensor);
+/* "[2, 16]" into buffer; returns buffer. */
+const char *ch_shape_text(int rank, const int64_t *shape, char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,99 @@
+/* Text helpers, random numbers and files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "base/text.h"
+
+static void counts_are_read_as_people_write_them(void **state) {
+  (void)state;
+  int64_t n;
+  assert_true(ch_parse_count("10M", &n) && n == 10000000);
+  assert_true(ch_parse_count("1.5k", &n) && n == 1500);
+  assert_true(ch_parse_count("2MiB", &n) && n == 2097152);
+  const char *const bad[] = {"", "-1", "1.5", "10Q", "nan", "1e400", " 3", "0x", "M"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(ch_parse_count(bad[i], &n));
+}
+
+static void a_near_name_is_suggested_and_a_far_one_is_not(void **state) {
+  (void)state;
+  const char *const names[] = {"hidden_size", "num_hidden_layers", NULL};
+  assert_string_equal(ch_nearest_name("hiden_size", names), "hidden_size");
+  assert_null(ch_nearest_name("zzz", names));
+}
+
+static void random_numbers_repeat_and_have_the_right_moments(void **state) {
+  (void)state;
+  ch_random a, b;
+  ch_random_seed(&a, 1, 2);
+  ch_random_seed(&b, 1, 2);
+  double sum = 0, square = 0;
+  enum { N = 100000 };
+  for (int i = 0; i < N; i++) {
+    double x = ch_random_normal(&a);
+    assert_true(x == ch_random_normal(&b));
+    sum += x;
+    square += x * x;
+  }
+  assert_true(sum / N < 0.02 && sum / N > -0.02);
+  assert_true(square / N > 0.97 && square / N < 1.03);
+  ch_random_seed(&b, 1, 3);
+  assert_true(ch_random_u64(&a) != ch_random_u64(&b));
+}
+
+static void a_written_file_appears_whole_or_not_at_all(void **state) {
+  (void)state;
+  char directory[] = "/tmp/crosshead-test-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  char *path = ch_path_join(directory, "file");
+  ch_error error;
+  ch_writer writer;
+  assert_int_equal(ch_writer_open(&writer, path, &error), CH_OK);
+  assert_int_equal(ch_writer_put(&writer, "abc", 3, &error), CH_OK);
+  assert_false(ch_is_file(path));
+  assert_int_equal(ch_writer_commit(&writer, &error), CH_OK);
+  char *text;
+  assert_int_equal(ch_read_file(path, 100, &text, NULL, &error), CH_OK);
+  assert_string_equal(text, "abc");
+  free(text);
+  assert_int_equal(ch_read_file(path, 2, &text, NULL, &error), CH_ERROR_FORMAT);
+  assert_int_equal(ch_make_directory(path, &error), CH_ERROR_IO);
+  ch_map map;
+  assert_int_equal(ch_map_open(directory, &map, &error), CH_ERROR_IO);
+  unlink(path);
+  rmdir(directory);
+  free(path);
+}
+
+static void an_arena_gives_aligned_zeroed_memory(void **state) {
+  (void)state;
+  ch_arena arena = {0};
+  for (size_t bytes = 1; bytes < 200000; bytes = bytes * 3 + 1) {
+    unsigned char *p = ch_arena_alloc(&arena, bytes);
+    assert_int_equal((uintptr_t)p % 64, 0);
+    for (size_t i = 0; i < bytes; i++) assert_int_equal(p[i], 0);
+    memset(p, 0xff, bytes);
+  }
+  assert_string_equal(ch_arena_printf(&arena, "%d.%s", 7, "x"), "7.x");
+  assert_null(ch_arena_alloc(&arena, SIZE_MAX));
+  ch_arena_free(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(counts_are_read_as_people_write_them),
+      cmocka_unit_test(a_near_name_is_suggested_and_a_far_one_is_not),
+      cmocka_unit_test(random_numbers_repeat_and_have_the_right_moments),
+      cmocka_unit_test(a_written_file_appears_whole_or_not_at_all),
+      cmocka_unit_test(an_arena_gives_aligned_zeroed_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
