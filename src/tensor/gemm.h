@@ -1,0 +1,27 @@
+/* Large matrix products through the GEMM library (oneDNN); see docs/benchmarks.md for what was measured. */
+#ifndef CH_TENSOR_GEMM_H
+#define CH_TENSOR_GEMM_H
+
+#include "base/error.h"
+#include "tensor/kernels.h"
+
+/* Prepared products and their work memory, one per plan or session (not shared between threads that run at once).
+   Steps after the first with the same shapes allocate nothing. */
+typedef struct ch_gemm ch_gemm;
+
+ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *error);
+void ch_gemm_free(ch_gemm *gemm);
+
+/* C [m, n] = op(A) op(B) (+ C when accumulate), op by the transpose flags: A is [m, k], or [k, m] when transpose_a;
+   B is [k, n], or [n, k] when transpose_b. lda, ldb, ldc are row strides in elements. Elements of the table's type;
+   F32 goes to the library, F64 to plain C. */
+ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                      const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+                      bool accumulate, ch_error *error);
+
+/* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate): few rows by the matrix-vector kernel, many by the
+   library; a W in 16 bits is widened panel by panel for the latter. */
+ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+                         ch_dtype weight_dtype, const void *bias, void *y, bool accumulate, ch_error *error);
+
+#endif

@@ -1,0 +1,119 @@
+/* The table through which everything above src/tensor computes: one set of functions per element type and
+ * instruction set, chosen at run time.
+ *
+ * `real` below is the table's element type: float in every F32 table, double in the F64 table (plain C, the
+ * reference of the tests). All matrices are row-major. Every function is deterministic for a fixed number of
+ * OpenMP threads, and threads by itself; none allocates. "rows" are tokens or (token, head) pairs. A pointer marked
+ * [or NULL] may be NULL. `accumulate` false overwrites a gradient, true adds to it.
+ */
+#ifndef CH_TENSOR_KERNELS_H
+#define CH_TENSOR_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tensor/attend.h"
+#include "tensor/tensor.h"
+
+typedef struct ch_kernels {
+  const char *name; /* "f32 avx512" */
+  ch_dtype dtype;   /* CH_F32 or CH_F64: what `real` is */
+
+  /* --- norms ------------------------------------------------------------------------------------------------ */
+  /* y = x / sqrt(mean(x^2) + eps) * weight, row by row; rstd[rows] (or NULL) keeps 1/sqrt(...). y may be x. */
+  void (*rmsnorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, double eps, void *y,
+                          void *rstd);
+  /* dx [rows, n] (or NULL), dweight [n] (or NULL; accumulate_weight). scratch: threads * n reals. */
+  void (*rmsnorm_backward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *rstd,
+                           const void *dy, void *dx, bool accumulate, void *dweight, bool accumulate_weight,
+                           void *scratch);
+  /* y = (x - mean) / sqrt(var + eps) * weight + bias; moments [rows, 2] (or NULL) keeps mean and 1/std. */
+  void (*layernorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *bias,
+                            double eps, void *y, void *moments);
+  /* As rmsnorm_backward; dweight and dbias are accumulated or overwritten together. scratch: threads * 2n reals. */
+  void (*layernorm_backward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *moments,
+                             const void *dy, void *dx, bool accumulate, void *dweight, void *dbias,
+                             bool accumulate_weight, void *scratch);
+
+  /* --- elementwise ------------------------------------------------------------------------------------------ */
+  void (*add)(int64_t n, const void *a, const void *b, void *y);        /* y = a + b; y may be a or b */
+  void (*copy_or_add)(int64_t n, const void *x, void *y, bool accumulate); /* y = x or y += x */
+  void (*fill)(int64_t n, double value, void *y);
+  /* y[r, :] += bias for each of rows. */
+  void (*add_bias)(int64_t rows, int64_t n, const void *bias, void *y);
+  /* dbias[n] = (or +=) sum of dy over rows. scratch: threads * n reals. */
+  void (*sum_rows)(int64_t rows, int64_t n, const void *dy, void *dbias, bool accumulate, void *scratch);
+  /* y = silu(gate) * up. */
+  void (*swiglu_forward)(int64_t n, const void *gate, const void *up, void *y);
+  /* dgate and dup overwritten or accumulated, each by its own flag; either may be NULL. */
+  void (*swiglu_backward)(int64_t n, const void *gate, const void *up, const void *dy, void *dgate,
+                          bool accumulate_gate, void *dup, bool accumulate_up);
+  /* y = x * Phi(x), the exact (erf) GELU. */
+  void (*gelu_forward)(int64_t n, const void *x, void *y);
+  void (*gelu_backward)(int64_t n, const void *x, const void *dy, void *dx, bool accumulate);
+  /* Sum of squares in double, and whether every value is finite. */
+  double (*sum_squares)(int64_t n, const void *x);
+
+  /* --- rotary positions ------------------------------------------------------------------------------------- */
+  /* x [rows, heads, head_dim] -> y (may be x). The last `rotary` dims of each head turn by the row's angles, the
+     others are copied. table [rows, rotary]: rotary/2 cosines, then rotary/2 sines. Half layout pairs (i, i +
+     rotary/2); interleaved pairs (2i, 2i+1). inverse turns back (the backward pass). accumulate adds to y. */
+  void (*rope)(int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary, bool interleaved, bool inverse,
+               const void *table, const void *x, void *y, bool accumulate);
+  /* table [rows, rotary] as above from positions [rows] and inverse frequencies [rotary/2] (double). */
+  void (*rope_table)(int64_t rows, int64_t rotary, const int32_t *positions, const double *frequencies,
+                     void *table);
+
+  /* --- embedding -------------------------------------------------------------------------------------------- */
+  /* y[r, :] = weight[id[r], :]; weight has `weight_dtype` (this table's type, F16 or BF16). Ids were checked. */
+  void (*embedding_forward)(int64_t rows, int64_t n, const int32_t *ids, const void *weight,
+                            ch_dtype weight_dtype, void *y);
+  /* dweight[id[r], :] += dy[r, :], in row order for every id (deterministic); vocabulary rows in dweight. */
+  void (*embedding_backward)(int64_t rows, int64_t n, int64_t vocabulary, const int32_t *ids, const void *dy,
+                             void *dweight, bool accumulate);
+
+  /* --- softmax cross entropy over a chunk of logits ----------------------------------------------------------- */
+  /* logits [rows, vocabulary] -> loss[r] = logsumexp(logits[r]) - logits[r, target[r]] (0 where target < 0).
+     With dscale != NULL: also overwrites logits by dscale[r] * (softmax - onehot) (0 where target < 0). */
+  void (*cross_entropy)(int64_t rows, int64_t vocabulary, void *logits, const int32_t *targets, void *loss,
+                        const void *dscale);
+
+  /* --- products --------------------------------------------------------------------------------------------- */
+  /* y[m, :] = x[m, :] . W^T (+ bias) for few rows (rows <= 8 is what it is for, any number works); W [out, in] of
+     `weight_dtype` (this table's type, F16 or BF16), read once at memory speed. accumulate adds to y. */
+  void (*gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight, ch_dtype weight_dtype,
+               const void *bias, void *y, bool accumulate);
+  /* C [m, n] (+)= A B with element A(i, k) = a[i*a_row + k*a_column], B(k, j) = b[k*ldb + j]: the register-tiled
+     product that attention uses on tiles in cache. One thread. */
+  void (*tile_product)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,
+                       const void *b, int64_t ldb, void *c, int64_t ldc, bool accumulate);
+
+  /* --- attention (tensor/attend.h) -------------------------------------------------------------------------- */
+  void (*attend_forward)(const ch_attend *args);
+  void (*attend_backward)(const ch_attend *args, const ch_attend_gradient *gradient);
+  size_t (*attend_scratch)(const ch_attend *args, bool backward);
+
+  /* --- optimizer -------------------------------------------------------------------------------------------- */
+  /* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) + decay*weight)
+     with bias corrections 1/(1-beta1^t), 1/(1-beta2^t) passed as correction1/2. */
+  void (*adamw)(int64_t n, void *weight, const void *grad, void *m, void *v, double grad_scale, double lr,
+                double beta1, double beta2, double eps, double decay, double correction1, double correction2);
+
+  /* --- conversion (tables of both types) -------------------------------------------------------------------- */
+  /* real <- F32, F64, F16, BF16 and real -> the same (round to nearest even). */
+  void (*convert_from)(int64_t n, const void *x, ch_dtype from, void *y);
+  void (*convert_to)(int64_t n, const void *x, ch_dtype to, void *y);
+} ch_kernels;
+
+typedef enum ch_isa { CH_ISA_PLAIN, CH_ISA_AVX2, CH_ISA_AVX512, CH_ISA_COUNT } ch_isa;
+
+/* The table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL when the build or this processor
+   has none. */
+const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa);
+/* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512) lowers it. */
+const ch_kernels *ch_kernels_best(ch_dtype dtype);
+/* OpenMP threads a parallel region gets: what `scratch` sizes above multiply by. */
+int ch_threads(void);
+
+#endif
