@@ -34,8 +34,8 @@ static ch_status open_regular(const char *path, int *descriptor, size_t *size, c
 
 ch_status ch_map_open(const char *path, ch_map *map, ch_error *error) {
   *map = (ch_map){0};
-  int fd;
-  size_t size;
+  int fd = -1;
+  size_t size = 0;
   CH_TRY(open_regular(path, &fd, &size, error));
   if (size > 0) {
     void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -57,8 +57,8 @@ void ch_map_close(ch_map *map) {
 
 ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size, ch_error *error) {
   *text = NULL;
-  int fd;
-  size_t bytes;
+  int fd = -1;
+  size_t bytes = 0;
   CH_TRY(open_regular(path, &fd, &bytes, error));
   if (bytes > limit) {
     close(fd);
