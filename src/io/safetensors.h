@@ -1,0 +1,35 @@
+/* safetensors files: hostile-proof reading by memory map, writing beside and renaming. */
+#ifndef CH_IO_SAFETENSORS_H
+#define CH_IO_SAFETENSORS_H
+
+#include "base/file.h"
+#include "tensor/tensor.h"
+
+/* One tensor of a file: `tensor.data` points into the mapping (possibly unaligned). */
+typedef struct ch_stored_tensor {
+  char *name;
+  ch_tensor tensor;
+} ch_stored_tensor;
+
+typedef struct ch_safetensors {
+  ch_map map;
+  ch_stored_tensor *tensors; /* sorted by name */
+  int64_t count;
+  char *metadata; /* the __metadata__ object as JSON text, or NULL */
+} ch_safetensors;
+
+/* Opens and checks a file: header length, JSON, duplicate names, dtypes, shapes, overflow, offsets in range, no
+   overlaps, no holes. Release with ch_safetensors_close. */
+ch_status ch_safetensors_open(const char *path, ch_safetensors *file, ch_error *error);
+/* The same on memory (the fuzz target's door); `data` must outlive `file`. */
+ch_status ch_safetensors_parse(const void *data, size_t size, const char *where, ch_safetensors *file,
+                               ch_error *error);
+void ch_safetensors_close(ch_safetensors *file);
+const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const char *name);
+
+/* Writes tensors in the given order, data aligned to 64 bytes. metadata: JSON text of a string-to-string object, or
+   NULL. */
+ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors, int64_t count,
+                               const char *metadata, ch_error *error);
+
+#endif

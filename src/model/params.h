@@ -1,0 +1,56 @@
+/* The parameter table: one row per tensor of a model. It alone drives allocation, initialisation, optimizer groups,
+ * files and counting. Each part of a model (a mechanism, a module, the FFN ...) declares its own rows. */
+#ifndef CH_MODEL_PARAMS_H
+#define CH_MODEL_PARAMS_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "model/config.h"
+#include "tensor/tensor.h"
+
+typedef enum ch_param_kind { /* what `info` counts a tensor as */
+  CH_PARAM_ATTENTION,
+  CH_PARAM_EMBEDDING,
+  CH_PARAM_GATE_EMBEDDING,
+  CH_PARAM_FFN,
+  CH_PARAM_NORM /* norms outside attention */
+} ch_param_kind;
+
+typedef enum ch_param_init {
+  CH_PARAM_INIT_NORMAL, /* truncated at 3 sigma; `std` below */
+  CH_PARAM_INIT_ONES,
+  CH_PARAM_INIT_ZEROS
+} ch_param_init;
+
+typedef struct ch_param {
+  const char *name; /* the checkpoint's name, e.g. "model.layers.3.self_attn.q_proj.weight" */
+  int rank;
+  int64_t shape[CH_MAX_RANK];
+  ch_param_kind kind;
+  ch_param_init init;
+  double std;
+  bool decay; /* weight decay applies (matrices only) */
+} ch_param;
+
+typedef struct ch_params {
+  ch_param *rows; /* index = parameter number everywhere */
+  int count, capacity;
+  ch_arena arena; /* names */
+  bool failed;    /* memory ran out while declaring */
+} ch_params;
+
+/* Appends a row, name made by printf. Returns its index. Matrices decay and start normal with `std`; use the helpers
+   below for norms and biases. */
+int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t rows, int64_t columns,
+                     const char *name, ...) __attribute__((format(printf, 6, 7)));
+int ch_params_vector(ch_params *params, ch_param_kind kind, ch_param_init init, int64_t n, const char *name, ...)
+    __attribute__((format(printf, 5, 6)));
+/* The index of a name, or -1. */
+int ch_params_find(const ch_params *params, const char *name);
+int64_t ch_param_count(const ch_param *param);
+void ch_params_free(ch_params *params);
+
+/* Declares every tensor of the model that `config` describes, in checkpoint order (model/transformer.c). */
+ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error *error);
+
+#endif
