@@ -35,11 +35,13 @@ typedef struct ch_param {
 typedef struct ch_params {
   ch_param *rows; /* index = parameter number everywhere */
   int count, capacity;
+  int32_t *index; /* hash of names -> row + 1 */
+  size_t index_size;
   ch_arena arena; /* names */
-  bool failed;    /* memory ran out while declaring */
+  bool failed;    /* memory ran out, or a name was declared twice; check once after declaring */
 } ch_params;
 
-/* Appends a row, name made by printf. Returns its index. Matrices decay and start normal with `std`; use the helpers
+/* Appends a row, name made by printf. Returns its index, or -1 with `failed` set. Matrices decay and start normal with `std`; use the helpers
    below for norms and biases. */
 int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t rows, int64_t columns,
                      const char *name, ...) __attribute__((format(printf, 6, 7)));
