@@ -9,44 +9,54 @@
 #include "base/error.h"
 
 typedef enum ch_option_type {
-  CH_OPTION_FLAG,    /* bool;         --json */
-  CH_OPTION_TEXT,    /* const char *; --prompt TEXT */
-  CH_OPTION_PATH,    /* const char *; completed as a file name */
-  CH_OPTION_COUNT,   /* int64_t;      --tokens 10M */
-  CH_OPTION_NUMBER,  /* double;       --lr 3e-4 */
-  CH_OPTION_CHOICE   /* const char *; one of `choices` */
+  CH_OPTION_FLAG,   /* bool;         --json */
+  CH_OPTION_TEXT,   /* const char *; --prompt TEXT */
+  CH_OPTION_PATH,   /* const char *; completed as a file name */
+  CH_OPTION_COUNT,  /* int64_t;      --tokens 10M */
+  CH_OPTION_NUMBER, /* double;       --lr 3e-4 */
+  CH_OPTION_CHOICE  /* const char *; one of `choices` */
 } ch_option_type;
 
-/* One long option. Its value is stored in the command's argument struct at `offset`. */
+/* One long option. Its value is stored in the command's argument struct at `offset`. Tables are written with
+   designated initialisers. */
 typedef struct ch_option {
-  const char *name;           /* without the dashes; NULL closes a table */
+  const char *name; /* without the dashes; NULL closes a table; "" is a heading whose text is `help` */
   ch_option_type type;
   size_t offset;              /* offsetof(struct, member) */
   const char *metavar;        /* what --help shows for the value */
   const char *default_value;  /* as the user would type it; NULL = NULL/0/false and "not given" */
-  double min, max;            /* inclusive bounds of COUNT and NUMBER; both 0 = any count / any finite number */
+  double min, max;            /* inclusive bounds of COUNT and NUMBER; both 0 = any count / any finite number;
+                                 max < min = no upper bound */
   const char *const *choices; /* NULL-terminated, for CH_OPTION_CHOICE */
   const char *help;           /* one sentence */
+  bool required;              /* leaving it out is wrong usage */
 } ch_option;
 
 typedef struct ch_command {
-  const char *name;        /* "train", or "tokenizer train" for a command of two words */
-  const char *positional;  /* "CONFIG", "MODEL [FILE]"; "" for none. Each word is one argument, [X] optional. */
-  const char *summary;     /* one line */
-  const char *description; /* paragraphs for --help and the man page */
+  const char *name; /* "train", or "tokenizer train" for a command of two words */
+  const char
+      *positional;     /* "CONFIG", "MODEL [FILE]"; "" for none. Each word is one argument, [X] optional. */
+  const char *summary; /* one line */
+  const char *description; /* paragraphs for --help and the man page, one line each, "\n\n" between */
   const char *examples;    /* command lines, one a line */
   const ch_option *options;
-  size_t arguments_size;   /* size of the argument struct; its FIRST member is `const char *positional[4]` */
-  /* Runs with the filled struct; returns CH_OK or fills *error. CH_ERROR_ARGUMENT gives exit status 2, anything
-     else 1. */
+  size_t arguments_size; /* size of the argument struct; its FIRST member is `const char *positional[4]` */
+  /* Runs with the filled struct; returns CH_OK or fills *error. CH_ERROR_ARGUMENT gives exit status 2,
+     anything else 1. */
   ch_status (*run)(const void *arguments, ch_error *error);
 } ch_command;
 
 /* All commands, NULL-terminated, in the order --help lists them (cli/commands.c). */
 extern const ch_command *const ch_commands[];
+/* Commands that build steps run and --help does not list. */
+extern const ch_command *const ch_hidden_commands[];
 
 /* True when the user gave the option on the command line (not only its default). */
 bool ch_option_given(const void *arguments, const char *name);
+
+/* False once a write to standard output has failed (full disk, reader gone): a command that streams stops
+ * then. */
+bool ch_output_alive(void);
 
 /* Parses argv, handles --help/--version, runs, prints errors; returns the process's exit status. */
 int ch_command_main(int argc, char **argv);

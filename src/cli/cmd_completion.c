@@ -1,0 +1,44 @@
+/* crosshead completion SHELL */
+#include <string.h>
+
+#include "cli/help.h"
+#include "cli/parse.h"
+
+typedef struct arguments {
+  const char *positional[CH_POSITIONAL_MAX];
+} arguments;
+
+static ch_status run(const void *given, ch_error *error) {
+  const arguments *a = given;
+  const char *shell = a->positional[0];
+  ch_text script = {0};
+  if (strcmp(shell, "bash") == 0)
+    ch_completion_bash(&script);
+  else if (strcmp(shell, "zsh") == 0)
+    ch_completion_zsh(&script);
+  else if (strcmp(shell, "fish") == 0)
+    ch_completion_fish(&script);
+  else
+    return ch_fail(error, CH_ERROR_ARGUMENT, "shell '%s' is not known; it is one of bash, zsh or fish",
+                   shell);
+  ch_status status = CH_OK;
+  if (script.failed)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the completion script");
+  else
+    fwrite(script.data, 1, script.size, stdout);
+  ch_text_free(&script);
+  return status;
+}
+
+const ch_command ch_cmd_completion = {
+    .name = "completion",
+    .positional = "SHELL",
+    .summary = "Print a completion script for bash, zsh or fish.",
+    .description =
+        "`make install` puts the scripts where the shells look for them. Without installing, let the shell "
+        "read the script as below.",
+    .examples = "source <(crosshead completion bash)\ncrosshead completion zsh > ~/.zfunc/_crosshead\n"
+                "crosshead completion fish > ~/.config/fish/completions/crosshead.fish",
+    .arguments_size = sizeof(arguments),
+    .run = run,
+};

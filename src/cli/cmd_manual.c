@@ -1,0 +1,29 @@
+/* crosshead manual: the man page on standard output; the build installs it as crosshead.1. */
+#include "cli/help.h"
+#include "cli/parse.h"
+
+typedef struct arguments {
+  const char *positional[CH_POSITIONAL_MAX];
+} arguments;
+
+static ch_status run(const void *given, ch_error *error) {
+  (void)given;
+  ch_text page = {0};
+  ch_manual(&page);
+  ch_status status = CH_OK;
+  if (page.failed)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the manual page");
+  else
+    fwrite(page.data, 1, page.size, stdout);
+  ch_text_free(&page);
+  return status;
+}
+
+const ch_command ch_cmd_manual = {
+    .name = "manual",
+    .positional = "",
+    .summary = "Print the manual page crosshead(1) in man format.",
+    .examples = "crosshead manual > crosshead.1",
+    .arguments_size = sizeof(arguments),
+    .run = run,
+};

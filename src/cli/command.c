@@ -1,0 +1,148 @@
+/* Finds the command, parses its arguments, runs it, and turns the outcome into an exit status. */
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/help.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+
+enum { EXIT_USAGE = 2 };
+
+/* The command line being run; the program runs one command in its life. */
+static struct {
+  const ch_command *command;
+  ch_parsed parsed;
+} running;
+
+bool ch_option_given(const void *arguments, const char *name) {
+  if (!running.command || arguments != running.parsed.arguments) return false;
+  for (int i = 0; running.command->options && running.command->options[i].name; i++)
+    if (strcmp(running.command->options[i].name, name) == 0) return running.parsed.given[i];
+  return false;
+}
+
+/* "crosshead train: sentence"; a control character in a file name must not make two lines of it. */
+static void print_error(const char *command, const char *message) {
+  char line[sizeof((ch_error *)0)->message + 128];
+  int size = snprintf(line, sizeof line, "crosshead%s%s: %s", *command ? " " : "", command, message);
+  for (int i = 0; i < size && line[i]; i++)
+    if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = '?';
+  fflush(stdout);
+  fprintf(stderr, "%s\n", line);
+}
+
+/* How many of argv's words name the command in `list` (one or two), or 0. */
+static int match(const ch_command *const *list, int argc, char **argv, const ch_command **found) {
+  for (; *list; list++) {
+    const char *name = (*list)->name, *space = strchr(name, ' ');
+    size_t first = space ? (size_t)(space - name) : strlen(name);
+    if (strlen(argv[0]) != first || memcmp(name, argv[0], first) != 0) continue;
+    if (space && (argc < 2 || strcmp(space + 1, argv[1]) != 0)) continue;
+    *found = *list;
+    return space ? 2 : 1;
+  }
+  return 0;
+}
+
+int ch_find_command(int argc, char **argv, const ch_command **found) {
+  int words = match(ch_commands, argc, argv, found);
+  return words ? words : match(ch_hidden_commands, argc, argv, found);
+}
+
+/* True when `word` is the first word of commands of two words. */
+static bool is_family(const char *word) {
+  size_t length = strlen(word);
+  for (const ch_command *const *c = ch_commands; *c; c++)
+    if (strncmp((*c)->name, word, length) == 0 && (*c)->name[length] == ' ') return true;
+  return false;
+}
+
+/* The names that may follow: after a family's first word, the second words. */
+static void list_names(const char *family, const char *names[], int most) {
+  size_t skip = family ? strlen(family) + 1 : 0;
+  int count = 0;
+  for (const ch_command *const *c = ch_commands; *c && count < most; c++)
+    if (!family || (strncmp((*c)->name, family, skip - 1) == 0 && (*c)->name[skip - 1] == ' '))
+      names[count++] = (*c)->name + skip;
+  names[count] = NULL;
+}
+
+static void print_unknown(int argc, char **argv) {
+  enum { MOST = 128 };
+  const char *names[MOST + 1], *family = is_family(argv[0]) ? argv[0] : NULL;
+  list_names(family, names, MOST);
+  ch_error error;
+  if (family && argc < 2) {
+    ch_fail(&error, CH_ERROR_ARGUMENT, "a command is missing; write `crosshead %s %s`, or --help to see all",
+            family, names[0]);
+  } else {
+    const char *word = family ? argv[1] : argv[0], *near = ch_suggest(word, names);
+    if (near)
+      ch_fail(&error, CH_ERROR_ARGUMENT, "unknown command '%.64s'; did you mean '%s'?", word, near);
+    else
+      ch_fail(&error, CH_ERROR_ARGUMENT, "unknown command '%.64s'; `crosshead --help` lists the commands",
+              word);
+  }
+  print_error(family ? family : "", error.message);
+}
+
+static int run(const ch_command *command, int argc, char **argv) {
+  ch_error error = {0};
+  ch_status status = ch_parse_command_line(command, argc, argv, &running.parsed, &error);
+  if (status == CH_OK && running.parsed.help) {
+    ch_print_command_help(command, stdout);
+  } else if (status == CH_OK) {
+    running.command = command;
+    status = command->run(running.parsed.arguments, &error);
+    running.command = NULL;
+  }
+  ch_parsed_free(&running.parsed);
+  if (status == CH_OK) return EXIT_SUCCESS;
+  print_error(command->name, error.message);
+  return status == CH_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+static int dispatch(int argc, char **argv) {
+  if (argc < 2) {
+    ch_print_program_help(stderr);
+    return EXIT_USAGE;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    ch_print_program_help(stdout);
+    return EXIT_SUCCESS;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    puts("crosshead " CH_VERSION);
+    return EXIT_SUCCESS;
+  }
+  const ch_command *command = NULL;
+  int words = ch_find_command(argc - 1, argv + 1, &command);
+  if (words) return run(command, argc - 1 - words, argv + 1 + words);
+  if (argv[1][0] == '-') {
+    char message[256];
+    snprintf(message, sizeof message,
+             "unknown option '%.64s'; a command comes first, and `crosshead --help` lists them", argv[1]);
+    print_error("", message);
+  } else if (is_family(argv[1]) && argc > 2 &&
+             (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+    ch_print_family_help(argv[1], stdout);
+    return EXIT_SUCCESS;
+  } else {
+    print_unknown(argc - 1, argv + 1);
+  }
+  return EXIT_USAGE;
+}
+
+int ch_command_main(int argc, char **argv) {
+  ch_output_begin();
+  int exit_status = dispatch(argc, argv);
+  char reason[256];
+  if (!ch_output_end(reason, sizeof reason)) {
+    if (exit_status == EXIT_SUCCESS) print_error("", reason);
+    if (exit_status == EXIT_SUCCESS) exit_status = EXIT_FAILURE;
+  }
+  return exit_status;
+}

@@ -1,0 +1,14 @@
+/* The registry: every command, in the order --help lists them. Each is defined in cli/cmd_NAME.c. */
+#include "cli/command.h"
+
+extern const ch_command ch_cmd_completion;
+extern const ch_command ch_cmd_help;
+extern const ch_command ch_cmd_manual;
+
+const ch_command *const ch_commands[] = {
+    &ch_cmd_completion,
+    &ch_cmd_help,
+    NULL,
+};
+
+const ch_command *const ch_hidden_commands[] = {&ch_cmd_manual, NULL};

@@ -1,0 +1,29 @@
+/* Help texts, made from the command tables. */
+#ifndef CH_CLI_HELP_H
+#define CH_CLI_HELP_H
+
+#include <stdio.h>
+
+#include "base/text.h"
+#include "cli/command.h"
+
+void ch_print_program_help(FILE *stream);
+void ch_print_command_help(const ch_command *command, FILE *stream);
+/* The commands whose first word is `word` ("tokenizer"). */
+void ch_print_family_help(const char *word, FILE *stream);
+
+/* Finds the command that the first one or two words name; returns how many words, 0 when there is none. */
+int ch_find_command(int argc, char **argv, const ch_command **found);
+
+/* What the option's help says besides its sentence: choices, bounds, default. "" when nothing. */
+void ch_option_notes(const ch_option *option, ch_text *notes);
+/* "--lr NUMBER", "--json". */
+void ch_option_synopsis(const ch_option *option, ch_text *text);
+
+/* The man page and the completion scripts (cli/manual.c, cli/completion.c). */
+void ch_manual(ch_text *page);
+void ch_completion_bash(ch_text *script);
+void ch_completion_zsh(ch_text *script);
+void ch_completion_fish(ch_text *script);
+
+#endif

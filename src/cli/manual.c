@@ -1,0 +1,119 @@
+/* The man page crosshead(1), made from the command tables. */
+#include <string.h>
+
+#include "cli/help.h"
+
+/* Text in roff: backslashes, dashes and leading dots are not markup here. */
+static void put_escaped(ch_text *page, const char *text, size_t size) {
+  bool at_start = true;
+  for (size_t i = 0; i < size; i++) {
+    if (at_start && (text[i] == '.' || text[i] == '\'')) ch_text_puts(page, "\\&");
+    if (text[i] == '\\')
+      ch_text_puts(page, "\\e");
+    else if (text[i] == '-')
+      ch_text_puts(page, "\\-");
+    else
+      ch_text_put(page, text + i, 1);
+    at_start = text[i] == '\n';
+  }
+}
+
+static void puts_escaped(ch_text *page, const char *text) {
+  put_escaped(page, text, strlen(text));
+}
+
+static void put_section(ch_text *page, const char *title) {
+  ch_text_printf(page, ".SH %s\n", title);
+}
+
+/* A paragraph a line; lines that start with a space are an example. */
+static void put_paragraphs(ch_text *page, const char *text) {
+  bool example = false;
+  for (const char *p = text; *p;) {
+    size_t length = strcspn(p, "\n");
+    bool indented = *p == ' ';
+    if (indented != example) ch_text_puts(page, indented ? ".PP\n.EX\n" : ".EE\n");
+    if (!indented && length) ch_text_puts(page, ".PP\n");
+    if (length) {
+      put_escaped(page, p, length);
+      ch_text_puts(page, "\n");
+    }
+    example = indented;
+    p += length;
+    p += *p == '\n';
+  }
+  if (example) ch_text_puts(page, ".EE\n");
+}
+
+static void put_option(ch_text *page, const ch_option *option) {
+  if (!*option->name) {
+    ch_text_puts(page, ".PP\n.I ");
+    puts_escaped(page, option->help);
+    ch_text_puts(page, "\n");
+    return;
+  }
+  ch_text notes = {0};
+  ch_option_notes(option, &notes);
+  ch_text_puts(page, ".TP\n\\fB\\-\\-");
+  puts_escaped(page, option->name);
+  ch_text_puts(page, "\\fR");
+  if (option->type != CH_OPTION_FLAG) {
+    ch_text_puts(page, " \\fI");
+    puts_escaped(page, option->metavar ? option->metavar : "VALUE");
+    ch_text_puts(page, "\\fR");
+  }
+  ch_text_puts(page, "\n");
+  puts_escaped(page, option->help ? option->help : "");
+  if (notes.size) {
+    ch_text_puts(page, " (");
+    puts_escaped(page, notes.data);
+    ch_text_puts(page, ")");
+  }
+  ch_text_puts(page, "\n");
+  page->failed |= notes.failed;
+  ch_text_free(&notes);
+}
+
+static void put_command(ch_text *page, const ch_command *command) {
+  ch_text_puts(page, ".SS crosshead ");
+  puts_escaped(page, command->name);
+  if (command->positional && *command->positional) {
+    ch_text_puts(page, " ");
+    puts_escaped(page, command->positional);
+  }
+  ch_text_puts(page, "\n");
+  puts_escaped(page, command->summary);
+  ch_text_puts(page, "\n");
+  if (command->description) put_paragraphs(page, command->description);
+  for (const ch_option *option = command->options; option && option->name; option++) put_option(page, option);
+  if (command->examples && *command->examples) {
+    ch_text_puts(page, ".PP\nExamples:\n.PP\n.RS\n.EX\n");
+    puts_escaped(page, command->examples);
+    ch_text_puts(page, "\n.EE\n.RE\n");
+  }
+}
+
+void ch_manual(ch_text *page) {
+  ch_text_puts(page, ".TH CROSSHEAD 1 \"\" \"Crosshead " CH_VERSION "\" \"User Commands\"\n");
+  put_section(page, "NAME");
+  ch_text_puts(page, "crosshead \\- compare attention mechanisms by quality, key\\-value cache and speed\n");
+  put_section(page, "SYNOPSIS");
+  ch_text_puts(page, ".B crosshead\n.I COMMAND\n.RI [ ARGUMENT ]...\n.RI [ OPTION ]...\n");
+  put_section(page, "DESCRIPTION");
+  ch_text_puts(
+      page,
+      "Crosshead trains language models that differ in their attention side by side from the same text, "
+      "and says which one to take: quality, bytes of key\\-value cache a token, and speed.\n"
+      "A model is a directory with\n.IR config.json ,\n.I model.safetensors\nand\n.IR tokenizer.json .\n"
+      ".PP\nOptions are long and may be written\n.B \\-\\-name value\nor\n.BR \\-\\-name=value ;\n"
+      ".B \\-\\-\nends them. Counts take the suffixes k, M, G (powers of 1000); sizes take KiB, MiB, GiB.\n"
+      "Every command has\n.BR \\-\\-help .\n");
+  put_section(page, "COMMANDS");
+  for (const ch_command *const *c = ch_commands; *c; c++) put_command(page, *c);
+  put_section(page, "EXIT STATUS");
+  ch_text_puts(page,
+               "0 on success, 1 when the work failed, 2 when the command line was wrong. The reason is one "
+               "sentence on standard error.\n");
+  put_section(page, "ENVIRONMENT");
+  ch_text_puts(page, ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use; all cores when not set.\n");
+}

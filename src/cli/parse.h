@@ -1,0 +1,27 @@
+/* The command line against a command's option table. */
+#ifndef CH_CLI_PARSE_H
+#define CH_CLI_PARSE_H
+
+#include "cli/command.h"
+
+enum { CH_POSITIONAL_MAX = 4 };
+
+/* A parsed command line. `arguments` is the command's struct; release with ch_parsed_free. */
+typedef struct ch_parsed {
+  void *arguments;
+  bool *given; /* [options] in table order */
+  bool help;   /* --help was met: nothing else is checked */
+} ch_parsed;
+
+/* Parses the words after the command's name. Every failure is CH_ERROR_ARGUMENT or CH_ERROR_MEMORY. */
+ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv, ch_parsed *parsed,
+                                ch_error *error);
+void ch_parsed_free(ch_parsed *parsed);
+
+/* How many positional arguments the command takes, at least and at most. */
+void ch_positional_count(const ch_command *command, int *least, int *most);
+/* The name to suggest for a mistyped one: one that starts with it, else the nearest; NULL when none is near.
+ */
+const char *ch_suggest(const char *word, const char *const *names);
+
+#endif
