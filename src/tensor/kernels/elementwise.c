@@ -1,10 +1,142 @@
 /* Copies, sums and activations, element by element. */
-#include "tensor/kernels/variant.h"
+#include "tensor/kernels/math.h"
 
-void KERNEL(fill)(int64_t n, double value, void *y);
+void KERNEL(add)(int64_t n, const void *a, const void *b, void *y) {
+  const real *left = a, *right = b;
+  real *out = y;
+#pragma omp parallel for simd schedule(static) if (n >= CH_PARALLEL_ELEMENTS)
+  for (int64_t i = 0; i < n; i++) out[i] = left[i] + right[i];
+}
+
+void KERNEL(copy_or_add)(int64_t n, const void *x, void *y, bool accumulate) {
+  const real *in = x;
+  real *out = y;
+  if (accumulate) {
+    KERNEL(add)(n, x, y, y);
+    return;
+  }
+#pragma omp parallel for simd schedule(static) if (n >= CH_PARALLEL_ELEMENTS)
+  for (int64_t i = 0; i < n; i++) out[i] = in[i];
+}
 
 void KERNEL(fill)(int64_t n, double value, void *y) {
   real *out = y;
-#pragma omp parallel for schedule(static) if (n > 1 << 15)
+#pragma omp parallel for simd schedule(static) if (n >= CH_PARALLEL_ELEMENTS)
   for (int64_t i = 0; i < n; i++) out[i] = (real)value;
+}
+
+void KERNEL(add_bias)(int64_t rows, int64_t n, const void *bias, void *y) {
+  const real *b = bias;
+#pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
+  for (int64_t r = 0; r < rows; r++) {
+    real *restrict out = (real *)y + r * n;
+    for (int64_t i = 0; i < n; i++) out[i] += b[i];
+  }
+}
+
+void KERNEL(sum_rows)(int64_t rows, int64_t n, const void *dy, void *dbias, bool accumulate, void *scratch) {
+#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+  {
+    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    int64_t first, last;
+    thread_range(rows, thread, threads, &first, &last);
+    real *restrict partial = (real *)scratch + thread * n;
+    memset(partial, 0, (size_t)n * sizeof(real));
+    for (int64_t r = first; r < last; r++) {
+      const real *in = (const real *)dy + r * n;
+      for (int64_t i = 0; i < n; i++) partial[i] += in[i];
+    }
+#pragma omp barrier
+    thread_range(n, thread, threads, &first, &last);
+    for (int64_t i = first; i < last; i++) {
+      real sum = 0;
+      for (int t = 0; t < threads; t++) sum += ((const real *)scratch)[t * n + i];
+      ((real *)dbias)[i] = accumulate ? ((real *)dbias)[i] + sum : sum;
+    }
+  }
+}
+
+void KERNEL(swiglu_forward)(int64_t n, const void *gate, const void *up, void *y) {
+#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t i = first; i < last; i += VL) {
+      vec g = load_some((const real *)gate + i, last - i), u = load_some((const real *)up + i, last - i);
+      store_some((real *)y + i, g * vec_sigmoid(g) * u, last - i);
+    }
+  }
+}
+
+/* Stores a gradient, or adds it to what is there. */
+ALWAYS_INLINE void put(real *p, vec v, int64_t left, bool accumulate) {
+  store_some(p, accumulate ? load_some(p, left) + v : v, left);
+}
+
+void KERNEL(swiglu_backward)(int64_t n, const void *gate, const void *up, const void *dy, void *dgate,
+                             bool accumulate_gate, void *dup, bool accumulate_up) {
+#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t i = first; i < last; i += VL) {
+      int64_t left = last - i;
+      vec g = load_some((const real *)gate + i, left), u = load_some((const real *)up + i, left);
+      vec d = load_some((const real *)dy + i, left), s = vec_sigmoid(g);
+      /* silu'(g) = s (1 + g (1 - s)) */
+      if (dgate) put((real *)dgate + i, d * u * (s * (1 + g * (1 - s))), left, accumulate_gate);
+      if (dup) put((real *)dup + i, d * (g * s), left, accumulate_up);
+    }
+  }
+}
+
+void KERNEL(gelu_forward)(int64_t n, const void *x, void *y) {
+#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t i = first; i < last; i += VL) {
+      vec v = load_some((const real *)x + i, last - i), density;
+      store_some((real *)y + i, v * vec_normal(v, &density), last - i);
+    }
+  }
+}
+
+/* (x Phi(x))' = Phi(x) + x phi(x) */
+void KERNEL(gelu_backward)(int64_t n, const void *x, const void *dy, void *dx, bool accumulate) {
+#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t i = first; i < last; i += VL) {
+      vec v = load_some((const real *)x + i, last - i), d = load_some((const real *)dy + i, last - i),
+          density;
+      vec normal = vec_normal(v, &density);
+      put((real *)dx + i, d * (normal + v * density), last - i, accumulate);
+    }
+  }
+}
+
+/* In 64 parts whatever the number of threads, so that the sum does not depend on it. */
+double KERNEL(sum_squares)(int64_t n, const void *x) {
+  enum { PARTS = 64, LANES = 16 };
+  double partial[PARTS];
+#pragma omp parallel for schedule(static) if (n >= CH_PARALLEL_ELEMENTS)
+  for (int part = 0; part < PARTS; part++) {
+    int64_t first, last;
+    thread_range(n, part, PARTS, &first, &last);
+    double lanes[LANES] = {0}, total = 0;
+    int64_t i = first;
+    for (; i + LANES <= last; i += LANES)
+      for (int j = 0; j < LANES; j++) {
+        double value = (double)((const real *)x)[i + j];
+        lanes[j] += value * value;
+      }
+    for (int j = 0; j < LANES; j++) total += lanes[j];
+    for (; i < last; i++) total += (double)((const real *)x)[i] * (double)((const real *)x)[i];
+    partial[part] = total;
+  }
+  double sum = 0;
+  for (int part = 0; part < PARTS; part++) sum += partial[part];
+  return sum;
 }

@@ -1,8 +1,8 @@
 /* What a kernel file sees of the variant it is compiled for: its element type, its vectors, its names.
  *
- * Each file of this folder is compiled once per variant (see src/CMakeLists.txt) and defines its functions with
- * KERNEL(name), which the variant's table in table.c collects. Write plain loops that the compiler vectorises, or GCC
- * vector extensions on `vec`; both become SSE2, AVX2 or AVX-512 by the variant's flags.
+ * Each file of this folder is compiled once per variant (see src/CMakeLists.txt) and defines its functions
+ * with KERNEL(name), which the variant's table in table.c collects. Write plain loops that the compiler
+ * vectorises, or GCC vector extensions on `vec`; both become SSE2, AVX2 or AVX-512 by the variant's flags.
  */
 #ifndef CH_KERNELS_VARIANT_H
 #define CH_KERNELS_VARIANT_H
@@ -13,46 +13,201 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #include "tensor/kernels.h"
 
 #define CH_PASTE2(a, b) a##_##b
 #define CH_PASTE(a, b) CH_PASTE2(a, b)
+#define CH_TEXT2(a) #a
+#define CH_TEXT(a) CH_TEXT2(a)
 #define KERNEL(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_VARIANT)
 
+/* The element type `real`, and integers of its width. */
 #ifdef CH_KERNEL_F64
 typedef double real;
+typedef int64_t real_bits;
 #define CH_KERNEL_DTYPE CH_F64
+#define CH_KERNEL_TYPE_NAME "f64"
 #else
 typedef float real;
+typedef int32_t real_bits;
 #define CH_KERNEL_DTYPE CH_F32
+#define CH_KERNEL_TYPE_NAME "f32"
 #endif
 
 #if defined(__AVX512F__)
 #define VEC_BYTES 64
+#define CH_KERNEL_ISA_NAME "avx512"
 #elif defined(__AVX2__)
 #define VEC_BYTES 32
+#define CH_KERNEL_ISA_NAME "avx2"
 #else
 #define VEC_BYTES 16
+#define CH_KERNEL_ISA_NAME "plain"
 #endif
 /* Elements in a vector. */
 enum { VL = VEC_BYTES / (int)sizeof(real) };
 typedef real vec __attribute__((vector_size(VEC_BYTES)));
+/* Integers beside a vec: what comparisons of vecs give (0 or -1 per lane), and lane bits. */
+typedef real_bits ivec __attribute__((vector_size(VEC_BYTES)));
 
-static inline vec load(const real *p) {
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE vec load(const real *p) {
   vec v;
   memcpy(&v, p, sizeof v);
   return v;
 }
 
-static inline void store(real *p, vec v) {
+ALWAYS_INLINE void store(real *p, vec v) {
   memcpy(p, &v, sizeof v);
 }
 
-/* The part of 0 … n-1 that this thread of `threads` gets: contiguous and fixed, so that sums repeat exactly. */
+ALWAYS_INLINE vec splat(real value) {
+  return value - (vec){0}; /* minus, so that -0 stays -0 */
+}
+
+/* The first `count` elements (0 … VL), zeros in the other lanes; reads nothing past them. */
+ALWAYS_INLINE vec load_part(const real *p, int64_t count) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+#else
+  vec v = {0};
+  memcpy(&v, p, (size_t)count * sizeof(real));
+  return v;
+#endif
+}
+
+/* Writes the first `count` lanes only. */
+ALWAYS_INLINE void store_part(real *p, vec v, int64_t count) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)v);
+#else
+  memcpy(p, &v, (size_t)count * sizeof(real));
+#endif
+}
+
+/* A vector at the head of `left` elements: a whole one, or what is left of the row. */
+ALWAYS_INLINE vec load_some(const real *p, int64_t left) {
+  return left >= VL ? load(p) : load_part(p, left);
+}
+
+ALWAYS_INLINE void store_some(real *p, vec v, int64_t left) {
+  if (left >= VL)
+    store(p, v);
+  else
+    store_part(p, v, left);
+}
+
+/* Lane by lane mask ? a : b, for a mask that a comparison gave. */
+ALWAYS_INLINE vec choose(ivec mask, vec a, vec b) {
+  return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
+}
+
+/* a > b ? a : b and a < b ? a : b: a NaN in either gives b. */
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_max(vec a, vec b) {
+  return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+}
+
+ALWAYS_INLINE vec vec_min(vec a, vec b) {
+  return (vec)_mm512_min_ps((__m512)a, (__m512)b);
+}
+#elif defined(__AVX2__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_max(vec a, vec b) {
+  return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+}
+
+ALWAYS_INLINE vec vec_min(vec a, vec b) {
+  return (vec)_mm256_min_ps((__m256)a, (__m256)b);
+}
+#else
+ALWAYS_INLINE vec vec_max(vec a, vec b) {
+  return choose(a > b, a, b);
+}
+
+ALWAYS_INLINE vec vec_min(vec a, vec b) {
+  return choose(a < b, a, b);
+}
+#endif
+
+/* Sum and maximum of the lanes; the order is fixed, so that results repeat exactly. */
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE real lanes_sum(vec v) {
+  return _mm512_reduce_add_ps((__m512)v);
+}
+
+ALWAYS_INLINE real lanes_max(vec v) {
+  return _mm512_reduce_max_ps((__m512)v);
+}
+#else
+ALWAYS_INLINE real lanes_sum(vec v) {
+  real lane[VL];
+  memcpy(lane, &v, sizeof lane);
+  for (int width = VL / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; i++) lane[i] += lane[i + width];
+  return lane[0];
+}
+
+ALWAYS_INLINE real lanes_max(vec v) {
+  real lane[VL];
+  memcpy(lane, &v, sizeof lane);
+  for (int width = VL / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; i++) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
+  return lane[0];
+}
+#endif
+
+/* The part of 0 … n-1 that this thread of `threads` gets: contiguous and fixed, so that sums repeat exactly.
+ */
 static inline void thread_range(int64_t n, int thread, int threads, int64_t *first, int64_t *last) {
   *first = n * thread / threads;
   *last = n * (thread + 1) / threads;
 }
+
+/* The same in whole vectors, for the calling thread of a parallel region; the last thread has the rest of n.
+ */
+static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
+  thread_range((n + VL - 1) / VL, omp_get_thread_num(), omp_get_num_threads(), first, last);
+  *first *= VL;
+  *last = *last * VL < n ? *last * VL : n;
+}
+
+/* Below this many elements of work a second thread costs more than it brings. */
+enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
+
+/* Prototypes of the table's functions, with the types of its entries. */
+#define CH_KERNEL_DECLARE(name) extern __typeof__(*((ch_kernels *)0)->name) KERNEL(name)
+CH_KERNEL_DECLARE(rmsnorm_forward);
+CH_KERNEL_DECLARE(rmsnorm_backward);
+CH_KERNEL_DECLARE(layernorm_forward);
+CH_KERNEL_DECLARE(layernorm_backward);
+CH_KERNEL_DECLARE(add);
+CH_KERNEL_DECLARE(copy_or_add);
+CH_KERNEL_DECLARE(fill);
+CH_KERNEL_DECLARE(add_bias);
+CH_KERNEL_DECLARE(sum_rows);
+CH_KERNEL_DECLARE(swiglu_forward);
+CH_KERNEL_DECLARE(swiglu_backward);
+CH_KERNEL_DECLARE(gelu_forward);
+CH_KERNEL_DECLARE(gelu_backward);
+CH_KERNEL_DECLARE(sum_squares);
+CH_KERNEL_DECLARE(rope);
+CH_KERNEL_DECLARE(rope_table);
+CH_KERNEL_DECLARE(embedding_forward);
+CH_KERNEL_DECLARE(embedding_backward);
+CH_KERNEL_DECLARE(cross_entropy);
+CH_KERNEL_DECLARE(gemv);
+CH_KERNEL_DECLARE(tile_product);
+CH_KERNEL_DECLARE(attend_forward);
+CH_KERNEL_DECLARE(attend_backward);
+CH_KERNEL_DECLARE(attend_scratch);
+CH_KERNEL_DECLARE(adamw);
+CH_KERNEL_DECLARE(convert_from);
+CH_KERNEL_DECLARE(convert_to);
+extern const ch_kernels KERNEL(table);
 
 #endif

@@ -1,0 +1,56 @@
+/* Conversion between element types, round to nearest even. */
+#include "tensor/kernels/variant.h"
+#include "tensor/kernels/halves.h"
+
+#define FOR_EACH(n, statement)                                                                               \
+  do {                                                                                                       \
+    _Pragma("omp parallel for simd schedule(static) if ((n) >= CH_PARALLEL_ELEMENTS)") for (int64_t i = 0;   \
+                                                                                            i < (n); i++)    \
+        statement;                                                                                           \
+  } while (0)
+
+void KERNEL(convert_from)(int64_t n, const void *x, ch_dtype from, void *y) {
+  real *restrict out = y;
+  const float *floats = x;
+  const double *doubles = x;
+  const uint16_t *halves = x;
+  switch (from) {
+  case CH_F32:
+    FOR_EACH(n, out[i] = (real)floats[i]);
+    break;
+  case CH_F64:
+    FOR_EACH(n, out[i] = (real)doubles[i]);
+    break;
+  case CH_F16:
+    FOR_EACH(n, out[i] = (real)float_from_f16(halves[i]));
+    break;
+  case CH_BF16:
+    FOR_EACH(n, out[i] = (real)float_from_bf16(halves[i]));
+    break;
+  default:
+    break; /* whole numbers are no elements of ours */
+  }
+}
+
+void KERNEL(convert_to)(int64_t n, const void *x, ch_dtype to, void *y) {
+  const real *restrict in = x;
+  float *floats = y;
+  double *doubles = y;
+  uint16_t *halves = y;
+  switch (to) {
+  case CH_F32:
+    FOR_EACH(n, floats[i] = (float)in[i]);
+    break;
+  case CH_F64:
+    FOR_EACH(n, doubles[i] = (double)in[i]);
+    break;
+  case CH_F16:
+    FOR_EACH(n, halves[i] = f16_from_float(narrow_odd(in[i])));
+    break;
+  case CH_BF16:
+    FOR_EACH(n, halves[i] = bf16_from_float(narrow_odd(in[i])));
+    break;
+  default:
+    break;
+  }
+}

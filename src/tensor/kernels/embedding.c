@@ -1,0 +1,27 @@
+/* Rows of the embedding matrix by token id, and the gradient back into them. */
+#include "tensor/kernels/variant.h"
+
+void KERNEL(embedding_forward)(int64_t rows, int64_t n, const int32_t *ids, const void *weight,
+                               ch_dtype weight_dtype, void *y) {
+  size_t row_bytes = (size_t)n * ch_dtype_size(weight_dtype);
+#pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
+  for (int64_t r = 0; r < rows; r++) KERNEL(convert_from)
+  (n, (const char *)weight + (size_t)ids[r] * row_bytes, weight_dtype, (real *)y + r * n);
+}
+
+/* Each thread has some columns of every row, so that rows of one id add up in row order and frequent ids do
+   not unbalance the threads. */
+void KERNEL(embedding_backward)(int64_t rows, int64_t n, int64_t vocabulary, const int32_t *ids,
+                                const void *dy, void *dweight, bool accumulate) {
+  if (!accumulate) KERNEL(fill)(vocabulary * n, 0, dweight);
+#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t r = 0; r < rows && first < last; r++) {
+      const real *restrict from = (const real *)dy + r * n;
+      real *restrict to = (real *)dweight + ids[r] * n;
+      for (int64_t i = first; i < last; i++) to[i] += from[i];
+    }
+  }
+}

@@ -1,0 +1,72 @@
+/* The 16-bit element types: IEEE half (F16) and bfloat16 (BF16) to float and back, value by value. */
+#ifndef CH_KERNELS_HALVES_H
+#define CH_KERNELS_HALVES_H
+
+#include "tensor/kernels/variant.h"
+
+static inline float float_of_bits(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static inline uint32_t bits_of_float(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static inline float float_from_bf16(uint16_t half) {
+  return float_of_bits((uint32_t)half << 16);
+}
+
+/* Nearest even; a NaN keeps its sign and top bits and becomes quiet. */
+static inline uint16_t bf16_from_float(float value) {
+  uint32_t bits = bits_of_float(value);
+  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  uint32_t quiet = (bits >> 16) | 0x40;
+  return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
+
+static inline float float_from_f16(uint16_t half) {
+  uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = (uint32_t)(half & 0x7fff) << 13;
+  /* Normal: move the exponent from bias 15 to 127. Infinity and NaN: to all ones. Subnormal: the value is a
+     whole number of 2^-24, which a subtraction normalises. */
+  uint32_t normal = rest + ((127u - 15u) << 23);
+  uint32_t special = rest + ((255u - 31u) << 23);
+  special |= (rest & 0x007fffff) ? 0x00400000 : 0; /* quiet */
+  uint32_t tiny = bits_of_float(float_of_bits(rest + (113u << 23)) - float_of_bits(113u << 23));
+  uint32_t bits = rest >= (31u << 23) ? special : rest < (1u << 23) ? tiny : normal;
+  return float_of_bits(bits | sign);
+}
+
+/* Nearest even; too large a value becomes infinity, a NaN keeps its sign and top bits and becomes quiet. */
+static inline uint16_t f16_from_float(float value) {
+  uint32_t bits = bits_of_float(value), sign = (bits >> 16) & 0x8000;
+  bits &= 0x7fffffff;
+  /* Below 2^-14 the result is a whole number of 2^-24: adding 0.5 puts it, rounded, in the low bits. */
+  uint32_t tiny = bits_of_float(float_of_bits(bits) + 0.5f) - bits_of_float(0.5f);
+  uint32_t normal = (bits - ((127u - 15u) << 23) + 0xfff + ((bits >> 13) & 1)) >> 13;
+  uint32_t nan = 0x7e00 | ((bits >> 13) & 0x3ff);
+  uint32_t half = bits > 0x7f800000    ? nan
+                  : bits >= 0x47800000 ? 0x7c00 /* 65536 and up; 65520 … 65535 round up to it below */
+                  : bits < 0x38800000  ? tiny
+                                       : normal;
+  return (uint16_t)(half | sign);
+}
+
+/* A double as a float that rounds on to 16 bits as the double itself would: inexact results get an odd last
+   bit. A float is itself. */
+static inline float narrow_odd(real value) {
+#ifdef CH_KERNEL_F64
+  float nearest = (float)value;
+  uint32_t bits = bits_of_float(nearest);
+  if ((double)nearest == value || nearest != nearest) return nearest;
+  if (fabs((double)nearest) > fabs(value)) bits--; /* toward zero; infinity becomes the largest float */
+  return float_of_bits(bits | 1);
+#else
+  return value;
+#endif
+}
+
+#endif

@@ -1,0 +1,115 @@
+/* Functions of a vector, for the kernels of this folder: exp, sigmoid, the normal distribution.
+ *
+ * In the F32 variants they are our own polynomials (minimax by Remez' algorithm; the error of each is
+ * stated), in the F64 variant the C library's, lane by lane, so that the reference of the tests is exact.
+ * Each lane's result depends on that lane alone: position in a row and the length of the row never change a
+ * value.
+ */
+#ifndef CH_KERNELS_MATH_H
+#define CH_KERNELS_MATH_H
+
+#include "tensor/kernels/variant.h"
+
+#ifdef CH_KERNEL_F64
+
+static inline vec vec_exp(vec x) {
+  for (int i = 0; i < VL; i++) x[i] = exp(x[i]);
+  return x;
+}
+
+/* Phi(x) = (1 + erf(x / sqrt 2)) / 2, and the density phi(x) = Phi'(x). */
+static inline vec vec_normal(vec x, vec *density) {
+  vec phi, Phi;
+  for (int i = 0; i < VL; i++) {
+    Phi[i] = 0.5 * erfc(-x[i] * 0.70710678118654752440);
+    phi[i] = 0.39894228040143267794 * exp(-0.5 * x[i] * x[i]);
+  }
+  *density = phi;
+  return Phi;
+}
+
+#else
+
+/* p * 2^t for whole t in [-300, 300]; overflows to infinity, underflows gradually. */
+ALWAYS_INLINE vec vec_scale(vec p, vec t, ivec t_bits) {
+#if defined(__AVX512F__)
+  (void)t_bits;
+  return (vec)_mm512_scalef_ps((__m512)p, (__m512)t);
+#else
+  (void)t;
+  /* Two factors, because 2^t alone may be past the range of a float when p * 2^t is not. */
+  ivec half = t_bits >> 1, rest = t_bits - half;
+  return p * (vec)((half + 127) << 23) * (vec)((rest + 127) << 23);
+#endif
+}
+
+/* The whole number nearest to x / ln 2, as a float and as integers; |x| <= 110. */
+ALWAYS_INLINE vec vec_exponent(vec x, ivec *bits) {
+  /* Adding 1.5 * 2^23 leaves the nearest whole number in the low bits. */
+  const float magic = 12582912.0f;
+  vec shifted = x * 1.44269504088896341f + magic;
+  *bits = (ivec)shifted - 0x4B400000;
+  return shifted - magic;
+}
+
+/* x - t ln 2, with ln 2 in two parts: the first has 9 trailing zero bits, so that t times it is exact. */
+ALWAYS_INLINE vec vec_reduce(vec x, vec t) {
+  return (x - t * 0.693145751953125f) - t * 1.42860682030941723e-6f;
+}
+
+/* e^r = 1 + r + r^2 p(r) on |r| <= ln(2)/2; relative error 3.1e-9 before rounding. */
+ALWAYS_INLINE vec vec_exp_small(vec r) {
+  vec p = 0.001381447122319572f * r + 0.008368780689673014f;
+  p = p * r + 0.04166839414873173f;
+  p = p * r + 0.16666520104806593f;
+  p = p * r + 0.49999993412685784f;
+  return p * (r * r) + r + 1.0f;
+}
+
+/* e^x to about 1 ulp; 0 below -104, infinity above 88.73, NaN for NaN. */
+ALWAYS_INLINE vec vec_exp(vec x) {
+  x = vec_min(splat(89.0f), vec_max(splat(-104.0f), x));
+  ivec bits;
+  vec t = vec_exponent(x, &bits);
+  return vec_scale(vec_exp_small(vec_reduce(x, t)), t, bits);
+}
+
+/* Phi(x) = (1 + erf(x / sqrt 2)) / 2 to about 1e-7 of its value (also where it is tiny), and phi(x) =
+   Phi'(x). Phi(-|x|) = e^(-x^2/2) R(|x|), where R, a smooth function, is a polynomial in 1 / (1 + 0.35 |x|).
+ */
+ALWAYS_INLINE vec vec_normal(vec x, vec *density) {
+  vec magnitude = (vec)((ivec)x & 0x7fffffff);
+  magnitude = vec_min(splat(14.5f), magnitude);
+  /* -x^2/2 in two parts: the square of a number of 12 bits is exact. */
+  vec high = (vec)((ivec)magnitude & (int32_t)0xfffff000);
+  vec square = high * high * -0.5f, rest = (magnitude - high) * (magnitude + high) * -0.5f;
+  ivec bits;
+  vec t = vec_exponent(square + rest, &bits);
+  vec gauss = vec_scale(vec_exp_small(vec_reduce(square, t) + rest), t, bits);
+  vec u = 1.0f / (1.0f + 0.35f * magnitude);
+  vec r = -0.02915782526f * u + 0.1440306757f;
+  r = r * u + -0.2558385998f;
+  r = r * u + 0.159319339f;
+  r = r * u + -0.02321217265f;
+  r = r * u + 0.105552449f;
+  r = r * u + 0.1198212963f;
+  r = r * u + 0.1398635148f;
+  r = r * u + 0.1396213069f;
+  vec tail = gauss * (r * u);
+  *density = gauss * 0.398942280401432678f;
+  return choose(x > splat(0), 1.0f - tail, tail);
+}
+
+#endif
+
+/* 1 / (1 + e^-x). */
+ALWAYS_INLINE vec vec_sigmoid(vec x) {
+  return 1 / (1 + vec_exp(-x));
+}
+
+/* e^x of one value, the same bits as a lane of vec_exp. */
+static inline real real_exp(real x) {
+  return vec_exp(splat(x))[0];
+}
+
+#endif

@@ -1,0 +1,167 @@
+/* RMSNorm and LayerNorm, forward and backward, row by row. */
+#include "tensor/kernels/variant.h"
+
+/* Sums over a row in four vectors, so that additions need not wait for each other. */
+ALWAYS_INLINE real sum_of_squares(const real *x, int64_t n, real mean) {
+  vec sum[4] = {{0}, {0}, {0}, {0}};
+  int64_t i = 0;
+  for (; i + 4 * VL <= n; i += 4 * VL)
+    for (int j = 0; j < 4; j++) {
+      vec d = load(x + i + j * VL) - mean;
+      sum[j] += d * d;
+    }
+  for (; i + VL <= n; i += VL) {
+    vec d = load(x + i) - mean;
+    sum[0] += d * d;
+  }
+  real total = lanes_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  for (; i < n; i++) total += (x[i] - mean) * (x[i] - mean);
+  return total;
+}
+
+ALWAYS_INLINE real sum_of(const real *x, int64_t n) {
+  vec sum[4] = {{0}, {0}, {0}, {0}};
+  int64_t i = 0;
+  for (; i + 4 * VL <= n; i += 4 * VL)
+    for (int j = 0; j < 4; j++) sum[j] += load(x + i + j * VL);
+  for (; i + VL <= n; i += VL) sum[0] += load(x + i);
+  real total = lanes_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  for (; i < n; i++) total += x[i];
+  return total;
+}
+
+void KERNEL(rmsnorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, double eps, void *y,
+                             void *rstd) {
+  const real *w = weight;
+#pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
+  for (int64_t r = 0; r < rows; r++) {
+    const real *in = (const real *)x + r * n;
+    real *out = (real *)y + r * n;
+    real scale = (real)(1 / sqrt((double)(sum_of_squares(in, n, 0) / (real)n) + eps));
+    if (rstd) ((real *)rstd)[r] = scale;
+    for (int64_t i = 0; i < n; i++) out[i] = in[i] * scale * w[i];
+  }
+}
+
+/* dx = s (w dy - x s^2 mean(w dy x)), with s = 1/sqrt(mean(x^2) + eps). */
+static void rmsnorm_row_backward(int64_t n, const real *x, const real *w, real s, const real *dy,
+                                 real *restrict dx, bool accumulate) {
+  vec dots[2] = {{0}, {0}};
+  int64_t i = 0;
+  for (; i + 2 * VL <= n; i += 2 * VL)
+    for (int j = 0; j < 2; j++)
+      dots[j] += load(w + i + j * VL) * load(dy + i + j * VL) * load(x + i + j * VL);
+  real dot = lanes_sum(dots[0] + dots[1]);
+  for (; i < n; i++) dot += w[i] * dy[i] * x[i];
+  real back = s * s * dot / (real)n;
+  if (accumulate)
+    for (i = 0; i < n; i++) dx[i] += s * (w[i] * dy[i] - x[i] * back);
+  else
+    for (i = 0; i < n; i++) dx[i] = s * (w[i] * dy[i] - x[i] * back);
+}
+
+/* out[first … last) = (or +=) the sum over `parts` rows of partial sums, in order. */
+static void sum_partials(int parts, int64_t n, const real *partial, int64_t first, int64_t last, real *out,
+                         bool accumulate) {
+  for (int64_t i = first; i < last; i++) {
+    real sum = 0;
+    for (int t = 0; t < parts; t++) sum += partial[t * n + i];
+    out[i] = accumulate ? out[i] + sum : sum;
+  }
+}
+
+void KERNEL(rmsnorm_backward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *rstd,
+                              const void *dy, void *dx, bool accumulate, void *dweight,
+                              bool accumulate_weight, void *scratch) {
+#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+  {
+    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    int64_t first, last;
+    thread_range(rows, thread, threads, &first, &last);
+    real *restrict partial = (real *)scratch + thread * n;
+    if (dweight) memset(partial, 0, (size_t)n * sizeof(real));
+    for (int64_t r = first; r < last; r++) {
+      const real *in = (const real *)x + r * n, *out_gradient = (const real *)dy + r * n;
+      real s = ((const real *)rstd)[r];
+      if (dweight)
+        for (int64_t i = 0; i < n; i++) partial[i] += out_gradient[i] * in[i] * s;
+      if (dx) rmsnorm_row_backward(n, in, weight, s, out_gradient, (real *)dx + r * n, accumulate);
+    }
+#pragma omp barrier
+    thread_range(n, thread, threads, &first, &last);
+    if (dweight) sum_partials(threads, n, scratch, first, last, dweight, accumulate_weight);
+  }
+}
+
+void KERNEL(layernorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *bias,
+                               double eps, void *y, void *moments) {
+  const real *w = weight, *b = bias;
+#pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
+  for (int64_t r = 0; r < rows; r++) {
+    const real *in = (const real *)x + r * n;
+    real *out = (real *)y + r * n;
+    real mean = sum_of(in, n) / (real)n;
+    real scale = (real)(1 / sqrt((double)(sum_of_squares(in, n, mean) / (real)n) + eps));
+    if (moments) {
+      ((real *)moments)[2 * r] = mean;
+      ((real *)moments)[2 * r + 1] = scale;
+    }
+    for (int64_t i = 0; i < n; i++) out[i] = (in[i] - mean) * scale * w[i] + b[i];
+  }
+}
+
+/* With h = (x - mean) s: dx = s (w dy - mean(w dy) - h mean(w dy h)). */
+static void layernorm_row_backward(int64_t n, const real *x, const real *w, real mean, real s, const real *dy,
+                                   real *restrict dx, bool accumulate) {
+  vec sums = {0}, dots = {0};
+  int64_t i = 0;
+  for (; i + VL <= n; i += VL) {
+    vec g = load(w + i) * load(dy + i);
+    sums += g;
+    dots += g * ((load(x + i) - mean) * s);
+  }
+  real sum = lanes_sum(sums), dot = lanes_sum(dots);
+  for (; i < n; i++) {
+    sum += w[i] * dy[i];
+    dot += w[i] * dy[i] * ((x[i] - mean) * s);
+  }
+  sum /= (real)n;
+  dot /= (real)n;
+  if (accumulate)
+    for (i = 0; i < n; i++) dx[i] += s * (w[i] * dy[i] - sum - (x[i] - mean) * s * dot);
+  else
+    for (i = 0; i < n; i++) dx[i] = s * (w[i] * dy[i] - sum - (x[i] - mean) * s * dot);
+}
+
+void KERNEL(layernorm_backward)(int64_t rows, int64_t n, const void *x, const void *weight,
+                                const void *moments, const void *dy, void *dx, bool accumulate, void *dweight,
+                                void *dbias, bool accumulate_weight, void *scratch) {
+  bool sums = dweight || dbias;
+#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+  {
+    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    int64_t first, last;
+    thread_range(rows, thread, threads, &first, &last);
+    /* All threads' weight sums, then all threads' bias sums. */
+    real *restrict weight_part = (real *)scratch + thread * n;
+    real *restrict bias_part = (real *)scratch + (threads + thread) * n;
+    if (sums) {
+      memset(weight_part, 0, (size_t)n * sizeof(real));
+      memset(bias_part, 0, (size_t)n * sizeof(real));
+    }
+    for (int64_t r = first; r < last; r++) {
+      const real *in = (const real *)x + r * n, *out_gradient = (const real *)dy + r * n;
+      real mean = ((const real *)moments)[2 * r], s = ((const real *)moments)[2 * r + 1];
+      if (sums)
+        for (int64_t i = 0; i < n; i++) {
+          weight_part[i] += out_gradient[i] * ((in[i] - mean) * s);
+          bias_part[i] += out_gradient[i];
+        }
+      if (dx) layernorm_row_backward(n, in, weight, mean, s, out_gradient, (real *)dx + r * n, accumulate);
+    }
+#pragma omp barrier
+    thread_range(n, thread, threads, &first, &last);
+    if (dweight) sum_partials(threads, n, scratch, first, last, dweight, accumulate_weight);
+    if (dbias) sum_partials(threads, n, (real *)scratch + threads * n, first, last, dbias, accumulate_weight);
+  }
+}

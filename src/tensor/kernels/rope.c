@@ -1,0 +1,66 @@
+/* Rotary positions: turning pairs of a head's dims by angles from a table. */
+#include "tensor/kernels/variant.h"
+
+void KERNEL(rope_table)(int64_t rows, int64_t rotary, const int32_t *positions, const double *frequencies,
+                        void *table) {
+  int64_t half = rotary / 2;
+#pragma omp parallel for schedule(static) if (rows * half >= 256)
+  for (int64_t r = 0; r < rows; r++) {
+    real *cosines = (real *)table + r * rotary, *sines = cosines + half;
+    for (int64_t i = 0; i < half; i++) {
+      double angle = positions[r] * frequencies[i];
+      cosines[i] = (real)cos(angle);
+      sines[i] = (real)sin(angle);
+    }
+  }
+}
+
+/* Pairs (i, i + half). sign is -1 to turn back. */
+ALWAYS_INLINE void turn_half(int64_t half, const real *c, const real *s, real sign, const real *x, real *y,
+                             bool accumulate) {
+  for (int64_t i = 0; i < half; i += VL) {
+    int64_t left = half - i;
+    vec cosine = load_some(c + i, left), sine = load_some(s + i, left) * sign;
+    vec a = load_some(x + i, left), b = load_some(x + half + i, left);
+    vec first = a * cosine - b * sine, second = b * cosine + a * sine;
+    if (accumulate) {
+      first += load_some(y + i, left);
+      second += load_some(y + half + i, left);
+    }
+    store_some(y + i, first, left);
+    store_some(y + half + i, second, left);
+  }
+}
+
+/* Pairs (2i, 2i + 1). */
+ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, real sign, const real *x,
+                                    real *y, bool accumulate) {
+  for (int64_t i = 0; i < half; i++) {
+    real sine = s[i] * sign, a = x[2 * i], b = x[2 * i + 1];
+    real first = a * c[i] - b * sine, second = b * c[i] + a * sine;
+    y[2 * i] = accumulate ? y[2 * i] + first : first;
+    y[2 * i + 1] = accumulate ? y[2 * i + 1] + second : second;
+  }
+}
+
+void KERNEL(rope)(int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary, bool interleaved,
+                  bool inverse, const void *table, const void *x, void *y, bool accumulate) {
+  int64_t half = rotary / 2, kept = head_dim - rotary;
+  real sign = inverse ? -1 : 1;
+#pragma omp parallel for schedule(static) if (rows > 1 && rows * heads * head_dim >= CH_PARALLEL_ELEMENTS)
+  for (int64_t r = 0; r < rows; r++) {
+    const real *cosines = (const real *)table + r * rotary, *sines = cosines + half;
+    for (int64_t h = 0; h < heads; h++) {
+      const real *in = (const real *)x + (r * heads + h) * head_dim;
+      real *out = (real *)y + (r * heads + h) * head_dim;
+      if (accumulate)
+        for (int64_t i = 0; i < kept; i++) out[i] += in[i];
+      else if (out != in)
+        memcpy(out, in, (size_t)kept * sizeof(real));
+      if (interleaved)
+        turn_interleaved(half, cosines, sines, sign, in + kept, out + kept, accumulate);
+      else
+        turn_half(half, cosines, sines, sign, in + kept, out + kept, accumulate);
+    }
+  }
+}
