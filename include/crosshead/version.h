@@ -1,0 +1,10 @@
+/* The version of these headers; the build reads it here too. */
+#ifndef CROSSHEAD_VERSION_H
+#define CROSSHEAD_VERSION_H
+
+#define CH_VERSION_MAJOR 0
+#define CH_VERSION_MINOR 1
+#define CH_VERSION_PATCH 0
+#define CH_VERSION_STRING "0.1.0"
+
+#endif
