@@ -1,0 +1,129 @@
+/* jansson with strict flags and messages that name the key. */
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The last quoted string before `position` that a colon follows: the key whose value is broken. */
+static bool key_before(const char *text, size_t position, const char **key, size_t *length) {
+  for (size_t colon = position; colon-- > 0;) {
+    if (text[colon] == '\n' && position - colon > 200) return false;
+    if (text[colon] != ':') continue;
+    size_t end = colon;
+    while (end > 0 && strchr(" \t\r\n", text[end - 1])) end--;
+    if (end == 0 || text[end - 1] != '"') continue;
+    size_t start = --end;
+    while (start > 0 && text[start - 1] != '"') start--;
+    if (start == 0 || end - start > 80) return false;
+    *key = text + start;
+    *length = end - start;
+    return true;
+  }
+  return false;
+}
+
+static ch_status parse_error(const char *text, size_t size, const char *where, const json_error_t *why,
+                             ch_error *error) {
+  if (json_error_code(why) == json_error_out_of_memory)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the JSON of %s", where);
+  size_t position = why->position > 0 ? (size_t)why->position : 0;
+  const char *key = "";
+  size_t length = 0;
+  char quoted[100] = "", what[JSON_ERROR_TEXT_LENGTH * 2];
+  if (key_before(text, position < size ? position : size, &key, &length)) {
+    char name[81];
+    snprintf(name, sizeof name, "%.*s", (int)length, key);
+    ch_json_quote(name, quoted, sizeof quoted);
+  }
+  /* jansson quotes the offending bytes as they are; keep the message one line of ASCII. */
+  size_t used = 0;
+  for (const char *p = why->text; *p && used + 1 < sizeof what; p++)
+    what[used++] = (*p >= ' ' && *p < 127) ? *p : '?';
+  what[used] = 0;
+  return ch_fail(error, CH_ERROR_FORMAT, "%s is not valid JSON at line %d%s%s: %s", where, why->line,
+                 *quoted ? ", after key " : "", quoted, what);
+}
+
+ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error) {
+  json_error_t why;
+  *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+  if (!*root) return parse_error(text, size, where, &why, error);
+  if (json_is_object(*root)) return CH_OK;
+  json_decref(*root);
+  *root = NULL;
+  return ch_fail(error, CH_ERROR_FORMAT, "%s holds no JSON object at its top level, which must be {...}",
+                 where);
+}
+
+bool ch_json_whole(const json_t *value, int64_t *whole) {
+  if (json_is_integer(value)) {
+    *whole = json_integer_value(value);
+    return true;
+  }
+  if (!json_is_real(value)) return false;
+  double real = json_real_value(value);
+  if (real != floor(real) || fabs(real) > 0x1p53) return false;
+  *whole = (int64_t)real;
+  return true;
+}
+
+/* Cuts `text` to at most 60 characters, with an ellipsis inside. */
+static const char *shorten(const char *text, char *buffer, size_t size) {
+  enum { MOST = 60, HEAD = 50, TAIL = 7 };
+  size_t length = strlen(text);
+  if (length <= MOST)
+    snprintf(buffer, size, "%s", text);
+  else
+    snprintf(buffer, size, "%.*s...%s", HEAD, text, text + length - TAIL);
+  return buffer;
+}
+
+const char *ch_json_show(const json_t *value, char *buffer, size_t size) {
+  if (json_is_object(value) || json_is_array(value)) {
+    snprintf(buffer, size, "%s", json_is_object(value) ? "an object" : "a list");
+    return buffer;
+  }
+  char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(12));
+  if (text)
+    shorten(text, buffer, size);
+  else
+    snprintf(buffer, size, "?");
+  free(text);
+  return buffer;
+}
+
+const char *ch_json_quote(const char *name, char *buffer, size_t size) {
+  json_t *string = json_string(name);
+  if (!string) { /* not UTF-8, or no memory */
+    snprintf(buffer, size, "\"?\"");
+    return buffer;
+  }
+  ch_json_show(string, buffer, size);
+  json_decref(string);
+  return buffer;
+}
+
+void ch_json_put_string(ch_text *json, const char *string) {
+  json_t *value = json_string(string);
+  char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+  json_decref(value);
+  if (text)
+    ch_text_puts(json, text);
+  else
+    json->failed = true;
+  free(text);
+}
+
+void ch_json_put_number(ch_text *json, double number) {
+  char text[40];
+  if (number == floor(number) && fabs(number) < 1e15) {
+    ch_text_printf(json, "%.1f", number);
+    return;
+  }
+  int digits = 1;
+  do snprintf(text, sizeof text, "%.*g", digits, number);
+  while (strtod(text, NULL) != number && ++digits <= 17);
+  ch_text_puts(json, text);
+}

@@ -1,0 +1,30 @@
+/* Thin helpers over jansson: strict parsing, values as people read them in messages, strings and numbers to
+ * text. */
+#ifndef CH_BASE_JSON_H
+#define CH_BASE_JSON_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+/* Parses `size` bytes whose root must be an object. Duplicate keys, trailing bytes, bad UTF-8, NaN and
+   numbers that overflow are errors that name `where`, the line and, when there is one, the key before it. */
+ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error);
+
+/* A whole number that fits 64 bits, written as one or with a zero fraction (64.0). */
+bool ch_json_whole(const json_t *value, int64_t *whole);
+
+/* A value for a message: its JSON text in ASCII, shortened; "an object" or "a list" when nested. Returns
+ * buffer. */
+const char *ch_json_show(const json_t *value, char *buffer, size_t size);
+/* A name from a file for a message: quoted, escaped, shortened. Returns buffer. */
+const char *ch_json_quote(const char *name, char *buffer, size_t size);
+
+/* Appends a JSON string, escaped. */
+void ch_json_put_string(ch_text *json, const char *string);
+/* Appends the shortest text that reads back as the same double, with a point or an exponent: 10000.0, 1e-05.
+ */
+void ch_json_put_number(ch_text *json, double number);
+
+#endif

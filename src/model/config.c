@@ -1,0 +1,145 @@
+/* Configurations: reading a file, completing what it leaves out, and checking that it makes a model. */
+#include "model/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "model/config_families.h"
+
+enum { MOST_CONFIG_BYTES = 4 << 20, MOST_HEADS_WIDTH = 1 << 24 };
+
+/* Until the registry of attention mechanisms stands, there is one. */
+__attribute__((weak)) const char *const *ch_mechanism_names(void) {
+  static const char *const names[] = {"gqa", NULL};
+  return names;
+}
+
+void ch_config_defaults(ch_config *config) {
+  memset(config, 0, sizeof *config);
+  ch_config_apply_defaults(config);
+}
+
+static ch_status check_heads(const ch_config *c, const char *where, ch_error *error) {
+  if (c->num_attention_heads % c->num_key_value_heads != 0)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"num_key_value_heads\" is %lld, which must divide \"num_attention_heads\", %lld",
+                   where, (long long)c->num_key_value_heads, (long long)c->num_attention_heads);
+  if (c->num_attention_heads * c->head_dim > MOST_HEADS_WIDTH)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"num_attention_heads\" times \"head_dim\" is %lld; at most %d make sense", where,
+                   (long long)(c->num_attention_heads * c->head_dim), MOST_HEADS_WIDTH);
+  if (c->position == CH_POSITION_ROPE && c->head_dim % 2 != 0)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"head_dim\" is %lld, which must be even with \"position\": \"rope\" (it turns pairs)", where,
+        (long long)c->head_dim);
+  return CH_OK;
+}
+
+static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_error *error) {
+  const ch_rope_scaling *s = &c->rope_scaling;
+  const char *missing = NULL;
+  if (s->type == CH_ROPE_DEFAULT) {
+    if (s->factor || s->low_freq_factor || s->high_freq_factor || s->original_max_position_embeddings)
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"rope_scaling\" has factors but no \"rope_type\"; it must be \"linear\" or \"llama3\"",
+          where);
+    return CH_OK;
+  }
+  if (c->position != CH_POSITION_ROPE)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_scaling\" needs \"position\": \"rope\"; leave it out",
+                   where);
+  if (!s->factor)
+    missing = "factor";
+  else if (s->type == CH_ROPE_LLAMA3) {
+    if (!s->low_freq_factor)
+      missing = "low_freq_factor";
+    else if (!s->high_freq_factor)
+      missing = "high_freq_factor";
+    else if (!s->original_max_position_embeddings)
+      missing = "original_max_position_embeddings";
+    else if (s->high_freq_factor <= s->low_freq_factor)
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"rope_scaling.high_freq_factor\" is %g, which must be above low_freq_factor, %g",
+                     where, s->high_freq_factor, s->low_freq_factor);
+  }
+  if (!missing) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_scaling.%s\" is missing; rope type \"%s\" needs it",
+                 where, missing, s->type == CH_ROPE_LINEAR ? "linear" : "llama3");
+}
+
+static ch_status check_id(const char *key, int64_t id, const ch_config *c, const char *where,
+                          ch_error *error) {
+  if (id < c->vocab_size) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %lld, which must be below \"vocab_size\", %lld",
+                 where, key, (long long)id, (long long)c->vocab_size);
+}
+
+ch_status ch_config_validate(const ch_config *config, const char *where, ch_error *error) {
+  CH_TRY(ch_config_check_ranges(config, where, error));
+  CH_TRY(check_heads(config, where, error));
+  CH_TRY(check_rope_scaling(config, where, error));
+  CH_TRY(check_id("bos_token_id", config->bos_token_id, config, where, error));
+  CH_TRY(check_id("eos_token_id", config->eos_token_id, config, where, error));
+  return ch_config_check_family(config, where, error);
+}
+
+/* Sizes that follow from others when they are left out: G = H, d = D/H. */
+static ch_status complete(ch_config *c, const char *where, ch_error *error) {
+  if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
+  if (c->head_dim) return CH_OK;
+  if (c->hidden_size % c->num_attention_heads != 0)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"num_attention_heads\" is %lld, which must divide \"hidden_size\", %lld, unless \"head_dim\" "
+        "is given",
+        where, (long long)c->num_attention_heads, (long long)c->hidden_size);
+  c->head_dim = c->hidden_size / c->num_attention_heads;
+  return CH_OK;
+}
+
+static ch_status read_root(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  /* The model type decides which keys the file may have. */
+  CH_TRY(ch_config_read_key(root, "model_type", where, config, error));
+  if (strcmp(config->model_type, "crosshead") == 0)
+    CH_TRY(ch_config_read_group(root, "", "", CH_KEY_OURS, true, where, config, error));
+  else
+    CH_TRY(ch_config_read_family(root, where, config, error));
+  CH_TRY(complete(config, where, error));
+  return ch_config_validate(config, where, error);
+}
+
+ch_status ch_config_parse(const char *text, const char *where, ch_config *config, ch_error *error) {
+  json_t *root;
+  ch_config_defaults(config);
+  CH_TRY(ch_json_parse(text, strlen(text), where, &root, error));
+  ch_status status = read_root(root, where, config, error);
+  json_decref(root);
+  return status;
+}
+
+ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
+  char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
+  if (!file) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  size_t size = 0;
+  ch_status status = ch_read_file(file, MOST_CONFIG_BYTES, &text, &size, error);
+  if (status == CH_OK && strlen(text) != size)
+    status = ch_fail(error, CH_ERROR_FORMAT, "%s holds a NUL byte; a configuration is JSON text", file);
+  if (status == CH_OK) status = ch_config_parse(text, file, config, error);
+  free(text);
+  free(file);
+  return status;
+}
+
+void ch_config_write(const ch_config *config, ch_text *json) {
+  if (strcmp(config->model_type, "crosshead") != 0) {
+    ch_config_put_family(config, json);
+    return;
+  }
+  ch_text_puts(json, "{");
+  ch_config_put_group("", 2, CH_KEY_OURS, config, json);
+  ch_text_puts(json, "\n}\n");
+}

@@ -1,0 +1,151 @@
+/* Hugging Face configs: each family's defaults, fixed properties and keys. */
+#include "model/config_families.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef enum bias_rule {
+  BIAS_NEVER,      /* the key has no effect */
+  BIAS_QKV_ALWAYS, /* q, k and v, never o */
+  BIAS_WHEN_ASKED  /* attention_bias: q, k, v and o */
+} bias_rule;
+
+/* What the family's configuration class assumes of a key that the file leaves out (0: as for every family).
+ */
+typedef struct family {
+  const char *name, *architecture;
+  int64_t num_key_value_heads, head_dim, max_position_embeddings;
+  int64_t sliding_window; /* 0: the family has none */
+  bool window_by_layer;   /* only with use_sliding_window, in the layers that layer_types names */
+  bool qk_norm;
+  bias_rule biases;
+} family;
+
+static const family families[] = {
+    {"llama", "LlamaForCausalLM", .max_position_embeddings = 2048, .biases = BIAS_WHEN_ASKED},
+    {"qwen2", "Qwen2ForCausalLM", .num_key_value_heads = 32, .max_position_embeddings = 32768,
+     .sliding_window = 4096, .window_by_layer = true, .biases = BIAS_QKV_ALWAYS},
+    {"qwen3", "Qwen3ForCausalLM", .num_key_value_heads = 32, .head_dim = 128,
+     .max_position_embeddings = 32768, .sliding_window = 4096, .window_by_layer = true, .qk_norm = true,
+     .biases = BIAS_WHEN_ASKED},
+    {"mistral", "MistralForCausalLM", .num_key_value_heads = 8, .max_position_embeddings = 131072,
+     .sliding_window = 4096, .biases = BIAS_NEVER},
+};
+
+enum { FAMILIES = sizeof families / sizeof *families };
+
+const char *const *ch_config_families(void) {
+  static const char *const names[] = {"crosshead", "llama", "qwen2", "qwen3", "mistral", NULL};
+  return names;
+}
+
+static const family *family_of(const ch_config *config) {
+  for (int i = 0; i < FAMILIES; i++)
+    if (strcmp(config->model_type, families[i].name) == 0) return &families[i];
+  return NULL;
+}
+
+/* Whether a layer of a Qwen config has a sliding window: layer_types says, else layers from max_window_layers
+ * on. */
+static ch_status any_sliding_layer(const json_t *root, const char *where, const ch_config *config, bool *any,
+                                   ch_error *error) {
+  const json_t *types = json_object_get(root, "layer_types");
+  int64_t first = 28;
+  *any = false;
+  if (!types || json_is_null(types)) {
+    const json_t *given = json_object_get(root, "max_window_layers");
+    if (given && !ch_json_whole(given, &first))
+      return ch_fail(error, CH_ERROR_CONFIG, "%s: \"max_window_layers\" must be a whole number", where);
+    *any = first < config->num_hidden_layers;
+    return CH_OK;
+  }
+  if ((int64_t)json_array_size(types) != config->num_hidden_layers)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"layer_types\" must be a list of %lld names, one a layer",
+                   where, (long long)config->num_hidden_layers);
+  for (size_t i = 0; i < json_array_size(types); i++) {
+    const char *type = json_string_value(json_array_get(types, i));
+    bool sliding = type && strcmp(type, "sliding_attention") == 0;
+    if (!sliding && (!type || strcmp(type, "full_attention") != 0)) {
+      char shown[80];
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"layer_types\" has %s where \"full_attention\" or \"sliding_attention\" is needed",
+                     where, ch_json_show(json_array_get(types, i), shown, sizeof shown));
+    }
+    *any = *any || sliding;
+  }
+  return CH_OK;
+}
+
+static ch_status settle_window(const json_t *root, const family *of, const char *where, ch_config *config,
+                               ch_error *error) {
+  if (!of->sliding_window) config->sliding_window = 0;
+  if (!of->window_by_layer) return CH_OK;
+  const json_t *use = json_object_get(root, "use_sliding_window");
+  if (use && !json_is_boolean(use) && !json_is_null(use))
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"use_sliding_window\" must be true or false", where);
+  bool any;
+  CH_TRY(any_sliding_layer(root, where, config, &any, error));
+  if (any && json_is_array(json_object_get(root, "layer_types")) && !json_is_true(use))
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"layer_types\" names sliding_attention, but \"use_sliding_window\" is not true",
+                   where);
+  if (!any || !json_is_true(use)) config->sliding_window = 0;
+  return CH_OK;
+}
+
+ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  const family *of = family_of(config);
+  config->num_key_value_heads = of->num_key_value_heads;
+  config->head_dim = of->head_dim;
+  config->max_position_embeddings = of->max_position_embeddings;
+  config->sliding_window = of->sliding_window;
+  config->rms_norm_eps = 1e-6;
+  CH_TRY(ch_config_read_group(root, "", "", CH_KEY_HUGGING_FACE, false, where, config, error));
+  CH_TRY(settle_window(root, of, where, config, error));
+  config->attention.qk_norm = of->qk_norm;
+  bool asked = config->attention_bias && of->biases == BIAS_WHEN_ASKED;
+  config->attention_bias = asked || of->biases == BIAS_QKV_ALWAYS;
+  config->attention_output_bias = asked;
+  ch_rope_scaling *scaling = &config->rope_scaling;
+  if (scaling->type == CH_ROPE_DEFAULT) *scaling = (ch_rope_scaling){0}; /* its other keys have no effect */
+  if (scaling->type == CH_ROPE_LLAMA3 && !scaling->original_max_position_embeddings)
+    scaling->original_max_position_embeddings = config->max_position_embeddings;
+  return CH_OK;
+}
+
+ch_status ch_config_check_family(const ch_config *config, const char *where, ch_error *error) {
+  const family *of = family_of(config);
+  const char *problem = NULL;
+  bool bias = config->attention_bias, output = config->attention_output_bias;
+  if (!of)
+    problem = output ? "attention_output_bias" : NULL;
+  else if (config->position != CH_POSITION_ROPE)
+    problem = "position";
+  else if (config->rope_interleaved)
+    problem = "rope_interleaved";
+  else if (config->hidden_act != CH_ACTIVATION_SILU)
+    problem = "hidden_act";
+  else if (strcmp(config->attention.type, "gqa") != 0)
+    problem = "attention.type";
+  else if (config->attention.head_norm)
+    problem = "attention.head_norm";
+  else if (config->attention.qk_norm != of->qk_norm)
+    problem = "attention.qk_norm";
+  else if (bias != (of->biases == BIAS_QKV_ALWAYS || (of->biases == BIAS_WHEN_ASKED && bias)) ||
+           output != (of->biases == BIAS_WHEN_ASKED && bias))
+    problem = "attention_bias";
+  if (!problem) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: model_type \"%s\" cannot express this \"%s\"; use \"crosshead\"", where,
+                 config->model_type, problem);
+}
+
+void ch_config_put_family(const ch_config *config, ch_text *json) {
+  const family *of = family_of(config);
+  ch_text_printf(json, "{\n  \"architectures\": [\"%s\"],", of->architecture);
+  ch_config_put_group("", 2, CH_KEY_HUGGING_FACE, config, json);
+  if (of->window_by_layer)
+    ch_text_printf(json, ",\n  \"use_sliding_window\": %s", config->sliding_window ? "true" : "false");
+  if (of->sliding_window && !config->sliding_window) ch_text_puts(json, ",\n  \"sliding_window\": null");
+  ch_text_puts(json, "\n}\n");
+}

@@ -1,0 +1,67 @@
+/* The table of configuration keys and its generic reader. A mechanism's new key is one row (and one struct
+ * member). */
+#ifndef CH_MODEL_CONFIG_KEYS_H
+#define CH_MODEL_CONFIG_KEYS_H
+
+#include "base/json.h"
+#include "model/config.h"
+
+typedef enum ch_key_type {
+  CH_KEY_WHOLE,  /* int64_t from min to max */
+  CH_KEY_NUMBER, /* double above 0 when min is 0, else from min, to max */
+  CH_KEY_BOOL,   /* bool */
+  CH_KEY_CHOICE, /* int (an enum): the index into `choices` */
+  CH_KEY_ID,     /* int64_t token id, -1 = none; a list gives its first */
+  CH_KEY_NAME,   /* char[32]: one of names() */
+  CH_KEY_OBJECT  /* a nested object: the rows of group `members` */
+} ch_key_type;
+
+/* Whose files a key is read from. */
+enum { CH_KEY_OURS = 1, CH_KEY_HUGGING_FACE = 2, CH_KEY_EVERYWHERE = 3 };
+
+typedef struct ch_config_key {
+  const char *group; /* "" for the top level, else the `members` of the object that holds the key */
+  const char *name;
+  ch_key_type type;
+  int files; /* CH_KEY_OURS | CH_KEY_HUGGING_FACE */
+  bool required;
+  bool nullable;    /* null means the default; written only when it is not */
+  bool alias;       /* another name of the key below it: read, never written */
+  size_t offset;    /* of the member of ch_config, or CH_KEY_NO_MEMBER */
+  double min, max;  /* WHOLE, NUMBER */
+  double otherwise; /* the default: a number, a choice's index, a bool's 0 or 1; a NAME's is the first of
+                       names() */
+  const char *const *choices;
+  const char *const *(*names)(void);
+  const char *members;
+  /* Attention types the key belongs to, NULL-terminated; NULL: all. With others the key must hold its
+     default; an empty list is a key that this version knows but does not implement. */
+  const char *const *owners;
+} ch_config_key;
+
+#define CH_KEY_NO_MEMBER ((size_t)-1)
+
+/* The model types this version reads ("crosshead" first), and its attention types ("gqa" first). */
+const char *const *ch_config_families(void);
+const char *const *ch_mechanism_names(void);
+
+extern const ch_config_key ch_config_keys[];
+extern const int ch_config_key_count;
+
+/* Reads the rows of `group` from `object` into config, nested objects too; absent keys leave their member as
+   it is. `prefix` is what stands before a key in messages ("" or "attention."). strict: an unknown key is an
+   error; else it is ignored. */
+ch_status ch_config_read_group(const json_t *object, const char *group, const char *prefix, int files,
+                               bool strict, const char *where, ch_config *config, ch_error *error);
+/* Reads one key of the top level. */
+ch_status ch_config_read_key(const json_t *object, const char *name, const char *where, ch_config *config,
+                             ch_error *error);
+/* Checks the ranges of the members themselves, for configs that were made and not read. */
+ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_error *error);
+/* Sets every member that has a row to its default. */
+void ch_config_apply_defaults(ch_config *config);
+/* Writes the rows of `group` that stand in `files` as the inside of an object, a line each with `indent`
+   spaces; rows that other attention types own and nullable rows at their default are left out. */
+void ch_config_put_group(const char *group, int indent, int files, const ch_config *config, ch_text *json);
+
+#endif

@@ -1,0 +1,123 @@
+/* The configuration keys, one row each: the one place to add a key. */
+#include "model/config_keys.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+#define MEMBER(member) .offset = offsetof(ch_config, member)
+#define NO_MEMBER .offset = CH_KEY_NO_MEMBER
+#define RANGE(least, most) .min = least, .max = most
+#define OURS .files = CH_KEY_OURS
+#define HUGGING_FACE .files = CH_KEY_HUGGING_FACE
+#define EVERYWHERE .files = CH_KEY_EVERYWHERE
+#define OWNERS(...)                                                                                          \
+  .owners = (const char *const[]) {                                                                          \
+    __VA_ARGS__, NULL                                                                                        \
+  }
+/* Known, so that it gets a clear message, but nothing implements it yet. */
+#define NOT_YET .owners = (const char *const[]){NULL}, NO_MEMBER
+#define CHOICES(...)                                                                                         \
+  .choices = (const char *const[]) {                                                                         \
+    __VA_ARGS__, NULL                                                                                        \
+  }
+
+/* Upper limits keep every product of sizes (a tensor's elements, a model's parameters) far from overflow. */
+#define MOST_INT32 2147483647.0
+#define MOST_WIDTH 16777216.0
+#define MOST_HIDDEN 1048576.0
+#define MOST_HEADS 65536.0
+#define MOST_LAYERS 10000.0
+
+const ch_config_key ch_config_keys[] = {
+    {"", "model_type", CH_KEY_NAME, EVERYWHERE, .required = true, .names = ch_config_families,
+     MEMBER(model_type)},
+    {"", "vocab_size", CH_KEY_WHOLE, EVERYWHERE, .required = true, MEMBER(vocab_size), RANGE(1, MOST_INT32)},
+    {"", "hidden_size", CH_KEY_WHOLE, EVERYWHERE, .required = true, MEMBER(hidden_size),
+     RANGE(1, MOST_HIDDEN)},
+    {"", "intermediate_size", CH_KEY_WHOLE, EVERYWHERE, .required = true, MEMBER(intermediate_size),
+     RANGE(1, MOST_WIDTH)},
+    {"", "num_hidden_layers", CH_KEY_WHOLE, EVERYWHERE, .required = true, MEMBER(num_hidden_layers),
+     RANGE(1, MOST_LAYERS)},
+    {"", "num_attention_heads", CH_KEY_WHOLE, EVERYWHERE, .required = true, MEMBER(num_attention_heads),
+     RANGE(1, MOST_HEADS)},
+    {"", "num_key_value_heads", CH_KEY_WHOLE, EVERYWHERE, .nullable = true, MEMBER(num_key_value_heads),
+     RANGE(1, MOST_HEADS)},
+    {"", "head_dim", CH_KEY_WHOLE, EVERYWHERE, .nullable = true, MEMBER(head_dim), RANGE(1, MOST_HEADS)},
+    {"", "max_position_embeddings", CH_KEY_WHOLE, EVERYWHERE, MEMBER(max_position_embeddings),
+     RANGE(1, MOST_INT32), .otherwise = 2048},
+    {"", "rms_norm_eps", CH_KEY_NUMBER, EVERYWHERE, MEMBER(rms_norm_eps), RANGE(0, 1), .otherwise = 1e-5},
+    {"", "tie_word_embeddings", CH_KEY_BOOL, EVERYWHERE, MEMBER(tie_word_embeddings)},
+    {"", "hidden_act", CH_KEY_CHOICE, OURS, MEMBER(hidden_act), CHOICES("silu", "gelu")},
+    {"", "hidden_act", CH_KEY_CHOICE, HUGGING_FACE, MEMBER(hidden_act), CHOICES("silu")},
+    {"", "position", CH_KEY_CHOICE, OURS, MEMBER(position), CHOICES("rope", "alibi", "none")},
+    {"", "rope_theta", CH_KEY_NUMBER, EVERYWHERE, MEMBER(rope_theta), RANGE(1, 1e15), .otherwise = 10000},
+    {"", "rope_interleaved", CH_KEY_BOOL, OURS, MEMBER(rope_interleaved)},
+    {"", "rope_scaling", CH_KEY_OBJECT, EVERYWHERE, .nullable = true, NO_MEMBER, .members = "rope"},
+    {"", "rope_parameters", CH_KEY_OBJECT, HUGGING_FACE, .nullable = true, .alias = true, NO_MEMBER,
+     .members = "rope"},
+    {"", "partial_rotary_factor", CH_KEY_NUMBER, HUGGING_FACE, .nullable = true, RANGE(0, 1), .otherwise = 1,
+     NOT_YET},
+    {"", "attention_bias", CH_KEY_BOOL, EVERYWHERE, MEMBER(attention_bias)},
+    {"", "mlp_bias", CH_KEY_BOOL, HUGGING_FACE, .nullable = true, NOT_YET},
+    {"", "sliding_window", CH_KEY_WHOLE, HUGGING_FACE, .nullable = true, MEMBER(sliding_window),
+     RANGE(1, MOST_INT32)},
+    {"", "quantization_config", CH_KEY_OBJECT, HUGGING_FACE, .nullable = true, NOT_YET},
+    {"", "attention", CH_KEY_OBJECT, OURS, NO_MEMBER, .members = "attention"},
+    {"", "sharing", CH_KEY_OBJECT, OURS, .nullable = true, NOT_YET},
+    {"", "moe", CH_KEY_OBJECT, OURS, .nullable = true, NOT_YET},
+    {"", "init", CH_KEY_CHOICE, OURS, MEMBER(init), CHOICES("default", "deepseek")},
+    {"", "bos_token_id", CH_KEY_ID, EVERYWHERE, .nullable = true, MEMBER(bos_token_id), RANGE(0, MOST_INT32),
+     .otherwise = -1},
+    {"", "eos_token_id", CH_KEY_ID, EVERYWHERE, .nullable = true, MEMBER(eos_token_id), RANGE(0, MOST_INT32),
+     .otherwise = -1},
+
+    /* rope_scaling, or Hugging Face's newer rope_parameters; of the two names of the type the later row wins.
+     */
+    {"rope", "type", CH_KEY_CHOICE, EVERYWHERE, .nullable = true, .alias = true, MEMBER(rope_scaling.type),
+     CHOICES("default", "linear", "llama3")},
+    {"rope", "rope_type", CH_KEY_CHOICE, EVERYWHERE, .nullable = true, MEMBER(rope_scaling.type),
+     CHOICES("default", "linear", "llama3")},
+    {"rope", "rope_theta", CH_KEY_NUMBER, HUGGING_FACE, .nullable = true, .alias = true, MEMBER(rope_theta),
+     RANGE(1, 1e15), .otherwise = 10000},
+    {"rope", "partial_rotary_factor", CH_KEY_NUMBER, HUGGING_FACE, .nullable = true, RANGE(0, 1),
+     .otherwise = 1, NOT_YET},
+    {"rope", "factor", CH_KEY_NUMBER, EVERYWHERE, .nullable = true, MEMBER(rope_scaling.factor),
+     RANGE(0, 1e9)},
+    {"rope", "low_freq_factor", CH_KEY_NUMBER, EVERYWHERE, .nullable = true,
+     MEMBER(rope_scaling.low_freq_factor), RANGE(0, 1e9)},
+    {"rope", "high_freq_factor", CH_KEY_NUMBER, EVERYWHERE, .nullable = true,
+     MEMBER(rope_scaling.high_freq_factor), RANGE(0, 1e9)},
+    {"rope", "original_max_position_embeddings", CH_KEY_WHOLE, EVERYWHERE, .nullable = true,
+     MEMBER(rope_scaling.original_max_position_embeddings), RANGE(1, MOST_INT32)},
+
+    /* `type` stands first: the rows after it are checked against it. */
+    {"attention", "type", CH_KEY_NAME, OURS, .names = ch_mechanism_names, MEMBER(attention.type)},
+    {"attention", "qk_norm", CH_KEY_BOOL, OURS, MEMBER(attention.qk_norm)},
+    {"attention", "head_norm", CH_KEY_BOOL, OURS, MEMBER(attention.head_norm)},
+    {"attention", "knocking", CH_KEY_OBJECT, OURS, .nullable = true, NOT_YET},
+    {"attention", "head_mix", CH_KEY_OBJECT, OURS, .nullable = true, NOT_YET},
+    {"attention", "q_lora_rank", CH_KEY_WHOLE, OURS, .nullable = true, NO_MEMBER, RANGE(1, MOST_WIDTH),
+     OWNERS("mla", "mfa")},
+    {"attention", "q_a_norm", CH_KEY_BOOL, OURS, .nullable = true, NO_MEMBER, OWNERS("mfa", "mfa_kr")},
+    {"attention", "kv_lora_rank", CH_KEY_WHOLE, OURS, .nullable = true, NO_MEMBER, RANGE(1, MOST_WIDTH),
+     OWNERS("mla")},
+    {"attention", "qk_nope_head_dim", CH_KEY_WHOLE, OURS, .nullable = true, NO_MEMBER, RANGE(1, MOST_HEADS),
+     OWNERS("mla")},
+    {"attention", "qk_rope_head_dim", CH_KEY_WHOLE, OURS, .nullable = true, NO_MEMBER, RANGE(1, MOST_HEADS),
+     OWNERS("mla")},
+    {"attention", "v_head_dim", CH_KEY_WHOLE, OURS, .nullable = true, NO_MEMBER, RANGE(1, MOST_HEADS),
+     OWNERS("mla")},
+    {"attention", "gate_embedding_dim", CH_KEY_WHOLE, OURS, .nullable = true, NO_MEMBER, RANGE(1, MOST_WIDTH),
+     OWNERS("mla")},
+    {"attention", "gate_op", CH_KEY_CHOICE, OURS, .nullable = true, NO_MEMBER, CHOICES("multiply", "add"),
+     OWNERS("mla")},
+    {"attention", "gate_norm", CH_KEY_BOOL, OURS, .nullable = true, NO_MEMBER, .otherwise = 1, OWNERS("mla")},
+    {"attention", "layer_group_size", CH_KEY_WHOLE, OURS, .nullable = true, NO_MEMBER, RANGE(1, MOST_LAYERS),
+     .otherwise = 1, OWNERS("mla")},
+    {"attention", "diff_lambda", CH_KEY_CHOICE, OURS, .nullable = true, NO_MEMBER,
+     CHOICES("reparameterized", "per_pair"), OWNERS("diff")},
+    {"attention", "mix_logits", CH_KEY_BOOL, OURS, .nullable = true, NO_MEMBER, .otherwise = 1,
+     OWNERS("talking")},
+    {"attention", "mix_weights", CH_KEY_BOOL, OURS, .nullable = true, NO_MEMBER, .otherwise = 1,
+     OWNERS("talking")},
+};
+
+const int ch_config_key_count = COUNT(ch_config_keys);

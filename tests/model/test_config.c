@@ -1,0 +1,491 @@
+/* Configurations: every key, Hugging Face families, and what broken files get. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/file.h"
+#include "model/config.h"
+
+static const char ours[] =
+    "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 48, \"intermediate_size\": 44,"
+    " \"num_hidden_layers\": 2, \"num_attention_heads\": 6, \"num_key_value_heads\": 2, \"head_dim\": 8,"
+    " \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6, \"tie_word_embeddings\": true,"
+    " \"hidden_act\": \"gelu\", \"position\": \"rope\", \"rope_theta\": 5000, \"rope_interleaved\": true,"
+    " \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.5, \"low_freq_factor\": 1,"
+    " \"high_freq_factor\": 4, \"original_max_position_embeddings\": 32}, \"attention_bias\": true,"
+    " \"attention\": {\"type\": \"gqa\", \"qk_norm\": true, \"head_norm\": true, \"knocking\": null,"
+    " \"head_mix\": null, \"q_lora_rank\": 0, \"gate_op\": \"multiply\", \"layer_group_size\": 1},"
+    " \"sharing\": null, \"moe\": null, \"init\": \"deepseek\", \"bos_token_id\": 3, \"eos_token_id\": 4}";
+
+static const char llama[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 97,"
+    " \"hidden_size\": 96, \"intermediate_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 16,"
+    " \"hidden_act\": \"silu\", \"transformers_version\": \"4.51.3\", \"a_future_key\": [1, {\"b\": null}]}";
+
+/* `base` with the value at `path` ("attention.type") replaced by JSON text; NULL removes it. malloc'd. */
+static char *changed(const char *base, const char *path, const char *value) {
+  json_t *root = json_loads(base, 0, NULL), *object = root;
+  assert_non_null(root);
+  const char *name = path;
+  for (const char *dot; (dot = strchr(name, '.')); name = dot + 1) {
+    char part[64];
+    snprintf(part, sizeof part, "%.*s", (int)(dot - name), name);
+    if (!json_is_object(json_object_get(object, part))) json_object_set_new(object, part, json_object());
+    object = json_object_get(object, part);
+  }
+  if (value) {
+    json_t *new = json_loads(value, JSON_DECODE_ANY, NULL);
+    assert_non_null(new);
+    json_object_set_new(object, name, new);
+  } else
+    json_object_del(object, name);
+  char *text = json_dumps(root, 0);
+  json_decref(root);
+  return text;
+}
+
+/* A refused text: an error of one line that names the file, and `words`. */
+static void assert_refused(const char *text, const char *words) {
+  ch_config config;
+  ch_error error = {0};
+  ch_status status = ch_config_parse(text, "dir/config.json", &config, &error);
+  if (status == CH_OK || !strstr(error.message, words) || !strstr(error.message, "dir/config.json") ||
+      strchr(error.message, '\n'))
+    fail_msg("status %d, \"%s\" where a message with \"%s\" is needed, for %s", status, error.message, words,
+             text);
+  assert_true(status == CH_ERROR_CONFIG || status == CH_ERROR_FORMAT);
+  assert_int_equal(error.status, status);
+}
+
+static void read_changed(const char *base, const char *path, const char *value, ch_config *config) {
+  char *text = changed(base, path, value);
+  ch_error error;
+  if (ch_config_parse(text, "config.json", config, &error) != CH_OK)
+    fail_msg("%s for %s", error.message, text);
+  free(text);
+}
+
+static void every_key_of_ours_is_read(void **state) {
+  (void)state;
+  ch_config c;
+  ch_error error;
+  assert_int_equal(ch_config_parse(ours, "config.json", &c, &error), CH_OK);
+  assert_string_equal(c.model_type, "crosshead");
+  assert_true(c.vocab_size == 73 && c.hidden_size == 48 && c.intermediate_size == 44 &&
+              c.num_hidden_layers == 2);
+  assert_true(c.num_attention_heads == 6 && c.num_key_value_heads == 2 && c.head_dim == 8);
+  assert_true(c.max_position_embeddings == 64 && c.rms_norm_eps == 1e-6 && c.tie_word_embeddings);
+  assert_true(c.hidden_act == CH_ACTIVATION_GELU && c.position == CH_POSITION_ROPE && c.rope_theta == 5000);
+  assert_true(c.rope_interleaved && c.attention_bias && !c.attention_output_bias);
+  assert_true(c.rope_scaling.type == CH_ROPE_LLAMA3 && c.rope_scaling.factor == 8.5);
+  assert_true(c.rope_scaling.low_freq_factor == 1 && c.rope_scaling.high_freq_factor == 4);
+  assert_int_equal(c.rope_scaling.original_max_position_embeddings, 32);
+  assert_string_equal(c.attention.type, "gqa");
+  assert_true(c.attention.qk_norm && c.attention.head_norm && c.init == CH_INIT_DEEPSEEK);
+  assert_true(c.bos_token_id == 3 && c.eos_token_id == 4 && c.sliding_window == 0);
+}
+
+static void absent_keys_have_their_defaults(void **state) {
+  (void)state;
+  ch_config c;
+  ch_error error;
+  const char *text = "{\"model_type\": \"crosshead\", \"vocab_size\": 9, \"hidden_size\": 12,"
+                     "\"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 3}";
+  assert_int_equal(ch_config_parse(text, "config.json", &c, &error), CH_OK);
+  assert_true(c.num_key_value_heads == 3 && c.head_dim == 4 && c.rms_norm_eps == 1e-5 &&
+              c.rope_theta == 10000);
+  assert_true(c.hidden_act == CH_ACTIVATION_SILU && c.position == CH_POSITION_ROPE && !c.tie_word_embeddings);
+  assert_true(!c.rope_interleaved && !c.attention_bias && c.rope_scaling.type == CH_ROPE_DEFAULT);
+  assert_string_equal(c.attention.type, "gqa");
+  assert_true(!c.attention.qk_norm && !c.attention.head_norm && c.init == CH_INIT_DEFAULT);
+  assert_true(c.bos_token_id == -1 && c.eos_token_id == -1);
+}
+
+static void broken_values_of_ours_are_refused_by_name(void **state) {
+  (void)state;
+  static const struct {
+    const char *path, *value, *words;
+  } cases[] = {
+      {"model_type", NULL, "\"model_type\" is missing"},
+      {"model_type", "\"bert\"", "\"model_type\" is \"bert\""},
+      {"model_type", "7", "\"model_type\" is 7"},
+      {"vocab_size", NULL, "\"vocab_size\" is missing"},
+      {"vocab_size", "0", "\"vocab_size\" is 0 where a whole number from 1"},
+      {"vocab_size", "-5", "\"vocab_size\" is -5"},
+      {"vocab_size", "73.5", "\"vocab_size\" is 73.5"},
+      {"vocab_size", "\"73\"", "\"vocab_size\" is \"73\""},
+      {"vocab_size", "true", "\"vocab_size\" is true"},
+      {"vocab_size", "null", "\"vocab_size\" is null"},
+      {"vocab_size", "[73]", "\"vocab_size\" is a list"},
+      {"vocab_size", "{}", "\"vocab_size\" is an object"},
+      {"vocab_size", "9223372036854775807", "\"vocab_size\" is 9223372036854775807"},
+      {"vocab_size", "1e300", "\"vocab_size\" is 1e300"},
+      {"hidden_size", "4294967296", "\"hidden_size\" is 4294967296"},
+      {"intermediate_size", "-1", "\"intermediate_size\" is -1"},
+      {"num_hidden_layers", "2147483647", "\"num_hidden_layers\" is 2147483647"},
+      {"num_attention_heads", "0", "\"num_attention_heads\" is 0"},
+      {"num_key_value_heads", "4", "must divide \"num_attention_heads\", 6"},
+      {"num_key_value_heads", "12", "must divide \"num_attention_heads\", 6"},
+      {"num_key_value_heads", "-2", "\"num_key_value_heads\" is -2"},
+      {"head_dim", "7", "must be even"},
+      {"head_dim", "0", "\"head_dim\" is 0"},
+      {"max_position_embeddings", "0", "\"max_position_embeddings\" is 0"},
+      {"rms_norm_eps", "0", "\"rms_norm_eps\" is 0 where a number above 0"},
+      {"rms_norm_eps", "-1e-5", "\"rms_norm_eps\" is -1"},
+      {"rms_norm_eps", "\"1e-5\"", "\"rms_norm_eps\" is \"1e-5\""},
+      {"rms_norm_eps", "null", "\"rms_norm_eps\" is null"},
+      {"rms_norm_eps", "2", "\"rms_norm_eps\" is 2"},
+      {"tie_word_embeddings", "1", "\"tie_word_embeddings\" is 1 where true or false"},
+      {"tie_word_embeddings", "\"yes\"", "\"tie_word_embeddings\" is \"yes\""},
+      {"hidden_act", "\"relu\"", "one of \"silu\", \"gelu\""},
+      {"hidden_act", "3", "\"hidden_act\" is 3"},
+      {"position", "\"learned\"", "one of \"rope\", \"alibi\", \"none\""},
+      {"position", "\"alibi\"", "\"rope_scaling\" needs \"position\": \"rope\""},
+      {"rope_theta", "0", "\"rope_theta\" is 0"},
+      {"rope_theta", "-10000", "\"rope_theta\" is -10000"},
+      {"rope_theta", "1e308", "\"rope_theta\" is 1e308"},
+      {"rope_scaling", "[]", "\"rope_scaling\" is a list"},
+      {"rope_scaling", "{\"factor\": 2}", "no \"rope_type\""},
+      {"rope_scaling", "{\"rope_type\": \"linear\"}", "\"rope_scaling.factor\" is missing"},
+      {"rope_scaling.rope_type", "\"yarn\"", "\"rope_scaling.rope_type\" is \"yarn\""},
+      {"rope_scaling.factor", "0", "\"rope_scaling.factor\" is 0"},
+      {"rope_scaling.factor", "\"8\"", "\"rope_scaling.factor\" is \"8\""},
+      {"rope_scaling.low_freq_factor", NULL, "low_freq_factor\" is missing"},
+      {"rope_scaling.high_freq_factor", "1", "must be above low_freq_factor"},
+      {"rope_scaling.original_max_position_embeddings", "-3", "original_max_position_embeddings\" is -3"},
+      {"rope_scaling.beta_fast", "32", "unknown key \"beta_fast\""},
+      {"attention", "\"gqa\"", "\"attention\" is \"gqa\" where an object"},
+      {"attention", "null", "\"attention\" is null"},
+      {"attention.type", "\"gqaa\"", "\"attention.type\" is \"gqaa\""},
+      {"attention.type", "null", "\"attention.type\" is null"},
+      {"attention.qk_norm", "\"true\"", "\"attention.qk_norm\" is \"true\""},
+      {"attention.head_nrm", "true", "did you mean \"attention.head_norm\"?"},
+      {"attention.kv_lora_rank", "64", "belongs to attention type \"mla\""},
+      {"attention.q_lora_rank", "64", "belongs to attention type \"mla\", \"mfa\""},
+      {"attention.gate_op", "\"add\"", "belongs to attention type \"mla\""},
+      {"attention.mix_logits", "false", "belongs to attention type \"talking\""},
+      {"attention.layer_group_size", "2", "leave it out or set 1"},
+      {"attention.knocking", "{\"type\": \"mlp\", \"on\": [\"v\"]}", "\"attention.knocking\" is an object"},
+      {"attention.head_mix", "[]", "\"attention.head_mix\" is a list"},
+      {"attention.rope_theta", "7", "\"rope_theta\" is no key of attention; it stands in the top level"},
+      {"qk_norm", "true", "\"qk_norm\" is no key of the top level; it stands in attention"},
+      {"hiden_size", "4", "unknown key \"hiden_size\"; did you mean \"hidden_size\"?"},
+      {"zzzzzz\\u001b", "4", "unknown key"},
+      {"sharing", "{\"type\": \"masa\"}", "\"sharing\" is an object, which this version does not support"},
+      {"moe", "{}", "\"moe\" is an object"},
+      {"moe", "false", "\"moe\" is false"},
+      {"init", "\"xavier\"", "one of \"default\", \"deepseek\""},
+      {"bos_token_id", "73", "must be below \"vocab_size\", 73"},
+      {"eos_token_id", "-1", "\"eos_token_id\" is -1"},
+      {"eos_token_id", "[4, 5]", "\"eos_token_id\" is a list"},
+      {"sliding_window", "4", "unknown key \"sliding_window\""},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *text = changed(ours, cases[i].path, cases[i].value);
+    assert_refused(text, cases[i].words);
+    free(text);
+  }
+  char *text = changed(ours, "head_dim", NULL);
+  char *odd = changed(text, "hidden_size", "50");
+  assert_refused(odd, "must divide \"hidden_size\", 50");
+  free(odd);
+  free(text);
+}
+
+static void broken_json_is_refused_with_the_place(void **state) {
+  (void)state;
+  assert_refused("", "not valid JSON");
+  assert_refused("[]", "no JSON object");
+  assert_refused("{\"model_type\": \"crosshead\"", "not valid JSON");
+  assert_refused("{\"model_type\": \"crosshead\"} x", "not valid JSON");
+  assert_refused("{\"vocab_size\": 7, \"vocab_size\": 8}", "vocab_size");
+  assert_refused("{\"attention\": {\"type\": \"gqa\", \"type\": \"gqa\"}}", "duplicate object key");
+  assert_refused("{\n\"rms_norm_eps\": NaN}", "at line 2, after key \"rms_norm_eps\"");
+  assert_refused("{\"rope_theta\": -Infinity}", "after key \"rope_theta\"");
+  assert_refused("{\"rope_theta\": 1e999}", "after key \"rope_theta\"");
+  assert_refused("{\"hidden_size\": 99999999999999999999999}", "after key \"hidden_size\"");
+  assert_refused("{\"hidden_size\": 0x10}", "not valid JSON");
+  assert_refused("{\"a\xff\": 1}", "not valid JSON");
+  char *deep = malloc(100001);
+  memset(deep, '[', 100000);
+  deep[100000] = 0;
+  assert_refused(deep, "not valid JSON");
+  free(deep);
+}
+
+/* The llama text above as another family. */
+static char *as_family(const char *name) {
+  char value[32];
+  snprintf(value, sizeof value, "\"%s\"", name);
+  return changed(llama, "model_type", value);
+}
+
+static void families_have_the_defaults_of_transformers(void **state) {
+  (void)state;
+  ch_config c;
+  read_changed(llama, "num_attention_heads", "12", &c);
+  assert_true(c.num_key_value_heads == 12 && c.head_dim == 8 && c.rms_norm_eps == 1e-6 &&
+              c.rope_theta == 10000);
+  assert_true(!c.tie_word_embeddings && !c.attention_bias && !c.attention.qk_norm && c.sliding_window == 0);
+  assert_true(c.max_position_embeddings == 2048 && c.bos_token_id == -1 && c.eos_token_id == -1);
+  assert_true(c.position == CH_POSITION_ROPE && !c.rope_interleaved && c.hidden_act == CH_ACTIVATION_SILU);
+  char *text = as_family("mistral");
+  read_changed(text, "head_dim", "10", &c);
+  assert_true(c.num_key_value_heads == 8 && c.head_dim == 10 && c.sliding_window == 4096);
+  assert_int_equal(c.max_position_embeddings, 131072);
+  free(text);
+}
+
+static void qwen_families_fix_biases_and_norms(void **state) {
+  (void)state;
+  ch_config c;
+  char *text = as_family("qwen2"), *heads = changed(text, "num_key_value_heads", "4");
+  read_changed(heads, "head_dim", "6", &c);
+  assert_true(c.attention_bias && !c.attention_output_bias && !c.attention.qk_norm && c.head_dim == 6);
+  free(text);
+  free(heads);
+  text = as_family("qwen3");
+  heads = changed(text, "num_key_value_heads", "4");
+  read_changed(heads, "attention_bias", "true", &c);
+  assert_true(c.attention_bias && c.attention_output_bias && c.attention.qk_norm && c.head_dim == 128);
+  read_changed(text, "num_key_value_heads", "null", &c);
+  assert_int_equal(c.num_key_value_heads, 16);
+  char *absent = changed(text, "num_attention_heads", "64");
+  read_changed(absent, "x", "0", &c);
+  assert_int_equal(c.num_key_value_heads, 32);
+  free(absent);
+  free(text);
+  free(heads);
+  read_changed(llama, "attention_bias", "true", &c);
+  assert_true(c.attention_bias && c.attention_output_bias);
+  text = as_family("mistral");
+  read_changed(text, "attention_bias", "true", &c);
+  assert_true(!c.attention_bias && !c.attention_output_bias);
+  free(text);
+}
+
+static void rope_is_read_from_old_and_new_keys(void **state) {
+  (void)state;
+  ch_config c;
+  read_changed(llama, "rope_theta", "500000.0", &c);
+  assert_true(c.rope_theta == 500000 && c.rope_scaling.type == CH_ROPE_DEFAULT);
+  read_changed(llama, "rope_scaling", "{\"type\": \"linear\", \"factor\": 4}", &c);
+  assert_true(c.rope_scaling.type == CH_ROPE_LINEAR && c.rope_scaling.factor == 4);
+  read_changed(llama, "rope_parameters", "{\"rope_type\": \"default\", \"rope_theta\": 7000, \"factor\": 3}",
+               &c);
+  assert_true(c.rope_theta == 7000 && c.rope_scaling.type == CH_ROPE_DEFAULT && c.rope_scaling.factor == 0);
+  read_changed(llama, "rope_parameters",
+               "{\"rope_type\": \"llama3\", \"rope_theta\": 5e5, \"factor\": 8, \"low_freq_factor\": 1,"
+               " \"high_freq_factor\": 4}",
+               &c);
+  assert_true(c.rope_scaling.type == CH_ROPE_LLAMA3 && c.rope_theta == 5e5);
+  assert_int_equal(c.rope_scaling.original_max_position_embeddings, 2048);
+  read_changed(llama, "rope_scaling", "null", &c);
+  assert_int_equal(c.rope_scaling.type, CH_ROPE_DEFAULT);
+}
+
+static void token_ids_may_be_lists_or_null(void **state) {
+  (void)state;
+  ch_config c;
+  read_changed(llama, "eos_token_id", "[9, 10]", &c);
+  assert_int_equal(c.eos_token_id, 9);
+  read_changed(llama, "eos_token_id", "null", &c);
+  assert_int_equal(c.eos_token_id, -1);
+  read_changed(llama, "bos_token_id", "1", &c);
+  assert_int_equal(c.bos_token_id, 1);
+}
+
+static void an_active_sliding_window_is_kept(void **state) {
+  (void)state;
+  ch_config c;
+  char *mistral = as_family("mistral");
+  read_changed(mistral, "sliding_window", "null", &c);
+  assert_int_equal(c.sliding_window, 0);
+  read_changed(mistral, "sliding_window", "16", &c);
+  assert_int_equal(c.sliding_window, 16);
+  free(mistral);
+  char *family = as_family("qwen3"), *qwen = changed(family, "num_key_value_heads", "4");
+  free(family);
+  read_changed(qwen, "sliding_window", "16", &c);
+  assert_int_equal(c.sliding_window, 0);
+  char *used = changed(qwen, "use_sliding_window", "true"), *first = changed(used, "max_window_layers", "1");
+  read_changed(used, "sliding_window", "16", &c); /* layers from 28 on, and there are two */
+  assert_int_equal(c.sliding_window, 0);
+  read_changed(first, "sliding_window", "16", &c);
+  assert_int_equal(c.sliding_window, 16);
+  read_changed(used, "layer_types", "[\"full_attention\", \"sliding_attention\"]", &c);
+  assert_int_equal(c.sliding_window, 4096);
+  read_changed(first, "layer_types", "[\"full_attention\", \"full_attention\"]", &c);
+  assert_int_equal(c.sliding_window, 0);
+  free(first);
+  free(used);
+  free(qwen);
+}
+
+static void what_a_family_cannot_do_here_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *family, *path, *value, *words;
+  } cases[] = {
+      {"llama", "hidden_act", "\"gelu\"", "\"hidden_act\" is \"gelu\" where \"silu\" is needed"},
+      {"llama", "mlp_bias", "true", "\"mlp_bias\" is true, which this version does not support"},
+      {"llama", "partial_rotary_factor", "0.5", "\"partial_rotary_factor\" is 0.5"},
+      {"llama", "quantization_config", "{\"quant_method\": \"gptq\"}",
+       "\"quantization_config\" is an object"},
+      {"llama", "rope_scaling", "{\"type\": \"dynamic\", \"factor\": 2}",
+       "\"rope_scaling.type\" is \"dynamic\""},
+      {"llama", "rope_parameters", "{\"rope_type\": \"yarn\", \"factor\": 2}",
+       "\"rope_parameters.rope_type\" is"},
+      {"llama", "rope_parameters", "{\"partial_rotary_factor\": 0.25}",
+       "\"rope_parameters.partial_rotary_factor\""},
+      {"llama", "rope_scaling", "{\"type\": \"linear\"}", "\"rope_scaling.factor\" is missing"},
+      {"llama", "rope_theta", "-1", "\"rope_theta\" is -1"},
+      {"llama", "vocab_size", NULL, "\"vocab_size\" is missing"},
+      {"llama", "hidden_size", "47", "must divide \"hidden_size\", 47"},
+      {"llama", "num_key_value_heads", "3", "must divide \"num_attention_heads\", 16"},
+      {"llama", "attention_bias", "\"no\"", "\"attention_bias\" is \"no\""},
+      {"llama", "eos_token_id", "\"</s>\"", "\"eos_token_id\" is \"</s>\""},
+      {"mistral", "sliding_window", "-1", "\"sliding_window\" is -1"},
+      {"qwen2", "x", "0", "\"num_key_value_heads\" is 32, which must divide \"num_attention_heads\", 16"},
+      {"qwen3", "layer_types", "[\"full_attention\"]", "a list of 2 names"},
+      {"qwen3", "layer_types", "[\"full_attention\", \"chunked\"]", "\"layer_types\" has \"chunked\""},
+      {"qwen3", "layer_types", "[\"full_attention\", \"sliding_attention\"]",
+       "\"use_sliding_window\" is not true"},
+      {"qwen3", "use_sliding_window", "1", "\"use_sliding_window\" must be true or false"},
+      {"gpt2", "x", "0", "\"model_type\" is \"gpt2\""},
+      {"deepseek_v2", "x", "0", "\"model_type\" is \"deepseek_v2\""},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *family = as_family(cases[i].family), *text = changed(family, cases[i].path, cases[i].value);
+    assert_refused(text, cases[i].words);
+    free(text);
+    free(family);
+  }
+}
+
+static void a_written_config_reads_back_the_same(void **state) {
+  (void)state;
+  char *mistral = as_family("mistral"), *qwen2 = as_family("qwen2"), *qwen3 = as_family("qwen3");
+  char *texts[] = {changed(ours, "eos_token_id", "null"),
+                   changed(ours, "rope_scaling", "null"),
+                   changed(llama, "attention_bias", "true"),
+                   changed(llama, "rope_scaling", "{\"type\": \"linear\", \"factor\": 0.1}"),
+                   changed(mistral, "sliding_window", "null"),
+                   changed(mistral, "rms_norm_eps", "1.1920928955078125e-07"),
+                   changed(qwen2, "num_key_value_heads", "1"),
+                   changed(qwen3, "num_key_value_heads", "2")};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    ch_config first, second;
+    ch_error error = {0};
+    ch_text json = {0};
+    assert_int_equal(ch_config_parse(texts[i], "first", &first, &error), CH_OK);
+    ch_config_write(&first, &json);
+    assert_false(json.failed);
+    if (ch_config_parse(json.data, "second", &second, &error) != CH_OK) fail_msg("%s", error.message);
+    assert_memory_equal(&first, &second, sizeof first); /* both start from memset zero */
+    ch_text_free(&json);
+    free(texts[i]);
+  }
+  free(mistral);
+  free(qwen2);
+  free(qwen3);
+}
+
+static void a_made_config_is_checked_like_a_read_one(void **state) {
+  (void)state;
+  ch_config good, bad;
+  ch_error error;
+  assert_int_equal(ch_config_parse(ours, "config.json", &good, &error), CH_OK);
+  assert_int_equal(ch_config_validate(&good, "preset", &error), CH_OK);
+  bad = good;
+  bad.intermediate_size = 0;
+  assert_int_equal(ch_config_validate(&bad, "preset", &error), CH_ERROR_CONFIG);
+  assert_non_null(strstr(error.message, "preset: \"intermediate_size\" is 0"));
+  bad = good;
+  bad.rms_norm_eps = (double)NAN;
+  assert_int_equal(ch_config_validate(&bad, "preset", &error), CH_ERROR_CONFIG);
+  bad = good;
+  memset(bad.attention.type, 'x', sizeof bad.attention.type);
+  assert_int_equal(ch_config_validate(&bad, "preset", &error), CH_ERROR_CONFIG);
+  bad = good;
+  snprintf(bad.model_type, sizeof bad.model_type, "llama");
+  assert_int_equal(ch_config_validate(&bad, "preset", &error), CH_ERROR_CONFIG);
+  assert_non_null(strstr(error.message, "cannot express"));
+}
+
+static void a_directory_stands_for_its_config(void **state) {
+  (void)state;
+  char directory[] = "/tmp/crosshead-test-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  char *path = ch_path_join(directory, "config.json");
+  ch_config c;
+  ch_error error;
+  assert_int_equal(ch_config_read(directory, &c, &error), CH_ERROR_IO);
+  assert_non_null(strstr(error.message, "config.json"));
+  assert_int_equal(ch_write_file(path, ours, strlen(ours), &error), CH_OK);
+  assert_int_equal(ch_config_read(directory, &c, &error), CH_OK);
+  assert_int_equal(ch_config_read(path, &c, &error), CH_OK);
+  assert_int_equal(ch_write_file(path, ours, strlen(ours) + 1, &error), CH_OK);
+  assert_int_equal(ch_config_read(path, &c, &error), CH_ERROR_FORMAT);
+  assert_non_null(strstr(error.message, "NUL byte"));
+  unlink(path);
+  rmdir(directory);
+  free(path);
+}
+
+static void real_configs_load(void **state) {
+  (void)state;
+  static const char *const names[] = {"data/reference/llama_gqa",
+                                      "data/reference/llama3_rope",
+                                      "data/reference/qwen3",
+                                      "data/reference/stories260K",
+                                      "data/models/TinyStories-656K",
+                                      "data/models/stories-qwen3-12L",
+                                      "vectors/gqa",
+                                      "vectors/mha",
+                                      "vectors/mqa",
+                                      "vectors/alibi",
+                                      "vectors/qk_norm",
+                                      "vectors/head_norm",
+                                      "vectors/gelu_tied",
+                                      "vectors/llama"};
+  if (!ch_is_directory(SHARED_DATA)) {
+    print_message("no shared data beside the checkout: real configs are not read\n");
+    skip();
+  }
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char *path = ch_path_join(SHARED_DATA, names[i]);
+    ch_config c;
+    ch_error error;
+    if (ch_config_read(path, &c, &error) != CH_OK) fail_msg("%s", error.message);
+    free(path);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_key_of_ours_is_read),
+      cmocka_unit_test(absent_keys_have_their_defaults),
+      cmocka_unit_test(broken_values_of_ours_are_refused_by_name),
+      cmocka_unit_test(broken_json_is_refused_with_the_place),
+      cmocka_unit_test(families_have_the_defaults_of_transformers),
+      cmocka_unit_test(qwen_families_fix_biases_and_norms),
+      cmocka_unit_test(rope_is_read_from_old_and_new_keys),
+      cmocka_unit_test(token_ids_may_be_lists_or_null),
+      cmocka_unit_test(an_active_sliding_window_is_kept),
+      cmocka_unit_test(what_a_family_cannot_do_here_is_refused),
+      cmocka_unit_test(a_written_config_reads_back_the_same),
+      cmocka_unit_test(a_made_config_is_checked_like_a_read_one),
+      cmocka_unit_test(a_directory_stands_for_its_config),
+      cmocka_unit_test(real_configs_load),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
