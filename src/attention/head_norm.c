@@ -1,0 +1,12 @@
+/* Head norm (the GroupNorm of MEA): RMSNorm over each head's context vector, one weight for all heads. */
+#include "attention/mechanism.h"
+
+void ch_head_norm_declare(ch_declaration *declaration, int64_t value_dim) {
+  if (declaration->config->attention.head_norm) ch_declare_norm(declaration, "head_norm", value_dim);
+}
+
+ch_node *ch_head_norm(ch_builder *builder, ch_node *context) {
+  if (!builder->config->attention.head_norm) return context;
+  ch_node *weight = ch_attention_param(builder, "head_norm.weight");
+  return ch_op_rmsnorm(builder->graph, context, weight, builder->config->rms_norm_eps);
+}

@@ -1,0 +1,88 @@
+/* What a mechanism is: what a token writes, and what a query reads.
+ *
+ *   write(x) -> state      from a token's hidden state, the vectors it leaves behind for later tokens
+ *   read(x, states) -> y   what the query at x takes from the states of all tokens it may see
+ *
+ * In training and prefill both run over whole sequences; in decoding a token is written and the cache is read. The KV
+ * cache is the concatenation of the states, nothing else: its size is the width that `state` declares. A mechanism is
+ * one file with one ch_mechanism and one line in registry.c.
+ */
+#ifndef CH_ATTENTION_MECHANISM_H
+#define CH_ATTENTION_MECHANISM_H
+
+#include "graph/ops.h"
+#include "model/config.h"
+#include "model/params.h"
+
+struct ch_weight_source;
+
+/* Declaring the tensors of one layer. */
+typedef struct ch_declaration {
+  const ch_config *config;
+  ch_params *params;
+  const struct ch_weight_source *source;
+  int layer;
+} ch_declaration;
+
+/* Building the graph of one model; `layer` is the layer being built. */
+typedef struct ch_builder {
+  ch_graph *graph;
+  const ch_config *config;
+  const ch_params *params;
+  const struct ch_weight_source *source;
+  ch_node **leaves;         /* [params->count] parameter leaves made so far */
+  bool trainable;
+  bool remember;            /* states go through the cache: decoding and cached prefill */
+  ch_node *rope_table;      /* angles of this run's positions, or NULL without RoPE */
+  ch_node *document_start;  /* or NULL: attention is not kept inside documents */
+  int layer;
+} ch_builder;
+
+typedef struct ch_mechanism {
+  const char *name; /* attention.type */
+  /* The sentence-making check of what the config asks of this mechanism beyond ch_config_validate; or NULL. */
+  ch_status (*check)(const ch_config *config, const char *where, ch_error *error);
+  void (*declare)(ch_declaration *declaration);
+  /* Fills the parts of a token's state in `layer`; returns how many. */
+  int (*state)(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
+  void (*write)(ch_builder *builder, ch_node *x, ch_node *state[]);
+  ch_node *(*read)(ch_builder *builder, ch_node *x, ch_node *const state[]);
+  /* Per layer: heads x rank of a head's query-key map, and the width of the latent space that heads share. */
+  int64_t (*total_effective_rank)(const ch_config *config);
+  int64_t (*shared_latent_dim)(const ch_config *config);
+} ch_mechanism;
+
+/* --- what mechanisms and modules call --- */
+
+/* Declares "model.layers.{i}.self_attn.{name}.weight" [out, in], from wherever the config says this layer's matrix
+   comes. Output projections start divided by sqrt(2 (layer + 1)). */
+void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
+void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
+/* Declares "...{name}.weight" [n], starting at one; and "...{name}.bias" [n], starting at zero. */
+void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n);
+void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);
+
+/* The leaf of a parameter by its full name; NULL and a graph error when nobody declared it. */
+ch_node *ch_builder_param(ch_builder *builder, const char *name);
+/* x through the projection `name` of the layer being built, with its bias if it has one. */
+ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
+/* The leaf of "model.layers.{i}.self_attn.{name}"; NULL and a graph error when nobody declared it. */
+ch_node *ch_attention_param(ch_builder *builder, const char *name);
+/* x with its heads of head_dim turned by the run's positions; x itself where the model has no RoPE. */
+ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim);
+/* softmax(...) as ch_op_attend, with the model's positions (ALiBi), mask and documents. */
+ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values, ch_attend_spec spec);
+
+/* --- modules: stages that return their input unchanged where the config does not ask for them --- */
+
+/* qk_norm.c: RMSNorm of every query or key head, before RoPE; which is "q" or "k". */
+void ch_qk_norm_declare(ch_declaration *declaration, int64_t head_dim);
+ch_node *ch_qk_norm(ch_builder *builder, const char *which, ch_node *heads);
+/* head_norm.c: RMSNorm of every head's context vector, before the output projection. */
+void ch_head_norm_declare(ch_declaration *declaration, int64_t value_dim);
+ch_node *ch_head_norm(ch_builder *builder, ch_node *context);
+
+/* --- the whole attention of a layer: write, remember where asked, read --- */
+ch_node *ch_attention(ch_builder *builder, ch_node *x);
+
+#endif

@@ -1,0 +1,48 @@
+/* The mechanisms there are: one line each. */
+#include "attention/registry.h"
+
+#include <string.h>
+
+#define MECHANISMS(X) X(gqa)
+
+#define DECLARE(name) extern const ch_mechanism ch_mechanism_##name;
+#define ADDRESS(name) &ch_mechanism_##name,
+#define NAME(name) #name,
+
+MECHANISMS(DECLARE)
+static const ch_mechanism *const mechanisms[] = {MECHANISMS(ADDRESS)};
+static const char *const names[] = {MECHANISMS(NAME) NULL};
+
+const ch_mechanism *ch_mechanism_find(const char *name) {
+  for (size_t i = 0; i < sizeof mechanisms / sizeof *mechanisms; i++)
+    if (strcmp(mechanisms[i]->name, name) == 0) return mechanisms[i];
+  return NULL;
+}
+
+const char *const *ch_mechanism_names(void) {
+  return names;
+}
+
+const ch_mechanism *ch_mechanism_of(const ch_config *config) {
+  return ch_mechanism_find(config->attention.type);
+}
+
+void ch_state_widths(const ch_config *config, int64_t (*widths)[CH_MAX_STATE_PARTS]) {
+  const ch_mechanism *mechanism = ch_mechanism_of(config);
+  for (int layer = 0; layer < config->num_hidden_layers; layer++) {
+    ch_state_part parts[CH_MAX_STATE_PARTS];
+    int count = mechanism->state(config, layer, parts);
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) widths[layer][p] = p < count ? parts[p].width : 0;
+  }
+}
+
+int64_t ch_state_elements(const ch_config *config) {
+  const ch_mechanism *mechanism = ch_mechanism_of(config);
+  int64_t elements = 0;
+  for (int layer = 0; layer < config->num_hidden_layers; layer++) {
+    ch_state_part parts[CH_MAX_STATE_PARTS];
+    int count = mechanism->state(config, layer, parts);
+    for (int p = 0; p < count; p++) elements += parts[p].width;
+  }
+  return elements;
+}

@@ -1,0 +1,18 @@
+/* The mechanisms there are. */
+#ifndef CH_ATTENTION_REGISTRY_H
+#define CH_ATTENTION_REGISTRY_H
+
+#include "attention/mechanism.h"
+
+/* The mechanism of that name, or NULL. */
+const ch_mechanism *ch_mechanism_find(const char *name);
+/* All names, NULL-terminated. */
+const char *const *ch_mechanism_names(void);
+/* The mechanism of a validated config. */
+const ch_mechanism *ch_mechanism_of(const ch_config *config);
+/* Elements that one token leaves in the cache, all layers together: the width of its states. */
+int64_t ch_state_elements(const ch_config *config);
+/* The widths of every layer's parts, 0 beyond the last: what ch_cache_create takes. widths [num_hidden_layers]. */
+void ch_state_widths(const ch_config *config, int64_t (*widths)[CH_MAX_STATE_PARTS]);
+
+#endif

@@ -1,0 +1,22 @@
+/* Weight sources. Dense: every layer has its own matrix. */
+#include "attention/weight_source.h"
+
+#include <stdio.h>
+
+static void dense_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
+  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, in, "model.layers.%d.self_attn.%s.weight",
+                   declaration->layer, name);
+}
+
+static ch_node *dense_weight(ch_builder *builder, const char *name) {
+  char full[96];
+  snprintf(full, sizeof full, "%s.weight", name);
+  return ch_attention_param(builder, full);
+}
+
+static const ch_weight_source dense = {.name = "dense", .declare = dense_declare, .weight = dense_weight};
+
+const ch_weight_source *ch_weight_source_of(const ch_config *config) {
+  (void)config;
+  return &dense;
+}

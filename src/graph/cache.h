@@ -1,0 +1,31 @@
+/* The KV cache: the states that tokens wrote, layer by layer, part by part - nothing else. */
+#ifndef CH_GRAPH_CACHE_H
+#define CH_GRAPH_CACHE_H
+
+#include "base/error.h"
+#include "tensor/attend.h"
+
+/* One part of a token's state in one layer, e.g. the keys of all key-value heads. */
+typedef struct ch_state_part {
+  const char *name; /* "k" */
+  int64_t width;    /* elements a token */
+} ch_state_part;
+
+typedef struct ch_cache {
+  ch_dtype dtype;              /* of the stored elements: F32, F64, F16 or BF16 */
+  int64_t sequences, capacity; /* capacity: tokens per sequence */
+  int layers;
+  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: where each part lies, [sequence, token, width] */
+  int32_t *length;                            /* [sequences] tokens held */
+  void *data;
+  size_t bytes; /* element storage really allocated */
+} ch_cache;
+
+/* widths [layers][CH_MAX_STATE_PARTS], 0 = no such part. Storage for `capacity` tokens is allocated once. */
+ch_status ch_cache_create(int layers, const int64_t (*widths)[CH_MAX_STATE_PARTS], ch_dtype dtype,
+                          int64_t sequences, int64_t capacity, ch_cache **cache, ch_error *error);
+void ch_cache_free(ch_cache *cache);
+/* Forgets all tokens after the first `length` of every sequence. */
+void ch_cache_truncate(ch_cache *cache, int32_t length);
+
+#endif

@@ -1,0 +1,129 @@
+/* Building graphs. */
+#include "graph/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+ch_graph *ch_graph_create(ch_dtype dtype, int64_t sequences, int64_t length) {
+  ch_graph *graph = calloc(1, sizeof *graph);
+  if (!graph) return NULL;
+  graph->dtype = dtype;
+  graph->sequences = sequences;
+  graph->length = length;
+  if (sequences < 1 || length < 1 || sequences > INT32_MAX / length)
+    ch_graph_fail(graph, "%lld sequences of %lld tokens: both must be positive and their product below 2^31",
+                  (long long)sequences, (long long)length);
+  return graph;
+}
+
+void ch_graph_free(ch_graph *graph) {
+  if (!graph) return;
+  ch_arena_free(&graph->arena);
+  free(graph->nodes);
+  free(graph);
+}
+
+ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) {
+  if (graph->error.status != CH_OK) return NULL;
+  va_list args;
+  va_start(args, format);
+  graph->error.status = CH_ERROR_CONFIG;
+  vsnprintf(graph->error.message, sizeof graph->error.message, format, args);
+  va_end(args);
+  return NULL;
+}
+
+static ch_node *append(ch_graph *graph, ch_node_kind kind) {
+  if (graph->error.status != CH_OK) return NULL;
+  if (graph->count == graph->capacity) {
+    int capacity = graph->capacity ? 2 * graph->capacity : 256;
+    ch_node **nodes = realloc(graph->nodes, (size_t)capacity * sizeof *nodes);
+    if (!nodes) return ch_graph_fail(graph, "no memory for a graph of %d nodes", capacity);
+    graph->nodes = nodes;
+    graph->capacity = capacity;
+  }
+  ch_node *node = ch_arena_alloc(&graph->arena, sizeof *node);
+  if (!node) return ch_graph_fail(graph, "no memory for a graph node");
+  node->kind = kind;
+  node->graph = graph;
+  node->dtype = graph->dtype;
+  node->id = graph->count;
+  graph->nodes[graph->count++] = node;
+  return node;
+}
+
+ch_node *ch_graph_input(ch_graph *graph, ch_input slot) {
+  if (graph->inputs[slot]) return graph->inputs[slot];
+  ch_node *node = append(graph, CH_NODE_INPUT);
+  if (!node) return NULL;
+  node->index = (int)slot;
+  node->dtype = CH_I32;
+  node->rank = 1;
+  node->shape[0] = graph->sequences * graph->length;
+  return graph->inputs[slot] = node;
+}
+
+ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,
+                        bool trainable) {
+  ch_node *node = append(graph, CH_NODE_PARAM);
+  if (!node) return NULL;
+  node->index = index;
+  node->label = name;
+  node->rank = rank;
+  for (int i = 0; i < rank; i++) node->shape[i] = shape[i];
+  node->needs_gradient = trainable;
+  return node;
+}
+
+ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in, const void *attributes,
+                       size_t attributes_size) {
+  for (int i = 0; i < inputs; i++)
+    if (!in[i]) return NULL;
+  ch_node *node = append(graph, CH_NODE_OP);
+  if (!node) return NULL;
+  node->op = op;
+  node->inputs = inputs;
+  for (int i = 0; i < inputs; i++) {
+    node->in[i] = in[i];
+    node->needs_gradient |= in[i]->needs_gradient && op->backward;
+  }
+  if (attributes_size > 0) {
+    void *copy = ch_arena_alloc(&graph->arena, attributes_size);
+    if (!copy) return ch_graph_fail(graph, "no memory for a graph node");
+    node->attributes = memcpy(copy, attributes, attributes_size);
+  }
+  ch_error error = {0};
+  if (op->shape(node, &error) != CH_OK) return ch_graph_fail(graph, "%s: %s", op->name, error.message);
+  return node;
+}
+
+int64_t ch_node_count(const ch_node *node) {
+  int64_t count = 1;
+  for (int i = 0; i < node->rank; i++) count *= node->shape[i];
+  return count;
+}
+
+int64_t ch_node_columns(const ch_node *node) {
+  return node->rank ? node->shape[node->rank - 1] : 1;
+}
+
+int64_t ch_node_rows(const ch_node *node) {
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < node->rank; i++) rows *= node->shape[i];
+  return rows;
+}
+
+ch_status ch_shape_as_input(ch_node *node, int i) {
+  node->rank = node->in[i]->rank;
+  memcpy(node->shape, node->in[i]->shape, sizeof node->shape);
+  return CH_OK;
+}
+
+ch_status ch_shape_matrix(ch_node *node, int64_t rows, int64_t columns) {
+  node->rank = 2;
+  node->shape[0] = rows;
+  node->shape[1] = columns;
+  return CH_OK;
+}

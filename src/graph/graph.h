@@ -1,0 +1,107 @@
+/* The differentiable graph: nodes, and what an operation has to say about itself.
+ *
+ * A graph is built once for a shape (so many sequences of so many tokens), planned (graph/plan.h), and run any number
+ * of times. Values are row-major matrices [rows, columns]; a row is a token (rows = sequences * length) and heads lie
+ * side by side in the columns. Parameters keep their own shape.
+ *
+ * Building never fails half way: an impossible node gives NULL, every builder takes NULL inputs and gives NULL, and
+ * ch_plan_create reports the first sentence recorded in graph->error.
+ */
+#ifndef CH_GRAPH_GRAPH_H
+#define CH_GRAPH_GRAPH_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+enum { CH_MAX_INPUTS = 6 };
+
+typedef struct ch_node ch_node;
+typedef struct ch_graph ch_graph;
+typedef struct ch_run ch_run;
+
+/* An operation. One file in graph/ops/ each: shape rule, forward, backward, cost. */
+typedef struct ch_op {
+  const char *name;
+  /* Sets node->rank and node->shape from inputs and attributes, or explains why it cannot. */
+  ch_status (*shape)(ch_node *node, ch_error *error);
+  /* Elements (of the graph's type) kept from forward to backward beside the value; NULL for none. */
+  int64_t (*saved)(const ch_node *node);
+  /* Bytes of scratch a call needs; NULL for none. */
+  size_t (*scratch)(const ch_run *run, const ch_node *node, bool backward);
+  ch_status (*forward)(ch_run *run, const ch_node *node);
+  /* Writes the gradient of every input that ch_run_gradient gives a place for; NULL: no gradient exists. */
+  ch_status (*backward)(ch_run *run, const ch_node *node);
+  /* Values that backward reads: bit i for input i, CH_READS_OUTPUT for the value itself. */
+  unsigned backward_reads;
+  /* Multiply-adds times two of one forward call; NULL where there are no products to speak of. */
+  double (*flops)(const ch_node *node);
+  bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
+  bool fused;    /* backward also computes the value: as the root of training, forward is left out */
+  bool stateful; /* the value lies in the cache, not in the workspace (remember) */
+} ch_op;
+
+#define CH_READS_INPUT(i) (1u << (i))
+#define CH_READS_OUTPUT (1u << 31)
+
+typedef enum ch_node_kind { CH_NODE_OP, CH_NODE_INPUT, CH_NODE_PARAM } ch_node_kind;
+
+struct ch_node {
+  ch_node_kind kind;
+  const ch_op *op;
+  const ch_graph *graph;
+  int id;    /* position in the graph: inputs come before their users */
+  int index; /* INPUT: slot; PARAM: parameter number */
+  ch_dtype dtype; /* the graph's type, or CH_I32 */
+  int rank;
+  int64_t shape[CH_MAX_RANK];
+  int inputs;
+  ch_node *in[CH_MAX_INPUTS];
+  const void *attributes; /* the op's own struct, in the graph's arena */
+  bool needs_gradient;
+  const char *label; /* the parameter's name, or NULL */
+};
+
+/* Input slots: integers the caller binds for each run. */
+typedef enum ch_input {
+  CH_INPUT_TOKENS,         /* [rows] ids */
+  CH_INPUT_POSITIONS,      /* [rows] position of each token */
+  CH_INPUT_TARGETS,        /* [rows] next ids, -1 = not predicted */
+  CH_INPUT_DOCUMENT_START, /* [rows] first position each token sees */
+  CH_INPUT_COUNT
+} ch_input;
+
+struct ch_graph {
+  ch_arena arena;
+  ch_dtype dtype;            /* CH_F32 or CH_F64 */
+  int64_t sequences, length; /* rows = sequences * length */
+  ch_node **nodes;
+  int count, capacity;
+  ch_node *inputs[CH_INPUT_COUNT];
+  ch_error error; /* the first failure */
+};
+
+/* NULL when memory is out. */
+ch_graph *ch_graph_create(ch_dtype dtype, int64_t sequences, int64_t length);
+void ch_graph_free(ch_graph *graph);
+
+/* The integer input of a slot, [rows]; the same node every time. */
+ch_node *ch_graph_input(ch_graph *graph, ch_input slot);
+/* A parameter leaf; the model makes one per parameter. trainable: gradients are wanted. */
+ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,
+                        bool trainable);
+/* A node of an operation; attributes are copied. */
+ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in, const void *attributes,
+                       size_t attributes_size);
+/* Records a failure (the first one wins); returns NULL for convenience. */
+ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+int64_t ch_node_count(const ch_node *node);
+/* Product of all dimensions but the last; and the last. */
+int64_t ch_node_rows(const ch_node *node);
+int64_t ch_node_columns(const ch_node *node);
+/* Shape rules: as input i; [rows, columns]. */
+ch_status ch_shape_as_input(ch_node *node, int i);
+ch_status ch_shape_matrix(ch_node *node, int64_t rows, int64_t columns);
+
+#endif

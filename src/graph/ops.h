@@ -1,0 +1,60 @@
+/* The operations: one line each; shapes in brackets, N = sequences * length rows. Every builder returns NULL after a
+ * failure (see graph.h). Forward, backward, shape rule and cost of each are in graph/ops/NAME.c. */
+#ifndef CH_GRAPH_OPS_H
+#define CH_GRAPH_OPS_H
+
+#include "graph/cache.h"
+#include "graph/graph.h"
+
+/* [N] ids, weight [V, D] -> [N, D]. */
+ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
+
+/* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. */
+ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
+
+/* x / sqrt(mean(x^2) + eps) * weight over groups of weight's length: a norm of the whole row when weight is [columns],
+   of each head when it is [head_dim]. */
+ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps);
+
+/* (x - mean) / sqrt(var + eps) * weight + bias over whole rows. */
+ch_node *ch_op_layernorm(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias, double eps);
+
+/* a + b, same shapes. */
+ch_node *ch_op_add(ch_graph *graph, ch_node *a, ch_node *b);
+
+/* silu(gate) * up, same shapes. */
+ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
+
+/* x * Phi(x). */
+ch_node *ch_op_gelu(ch_graph *graph, ch_node *x);
+
+/* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N, rotary]. */
+ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
+
+/* Turns the last table-columns dims of every head of x [N, heads * head_dim]. */
+ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool interleaved);
+
+/* Writes x [N, width] into the cache as part `part` of the states of `layer`, after the tokens already there; the
+   node then stands for the states of all tokens. Decoding only. */
+ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part);
+
+typedef struct ch_attend_spec {
+  int64_t heads, kv_heads, key_dim, value_dim;
+  double scale;
+  const double *slopes; /* ALiBi slopes [heads], copied; or NULL */
+  bool causal;
+} ch_attend_spec;
+
+/* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and values
+   [N, kv_heads * value_dim], as values or remembered, document_start [N] or NULL -> [N, heads * value_dim]. */
+ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
+                      const ch_attend_spec *spec);
+
+/* Cross entropy of x W^T against targets, row by row, without ever storing N x V logits: x [N, D], weight [V, D],
+   targets [N] (-1: no loss) -> [N, 1]. */
+ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
+
+/* The last row of every sequence: [N, columns] -> [sequences, columns]. */
+ch_node *ch_op_last_rows(ch_graph *graph, ch_node *x);
+
+#endif

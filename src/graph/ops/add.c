@@ -1,0 +1,29 @@
+/* y = a + b. */
+#include "graph/ops/shapes.h"
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
+  return ch_shape_as_input(node, 0);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  run->kernels->add(ch_node_count(node), ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                    ch_run_output(run, node));
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  for (int i = 0; i < 2; i++) {
+    bool accumulate;
+    void *gradient = ch_run_gradient(run, node, i, &accumulate);
+    if (gradient)
+      run->kernels->copy_or_add(ch_node_count(node), ch_run_output_gradient(run, node), gradient, accumulate);
+  }
+  return CH_OK;
+}
+
+static const ch_op op = {.name = "add", .shape = shape, .forward = forward, .backward = backward};
+
+ch_node *ch_op_add(ch_graph *graph, ch_node *a, ch_node *b) {
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){a, b}, NULL, 0);
+}

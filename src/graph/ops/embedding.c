@@ -1,0 +1,32 @@
+/* Rows of a table by id. */
+#include "graph/ops/shapes.h"
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  if (node->in[0]->dtype != CH_I32 || node->in[1]->rank != 2)
+    return ch_fail(error, CH_ERROR_CONFIG, "needs integer ids and a weight [vocabulary, width]");
+  return ch_shape_matrix(node, ch_node_count(node->in[0]), node->in[1]->shape[1]);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  const ch_tensor *stored = ch_run_param(run, node->in[1]);
+  run->kernels->embedding_forward(ch_node_rows(node), ch_node_columns(node), ch_run_value(run, node->in[0]),
+                                  ch_run_value(run, node->in[1]), stored ? stored->dtype : node->dtype,
+                                  ch_run_output(run, node));
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  bool accumulate;
+  void *gradient = ch_run_gradient(run, node, 1, &accumulate);
+  if (gradient)
+    run->kernels->embedding_backward(ch_node_rows(node), ch_node_columns(node), node->in[1]->shape[0],
+                                     ch_run_value(run, node->in[0]), ch_run_output_gradient(run, node), gradient,
+                                     accumulate);
+  return CH_OK;
+}
+
+static const ch_op op = {.name = "embedding", .shape = shape, .forward = forward, .backward = backward};
+
+ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight) {
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){ids, weight}, NULL, 0);
+}

@@ -1,0 +1,31 @@
+/* y = x * Phi(x), the exact GELU. */
+#include "graph/ops/shapes.h"
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  (void)error;
+  return ch_shape_as_input(node, 0);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  run->kernels->gelu_forward(ch_node_count(node), ch_run_value(run, node->in[0]), ch_run_output(run, node));
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  bool accumulate;
+  void *dx = ch_run_gradient(run, node, 0, &accumulate);
+  run->kernels->gelu_backward(ch_node_count(node), ch_run_value(run, node->in[0]),
+                              ch_run_output_gradient(run, node), dx, accumulate);
+  return CH_OK;
+}
+
+static const ch_op op = {.name = "gelu",
+                         .shape = shape,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(0),
+                         .cheap = true};
+
+ch_node *ch_op_gelu(ch_graph *graph, ch_node *x) {
+  return ch_graph_node(graph, &op, 1, (ch_node *[]){x}, NULL, 0);
+}

@@ -1,0 +1,55 @@
+/* y = (x - mean) / sqrt(var + eps) * weight + bias over whole rows. */
+#include "graph/ops/shapes.h"
+
+typedef struct layernorm {
+  double eps;
+} layernorm;
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  int64_t n = ch_node_columns(node->in[0]);
+  CH_TRY(ch_vector_of(node->in[1], n, "weight", error));
+  CH_TRY(ch_vector_of(node->in[2], n, "bias", error));
+  return ch_shape_as_input(node, 0);
+}
+
+static int64_t saved(const ch_node *node) {
+  return 2 * ch_node_rows(node); /* mean and 1/std */
+}
+
+static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+  if (!backward) return 0;
+  return 2 * (size_t)ch_threads() * (size_t)ch_node_columns(node) * ch_dtype_size(run->kernels->dtype);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  const layernorm *attributes = node->attributes;
+  run->kernels->layernorm_forward(ch_node_rows(node), ch_node_columns(node), ch_run_value(run, node->in[0]),
+                                  ch_run_value(run, node->in[1]), ch_run_value(run, node->in[2]), attributes->eps,
+                                  ch_run_output(run, node), ch_run_saved(run, node));
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  bool accumulate_x, accumulate_weight, accumulate_bias;
+  void *dx = ch_run_gradient(run, node, 0, &accumulate_x);
+  void *dweight = ch_run_gradient(run, node, 1, &accumulate_weight);
+  void *dbias = ch_run_gradient(run, node, 2, &accumulate_bias);
+  run->kernels->layernorm_backward(ch_node_rows(node), ch_node_columns(node), ch_run_value(run, node->in[0]),
+                                   ch_run_value(run, node->in[1]), ch_run_saved(run, node),
+                                   ch_run_output_gradient(run, node), dx, accumulate_x, dweight, dbias,
+                                   accumulate_weight, ch_run_scratch(run));
+  return CH_OK;
+}
+
+static const ch_op op = {.name = "layernorm",
+                         .shape = shape,
+                         .saved = saved,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
+                         .cheap = true};
+
+ch_node *ch_op_layernorm(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias, double eps) {
+  return ch_graph_node(graph, &op, 3, (ch_node *[]){x, weight, bias}, &(layernorm){eps}, sizeof(layernorm));
+}

@@ -1,0 +1,59 @@
+/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head. */
+#include "graph/ops/shapes.h"
+
+typedef struct rmsnorm {
+  double eps;
+} rmsnorm;
+
+/* Groups of n = weight's length that one norm covers. */
+static int64_t groups(const ch_node *node) {
+  return ch_node_count(node) / node->in[1]->shape[0];
+}
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  const ch_node *x = node->in[0], *weight = node->in[1];
+  if (weight->rank != 1 || ch_node_columns(x) % weight->shape[0] != 0)
+    return ch_fail(error, CH_ERROR_CONFIG, "a weight of %lld elements does not divide rows of %lld",
+                   (long long)ch_node_count(weight), (long long)ch_node_columns(x));
+  return ch_shape_as_input(node, 0);
+}
+
+static int64_t saved(const ch_node *node) {
+  return groups(node); /* 1/sqrt(...) */
+}
+
+static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+  return backward ? (size_t)ch_threads() * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype) : 0;
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  const rmsnorm *attributes = node->attributes;
+  run->kernels->rmsnorm_forward(groups(node), node->in[1]->shape[0], ch_run_value(run, node->in[0]),
+                                ch_run_value(run, node->in[1]), attributes->eps, ch_run_output(run, node),
+                                ch_run_saved(run, node));
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  bool accumulate_x, accumulate_weight;
+  void *dx = ch_run_gradient(run, node, 0, &accumulate_x);
+  void *dweight = ch_run_gradient(run, node, 1, &accumulate_weight);
+  run->kernels->rmsnorm_backward(groups(node), node->in[1]->shape[0], ch_run_value(run, node->in[0]),
+                                 ch_run_value(run, node->in[1]), ch_run_saved(run, node),
+                                 ch_run_output_gradient(run, node), dx, accumulate_x, dweight, accumulate_weight,
+                                 ch_run_scratch(run));
+  return CH_OK;
+}
+
+static const ch_op op = {.name = "rmsnorm",
+                         .shape = shape,
+                         .saved = saved,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
+                         .cheap = true};
+
+ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps) {
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){x, weight}, &(rmsnorm){eps}, sizeof(rmsnorm));
+}

@@ -1,0 +1,19 @@
+/* Checks shared by shape rules. */
+#include "graph/ops/shapes.h"
+
+ch_status ch_same_shapes(const ch_node *a, const ch_node *b, ch_error *error) {
+  bool same = a->rank == b->rank;
+  for (int i = 0; same && i < a->rank; i++) same = a->shape[i] == b->shape[i];
+  if (same) return CH_OK;
+  char left[96], right[96];
+  return ch_fail(error, CH_ERROR_CONFIG, "shapes %s and %s differ where they must be equal",
+                 ch_shape_text(a->rank, a->shape, left, sizeof left),
+                 ch_shape_text(b->rank, b->shape, right, sizeof right));
+}
+
+ch_status ch_vector_of(const ch_node *node, int64_t n, const char *what, ch_error *error) {
+  if (node->rank == 1 && node->shape[0] == n) return CH_OK;
+  char shape[96];
+  return ch_fail(error, CH_ERROR_CONFIG, "%s has shape %s where [%lld] is needed", what,
+                 ch_shape_text(node->rank, node->shape, shape, sizeof shape), (long long)n);
+}

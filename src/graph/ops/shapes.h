@@ -1,0 +1,13 @@
+/* Sentences that several shape rules need. */
+#ifndef CH_GRAPH_OPS_SHAPES_H
+#define CH_GRAPH_OPS_SHAPES_H
+
+#include "graph/plan.h"
+#include "graph/ops.h"
+
+/* Fails unless the two nodes have the same shape. */
+ch_status ch_same_shapes(const ch_node *a, const ch_node *b, ch_error *error);
+/* Fails unless `node` is a vector of n elements. */
+ch_status ch_vector_of(const ch_node *node, int64_t n, const char *what, ch_error *error);
+
+#endif

@@ -1,0 +1,218 @@
+/* The schedule of a run and the lifetimes of its buffers. */
+#include "graph/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/layout.h"
+#include "graph/plan_private.h"
+
+/* --- schedule ------------------------------------------------------------------------------------------------ */
+
+/* Which nodes the root's value depends on. */
+static void mark_needed(const ch_plan *plan, bool *needed) {
+  needed[plan->root->id] = true;
+  for (int id = plan->root->id; id >= 0; id--) {
+    const ch_node *node = plan->graph->nodes[id];
+    for (int i = 0; needed[id] && i < node->inputs; i++) needed[node->in[i]->id] = true;
+  }
+}
+
+static ch_step *add_step(ch_plan *plan, ch_step_kind kind, ch_node *node) {
+  ch_step *step = &plan->steps[plan->step_count++];
+  *step = (ch_step){.kind = kind, .node = node};
+  return step;
+}
+
+static void schedule_forward(ch_plan *plan, const bool *needed) {
+  for (int id = 0; id <= plan->root->id; id++) {
+    ch_node *node = plan->graph->nodes[id];
+    bool deferred = plan->options.backward && node == plan->root && node->op && node->op->fused;
+    if (needed[id] && node->kind == CH_NODE_OP && !deferred) add_step(plan, CH_STEP_FORWARD, node);
+  }
+}
+
+/* A dropped value comes back just before the first backward step that reads it. */
+static void schedule_recompute(ch_plan *plan, ch_node *reader, bool *back) {
+  for (int i = 0; i < reader->inputs; i++) {
+    ch_node *value = reader->in[i];
+    bool read = reader->op->backward_reads & CH_READS_INPUT(i);
+    if (!read || !plan->dropped[value->id] || back[value->id]) continue;
+    back[value->id] = true;
+    add_step(plan, CH_STEP_FORWARD, value);
+  }
+}
+
+static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
+  reached[plan->root->id] = plan->root->needs_gradient;
+  for (int id = plan->root->id; id >= 0; id--) {
+    ch_node *node = plan->graph->nodes[id];
+    if (!needed[id] || !reached[id] || node->kind != CH_NODE_OP) continue;
+    schedule_recompute(plan, node, back);
+    ch_step *step = add_step(plan, CH_STEP_BACKWARD, node);
+    for (int i = 0; i < node->inputs; i++) {
+      ch_node *input = node->in[i];
+      if (!input->needs_gradient) continue;
+      if (reached[input->id]) step->accumulate |= 1u << i;
+      reached[input->id] = true;
+    }
+  }
+}
+
+/* Values worth computing twice: cheap ones whose inputs stay for the backward pass anyway (their own backward reads
+   them), so that dropping frees memory and costs one pass over it. */
+static void choose_dropped(ch_plan *plan, const bool *needed) {
+  if (!plan->options.backward || !plan->options.recompute) return;
+  for (int id = 0; id <= plan->root->id; id++) {
+    const ch_node *node = plan->graph->nodes[id];
+    if (!needed[id] || node->kind != CH_NODE_OP || !node->op->cheap || !node->needs_gradient) continue;
+    bool inputs_stay = true;
+    for (int i = 0; i < node->inputs; i++) {
+      bool kept = (node->op->backward_reads & CH_READS_INPUT(i)) && !plan->dropped[node->in[i]->id];
+      inputs_stay &= node->in[i]->kind != CH_NODE_OP || kept;
+    }
+    plan->dropped[id] = inputs_stay && !(node->op->backward_reads & CH_READS_OUTPUT);
+  }
+}
+
+/* --- lifetimes ----------------------------------------------------------------------------------------------- */
+
+static bool has_value_buffer(const ch_node *node) {
+  return node->kind == CH_NODE_OP && !node->op->stateful;
+}
+
+static ch_buffer *buffer_of(ch_buffer *buffers, int kind, const ch_node *node) {
+  return &buffers[BUFFERS * node->id + kind];
+}
+
+static void use_or_define(ch_buffer *buffer, int t, int64_t elements, const ch_plan *plan) {
+  if (buffer->intervals) ch_buffer_use(buffer, t);
+  else ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
+}
+
+static void live_forward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {
+  for (int i = 0; i < node->inputs; i++)
+    if (has_value_buffer(node->in[i])) ch_buffer_use(buffer_of(buffers, VALUE, node->in[i]), t);
+  if (has_value_buffer(node))
+    ch_buffer_define(buffer_of(buffers, VALUE, node), t,
+                     (size_t)ch_node_count(node) * ch_dtype_size(plan->graph->dtype));
+}
+
+static void live_backward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_node *input = node->in[i];
+    if (has_value_buffer(input) && (node->op->backward_reads & CH_READS_INPUT(i)))
+      ch_buffer_use(buffer_of(buffers, VALUE, input), t);
+    if (input->needs_gradient && input->kind == CH_NODE_OP)
+      use_or_define(buffer_of(buffers, GRADIENT, input), t, ch_node_count(input), plan);
+  }
+  use_or_define(buffer_of(buffers, GRADIENT, node), t, ch_node_count(node), plan);
+  if (node->op->backward_reads & CH_READS_OUTPUT) ch_buffer_use(buffer_of(buffers, VALUE, node), t);
+  if (node == plan->root) use_or_define(buffer_of(buffers, VALUE, node), t, ch_node_count(node), plan);
+}
+
+static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
+  for (int t = 0; t < plan->step_count; t++) {
+    const ch_node *node = plan->steps[t].node;
+    if (plan->steps[t].kind == CH_STEP_FORWARD) live_forward(plan, buffers, node, t);
+    else live_backward(plan, buffers, node, t);
+    if (plan->options.backward && node->op->saved && node->needs_gradient)
+      use_or_define(buffer_of(buffers, SAVED, node), t, node->op->saved(node), plan);
+  }
+  if (has_value_buffer(plan->root)) ch_buffer_use(buffer_of(buffers, VALUE, plan->root), plan->step_count);
+}
+
+static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels) {
+  ch_run probe = {.kernels = kernels, .plan = plan};
+  size_t most = 0;
+  for (int t = 0; t < plan->step_count; t++) {
+    const ch_step *step = &plan->steps[t];
+    if (!step->node->op->scratch) continue;
+    size_t bytes = step->node->op->scratch(&probe, step->node, step->kind == CH_STEP_BACKWARD);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+/* --- the plan ------------------------------------------------------------------------------------------------ */
+
+static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, ch_error *error) {
+  ch_status status = CH_OK;
+  size_t n = (size_t)plan->graph->count;
+  plan->steps = calloc(3 * n, sizeof *plan->steps);
+  plan->dropped = calloc(n, sizeof *plan->dropped);
+  plan->offsets = calloc(BUFFERS * n, sizeof *plan->offsets);
+  bool *marks = calloc(3 * n, sizeof *marks);
+  ch_buffer *buffers = calloc(BUFFERS * n, sizeof *buffers);
+  if (!plan->steps || !plan->dropped || !plan->offsets || !marks || !buffers) {
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to plan %zu operations", n);
+    goto done;
+  }
+  bool *needed = marks, *reached = marks + n, *back = marks + 2 * n;
+  mark_needed(plan, needed);
+  choose_dropped(plan, needed);
+  schedule_forward(plan, needed);
+  if (plan->options.backward) schedule_backward(plan, needed, reached, back);
+  find_lifetimes(plan, buffers);
+  size_t end = 0;
+  CH_TRY_GOTO(ch_layout(buffers, (int)(BUFFERS * n), &end, error));
+  for (size_t i = 0; i < BUFFERS * n; i++) plan->offsets[i] = buffers[i].offset;
+  plan->scratch_offset = end;
+  plan->bytes = end + scratch_bytes(plan, kernels);
+done:
+  free(marks);
+  free(buffers);
+  return status;
+}
+
+ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_plan_options *options,
+                         ch_plan **result, ch_error *error) {
+  *result = NULL;
+  if (!graph) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a graph");
+  if (graph->error.status != CH_OK || !root) {
+    ch_status status = ch_fail(error, CH_ERROR_CONFIG, "%s", graph->error.message);
+    ch_graph_free(graph);
+    return status;
+  }
+  ch_plan *plan = calloc(1, sizeof *plan);
+  if (!plan) {
+    ch_graph_free(graph);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a plan");
+  }
+  plan->graph = graph;
+  plan->root = root;
+  plan->options = *options;
+  ch_status status = make_plan(plan, kernels, error);
+  if (status != CH_OK) {
+    ch_plan_free(plan);
+    return status;
+  }
+  *result = plan;
+  return CH_OK;
+}
+
+void ch_plan_free(ch_plan *plan) {
+  if (!plan) return;
+  ch_graph_free(plan->graph);
+  free(plan->steps);
+  free(plan->dropped);
+  free(plan->offsets);
+  free(plan);
+}
+
+size_t ch_plan_bytes(const ch_plan *plan) {
+  return plan->bytes;
+}
+
+double ch_plan_flops(const ch_plan *plan) {
+  double flops = 0;
+  for (int id = 0; id < plan->graph->count; id++) {
+    const ch_node *node = plan->graph->nodes[id];
+    if (node->kind == CH_NODE_OP && node->op->flops) flops += node->op->flops(node);
+  }
+  return flops;
+}
+
+const ch_node *ch_plan_root(const ch_plan *plan) {
+  return plan->root;
+}

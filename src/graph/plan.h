@@ -1,0 +1,80 @@
+/* Planning and running a graph: the order of steps, and where every buffer lies for as long as it is needed. */
+#ifndef CH_GRAPH_PLAN_H
+#define CH_GRAPH_PLAN_H
+
+#include "graph/cache.h"
+#include "graph/graph.h"
+#include "tensor/gemm.h"
+
+typedef struct ch_plan ch_plan;
+
+/* Memory that plans share; it grows when a larger plan is made, never while one runs. */
+typedef struct ch_workspace {
+  void *data;
+  size_t bytes;
+} ch_workspace;
+
+/* Makes room for `bytes`; what the workspace held is lost when it has to grow. */
+ch_status ch_workspace_reserve(ch_workspace *workspace, size_t bytes, ch_error *error);
+void ch_workspace_free(ch_workspace *workspace);
+
+typedef struct ch_plan_options {
+  bool backward;  /* also compute gradients of the trainable parameters */
+  bool recompute; /* drop cheap values after the forward pass and compute them again: less memory */
+} ch_plan_options;
+
+/* Plans `graph` (owned by the plan from here on, also on failure) for the value of `root`. */
+ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_plan_options *options,
+                         ch_plan **plan, ch_error *error);
+void ch_plan_free(ch_plan *plan);
+/* Bytes of workspace a run needs. */
+size_t ch_plan_bytes(const ch_plan *plan);
+/* FLOPs (2 x multiply-adds) of one forward pass. */
+double ch_plan_flops(const ch_plan *plan);
+const ch_node *ch_plan_root(const ch_plan *plan);
+
+/* Seconds spent, by operation; filled when ch_run.profile is set. */
+typedef struct ch_profile {
+  struct {
+    const char *name;
+    double forward, backward;
+    int64_t calls;
+  } row[32];
+  int rows;
+} ch_profile;
+
+/* Everything a run reads and writes. The caller binds the first group; the rest is the plan's. */
+struct ch_run {
+  const ch_kernels *kernels;
+  ch_gemm *gemm;
+  ch_workspace *workspace;
+  const ch_tensor *params; /* [parameters] values */
+  void *const *gradients;  /* [parameters] where gradients go; NULL when no backward. An entry may be NULL. */
+  bool accumulate;         /* add to parameter gradients instead of overwriting */
+  double seed;             /* gradient of every element of the root */
+  const int32_t *inputs[CH_INPUT_COUNT];
+  ch_cache *cache;     /* for graphs that remember, else NULL */
+  ch_profile *profile; /* or NULL */
+  ch_error *error;
+  /* set by the plan */
+  const ch_plan *plan;
+  const struct ch_step *step;
+};
+
+/* Runs every step; afterwards the root's value is at ch_run_value(run, root). */
+ch_status ch_plan_run(const ch_plan *plan, ch_run *run);
+
+/* What operations call. */
+const void *ch_run_value(const ch_run *run, const ch_node *node);
+void *ch_run_output(const ch_run *run, const ch_node *node);
+/* The node's saved elements, or NULL when no backward pass will read them. */
+void *ch_run_saved(const ch_run *run, const ch_node *node);
+void *ch_run_scratch(const ch_run *run);
+/* The gradient of the node itself (backward). */
+const void *ch_run_output_gradient(const ch_run *run, const ch_node *node);
+/* Where the gradient of input i goes, or NULL when nobody wants it; *accumulate says whether to add. */
+void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accumulate);
+/* The parameter's tensor behind a PARAM node (its dtype may be 16 bit), or NULL for other nodes. */
+const ch_tensor *ch_run_param(const ch_run *run, const ch_node *node);
+
+#endif

@@ -1,0 +1,29 @@
+/* What planning hands to running. */
+#ifndef CH_GRAPH_PLAN_PRIVATE_H
+#define CH_GRAPH_PLAN_PRIVATE_H
+
+#include "graph/plan.h"
+
+/* The three buffers a node may have. */
+enum { VALUE, GRADIENT, SAVED, BUFFERS };
+
+typedef enum ch_step_kind { CH_STEP_FORWARD, CH_STEP_BACKWARD } ch_step_kind;
+
+typedef struct ch_step {
+  ch_step_kind kind;
+  ch_node *node;
+  unsigned accumulate; /* bit i: the gradient of input i already holds something */
+} ch_step;
+
+struct ch_plan {
+  ch_graph *graph;
+  ch_node *root;
+  ch_plan_options options;
+  ch_step *steps;
+  int step_count;
+  bool *dropped;   /* [nodes] computed again for the backward pass */
+  size_t *offsets; /* [nodes][BUFFERS] bytes from the workspace's start */
+  size_t scratch_offset, bytes;
+};
+
+#endif

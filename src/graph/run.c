@@ -1,0 +1,96 @@
+/* Running a plan, and what operations see of the run. */
+#define _GNU_SOURCE
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "graph/plan_private.h"
+
+ch_status ch_workspace_reserve(ch_workspace *workspace, size_t bytes, ch_error *error) {
+  if (bytes <= workspace->bytes) return CH_OK;
+  ch_workspace_free(workspace);
+  void *data = ch_pages_alloc(bytes);
+  if (!data) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a workspace of %zu MiB", bytes >> 20);
+  *workspace = (ch_workspace){.data = data, .bytes = bytes};
+  return CH_OK;
+}
+
+void ch_workspace_free(ch_workspace *workspace) {
+  ch_pages_free(workspace->data, workspace->bytes);
+  *workspace = (ch_workspace){0};
+}
+
+static void *place(const ch_run *run, const ch_node *node, int kind) {
+  return (char *)run->workspace->data + run->plan->offsets[BUFFERS * node->id + kind];
+}
+
+const void *ch_run_value(const ch_run *run, const ch_node *node) {
+  if (node->kind == CH_NODE_INPUT) return run->inputs[node->index];
+  if (node->kind == CH_NODE_PARAM) return run->params[node->index].data;
+  return place(run, node, VALUE);
+}
+
+void *ch_run_output(const ch_run *run, const ch_node *node) {
+  return place(run, node, VALUE);
+}
+
+void *ch_run_saved(const ch_run *run, const ch_node *node) {
+  return run->plan->options.backward && node->needs_gradient ? place(run, node, SAVED) : NULL;
+}
+
+void *ch_run_scratch(const ch_run *run) {
+  return (char *)run->workspace->data + run->plan->scratch_offset;
+}
+
+const void *ch_run_output_gradient(const ch_run *run, const ch_node *node) {
+  return place(run, node, GRADIENT);
+}
+
+void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accumulate) {
+  const ch_node *input = node->in[i];
+  *accumulate = run->step->accumulate >> i & 1;
+  if (!input->needs_gradient) return NULL;
+  if (input->kind == CH_NODE_OP) return place(run, input, GRADIENT);
+  *accumulate |= run->accumulate;
+  return run->gradients[input->index];
+}
+
+const ch_tensor *ch_run_param(const ch_run *run, const ch_node *node) {
+  return node->kind == CH_NODE_PARAM ? &run->params[node->index] : NULL;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void note(ch_profile *profile, const ch_step *step, double seconds) {
+  int i = 0, limit = (int)(sizeof profile->row / sizeof *profile->row);
+  while (i < profile->rows && strcmp(profile->row[i].name, step->node->op->name) != 0) i++;
+  if (i == limit) return;
+  if (i == profile->rows) profile->row[profile->rows++].name = step->node->op->name;
+  *(step->kind == CH_STEP_FORWARD ? &profile->row[i].forward : &profile->row[i].backward) += seconds;
+  profile->row[i].calls++;
+}
+
+static ch_status run_step(ch_run *run, const ch_step *step) {
+  const ch_node *node = step->node;
+  run->step = step;
+  if (step->kind == CH_STEP_FORWARD) return node->op->forward(run, node);
+  if (node == run->plan->root) run->kernels->fill(ch_node_count(node), run->seed, place(run, node, GRADIENT));
+  return node->op->backward(run, node);
+}
+
+ch_status ch_plan_run(const ch_plan *plan, ch_run *run) {
+  run->plan = plan;
+  if (run->workspace->bytes < plan->bytes)
+    return ch_fail(run->error, CH_ERROR_ARGUMENT, "the workspace has %zu bytes where the plan needs %zu",
+                   run->workspace->bytes, plan->bytes);
+  for (int t = 0; t < plan->step_count; t++) {
+    double start = run->profile ? now() : 0;
+    CH_TRY(run_step(run, &plan->steps[t]));
+    if (run->profile) note(run->profile, &plan->steps[t], now() - start);
+  }
+  return CH_OK;
+}

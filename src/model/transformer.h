@@ -1,0 +1,31 @@
+/* The decoder-only transformer: its tensors, and its graph for a shape. */
+#ifndef CH_MODEL_TRANSFORMER_H
+#define CH_MODEL_TRANSFORMER_H
+
+#include "graph/graph.h"
+#include "model/params.h"
+
+typedef enum ch_head {
+  CH_HEAD_LOGITS,      /* root [N, V]: logits of every token */
+  CH_HEAD_LAST_LOGITS, /* root [sequences, V]: logits of each sequence's last token */
+  CH_HEAD_LOSS         /* root [N, 1]: cross entropy of every token against CH_INPUT_TARGETS */
+} ch_head;
+
+typedef struct ch_model_graph {
+  int64_t sequences, length; /* N = sequences * length */
+  ch_dtype dtype;            /* CH_F32 or CH_F64 */
+  ch_head head;
+  bool trainable; /* gradients of the parameters are wanted */
+  bool remember;  /* keys and values go through a cache; queries see what it holds */
+  bool documents; /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */
+} ch_model_graph;
+
+/* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts
+   where asked for. *graph may be NULL when memory is out; failures are in its error: hand both to ch_plan_create. */
+void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape, ch_graph **graph,
+                    ch_node **root);
+
+/* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied (mechanisms.md section 0). */
+void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies);
+
+#endif
