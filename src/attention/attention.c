@@ -40,8 +40,8 @@ ch_node *ch_builder_param(ch_builder *builder, const char *name) {
   if (index < 0) return ch_graph_fail(builder->graph, "no parameter %s was declared", name);
   const ch_param *param = &builder->params->rows[index];
   if (!builder->leaves[index])
-    builder->leaves[index] = ch_graph_param(builder->graph, index, param->name, param->rank, param->shape,
-                                            builder->trainable);
+    builder->leaves[index] =
+        ch_graph_param(builder->graph, index, param->name, param->rank, param->shape, builder->trainable);
   return builder->leaves[index];
 }
 
@@ -79,7 +79,8 @@ static void alibi_slopes(int64_t heads, double *slopes) {
                           : exp2(-4.0 * (double)(2 * (h - power) + 1) / (double)power);
 }
 
-ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values, ch_attend_spec spec) {
+ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
+                          ch_attend_spec spec) {
   spec.causal = true;
   if (builder->config->position == CH_POSITION_ALIBI) {
     double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)spec.heads * sizeof *slopes);
@@ -98,8 +99,9 @@ ch_node *ch_attention(ch_builder *builder, ch_node *x) {
   mechanism->write(builder, x, state);
   for (int p = 0; p < count; p++) {
     if (state[p] && ch_node_columns(state[p]) != parts[p].width)
-      return ch_graph_fail(builder->graph, "%s writes %lld elements of %s where its state has %lld", mechanism->name,
-                           (long long)ch_node_columns(state[p]), parts[p].name, (long long)parts[p].width);
+      return ch_graph_fail(builder->graph, "%s writes %lld elements of %s where its state has %lld",
+                           mechanism->name, (long long)ch_node_columns(state[p]), parts[p].name,
+                           (long long)parts[p].width);
     if (builder->remember) state[p] = ch_op_remember(builder->graph, state[p], builder->layer, p);
   }
   return mechanism->read(builder, x, state);

@@ -30,11 +30,11 @@ typedef struct ch_builder {
   const ch_config *config;
   const ch_params *params;
   const struct ch_weight_source *source;
-  ch_node **leaves;         /* [params->count] parameter leaves made so far */
+  ch_node **leaves; /* [params->count] parameter leaves made so far */
   bool trainable;
-  bool remember;            /* states go through the cache: decoding and cached prefill */
-  ch_node *rope_table;      /* angles of this run's positions, or NULL without RoPE */
-  ch_node *document_start;  /* or NULL: attention is not kept inside documents */
+  bool remember;           /* states go through the cache: decoding and cached prefill */
+  ch_node *rope_table;     /* angles of this run's positions, or NULL without RoPE */
+  ch_node *document_start; /* or NULL: attention is not kept inside documents */
   int layer;
 } ch_builder;
 
@@ -71,7 +71,8 @@ ch_node *ch_attention_param(ch_builder *builder, const char *name);
 /* x with its heads of head_dim turned by the run's positions; x itself where the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim);
 /* softmax(...) as ch_op_attend, with the model's positions (ALiBi), mask and documents. */
-ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values, ch_attend_spec spec);
+ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
+                          ch_attend_spec spec);
 
 /* --- modules: stages that return their input unchanged where the config does not ask for them --- */
 

@@ -13,5 +13,6 @@ ch_node *ch_qk_norm(ch_builder *builder, const char *which, ch_node *heads) {
   if (!builder->config->attention.qk_norm) return heads;
   char name[32];
   snprintf(name, sizeof name, "%s_norm.weight", which);
-  return ch_op_rmsnorm(builder->graph, heads, ch_attention_param(builder, name), builder->config->rms_norm_eps);
+  return ch_op_rmsnorm(builder->graph, heads, ch_attention_param(builder, name),
+                       builder->config->rms_norm_eps);
 }

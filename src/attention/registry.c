@@ -27,12 +27,12 @@ const ch_mechanism *ch_mechanism_of(const ch_config *config) {
   return ch_mechanism_find(config->attention.type);
 }
 
-void ch_state_widths(const ch_config *config, int64_t (*widths)[CH_MAX_STATE_PARTS]) {
+void ch_state_widths(const ch_config *config, ch_layer_widths *widths) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
     ch_state_part parts[CH_MAX_STATE_PARTS];
     int count = mechanism->state(config, layer, parts);
-    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) widths[layer][p] = p < count ? parts[p].width : 0;
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) widths[layer].part[p] = p < count ? parts[p].width : 0;
   }
 }
 

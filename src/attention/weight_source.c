@@ -3,9 +3,10 @@
 
 #include <stdio.h>
 
-static void dense_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
-  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, in, "model.layers.%d.self_attn.%s.weight",
-                   declaration->layer, name);
+static void dense_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                          double std) {
+  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, in,
+                   "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
 }
 
 static ch_node *dense_weight(ch_builder *builder, const char *name) {

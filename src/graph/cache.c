@@ -7,16 +7,16 @@
 
 static const __int128_t MOST_BYTES = (__int128_t)1 << 46;
 
-static __int128_t storage_bytes(int layers, const int64_t (*widths)[CH_MAX_STATE_PARTS], const ch_cache *cache) {
+static __int128_t storage_bytes(int layers, const ch_layer_widths *widths, const ch_cache *cache) {
   __int128_t elements = 0; /* a hostile capacity must not overflow */
   for (int l = 0; l < layers; l++)
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
-      elements += (__int128_t)widths[l][p] * cache->sequences * cache->capacity;
+      elements += (__int128_t)widths[l].part[p] * cache->sequences * cache->capacity;
   return elements * (__int128_t)ch_dtype_size(cache->dtype);
 }
 
-ch_status ch_cache_create(int layers, const int64_t (*widths)[CH_MAX_STATE_PARTS], ch_dtype dtype,
-                          int64_t sequences, int64_t capacity, ch_cache **result, ch_error *error) {
+ch_status ch_cache_create(int layers, const ch_layer_widths *widths, ch_dtype dtype, int64_t sequences,
+                          int64_t capacity, ch_cache **result, ch_error *error) {
   *result = NULL;
   ch_cache *cache = calloc(1, sizeof *cache);
   if (!cache) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
@@ -30,13 +30,14 @@ ch_status ch_cache_create(int layers, const int64_t (*widths)[CH_MAX_STATE_PARTS
   }
   if (!cache->views || !cache->length || !cache->data) {
     ch_cache_free(cache);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache of %lld sequences of %lld tokens; fewer would fit",
+    return ch_fail(error, CH_ERROR_MEMORY,
+                   "no memory for a cache of %lld sequences of %lld tokens; fewer would fit",
                    (long long)sequences, (long long)capacity);
   }
   char *next = cache->data;
   for (int l = 0; l < layers; l++)
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
-      int64_t width = widths[l][p];
+      int64_t width = widths[l].part[p];
       cache->views[l][p] = (ch_state_view){
           .data = next, .dtype = dtype, .token_stride = width, .sequence_stride = width * capacity};
       next += (size_t)(width * sequences * capacity) * ch_dtype_size(dtype);

@@ -11,6 +11,11 @@ typedef struct ch_state_part {
   int64_t width;    /* elements a token */
 } ch_state_part;
 
+/* The widths of one layer's parts; 0 = no such part. */
+typedef struct ch_layer_widths {
+  int64_t part[CH_MAX_STATE_PARTS];
+} ch_layer_widths;
+
 typedef struct ch_cache {
   ch_dtype dtype;              /* of the stored elements: F32, F64, F16 or BF16 */
   int64_t sequences, capacity; /* capacity: tokens per sequence */
@@ -21,9 +26,9 @@ typedef struct ch_cache {
   size_t bytes; /* element storage really allocated */
 } ch_cache;
 
-/* widths [layers][CH_MAX_STATE_PARTS], 0 = no such part. Storage for `capacity` tokens is allocated once. */
-ch_status ch_cache_create(int layers, const int64_t (*widths)[CH_MAX_STATE_PARTS], ch_dtype dtype,
-                          int64_t sequences, int64_t capacity, ch_cache **cache, ch_error *error);
+/* widths [layers]. Storage for `capacity` tokens is allocated once. */
+ch_status ch_cache_create(int layers, const ch_layer_widths *widths, ch_dtype dtype, int64_t sequences,
+                          int64_t capacity, ch_cache **cache, ch_error *error);
 void ch_cache_free(ch_cache *cache);
 /* Forgets all tokens after the first `length` of every sequence. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);

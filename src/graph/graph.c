@@ -77,8 +77,8 @@ ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, 
   return node;
 }
 
-ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in, const void *attributes,
-                       size_t attributes_size) {
+ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in,
+                       const void *attributes, size_t attributes_size) {
   for (int i = 0; i < inputs; i++)
     if (!in[i]) return NULL;
   ch_node *node = append(graph, CH_NODE_OP);

@@ -50,8 +50,8 @@ struct ch_node {
   ch_node_kind kind;
   const ch_op *op;
   const ch_graph *graph;
-  int id;    /* position in the graph: inputs come before their users */
-  int index; /* INPUT: slot; PARAM: parameter number */
+  int id;         /* position in the graph: inputs come before their users */
+  int index;      /* INPUT: slot; PARAM: parameter number */
   ch_dtype dtype; /* the graph's type, or CH_I32 */
   int rank;
   int64_t shape[CH_MAX_RANK];
@@ -91,8 +91,8 @@ ch_node *ch_graph_input(ch_graph *graph, ch_input slot);
 ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,
                         bool trainable);
 /* A node of an operation; attributes are copied. */
-ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in, const void *attributes,
-                       size_t attributes_size);
+ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in,
+                       const void *attributes, size_t attributes_size);
 /* Records a failure (the first one wins); returns NULL for convenience. */
 ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -9,8 +9,10 @@ enum { ALIGN = 256 };
 void ch_buffer_define(ch_buffer *buffer, int t, size_t bytes) {
   buffer->bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
   int i = buffer->intervals;
-  if (i < CH_MAX_INTERVALS) buffer->intervals++;
-  else i = CH_MAX_INTERVALS - 1;
+  if (i < CH_MAX_INTERVALS)
+    buffer->intervals++;
+  else
+    i = CH_MAX_INTERVALS - 1;
   buffer->first[i] = buffer->last[i] = t;
 }
 
@@ -37,7 +39,8 @@ static int by_offset(const void *pa, const void *pb) {
 }
 
 ch_status ch_layout(ch_buffer *buffers, int count, size_t *end, ch_error *error) {
-  ch_buffer **order = malloc((size_t)count * sizeof *order), **rivals = malloc((size_t)count * sizeof *rivals);
+  ch_buffer **order = malloc((size_t)count * sizeof *order),
+            **rivals = malloc((size_t)count * sizeof *rivals);
   if (!order || !rivals) {
     free(order);
     free(rivals);

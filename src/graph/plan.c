@@ -86,8 +86,10 @@ static ch_buffer *buffer_of(ch_buffer *buffers, int kind, const ch_node *node) {
 }
 
 static void use_or_define(ch_buffer *buffer, int t, int64_t elements, const ch_plan *plan) {
-  if (buffer->intervals) ch_buffer_use(buffer, t);
-  else ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
+  if (buffer->intervals)
+    ch_buffer_use(buffer, t);
+  else
+    ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
 }
 
 static void live_forward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {
@@ -114,8 +116,10 @@ static void live_backward(const ch_plan *plan, ch_buffer *buffers, const ch_node
 static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
   for (int t = 0; t < plan->step_count; t++) {
     const ch_node *node = plan->steps[t].node;
-    if (plan->steps[t].kind == CH_STEP_FORWARD) live_forward(plan, buffers, node, t);
-    else live_backward(plan, buffers, node, t);
+    if (plan->steps[t].kind == CH_STEP_FORWARD)
+      live_forward(plan, buffers, node, t);
+    else
+      live_backward(plan, buffers, node, t);
     if (plan->options.backward && node->op->saved && node->needs_gradient)
       use_or_define(buffer_of(buffers, SAVED, node), t, node->op->saved(node), plan);
   }
@@ -165,8 +169,8 @@ done:
   return status;
 }
 
-ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_plan_options *options,
-                         ch_plan **result, ch_error *error) {
+ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels,
+                         const ch_plan_options *options, ch_plan **result, ch_error *error) {
   *result = NULL;
   if (!graph) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a graph");
   if (graph->error.status != CH_OK || !root) {

@@ -24,8 +24,8 @@ typedef struct ch_plan_options {
 } ch_plan_options;
 
 /* Plans `graph` (owned by the plan from here on, also on failure) for the value of `root`. */
-ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_plan_options *options,
-                         ch_plan **plan, ch_error *error);
+ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels,
+                         const ch_plan_options *options, ch_plan **plan, ch_error *error);
 void ch_plan_free(ch_plan *plan);
 /* Bytes of workspace a run needs. */
 size_t ch_plan_bytes(const ch_plan *plan);

@@ -18,7 +18,8 @@ static void declare_norm(ch_params *params, int64_t n, const char *format, int l
 
 ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error *error) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
-  if (!mechanism) return ch_fail(error, CH_ERROR_CONFIG, "attention.type %s is not known", config->attention.type);
+  if (!mechanism)
+    return ch_fail(error, CH_ERROR_CONFIG, "attention.type %s is not known", config->attention.type);
   ch_declaration declaration = {.config = config, .params = params, .source = ch_weight_source_of(config)};
   double std = config->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02;
   ch_params_matrix(params, CH_PARAM_EMBEDDING, 0.02, config->vocab_size, config->hidden_size,
@@ -32,7 +33,8 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
   }
   ch_params_vector(params, CH_PARAM_NORM, CH_PARAM_INIT_ONES, config->hidden_size, "model.norm.weight");
   if (!config->tie_word_embeddings)
-    ch_params_matrix(params, CH_PARAM_EMBEDDING, std, config->vocab_size, config->hidden_size, "lm_head.weight");
+    ch_params_matrix(params, CH_PARAM_EMBEDDING, std, config->vocab_size, config->hidden_size,
+                     "lm_head.weight");
   return params->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the parameter table") : CH_OK;
 }
 
@@ -53,11 +55,12 @@ static ch_node *block(ch_builder *builder, ch_node *x) {
 static ch_node *rope_table(ch_builder *builder) {
   const ch_config *config = builder->config;
   if (config->position != CH_POSITION_ROPE) return NULL;
-  double *frequencies = ch_arena_alloc(&builder->graph->arena, (size_t)config->head_dim * sizeof *frequencies);
+  double *frequencies =
+      ch_arena_alloc(&builder->graph->arena, (size_t)config->head_dim * sizeof *frequencies);
   if (!frequencies) return ch_graph_fail(builder->graph, "no memory for rotary frequencies");
   ch_rope_frequencies(config, config->head_dim, frequencies);
-  return ch_op_rope_table(builder->graph, ch_graph_input(builder->graph, CH_INPUT_POSITIONS), config->head_dim,
-                          frequencies);
+  return ch_op_rope_table(builder->graph, ch_graph_input(builder->graph, CH_INPUT_POSITIONS),
+                          config->head_dim, frequencies);
 }
 
 static ch_node *head(ch_builder *builder, ch_node *x, ch_head kind) {
@@ -80,8 +83,8 @@ static ch_node *build(ch_builder *builder, const ch_model_graph *shape) {
   return head(builder, norm(builder, x, "model.norm.weight"), shape->head);
 }
 
-void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape, ch_graph **graph,
-                    ch_node **root) {
+void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape,
+                    ch_graph **graph, ch_node **root) {
   *root = NULL;
   *graph = ch_graph_create(shape->dtype, shape->sequences, shape->length);
   ch_node **leaves = calloc((size_t)params->count, sizeof *leaves);

@@ -22,8 +22,8 @@ typedef struct ch_model_graph {
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts
    where asked for. *graph may be NULL when memory is out; failures are in its error: hand both to ch_plan_create. */
-void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape, ch_graph **graph,
-                    ch_node **root);
+void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape,
+                    ch_graph **graph, ch_node **root);
 
 /* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied (mechanisms.md section 0). */
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies);

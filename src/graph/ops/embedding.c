@@ -20,8 +20,8 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   void *gradient = ch_run_gradient(run, node, 1, &accumulate);
   if (gradient)
     run->kernels->embedding_backward(ch_node_rows(node), ch_node_columns(node), node->in[1]->shape[0],
-                                     ch_run_value(run, node->in[0]), ch_run_output_gradient(run, node), gradient,
-                                     accumulate);
+                                     ch_run_value(run, node->in[0]), ch_run_output_gradient(run, node),
+                                     gradient, accumulate);
   return CH_OK;
 }
 

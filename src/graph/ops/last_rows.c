@@ -29,7 +29,8 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   const char *dy = ch_run_output_gradient(run, node);
   if (!accumulate) run->kernels->fill(ch_node_count(node->in[0]), 0, dx);
   for (int64_t s = 0; s < node->graph->sequences; s++)
-    run->kernels->copy_or_add(ch_node_columns(node), dy + (size_t)s * row_bytes(node), dx + last_row(node, s), true);
+    run->kernels->copy_or_add(ch_node_columns(node), dy + (size_t)s * row_bytes(node), dx + last_row(node, s),
+                              true);
   return CH_OK;
 }
 

@@ -24,8 +24,8 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 static ch_status forward(ch_run *run, const ch_node *node) {
   const layernorm *attributes = node->attributes;
   run->kernels->layernorm_forward(ch_node_rows(node), ch_node_columns(node), ch_run_value(run, node->in[0]),
-                                  ch_run_value(run, node->in[1]), ch_run_value(run, node->in[2]), attributes->eps,
-                                  ch_run_output(run, node), ch_run_saved(run, node));
+                                  ch_run_value(run, node->in[1]), ch_run_value(run, node->in[2]),
+                                  attributes->eps, ch_run_output(run, node), ch_run_saved(run, node));
   return CH_OK;
 }
 

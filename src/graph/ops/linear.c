@@ -21,11 +21,10 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 static ch_status forward(ch_run *run, const ch_node *node) {
   const ch_node *weight = node->in[1];
   const ch_tensor *stored = ch_run_param(run, weight);
-  return ch_gemm_linear(run->gemm, ch_node_rows(node), weight->shape[1], weight->shape[0],
-                        ch_run_value(run, node->in[0]), ch_run_value(run, weight),
-                        stored ? stored->dtype : node->dtype,
-                        node->inputs == 3 ? ch_run_value(run, node->in[2]) : NULL, ch_run_output(run, node), false,
-                        run->error);
+  return ch_gemm_linear(
+      run->gemm, ch_node_rows(node), weight->shape[1], weight->shape[0], ch_run_value(run, node->in[0]),
+      ch_run_value(run, weight), stored ? stored->dtype : node->dtype,
+      node->inputs == 3 ? ch_run_value(run, node->in[2]) : NULL, ch_run_output(run, node), false, run->error);
 }
 
 /* dx = dy W, dW = dy^T x, db = sum of dy over rows. */
@@ -40,8 +39,8 @@ static ch_status backward(ch_run *run, const ch_node *node) {
                        accumulate, run->error));
   void *dw = ch_run_gradient(run, node, 1, &accumulate);
   if (dw)
-    CH_TRY(ch_gemm_run(run->gemm, true, false, out, in, rows, dy, out, ch_run_value(run, x), in, dw, in, accumulate,
-                       run->error));
+    CH_TRY(ch_gemm_run(run->gemm, true, false, out, in, rows, dy, out, ch_run_value(run, x), in, dw, in,
+                       accumulate, run->error));
   void *db = node->inputs == 3 ? ch_run_gradient(run, node, 2, &accumulate) : NULL;
   if (db) run->kernels->sum_rows(rows, out, dy, db, accumulate, ch_run_scratch(run));
   return CH_OK;

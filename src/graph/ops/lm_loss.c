@@ -41,15 +41,16 @@ static ch_status pass(ch_run *run, const ch_node *node, bool gradients) {
     size_t at = (size_t)first * element;
     CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, ch_run_value(run, weight),
                           stored ? stored->dtype : node->dtype, NULL, logits, false, run->error));
-    run->kernels->cross_entropy(count, vocabulary, logits, targets + first, (char *)ch_run_output(run, node) + at,
+    run->kernels->cross_entropy(count, vocabulary, logits, targets + first,
+                                (char *)ch_run_output(run, node) + at,
                                 gradients ? (const char *)ch_run_output_gradient(run, node) + at : NULL);
     if (dx)
       CH_TRY(ch_gemm_run(run->gemm, false, false, count, width, vocabulary, logits, vocabulary,
                          ch_run_value(run, weight), width, dx + (size_t)(first * width) * element, width,
                          accumulate_x, run->error));
     if (dweight)
-      CH_TRY(ch_gemm_run(run->gemm, true, false, vocabulary, width, count, logits, vocabulary, part, width, dweight,
-                         width, accumulate_weight || first > 0, run->error));
+      CH_TRY(ch_gemm_run(run->gemm, true, false, vocabulary, width, count, logits, vocabulary, part, width,
+                         dweight, width, accumulate_weight || first > 0, run->error));
   }
   return CH_OK;
 }

@@ -14,8 +14,9 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   size_t element = ch_dtype_size(cache->dtype), own = ch_dtype_size(node->dtype);
   for (int64_t s = 0; s < node->graph->sequences; s++) {
     int64_t first = s * view.sequence_stride + cache->length[s] * view.token_stride;
-    run->kernels->convert_to(length * width, (const char *)ch_run_value(run, node->in[0]) + (size_t)(s * length * width) * own,
-                             cache->dtype, (char *)view.data + (size_t)first * element);
+    run->kernels->convert_to(
+        length * width, (const char *)ch_run_value(run, node->in[0]) + (size_t)(s * length * width) * own,
+        cache->dtype, (char *)view.data + (size_t)first * element);
   }
   return CH_OK;
 }

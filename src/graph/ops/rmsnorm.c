@@ -23,7 +23,8 @@ static int64_t saved(const ch_node *node) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  return backward ? (size_t)ch_threads() * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype) : 0;
+  return backward ? (size_t)ch_threads() * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype)
+                  : 0;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
@@ -40,8 +41,8 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   void *dweight = ch_run_gradient(run, node, 1, &accumulate_weight);
   run->kernels->rmsnorm_backward(groups(node), node->in[1]->shape[0], ch_run_value(run, node->in[0]),
                                  ch_run_value(run, node->in[1]), ch_run_saved(run, node),
-                                 ch_run_output_gradient(run, node), dx, accumulate_x, dweight, accumulate_weight,
-                                 ch_run_scratch(run));
+                                 ch_run_output_gradient(run, node), dx, accumulate_x, dweight,
+                                 accumulate_weight, ch_run_scratch(run));
   return CH_OK;
 }
 

@@ -44,12 +44,14 @@ static ch_status shape(ch_node *node, ch_error *error) {
   const rope *attributes = node->attributes;
   int64_t columns = ch_node_columns(node->in[0]), rotary = ch_node_columns(node->in[1]);
   if (columns % attributes->head_dim != 0 || rotary > attributes->head_dim)
-    return ch_fail(error, CH_ERROR_CONFIG, "%lld columns, heads of %lld, %lld rotary dims do not fit together",
-                   (long long)columns, (long long)attributes->head_dim, (long long)rotary);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%lld columns, heads of %lld, %lld rotary dims do not fit together", (long long)columns,
+                   (long long)attributes->head_dim, (long long)rotary);
   return ch_shape_as_input(node, 0);
 }
 
-static void turn(const ch_run *run, const ch_node *node, bool inverse, const void *x, void *y, bool accumulate) {
+static void turn(const ch_run *run, const ch_node *node, bool inverse, const void *x, void *y,
+                 bool accumulate) {
   const rope *attributes = node->attributes;
   run->kernels->rope(ch_node_rows(node), ch_node_columns(node) / attributes->head_dim, attributes->head_dim,
                      ch_node_columns(node->in[1]), attributes->interleaved, inverse,

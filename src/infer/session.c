@@ -1,0 +1,164 @@
+/* Prefill in chunks, decoding token by token: one planned pass each, kept between calls. */
+#include "infer/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+
+enum { PLANS = 6, DEFAULT_CONTEXT = 4096, DEFAULT_CHUNK = 512 };
+
+typedef struct planned_pass {
+  ch_runner *runner;
+  int64_t length;
+  ch_head head;
+  uint64_t last_use;
+} planned_pass;
+
+struct ch_timeline {
+  const ch_config *config;
+  const ch_params *params;
+  const ch_tensor *weights;
+  ch_session_options options;
+  ch_engine engine;
+  ch_cache *cache;
+  planned_pass passes[PLANS];
+  uint64_t clock;
+  int32_t *chunk; /* [sequences, chunk] tokens of one pass */
+};
+
+void ch_session_options_default(const ch_config *config, ch_session_options *options) {
+  int64_t context = config->max_position_embeddings;
+  *options = (ch_session_options){.sequences = 1,
+                                  .context = context < DEFAULT_CONTEXT ? context : DEFAULT_CONTEXT,
+                                  .chunk = DEFAULT_CHUNK,
+                                  .cache_dtype = CH_F32};
+}
+
+static ch_status create_cache(ch_timeline *timeline, ch_error *error) {
+  int layers = (int)timeline->config->num_hidden_layers;
+  ch_layer_widths *widths = calloc((size_t)layers, sizeof *widths);
+  if (!widths) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
+  ch_state_widths(timeline->config, widths);
+  ch_status status =
+      ch_cache_create(layers, widths, timeline->options.cache_dtype, timeline->options.sequences,
+                      timeline->options.context, &timeline->cache, error);
+  free(widths);
+  return status;
+}
+
+static ch_status check_options(const ch_config *config, const ch_session_options *options, ch_error *error) {
+  if (options->sequences < 1 || options->context < 1 || options->chunk < 1 || options->context > INT32_MAX)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a session needs at least one sequence, one token of context and chunks of one token");
+  if (options->cache_dtype != CH_F32 && options->cache_dtype != CH_F16 && options->cache_dtype != CH_BF16)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the cache can be F32, F16 or BF16");
+  if (config->sliding_window > 0 && options->context > config->sliding_window)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "the model has a sliding window of %lld tokens, which is not supported beyond it; ask for "
+                   "a context of at most that",
+                   (long long)config->sliding_window);
+  return CH_OK;
+}
+
+ch_status ch_timeline_create(const ch_config *config, const ch_params *params, const ch_tensor *weights,
+                             const ch_session_options *options, ch_timeline **result, ch_error *error) {
+  *result = NULL;
+  CH_TRY(check_options(config, options, error));
+  ch_timeline *timeline = calloc(1, sizeof *timeline);
+  if (!timeline) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+  *timeline = (ch_timeline){.config = config, .params = params, .weights = weights, .options = *options};
+  if (timeline->options.chunk > timeline->options.context)
+    timeline->options.chunk = timeline->options.context;
+  ch_status status = CH_OK;
+  CH_TRY_GOTO(ch_engine_init(&timeline->engine, CH_F32, error));
+  CH_TRY_GOTO(create_cache(timeline, error));
+  timeline->chunk = malloc((size_t)(options->sequences * timeline->options.chunk) * sizeof *timeline->chunk);
+  if (!timeline->chunk) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+done:
+  if (status != CH_OK)
+    ch_timeline_free(timeline);
+  else
+    *result = timeline;
+  return status;
+}
+
+void ch_timeline_free(ch_timeline *timeline) {
+  if (!timeline) return;
+  for (int i = 0; i < PLANS; i++) ch_runner_free(timeline->passes[i].runner);
+  ch_cache_free(timeline->cache);
+  ch_engine_free(&timeline->engine);
+  free(timeline->chunk);
+  free(timeline);
+}
+
+/* The planned pass of that shape, made when there is none (in place of the one unused for longest). */
+static ch_status find_pass(ch_timeline *timeline, int64_t length, ch_head head, ch_runner **runner,
+                           ch_error *error) {
+  planned_pass *oldest = &timeline->passes[0];
+  for (int i = 0; i < PLANS; i++) {
+    planned_pass *pass = &timeline->passes[i];
+    if (pass->runner && pass->length == length && pass->head == head) {
+      pass->last_use = ++timeline->clock;
+      *runner = pass->runner;
+      return CH_OK;
+    }
+    if (pass->last_use < oldest->last_use) oldest = pass;
+  }
+  ch_runner_free(oldest->runner);
+  *oldest = (planned_pass){.length = length, .head = head, .last_use = ++timeline->clock};
+  ch_model_graph shape = {.sequences = timeline->options.sequences,
+                          .length = length,
+                          .dtype = CH_F32,
+                          .head = head,
+                          .remember = true};
+  CH_TRY(ch_runner_create(&timeline->engine, timeline->config, timeline->params, &shape, false,
+                          &oldest->runner, error));
+  *runner = oldest->runner;
+  return CH_OK;
+}
+
+static ch_status pass(ch_timeline *timeline, const int32_t *tokens, int64_t count, ch_head head,
+                      const float **logits, ch_error *error) {
+  ch_runner *runner;
+  CH_TRY(find_pass(timeline, count, head, &runner, error));
+  ch_runner_call call = {.weights = timeline->weights, .tokens = tokens, .cache = timeline->cache};
+  const void *value = NULL;
+  CH_TRY(ch_runner_run(runner, &call, &value, error));
+  *logits = value;
+  return CH_OK;
+}
+
+ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t count, const float **logits,
+                           ch_error *error) {
+  if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
+  for (int64_t first = 0; first < count; first += timeline->options.chunk) {
+    int64_t length = count - first < timeline->options.chunk ? count - first : timeline->options.chunk;
+    for (int64_t s = 0; s < timeline->options.sequences; s++)
+      memcpy(timeline->chunk + s * length, tokens + s * count + first, (size_t)length * sizeof *tokens);
+    CH_TRY(pass(timeline, timeline->chunk, length, CH_HEAD_LAST_LOGITS, logits, error));
+  }
+  return CH_OK;
+}
+
+ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int64_t count,
+                               const float **logits, ch_error *error) {
+  if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
+  return pass(timeline, tokens, count, CH_HEAD_LOGITS, logits, error);
+}
+
+void ch_timeline_rewind(ch_timeline *timeline, int64_t length) {
+  ch_cache_truncate(timeline->cache, (int32_t)length);
+}
+
+int64_t ch_timeline_length(const ch_timeline *timeline) {
+  return timeline->cache->length[0];
+}
+
+const ch_cache *ch_timeline_cache(const ch_timeline *timeline) {
+  return timeline->cache;
+}
+
+void ch_timeline_profile(ch_timeline *timeline, ch_profile *profile) {
+  timeline->engine.profile = profile;
+}

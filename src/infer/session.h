@@ -1,0 +1,38 @@
+/* A session: a model's timeline with its own KV cache. Prefill and decoding of one or several sequences in step. */
+#ifndef CH_INFER_SESSION_H
+#define CH_INFER_SESSION_H
+
+#include "model/runner.h"
+
+typedef struct ch_session_options {
+  int64_t sequences;    /* advanced together */
+  int64_t context;      /* most tokens a sequence may hold */
+  int64_t chunk;        /* tokens of a prefill pass */
+  ch_dtype cache_dtype; /* F32, F16 or BF16 */
+} ch_session_options;
+
+typedef struct ch_timeline ch_timeline;
+
+/* One sequence, the model's context (at most 4096), chunks of 512, F32 cache. */
+void ch_session_options_default(const ch_config *config, ch_session_options *options);
+/* config, params and weights [params->count] must outlive the session and may be shared by many. */
+ch_status ch_timeline_create(const ch_config *config, const ch_params *params, const ch_tensor *weights,
+                             const ch_session_options *options, ch_timeline **timeline, ch_error *error);
+void ch_timeline_free(ch_timeline *timeline);
+
+/* Feeds `count` tokens to every sequence (tokens [sequences, count]), in chunks. *logits [sequences, V] F32 are those
+   after the last token; owned by the session, valid until the next call. */
+ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t count, const float **logits,
+                           ch_error *error);
+/* One pass over `count` tokens with the logits of all of them: *logits [sequences, count, V]. */
+ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int64_t count,
+                               const float **logits, ch_error *error);
+/* Forgets everything after the first `length` tokens. */
+void ch_timeline_rewind(ch_timeline *timeline, int64_t length);
+int64_t ch_timeline_length(const ch_timeline *timeline);
+/* Bytes of cache elements really allocated. */
+const ch_cache *ch_timeline_cache(const ch_timeline *timeline);
+/* Where per-operation times go, or NULL. */
+void ch_timeline_profile(ch_timeline *timeline, ch_profile *profile);
+
+#endif

@@ -1,0 +1,114 @@
+/* Binding a plan's inputs and running it. */
+#include "model/runner.h"
+
+#include <stdlib.h>
+
+struct ch_runner {
+  ch_engine *engine;
+  ch_plan *plan;
+  ch_model_graph shape;
+  int64_t vocab_size;
+  int32_t *positions; /* [sequences, length] */
+};
+
+ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error) {
+  *engine = (ch_engine){.kernels = ch_kernels_best(dtype)};
+  return ch_gemm_create(engine->kernels, &engine->gemm, error);
+}
+
+void ch_engine_free(ch_engine *engine) {
+  ch_gemm_free(engine->gemm);
+  ch_workspace_free(&engine->workspace);
+  *engine = (ch_engine){0};
+}
+
+ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_params *params,
+                           const ch_model_graph *shape, bool recompute, ch_runner **result, ch_error *error) {
+  *result = NULL;
+  ch_runner *runner = calloc(1, sizeof *runner);
+  if (!runner) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a runner");
+  *runner = (ch_runner){.engine = engine, .shape = *shape, .vocab_size = config->vocab_size};
+  ch_graph *graph = NULL;
+  ch_node *root = NULL;
+  ch_model_build(config, params, shape, &graph, &root);
+  ch_plan_options options = {.backward = shape->trainable, .recompute = recompute};
+  ch_status status = ch_plan_create(graph, root, engine->kernels, &options, &runner->plan, error);
+  if (status == CH_OK) {
+    runner->positions = malloc((size_t)(shape->sequences * shape->length) * sizeof *runner->positions);
+    if (!runner->positions) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for token positions");
+  }
+  if (status == CH_OK) status = ch_workspace_reserve(&engine->workspace, ch_plan_bytes(runner->plan), error);
+  if (status != CH_OK) {
+    ch_runner_free(runner);
+    return status;
+  }
+  *result = runner;
+  return CH_OK;
+}
+
+void ch_runner_free(ch_runner *runner) {
+  if (!runner) return;
+  ch_plan_free(runner->plan);
+  free(runner->positions);
+  free(runner);
+}
+
+static ch_status check_ids(const ch_runner *runner, const int32_t *ids, int32_t least, const char *what,
+                           ch_error *error) {
+  int64_t count = runner->shape.sequences * runner->shape.length;
+  for (int64_t i = 0; i < count; i++)
+    if (ids[i] < least || ids[i] >= runner->vocab_size)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s %d at place %lld is outside the vocabulary of 0 to %lld",
+                     what, ids[i], (long long)i, (long long)runner->vocab_size - 1);
+  return CH_OK;
+}
+
+static ch_status check_room(const ch_runner *runner, const ch_cache *cache, ch_error *error) {
+  for (int64_t s = 0; s < cache->sequences; s++)
+    if (cache->length[s] + runner->shape.length > cache->capacity)
+      return ch_fail(error, CH_ERROR_FULL, "the cache holds %d of %lld tokens and has no room for %lld more",
+                     cache->length[s], (long long)cache->capacity, (long long)runner->shape.length);
+  return CH_OK;
+}
+
+static void set_positions(ch_runner *runner, const ch_cache *cache) {
+  int64_t length = runner->shape.length;
+  for (int64_t s = 0; s < runner->shape.sequences; s++)
+    for (int64_t t = 0; t < length; t++)
+      runner->positions[s * length + t] = (int32_t)t + (cache ? cache->length[s] : 0);
+}
+
+ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error) {
+  ch_engine *engine = runner->engine;
+  CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
+  if (runner->shape.head == CH_HEAD_LOSS) CH_TRY(check_ids(runner, call->targets, -1, "target id", error));
+  if (runner->shape.remember) CH_TRY(check_room(runner, call->cache, error));
+  set_positions(runner, call->cache);
+  ch_run run = {.kernels = engine->kernels,
+                .gemm = engine->gemm,
+                .workspace = &engine->workspace,
+                .params = call->weights,
+                .gradients = call->gradients,
+                .accumulate = call->accumulate,
+                .seed = call->seed,
+                .cache = call->cache,
+                .profile = engine->profile,
+                .error = error};
+  run.inputs[CH_INPUT_TOKENS] = call->tokens;
+  run.inputs[CH_INPUT_POSITIONS] = runner->positions;
+  run.inputs[CH_INPUT_TARGETS] = call->targets;
+  run.inputs[CH_INPUT_DOCUMENT_START] = call->document_start;
+  CH_TRY(ch_plan_run(runner->plan, &run));
+  for (int64_t s = 0; call->cache && s < runner->shape.sequences; s++)
+    call->cache->length[s] += (int32_t)runner->shape.length;
+  *value = ch_run_value(&run, ch_plan_root(runner->plan));
+  return CH_OK;
+}
+
+size_t ch_runner_bytes(const ch_runner *runner) {
+  return ch_plan_bytes(runner->plan);
+}
+
+double ch_runner_flops(const ch_runner *runner) {
+  return ch_plan_flops(runner->plan);
+}
