@@ -1,0 +1,188 @@
+/* Matrix-vector and tile products of every table, all small sizes and strides. */
+#include "tensor/kernel_testing.h"
+
+/* --- gemv
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct gemv_case {
+  int64_t rows, in, out;
+  bool accumulate, with_bias;
+  ch_dtype dtype; /* CH_F32 stands for the table's own type */
+} gemv_case;
+
+static void call_gemv(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
+                      const void *data) {
+  const gemv_case *c = data;
+  const void *weight = in[1];
+  if (c->dtype != CH_F32) { /* the values are exact in 16 bits */
+    kernels->convert_to(c->in * c->out, in[1], c->dtype, scratch);
+    weight = scratch;
+  }
+  kernels->gemv(c->rows, c->in, c->out, in[0], weight, c->dtype == CH_F32 ? kernels->dtype : c->dtype,
+                c->with_bias ? in[2] : NULL, out[0], c->accumulate);
+}
+
+static void check_gemv(ch_random *random, gemv_case c) {
+  double *x = random_values(random, c.rows * c.in, 1), *w = random_values(random, c.in * c.out, 1);
+  double *bias = random_values(random, c.out, 1), *y0 = random_values(random, c.rows * c.out, 1);
+  double *y = zeros(c.rows * c.out), *bound = zeros(c.rows * c.out);
+  for (int64_t i = 0; i < c.in * c.out; i++) w[i] = round(w[i] * 64) / 64; /* 9 bits: exact in BF16 up to 4 */
+  for (int64_t i = 0; i < c.in * c.out; i++) w[i] = fabs(w[i]) < 2 ? w[i] : (w[i] > 0 ? 1.5 : -1.5);
+  if (c.dtype == CH_BF16)
+    for (int64_t i = 0; i < c.in * c.out; i++) w[i] = round(w[i] * 16) / 16;
+  for (int64_t r = 0; r < c.rows; r++)
+    for (int64_t o = 0; o < c.out; o++) {
+      double sum = 0, magnitude = fabs(y0[r * c.out + o]) + fabs(bias[o]);
+      for (int64_t i = 0; i < c.in; i++) {
+        sum += x[r * c.in + i] * w[o * c.in + i];
+        magnitude += fabs(x[r * c.in + i] * w[o * c.in + i]);
+      }
+      y[r * c.out + o] = sum + (c.with_bias ? bias[o] : 0) + (c.accumulate ? y0[r * c.out + o] : 0);
+      bound[r * c.out + o] = (double)(4 + c.in) * magnitude;
+    }
+  char what[120];
+  snprintf(what, sizeof what, "gemv rows %lld in %lld out %lld %s", (long long)c.rows, (long long)c.in,
+           (long long)c.out, ch_dtype_name(c.dtype));
+  kernel_check check = {.what = what,
+                        .call = call_gemv,
+                        .data = &c,
+                        .inputs = 3,
+                        .outputs = 1,
+                        .in_size = {c.rows * c.in, c.in * c.out, c.out},
+                        .in = {x, w, bias},
+                        .out_size = {c.rows * c.out},
+                        .initial = {c.accumulate ? y0 : NULL},
+                        .expected = {y},
+                        .bound = {bound},
+                        .scratch_size = c.in * c.out};
+  run_check(&check);
+  free(x), free(w), free(bias), free(y0), free(y), free(bound);
+}
+
+static void a_matrix_vector_product_is_right_for_all_row_counts_and_sizes(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 31, 0);
+  static const int64_t lengths[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 130, 257};
+  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16};
+  for (int64_t rows = 1; rows <= 11; rows++)
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+      int64_t out = lengths[ch_random_below(&random, sizeof lengths / sizeof *lengths)];
+      gemv_case c = {rows,
+                     lengths[i],
+                     out,
+                     ch_random_below(&random, 2),
+                     ch_random_below(&random, 2),
+                     dtypes[ch_random_below(&random, 3)]};
+      check_gemv(&random, c);
+    }
+  for (int d = 0; d < 3; d++) { /* large enough for several threads */
+    check_gemv(&random, (gemv_case){1, 301, 203, false, true, dtypes[d]});
+    check_gemv(&random, (gemv_case){3, 513, 67, true, false, dtypes[d]});
+    check_gemv(&random, (gemv_case){8, 200, 131, true, true, dtypes[d]});
+    check_gemv(&random, (gemv_case){29, 70, 241, false, false, dtypes[d]});
+  }
+}
+
+/* --- tile_product
+ * ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tile_case {
+  int64_t m, n, k;
+  bool transposed, accumulate;
+  int64_t a_extra, b_extra, c_extra; /* strides beyond the dense ones */
+} tile_case;
+
+static void call_tile(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
+                      const void *data) {
+  (void)scratch;
+  const tile_case *c = data;
+  int64_t lda = (c->transposed ? c->m : c->k) + c->a_extra;
+  kernels->tile_product(c->m, c->n, c->k, in[0], c->transposed ? 1 : lda, c->transposed ? lda : 1, in[1],
+                        c->n + c->b_extra, out[0], c->n + c->c_extra, c->accumulate);
+}
+
+static void check_tile(ch_random *random, tile_case c) {
+  int64_t lda = (c.transposed ? c.m : c.k) + c.a_extra, ldb = c.n + c.b_extra, ldc = c.n + c.c_extra;
+  /* Exactly as long as the last element needs, so that a sanitizer sees what is read past it. */
+  int64_t a_size = c.transposed ? (c.k - 1) * lda + c.m : (c.m - 1) * lda + c.k;
+  int64_t b_size = (c.k - 1) * ldb + c.n, c_size = (c.m - 1) * ldc + c.n;
+  double *a = random_values(random, a_size, 1), *b = random_values(random, b_size, 1);
+  double *c0 = random_values(random, c_size, 1), *expected = zeros(c_size), *bound = zeros(c_size);
+  memcpy(expected, c0, (size_t)c_size * sizeof *c0); /* between the rows nothing may change */
+  for (int64_t i = 0; i < c.m; i++)
+    for (int64_t j = 0; j < c.n; j++) {
+      double sum = c.accumulate ? c0[i * ldc + j] : 0, magnitude = fabs(sum);
+      for (int64_t p = 0; p < c.k; p++) {
+        double term = a[c.transposed ? p * lda + i : i * lda + p] * b[p * ldb + j];
+        sum += term;
+        magnitude += fabs(term);
+      }
+      expected[i * ldc + j] = sum;
+      bound[i * ldc + j] = (double)(2 + c.k) * magnitude;
+    }
+  char what[120];
+  snprintf(what, sizeof what, "tile_product m %lld n %lld k %lld", (long long)c.m, (long long)c.n,
+           (long long)c.k);
+  kernel_check check = {.what = what,
+                        .call = call_tile,
+                        .data = &c,
+                        .inputs = 2,
+                        .outputs = 1,
+                        .in_size = {a_size, b_size},
+                        .in = {a, b},
+                        .out_size = {c_size},
+                        .initial = {c0},
+                        .expected = {expected},
+                        .bound = {bound}};
+  run_check(&check);
+  free(a), free(b), free(c0), free(expected), free(bound);
+}
+
+static void a_tile_product_is_right_for_all_sizes_and_strides(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 32, 0);
+  for (int64_t m = 1; m <= 17; m++)
+    for (int64_t n = 1; n <= 70; n += 1 + (int64_t)ch_random_below(&random, 4)) {
+      tile_case c = {m,
+                     n,
+                     1 + (int64_t)ch_random_below(&random, 20),
+                     ch_random_below(&random, 2),
+                     ch_random_below(&random, 2),
+                     (int64_t)ch_random_below(&random, 4),
+                     (int64_t)ch_random_below(&random, 4),
+                     (int64_t)ch_random_below(&random, 4)};
+      check_tile(&random, c);
+    }
+  static const int64_t odd[] = {1, 3, 7, 17, 63, 64, 65, 129};
+  for (int c = 0; c < 60; c++)
+    check_tile(&random, (tile_case){odd[ch_random_below(&random, 8)], odd[ch_random_below(&random, 8)],
+                                    odd[ch_random_below(&random, 8)], ch_random_below(&random, 2),
+                                    ch_random_below(&random, 2), 1, 2, 3});
+}
+
+static void a_tile_product_over_nothing_clears_or_keeps(void **state) {
+  (void)state;
+  for (int number = 0; number < TABLE_COUNT; number++) {
+    const ch_kernels *kernels = table_number(number);
+    if (!kernels) continue;
+    const double start[6] = {1, 2, 3, 4, 5, 6};
+    void *c = reals_from(kernels, 6, start);
+    kernels->tile_product(2, 3, 0, NULL, 1, 1, NULL, 3, c, 3, true);
+    for (int i = 0; i < 6; i++) assert_true(real_at(kernels, c, i) == start[i]);
+    kernels->tile_product(2, 3, 0, NULL, 1, 1, NULL, 3, c, 3, false);
+    for (int i = 0; i < 6; i++) assert_true(real_at(kernels, c, i) == 0);
+    free(c);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_matrix_vector_product_is_right_for_all_row_counts_and_sizes),
+      cmocka_unit_test(a_tile_product_is_right_for_all_sizes_and_strides),
+      cmocka_unit_test(a_tile_product_over_nothing_clears_or_keeps),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
