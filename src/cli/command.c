@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <crosshead/version.h>
+
 #include "cli/help.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -115,7 +117,7 @@ static int dispatch(int argc, char **argv) {
     return EXIT_SUCCESS;
   }
   if (strcmp(argv[1], "--version") == 0) {
-    puts("crosshead " CH_VERSION);
+    puts("crosshead " CH_VERSION_STRING);
     return EXIT_SUCCESS;
   }
   const ch_command *command = NULL;

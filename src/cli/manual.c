@@ -1,6 +1,8 @@
 /* The man page crosshead(1), made from the command tables. */
 #include <string.h>
 
+#include <crosshead/version.h>
+
 #include "cli/help.h"
 
 /* Text in roff: backslashes, dashes and leading dots are not markup here. */
@@ -94,7 +96,7 @@ static void put_command(ch_text *page, const ch_command *command) {
 }
 
 void ch_manual(ch_text *page) {
-  ch_text_puts(page, ".TH CROSSHEAD 1 \"\" \"Crosshead " CH_VERSION "\" \"User Commands\"\n");
+  ch_text_puts(page, ".TH CROSSHEAD 1 \"\" \"Crosshead " CH_VERSION_STRING "\" \"User Commands\"\n");
   put_section(page, "NAME");
   ch_text_puts(page, "crosshead \\- compare attention mechanisms by quality, key\\-value cache and speed\n");
   put_section(page, "SYNOPSIS");

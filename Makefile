@@ -1,0 +1,64 @@
+# Thin wrappers over CMake and Ninja: `cmake --preset release && cmake --build build` works without this file.
+#
+#   make demo      compare three attention mechanisms on a small text; the report lies in build/demo/report.html
+#   make test      build and run every test
+#   make build     the optimised program, build/crosshead
+#   make bench     measure speed against the machine's own limits
+#   make sanitize  the tests again under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make fuzz      every fuzz target for FUZZ_SECONDS seconds
+#   make format    apply clang-format; format-check only looks
+#   make lint      clang-tidy
+#   make install   into PREFIX (and DESTDIR)
+#   make deps      install the Debian packages that building and testing need
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+JOBS ?= $(shell nproc)
+sources = find include src tests bench examples -name '*.[ch]' -print0
+
+.PHONY: build demo test bench sanitize fuzz format format-check lint install deps clean
+build: deps
+	cmake --preset release
+	cmake --build build -j $(JOBS)
+
+demo: build
+	./build/crosshead compare --data data/tinyshakespeare.txt --out build/demo
+
+test: build
+	cd build && ctest --output-on-failure
+
+bench: build
+	./bench/run
+
+sanitize: deps
+	cmake --preset sanitize
+	cmake --build build-sanitize -j $(JOBS)
+	cd build-sanitize && ctest --output-on-failure
+
+fuzz:
+	scripts/deps.sh build fuzz
+	cmake --preset fuzz
+	cmake --build build-fuzz -j $(JOBS)
+	scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+format:
+	scripts/deps.sh format
+	$(sources) | xargs -0 clang-format -i
+
+format-check:
+	scripts/deps.sh format
+	$(sources) | xargs -0 clang-format --dry-run -Werror
+
+lint:
+	scripts/deps.sh build format
+	cmake --preset release
+	scripts/lint.sh build $(JOBS)
+
+install: build
+	cmake --install build --prefix $(PREFIX)
+
+deps:
+	scripts/deps.sh build
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,11 @@
+# Finds oneDNN's C library and defines OneDNN::dnnl. (oneDNN's own CMake package asks for OpenCL, which we do not use.)
+find_library(OneDNN_LIBRARY dnnl)
+find_path(OneDNN_INCLUDE_DIR dnnl.h)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(OneDNN REQUIRED_VARS OneDNN_LIBRARY OneDNN_INCLUDE_DIR)
+mark_as_advanced(OneDNN_LIBRARY OneDNN_INCLUDE_DIR)
+if(OneDNN_FOUND AND NOT TARGET OneDNN::dnnl)
+  add_library(OneDNN::dnnl UNKNOWN IMPORTED)
+  set_target_properties(OneDNN::dnnl PROPERTIES IMPORTED_LOCATION ${OneDNN_LIBRARY}
+                        INTERFACE_INCLUDE_DIRECTORIES ${OneDNN_INCLUDE_DIR})
+endif()

@@ -1,0 +1,44 @@
+# What `cmake --install` puts where: program, libraries, headers, pkg-config and CMake packages, man page, completion.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS crosshead_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS crosshead EXPORT crosshead-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS crosshead_static EXPORT crosshead-static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/crosshead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+# The CMake package. The static library needs its dependencies again at link time, so it is a component of its own.
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/crosshead)
+install(EXPORT crosshead-shared NAMESPACE crosshead:: DESTINATION ${package_dir})
+install(EXPORT crosshead-static NAMESPACE crosshead:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/crosshead-config.cmake.in ${PROJECT_BINARY_DIR}/crosshead-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/crosshead-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/crosshead-config.cmake ${PROJECT_BINARY_DIR}/crosshead-config-version.cmake
+              cmake/FindOneDNN.cmake DESTINATION ${package_dir})
+
+# The pkg-config file finds its prefix from where it lies, so that `cmake --install --prefix` may choose it late.
+file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(cmake/crosshead.pc.in ${PROJECT_BINARY_DIR}/crosshead.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/crosshead.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The man page and the completion scripts are printed by the program itself, from its command tables.
+function(printed_by_program output)
+  add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/${output} DEPENDS crosshead_program VERBATIM
+                     COMMAND crosshead_program ${ARGN} > ${PROJECT_BINARY_DIR}/${output})
+endfunction()
+printed_by_program(crosshead.1 manual)
+printed_by_program(crosshead.bash completion bash)
+printed_by_program(crosshead.zsh completion zsh)
+printed_by_program(crosshead.fish completion fish)
+add_custom_target(crosshead_texts ALL DEPENDS ${PROJECT_BINARY_DIR}/crosshead.1 ${PROJECT_BINARY_DIR}/crosshead.bash
+                  ${PROJECT_BINARY_DIR}/crosshead.zsh ${PROJECT_BINARY_DIR}/crosshead.fish)
+install(FILES ${PROJECT_BINARY_DIR}/crosshead.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${PROJECT_BINARY_DIR}/crosshead.bash RENAME crosshead
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${PROJECT_BINARY_DIR}/crosshead.zsh RENAME _crosshead
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${PROJECT_BINARY_DIR}/crosshead.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

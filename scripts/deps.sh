@@ -1,0 +1,40 @@
+#!/bin/sh
+# Makes sure that the Debian packages of the named groups are installed: deps.sh build|fuzz|format ...
+# Installs what is missing where that is allowed without a question; else prints the one command to run.
+set -eu
+
+wanted=
+for group in "$@"; do
+  case $group in
+  build) wanted="$wanted gcc g++ cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libutf8proc-dev
+                 libdnnl-dev libcmocka-dev libjs-chart.js" ;;
+  fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
+  format) wanted="$wanted clang-format clang-tidy" ;;
+  *) echo "deps.sh: unknown group '$group'; it is one of build, fuzz or format" >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null 2>&1; then
+  echo "deps.sh: not a Debian system; install the equivalents of:" $wanted >&2
+  exit 0
+fi
+missing=
+for package in $wanted; do
+  dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null | grep -qw installed || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+  as_root="env"
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+  as_root="sudo"
+else
+  echo "These Debian packages are missing; run: sudo apt-get install$missing" >&2
+  exit 1
+fi
+echo "Installing:$missing"
+# Package lists are fetched only when the ones here do not lead to the packages.
+install() {
+  $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+}
+apt-cache show $missing >/dev/null 2>&1 && install || { $as_root apt-get update -q && install; }
