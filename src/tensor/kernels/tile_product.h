@@ -1,0 +1,23 @@
+/* The register tile of small matrix products: four rows times a few vectors of columns, operands in cache.
+ *
+ * Every product of streaming attention is C (+)= A B with B read by whole vectors of its rows and A element by
+ * element, so that neither is ever packed or transposed: only A's layout differs. `tile_rows` reads A as rows
+ * (element (i, p) at a[i * stride + p]), `tile_columns` as columns (a[p * stride + i]).
+ */
+#ifndef CH_KERNELS_TILE_PRODUCT_H
+#define CH_KERNELS_TILE_PRODUCT_H
+
+#include "tensor/kernels/variant.h"
+
+/* The tile fills the registers: 4 x 4 sums of 32 with AVX-512, 4 x 3 of 16 with AVX2, 4 x 2 of 16 without FMA. */
+enum { TILE_ROWS = 4, TILE_VECTORS = VEC_BYTES == 64 ? 4 : VEC_BYTES == 32 ? 3 : 2 };
+
+/* C [rows, vectors * VL] = A [rows, k] B [k, vectors * VL] (+ C when accumulate); 1 <= rows <= TILE_ROWS,
+   1 <= vectors <= TILE_VECTORS, k >= 0. `tile_columns` may read A's columns up to row TILE_ROWS - 1; neither
+   touches rows of C past `rows`. */
+typedef void tile_function(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b,
+                           int64_t ldb, real *c, int64_t ldc, bool accumulate);
+tile_function KERNEL(tile_rows);
+tile_function KERNEL(tile_columns);
+
+#endif
