@@ -84,12 +84,12 @@ typedef enum ch_precision {
 } ch_precision;
 
 /* Fill with ch_session_defaults, then change what should differ: members may be added in later versions. */
-typedef struct ch_session_options {
+typedef struct ch_session_settings {
   int64_t max_tokens; /* room for each sequence, prompt included; 0 = the model's context length */
   int32_t sequences;  /* B: how many sequences run in step; default 1 */
   int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   ch_precision cache; /* the cache's elements */
-} ch_session_options;
+} ch_session_settings;
 
 /* What a session takes, in bytes. */
 typedef struct ch_memory {
@@ -98,15 +98,15 @@ typedef struct ch_memory {
   uint64_t workspace; /* activations, logits and scratch */
 } ch_memory;
 
-CH_API void ch_session_defaults(ch_session_options *options);
+CH_API void ch_session_defaults(ch_session_settings *settings);
 
-/* What ch_session_create with these options (NULL = the defaults) would allocate, without allocating it. */
-CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_options *options,
+/* What ch_session_create with these settings (NULL = the defaults) would allocate, without allocating it. */
+CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings,
                                     ch_memory *memory, ch_error *error);
 
 /* A session with empty sequences. All its memory is allocated here: feeding allocates nothing. The model must
- * outlive it. options may be NULL for the defaults. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
-CH_API ch_status ch_session_create(const ch_model *model, const ch_session_options *options,
+ * outlive it. settings may be NULL for the defaults. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+CH_API ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings,
                                    ch_session **session, ch_error *error);
 
 /* NULL is fine. */
