@@ -3,6 +3,7 @@
 #define CH_IO_SAFETENSORS_H
 
 #include "base/file.h"
+#include "base/text.h"
 #include "tensor/tensor.h"
 
 /* One tensor of a file: `tensor.data` points into the mapping (possibly unaligned). */
@@ -18,8 +19,9 @@ typedef struct ch_safetensors {
   char *metadata; /* the __metadata__ object as JSON text, or NULL */
 } ch_safetensors;
 
-/* Opens and checks a file: header length, JSON, duplicate names, dtypes, shapes, overflow, offsets in range, no
-   overlaps, no holes. Release with ch_safetensors_close. */
+/* Opens and checks a file: header length (at most 100 MB), JSON, duplicate names, dtypes, shapes, overflow, offsets
+   in range, no overlaps, no holes, nothing left over. Reads the header alone, and needs memory in proportion to the
+   number of tensors. Release with ch_safetensors_close (harmless after a failure). */
 ch_status ch_safetensors_open(const char *path, ch_safetensors *file, ch_error *error);
 /* The same on memory (the fuzz target's door); `data` must outlive `file`. */
 ch_status ch_safetensors_parse(const void *data, size_t size, const char *where, ch_safetensors *file,
@@ -27,9 +29,13 @@ ch_status ch_safetensors_parse(const void *data, size_t size, const char *where,
 void ch_safetensors_close(ch_safetensors *file);
 const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const char *name);
 
-/* Writes tensors in the given order, data aligned to 64 bytes. metadata: JSON text of a string-to-string object, or
-   NULL. */
+/* Writes tensors; the data starts on 64 bytes, and wider element types come first, so that every tensor is aligned
+   to its elements. metadata: JSON text of a string-to-string object, or NULL. */
 ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors, int64_t count,
                                const char *metadata, ch_error *error);
+/* The first half of that, for writers that make the data as they go: appends length and header to `header`, and fills
+   order[count] with the sequence in which the tensors' bytes must follow. Data pointers are not read. */
+ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, const char *metadata,
+                                ch_text *header, int64_t *order, ch_error *error);
 
 #endif

@@ -1,0 +1,389 @@
+/* safetensors: 8 bytes of header length, a JSON header, tensor data without holes. */
+#include "io/safetensors.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+
+enum { MOST_HEADER_BYTES = 100 * 1000 * 1000, MOST_ENTRY_BYTES = 64 << 10, MOST_METADATA_BYTES = 8 << 20 };
+
+/* A parse in progress. The header's top level is walked here and each entry parsed alone, so that a hostile header
+   cannot make the JSON library hold more than one entry. */
+typedef struct reader {
+  const char *where;
+  const char *at, *end; /* the rest of the header */
+  const unsigned char *data;
+  uint64_t data_size;
+  ch_safetensors *file;
+  int64_t capacity;
+  ch_error *error;
+} reader;
+
+static ch_status bad_header(const reader *r, const char *what) {
+  return ch_fail(r->error, CH_ERROR_FORMAT, "%s: the safetensors header %s", r->where, what);
+}
+
+/* --- walking the top level ------------------------------------------------------------------------------------- */
+
+static char next_token(reader *r) {
+  while (r->at < r->end && strchr(" \t\r\n", *r->at) && *r->at) r->at++;
+  return r->at < r->end ? *r->at : 0;
+}
+
+/* The end of the string that starts at `p`, past its closing quote; NULL when it does not end. */
+static const char *skip_string(const char *p, const char *end) {
+  for (p++; p < end && *p != '"'; p++)
+    if (*p == '\\') p++;
+  return p < end ? p + 1 : NULL;
+}
+
+/* The end of the object that starts at `p`; NULL when it does not end or nests deeper than any header does. */
+static const char *skip_object(const char *p, const char *end) {
+  int depth = 0;
+  while (p < end) {
+    if (*p == '"') {
+      p = skip_string(p, end);
+      if (!p) return NULL;
+      continue;
+    }
+    if (*p == '{' || *p == '[') depth++;
+    if (*p == '}' || *p == ']') depth--;
+    p++;
+    if (depth == 0) return p;
+    if (depth > 2) return NULL;
+  }
+  return NULL;
+}
+
+static char *parse_name(const char *start, const char *end) {
+  if ((size_t)(end - start) > MOST_ENTRY_BYTES) return NULL;
+  json_t *name = json_loadb(start, (size_t)(end - start), JSON_DECODE_ANY, NULL);
+  char *copy = json_is_string(name) ? strdup(json_string_value(name)) : NULL;
+  json_decref(name);
+  return copy;
+}
+
+/* --- one tensor ------------------------------------------------------------------------------------------------ */
+
+static ch_status bad_tensor(const reader *r, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static ch_status bad_tensor(const reader *r, const char *name, const char *format, ...) {
+  char quoted[100], what[300];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(what, sizeof what, format, args);
+  va_end(args);
+  return ch_fail(r->error, CH_ERROR_FORMAT, "%s: tensor %s %s", r->where,
+                 ch_json_quote(name, quoted, sizeof quoted), what);
+}
+
+static ch_status parse_shape(const reader *r, const char *name, const json_t *shape, ch_tensor *tensor,
+                             uint64_t *bytes) {
+  if (!json_is_array(shape)) return bad_tensor(r, name, "has no \"shape\", a list of sizes");
+  if (json_array_size(shape) > CH_MAX_RANK)
+    return bad_tensor(r, name, "has %zu dimensions; at most %d are read", json_array_size(shape),
+                      CH_MAX_RANK);
+  tensor->rank = (int)json_array_size(shape);
+  int64_t total = (int64_t)ch_dtype_size(tensor->dtype);
+  for (int i = 0; i < tensor->rank; i++) {
+    const json_t *size = json_array_get(shape, (size_t)i);
+    if (!json_is_integer(size) || json_integer_value(size) < 0) {
+      char shown[80];
+      return bad_tensor(r, name, "has %s in its shape, where a whole number from 0 is needed",
+                        ch_json_show(size, shown, sizeof shown));
+    }
+    tensor->shape[i] = json_integer_value(size);
+    if (__builtin_mul_overflow(total, tensor->shape[i], &total))
+      return bad_tensor(r, name, "has a shape whose size overflows; its data must fit the file");
+  }
+  *bytes = (uint64_t)total;
+  return CH_OK;
+}
+
+static ch_status parse_offsets(const reader *r, const char *name, const json_t *offsets, uint64_t bytes,
+                               uint64_t *begin) {
+  const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+  if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last))
+    return bad_tensor(r, name, "has no \"data_offsets\", a list of two whole numbers");
+  int64_t from = json_integer_value(first), to = json_integer_value(last);
+  if (from < 0 || to < from)
+    return bad_tensor(r, name, "has data_offsets [%" PRId64 ", %" PRId64 "], which must rise from 0 or more",
+                      from, to);
+  if ((uint64_t)to > r->data_size)
+    return bad_tensor(
+        r, name, "ends at byte %" PRId64 " of the data, of which the file has %" PRIu64 "; it is truncated",
+        to, r->data_size);
+  if ((uint64_t)(to - from) != bytes)
+    return bad_tensor(r, name, "has %" PRId64 " bytes of data where its shape and type need %" PRIu64,
+                      to - from, bytes);
+  *begin = (uint64_t)from;
+  return CH_OK;
+}
+
+static ch_status parse_tensor(const reader *r, const char *name, const json_t *entry, ch_tensor *tensor) {
+  const json_t *dtype = json_object_get(entry, "dtype");
+  if (!json_is_string(dtype) || json_object_size(entry) != 3)
+    return bad_tensor(r, name, "must have exactly \"dtype\", \"shape\" and \"data_offsets\"");
+  if (!ch_dtype_parse(json_string_value(dtype), &tensor->dtype)) {
+    char shown[80];
+    return bad_tensor(r, name, "has type %s; F32, F64, F16, BF16, I32, I64 and U8 are read",
+                      ch_json_show(dtype, shown, sizeof shown));
+  }
+  uint64_t bytes = 0, begin = 0;
+  CH_TRY(parse_shape(r, name, json_object_get(entry, "shape"), tensor, &bytes));
+  CH_TRY(parse_offsets(r, name, json_object_get(entry, "data_offsets"), bytes, &begin));
+  tensor->data = (void *)(r->data + begin);
+  return CH_OK;
+}
+
+/* Takes `name`. */
+static ch_status add_tensor(reader *r, char *name, const json_t *entry) {
+  ch_safetensors *file = r->file;
+  if (file->count == r->capacity) {
+    int64_t capacity = r->capacity ? 2 * r->capacity : 64;
+    ch_stored_tensor *tensors = realloc(file->tensors, (size_t)capacity * sizeof *tensors);
+    if (!tensors) {
+      free(name);
+      return ch_fail(r->error, CH_ERROR_MEMORY, "no memory for the tensor list of %s", r->where);
+    }
+    file->tensors = tensors;
+    r->capacity = capacity;
+  }
+  ch_stored_tensor *stored = &file->tensors[file->count++];
+  *stored = (ch_stored_tensor){.name = name};
+  return parse_tensor(r, name, entry, &stored->tensor);
+}
+
+static bool all_strings(const json_t *object) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    if (!json_is_string(value)) return false;
+  }
+  return true;
+}
+
+static ch_status add_metadata(reader *r, const json_t *entry, const char *start, const char *end) {
+  if (r->file->metadata) return bad_header(r, "has __metadata__ twice");
+  if (!all_strings(entry)) return bad_header(r, "has a __metadata__ that is not an object of strings");
+  r->file->metadata = strndup(start, (size_t)(end - start));
+  return r->file->metadata ? CH_OK
+                           : ch_fail(r->error, CH_ERROR_MEMORY, "no memory for the metadata of %s", r->where);
+}
+
+/* "name": {...} */
+static ch_status parse_entry(reader *r) {
+  const char *start = r->at, *end = next_token(r) == '"' ? skip_string(r->at, r->end) : NULL;
+  if (!end) return bad_header(r, "is not valid JSON: a tensor's name is needed");
+  char *name = parse_name(start, end);
+  if (!name) return bad_header(r, "is not valid JSON: a tensor's name is broken or too long");
+  bool metadata = strcmp(name, "__metadata__") == 0;
+  r->at = end;
+  bool colon = next_token(r) == ':';
+  r->at += colon;
+  start = colon && next_token(r) == '{' ? r->at : NULL;
+  end = start ? skip_object(start, r->end) : NULL;
+  ch_status status = CH_OK;
+  json_t *entry = NULL;
+  if (!end)
+    status = bad_tensor(r, name, "is not described by a JSON object that ends");
+  else if ((size_t)(end - start) > (metadata ? MOST_METADATA_BYTES : MOST_ENTRY_BYTES))
+    status =
+        bad_tensor(r, name, "has a description of %zu bytes, more than makes sense", (size_t)(end - start));
+  else
+    status = ch_json_parse(start, (size_t)(end - start), name, &entry, NULL);
+  if (status != CH_OK && end && !entry)
+    status = bad_tensor(r, name, "has a description that is not valid JSON");
+  if (status == CH_OK && metadata) status = add_metadata(r, entry, start, end);
+  if (status == CH_OK && !metadata) {
+    status = add_tensor(r, name, entry);
+    name = NULL; /* the list's now */
+  }
+  json_decref(entry);
+  free(name);
+  r->at = end ? end : r->end;
+  return status;
+}
+
+static ch_status parse_header(reader *r) {
+  if (next_token(r) != '{') return bad_header(r, "is not a JSON object");
+  r->at++;
+  if (next_token(r) == '}')
+    r->at++;
+  else
+    for (char separator = ','; separator == ',';) {
+      next_token(r);
+      CH_TRY(parse_entry(r));
+      separator = next_token(r);
+      if (separator != ',' && separator != '}')
+        return bad_header(r, "is not valid JSON: \",\" or \"}\" is needed");
+      r->at++;
+    }
+  next_token(r);
+  return r->at == r->end ? CH_OK : bad_header(r, "has bytes after its JSON object");
+}
+
+/* --- the whole file -------------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const ch_stored_tensor *)a)->name, ((const ch_stored_tensor *)b)->name);
+}
+
+/* By place in the file; an empty tensor goes before the one that starts where it is. */
+static int by_place(const void *a, const void *b) {
+  const ch_tensor *x = &((const ch_stored_tensor *)a)->tensor, *y = &((const ch_stored_tensor *)b)->tensor;
+  if (x->data != y->data) return (uintptr_t)x->data < (uintptr_t)y->data ? -1 : 1;
+  size_t nx = ch_tensor_bytes(x), ny = ch_tensor_bytes(y);
+  return nx < ny ? -1 : nx > ny;
+}
+
+/* Tensors must tile the data: the official readers say so, and it is what finds overlaps. */
+static ch_status check_tiling(const reader *r) {
+  ch_safetensors *file = r->file;
+  if (file->count) qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_place);
+  const unsigned char *place = r->data;
+  for (int64_t i = 0; i < file->count; i++) {
+    const ch_stored_tensor *stored = &file->tensors[i];
+    const unsigned char *start = stored->tensor.data;
+    if (start < place) return bad_tensor(r, stored->name, "overlaps the data of another one");
+    if (start > place)
+      return bad_tensor(r, stored->name, "leaves %zu unused bytes before its data", (size_t)(start - place));
+    place = start + ch_tensor_bytes(&stored->tensor);
+  }
+  size_t left = (size_t)(r->data + r->data_size - place);
+  if (left > 0)
+    return ch_fail(r->error, CH_ERROR_FORMAT, "%s: %zu bytes after the last tensor belong to none", r->where,
+                   left);
+  return CH_OK;
+}
+
+static ch_status check_names(const reader *r) {
+  ch_safetensors *file = r->file;
+  if (file->count) qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_name);
+  for (int64_t i = 1; i < file->count; i++)
+    if (strcmp(file->tensors[i - 1].name, file->tensors[i].name) == 0)
+      return bad_tensor(r, file->tensors[i].name, "is there twice");
+  return CH_OK;
+}
+
+static ch_status parse_file(const unsigned char *bytes, uint64_t size, reader *r) {
+  if (size < 8)
+    return ch_fail(r->error, CH_ERROR_FORMAT, "%s has %" PRIu64 " bytes; a safetensors file has at least 8",
+                   r->where, size);
+  uint64_t length = 0;
+  for (int i = 7; i >= 0; i--) length = length << 8 | bytes[i];
+  if (length > size - 8 || length > MOST_HEADER_BYTES)
+    return ch_fail(r->error, CH_ERROR_FORMAT,
+                   "%s is truncated or no safetensors file: it announces a header of %" PRIu64
+                   " bytes and has %" PRIu64 " (at most %d make sense)",
+                   r->where, length, size - 8, MOST_HEADER_BYTES);
+  r->at = (const char *)bytes + 8;
+  r->end = r->at + length;
+  r->data = bytes + 8 + length;
+  r->data_size = size - 8 - length;
+  CH_TRY(parse_header(r));
+  CH_TRY(check_tiling(r));
+  return check_names(r);
+}
+
+ch_status ch_safetensors_parse(const void *data, size_t size, const char *where, ch_safetensors *file,
+                               ch_error *error) {
+  *file = (ch_safetensors){0};
+  reader r = {.where = where, .file = file, .error = error};
+  ch_status status = parse_file(data, size, &r);
+  if (status != CH_OK) ch_safetensors_close(file);
+  return status;
+}
+
+ch_status ch_safetensors_open(const char *path, ch_safetensors *file, ch_error *error) {
+  *file = (ch_safetensors){0};
+  ch_map map;
+  CH_TRY(ch_map_open(path, &map, error));
+  ch_status status = ch_safetensors_parse(map.data, map.size, path, file, error);
+  if (status != CH_OK) ch_map_close(&map);
+  file->map = map;
+  return status;
+}
+
+void ch_safetensors_close(ch_safetensors *file) {
+  for (int64_t i = 0; i < file->count; i++) free(file->tensors[i].name);
+  free(file->tensors);
+  free(file->metadata);
+  ch_map_close(&file->map);
+  *file = (ch_safetensors){0};
+}
+
+const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const char *name) {
+  ch_stored_tensor key = {.name = (char *)name};
+  return file->count ? bsearch(&key, file->tensors, (size_t)file->count, sizeof key, by_name) : NULL;
+}
+
+/* --- writing --------------------------------------------------------------------------------------------------- */
+
+/* Wider elements first, else as given. */
+static void lay_out(const ch_stored_tensor *tensors, int64_t count, int64_t *order) {
+  int64_t n = 0;
+  for (size_t size = 8; size > 0; size /= 2)
+    for (int64_t i = 0; i < count; i++)
+      if (ch_dtype_size(tensors[i].tensor.dtype) == size) order[n++] = i;
+}
+
+ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, const char *metadata,
+                                ch_text *header, int64_t *order, ch_error *error) {
+  lay_out(tensors, count, order);
+  ch_text json = {0};
+  ch_text_puts(&json, "{");
+  if (metadata) ch_text_printf(&json, "\"__metadata__\":%s%s", metadata, count ? "," : "");
+  uint64_t offset = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const ch_stored_tensor *stored = &tensors[order[i]];
+    uint64_t end = offset + ch_tensor_bytes(&stored->tensor);
+    char shape[128];
+    if (i) ch_text_puts(&json, ",");
+    ch_json_put_string(&json, stored->name);
+    ch_text_printf(&json, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+                   ch_dtype_name(stored->tensor.dtype),
+                   ch_shape_text(stored->tensor.rank, stored->tensor.shape, shape, sizeof shape), offset,
+                   end);
+    offset = end;
+  }
+  ch_text_puts(&json, "}");
+  while (!json.failed && json.size % 64 != 64 - 8) ch_text_puts(&json, " ");
+  unsigned char length[8];
+  for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)json.size >> 8 * i);
+  ch_text_put(header, (const char *)length, sizeof length);
+  ch_text_put(header, json.data, json.failed ? 0 : json.size);
+  bool failed = json.failed || header->failed, large = json.size > MOST_HEADER_BYTES;
+  ch_text_free(&json);
+  if (failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the safetensors header");
+  if (large)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the header of %" PRId64 " tensors is too large", count);
+  return CH_OK;
+}
+
+ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors, int64_t count,
+                               const char *metadata, ch_error *error) {
+  ch_text header = {0};
+  ch_writer writer = {0};
+  int64_t *order = malloc(((size_t)count + 1) * sizeof *order);
+  ch_status status = CH_OK;
+  if (!order) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  CH_TRY_GOTO(ch_safetensors_layout(tensors, count, metadata, &header, order, error));
+  CH_TRY_GOTO(ch_writer_open(&writer, path, error));
+  CH_TRY_GOTO(ch_writer_put(&writer, header.data, header.size, error));
+  for (int64_t i = 0; i < count; i++) {
+    const ch_tensor *tensor = &tensors[order[i]].tensor;
+    CH_TRY_GOTO(ch_writer_put(&writer, tensor->data, ch_tensor_bytes(tensor), error));
+  }
+  status = ch_writer_commit(&writer, error);
+done:
+  ch_writer_abort(&writer);
+  ch_text_free(&header);
+  free(order);
+  return status;
+}
