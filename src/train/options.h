@@ -1,0 +1,51 @@
+/* What a training run may be told. */
+#ifndef CH_TRAIN_OPTIONS_H
+#define CH_TRAIN_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "model/config.h"
+#include "tensor/tensor.h"
+
+typedef enum ch_schedule {
+  CH_SCHEDULE_COSINE,  /* warm-up, then half a cosine down to 10 % of the peak at the last step */
+  CH_SCHEDULE_CONSTANT /* warm-up, then the peak */
+} ch_schedule;
+
+/* Members marked [same] decide the result: a run can only be resumed with the values it was started with. */
+typedef struct ch_train_options {
+  int64_t batch;      /* [same] sequences of a forward and backward pass */
+  int64_t sequence;   /* [same] tokens of a sequence */
+  int64_t accumulate; /* [same] batches whose gradients are summed for one step */
+  int64_t
+      micro_batch; /* [same] sequences computed at a time, a divisor of `batch`: less memory, the same result up
+                          to rounding; 0 = chosen (see ch_trainer_create) */
+  int64_t steps;   /* optimizer steps of the whole run [same with the cosine schedule] */
+  double lr;       /* [same] peak learning rate */
+  ch_schedule schedule;     /* [same] */
+  int64_t warmup;           /* [same] steps of linear warm-up; −1 = 5 % of the steps, at most 1000 */
+  double beta1, beta2, eps; /* [same] AdamW's */
+  double weight_decay;      /* [same] on matrices only */
+  double clip;              /* [same] largest global gradient norm; 0 = no clipping */
+  uint64_t seed;            /* [same] of initial weights; the source's order has its own copy */
+  bool documents;           /* [same] attention stays inside documents; the source must fill document_start */
+  bool recompute;           /* drop cheap activations and compute them twice: less memory, the same result */
+  ch_dtype dtype;           /* [same] CH_F32, or CH_F64 for the reference path */
+  int64_t eval_every;       /* steps between evaluations; 0 = one, after the last step */
+  int64_t eval_tokens;      /* validation tokens of an evaluation, rounded up to whole sequences; 0 = all */
+  int64_t checkpoint_every; /* steps between checkpoints; 0 = by the clock, every ten minutes */
+} ch_train_options;
+
+/* The defaults of mechanisms.md section 7; `steps` is 0 and must be set. `sequence` is the model's context, at most 512. */
+void ch_train_options_default(const ch_config *config, ch_train_options *options);
+
+/* Checks ranges and contradictions; messages name the member as the command line does (--batch …). */
+ch_status ch_train_options_check(const ch_train_options *options, const ch_config *config, ch_error *error);
+
+/* Tokens of one optimizer step: batch * accumulate * sequence. */
+int64_t ch_train_step_tokens(const ch_train_options *options);
+/* Steps that take at least `tokens` tokens. */
+int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens);
+
+#endif

@@ -1,0 +1,33 @@
+/* Where a trainer's tokens come from: random access, so that a resumed run needs no more than its step number. */
+#ifndef CH_TRAIN_SOURCE_H
+#define CH_TRAIN_SOURCE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* One batch's integers, [sequences, length] each, owned by the trainer and filled by the source. */
+typedef struct ch_batch {
+  int64_t sequences, length;
+  int32_t *tokens;
+  int32_t *targets; /* the token after each; -1 where there is none to predict */
+  int32_t
+      *document_start; /* the first position each token may see, counted from its sequence's first; NULL when
+                              documents are not kept apart */
+} ch_batch;
+
+/* Training and validation text. Both functions must give the same tokens whenever they are asked for the same
+   place; they are called by one thread at a time and allocate nothing. */
+typedef struct ch_source {
+  void *context;
+  /* The sequences first … first + batch->sequences − 1 of the endless training stream (it repeats, reshuffled, when
+     the text is used up). */
+  ch_status (*train)(void *context, int64_t first, ch_batch *batch, ch_error *error);
+  /* The same sequences of the validation text, in its order; `first` + sequences may pass the end, and the rows past
+     it have no targets (-1). */
+  ch_status (*validate)(void *context, int64_t first, ch_batch *batch, ch_error *error);
+  int64_t validation_sequences; /* 0: there is no validation text */
+  char fingerprint[64]; /* the same text and tokenizer give the same one; checked when a run is resumed */
+} ch_source;
+
+#endif

@@ -1,0 +1,99 @@
+/* A trainer: a model's weights with their optimizer, moved on step by step through a text.
+ *
+ * It computes and knows nothing of directories, logs or signals: train/run.h drives it through a whole run. All memory
+ * is allocated by ch_trainer_create; steps and evaluations allocate nothing. With the same config, options, source and
+ * number of threads two trainers hold the same bits after the same steps, whether or not one of them was saved and
+ * resumed between.
+ */
+#ifndef CH_TRAIN_TRAINER_H
+#define CH_TRAIN_TRAINER_H
+
+#include "model/runner.h"
+#include "train/options.h"
+#include "train/source.h"
+
+typedef struct ch_trainer ch_trainer;
+
+/* Creates a trainer at step 0 with the initial weights of mechanisms.md section 7, which depend on options->seed and
+   each tensor's name alone. config, options and source are copied (source->context must outlive the trainer).
+   options->micro_batch = 0 becomes the largest divisor of the batch whose activations stay below 320 MiB (or 1).
+   Errors: what ch_train_options_check and the config say; CH_ERROR_MEMORY, with the bytes that were needed. */
+ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options, const ch_source *source,
+                            ch_trainer **trainer, ch_error *error);
+void ch_trainer_free(ch_trainer *trainer);
+
+/* Replaces the initial weights by those of a model directory of the same shape (ours or Hugging Face's, any float
+   type). Only before the first step. Errors name the file and the tensor. */
+ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error);
+
+/* What one step did. */
+typedef struct ch_step_report {
+  int64_t step;         /* 1 for the first */
+  int64_t tokens;       /* trained on so far, this step included */
+  double loss;          /* mean over the step's predicted tokens, before the update */
+  double lr, grad_norm; /* grad_norm: before clipping */
+  double seconds;       /* of this step */
+} ch_step_report;
+
+/* Asked between the passes of a step; true stops it. */
+typedef bool (*ch_stop_test)(void *context);
+
+/* One optimizer step: options->accumulate batches forward and backward, clipping, AdamW. `stop` may be NULL.
+   Errors leave the weights and the step number as they were before: CH_ERROR_NUMERIC when the loss or a gradient is
+   not finite (the message names the step and the first such tensor), CH_ERROR_INTERRUPTED when `stop` said so,
+   CH_ERROR_ARGUMENT when the run's last step is done. */
+ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_context, ch_step_report *report,
+                          ch_error *error);
+
+/* The mean loss over the first options->eval_tokens of the validation text with the weights as they are. Recorded as a
+   point of the validation curve (replacing one at the same step). CH_ERROR_ARGUMENT without validation text. `stop` as
+   above, asked between batches. */
+ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
+                              ch_error *error);
+
+/* What has been done so far. The arrays belong to the trainer and grow with it. */
+typedef struct ch_validation_point {
+  int64_t step;
+  double loss;
+} ch_validation_point;
+
+typedef struct ch_progress_record {
+  int64_t step, steps;  /* done, and of the whole run */
+  int64_t tokens;       /* trained on: step * ch_train_step_tokens */
+  double seconds;       /* spent in ch_trainer_step, over all resumptions */
+  const double *losses; /* [step] training loss of every step */
+  const ch_validation_point *validation;
+  int64_t validation_points;
+} ch_progress_record;
+
+void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record);
+
+/* Writes the whole state as one safetensors file, beside and renamed: weights, both moments, step, curves, options,
+   config, source fingerprint. A crash at any moment leaves the old file or the new one. */
+ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error);
+/* Puts the state of a checkpoint into a trainer made with the same config, options and source. Errors name the file and
+   the first thing that differs; the trainer is then unusable. options->steps of a constant schedule may differ, and
+   counters that do not decide the result (evaluations, checkpoints, recompute) too. */
+ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error);
+/* Reads what a checkpoint was made with: its options (micro_batch resolved) and config, and how far it got. Each
+   pointer may be NULL. */
+ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options, ch_config *config,
+                                     int64_t *step, ch_error *error);
+
+/* Writes DIRECTORY/config.json and model.safetensors in the trainer's type, openable by every command. */
+ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error);
+
+/* The trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of options->dtype; they
+   change with every step), options (micro_batch and warmup resolved), config, and the engine, whose `profile` a caller
+   may set. */
+const ch_params *ch_trainer_params(const ch_trainer *trainer);
+const ch_tensor *ch_trainer_weights(const ch_trainer *trainer);
+const ch_train_options *ch_trainer_options(const ch_trainer *trainer);
+const ch_config *ch_trainer_config(const ch_trainer *trainer);
+ch_engine *ch_trainer_engine(ch_trainer *trainer);
+/* Bytes held: weights, gradients, moments and activations. */
+size_t ch_trainer_bytes(const ch_trainer *trainer);
+/* FLOPs of one step, forward and backward (backward counted as twice the forward pass). */
+double ch_trainer_step_flops(const ch_trainer *trainer);
+
+#endif
