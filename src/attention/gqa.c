@@ -21,6 +21,7 @@ static void declare(ch_declaration *declaration) {
     ch_declare_bias(declaration, "k_proj", keys);
     ch_declare_bias(declaration, "v_proj", keys);
   }
+  if (c->attention_output_bias) ch_declare_bias(declaration, "o_proj", c->hidden_size);
   ch_qk_norm_declare(declaration, c->head_dim);
   ch_head_norm_declare(declaration, c->head_dim);
 }

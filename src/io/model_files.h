@@ -6,12 +6,13 @@
 #include "model/config.h"
 #include "model/params.h"
 
-/* A directory's weights, opened and matched against the parameter table. */
+/* A directory's weights, opened and matched against the parameter table. Immutable once open. */
 typedef struct ch_weights {
   ch_safetensors *shards;
   int shard_count;
   ch_tensor *tensors; /* [params->count], in table order; data points into the mappings or into `owned` */
-  ch_arena owned;     /* what had to be copied (misaligned, or converted) */
+  void *owned;        /* what had to be copied (converted, or misaligned in the file) */
+  size_t owned_bytes;
 } ch_weights;
 
 /* What a caller wants to do with the weights. */
@@ -21,13 +22,16 @@ typedef enum ch_weights_mode {
   CH_WEIGHTS_F64     /* everything double: the reference path */
 } ch_weights_mode;
 
-/* Opens DIR's weights and checks that exactly the tensors of `params` are there with their shapes (see mechanisms.md
-   section 0 for what is tolerated). Errors name the file and the tensor. */
+/* Opens DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, and checks that exactly the
+   tensors of `params` are there with their shapes. Tolerated: rotary_emb.inv_freq tensors of old files, and an
+   lm_head.weight in a tied checkpoint, which stands for a missing embedding. Values that are copied, and so every
+   vector, must be finite; matrices that stay mapped are not touched. Errors name the file and the tensor. */
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error);
 void ch_weights_close(ch_weights *weights);
 
-/* Writes DIR/config.json and DIR/model.safetensors; tensors [params->count] of any float type, stored as `dtype`. */
+/* Writes DIR/model.safetensors and then DIR/config.json, each beside and renamed; tensors [params->count] of any float
+   type, stored as `dtype`. The layout is that of config->model_type, ours or a Hugging Face family's. */
 ch_status ch_model_write(const char *directory, const ch_config *config, const ch_params *params,
                          const ch_tensor *tensors, ch_dtype dtype, ch_error *error);
 

@@ -1,0 +1,333 @@
+/* Opens a model directory's weights: finds the files, matches them against the parameter table, converts. */
+#include "io/model_files.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "tensor/kernels.h"
+
+enum { MOST_INDEX_BYTES = 8 << 20, MOST_INDEX_OBJECTS = 64, MOST_SHARDS = 10000 };
+
+static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
+
+/* --- files ----------------------------------------------------------------------------------------------------- */
+
+static ch_status open_shard(const char *directory, const char *name, ch_weights *weights, ch_error *error) {
+  char *path = ch_path_join(directory, name);
+  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  ch_status status = ch_safetensors_open(path, &weights->shards[weights->shard_count], error);
+  if (status == CH_OK) weights->shard_count++;
+  free(path);
+  return status;
+}
+
+/* A shard's name must be a plain file name: nothing that leads out of the directory. (A symbolic link is the
+   user's own doing: the Hugging Face cache is made of them.) */
+static bool plain_name(const char *name) {
+  return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+/* An index is one object with two inside; thousands of nested ones are an attack on the JSON library's memory. */
+static bool shallow(const char *text) {
+  int objects = 0;
+  for (const char *p = text; *p; p++) objects += *p == '{' || *p == '[';
+  return objects <= MOST_INDEX_OBJECTS;
+}
+
+/* The shards that the weight map names, each once, in file-name order. */
+static ch_status list_shards(const json_t *map, const char *where, json_t *shards, ch_error *error) {
+  const char *tensor;
+  json_t *file;
+  char quoted[100], shown[100];
+  json_object_foreach((json_t *)map, tensor, file) {
+    const char *name = json_string_value(file);
+    if (!name || !plain_name(name))
+      return ch_fail(error, CH_ERROR_FORMAT,
+                     "%s: tensor %s is said to be in %s, where a file name in the same directory is needed",
+                     where, ch_json_quote(tensor, quoted, sizeof quoted),
+                     ch_json_show(file, shown, sizeof shown));
+    if (json_object_set_new(shards, name, json_true()) != 0)
+      return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  }
+  if (json_object_size(shards) == 0 || json_object_size(shards) > MOST_SHARDS)
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: \"weight_map\" names %zu shards, where 1 to %d make sense",
+                   where, json_object_size(shards), MOST_SHARDS);
+  return CH_OK;
+}
+
+/* Every tensor must be where the index says. shards [name] holds the shard's number. */
+static ch_status check_index(const json_t *map, const json_t *shards, const char *where,
+                             const ch_weights *weights, ch_error *error) {
+  const char *tensor;
+  json_t *file;
+  json_object_foreach((json_t *)map, tensor, file) {
+    const char *name = json_string_value(file);
+    int64_t shard = (int64_t)json_integer_value(json_object_get(shards, name));
+    char quoted[100], shown[100];
+    if (!ch_safetensors_find(&weights->shards[shard], tensor))
+      return ch_fail(error, CH_ERROR_FORMAT, "%s: tensor %s is said to be in %s and is not there", where,
+                     ch_json_quote(tensor, quoted, sizeof quoted), ch_json_quote(name, shown, sizeof shown));
+  }
+  return CH_OK;
+}
+
+static ch_status open_by_map(const char *directory, const json_t *root, const char *where,
+                             ch_weights *weights, ch_error *error) {
+  const json_t *map = json_object_get(root, "weight_map");
+  if (!json_is_object(map))
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s has no \"weight_map\", an object of tensor names and file names", where);
+  json_t *shards = json_object();
+  ch_status status = shards ? list_shards(map, where, shards, error)
+                            : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (status == CH_OK) {
+    weights->shards = calloc(json_object_size(shards), sizeof *weights->shards);
+    if (!weights->shards) status = ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  }
+  const char *name;
+  json_t *number;
+  void *next;
+  json_object_foreach_safe(shards, next, name, number) {
+    if (status != CH_OK) break;
+    int shard = weights->shard_count;
+    status = open_shard(directory, name, weights, error);
+    json_object_set_new(shards, name, json_integer(shard));
+  }
+  if (status == CH_OK) status = check_index(map, shards, where, weights, error);
+  json_decref(shards);
+  return status;
+}
+
+static ch_status open_sharded(const char *directory, const char *index, ch_weights *weights,
+                              ch_error *error) {
+  char *text = NULL;
+  size_t size = 0;
+  json_t *root = NULL;
+  CH_TRY(ch_read_file(index, MOST_INDEX_BYTES, &text, &size, error));
+  ch_status status =
+      shallow(text) ? ch_json_parse(text, size, index, &root, error)
+                    : ch_fail(error, CH_ERROR_FORMAT, "%s is no index of shards: it nests too much", index);
+  free(text);
+  CH_TRY(status);
+  status = open_by_map(directory, root, index, weights, error);
+  json_decref(root);
+  return status;
+}
+
+static ch_status open_files(const char *directory, ch_weights *weights, ch_error *error) {
+  char *single = ch_path_join(directory, single_name), *index = ch_path_join(directory, index_name);
+  ch_status status;
+  if (!single || !index)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  else if (!ch_is_directory(directory))
+    status = ch_fail(error, CH_ERROR_IO, "%s is not a directory with a model in it", directory);
+  else if (!ch_is_file(single) && ch_is_file(index))
+    status = open_sharded(directory, index, weights, error);
+  else if (!ch_is_file(single))
+    status = ch_fail(error, CH_ERROR_IO, "%s holds neither %s nor %s", directory, single_name, index_name);
+  else {
+    weights->shards = calloc(1, sizeof *weights->shards);
+    status = weights->shards ? open_shard(directory, single_name, weights, error)
+                             : ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  }
+  free(single);
+  free(index);
+  return status;
+}
+
+/* --- matching -------------------------------------------------------------------------------------------------- */
+
+/* What matching and converting need; `stored` and `shard` are per row of the table. */
+typedef struct opening {
+  const char *directory;
+  const ch_config *config;
+  const ch_params *params;
+  ch_weights *weights;
+  const ch_stored_tensor **stored; /* [params->count] */
+  ch_error *error;
+} opening;
+
+static bool ends_with(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* An error about a tensor, in the one file or in the directory of several. */
+static ch_status tensor_error(const opening *o, ch_status code, const char *name, const char *what) {
+  char quoted[100];
+  bool single = o->weights->shard_count == 1;
+  return ch_fail(o->error, code, "%s%s%s: tensor %s %s", o->directory, single ? "/" : "",
+                 single ? single_name : "", ch_json_quote(name, quoted, sizeof quoted), what);
+}
+
+static ch_status check_shape(const opening *o, const ch_param *row, const ch_stored_tensor *stored) {
+  const ch_tensor *tensor = &stored->tensor;
+  bool same = tensor->rank == row->rank;
+  for (int i = 0; same && i < row->rank; i++) same = tensor->shape[i] == row->shape[i];
+  char what[300], has[100], wants[100];
+  if (!same) {
+    snprintf(what, sizeof what, "has shape %s where the configuration asks for %s",
+             ch_shape_text(tensor->rank, tensor->shape, has, sizeof has),
+             ch_shape_text(row->rank, row->shape, wants, sizeof wants));
+    return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
+  }
+  if (tensor->dtype == CH_F32 || tensor->dtype == CH_F64 || tensor->dtype == CH_F16 ||
+      tensor->dtype == CH_BF16)
+    return CH_OK;
+  snprintf(what, sizeof what, "has type %s; weights are F32, F16, BF16 or F64", ch_dtype_name(tensor->dtype));
+  return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
+}
+
+static ch_status unknown_tensor(const opening *o, const char *name) {
+  const char **names = calloc((size_t)o->params->count + 1, sizeof *names);
+  char what[400] = "is not one of this model's", quoted[100];
+  for (int i = 0; names && i < o->params->count; i++) names[i] = o->params->rows[i].name;
+  const char *near = names ? ch_nearest_name(name, names) : NULL;
+  if (near)
+    snprintf(what, sizeof what, "is not one of this model's; the nearest is %s",
+             ch_json_quote(near, quoted, sizeof quoted));
+  free(names);
+  return tensor_error(o, CH_ERROR_FORMAT, name, what);
+}
+
+static ch_status match(opening *o) {
+  bool tied = o->config->tie_word_embeddings;
+  const ch_stored_tensor *head = NULL;
+  for (int s = 0; s < o->weights->shard_count; s++)
+    for (int64_t i = 0; i < o->weights->shards[s].count; i++) {
+      const ch_stored_tensor *stored = &o->weights->shards[s].tensors[i];
+      int row = ch_params_find(o->params, stored->name);
+      if (row >= 0) {
+        if (o->stored[row]) return tensor_error(o, CH_ERROR_FORMAT, stored->name, "is in two shards");
+        o->stored[row] = stored;
+      } else if (tied && strcmp(stored->name, "lm_head.weight") == 0)
+        head = stored;
+      else if (!ends_with(stored->name, "rotary_emb.inv_freq"))
+        return unknown_tensor(o, stored->name);
+    }
+  int embedding = ch_params_find(o->params, "model.embed_tokens.weight");
+  if (head && embedding >= 0 && !o->stored[embedding]) o->stored[embedding] = head;
+  for (int row = 0; row < o->params->count; row++) {
+    if (!o->stored[row]) return tensor_error(o, CH_ERROR_FORMAT, o->params->rows[row].name, "is missing");
+    CH_TRY(check_shape(o, &o->params->rows[row], o->stored[row]));
+  }
+  return CH_OK;
+}
+
+/* --- conversion ------------------------------------------------------------------------------------------------ */
+
+static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
+  if (mode == CH_WEIGHTS_F64) return CH_F64;
+  bool stays = mode == CH_WEIGHTS_MAPPED && row->rank > 1 && stored->dtype != CH_F64;
+  return stays ? stored->dtype : CH_F32;
+}
+
+static bool aligned(const void *data, ch_dtype dtype) {
+  return (uintptr_t)data % ch_dtype_size(dtype) == 0;
+}
+
+/* Whether a row's values are copied. Vectors always are: they are small, and the copy is where they are checked. */
+static bool is_copied(const ch_param *row, const ch_tensor *stored, ch_dtype wanted) {
+  return row->rank < 2 || wanted != stored->dtype || !aligned(stored->data, stored->dtype);
+}
+
+static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
+  double sum = 0;
+  if (dtype == CH_F32) return isfinite(ch_kernels_best(CH_F32)->sum_squares(n, values));
+  if (dtype == CH_F64) {
+    for (int64_t i = 0; i < n; i++) sum += 0 * ((const double *)values)[i];
+    return sum == 0;
+  }
+  uint16_t exponent = dtype == CH_F16 ? 0x7c00 : 0x7f80;
+  bool finite = true;
+  for (int64_t i = 0; i < n; i++) finite = finite && (((const uint16_t *)values)[i] & exponent) != exponent;
+  return finite;
+}
+
+/* Copies `count` values as `to` (the stored type, F32 or F64), piece by piece; false when one is not finite. Each
+   piece is converted by all threads and checked while it is in the cache. */
+static bool copy_values(const ch_tensor *stored, ch_dtype to, char *out) {
+  enum { PIECE = 1 << 18, SMALL = 4096 };
+  int64_t count = ch_tensor_count(stored), piece = aligned(stored->data, stored->dtype) ? PIECE : SMALL;
+  size_t from_size = ch_dtype_size(stored->dtype), to_size = ch_dtype_size(to);
+  const ch_kernels *kernels = ch_kernels_best(to == CH_F64 ? CH_F64 : CH_F32);
+  for (int64_t first = 0; first < count; first += piece) {
+    int64_t n = count - first < piece ? count - first : piece;
+    const char *in = (const char *)stored->data + (size_t)first * from_size;
+    double straight[SMALL];
+    if (piece == SMALL) in = memcpy(straight, in, (size_t)n * from_size);
+    char *to_here = out + (size_t)first * to_size;
+    if (stored->dtype == to)
+      memcpy(to_here, in, (size_t)n * to_size);
+    else
+      kernels->convert_from(n, in, stored->dtype, to_here);
+    if (!all_finite(to_here, n, to)) return false;
+  }
+  return true;
+}
+
+static size_t round_up(size_t bytes) {
+  return (bytes + 63) & ~(size_t)63;
+}
+
+static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
+  return round_up((size_t)ch_param_count(row) * ch_dtype_size(dtype));
+}
+
+static ch_status fill(opening *o, ch_weights_mode mode) {
+  ch_weights *weights = o->weights;
+  for (int i = 0; i < o->params->count; i++) {
+    const ch_tensor *stored = &o->stored[i]->tensor;
+    ch_dtype dtype = wanted_dtype(&o->params->rows[i], stored, mode);
+    weights->tensors[i] = *stored;
+    weights->tensors[i].dtype = dtype;
+    if (is_copied(&o->params->rows[i], stored, dtype))
+      weights->owned_bytes += bytes_of(&o->params->rows[i], dtype);
+  }
+  weights->owned = ch_pages_alloc(weights->owned_bytes);
+  if (!weights->owned)
+    return ch_fail(o->error, CH_ERROR_MEMORY, "no memory for the weights of %s (%zu bytes)", o->directory,
+                   weights->owned_bytes);
+  char *place = weights->owned;
+  for (int i = 0; i < o->params->count; i++) {
+    ch_dtype dtype = weights->tensors[i].dtype;
+    if (!is_copied(&o->params->rows[i], &o->stored[i]->tensor, dtype)) continue;
+    weights->tensors[i].data = place;
+    if (!copy_values(&o->stored[i]->tensor, dtype, place))
+      return tensor_error(o, CH_ERROR_NUMERIC, o->stored[i]->name,
+                          "holds a value that is not finite; the model is damaged");
+    place += bytes_of(&o->params->rows[i], dtype);
+  }
+  return CH_OK;
+}
+
+ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
+                          ch_weights_mode mode, ch_weights *weights, ch_error *error) {
+  *weights = (ch_weights){0};
+  opening o = {
+      .directory = directory, .config = config, .params = params, .weights = weights, .error = error};
+  o.stored = calloc((size_t)params->count + 1, sizeof *o.stored);
+  weights->tensors = calloc((size_t)params->count + 1, sizeof *weights->tensors);
+  ch_status status = CH_OK;
+  if (!o.stored || !weights->tensors)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  if (status == CH_OK) status = open_files(directory, weights, error);
+  if (status == CH_OK) status = match(&o);
+  if (status == CH_OK) status = fill(&o, mode);
+  free(o.stored);
+  if (status != CH_OK) ch_weights_close(weights);
+  return status;
+}
+
+void ch_weights_close(ch_weights *weights) {
+  for (int i = 0; i < weights->shard_count; i++) ch_safetensors_close(&weights->shards[i]);
+  free(weights->shards);
+  free(weights->tensors);
+  ch_pages_free(weights->owned, weights->owned_bytes);
+  *weights = (ch_weights){0};
+}
