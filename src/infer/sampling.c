@@ -1,0 +1,255 @@
+/* Sampling by thresholds: where the ranking is cut is found by partial selection, then tokens are walked by id. */
+#include "infer/sampling.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Where a ranking is cut: every weight above `value` is kept, and the first `ties` that equal it. */
+typedef struct cut {
+  float value;
+  int64_t ties;
+} cut;
+
+ch_status ch_sampling_check(const ch_sampling *sampling, ch_error *error) {
+  if (!isfinite(sampling->temperature) || sampling->temperature < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the temperature is %g; it must be 0 (greedy) or more",
+                   sampling->temperature);
+  if (sampling->top_k < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "top-k is %lld; it must be 0 (all tokens) or more",
+                   (long long)sampling->top_k);
+  if (!(sampling->top_p >= 0 && sampling->top_p <= 1))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "top-p is %g; it must lie between 0 and 1", sampling->top_p);
+  return CH_OK;
+}
+
+size_t ch_sampling_scratch(int64_t vocabulary) {
+  return (size_t)vocabulary * (2 * sizeof(float) + sizeof(int32_t));
+}
+
+/* --- sums and weights ---------------------------------------------------------------------------------------- */
+
+static ch_status broken_logit(const float *logits, int64_t i, ch_error *error) {
+  return ch_fail(error, CH_ERROR_NUMERIC, "the logit of token %lld is %s; the model's numbers are broken",
+                 (long long)i, isnan(logits[i]) ? "not a number" : "infinite");
+}
+
+/* The first largest logit. */
+static ch_status find_likeliest(const float *logits, int64_t n, int64_t *likeliest, ch_error *error) {
+  int64_t best = 0;
+  if (!(logits[0] < INFINITY)) return broken_logit(logits, 0, error);
+  for (int64_t i = 1; i < n; i++) {
+    if (logits[i] <= logits[best]) continue;
+    if (!(logits[i] < INFINITY)) return broken_logit(logits, i, error);
+    best = i;
+  }
+  if (logits[best] == -INFINITY)
+    return ch_fail(error, CH_ERROR_NUMERIC, "no token has a finite logit; the model's numbers are broken");
+  *likeliest = best;
+  return CH_OK;
+}
+
+static inline uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static inline float float_of(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are made on the bits, which order negative numbers by
+   size, so that the compiler makes vectors of it. */
+static inline float exp_of_negative(float x) {
+  const uint32_t least = 0xc2ae0000u; /* -87 */
+  uint32_t bits = bits_of(x);
+  float bounded = float_of(bits > least ? least : bits);
+  float n = bounded * 1.44269504f + 12582912.0f; /* rounds to a whole number: its low bits are the number */
+  uint32_t power = (bits_of(n) << 23) + 0x3f800000u;
+  n -= 12582912.0f;
+  float r = (bounded - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  return p * float_of(bits > least ? 0 : power);
+}
+
+/* logits become exp((logit - largest) / temperature). */
+static void make_weights(const float *logits, int64_t n, float largest, double temperature, float *weights) {
+  /* Bounds keep 0 * inf and inf * 0 away; no model's logits can tell them from the exact value. */
+  float inverse = (float)fmin(fmax(1 / temperature, 1e-30), 1e30);
+  for (int64_t i = 0; i < n; i++) weights[i] = exp_of_negative((logits[i] - largest) * inverse);
+}
+
+static double sum_of(const float *x, int64_t n) {
+  double lanes[8] = {0};
+  int64_t whole = n - n % 8;
+  for (int64_t i = 0; i < whole; i += 8)
+    for (int j = 0; j < 8; j++) lanes[j] += (double)x[i + j];
+  for (int64_t i = whole; i < n; i++) lanes[0] += (double)x[i];
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+/* --- selection ----------------------------------------------------------------------------------------------- */
+
+static void swap(float *a, float *b) {
+  float t = *a;
+  *a = *b;
+  *b = t;
+}
+
+/* A pivot from a fixed pseudo-random place, so that no ordered input is slow. */
+static float pivot_of(const float *x, int64_t n, uint64_t *state) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return x[(*state >> 33) % (uint64_t)n];
+}
+
+/* Orders x as: larger than the pivot [0, *larger), equal [*larger, *smaller), smaller. */
+static void partition(float *x, int64_t n, float pivot, int64_t *larger, int64_t *smaller) {
+  int64_t low = 0, middle = 0, high = n;
+  while (middle < high)
+    if (x[middle] > pivot)
+      swap(&x[low++], &x[middle++]);
+    else if (x[middle] < pivot)
+      swap(&x[middle], &x[--high]);
+    else
+      middle++;
+  *larger = low;
+  *smaller = high;
+}
+
+/* Brings the k largest of x to its front; returns the smallest of them. 1 <= k <= n. */
+static float select_largest(float *x, int64_t n, int64_t k) {
+  uint64_t state = 0;
+  for (;;) {
+    float pivot = pivot_of(x, n, &state);
+    int64_t larger, smaller;
+    partition(x, n, pivot, &larger, &smaller);
+    if (k <= larger) {
+      n = larger;
+    } else if (k <= smaller) {
+      return pivot;
+    } else {
+      x += smaller;
+      n -= smaller;
+      k -= smaller;
+    }
+  }
+}
+
+/* The k-th largest of x [n]; pool [n]. Only values that can still be among the k largest are collected. */
+static float largest_at(const float *x, int64_t n, int64_t k, float *pool) {
+  int64_t room = 4 * k + 1024, count = 0;
+  if (room > n) room = n;
+  float least = -INFINITY;
+  for (int64_t i = 0; i < n; i++) {
+    if (x[i] < least) continue;
+    if (count == room) {
+      least = select_largest(pool, count, k);
+      count = k;
+      if (x[i] < least) continue;
+    }
+    pool[count++] = x[i];
+  }
+  return select_largest(pool, count, k);
+}
+
+/* Copies the k first of the ranking to `kept`, in order of their ids; returns how many there are. */
+static int64_t keep_top_k(const float *logits, int64_t n, int64_t k, float *pool, float *kept, int32_t *ids) {
+  float least = largest_at(logits, n, k, pool);
+  int64_t ties = k, count = 0;
+  for (int64_t i = 0; i < n; i++) ties -= logits[i] > least;
+  for (int64_t i = 0; i < n; i++) {
+    if (logits[i] < least || (logits[i] == least && ties-- <= 0)) continue;
+    kept[count] = logits[i];
+    ids[count++] = (int32_t)i;
+  }
+  return count;
+}
+
+/* The cut that keeps the fewest weights whose sum reaches `target`, or all when rounding leaves them short of it. */
+static cut cut_at_sum(float *pool, int64_t n, double target) {
+  double above = 0;
+  uint64_t state = 0;
+  while (n > 0) {
+    float pivot = pivot_of(pool, n, &state);
+    int64_t larger, smaller;
+    partition(pool, n, pivot, &larger, &smaller);
+    double sum = above + sum_of(pool, larger);
+    double ties = (double)(smaller - larger) * (double)pivot;
+    if (sum >= target) {
+      n = larger;
+    } else if (sum + ties >= target) {
+      double wanted = ceil((target - sum) / (double)pivot);
+      return (cut){.value = pivot, .ties = wanted < 1 ? 1 : (int64_t)wanted};
+    } else {
+      above = sum + ties;
+      pool += smaller;
+      n -= smaller;
+    }
+  }
+  return (cut){.value = 0, .ties = 0};
+}
+
+static void apply_cut(cut at, int64_t n, float *weights) {
+  for (int64_t i = 0; i < n; i++) {
+    bool tied = weights[i] == at.value && at.ties > 0;
+    at.ties -= tied;
+    weights[i] = tied || weights[i] > at.value ? weights[i] : 0;
+  }
+}
+
+static void keep_top_p(double top_p, int64_t n, float *weights, float *pool) {
+  double total = sum_of(weights, n), target = fmax(top_p * total, 1e-30);
+  /* All weights below this together weigh less than 1 - p: none of them is needed to reach p. */
+  float least = (float)((1 - top_p) * total / (double)n);
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i++) {
+    pool[count] = weights[i];
+    count += weights[i] >= least && weights[i] > 0;
+  }
+  apply_cut(cut_at_sum(pool, count, target), n, weights);
+}
+
+/* --- drawing ------------------------------------------------------------------------------------------------- */
+
+/* The first place at which the running sum passes uniform * (sum of all), or -1: whole blocks first, then one by one. */
+static int64_t draw(const float *weights, int64_t n, double uniform) {
+  enum { BLOCK = 512 };
+  double goal = uniform * sum_of(weights, n), sum = 0;
+  int64_t first = 0;
+  for (; first + BLOCK < n; first += BLOCK) {
+    double next = sum + sum_of(weights + first, BLOCK);
+    if (next > goal) break;
+    sum = next;
+  }
+  for (int64_t i = first; i < n; i++) {
+    sum += (double)weights[i];
+    if (weights[i] > 0 && sum > goal) return i;
+  }
+  return -1; /* rounding left the sum short */
+}
+
+ch_status ch_sample_token(const ch_sampling *sampling, ch_random *random, const float *logits,
+                          int64_t vocabulary, void *scratch, int32_t *token, ch_error *error) {
+  int64_t likeliest = 0;
+  CH_TRY(find_likeliest(logits, vocabulary, &likeliest, error));
+  *token = (int32_t)likeliest;
+  if (sampling->temperature == 0) return CH_OK;
+  float *weights = scratch, *pool = weights + vocabulary;
+  int32_t *ids = (int32_t *)(pool + vocabulary);
+  bool some = sampling->top_k > 0 && sampling->top_k < vocabulary;
+  int64_t n = some ? keep_top_k(logits, vocabulary, sampling->top_k, pool, weights, ids) : vocabulary;
+  make_weights(some ? weights : logits, n, logits[likeliest], sampling->temperature, weights);
+  if (sampling->top_p < 1) keep_top_p(sampling->top_p, n, weights, pool);
+  int64_t drawn = draw(weights, n, ch_random_uniform(random));
+  if (drawn >= 0) *token = some ? ids[drawn] : (int32_t)drawn;
+  return CH_OK;
+}
