@@ -1,0 +1,13 @@
+/* SIGINT and SIGTERM as a question that long work asks now and then. */
+#ifndef CH_CLI_INTERRUPT_H
+#define CH_CLI_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* From here on the first SIGINT or SIGTERM only answers ch_interrupted; a second one ends the program as usual. */
+void ch_interrupt_watch(void);
+bool ch_interrupted(void);
+/* Signals act as before the watch; what came stays known until the next watch. */
+void ch_interrupt_release(void);
+
+#endif
