@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/model_files.h"
+#include "model/config_families.h"
 #include "tensor/kernels.h"
 
 enum { PIECE = 1 << 16 };
@@ -81,6 +82,7 @@ static ch_status write_config(const char *path, const ch_config *config, ch_erro
 ch_status ch_model_write(const char *directory, const ch_config *config, const ch_params *params,
                          const ch_tensor *tensors, ch_dtype dtype, ch_error *error) {
   CH_TRY(ch_config_validate(config, directory, error));
+  CH_TRY(ch_config_check_writable(config, directory, error));
   CH_TRY(ch_make_directory(directory, error));
   char *weights_path = ch_path_join(directory, "model.safetensors");
   char *config_path = ch_path_join(directory, "config.json");

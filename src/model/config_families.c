@@ -140,6 +140,16 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
                  config->model_type, problem);
 }
 
+ch_status ch_config_check_writable(const ch_config *config, const char *where, ch_error *error) {
+  const family *of = family_of(config);
+  if (!of || !of->window_by_layer || !config->sliding_window) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: a %s model with sliding windows in some layers cannot be written; it can only be run on texts "
+      "shorter than the window, %lld",
+      where, config->model_type, (long long)config->sliding_window);
+}
+
 void ch_config_put_family(const ch_config *config, ch_text *json) {
   const family *of = family_of(config);
   ch_text_printf(json, "{\n  \"architectures\": [\"%s\"],", of->architecture);

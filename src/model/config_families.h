@@ -8,6 +8,8 @@
 ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error);
 /* Checks that the model_type of a config that is not our own can express the rest of it. */
 ch_status ch_config_check_family(const ch_config *config, const char *where, ch_error *error);
+/* Whether writing the config loses nothing: which layers of a Qwen model have a sliding window is not kept. */
+ch_status ch_config_check_writable(const ch_config *config, const char *where, ch_error *error);
 void ch_config_put_family(const ch_config *config, ch_text *json);
 
 #endif

@@ -9,11 +9,11 @@
 #include "tensor/tensor.h"
 
 typedef enum ch_param_kind { /* what `info` counts a tensor as */
-  CH_PARAM_ATTENTION,
-  CH_PARAM_EMBEDDING,
-  CH_PARAM_GATE_EMBEDDING,
-  CH_PARAM_FFN,
-  CH_PARAM_NORM /* norms outside attention */
+                             CH_PARAM_ATTENTION,
+                             CH_PARAM_EMBEDDING,
+                             CH_PARAM_GATE_EMBEDDING,
+                             CH_PARAM_FFN,
+                             CH_PARAM_NORM /* norms outside attention */
 } ch_param_kind;
 
 typedef enum ch_param_init {
@@ -45,8 +45,8 @@ typedef struct ch_params {
    below for norms and biases. */
 int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t rows, int64_t columns,
                      const char *name, ...) __attribute__((format(printf, 6, 7)));
-int ch_params_vector(ch_params *params, ch_param_kind kind, ch_param_init init, int64_t n, const char *name, ...)
-    __attribute__((format(printf, 5, 6)));
+int ch_params_vector(ch_params *params, ch_param_kind kind, ch_param_init init, int64_t n, const char *name,
+                     ...) __attribute__((format(printf, 5, 6)));
 /* The index of a name, or -1. */
 int ch_params_find(const ch_params *params, const char *name);
 int64_t ch_param_count(const ch_param *param);
