@@ -1,0 +1,98 @@
+/* Finds FFN widths by bisection over the real parameter table, so that no formula can drift from what is trained. */
+#include "train/match.h"
+
+#include <stdio.h>
+
+#include "base/text.h"
+#include "model/params.h"
+
+/* Widths are multiples of the largest of these steps that keeps the counts within `aimed`: even rows are faster. */
+static const int64_t steps[] = {64, 32, 16, 8, 4, 2, 1};
+static const double aimed = 0.0025;
+
+enum { WIDEST_FFN = 1 << 20 };
+
+ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error *error) {
+  ch_params params = {0};
+  ch_status status = ch_model_declare(config, &params, error);
+  *count = 0;
+  for (int i = 0; status == CH_OK && i < params.count; i++) *count += ch_param_count(&params.rows[i]);
+  ch_params_free(&params);
+  return status;
+}
+
+static ch_status count_at(const ch_config *config, int64_t width, int64_t *count, ch_error *error) {
+  ch_config trial = *config;
+  trial.intermediate_size = width;
+  return ch_count_parameters(&trial, count, error);
+}
+
+/* The width, a multiple of step, whose count is nearest to target: the count grows with the width. */
+static ch_status nearest_width(const ch_config *config, int64_t target, int64_t step, int64_t *width,
+                               int64_t *count, ch_error *error) {
+  int64_t low = 1, high = WIDEST_FFN / step, reached, below;
+  while (low < high) { /* smallest multiple that reaches the target */
+    int64_t middle = (low + high) / 2;
+    CH_TRY(count_at(config, middle * step, &reached, error));
+    if (reached >= target)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  *width = low * step;
+  CH_TRY(count_at(config, *width, count, error));
+  if (low == 1) return CH_OK;
+  CH_TRY(count_at(config, (low - 1) * step, &below, error));
+  if (target - below <= *count - target) {
+    *width = (low - 1) * step;
+    *count = below;
+  }
+  return CH_OK;
+}
+
+/* The difference between the largest and the smallest count, as a share of the smallest. */
+static double spread(const int64_t *parameters, int count, int64_t target) {
+  int64_t least = target, most = target;
+  for (int i = 0; i < count; i++) {
+    if (parameters[i] < least) least = parameters[i];
+    if (parameters[i] > most) most = parameters[i];
+  }
+  return (double)(most - least) / (double)least;
+}
+
+/* Fails for the model that is farthest from the target. */
+static ch_status explain(const ch_config *configs, const char *const *names, const int64_t *parameters,
+                         int count, int64_t target, ch_error *error) {
+  int worst = 0;
+  for (int i = 1; i < count; i++) {
+    int64_t here = parameters[i] - target, there = parameters[worst] - target;
+    if ((here < 0 ? -here : here) > (there < 0 ? -there : there)) worst = i;
+  }
+  char wanted[32], has[32];
+  ch_format_count((double)target, wanted, sizeof wanted);
+  ch_format_count((double)parameters[worst], has, sizeof has);
+  if (parameters[worst] > target && configs[worst].intermediate_size == 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s has %s parameters even with an FFN of width 1, more than the %s asked for; raise "
+                   "--params, or make "
+                   "the shape smaller",
+                   names[worst], has, wanted);
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%s comes no nearer to %s parameters than %lld (FFN width %lld), but counts must agree within %.1f %%; "
+      "raise --params",
+      names[worst], wanted, (long long)parameters[worst], (long long)configs[worst].intermediate_size,
+      100 * CH_MATCH_TOLERANCE);
+}
+
+ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, int64_t target,
+                              int64_t *parameters, ch_error *error) {
+  double difference = 1;
+  for (size_t s = 0; s < sizeof steps / sizeof *steps && difference > aimed; s++) {
+    for (int i = 0; i < count; i++)
+      CH_TRY(
+          nearest_width(&configs[i], target, steps[s], &configs[i].intermediate_size, &parameters[i], error));
+    difference = spread(parameters, count, target);
+  }
+  return difference <= CH_MATCH_TOLERANCE ? CH_OK : explain(configs, names, parameters, count, target, error);
+}

@@ -1,0 +1,19 @@
+/* Equal parameter counts: the FFN width that makes each model as large as the others. */
+#ifndef CH_TRAIN_MATCH_H
+#define CH_TRAIN_MATCH_H
+
+#include "model/config.h"
+
+/* Largest difference between the parameter counts of compared models, as a share of the smallest. */
+#define CH_MATCH_TOLERANCE 0.005
+
+/* All parameters of the model that `config` describes: the sum over its parameter table. */
+ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error *error);
+
+/* Sets the intermediate_size of every config so that each has as nearly as possible `target` parameters, in whole
+   multiples of the largest power of two that keeps them close. parameters [count] receives what they have. names
+   [count] are for messages. Fails when two would differ by more than CH_MATCH_TOLERANCE, saying why. */
+ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, int64_t target,
+                              int64_t *parameters, ch_error *error);
+
+#endif

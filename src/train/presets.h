@@ -1,0 +1,41 @@
+/* Mechanisms by short names: what `compare` understands by mha, gqa:4 or mqa, and the shape that all of them share. */
+#ifndef CH_TRAIN_PRESETS_H
+#define CH_TRAIN_PRESETS_H
+
+#include "model/config.h"
+
+/* One name of the table in presets.c. A mechanism that joins the registry adds one row there. */
+typedef struct ch_preset {
+  const char *name;
+  const char *number;  /* what N of "name:N" counts, or NULL when the name takes no number */
+  const char *summary; /* one line, for --help and the report */
+  /* Turns the shared base into this mechanism. number: N, or 0 when the user gave none. `where` names the preset in
+     messages. */
+  ch_status (*apply)(ch_config *config, int64_t number, const char *where, ch_error *error);
+} ch_preset;
+
+/* All presets, closed by a row without name. */
+extern const ch_preset ch_presets[];
+
+/* True when the name means a file: it has a slash or ends in .json. */
+bool ch_preset_is_path(const char *name);
+/* Checks the spelling of "name[:N]" alone, before any shape is known. */
+ch_status ch_preset_check(const char *name, ch_error *error);
+/* Applies "name[:N]" to a base configuration and validates the result. */
+ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error);
+
+/* What the user asked of the shape that all models share; 0 = to be chosen. */
+typedef struct ch_shape_wishes {
+  int64_t params; /* all parameters of a model, embeddings included */
+  int64_t vocab;  /* never 0 in ch_base_shape */
+  int64_t layers, hidden, heads;
+  int64_t context; /* max_position_embeddings */
+} ch_shape_wishes;
+
+/* The vocabulary size for a model of so many parameters trained on so many bytes of text. */
+int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes);
+/* The shared shape: layers, width, heads and head size by the rule in docs/compare.md, tied embeddings, RoPE, SwiGLU.
+   intermediate_size is left at the customary 8/3 of the width; see match.h. Multi-head until a preset is applied. */
+ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error);
+
+#endif
