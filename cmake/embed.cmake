@@ -1,0 +1,28 @@
+# Puts files into the program. `crosshead_embed(VARIABLE name=file ...)` makes C sources that define
+# `const unsigned char ch_embedded_NAME[]` (NUL-terminated) for each file, remade when the file changes, and puts their paths into
+# VARIABLE. Run as a script (cmake -P) this file does the conversion.
+if(CMAKE_SCRIPT_MODE_FILE)
+  file(READ ${EMBED_INPUT} bytes HEX)
+  string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  get_filename_component(name ${EMBED_INPUT} NAME)
+  file(WRITE ${EMBED_OUTPUT}
+    "/* ${name}, made by cmake/embed.cmake. */\n#include \"report/embedded.h\"\n\nconst unsigned char ch_embedded_${EMBED_NAME}[] = {\n${bytes}0};\n")
+  return()
+endif()
+
+set(crosshead_embed_script ${CMAKE_CURRENT_LIST_FILE})
+function(crosshead_embed variable)
+  set(outputs)
+  foreach(pair ${ARGN})
+    string(REGEX MATCH "^([^=]+)=(.*)$" pair ${pair})
+    set(name ${CMAKE_MATCH_1})
+    set(input ${CMAKE_MATCH_2})
+    set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded/${name}.c)
+    add_custom_command(OUTPUT ${output}
+      COMMAND ${CMAKE_COMMAND} -DEMBED_INPUT=${input} -DEMBED_OUTPUT=${output} -DEMBED_NAME=${name} -P ${crosshead_embed_script}
+      DEPENDS ${input} ${crosshead_embed_script} VERBATIM)
+    list(APPEND outputs ${output})
+  endforeach()
+  set(${variable} ${outputs} PARENT_SCOPE)
+endfunction()

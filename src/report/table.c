@@ -1,0 +1,177 @@
+/* Columns, their best values, and the plain-text table. */
+#include "report/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/verdict.h"
+
+static double loss(const ch_compared *model) {
+  return model->validation_loss;
+}
+
+static double perplexity(const ch_compared *model) {
+  return exp(model->validation_loss);
+}
+
+static double parameters(const ch_compared *model) {
+  return (double)model->parameters;
+}
+
+static double elements(const ch_compared *model) {
+  return (double)model->cache_elements_per_token;
+}
+
+static double bytes(const ch_compared *model) {
+  return (double)model->cache_bytes_per_token;
+}
+
+static double training(const ch_compared *model) {
+  return model->train_tokens_per_second;
+}
+
+static double decoding(const ch_compared *model) {
+  return model->decode_tokens_per_second;
+}
+
+const ch_column ch_columns[CH_COLUMNS] = {
+    {"validation", "loss", "nats", "validation loss", "nats a token", CH_BEST_LOW, loss, 4},
+    {"validation", "perplexity", "", "perplexity", "", CH_BEST_LOW, perplexity, 2},
+    {"", "parameters", "", "parameters", "", CH_BEST_NONE, parameters, 0},
+    {"cache a token", "elements", "", "cache", "elements a token", CH_BEST_LOW, elements, 0},
+    {"cache a token", "16-bit", "bytes", "cache at 16 bits", "bytes a token", CH_BEST_LOW, bytes, 0},
+    {"speed", "training", "tokens/s", "training", "tokens/s", CH_BEST_HIGH, training, 0},
+    {"speed", "decoding", "tokens/s", "decoding", "tokens/s", CH_BEST_HIGH, decoding, 0},
+};
+
+const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size) {
+  char plain[400];
+  if (!isfinite(value) || fabs(value) >= 1e15) {
+    snprintf(buffer, size, "%.3g", value);
+    return buffer;
+  }
+  int length = snprintf(plain, sizeof plain, "%.*f", column->decimals, value);
+  int whole = column->decimals ? length - column->decimals - 1 : length;
+  size_t used = 0;
+  for (int i = 0; i < length && used + 2 < size; i++) {
+    if (i > 0 && i < whole && (whole - i) % 3 == 0 && plain[i - 1] != '-') buffer[used++] = ',';
+    buffer[used++] = plain[i];
+  }
+  buffer[used] = 0;
+  return buffer;
+}
+
+/* Equal when they are written alike. */
+static bool alike(const ch_column *column, double a, double b) {
+  char first[64], second[64];
+  return strcmp(ch_column_format(column, a, first, sizeof first),
+                ch_column_format(column, b, second, sizeof second)) == 0;
+}
+
+bool ch_column_is_best(const ch_column *column, const ch_comparison *comparison, const ch_compared *model) {
+  if (column->best == CH_BEST_NONE) return false;
+  double value = column->value(model);
+  bool differs = false;
+  for (int i = 0; i < comparison->count; i++) {
+    double other = column->value(&comparison->models[i]);
+    if (alike(column, other, value)) continue;
+    if (column->best == CH_BEST_LOW ? other < value : other > value) return false;
+    differs = true;
+  }
+  return differs;
+}
+
+/* --- the plain-text table ---------------------------------------------------------------------------------------- */
+
+static int columns_of(const char *text) {
+  int n = 0;
+  for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
+  return n;
+}
+
+static void pad(int spaces, ch_text *text) {
+  ch_text_printf(text, "%*s", spaces > 0 ? spaces : 0, "");
+}
+
+static int width_of(const ch_column *column, const ch_comparison *comparison) {
+  int width = (int)strlen(column->heading), unit = (int)strlen(column->unit);
+  if (unit > width) width = unit;
+  for (int i = 0; i < comparison->count; i++) {
+    char buffer[64];
+    int length =
+        (int)strlen(ch_column_format(column, column->value(&comparison->models[i]), buffer, sizeof buffer));
+    if (length > width) width = length;
+  }
+  return width;
+}
+
+/* Group headings stand over the right end of their columns. */
+static void put_groups(const int *widths, int names, ch_text *text) {
+  pad(names, text);
+  int due = 0;
+  for (int c = 0; c < CH_COLUMNS; c++) {
+    due += widths[c] + 3;
+    const char *group = ch_columns[c].group;
+    if (c + 1 < CH_COLUMNS && *group && strcmp(group, ch_columns[c + 1].group) == 0) continue;
+    pad(due - columns_of(group) - 1, text);
+    ch_text_puts(text, group);
+    pad(c + 1 < CH_COLUMNS, text);
+    due = 0;
+  }
+  ch_text_puts(text, "\n");
+}
+
+static void put_headings(const int *widths, int names, bool units, ch_text *text) {
+  const char *first = units ? "" : "mechanism";
+  ch_text_puts(text, first);
+  pad(names - columns_of(first), text);
+  for (int c = 0; c < CH_COLUMNS; c++) {
+    const char *word = units ? ch_columns[c].unit : ch_columns[c].heading;
+    pad(widths[c] + 2 - columns_of(word), text);
+    ch_text_puts(text, word);
+    pad(c + 1 < CH_COLUMNS, text);
+  }
+  ch_text_puts(text, "\n");
+}
+
+static void put_row(const ch_comparison *comparison, const ch_compared *model, const int *widths, int names,
+                    ch_text *text) {
+  ch_text_puts(text, model->name);
+  pad(names - columns_of(model->name), text);
+  for (int c = 0; c < CH_COLUMNS; c++) {
+    char buffer[64];
+    bool best = ch_column_is_best(&ch_columns[c], comparison, model);
+    ch_text_printf(text, "  %*s", widths[c],
+                   ch_column_format(&ch_columns[c], ch_columns[c].value(model), buffer, sizeof buffer));
+    if (best || c + 1 < CH_COLUMNS) ch_text_puts(text, best ? "*" : " ");
+  }
+  ch_text_puts(text, "\n");
+}
+
+void ch_table_write(const ch_comparison *comparison, ch_text *text) {
+  int *order = calloc((size_t)comparison->count + 1, sizeof *order), widths[CH_COLUMNS];
+  if (!order) {
+    text->failed = true;
+    return;
+  }
+  ch_comparison_order(comparison, order);
+  int names = columns_of("mechanism");
+  for (int i = 0; i < comparison->count; i++) {
+    int width = columns_of(comparison->models[i].name);
+    if (width > names) names = width;
+  }
+  for (int c = 0; c < CH_COLUMNS; c++) widths[c] = width_of(&ch_columns[c], comparison);
+  put_groups(widths, names, text);
+  put_headings(widths, names, false, text);
+  put_headings(widths, names, true, text);
+  for (int i = 0; i < comparison->count; i++)
+    put_row(comparison, &comparison->models[order[i]], widths, names, text);
+  free(order);
+  ch_text_puts(text, "\n* best of its column. ");
+  ch_verdict_rule(comparison, text);
+  ch_text_puts(text, "\n");
+  ch_verdict_sentence(comparison, text);
+  ch_text_puts(text, "\n");
+}

@@ -1,0 +1,30 @@
+/* The table of a comparison, for a terminal. */
+#ifndef CH_REPORT_TABLE_H
+#define CH_REPORT_TABLE_H
+
+#include "base/text.h"
+#include "train/compare_results.h"
+
+/* What a column holds, and which end of it is better. */
+typedef struct ch_column {
+  const char *group, *heading, *unit; /* in the text; group: over several columns, or "" */
+  const char *title, *title_unit;     /* in the page */
+  enum { CH_BEST_NONE, CH_BEST_LOW, CH_BEST_HIGH } best;
+  double (*value)(const ch_compared *model);
+  int decimals;
+} ch_column;
+
+/* The columns after the name, in order; CH_COLUMNS of them. */
+enum { CH_COLUMNS = 7 };
+extern const ch_column ch_columns[CH_COLUMNS];
+
+/* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
+const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
+/* True when the model has the best value of the column, and not all have it. */
+bool ch_column_is_best(const ch_column *column, const ch_comparison *comparison, const ch_compared *model);
+
+/* The aligned table, sorted by validation loss, the best of each column marked, with its notes and the last line that
+   says which to take. */
+void ch_table_write(const ch_comparison *comparison, ch_text *text);
+
+#endif

@@ -1,0 +1,217 @@
+/* Results as JSON and back. The keys of a model are rows of one table, so that writing and reading cannot differ. */
+#include "train/compare_results.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED } row_type;
+
+static const struct {
+  const char *key;
+  row_type type;
+  size_t offset;
+} rows[] = {
+    {"name", ROW_TEXT, offsetof(ch_compared, name)},
+    {"directory", ROW_TEXT, offsetof(ch_compared, directory)},
+    {"mechanism", ROW_TEXT, offsetof(ch_compared, mechanism)},
+    {"layers", ROW_WHOLE, offsetof(ch_compared, layers)},
+    {"hidden_size", ROW_WHOLE, offsetof(ch_compared, hidden_size)},
+    {"heads", ROW_WHOLE, offsetof(ch_compared, heads)},
+    {"key_value_heads", ROW_WHOLE, offsetof(ch_compared, key_value_heads)},
+    {"head_dim", ROW_WHOLE, offsetof(ch_compared, head_dim)},
+    {"intermediate_size", ROW_WHOLE, offsetof(ch_compared, intermediate_size)},
+    {"parameters", ROW_WHOLE, offsetof(ch_compared, parameters)},
+    {"validation_loss", ROW_NUMBER, offsetof(ch_compared, validation_loss)},
+    {"cache_elements_per_token", ROW_WHOLE, offsetof(ch_compared, cache_elements_per_token)},
+    {"cache_bytes_per_token", ROW_WHOLE, offsetof(ch_compared, cache_bytes_per_token)},
+    {"train_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second)},
+    {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second)},
+    {"tokens_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained)},
+    {"seed", ROW_SEED, offsetof(ch_compared, seed)},
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static json_t *row_to_json(const ch_compared *model, int row) {
+  const char *member = (const char *)model + rows[row].offset;
+  switch (rows[row].type) {
+  case ROW_TEXT:
+    return json_string(*(const char *const *)(const void *)member);
+  case ROW_WHOLE:
+    return json_integer(*(const int64_t *)(const void *)member);
+  case ROW_SEED:
+    return json_integer((json_int_t) * (const uint64_t *)(const void *)member);
+  case ROW_NUMBER:
+    break;
+  }
+  return json_real(*(const double *)(const void *)member);
+}
+
+static json_t *curve_to_json(const ch_curve_point *points, int count) {
+  json_t *list = json_array();
+  for (int i = 0; list && i < count; i++) {
+    json_t *point = json_pack("[I, f]", (json_int_t)points[i].tokens, points[i].loss);
+    if (json_array_append_new(list, point) == 0) continue;
+    json_decref(list);
+    return NULL;
+  }
+  return list;
+}
+
+json_t *ch_compared_to_json(const ch_compared *model) {
+  json_t *object = json_object();
+  bool fine = object != NULL;
+  for (int i = 0; fine && i < ROWS; i++) {
+    fine = json_object_set_new(object, rows[i].key, row_to_json(model, i)) == 0;
+    if (fine && strcmp(rows[i].key, "validation_loss") == 0)
+      fine =
+          json_object_set_new(object, "perplexity", json_real(fmin(exp(model->validation_loss), 1e300))) == 0;
+  }
+  fine = fine &&
+         json_object_set_new(object, "curve", curve_to_json(model->curve, model->curve_points)) == 0 &&
+         json_object_set_new(object, "validation_curve",
+                             curve_to_json(model->validation_curve, model->validation_points)) == 0;
+  if (fine) return object;
+  json_decref(object);
+  return NULL;
+}
+
+/* --- reading --------------------------------------------------------------------------------------------------- */
+
+static ch_status wrong(const char *where, const char *key, ch_error *error) {
+  return ch_fail(error, CH_ERROR_FORMAT,
+                 "%s: \"%s\" is missing or not what `compare` writes; delete the file to measure "
+                 "this model again",
+                 where, key);
+}
+
+static ch_status row_from_json(const json_t *value, int row, const char *where, ch_arena *arena,
+                               ch_compared *model, ch_error *error) {
+  char *member = (char *)model + rows[row].offset;
+  row_type type = rows[row].type;
+  if (type == ROW_TEXT     ? !json_is_string(value)
+      : type == ROW_NUMBER ? !json_is_number(value)
+                           : !json_is_integer(value))
+    return wrong(where, rows[row].key, error);
+  if (type == ROW_TEXT) {
+    char *copy = ch_arena_strdup(arena, json_string_value(value));
+    if (!copy) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+    *(const char **)(void *)member = copy;
+  } else if (type == ROW_NUMBER) {
+    *(double *)(void *)member = json_number_value(value);
+  } else {
+    *(int64_t *)(void *)member = json_integer_value(value); /* ROW_SEED: the same bits, unsigned */
+  }
+  return CH_OK;
+}
+
+static ch_status curve_from_json(const json_t *list, const char *key, const char *where, ch_arena *arena,
+                                 ch_curve_point **points, int *count, ch_error *error) {
+  if (!json_is_array(list)) return wrong(where, key, error);
+  size_t size = json_array_size(list);
+  *points = ch_arena_alloc(arena, (size + 1) * sizeof **points);
+  if (!*points) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  for (size_t i = 0; i < size; i++) {
+    const json_t *point = json_array_get(list, i);
+    const json_t *tokens = json_array_get(point, 0), *loss = json_array_get(point, 1);
+    if (!json_is_integer(tokens) || !json_is_number(loss)) return wrong(where, key, error);
+    (*points)[i] = (ch_curve_point){json_integer_value(tokens), json_number_value(loss)};
+  }
+  *count = (int)size;
+  return CH_OK;
+}
+
+ch_status ch_compared_from_json(const json_t *object, const char *where, ch_arena *arena, ch_compared *model,
+                                ch_error *error) {
+  *model = (ch_compared){0};
+  for (int i = 0; i < ROWS; i++)
+    CH_TRY(row_from_json(json_object_get(object, rows[i].key), i, where, arena, model, error));
+  CH_TRY(curve_from_json(json_object_get(object, "curve"), "curve", where, arena, &model->curve,
+                         &model->curve_points, error));
+  return curve_from_json(json_object_get(object, "validation_curve"), "validation_curve", where, arena,
+                         &model->validation_curve, &model->validation_points, error);
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------------- */
+
+static json_t *models_to_json(const ch_comparison *comparison) {
+  json_t *list = json_array();
+  for (int i = 0; list && i < comparison->count; i++) {
+    if (json_array_append_new(list, ch_compared_to_json(&comparison->models[i])) == 0) continue;
+    json_decref(list);
+    return NULL;
+  }
+  return list;
+}
+
+json_t *ch_comparison_to_json(const ch_comparison *c) {
+  const ch_compared_data *data = &c->data;
+  const ch_compared_training *training = &c->training;
+  const ch_machine *machine = &c->machine;
+  json_t *models = models_to_json(c);
+  if (!models) return NULL;
+  return json_pack(
+      "{s:s, s:s, s:s, s:b, s:{s:s, s:I, s:I, s:I, s:I, s:s}, "
+      "s:{s:I, s:I, s:I, s:I, s:f, s:s, s:I, s:f, s:I, s:I}, s:{s:s, s:s, s:s, s:I, s:I, s:I}, s:f, s:o}",
+      "command", c->command, "version", c->version, "created", c->created, "complete", c->count == c->planned,
+      "data", "file", data->file, "bytes", (json_int_t)data->bytes, "train_tokens",
+      (json_int_t)data->train_tokens, "validation_tokens", (json_int_t)data->validation_tokens, "vocab_size",
+      (json_int_t)data->vocab_size, "tokenizer", data->tokenizer, "training", "tokens",
+      (json_int_t)training->tokens, "steps", (json_int_t)training->steps, "batch",
+      (json_int_t)training->batch, "sequence", (json_int_t)training->sequence, "lr", training->lr, "schedule",
+      training->schedule, "warmup", (json_int_t)training->warmup, "weight_decay", training->weight_decay,
+      "eval_tokens", (json_int_t)training->eval_tokens, "seed", (json_int_t)training->seed, "machine",
+      "processor", machine->processor, "system", machine->system, "kernels", machine->kernels, "cores",
+      (json_int_t)machine->cores, "threads", (json_int_t)machine->threads, "memory_bytes",
+      (json_int_t)machine->memory_bytes, "tolerance", c->tolerance, "models", models);
+}
+
+/* Puts every list of plain numbers on one line; in jansson's text a line break is never inside a string. Returns the
+   new length. */
+static size_t join_number_lists(char *text) {
+  char *to = text;
+  bool joining = false;
+  for (const char *from = text; *from; from++) {
+    if (*from == '[' && from[1] == '\n') {
+      const char *first = from + 1 + strspn(from + 1, "\n ");
+      joining = *first == '-' || (*first >= '0' && *first <= '9');
+    }
+    if (joining && *from == '\n') {
+      const char *next = from + strspn(from, "\n ");
+      if (to[-1] == ',') *to++ = ' ';
+      from = next - 1;
+      continue;
+    }
+    if (*from == ']') joining = false;
+    *to++ = *from;
+  }
+  *to = 0;
+  return (size_t)(to - text);
+}
+
+ch_status ch_write_json(const char *path, json_t *object, ch_error *error) {
+  char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+  json_decref(object);
+  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  size_t length = join_number_lists(text);
+  text[length] = '\n'; /* takes the NUL's place: the text is only written from here on */
+  ch_status status = ch_write_file(path, text, length + 1, error);
+  free(text);
+  return status;
+}
+
+void ch_comparison_order(const ch_comparison *comparison, int *order) {
+  for (int i = 0; i < comparison->count; i++) {
+    int at = i;
+    while (at > 0 &&
+           comparison->models[order[at - 1]].validation_loss > comparison->models[i].validation_loss) {
+      order[at] = order[at - 1];
+      at--;
+    }
+    order[at] = i;
+  }
+}

@@ -1,0 +1,79 @@
+/* What a comparison found: the contents of results.json. */
+#ifndef CH_TRAIN_COMPARE_RESULTS_H
+#define CH_TRAIN_COMPARE_RESULTS_H
+
+#include <jansson.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "model/config.h"
+
+/* A loss after so many training tokens. */
+typedef struct ch_curve_point {
+  int64_t tokens;
+  double loss;
+} ch_curve_point;
+
+/* One trained model. Strings and arrays belong to the ch_comparison. */
+typedef struct ch_compared {
+  const char *name;      /* as the user wrote it: "gqa:4", "configs/mine.json" */
+  const char *directory; /* of the trained model, below the comparison's */
+  const char *mechanism; /* attention.type */
+  int64_t layers, hidden_size, heads, key_value_heads, head_dim, intermediate_size;
+  int64_t parameters, cache_elements_per_token, cache_bytes_per_token;
+  double validation_loss; /* perplexity is exp of it */
+  double train_tokens_per_second, decode_tokens_per_second;
+  int64_t tokens_trained;
+  uint64_t seed;
+  ch_curve_point *curve, *validation_curve;
+  int curve_points, validation_points;
+} ch_compared;
+
+/* The text, and how it became tokens. */
+typedef struct ch_compared_data {
+  const char *file;
+  int64_t bytes, train_tokens, validation_tokens, vocab_size;
+  const char *tokenizer; /* the file it came from, or "trained on this text" */
+} ch_compared_data;
+
+/* How every model was trained. */
+typedef struct ch_compared_training {
+  int64_t tokens, steps, batch, sequence, warmup,
+      eval_tokens; /* eval_tokens: predicted for validation_loss */
+  double lr, weight_decay;
+  const char *schedule;
+  uint64_t seed;
+} ch_compared_training;
+
+typedef struct ch_machine {
+  char processor[128], system[128], kernels[32]; /* kernels: the instruction set in use */
+  int64_t cores, threads, memory_bytes;
+} ch_machine;
+
+typedef struct ch_comparison {
+  const char *command, *version, *created; /* created: UTC, ISO 8601 */
+  ch_compared_data data;
+  ch_compared_training training;
+  ch_machine machine;
+  double tolerance;    /* share of the best loss within which the smallest cache is taken */
+  int planned;         /* models asked for; more than `count` while the comparison is unfinished */
+  ch_compared *models; /* [count] */
+  int count;
+  ch_arena arena;
+} ch_comparison;
+
+/* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
+json_t *ch_compared_to_json(const ch_compared *model);
+/* Reads one back; `where` names the file in messages. Strings and arrays go into `arena`. */
+ch_status ch_compared_from_json(const json_t *object, const char *where, ch_arena *arena, ch_compared *model,
+                                ch_error *error);
+json_t *ch_comparison_to_json(const ch_comparison *comparison);
+
+/* Writes an object as indented JSON with a closing newline, beside and renamed. object may be NULL (memory was out);
+   the reference is taken. */
+ch_status ch_write_json(const char *path, json_t *object, ch_error *error);
+
+/* Models by validation loss, the lowest first; equal ones keep their order. order [count]. */
+void ch_comparison_order(const ch_comparison *comparison, int *order);
+
+#endif

@@ -1,0 +1,139 @@
+/* The table for the terminal, and the rule that says which mechanism to take. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "report/sample.h"
+#include "report/table.h"
+#include "report/verdict.h"
+
+static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_text text = {0};
+  sample_comparison(&comparison, 4);
+  ch_compared first = comparison.models[0]; /* the order asked for must not matter */
+  comparison.models[0] = comparison.models[3];
+  comparison.models[3] = first;
+  ch_table_write(&comparison, &text);
+  assert_string_equal(
+      text.data,
+      "                    validation                    cache a token                 speed\n"
+      "mechanism    loss   perplexity   parameters   elements   16-bit   training   decoding\n"
+      "             nats                                         bytes   tokens/s   tokens/s\n"
+      "mha        3.4012*       30.00*   1,000,960      1,024    2,048     14,210      9,120\n"
+      "gqa:4      3.4101        30.27    1,000,704        512    1,024     15,010      9,820\n"
+      "gqa:2      3.4254        30.73    1,000,576        256      512     15,920     10,455\n"
+      "mqa        3.4587        31.78    1,000,512        128*     256*    16,130*    10,800*\n"
+      "\n"
+      "* best of its column. The rule: of the losses at most 1 % above the lowest, the smallest cache.\n"
+      "Take gqa:2: its validation loss, 3.4254, is within 1 % of the best (mha, 3.4012), and its cache is 4 "
+      "times "
+      "smaller.\n");
+  ch_text_free(&text);
+  ch_arena_free(&comparison.arena);
+}
+
+static void long_names_widen_their_column(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_text text = {0};
+  sample_comparison(&comparison, 2);
+  comparison.models[1].name = "configs/ünusual-mechanism.json";
+  ch_table_write(&comparison, &text);
+  assert_non_null(strstr(text.data, "\nmha"
+                                    "                             "
+                                    "3.4012*"));
+  assert_non_null(strstr(text.data, "\nconfigs/ünusual-mechanism.json  3.4101 "));
+  ch_text_free(&text);
+  ch_arena_free(&comparison.arena);
+}
+
+static void assert_sentence(const ch_comparison *comparison, const char *expected) {
+  ch_text text = {0};
+  ch_verdict_sentence(comparison, &text);
+  assert_string_equal(text.data, expected);
+  ch_text_free(&text);
+}
+
+static void the_verdict_follows_the_tolerance(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  sample_comparison(&comparison, 4);
+  comparison.tolerance = 0;
+  assert_sentence(
+      &comparison,
+      "Take mha: it has the lowest validation loss, 3.4012, and none within 0 % of it has a smaller cache.");
+  comparison.tolerance = 0.005;
+  assert_int_equal(ch_verdict_of(&comparison).take, 1);
+  comparison.tolerance = 0.02;
+  assert_sentence(&comparison, "Take mqa: its validation loss, 3.4587, is within 2 % of the best (mha, "
+                               "3.4012), and its cache is 8 times smaller.");
+  ch_arena_free(&comparison.arena);
+}
+
+static void of_equal_caches_the_lower_loss_is_taken(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  sample_comparison(&comparison, 4);
+  comparison.models[1].cache_elements_per_token = comparison.models[2].cache_elements_per_token;
+  assert_int_equal(ch_verdict_of(&comparison).take, 1);
+  comparison.models[2].cache_elements_per_token = 341;
+  comparison.models[2].validation_loss = 3.402;
+  comparison.models[1].cache_elements_per_token = 512;
+  assert_sentence(&comparison, "Take gqa:2: its validation loss, 3.4020, is within 1 % of the best (mha, "
+                               "3.4012), and its cache is 3 times smaller.");
+  ch_arena_free(&comparison.arena);
+}
+
+static void one_model_or_none_is_no_comparison(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  sample_comparison(&comparison, 1);
+  assert_sentence(&comparison,
+                  "mha reached a validation loss of 3.4012; there is nothing to compare it with.");
+  ch_text text = {0};
+  ch_table_write(&comparison, &text);
+  assert_null(strstr(text.data, "3.4012*"));
+  ch_text_free(&text);
+  comparison.count = 0;
+  assert_sentence(&comparison, "No model is trained yet.");
+  ch_arena_free(&comparison.arena);
+}
+
+static void numbers_are_grouped_by_thousands(void **state) {
+  (void)state;
+  static const struct {
+    int decimals;
+    double value;
+    const char *text;
+  } cases[] = {{0, 0, "0"},
+               {0, 999, "999"},
+               {0, 1000, "1,000"},
+               {0, 1234567, "1,234,567"},
+               {2, 1234.5, "1,234.50"},
+               {4, 0.12345, "0.1235"},
+               {0, -1234, "-1,234"},
+               {2, 1e300, "1e+300"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_column column = {.decimals = cases[i].decimals};
+    char buffer[64];
+    assert_string_equal(ch_column_format(&column, cases[i].value, buffer, sizeof buffer), cases[i].text);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_table_is_aligned_and_sorted_with_the_best_marked),
+      cmocka_unit_test(long_names_widen_their_column),
+      cmocka_unit_test(the_verdict_follows_the_tolerance),
+      cmocka_unit_test(of_equal_caches_the_lower_loss_is_taken),
+      cmocka_unit_test(one_model_or_none_is_no_comparison),
+      cmocka_unit_test(numbers_are_grouped_by_thousands),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
