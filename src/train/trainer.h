@@ -51,6 +51,9 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
+/* True when the source has validation text. */
+bool ch_trainer_can_evaluate(const ch_trainer *trainer);
+
 /* What has been done so far. The arrays belong to the trainer and grow with it. */
 typedef struct ch_validation_point {
   int64_t step;

@@ -1,0 +1,320 @@
+/* Checkpoints: the whole state of a trainer in one safetensors file.
+ *
+ * Tensors `weight.NAME`, `m.NAME` and `v.NAME` for every parameter NAME, `losses` [step] and `validation` [points, 2]
+ * (step, loss); metadata with the step, options, config and source. Random numbers need no room of their own: every
+ * one follows from the seed and the step.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <crosshead/version.h>
+
+#include "base/json.h"
+#include "io/safetensors.h"
+#include "train/options_json.h"
+#include "train/trainer_private.h"
+
+static const char format_key[] = "crosshead_checkpoint", format_version[] = "1";
+static const char *const groups[3] = {"weight", "m", "v"};
+enum { GROUPS = 3 };
+
+/* --- writing ------------------------------------------------------------------------------------------------- */
+
+static json_t *describe(const ch_trainer *trainer) {
+  ch_text config = {0};
+  char step[24], seconds[40];
+  snprintf(step, sizeof step, "%lld", (long long)trainer->step);
+  snprintf(seconds, sizeof seconds, "%.17g", trainer->seconds);
+  json_t *options = ch_train_options_to_json(&trainer->options);
+  char *options_text = options ? json_dumps(options, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  ch_config_write(&trainer->config, &config);
+  json_t *metadata = NULL;
+  if (options_text && config.data && !config.failed)
+    metadata = json_pack("{ss ss ss ss ss ss ss}", format_key, format_version, "version", CH_VERSION_STRING,
+                         "step", step, "seconds", seconds, "source", trainer->source.fingerprint, "options",
+                         options_text, "config", config.data);
+  json_decref(options);
+  free(options_text);
+  ch_text_free(&config);
+  return metadata;
+}
+
+static const ch_tensor *group_of(const ch_parameter_set *set, int group) {
+  return group == 0 ? set->weights : group == 1 ? set->m : set->v;
+}
+
+/* Lists every tensor of the file; names live in `names`, validation points as doubles in `points`. */
+static int64_t list_tensors(const ch_trainer *trainer, ch_stored_tensor *list, ch_arena *names,
+                            double *points) {
+  int64_t count = 0;
+  for (int g = 0; g < GROUPS; g++)
+    for (int p = 0; p < trainer->params.count; p++)
+      list[count++] =
+          (ch_stored_tensor){.name = ch_arena_printf(names, "%s.%s", groups[g], trainer->params.rows[p].name),
+                             .tensor = group_of(&trainer->set, g)[p]};
+  if (trainer->step > 0)
+    list[count++] = (ch_stored_tensor){.name = ch_arena_strdup(names, "losses"),
+                                       .tensor = {CH_F64, 1, {trainer->step}, trainer->losses}};
+  for (int64_t i = 0; i < trainer->validation_points; i++) {
+    points[2 * i] = (double)trainer->validation[i].step;
+    points[2 * i + 1] = trainer->validation[i].loss;
+  }
+  if (trainer->validation_points > 0)
+    list[count++] = (ch_stored_tensor){.name = ch_arena_strdup(names, "validation"),
+                                       .tensor = {CH_F64, 2, {trainer->validation_points, 2}, points}};
+  return count;
+}
+
+/* A state that cannot go on must not replace one that can. */
+static ch_status check_finite(const ch_trainer *trainer, ch_error *error) {
+  for (int g = 0; g < GROUPS; g++) {
+    const char *name =
+        ch_first_not_finite(&trainer->set, group_of(&trainer->set, g), trainer->engine.kernels);
+    if (name)
+      return ch_fail(
+          error, CH_ERROR_NUMERIC,
+          "step %lld: the %s %s is not finite any more, so no checkpoint was written; a lower --lr may help",
+          (long long)trainer->step, g == 0 ? "weight" : "optimizer moment of", name);
+  }
+  return CH_OK;
+}
+
+ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error) {
+  CH_TRY(check_finite(trainer, error));
+  ch_status status = CH_OK;
+  ch_arena names = {0};
+  char *metadata_text = NULL;
+  size_t most = (size_t)GROUPS * (size_t)trainer->params.count + 2;
+  ch_stored_tensor *list = calloc(most, sizeof *list);
+  double *points = malloc(((size_t)trainer->validation_points * 2 + 1) * sizeof *points);
+  json_t *metadata = describe(trainer);
+  if (metadata) metadata_text = json_dumps(metadata, JSON_COMPACT);
+  bool enough = list && points && metadata_text;
+  int64_t count = enough ? list_tensors(trainer, list, &names, points) : 0;
+  for (int64_t i = 0; i < count; i++) enough = enough && list[i].name;
+  if (enough)
+    status = ch_safetensors_write(path, list, count, metadata_text, error);
+  else
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  json_decref(metadata);
+  free(metadata_text);
+  free(list);
+  free(points);
+  ch_arena_free(&names);
+  return status;
+}
+
+/* --- reading ------------------------------------------------------------------------------------------------- */
+
+/* What the metadata of a checkpoint says. */
+typedef struct checkpoint {
+  ch_train_options options;
+  ch_config config;
+  char *source;
+  int64_t step;
+  double seconds;
+} checkpoint;
+
+static void forget(checkpoint *facts) {
+  free(facts->source);
+}
+
+static const char *text_of(const json_t *metadata, const char *key) {
+  const char *text = json_string_value(json_object_get(metadata, key));
+  return text ? text : "";
+}
+
+static ch_status damaged(ch_error *error, const char *path, const char *what) {
+  return ch_fail(error, CH_ERROR_FORMAT, "%s: its %s cannot be read; it is damaged or of another version",
+                 path, what);
+}
+
+static ch_status understand(const json_t *metadata, const char *path, checkpoint *facts, ch_error *error) {
+  if (strcmp(text_of(metadata, format_key), format_version) != 0)
+    return ch_fail(error, CH_ERROR_FORMAT, "%s is not a training checkpoint of this version of crosshead",
+                   path);
+  json_t *options = NULL;
+  CH_TRY(ch_json_parse(text_of(metadata, "options"), strlen(text_of(metadata, "options")), path, &options,
+                       error));
+  ch_status status = ch_train_options_from_json(options, path, &facts->options, error);
+  json_decref(options);
+  CH_TRY(status);
+  double step;
+  if (!ch_parse_number(text_of(metadata, "step"), &step) || step < 0 || step > 1e15 || step != floor(step))
+    return damaged(error, path, "step");
+  if (!ch_parse_number(text_of(metadata, "seconds"), &facts->seconds)) return damaged(error, path, "seconds");
+  facts->step = (int64_t)step;
+  facts->source = strdup(text_of(metadata, "source"));
+  if (!facts->source) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  return ch_config_parse(text_of(metadata, "config"), path, &facts->config, error);
+}
+
+/* Opens a checkpoint and reads its metadata; on failure nothing stays open. */
+static ch_status open_checkpoint(const char *path, ch_safetensors *file, checkpoint *facts, ch_error *error) {
+  *facts = (struct checkpoint){0};
+  CH_TRY(ch_safetensors_open(path, file, error));
+  json_t *metadata = NULL;
+  ch_status status = CH_OK;
+  if (!file->metadata)
+    status = ch_fail(error, CH_ERROR_FORMAT, "%s is not a training checkpoint: it has no metadata", path);
+  else
+    status = ch_json_parse(file->metadata, strlen(file->metadata), path, &metadata, error);
+  if (status == CH_OK) status = understand(metadata, path, facts, error);
+  json_decref(metadata);
+  if (status != CH_OK) {
+    forget(facts);
+    ch_safetensors_close(file);
+  }
+  return status;
+}
+
+ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options, ch_config *config,
+                                     int64_t *step, ch_error *error) {
+  ch_safetensors file;
+  checkpoint facts;
+  CH_TRY(open_checkpoint(path, &file, &facts, error));
+  if (options) *options = facts.options;
+  if (config) *config = facts.config;
+  if (step) *step = facts.step;
+  forget(&facts);
+  ch_safetensors_close(&file);
+  return CH_OK;
+}
+
+/* Copies a tensor of the file that must have this type and shape. */
+static ch_status copy_tensor(const ch_safetensors *file, const char *path, const char *name,
+                             const ch_tensor *into, ch_error *error) {
+  const ch_stored_tensor *stored = ch_safetensors_find(file, name);
+  if (!stored) return ch_fail(error, CH_ERROR_FORMAT, "%s has no tensor %s", path, name);
+  const ch_tensor *from = &stored->tensor;
+  bool fits = from->dtype == into->dtype && from->rank == into->rank &&
+              memcmp(from->shape, into->shape, (size_t)into->rank * sizeof *into->shape) == 0;
+  if (!fits) {
+    char left[96], right[96];
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: %s is %s %s where %s %s is needed", path, name,
+                   ch_dtype_name(from->dtype), ch_shape_text(from->rank, from->shape, left, sizeof left),
+                   ch_dtype_name(into->dtype), ch_shape_text(into->rank, into->shape, right, sizeof right));
+  }
+  memcpy(into->data, from->data, ch_tensor_bytes(into));
+  return CH_OK;
+}
+
+static ch_status copy_parameters(ch_trainer *trainer, const ch_safetensors *file, const char *path,
+                                 ch_error *error) {
+  char name[256];
+  for (int g = 0; g < GROUPS; g++)
+    for (int p = 0; p < trainer->params.count; p++) {
+      snprintf(name, sizeof name, "%s.%s", groups[g], trainer->params.rows[p].name);
+      CH_TRY(copy_tensor(file, path, name, &group_of(&trainer->set, g)[p], error));
+    }
+  return CH_OK;
+}
+
+static ch_status copy_curves(ch_trainer *trainer, const ch_safetensors *file, const char *path, int64_t step,
+                             ch_error *error) {
+  const ch_stored_tensor *stored = ch_safetensors_find(file, "validation");
+  int64_t points = stored && stored->tensor.rank == 2 ? stored->tensor.shape[0] : 0;
+  CH_TRY(ch_trainer_reserve(trainer, step, points + trainer->validation_capacity, error));
+  ch_tensor losses = {CH_F64, 1, {step}, trainer->losses};
+  if (step > 0) CH_TRY(copy_tensor(file, path, "losses", &losses, error));
+  trainer->validation_points = 0;
+  if (points == 0) return CH_OK;
+  double *pairs = malloc((size_t)points * 2 * sizeof *pairs);
+  if (!pairs) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  ch_tensor validation = {CH_F64, 2, {points, 2}, pairs};
+  ch_status status = copy_tensor(file, path, "validation", &validation, error);
+  for (int64_t i = 0; i < points && status == CH_OK; i++) {
+    bool sound = pairs[2 * i] >= 0 && pairs[2 * i] <= (double)step;
+    if (!sound) status = damaged(error, path, "validation curve");
+    if (sound) trainer->validation[i] = (ch_validation_point){(int64_t)pairs[2 * i], pairs[2 * i + 1]};
+  }
+  if (status == CH_OK) trainer->validation_points = points;
+  free(pairs);
+  return status;
+}
+
+/* A config as JSON, every key written the way this version writes it; NULL when memory is out. */
+static json_t *config_json(const ch_config *config) {
+  ch_text text = {0};
+  ch_config_write(config, &text);
+  json_t *json = text.data && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;
+  ch_text_free(&text);
+  return json;
+}
+
+/* The first key whose values differ, "attention.qk_norm" for a nested one; false when none does. */
+static bool find_difference(const json_t *now, const json_t *before, char *key, size_t size) {
+  const char *name;
+  const json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)now, name, value) {
+    const json_t *other = json_object_get(before, name);
+    if (json_equal(value, other)) continue;
+    size_t used = (size_t)snprintf(key, size, "%s", name);
+    if (json_is_object(value) && json_is_object(other) && used + 1 < size) {
+      snprintf(key + used, size - used, ".");
+      if (!find_difference(value, other, key + used + 1, size - used - 1)) key[used] = 0;
+    }
+    return true;
+  }
+  return false;
+}
+
+static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts, const char *path,
+                              ch_error *error) {
+  ch_status status = CH_OK;
+  json_t *now = config_json(&trainer->config), *before = config_json(&facts->config);
+  char key[128] = "";
+  if (!now || !before)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  else if (find_difference(now, before, key, sizeof key) || find_difference(before, now, key, sizeof key))
+    status = ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s belongs to another config, with another %s; resume with the config it began with or train "
+        "into another directory",
+        path, key);
+  json_decref(now);
+  json_decref(before);
+  return status;
+}
+
+/* What the caller left open takes the checkpoint's value. */
+static ch_status adopt(ch_trainer *trainer, const ch_train_options *stored, ch_error *error) {
+  if (trainer->chosen_warmup) trainer->options.warmup = stored->warmup;
+  bool other = trainer->options.micro_batch != stored->micro_batch;
+  bool possible = stored->micro_batch > 0 && trainer->options.batch % stored->micro_batch == 0;
+  if (!trainer->chosen_micro_batch || !other || !possible) return CH_OK;
+  trainer->options.micro_batch = stored->micro_batch;
+  return ch_trainer_plan(trainer, error);
+}
+
+static ch_status restore(ch_trainer *trainer, const ch_safetensors *file, const checkpoint *facts,
+                         const char *path, ch_error *error) {
+  CH_TRY(match_config(trainer, facts, path, error));
+  if (strcmp(facts->source, trainer->source.fingerprint) != 0)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s was made from another text or tokenizer; resume with the --data it began with or train into "
+        "another directory",
+        path);
+  CH_TRY(adopt(trainer, &facts->options, error));
+  CH_TRY(ch_train_options_match(&facts->options, &trainer->options, path, error));
+  if (facts->step > trainer->options.steps)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is at step %lld, past the %lld steps that were asked for",
+                   path, (long long)facts->step, (long long)trainer->options.steps);
+  CH_TRY(copy_parameters(trainer, file, path, error));
+  CH_TRY(copy_curves(trainer, file, path, facts->step, error));
+  trainer->step = facts->step;
+  trainer->seconds = facts->seconds;
+  return CH_OK;
+}
+
+ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error) {
+  ch_safetensors file;
+  checkpoint facts;
+  CH_TRY(open_checkpoint(path, &file, &facts, error));
+  ch_status status = restore(trainer, &file, &facts, path, error);
+  forget(&facts);
+  ch_safetensors_close(&file);
+  return status;
+}

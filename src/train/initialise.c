@@ -1,0 +1,45 @@
+/* Truncated normals, ones and zeros, every piece of a tensor from its own stream of random numbers. */
+#include "train/initialise.h"
+
+#include <math.h>
+
+#include "base/random.h"
+
+/* Elements drawn from one stream: small enough to share a tensor among threads. */
+enum { PIECE = 1 << 16 };
+
+static int64_t pieces_of(const ch_param *param) {
+  return (ch_param_count(param) + PIECE - 1) / PIECE;
+}
+
+static double truncated_normal(ch_random *random) {
+  double x;
+  do x = ch_random_normal(random);
+  while (fabs(x) > 3);
+  return x;
+}
+
+static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, const ch_tensor *weight) {
+  ch_random random;
+  ch_random_seed(&random, seed, ch_random_stream_of(param->name) + (uint64_t)piece * 0x9e3779b97f4a7c15u);
+  int64_t first = piece * PIECE, last = first + PIECE, count = ch_param_count(param);
+  if (last > count) last = count;
+  for (int64_t i = first; i < last; i++) {
+    double value = 0;
+    if (param->init == CH_PARAM_INIT_NORMAL) value = param->std * truncated_normal(&random);
+    if (param->init == CH_PARAM_INIT_ONES) value = 1;
+    if (weight->dtype == CH_F64)
+      ((double *)weight->data)[i] = value;
+    else
+      ((float *)weight->data)[i] = (float)value;
+  }
+}
+
+void ch_initialise(const ch_params *params, uint64_t seed, const ch_tensor *weights) {
+  for (int p = 0; p < params->count; p++) {
+    const ch_param *param = &params->rows[p];
+    int64_t pieces = pieces_of(param);
+#pragma omp parallel for schedule(dynamic) if (pieces > 1)
+    for (int64_t piece = 0; piece < pieces; piece++) fill_piece(param, seed, piece, &weights[p]);
+  }
+}

@@ -1,0 +1,172 @@
+/* Writing the log, and cutting it back to a checkpoint. */
+#define _GNU_SOURCE
+#include "train/log.h"
+
+#include <crosshead/version.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "train/options_json.h"
+#include "train/trainer_private.h"
+
+static ch_status log_error(const ch_log *log, const char *what, ch_error *error) {
+  return ch_fail(error, CH_ERROR_IO, "cannot %s %s: %s", what, log->path, strerror(errno));
+}
+
+ch_status ch_log_open(ch_log *log, const char *path, ch_error *error) {
+  *log = (ch_log){.path = strdup(path)};
+  if (!log->path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", path);
+  log->file = fopen(path, "a+e");
+  ch_status status = log->file ? CH_OK : log_error(log, "open", error);
+  if (status == CH_OK && flock(fileno(log->file), LOCK_EX | LOCK_NB) != 0)
+    status = errno == EWOULDBLOCK
+                 ? ch_fail(error, CH_ERROR_IO, "%s is in use: another run trains in its directory", path)
+                 : CH_OK; /* a file system without locks */
+  if (status != CH_OK) ch_log_close(log);
+  return status;
+}
+
+void ch_log_close(ch_log *log) {
+  if (log->file) fclose(log->file);
+  free(log->path);
+  *log = (ch_log){0};
+}
+
+/* --- cutting ------------------------------------------------------------------------------------------------- */
+
+static bool keep_line(const char *line, size_t size, int64_t step, bool evaluated) {
+  if (size == 0 || line[size - 1] != '\n') return false;
+  json_t *object = json_loadb(line, size, 0, NULL);
+  if (!object) return false;
+  const json_t *number = json_object_get(object, "step");
+  const char *event = json_string_value(json_object_get(object, "event"));
+  bool keep = true;
+  if (json_is_integer(number)) {
+    keep = json_integer_value(number) <= step;
+    bool of_this_step = json_integer_value(number) == step && event;
+    if (of_this_step && strcmp(event, "evaluation") == 0) keep = evaluated;
+    if (of_this_step && strcmp(event, "done") == 0) keep = false;
+  }
+  json_decref(object);
+  return keep;
+}
+
+static ch_status truncate_at(ch_log *log, off_t size, ch_error *error) {
+  /* The seek lets the stream turn from reading to writing. */
+  if (ftruncate(fileno(log->file), size) != 0 || fseek(log->file, 0, SEEK_END) != 0)
+    return log_error(log, "cut", error);
+  return CH_OK;
+}
+
+ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, ch_error *error) {
+  rewind(log->file);
+  char *line = NULL;
+  size_t capacity = 0;
+  ssize_t size;
+  off_t kept = 0;
+  while ((size = getline(&line, &capacity, log->file)) > 0 && keep_line(line, (size_t)size, step, evaluated))
+    kept += size;
+  bool failed = ferror(log->file) != 0;
+  free(line);
+  if (failed) return log_error(log, "read", error);
+  return truncate_at(log, kept, error);
+}
+
+ch_status ch_log_clear(ch_log *log, ch_error *error) {
+  return truncate_at(log, 0, error);
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------- */
+
+static const char *utc_now(char buffer[32]) {
+  struct tm parts;
+  time_t now = time(NULL);
+  gmtime_r(&now, &parts);
+  strftime(buffer, 32, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return buffer;
+}
+
+/* Writes one line and hands it to the system, so that a killed program has lost nothing of it. */
+static ch_status put_line(ch_log *log, const char *line, ch_error *error) {
+  if (fputs(line, log->file) == EOF || fputc('\n', log->file) == EOF || fflush(log->file) != 0)
+    return log_error(log, "write", error);
+  return CH_OK;
+}
+
+static ch_status put_object(ch_log *log, json_t *object, ch_error *error) {
+  char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+  json_decref(object);
+  if (!line) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", log->path);
+  ch_status status = put_line(log, line, error);
+  free(line);
+  return status;
+}
+
+static json_t *machine_json(const ch_trainer *trainer) {
+  struct utsname name = {0};
+  uname(&name);
+  return json_pack("{ss ss ss si}", "system", name.sysname, "architecture", name.machine, "kernels",
+                   trainer->engine.kernels->name, "threads", ch_threads());
+}
+
+static json_t *config_json(const ch_config *config) {
+  ch_text text = {0};
+  ch_config_write(config, &text);
+  json_t *json = text.data && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;
+  ch_text_free(&text);
+  return json;
+}
+
+ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error) {
+  char time[32];
+  int64_t parameters = 0;
+  for (int p = 0; p < trainer->params.count; p++) parameters += ch_param_count(&trainer->params.rows[p]);
+  json_t *line =
+      json_pack("{ss sI ss ss so? so? so? ss sI sI}", "event", trainer->step > 0 ? "resume" : "start", "step",
+                (json_int_t)trainer->step, "time", utc_now(time), "version", CH_VERSION_STRING, "machine",
+                machine_json(trainer), "config", config_json(&trainer->config), "options",
+                ch_train_options_to_json(&trainer->options), "source", trainer->source.fingerprint,
+                "parameters", (json_int_t)parameters, "memory_bytes", (json_int_t)ch_trainer_bytes(trainer));
+  return put_object(log, line, error);
+}
+
+/* Shortest text of a number; JSON has no NaN. */
+static const char *number_text(double number, char buffer[40]) {
+  snprintf(buffer, 40, "%.9g", number);
+  return buffer;
+}
+
+ch_status ch_log_step(ch_log *log, const ch_step_report *report, double tokens_per_second, ch_error *error) {
+  char line[400], loss[40], lr[40], norm[40], time[32];
+  snprintf(line, sizeof line,
+           "{\"event\":\"step\",\"step\":%lld,\"tokens\":%lld,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,"
+           "\"tokens_per_second\":%.1f,\"seconds\":%.4f,\"time\":\"%s\"}",
+           (long long)report->step, (long long)report->tokens, number_text(report->loss, loss),
+           number_text(report->lr, lr), number_text(report->grad_norm, norm), tokens_per_second,
+           report->seconds, utc_now(time));
+  return put_line(log, line, error);
+}
+
+ch_status ch_log_evaluation(ch_log *log, int64_t step, int64_t tokens, double loss, ch_error *error) {
+  char time[32];
+  return put_object(log,
+                    json_pack("{ss sI sI sf ss}", "event", "evaluation", "step", (json_int_t)step, "tokens",
+                              (json_int_t)tokens, "validation_loss", loss, "time", utc_now(time)),
+                    error);
+}
+
+ch_status ch_log_event(ch_log *log, const char *name, int64_t step, const char *message, ch_error *error) {
+  char time[32];
+  json_t *line = json_pack("{ss sI ss}", "event", name, "step", (json_int_t)step, "time", utc_now(time));
+  if (line && message && json_object_set_new(line, "message", json_string(message)) != 0) {
+    json_decref(line);
+    line = NULL;
+  }
+  return put_object(log, line, error);
+}

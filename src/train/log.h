@@ -1,0 +1,32 @@
+/* The log of a run: JSON lines, one object a line, appended as things happen. docs/train.md lists them. */
+#ifndef CH_TRAIN_LOG_H
+#define CH_TRAIN_LOG_H
+
+#include <stdio.h>
+
+#include "train/trainer.h"
+
+typedef struct ch_log {
+  char *path;
+  FILE *file;
+} ch_log;
+
+/* Opens (or creates) a log for appending and takes its lock, which also says that the run's directory is in use: a
+   second run in it gets an error. */
+ch_status ch_log_open(ch_log *log, const char *path, ch_error *error);
+void ch_log_close(ch_log *log);
+
+/* Drops what a checkpoint at `step` knows nothing of: lines of later steps, an evaluation of this step unless
+   `evaluated`, and a last line cut short. */
+ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, ch_error *error);
+/* Drops everything. */
+ch_status ch_log_clear(ch_log *log, ch_error *error);
+
+/* {"event": "start", …}: version, machine, config, options, source; or "resume", with the step. */
+ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error);
+ch_status ch_log_step(ch_log *log, const ch_step_report *report, double tokens_per_second, ch_error *error);
+ch_status ch_log_evaluation(ch_log *log, int64_t step, int64_t tokens, double loss, ch_error *error);
+/* {"event": NAME, "step": …, "message": …}: message may be NULL. */
+ch_status ch_log_event(ch_log *log, const char *name, int64_t step, const char *message, ch_error *error);
+
+#endif

@@ -1,0 +1,227 @@
+/* One table of the options: defaults, ranges, JSON, and what a resumed run must share. */
+#include "train/options.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "train/options_json.h"
+#include "train/schedule.h"
+
+typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option_kind;
+
+/* When two runs may not differ in an option. */
+typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE } option_sameness;
+
+typedef struct option_row {
+  const char *name, *flag; /* member; what the command line calls it */
+  option_kind kind;
+  size_t offset;
+  option_sameness same;
+  double standard, least, most; /* default and inclusive bounds */
+} option_row;
+
+#define AT(member) offsetof(ch_train_options, member)
+
+static const double largest_count = 1e9;
+
+static const option_row rows[] = {
+    {"batch", "--batch", WHOLE, AT(batch), SAME, 8, 1, 1e6},
+    {"sequence", "--seq", WHOLE, AT(sequence), SAME, 512, 1, 1 << 24},
+    {"accumulate", "--accumulate", WHOLE, AT(accumulate), SAME, 1, 1, 1e6},
+    {"micro_batch", "--micro-batch", WHOLE, AT(micro_batch), SAME, 0, 0, 1e6},
+    {"steps", "--steps", WHOLE, AT(steps), SAME_WITH_COSINE, 0, 1, 1e8},
+    {"lr", "--lr", NUMBER, AT(lr), SAME, 1e-3, 0, 1e3},
+    {"schedule", "--schedule", SCHEDULE, AT(schedule), SAME, CH_SCHEDULE_COSINE, 0, 0},
+    {"warmup", "--warmup", WHOLE, AT(warmup), SAME, -1, -1, 1e8},
+    {"beta1", "--beta1", NUMBER, AT(beta1), SAME, 0.9, 0, 0.999999},
+    {"beta2", "--beta2", NUMBER, AT(beta2), SAME, 0.95, 0, 0.9999999},
+    {"eps", "--eps", NUMBER, AT(eps), SAME, 1e-8, 1e-30, 1},
+    {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), SAME, 0.1, 0, 1e3},
+    {"clip", "--clip", NUMBER, AT(clip), SAME, 1, 0, 1e9},
+    {"seed", "--seed", SEED, AT(seed), SAME, 0, 0, 0},
+    {"documents", "--documents", YES_NO, AT(documents), SAME, 0, 0, 1},
+    {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1},
+    {"dtype", "--dtype", DTYPE, AT(dtype), SAME, CH_F32, 0, 0},
+    {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9},
+    {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12},
+    {"checkpoint_every", "--checkpoint-every", WHOLE, AT(checkpoint_every), FREE, 0, 0, 1e9},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static int64_t *whole_at(const ch_train_options *options, const option_row *row) {
+  return (int64_t *)((char *)(uintptr_t)options + row->offset);
+}
+static double *number_at(const ch_train_options *options, const option_row *row) {
+  return (double *)((char *)(uintptr_t)options + row->offset);
+}
+static bool *bool_at(const ch_train_options *options, const option_row *row) {
+  return (bool *)((char *)(uintptr_t)options + row->offset);
+}
+
+/* --- defaults and checks ------------------------------------------------------------------------------------- */
+
+void ch_train_options_default(const ch_config *config, ch_train_options *options) {
+  *options = (ch_train_options){.schedule = CH_SCHEDULE_COSINE, .dtype = CH_F32};
+  for (int i = 0; i < ROWS; i++) {
+    if (rows[i].kind == WHOLE) *whole_at(options, &rows[i]) = (int64_t)rows[i].standard;
+    if (rows[i].kind == NUMBER) *number_at(options, &rows[i]) = rows[i].standard;
+  }
+  if (options->sequence > config->max_position_embeddings)
+    options->sequence = config->max_position_embeddings;
+}
+
+static ch_status check_ranges(const ch_train_options *options, ch_error *error) {
+  for (int i = 0; i < ROWS; i++) {
+    const option_row *row = &rows[i];
+    if (row->kind != WHOLE && row->kind != NUMBER) continue;
+    double value = row->kind == WHOLE ? (double)*whole_at(options, row) : *number_at(options, row);
+    if (!(value >= row->least && value <= row->most))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s is %g; it must be between %g and %g", row->flag, value,
+                     row->least, row->most);
+  }
+  return CH_OK;
+}
+
+ch_status ch_train_options_check(const ch_train_options *options, const ch_config *config, ch_error *error) {
+  const ch_train_options *o = options;
+  CH_TRY(check_ranges(o, error));
+  if (o->lr <= 0) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is %g; it must be above 0", o->lr);
+  if (o->dtype != CH_F32 && o->dtype != CH_F64)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--dtype is %s; training runs in F32 or F64",
+                   ch_dtype_name(o->dtype));
+  if (o->sequence > config->max_position_embeddings)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--seq %lld is longer than the config's max_position_embeddings of %lld; make one of them fit",
+        (long long)o->sequence, (long long)config->max_position_embeddings);
+  if (config->sliding_window > 0 && o->sequence > config->sliding_window)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--seq %lld is longer than the config's sliding_window of %lld, which is not supported; "
+                   "take a shorter one",
+                   (long long)o->sequence, (long long)config->sliding_window);
+  if (o->micro_batch > 0 && o->batch % o->micro_batch != 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--micro-batch %lld must divide --batch %lld",
+                   (long long)o->micro_batch, (long long)o->batch);
+  if ((double)o->batch * (double)o->accumulate * (double)o->sequence > largest_count)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--batch %lld x --accumulate %lld x --seq %lld make more than 1G tokens a step",
+                   (long long)o->batch, (long long)o->accumulate, (long long)o->sequence);
+  if (o->schedule == CH_SCHEDULE_COSINE && o->warmup >= o->steps && o->warmup > 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--warmup %lld leaves nothing of the %lld steps; it must be shorter", (long long)o->warmup,
+                   (long long)o->steps);
+  return CH_OK;
+}
+
+int64_t ch_train_step_tokens(const ch_train_options *options) {
+  return options->batch * options->accumulate * options->sequence;
+}
+
+int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens) {
+  int64_t step_tokens = ch_train_step_tokens(options);
+  return tokens / step_tokens + (tokens % step_tokens != 0);
+}
+
+/* --- names of choices ---------------------------------------------------------------------------------------- */
+
+const char *ch_schedule_name(ch_schedule schedule) {
+  return schedule == CH_SCHEDULE_CONSTANT ? "constant" : "cosine";
+}
+
+bool ch_schedule_parse(const char *name, ch_schedule *schedule) {
+  *schedule = strcmp(name, "constant") == 0 ? CH_SCHEDULE_CONSTANT : CH_SCHEDULE_COSINE;
+  return strcmp(name, ch_schedule_name(*schedule)) == 0;
+}
+
+/* --- JSON ---------------------------------------------------------------------------------------------------- */
+
+static json_t *value_of(const ch_train_options *options, const option_row *row) {
+  char seed[24];
+  switch (row->kind) {
+  case WHOLE:
+    return json_integer(*whole_at(options, row));
+  case NUMBER:
+    return json_real(*number_at(options, row));
+  case YES_NO:
+    return json_boolean(*bool_at(options, row));
+  case SCHEDULE:
+    return json_string(ch_schedule_name(options->schedule));
+  case DTYPE:
+    return json_string(ch_dtype_name(options->dtype));
+  case SEED:
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
+    return json_string(seed);
+  }
+  return NULL;
+}
+
+json_t *ch_train_options_to_json(const ch_train_options *options) {
+  json_t *object = json_object();
+  for (int i = 0; i < ROWS; i++)
+    if (json_object_set_new(object, rows[i].name, value_of(options, &rows[i])) != 0) {
+      json_decref(object);
+      return NULL;
+    }
+  return object;
+}
+
+static bool read_value(const json_t *value, const option_row *row, ch_train_options *options) {
+  const char *text = json_is_string(value) ? json_string_value(value) : "";
+  char *end;
+  switch (row->kind) {
+  case WHOLE:
+    *whole_at(options, row) = json_integer_value(value);
+    return json_is_integer(value);
+  case NUMBER:
+    *number_at(options, row) = json_number_value(value);
+    return json_is_number(value);
+  case YES_NO:
+    *bool_at(options, row) = json_is_true(value);
+    return json_is_boolean(value);
+  case SCHEDULE:
+    return ch_schedule_parse(text, &options->schedule);
+  case DTYPE:
+    return ch_dtype_parse(text, &options->dtype);
+  case SEED:
+    options->seed = strtoull(text, &end, 10);
+    return *text && !*end;
+  }
+  return false;
+}
+
+ch_status ch_train_options_from_json(const json_t *object, const char *where, ch_train_options *options,
+                                     ch_error *error) {
+  *options = (ch_train_options){0};
+  for (int i = 0; i < ROWS; i++)
+    if (!read_value(json_object_get(object, rows[i].name), &rows[i], options))
+      return ch_fail(error, CH_ERROR_FORMAT,
+                     "%s: its options lack a usable \"%s\"; it is damaged or of another version", where,
+                     rows[i].name);
+  return CH_OK;
+}
+
+/* --- resuming ------------------------------------------------------------------------------------------------ */
+
+static bool must_match(const option_row *row, const ch_train_options *options) {
+  return row->same == SAME || (row->same == SAME_WITH_COSINE && options->schedule == CH_SCHEDULE_COSINE);
+}
+
+ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_options *asked,
+                                 const char *where, ch_error *error) {
+  ch_status status = CH_OK;
+  for (int i = 0; i < ROWS && status == CH_OK; i++) {
+    json_t *before = value_of(stored, &rows[i]), *now = value_of(asked, &rows[i]);
+    char left[64], right[64];
+    if (must_match(&rows[i], stored) && !json_equal(before, now))
+      status = ch_fail(error, CH_ERROR_ARGUMENT,
+                       "%s was made with %s %s, not %s; resume with the value it began with or train into "
+                       "another directory",
+                       where, rows[i].flag, ch_json_show(before, left, sizeof left),
+                       ch_json_show(now, right, sizeof right));
+    json_decref(before);
+    json_decref(now);
+  }
+  return status;
+}

@@ -1,0 +1,21 @@
+/* Options as checkpoints and logs hold them, and what resuming asks of them. */
+#ifndef CH_TRAIN_OPTIONS_JSON_H
+#define CH_TRAIN_OPTIONS_JSON_H
+
+#include <jansson.h>
+
+#include "train/options.h"
+
+const char *ch_schedule_name(ch_schedule schedule);
+bool ch_schedule_parse(const char *name, ch_schedule *schedule);
+
+/* A new object with a member an option; NULL when memory is out. */
+json_t *ch_train_options_to_json(const ch_train_options *options);
+/* Every member must be there; `where` names the file in messages. */
+ch_status ch_train_options_from_json(const json_t *object, const char *where, ch_train_options *options,
+                                     ch_error *error);
+/* CH_ERROR_ARGUMENT naming the first option that decides the result and differs. */
+ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_options *asked,
+                                 const char *where, ch_error *error);
+
+#endif

@@ -1,0 +1,223 @@
+/* Driving a trainer: steps, evaluations, checkpoints and the log, in an order that a crash cannot break.
+ *
+ * After step n come, in this order: its line in the log, an evaluation when one is due, a checkpoint when one is due.
+ * Whatever interrupts that order, resuming finds a checkpoint of some step k, cuts the log back to k, and does what was
+ * still due after k before going on with k + 1.
+ */
+#define _GNU_SOURCE
+#include "train/run.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/progress.h"
+#include "train/log.h"
+
+static const double checkpoint_seconds = 600;
+
+typedef struct run {
+  ch_trainer *trainer;
+  const ch_train_options *options;
+  const ch_run_events *events;
+  const char *directory;
+  char *checkpoint; /* its path */
+  ch_log log;
+  double last_saved; /* on ch_clock */
+  int64_t saved_step,
+      saved_points; /* of the checkpoint on disk: its step (-1 for none) and its evaluations */
+} run;
+
+static ch_progress_record progress_of(const run *r) {
+  ch_progress_record record;
+  ch_trainer_progress(r->trainer, &record);
+  return record;
+}
+
+/* --- the directory ------------------------------------------------------------------------------------------- */
+
+/* Half-written files of a run that was killed. Nobody else writes here: the log is locked. */
+static void remove_leftovers(const run *r) {
+  static const char *const prefixes[] = {CH_RUN_CHECKPOINT ".tmp.", "model.safetensors.tmp.",
+                                         "config.json.tmp."};
+  DIR *directory = opendir(r->directory);
+  if (!directory) return;
+  for (const struct dirent *entry; (entry = readdir(directory));)
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+      if (strncmp(entry->d_name, prefixes[i], strlen(prefixes[i])) == 0)
+        unlinkat(dirfd(directory), entry->d_name, 0);
+  closedir(directory);
+}
+
+/* A full disk is better known before the first step than at the first checkpoint. */
+static ch_status check_space(const run *r, ch_error *error) {
+  struct statvfs disk;
+  if (statvfs(r->directory, &disk) != 0) return CH_OK;
+  size_t weights = 0;
+  const ch_params *params = ch_trainer_params(r->trainer);
+  for (int p = 0; p < params->count; p++) weights += ch_tensor_bytes(&ch_trainer_weights(r->trainer)[p]);
+  /* The new checkpoint (weights and two moments) stands beside the old one for a moment, then the model joins. */
+  int copies = r->saved_step >= 0 ? 3 : 6;
+  double needed = (double)copies * (double)weights, left = (double)disk.f_bavail * (double)disk.f_frsize;
+  if (left >= needed) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_IO,
+      "%s has %.0f MB of free space where checkpoints and the model need %.0f MB; free some or choose "
+      "another --out",
+      r->directory, left / 1e6, needed / 1e6);
+}
+
+static void note_saved(run *r) {
+  ch_progress_record record = progress_of(r);
+  r->saved_step = record.step;
+  r->saved_points = record.validation_points;
+  r->last_saved = ch_clock();
+}
+
+/* True when the trainer holds something that the checkpoint on disk does not. */
+static bool unsaved(const run *r) {
+  ch_progress_record record = progress_of(r);
+  return record.step != r->saved_step || record.validation_points != r->saved_points;
+}
+
+static bool evaluated_here(const run *r) {
+  ch_progress_record record = progress_of(r);
+  return record.validation_points > 0 && record.validation[record.validation_points - 1].step == record.step;
+}
+
+/* Takes up the checkpoint that lies in the directory, if any. */
+static ch_status take_up(run *r, bool resume, ch_error *error) {
+  r->saved_step = -1;
+  if (!ch_is_file(r->checkpoint)) return ch_log_clear(&r->log, error);
+  if (!resume)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s already holds a training run; go on with --resume or choose another --out",
+                   r->directory);
+  CH_TRY(ch_trainer_resume(r->trainer, r->checkpoint, error));
+  note_saved(r);
+  return ch_log_cut(&r->log, r->saved_step, evaluated_here(r), error);
+}
+
+/* --- what happens between steps ------------------------------------------------------------------------------ */
+
+static bool interrupted(const run *r) {
+  return r->events->interrupted && r->events->interrupted(r->events->context);
+}
+
+static ch_status save(run *r, ch_error *error) {
+  CH_TRY(ch_trainer_save(r->trainer, r->checkpoint, error));
+  note_saved(r);
+  if (r->events->saved) r->events->saved(r->events->context, r->saved_step, r->checkpoint);
+  return CH_OK;
+}
+
+static bool evaluation_due(const run *r) {
+  ch_progress_record record = progress_of(r);
+  bool possible = record.step > 0 && !evaluated_here(r) && ch_trainer_can_evaluate(r->trainer);
+  bool round = r->options->eval_every > 0 && record.step % r->options->eval_every == 0;
+  return possible && (round || record.step == record.steps);
+}
+
+static ch_status evaluate(run *r, ch_error *error) {
+  double loss;
+  CH_TRY(ch_trainer_evaluate(r->trainer, r->events->interrupted, r->events->context, &loss, error));
+  ch_progress_record record = progress_of(r);
+  CH_TRY(ch_log_evaluation(&r->log, record.step, record.tokens, loss, error));
+  if (r->events->evaluated) r->events->evaluated(r->events->context, record.step, loss);
+  return CH_OK;
+}
+
+static bool checkpoint_due(const run *r) {
+  ch_progress_record record = progress_of(r);
+  if (!unsaved(r)) return false;
+  if (record.step == record.steps) return true;
+  if (r->options->checkpoint_every > 0)
+    return record.step > 0 && record.step % r->options->checkpoint_every == 0;
+  return ch_clock() - r->last_saved >= checkpoint_seconds;
+}
+
+static ch_status step(run *r, ch_error *error) {
+  ch_step_report report;
+  CH_TRY(ch_trainer_step(r->trainer, r->events->interrupted, r->events->context, &report, error));
+  double rate = (double)ch_train_step_tokens(r->options) / (report.seconds > 0 ? report.seconds : 1e-9);
+  CH_TRY(ch_log_step(&r->log, &report, rate, error));
+  if (r->events->step) r->events->step(r->events->context, &report);
+  return CH_OK;
+}
+
+static ch_status go_on(run *r, ch_error *error) {
+  for (;;) {
+    if (evaluation_due(r)) CH_TRY(evaluate(r, error));
+    if (checkpoint_due(r)) CH_TRY(save(r, error));
+    ch_progress_record record = progress_of(r);
+    if (record.step == record.steps) return CH_OK;
+    if (interrupted(r)) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
+    CH_TRY(step(r, error));
+  }
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------- */
+
+/* Keeps what was done when the run was stopped, and says what became of it. */
+static ch_status stop(run *r, ch_status why, ch_error *error) {
+  int64_t at = progress_of(r).step;
+  ch_error lost = {0};
+  /* What went wrong in the log or the text does not touch the weights: they are worth a checkpoint. Numbers that went
+     wrong are not. */
+  bool worth = why == CH_ERROR_INTERRUPTED || why == CH_ERROR_IO || why == CH_ERROR_MEMORY;
+  if (worth && unsaved(r)) ch_trainer_save(r->trainer, r->checkpoint, &lost);
+  if (why != CH_ERROR_INTERRUPTED) {
+    ch_log_event(&r->log, "error", at, error ? error->message : NULL, NULL);
+    return why;
+  }
+  if (lost.status != CH_OK)
+    return ch_fail(error, lost.status, "interrupted after step %lld, and the checkpoint was not saved: %s",
+                   (long long)at, lost.message);
+  ch_log_event(&r->log, "interrupted", at, NULL, NULL);
+  return ch_fail(error, CH_ERROR_INTERRUPTED,
+                 "interrupted after step %lld of %lld; %s holds everything, go on with --resume",
+                 (long long)at, (long long)r->options->steps, r->checkpoint);
+}
+
+static ch_status finish(run *r, ch_error *error) {
+  CH_TRY(ch_trainer_export(r->trainer, r->directory, error));
+  return ch_log_event(&r->log, "done", progress_of(r).step, NULL, error);
+}
+
+static ch_status drive(run *r, bool resume, ch_error *error) {
+  CH_TRY(take_up(r, resume, error));
+  remove_leftovers(r);
+  CH_TRY(check_space(r, error));
+  bool finished = !unsaved(r) && r->saved_step == r->options->steps && !evaluation_due(r);
+  if (!finished) CH_TRY(ch_log_start(&r->log, r->trainer, error));
+  r->last_saved = ch_clock();
+  ch_status status = go_on(r, error);
+  return status == CH_OK ? finish(r, error) : stop(r, status, error);
+}
+
+ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_run_events *events,
+                       ch_error *error) {
+  static const ch_run_events none = {0};
+  run r = {.trainer = trainer,
+           .options = ch_trainer_options(trainer),
+           .events = events ? events : &none,
+           .directory = directory};
+  ch_status status = CH_OK;
+  CH_TRY(ch_make_directory(directory, error));
+  char *log_path = ch_path_join(directory, CH_RUN_LOG);
+  r.checkpoint = ch_path_join(directory, CH_RUN_CHECKPOINT);
+  if (log_path && r.checkpoint)
+    status = ch_log_open(&r.log, log_path, error);
+  else
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to train in %s", directory);
+  if (status == CH_OK) {
+    status = drive(&r, resume, error);
+    ch_log_close(&r.log);
+  }
+  free(log_path);
+  free(r.checkpoint);
+  return status;
+}

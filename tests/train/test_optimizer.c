@@ -1,0 +1,120 @@
+/* AdamW on a parameter set against its equations in double; norms; finding what is not finite. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "train/optimizer.h"
+
+enum { ROWS = 9, COLUMNS = 11, MATRIX = ROWS * COLUMNS, VECTOR = 5 };
+
+static void declare(ch_params *params) {
+  ch_params_matrix(params, CH_PARAM_FFN, 0.02, ROWS, COLUMNS, "matrix");
+  ch_params_vector(params, CH_PARAM_NORM, CH_PARAM_INIT_ONES, VECTOR, "vector");
+}
+
+/* w, m, v of one value after a step, straight from the paper (decoupled decay). */
+static void reference_step(double *w, double *m, double *v, double g, int step, double lr, double decay) {
+  const double beta1 = 0.8, beta2 = 0.99, eps = 1e-6;
+  *m = beta1 * *m + (1 - beta1) * g;
+  *v = beta2 * *v + (1 - beta2) * g * g;
+  double m_hat = *m / (1 - pow(beta1, step)), v_hat = *v / (1 - pow(beta2, step));
+  *w -= lr * decay * *w + lr * m_hat / (sqrt(v_hat) + eps);
+}
+
+static void check_dtype(ch_dtype dtype, double tolerance) {
+  ch_params params = {0};
+  ch_parameter_set set;
+  ch_error error = {0};
+  ch_train_options options = {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.3};
+  const ch_kernels *kernels = ch_kernels_best(dtype);
+  declare(&params);
+  assert_int_equal(ch_parameter_set_create(&set, &params, dtype, &error), CH_OK);
+  double w[2][MATRIX], m[2][MATRIX] = {0}, v[2][MATRIX] = {0}, g[2][MATRIX];
+  ch_random random;
+  ch_random_seed(&random, 3, 0);
+  const int64_t counts[2] = {MATRIX, VECTOR};
+  for (int step = 1; step <= 5; step++) {
+    double squares = 0;
+    for (int p = 0; p < 2; p++)
+      for (int i = 0; i < counts[p]; i++) {
+        if (step == 1) w[p][i] = ch_random_normal(&random);
+        g[p][i] = ch_random_normal(&random);
+        squares += g[p][i] * g[p][i];
+      }
+    for (int p = 0; p < 2; p++) {
+      if (step == 1) kernels->convert_from(counts[p], w[p], CH_F64, set.weights[p].data);
+      kernels->convert_from(counts[p], g[p], CH_F64, set.gradients[p].data);
+    }
+    assert_true(fabs(ch_gradient_norm(&set, kernels) - sqrt(squares)) < 1e-6 * sqrt(squares));
+    ch_adamw_step(&set, kernels, &options, step, 0.01, 0.25);
+    for (int p = 0; p < 2; p++)
+      for (int i = 0; i < counts[p]; i++)
+        reference_step(&w[p][i], &m[p][i], &v[p][i], 0.25 * g[p][i], step, 0.01, p == 0 ? 0.3 : 0);
+  }
+  for (int p = 0; p < 2; p++)
+    for (int i = 0; i < counts[p]; i++) {
+      double got =
+          dtype == CH_F64 ? ((double *)set.weights[p].data)[i] : (double)((float *)set.weights[p].data)[i];
+      if (fabs(got - w[p][i]) > tolerance)
+        fail_msg("value %d of tensor %d is %.9g where %.9g was expected", i, p, got, w[p][i]);
+    }
+  ch_parameter_set_free(&set);
+  ch_params_free(&params);
+}
+
+static void adamw_follows_its_equations_and_decays_matrices_only(void **state) {
+  (void)state;
+  check_dtype(CH_F64, 1e-14);
+  check_dtype(CH_F32, 1e-6);
+}
+
+static void the_first_tensor_that_is_not_finite_is_named(void **state) {
+  (void)state;
+  ch_params params = {0};
+  ch_parameter_set set;
+  ch_error error = {0};
+  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+  declare(&params);
+  assert_int_equal(ch_parameter_set_create(&set, &params, CH_F32, &error), CH_OK);
+  assert_null(ch_first_not_finite(&set, set.gradients, kernels));
+  ((float *)set.gradients[1].data)[VECTOR - 1] = INFINITY;
+  assert_string_equal(ch_first_not_finite(&set, set.gradients, kernels), "vector");
+  ((float *)set.gradients[0].data)[MATRIX - 1] = NAN;
+  assert_string_equal(ch_first_not_finite(&set, set.gradients, kernels), "matrix");
+  assert_false(isfinite(ch_gradient_norm(&set, kernels)));
+  ch_parameter_set_free(&set);
+  ch_params_free(&params);
+}
+
+static void tensors_start_on_cache_lines_and_do_not_overlap(void **state) {
+  (void)state;
+  ch_params params = {0};
+  ch_parameter_set set;
+  ch_error error = {0};
+  declare(&params);
+  assert_int_equal(ch_parameter_set_create(&set, &params, CH_F32, &error), CH_OK);
+  for (int p = 0; p < 2; p++) {
+    assert_int_equal((uintptr_t)set.weights[p].data % 64, 0);
+    memset(set.weights[p].data, 0xff, ch_tensor_bytes(&set.weights[p]));
+    memset(set.gradient_data[p], 0, ch_tensor_bytes(&set.weights[p]));
+  }
+  assert_int_equal(((unsigned char *)set.weights[0].data)[MATRIX * 4 - 1], 0xff);
+  assert_int_equal(((unsigned char *)set.weights[0].data)[MATRIX * 4], 0);
+  ch_parameter_set_free(&set);
+  ch_params_free(&params);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(adamw_follows_its_equations_and_decays_matrices_only),
+      cmocka_unit_test(the_first_tensor_that_is_not_finite_is_named),
+      cmocka_unit_test(tensors_start_on_cache_lines_and_do_not_overlap),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
