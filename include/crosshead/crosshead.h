@@ -59,8 +59,9 @@ CH_API ch_status ch_model_info(const ch_model *model, char **json, ch_error *err
 /* True when the model came with a tokenizer. */
 CH_API bool ch_model_has_tokenizer(const ch_model *model);
 
-/* The tokens of SIZE bytes of UTF-8 text, with the beginning-of-text token in front when `begin` is true and
- * the tokenizer has one. Special tokens written out in the text are not recognised: they are ordinary text.
+/* The tokens of SIZE bytes of UTF-8 text. `begin` says that a text begins here: the beginning-of-text token
+ * goes in front when the tokenizer uses one; otherwise the text goes on from an earlier part. Special tokens
+ * written out in the text are not recognised: they are ordinary text.
  * *count becomes the number of tokens, which may be more than `capacity`: then CH_ERROR_FULL is returned,
  * tokens [capacity] holds the first of them, and a second call with room for *count succeeds. tokens may be
  * NULL when capacity is 0. */
@@ -85,7 +86,7 @@ typedef enum ch_precision {
 
 /* Fill with ch_session_defaults, then change what should differ: members may be added in later versions. */
 typedef struct ch_session_settings {
-  int64_t max_tokens; /* room for each sequence, prompt included; 0 = the model's context length */
+  int64_t max_tokens; /* room for each sequence, prompt included; 0 = the context length, at most 4096 */
   int32_t sequences;  /* B: how many sequences run in step; default 1 */
   int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   ch_precision cache; /* the cache's elements */
@@ -104,8 +105,9 @@ CH_API void ch_session_defaults(ch_session_settings *settings);
 CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings,
                                     ch_memory *memory, ch_error *error);
 
-/* A session with empty sequences. All its memory is allocated here: feeding allocates nothing. The model must
- * outlive it. settings may be NULL for the defaults. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+/* A session with empty sequences. The cache is allocated here, work memory when a number of tokens is first
+ * fed; feeding one token after another allocates nothing. The model must outlive it. settings may be NULL for
+ * the defaults. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
 CH_API ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings,
                                    ch_session **session, ch_error *error);
 
@@ -157,12 +159,12 @@ typedef struct ch_generated {
   double prefill_seconds, decode_seconds; /* wall time of each part */
 } ch_generated;
 
-/* Feeds PROMPT (NUL-terminated UTF-8; a beginning-of-text token in front when the session is empty and the
- * tokenizer has one) and writes up to max_tokens tokens to `sink` until the model ends its text, the sink
- * returns false or the session is full. The session must have one sequence and is left at the end of what was
- * written, so that a second call goes on from there. sampler may be NULL for the defaults with seed 0; result
- * may be NULL. Errors: CH_ERROR_ARGUMENT without tokenizer or prompt, CH_ERROR_FULL when the prompt does not
- * fit. */
+/* Feeds PROMPT (NUL-terminated UTF-8, encoded as ch_encode does with `begin` true when the session is empty)
+ * and writes up to max_tokens tokens (0 = as many as fit) to `sink`, until the model ends its text, the sink
+ * returns false or the session is full. The session must have one sequence; it is left holding the prompt and
+ * what was written, so that a second call goes on from there. sampler may be NULL for the defaults with seed
+ * 0, sink for no text, result when nobody asks. Errors: CH_ERROR_ARGUMENT without tokenizer or with a prompt of
+ * no tokens, CH_ERROR_FULL when the prompt does not fit; nothing is fed then. */
 CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
                              ch_text_sink sink, void *user, ch_generated *result, ch_error *error);
 
