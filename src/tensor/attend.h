@@ -24,22 +24,28 @@ typedef struct ch_state_view {
   int64_t sequence_stride; /* elements between sequences */
 } ch_state_view;
 
-/* A tile: rows are tokens of the block, `real` elements, rows `stride` elements apart. */
+/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of the table's type. */
 typedef struct ch_tile {
   const void *data;
-  int64_t stride;
+  int64_t stride, head_stride;
 } ch_tile;
+
+/* The tokens first … first+count-1 of a sequence, key-value heads head … head+heads-1. */
+typedef struct ch_tile_span {
+  int64_t sequence, head, heads, first, count;
+} ch_tile_span;
 
 struct ch_attend;
 
-/* Makes the key tile [count, key_dim] and the value tile [count, value_dim] of tokens first … first+count-1
-   (count <= CH_ATTEND_BLOCK) of `sequence` for key-value head `head`. `scratch` is the thread's own, of
-   scratch_elements reals. */
+/* Makes the key tile [heads, count, key_dim] and the value tile [heads, count, value_dim] of a span; count <=
+   CH_ATTEND_BLOCK. `scratch` is the thread's own, of scratch_elements(args, heads, count) elements of the table's
+   type, and the tiles live until the thread's next call. A prefill asks for one head at a time, decoding for all at
+   once, so that token-major memory is read in order. Called from many threads at once. */
 typedef struct ch_tile_producer {
   const char *name;
-  void (*produce)(const struct ch_attend *args, int64_t sequence, int64_t head, int64_t first, int64_t count,
-                  void *scratch, ch_tile *keys, ch_tile *values);
-  int64_t (*scratch_elements)(const struct ch_attend *args);
+  void (*produce)(const struct ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,
+                  ch_tile *values);
+  int64_t (*scratch_elements)(const struct ch_attend *args, int64_t heads, int64_t count);
 } ch_tile_producer;
 
 typedef struct ch_attend {
@@ -49,16 +55,18 @@ typedef struct ch_attend {
   void *out;     /* [sequences, queries, heads, value_dim] */
   void *lse;     /* [sequences, heads, queries], kept for the backward pass; or NULL */
   double scale;
-  const double *slopes;           /* ALiBi slopes [heads] or NULL: score += -slope * (i - j) */
-  bool causal;                    /* query i sees keys 0 … past+i; else all past+queries keys */
-  const int32_t *past;            /* [sequences] tokens before the first query, or NULL for 0 */
-  const int32_t *document_start;  /* [sequences, queries] first key each query sees, or NULL for 0 */
+  const double *slopes;          /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
+  bool causal;                   /* query i sees keys 0 … past+i; else all past+queries keys */
+  const int32_t *past;           /* [sequences] tokens before the first query, or NULL for 0 */
+  const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
   ch_state_view parts[CH_MAX_STATE_PARTS];
   const ch_tile_producer *producer;
-  void *scratch; /* ch_kernels.attend_scratch bytes */
+  void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */
 } ch_attend;
 
-/* Gradients, dense and of the table's type; only for states in memory of that type (training). */
+/* Gradients, dense and of the table's type; only for states in memory of that type, all of them of this pass
+   (training): parts[0] and parts[1] are read as they are, past is NULL. A query that sees no key has output 0 and
+   log-sum-exp -infinity, and no gradient. */
 typedef struct ch_attend_gradient {
   const void *dout; /* as out */
   void *dq;         /* as q, or NULL */

@@ -37,7 +37,7 @@ typedef struct ch_kernels {
                              bool accumulate_weight, void *scratch);
 
   /* --- elementwise ------------------------------------------------------------------------------------------ */
-  void (*add)(int64_t n, const void *a, const void *b, void *y);        /* y = a + b; y may be a or b */
+  void (*add)(int64_t n, const void *a, const void *b, void *y);           /* y = a + b; y may be a or b */
   void (*copy_or_add)(int64_t n, const void *x, void *y, bool accumulate); /* y = x or y += x */
   void (*fill)(int64_t n, double value, void *y);
   /* y[r, :] += bias for each of rows. */
@@ -82,8 +82,8 @@ typedef struct ch_kernels {
   /* --- products --------------------------------------------------------------------------------------------- */
   /* y[m, :] = x[m, :] . W^T (+ bias) for few rows (rows <= 8 is what it is for, any number works); W [out, in] of
      `weight_dtype` (this table's type, F16 or BF16), read once at memory speed. accumulate adds to y. */
-  void (*gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight, ch_dtype weight_dtype,
-               const void *bias, void *y, bool accumulate);
+  void (*gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
+               ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
   /* C [m, n] (+)= A B with element A(i, k) = a[i*a_row + k*a_column], B(k, j) = b[k*ldb + j]: the register-tiled
      product that attention uses on tiles in cache. One thread. */
   void (*tile_product)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,
@@ -92,7 +92,11 @@ typedef struct ch_kernels {
   /* --- attention (tensor/attend.h) -------------------------------------------------------------------------- */
   void (*attend_forward)(const ch_attend *args);
   void (*attend_backward)(const ch_attend *args, const ch_attend_gradient *gradient);
+  /* Bytes at args->scratch, for all threads. They do not depend on what pointers in args point to, and of `past` and
+     `document_start` not even on whether they are NULL. */
   size_t (*attend_scratch)(const ch_attend *args, bool backward);
+  /* The tile producer for keys and values of 16 bits; see tensor/tile_producers.h. */
+  const ch_tile_producer *convert_tiles;
 
   /* --- optimizer -------------------------------------------------------------------------------------------- */
   /* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) + decay*weight)

@@ -93,10 +93,9 @@ static void row_strip(int64_t vectors, int rows, int64_t k, const real *a, int64
       int64_t count = k - p < CHUNK ? k - p : CHUNK;
       for (int64_t q = 0; q < count; q++)
         for (int i = 0; i < TILE_ROWS; i++) columns[q][i] = i < rows ? a[i * a_row + (p + q) * a_column] : 0;
-      for (int64_t j = 0; j < vectors; j += TILE_VECTORS)
-        KERNEL(tile_columns)
-        (vectors - j < TILE_VECTORS ? (int)(vectors - j) : TILE_VECTORS, rows, count, columns[0], TILE_ROWS,
-         b + p * ldb + j * VL, ldb, c + j * VL, ldc, accumulate || p > 0);
+      for (int64_t j = 0; j < vectors; j += TILE_VECTORS) KERNEL(tile_columns)
+      (vectors - j < TILE_VECTORS ? (int)(vectors - j) : TILE_VECTORS, rows, count, columns[0], TILE_ROWS,
+       b + p * ldb + j * VL, ldb, c + j * VL, ldc, accumulate || p > 0);
       p += count;
     } while (p < k);
     return;

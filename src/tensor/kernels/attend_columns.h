@@ -1,0 +1,176 @@
+/* Streaming attention's columns: queries side by side, the keys each one sees, their softmax over a block of keys.
+ *
+ * Scores are kept transposed, S^T [keys, columns], a column being one query of one head. The running maximum and sum
+ * over keys are then vertical: a vector holds the same statistic of VL columns, and nothing is ever summed across its
+ * lanes. Columns are padded to whole vectors; a padding column sees no key.
+ */
+#ifndef CH_KERNELS_ATTEND_COLUMNS_H
+#define CH_KERNELS_ATTEND_COLUMNS_H
+
+#include "tensor/kernels/lanes.h"
+#include "tensor/kernels/math.h"
+
+/* Hands out pieces of the caller's scratch, each beginning a cache line. With base NULL it only counts. */
+typedef struct carver {
+  char *base;
+  size_t used;
+} carver;
+
+static inline void *carve(carver *from, int64_t count, size_t size) {
+  void *piece = from->base ? from->base + from->used : NULL;
+  from->used += ((size_t)count * size + 63) & ~(size_t)63;
+  return piece;
+}
+
+static inline real *carve_reals(carver *from, int64_t count) {
+  return carve(from, count, sizeof(real));
+}
+
+static inline carver carver_at(void *scratch) {
+  return (carver){.base = scratch ? (char *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63) : NULL};
+}
+
+static inline int64_t round_up(int64_t n, int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/* What each column sees: keys first_key … last_key, with ALiBi at `position` and `slope`; all as reals, for vectors
+   (whole numbers are exact to 2^24, or 2^53). */
+typedef struct query_columns {
+  int64_t count, padded; /* padded to whole vectors */
+  real *first_key, *last_key, *position, *slope;
+  bool biased;
+  int64_t first, end;         /* keys that any column sees lie in first … end-1 */
+  int64_t all_first, all_end; /* every column sees all of all_first … all_end-1 (may be empty) */
+  real *max, *sum;            /* running, per column; the maximum may be up to STALE too low */
+} query_columns;
+
+static inline void carve_columns(carver *from, int64_t capacity, query_columns *c) {
+  capacity = round_up(capacity, VL);
+  c->first_key = carve_reals(from, capacity);
+  c->last_key = carve_reals(from, capacity);
+  c->position = carve_reals(from, capacity);
+  c->slope = carve_reals(from, capacity);
+  c->max = carve_reals(from, capacity);
+  c->sum = carve_reals(from, capacity);
+}
+
+static inline void clear_columns(const ch_attend *args, query_columns *c) {
+  c->count = c->padded = 0;
+  c->biased = args->slopes != NULL;
+  c->first = c->all_end = INT64_MAX;
+  c->end = c->all_first = 0;
+}
+
+static inline int64_t tokens_before(const ch_attend *args, int64_t sequence) {
+  return args->past ? args->past[sequence] : 0;
+}
+
+static inline void add_column(const ch_attend *args, query_columns *c, int64_t sequence, int64_t query,
+                              int64_t head) {
+  int64_t past = tokens_before(args, sequence), i = c->count++;
+  int64_t first = args->document_start ? args->document_start[sequence * args->queries + query] : 0;
+  int64_t end = past + (args->causal ? query + 1 : args->queries);
+  if (first < 0) first = 0;
+  c->first_key[i] = (real)first;
+  c->last_key[i] = (real)(end - 1);
+  c->position[i] = (real)(past + query);
+  c->slope[i] = args->slopes ? (real)args->slopes[head] : 0;
+  if (first < c->first) c->first = first;
+  if (first > c->all_first) c->all_first = first;
+  if (end > c->end) c->end = end;
+  if (end < c->all_end) c->all_end = end;
+}
+
+/* Pads to whole vectors with columns that see nothing, and starts the statistics. */
+static inline void finish_columns(query_columns *c) {
+  c->padded = round_up(c->count, VL);
+  for (int64_t i = c->count; i < c->padded; i++) {
+    c->first_key[i] = 1;
+    c->last_key[i] = c->position[i] = c->slope[i] = 0;
+  }
+  for (int64_t i = 0; i < c->padded; i++) {
+    c->max[i] = -(real)INFINITY;
+    c->sum[i] = 0;
+  }
+}
+
+/* Whether scores of a block need more than the product: a bias, or a mask in some column. */
+static inline bool needs_mask(const query_columns *c, int64_t first, int64_t count) {
+  return c->biased || first < c->all_first || first + count > c->all_end;
+}
+
+/* Keys of the block first … first+count-1 that the vector of columns v sees, counted from the block's first to the
+   last one seen: rows of S^T worth computing. */
+static inline int64_t rows_seen(const query_columns *c, int64_t v, int64_t first, int64_t count) {
+  int64_t last = -1;
+  for (int64_t i = v * VL; i < v * VL + VL && i < c->count; i++)
+    if ((int64_t)c->last_key[i] > last) last = (int64_t)c->last_key[i];
+  int64_t seen = last + 1 - first;
+  return seen < 0 ? 0 : seen < count ? seen : count;
+}
+
+/* The scores of one key for a vector of columns, with ALiBi and the mask. */
+typedef struct column_mask {
+  vec first_key, last_key, position, slope;
+} column_mask;
+
+ALWAYS_INLINE column_mask load_mask(const query_columns *c, int64_t v) {
+  return (column_mask){load(c->first_key + v * VL), load(c->last_key + v * VL), load(c->position + v * VL),
+                       load(c->slope + v * VL)};
+}
+
+ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, vec key) {
+  score -= mask->slope * (mask->position - key);
+  ivec visible = (key >= mask->first_key) & (key <= mask->last_key);
+  return choose(visible, score, splat(-(real)INFINITY));
+}
+
+/* How far the running maximum may lag behind the true one before sums are rescaled to it: weights stay below
+   e^STALE, and almost no block after the first rescales anything. */
+#define STALE 8
+
+/* Online softmax over `rows` keys of vector v: reads scores (row stride ld_scores), writes e^(score - max) as weights
+   (ld_weights; may be the same memory) and updates max and sum. Returns whether the maximum moved: then `correction`
+   (VL reals) is what sums up to now have to be multiplied by. */
+ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int64_t v, int64_t first,
+                                  int64_t rows, const real *scores, int64_t ld_scores, real *weights,
+                                  int64_t ld_weights, real *correction) {
+  column_mask mask = {0};
+  if (masked) mask = load_mask(c, v);
+  vec lowest = splat(-(real)INFINITY), peak[2] = {lowest, lowest};
+  const real *in = scores + v * VL;
+  real *out = weights + v * VL;
+  for (int64_t r = 0; r < rows; r++) {
+    vec s = load(in + r * ld_scores);
+    if (masked) {
+      s = masked_score(&mask, s, splat((real)(first + r)));
+      store(out + r * ld_weights, s);
+    }
+    peak[r & 1] = vec_max(s, peak[r & 1]);
+  }
+  peak[0] = vec_max(peak[0], peak[1]);
+  vec old = load(c->max + v * VL), sum = load(c->sum + v * VL);
+  ivec moved = peak[0] > old + STALE;
+  vec max = choose(moved, peak[0], old);
+  /* A column that has seen no key yet has no maximum: any number does. */
+  vec base = choose(max == lowest, splat(0), max);
+  bool any = any_lane(moved);
+  if (any) {
+    vec factor = vec_exp(old - base);
+    store(correction, factor);
+    store(c->max + v * VL, max);
+    sum *= factor;
+  }
+  vec added = splat(0);
+  for (int64_t r = 0; r < rows; r++) {
+    vec s = masked ? load(out + r * ld_weights) : load(in + r * ld_scores);
+    vec p = vec_exp(s - base);
+    store(out + r * ld_weights, p);
+    added += p;
+  }
+  store(c->sum + v * VL, sum + added);
+  return any;
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* A panel of attention's forward pass: its start, its meeting with a block of keys and values, its end. */
+#include "tensor/kernels/attend_panel.h"
+
+void KERNEL(attend_start_panel)(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
+                                int64_t count, forward_panel *panel) {
+  clear_columns(args, &panel->columns);
+  for (int64_t i = 0; i < count; i++)
+    add_column(args, &panel->columns, sequence, column_query(args, first + i),
+               column_head(args, kv_head, first + i));
+  finish_columns(&panel->columns);
+  row_list list;
+  list_rows(args, args->q, args->key_dim, sequence, kv_head, first, count, &list);
+  pack_transposed(&list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
+  panel->first_column = first;
+  panel->started = false;
+}
+
+void KERNEL(attend_rescale)(real *sums, int64_t padded, const real *factors, int64_t count) {
+  for (int64_t lane = 0; lane < VL && lane < count; lane++) {
+    if (factors[lane] == 1) continue;
+    real *row = sums + lane * padded;
+    for (int64_t k = 0; k < padded; k += VL) store(row + k, load(row + k) * factors[lane]);
+  }
+}
+
+void KERNEL(attend_meet_block)(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
+                               const real *keys, int64_t key_stride, const real *values, int64_t value_stride,
+                               real *scores) {
+  query_columns *c = &panel->columns;
+  int64_t padded = round_up(args->value_dim, VL);
+  block_shape shape;
+  shape_block(c, first, rows, &shape);
+  score_block(&shape, keys, key_stride, args->key_dim, panel->q, scores);
+  for (int64_t v = 0; v < shape.vectors; v++) {
+    real factors[VL];
+    bool moved =
+        shape.masked
+            ? softmax_vector(true, c, v, first, shape.seen[v], scores, shape.ld, scores, shape.ld, factors)
+            : softmax_vector(false, c, v, first, rows, scores, shape.ld, scores, shape.ld, factors);
+    if (moved && panel->started)
+      KERNEL(attend_rescale)(panel->sum + v * VL * padded, padded, factors, c->count - v * VL);
+  }
+  if (shape.masked) clear_unseen(&shape, scores);
+  sum_over_keys(&shape, c->count, scores, values, value_stride, args->value_dim, panel->sum, panel->started);
+  panel->started = true;
+}
+
+void KERNEL(attend_write)(const ch_attend *args, int64_t sequence, int64_t query, int64_t head,
+                          const real *weighted, real max, real sum) {
+  real *out = (real *)args->out + ((sequence * args->queries + query) * args->heads + head) * args->value_dim;
+  int64_t dim = args->value_dim, k = 0;
+  if (sum == 0) /* saw no key */
+    memset(out, 0, (size_t)dim * sizeof(real));
+  else
+    for (; k < dim; k += VL) store_some(out + k, load(weighted + k) * (1 / sum), dim - k);
+  if (args->lse)
+    ((real *)args->lse)[(sequence * args->heads + head) * args->queries + query] =
+        max + (real)log((double)sum);
+}

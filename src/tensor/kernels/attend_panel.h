@@ -1,0 +1,176 @@
+/* Streaming attention's panels: up to 64 columns (queries of the heads of one key-value head) that stay in cache
+ * while blocks of keys and values pass by. Shared by the forward pass over many queries, over few, and the backward
+ * pass.
+ */
+#ifndef CH_KERNELS_ATTEND_PANEL_H
+#define CH_KERNELS_ATTEND_PANEL_H
+
+#include "tensor/kernels/attend_columns.h"
+#include "tensor/kernels/tile_product.h"
+
+enum { PANEL = 64, BLOCK = CH_ATTEND_BLOCK, PANEL_VECTORS = PANEL / VL };
+
+/* Rows of another shape than the memory they come from: one address each. */
+typedef struct row_list {
+  const real *row[PANEL];
+} row_list;
+
+/* Column `column` of key-value head `kv_head`: its query and its head. Queries in the outer order, so that the keys
+   columns see end later and later; the heads of the group in the inner one. */
+static inline int64_t column_query(const ch_attend *args, int64_t column) {
+  return column / (args->heads / args->kv_heads);
+}
+
+static inline int64_t column_head(const ch_attend *args, int64_t kv_head, int64_t column) {
+  int64_t group = args->heads / args->kv_heads;
+  return kv_head * group + column % group;
+}
+
+/* The rows [dim] of a tensor [sequences, queries, heads, dim] that belong to `count` columns from `first`. */
+static inline void list_rows(const ch_attend *args, const void *tensor, int64_t dim, int64_t sequence,
+                             int64_t kv_head, int64_t first, int64_t count, row_list *list) {
+  for (int64_t i = 0; i < count; i++) {
+    int64_t query = column_query(args, first + i), head = column_head(args, kv_head, first + i);
+    list->row[i] = (const real *)tensor + ((sequence * args->queries + query) * args->heads + head) * dim;
+  }
+}
+
+/* packed [dim, ld] = scale * rows^T, zeros in the columns count … ld-1; ld a multiple of VL. */
+static inline void pack_transposed(const row_list *list, int64_t count, int64_t dim, real scale, real *packed,
+                                   int64_t ld) {
+  for (int64_t i = 0; i < ld; i += VL)
+    for (int64_t k = 0; k < dim; k += VL) {
+      vec square[VL];
+      for (int64_t j = 0; j < VL; j++)
+        square[j] = i + j < count ? load_some(list->row[i + j] + k, dim - k) * scale : splat(0);
+      transpose_lanes(square);
+      int64_t rows = dim - k < VL ? dim - k : VL;
+      for (int64_t j = 0; j < rows; j++) store(packed + (k + j) * ld + i, square[j]);
+    }
+}
+
+/* y [dim padded to whole vectors with zeros] = scale * x. */
+ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
+  int64_t k = 0;
+  for (; k + VL <= dim; k += VL) store(y + k, load(x + k) * scale);
+  if (k < dim) store(y + k, load_part(x + k, dim - k) * scale);
+}
+
+/* A tile that whole vectors can be read from, row by row: in place if it is one, else copied to `space`
+   [BLOCK, dim padded]. Rows far apart in memory are copied too: their cache lines would fall into few sets. */
+static inline const real *readable_tile(const real *tile, int64_t *stride, int64_t count, int64_t dim,
+                                        real *space) {
+  int64_t padded = round_up(dim, VL);
+  if (dim == padded && *stride == dim) return tile;
+  for (int64_t r = 0; r < count; r++) copy_row(tile + r * *stride, dim, 1, space + r * padded);
+  *stride = padded;
+  return space;
+}
+
+/* Which part of S^T [rows, vectors] in a block anybody sees: vector v of columns the first seen[v] rows. */
+typedef struct block_shape {
+  int64_t rows, vectors, ld; /* ld = vectors * VL */
+  int64_t seen[PANEL_VECTORS];
+  bool masked;
+} block_shape;
+
+static inline void shape_block(const query_columns *c, int64_t first, int64_t rows, block_shape *shape) {
+  shape->rows = rows;
+  shape->ld = c->padded;
+  shape->vectors = c->padded / VL;
+  shape->masked = needs_mask(c, first, rows);
+  for (int64_t v = 0; v < shape->vectors; v++)
+    shape->seen[v] = shape->masked ? rows_seen(c, v, first, rows) : rows;
+}
+
+/* The first vector of columns that sees key row r. */
+static inline int64_t first_vector(const block_shape *shape, int64_t r) {
+  int64_t v = 0;
+  while (v < shape->vectors && shape->seen[v] <= r) v++;
+  return v;
+}
+
+/* Key rows that any of the TILE_ROWS columns from column i sees. */
+static inline int64_t rows_of_columns(const block_shape *shape, int64_t i) {
+  int64_t most = 0;
+  for (int64_t v = i / VL; v < shape->vectors && v * VL < i + TILE_ROWS; v++)
+    if (shape->seen[v] > most) most = shape->seen[v];
+  return most;
+}
+
+static inline int at_most(int64_t n, int most) {
+  return n < most ? (int)n : most;
+}
+
+/* S^T [rows, columns] = X Y where X [rows, dim] are tile rows and Y [dim, ld] is packed. */
+static inline void score_block(const block_shape *shape, const real *x, int64_t stride, int64_t dim,
+                               const real *packed, real *scores) {
+  for (int64_t v = 0; v < shape->vectors; v += TILE_VECTORS) {
+    int64_t end = v + at_most(shape->vectors - v, TILE_VECTORS);
+    for (int64_t r = 0; r < shape->rows; r += TILE_ROWS) {
+      int64_t begin = first_vector(shape, r);
+      if (begin < v) begin = v;
+      if (begin >= end) continue;
+      KERNEL(tile_rows)
+      ((int)(end - begin), at_most(shape->rows - r, TILE_ROWS), dim, x + r * stride, stride,
+       packed + begin * VL, shape->ld, scores + r * shape->ld + begin * VL, shape->ld, false);
+    }
+  }
+}
+
+/* Y [columns, dim] (+)= W X: for every column the sum of tile rows X [rows, dim padded] with weights W^T [rows, ld]. */
+static inline void sum_over_keys(const block_shape *shape, int64_t count, const real *weights, const real *x,
+                                 int64_t stride, int64_t dim, real *y, bool accumulate) {
+  int64_t padded = round_up(dim, VL), vectors = padded / VL;
+  for (int64_t v = 0; v < vectors; v += TILE_VECTORS)
+    for (int64_t i = 0; i < count; i += TILE_ROWS) KERNEL(tile_columns)
+  (at_most(vectors - v, TILE_VECTORS), at_most(count - i, TILE_ROWS), rows_of_columns(shape, i), weights + i,
+   shape->ld, x + v * VL, stride, y + i * padded + v * VL, padded, accumulate);
+}
+
+/* Weights that nobody asked for, where the products above and below read them in whole tiles. */
+static inline void clear_unseen(const block_shape *shape, real *weights) {
+  for (int64_t v = 0; v < shape->vectors; v++)
+    for (int64_t r = shape->seen[v]; r < shape->rows; r++) store(weights + r * shape->ld + v * VL, splat(0));
+}
+
+/* A panel in the forward pass. */
+typedef struct forward_panel {
+  query_columns columns;
+  int64_t first_column;
+  real *q;   /* [key_dim, padded columns], scaled */
+  real *sum; /* [columns, value_dim padded]: weights times values, on the scale of columns.max */
+  bool started;
+} forward_panel;
+
+static inline void carve_panel(const ch_attend *args, carver *from, forward_panel *panel) {
+  carve_columns(from, PANEL, &panel->columns);
+  panel->q = carve_reals(from, args->key_dim * PANEL);
+  panel->sum = carve_reals(from, PANEL * round_up(args->value_dim, VL));
+}
+
+/* Columns first … first+count-1 of a key-value head begin. */
+void KERNEL(attend_start_panel)(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
+                                int64_t count, forward_panel *panel);
+
+/* The panel takes in the keys first … first+rows-1 and their values; the value tile in whole vectors (readable_tile).
+   `scores`: SCORES reals. */
+enum { SCORES = BLOCK * PANEL + TILE_ROWS };
+void KERNEL(attend_meet_block)(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
+                               const real *keys, int64_t key_stride, const real *values, int64_t value_stride,
+                               real *scores);
+
+/* Brings the sums [VL, padded] of a vector of columns, `count` of them real, to a new scale. */
+void KERNEL(attend_rescale)(real *sums, int64_t padded, const real *factors, int64_t count);
+
+/* A column's output and log-sum-exp from its sums. */
+void KERNEL(attend_write)(const ch_attend *args, int64_t sequence, int64_t query, int64_t head,
+                          const real *weighted, real max, real sum);
+
+/* The two ways forward, and which one a shape takes. */
+bool KERNEL(attend_is_few)(const ch_attend *args);
+void KERNEL(attend_few)(const ch_attend *args);
+size_t KERNEL(attend_few_scratch)(const ch_attend *args);
+size_t KERNEL(attend_backward_scratch)(const ch_attend *args);
+
+#endif

@@ -1,0 +1,79 @@
+/* Moving values between lanes: transposing VL vectors, and summing the lanes of VL vectors at once. */
+#ifndef CH_KERNELS_LANES_H
+#define CH_KERNELS_LANES_H
+
+#include "tensor/kernels/variant.h"
+
+/* Cut a and b into units of `unit` lanes, a0 a1 a2 … and b0 b1 b2 …: low = a0 b0 a2 b2 …, high = a1 b1 a3 b3 … */
+#define LANE_LOW(lane, unit) ((lane) / (unit) % 2 == 0 ? (lane) : VL + (lane) - (unit))
+#define LANE_HIGH(lane, unit) ((lane) / (unit) % 2 == 0 ? (lane) + (unit) : VL + (lane))
+#define LANES2(F, u) F(0, u), F(1, u)
+#define LANES4(F, u) LANES2(F, u), F(2, u), F(3, u)
+#define LANES8(F, u) LANES4(F, u), F(4, u), F(5, u), F(6, u), F(7, u)
+#define LANES16(F, u)                                                                                        \
+  LANES8(F, u), F(8, u), F(9, u), F(10, u), F(11, u), F(12, u), F(13, u), F(14, u), F(15, u)
+#if VEC_BYTES == 64
+#define LANES LANES16
+#elif VEC_BYTES == 32
+#define LANES LANES8
+#elif defined(CH_KERNEL_F64)
+#define LANES LANES2
+#else
+#define LANES LANES4
+#endif
+
+#define LANE_CASE(u)                                                                                         \
+  case u:                                                                                                    \
+    *low = __builtin_shufflevector(a, b, LANES(LANE_LOW, (u < VL ? u : 1)));                                 \
+    *high = __builtin_shufflevector(a, b, LANES(LANE_HIGH, (u < VL ? u : 1)));                               \
+    break
+
+ALWAYS_INLINE void interleave_units(const int unit, vec a, vec b, vec *low, vec *high) {
+  switch (unit) {
+    LANE_CASE(1);
+    LANE_CASE(2);
+    LANE_CASE(4);
+    LANE_CASE(8);
+  }
+}
+
+/* Lane j of v[i] <-> lane i of v[j], in log2(VL) rounds that swap ever larger squares. */
+ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
+#pragma GCC unroll 4
+  for (int unit = 1; unit < VL; unit *= 2)
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++)
+      if (!(i & unit)) {
+        vec low, high;
+        interleave_units(unit, v[i], v[i + unit], &low, &high);
+        v[i] = low;
+        v[i + unit] = high;
+      }
+}
+
+/* Lane i of the result: the sum of v[i]'s lanes. Overwrites v. */
+ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
+#pragma GCC unroll 4
+  for (int unit = 1; unit < VL; unit *= 2)
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i += 2 * unit) {
+      vec low, high;
+      interleave_units(unit, v[i], v[i + unit], &low, &high);
+      v[i] = low + high;
+    }
+  return v[0];
+}
+
+/* Whether a comparison held in any lane. */
+ALWAYS_INLINE bool any_lane(ivec mask) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#else
+  uint64_t words[VEC_BYTES / 8], any = 0;
+  memcpy(words, &mask, sizeof words);
+  for (int i = 0; i < VEC_BYTES / 8; i++) any |= words[i];
+  return any != 0;
+#endif
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* Tile producers for states that are keys and values: in place, or widened from 16 bits. */
+#include "tensor/tile_producers.h"
+
+static ch_tile tile_in_place(const ch_state_view *part, const ch_tile_span *span, int64_t dim) {
+  int64_t at = span->sequence * part->sequence_stride + span->first * part->token_stride + span->head * dim;
+  return (ch_tile){.data = (const char *)part->data + at * (int64_t)ch_dtype_size(part->dtype),
+                   .stride = part->token_stride,
+                   .head_stride = dim};
+}
+
+static void produce_dense(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,
+                          ch_tile *values) {
+  (void)scratch;
+  *keys = tile_in_place(&args->parts[0], span, args->key_dim);
+  *values = tile_in_place(&args->parts[1], span, args->value_dim);
+}
+
+static int64_t no_scratch(const ch_attend *args, int64_t heads, int64_t count) {
+  (void)args, (void)heads, (void)count;
+  return 0;
+}
+
+const ch_tile_producer ch_tile_producer_dense = {
+    .name = "dense", .produce = produce_dense, .scratch_elements = no_scratch};
+
+const ch_tile_producer *ch_tile_producer_for(const ch_kernels *kernels, ch_dtype keys, ch_dtype values) {
+  if (keys == kernels->dtype && values == kernels->dtype) return &ch_tile_producer_dense;
+  const ch_dtype types[] = {keys, values};
+  for (int i = 0; i < 2; i++)
+    if (types[i] != kernels->dtype && types[i] != CH_F16 && types[i] != CH_BF16) return NULL;
+  return kernels->convert_tiles;
+}

@@ -1,0 +1,243 @@
+/* Helpers of the attention tests: random cases, and attention written naively in double. */
+#ifndef TESTS_TENSOR_ATTEND_TESTING_H
+#define TESTS_TENSOR_ATTEND_TESTING_H
+
+#include "tensor/kernel_testing.h"
+#include "tensor/tile_producers.h"
+
+typedef struct attend_case {
+  int64_t sequences, queries, heads, kv_heads, key_dim, value_dim;
+  int64_t past; /* most tokens before the first query; each sequence has another number */
+  bool causal, alibi, documents;
+  ch_dtype state_type[2]; /* of keys and values; CH_F64 stands for the table's own */
+  int64_t extra;          /* elements between the states of two tokens, and between two sequences */
+  double q_scale;         /* size of the queries: large ones make the softmax sharp */
+} attend_case;
+
+/* A case's tensors, in double but exact in F32 (states: in their own type). */
+typedef struct attend_data {
+  attend_case shape;
+  int64_t tokens; /* room for tokens in each sequence */
+  int64_t q_size, out_size, lse_size, state_size[2], token_stride[2], sequence_stride[2];
+  double *q, *state[2];
+  int32_t *past, *document_start;
+  double *slopes;
+  double scale;
+  /* What is expected; bounds in units of eps. */
+  double *out, *lse, *out_bound, *lse_bound;
+} attend_data;
+
+static inline int64_t pick(ch_random *random, int64_t lowest, int64_t highest) {
+  return lowest + (int64_t)ch_random_below(random, (uint64_t)(highest - lowest + 1));
+}
+
+/* Rounds to a number that the type holds exactly. */
+static inline double as_stored(ch_dtype type, double value) {
+  if (type == CH_F64 || type == CH_F32) return (float)value;
+  const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
+  uint16_t half;
+  kernels->convert_to(1, &value, type, &half);
+  kernels->convert_from(1, &half, type, &value);
+  return value;
+}
+
+static inline double score_of(const attend_data *d, int64_t s, int64_t i, int64_t h, int64_t j,
+                              double *size) {
+  const attend_case *c = &d->shape;
+  int64_t g = h * c->kv_heads / c->heads;
+  const double *q = d->q + ((s * c->queries + i) * c->heads + h) * c->key_dim;
+  const double *k = d->state[0] + s * d->sequence_stride[0] + j * d->token_stride[0] + g * c->key_dim;
+  double sum = 0, magnitude = 0;
+  for (int64_t e = 0; e < c->key_dim; e++) {
+    sum += q[e] * k[e];
+    magnitude += fabs(q[e] * k[e]);
+  }
+  double bias = d->slopes ? -d->slopes[h] * (double)(d->past[s] + i - j) : 0;
+  if (size) *size = magnitude * d->scale + fabs(bias);
+  return sum * d->scale + bias;
+}
+
+static inline bool sees(const attend_data *d, int64_t s, int64_t i, int64_t j) {
+  const attend_case *c = &d->shape;
+  int64_t end = d->past[s] + (c->causal ? i + 1 : c->queries);
+  int64_t first = d->document_start ? d->document_start[s * c->queries + i] : 0;
+  return j >= first && j < end;
+}
+
+static inline void expect_forward(attend_data *d) {
+  const attend_case *c = &d->shape;
+  double *p = zeros(d->tokens);
+  for (int64_t s = 0; s < c->sequences; s++)
+    for (int64_t i = 0; i < c->queries; i++)
+      for (int64_t h = 0; h < c->heads; h++) {
+        int64_t end = d->past[s] + c->queries, g = h * c->kv_heads / c->heads;
+        double max = -INFINITY, sum = 0, largest = 0;
+        for (int64_t j = 0; j < end; j++) {
+          double size = 0;
+          p[j] = sees(d, s, i, j) ? score_of(d, s, i, h, j, &size) : -INFINITY;
+          if (p[j] > max) max = p[j];
+          if (size > largest) largest = size;
+        }
+        for (int64_t j = 0; j < end; j++) {
+          p[j] = p[j] == -INFINITY ? 0 : exp(p[j] - max);
+          sum += p[j];
+        }
+        /* The error of a score, and so the relative error of a weight; and that of sums. */
+        double error = 2 * largest * (2 + sqrt((double)c->key_dim)) + 16 + sqrt((double)end);
+        int64_t row = (s * c->queries + i) * c->heads + h, lse = (s * c->heads + h) * c->queries + i;
+        d->lse[lse] = sum == 0 ? -INFINITY : max + log(sum);
+        d->lse_bound[lse] = error + fabs(max);
+        for (int64_t e = 0; e < c->value_dim; e++) {
+          double total = 0, magnitude = 0;
+          for (int64_t j = 0; j < end; j++) {
+            double v = d->state[1][s * d->sequence_stride[1] + j * d->token_stride[1] + g * c->value_dim + e];
+            if (p[j] == 0) continue;
+            total += p[j] / sum * v;
+            magnitude += p[j] / sum * fabs(v);
+          }
+          d->out[row * c->value_dim + e] = total;
+          d->out_bound[row * c->value_dim + e] = error * magnitude;
+        }
+      }
+  free(p);
+}
+
+static inline void choose_masks(ch_random *random, attend_data *d) {
+  const attend_case *c = &d->shape;
+  d->past = calloc((size_t)c->sequences, sizeof *d->past);
+  for (int64_t s = 0; s < c->sequences; s++)
+    d->past[s] = s == 0 ? (int32_t)c->past : (int32_t)pick(random, 0, c->past);
+  if (c->documents) {
+    d->document_start = calloc((size_t)(c->sequences * c->queries), sizeof *d->document_start);
+    for (int64_t s = 0; s < c->sequences; s++) {
+      int32_t start = (int32_t)pick(random, 0, d->past[s]);
+      for (int64_t i = 0; i < c->queries; i++) {
+        if (ch_random_below(random, 10) == 0) start = (int32_t)(d->past[s] + i);
+        d->document_start[s * c->queries + i] = start;
+      }
+    }
+  }
+  if (c->alibi) {
+    d->slopes = zeros(c->heads);
+    for (int64_t h = 0; h < c->heads; h++)
+      d->slopes[h] = (float)exp2(-8.0 * (double)(h + 1) / (double)c->heads);
+  }
+}
+
+static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
+  attend_data *d = calloc(1, sizeof *d);
+  d->shape = c;
+  d->tokens = c.past + c.queries;
+  d->scale = 1 / sqrt((double)c.key_dim);
+  d->q_size = c.sequences * c.queries * c.heads * c.key_dim;
+  d->out_size = c.sequences * c.queries * c.heads * c.value_dim;
+  d->lse_size = c.sequences * c.heads * c.queries;
+  d->q = random_values(random, d->q_size, c.q_scale > 0 ? c.q_scale : 1);
+  const int64_t dims[2] = {c.key_dim, c.value_dim};
+  for (int p = 0; p < 2; p++) {
+    d->token_stride[p] = c.kv_heads * dims[p] + c.extra;
+    d->sequence_stride[p] = d->tokens * d->token_stride[p] + c.extra;
+    /* Exactly as long as the last token needs. */
+    d->state_size[p] = (c.sequences - 1) * d->sequence_stride[p] + (d->tokens - 1) * d->token_stride[p] +
+                       c.kv_heads * dims[p];
+    d->state[p] = random_values(random, d->state_size[p], 1);
+    for (int64_t i = 0; i < d->state_size[p]; i++)
+      d->state[p][i] = as_stored(c.state_type[p], d->state[p][i]);
+  }
+  choose_masks(random, d);
+  d->out = zeros(d->out_size), d->out_bound = zeros(d->out_size);
+  d->lse = zeros(d->lse_size), d->lse_bound = zeros(d->lse_size);
+  expect_forward(d);
+  return d;
+}
+
+static inline void free_attend_data(attend_data *d) {
+  free(d->q), free(d->state[0]), free(d->state[1]), free(d->past), free(d->document_start), free(d->slopes);
+  free(d->out), free(d->lse), free(d->out_bound), free(d->lse_bound);
+  free(d);
+}
+
+static inline const char *describe(const attend_case *c) {
+  static char text[300];
+  snprintf(
+      text, sizeof text,
+      "attend %lld x %lld queries, past %lld, heads %lld / %lld, dims %lld / %lld%s%s%s, states %s %s, q %g",
+      (long long)c->sequences, (long long)c->queries, (long long)c->past, (long long)c->heads,
+      (long long)c->kv_heads, (long long)c->key_dim, (long long)c->value_dim, c->causal ? ", causal" : "",
+      c->alibi ? ", alibi" : "", c->documents ? ", documents" : "", ch_dtype_name(c->state_type[0]),
+      ch_dtype_name(c->state_type[1]), c->q_scale);
+  return text;
+}
+
+/* The arguments of a call on a table: states in their types, q of the table's. Free with free_attend_args. */
+static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels *kernels) {
+  const attend_case *c = &d->shape;
+  ch_attend args = {.sequences = c->sequences,
+                    .queries = c->queries,
+                    .heads = c->heads,
+                    .kv_heads = c->kv_heads,
+                    .key_dim = c->key_dim,
+                    .value_dim = c->value_dim,
+                    .q = reals_from(kernels, d->q_size, d->q),
+                    .out = reals_from(kernels, d->out_size, NULL),
+                    .lse = reals_from(kernels, d->lse_size, NULL),
+                    .scale = d->scale,
+                    .slopes = d->slopes,
+                    .causal = c->causal,
+                    .past = c->past > 0 ? d->past : NULL,
+                    .document_start = d->document_start};
+  ch_dtype types[2];
+  for (int p = 0; p < 2; p++) {
+    types[p] = c->state_type[p] == CH_F64 ? kernels->dtype : c->state_type[p];
+    void *data = malloc((size_t)d->state_size[p] * ch_dtype_size(types[p]));
+    assert_non_null(data);
+    ch_kernels_for(CH_F64, CH_ISA_PLAIN)->convert_to(d->state_size[p], d->state[p], types[p], data);
+    args.parts[p] = (ch_state_view){data, types[p], d->token_stride[p], d->sequence_stride[p]};
+  }
+  args.producer = ch_tile_producer_for(kernels, types[0], types[1]);
+  assert_non_null(args.producer);
+  return args;
+}
+
+static inline void free_attend_args(ch_attend *args) {
+  free((void *)(uintptr_t)args->q), free(args->out), free(args->lse);
+  free((void *)(uintptr_t)args->parts[0].data), free((void *)(uintptr_t)args->parts[1].data);
+}
+
+/* Scratch of exactly the promised size, full of NaNs, at an odd address; its end is guarded. */
+typedef struct test_scratch {
+  char *memory;
+  size_t bytes, offset;
+} test_scratch;
+
+enum { GUARD = 64 };
+
+static inline void *open_scratch(test_scratch *scratch, const ch_kernels *kernels, const ch_attend *args,
+                                 bool backward, size_t offset) {
+  scratch->bytes = kernels->attend_scratch(args, backward);
+  scratch->offset = offset * ch_dtype_size(kernels->dtype);
+  scratch->memory = malloc(scratch->offset + scratch->bytes + GUARD);
+  assert_non_null(scratch->memory);
+  memset(scratch->memory, 0xff, scratch->offset + scratch->bytes);
+  memset(scratch->memory + scratch->offset + scratch->bytes, 0x5a, GUARD);
+  return scratch->memory + scratch->offset;
+}
+
+static inline void close_scratch(test_scratch *scratch, const char *what) {
+  for (int i = 0; i < GUARD; i++)
+    if (scratch->memory[scratch->offset + scratch->bytes + (size_t)i] != 0x5a)
+      fail_msg("%s: wrote past its scratch", what);
+  free(scratch->memory);
+}
+
+static inline void compare_values(const char *what, const ch_kernels *kernels, int threads, const char *name,
+                                  int64_t n, const void *got, const double *expected, const double *bound) {
+  for (int64_t i = 0; i < n; i++) {
+    double value = real_at(kernels, got, i), allowed = bound[i] * table_eps(kernels) + 1e-30;
+    if (!(fabs(value - expected[i]) <= allowed) && value != expected[i])
+      fail_msg("%s, table %s, %d threads: %s[%lld] is %.9g instead of %.9g (allowed error %.3g)", what,
+               kernels->name, threads, name, (long long)i, value, expected[i], allowed);
+  }
+}
+
+#endif

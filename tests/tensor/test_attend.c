@@ -1,0 +1,221 @@
+/* Streaming attention, forward: against naive attention in double, for all tables, shapes, masks and state types. */
+#include "tensor/attend_testing.h"
+
+/* Twice with each number of threads on each table. */
+static void check_forward(ch_random *random, attend_case c) {
+  attend_data *d = make_attend_data(random, c);
+  int usual_threads = omp_get_max_threads();
+  for (int number = 0; number < TABLE_COUNT; number++) {
+    const ch_kernels *kernels = table_number(number);
+    if (!kernels) continue;
+    size_t size = ch_dtype_size(kernels->dtype);
+    ch_attend args = make_attend_args(d, kernels);
+    void *first = malloc((size_t)d->out_size * size);
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+      omp_set_num_threads(threads);
+      for (int run = 0; run < 2; run++) {
+        test_scratch scratch;
+        args.scratch = open_scratch(&scratch, kernels, &args, false, (size_t)run * 5);
+        memset(args.out, 0xff, (size_t)d->out_size * size);
+        kernels->attend_forward(&args);
+        close_scratch(&scratch, describe(&c));
+        if (run == 0) memcpy(first, args.out, (size_t)d->out_size * size);
+      }
+      compare_values(describe(&c), kernels, threads, "out", d->out_size, args.out, d->out, d->out_bound);
+      compare_values(describe(&c), kernels, threads, "lse", d->lse_size, args.lse, d->lse, d->lse_bound);
+      if (memcmp(first, args.out, (size_t)d->out_size * size) != 0)
+        fail_msg("%s, table %s, %d threads: two runs differ", describe(&c), kernels->name, threads);
+    }
+    free(first);
+    free_attend_args(&args);
+  }
+  omp_set_num_threads(usual_threads);
+  free_attend_data(d);
+}
+
+static attend_case plain_case(int64_t sequences, int64_t queries, int64_t heads, int64_t kv_heads,
+                              int64_t dim) {
+  return (attend_case){.sequences = sequences,
+                       .queries = queries,
+                       .heads = heads,
+                       .kv_heads = kv_heads,
+                       .key_dim = dim,
+                       .value_dim = dim,
+                       .causal = true,
+                       .state_type = {CH_F64, CH_F64}};
+}
+
+static void training_shapes_are_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 1, 0);
+  check_forward(&random, plain_case(1, 1, 1, 1, 1));
+  check_forward(&random, plain_case(2, 256, 2, 2, 64));
+  check_forward(&random, plain_case(1, 130, 8, 2, 64));
+  check_forward(&random, plain_case(1, 100, 6, 1, 128));
+  check_forward(&random, plain_case(3, 65, 3, 3, 80));
+  attend_case encoder = plain_case(2, 97, 4, 2, 32);
+  encoder.causal = false;
+  check_forward(&random, encoder);
+}
+
+static void decoding_shapes_are_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 2, 0);
+  static const int64_t groups[] = {1, 2, 4, 6, 7, 12, 16};
+  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+    for (int64_t kv_heads = 1; kv_heads <= 12; kv_heads *= 12) {
+      attend_case c = plain_case(1, 1, groups[i] * kv_heads, kv_heads, i % 2 ? 64 : 128);
+      c.past = 200 + 37 * (int64_t)i;
+      check_forward(&random, c);
+      c.sequences = 5;
+      c.queries = 1 + (int64_t)i % 3;
+      check_forward(&random, c);
+    }
+}
+
+static void random_shapes_masks_and_types_are_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 3, 0);
+  static const ch_dtype types[] = {CH_F64, CH_F64, CH_F16, CH_BF16};
+  static const int64_t dims[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 31, 33, 48, 64, 65, 96, 128, 257};
+  enum { DIMS = sizeof dims / sizeof *dims };
+  for (int n = 0; n < 300; n++) {
+    attend_case c = {.sequences = pick(&random, 1, 4),
+                     .queries = pick(&random, 1,
+                                     n % 3 == 0   ? 150
+                                     : n % 3 == 1 ? 20
+                                                  : 3),
+                     .kv_heads = pick(&random, 1, 4),
+                     .past = n % 2 ? pick(&random, 0, 200) : 0,
+                     .causal = ch_random_below(&random, 4) > 0,
+                     .alibi = ch_random_below(&random, 3) == 0,
+                     .documents = ch_random_below(&random, 3) == 0,
+                     .extra = pick(&random, 0, 2),
+                     .q_scale = ch_random_below(&random, 4) == 0 ? 12 : 1};
+    c.heads = c.kv_heads * pick(&random, 1, 5);
+    c.key_dim = dims[ch_random_below(&random, DIMS)];
+    c.value_dim = ch_random_below(&random, 2) ? c.key_dim : dims[ch_random_below(&random, DIMS)];
+    for (int p = 0; p < 2; p++) c.state_type[p] = types[ch_random_below(&random, 4)];
+    if (c.key_dim + c.value_dim > 130 && c.queries > 30) c.queries = 30;
+    check_forward(&random, c);
+  }
+}
+
+static void a_query_that_sees_no_key_gets_zeros(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 4, 0);
+  static const int64_t queries[] = {1, 5, 90};
+  for (int n = 0; n < 3; n++) {
+    attend_case c = plain_case(2, queries[n], 4, 2, 20);
+    c.documents = true;
+    attend_data *d = make_attend_data(&random, c);
+    for (int64_t i = 0; i < c.sequences * c.queries; i += 2) d->document_start[i] = 1000; /* past every key */
+    if (n == 2) /* whole panels of them */
+      for (int64_t i = 0; i < c.queries; i++) d->document_start[i] = 1000;
+    expect_forward(d);
+    for (int number = 0; number < TABLE_COUNT; number++) {
+      const ch_kernels *kernels = table_number(number);
+      if (!kernels) continue;
+      ch_attend args = make_attend_args(d, kernels);
+      test_scratch scratch;
+      args.scratch = open_scratch(&scratch, kernels, &args, false, 0);
+      kernels->attend_forward(&args);
+      close_scratch(&scratch, "unseeing queries");
+      compare_values("unseeing queries", kernels, 0, "out", d->out_size, args.out, d->out, d->out_bound);
+      compare_values("unseeing queries", kernels, 0, "lse", d->lse_size, args.lse, d->lse, d->lse_bound);
+      free_attend_args(&args);
+    }
+    free_attend_data(d);
+  }
+}
+
+/* Queries begin … end-1 of the case's only sequence, after the tokens before them, copied into `out`. */
+static void run_chunk(const attend_data *d, const ch_kernels *kernels, const ch_attend *whole, int64_t begin,
+                      int64_t end, char *out) {
+  const attend_case *c = &d->shape;
+  size_t size = ch_dtype_size(kernels->dtype);
+  int32_t past = (int32_t)begin;
+  ch_attend args = *whole;
+  args.queries = end - begin;
+  args.past = &past;
+  args.q = (const char *)whole->q + (size_t)(begin * c->heads * c->key_dim) * size;
+  args.out = out + (size_t)(begin * c->heads * c->value_dim) * size;
+  args.lse = NULL;
+  test_scratch scratch;
+  args.scratch = open_scratch(&scratch, kernels, &args, false, 0);
+  kernels->attend_forward(&args);
+  close_scratch(&scratch, "a chunk");
+}
+
+static void chunks_after_one_another_give_what_the_whole_gives(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 5, 0);
+  attend_case c = plain_case(1, 150, 6, 3, 40);
+  c.alibi = true;
+  attend_data *d = make_attend_data(&random, c);
+  for (int number = 0; number < TABLE_COUNT; number++) {
+    const ch_kernels *kernels = table_number(number);
+    if (!kernels) continue;
+    ch_attend args = make_attend_args(d, kernels);
+    char *out = malloc((size_t)d->out_size * ch_dtype_size(kernels->dtype));
+    static const int64_t cuts[] = {0, 1, 2, 5, 70, 71, 110, 149, 150};
+    for (size_t i = 0; i + 1 < sizeof cuts / sizeof *cuts; i++)
+      run_chunk(d, kernels, &args, cuts[i], cuts[i + 1], out);
+    compare_values("chunks", kernels, 0, "out", d->out_size, out, d->out, d->out_bound);
+    free(out);
+    free_attend_args(&args);
+  }
+  free_attend_data(d);
+}
+
+static void a_nan_among_the_keys_reaches_the_output(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 6, 0);
+  for (int64_t queries = 1; queries <= 70; queries += 69) {
+    attend_case c = plain_case(1, queries, 2, 2, 64);
+    c.past = 100;
+    attend_data *d = make_attend_data(&random, c);
+    d->state[0][50 * d->token_stride[0] + 70] = NAN; /* token 50, head 1 */
+    for (int number = 0; number < TABLE_COUNT; number++) {
+      const ch_kernels *kernels = table_number(number);
+      if (!kernels) continue;
+      ch_attend args = make_attend_args(d, kernels);
+      test_scratch scratch;
+      args.scratch = open_scratch(&scratch, kernels, &args, false, 0);
+      kernels->attend_forward(&args);
+      close_scratch(&scratch, "a NaN");
+      for (int64_t i = 0; i < d->out_size; i++)
+        assert_true(isnan(real_at(kernels, args.out, i)) == (i / 64 % 2 == 1));
+      free_attend_args(&args);
+    }
+    free_attend_data(d);
+  }
+}
+
+static void states_of_other_types_have_no_producer(void **state) {
+  (void)state;
+  const ch_kernels *kernels = ch_kernels_for(CH_F32, CH_ISA_PLAIN);
+  assert_ptr_equal(ch_tile_producer_for(kernels, CH_F32, CH_F32), &ch_tile_producer_dense);
+  assert_ptr_equal(ch_tile_producer_for(kernels, CH_F32, CH_F16), kernels->convert_tiles);
+  assert_null(ch_tile_producer_for(kernels, CH_F32, CH_U8));
+  assert_null(ch_tile_producer_for(kernels, CH_I32, CH_F16));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(training_shapes_are_right),
+      cmocka_unit_test(decoding_shapes_are_right),
+      cmocka_unit_test(random_shapes_masks_and_types_are_right),
+      cmocka_unit_test(a_query_that_sees_no_key_gets_zeros),
+      cmocka_unit_test(chunks_after_one_another_give_what_the_whole_gives),
+      cmocka_unit_test(a_nan_among_the_keys_reaches_the_output),
+      cmocka_unit_test(states_of_other_types_have_no_producer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
