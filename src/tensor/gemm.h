@@ -1,4 +1,4 @@
-/* Large matrix products through the GEMM library (oneDNN); see docs/benchmarks.md for what was measured. */
+/* Large matrix products through the GEMM library (oneDNN); docs/gemm.md says what was measured. */
 #ifndef CH_TENSOR_GEMM_H
 #define CH_TENSOR_GEMM_H
 
@@ -21,7 +21,8 @@ ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t
 
 /* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate): few rows by the matrix-vector kernel, many by the
    library; a W in 16 bits is widened panel by panel for the latter. */
-ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                         ch_dtype weight_dtype, const void *bias, void *y, bool accumulate, ch_error *error);
+ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
+                         const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
+                         bool accumulate, ch_error *error);
 
 #endif

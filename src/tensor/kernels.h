@@ -108,6 +108,13 @@ typedef struct ch_kernels {
   /* real <- F32, F64, F16, BF16 and real -> the same (round to nearest even). */
   void (*convert_from)(int64_t n, const void *x, ch_dtype from, void *y);
   void (*convert_to)(int64_t n, const void *x, ch_dtype to, void *y);
+
+  /* --- limits, for tensor/limits.h; one thread ---------------------------------------------------------------- */
+  /* Multiply-adds in registers and nothing else; *flops gets their number, two per multiply-add. The result depends
+     on all of them and on the seed. */
+  double (*fma_loop)(int64_t rounds, double seed, double *flops);
+  /* Reads n reals; returns their sum. */
+  double (*read_loop)(int64_t n, const void *x);
 } ch_kernels;
 
 typedef enum ch_isa { CH_ISA_PLAIN, CH_ISA_AVX2, CH_ISA_AVX512, CH_ISA_COUNT } ch_isa;

@@ -34,10 +34,29 @@ static void the_environment_lowers_the_instruction_set(void **state) {
   unsetenv("CROSSHEAD_ISA");
 }
 
+static void the_loops_that_measure_limits_do_what_they_count(void **state) {
+  (void)state;
+  double ones[1003];
+  for (int i = 0; i < 1003; i++) ones[i] = 1;
+  for (int number = 0; number < TABLE_COUNT; number++) {
+    const ch_kernels *kernels = table_number(number);
+    if (!kernels) continue;
+    void *values = reals_from(kernels, 1003, ones);
+    for (int64_t n = 0; n <= 1003; n += 17) assert_true(kernels->read_loop(n, values) == (double)n);
+    double flops[2];
+    /* The chains differ in what they start from, and converge to 1 whatever the number of rounds. */
+    assert_true(fabs(kernels->fma_loop(1000, 0.1, &flops[0]) - kernels->fma_loop(2000, 0.1, &flops[1])) <
+                1e-2);
+    assert_true(flops[0] > 0 && flops[1] == 2 * flops[0]);
+    free(values);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_table_is_named_and_typed),
       cmocka_unit_test(the_environment_lowers_the_instruction_set),
+      cmocka_unit_test(the_loops_that_measure_limits_do_what_they_count),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

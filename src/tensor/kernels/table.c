@@ -32,4 +32,6 @@ const ch_kernels KERNEL(table) = {
     .adamw = KERNEL(adamw),
     .convert_from = KERNEL(convert_from),
     .convert_to = KERNEL(convert_to),
+    .fma_loop = KERNEL(fma_loop),
+    .read_loop = KERNEL(read_loop),
 };

@@ -209,6 +209,8 @@ extern const ch_tile_producer KERNEL(convert_tiles);
 CH_KERNEL_DECLARE(adamw);
 CH_KERNEL_DECLARE(convert_from);
 CH_KERNEL_DECLARE(convert_to);
+CH_KERNEL_DECLARE(fma_loop);
+CH_KERNEL_DECLARE(read_loop);
 extern const ch_kernels KERNEL(table);
 
 #endif

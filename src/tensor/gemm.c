@@ -1,0 +1,158 @@
+/* Matrix products: which way each shape goes, and linear layers with weights of 16 bits. */
+#include "tensor/gemm.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "tensor/gemm_library.h"
+
+/* Measured in docs/gemm.md. */
+enum {
+  GEMV_ROWS = 8,     /* up to here the matrix-vector kernel reads the weights once and beats the library */
+  MATMUL_ROWS = 512, /* y = x W^T with few rows, or with few columns, is faster by a matmul primitive */
+  MATMUL_COLUMNS = 1024
+};
+/* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last cache. */
+enum { PANEL_ELEMENTS = 1 << 20 };
+/* The plain product packs blocks of B of this many rows and columns. */
+enum { BLOCK_K = 256, BLOCK_N = 64 };
+
+struct ch_gemm {
+  const ch_kernels *kernels;
+  ch_gemm_library *library; /* F32 only */
+  void *scratch;
+  size_t scratch_bytes;
+};
+
+ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *error) {
+  *gemm = calloc(1, sizeof **gemm);
+  if (!*gemm) return ch_fail(error, CH_ERROR_MEMORY, "memory is out for the matrix products' preparation");
+  (*gemm)->kernels = kernels;
+  if (kernels->dtype != CH_F32) return CH_OK;
+  ch_status status = ch_gemm_library_create(&(*gemm)->library, error);
+  if (status == CH_OK) return CH_OK;
+  ch_gemm_free(*gemm);
+  *gemm = NULL;
+  return status;
+}
+
+void ch_gemm_free(ch_gemm *gemm) {
+  if (!gemm) return;
+  ch_gemm_library_free(gemm->library);
+  ch_pages_free(gemm->scratch, gemm->scratch_bytes);
+  free(gemm);
+}
+
+static ch_status reserve(ch_gemm *gemm, size_t bytes, ch_error *error) {
+  if (bytes <= gemm->scratch_bytes) return CH_OK;
+  ch_pages_free(gemm->scratch, gemm->scratch_bytes);
+  gemm->scratch = ch_pages_alloc(bytes);
+  gemm->scratch_bytes = gemm->scratch ? bytes : 0;
+  return gemm->scratch ? CH_OK
+                       : ch_fail(error, CH_ERROR_MEMORY,
+                                 "memory is out for %zu bytes of a matrix product's scratch", bytes);
+}
+
+/* --- doubles: plain C ----------------------------------------------------------------------------------------------- */
+
+/* Rows [k0, k0 + rows) of columns [j0, j0 + columns) of op(B), row-major. */
+static void pack_block(const ch_gemm_shape *s, const double *b, int64_t k0, int64_t rows, int64_t j0,
+                       int64_t columns, double *block) {
+  for (int64_t p = 0; p < rows; p++)
+    for (int64_t j = 0; j < columns; j++)
+      block[p * columns + j] = s->transpose_b ? b[(j0 + j) * s->ldb + k0 + p] : b[(k0 + p) * s->ldb + j0 + j];
+}
+
+/* The order of sums is the same for any number of threads: each has whole columns of C. */
+static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *a, const double *b, double *c,
+                           ch_error *error) {
+  size_t block_bytes = BLOCK_K * BLOCK_N * sizeof(double);
+  CH_TRY(reserve(gemm, (size_t)ch_threads() * block_bytes, error));
+  int64_t blocks = (s->n + BLOCK_N - 1) / BLOCK_N;
+#pragma omp parallel for schedule(static) if (s->m * s->n * s->k > 1 << 15)
+  for (int64_t j = 0; j < blocks; j++) {
+    double *block = (double *)gemm->scratch + (size_t)omp_get_thread_num() * BLOCK_K * BLOCK_N;
+    int64_t columns = s->n - j * BLOCK_N < BLOCK_N ? s->n - j * BLOCK_N : BLOCK_N;
+    for (int64_t k0 = 0; k0 == 0 || k0 < s->k; k0 += BLOCK_K) {
+      int64_t rows = s->k - k0 < BLOCK_K ? s->k - k0 : BLOCK_K;
+      pack_block(s, b, k0, rows, j * BLOCK_N, columns, block);
+      gemm->kernels->tile_product(s->m, columns, rows, s->transpose_a ? a + k0 * s->lda : a + k0,
+                                  s->transpose_a ? 1 : s->lda, s->transpose_a ? s->lda : 1, block, columns,
+                                  c + j * BLOCK_N, s->ldc, s->accumulate || k0 > 0);
+    }
+  }
+  return CH_OK;
+}
+
+/* --- choosing ----------------------------------------------------------------------------------------------------- */
+
+/* Whether a matmul primitive or sgemm is the faster for this product (docs/gemm.md): in y = x W^T for few rows or
+   columns, in dW = dy^T x for matrices with more rows than columns; dx = dy W always goes to sgemm. */
+static bool matmul_is_faster(const ch_gemm_shape *s) {
+  if (s->transpose_a) return !s->transpose_b && s->m > s->n;
+  return s->transpose_b && (s->m <= MATMUL_ROWS || s->n < MATMUL_COLUMNS);
+}
+
+static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
+                             ch_error *error) {
+  if (s->m <= 0 || s->n <= 0) return CH_OK;
+  if (gemm->kernels->dtype == CH_F64) return run_plain(gemm, s, a, b, c, error);
+  if (s->k <= 0) { /* a sum over nothing */
+    for (int64_t i = 0; i < s->m && !s->accumulate; i++)
+      gemm->kernels->fill(s->n, 0, (float *)c + i * s->ldc);
+    return CH_OK;
+  }
+  if (matmul_is_faster(s)) return ch_gemm_library_matmul(gemm->library, s, a, b, c, error);
+  return ch_gemm_library_sgemm(s, a, b, c, error);
+}
+
+ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                      const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+                      bool accumulate, ch_error *error) {
+  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate};
+  return run_product(gemm, &shape, a, b, c, error);
+}
+
+/* --- linear layers -------------------------------------------------------------------------------------------------- */
+
+/* The weights' rows in panels: each is widened, then multiplied while it is in cache. */
+static ch_status run_widened(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
+                             const void *weight, ch_dtype weight_dtype, void *y, bool accumulate,
+                             ch_error *error) {
+  const ch_kernels *kernels = gemm->kernels;
+  size_t real_size = ch_dtype_size(kernels->dtype), weight_size = ch_dtype_size(weight_dtype);
+  int64_t panel = PANEL_ELEMENTS / (in > 0 ? in : 1) / BLOCK_N * BLOCK_N;
+  if (panel < BLOCK_N) panel = BLOCK_N;
+  if (panel > out) panel = out;
+  /* The plain product packs into the head of the same memory. */
+  size_t head = kernels->dtype == CH_F64 ? (size_t)ch_threads() * BLOCK_K * BLOCK_N * sizeof(double) : 0;
+  CH_TRY(reserve(gemm, head + (size_t)(panel * in) * real_size, error));
+  void *widened = (char *)gemm->scratch + head;
+  for (int64_t first = 0; first < out; first += panel) {
+    int64_t count = out - first < panel ? out - first : panel;
+    kernels->convert_from(count * in, (const char *)weight + (size_t)(first * in) * weight_size, weight_dtype,
+                          widened);
+    const ch_gemm_shape shape = {rows, count, in, in, in, out, false, true, accumulate};
+    CH_TRY(run_product(gemm, &shape, x, widened, (char *)y + (size_t)first * real_size, error));
+  }
+  return CH_OK;
+}
+
+ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
+                         const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
+                         bool accumulate, ch_error *error) {
+  const ch_kernels *kernels = gemm->kernels;
+  if (rows <= GEMV_ROWS) {
+    kernels->gemv(rows, in, out, x, weight, weight_dtype, bias, y, accumulate);
+    return CH_OK;
+  }
+  if (weight_dtype == kernels->dtype) {
+    const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate};
+    CH_TRY(run_product(gemm, &shape, x, weight, y, error));
+  } else {
+    CH_TRY(run_widened(gemm, rows, in, out, x, weight, weight_dtype, y, accumulate, error));
+  }
+  if (bias) kernels->add_bias(rows, out, bias, y);
+  return CH_OK;
+}

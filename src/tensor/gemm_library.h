@@ -1,0 +1,28 @@
+/* F32 products by oneDNN: prepared matmul primitives, kept per shape, and its sgemm. */
+#ifndef CH_TENSOR_GEMM_LIBRARY_H
+#define CH_TENSOR_GEMM_LIBRARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* One product: C [m, n] = op(A) op(B) (+ C); see ch_gemm_run. */
+typedef struct ch_gemm_shape {
+  int64_t m, n, k, lda, ldb, ldc;
+  bool transpose_a, transpose_b, accumulate;
+} ch_gemm_shape;
+
+typedef struct ch_gemm_library ch_gemm_library;
+
+ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error);
+void ch_gemm_library_free(ch_gemm_library *library);
+
+/* By a matmul primitive, prepared at the first call with this shape and number of threads. */
+ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const float *a,
+                                 const float *b, float *c, ch_error *error);
+/* By the library's sgemm. */
+ch_status ch_gemm_library_sgemm(const ch_gemm_shape *shape, const float *a, const float *b, float *c,
+                                ch_error *error);
+
+#endif

@@ -1,0 +1,221 @@
+/* Matrix products and linear layers, by the library and in plain C, against sums in double. */
+#include "tensor/kernel_testing.h"
+
+#include "tensor/gemm.h"
+
+typedef struct product {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b, accumulate;
+  int64_t extra; /* strides beyond the dense ones */
+} product;
+
+/* The F64 table and, once, the best F32 table: the library does the same below each. */
+static const ch_kernels *tables[2];
+
+static int choose_tables(void **state) {
+  (void)state;
+  tables[0] = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
+  tables[1] = ch_kernels_best(CH_F32);
+  return tables[0] && tables[1] ? 0 : -1;
+}
+
+static void check_product(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, product p) {
+  int64_t lda = (p.transpose_a ? p.m : p.k) + p.extra, ldb = (p.transpose_b ? p.k : p.n) + p.extra;
+  int64_t ldc = p.n + p.extra;
+  int64_t a_size = (p.transpose_a ? p.k : p.m) * lda, b_size = (p.transpose_b ? p.n : p.k) * ldb;
+  int64_t c_size = p.m * ldc;
+  double *a = random_values(random, a_size, 1), *b = random_values(random, b_size, 1);
+  double *c0 = random_values(random, c_size, 1);
+  void *a_real = reals_from(kernels, a_size, a), *b_real = reals_from(kernels, b_size, b);
+  void *c_real[2];
+  ch_error error;
+  for (int run = 0; run < 2; run++) {
+    c_real[run] = reals_from(kernels, c_size, c0);
+    assert_int_equal(ch_gemm_run(gemm, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a_real, lda, b_real, ldb,
+                                 c_real[run], ldc, p.accumulate, &error),
+                     CH_OK);
+  }
+  assert_memory_equal(c_real[0], c_real[1], (size_t)c_size * ch_dtype_size(kernels->dtype));
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < ldc; j++) {
+      double got = real_at(kernels, c_real[0], i * ldc + j), sum = c0[i * ldc + j], magnitude = 0;
+      if (j < p.n) {
+        if (!p.accumulate) sum = 0;
+        magnitude = fabs(sum);
+        for (int64_t q = 0; q < p.k; q++) {
+          double term =
+              a[p.transpose_a ? q * lda + i : i * lda + q] * b[p.transpose_b ? j * ldb + q : q * ldb + j];
+          sum += term;
+          magnitude += fabs(term);
+        }
+      }
+      double allowed = table_eps(kernels) * (double)(p.k + 2) * magnitude; /* between the rows: nothing */
+      if (!(fabs(got - sum) <= allowed))
+        fail_msg(
+            "%s m %lld n %lld k %lld transposes %d %d accumulate %d: [%lld, %lld] is %.9g instead of %.9g",
+            kernels->name, (long long)p.m, (long long)p.n, (long long)p.k, p.transpose_a, p.transpose_b,
+            p.accumulate, (long long)i, (long long)j, got, sum);
+    }
+  free(a), free(b), free(c0), free(a_real), free(b_real), free(c_real[0]), free(c_real[1]);
+}
+
+static void products_of_all_shapes_transposes_and_strides_are_right(void **state) {
+  (void)state;
+  static const int64_t odd[] = {1, 2, 3, 7, 17, 33, 63, 64, 65, 130};
+  ch_error error;
+  for (int t = 0; t < 2; t++) {
+    ch_random random;
+    ch_random_seed(&random, 71, 0);
+    ch_gemm *gemm;
+    assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
+    for (int c = 0; c < 240; c++) /* more shapes than are kept prepared */
+      check_product(gemm, tables[t], &random,
+                    (product){odd[ch_random_below(&random, 10)], odd[ch_random_below(&random, 10)],
+                              odd[ch_random_below(&random, 10)], c & 1, c & 2, c & 4, c % 3});
+    /* Both sides of every boundary of the rule that chooses the way. */
+    check_product(gemm, tables[t], &random, (product){513, 65, 40, false, true, true, 0});
+    check_product(gemm, tables[t], &random, (product){512, 1024, 9, false, true, false, 0});
+    check_product(gemm, tables[t], &random, (product){513, 1024, 9, false, true, false, 0});
+    check_product(gemm, tables[t], &random, (product){513, 1023, 9, false, true, true, 0});
+    check_product(gemm, tables[t], &random, (product){70, 50, 600, true, false, true, 0});
+    check_product(gemm, tables[t], &random, (product){50, 70, 600, true, false, true, 0});
+    ch_gemm_free(gemm);
+  }
+}
+
+static void empty_products_clear_or_keep(void **state) {
+  (void)state;
+  for (int t = 0; t < 2; t++) {
+    ch_gemm *gemm;
+    ch_error error;
+    assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
+    ch_random random;
+    ch_random_seed(&random, 72, 0);
+    check_product(gemm, tables[t], &random, (product){3, 5, 0, false, true, true, 1});
+    check_product(gemm, tables[t], &random, (product){3, 5, 0, false, false, false, 1});
+    check_product(gemm, tables[t], &random, (product){0, 5, 4, false, false, false, 0});
+    check_product(gemm, tables[t], &random, (product){5, 0, 4, true, false, false, 0});
+    ch_gemm_free(gemm);
+  }
+}
+
+static void the_same_shapes_give_the_same_bits_in_another_object_and_other_order(void **state) {
+  (void)state;
+  enum { M = 130, N = 190, K = 210 };
+  ch_random random;
+  ch_random_seed(&random, 73, 0);
+  double *a = random_values(&random, M * K, 1), *b = random_values(&random, N * K, 1);
+  int usual_threads = omp_get_max_threads();
+  for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    omp_set_num_threads(threads);
+    const ch_kernels *kernels = tables[1];
+    void *a_real = reals_from(kernels, M * K, a), *b_real = reals_from(kernels, N * K, b);
+    float *c[2];
+    for (int o = 0; o < 2; o++) {
+      ch_gemm *gemm;
+      ch_error error;
+      assert_int_equal(ch_gemm_create(kernels, &gemm, &error), CH_OK);
+      c[o] = malloc(M * N * sizeof(float));
+      assert_non_null(c[o]);
+      if (o == 1) /* something else first */
+        assert_int_equal(
+            ch_gemm_run(gemm, true, false, K, 7, M, a_real, K, b_real, 7, c[o], 7, false, &error), CH_OK);
+      assert_int_equal(ch_gemm_run(gemm, false, true, M, N, K, a_real, K, b_real, K, c[o], N, false, &error),
+                       CH_OK);
+      ch_gemm_free(gemm);
+    }
+    assert_memory_equal(c[0], c[1], M * N * sizeof(float));
+    free(a_real), free(b_real), free(c[0]), free(c[1]);
+  }
+  omp_set_num_threads(usual_threads);
+  free(a), free(b);
+}
+
+static void one_object_serves_changing_numbers_of_threads(void **state) {
+  (void)state;
+  ch_gemm *gemm;
+  ch_error error;
+  assert_int_equal(ch_gemm_create(tables[1], &gemm, &error), CH_OK);
+  ch_random random;
+  int usual_threads = omp_get_max_threads();
+  for (int round = 0; round < 2; round++)
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+      omp_set_num_threads(threads);
+      ch_random_seed(&random, 74, 0);
+      check_product(gemm, tables[1], &random, (product){100, 90, 80, false, true, true, 0});
+      check_product(gemm, tables[1], &random, (product){100, 90, 80, false, false, false, 0});
+      check_product(gemm, tables[1], &random, (product){100, 90, 80, true, false, true, 0});
+    }
+  omp_set_num_threads(usual_threads);
+  ch_gemm_free(gemm);
+}
+
+/* --- linear layers ---------------------------------------------------------------------------------------------------- */
+
+static void check_linear(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, int64_t rows,
+                         int64_t in, int64_t out, ch_dtype weight_dtype, bool with_bias, bool accumulate) {
+  double *x = random_values(random, rows * in, 1), *w = random_values(random, in * out, 1);
+  double *bias = random_values(random, out, 1), *y0 = random_values(random, rows * out, 1);
+  for (int64_t i = 0; i < in * out; i++)
+    w[i] = round(fmin(fmax(w[i], -2), 2) * 16) / 16; /* exact in 16 bits */
+  void *x_real = reals_from(kernels, rows * in, x), *w_real = reals_from(kernels, in * out, w);
+  void *bias_real = reals_from(kernels, out, bias),
+       *y_real = reals_from(kernels, rows * out, accumulate ? y0 : NULL);
+  void *weight = malloc((size_t)(in * out) * sizeof(double) + 1);
+  assert_non_null(weight);
+  kernels->convert_to(in * out, w_real, weight_dtype, weight);
+  ch_error error;
+  assert_int_equal(ch_gemm_linear(gemm, rows, in, out, x_real, weight, weight_dtype,
+                                  with_bias ? bias_real : NULL, y_real, accumulate, &error),
+                   CH_OK);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t o = 0; o < out; o++) {
+      double sum = (with_bias ? bias[o] : 0) + (accumulate ? y0[r * out + o] : 0), magnitude = fabs(bias[o]);
+      magnitude += fabs(y0[r * out + o]);
+      for (int64_t i = 0; i < in; i++) {
+        sum += x[r * in + i] * w[o * in + i];
+        magnitude += fabs(x[r * in + i] * w[o * in + i]);
+      }
+      double got = real_at(kernels, y_real, r * out + o);
+      if (!(fabs(got - sum) <= table_eps(kernels) * (double)(in + 4) * magnitude))
+        fail_msg("%s linear rows %lld in %lld out %lld %s: [%lld, %lld] is %.9g instead of %.9g",
+                 kernels->name, (long long)rows, (long long)in, (long long)out, ch_dtype_name(weight_dtype),
+                 (long long)r, (long long)o, got, sum);
+    }
+  free(x), free(w), free(bias), free(y0), free(x_real), free(w_real), free(bias_real), free(y_real),
+      free(weight);
+}
+
+static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(void **state) {
+  (void)state;
+  static const int64_t all_rows[] = {1, 2, 5, 7, 8, 9, 15, 16, 17, 33, 65};
+  ch_error error;
+  for (int t = 0; t < 2; t++) {
+    const ch_dtype dtypes[] = {tables[t]->dtype, CH_F16, CH_BF16};
+    ch_gemm *gemm;
+    assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
+    ch_random random;
+    ch_random_seed(&random, 75, 0);
+    for (size_t r = 0; r < sizeof all_rows / sizeof *all_rows; r++)
+      for (int d = 0; d < 3; d++)
+        for (int flags = 0; flags < 4; flags++)
+          check_linear(gemm, tables[t], &random, all_rows[r], 1 + (int64_t)ch_random_below(&random, 140),
+                       1 + (int64_t)ch_random_below(&random, 140), dtypes[d], flags & 1, flags & 2);
+    /* Wide enough that the widened weights come in several panels, the last one partly filled. */
+    check_linear(gemm, tables[t], &random, 20, 9000, 150, CH_BF16, true, false);
+    check_linear(gemm, tables[t], &random, 20, 9000, 150, CH_F16, false, true);
+    check_linear(gemm, tables[t], &random, 18, 1, 3, CH_F16, false, true);
+    ch_gemm_free(gemm);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_of_all_shapes_transposes_and_strides_are_right),
+      cmocka_unit_test(empty_products_clear_or_keep),
+      cmocka_unit_test(the_same_shapes_give_the_same_bits_in_another_object_and_other_order),
+      cmocka_unit_test(one_object_serves_changing_numbers_of_threads),
+      cmocka_unit_test(linear_layers_are_right_for_few_and_many_rows_and_all_weight_types),
+  };
+  return cmocka_run_group_tests(tests, choose_tables, NULL);
+}
