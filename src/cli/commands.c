@@ -2,10 +2,12 @@
 #include "cli/command.h"
 
 extern const ch_command ch_cmd_completion;
+extern const ch_command ch_cmd_forward;
 extern const ch_command ch_cmd_help;
 extern const ch_command ch_cmd_manual;
 
 const ch_command *const ch_commands[] = {
+    &ch_cmd_forward,
     &ch_cmd_completion,
     &ch_cmd_help,
     NULL,

@@ -1,27 +1,27 @@
-/* A session: a model's timeline with its own KV cache. Prefill and decoding of one or several sequences in step. */
-#ifndef CH_INFER_SESSION_H
-#define CH_INFER_SESSION_H
+/* A timeline: a model's timeline with its own KV cache. Prefill and decoding of one or several sequences in step. */
+#ifndef CH_INFER_TIMELINE_H
+#define CH_INFER_TIMELINE_H
 
 #include "model/runner.h"
 
-typedef struct ch_session_options {
+typedef struct ch_timeline_options {
   int64_t sequences;    /* advanced together */
   int64_t context;      /* most tokens a sequence may hold */
   int64_t chunk;        /* tokens of a prefill pass */
   ch_dtype cache_dtype; /* F32, F16 or BF16 */
-} ch_session_options;
+} ch_timeline_options;
 
 typedef struct ch_timeline ch_timeline;
 
 /* One sequence, the model's context (at most 4096), chunks of 512, F32 cache. */
-void ch_session_options_default(const ch_config *config, ch_session_options *options);
-/* config, params and weights [params->count] must outlive the session and may be shared by many. */
+void ch_timeline_options_default(const ch_config *config, ch_timeline_options *options);
+/* config, params and weights [params->count] must outlive the timeline and may be shared by many. */
 ch_status ch_timeline_create(const ch_config *config, const ch_params *params, const ch_tensor *weights,
-                             const ch_session_options *options, ch_timeline **timeline, ch_error *error);
+                             const ch_timeline_options *options, ch_timeline **timeline, ch_error *error);
 void ch_timeline_free(ch_timeline *timeline);
 
 /* Feeds `count` tokens to every sequence (tokens [sequences, count]), in chunks. *logits [sequences, V] F32 are those
-   after the last token; owned by the session, valid until the next call. */
+   after the last token; owned by the timeline, valid until the next call. */
 ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t count, const float **logits,
                            ch_error *error);
 /* One pass over `count` tokens with the logits of all of them: *logits [sequences, count, V]. */

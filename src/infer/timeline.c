@@ -1,5 +1,5 @@
 /* Prefill in chunks, decoding token by token: one planned pass each, kept between calls. */
-#include "infer/session.h"
+#include "infer/timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct ch_timeline {
   const ch_config *config;
   const ch_params *params;
   const ch_tensor *weights;
-  ch_session_options options;
+  ch_timeline_options options;
   ch_engine engine;
   ch_cache *cache;
   planned_pass passes[PLANS];
@@ -27,12 +27,12 @@ struct ch_timeline {
   int32_t *chunk; /* [sequences, chunk] tokens of one pass */
 };
 
-void ch_session_options_default(const ch_config *config, ch_session_options *options) {
+void ch_timeline_options_default(const ch_config *config, ch_timeline_options *options) {
   int64_t context = config->max_position_embeddings;
-  *options = (ch_session_options){.sequences = 1,
-                                  .context = context < DEFAULT_CONTEXT ? context : DEFAULT_CONTEXT,
-                                  .chunk = DEFAULT_CHUNK,
-                                  .cache_dtype = CH_F32};
+  *options = (ch_timeline_options){.sequences = 1,
+                                   .context = context < DEFAULT_CONTEXT ? context : DEFAULT_CONTEXT,
+                                   .chunk = DEFAULT_CHUNK,
+                                   .cache_dtype = CH_F32};
 }
 
 static ch_status create_cache(ch_timeline *timeline, ch_error *error) {
@@ -47,7 +47,7 @@ static ch_status create_cache(ch_timeline *timeline, ch_error *error) {
   return status;
 }
 
-static ch_status check_options(const ch_config *config, const ch_session_options *options, ch_error *error) {
+static ch_status check_options(const ch_config *config, const ch_timeline_options *options, ch_error *error) {
   if (options->sequences < 1 || options->context < 1 || options->chunk < 1 || options->context > INT32_MAX)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a session needs at least one sequence, one token of context and chunks of one token");
@@ -62,7 +62,7 @@ static ch_status check_options(const ch_config *config, const ch_session_options
 }
 
 ch_status ch_timeline_create(const ch_config *config, const ch_params *params, const ch_tensor *weights,
-                             const ch_session_options *options, ch_timeline **result, ch_error *error) {
+                             const ch_timeline_options *options, ch_timeline **result, ch_error *error) {
   *result = NULL;
   CH_TRY(check_options(config, options, error));
   ch_timeline *timeline = calloc(1, sizeof *timeline);

@@ -1,0 +1,227 @@
+/* crosshead forward: logits, loss and gradients of given tokens - the parity door. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "infer/forward.h"
+
+typedef struct arguments {
+  const char *positional[CH_POSITIONAL_MAX];
+  const char *tokens, *out, *dtype;
+  int64_t cached;
+  bool gradients, json;
+} arguments;
+
+/* --- tokens -------------------------------------------------------------------------------------------------- */
+
+typedef struct token_matrix {
+  int32_t *ids; /* [sequences, length] */
+  int64_t sequences, length;
+} token_matrix;
+
+static ch_status parse_list(const char *text, token_matrix *tokens, ch_error *error) {
+  tokens->ids = malloc((strlen(text) + 1) * sizeof *tokens->ids);
+  if (!tokens->ids) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
+  tokens->sequences = 1;
+  for (const char *p = text;;) {
+    char *end;
+    errno = 0;
+    long long id = strtoll(p, &end, 10);
+    if (end == p || errno || id < 0 || id > INT32_MAX || (*end != 0 && *end != ','))
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "--tokens needs a .safetensors file or ids like 5,9,2; '%.40s' is neither", text);
+    tokens->ids[tokens->length++] = (int32_t)id;
+    if (*end == 0) return CH_OK;
+    p = end + 1;
+  }
+}
+
+static ch_status copy_ids(const ch_tensor *tensor, const char *path, token_matrix *tokens, ch_error *error) {
+  if (tensor->rank != 2 || (tensor->dtype != CH_I64 && tensor->dtype != CH_I32))
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: tokens must be an I32 or I64 tensor [B, T]", path);
+  int64_t count = ch_tensor_count(tensor);
+  if (count < 1)
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: tokens is empty; it must hold at least one id", path);
+  tokens->sequences = tensor->shape[0];
+  tokens->length = tensor->shape[1];
+  tokens->ids = malloc((size_t)count * sizeof *tokens->ids);
+  if (!tokens->ids) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
+  for (int64_t i = 0; i < count; i++) {
+    int64_t id = 0;
+    int32_t narrow = 0;
+    if (tensor->dtype == CH_I64) {
+      memcpy(&id, (const char *)tensor->data + i * 8, 8);
+    } else {
+      memcpy(&narrow, (const char *)tensor->data + i * 4, 4);
+      id = narrow;
+    }
+    if (id < 0 || id > INT32_MAX)
+      return ch_fail(error, CH_ERROR_FORMAT, "%s: token id %lld is not one", path, (long long)id);
+    tokens->ids[i] = (int32_t)id;
+  }
+  return CH_OK;
+}
+
+static ch_status read_tokens(const char *text, token_matrix *tokens, ch_error *error) {
+  if (!ch_is_file(text) && !strstr(text, ".safetensors")) return parse_list(text, tokens, error);
+  ch_safetensors file;
+  CH_TRY(ch_safetensors_open(text, &file, error));
+  const ch_stored_tensor *stored = ch_safetensors_find(&file, "tokens");
+  ch_status status = stored ? copy_ids(&stored->tensor, text, tokens, error)
+                            : ch_fail(error, CH_ERROR_FORMAT, "%s has no tensor named tokens", text);
+  ch_safetensors_close(&file);
+  return status;
+}
+
+/* --- results ------------------------------------------------------------------------------------------------- */
+
+static ch_status write_result(const char *path, const ch_model *model, const token_matrix *tokens,
+                              const ch_forward_result *result, ch_error *error) {
+  int count = 0, parameters = result->gradients ? model->params.count : 0;
+  float loss = (float)result->loss;
+  ch_arena names = {0};
+  ch_stored_tensor *all = calloc((size_t)parameters + 2, sizeof *all);
+  ch_status status = all ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  if (status == CH_OK) {
+    all[count++] = (ch_stored_tensor){
+        .name = "logits",
+        .tensor = {CH_F32, 3, {tokens->sequences, tokens->length, model->config.vocab_size}, result->logits}};
+    if (result->has_loss)
+      all[count++] = (ch_stored_tensor){.name = "loss", .tensor = {CH_F32, 1, {1}, &loss}};
+  }
+  for (int i = 0; status == CH_OK && i < parameters; i++) {
+    char *name = ch_arena_printf(&names, "grad.%s", model->params.rows[i].name);
+    if (!name)
+      status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+    else
+      all[count++] = (ch_stored_tensor){.name = name, .tensor = result->gradients[i]};
+  }
+  if (status == CH_OK) status = ch_safetensors_write(path, all, count, NULL, error);
+  ch_arena_free(&names);
+  free(all);
+  return status;
+}
+
+static ch_status print_result(bool json, const ch_forward_result *result, ch_error *error) {
+  if (!json) {
+    if (result->has_loss) printf("loss %.9g\n", result->loss);
+    printf("cache %lld elements a token, %zu bytes for %lld tokens\n",
+           (long long)result->cache_elements_per_token, result->cache_bytes_allocated,
+           (long long)result->cache_tokens);
+    return CH_OK;
+  }
+  json_t *object = json_object();
+  if (result->has_loss) json_object_set_new(object, "loss", json_real(result->loss));
+  json_object_set_new(object, "cache_elements_per_token", json_integer(result->cache_elements_per_token));
+  json_object_set_new(object, "cache_bytes_allocated",
+                      json_integer((json_int_t)result->cache_bytes_allocated));
+  json_object_set_new(object, "cache_tokens", json_integer(result->cache_tokens));
+  char *text = json_dumps(object, 0);
+  json_decref(object);
+  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
+  puts(text);
+  free(text);
+  return CH_OK;
+}
+
+/* --- the command --------------------------------------------------------------------------------------------- */
+
+static ch_weights_mode weights_mode(ch_dtype dtype, bool gradients) {
+  if (dtype == CH_F64) return CH_WEIGHTS_F64;
+  return gradients ? CH_WEIGHTS_F32 : CH_WEIGHTS_MAPPED;
+}
+
+static ch_status check_arguments(const arguments *a, ch_error *error) {
+  if (!a->tokens)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--tokens is needed: ids like 5,9,2 or a .safetensors file");
+  if (a->cached > 0 && a->gradients)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--cached and --grads exclude each other: gradients need the whole pass");
+  if (a->cached > 0 && strcmp(a->dtype, "f64") == 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--cached works in F32; --dtype f64 is for whole passes");
+  if (a->gradients && !a->out)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--grads needs --out FILE to write them to");
+  return CH_OK;
+}
+
+static ch_status run(const void *given, ch_error *error) {
+  const arguments *a = given;
+  CH_TRY(check_arguments(a, error));
+  ch_dtype dtype = strcmp(a->dtype, "f64") == 0 ? CH_F64 : CH_F32;
+  token_matrix tokens = {0};
+  ch_model *model = NULL;
+  ch_forward_result result = {0};
+  ch_status status;
+  CH_TRY_GOTO(read_tokens(a->tokens, &tokens, error));
+  CH_TRY_GOTO(ch_model_load(a->positional[0], weights_mode(dtype, a->gradients), &model, error));
+  ch_forward_request request = {.tokens = tokens.ids,
+                                .sequences = tokens.sequences,
+                                .length = tokens.length,
+                                .dtype = dtype,
+                                .gradients = a->gradients,
+                                .cached = a->cached};
+  CH_TRY_GOTO(ch_forward(model, &request, &result, error));
+  if (a->out) CH_TRY_GOTO(write_result(a->out, model, &tokens, &result, error));
+  status = print_result(a->json, &result, error);
+done:
+  ch_forward_result_free(&result);
+  ch_model_unload(model);
+  free(tokens.ids);
+  return status;
+}
+
+static const char *const dtypes[] = {"f32", "f64", NULL};
+
+static const ch_option options[] = {
+    {.name = "tokens",
+     .type = CH_OPTION_TEXT,
+     .offset = offsetof(arguments, tokens),
+     .metavar = "IDS|FILE",
+     .help = "Token ids like 5,9,2, or a .safetensors file with an integer tensor tokens [B, T]."},
+    {.name = "out",
+     .type = CH_OPTION_PATH,
+     .offset = offsetof(arguments, out),
+     .metavar = "FILE",
+     .help = "Write logits [B, T, V], loss [1] and gradients to this safetensors file."},
+    {.name = "grads",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, gradients),
+     .help = "Also compute the loss's gradient for every parameter, written as grad.NAME."},
+    {.name = "cached",
+     .type = CH_OPTION_COUNT,
+     .offset = offsetof(arguments, cached),
+     .metavar = "N",
+     .min = 1,
+     .max = 1e9,
+     .help = "Prefill N tokens, then decode the others one at a time through the cache."},
+    {.name = "dtype",
+     .type = CH_OPTION_CHOICE,
+     .offset = offsetof(arguments, dtype),
+     .metavar = "TYPE",
+     .default_value = "f32",
+     .choices = dtypes,
+     .help = "Arithmetic: f32, or f64 in plain C, the reference."},
+    {.name = "json",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, json),
+     .help = "Print one JSON object with the loss and the cache's figures."},
+    {0}};
+
+const ch_command ch_cmd_forward = {
+    .name = "forward",
+    .positional = "MODEL",
+    .summary = "Compute logits, loss and gradients of given tokens.",
+    .description =
+        "Runs a model once over given tokens and writes what it computed, so that other implementations "
+        "can be compared with it number by number. The loss is the mean next-token cross entropy.",
+    .examples =
+        "crosshead forward models/tiny --tokens 5,9,2\n"
+        "crosshead forward models/tiny --tokens tokens.safetensors --out out.safetensors --grads\n"
+        "crosshead forward models/tiny --tokens tokens.safetensors --out out.safetensors --cached 8 --json",
+    .options = options,
+    .arguments_size = sizeof(arguments),
+    .run = run,
+};

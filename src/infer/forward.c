@@ -1,0 +1,199 @@
+/* Logits, loss and gradients of given tokens. */
+#include "infer/forward.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+
+/* --- loss ---------------------------------------------------------------------------------------------------- */
+
+static double cross_entropy(const float *logits, int64_t vocabulary, int32_t target) {
+  double most = logits[0], sum = 0;
+  for (int64_t v = 1; v < vocabulary; v++)
+    if (logits[v] > most) most = logits[v];
+  for (int64_t v = 0; v < vocabulary; v++) sum += exp(logits[v] - most);
+  return most + log(sum) - logits[target];
+}
+
+static void loss_of_logits(const ch_forward_request *r, int64_t vocabulary, ch_forward_result *result) {
+  result->has_loss = r->length > 1;
+  if (!result->has_loss) return;
+  double sum = 0;
+  for (int64_t s = 0; s < r->sequences; s++)
+    for (int64_t t = 0; t + 1 < r->length; t++) {
+      int64_t row = s * r->length + t;
+      sum += cross_entropy(result->logits + row * vocabulary, vocabulary, r->tokens[row + 1]);
+    }
+  result->loss = sum / (double)(r->sequences * (r->length - 1));
+}
+
+static ch_status check_finite(const ch_forward_request *r, int64_t vocabulary, const float *logits,
+                              ch_error *error) {
+  int64_t count = r->sequences * r->length * vocabulary;
+  for (int64_t i = 0; i < count; i++)
+    if (!isfinite(logits[i]))
+      return ch_fail(
+          error, CH_ERROR_NUMERIC,
+          "the logits of sequence %lld, token %lld are not finite; a weight is damaged or too large",
+          (long long)(i / vocabulary / r->length), (long long)(i / vocabulary % r->length));
+  return CH_OK;
+}
+
+/* --- plain passes -------------------------------------------------------------------------------------------- */
+
+static ch_status plain_logits(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
+                              ch_forward_result *result, ch_error *error) {
+  ch_model_graph shape = {
+      .sequences = r->sequences, .length = r->length, .dtype = r->dtype, .head = CH_HEAD_LOGITS};
+  ch_runner *runner;
+  CH_TRY(ch_runner_create(engine, &model->config, &model->params, &shape, false, &runner, error));
+  ch_runner_call call = {.weights = model->weights.tensors, .tokens = r->tokens};
+  const void *value = NULL;
+  ch_status status = ch_runner_run(runner, &call, &value, error);
+  if (status == CH_OK)
+    engine->kernels->convert_to(r->sequences * r->length * model->config.vocab_size, value, CH_F32,
+                                result->logits);
+  ch_runner_free(runner);
+  return status;
+}
+
+static ch_status allocate_gradients(const ch_model *model, ch_dtype dtype, ch_forward_result *result,
+                                    void ***places, ch_error *error) {
+  size_t total = 0, element = ch_dtype_size(dtype), count = (size_t)model->params.count;
+  for (size_t i = 0; i < count; i++) total += (size_t)ch_param_count(&model->params.rows[i]);
+  result->gradients = calloc(count, sizeof *result->gradients);
+  result->gradient_data = calloc(total, element);
+  *places = calloc(count, sizeof **places);
+  if (!result->gradients || !result->gradient_data || !*places)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the gradients of %zu parameters", total);
+  char *next = result->gradient_data;
+  for (size_t i = 0; i < count; i++) {
+    const ch_param *param = &model->params.rows[i];
+    result->gradients[i] = (ch_tensor){.dtype = dtype, .rank = param->rank, .data = next};
+    memcpy(result->gradients[i].shape, param->shape, sizeof param->shape);
+    (*places)[i] = next;
+    next += (size_t)ch_param_count(param) * element;
+  }
+  return CH_OK;
+}
+
+static ch_status gradient_pass(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
+                               void **places, const int32_t *targets, ch_error *error) {
+  ch_model_graph shape = {.sequences = r->sequences,
+                          .length = r->length,
+                          .dtype = r->dtype,
+                          .head = CH_HEAD_LOSS,
+                          .trainable = true};
+  ch_runner *runner;
+  CH_TRY(ch_runner_create(engine, &model->config, &model->params, &shape, false, &runner, error));
+  ch_runner_call call = {.weights = model->weights.tensors,
+                         .tokens = r->tokens,
+                         .targets = targets,
+                         .gradients = places,
+                         .seed = 1 / (double)(r->sequences * (r->length - 1))};
+  const void *value = NULL;
+  ch_status status = ch_runner_run(runner, &call, &value, error);
+  ch_runner_free(runner);
+  return status;
+}
+
+static ch_status gradients(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
+                           ch_forward_result *result, ch_error *error) {
+  if (r->length < 2)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "one token predicts nothing, so there is no loss to differentiate; give two or more");
+  void **places = NULL;
+  int32_t *targets = malloc((size_t)(r->sequences * r->length) * sizeof *targets);
+  ch_status status = targets ? allocate_gradients(model, r->dtype, result, &places, error)
+                             : ch_fail(error, CH_ERROR_MEMORY, "no memory for targets");
+  for (int64_t i = 0; targets && i < r->sequences * r->length; i++)
+    targets[i] = (i + 1) % r->length ? r->tokens[i + 1] : -1;
+  if (status == CH_OK) status = gradient_pass(model, r, engine, places, targets, error);
+  free(targets);
+  free(places);
+  return status;
+}
+
+static ch_status plain(const ch_model *model, const ch_forward_request *r, ch_forward_result *result,
+                       ch_error *error) {
+  ch_engine engine;
+  CH_TRY(ch_engine_init(&engine, r->dtype, error));
+  ch_status status = plain_logits(model, r, &engine, result, error);
+  if (status == CH_OK && r->gradients) status = gradients(model, r, &engine, result, error);
+  ch_engine_free(&engine);
+  result->cache_elements_per_token = ch_state_elements(&model->config);
+  result->cache_bytes_allocated =
+      (size_t)(result->cache_elements_per_token * r->sequences * r->length) * sizeof(float);
+  return status;
+}
+
+/* --- through the cache --------------------------------------------------------------------------------------- */
+
+/* Feeds tokens [first, first + count) of every sequence and stores their logits. */
+static ch_status feed(ch_timeline *timeline, const ch_forward_request *r, int64_t first, int64_t count,
+                      int64_t vocabulary, int32_t *chunk, float *out, ch_error *error) {
+  for (int64_t s = 0; s < r->sequences; s++)
+    memcpy(chunk + s * count, r->tokens + s * r->length + first, (size_t)count * sizeof *chunk);
+  const float *logits = NULL;
+  CH_TRY(ch_timeline_feed_all(timeline, chunk, count, &logits, error));
+  for (int64_t s = 0; s < r->sequences; s++)
+    memcpy(out + (s * r->length + first) * vocabulary, logits + s * count * vocabulary,
+           (size_t)(count * vocabulary) * sizeof *out);
+  return CH_OK;
+}
+
+static ch_status through_cache(const ch_model *model, const ch_forward_request *r, ch_forward_result *result,
+                               ch_error *error) {
+  if (r->cached > r->length)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "cannot prefill %lld tokens of a text of %lld; give at most that many",
+                   (long long)r->cached, (long long)r->length);
+  ch_timeline_options options = {
+      .sequences = r->sequences, .context = r->length, .chunk = r->length, .cache_dtype = CH_F32};
+  ch_timeline *timeline = NULL;
+  int32_t *chunk = malloc((size_t)(r->sequences * r->length) * sizeof *chunk);
+  if (!chunk) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
+  ch_status status =
+      ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options, &timeline, error);
+  if (status == CH_OK)
+    status = feed(timeline, r, 0, r->cached, model->config.vocab_size, chunk, result->logits, error);
+  for (int64_t t = r->cached; status == CH_OK && t < r->length; t++)
+    status = feed(timeline, r, t, 1, model->config.vocab_size, chunk, result->logits, error);
+  if (status == CH_OK) {
+    const ch_cache *cache = ch_timeline_cache(timeline);
+    result->cache_bytes_allocated = cache->bytes;
+    result->cache_elements_per_token =
+        (int64_t)(cache->bytes / ch_dtype_size(cache->dtype)) / (cache->sequences * cache->capacity);
+  }
+  ch_timeline_free(timeline);
+  free(chunk);
+  return status;
+}
+
+/* --- both ---------------------------------------------------------------------------------------------------- */
+
+ch_status ch_forward(const ch_model *model, const ch_forward_request *request, ch_forward_result *result,
+                     ch_error *error) {
+  int64_t vocabulary = model->config.vocab_size, rows = request->sequences * request->length;
+  *result = (ch_forward_result){.cache_tokens = rows};
+  result->logits = malloc((size_t)rows * (size_t)vocabulary * sizeof *result->logits);
+  if (!result->logits)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the logits of %lld tokens", (long long)rows);
+  ch_status status = request->cached > 0 ? through_cache(model, request, result, error)
+                                         : plain(model, request, result, error);
+  if (status == CH_OK) status = check_finite(request, vocabulary, result->logits, error);
+  if (status == CH_OK)
+    loss_of_logits(request, vocabulary, result);
+  else
+    ch_forward_result_free(result);
+  return status;
+}
+
+void ch_forward_result_free(ch_forward_result *result) {
+  free(result->logits);
+  free(result->gradients);
+  free(result->gradient_data);
+  *result = (ch_forward_result){0};
+}

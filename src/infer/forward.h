@@ -1,0 +1,32 @@
+/* One pass over given tokens: logits, loss, gradients - plain, or through the cache token by token. */
+#ifndef CH_INFER_FORWARD_H
+#define CH_INFER_FORWARD_H
+
+#include "infer/model.h"
+#include "infer/timeline.h"
+
+typedef struct ch_forward_request {
+  const int32_t *tokens; /* [sequences, length] */
+  int64_t sequences, length;
+  ch_dtype dtype; /* CH_F32 or CH_F64 (plain passes only) */
+  bool gradients; /* of the loss, for every parameter */
+  int64_t cached; /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
+} ch_forward_request;
+
+typedef struct ch_forward_result {
+  float *logits;        /* [sequences, length, V] */
+  bool has_loss;        /* length > 1 */
+  double loss;          /* mean cross entropy of the sequences * (length - 1) next tokens */
+  ch_tensor *gradients; /* [params] of the request's dtype, or NULL */
+  void *gradient_data;
+  int64_t cache_elements_per_token, cache_tokens; /* of the cache object; by formula when there was none */
+  size_t cache_bytes_allocated;
+} ch_forward_result;
+
+/* `model` must hold weights of the request's dtype (or mapped ones, for F32 without gradients). Fails with
+   CH_ERROR_NUMERIC when a logit is not finite. Release the result with ch_forward_result_free. */
+ch_status ch_forward(const ch_model *model, const ch_forward_request *request, ch_forward_result *result,
+                     ch_error *error);
+void ch_forward_result_free(ch_forward_result *result);
+
+#endif
