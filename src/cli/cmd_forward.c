@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cli/parse.h"
 #include "infer/forward.h"
 
 typedef struct arguments {

@@ -1,0 +1,303 @@
+/* Every operation and several compositions: backward against central differences, in double. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "graph/ops.h"
+#include "graph/plan.h"
+
+enum { MAX_LEAVES = 8, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VOCABULARY = 7 };
+
+/* Parameters of these shapes, composed into a root. Rank-2 leaves of ROWS rows serve as activations. */
+typedef struct gradient_case {
+  const char *name;
+  int leaves;
+  int64_t shape[MAX_LEAVES][2]; /* second 0: a vector */
+  ch_node *(*build)(ch_graph *graph, ch_node *const *p);
+} gradient_case;
+
+/* --- running a case ------------------------------------------------------------------------------------------ */
+
+typedef struct bench {
+  const gradient_case *c;
+  ch_plan *plan;
+  ch_gemm *gemm;
+  ch_workspace workspace;
+  ch_tensor params[MAX_LEAVES];
+  void *gradients[MAX_LEAVES];
+  int32_t ids[ROWS], targets[ROWS], positions[ROWS], starts[ROWS];
+} bench;
+
+static ch_error error;
+
+static void plan_case(bench *b, bool backward, bool recompute) {
+  ch_graph *graph = ch_graph_create(CH_F64, SEQUENCES, LENGTH);
+  ch_node *leaf[MAX_LEAVES];
+  for (int i = 0; i < b->c->leaves; i++)
+    leaf[i] = ch_graph_param(graph, i, "leaf", b->params[i].rank, b->params[i].shape, backward);
+  ch_node *root = b->c->build(graph, leaf);
+  ch_plan_options options = {.backward = backward, .recompute = recompute};
+  if (ch_plan_create(graph, root, ch_kernels_best(CH_F64), &options, &b->plan, &error) != CH_OK)
+    fail_msg("%s: %s", b->c->name, error.message);
+  assert_int_equal(ch_workspace_reserve(&b->workspace, ch_plan_bytes(b->plan), &error), CH_OK);
+  memset(b->workspace.data, 0xff, b->workspace.bytes); /* NaN: nothing may read what nobody wrote */
+}
+
+static const double *run_case(bench *b, bool accumulate) {
+  ch_run run = {.kernels = ch_kernels_best(CH_F64),
+                .gemm = b->gemm,
+                .workspace = &b->workspace,
+                .params = b->params,
+                .gradients = b->gradients,
+                .accumulate = accumulate,
+                .seed = 0.7,
+                .inputs = {b->ids, b->positions, b->targets, b->starts},
+                .error = &error};
+  if (ch_plan_run(b->plan, &run) != CH_OK) fail_msg("%s: %s", b->c->name, error.message);
+  return ch_run_value(&run, ch_plan_root(b->plan));
+}
+
+static double objective(bench *b) {
+  const double *value = run_case(b, false);
+  double sum = 0;
+  for (int64_t i = 0; i < ch_node_count(ch_plan_root(b->plan)); i++) sum += 0.7 * value[i];
+  return sum;
+}
+
+static void compare_with_differences(bench *b) {
+  const double step = 1e-5;
+  for (int p = 0; p < b->c->leaves; p++) {
+    double *x = b->params[p].data, *g = b->gradients[p];
+    for (int64_t i = 0; i < ch_tensor_count(&b->params[p]); i++) {
+      double kept = x[i];
+      x[i] = kept + step;
+      double up = objective(b);
+      x[i] = kept - step;
+      double down = objective(b);
+      x[i] = kept;
+      double expected = (up - down) / (2 * step);
+      if (!(fabs(g[i] - expected) <= 1e-6 * (1 + fabs(expected))))
+        fail_msg("%s: gradient %lld of leaf %d is %.10g, differences say %.10g", b->c->name, (long long)i, p,
+                 g[i], expected);
+    }
+  }
+}
+
+static void fill(bench *b, const gradient_case *c) {
+  ch_random random;
+  ch_random_seed(&random, 7, ch_random_stream_of(c->name));
+  b->c = c;
+  for (int i = 0; i < c->leaves; i++) {
+    int rank = c->shape[i][1] ? 2 : 1;
+    b->params[i] = (ch_tensor){CH_F64, rank, {c->shape[i][0], c->shape[i][1]}, NULL};
+    int64_t count = ch_tensor_count(&b->params[i]);
+    double *x = b->params[i].data = malloc((size_t)count * sizeof *x);
+    b->gradients[i] = malloc((size_t)count * sizeof *x);
+    memset(b->gradients[i], 0xff, (size_t)count * sizeof *x);
+    for (int64_t j = 0; j < count; j++) x[j] = 0.6 * ch_random_normal(&random) + (rank == 1 ? 1 : 0);
+  }
+  for (int i = 0; i < ROWS; i++) {
+    b->ids[i] = (int32_t)ch_random_below(&random, VOCABULARY);
+    b->targets[i] = i % 4 == 3 ? -1 : (int32_t)ch_random_below(&random, VOCABULARY);
+    b->positions[i] = i % LENGTH;
+    b->starts[i] = i % LENGTH >= 3 ? 3 : 0;
+  }
+}
+
+static void check(const gradient_case *c, bool recompute) {
+  static bench b;
+  memset(&b, 0, sizeof b);
+  fill(&b, c);
+  assert_int_equal(ch_gemm_create(ch_kernels_best(CH_F64), &b.gemm, &error), CH_OK);
+  plan_case(&b, true, recompute);
+  run_case(&b, false);
+  double *once[MAX_LEAVES];
+  for (int i = 0; i < c->leaves; i++) {
+    size_t bytes = ch_tensor_bytes(&b.params[i]);
+    once[i] = malloc(bytes);
+    memcpy(once[i], b.gradients[i], bytes);
+  }
+  run_case(&b, true);
+  for (int i = 0; i < c->leaves; i++)
+    for (int64_t j = 0; j < ch_tensor_count(&b.params[i]); j++) {
+      double twice = ((double *)b.gradients[i])[j];
+      if (!(fabs(twice - 2 * once[i][j]) <= 1e-12 * (1 + fabs(twice))))
+        fail_msg("%s: accumulating gave %.17g for twice %.17g", c->name, twice, once[i][j]);
+      ((double *)b.gradients[i])[j] = once[i][j];
+    }
+  ch_plan_free(b.plan);
+  plan_case(&b, false, false);
+  compare_with_differences(&b);
+  ch_plan_free(b.plan);
+  ch_gemm_free(b.gemm);
+  ch_workspace_free(&b.workspace);
+  for (int i = 0; i < c->leaves; i++) {
+    free(b.params[i].data);
+    free(b.gradients[i]);
+    free(once[i]);
+  }
+}
+
+/* --- the cases ----------------------------------------------------------------------------------------------- */
+
+static ch_node *build_linear(ch_graph *g, ch_node *const *p) {
+  return ch_op_linear(g, p[0], p[1], p[2]);
+}
+
+static ch_node *build_rmsnorm(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_rmsnorm(g, p[0], p[1], 1e-5));
+}
+
+static ch_node *build_layernorm(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_layernorm(g, p[0], p[1], p[2], 1e-5));
+}
+
+static ch_node *build_swiglu(ch_graph *g, ch_node *const *p) {
+  return ch_op_swiglu(g, p[0], p[1]);
+}
+
+/* The same value as both inputs, and used twice more: gradients must add up. */
+static ch_node *build_fan_out(ch_graph *g, ch_node *const *p) {
+  ch_node *x = ch_op_gelu(g, p[0]);
+  ch_node *y = ch_op_add(g, x, x);
+  return ch_op_add(g, ch_op_swiglu(g, y, x), ch_op_swiglu(g, x, y));
+}
+
+static const double frequencies[] = {1, 0.3, 0.07};
+
+static ch_node *rope(ch_graph *g, ch_node *x, int64_t rotary, int64_t head_dim, bool interleaved) {
+  ch_node *table = ch_op_rope_table(g, ch_graph_input(g, CH_INPUT_POSITIONS), rotary, frequencies);
+  return ch_op_gelu(g, ch_op_rope(g, x, table, head_dim, interleaved));
+}
+
+static ch_node *build_rope_half(ch_graph *g, ch_node *const *p) {
+  return rope(g, p[0], 6, 6, false);
+}
+
+static ch_node *build_rope_interleaved_partial(ch_graph *g, ch_node *const *p) {
+  return rope(g, p[0], 4, 6, true);
+}
+
+static ch_node *build_embedding(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_embedding(g, ch_graph_input(g, CH_INPUT_TOKENS), p[0]));
+}
+
+static ch_node *build_last_rows(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_last_rows(g, ch_op_add(g, p[0], p[1])));
+}
+
+static ch_node *build_lm_loss(ch_graph *g, ch_node *const *p) {
+  return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS));
+}
+
+/* The loss used by something else: its forward pass can no longer be left to the backward pass. */
+static ch_node *build_lm_loss_inside(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, build_lm_loss(g, p));
+}
+
+/* One matrix as embedding and as LM head. */
+static ch_node *build_tied(ch_graph *g, ch_node *const *p) {
+  ch_node *x = ch_op_embedding(g, ch_graph_input(g, CH_INPUT_TOKENS), p[0]);
+  return ch_op_lm_loss(g, ch_op_rmsnorm(g, x, p[1], 1e-5), p[0], ch_graph_input(g, CH_INPUT_TARGETS));
+}
+
+static ch_node *attend(ch_graph *g, ch_node *const *p, bool causal, const double *slopes, bool documents) {
+  ch_node *start = documents ? ch_graph_input(g, CH_INPUT_DOCUMENT_START) : NULL;
+  return ch_op_attend(g, p[0], p[1], p[2], start,
+                      &(ch_attend_spec){.heads = 4,
+                                        .kv_heads = 2,
+                                        .key_dim = 3,
+                                        .value_dim = 5,
+                                        .scale = 0.6,
+                                        .causal = causal,
+                                        .slopes = slopes});
+}
+
+static ch_node *build_attend(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, attend(g, p, true, NULL, false));
+}
+
+static ch_node *build_attend_alibi(ch_graph *g, ch_node *const *p) {
+  static const double slopes[] = {0.5, 0.25, 0.125, 0.0625};
+  return ch_op_gelu(g, attend(g, p, true, slopes, false));
+}
+
+static ch_node *build_attend_documents(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, attend(g, p, true, NULL, true));
+}
+
+static ch_node *build_attend_encoder(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, attend(g, p, false, NULL, false));
+}
+
+/* A block in miniature: norms, a shared weight used twice, residuals, SwiGLU. */
+static ch_node *build_block(ch_graph *g, ch_node *const *p) {
+  ch_node *x = p[0];
+  for (int i = 0; i < 2; i++) {
+    ch_node *h = ch_op_rmsnorm(g, x, p[1], 1e-5);
+    ch_node *up = ch_op_linear(g, h, p[2], NULL), *gate = ch_op_linear(g, h, p[3], NULL);
+    x = ch_op_add(g, x, ch_op_linear(g, ch_op_swiglu(g, gate, up), p[4], NULL));
+  }
+  return ch_op_gelu(g, x);
+}
+
+static const gradient_case cases[] = {
+    {"linear", 3, {{ROWS, 4}, {6, 4}, {6}}, build_linear},
+    {"rmsnorm of rows", 2, {{ROWS, 6}, {6}}, build_rmsnorm},
+    {"rmsnorm of heads", 2, {{ROWS, 6}, {3}}, build_rmsnorm},
+    {"layernorm", 3, {{ROWS, 6}, {6}, {6}}, build_layernorm},
+    {"swiglu", 2, {{ROWS, 3}, {ROWS, 3}}, build_swiglu},
+    {"fan-out", 1, {{ROWS, 3}}, build_fan_out},
+    {"rope, half layout", 1, {{ROWS, 12}}, build_rope_half},
+    {"rope, interleaved and partial", 1, {{ROWS, 12}}, build_rope_interleaved_partial},
+    {"embedding", 1, {{VOCABULARY, 3}}, build_embedding},
+    {"last rows", 2, {{ROWS, 3}, {ROWS, 3}}, build_last_rows},
+    {"loss", 2, {{ROWS, 4}, {VOCABULARY, 4}}, build_lm_loss},
+    {"loss inside", 2, {{ROWS, 4}, {VOCABULARY, 4}}, build_lm_loss_inside},
+    {"tied embeddings", 2, {{VOCABULARY, 4}, {4}}, build_tied},
+    {"attend", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend},
+    {"attend with ALiBi", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_alibi},
+    {"attend inside documents", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_documents},
+    {"attend both ways", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_encoder},
+    {"block", 5, {{ROWS, 4}, {4}, {6, 4}, {6, 4}, {4, 6}}, build_block},
+};
+
+static void backward_agrees_with_differences(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], false);
+}
+
+static void dropping_and_recomputing_changes_no_gradient(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], true);
+}
+
+static void impossible_shapes_are_explained(void **state) {
+  (void)state;
+  ch_graph *graph = ch_graph_create(CH_F64, 1, 4);
+  int64_t wrong[] = {6, 5}, x[] = {4, 3};
+  ch_node *root = ch_op_linear(graph, ch_graph_param(graph, 0, "x", 2, x, false),
+                               ch_graph_param(graph, 1, "w", 2, wrong, false), NULL);
+  assert_null(root);
+  ch_plan *plan;
+  ch_plan_options options = {0};
+  assert_int_equal(ch_plan_create(graph, root, ch_kernels_best(CH_F64), &options, &plan, &error),
+                   CH_ERROR_CONFIG);
+  assert_non_null(strstr(error.message, "linear: x [4, 3] does not fit weight [6, 5]"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(backward_agrees_with_differences),
+      cmocka_unit_test(dropping_and_recomputing_changes_no_gradient),
+      cmocka_unit_test(impossible_shapes_are_explained),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
