@@ -4,10 +4,12 @@
 extern const ch_command ch_cmd_completion;
 extern const ch_command ch_cmd_forward;
 extern const ch_command ch_cmd_help;
+extern const ch_command ch_cmd_info;
 extern const ch_command ch_cmd_manual;
 
 const ch_command *const ch_commands[] = {
     &ch_cmd_forward,
+    &ch_cmd_info,
     &ch_cmd_completion,
     &ch_cmd_help,
     NULL,

@@ -1,0 +1,96 @@
+/* Counts parameters by the table, cache by the states, arithmetic by the graph of one token. */
+#include "model/accounting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "model/transformer.h"
+
+static void count_parameters(const ch_params *params, ch_account *account) {
+  for (int i = 0; i < params->count; i++) {
+    int64_t n = ch_param_count(&params->rows[i]);
+    account->parameters_total += n;
+    switch (params->rows[i].kind) {
+    case CH_PARAM_ATTENTION:
+      account->parameters_attention += n;
+      break;
+    case CH_PARAM_EMBEDDING:
+      account->parameters_embedding += n;
+      break;
+    case CH_PARAM_GATE_EMBEDDING:
+      account->parameters_gate_embedding += n;
+      break;
+    case CH_PARAM_FFN:
+    case CH_PARAM_NORM:
+      break;
+    }
+  }
+  account->parameters_active = account->parameters_total - account->parameters_gate_embedding;
+}
+
+/* The name of a parameter among the values that `node` is made of without the tokens: its weight. */
+static const char *weight_name(const ch_node *node, const bool *moves) {
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_node *in = node->in[i];
+    if (moves[in->id]) continue;
+    if (in->label) return in->label;
+    const char *name = weight_name(in, moves);
+    if (name) return name;
+  }
+  return NULL;
+}
+
+/* Where an operation's arithmetic belongs. What has no weight of its own works on heads. */
+static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) {
+  if (strcmp(node->op->name, "attend") == 0) return &flops->attention_context;
+  const char *name = weight_name(node, moves);
+  if (!name || strstr(name, ".self_attn.")) return &flops->attention_projections;
+  return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
+}
+
+/* moves: whether a value depends on the tokens; what does not is made once, when a model is loaded. */
+static void count_graph(const ch_graph *graph, bool *moves, ch_flops *flops) {
+  for (int i = 0; i < graph->count; i++) {
+    const ch_node *node = graph->nodes[i];
+    moves[i] = node->kind == CH_NODE_INPUT;
+    for (int k = 0; k < node->inputs; k++) moves[i] = moves[i] || moves[node->in[k]->id];
+    if (moves[i] && node->kind == CH_NODE_OP && node->op->flops)
+      *term_of(node, moves, flops) += node->op->flops(node);
+  }
+}
+
+/* The graph of a single token attends to one token, itself: its context term is that of depth 1. */
+static ch_status count_flops(const ch_config *config, const ch_params *params, int64_t depth, ch_flops *flops,
+                             ch_error *error) {
+  const ch_model_graph shape = {.sequences = 1, .length = 1, .dtype = CH_F32, .head = CH_HEAD_LOGITS};
+  ch_graph *graph = NULL;
+  ch_node *root = NULL;
+  ch_model_build(config, params, &shape, &graph, &root);
+  bool *moves = graph ? calloc((size_t)graph->count + 1, sizeof *moves) : NULL;
+  ch_status status = CH_OK;
+  if (!moves)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to count a model's arithmetic");
+  else if (!root)
+    status = ch_fail(error, graph->error.status, "%s", graph->error.message);
+  else
+    count_graph(graph, moves, flops);
+  free(moves);
+  ch_graph_free(graph);
+  flops->attention_context *= (double)depth;
+  flops->total =
+      flops->attention_projections + flops->attention_context + flops->feed_forward + flops->lm_head;
+  return status;
+}
+
+ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
+                           ch_dtype cache_dtype, ch_account *account, ch_error *error) {
+  const ch_mechanism *mechanism = ch_mechanism_of(config);
+  *account = (ch_account){0};
+  count_parameters(params, account);
+  account->cache_elements_per_token = ch_state_elements(config);
+  account->cache_bytes_per_token = account->cache_elements_per_token * (int64_t)ch_dtype_size(cache_dtype);
+  account->total_effective_rank = mechanism->total_effective_rank(config);
+  account->shared_latent_dim = mechanism->shared_latent_dim(config);
+  return count_flops(config, params, depth, &account->flops, error);
+}

@@ -1,0 +1,35 @@
+/* What a model costs: parameters, cache, arithmetic. Counted from the parameter table, from the states that the
+ * mechanism declares and from the graph that runs, so the figures cannot drift from the code. */
+#ifndef CH_MODEL_ACCOUNTING_H
+#define CH_MODEL_ACCOUNTING_H
+
+#include "model/params.h"
+
+/* Multiply-adds times two of one token's forward pass. A training step takes three times as many. */
+typedef struct ch_flops {
+  double attention_projections; /* every matrix under self_attn */
+  double
+      attention_context; /* scores and weighted values against `depth` tokens: 2 depth H (d_k + d_v) a layer */
+  double feed_forward;
+  double lm_head; /* 2 V D, tied or not; looking up an embedding is no product */
+  double total;
+} ch_flops;
+
+typedef struct ch_account {
+  int64_t parameters_total;
+  int64_t parameters_attention;      /* under self_attn and model.dictionary, without gate tables */
+  int64_t parameters_embedding;      /* embed_tokens and an untied lm_head */
+  int64_t parameters_gate_embedding; /* lookup tables of embedding gates */
+  int64_t parameters_active;         /* the total less gate tables and experts not chosen */
+  int64_t cache_elements_per_token;  /* summed over layers */
+  int64_t cache_bytes_per_token;
+  int64_t total_effective_rank; /* per layer: heads times the rank of a head's query-key map */
+  int64_t shared_latent_dim;    /* per layer: width of the latent space that heads share */
+  ch_flops flops;
+} ch_account;
+
+/* params: the config's table. depth: tokens that attention looks back at. */
+ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
+                           ch_dtype cache_dtype, ch_account *account, ch_error *error);
+
+#endif

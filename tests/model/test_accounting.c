@@ -1,0 +1,174 @@
+/* Accounting: the figures of the papers, of the reference cases, and formulas worked out by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/file.h"
+#include "model/accounting.h"
+
+static void account(const ch_config *config, int64_t depth, ch_dtype dtype, ch_account *result) {
+  ch_params params = {0};
+  ch_error error = {0};
+  if (ch_model_declare(config, &params, &error) != CH_OK ||
+      ch_account_model(config, &params, depth, dtype, result, &error) != CH_OK)
+    fail_msg("%s", error.message);
+  ch_params_free(&params);
+}
+
+/* A gqa model of the sizes that the papers' tables give. */
+static ch_config sized(int64_t layers, int64_t width, int64_t heads, int64_t groups, int64_t head_dim,
+                       int64_t ffn, int64_t vocabulary) {
+  ch_config c;
+  ch_config_defaults(&c);
+  c.num_hidden_layers = layers;
+  c.hidden_size = width;
+  c.num_attention_heads = heads;
+  c.num_key_value_heads = groups;
+  c.head_dim = head_dim;
+  c.intermediate_size = ffn;
+  c.vocab_size = vocabulary;
+  return c;
+}
+
+static void caches_are_those_of_the_papers(void **state) {
+  (void)state;
+  ch_account a;
+  ch_config c = sized(12, 768, 12, 12, 64, 2048, 1000); /* EG-MLA table 10, MHA-Base */
+  account(&c, 0, CH_BF16, &a);
+  assert_int_equal(a.cache_elements_per_token, 18432);
+  c = sized(20, 2048, 16, 16, 128, 6008, 1000); /* MFA tables 4 and 5 */
+  account(&c, 0, CH_F16, &a);
+  assert_int_equal(a.cache_bytes_per_token, 163840);
+  account(&c, 0, CH_F32, &a);
+  assert_int_equal(a.cache_bytes_per_token, 327680);
+  c = sized(24, 2048, 16, 16, 128, 6008, 1000); /* MFA table 7 */
+  account(&c, 0, CH_BF16, &a);
+  assert_int_equal(a.cache_bytes_per_token, 196608);
+  static const int64_t groups[][2] = {{1, 256}, {4, 1024}, {8, 2048}, {16, 4096}}; /* KHA table 3, a layer */
+  for (int i = 0; i < 4; i++) {
+    c = sized(1, 2048, 16, groups[i][0], 128, 4096, 1000);
+    account(&c, 0, CH_BF16, &a);
+    assert_int_equal(a.cache_elements_per_token, groups[i][1]);
+    assert_int_equal(a.total_effective_rank, 2048);
+    assert_int_equal(a.shared_latent_dim, 128 * groups[i][0]);
+  }
+  c = sized(48, 2048, 32, 4, 128, 6144, 1000); /* MEA 5.2: Qwen3-30B-A3B's attention */
+  account(&c, 0, CH_BF16, &a);
+  assert_int_equal(a.cache_bytes_per_token, 98304);
+}
+
+static void parameters_are_those_of_the_papers(void **state) {
+  (void)state;
+  ch_account a;
+  ch_config c = sized(20, 2048, 16, 16, 128, 6008, 1000); /* MFA table 9: 1.074 B without embeddings */
+  account(&c, 0, CH_BF16, &a);
+  assert_true(llround((double)(a.parameters_total - a.parameters_embedding) / 1e6) == 1074);
+  c = sized(24, 1536, 12, 12, 128, 4096, 1000); /* MASA: dense attention of D 1536, 24 layers */
+  account(&c, 0, CH_BF16, &a);
+  assert_true(llround((double)a.parameters_attention / 1e5) == 2265);
+}
+
+static void arithmetic_is_counted_term_by_term(void **state) {
+  (void)state;
+  ch_account a;
+  ch_config c = sized(3, 40, 6, 2, 8, 44, 73);
+  account(&c, 0, CH_BF16, &a);
+  assert_true(a.flops.attention_projections == 3 * 2.0 * (2 * 6 * 8 * 40 + 2 * 2 * 8 * 40));
+  assert_true(a.flops.attention_context == 0);
+  assert_true(a.flops.feed_forward == 3 * 2.0 * 3 * 40 * 44);
+  assert_true(a.flops.lm_head == 2.0 * 73 * 40);
+  c.hidden_act = CH_ACTIVATION_GELU;
+  c.tie_word_embeddings = true;
+  c.attention_bias = c.attention.qk_norm = c.attention.head_norm = true;
+  account(&c, 1000, CH_BF16, &a);
+  assert_true(a.flops.attention_projections == 3 * 2.0 * (2 * 6 * 8 * 40 + 2 * 2 * 8 * 40));
+  assert_true(a.flops.attention_context == 3 * 2.0 * 1000 * 6 * (8 + 8));
+  assert_true(a.flops.feed_forward == 3 * 2.0 * 2 * 40 * 44);
+  assert_true(a.flops.lm_head == 2.0 * 73 * 40);
+  assert_true(a.flops.total == a.flops.attention_projections + a.flops.attention_context +
+                                   a.flops.feed_forward + a.flops.lm_head);
+}
+
+static void every_tensor_is_counted_where_it_belongs(void **state) {
+  (void)state;
+  ch_account a;
+  ch_config c = sized(2, 40, 4, 2, 12, 44, 73);
+  account(&c, 0, CH_BF16, &a);
+  int64_t attention = 2 * (2 * 4 * 12 * 40 + 2 * 2 * 12 * 40);
+  assert_int_equal(a.parameters_attention, attention);
+  assert_int_equal(a.parameters_embedding, 2 * 73 * 40);
+  assert_int_equal(a.parameters_total, attention + 2 * 73 * 40 + 2 * 3 * 40 * 44 + (2 * 2 + 1) * 40);
+  assert_int_equal(a.parameters_active, a.parameters_total);
+  assert_int_equal(a.parameters_gate_embedding, 0);
+  c.attention.qk_norm = c.attention.head_norm = c.attention_bias = c.tie_word_embeddings = true;
+  account(&c, 0, CH_BF16, &a);
+  attention += 2 * (3 * 12 + (4 + 2 + 2) * 12);
+  assert_int_equal(a.parameters_attention, attention);
+  assert_int_equal(a.parameters_embedding, 73 * 40);
+}
+
+static void check_case(const char *name) {
+  char place[200];
+  snprintf(place, sizeof place, SHARED_DATA "/vectors/%s", name);
+  char *path = ch_path_join(place, "info.json"), *text;
+  ch_config config;
+  ch_error error = {0};
+  ch_account a;
+  if (ch_config_read(place, &config, &error) != CH_OK) fail_msg("%s", error.message);
+  assert_int_equal(ch_read_file(path, 1 << 20, &text, NULL, &error), CH_OK);
+  account(&config, 0, CH_BF16, &a);
+  json_t *root = json_loads(text, 0, NULL), *figures = json_object_get(root, "figures"), *value;
+  const char *key;
+  const struct {
+    const char *key;
+    int64_t value;
+  } ours[] = {{"parameters_total", a.parameters_total},
+              {"parameters_attention", a.parameters_attention},
+              {"parameters_embedding", a.parameters_embedding},
+              {"parameters_gate_embedding", a.parameters_gate_embedding},
+              {"parameters_active", a.parameters_active},
+              {"cache_elements_per_token", a.cache_elements_per_token},
+              {"total_effective_rank", a.total_effective_rank},
+              {"shared_latent_dim", a.shared_latent_dim}};
+  assert_true(json_object_size(figures) > 0);
+  json_object_foreach(figures, key, value) {
+    size_t i = 0;
+    while (i < sizeof ours / sizeof *ours && strcmp(ours[i].key, key) != 0) i++;
+    if (i == sizeof ours / sizeof *ours) fail_msg("%s has a figure %s that is not counted", name, key);
+    if (ours[i].value != json_integer_value(value))
+      fail_msg("%s: %s is %lld where %lld is right", name, key, (long long)ours[i].value,
+               (long long)json_integer_value(value));
+  }
+  json_decref(root);
+  free(text);
+  free(path);
+}
+
+static void reference_cases_have_their_figures(void **state) {
+  (void)state;
+  static const char *const names[] = {"gqa",     "mha",       "mqa",       "alibi",
+                                      "qk_norm", "head_norm", "gelu_tied", "llama"};
+  if (!ch_is_directory(SHARED_DATA "/vectors")) {
+    print_message("no shared vectors beside the checkout: their figures are not compared\n");
+    skip();
+  }
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_case(names[i]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(caches_are_those_of_the_papers),
+      cmocka_unit_test(parameters_are_those_of_the_papers),
+      cmocka_unit_test(arithmetic_is_counted_term_by_term),
+      cmocka_unit_test(every_tensor_is_counted_where_it_belongs),
+      cmocka_unit_test(reference_cases_have_their_figures),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
