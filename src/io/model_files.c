@@ -142,13 +142,13 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
 
 /* --- matching -------------------------------------------------------------------------------------------------- */
 
-/* What matching and converting need; `stored` and `shard` are per row of the table. */
+/* What matching and converting need. */
 typedef struct opening {
   const char *directory;
   const ch_config *config;
   const ch_params *params;
   ch_weights *weights;
-  const ch_stored_tensor **stored; /* [params->count] */
+  ch_stored_tensor *stored; /* [params->count], table order; no name: not found (yet) */
   ch_error *error;
 } opening;
 
@@ -161,8 +161,9 @@ static bool ends_with(const char *text, const char *end) {
 static ch_status tensor_error(const opening *o, ch_status code, const char *name, const char *what) {
   char quoted[100];
   bool single = o->weights->shard_count == 1;
-  return ch_fail(o->error, code, "%s%s%s: tensor %s %s", o->directory, single ? "/" : "",
-                 single ? single_name : "", ch_json_quote(name, quoted, sizeof quoted), what);
+  ch_fail(o->error, code, "%s%s%s: tensor %s %s", o->directory, single ? "/" : "", single ? single_name : "",
+          ch_json_quote(name, quoted, sizeof quoted), what);
+  return code;
 }
 
 static ch_status check_shape(const opening *o, const ch_param *row, const ch_stored_tensor *stored) {
@@ -203,18 +204,19 @@ static ch_status match(opening *o) {
       const ch_stored_tensor *stored = &o->weights->shards[s].tensors[i];
       int row = ch_params_find(o->params, stored->name);
       if (row >= 0) {
-        if (o->stored[row]) return tensor_error(o, CH_ERROR_FORMAT, stored->name, "is in two shards");
-        o->stored[row] = stored;
+        if (o->stored[row].name) return tensor_error(o, CH_ERROR_FORMAT, stored->name, "is in two shards");
+        o->stored[row] = *stored;
       } else if (tied && strcmp(stored->name, "lm_head.weight") == 0)
         head = stored;
       else if (!ends_with(stored->name, "rotary_emb.inv_freq"))
         return unknown_tensor(o, stored->name);
     }
   int embedding = ch_params_find(o->params, "model.embed_tokens.weight");
-  if (head && embedding >= 0 && !o->stored[embedding]) o->stored[embedding] = head;
+  if (head && embedding >= 0 && !o->stored[embedding].name) o->stored[embedding] = *head;
   for (int row = 0; row < o->params->count; row++) {
-    if (!o->stored[row]) return tensor_error(o, CH_ERROR_FORMAT, o->params->rows[row].name, "is missing");
-    CH_TRY(check_shape(o, &o->params->rows[row], o->stored[row]));
+    if (!o->stored[row].name)
+      return tensor_error(o, CH_ERROR_FORMAT, o->params->rows[row].name, "is missing");
+    CH_TRY(check_shape(o, &o->params->rows[row], &o->stored[row]));
   }
   return CH_OK;
 }
@@ -282,7 +284,7 @@ static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
 static ch_status fill(opening *o, ch_weights_mode mode) {
   ch_weights *weights = o->weights;
   for (int i = 0; i < o->params->count; i++) {
-    const ch_tensor *stored = &o->stored[i]->tensor;
+    const ch_tensor *stored = &o->stored[i].tensor;
     ch_dtype dtype = wanted_dtype(&o->params->rows[i], stored, mode);
     weights->tensors[i] = *stored;
     weights->tensors[i].dtype = dtype;
@@ -296,14 +298,20 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
   char *place = weights->owned;
   for (int i = 0; i < o->params->count; i++) {
     ch_dtype dtype = weights->tensors[i].dtype;
-    if (!is_copied(&o->params->rows[i], &o->stored[i]->tensor, dtype)) continue;
+    if (!is_copied(&o->params->rows[i], &o->stored[i].tensor, dtype)) continue;
     weights->tensors[i].data = place;
-    if (!copy_values(&o->stored[i]->tensor, dtype, place))
-      return tensor_error(o, CH_ERROR_NUMERIC, o->stored[i]->name,
+    if (!copy_values(&o->stored[i].tensor, dtype, place))
+      return tensor_error(o, CH_ERROR_NUMERIC, o->stored[i].name,
                           "holds a value that is not finite; the model is damaged");
     place += bytes_of(&o->params->rows[i], dtype);
   }
   return CH_OK;
+}
+
+static ch_status open_all(opening *o, ch_weights_mode mode) {
+  CH_TRY(open_files(o->directory, o->weights, o->error));
+  CH_TRY(match(o));
+  return fill(o, mode);
 }
 
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
@@ -313,12 +321,9 @@ ch_status ch_weights_open(const char *directory, const ch_config *config, const 
       .directory = directory, .config = config, .params = params, .weights = weights, .error = error};
   o.stored = calloc((size_t)params->count + 1, sizeof *o.stored);
   weights->tensors = calloc((size_t)params->count + 1, sizeof *weights->tensors);
-  ch_status status = CH_OK;
-  if (!o.stored || !weights->tensors)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
-  if (status == CH_OK) status = open_files(directory, weights, error);
-  if (status == CH_OK) status = match(&o);
-  if (status == CH_OK) status = fill(&o, mode);
+  ch_status status = o.stored && weights->tensors
+                         ? open_all(&o, mode)
+                         : ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
   free(o.stored);
   if (status != CH_OK) ch_weights_close(weights);
   return status;

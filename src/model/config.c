@@ -5,16 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/registry.h"
 #include "base/file.h"
 #include "model/config_families.h"
 
-enum { MOST_CONFIG_BYTES = 4 << 20, MOST_HEADS_WIDTH = 1 << 24 };
-
-/* Until the registry of attention mechanisms stands, there is one. */
-__attribute__((weak)) const char *const *ch_mechanism_names(void) {
-  static const char *const names[] = {"gqa", NULL};
-  return names;
-}
+enum { MOST_CONFIG_BYTES = 1 << 20, MOST_HEADS_WIDTH = 1 << 24 };
 
 void ch_config_defaults(ch_config *config) {
   memset(config, 0, sizeof *config);
@@ -26,10 +21,11 @@ static ch_status check_heads(const ch_config *c, const char *where, ch_error *er
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"num_key_value_heads\" is %lld, which must divide \"num_attention_heads\", %lld",
                    where, (long long)c->num_key_value_heads, (long long)c->num_attention_heads);
-  if (c->num_attention_heads * c->head_dim > MOST_HEADS_WIDTH)
+  int64_t width = c->num_attention_heads * c->head_dim;
+  if (width > MOST_HEADS_WIDTH)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"num_attention_heads\" times \"head_dim\" is %lld; at most %d make sense", where,
-                   (long long)(c->num_attention_heads * c->head_dim), MOST_HEADS_WIDTH);
+                   (long long)width, MOST_HEADS_WIDTH);
   if (c->position == CH_POSITION_ROPE && c->head_dim % 2 != 0)
     return ch_fail(
         error, CH_ERROR_CONFIG,
@@ -84,7 +80,9 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
   CH_TRY(check_rope_scaling(config, where, error));
   CH_TRY(check_id("bos_token_id", config->bos_token_id, config, where, error));
   CH_TRY(check_id("eos_token_id", config->eos_token_id, config, where, error));
-  return ch_config_check_family(config, where, error);
+  CH_TRY(ch_config_check_family(config, where, error));
+  const ch_mechanism *mechanism = ch_mechanism_of(config);
+  return mechanism->check ? mechanism->check(config, where, error) : CH_OK;
 }
 
 /* Sizes that follow from others when they are left out: G = H, d = D/H. */

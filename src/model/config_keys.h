@@ -41,9 +41,8 @@ typedef struct ch_config_key {
 
 #define CH_KEY_NO_MEMBER ((size_t)-1)
 
-/* The model types this version reads ("crosshead" first), and its attention types ("gqa" first). */
+/* The model types this version reads, "crosshead" first. */
 const char *const *ch_config_families(void);
-const char *const *ch_mechanism_names(void);
 
 extern const ch_config_key ch_config_keys[];
 extern const int ch_config_key_count;

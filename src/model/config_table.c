@@ -1,4 +1,5 @@
 /* The configuration keys, one row each: the one place to add a key. */
+#include "attention/registry.h"
 #include "model/config_keys.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "model/config.h"
+#include "model/config_keys.h"
 
 static const char ours[] =
     "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 48, \"intermediate_size\": 44,"
@@ -441,6 +442,23 @@ static void a_directory_stands_for_its_config(void **state) {
   free(path);
 }
 
+static void every_key_is_documented(void **state) {
+  (void)state;
+  char *page, name[80];
+  ch_error error;
+  if (ch_read_file(TEST_DATA "/../../docs/config.md", 1 << 20, &page, NULL, &error) != CH_OK)
+    fail_msg("%s", error.message);
+  for (int i = 0; i < ch_config_key_count; i++) {
+    if (!(ch_config_keys[i].files & CH_KEY_OURS)) continue;
+    snprintf(name, sizeof name, "`%s`", ch_config_keys[i].name);
+    if (strcmp(ch_config_keys[i].group, "rope") == 0)
+      snprintf(name, sizeof name, "\"%s\"", ch_config_keys[i].name);
+    if (ch_config_keys[i].alias) continue;
+    if (!strstr(page, name)) fail_msg("docs/config.md does not say what \"%s\" means", name);
+  }
+  free(page);
+}
+
 static void real_configs_load(void **state) {
   (void)state;
   static const char *const names[] = {"data/reference/llama_gqa",
@@ -485,6 +503,7 @@ int main(void) {
       cmocka_unit_test(a_written_config_reads_back_the_same),
       cmocka_unit_test(a_made_config_is_checked_like_a_read_one),
       cmocka_unit_test(a_directory_stands_for_its_config),
+      cmocka_unit_test(every_key_is_documented),
       cmocka_unit_test(real_configs_load),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

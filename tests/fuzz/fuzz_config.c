@@ -1,0 +1,44 @@
+/* Fuzz target: configurations. What is accepted must be valid, make a parameter table, and read back when written. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/config.h"
+#include "model/params.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_accepted(const ch_config *config) {
+  ch_error error = {0};
+  ch_config again;
+  ch_text json = {0};
+  if (ch_config_validate(config, "accepted", &error) != CH_OK) abort();
+  ch_config_write(config, &json);
+  bool by_layer =
+      config->sliding_window && strncmp(config->model_type, "qwen", 4) == 0; /* cannot be written */
+  if (!by_layer && ch_config_parse(json.data, "written", &again, &error) != CH_OK) abort();
+  if (!by_layer && memcmp(config, &again, sizeof again) != 0) abort();
+  ch_text_free(&json);
+  if (config->num_hidden_layers > 8) return; /* a large table is slow, not wrong */
+  ch_params params = {0};
+  if (ch_model_declare(config, &params, &error) != CH_OK) abort();
+  for (int i = 0; i < params.count; i++)
+    if (ch_param_count(&params.rows[i]) <= 0) abort();
+  ch_params_free(&params);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1);
+  if (!text) return 0;
+  if (size) memcpy(text, data, size);
+  text[size] = 0;
+  ch_config config;
+  ch_error error = {0};
+  ch_status status = ch_config_parse(text, "input", &config, &error);
+  if (status == CH_OK)
+    check_accepted(&config);
+  else if (status != error.status || !error.message[0])
+    abort();
+  free(text);
+  return 0;
+}
