@@ -1,0 +1,128 @@
+/* Logits of small models against what an independent implementation (Hugging Face transformers) computes for them:
+ * whole passes in F32 and double, and through the cache at several splits. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "infer/forward.h"
+
+typedef struct reference {
+  ch_safetensors file;
+  const ch_stored_tensor *ids, *logits;
+  float largest;
+} reference;
+
+static ch_error error;
+
+static void must(ch_status status) {
+  if (status != CH_OK) fail_msg("%s", error.message);
+}
+
+static void open_reference(const char *directory, reference *r) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/ref.safetensors", directory);
+  must(ch_safetensors_open(path, &r->file, &error));
+  r->ids = ch_safetensors_find(&r->file, "input_ids");
+  r->logits = ch_safetensors_find(&r->file, "logits");
+  assert_non_null(r->ids);
+  assert_non_null(r->logits);
+  const float *x = r->logits->tensor.data;
+  r->largest = 0;
+  for (int64_t i = 0; i < ch_tensor_count(&r->logits->tensor); i++)
+    r->largest = fmaxf(r->largest, fabsf(x[i]));
+}
+
+/* The largest difference, in units of the largest logit. */
+static double difference(const ch_model *model, const reference *r, ch_dtype dtype, int64_t cached) {
+  const ch_tensor *ids = &r->ids->tensor;
+  ch_forward_request request = {.tokens = ids->data,
+                                .sequences = ids->shape[0],
+                                .length = ids->shape[1],
+                                .dtype = dtype,
+                                .cached = cached};
+  ch_forward_result result;
+  must(ch_forward(model, &request, &result, &error));
+  const float *expected = r->logits->tensor.data;
+  double worst = 0;
+  for (int64_t i = 0; i < ch_tensor_count(&r->logits->tensor); i++)
+    worst = fmax(worst, fabs((double)result.logits[i] - expected[i]));
+  if (cached)
+    assert_int_equal(result.cache_bytes_allocated,
+                     (size_t)(result.cache_tokens * result.cache_elements_per_token) * sizeof(float));
+  ch_forward_result_free(&result);
+  return worst / r->largest;
+}
+
+static void check_model(const char *model_directory, const char *reference_directory) {
+  reference r;
+  open_reference(reference_directory, &r);
+  static const struct {
+    ch_weights_mode mode;
+    ch_dtype dtype;
+  } ways[] = {{CH_WEIGHTS_MAPPED, CH_F32}, {CH_WEIGHTS_F32, CH_F32}, {CH_WEIGHTS_F64, CH_F64}};
+  for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+    ch_model *model;
+    must(ch_model_load(model_directory, ways[w].mode, &model, &error));
+    assert_true(difference(model, &r, ways[w].dtype, 0) < 2e-5);
+    int64_t length = r.ids->tensor.shape[1];
+    const int64_t splits[] = {1, length / 2, length};
+    for (size_t s = 0; s < 3 && ways[w].dtype == CH_F32; s++)
+      assert_true(difference(model, &r, CH_F32, splits[s]) < 2e-5);
+    ch_model_unload(model);
+  }
+  ch_safetensors_close(&r.file);
+}
+
+static void llama_with_grouped_queries(void **state) {
+  (void)state;
+  check_model(TEST_DATA "/reference/llama_gqa", TEST_DATA "/reference/llama_gqa");
+}
+
+static void llama3_scaled_rope(void **state) {
+  (void)state;
+  check_model(TEST_DATA "/reference/llama3_rope", TEST_DATA "/reference/llama3_rope");
+}
+
+static void qwen3_with_qk_norm(void **state) {
+  (void)state;
+  check_model(TEST_DATA "/reference/qwen3", TEST_DATA "/reference/qwen3");
+}
+
+static void check_shared(const char *model_directory, const char *reference_directory) {
+  if (!ch_is_directory(reference_directory)) {
+    print_message("%s is not there: skipped\n", reference_directory);
+    skip();
+  }
+  check_model(model_directory, reference_directory);
+}
+
+static void trained_llama(void **state) {
+  (void)state;
+  check_shared(TEST_DATA "/TinyStories-656K", SHARED_DATA "/data/reference/TinyStories-656K");
+}
+
+static void trained_qwen3_in_bf16(void **state) {
+  (void)state;
+  check_shared(SHARED_DATA "/data/models/stories-qwen3-12L", SHARED_DATA "/data/reference/stories-qwen3-12L");
+}
+
+static void trained_llama2c_model(void **state) {
+  (void)state;
+  check_shared(SHARED_DATA "/data/reference/stories260K", SHARED_DATA "/data/reference/stories260K");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(llama_with_grouped_queries), cmocka_unit_test(llama3_scaled_rope),
+      cmocka_unit_test(qwen3_with_qk_norm),         cmocka_unit_test(trained_llama),
+      cmocka_unit_test(trained_qwen3_in_bf16),      cmocka_unit_test(trained_llama2c_model),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Golden cases of an independent implementation, where they are checked out beside the project; 77 = skipped.
+set -eu
+program=$1
+vectors=$2
+[ -f "$vectors/check.py" ] || { echo "no golden cases at $vectors: skipped"; exit 77; }
+command -v python3 >/dev/null || { echo "no python3 to compare golden cases with: skipped"; exit 77; }
+cases=
+for name in mha gqa mqa alibi qk_norm head_norm gelu_tied llama; do cases="$cases $vectors/$name"; done
+# shellcheck disable=SC2086 # a list of words
+exec python3 "$vectors/check.py" "$program" $cases
