@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "base/random.h"
 
 enum { PLANS = 6, DEFAULT_CONTEXT = 4096, DEFAULT_CHUNK = 512 };
 
@@ -129,9 +130,25 @@ static ch_status pass(ch_timeline *timeline, const int32_t *tokens, int64_t coun
   return CH_OK;
 }
 
+/* Checked before anything is fed, so that a refused call leaves the timeline as it was. */
+static ch_status check_tokens(const ch_timeline *timeline, const int32_t *tokens, int64_t count,
+                              ch_error *error) {
+  if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
+  int64_t held = ch_timeline_length(timeline), capacity = timeline->cache->capacity;
+  if (count > capacity - held)
+    return ch_fail(error, CH_ERROR_FULL,
+                   "the context holds %lld of %lld tokens and has no room for %lld more", (long long)held,
+                   (long long)capacity, (long long)count);
+  for (int64_t i = 0; i < timeline->options.sequences * count; i++)
+    if (tokens[i] < 0 || tokens[i] >= timeline->config->vocab_size)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "token id %d is outside the vocabulary of 0 to %lld",
+                     tokens[i], (long long)timeline->config->vocab_size - 1);
+  return CH_OK;
+}
+
 ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t count, const float **logits,
                            ch_error *error) {
-  if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
+  CH_TRY(check_tokens(timeline, tokens, count, error));
   for (int64_t first = 0; first < count; first += timeline->options.chunk) {
     int64_t length = count - first < timeline->options.chunk ? count - first : timeline->options.chunk;
     for (int64_t s = 0; s < timeline->options.sequences; s++)
@@ -143,8 +160,36 @@ ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t
 
 ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int64_t count,
                                const float **logits, ch_error *error) {
-  if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
+  CH_TRY(check_tokens(timeline, tokens, count, error));
   return pass(timeline, tokens, count, CH_HEAD_LOGITS, logits, error);
+}
+
+/* A block of normal numbers, again and again: parts are not multiples of it, so that tokens differ. */
+ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t seed, ch_error *error) {
+  enum { BLOCK = 65521 };
+  ch_cache *cache = timeline->cache;
+  if (length < 0 || length > cache->capacity)
+    return ch_fail(error, CH_ERROR_FULL, "a context of %lld tokens cannot hold %lld",
+                   (long long)cache->capacity, (long long)length);
+  size_t element = ch_dtype_size(cache->dtype), used = BLOCK * element;
+  float *numbers = malloc(BLOCK * sizeof *numbers);
+  char *block = malloc(used);
+  if (!numbers || !block) {
+    free(numbers);
+    free(block);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to fill a cache");
+  }
+  ch_random random;
+  ch_random_seed(&random, seed, 0);
+  for (int64_t i = 0; i < BLOCK; i++) numbers[i] = (float)ch_random_normal(&random);
+  timeline->engine.kernels->convert_to(BLOCK, numbers, cache->dtype, block);
+#pragma omp parallel for
+  for (size_t at = 0; at < cache->bytes; at += used)
+    memcpy((char *)cache->data + at, block, cache->bytes - at < used ? cache->bytes - at : used);
+  for (int64_t s = 0; s < cache->sequences; s++) cache->length[s] = (int32_t)length;
+  free(numbers);
+  free(block);
+  return CH_OK;
 }
 
 void ch_timeline_rewind(ch_timeline *timeline, int64_t length) {
@@ -153,6 +198,10 @@ void ch_timeline_rewind(ch_timeline *timeline, int64_t length) {
 
 int64_t ch_timeline_length(const ch_timeline *timeline) {
   return timeline->cache->length[0];
+}
+
+int64_t ch_timeline_vocabulary(const ch_timeline *timeline) {
+  return timeline->config->vocab_size;
 }
 
 const ch_cache *ch_timeline_cache(const ch_timeline *timeline) {

@@ -27,9 +27,14 @@ ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t
 /* One pass over `count` tokens with the logits of all of them: *logits [sequences, count, V]. */
 ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int64_t count,
                                const float **logits, ch_error *error);
+/* Fills the cache with made-up states up to `length` tokens, as if those had been fed: to measure speed at a depth
+   without the work of reaching it. */
+ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t seed, ch_error *error);
 /* Forgets everything after the first `length` tokens. */
 void ch_timeline_rewind(ch_timeline *timeline, int64_t length);
 int64_t ch_timeline_length(const ch_timeline *timeline);
+/* V, the length of a row of logits. */
+int64_t ch_timeline_vocabulary(const ch_timeline *timeline);
 /* Bytes of cache elements really allocated. */
 const ch_cache *ch_timeline_cache(const ch_timeline *timeline);
 /* Where per-operation times go, or NULL. */
