@@ -1,0 +1,38 @@
+/* Added tokens: texts that become one id wherever they stand, found before anything else happens. */
+#ifndef CH_TEXT_ADDED_TOKENS_H
+#define CH_TEXT_ADDED_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ch_added_token {
+  char *content;
+  size_t size;
+  int32_t id;
+  bool special;        /* left out of decoded text on request; not recognised where the text is not trusted */
+  bool normalized;     /* looked for after normalization, in its own normalized form */
+  bool single_word;    /* only where no word character touches it */
+  bool lstrip, rstrip; /* takes the white space beside it along */
+} ch_added_token;
+
+/* Finds the longest of a set of texts at the leftmost place. Zero-initialise. */
+typedef struct ch_matcher {
+  struct ch_matcher_node *nodes; /* a trie: first child, next sibling */
+  uint32_t count, capacity;
+  bool starts[256]; /* bytes that some text begins with */
+} ch_matcher;
+
+/* Adds a text that stands for `value` (an index of the caller's). An empty text is ignored. False: no memory. */
+bool ch_matcher_add(ch_matcher *matcher, const char *text, size_t size, int32_t value);
+void ch_matcher_free(ch_matcher *matcher);
+/* The first match in [p, end): its value and place; -1 when there is none. */
+int32_t ch_matcher_find(const ch_matcher *matcher, const unsigned char *p, const unsigned char *end,
+                        const unsigned char **begin, const unsigned char **stop);
+
+/* Widens a match by its token's rules. `from` is where the text not yet taken begins, [text, end) the whole.
+ * False when the token may not stand here. */
+bool ch_added_token_fits(const ch_added_token *token, const unsigned char *text, const unsigned char *from,
+                         const unsigned char *end, const unsigned char **begin, const unsigned char **stop);
+
+#endif

@@ -1,0 +1,12 @@
+/* The byte alphabet of byte-level BPE: every byte has a printable character, as GPT-2 introduced it. */
+#ifndef CH_TEXT_BYTE_LEVEL_H
+#define CH_TEXT_BYTE_LEVEL_H
+
+#include <stdint.h>
+
+/* Printable Latin-1 bytes stand for themselves; the other 68 are the characters from U+0100 on, in order. */
+uint32_t ch_byte_to_character(unsigned char byte);
+/* The byte of a character, or -1 when the character stands for none. */
+int ch_character_to_byte(uint32_t character);
+
+#endif

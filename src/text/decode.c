@@ -1,0 +1,73 @@
+/* Decoding: ids to text, whole or one id at a time without ever giving half a character. */
+#include "text/tokenizer_internal.h"
+
+#include <string.h>
+
+#include "text/utf8.h"
+
+/* The decoded text of an id, less what is stripped from the start of a text. */
+static ch_status text_of(const ch_tokenizer *tokenizer, int32_t id, bool at_start, const char **text,
+                         size_t *size, ch_error *error) {
+  size_t piece_size;
+  if (!ch_vocabulary_piece(&tokenizer->vocabulary, id, &piece_size))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "token id %d has no piece in %s, whose ids go from 0 to %d", id,
+                   tokenizer->file, tokenizer->vocabulary.size - 1);
+  ch_span span = tokenizer->decoded_spans[id];
+  *text = tokenizer->decoded.data + span.at;
+  *size = span.size;
+  for (size_t i = 0; at_start && i<tokenizer->decoder.strip_start && * size> 0; i++) {
+    if (**text != tokenizer->decoder.strip_character) break;
+    ++*text;
+    --*size;
+  }
+  return CH_OK;
+}
+
+ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *ids, size_t count,
+                              bool skip_special, ch_text *text, ch_error *error) {
+  bool started = false;
+  for (size_t i = 0; i < count; i++) {
+    const char *piece;
+    size_t size;
+    if (skip_special && ch_tokenizer_is_special(tokenizer, ids[i])) continue;
+    CH_TRY(text_of(tokenizer, ids[i], !started, &piece, &size, error));
+    started = true;
+    ch_text_put(text, piece, size);
+  }
+  return text->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the decoded text") : CH_OK;
+}
+
+/* How many bytes at the end of a text begin a character that is not finished. */
+static size_t unfinished(const unsigned char *text, size_t size) {
+  for (size_t back = 1; back <= 3 && back <= size; back++) {
+    unsigned char c = text[size - back];
+    if ((c & 0xc0) == 0x80) continue;
+    size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
+    return length > back && c <= 0xf4 ? back : 0;
+  }
+  return 0;
+}
+
+ch_status ch_decode_next(const ch_tokenizer *tokenizer, ch_decode_stream *stream, int32_t id,
+                         bool skip_special, ch_text *text, ch_error *error) {
+  const char *piece;
+  size_t size;
+  if (skip_special && ch_tokenizer_is_special(tokenizer, id)) return CH_OK;
+  CH_TRY(text_of(tokenizer, id, !stream->started, &piece, &size, error));
+  stream->started = true;
+  size_t start = text->size;
+  ch_text_put(text, (const char *)stream->pending, stream->pending_size);
+  ch_text_put(text, piece, size);
+  if (text->failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the decoded text");
+  size_t withheld = unfinished((const unsigned char *)text->data + start, text->size - start);
+  text->size -= withheld;
+  memcpy(stream->pending, text->data + text->size, withheld);
+  text->data[text->size] = 0;
+  stream->pending_size = (unsigned char)withheld;
+  return CH_OK;
+}
+
+void ch_decode_finish(ch_decode_stream *stream, ch_text *text) {
+  ch_text_put(text, (const char *)stream->pending, stream->pending_size);
+  *stream = (ch_decode_stream){0};
+}

@@ -1,0 +1,43 @@
+/* The merges of BPE: pairs of ids with a rank and the id they become, and merging a word by them. */
+#ifndef CH_TEXT_MERGES_H
+#define CH_TEXT_MERGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One pair. Lower ranks merge first; pairs of equal rank merge from left to right. */
+typedef struct ch_merge {
+  int32_t left, right, rank, id;
+} ch_merge;
+
+/* Zero-initialise; an open-addressing table. */
+typedef struct ch_merges {
+  ch_merge *slots; /* rank < 0: free */
+  size_t mask, count;
+} ch_merges;
+
+/* Makes room for `count` pairs. False when memory is out. */
+bool ch_merges_reserve(ch_merges *merges, size_t count);
+/* Adds a pair or replaces what it meant. */
+bool ch_merges_set(ch_merges *merges, ch_merge merge);
+const ch_merge *ch_merges_find(const ch_merges *merges, int32_t left, int32_t right);
+void ch_merges_free(ch_merges *merges);
+
+/* Working memory of ch_merge_word; zero-initialise, reuse, release. */
+typedef struct ch_merge_scratch {
+  int32_t *ids, *ranks, *merged; /* by position */
+  uint32_t *next, *previous;     /* linked list of the symbols left, for long words */
+  uint64_t *heap;
+  size_t capacity, heap_size, heap_capacity;
+} ch_merge_scratch;
+
+/* Room for `count` symbols in scratch->ids (what is there stays). */
+bool ch_merge_scratch_reserve(ch_merge_scratch *scratch, size_t count);
+void ch_merge_scratch_free(ch_merge_scratch *scratch);
+
+/* Merges the first `count` ids of scratch->ids in place until no pair is left: always the pair of lowest rank,
+ * the leftmost first. O(n log n). Sets *count; false when memory is out. */
+bool ch_merge_word(const ch_merges *merges, ch_merge_scratch *scratch, size_t *count);
+
+#endif

@@ -1,0 +1,34 @@
+/* Normalizers: what a tokenizer does to text before it is cut into words. */
+#ifndef CH_TEXT_NORMALIZE_H
+#define CH_TEXT_NORMALIZE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "text/split.h"
+
+typedef enum ch_normalizer_type {
+  CH_NORMALIZE_NFC,
+  CH_NORMALIZE_NFD,
+  CH_NORMALIZE_NFKC,
+  CH_NORMALIZE_NFKD,
+  CH_NORMALIZE_PREPEND, /* `to` before a text that is not empty */
+  CH_NORMALIZE_REPLACE  /* `from`, or matches of `code`, by `to` */
+} ch_normalizer_type;
+
+typedef struct ch_normalizer {
+  ch_normalizer_type type;
+  char *from, *to;
+  size_t from_size, to_size;
+  pcre2_code *code;
+} ch_normalizer;
+
+void ch_normalizer_free(ch_normalizer *normalizer);
+
+/* Appends the normalized text to *out. Bytes that are not UTF-8 stay as they are. `continued`: the text goes on
+ * from an earlier part, so that nothing is put before it. */
+ch_status ch_normalize(const ch_normalizer *normalizer, ch_regex_scratch *scratch, const char *text,
+                       size_t size, bool continued, ch_text *out, ch_error *error);
+
+#endif

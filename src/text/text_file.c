@@ -1,0 +1,117 @@
+/* Text files as training data: mapped, checked to be text, read piece by piece without staying in memory. */
+#define _GNU_SOURCE
+#include "text/text_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "text/hash.h"
+#include "text/utf8.h"
+
+enum { CHUNK = 8 << 20 };
+
+typedef struct chunk_facts {
+  uint64_t hash;
+  size_t nuls, broken;
+} chunk_facts;
+
+static size_t count_nuls(const unsigned char *p, const unsigned char *end) {
+  size_t count = 0;
+  for (; (p = memchr(p, 0, (size_t)(end - p))); p++) count++;
+  return count;
+}
+
+static size_t count_broken(const unsigned char *p, const unsigned char *end) {
+  size_t count = 0;
+  for (;;) {
+    p += ch_utf8_valid_prefix(p, (size_t)(end - p));
+    if (p == end) return count;
+    count++;
+    p++;
+  }
+}
+
+/* A character that a chunk's border cuts counts as whole: each chunk looks from its first character's start to the
+ * first start past its end. */
+static chunk_facts look_at(const unsigned char *text, size_t size, size_t from, size_t to) {
+  chunk_facts facts = {.hash = ch_hash_bytes(text + from, to - from, 0)};
+  for (int i = 0; i < 3 && from > 0 && from < to && (text[from] & 0xc0) == 0x80; i++) from++;
+  facts.nuls = count_nuls(text + from, text + to);
+  for (int i = 0; i < 3 && to < size && (text[to] & 0xc0) == 0x80; i++) to++;
+  facts.broken = count_broken(text + from, text + to);
+  return facts;
+}
+
+static ch_status check_text(ch_text_file *file, ch_error *error) {
+  const unsigned char *text = (const unsigned char *)file->text;
+  size_t chunks = (file->size + CHUNK - 1) / CHUNK, nuls = 0, broken = 0;
+  chunk_facts *facts = malloc(chunks * sizeof *facts);
+  if (!facts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", file->path);
+#pragma omp parallel for schedule(dynamic)
+  for (size_t i = 0; i < chunks; i++) {
+    size_t from = i * CHUNK, to = i + 1 < chunks ? from + CHUNK : file->size;
+    facts[i] = look_at(text, file->size, from, to);
+    ch_text_file_release(file, from, to);
+  }
+  for (size_t i = 0; i < chunks; i++) {
+    file->hash = ch_hash_mix(file->hash ^ facts[i].hash, 0x9e3779b97f4a7c15u) + i;
+    nuls += facts[i].nuls;
+    broken += facts[i].broken;
+  }
+  free(facts);
+  if (nuls + broken <= file->size / 1000) return CH_OK;
+  double share = 100.0 * (double)(nuls + broken) / (double)file->size;
+  return ch_fail(error, CH_ERROR_FORMAT, "%s is not text: %.2g %% of its bytes are %s; UTF-8 text is needed",
+                 file->path, share, nuls > broken ? "NUL" : "not UTF-8");
+}
+
+ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error) {
+  *file = (ch_text_file){.path = path};
+  CH_TRY(ch_map_open(path, &file->map, error));
+  size_t mark = file->map.size >= 3 && memcmp(file->map.data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+  file->text = (const char *)file->map.data + mark;
+  file->size = file->map.size - mark;
+  ch_status status = file->size == 0 ? ch_fail(error, CH_ERROR_FORMAT, "%s is empty; text is needed", path)
+                                     : check_text(file, error);
+  if (status != CH_OK) ch_text_file_close(file);
+  return status;
+}
+
+void ch_text_file_close(ch_text_file *file) {
+  ch_map_close(&file->map);
+  *file = (ch_text_file){0};
+}
+
+void ch_text_file_release(const ch_text_file *file, size_t from, size_t to) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), base = (size_t)((const unsigned char *)file->text - file->map.data);
+  size_t first = (base + from + page - 1) / page * page, last = (base + to) / page * page;
+  if (first < last) madvise((void *)(file->map.data + first), last - first, MADV_DONTNEED);
+}
+
+ch_status ch_text_paths(const char *names, char ***paths, size_t *count, ch_error *error) {
+  size_t length = strlen(names), most = 1;
+  bool whole = ch_is_file(names);
+  for (const char *p = names; !whole && (p = strchr(p, ',')); p++) most++;
+  char **list = malloc(most * sizeof *list + length + 1);
+  if (!list) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a list of files");
+  char *name = memcpy((char *)(list + most), names, length + 1);
+  *count = 0;
+  for (char *comma = name; comma; name = comma + 1) {
+    comma = whole ? NULL : strchr(name, ',');
+    if (comma) *comma = 0;
+    if (*name) list[(*count)++] = name;
+  }
+  *paths = list;
+  if (*count > 0) return CH_OK;
+  free(list);
+  *paths = NULL;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "no text file is named; give one, or several with commas between");
+}
+
+size_t ch_cut_offset(const unsigned char *p) {
+  bool before = (unsigned char)((p[0] | 32) - 'a') < 26, after = (unsigned char)((p[2] | 32) - 'a') < 26;
+  if (p[1] == ' ') return before && after ? 1 : 0;
+  return p[1] == '\n' && p[0] > 0x20 && p[0] < 0x7f && p[2] > 0x20 && p[2] < 0x7f ? 2 : 0;
+}

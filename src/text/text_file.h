@@ -1,0 +1,34 @@
+/* Text files as training data: mapped, checked to be text, read piece by piece without staying in memory. */
+#ifndef CH_TEXT_TEXT_FILE_H
+#define CH_TEXT_TEXT_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+typedef struct ch_text_file {
+  const char *path; /* the caller's */
+  ch_map map;
+  const char *text; /* without a byte order mark */
+  size_t size;
+  uint64_t hash; /* of the text */
+} ch_text_file;
+
+/* Maps a file, reads it once with all cores and checks it: an empty file, or one of which more than a thousandth
+ * is NUL or not UTF-8, is an error. */
+ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error);
+void ch_text_file_close(ch_text_file *file);
+/* Says that [from, to) is not needed for now, so that a large file does not fill the memory. */
+void ch_text_file_release(const ch_text_file *file, size_t from, size_t to);
+
+/* "a.txt,b.txt" to a list of paths (a file that has the whole name wins over the commas). The list and the names are
+ * one allocation for free(). */
+ch_status ch_text_paths(const char *names, char ***paths, size_t *count, ch_error *error);
+
+/* Bytes from p to a place where words part whatever follows: letter, space, letter (before the space), or a newline
+ * between visible ASCII characters (after it); 0 when p is no such place. Reads p[0] to p[2]. */
+size_t ch_cut_offset(const unsigned char *p);
+
+#endif

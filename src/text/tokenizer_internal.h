@@ -1,0 +1,104 @@
+/* What a tokenizer is made of; shared by the loaders, encoding and decoding. */
+#ifndef CH_TEXT_TOKENIZER_INTERNAL_H
+#define CH_TEXT_TOKENIZER_INTERNAL_H
+
+#include "text/added_tokens.h"
+#include "text/merges.h"
+#include "text/normalize.h"
+#include "text/split.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary.h"
+
+typedef enum ch_step_type {
+  CH_STEP_SPLIT,        /* cut into words by a pattern */
+  CH_STEP_PREFIX_SPACE, /* a space before a text that does not begin with one */
+  CH_STEP_METASPACE     /* spaces become a visible mark, which words begin with */
+} ch_step_type;
+
+typedef enum ch_prepend_scheme { CH_PREPEND_NEVER, CH_PREPEND_FIRST, CH_PREPEND_ALWAYS } ch_prepend_scheme;
+
+/* One step of pre-tokenizing. */
+typedef struct ch_step {
+  ch_step_type type;
+  ch_split split;
+  char mark[5]; /* of metaspace: one character, NUL-terminated */
+  ch_prepend_scheme prepend;
+  bool cut; /* metaspace: cut before each mark */
+} ch_step;
+
+enum { CH_MOST_STEPS = 16, CH_MOST_NORMALIZERS = 16 };
+
+/* How the text of a piece is found. Each is applied when loading, so that decoding only copies. */
+typedef struct ch_decoder {
+  bool byte_level;      /* characters stand for bytes */
+  bool byte_fallback;   /* "<0xE2>" is a byte */
+  size_t strip_start;   /* at most so many of `strip_character` are taken from the start of the text */
+  char strip_character; /* one ASCII character */
+} ch_decoder;
+
+struct ch_tokenizer {
+  char *file;      /* for messages */
+  char *directory; /* where it was opened from, NULL when from memory */
+  bool is_json;
+  uint64_t fingerprint;
+
+  ch_vocabulary vocabulary; /* pieces of the model and added tokens */
+  ch_merges merges;
+  bool byte_level;        /* words are sequences of bytes; else of characters */
+  bool ignore_merges;     /* a word that is a piece becomes that piece, whatever the merges say */
+  bool byte_fallback;     /* characters without piece become the pieces of their bytes */
+  bool fuse_unk;          /* unknown characters in a row become one unknown token */
+  int32_t unk;            /* -1: none */
+  int32_t byte_ids[256];  /* of a byte (byte level), or of "<0xNN>" (byte fallback); -1: none */
+  int32_t ascii_ids[128]; /* of an ASCII character, when not byte level */
+
+  /* Character-level words are cut where no merge can join: bit (x, y) says that some merge joins a left piece
+   * that ends with character x to a right piece that begins with y. NULL: never cut. */
+  uint8_t *joins; /* [CH_JOIN_BITS / 8], by a hash of x and y */
+
+  ch_normalizer normalizers[CH_MOST_NORMALIZERS];
+  size_t normalizer_count;
+  ch_step steps[CH_MOST_STEPS];
+  size_t step_count;
+
+  ch_added_token *added;
+  size_t added_count;
+  ch_matcher raw, normalized; /* of added tokens looked for before and after normalization */
+
+  int32_t *prefix, *suffix; /* what encoding adds by default */
+  size_t prefix_size, suffix_size;
+  int32_t bos, eos;
+
+  ch_decoder decoder;
+  uint8_t *special;       /* [vocabulary.size] */
+  ch_text decoded;        /* the text of all pieces */
+  ch_span *decoded_spans; /* [vocabulary.size] */
+};
+
+enum { CH_JOIN_BITS = 1 << 19 };
+
+/* The bit of a pair of neighbouring characters. */
+static inline uint32_t ch_join_bit(uint32_t x, uint32_t y) {
+  return (x * 0x9e3779b1u ^ y * 0x85ebca77u) >> 13;
+}
+
+/* A tokenizer with nothing in it yet. */
+ch_tokenizer *ch_tokenizer_new(const char *file);
+/* After vocabulary, merges, added tokens and decoder are there: builds the tables that follow from them and checks
+ * that everything fits together. `replace` maps marks to spaces in decoded text: pairs (from, to), NULL-closed. */
+ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const char *const *replace, ch_error *error);
+/* Registers an added token; its piece joins the vocabulary when it is not there. */
+ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, ch_error *error);
+
+/* Reads normalizer, pre_tokenizer, post_processor, decoder and added_tokens of a tokenizer.json. */
+struct json_t;
+ch_status ch_read_normalizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
+ch_status ch_read_pre_tokenizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
+ch_status ch_read_post_processor(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
+/* `replace` receives (from, to) pairs that belong to `json`. */
+enum { CH_MOST_REPLACEMENTS = 8 };
+ch_status ch_read_decoder(ch_tokenizer *tokenizer, const struct json_t *json,
+                          const char *replace[2 * CH_MOST_REPLACEMENTS + 1], ch_error *error);
+ch_status ch_read_added_tokens(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
+
+#endif

@@ -1,0 +1,123 @@
+/* Opening a tokenizer from a path, and copying its files beside a model. */
+#include "text/tokenizer_internal.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "text/hash.h"
+
+/* The id of a token that tokenizer_config.json names, as a string or as an object with "content". */
+static int32_t named_token(const ch_tokenizer *tokenizer, const json_t *config, const char *key) {
+  const json_t *value = json_object_get(config, key);
+  if (json_is_object(value)) value = json_object_get(value, "content");
+  if (!json_is_string(value)) return -1;
+  return ch_vocabulary_find(&tokenizer->vocabulary, json_string_value(value), json_string_length(value));
+}
+
+/* tokenizer_config.json is optional; where it is there, its names win over guesses. */
+static ch_status read_config(ch_tokenizer *tokenizer, const char *directory, ch_error *error) {
+  char *path = ch_path_join(directory, "tokenizer_config.json");
+  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  json_error_t problem;
+  json_t *config = NULL;
+  ch_status status = CH_OK;
+  if (ch_is_file(path)) {
+    /* "model_max_length" may be 10^30, which is no integer to the library */
+    config = json_load_file(path, JSON_DECODE_INT_AS_REAL, &problem);
+    if (!json_is_object(config))
+      status = ch_fail(error, CH_ERROR_FORMAT, "%s is not a JSON object%s%s", path, config ? "" : ": ",
+                       config ? "" : problem.text);
+  }
+  int32_t bos = named_token(tokenizer, config, "bos_token"),
+          eos = named_token(tokenizer, config, "eos_token");
+  if (bos >= 0) tokenizer->bos = bos;
+  if (eos >= 0) tokenizer->eos = eos;
+  json_decref(config);
+  free(path);
+  return status;
+}
+
+static char *directory_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
+}
+
+static ch_status load(const char *path, const ch_map *map, ch_tokenizer **tokenizer, ch_error *error) {
+  const char *text = (const char *)map->data;
+  size_t at = 0;
+  if (map->size == 0) return ch_fail(error, CH_ERROR_FORMAT, "%s is empty; a tokenizer is needed", path);
+  while (at < map->size && strchr(" \t\r\n", text[at]) && text[at]) at++;
+  if (at < map->size && text[at] == '{')
+    return ch_tokenizer_from_json(text, map->size, path, tokenizer, error);
+  if (text[0] == '\n')
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s looks like a SentencePiece model, which is not read; its tokenizer.json is", path);
+  return ch_tokenizer_from_bin(map->data, map->size, path, tokenizer, error);
+}
+
+static ch_status open_file(const char *path, ch_tokenizer **tokenizer, ch_error *error) {
+  ch_map map;
+  CH_TRY(ch_map_open(path, &map, error));
+  ch_status status = load(path, &map, tokenizer, error);
+  ch_map_close(&map);
+  if (status != CH_OK) return status;
+  (*tokenizer)->directory = directory_of(path);
+  if (!(*tokenizer)->directory)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", path);
+  else if ((*tokenizer)->is_json)
+    status = read_config(*tokenizer, (*tokenizer)->directory, error);
+  if (status == CH_OK) return CH_OK;
+  ch_tokenizer_free(*tokenizer);
+  *tokenizer = NULL;
+  return status;
+}
+
+ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error *error) {
+  *tokenizer = NULL;
+  if (!ch_is_directory(path)) return open_file(path, tokenizer, error);
+  static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
+  for (int i = 0; i < 2; i++) {
+    char *file = ch_path_join(path, names[i]);
+    if (!file) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", path);
+    bool there = ch_is_file(file);
+    ch_status status = there ? open_file(file, tokenizer, error) : CH_OK;
+    free(file);
+    if (there) return status;
+  }
+  return ch_fail(error, CH_ERROR_IO, "%s holds neither tokenizer.json nor tokenizer.bin", path);
+}
+
+/* Copies one file; `expected` is the hash its content must have, NULL for any. */
+static ch_status copy_file(const char *from, const char *directory, const char *name,
+                           const uint64_t *expected, ch_error *error) {
+  ch_map map;
+  CH_TRY(ch_map_open(from, &map, error));
+  char *to = ch_path_join(directory, name);
+  ch_status status = CH_OK;
+  if (!to)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  else if (expected && ch_hash_bytes(map.data, map.size, 1) != *expected)
+    status =
+        ch_fail(error, CH_ERROR_IO, "%s has changed since it was opened; start again with the new one", from);
+  else
+    status = ch_write_file(to, map.data, map.size, error);
+  free(to);
+  ch_map_close(&map);
+  return status;
+}
+
+ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *directory, ch_error *error) {
+  if (!tokenizer->directory)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the tokenizer %s was not opened from a file", tokenizer->file);
+  const char *name = tokenizer->is_json ? "tokenizer.json" : "tokenizer.bin";
+  CH_TRY(copy_file(tokenizer->file, directory, name, &tokenizer->fingerprint, error));
+  if (!tokenizer->is_json) return CH_OK;
+  char *config = ch_path_join(tokenizer->directory, "tokenizer_config.json");
+  if (!config) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  ch_status status =
+      ch_is_file(config) ? copy_file(config, directory, "tokenizer_config.json", NULL, error) : CH_OK;
+  free(config);
+  return status;
+}

@@ -1,0 +1,17 @@
+/* UTF-8: strict decoding of one code point, longest valid prefix, encoding. */
+#ifndef CH_TEXT_UTF8_H
+#define CH_TEXT_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the well-formed code point at p (1 to 4), 0 when the bytes there are not UTF-8. p < end. */
+size_t ch_utf8_decode(const unsigned char *p, const unsigned char *end, uint32_t *code_point);
+
+/* Length of the longest well-formed prefix. */
+size_t ch_utf8_valid_prefix(const unsigned char *text, size_t size);
+
+/* Writes 1 to 4 bytes; returns how many. */
+size_t ch_utf8_encode(uint32_t code_point, unsigned char out[4]);
+
+#endif

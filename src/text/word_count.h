@@ -1,0 +1,37 @@
+/* How often each word of a text occurs, words as GPT-2's split pattern cuts them. */
+#ifndef CH_TEXT_WORD_COUNT_H
+#define CH_TEXT_WORD_COUNT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "text/progress.h"
+#include "text/split.h"
+#include "text/text_file.h"
+
+typedef struct ch_counted_word {
+  size_t at; /* in the pool */
+  uint32_t size, hash;
+  int64_t count;
+} ch_counted_word;
+
+/* Zero-initialise. */
+typedef struct ch_word_counts {
+  ch_text pool;
+  ch_counted_word *words; /* [count], in order of first appearance */
+  size_t count, capacity;
+  uint32_t *slots; /* hash table of index + 1 */
+  size_t mask;
+} ch_word_counts;
+
+/* Counts `times` more of a word. False when memory is out. */
+bool ch_word_counts_add(ch_word_counts *counts, const char *word, size_t size, int64_t times);
+void ch_word_counts_free(ch_word_counts *counts);
+
+/* Adds the words of a text, with all cores; `marker` (NULL or "": none) parts documents and is no word. */
+ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, const ch_text_file *file,
+                              const char *marker, const ch_progress *progress, ch_error *error);
+
+#endif
