@@ -1,0 +1,418 @@
+/* Making token files: documents out of texts, ids by all cores, written in order. */
+#define _GNU_SOURCE
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "text/corpus_file.h"
+#include "text/packing.h"
+
+enum {
+  SEGMENT_BYTES = 1 << 20, /* longer documents are encoded in parts of about this size */
+  ROUND_BYTES = 16 << 20,  /* text encoded between two writes */
+  ROUND_ITEMS = 8192,
+  FEWEST_DOCUMENTS = 20, /* below this the text's tail validates */
+  STAGED_IDS = 1 << 16,
+  KEPT_IDS = 1 << 14 /* an item's larger buffer is given back after its round */
+};
+
+/* A stretch of text encoded by one thread. */
+typedef struct item {
+  const char *text;
+  size_t size;
+  ch_split split;
+  bool continued, ends_document;
+  ch_ids ids;
+  ch_status status;
+} item;
+
+/* Ids on their way into a file. */
+typedef struct stream {
+  FILE *file;
+  const char *path;
+  uint32_t id_bytes;
+  uint64_t tokens, hash;
+  unsigned char *staged; /* [STAGED_IDS * 4] */
+  size_t staged_ids;
+  ch_packer packer; /* of packed files */
+  ch_ids pending;   /* the document being packed */
+} stream;
+
+typedef struct text_file {
+  ch_map map;
+  ch_separator separator;
+} text_file;
+
+typedef struct preparation {
+  const ch_tokenizer *tokenizer;
+  const ch_corpus_options *options;
+  const char *const *paths;
+  int32_t end_token;
+  text_file *files;
+  int file_count;
+  uint64_t total_bytes, done_bytes, documents;
+  bool by_document;    /* else the tail validates */
+  uint64_t threshold;  /* documents with a hash up to this validate */
+  uint64_t tail_start; /* byte where validation begins */
+  stream streams[2];
+  item *items;
+  int item_count;
+  size_t round_bytes;
+  ch_encoder **encoders;
+  int threads;
+  ch_corpus_progress progress;
+  void *context;
+} preparation;
+
+void ch_corpus_options_default(ch_corpus_options *options) {
+  *options = (ch_corpus_options){.separator = CH_SEPARATOR_AUTO, .validation = 0.05};
+}
+
+/* --- writing ids --------------------------------------------------------------------------------------------- */
+
+static ch_status flush_stream(stream *s, ch_error *error) {
+  size_t bytes = s->staged_ids * s->id_bytes;
+  s->staged_ids = 0;
+  if (bytes && fwrite(s->staged, 1, bytes, s->file) != bytes)
+    return ch_fail(error, CH_ERROR_IO, "cannot write %s: the disk may be full", s->path);
+  return CH_OK;
+}
+
+static ch_status write_ids(void *context, const int32_t *ids, int64_t count, ch_error *error) {
+  stream *s = context;
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t id = (uint32_t)ids[i];
+    unsigned char *p = s->staged + s->staged_ids++ * s->id_bytes;
+    for (uint32_t b = 0; b < s->id_bytes; b++) p[b] = (unsigned char)(id >> (8 * b));
+    s->hash = (s->hash ^ id) * 0x100000001b3u;
+    if (s->staged_ids == STAGED_IDS) CH_TRY(flush_stream(s, error));
+  }
+  s->tokens += (uint64_t)count;
+  return CH_OK;
+}
+
+static ch_status open_stream(preparation *p, stream *s, FILE *file, const char *path, ch_error *error) {
+  uint32_t id_bytes = ch_tokenizer_vocab_size(p->tokenizer) <= 65536 ? 2 : 4;
+  *s = (stream){.file = file, .path = path, .id_bytes = id_bytes, .hash = 0xcbf29ce484222325u};
+  s->staged = malloc(STAGED_IDS * 4);
+  if (!s->staged) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  if (p->options->pack_length > 0)
+    return ch_packer_init(&s->packer, p->options->pack_length, p->end_token, write_ids, s, error);
+  return CH_OK;
+}
+
+static void close_stream(stream *s) {
+  free(s->staged);
+  ch_packer_free(&s->packer);
+  ch_ids_free(&s->pending);
+}
+
+/* --- encoding a round of items ------------------------------------------------------------------------------- */
+
+static ch_status encode_items(preparation *p, ch_error *error) {
+  ch_error *errors = calloc((size_t)p->threads, sizeof *errors);
+  if (!errors) return ch_fail(error, CH_ERROR_MEMORY, "no memory to encode text");
+#pragma omp parallel for schedule(dynamic, 4) num_threads(p->threads)
+  for (int i = 0; i < p->item_count; i++) {
+    item *it = &p->items[i];
+    int thread = omp_get_thread_num();
+    it->ids.size = 0;
+    it->status = ch_encoder_encode(p->encoders[thread], it->text, it->size,
+                                   it->continued ? CH_ENCODE_CONTINUED : 0, &it->ids, &errors[thread]);
+    if (it->status == CH_OK && it->ends_document) {
+      if (ch_ids_reserve(&it->ids, 1))
+        it->ids.data[it->ids.size++] = p->end_token;
+      else
+        it->status = ch_fail(&errors[thread], CH_ERROR_MEMORY, "no memory to encode text");
+    }
+  }
+  ch_status status = CH_OK;
+  for (int t = 0; t < p->threads && status == CH_OK; t++)
+    if (errors[t].status != CH_OK) status = ch_fail(error, errors[t].status, "%s", errors[t].message);
+  free(errors);
+  return status;
+}
+
+/* Packed files need whole documents: parts are joined before they are packed. What an unfinished document has beyond
+   whole windows waits for its next part. */
+static ch_status pack_item(stream *s, const item *it, ch_error *error) {
+  ch_ids *document = &s->pending;
+  if (!ch_ids_reserve(document, it->ids.size))
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to pack a document");
+  memcpy(document->data + document->size, it->ids.data, it->ids.size * sizeof *it->ids.data);
+  document->size += it->ids.size;
+  size_t length = (size_t)s->packer.length;
+  size_t ready = it->ends_document ? document->size : document->size / length * length;
+  CH_TRY(ch_packer_add(&s->packer, document->data, (int64_t)ready, error));
+  document->size -= ready;
+  memmove(document->data, document->data + ready, document->size * sizeof *document->data);
+  return CH_OK;
+}
+
+static ch_status write_items(preparation *p, ch_error *error) {
+  for (int i = 0; i < p->item_count; i++) {
+    item *it = &p->items[i];
+    stream *s = &p->streams[it->split];
+    if (p->options->pack_length > 0)
+      CH_TRY(pack_item(s, it, error));
+    else
+      CH_TRY(write_ids(s, it->ids.data, (int64_t)it->ids.size, error));
+    if (it->ids.capacity > KEPT_IDS) ch_ids_free(&it->ids);
+  }
+  return CH_OK;
+}
+
+static ch_status finish_round(preparation *p, ch_error *error) {
+  CH_TRY(encode_items(p, error));
+  CH_TRY(write_items(p, error));
+  p->item_count = 0;
+  p->round_bytes = 0;
+  int64_t tokens = (int64_t)(p->streams[0].tokens + p->streams[1].tokens);
+  if (p->progress && p->progress(p->context, p->done_bytes, p->total_bytes, tokens))
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while preparing the text; nothing was written");
+  return CH_OK;
+}
+
+/* --- from documents to items --------------------------------------------------------------------------------- */
+
+static void add_item(preparation *p, const char *text, size_t size, ch_split split, bool continued,
+                     bool ends) {
+  item *it = &p->items[p->item_count++];
+  ch_ids kept = it->ids; /* its memory is used again */
+  *it = (item){
+      .text = text, .size = size, .split = split, .continued = continued, .ends_document = ends, .ids = kept};
+  p->round_bytes += size;
+}
+
+static bool round_is_full(const preparation *p) {
+  return p->item_count == ROUND_ITEMS || p->round_bytes >= ROUND_BYTES;
+}
+
+static ch_status add_document(preparation *p, const char *text, size_t size, ch_split split,
+                              ch_error *error) {
+  p->documents++;
+  for (size_t first = 0; first < size;) {
+    size_t cut = size;
+    if (size - first > SEGMENT_BYTES)
+      CH_TRY(ch_encoder_safe_cut(p->encoders[0], text, size, first + SEGMENT_BYTES, &cut, error));
+    add_item(p, text + first, cut - first, split, first > 0, cut == size);
+    first = cut;
+    if (round_is_full(p)) CH_TRY(finish_round(p, error));
+  }
+  return CH_OK;
+}
+
+static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
+  uint64_t hash = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u) ^ size;
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    uint64_t word;
+    memcpy(&word, text + i, 8);
+    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  }
+  for (; i < size; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+  hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53u;
+  return hash ^ (hash >> 29);
+}
+
+/* The two halves of a document that the tail's start falls into are documents of their own, cut after a line. */
+static ch_status add_tail_document(preparation *p, const char *text, size_t size, uint64_t position,
+                                   ch_error *error) {
+  if (position >= p->tail_start) return add_document(p, text, size, CH_SPLIT_VALIDATION, error);
+  if (position + size <= p->tail_start) return add_document(p, text, size, CH_SPLIT_TRAIN, error);
+  size_t cut = (size_t)(p->tail_start - position);
+  const char *newline = memchr(text + cut, '\n', size - cut);
+  if (newline && (size_t)(newline - text) + 1 < size)
+    cut = (size_t)(newline - text) + 1;
+  else
+    while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--; /* never inside a character */
+  if (cut > 0) CH_TRY(add_document(p, text, cut, CH_SPLIT_TRAIN, error));
+  return add_document(p, text + cut, size - cut, CH_SPLIT_VALIDATION, error);
+}
+
+static ch_status encode_files(preparation *p, ch_error *error) {
+  uint64_t before = 0; /* bytes of the files already done */
+  for (int f = 0; f < p->file_count; f++) {
+    const char *text = (const char *)p->files[f].map.data, *document = NULL;
+    size_t size = p->files[f].map.size, place = 0, length = 0;
+    while (ch_next_document(p->files[f].separator, text, size, &place, &document, &length)) {
+      p->done_bytes = before + place;
+      if (p->by_document) {
+        bool validates = hash_document(document, length, p->options->seed) <= p->threshold;
+        CH_TRY(add_document(p, document, length, validates ? CH_SPLIT_VALIDATION : CH_SPLIT_TRAIN, error));
+      } else {
+        CH_TRY(add_tail_document(p, document, length, before + (uint64_t)(document - text), error));
+      }
+    }
+    before += size;
+  }
+  p->done_bytes = p->total_bytes;
+  return finish_round(p, error);
+}
+
+/* --- choosing the split -------------------------------------------------------------------------------------- */
+
+static int ascending(const void *pa, const void *pb) {
+  uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+  return (a > b) - (a < b);
+}
+
+/* The hash below which the wanted share of documents lies. */
+static ch_status choose_split(preparation *p, ch_error *error) {
+  size_t count = 0, capacity = 0;
+  uint64_t *hashes = NULL;
+  for (int f = 0; f < p->file_count; f++) {
+    const char *text = (const char *)p->files[f].map.data, *document = NULL;
+    size_t place = 0, length = 0;
+    while (ch_next_document(p->files[f].separator, text, p->files[f].map.size, &place, &document, &length)) {
+      if (count == capacity) {
+        capacity = capacity ? 2 * capacity : 1024;
+        uint64_t *more = realloc(hashes, capacity * sizeof *hashes);
+        if (!more) {
+          free(hashes);
+          return ch_fail(error, CH_ERROR_MEMORY, "no memory to split %zu documents", count);
+        }
+        hashes = more;
+      }
+      hashes[count++] = hash_document(document, length, p->options->seed);
+    }
+  }
+  double wanted = p->options->validation * (double)count;
+  p->by_document = wanted > 0 ? count >= FEWEST_DOCUMENTS : true;
+  if (p->by_document && wanted > 0) {
+    qsort(hashes, count, sizeof *hashes, ascending);
+    p->threshold = hashes[wanted < 1 ? 0 : (size_t)wanted - 1];
+  }
+  p->tail_start = (uint64_t)((1 - p->options->validation) * (double)p->total_bytes);
+  free(hashes);
+  return count ? CH_OK
+               : ch_fail(error, CH_ERROR_FORMAT, "%s holds no document; it must hold text", p->paths[0]);
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------------- */
+
+static ch_status check_options(const ch_corpus_options *o, ch_error *error) {
+  if (!(o->validation >= 0 && o->validation <= 0.5))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must lie between 0 and 0.5");
+  if (o->pack_length != 0 && (o->pack_length < 2 || o->pack_length > 1 << 24))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "documents can be packed into windows of 2 to 16777216 tokens");
+  return CH_OK;
+}
+
+static ch_status open_texts(preparation *p, ch_error *error) {
+  p->files = calloc((size_t)p->file_count, sizeof *p->files);
+  if (!p->files) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open the texts");
+  for (int f = 0; f < p->file_count; f++) {
+    text_file *file = &p->files[f];
+    CH_TRY(ch_map_open(p->paths[f], &file->map, error));
+    const char *text = (const char *)file->map.data;
+    CH_TRY(ch_check_text(text, file->map.size, p->paths[f], error));
+    file->separator = ch_separator_resolve(p->options->separator, text, file->map.size);
+    p->total_bytes += file->map.size;
+  }
+  return CH_OK;
+}
+
+static ch_status create_workers(preparation *p, ch_error *error) {
+  p->threads = omp_get_max_threads();
+  p->items = calloc(ROUND_ITEMS, sizeof *p->items);
+  p->encoders = calloc((size_t)p->threads, sizeof *p->encoders);
+  if (!p->items || !p->encoders) return ch_fail(error, CH_ERROR_MEMORY, "no memory to encode text");
+  for (int t = 0; t < p->threads; t++) CH_TRY(ch_encoder_new(p->tokenizer, &p->encoders[t], error));
+  p->end_token = ch_tokenizer_eos(p->tokenizer);
+  if (p->end_token < 0)
+    p->end_token = ch_tokenizer_find(p->tokenizer, CH_DOCUMENT_MARKER, sizeof CH_DOCUMENT_MARKER - 1);
+  if (p->end_token < 0)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "the tokenizer names no end token and has no %s; documents need one", CH_DOCUMENT_MARKER);
+  return CH_OK;
+}
+
+/* Appends the validation ids, which were kept in a file of their own, and puts the header in front. */
+static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_error *error) {
+  for (int s = 0; s < 2; s++) {
+    if (p->options->pack_length > 0) CH_TRY(ch_packer_finish(&p->streams[s].packer, error));
+    CH_TRY(flush_stream(&p->streams[s], error));
+  }
+  if (fflush(validation) != 0 || fseek(validation, 0, SEEK_SET) != 0)
+    return ch_fail(error, CH_ERROR_IO, "cannot write %s: the disk may be full", writer->path);
+  unsigned char *buffer = p->streams[0].staged;
+  for (size_t got; (got = fread(buffer, 1, STAGED_IDS, validation)) > 0;)
+    CH_TRY(ch_writer_put(writer, buffer, got, error));
+  ch_corpus_header header = {.version = CH_CORPUS_VERSION,
+                             .id_bytes = p->streams[0].id_bytes,
+                             .vocab_size = (uint64_t)ch_tokenizer_vocab_size(p->tokenizer),
+                             .train_tokens = p->streams[CH_SPLIT_TRAIN].tokens,
+                             .validation_tokens = p->streams[CH_SPLIT_VALIDATION].tokens,
+                             .documents = p->documents,
+                             .text_bytes = p->total_bytes,
+                             .pack_length = (uint64_t)p->options->pack_length,
+                             .tokenizer = ch_tokenizer_fingerprint(p->tokenizer),
+                             .content = p->streams[0].hash * 31 + p->streams[1].hash,
+                             .end_token = p->end_token};
+  memcpy(header.magic, CH_CORPUS_MAGIC, sizeof header.magic);
+  if (fseek(writer->file, 0, SEEK_SET) != 0)
+    return ch_fail(error, CH_ERROR_IO, "cannot write %s: it must be an ordinary file", writer->path);
+  return ch_writer_put(writer, &header, sizeof header, error);
+}
+
+/* A file without a name, beside `path`. */
+static ch_status open_nameless(const char *path, FILE **file, ch_error *error) {
+  char *name = NULL;
+  *file = NULL;
+  if (asprintf(&name, "%s.tmp.validation.%ld", path, (long)getpid()) >= 0) {
+    *file = fopen(name, "w+be");
+    if (*file) unlink(name);
+    free(name);
+  }
+  return *file ? CH_OK : ch_fail(error, CH_ERROR_IO, "cannot create a temporary file beside %s", path);
+}
+
+static ch_status write_corpus(preparation *p, const char *out, ch_error *error) {
+  ch_writer writer;
+  CH_TRY(ch_writer_open(&writer, out, error));
+  FILE *validation = NULL;
+  ch_corpus_header blank = {0};
+  ch_status status = open_nameless(out, &validation, error);
+  if (status == CH_OK) status = ch_writer_put(&writer, &blank, sizeof blank, error);
+  if (status == CH_OK) status = open_stream(p, &p->streams[CH_SPLIT_TRAIN], writer.file, out, error);
+  if (status == CH_OK) status = open_stream(p, &p->streams[CH_SPLIT_VALIDATION], validation, out, error);
+  if (status == CH_OK) status = encode_files(p, error);
+  if (status == CH_OK) status = join(p, &writer, validation, error);
+  if (validation) fclose(validation);
+  if (status == CH_OK) return ch_writer_commit(&writer, error);
+  ch_writer_abort(&writer);
+  return status;
+}
+
+static void release(preparation *p) {
+  for (int f = 0; p->files && f < p->file_count; f++) ch_map_close(&p->files[f].map);
+  for (int t = 0; p->encoders && t < p->threads; t++) ch_encoder_free(p->encoders[t]);
+  for (int i = 0; p->items && i < ROUND_ITEMS; i++) ch_ids_free(&p->items[i].ids);
+  for (int s = 0; s < 2; s++) close_stream(&p->streams[s]);
+  free(p->files);
+  free(p->encoders);
+  free(p->items);
+}
+
+ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
+                            const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
+                            void *context, ch_error *error) {
+  CH_TRY(check_options(options, error));
+  preparation p = {.tokenizer = tokenizer,
+                   .options = options,
+                   .paths = paths,
+                   .file_count = count,
+                   .progress = progress,
+                   .context = context};
+  ch_status status = open_texts(&p, error);
+  if (status == CH_OK) status = create_workers(&p, error);
+  if (status == CH_OK) status = choose_split(&p, error);
+  if (status == CH_OK) status = write_corpus(&p, out, error);
+  release(&p);
+  return status;
+}

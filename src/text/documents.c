@@ -1,0 +1,100 @@
+/* Splitting a text into documents; telling text from binary data. */
+#define _GNU_SOURCE
+#include "text/documents.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static const char *find_marker(const char *text, size_t size) {
+  return memmem(text, size, CH_DOCUMENT_MARKER, sizeof CH_DOCUMENT_MARKER - 1);
+}
+
+ch_separator ch_separator_resolve(ch_separator separator, const char *text, size_t size) {
+  if (separator != CH_SEPARATOR_AUTO) return separator;
+  return size > 0 && find_marker(text, size) ? CH_SEPARATOR_MARKER : CH_SEPARATOR_NONE;
+}
+
+/* The first empty line at or after `from`: *begin is the newline before it, *end what follows it. Lines may end in \r\n,
+   and a line of blanks is empty. */
+static void find_blank_line(const char *text, size_t size, size_t from, size_t *begin, size_t *end) {
+  for (size_t at = from; at < size;) {
+    const char *newline = memchr(text + at, '\n', size - at);
+    if (!newline) return;
+    size_t next = (size_t)(newline - text) + 1, stop = next;
+    while (stop < size && (text[stop] == '\r' || text[stop] == ' ' || text[stop] == '\t')) stop++;
+    if (stop < size && text[stop] == '\n') {
+      *begin = next - 1;
+      *end = stop + 1;
+      return;
+    }
+    at = next;
+  }
+}
+
+/* The separator at or after `from`: its first byte, and the first byte after it. */
+static void find_separator(ch_separator separator, const char *text, size_t size, size_t from, size_t *begin,
+                           size_t *end) {
+  *begin = *end = size;
+  if (separator == CH_SEPARATOR_MARKER) {
+    const char *marker = find_marker(text + from, size - from);
+    if (!marker) return;
+    *begin = (size_t)(marker - text);
+    *end = *begin + sizeof CH_DOCUMENT_MARKER - 1;
+  } else if (separator == CH_SEPARATOR_BLANK_LINES) {
+    find_blank_line(text, size, from, begin, end);
+  }
+}
+
+static bool is_newline(char c) {
+  return c == '\n' || c == '\r';
+}
+
+bool ch_next_document(ch_separator separator, const char *text, size_t size, size_t *place,
+                      const char **document, size_t *document_size) {
+  while (*place < size) {
+    size_t first = *place, last, after;
+    find_separator(separator, text, size, first, &last, &after);
+    *place = after;
+    if (separator != CH_SEPARATOR_NONE) {
+      while (first < last && is_newline(text[first])) first++;
+      while (first < last && is_newline(text[last - 1])) last--;
+    }
+    if (first == last) continue;
+    *document = text + first;
+    *document_size = last - first;
+    return true;
+  }
+  return false;
+}
+
+/* Length of the UTF-8 character at p, or 0 when it is none. */
+static size_t character_length(const unsigned char *p, size_t left) {
+  size_t length = p[0] < 0x80                   ? 1
+                  : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+                  : (p[0] & 0xf0) == 0xe0       ? 3
+                  : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                                : 0;
+  if (length > left) return 0;
+  for (size_t i = 1; i < length; i++)
+    if ((p[i] & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+ch_status ch_check_text(const char *text, size_t size, const char *where, ch_error *error) {
+  if (size == 0) return ch_fail(error, CH_ERROR_FORMAT, "%s is empty; it must hold text", where);
+  const char *nul = memchr(text, 0, size);
+  if (nul)
+    return ch_fail(error, CH_ERROR_FORMAT, "%s is not text: it has a NUL byte at offset %zu; give UTF-8 text",
+                   where, (size_t)(nul - text));
+  size_t sample = size < ((size_t)1 << 22) ? size : (size_t)1 << 22, bad = 0;
+  for (size_t i = 0; i < sample;) {
+    size_t length = character_length((const unsigned char *)text + i, size - i);
+    bad += length == 0;
+    i += length ? length : 1;
+  }
+  if (bad * 50 > sample)
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s is not text: %zu of its first %zu bytes are not UTF-8; give UTF-8 text", where, bad,
+                   sample);
+  return CH_OK;
+}
