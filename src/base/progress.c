@@ -17,21 +17,21 @@ double ch_clock(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void ch_progress_begin(ch_progress *progress, FILE *stream) {
+void ch_progress_begin(ch_progress_line *progress, FILE *stream) {
   bool live = stream && isatty(fileno(stream));
   double now = ch_clock();
-  *progress = (ch_progress){.stream = stream,
+  *progress = (ch_progress_line){.stream = stream,
                             .live = live,
                             .began = now,
                             .last = now - (live ? live_interval : 0),
                             .interval = live ? live_interval : plain_interval};
 }
 
-double ch_progress_seconds(const ch_progress *progress) {
+double ch_progress_seconds(const ch_progress_line *progress) {
   return ch_clock() - progress->began;
 }
 
-bool ch_progress_due(const ch_progress *progress) {
+bool ch_progress_due(const ch_progress_line *progress) {
   return progress->stream && ch_clock() - progress->last >= progress->interval;
 }
 
@@ -48,18 +48,18 @@ static void make_presentable(char *line, int columns) {
   *to = 0;
 }
 
-static int terminal_width(const ch_progress *progress) {
+static int terminal_width(const ch_progress_line *progress) {
   struct winsize size = {0};
   if (ioctl(fileno(progress->stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return USUAL_WIDTH;
   return size.ws_col < NARROWEST ? NARROWEST : size.ws_col;
 }
 
-static void erase(ch_progress *progress) {
+static void erase(ch_progress_line *progress) {
   if (progress->shown) fputs("\r\033[K", progress->stream);
   progress->shown = false;
 }
 
-void ch_progress_show(ch_progress *progress, bool force, const char *format, ...) {
+void ch_progress_show(ch_progress_line *progress, bool force, const char *format, ...) {
   if (!progress->stream || (!force && !ch_progress_due(progress))) return;
   char line[LINE];
   va_list args;
@@ -77,7 +77,7 @@ void ch_progress_show(ch_progress *progress, bool force, const char *format, ...
   fflush(progress->stream);
 }
 
-void ch_progress_print(ch_progress *progress, const char *format, ...) {
+void ch_progress_print(ch_progress_line *progress, const char *format, ...) {
   if (!progress->stream) return;
   char line[LINE];
   va_list args;
@@ -90,7 +90,7 @@ void ch_progress_print(ch_progress *progress, const char *format, ...) {
   fflush(progress->stream);
 }
 
-void ch_progress_end(ch_progress *progress) {
+void ch_progress_end(ch_progress_line *progress) {
   if (!progress->stream) return;
   erase(progress);
   fflush(progress->stream);

@@ -7,27 +7,27 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-typedef struct ch_progress {
+typedef struct ch_progress_line {
   FILE *stream; /* NULL: silent */
   bool live;    /* the stream is a terminal: the line is overwritten */
   bool shown;   /* a live line stands on the terminal */
   double began, last, interval;
-} ch_progress;
+} ch_progress_line;
 
 /* Starts; stream may be NULL. Live lines are refreshed at most ten times a second, plain ones come every ten seconds. */
-void ch_progress_begin(ch_progress *progress, FILE *stream);
+void ch_progress_begin(ch_progress_line *progress, FILE *stream);
 /* Seconds since ch_progress_begin. */
-double ch_progress_seconds(const ch_progress *progress);
+double ch_progress_seconds(const ch_progress_line *progress);
 /* True when a line shown now would be printed: lets the caller skip making it. */
-bool ch_progress_due(const ch_progress *progress);
+bool ch_progress_due(const ch_progress_line *progress);
 /* Shows a line (printf without newline) if one is due; `force` shows it anyway. Control characters and what does not
    fit the terminal's width are left out. */
-void ch_progress_show(ch_progress *progress, bool force, const char *format, ...)
+void ch_progress_show(ch_progress_line *progress, bool force, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A line that stays, above the live one. */
-void ch_progress_print(ch_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ch_progress_print(ch_progress_line *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Removes the live line. */
-void ch_progress_end(ch_progress *progress);
+void ch_progress_end(ch_progress_line *progress);
 
 /* Seconds of a clock that never goes back. */
 double ch_clock(void);

@@ -22,7 +22,7 @@ static char *written(FILE *stream) {
 static void a_file_gets_forced_and_permanent_lines_without_escapes(void **state) {
   (void)state;
   FILE *stream = tmpfile();
-  ch_progress progress;
+  ch_progress_line progress;
   ch_progress_begin(&progress, stream);
   assert_false(progress.live);
   ch_progress_show(&progress, false, "too early"); /* plain lines come every ten seconds */
@@ -38,7 +38,7 @@ static void a_file_gets_forced_and_permanent_lines_without_escapes(void **state)
 static void control_characters_are_left_out(void **state) {
   (void)state;
   FILE *stream = tmpfile();
-  ch_progress progress;
+  ch_progress_line progress;
   ch_progress_begin(&progress, stream);
   ch_progress_print(&progress, "a\nb\033[2Jc \xc3\xa9");
   char *text = written(stream);
@@ -49,7 +49,7 @@ static void control_characters_are_left_out(void **state) {
 
 static void no_stream_is_silent(void **state) {
   (void)state;
-  ch_progress progress;
+  ch_progress_line progress;
   ch_progress_begin(&progress, NULL);
   assert_false(ch_progress_due(&progress));
   ch_progress_show(&progress, true, "nothing");
