@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "text/corpus_file.h"
 #include "text/packing.h"
+#include "text/text_file.h"
 
 enum {
   SEGMENT_BYTES = 1 << 20, /* longer documents are encoded in parts of about this size */
@@ -41,17 +42,21 @@ typedef struct stream {
   ch_ids pending;   /* the document being packed */
 } stream;
 
-typedef struct text_file {
-  ch_map map;
+/* A text being prepared; what lies before `released` was given back to the system. */
+typedef struct source_text {
+  ch_text_file file;
   ch_separator separator;
-} text_file;
+  size_t released;
+} source_text;
 
 typedef struct preparation {
   const ch_tokenizer *tokenizer;
   const ch_corpus_options *options;
   const char *const *paths;
   int32_t end_token;
-  text_file *files;
+  source_text *texts;
+  source_text *current; /* the one items are taken from */
+  size_t current_place;
   int file_count;
   uint64_t total_bytes, done_bytes, documents;
   bool by_document;    /* else the tail validates */
@@ -165,11 +170,23 @@ static ch_status write_items(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
+/* Gives back what lies before `place`, in large steps. */
+static void release_until(source_text *source, size_t place) {
+  if (place < source->released + ROUND_BYTES && place < source->file.size) return;
+  ch_text_file_release(&source->file, source->released, place);
+  source->released = place;
+}
+
 static ch_status finish_round(preparation *p, ch_error *error) {
+  if (p->item_count > 0) {
+    const item *last = &p->items[p->item_count - 1];
+    p->current_place = (size_t)(last->text - p->current->file.text) + last->size;
+  }
   CH_TRY(encode_items(p, error));
   CH_TRY(write_items(p, error));
   p->item_count = 0;
   p->round_bytes = 0;
+  release_until(p->current, p->current_place);
   int64_t tokens = (int64_t)(p->streams[0].tokens + p->streams[1].tokens);
   if (p->progress && p->progress(p->context, p->done_bytes, p->total_bytes, tokens))
     return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while preparing the text; nothing was written");
@@ -234,12 +251,14 @@ static ch_status add_tail_document(preparation *p, const char *text, size_t size
   return add_document(p, text + cut, size - cut, CH_SPLIT_VALIDATION, error);
 }
 
-static ch_status encode_files(preparation *p, ch_error *error) {
-  uint64_t before = 0; /* bytes of the files already done */
+static ch_status encode_texts(preparation *p, ch_error *error) {
+  uint64_t before = 0; /* bytes of the texts already done */
   for (int f = 0; f < p->file_count; f++) {
-    const char *text = (const char *)p->files[f].map.data, *document = NULL;
-    size_t size = p->files[f].map.size, place = 0, length = 0;
-    while (ch_next_document(p->files[f].separator, text, size, &place, &document, &length)) {
+    source_text *source = p->current = &p->texts[f];
+    const char *text = source->file.text, *document = NULL;
+    size_t size = source->file.size, place = 0, length = 0;
+    source->released = 0;
+    while (ch_next_document(source->separator, text, size, &place, &document, &length)) {
       p->done_bytes = before + place;
       if (p->by_document) {
         bool validates = hash_document(document, length, p->options->seed) <= p->threshold;
@@ -249,9 +268,11 @@ static ch_status encode_files(preparation *p, ch_error *error) {
       }
     }
     before += size;
+    CH_TRY(finish_round(p, error)); /* items never outlive their text's turn */
+    release_until(source, size);
   }
   p->done_bytes = p->total_bytes;
-  return finish_round(p, error);
+  return CH_OK;
 }
 
 /* --- choosing the split -------------------------------------------------------------------------------------- */
@@ -266,9 +287,12 @@ static ch_status choose_split(preparation *p, ch_error *error) {
   size_t count = 0, capacity = 0;
   uint64_t *hashes = NULL;
   for (int f = 0; f < p->file_count; f++) {
-    const char *text = (const char *)p->files[f].map.data, *document = NULL;
+    source_text *source = &p->texts[f];
+    const char *document = NULL;
     size_t place = 0, length = 0;
-    while (ch_next_document(p->files[f].separator, text, p->files[f].map.size, &place, &document, &length)) {
+    source->released = 0;
+    while (ch_next_document(source->separator, source->file.text, source->file.size, &place, &document,
+                            &length)) {
       if (count == capacity) {
         capacity = capacity ? 2 * capacity : 1024;
         uint64_t *more = realloc(hashes, capacity * sizeof *hashes);
@@ -279,6 +303,7 @@ static ch_status choose_split(preparation *p, ch_error *error) {
         hashes = more;
       }
       hashes[count++] = hash_document(document, length, p->options->seed);
+      release_until(source, place);
     }
   }
   double wanted = p->options->validation * (double)count;
@@ -304,15 +329,13 @@ static ch_status check_options(const ch_corpus_options *o, ch_error *error) {
 }
 
 static ch_status open_texts(preparation *p, ch_error *error) {
-  p->files = calloc((size_t)p->file_count, sizeof *p->files);
-  if (!p->files) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open the texts");
+  p->texts = calloc((size_t)p->file_count, sizeof *p->texts);
+  if (!p->texts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open the texts");
   for (int f = 0; f < p->file_count; f++) {
-    text_file *file = &p->files[f];
-    CH_TRY(ch_map_open(p->paths[f], &file->map, error));
-    const char *text = (const char *)file->map.data;
-    CH_TRY(ch_check_text(text, file->map.size, p->paths[f], error));
-    file->separator = ch_separator_resolve(p->options->separator, text, file->map.size);
-    p->total_bytes += file->map.size;
+    source_text *text = &p->texts[f];
+    CH_TRY(ch_text_file_open(&text->file, p->paths[f], error));
+    text->separator = ch_separator_resolve(p->options->separator, text->file.text, text->file.size);
+    p->total_bytes += text->file.size;
   }
   return CH_OK;
 }
@@ -381,7 +404,7 @@ static ch_status write_corpus(preparation *p, const char *out, ch_error *error) 
   if (status == CH_OK) status = ch_writer_put(&writer, &blank, sizeof blank, error);
   if (status == CH_OK) status = open_stream(p, &p->streams[CH_SPLIT_TRAIN], writer.file, out, error);
   if (status == CH_OK) status = open_stream(p, &p->streams[CH_SPLIT_VALIDATION], validation, out, error);
-  if (status == CH_OK) status = encode_files(p, error);
+  if (status == CH_OK) status = encode_texts(p, error);
   if (status == CH_OK) status = join(p, &writer, validation, error);
   if (validation) fclose(validation);
   if (status == CH_OK) return ch_writer_commit(&writer, error);
@@ -390,11 +413,11 @@ static ch_status write_corpus(preparation *p, const char *out, ch_error *error) 
 }
 
 static void release(preparation *p) {
-  for (int f = 0; p->files && f < p->file_count; f++) ch_map_close(&p->files[f].map);
+  for (int f = 0; p->texts && f < p->file_count; f++) ch_text_file_close(&p->texts[f].file);
   for (int t = 0; p->encoders && t < p->threads; t++) ch_encoder_free(p->encoders[t]);
   for (int i = 0; p->items && i < ROUND_ITEMS; i++) ch_ids_free(&p->items[i].ids);
   for (int s = 0; s < 2; s++) close_stream(&p->streams[s]);
-  free(p->files);
+  free(p->texts);
   free(p->encoders);
   free(p->items);
 }

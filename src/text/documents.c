@@ -66,35 +66,3 @@ bool ch_next_document(ch_separator separator, const char *text, size_t size, siz
   }
   return false;
 }
-
-/* Length of the UTF-8 character at p, or 0 when it is none. */
-static size_t character_length(const unsigned char *p, size_t left) {
-  size_t length = p[0] < 0x80                   ? 1
-                  : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
-                  : (p[0] & 0xf0) == 0xe0       ? 3
-                  : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
-                                                : 0;
-  if (length > left) return 0;
-  for (size_t i = 1; i < length; i++)
-    if ((p[i] & 0xc0) != 0x80) return 0;
-  return length;
-}
-
-ch_status ch_check_text(const char *text, size_t size, const char *where, ch_error *error) {
-  if (size == 0) return ch_fail(error, CH_ERROR_FORMAT, "%s is empty; it must hold text", where);
-  const char *nul = memchr(text, 0, size);
-  if (nul)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s is not text: it has a NUL byte at offset %zu; give UTF-8 text",
-                   where, (size_t)(nul - text));
-  size_t sample = size < ((size_t)1 << 22) ? size : (size_t)1 << 22, bad = 0;
-  for (size_t i = 0; i < sample;) {
-    size_t length = character_length((const unsigned char *)text + i, size - i);
-    bad += length == 0;
-    i += length ? length : 1;
-  }
-  if (bad * 50 > sample)
-    return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s is not text: %zu of its first %zu bytes are not UTF-8; give UTF-8 text", where, bad,
-                   sample);
-  return CH_OK;
-}

@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/error.h"
-
 /* What separates documents. */
 typedef enum ch_separator {
   CH_SEPARATOR_AUTO,        /* the marker where the text has one, else the whole text is one document */
@@ -24,8 +22,5 @@ ch_separator ch_separator_resolve(ch_separator separator, const char *text, size
    False at the end of the text. *place moves past it. */
 bool ch_next_document(ch_separator separator, const char *text, size_t size, size_t *place,
                       const char **document, size_t *document_size);
-
-/* An error that names `where` when the text is empty, has NUL bytes, or is mostly not UTF-8. */
-ch_status ch_check_text(const char *text, size_t size, const char *where, ch_error *error);
 
 #endif

@@ -190,6 +190,14 @@ static void packed_windows_keep_documents_apart(void **state) {
   ch_corpus_close(corpus);
 }
 
+/* Without the syncing of ch_write_file: there are hundreds. */
+static void overwrite(const char *data, size_t size) {
+  FILE *file = fopen(out_path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(data, 1, size, file), size);
+  fclose(file);
+}
+
 static void damaged_files_are_refused(void **state) {
   (void)state;
   ch_corpus_options options;
@@ -199,13 +207,13 @@ static void damaged_files_are_refused(void **state) {
   size_t size = 0;
   assert_int_equal(ch_read_file(out_path, 1 << 24, &good, &size, &error), CH_OK);
   ch_corpus *corpus;
-  for (size_t cut = 0; cut < size; cut += cut < 200 ? 1 : 997) {
-    assert_int_equal(ch_write_file(out_path, good, cut, &error), CH_OK);
+  for (size_t cut = 0; cut < size; cut += cut < 140 ? 1 : 997) {
+    overwrite(good, cut);
     assert_int_equal(ch_corpus_open(out_path, &corpus, &error), CH_ERROR_FORMAT);
   }
   for (size_t byte = 0; byte < 80; byte++) { /* a wrong header never crashes, whatever it is taken for */
     good[byte] ^= (char)0xff;
-    assert_int_equal(ch_write_file(out_path, good, size, &error), CH_OK);
+    overwrite(good, size);
     if (ch_corpus_open(out_path, &corpus, &error) == CH_OK)
       ch_corpus_close(corpus);
     else

@@ -37,16 +37,6 @@ static void markers_and_blank_lines_separate_documents(void **state) {
   expect_documents(CH_SEPARATOR_MARKER, "<|endoftext|>\n\n<|endoftext|>", (const char *const[]){NULL});
 }
 
-static void what_is_not_text_is_named(void **state) {
-  (void)state;
-  ch_error error;
-  assert_int_equal(ch_check_text("", 0, "f", &error), CH_ERROR_FORMAT);
-  assert_int_equal(ch_check_text("a\0b", 3, "f", &error), CH_ERROR_FORMAT);
-  assert_non_null(strstr(error.message, "NUL byte at offset 1"));
-  assert_int_equal(ch_check_text("\xff\xfe\xff\xfe plus", 9, "f", &error), CH_ERROR_FORMAT);
-  assert_int_equal(ch_check_text("na\xc3\xafve \xf0\x9f\x99\x82", 11, "f", &error), CH_OK);
-}
-
 /* --- packing ------------------------------------------------------------------------------------------------- */
 
 enum { LENGTH = 32, END = 0, MOST = 1 << 16 };
@@ -107,7 +97,6 @@ static void documents_that_fit_are_never_cut(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(markers_and_blank_lines_separate_documents),
-      cmocka_unit_test(what_is_not_text_is_named),
       cmocka_unit_test(documents_that_fit_are_never_cut),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
