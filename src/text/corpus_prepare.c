@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "text/corpus_file.h"
+#include "text/hash.h"
 #include "text/packing.h"
 #include "text/text_file.h"
 
@@ -222,18 +223,10 @@ static ch_status add_document(preparation *p, const char *text, size_t size, ch_
   return CH_OK;
 }
 
+/* Of a document's length and first part. */
 static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
-  uint64_t hash = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u) ^ size;
-  size_t i = 0;
-  for (; i + 8 <= size; i += 8) {
-    uint64_t word;
-    memcpy(&word, text + i, 8);
-    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-    hash ^= hash >> 32;
-  }
-  for (; i < size; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-  hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53u;
-  return hash ^ (hash >> 29);
+  size_t part = size < SEGMENT_BYTES ? size : SEGMENT_BYTES;
+  return ch_hash_mix(ch_hash_bytes((const unsigned char *)text, part, seed), size);
 }
 
 /* The two halves of a document that the tail's start falls into are documents of their own, cut after a line. */

@@ -5,13 +5,17 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Bytes in which a marker must show: reading a huge text to its end would fill the memory. */
+static const size_t LOOKED_AT = (size_t)64 << 20;
+
 static const char *find_marker(const char *text, size_t size) {
   return memmem(text, size, CH_DOCUMENT_MARKER, sizeof CH_DOCUMENT_MARKER - 1);
 }
 
 ch_separator ch_separator_resolve(ch_separator separator, const char *text, size_t size) {
   if (separator != CH_SEPARATOR_AUTO) return separator;
-  return size > 0 && find_marker(text, size) ? CH_SEPARATOR_MARKER : CH_SEPARATOR_NONE;
+  size_t looked_at = size < LOOKED_AT ? size : LOOKED_AT;
+  return looked_at > 0 && find_marker(text, looked_at) ? CH_SEPARATOR_MARKER : CH_SEPARATOR_NONE;
 }
 
 /* The first empty line at or after `from`: *begin is the newline before it, *end what follows it. Lines may end in \r\n,

@@ -7,8 +7,8 @@
 
 /* What separates documents. */
 typedef enum ch_separator {
-  CH_SEPARATOR_AUTO,        /* the marker where the text has one, else the whole text is one document */
-  CH_SEPARATOR_MARKER,      /* "<|endoftext|>" */
+  CH_SEPARATOR_AUTO,   /* the marker where the first 64 MiB have one, else the whole text is one document */
+  CH_SEPARATOR_MARKER, /* "<|endoftext|>" */
   CH_SEPARATOR_BLANK_LINES, /* one or more empty lines */
   CH_SEPARATOR_NONE         /* the whole text is one document */
 } ch_separator;
