@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "cli/command.h"
 #include "model/accounting.h"
 
@@ -20,39 +19,6 @@ typedef struct subject {
   const char *cache_dtype;
   int64_t depth;
 } subject;
-
-/* --- for programs ---------------------------------------------------------------------------------------------- */
-
-static void put_whole(ch_text *json, const char *key, int64_t value) {
-  ch_text_printf(json, ",\n  \"%s\": %" PRId64, key, value);
-}
-
-static void put_json(const subject *s, ch_text *json) {
-  const ch_account *a = &s->account;
-  ch_text_puts(json, "{\n  \"model_type\": ");
-  ch_json_put_string(json, s->config.model_type);
-  ch_text_puts(json, ",\n  \"attention_type\": ");
-  ch_json_put_string(json, s->config.attention.type);
-  put_whole(json, "parameters_total", a->parameters_total);
-  put_whole(json, "parameters_attention", a->parameters_attention);
-  put_whole(json, "parameters_embedding", a->parameters_embedding);
-  put_whole(json, "parameters_gate_embedding", a->parameters_gate_embedding);
-  put_whole(json, "parameters_active", a->parameters_active);
-  put_whole(json, "cache_elements_per_token", a->cache_elements_per_token);
-  put_whole(json, "cache_bytes_per_token", a->cache_bytes_per_token);
-  ch_text_puts(json, ",\n  \"cache_dtype\": ");
-  ch_json_put_string(json, s->cache_dtype);
-  put_whole(json, "depth", s->depth);
-  ch_text_printf(json, ",\n  \"flops_per_token_forward\": %.0f", a->flops.total);
-  ch_text_printf(json,
-                 ",\n  \"flops_terms\": {\"attention_projections\": %.0f, \"attention_context\": %.0f, "
-                 "\"feed_forward\": %.0f, \"lm_head\": %.0f}",
-                 a->flops.attention_projections, a->flops.attention_context, a->flops.feed_forward,
-                 a->flops.lm_head);
-  put_whole(json, "total_effective_rank", a->total_effective_rank);
-  put_whole(json, "shared_latent_dim", a->shared_latent_dim);
-  ch_text_puts(json, "\n}\n");
-}
 
 /* --- for people ------------------------------------------------------------------------------------------------ */
 
@@ -126,7 +92,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(status);
   ch_text text = {0};
   if (a->json)
-    put_json(&s, &text);
+    ch_account_json(&s.config, &s.account, s.depth, s.cache_dtype, &text);
   else
     put_table(&s, &text);
   if (text.failed)

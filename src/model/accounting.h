@@ -8,8 +8,7 @@
 /* Multiply-adds times two of one token's forward pass. A training step takes three times as many. */
 typedef struct ch_flops {
   double attention_projections; /* every matrix under self_attn */
-  double
-      attention_context; /* scores and weighted values against `depth` tokens: 2 depth H (d_k + d_v) a layer */
+  double attention_context; /* scores and weighted values at `depth` tokens: 2 depth H (d_k + d_v) a layer */
   double feed_forward;
   double lm_head; /* 2 V D, tied or not; looking up an embedding is no product */
   double total;
@@ -31,5 +30,8 @@ typedef struct ch_account {
 /* params: the config's table. depth: tokens that attention looks back at. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_dtype cache_dtype, ch_account *account, ch_error *error);
+/* Appends the account as a JSON object, with the depth and the name of the cache's type it was made for. */
+void ch_account_json(const ch_config *config, const ch_account *account, int64_t depth,
+                     const char *cache_dtype, ch_text *json);
 
 #endif
