@@ -25,6 +25,12 @@ void ch_engine_free(ch_engine *engine) {
 ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_params *params,
                            const ch_model_graph *shape, bool recompute, ch_runner **result, ch_error *error) {
   *result = NULL;
+  if (config->sliding_window > 0 && shape->length > config->sliding_window)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "the model has a sliding window of %lld tokens, beyond which it is not supported; %lld are too "
+        "many at once",
+        (long long)config->sliding_window, (long long)shape->length);
   ch_runner *runner = calloc(1, sizeof *runner);
   if (!runner) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a runner");
   *runner = (ch_runner){.engine = engine, .shape = *shape, .vocab_size = config->vocab_size};
