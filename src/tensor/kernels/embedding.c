@@ -1,12 +1,25 @@
 /* Rows of the embedding matrix by token id, and the gradient back into them. */
-#include "tensor/kernels/variant.h"
+#include "tensor/kernels/halves.h"
+
+static void widen_row(int64_t n, const void *row, ch_dtype dtype, real *y) {
+  for (int64_t i = 0; i < n; i += VL) {
+    vec v = dtype == CH_F16 ? load_f16((const uint16_t *)row + i, n - i)
+                            : load_bf16((const uint16_t *)row + i, n - i);
+    store_some(y + i, v, n - i);
+  }
+}
 
 void KERNEL(embedding_forward)(int64_t rows, int64_t n, const int32_t *ids, const void *weight,
                                ch_dtype weight_dtype, void *y) {
   size_t row_bytes = (size_t)n * ch_dtype_size(weight_dtype);
 #pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
-  for (int64_t r = 0; r < rows; r++) KERNEL(convert_from)
-  (n, (const char *)weight + (size_t)ids[r] * row_bytes, weight_dtype, (real *)y + r * n);
+  for (int64_t r = 0; r < rows; r++) {
+    const char *row = (const char *)weight + (size_t)ids[r] * row_bytes;
+    if (weight_dtype == CH_KERNEL_DTYPE)
+      memcpy((real *)y + r * n, row, row_bytes);
+    else
+      widen_row(n, row, weight_dtype, (real *)y + r * n);
+  }
 }
 
 /* Each thread has some columns of every row, so that rows of one id add up in row order and frequent ids do

@@ -2,21 +2,188 @@
 #include "tensor/kernels/variant.h"
 #include "tensor/kernels/halves.h"
 
-ALWAYS_INLINE real weight_at(const void *weight, ch_dtype dtype, int64_t i) {
-  if (dtype == CH_F16) return (real)float_from_f16(((const uint16_t *)weight)[i]);
-  if (dtype == CH_BF16) return (real)float_from_bf16(((const uint16_t *)weight)[i]);
-  return ((const real *)weight)[i];
+enum {
+  MOST_ROWS = 8, /* rows of x that one reading of the weights serves; more take turns on a block in cache */
+  BLOCK_BYTES = 1 << 17, /* that block of weights */
+  X_BYTES = 24 << 10,    /* what of x stays in the first cache beside the weights streaming by */
+  PREFETCH_BYTES = 8192,
+  MOST_SUMS = VEC_BYTES == 64 ? 16 : 8 /* vectors of sums that fit in registers */
+};
+
+/* What a call is about, for the functions below. */
+typedef struct gemv_call {
+  int64_t in, out;
+  const real *x, *bias;
+  const char *weight;
+  size_t row_bytes;
+  real *y;
+  bool accumulate;
+} gemv_call;
+
+ALWAYS_INLINE size_t size_of(ch_dtype dtype) {
+  return dtype == CH_F16 || dtype == CH_BF16 ? sizeof(uint16_t) : sizeof(real);
+}
+
+/* Element i and its followers of a weight row: a whole vector, or `left` elements and zeros. */
+ALWAYS_INLINE vec load_weights(const void *row, ch_dtype dtype, int64_t i, int64_t left) {
+  if (dtype == CH_F16) return load_f16((const uint16_t *)row + i, left);
+  if (dtype == CH_BF16) return load_bf16((const uint16_t *)row + i, left);
+  return load_some((const real *)row + i, left);
+}
+
+/* sum[r * outs + o] = the products of `rows` rows of x with `outs` rows of weights, over `in` elements. rows and outs
+   are constants where this is called, so that all sums are in registers. */
+ALWAYS_INLINE void dot_rows(const int rows, const int outs, int64_t in, const real *x, int64_t ldx,
+                            const char *weight, ch_dtype dtype, size_t row_bytes, vec sum[MOST_SUMS]) {
+  /* Vectors of one row at once, so that additions need not wait for each other. */
+  const int steps = rows * outs >= 8 ? 1 : rows * outs >= 4 ? 2 : 4;
+  /* The arithmetic between the loads keeps the processor from looking ahead far enough: ask for the rows that follow.
+     Past the matrix's end that does nothing. */
+  const size_t turn = (size_t)outs * row_bytes, ahead = turn * (1 + PREFETCH_BYTES / (turn + 1));
+  vec part[4][MOST_SUMS];
+#pragma GCC unroll 4
+  for (int s = 0; s < steps; s++)
+#pragma GCC unroll 16
+    for (int j = 0; j < rows * outs; j++) part[s][j] = splat(0);
+  int64_t i = 0;
+  for (; i + steps * VL <= in; i += steps * VL)
+#pragma GCC unroll 4
+    for (int s = 0; s < steps; s++) {
+      vec w[4];
+#pragma GCC unroll 4
+      for (int o = 0; o < outs; o++) {
+        const char *row = weight + (size_t)o * row_bytes;
+        __builtin_prefetch(row + ahead + (size_t)(i + s * VL) * size_of(dtype));
+        w[o] = load_weights(row, dtype, i + s * VL, VL);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; r++) {
+        vec v = load(x + r * ldx + i + s * VL);
+#pragma GCC unroll 4
+        for (int o = 0; o < outs; o++) part[s][r * outs + o] += w[o] * v;
+      }
+    }
+  for (; i < in; i += VL)
+#pragma GCC unroll 4
+    for (int o = 0; o < outs; o++) {
+      vec w = load_weights(weight + (size_t)o * row_bytes, dtype, i, in - i);
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; r++) part[0][r * outs + o] += w * load_some(x + r * ldx + i, in - i);
+    }
+#pragma GCC unroll 16
+  for (int j = 0; j < rows * outs; j++) {
+    sum[j] = part[0][j];
+#pragma GCC unroll 4
+    for (int s = 1; s < steps; s++) sum[j] += part[s][j];
+  }
+}
+
+/* The sums of the lanes of `count` vectors. */
+ALWAYS_INLINE void sum_lanes(const int count, const vec *sum, real *value) {
+  if (count < VL / 2) {
+    for (int j = 0; j < count; j++) value[j] = lanes_sum(sum[j]);
+    return;
+  }
+#pragma GCC unroll 4
+  for (int first = 0; first < count; first += VL) {
+    vec group[VL];
+#pragma GCC unroll 16
+    for (int j = 0; j < VL; j++) group[j] = first + j < count ? sum[first + j] : splat(0);
+    store_part(value + first, lanes_sums(group), count - first < VL ? count - first : VL);
+  }
+}
+
+/* y of weight rows first … last-1, `outs` at a time, for elements [from, to) of `rows` rows of x from x_row on. What
+   comes after the first elements is added. */
+ALWAYS_INLINE void dot_panel(const gemv_call *c, const int rows, const int outs, int64_t x_row,
+                             int64_t *first, int64_t last, int64_t from, int64_t to, ch_dtype dtype) {
+  const real *x = c->x + x_row * c->in + from;
+  bool accumulate = c->accumulate || from > 0;
+  for (; *first + outs <= last; *first += outs) {
+    int64_t o = *first;
+    vec sum[MOST_SUMS];
+    real value[MOST_SUMS];
+    dot_rows(rows, outs, to - from, x, c->in,
+             c->weight + (size_t)o * c->row_bytes + (size_t)from * size_of(dtype), dtype, c->row_bytes, sum);
+    sum_lanes(rows * outs, sum, value);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+      for (int j = 0; j < outs; j++) {
+        real *y = c->y + (x_row + r) * c->out + o + j;
+        real old = accumulate ? *y : 0, added = c->bias && from == 0 ? c->bias[o + j] : 0;
+        *y = old + (value[r * outs + j] + added);
+      }
+  }
+}
+
+/* All elements of `rows` rows of x from x_row on, with weight rows first … last-1. */
+ALWAYS_INLINE void dot_range(const gemv_call *c, const int rows, int64_t x_row, int64_t first, int64_t last,
+                             ch_dtype dtype) {
+  /* Weight rows that share the reading of x, as many as there are registers for the sums of. One row of x is read so
+     little that weights had better come in the order they lie in memory. */
+  const int outs = rows <= 2 ? 1 : rows <= 4 ? MOST_SUMS / 4 : MOST_SUMS / 8;
+  int64_t pieces = 1 + rows * c->in * (int64_t)sizeof(real) / (X_BYTES + 1);
+  int64_t piece = (c->in / pieces + VL) / VL * VL;
+  for (int64_t from = 0; from == 0 || from < c->in; from += piece) {
+    int64_t to = c->in - from < piece ? c->in : from + piece, o = first;
+    dot_panel(c, rows, outs, x_row, &o, last, from, to, dtype);
+    dot_panel(c, rows, 1, x_row, &o, last, from, to, dtype);
+  }
+}
+
+ALWAYS_INLINE void dot_range_of(const gemv_call *c, int64_t rows, int64_t x_row, int64_t first, int64_t last,
+                                ch_dtype dtype) {
+  switch (rows) {
+  case 1:
+    dot_range(c, 1, x_row, first, last, dtype);
+    break;
+  case 2:
+    dot_range(c, 2, x_row, first, last, dtype);
+    break;
+  case 3:
+    dot_range(c, 3, x_row, first, last, dtype);
+    break;
+  case 4:
+    dot_range(c, 4, x_row, first, last, dtype);
+    break;
+  case 5:
+    dot_range(c, 5, x_row, first, last, dtype);
+    break;
+  case 6:
+    dot_range(c, 6, x_row, first, last, dtype);
+    break;
+  case 7:
+    dot_range(c, 7, x_row, first, last, dtype);
+    break;
+  default:
+    dot_range(c, 8, x_row, first, last, dtype);
+    break;
+  }
 }
 
 void KERNEL(gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                   ch_dtype weight_dtype, const void *bias, void *y, bool accumulate) {
-#pragma omp parallel for schedule(static) if (in * out >= CH_PARALLEL_ELEMENTS)
-  for (int64_t o = 0; o < out; o++)
-    for (int64_t r = 0; r < rows; r++) {
-      const real *input = (const real *)x + r * in;
-      real sum = bias ? ((const real *)bias)[o] : 0;
-      for (int64_t i = 0; i < in; i++) sum += input[i] * weight_at(weight, weight_dtype, o * in + i);
-      real *result = (real *)y + r * out + o;
-      *result = accumulate ? *result + sum : sum;
+  size_t row_bytes = (size_t)in * ch_dtype_size(weight_dtype);
+  const gemv_call call = {in, out, x, bias, weight, row_bytes, y, accumulate};
+  /* Weights are read from memory once: all rows of x, and all pieces of them, go over a block while it is in cache. */
+  int64_t block =
+      rows <= 2 ? out : BLOCK_BYTES / (int64_t)(row_bytes + 1) / MOST_SUMS * MOST_SUMS + MOST_SUMS;
+#pragma omp parallel if (rows * in * out >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    thread_range(out, omp_get_thread_num(), omp_get_num_threads(), &first, &last);
+    for (int64_t o = first; o < last; o += block) {
+      int64_t end = last - o < block ? last : o + block;
+      for (int64_t r = 0; r < rows; r += MOST_ROWS) {
+        int64_t count = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
+        if (weight_dtype == CH_F16)
+          dot_range_of(&call, count, r, o, end, CH_F16);
+        else if (weight_dtype == CH_BF16)
+          dot_range_of(&call, count, r, o, end, CH_BF16);
+        else
+          dot_range_of(&call, count, r, o, end, CH_KERNEL_DTYPE);
+      }
     }
+  }
 }

@@ -55,6 +55,37 @@ static inline uint16_t f16_from_float(float value) {
   return (uint16_t)(half | sign);
 }
 
+/* The first `left` values (or VL, when there are as many) as a vector, zeros in the other lanes. */
+ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {
+  uint16_t part[VL] = {0};
+  if (left < VL) halves = memcpy(part, halves, (size_t)left * sizeof *halves);
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)halves));
+#elif defined(__AVX2__) && !defined(CH_KERNEL_F64)
+  return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
+#else
+  vec v;
+  for (int i = 0; i < VL; i++) v[i] = (real)float_from_f16(halves[i]);
+  return v;
+#endif
+}
+
+ALWAYS_INLINE vec load_bf16(const uint16_t *halves, int64_t left) {
+  uint16_t part[VL] = {0};
+  if (left < VL) halves = memcpy(part, halves, (size_t)left * sizeof *halves);
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)halves));
+  return (vec)_mm512_slli_epi32(wide, 16);
+#elif defined(__AVX2__) && !defined(CH_KERNEL_F64)
+  __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)halves));
+  return (vec)_mm256_slli_epi32(wide, 16);
+#else
+  vec v;
+  for (int i = 0; i < VL; i++) v[i] = (real)float_from_bf16(halves[i]);
+  return v;
+#endif
+}
+
 /* A double as a float that rounds on to 16 bits as the double itself would: inexact results get an odd last
    bit. A float is itself. */
 static inline float narrow_odd(real value) {
