@@ -11,8 +11,8 @@
 #define CH_ATTENTION_MECHANISM_H
 
 #include "graph/ops.h"
-#include "model/config.h"
-#include "model/params.h"
+#include "config/config.h"
+#include "config/params.h"
 
 struct ch_weight_source;
 

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "model/accounting.h"
+#include "model/transformer.h"
 
 typedef struct arguments {
   const char *positional[4];

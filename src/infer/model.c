@@ -1,5 +1,6 @@
 /* Opening a model directory. */
 #include "infer/model.h"
+#include "model/transformer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #define CH_IO_MODEL_FILES_H
 
 #include "io/safetensors.h"
-#include "model/config.h"
-#include "model/params.h"
+#include "config/config.h"
+#include "config/params.h"
 
 /* A directory's weights, opened and matched against the parameter table. Immutable once open. */
 typedef struct ch_weights {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "io/model_files.h"
-#include "model/config_families.h"
+#include "config/config_families.h"
 #include "tensor/kernels.h"
 
 enum { PIECE = 1 << 16 };

@@ -3,7 +3,7 @@
 #ifndef CH_MODEL_ACCOUNTING_H
 #define CH_MODEL_ACCOUNTING_H
 
-#include "model/params.h"
+#include "config/params.h"
 
 /* Multiply-adds times two of one token's forward pass. A training step takes three times as many. */
 typedef struct ch_flops {

@@ -3,7 +3,10 @@
 #define CH_MODEL_TRANSFORMER_H
 
 #include "graph/graph.h"
-#include "model/params.h"
+#include "config/params.h"
+
+/* Declares every tensor of the model that `config` describes, in checkpoint order. */
+ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error *error);
 
 typedef enum ch_head {
   CH_HEAD_LOGITS,      /* root [N, V]: logits of every token */

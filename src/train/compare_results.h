@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "model/config.h"
+#include "config/config.h"
 
 /* A loss after so many training tokens. */
 typedef struct ch_curve_point {

@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "model/params.h"
+#include "config/params.h"
+#include "model/transformer.h"
 
 /* Widths are multiples of the largest of these steps that keeps the counts within `aimed`: even rows are faster. */
 static const int64_t steps[] = {64, 32, 16, 8, 4, 2, 1};

@@ -2,7 +2,7 @@
 #ifndef CH_TRAIN_MATCH_H
 #define CH_TRAIN_MATCH_H
 
-#include "model/config.h"
+#include "config/config.h"
 
 /* Largest difference between the parameter counts of compared models, as a share of the smallest. */
 #define CH_MATCH_TOLERANCE 0.005

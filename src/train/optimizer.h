@@ -2,7 +2,7 @@
 #ifndef CH_TRAIN_OPTIMIZER_H
 #define CH_TRAIN_OPTIMIZER_H
 
-#include "model/params.h"
+#include "config/params.h"
 #include "tensor/kernels.h"
 #include "train/options.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "model/config.h"
+#include "config/config.h"
 #include "tensor/tensor.h"
 
 typedef enum ch_schedule {

@@ -2,7 +2,7 @@
 #ifndef CH_TRAIN_PRESETS_H
 #define CH_TRAIN_PRESETS_H
 
-#include "model/config.h"
+#include "config/config.h"
 
 /* One name of the table in presets.c. A mechanism that joins the registry adds one row there. */
 typedef struct ch_preset {

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/config.h"
-#include "model/params.h"
+#include "config/config.h"
+#include "config/params.h"
+#include "model/transformer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

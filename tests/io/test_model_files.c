@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "io/model_files.h"
+#include "model/transformer.h"
 
 /* --- a small model in memory ----------------------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "model/accounting.h"
+#include "model/transformer.h"
 
 static void account(const ch_config *config, int64_t depth, ch_dtype dtype, ch_account *result) {
   ch_params params = {0};

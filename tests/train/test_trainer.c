@@ -6,7 +6,7 @@
 #include <omp.h>
 
 #include "io/safetensors.h"
-#include "model/params.h"
+#include "config/params.h"
 
 /* --- against transformers ------------------------------------------------------------------------------------ */
 

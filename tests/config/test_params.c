@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "model/params.h"
+#include "config/params.h"
 
 static void rows_keep_their_order_and_are_found_by_name(void **state) {
   (void)state;

@@ -1,6 +1,6 @@
 /* A model's configuration: the keys of config.json, ours and Hugging Face's, validated. */
-#ifndef CH_MODEL_CONFIG_H
-#define CH_MODEL_CONFIG_H
+#ifndef CH_CONFIG_CONFIG_H
+#define CH_CONFIG_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>

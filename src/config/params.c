@@ -1,5 +1,5 @@
 /* The parameter table: rows in checkpoint order, found by name through a small hash index. */
-#include "model/params.h"
+#include "config/params.h"
 
 #include <stdarg.h>
 #include <stdio.h>

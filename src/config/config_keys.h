@@ -1,10 +1,10 @@
 /* The table of configuration keys and its generic reader. A mechanism's new key is one row (and one struct
  * member). */
-#ifndef CH_MODEL_CONFIG_KEYS_H
-#define CH_MODEL_CONFIG_KEYS_H
+#ifndef CH_CONFIG_CONFIG_KEYS_H
+#define CH_CONFIG_CONFIG_KEYS_H
 
 #include "base/json.h"
-#include "model/config.h"
+#include "config/config.h"
 
 typedef enum ch_key_type {
   CH_KEY_WHOLE,  /* int64_t from min to max */

@@ -1,5 +1,5 @@
 /* Configurations: reading a file, completing what it leaves out, and checking that it makes a model. */
-#include "model/config.h"
+#include "config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "attention/registry.h"
 #include "base/file.h"
-#include "model/config_families.h"
+#include "config/config_families.h"
 
 enum { MOST_CONFIG_BYTES = 1 << 20, MOST_HEADS_WIDTH = 1 << 24 };
 

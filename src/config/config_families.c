@@ -1,5 +1,5 @@
 /* Hugging Face configs: each family's defaults, fixed properties and keys. */
-#include "model/config_families.h"
+#include "config/config_families.h"
 
 #include <stdio.h>
 #include <string.h>

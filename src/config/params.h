@@ -1,11 +1,11 @@
 /* The parameter table: one row per tensor of a model. It alone drives allocation, initialisation, optimizer groups,
  * files and counting. Each part of a model (a mechanism, a module, the FFN ...) declares its own rows. */
-#ifndef CH_MODEL_PARAMS_H
-#define CH_MODEL_PARAMS_H
+#ifndef CH_CONFIG_PARAMS_H
+#define CH_CONFIG_PARAMS_H
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "model/config.h"
+#include "config/config.h"
 #include "tensor/tensor.h"
 
 typedef enum ch_param_kind { /* what `info` counts a tensor as */
@@ -51,8 +51,5 @@ int ch_params_vector(ch_params *params, ch_param_kind kind, ch_param_init init, 
 int ch_params_find(const ch_params *params, const char *name);
 int64_t ch_param_count(const ch_param *param);
 void ch_params_free(ch_params *params);
-
-/* Declares every tensor of the model that `config` describes, in checkpoint order (model/transformer.c). */
-ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error *error);
 
 #endif

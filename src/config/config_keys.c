@@ -1,5 +1,5 @@
 /* Reads, checks and writes configuration keys by their table. */
-#include "model/config_keys.h"
+#include "config/config_keys.h"
 
 #include <math.h>
 #include <stdio.h>

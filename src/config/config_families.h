@@ -1,8 +1,8 @@
 /* Hugging Face families: llama, qwen2, qwen3, mistral. */
-#ifndef CH_MODEL_CONFIG_FAMILIES_H
-#define CH_MODEL_CONFIG_FAMILIES_H
+#ifndef CH_CONFIG_CONFIG_FAMILIES_H
+#define CH_CONFIG_CONFIG_FAMILIES_H
 
-#include "model/config_keys.h"
+#include "config/config_keys.h"
 
 /* Reads a config.json of one of the families with its defaults; unknown keys are ignored. */
 ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error);

@@ -12,8 +12,8 @@
 #include <jansson.h>
 
 #include "base/file.h"
-#include "model/config.h"
-#include "model/config_keys.h"
+#include "config/config.h"
+#include "config/config_keys.h"
 
 static const char ours[] =
     "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 48, \"intermediate_size\": 44,"

@@ -1,6 +1,6 @@
 /* The configuration keys, one row each: the one place to add a key. */
 #include "attention/registry.h"
-#include "model/config_keys.h"
+#include "config/config_keys.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 #define MEMBER(member) .offset = offsetof(ch_config, member)
