@@ -62,7 +62,8 @@ ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size
   CH_TRY(open_regular(path, &fd, &bytes, error));
   if (bytes > limit) {
     close(fd);
-    return ch_fail(error, CH_ERROR_FORMAT, "%s has %zu bytes; at most %zu make sense here", path, bytes, limit);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s has %zu bytes; at most %zu make sense here", path, bytes,
+                   limit);
   }
   char *buffer = malloc(bytes + 1);
   size_t done = 0;
@@ -84,8 +85,17 @@ ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size
   return CH_OK;
 }
 
+/* Renaming would put a file in place of a device or a pipe. */
+static ch_status check_replaceable(const char *path, ch_error *error) {
+  struct stat info;
+  if (stat(path, &info) != 0 || S_ISREG(info.st_mode)) return CH_OK;
+  return ch_fail(error, CH_ERROR_IO, "cannot write %s: it is %s; name a file", path,
+                 S_ISDIR(info.st_mode) ? "a directory" : "a special file");
+}
+
 ch_status ch_writer_open(ch_writer *writer, const char *path, ch_error *error) {
   *writer = (ch_writer){0};
+  CH_TRY(check_replaceable(path, error));
   size_t length = strlen(path);
   writer->path = strdup(path);
   writer->temporary = malloc(length + 32);
@@ -170,7 +180,8 @@ ch_status ch_make_directory(const char *path, ch_error *error) {
   }
   free(copy);
   if (status == CH_OK && !ch_is_directory(path))
-    status = ch_fail(error, CH_ERROR_IO, "cannot create directory %s: a file of that name is in the way", path);
+    status =
+        ch_fail(error, CH_ERROR_IO, "cannot create directory %s: a file of that name is in the way", path);
   return status;
 }
 

@@ -20,6 +20,7 @@ void ch_output_begin(void) {
     if (open("/dev/null", flags) < 0) return;
   }
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN); /* a file size limit shows as a failed write too */
 }
 
 bool ch_output_alive(void) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -47,6 +48,24 @@ static void random_numbers_repeat_and_have_the_right_moments(void **state) {
   assert_true(square / N > 0.97 && square / N < 1.03);
   ch_random_seed(&b, 1, 3);
   assert_true(ch_random_u64(&a) != ch_random_u64(&b));
+}
+
+static void a_device_or_a_directory_is_never_replaced_by_a_file(void **state) {
+  (void)state;
+  char directory[] = "/tmp/crosshead-test-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  char *pipe = ch_path_join(directory, "pipe");
+  assert_int_equal(mkfifo(pipe, 0600), 0);
+  ch_error error;
+  assert_int_equal(ch_write_file(pipe, "abc", 3, &error), CH_ERROR_IO);
+  assert_non_null(strstr(error.message, "special file"));
+  assert_false(ch_is_file(pipe));
+  assert_int_equal(ch_write_file(directory, "abc", 3, &error), CH_ERROR_IO);
+  assert_non_null(strstr(error.message, "a directory"));
+  assert_true(ch_is_directory(directory));
+  unlink(pipe);
+  rmdir(directory);
+  free(pipe);
 }
 
 static void a_written_file_appears_whole_or_not_at_all(void **state) {
@@ -92,6 +111,7 @@ int main(void) {
       cmocka_unit_test(counts_are_read_as_people_write_them),
       cmocka_unit_test(a_near_name_is_suggested_and_a_far_one_is_not),
       cmocka_unit_test(random_numbers_repeat_and_have_the_right_moments),
+      cmocka_unit_test(a_device_or_a_directory_is_never_replaced_by_a_file),
       cmocka_unit_test(a_written_file_appears_whole_or_not_at_all),
       cmocka_unit_test(an_arena_gives_aligned_zeroed_memory),
   };
