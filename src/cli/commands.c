@@ -1,14 +1,20 @@
 /* The registry: every command, in the order --help lists them. Each is defined in cli/cmd_NAME.c. */
 #include "cli/command.h"
 
+extern const ch_command ch_cmd_bench;
 extern const ch_command ch_cmd_completion;
+extern const ch_command ch_cmd_eval;
 extern const ch_command ch_cmd_forward;
+extern const ch_command ch_cmd_generate;
 extern const ch_command ch_cmd_help;
 extern const ch_command ch_cmd_info;
 extern const ch_command ch_cmd_manual;
 
 const ch_command *const ch_commands[] = {
+    &ch_cmd_eval,
+    &ch_cmd_generate,
     &ch_cmd_forward,
+    &ch_cmd_bench,
     &ch_cmd_info,
     &ch_cmd_completion,
     &ch_cmd_help,

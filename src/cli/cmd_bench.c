@@ -1,0 +1,372 @@
+/* crosshead bench: prefill, decoding and training rates beside the machine's limits. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "cli/interrupt.h"
+#include "cli/parse.h"
+#include "eval/random_model.h"
+#include "eval/speed.h"
+#include "model/accounting.h"
+#include "tensor/kernels.h"
+
+enum { MOST_VALUES = 16 };
+
+typedef struct arguments {
+  const char *positional[CH_POSITIONAL_MAX];
+  const char *prompt, *depth, *batch, *cache_dtype, *dtype;
+  int64_t tokens, seq, repeat;
+  bool train, profile, json;
+} arguments;
+
+typedef struct values {
+  int64_t value[MOST_VALUES];
+  int count;
+} values;
+
+/* One measured row. */
+typedef struct row {
+  const char *what; /* "prefill", "decode", "train" */
+  ch_speed_options options;
+  ch_speed speed;
+  double share; /* of the limit that bounds it */
+} row;
+
+typedef struct bench {
+  const arguments *arguments;
+  values prompts, depths, batches;
+  ch_model *model; /* NULL once training is measured: its memory is not to count */
+  ch_config config;
+  double matrix_bytes;
+  ch_speed_limits limits;
+  ch_profile profile;
+  ch_progress_line progress;
+  json_t *rows; /* {"prefill": [...], ...} */
+} bench;
+
+/* --- arguments ----------------------------------------------------------------------------------------------- */
+
+/* "128,512" */
+static ch_status parse_values(const char *option, const char *text, int64_t least, int64_t most, values *list,
+                              ch_error *error) {
+  list->count = 0;
+  for (const char *p = text;;) {
+    char word[32];
+    size_t length = strcspn(p, ",");
+    int64_t value = 0;
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), p);
+    if (!ch_parse_count(word, &value) || value < least || value > most)
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "--%s needs counts from %lld to %lld with commas between, not '%s'", option,
+                     (long long)least, (long long)most, word);
+    if (list->count == MOST_VALUES)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s takes at most %d values", option, MOST_VALUES);
+    list->value[list->count++] = value;
+    if (p[length] == 0) return CH_OK;
+    p += length + 1;
+  }
+}
+
+static ch_status parse_arguments(bench *b, ch_error *error) {
+  const arguments *a = b->arguments;
+  CH_TRY(parse_values("prompt", a->prompt, 1, 1 << 20, &b->prompts, error));
+  CH_TRY(parse_values("depth", a->depth, 0, 1 << 24, &b->depths, error));
+  return parse_values("batch", a->batch, 1, 4096, &b->batches, error);
+}
+
+static ch_dtype dtype_of(const char *name) {
+  return strcmp(name, "f32") == 0 ? CH_F32 : strcmp(name, "f16") == 0 ? CH_F16 : CH_BF16;
+}
+
+static bool holds(const char *directory, const char *name) {
+  char *path = ch_path_join(directory, name);
+  bool there = path && ch_is_file(path);
+  free(path);
+  return there;
+}
+
+/* A directory with weights is measured with them, a configuration alone with random ones. */
+static ch_status open_model(bench *b, ch_error *error) {
+  const char *path = b->arguments->positional[0];
+  if (holds(path, "model.safetensors") || holds(path, "model.safetensors.index.json"))
+    return ch_model_load(path, CH_WEIGHTS_MAPPED, &b->model, error);
+  return ch_model_random(path, dtype_of(b->arguments->dtype), 1, &b->model, error);
+}
+
+/* --- output -------------------------------------------------------------------------------------------------- */
+
+static double prefill_share(const bench *b, const ch_speed *speed) {
+  return speed->flops / speed->seconds / b->limits.fma_peak;
+}
+
+/* Decoding is bound by what it must read; a large batch can be bound by arithmetic first, which this does not show. */
+static double decode_share(const bench *b, const ch_speed *speed) {
+  return speed->bytes / speed->seconds / b->limits.read_bandwidth;
+}
+
+static void print_machine(const bench *b) {
+  const ch_model *model = b->model;
+  char count[32];
+  double parameters = 0;
+  for (int i = 0; i < model->params.count; i++) parameters += (double)ch_param_count(&model->params.rows[i]);
+  printf("machine  %s, %d threads: %.0f GFLOP/s F32 FMA peak, %.1f GB/s read\n",
+         ch_kernels_best(CH_F32)->name, ch_threads(), b->limits.fma_peak / 1e9,
+         b->limits.read_bandwidth / 1e9);
+  printf("model    %s parameters, %.1f MB of matrices read per decoded token\n\n",
+         ch_format_count(parameters, count, sizeof count), b->matrix_bytes / 1e6);
+  printf("%-8s %6s %7s %7s %11s %11s %9s\n", "", "batch", "tokens", "depth", "ms a token", "tokens/s",
+         "of limit");
+}
+
+static void print_row(const row *r) {
+  double per_token = 1e3 * r->speed.seconds / (double)r->options.tokens;
+  printf("%-8s %6lld %7lld %7lld %11.3f %11.1f %8.1f%%", r->what, (long long)r->options.batch,
+         (long long)r->options.tokens, (long long)r->options.depth, per_token, r->speed.tokens_per_second,
+         100 * r->share);
+  if (r->speed.memory > 0) printf("  %.0f MiB at most", (double)r->speed.memory / (1 << 20));
+  putchar('\n');
+  fflush(stdout);
+}
+
+static void keep_row(bench *b, const row *r) {
+  bool decode = strcmp(r->what, "decode") == 0;
+  json_t *object = json_pack("{s:I, s:I, s:I, s:f, s:f}", "batch", (json_int_t)r->options.batch, "tokens",
+                             (json_int_t)r->options.tokens, "depth", (json_int_t)r->options.depth, "seconds",
+                             r->speed.seconds, "tokens_per_second", r->speed.tokens_per_second);
+  json_object_set_new(object, decode ? "share_of_read_bandwidth" : "share_of_fma_peak", json_real(r->share));
+  json_object_set_new(object, decode ? "bytes" : "flops",
+                      json_real(decode ? r->speed.bytes : r->speed.flops));
+  if (r->speed.memory > 0)
+    json_object_set_new(object, "peak_memory_bytes", json_integer((json_int_t)r->speed.memory));
+  json_array_append_new(json_object_get(b->rows, r->what), object);
+}
+
+static void report(bench *b, const row *r) {
+  ch_progress_end(&b->progress);
+  if (!b->arguments->json) print_row(r);
+  keep_row(b, r);
+}
+
+static void print_profile(const bench *b) {
+  double total = 0;
+  for (int i = 0; i < b->profile.rows; i++) total += b->profile.row[i].forward + b->profile.row[i].backward;
+  printf("\n%-14s %9s %11s %11s %7s\n", "operation", "calls", "forward ms", "backward ms", "share");
+  for (int i = 0; i < b->profile.rows; i++) {
+    double forward = b->profile.row[i].forward, backward = b->profile.row[i].backward;
+    printf("%-14s %9lld %11.2f %11.2f %6.1f%%\n", b->profile.row[i].name, (long long)b->profile.row[i].calls,
+           1e3 * forward, 1e3 * backward, 100 * (forward + backward) / total);
+  }
+}
+
+static json_t *json_profile(const bench *b) {
+  json_t *list = json_array();
+  for (int i = 0; i < b->profile.rows; i++)
+    json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f}", "operation", b->profile.row[i].name,
+                                          "calls", (json_int_t)b->profile.row[i].calls, "forward_seconds",
+                                          b->profile.row[i].forward, "backward_seconds",
+                                          b->profile.row[i].backward));
+  return list;
+}
+
+static ch_status print_json(bench *b, ch_error *error) {
+  json_t *object = b->rows;
+  json_object_set_new(object, "machine",
+                      json_pack("{s:s, s:i, s:f, s:f}", "kernels", ch_kernels_best(CH_F32)->name, "threads",
+                                ch_threads(), "fma_peak_flops", b->limits.fma_peak, "read_bandwidth_bytes",
+                                b->limits.read_bandwidth));
+  json_object_set_new(object, "matrix_bytes_per_token", json_real(b->matrix_bytes));
+  json_object_set_new(object, "cache_dtype", json_string(b->arguments->cache_dtype));
+  if (b->arguments->profile) json_object_set_new(object, "profile", json_profile(b));
+  char *text = json_dumps(object, JSON_REAL_PRECISION(7));
+  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
+  puts(text);
+  free(text);
+  return CH_OK;
+}
+
+/* --- measuring ----------------------------------------------------------------------------------------------- */
+
+static ch_speed_options options_of(bench *b, int64_t batch, int64_t tokens, int64_t depth) {
+  return (ch_speed_options){.batch = batch,
+                            .tokens = tokens,
+                            .depth = depth,
+                            .cache_dtype = dtype_of(b->arguments->cache_dtype),
+                            .repeat = (int)b->arguments->repeat,
+                            .profile = b->arguments->profile ? &b->profile : NULL};
+}
+
+static ch_status go_on(bench *b, const char *what, int64_t batch, int64_t tokens, int64_t depth,
+                       ch_error *error) {
+  if (ch_interrupted() || !ch_output_alive()) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
+  ch_progress_show(&b->progress, false, "%s: batch %lld, %lld tokens, depth %lld", what, (long long)batch,
+                   (long long)tokens, (long long)depth);
+  return CH_OK;
+}
+
+static ch_status measure_prefill(bench *b, int64_t batch, ch_error *error) {
+  for (int i = 0; i < b->prompts.count; i++) {
+    row r = {.what = "prefill", .options = options_of(b, batch, b->prompts.value[i], 0)};
+    CH_TRY(go_on(b, r.what, batch, r.options.tokens, 0, error));
+    CH_TRY(ch_speed_prefill(b->model, &r.options, &r.speed, error));
+    r.share = prefill_share(b, &r.speed);
+    report(b, &r);
+  }
+  return CH_OK;
+}
+
+static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
+  for (int i = 0; i < b->depths.count; i++) {
+    row r = {.what = "decode", .options = options_of(b, batch, b->arguments->tokens, b->depths.value[i])};
+    CH_TRY(go_on(b, r.what, batch, r.options.tokens, r.options.depth, error));
+    CH_TRY(ch_speed_decode(b->model, &r.options, &r.speed, error));
+    r.share = decode_share(b, &r.speed);
+    report(b, &r);
+  }
+  return CH_OK;
+}
+
+static ch_status measure_training(bench *b, int64_t batch, ch_error *error) {
+  row r = {.what = "train", .options = options_of(b, batch, b->arguments->seq, 0)};
+  CH_TRY(go_on(b, r.what, batch, r.options.tokens, 0, error));
+  CH_TRY(ch_speed_train(&b->config, &r.options, &r.speed, error));
+  r.share = prefill_share(b, &r.speed);
+  report(b, &r);
+  return CH_OK;
+}
+
+static ch_status measure_all(bench *b, ch_error *error) {
+  for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_prefill(b, b->batches.value[i], error));
+  for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_decode(b, b->batches.value[i], error));
+  if (!b->arguments->train) return CH_OK;
+  ch_model_unload(b->model);
+  b->model = NULL;
+  for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_training(b, b->batches.value[i], error));
+  return CH_OK;
+}
+
+static ch_status measure_and_print(bench *b, ch_error *error) {
+  ch_progress_begin(&b->progress, stderr);
+  ch_progress_show(&b->progress, false, "measuring the machine's limits");
+  ch_speed_limits_measure(&b->limits);
+  ch_progress_end(&b->progress);
+  if (!b->arguments->json) print_machine(b);
+  ch_interrupt_watch();
+  ch_status status = measure_all(b, error);
+  ch_interrupt_release();
+  ch_progress_end(&b->progress);
+  CH_TRY(status);
+  if (b->arguments->json) return print_json(b, error);
+  if (b->arguments->profile) print_profile(b);
+  return CH_OK;
+}
+
+static ch_status run(const void *given, ch_error *error) {
+  bench *b = calloc(1, sizeof *b);
+  if (!b) return ch_fail(error, CH_ERROR_MEMORY, "no memory to measure");
+  b->arguments = given;
+  ch_status status;
+  CH_TRY_GOTO(parse_arguments(b, error));
+  CH_TRY_GOTO(open_model(b, error));
+  b->config = b->model->config;
+  b->matrix_bytes = ch_speed_matrix_bytes(b->model);
+  b->rows = json_pack("{s:[], s:[], s:[]}", "prefill", "decode", "train");
+  status = b->rows ? measure_and_print(b, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to measure");
+done:
+  json_decref(b->rows);
+  ch_model_unload(b->model);
+  free(b);
+  return status;
+}
+
+static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
+
+#define AT(member) .offset = offsetof(arguments, member)
+static const ch_option options[] = {
+    {.name = "prompt",
+     .type = CH_OPTION_TEXT,
+     AT(prompt),
+     .metavar = "LIST",
+     .default_value = "128,512",
+     .help = "Prompt lengths to prefill."},
+    {.name = "depth",
+     .type = CH_OPTION_TEXT,
+     AT(depth),
+     .metavar = "LIST",
+     .default_value = "0,4096",
+     .help = "Tokens in the cache when decoding begins; the cache is filled with random states."},
+    {.name = "batch",
+     .type = CH_OPTION_TEXT,
+     AT(batch),
+     .metavar = "LIST",
+     .default_value = "1",
+     .help = "Sequences that run in step."},
+    {.name = "tokens",
+     .type = CH_OPTION_COUNT,
+     AT(tokens),
+     .metavar = "COUNT",
+     .default_value = "32",
+     .min = 1,
+     .max = 1 << 20,
+     .help = "Tokens to decode in one repetition."},
+    {.name = "cache-dtype",
+     .type = CH_OPTION_CHOICE,
+     AT(cache_dtype),
+     .metavar = "TYPE",
+     .default_value = "f32",
+     .choices = dtypes,
+     .help = "How cached keys and values are stored."},
+    {.name = "dtype",
+     .type = CH_OPTION_CHOICE,
+     AT(dtype),
+     .metavar = "TYPE",
+     .default_value = "f32",
+     .choices = dtypes,
+     .help = "Type of random matrices, where CONFIG has no weights beside it."},
+    {.name = "train",
+     .type = CH_OPTION_FLAG,
+     AT(train),
+     .help = "Also time training steps: forward, backward, AdamW."},
+    {.name = "seq",
+     .type = CH_OPTION_COUNT,
+     AT(seq),
+     .metavar = "COUNT",
+     .default_value = "256",
+     .min = 1,
+     .max = 1 << 20,
+     .help = "Tokens of a training sequence."},
+    {.name = "repeat",
+     .type = CH_OPTION_COUNT,
+     AT(repeat),
+     .metavar = "COUNT",
+     .default_value = "5",
+     .min = 1,
+     .max = 1000,
+     .help = "Repetitions of each row; the median is printed."},
+    {.name = "profile",
+     .type = CH_OPTION_FLAG,
+     AT(profile),
+     .help = "Also print the time of every operation."},
+    {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print one JSON object."},
+    {0}};
+
+const ch_command ch_cmd_bench = {
+    .name = "bench",
+    .positional = "MODEL",
+    .summary = "Measure prefill, decoding and training rates.",
+    .description =
+        "MODEL is a model directory, or a config.json whose matrices are then random. Each row also says how "
+        "much of "
+        "the machine's limit it reaches, measured first in the same run: prefill and training of the F32 "
+        "multiply-add "
+        "peak, decoding of the memory bandwidth that reading every matrix and the cache once a token leaves.",
+    .examples =
+        "crosshead bench models/stories\n"
+        "crosshead bench config.json --prompt 512 --depth 0,4096,16384 --batch 1,4 --cache-dtype bf16\n"
+        "crosshead bench config.json --train --batch 16 --seq 256 --profile --json",
+    .options = options,
+    .arguments_size = sizeof(arguments),
+    .run = run,
+};

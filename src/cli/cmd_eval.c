@@ -1,0 +1,259 @@
+/* crosshead eval: perplexities of a text under a model. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "cli/interrupt.h"
+#include "cli/parse.h"
+#include "eval/perplexity.h"
+#include "text/documents.h"
+#include "text/text_file.h"
+
+enum { DEFAULT_WINDOW = 1024, MOST_DOCUMENTS = 1 << 28 };
+
+typedef struct arguments {
+  const char *positional[CH_POSITIONAL_MAX];
+  const char *text, *tokenizer, *documents;
+  int64_t window, stride;
+  bool json;
+} arguments;
+
+/* Everything one run holds. */
+typedef struct evaluation {
+  const arguments *arguments;
+  ch_model *model;
+  ch_tokenizer *tokenizer;
+  ch_scorer *scorer;
+  ch_text_file file;
+  ch_document *documents;
+  int64_t count;
+  int64_t window, stride;
+  ch_progress_line progress;
+  const char *what; /* for the progress line */
+  ch_token_perplexity tokens;
+  bool has_documents; /* false when no token can stand before a document */
+  ch_document_perplexity per_document;
+} evaluation;
+
+/* --- the text ------------------------------------------------------------------------------------------------ */
+
+static ch_separator separator_of(const char *name) {
+  return strcmp(name, "marker") == 0        ? CH_SEPARATOR_MARKER
+         : strcmp(name, "blank-lines") == 0 ? CH_SEPARATOR_BLANK_LINES
+         : strcmp(name, "none") == 0        ? CH_SEPARATOR_NONE
+                                            : CH_SEPARATOR_AUTO;
+}
+
+static ch_status split_text(evaluation *e, ch_error *error) {
+  const char *text = e->file.text;
+  ch_separator separator = ch_separator_resolve(separator_of(e->arguments->documents), text, e->file.size);
+  size_t place = 0;
+  int64_t capacity = 0;
+  ch_document document;
+  while (ch_next_document(separator, text, e->file.size, &place, &document.text, &document.size)) {
+    if (e->count == capacity) {
+      capacity = capacity ? 2 * capacity : 64;
+      ch_document *more =
+          capacity < MOST_DOCUMENTS ? realloc(e->documents, (size_t)capacity * sizeof *more) : NULL;
+      if (!more)
+        return ch_fail(error, CH_ERROR_MEMORY, "no memory for more than %lld documents", (long long)e->count);
+      e->documents = more;
+    }
+    e->documents[e->count++] = document;
+  }
+  if (e->count == 0)
+    return ch_fail(error, CH_ERROR_FORMAT, "%s has no document; it must hold text", e->arguments->text);
+  return CH_OK;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------- */
+
+static ch_status choose_window(evaluation *e, ch_error *error) {
+  const arguments *a = e->arguments;
+  const ch_config *config = &e->model->config;
+  int64_t most = config->max_position_embeddings;
+  if (config->sliding_window > 0 && config->sliding_window < most) most = config->sliding_window;
+  if (a->window > most && (config->position == CH_POSITION_ROPE || config->sliding_window > 0))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is more than the %lld tokens this model can see",
+                   (long long)a->window, (long long)most);
+  e->window = a->window > 0 ? a->window : most < DEFAULT_WINDOW ? most : DEFAULT_WINDOW;
+  e->stride = a->stride > 0 ? a->stride : e->window > 1 ? e->window / 2 : 1;
+  return CH_OK;
+}
+
+static ch_status open_all(evaluation *e, ch_error *error) {
+  const arguments *a = e->arguments;
+  CH_TRY(ch_text_file_open(&e->file, a->text, error));
+  CH_TRY(split_text(e, error));
+  CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &e->model, error));
+  CH_TRY(choose_window(e, error));
+  CH_TRY(ch_tokenizer_open(a->tokenizer ? a->tokenizer : a->positional[0], &e->tokenizer, error));
+  return ch_scorer_create(e->model, &e->scorer, error);
+}
+
+static void close_all(evaluation *e) {
+  ch_scorer_free(e->scorer);
+  ch_tokenizer_free(e->tokenizer);
+  ch_model_unload(e->model);
+  ch_text_file_close(&e->file);
+  free(e->documents);
+}
+
+/* --- scoring ------------------------------------------------------------------------------------------------- */
+
+static bool show_progress(void *context, int64_t done, int64_t total) {
+  evaluation *e = context;
+  if (ch_progress_due(&e->progress)) {
+    double seconds = ch_progress_seconds(&e->progress), rate = (double)done / seconds;
+    char left[32];
+    ch_progress_show(&e->progress, false, "%s: %lld of %lld tokens, %.0f tokens/s, %s left", e->what,
+                     (long long)done, (long long)total, rate,
+                     ch_format_duration((double)(total - done) / rate, left, sizeof left));
+  }
+  return !ch_interrupted();
+}
+
+static int32_t first_known(int64_t a, int64_t b, int64_t c, int64_t d) {
+  int64_t id = a >= 0 ? a : b >= 0 ? b : c >= 0 ? c : d;
+  return id <= INT32_MAX ? (int32_t)id : -1;
+}
+
+static ch_status score(evaluation *e, ch_error *error) {
+  const ch_config *config = &e->model->config;
+  int32_t bos = ch_tokenizer_bos(e->tokenizer), eos = ch_tokenizer_eos(e->tokenizer);
+  int32_t end_token = first_known(eos, config->eos_token_id, -1, -1);
+  int32_t prefix = first_known(bos, eos, config->bos_token_id, config->eos_token_id);
+  ch_perplexity_options options = {
+      .window = e->window, .stride = e->stride, .progress = show_progress, .context = e};
+  ch_progress_begin(&e->progress, stderr);
+  e->what = "whole text";
+  CH_TRY(ch_token_perplexity_of(e->scorer, e->tokenizer, e->documents, e->count, end_token, &options,
+                                &e->tokens, error));
+  e->has_documents = prefix >= 0;
+  if (!e->has_documents) return CH_OK;
+  ch_progress_end(&e->progress);
+  ch_progress_begin(&e->progress, stderr);
+  e->what = "documents";
+  return ch_document_perplexity_of(e->scorer, e->tokenizer, e->documents, e->count, prefix, &options,
+                                   &e->per_document, error);
+}
+
+/* --- figures ------------------------------------------------------------------------------------------------- */
+
+static void print_figures(const evaluation *e, double seconds) {
+  const ch_token_perplexity *t = &e->tokens;
+  const ch_document_perplexity *d = &e->per_document;
+  printf("token perplexity  %.4f  (loss %.6f over %lld tokens, window %lld, stride %lld)\n", t->perplexity,
+         t->loss, (long long)t->tokens, (long long)e->window, (long long)e->stride);
+  if (e->has_documents) {
+    printf("word perplexity   %.4f  (%lld words of %lld documents)\n", d->word_perplexity,
+           (long long)d->words, (long long)d->documents);
+    printf("byte perplexity   %.4f  (%lld bytes, %.4f bits a byte)\n", d->byte_perplexity,
+           (long long)d->bytes, d->bits_per_byte);
+  } else {
+    printf("word and byte perplexity need a tokenizer with a beginning or an end token\n");
+  }
+  printf("%.1f seconds\n", seconds);
+}
+
+/* exp can overflow: JSON has no infinity. */
+static json_t *number(bool known, double value) {
+  return known && value < 1e300 ? json_real(value) : json_null();
+}
+
+static ch_status print_json(const evaluation *e, double seconds, ch_error *error) {
+  const ch_token_perplexity *t = &e->tokens;
+  const ch_document_perplexity *d = &e->per_document;
+  bool known = e->has_documents;
+  json_t *object = json_pack(
+      "{s:o, s:f, s:I, s:o, s:o, s:o}", "token_perplexity", number(true, t->perplexity), "loss", t->loss,
+      "tokens", (json_int_t)t->tokens, "word_perplexity", number(known, d->word_perplexity),
+      "byte_perplexity", number(known, d->byte_perplexity), "bits_per_byte", number(known, d->bits_per_byte));
+  json_t *more = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "documents", (json_int_t)d->documents,
+                           "document_tokens", (json_int_t)d->tokens, "words", (json_int_t)d->words, "bytes",
+                           (json_int_t)d->bytes, "window", (json_int_t)e->window, "stride",
+                           (json_int_t)e->stride, "seconds", seconds);
+  char *text = object && more && json_object_update(object, more) == 0 ? json_dumps(object, 0) : NULL;
+  json_decref(object);
+  json_decref(more);
+  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
+  puts(text);
+  free(text);
+  return CH_OK;
+}
+
+/* --- the command --------------------------------------------------------------------------------------------- */
+
+static ch_status run(const void *given, ch_error *error) {
+  const arguments *a = given;
+  evaluation e = {.arguments = a};
+  double start = ch_clock();
+  ch_status status;
+  CH_TRY_GOTO(open_all(&e, error));
+  ch_interrupt_watch();
+  status = score(&e, error);
+  ch_interrupt_release();
+  ch_progress_end(&e.progress);
+  if (status == CH_OK && a->json)
+    status = print_json(&e, ch_clock() - start, error);
+  else if (status == CH_OK)
+    print_figures(&e, ch_clock() - start);
+done:
+  close_all(&e);
+  return status;
+}
+
+static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
+
+#define AT(member) .offset = offsetof(arguments, member)
+static const ch_option options[] = {
+    {.name = "text",
+     .type = CH_OPTION_PATH,
+     AT(text),
+     .metavar = "FILE",
+     .required = true,
+     .help = "The text, UTF-8."},
+    {.name = "window",
+     .type = CH_OPTION_COUNT,
+     AT(window),
+     .metavar = "COUNT",
+     .help = "Tokens that the model sees at once; by default its context, at most 1024."},
+    {.name = "stride",
+     .type = CH_OPTION_COUNT,
+     AT(stride),
+     .metavar = "COUNT",
+     .help = "Tokens between two windows of the whole text, less than the window; by default half of it."},
+    {.name = "documents",
+     .type = CH_OPTION_CHOICE,
+     AT(documents),
+     .metavar = "HOW",
+     .default_value = "auto",
+     .choices = separators,
+     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing; auto = the marker "
+             "where the "
+             "text has one."},
+    {.name = "tokenizer",
+     .type = CH_OPTION_PATH,
+     AT(tokenizer),
+     .metavar = "PATH",
+     .help = "A tokenizer.json, tokenizer.bin or directory to use instead of the model's own."},
+    {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print one JSON object."},
+    {0}};
+
+const ch_command ch_cmd_eval = {
+    .name = "eval",
+    .positional = "MODEL",
+    .summary = "Measure a model's perplexity on a text.",
+    .description = "Token perplexity is that of all documents joined by the end token: each token is "
+                   "predicted once, from at least "
+                   "window - stride tokens before it. Word and byte perplexity are those of the documents "
+                   "one by one, counted as "
+                   "lm-evaluation-harness does, so that models with different tokenizers can be compared.",
+    .examples = "crosshead eval models/stories --text valid.txt\n"
+                "crosshead eval models/stories --text valid.txt --window 512 --stride 128 --json",
+    .options = options,
+    .arguments_size = sizeof(arguments),
+    .run = run,
+};

@@ -1,0 +1,172 @@
+/* Tokens into windows, windows through the scorer, sums into perplexities. */
+#include "eval/perplexity.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "eval/windows.h"
+#include "text/utf8.h"
+
+/* --- words --------------------------------------------------------------------------------------------------- */
+
+/* What \s of Python's regular expressions matches. */
+static bool is_space(uint32_t c) {
+  return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
+}
+
+int64_t ch_count_words(const char *text, size_t size) {
+  const unsigned char *p = (const unsigned char *)text, *end = p + size;
+  int64_t words = 1;
+  bool space = false;
+  while (p < end) {
+    uint32_t c = 0;
+    size_t length = ch_utf8_decode(p, end, &c);
+    bool now = length > 0 && is_space(c);
+    words += now && !space;
+    space = now;
+    p += length > 0 ? length : 1;
+  }
+  return words;
+}
+
+/* --- sums ---------------------------------------------------------------------------------------------------- */
+
+/* Scores all windows; *nll is the sum in their order, whatever order they ran in. */
+static ch_status score_all(ch_scorer *scorer, const ch_windows *windows, const ch_perplexity_options *options,
+                           double *nll, ch_error *error) {
+  double *parts = malloc((size_t)windows->count * sizeof *parts + 1);
+  if (!parts)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)windows->count);
+  ch_status status =
+      ch_scorer_run(scorer, windows->data, windows->count, parts, options->progress, options->context, error);
+  *nll = 0;
+  for (int64_t i = 0; status == CH_OK && i < windows->count; i++) *nll += parts[i];
+  free(parts);
+  return status;
+}
+
+static ch_status check_options(const ch_perplexity_options *options, ch_error *error) {
+  if (options->window < 2)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the window is %lld tokens; it must be at least 2",
+                   (long long)options->window);
+  if (options->stride < 1 || options->stride >= options->window)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the stride is %lld; it must be at least 1 and less than the window of %lld",
+                   (long long)options->stride, (long long)options->window);
+  return CH_OK;
+}
+
+/* --- the whole text ------------------------------------------------------------------------------------------ */
+
+static ch_status put_id(ch_ids *ids, int32_t id, ch_error *error) {
+  if (!ch_ids_reserve(ids, 1)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the tokens of the text");
+  ids->data[ids->size++] = id;
+  return CH_OK;
+}
+
+/* The first document brings what the tokenizer puts before a text. */
+static ch_status encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
+                               int32_t end_token, ch_ids *ids, ch_error *error) {
+  ch_encoder *encoder = NULL;
+  CH_TRY(ch_encoder_new(tokenizer, &encoder, error));
+  ch_status status = CH_OK;
+  for (int64_t i = 0; status == CH_OK && i < count; i++) {
+    unsigned flags = CH_ENCODE_SPECIAL | (i == 0 ? CH_ENCODE_TEMPLATE : 0);
+    if (i > 0 && end_token >= 0) status = put_id(ids, end_token, error);
+    if (status == CH_OK)
+      status = ch_encoder_encode(encoder, documents[i].text, documents[i].size, flags, ids, error);
+  }
+  ch_encoder_free(encoder);
+  return status;
+}
+
+ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
+                                 const ch_document *documents, int64_t count, int32_t end_token,
+                                 const ch_perplexity_options *options, ch_token_perplexity *result,
+                                 ch_error *error) {
+  CH_TRY(check_options(options, error));
+  *result = (ch_token_perplexity){0};
+  ch_ids ids = {0};
+  ch_windows windows = {0};
+  ch_status status;
+  CH_TRY_GOTO(encode_joined(tokenizer, documents, count, end_token, &ids, error));
+  if (ids.size < 2) {
+    status = ch_fail(error, CH_ERROR_ARGUMENT,
+                     "the text has %zu token%s; at least 2 are needed, for the first is not predicted",
+                     ids.size, ids.size == 1 ? "" : "s");
+    goto done;
+  }
+  CH_TRY_GOTO(
+      ch_windows_strided(&windows, ids.data, (int64_t)ids.size, options->window, options->stride, error));
+  CH_TRY_GOTO(score_all(scorer, &windows, options, &result->nll, error));
+  result->tokens = (int64_t)ids.size - 1;
+  result->loss = result->nll / (double)result->tokens;
+  result->perplexity = exp(result->loss);
+done:
+  ch_windows_free(&windows);
+  ch_ids_free(&ids);
+  return status;
+}
+
+/* --- documents ----------------------------------------------------------------------------------------------- */
+
+/* All documents' tokens, each document after its prefix: document i is [start[i], start[i + 1]). */
+typedef struct encoded {
+  ch_ids ids;
+  size_t *start; /* [count + 1] */
+} encoded;
+
+static ch_status encode_documents(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
+                                  int32_t prefix, encoded *all, ch_error *error) {
+  all->start = malloc(((size_t)count + 1) * sizeof *all->start);
+  if (!all->start) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %lld documents", (long long)count);
+  ch_encoder *encoder = NULL;
+  CH_TRY(ch_encoder_new(tokenizer, &encoder, error));
+  ch_status status = CH_OK;
+  for (int64_t i = 0; status == CH_OK && i < count; i++) {
+    all->start[i] = all->ids.size;
+    status = put_id(&all->ids, prefix, error);
+    if (status == CH_OK)
+      status = ch_encoder_encode(encoder, documents[i].text, documents[i].size, CH_ENCODE_SPECIAL, &all->ids,
+                                 error);
+  }
+  all->start[count] = all->ids.size;
+  ch_encoder_free(encoder);
+  return status;
+}
+
+ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
+                                    const ch_document *documents, int64_t count, int32_t prefix,
+                                    const ch_perplexity_options *options, ch_document_perplexity *result,
+                                    ch_error *error) {
+  CH_TRY(check_options(options, error));
+  *result = (ch_document_perplexity){0};
+  encoded all = {0};
+  ch_windows windows = {0};
+  ch_status status;
+  CH_TRY_GOTO(encode_documents(tokenizer, documents, count, prefix, &all, error));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t tokens = (int64_t)(all.start[i + 1] - all.start[i]);
+    if (tokens < 2) continue;
+    CH_TRY_GOTO(ch_windows_rolling(&windows, all.ids.data + all.start[i], tokens, options->window, error));
+    result->documents++;
+    result->tokens += tokens - 1;
+    result->words += ch_count_words(documents[i].text, documents[i].size);
+    result->bytes += (int64_t)documents[i].size;
+  }
+  if (result->documents == 0) {
+    status = ch_fail(error, CH_ERROR_ARGUMENT, "the text has no document with a token in it");
+    goto done;
+  }
+  CH_TRY_GOTO(score_all(scorer, &windows, options, &result->nll, error));
+  result->word_perplexity = exp(result->nll / (double)result->words);
+  result->byte_perplexity = exp(result->nll / (double)result->bytes);
+  result->bits_per_byte = result->nll / (double)result->bytes / log(2);
+done:
+  ch_windows_free(&windows);
+  ch_ids_free(&all.ids);
+  free(all.start);
+  return status;
+}

@@ -1,0 +1,54 @@
+/* Perplexities of a text: per token over the text as one sequence; per word and per byte over its documents. */
+#ifndef CH_EVAL_PERPLEXITY_H
+#define CH_EVAL_PERPLEXITY_H
+
+#include "eval/score.h"
+#include "text/tokenizer.h"
+
+/* A document: a stretch of the text. */
+typedef struct ch_document {
+  const char *text;
+  size_t size;
+} ch_document;
+
+typedef struct ch_perplexity_options {
+  int64_t window; /* tokens that the model sees at once */
+  int64_t stride; /* tokens between the beginnings of two windows of the whole text; less than window */
+  ch_score_progress progress; /* may be NULL */
+  void *context;
+} ch_perplexity_options;
+
+/* All documents as one sequence of tokens, the end token between two of them, as training concatenates them; a
+   beginning-of-text token stands before it where the tokenizer adds one by default. */
+typedef struct ch_token_perplexity {
+  int64_t tokens;    /* predicted: all but the first of the sequence */
+  double nll, loss;  /* sum and mean of -log p(token) */
+  double perplexity; /* exp(loss) */
+} ch_token_perplexity;
+
+/* Every document by itself, as lm-evaluation-harness counts: after one token of context (the beginning-of-text token,
+   else the end token) each token is predicted once from at most `window` tokens. */
+typedef struct ch_document_perplexity {
+  int64_t documents, tokens, words, bytes;
+  double nll;
+  double word_perplexity, byte_perplexity; /* exp(nll / words), exp(nll / bytes) */
+  double bits_per_byte;                    /* nll / bytes / log 2 */
+} ch_document_perplexity;
+
+/* documents [count] in the order of the text; end_token: -1 = nothing stands between them. Errors: CH_ERROR_ARGUMENT
+   when fewer than two tokens are there, or window and stride do not fit. */
+ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
+                                 const ch_document *documents, int64_t count, int32_t end_token,
+                                 const ch_perplexity_options *options, ch_token_perplexity *result,
+                                 ch_error *error);
+/* prefix: the id of the token of context. Documents without a token are left out. */
+ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
+                                    const ch_document *documents, int64_t count, int32_t prefix,
+                                    const ch_perplexity_options *options, ch_document_perplexity *result,
+                                    ch_error *error);
+
+/* Words as the harness counts them, pieces between runs of white space: one more than there are runs, so that a run at
+   either end adds an empty word. */
+int64_t ch_count_words(const char *text, size_t size);
+
+#endif

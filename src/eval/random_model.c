@@ -1,0 +1,77 @@
+/* Random weights in memory that the model owns. */
+#include "eval/random_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "tensor/kernels.h"
+#include "train/initialise.h"
+
+/* As opened files have it: vectors are F32 whatever the matrices are. */
+static ch_dtype stored_dtype(const ch_param *row, ch_dtype dtype) {
+  return row->rank < 2 ? CH_F32 : dtype;
+}
+
+static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
+  return ((size_t)ch_param_count(row) * ch_dtype_size(dtype) + 63) & ~(size_t)63;
+}
+
+static ch_status place_tensors(const ch_params *params, ch_dtype dtype, ch_weights *weights,
+                               ch_error *error) {
+  weights->tensors = calloc((size_t)params->count + 1, sizeof *weights->tensors);
+  for (int i = 0; i < params->count; i++)
+    weights->owned_bytes += bytes_of(&params->rows[i], stored_dtype(&params->rows[i], dtype));
+  weights->owned = ch_pages_alloc(weights->owned_bytes);
+  if (!weights->tensors || !weights->owned)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for random weights of %zu bytes", weights->owned_bytes);
+  char *place = weights->owned;
+  for (int i = 0; i < params->count; i++) {
+    const ch_param *row = &params->rows[i];
+    ch_tensor *tensor = &weights->tensors[i];
+    *tensor = (ch_tensor){.dtype = stored_dtype(row, dtype), .rank = row->rank, .data = place};
+    memcpy(tensor->shape, row->shape, sizeof tensor->shape);
+    place += bytes_of(row, tensor->dtype);
+  }
+  return CH_OK;
+}
+
+/* Initial values exist in F32; 16-bit tensors are rounded from them. */
+static ch_status fill_tensors(const ch_params *params, uint64_t seed, ch_dtype dtype, ch_weights *weights,
+                              ch_error *error) {
+  if (dtype == CH_F32) {
+    ch_initialise(params, seed, weights->tensors);
+    return CH_OK;
+  }
+  ch_weights wide = {0};
+  ch_status status = place_tensors(params, CH_F32, &wide, error);
+  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+  if (status == CH_OK) {
+    ch_initialise(params, seed, wide.tensors);
+    for (int i = 0; i < params->count; i++)
+      kernels->convert_to(ch_param_count(&params->rows[i]), wide.tensors[i].data, weights->tensors[i].dtype,
+                          weights->tensors[i].data);
+  }
+  ch_weights_close(&wide);
+  return status;
+}
+
+ch_status ch_model_random(const char *path, ch_dtype dtype, uint64_t seed, ch_model **result,
+                          ch_error *error) {
+  *result = NULL;
+  ch_model *model = calloc(1, sizeof *model);
+  if (!model) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a model");
+  ch_status status = CH_OK;
+  model->directory = strdup(path);
+  if (!model->directory) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a model");
+  if (status == CH_OK) status = ch_config_read(path, &model->config, error);
+  if (status == CH_OK) status = ch_model_declare(&model->config, &model->params, error);
+  if (status == CH_OK) status = place_tensors(&model->params, dtype, &model->weights, error);
+  if (status == CH_OK) status = fill_tensors(&model->params, seed, dtype, &model->weights, error);
+  if (status != CH_OK) {
+    ch_model_unload(model);
+    return status;
+  }
+  *result = model;
+  return CH_OK;
+}

@@ -1,0 +1,11 @@
+/* A model of random weights from its configuration alone: to measure speed where no trained model is at hand. */
+#ifndef CH_EVAL_RANDOM_MODEL_H
+#define CH_EVAL_RANDOM_MODEL_H
+
+#include "infer/model.h"
+
+/* PATH is a config.json or a directory that holds one. Matrices are stored as `dtype` (F32, F16 or BF16) with the initial
+   values of training. Release with ch_model_unload. */
+ch_status ch_model_random(const char *path, ch_dtype dtype, uint64_t seed, ch_model **model, ch_error *error);
+
+#endif

@@ -1,0 +1,165 @@
+/* Windows sorted by length, cut into batches of one padded length, each through one planned pass. */
+#include "eval/score.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_ROWS = 2048, FINE = 16, COARSE = 128 };
+
+struct ch_scorer {
+  const ch_model *model;
+  ch_engine engine;
+  ch_runner *runner; /* of the shape below, or NULL */
+  int64_t sequences, length;
+  int32_t *tokens, *targets; /* [sequences, length] */
+};
+
+/* One call's work. */
+typedef struct scoring {
+  ch_scorer *scorer;
+  const ch_score_window *windows;
+  double *nll;
+  ch_score_progress progress;
+  void *context;
+  int64_t done, total; /* predictions */
+} scoring;
+
+ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *error) {
+  *result = NULL;
+  ch_scorer *scorer = calloc(1, sizeof *scorer);
+  if (!scorer) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score text");
+  scorer->model = model;
+  ch_status status = ch_engine_init(&scorer->engine, CH_F32, error);
+  if (status != CH_OK) {
+    free(scorer);
+    return status;
+  }
+  *result = scorer;
+  return CH_OK;
+}
+
+void ch_scorer_free(ch_scorer *scorer) {
+  if (!scorer) return;
+  ch_runner_free(scorer->runner);
+  ch_engine_free(&scorer->engine);
+  free(scorer->tokens);
+  free(scorer->targets);
+  free(scorer);
+}
+
+/* --- shapes -------------------------------------------------------------------------------------------------- */
+
+/* Rows that a window of `length` tokens takes: its inputs, padded so that few shapes have to be planned. */
+static int64_t padded_rows(int64_t length) {
+  int64_t rows = length - 1, step = rows <= 2 * COARSE ? FINE : COARSE;
+  return (rows + step - 1) / step * step;
+}
+
+static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length, ch_error *error) {
+  if (scorer->runner && scorer->sequences == sequences && scorer->length == length) return CH_OK;
+  ch_runner_free(scorer->runner);
+  scorer->runner = NULL;
+  size_t bytes = (size_t)(sequences * length) * sizeof(int32_t);
+  int32_t *tokens = realloc(scorer->tokens, bytes);
+  if (tokens) scorer->tokens = tokens;
+  int32_t *targets = realloc(scorer->targets, bytes);
+  if (targets) scorer->targets = targets;
+  if (!tokens || !targets) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score text");
+  scorer->sequences = sequences;
+  scorer->length = length;
+  ch_model_graph shape = {.sequences = sequences, .length = length, .dtype = CH_F32, .head = CH_HEAD_LOSS};
+  return ch_runner_create(&scorer->engine, &scorer->model->config, &scorer->model->params, &shape, false,
+                          &scorer->runner, error);
+}
+
+/* --- batches ------------------------------------------------------------------------------------------------- */
+
+/* What follows a window's end is padding: nothing before it sees it, and nothing of it is predicted. */
+static void fill_row(const ch_score_window *window, int64_t rows, int32_t *tokens, int32_t *targets) {
+  int64_t inputs = window->length - 1;
+  memcpy(tokens, window->tokens, (size_t)inputs * sizeof *tokens);
+  for (int64_t i = 0; i < inputs; i++) targets[i] = i + 1 < window->first ? -1 : window->tokens[i + 1];
+  for (int64_t i = inputs; i < rows; i++) {
+    tokens[i] = 0;
+    targets[i] = -1;
+  }
+}
+
+static ch_status sum_losses(const ch_score_window *window, const float *losses, double *sum,
+                            ch_error *error) {
+  *sum = 0;
+  for (int64_t i = window->first - 1; i < window->length - 1; i++) {
+    if (!isfinite(losses[i]))
+      return ch_fail(error, CH_ERROR_NUMERIC, "the loss of a token is %s; the model's numbers are broken",
+                     isnan(losses[i]) ? "not a number" : "infinite");
+    *sum += (double)losses[i];
+  }
+  return CH_OK;
+}
+
+/* Runs windows order[0] ... order[count - 1], all of `rows` padded rows. */
+static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int64_t rows, ch_error *error) {
+  ch_scorer *scorer = s->scorer;
+  CH_TRY(take_shape(scorer, count, rows, error));
+  for (int64_t i = 0; i < count; i++)
+    fill_row(&s->windows[order[i]], rows, scorer->tokens + i * rows, scorer->targets + i * rows);
+  ch_runner_call call = {
+      .weights = scorer->model->weights.tensors, .tokens = scorer->tokens, .targets = scorer->targets};
+  const void *losses = NULL;
+  CH_TRY(ch_runner_run(scorer->runner, &call, &losses, error));
+  for (int64_t i = 0; i < count; i++) {
+    const ch_score_window *window = &s->windows[order[i]];
+    CH_TRY(sum_losses(window, (const float *)losses + i * rows, &s->nll[order[i]], error));
+    s->done += window->length - window->first;
+  }
+  if (s->progress && !s->progress(s->context, s->done, s->total))
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld predicted tokens",
+                   (long long)s->done, (long long)s->total);
+  return CH_OK;
+}
+
+/* --- order --------------------------------------------------------------------------------------------------- */
+
+typedef struct placed {
+  int64_t rows, index;
+} placed;
+
+/* Longest first, so that memory is reserved once; equal ones in the caller's order. */
+static int longer_first(const void *pa, const void *pb) {
+  const placed *a = pa, *b = pb;
+  if (a->rows != b->rows) return a->rows < b->rows ? 1 : -1;
+  return (a->index > b->index) - (a->index < b->index);
+}
+
+static ch_status run_sorted(scoring *s, const placed *windows, int64_t *order, int64_t count,
+                            ch_error *error) {
+  for (int64_t i = 0; i < count; i++) order[i] = windows[i].index;
+  for (int64_t first = 0, last; first < count; first = last) {
+    int64_t rows = windows[first].rows, most = rows < BATCH_ROWS ? BATCH_ROWS / rows : 1;
+    for (last = first; last < count && last - first < most && windows[last].rows == rows;) last++;
+    CH_TRY(run_batch(s, order + first, last - first, rows, error));
+  }
+  return CH_OK;
+}
+
+ch_status ch_scorer_run(ch_scorer *scorer, const ch_score_window *windows, int64_t count, double *nll,
+                        ch_score_progress progress, void *context, ch_error *error) {
+  scoring s = {.scorer = scorer, .windows = windows, .nll = nll, .progress = progress, .context = context};
+  placed *sorted = malloc((size_t)count * sizeof *sorted + 1);
+  int64_t *order = malloc((size_t)count * sizeof *order + 1);
+  ch_status status = CH_OK;
+  if (!sorted || !order) {
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)count);
+  } else {
+    for (int64_t i = 0; i < count; i++) {
+      sorted[i] = (placed){padded_rows(windows[i].length), i};
+      s.total += windows[i].length - windows[i].first;
+    }
+    qsort(sorted, (size_t)count, sizeof *sorted, longer_first);
+    status = run_sorted(&s, sorted, order, count, error);
+  }
+  free(sorted);
+  free(order);
+  return status;
+}

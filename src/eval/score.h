@@ -1,0 +1,29 @@
+/* Log-likelihoods of texts: many windows of tokens at a time, without ever storing logits of all tokens. */
+#ifndef CH_EVAL_SCORE_H
+#define CH_EVAL_SCORE_H
+
+#include "infer/model.h"
+#include "model/runner.h"
+
+/* A stretch of tokens of which those from `first` on are predicted, each from all tokens before it in the window. */
+typedef struct ch_score_window {
+  const int32_t *tokens; /* [length] */
+  int64_t length;        /* at least 2 */
+  int64_t first;         /* 1 ... length - 1 */
+} ch_score_window;
+
+/* Asked between passes with the predictions done and to do; false stops with CH_ERROR_INTERRUPTED. */
+typedef bool (*ch_score_progress)(void *context, int64_t done, int64_t total);
+
+typedef struct ch_scorer ch_scorer;
+
+/* The model must outlive the scorer. */
+ch_status ch_scorer_create(const ch_model *model, ch_scorer **scorer, ch_error *error);
+void ch_scorer_free(ch_scorer *scorer);
+/* nll[i]: the sum of -log p over the predicted tokens of window i. Windows of similar length run together, padded.
+   Errors: CH_ERROR_ARGUMENT for an id outside the vocabulary, CH_ERROR_NUMERIC when a loss is not finite. progress
+   may be NULL. */
+ch_status ch_scorer_run(ch_scorer *scorer, const ch_score_window *windows, int64_t count, double *nll,
+                        ch_score_progress progress, void *context, ch_error *error);
+
+#endif

@@ -1,0 +1,231 @@
+/* Timed repetitions on made-up tokens and states. */
+#define _GNU_SOURCE
+#include "eval/speed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/progress.h"
+#include "base/random.h"
+#include "infer/timeline.h"
+#include "model/accounting.h"
+#include "tensor/limits.h"
+#include "train/trainer.h"
+
+enum { MOST_REPEAT = 1000, SEED = 1 };
+
+void ch_speed_limits_measure(ch_speed_limits *limits) {
+  *limits =
+      (ch_speed_limits){.fma_peak = ch_measure_fma_peak_f32(), .read_bandwidth = ch_measure_read_bandwidth()};
+}
+
+/* --- repetitions --------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *pa, const void *pb) {
+  double a = *(const double *)pa, b = *(const double *)pb;
+  return (a > b) - (a < b);
+}
+
+/* One repetition; adds nothing to what is measured but its own work. */
+typedef ch_status (*repetition)(void *context, ch_error *error);
+
+static ch_status median_of(repetition once, void *context, int repeat, double *median, ch_error *error) {
+  double seconds[MOST_REPEAT];
+  if (repeat < 1 || repeat > MOST_REPEAT)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%d repetitions; 1 to %d are possible", repeat, MOST_REPEAT);
+  CH_TRY(once(context, error)); /* plans are made, memory is touched */
+  for (int i = 0; i < repeat; i++) {
+    double start = ch_clock();
+    CH_TRY(once(context, error));
+    seconds[i] = ch_clock() - start;
+  }
+  qsort(seconds, (size_t)repeat, sizeof *seconds, by_value);
+  *median = repeat % 2 ? seconds[repeat / 2] : (seconds[repeat / 2 - 1] + seconds[repeat / 2]) / 2;
+  return CH_OK;
+}
+
+/* --- inference ----------------------------------------------------------------------------------------------- */
+
+typedef struct inference {
+  ch_timeline *timeline;
+  int32_t *tokens; /* [batch, tokens] */
+  const ch_speed_options *options;
+} inference;
+
+double ch_speed_matrix_bytes(const ch_model *model) {
+  double bytes = 0;
+  for (int i = 0; i < model->params.count; i++) {
+    const ch_param *row = &model->params.rows[i];
+    bool looked_up =
+        row->kind == CH_PARAM_GATE_EMBEDDING ||
+        (!model->config.tie_word_embeddings && strcmp(row->name, "model.embed_tokens.weight") == 0);
+    if (row->rank >= 2 && !looked_up) bytes += (double)ch_tensor_bytes(&model->weights.tensors[i]);
+  }
+  return bytes;
+}
+
+static double cache_bytes_per_token(const ch_cache *cache) {
+  return (double)cache->bytes / (double)(cache->sequences * cache->capacity);
+}
+
+static void random_tokens(int64_t count, int64_t vocabulary, int32_t *tokens) {
+  ch_random random;
+  ch_random_seed(&random, SEED, 0);
+  for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)ch_random_below(&random, (uint64_t)vocabulary);
+}
+
+static ch_status begin(const ch_model *model, const ch_speed_options *options, inference *run,
+                       ch_error *error) {
+  int64_t count = options->batch * options->tokens;
+  ch_timeline_options settings;
+  ch_timeline_options_default(&model->config, &settings);
+  settings.sequences = options->batch;
+  settings.context = options->depth + options->tokens;
+  settings.cache_dtype = options->cache_dtype;
+  *run = (inference){.options = options};
+  CH_TRY(ch_timeline_create(&model->config, &model->params, model->weights.tensors, &settings, &run->timeline,
+                            error));
+  run->tokens = malloc((size_t)count * sizeof *run->tokens);
+  if (!run->tokens) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %lld tokens", (long long)count);
+  random_tokens(count, model->config.vocab_size, run->tokens);
+  ch_timeline_profile(run->timeline, options->profile);
+  return CH_OK;
+}
+
+static void end(inference *run) {
+  ch_timeline_free(run->timeline);
+  free(run->tokens);
+}
+
+static ch_status prefill_once(void *context, ch_error *error) {
+  inference *run = context;
+  const float *logits;
+  ch_timeline_rewind(run->timeline, 0);
+  return ch_timeline_feed(run->timeline, run->tokens, run->options->tokens, &logits, error);
+}
+
+static ch_status decode_once(void *context, ch_error *error) {
+  inference *run = context;
+  const float *logits;
+  ch_timeline_rewind(run->timeline, run->options->depth);
+  for (int64_t t = 0; t < run->options->tokens; t++)
+    CH_TRY(ch_timeline_feed(run->timeline, run->tokens + t * run->options->batch, 1, &logits, error));
+  return CH_OK;
+}
+
+static void finish(const ch_speed_options *options, ch_speed *speed) {
+  speed->tokens_per_second = (double)(options->batch * options->tokens) / speed->seconds;
+}
+
+/* A token at position t looks back at t + 1 tokens, (T + 1) / 2 on average; logits are made for the last one alone. */
+static ch_status prefill_flops(const ch_model *model, const ch_speed_options *options, double *flops,
+                               ch_error *error) {
+  ch_account account;
+  CH_TRY(ch_account_model(&model->config, &model->params, (options->tokens + 1) / 2, options->cache_dtype,
+                          &account, error));
+  double tokens = (double)options->tokens;
+  *flops = (double)options->batch *
+           (tokens * (account.flops.total - account.flops.lm_head) + account.flops.lm_head);
+  return CH_OK;
+}
+
+ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
+                           ch_error *error) {
+  *speed = (ch_speed){0};
+  ch_speed_options empty = *options;
+  empty.depth = 0;
+  inference run;
+  ch_status status = begin(model, &empty, &run, error);
+  if (status == CH_OK) status = median_of(prefill_once, &run, options->repeat, &speed->seconds, error);
+  if (status == CH_OK) {
+    finish(options, speed);
+    status = prefill_flops(model, options, &speed->flops, error);
+    speed->bytes = ch_speed_matrix_bytes(model);
+  }
+  end(&run);
+  return status;
+}
+
+ch_status ch_speed_decode(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
+                          ch_error *error) {
+  *speed = (ch_speed){0};
+  inference run;
+  ch_status status = begin(model, options, &run, error);
+  if (status == CH_OK) {
+    status = ch_timeline_pretend(run.timeline, options->depth, SEED, error);
+  }
+  if (status == CH_OK) status = median_of(decode_once, &run, options->repeat, &speed->seconds, error);
+  if (status == CH_OK) {
+    double passes = (double)options->tokens, batch = (double)options->batch;
+    double held = (double)options->depth + (passes + 1) / 2; /* tokens that a pass finds, on average */
+    finish(options, speed);
+    speed->bytes = passes * (ch_speed_matrix_bytes(model) +
+                             batch * held * cache_bytes_per_token(ch_timeline_cache(run.timeline)));
+  }
+  end(&run);
+  return status;
+}
+
+/* --- training ------------------------------------------------------------------------------------------------ */
+
+/* The process's peak of resident memory can be forgotten on Linux; elsewhere it is that of its whole life. */
+static void forget_peak(void) {
+  FILE *file = fopen("/proc/self/clear_refs", "we");
+  if (!file) return;
+  fputs("5", file);
+  fclose(file);
+}
+
+static size_t peak_resident(void) {
+  FILE *file = fopen("/proc/self/status", "re");
+  unsigned long long kib = 0;
+  char line[256];
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "VmHWM: %llu kB", &kib) == 1) break;
+  if (file) fclose(file);
+  struct rusage usage;
+  if (kib == 0 && getrusage(RUSAGE_SELF, &usage) == 0) kib = (unsigned long long)usage.ru_maxrss;
+  return (size_t)kib << 10;
+}
+
+static ch_status made_up_batch(void *context, int64_t first, ch_batch *batch, ch_error *error) {
+  (void)error;
+  const ch_config *config = context;
+  ch_random random;
+  ch_random_seed(&random, SEED, (uint64_t)first);
+  for (int64_t i = 0; i < batch->sequences * batch->length; i++) {
+    batch->tokens[i] = (int32_t)ch_random_below(&random, (uint64_t)config->vocab_size);
+    batch->targets[i] = (int32_t)ch_random_below(&random, (uint64_t)config->vocab_size);
+  }
+  return CH_OK;
+}
+
+static ch_status train_once(void *context, ch_error *error) {
+  ch_step_report report;
+  return ch_trainer_step(context, NULL, NULL, &report, error);
+}
+
+ch_status ch_speed_train(const ch_config *config, const ch_speed_options *options, ch_speed *speed,
+                         ch_error *error) {
+  *speed = (ch_speed){0};
+  ch_train_options settings;
+  ch_train_options_default(config, &settings);
+  settings.batch = options->batch;
+  settings.sequence = options->tokens;
+  settings.steps = options->repeat + 1;
+  ch_source source = {.context = (void *)config, .train = made_up_batch, .validate = made_up_batch};
+  ch_trainer *trainer = NULL;
+  forget_peak();
+  CH_TRY(ch_trainer_create(config, &settings, &source, &trainer, error));
+  ch_trainer_engine(trainer)->profile = options->profile;
+  ch_status status = median_of(train_once, trainer, options->repeat, &speed->seconds, error);
+  if (status == CH_OK) {
+    finish(options, speed);
+    speed->flops = ch_trainer_step_flops(trainer);
+    speed->memory = peak_resident();
+  }
+  ch_trainer_free(trainer);
+  return status;
+}

@@ -1,0 +1,46 @@
+/* How fast a model runs: prefill, decoding at a depth, training steps; each with what the machine could do at most. */
+#ifndef CH_EVAL_SPEED_H
+#define CH_EVAL_SPEED_H
+
+#include "graph/plan.h"
+#include "infer/model.h"
+
+/* The machine's limits, measured. */
+typedef struct ch_speed_limits {
+  double fma_peak;       /* F32 FLOP/s */
+  double read_bandwidth; /* bytes/s */
+} ch_speed_limits;
+
+void ch_speed_limits_measure(ch_speed_limits *limits);
+
+typedef struct ch_speed_options {
+  int64_t batch;  /* sequences in step */
+  int64_t tokens; /* a sequence: of the prompt, or decoded in one repetition, or of a training step */
+  int64_t depth;  /* decoding: tokens in the cache before the first; the cache is filled, no prompt is run */
+  ch_dtype cache_dtype; /* F32, F16 or BF16 */
+  int repeat;           /* repetitions after one that is not counted; the median is reported */
+  ch_profile *profile;  /* where time by operation is added, or NULL */
+} ch_speed_options;
+
+typedef struct ch_speed {
+  double seconds;           /* the median repetition's */
+  double tokens_per_second; /* all sequences together */
+  double flops;             /* of one repetition */
+  double bytes;             /* of matrices and cache, read once in each pass of one repetition */
+  size_t memory;            /* training: peak resident bytes of the process during the steps */
+} ch_speed;
+
+/* All prompts at once from an empty cache. */
+ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
+                           ch_error *error);
+/* `tokens` steps of one token a sequence. */
+ch_status ch_speed_decode(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
+                          ch_error *error);
+/* One optimizer step: forward, backward, AdamW. */
+ch_status ch_speed_train(const ch_config *config, const ch_speed_options *options, ch_speed *speed,
+                         ch_error *error);
+
+/* Bytes of the matrices that a decoding step reads: all but an untied embedding, of which it reads single rows. */
+double ch_speed_matrix_bytes(const ch_model *model);
+
+#endif
