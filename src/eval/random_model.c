@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/transformer.h"
 #include "tensor/kernels.h"
 #include "train/initialise.h"
 

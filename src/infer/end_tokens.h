@@ -2,7 +2,7 @@
 #ifndef CH_INFER_END_TOKENS_H
 #define CH_INFER_END_TOKENS_H
 
-#include "model/config.h"
+#include "config/config.h"
 #include "text/tokenizer.h"
 
 enum { CH_MAX_END_TOKENS = 16 };
