@@ -90,11 +90,11 @@ void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info) {
 
 /* --- windows ------------------------------------------------------------------------------------------------- */
 
-static int64_t split_tokens(const ch_corpus *corpus, ch_split split) {
+static int64_t split_tokens(const ch_corpus *corpus, ch_corpus_split split) {
   return (int64_t)(split == CH_SPLIT_TRAIN ? corpus->header.train_tokens : corpus->header.validation_tokens);
 }
 
-int64_t ch_corpus_windows(const ch_corpus *corpus, ch_split split, int64_t length) {
+int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_t length) {
   int64_t tokens = split_tokens(corpus, split), packed = (int64_t)corpus->header.pack_length;
   if (packed) return length == packed ? tokens / packed : 0;
   if (split == CH_SPLIT_VALIDATION) return tokens < 2 ? 0 : (tokens - 2) / length + 1;
@@ -133,14 +133,14 @@ static int64_t train_offset(const ch_corpus *corpus, uint64_t seed, int64_t inde
   return shift + length * (int64_t)permute((uint64_t)(index % windows), (uint64_t)windows, key);
 }
 
-static int32_t id_at(const ch_corpus *corpus, ch_split split, int64_t place) {
+static int32_t id_at(const ch_corpus *corpus, ch_corpus_split split, int64_t place) {
   const unsigned char *p = corpus->ids[split] + (uint64_t)place * corpus->header.id_bytes;
   if (corpus->header.id_bytes == 2) return (int32_t)(p[0] | p[1] << 8);
   return (int32_t)(p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24);
 }
 
 /* One window from `offset`; places past the split's end hold the end token and predict nothing. */
-static void fill_window(const ch_corpus *corpus, ch_split split, int64_t offset, int64_t length,
+static void fill_window(const ch_corpus *corpus, ch_corpus_split split, int64_t offset, int64_t length,
                         int32_t *tokens, int32_t *targets, int32_t *document_start) {
   int64_t total = split_tokens(corpus, split);
   int32_t end = corpus->header.end_token, start = 0;
@@ -156,7 +156,7 @@ static void fill_window(const ch_corpus *corpus, ch_split split, int64_t offset,
   }
 }
 
-ch_status ch_corpus_batch(const ch_corpus *corpus, ch_split split, uint64_t seed, int64_t first,
+ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64_t seed, int64_t first,
                           int64_t sequences, int64_t length, int32_t *tokens, int32_t *targets,
                           int32_t *document_start, ch_error *error) {
   if (ch_corpus_windows(corpus, split, length) < 1)

@@ -34,7 +34,7 @@ ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokeni
                             void *context, ch_error *error);
 
 typedef struct ch_corpus ch_corpus;
-typedef enum ch_split { CH_SPLIT_TRAIN, CH_SPLIT_VALIDATION } ch_split;
+typedef enum ch_corpus_split { CH_SPLIT_TRAIN, CH_SPLIT_VALIDATION } ch_corpus_split;
 
 /* Maps a token file; truncated, damaged and foreign files are errors. Immutable; shared by threads. */
 ch_status ch_corpus_open(const char *path, ch_corpus **corpus, ch_error *error);
@@ -53,14 +53,14 @@ void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
 
 /* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed file
    `length` must be its pack_length. */
-int64_t ch_corpus_windows(const ch_corpus *corpus, ch_split split, int64_t length);
+int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_t length);
 
 /* Fills tokens and targets [sequences, length] with windows first … first + sequences - 1. Training: an endless stream,
    every epoch shuffled by (seed, epoch) and, when concatenated, cut at another offset; any `first` is found at once.
    Validation: in order; rows past the end have targets -1. document_start [sequences, length] or NULL: the first place
    of its window that each token may see when attention stays inside documents; then, and in packed files, the end
    token predicts nothing (-1). Errors: CH_ERROR_ARGUMENT when the split has no window. */
-ch_status ch_corpus_batch(const ch_corpus *corpus, ch_split split, uint64_t seed, int64_t first,
+ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64_t seed, int64_t first,
                           int64_t sequences, int64_t length, int32_t *tokens, int32_t *targets,
                           int32_t *document_start, ch_error *error);
 

@@ -25,7 +25,7 @@ enum {
 typedef struct item {
   const char *text;
   size_t size;
-  ch_split split;
+  ch_corpus_split split;
   bool continued, ends_document;
   ch_ids ids;
   ch_status status;
@@ -196,7 +196,7 @@ static ch_status finish_round(preparation *p, ch_error *error) {
 
 /* --- from documents to items --------------------------------------------------------------------------------- */
 
-static void add_item(preparation *p, const char *text, size_t size, ch_split split, bool continued,
+static void add_item(preparation *p, const char *text, size_t size, ch_corpus_split split, bool continued,
                      bool ends) {
   item *it = &p->items[p->item_count++];
   ch_ids kept = it->ids; /* its memory is used again */
@@ -209,7 +209,7 @@ static bool round_is_full(const preparation *p) {
   return p->item_count == ROUND_ITEMS || p->round_bytes >= ROUND_BYTES;
 }
 
-static ch_status add_document(preparation *p, const char *text, size_t size, ch_split split,
+static ch_status add_document(preparation *p, const char *text, size_t size, ch_corpus_split split,
                               ch_error *error) {
   p->documents++;
   for (size_t first = 0; first < size;) {
