@@ -117,5 +117,7 @@ void ch_manual(ch_text *page) {
                "0 on success, 1 when the work failed, 2 when the command line was wrong. The reason is one "
                "sentence on standard error.\n");
   put_section(page, "ENVIRONMENT");
-  ch_text_puts(page, ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use; all cores when not set.\n");
+  ch_text_puts(page, ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use; all cores when not set.\n"
+                     ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.B avx2\nor\n"
+                     ".BR avx512 ;\nwhat the processor has when not set.\n");
 }
