@@ -7,12 +7,11 @@
 #include "base/memory.h"
 #include "tensor/gemm_library.h"
 
-/* Measured in docs/gemm.md. */
-enum {
-  GEMV_ROWS = 8,     /* up to here the matrix-vector kernel reads the weights once and beats the library */
-  MATMUL_ROWS = 512, /* y = x W^T with few rows, or with few columns, is faster by a matmul primitive */
-  MATMUL_COLUMNS = 1024
-};
+/* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md); the second number holds while rows of
+   weights are short enough to keep the rows of x beside them in the first cache. */
+enum { GEMV_ROWS = 16, GEMV_ROWS_SHORT = 32, GEMV_SHORT = 1024 };
+/* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
+enum { MATMUL_ROWS = 512 };
 /* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
 /* The plain product packs blocks of B of this many rows and columns. */
@@ -87,11 +86,16 @@ static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *
 
 /* --- choosing ----------------------------------------------------------------------------------------------------- */
 
-/* Whether a matmul primitive or sgemm is the faster for this product (docs/gemm.md): in y = x W^T for few rows or
-   columns, in dW = dy^T x for matrices with more rows than columns; dx = dy W always goes to sgemm. */
+/* Whether a matmul primitive or sgemm is the faster for this product (docs/gemm.md). In y = x W^T sgemm is slow for
+   few rows and for sums longer than the result is wide, in dW = dy^T x for results with more rows than columns;
+   dx = dy W always goes to sgemm. */
 static bool matmul_is_faster(const ch_gemm_shape *s) {
   if (s->transpose_a) return !s->transpose_b && s->m > s->n;
-  return s->transpose_b && (s->m <= MATMUL_ROWS || s->n < MATMUL_COLUMNS);
+  return s->transpose_b && (s->m <= MATMUL_ROWS || s->n < s->k);
+}
+
+static bool gemv_is_faster(int64_t rows, int64_t in) {
+  return rows <= GEMV_ROWS || (rows <= GEMV_ROWS_SHORT && in <= GEMV_SHORT);
 }
 
 static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
@@ -143,7 +147,7 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
                          const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
                          bool accumulate, ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
-  if (rows <= GEMV_ROWS) {
+  if (gemv_is_faster(rows, in)) {
     kernels->gemv(rows, in, out, x, weight, weight_dtype, bias, y, accumulate);
     return CH_OK;
   }

@@ -74,6 +74,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
                               odd[ch_random_below(&random, 10)], c & 1, c & 2, c & 4, c % 3});
     /* Both sides of every boundary of the rule that chooses the way. */
     check_product(gemm, tables[t], &random, (product){513, 65, 40, false, true, true, 0});
+    check_product(gemm, tables[t], &random, (product){513, 40, 65, false, true, true, 0});
     check_product(gemm, tables[t], &random, (product){512, 1024, 9, false, true, false, 0});
     check_product(gemm, tables[t], &random, (product){513, 1024, 9, false, true, false, 0});
     check_product(gemm, tables[t], &random, (product){513, 1023, 9, false, true, true, 0});
@@ -188,7 +189,7 @@ static void check_linear(ch_gemm *gemm, const ch_kernels *kernels, ch_random *ra
 
 static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(void **state) {
   (void)state;
-  static const int64_t all_rows[] = {1, 2, 5, 7, 8, 9, 15, 16, 17, 33, 65};
+  static const int64_t all_rows[] = {1, 2, 5, 7, 8, 9, 16, 17, 31, 32, 33, 65};
   ch_error error;
   for (int t = 0; t < 2; t++) {
     const ch_dtype dtypes[] = {tables[t]->dtype, CH_F16, CH_BF16};
@@ -202,9 +203,10 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
           check_linear(gemm, tables[t], &random, all_rows[r], 1 + (int64_t)ch_random_below(&random, 140),
                        1 + (int64_t)ch_random_below(&random, 140), dtypes[d], flags & 1, flags & 2);
     /* Wide enough that the widened weights come in several panels, the last one partly filled. */
-    check_linear(gemm, tables[t], &random, 20, 9000, 150, CH_BF16, true, false);
-    check_linear(gemm, tables[t], &random, 20, 9000, 150, CH_F16, false, true);
-    check_linear(gemm, tables[t], &random, 18, 1, 3, CH_F16, false, true);
+    check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_BF16, true, false);
+    check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true);
+    check_linear(gemm, tables[t], &random, 20, 1025, 3, CH_F16, false, true);
+    check_linear(gemm, tables[t], &random, 34, 1, 3, CH_F16, false, true);
     ch_gemm_free(gemm);
   }
 }
