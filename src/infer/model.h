@@ -2,6 +2,7 @@
 #ifndef CH_INFER_MODEL_H
 #define CH_INFER_MODEL_H
 
+#include "infer/end_tokens.h"
 #include "io/model_files.h"
 
 typedef struct ch_model {
@@ -9,6 +10,10 @@ typedef struct ch_model {
   ch_config config;
   ch_params params;
   ch_weights weights;
+  /* What the public ch_model_open adds; ch_model_load leaves it empty. */
+  ch_tokenizer *tokenizer; /* NULL when the directory has none */
+  int32_t end_tokens[CH_MAX_END_TOKENS];
+  int end_token_count;
 } ch_model;
 
 /* Opens a model directory; mode says what becomes of its weights. Release with ch_model_unload. */
