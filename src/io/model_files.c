@@ -12,6 +12,8 @@
 #include "tensor/kernels.h"
 
 enum { MOST_INDEX_BYTES = 8 << 20, MOST_INDEX_OBJECTS = 64, MOST_SHARDS = 10000 };
+/* Elements that a thread converts at once: so few that the kernel does not call for more threads. */
+enum { PIECE = 4096, SMALL_COPY = 1 << 20 };
 
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
@@ -251,26 +253,30 @@ static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
   return finite;
 }
 
-/* Copies `count` values as `to` (the stored type, F32 or F64), piece by piece; false when one is not finite. Each
-   piece is converted by all threads and checked while it is in the cache. */
-static bool copy_values(const ch_tensor *stored, ch_dtype to, char *out) {
-  enum { PIECE = 1 << 18, SMALL = 4096 };
-  int64_t count = ch_tensor_count(stored), piece = aligned(stored->data, stored->dtype) ? PIECE : SMALL;
-  size_t from_size = ch_dtype_size(stored->dtype), to_size = ch_dtype_size(to);
-  const ch_kernels *kernels = ch_kernels_best(to == CH_F64 ? CH_F64 : CH_F32);
-  for (int64_t first = 0; first < count; first += piece) {
-    int64_t n = count - first < piece ? count - first : piece;
+/* Copies n values as `to`, the stored type or F32 or F64; false when one is not finite. `in` may lie off its alignment. */
+static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, char *out) {
+  double straight[PIECE];
+  if (!aligned(in, from)) in = memcpy(straight, in, (size_t)n * ch_dtype_size(from));
+  if (from == to)
+    memcpy(out, in, (size_t)n * ch_dtype_size(to));
+  else
+    ch_kernels_best(to == CH_F64 ? CH_F64 : CH_F32)->convert_from(n, in, from, out);
+  return all_finite(out, n, to);
+}
+
+/* Copies this thread's pieces of a tensor, checked while they are in the cache; false when one is damaged. */
+static bool copy_share(const ch_tensor *stored, const ch_tensor *copy) {
+  int64_t count = ch_tensor_count(stored), pieces = (count + PIECE - 1) / PIECE;
+  size_t from_size = ch_dtype_size(stored->dtype), to_size = ch_dtype_size(copy->dtype);
+  bool finite = true;
+#pragma omp for schedule(dynamic, 16) nowait
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    int64_t first = piece * PIECE, n = count - first < PIECE ? count - first : PIECE;
     const char *in = (const char *)stored->data + (size_t)first * from_size;
-    double straight[SMALL];
-    if (piece == SMALL) in = memcpy(straight, in, (size_t)n * from_size);
-    char *to_here = out + (size_t)first * to_size;
-    if (stored->dtype == to)
-      memcpy(to_here, in, (size_t)n * to_size);
-    else
-      kernels->convert_from(n, in, stored->dtype, to_here);
-    if (!all_finite(to_here, n, to)) return false;
+    char *out = (char *)copy->data + (size_t)first * to_size;
+    finite = copy_piece(in, stored->dtype, copy->dtype, n, out) && finite;
   }
-  return true;
+  return finite;
 }
 
 static size_t round_up(size_t bytes) {
@@ -279,6 +285,19 @@ static size_t round_up(size_t bytes) {
 
 static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
   return round_up((size_t)ch_param_count(row) * ch_dtype_size(dtype));
+}
+
+/* Fills the copies, all tensors in one parallel region: a barrier a tensor would cost more than the copying. */
+static ch_status copy_all(const opening *o) {
+  int count = o->params->count, damaged = count; /* the first damaged row */
+#pragma omp parallel reduction(min : damaged) if (o->weights->owned_bytes > SMALL_COPY)
+  for (int i = 0; i < count; i++) {
+    const ch_tensor *stored = &o->stored[i].tensor, *copy = &o->weights->tensors[i];
+    if (copy->data != stored->data && !copy_share(stored, copy) && i < damaged) damaged = i;
+  }
+  if (damaged == count) return CH_OK;
+  return tensor_error(o, CH_ERROR_NUMERIC, o->stored[damaged].name,
+                      "holds a value that is not finite; the model is damaged");
 }
 
 static ch_status fill(opening *o, ch_weights_mode mode) {
@@ -300,12 +319,9 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
     ch_dtype dtype = weights->tensors[i].dtype;
     if (!is_copied(&o->params->rows[i], &o->stored[i].tensor, dtype)) continue;
     weights->tensors[i].data = place;
-    if (!copy_values(&o->stored[i].tensor, dtype, place))
-      return tensor_error(o, CH_ERROR_NUMERIC, o->stored[i].name,
-                          "holds a value that is not finite; the model is damaged");
     place += bytes_of(&o->params->rows[i], dtype);
   }
-  return CH_OK;
+  return copy_all(o);
 }
 
 static ch_status open_all(opening *o, ch_weights_mode mode) {

@@ -6,7 +6,8 @@
 #include "config/config_families.h"
 #include "tensor/kernels.h"
 
-enum { PIECE = 1 << 16 };
+/* Elements converted at once: so few that the kernels do not call for more threads, whose start would cost more. */
+enum { PIECE = 1 << 13 };
 
 /* Values on their way from one float type to another, through F32, or through F64 when either is. */
 typedef struct converter {
