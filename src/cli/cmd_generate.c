@@ -194,7 +194,8 @@ static void print_end(const writer *w, const ch_generation_result *result) {
   if (result->end == CH_GENERATION_FULL)
     fprintf(stderr, "stopped: the context of %lld tokens is full\n",
             (long long)ch_timeline_cache(w->timeline)->capacity);
-  if (result->end == CH_GENERATION_STOPPED) fprintf(stderr, "stopped: interrupted\n");
+  if (result->end == CH_GENERATION_STOPPED)
+    fprintf(stderr, "stopped: %s\n", ch_interrupted() ? "interrupted" : "nobody reads the text");
   if (result->end == CH_GENERATION_ENDED) fprintf(stderr, "the model ended its text\n");
 }
 

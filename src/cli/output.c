@@ -39,6 +39,7 @@ bool ch_output_end(char *reason, size_t size) {
   bool failed_now = fflush(stdout) != 0;
   int why = failed_now ? errno : 0;
   if ((!failed_before && !failed_now) || reader_is_gone()) return true;
-  snprintf(reason, size, "cannot write standard output: %s", why ? strerror(why) : "an earlier write failed");
+  snprintf(reason, size, "cannot write standard output: %s",
+           why ? strerror(why) : "part of it was lost, perhaps because the disk is full");
   return false;
 }
