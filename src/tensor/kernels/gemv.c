@@ -1,6 +1,7 @@
 /* Few rows times a matrix from memory: y = x W^T at the speed the weights can be read. */
 #include "tensor/kernels/variant.h"
 #include "tensor/kernels/halves.h"
+#include "tensor/kernels/lanes.h"
 
 enum {
   MOST_ROWS = 8, /* rows of x that one reading of the weights serves; more take turns on a block in cache */
@@ -79,7 +80,7 @@ ALWAYS_INLINE void dot_rows(const int rows, const int outs, int64_t in, const re
 }
 
 /* The sums of the lanes of `count` vectors. */
-ALWAYS_INLINE void sum_lanes(const int count, const vec *sum, real *value) {
+ALWAYS_INLINE void sum_each(const int count, const vec *sum, real *value) {
   if (count < VL / 2) {
     for (int j = 0; j < count; j++) value[j] = lanes_sum(sum[j]);
     return;
@@ -89,7 +90,7 @@ ALWAYS_INLINE void sum_lanes(const int count, const vec *sum, real *value) {
     vec group[VL];
 #pragma GCC unroll 16
     for (int j = 0; j < VL; j++) group[j] = first + j < count ? sum[first + j] : splat(0);
-    store_part(value + first, lanes_sums(group), count - first < VL ? count - first : VL);
+    store_part(value + first, sum_lanes(group), count - first < VL ? count - first : VL);
   }
 }
 
@@ -105,7 +106,7 @@ ALWAYS_INLINE void dot_panel(const gemv_call *c, const int rows, const int outs,
     real value[MOST_SUMS];
     dot_rows(rows, outs, to - from, x, c->in,
              c->weight + (size_t)o * c->row_bytes + (size_t)from * size_of(dtype), dtype, c->row_bytes, sum);
-    sum_lanes(rows * outs, sum, value);
+    sum_each(rows * outs, sum, value);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4

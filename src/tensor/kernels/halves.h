@@ -56,35 +56,50 @@ static inline uint16_t f16_from_float(float value) {
 }
 
 /* The first `left` values (or VL, when there are as many) as a vector, zeros in the other lanes. */
+#ifdef CH_KERNEL_F64
+
 ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {
-  uint16_t part[VL] = {0};
-  if (left < VL) halves = memcpy(part, halves, (size_t)left * sizeof *halves);
-#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
-  return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)halves));
-#elif defined(__AVX2__) && !defined(CH_KERNEL_F64)
-  return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
-#else
-  vec v;
-  for (int i = 0; i < VL; i++) v[i] = (real)float_from_f16(halves[i]);
+  vec v = splat(0);
+  for (int i = 0; i < VL && i < left; i++) v[i] = (real)float_from_f16(halves[i]);
   return v;
-#endif
 }
 
 ALWAYS_INLINE vec load_bf16(const uint16_t *halves, int64_t left) {
-  uint16_t part[VL] = {0};
-  if (left < VL) halves = memcpy(part, halves, (size_t)left * sizeof *halves);
-#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
-  __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)halves));
-  return (vec)_mm512_slli_epi32(wide, 16);
-#elif defined(__AVX2__) && !defined(CH_KERNEL_F64)
-  __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)halves));
-  return (vec)_mm256_slli_epi32(wide, 16);
-#else
-  vec v;
-  for (int i = 0; i < VL; i++) v[i] = (real)float_from_bf16(halves[i]);
+  vec v = splat(0);
+  for (int i = 0; i < VL && i < left; i++) v[i] = (real)float_from_bf16(halves[i]);
   return v;
+}
+
+#else
+
+typedef uint16_t half_vec __attribute__((vector_size(2 * VL)));
+
+ALWAYS_INLINE half_vec load_halves(const uint16_t *halves, int64_t left) {
+  half_vec v = {0};
+  memcpy(&v, halves, left < VL ? (size_t)left * sizeof *halves : sizeof v);
+  return v;
+}
+
+ALWAYS_INLINE vec load_bf16(const uint16_t *halves, int64_t left) {
+  return (vec)(__builtin_convertvector(load_halves(halves, left), ivec) << 16);
+}
+
+ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {
+  half_vec v = load_halves(halves, left);
+#if defined(__AVX512F__)
+  return (vec)_mm512_cvtph_ps((__m256i)v);
+#elif defined(__AVX2__)
+  return (vec)_mm256_cvtph_ps((__m128i)v);
+#else /* as float_from_f16 */
+  ivec wide = __builtin_convertvector(v, ivec), sign = (wide & 0x8000) << 16, rest = (wide & 0x7fff) << 13;
+  vec tiny = (vec)(rest + (113 << 23)) - splat(0x1p-14f);
+  vec normal = choose(rest < (1 << 23), tiny, (vec)(rest + (112 << 23)));
+  vec value = choose(rest >= (31 << 23), (vec)(rest + (224 << 23)), normal);
+  return (vec)((ivec)value | sign);
 #endif
 }
+
+#endif
 
 /* A double as a float that rounds on to 16 bits as the double itself would: inexact results get an odd last
    bit. A float is itself. */

@@ -161,40 +161,6 @@ ALWAYS_INLINE real lanes_max(vec v) {
 }
 #endif
 
-/* The sums of the lanes of VL vectors at once: lane j of the result is the sum of v[j]'s. */
-#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
-ALWAYS_INLINE vec lanes_sums(const vec v[VL]) {
-  __m512 quad[4]; /* lane 4 i + j of quad[q]: what the i-th quarter of v[4 q + j] adds to the sum */
-#pragma GCC unroll 4
-  for (int q = 0; q < 4; q++) {
-    __m512 a = (__m512)v[4 * q], b = (__m512)v[4 * q + 1], c = (__m512)v[4 * q + 2], d = (__m512)v[4 * q + 3];
-    __m512d ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
-    __m512d cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
-    quad[q] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)),
-                            _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
-  }
-  __m512 low = _mm512_add_ps(_mm512_shuffle_f32x4(quad[0], quad[1], 0x88),
-                             _mm512_shuffle_f32x4(quad[0], quad[1], 0xdd));
-  __m512 high = _mm512_add_ps(_mm512_shuffle_f32x4(quad[2], quad[3], 0x88),
-                              _mm512_shuffle_f32x4(quad[2], quad[3], 0xdd));
-  return (vec)_mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
-}
-#elif defined(__AVX2__) && !defined(CH_KERNEL_F64)
-ALWAYS_INLINE vec lanes_sums(const vec v[VL]) {
-  __m256 low =
-      _mm256_hadd_ps(_mm256_hadd_ps((__m256)v[0], (__m256)v[1]), _mm256_hadd_ps((__m256)v[2], (__m256)v[3]));
-  __m256 high =
-      _mm256_hadd_ps(_mm256_hadd_ps((__m256)v[4], (__m256)v[5]), _mm256_hadd_ps((__m256)v[6], (__m256)v[7]));
-  return (vec)_mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
-}
-#else
-ALWAYS_INLINE vec lanes_sums(const vec v[VL]) {
-  vec sums;
-  for (int j = 0; j < VL; j++) sums[j] = lanes_sum(v[j]);
-  return sums;
-}
-#endif
-
 /* The part of 0 … n-1 that this thread of `threads` gets: contiguous and fixed, so that sums repeat exactly.
  */
 static inline void thread_range(int64_t n, int thread, int threads, int64_t *first, int64_t *last) {
