@@ -12,6 +12,8 @@
 enum { GEMV_ROWS = 16, GEMV_ROWS_SHORT = 32, GEMV_SHORT = 1024 };
 /* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
 enum { MATMUL_ROWS = 512 };
+/* A result of so many elements (32 MiB) that is added to is in no cache: sgemm passes over it less often. */
+enum { LARGE_RESULT = 1 << 23 };
 /* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
 /* The plain product packs blocks of B of this many rows and columns. */
@@ -87,10 +89,11 @@ static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *
 /* --- choosing ----------------------------------------------------------------------------------------------------- */
 
 /* Whether a matmul primitive or sgemm is the faster for this product (docs/gemm.md). In y = x W^T sgemm is slow for
-   few rows and for sums longer than the result is wide, in dW = dy^T x for results with more rows than columns;
-   dx = dy W always goes to sgemm. */
+   few rows and for sums longer than the result is wide, in dW = dy^T x for results with more rows than columns that
+   are not very large; dx = dy W always goes to sgemm. */
 static bool matmul_is_faster(const ch_gemm_shape *s) {
-  if (s->transpose_a) return !s->transpose_b && s->m > s->n;
+  bool large = s->accumulate && s->m * s->n > LARGE_RESULT;
+  if (s->transpose_a) return !s->transpose_b && s->m > s->n && !large;
   return s->transpose_b && (s->m <= MATMUL_ROWS || s->n < s->k);
 }
 
