@@ -63,12 +63,27 @@ static ch_status put_ids(ch_encoder *encoder, const int32_t *ids, size_t count) 
   return CH_OK;
 }
 
-/* The bytes of a word as four integers, zero-padded, its length in the last byte. size <= CACHED_BYTES. */
+/* 1 to 7 bytes as an integer, by loads that overlap. */
+static inline uint64_t few_bytes(const unsigned char *p, size_t size) {
+  if (size < 4) return p[0] | (uint64_t)p[size / 2] << size / 2 * 8 | (uint64_t)p[size - 1] << (size - 1) * 8;
+  uint32_t low, high;
+  memcpy(&low, p, 4);
+  memcpy(&high, p + size - 4, 4);
+  return low | (uint64_t)high << (size - 4) * 8;
+}
+
+/* The bytes of a word as four integers, zero-padded, its length in the last byte. 0 < size <= CACHED_BYTES. */
 static inline void key_of(const unsigned char *word, size_t size, uint64_t key[4]) {
-  unsigned char bytes[32] = {0};
-  memcpy(bytes, word, size);
-  bytes[31] = (unsigned char)size;
-  memcpy(key, bytes, 32);
+  size_t full = size / 8, rest = size % 8;
+  key[0] = key[1] = key[2] = key[3] = 0;
+  for (size_t i = 0; i < full; i++) memcpy(&key[i], word + 8 * i, 8);
+  if (rest && full) {
+    memcpy(&key[full], word + size - 8, 8);
+    key[full] >>= 64 - 8 * rest;
+  } else if (rest) {
+    key[0] = few_bytes(word, size);
+  }
+  key[3] |= (uint64_t)size << 56;
 }
 
 static inline cached_word *cache_slot(ch_encoder *encoder, const uint64_t key[4]) {
@@ -394,6 +409,12 @@ ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, 
   CH_TRY(split_added(encoder, &tokenizer->raw, (const unsigned char *)text, size, true, encode_segment));
   if (flags & CH_ENCODE_TEMPLATE) CH_TRY(put_ids(encoder, tokenizer->suffix, tokenizer->suffix_size));
   return CH_OK;
+}
+
+ch_status ch_encoder_prefix(ch_encoder *encoder, ch_ids *ids, ch_error *error) {
+  encoder->ids = ids;
+  encoder->error = error;
+  return put_ids(encoder, encoder->tokenizer->prefix, encoder->tokenizer->prefix_size);
 }
 
 ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, size_t size, unsigned flags,

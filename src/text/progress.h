@@ -11,7 +11,8 @@ typedef struct ch_progress {
   void *user;
 } ch_progress;
 
-static inline bool ch_progress_report(const ch_progress *progress, const char *stage, double done, double total) {
+static inline bool ch_progress_report(const ch_progress *progress, const char *stage, double done,
+                                      double total) {
   return !progress || !progress->report || progress->report(progress->user, stage, done, total);
 }
 

@@ -85,7 +85,8 @@ void ch_text_file_close(ch_text_file *file) {
 }
 
 void ch_text_file_release(const ch_text_file *file, size_t from, size_t to) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), base = (size_t)((const unsigned char *)file->text - file->map.data);
+  size_t page = (size_t)sysconf(_SC_PAGESIZE),
+         base = (size_t)((const unsigned char *)file->text - file->map.data);
   size_t first = (base + from + page - 1) / page * page, last = (base + to) / page * page;
   if (first < last) madvise((void *)(file->map.data + first), last - first, MADV_DONTNEED);
 }

@@ -68,6 +68,9 @@ void ch_encoder_free(ch_encoder *encoder);
 ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, unsigned flags, ch_ids *ids,
                             ch_error *error);
 
+/* Appends what the tokenizer puts before a text by default. */
+ch_status ch_encoder_prefix(ch_encoder *encoder, ch_ids *ids, ch_error *error);
+
 /* A place at or after `from` where the text can be cut so that encoding the two parts (the second with
  * CH_ENCODE_CONTINUED) gives the same ids as the whole; `size` when none is found. */
 ch_status ch_encoder_safe_cut(ch_encoder *encoder, const char *text, size_t size, size_t from, size_t *cut,

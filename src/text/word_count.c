@@ -75,8 +75,8 @@ static ch_status count_words(ch_word_counts *counts, const ch_split *split, ch_r
 }
 
 /* Documents are cut apart first: no word spans the marker. */
-static ch_status count_chunk(ch_word_counts *counts, const ch_split *split, const char *marker, const char *text,
-                             size_t size, ch_error *error) {
+static ch_status count_chunk(ch_word_counts *counts, const ch_split *split, const char *marker,
+                             const char *text, size_t size, ch_error *error) {
   ch_regex_scratch scratch = {0};
   CH_TRY(ch_regex_scratch_open(&scratch, error));
   ch_status status = CH_OK;
@@ -101,7 +101,8 @@ static size_t next_cut(const ch_text_file *file, size_t from) {
 
 static ch_status add_all(ch_word_counts *counts, const ch_word_counts *more, ch_error *error) {
   for (size_t i = 0; i < more->count; i++)
-    if (!ch_word_counts_add(counts, more->pool.data + more->words[i].at, more->words[i].size, more->words[i].count))
+    if (!ch_word_counts_add(counts, more->pool.data + more->words[i].at, more->words[i].size,
+                            more->words[i].count))
       return ch_fail(error, CH_ERROR_MEMORY, "no memory to count the words of the text");
   return CH_OK;
 }
@@ -120,8 +121,8 @@ ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, con
 #pragma omp parallel for schedule(static, 1)
     for (size_t i = 0; i < count; i++) {
       ch_error problem;
-      ch_status done = count_chunk(&parts[i], split, marker, file->text + borders[i], borders[i + 1] - borders[i],
-                                   &problem);
+      ch_status done = count_chunk(&parts[i], split, marker, file->text + borders[i],
+                                   borders[i + 1] - borders[i], &problem);
 #pragma omp critical(word_count_status)
       if (done != CH_OK && status == CH_OK) {
         status = done;

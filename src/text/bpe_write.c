@@ -1,0 +1,119 @@
+/* Writing a trained vocabulary as a tokenizer.json that Hugging Face's tokenizers read too. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "text/bpe_train.h"
+#include "text/byte_level.h"
+#include "text/utf8.h"
+
+/* The pieces by id, spelled in the byte alphabet. */
+typedef struct piece_list {
+  ch_text pool;
+  size_t *at; /* [count + 1] */
+  int32_t count;
+} piece_list;
+
+static void put_escaped(ch_text *out, const char *text, size_t size) {
+  ch_text_put(out, "\"", 1);
+  for (size_t i = 0; i < size; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (c == '"' || c == '\\') ch_text_put(out, "\\", 1);
+    if (c < 0x20)
+      ch_text_printf(out, "\\u%04x", c);
+    else
+      ch_text_put(out, text + i, 1);
+  }
+  ch_text_put(out, "\"", 1);
+}
+
+static void put_piece(ch_text *out, const piece_list *pieces, int32_t id) {
+  put_escaped(out, pieces->pool.data + pieces->at[id], pieces->at[id + 1] - pieces->at[id]);
+}
+
+static void end_piece(piece_list *pieces) {
+  pieces->at[++pieces->count] = pieces->pool.size;
+}
+
+/* Byte by byte: the pool may move as it grows. */
+static void copy_piece(piece_list *pieces, int32_t id) {
+  for (size_t i = pieces->at[id]; i < pieces->at[id + 1]; i++) {
+    char c = pieces->pool.data[i];
+    ch_text_put(&pieces->pool, &c, 1);
+  }
+}
+
+static bool spell_pieces(piece_list *pieces, const ch_bpe_merges *merges, const char *end_token) {
+  pieces->at = calloc((size_t)merges->vocab_size + 1, sizeof *pieces->at);
+  if (!pieces->at) return false;
+  ch_text_puts(&pieces->pool, end_token);
+  end_piece(pieces);
+  for (uint32_t character = 0; character < 512; character++) {
+    unsigned char spelled[4];
+    if (ch_character_to_byte(character) < 0) continue;
+    ch_text_put(&pieces->pool, (const char *)spelled, ch_utf8_encode(character, spelled));
+    end_piece(pieces);
+  }
+  for (int32_t i = 0; i < merges->count; i++) {
+    if (merges->merges[i].id != pieces->count) continue; /* a token that was there already */
+    copy_piece(pieces, merges->merges[i].left);
+    copy_piece(pieces, merges->merges[i].right);
+    end_piece(pieces);
+  }
+  return !pieces->pool.failed;
+}
+
+static void put_model(ch_text *out, const piece_list *pieces, const ch_bpe_merges *merges) {
+  ch_text_puts(out,
+               "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
+               "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n"
+               "    \"fuse_unk\": false,\n    \"byte_fallback\": false,\n    \"ignore_merges\": false,\n"
+               "    \"vocab\": {\n");
+  for (int32_t id = 0; id < pieces->count; id++) {
+    ch_text_puts(out, "      ");
+    put_piece(out, pieces, id);
+    ch_text_printf(out, ": %d%s\n", id, id + 1 < pieces->count ? "," : "");
+  }
+  ch_text_puts(out, "    },\n    \"merges\": [\n");
+  for (int32_t i = 0; i < merges->count; i++) {
+    ch_text_puts(out, "      [");
+    put_piece(out, pieces, merges->merges[i].left);
+    ch_text_puts(out, ", ");
+    put_piece(out, pieces, merges->merges[i].right);
+    ch_text_puts(out, i + 1 < merges->count ? "],\n" : "]\n");
+  }
+  ch_text_puts(out, "    ]\n  }\n}\n");
+}
+
+static void put_head(ch_text *out, const char *end_token) {
+  static const char byte_level[] =
+      "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}";
+  ch_text_puts(out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
+                    "  \"added_tokens\": [\n    {\"id\": 0, \"content\": ");
+  put_escaped(out, end_token, strlen(end_token));
+  ch_text_printf(out,
+                 ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+                 "\"special\": true}\n  ],\n  \"normalizer\": null,\n  \"pre_tokenizer\": %s,\n"
+                 "  \"post_processor\": %s,\n  \"decoder\": %s,\n",
+                 byte_level, byte_level, byte_level);
+}
+
+ch_status ch_bpe_write(const ch_bpe_merges *merges, const char *end_token, const char *path,
+                       ch_error *error) {
+  piece_list pieces = {0};
+  ch_text out = {0};
+  ch_status status = CH_OK;
+  if (spell_pieces(&pieces, merges, end_token)) {
+    put_head(&out, end_token);
+    put_model(&out, &pieces, merges);
+  } else {
+    out.failed = true;
+  }
+  status = out.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path)
+                      : ch_write_file(path, out.data, out.size, error);
+  ch_text_free(&pieces.pool);
+  free(pieces.at);
+  ch_text_free(&out);
+  return status;
+}
