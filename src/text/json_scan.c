@@ -157,7 +157,8 @@ ch_status ch_json_integer(ch_json_scan *scan, int64_t *value, ch_error *error) {
 static ch_status skip_string(ch_json_scan *scan, ch_error *error) {
   for (scan->at++; scan->at < scan->end; scan->at++) {
     plain_run(scan);
-    if (scan->at == scan->end || (unsigned char)*scan->at < 0x20) break;
+    if (scan->at == scan->end) break;
+    if ((unsigned char)*scan->at < 0x20) return wrong(scan, error, "no raw control character in a string");
     if (*scan->at == '"') {
       scan->at++;
       return CH_OK;
