@@ -55,6 +55,15 @@ void ch_map_close(ch_map *map) {
   *map = (ch_map){0};
 }
 
+void ch_map_touch(const ch_map *map) {
+  enum { STEP = 1 << 16 }; /* a fault maps the cached pages around it, 64 KiB on Linux */
+  size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = (size_t)sysconf(_SC_PAGESIZE);
+  if (map->size / page > pages / 2) return; /* what is read first would be pushed out again */
+  volatile unsigned char sink;
+  for (size_t at = 0; at < map->size; at += STEP) sink = map->data[at];
+  (void)sink;
+}
+
 ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size, ch_error *error) {
   *text = NULL;
   int fd = -1;

@@ -11,8 +11,8 @@
 #include "eval/windows.h"
 
 /* How often each token is predicted; each window must lie inside the sequence. */
-static void count_predictions(const ch_windows *windows, const int32_t *tokens, int64_t count, int64_t longest,
-                              int *predicted) {
+static void count_predictions(const ch_windows *windows, const int32_t *tokens, int64_t count,
+                              int64_t longest, int *predicted) {
   memset(predicted, 0, (size_t)count * sizeof *predicted);
   for (int64_t w = 0; w < windows->count; w++) {
     const ch_score_window *window = &windows->data[w];
@@ -57,9 +57,7 @@ static void rolling_windows_are_those_of_the_harness(void **state) {
   int32_t tokens[11] = {0};
   ch_windows windows = {0};
   assert_int_equal(ch_windows_rolling(&windows, tokens, 11, 4, NULL), CH_OK);
-  static const struct {
-    int begin, length, first;
-  } expected[] = {{0, 5, 1}, {4, 5, 1}, {6, 5, 3}};
+  static const struct { int begin, length, first; } expected[] = {{0, 5, 1}, {4, 5, 1}, {6, 5, 3}};
   assert_int_equal(windows.count, 3);
   for (int i = 0; i < 3; i++) {
     assert_int_equal(windows.data[i].tokens - tokens, expected[i].begin);
