@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/progress.h"
 #include "cli/interrupt.h"
@@ -248,7 +249,7 @@ static ch_status measure_all(bench *b, ch_error *error) {
 }
 
 static ch_status measure_and_print(bench *b, ch_error *error) {
-  ch_progress_begin(&b->progress, stderr);
+  ch_progress_begin(&b->progress, isatty(STDERR_FILENO) ? stderr : NULL); /* elsewhere the rows tell enough */
   ch_progress_show(&b->progress, false, "measuring the machine's limits");
   ch_speed_limits_measure(&b->limits);
   ch_progress_end(&b->progress);
