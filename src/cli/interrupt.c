@@ -3,23 +3,46 @@
 #include "cli/interrupt.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
+
+/* oneDNN's sgemm keeps other things than a stack where the stack pointer points (its generated code uses that register
+   for data), so a handler that ran on the thread's stack would overwrite memory that is in use. */
+enum { STACK = 64 * 1024 };
+static _Alignas(64) char own_stack[STACK];
+
+/* `timeout` and some shells send a signal to the process and to its group: two that come together are one. */
+static const long long together_ns = 250000000;
 
 static volatile sig_atomic_t interrupted;
+static atomic_llong first_ns;
 static struct sigaction before[2];
+static stack_t stack_before;
 static bool watching;
 static const int signals[2] = {SIGINT, SIGTERM};
 
 static void on_signal(int number) {
-  (void)number;
-  interrupted = 1;
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  long long now = (long long)t.tv_sec * 1000000000 + t.tv_nsec;
+  if (!interrupted) {
+    atomic_store(&first_ns, now);
+    interrupted = 1;
+  } else if (now - atomic_load(&first_ns) > together_ns) {
+    /* Takes effect when this handler returns. */
+    signal(number, SIG_DFL);
+    raise(number);
+  }
 }
 
 void ch_interrupt_watch(void) {
   interrupted = 0;
   if (watching) return;
-  /* No SA_RESTART: a read that waits returns. SA_RESETHAND: the second signal is not caught. */
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  stack_t stack = {.ss_sp = own_stack, .ss_size = sizeof own_stack};
+  sigaltstack(&stack, &stack_before);
+  /* No SA_RESTART: a read that waits returns. */
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < 2; i++) {
     sigaction(signals[i], NULL, &before[i]);
@@ -35,5 +58,6 @@ bool ch_interrupted(void) {
 void ch_interrupt_release(void) {
   if (!watching) return;
   for (int i = 0; i < 2; i++) sigaction(signals[i], &before[i], NULL);
+  sigaltstack(&stack_before, NULL);
   watching = false;
 }

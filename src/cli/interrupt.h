@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* From here on the first SIGINT or SIGTERM only answers ch_interrupted; a second one ends the program as usual. */
+/* From here on the first SIGINT or SIGTERM only answers ch_interrupted; one that comes a quarter of a second or more
+   after it ends the program as usual. */
 void ch_interrupt_watch(void);
 bool ch_interrupted(void);
 /* Signals act as before the watch; what came stays known until the next watch. */
