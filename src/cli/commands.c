@@ -9,8 +9,10 @@ extern const ch_command ch_cmd_generate;
 extern const ch_command ch_cmd_help;
 extern const ch_command ch_cmd_info;
 extern const ch_command ch_cmd_manual;
+extern const ch_command ch_cmd_train;
 
 const ch_command *const ch_commands[] = {
+    &ch_cmd_train,
     &ch_cmd_eval,
     &ch_cmd_generate,
     &ch_cmd_forward,

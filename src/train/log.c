@@ -40,19 +40,21 @@ void ch_log_close(ch_log *log) {
 
 /* --- cutting ------------------------------------------------------------------------------------------------- */
 
-static bool keep_line(const char *line, size_t size, int64_t step, bool evaluated) {
+typedef struct cut {
+  int64_t step;
+  bool evaluated, done;
+} cut;
+
+static bool keep_line(const char *line, size_t size, cut *c) {
   if (size == 0 || line[size - 1] != '\n') return false;
   json_t *object = json_loadb(line, size, 0, NULL);
   if (!object) return false;
   const json_t *number = json_object_get(object, "step");
   const char *event = json_string_value(json_object_get(object, "event"));
-  bool keep = true;
-  if (json_is_integer(number)) {
-    keep = json_integer_value(number) <= step;
-    bool of_this_step = json_integer_value(number) == step && event;
-    if (of_this_step && strcmp(event, "evaluation") == 0) keep = evaluated;
-    if (of_this_step && strcmp(event, "done") == 0) keep = false;
-  }
+  int64_t step = json_is_integer(number) ? json_integer_value(number) : 0;
+  bool keep = step <= c->step;
+  if (event && step == c->step && strcmp(event, "evaluation") == 0) keep = c->evaluated;
+  if (event && step == c->step && strcmp(event, "done") == 0) c->done = true;
   json_decref(object);
   return keep;
 }
@@ -64,16 +66,17 @@ static ch_status truncate_at(ch_log *log, off_t size, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, ch_error *error) {
+ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, bool *done, ch_error *error) {
+  cut c = {.step = step, .evaluated = evaluated};
   rewind(log->file);
   char *line = NULL;
   size_t capacity = 0;
   ssize_t size;
   off_t kept = 0;
-  while ((size = getline(&line, &capacity, log->file)) > 0 && keep_line(line, (size_t)size, step, evaluated))
-    kept += size;
+  while ((size = getline(&line, &capacity, log->file)) > 0 && keep_line(line, (size_t)size, &c)) kept += size;
   bool failed = ferror(log->file) != 0;
   free(line);
+  *done = c.done;
   if (failed) return log_error(log, "read", error);
   return truncate_at(log, kept, error);
 }

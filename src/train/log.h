@@ -17,8 +17,8 @@ ch_status ch_log_open(ch_log *log, const char *path, ch_error *error);
 void ch_log_close(ch_log *log);
 
 /* Drops what a checkpoint at `step` knows nothing of: lines of later steps, an evaluation of this step unless
-   `evaluated`, and a last line cut short. */
-ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, ch_error *error);
+   `evaluated`, and a last line cut short. *done: whether it says that the run was done at this step. */
+ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, bool *done, ch_error *error);
 /* Drops everything. */
 ch_status ch_log_clear(ch_log *log, ch_error *error);
 

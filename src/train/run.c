@@ -7,17 +7,17 @@
 #define _GNU_SOURCE
 #include "train/run.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "train/leftovers.h"
 #include "train/log.h"
 
 static const double checkpoint_seconds = 600;
+static const char *const written_files[] = {CH_RUN_CHECKPOINT, "model.safetensors", "config.json", NULL};
 
 typedef struct run {
   ch_trainer *trainer;
@@ -38,19 +38,6 @@ static ch_progress_record progress_of(const run *r) {
 }
 
 /* --- the directory ------------------------------------------------------------------------------------------- */
-
-/* Half-written files of a run that was killed. Nobody else writes here: the log is locked. */
-static void remove_leftovers(const run *r) {
-  static const char *const prefixes[] = {CH_RUN_CHECKPOINT ".tmp.", "model.safetensors.tmp.",
-                                         "config.json.tmp."};
-  DIR *directory = opendir(r->directory);
-  if (!directory) return;
-  for (const struct dirent *entry; (entry = readdir(directory));)
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-      if (strncmp(entry->d_name, prefixes[i], strlen(prefixes[i])) == 0)
-        unlinkat(dirfd(directory), entry->d_name, 0);
-  closedir(directory);
-}
 
 /* A full disk is better known before the first step than at the first checkpoint. */
 static ch_status check_space(const run *r, ch_error *error) {
@@ -89,7 +76,8 @@ static bool evaluated_here(const run *r) {
 }
 
 /* Takes up the checkpoint that lies in the directory, if any. */
-static ch_status take_up(run *r, bool resume, ch_error *error) {
+static ch_status take_up(run *r, bool resume, bool *done, ch_error *error) {
+  *done = false;
   r->saved_step = -1;
   if (!ch_is_file(r->checkpoint)) return ch_log_clear(&r->log, error);
   if (!resume)
@@ -98,7 +86,7 @@ static ch_status take_up(run *r, bool resume, ch_error *error) {
                    r->directory);
   CH_TRY(ch_trainer_resume(r->trainer, r->checkpoint, error));
   note_saved(r);
-  return ch_log_cut(&r->log, r->saved_step, evaluated_here(r), error);
+  return ch_log_cut(&r->log, r->saved_step, evaluated_here(r), done, error);
 }
 
 /* --- what happens between steps ------------------------------------------------------------------------------ */
@@ -188,12 +176,17 @@ static ch_status finish(run *r, ch_error *error) {
 }
 
 static ch_status drive(run *r, bool resume, ch_error *error) {
-  CH_TRY(take_up(r, resume, error));
-  remove_leftovers(r);
+  bool done;
+  CH_TRY(take_up(r, resume, &done, error));
+  ch_remove_leftovers(r->directory, written_files); /* nobody else writes here: the log is locked */
+  if (done && r->saved_step == r->options->steps) {
+    if (r->events->started) r->events->started(r->events->context, r->saved_step);
+    return CH_OK;
+  }
   CH_TRY(check_space(r, error));
-  bool finished = !unsaved(r) && r->saved_step == r->options->steps && !evaluation_due(r);
-  if (!finished) CH_TRY(ch_log_start(&r->log, r->trainer, error));
+  CH_TRY(ch_log_start(&r->log, r->trainer, error));
   r->last_saved = ch_clock();
+  if (r->events->started) r->events->started(r->events->context, progress_of(r).step);
   ch_status status = go_on(r, error);
   return status == CH_OK ? finish(r, error) : stop(r, status, error);
 }

@@ -15,6 +15,8 @@ typedef struct ch_run_events {
   void (*saved)(void *context, int64_t step, const char *path);
   /* True once the run should stop; asked often. The run then saves a checkpoint and returns CH_ERROR_INTERRUPTED. */
   ch_stop_test interrupted;
+  /* Once, when everything is ready: the first step to come is `step` + 1. */
+  void (*started)(void *context, int64_t step);
 } ch_run_events;
 
 /* The files of a run's directory. */

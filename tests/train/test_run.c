@@ -63,7 +63,11 @@ static bool on_question(void *context) {
 
 static ch_status run(ch_trainer *trainer, const char *directory, bool resume, watcher *w, ch_error *error) {
   w->trainer = trainer;
-  ch_run_events events = {w, on_step, on_evaluation, on_save, on_question};
+  ch_run_events events = {.context = w,
+                          .step = on_step,
+                          .evaluated = on_evaluation,
+                          .saved = on_save,
+                          .interrupted = on_question};
   return ch_train_run(trainer, directory, resume, &events, error);
 }
 

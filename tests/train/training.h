@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "train/run.h"
 
 enum { TEST_VOCABULARY = 97, TEST_CONTEXT = 48, TEST_VALIDATION = 5 };

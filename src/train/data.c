@@ -1,0 +1,414 @@
+/* From a text to batches: tokenizer, token file, and a record of what they were made from. */
+#define _GNU_SOURCE
+#include "train/data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "text/bpe_train.h"
+#include "train/leftovers.h"
+
+static const double usual_validation = 0.05;
+
+struct ch_data_parts {
+  const ch_data_options *options; /* while opening */
+  char *directory;
+  char *tokens_path, *tokenizer_path, *record_path;
+  char **texts; /* of the text files; NULL for a token file */
+  size_t text_count;
+  json_t *record; /* what the files should have been made from */
+  ch_tokenizer *tokenizer;
+  ch_corpus *corpus;
+  uint64_t seed;
+};
+
+static ch_status no_memory(const ch_data_options *options, ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to prepare %s",
+                 options->data ? options->data : options->directory);
+}
+
+/* --- what the files are made from ---------------------------------------------------------------------------- */
+
+static bool report_text(void *context, const char *stage, double done, double total) {
+  const ch_data_options *options = context;
+  return !options->report || options->report(options->context, stage, done, total);
+}
+
+static json_t *hex(uint64_t number) {
+  char text[24];
+  snprintf(text, sizeof text, "%016" PRIx64, number);
+  return json_string(text);
+}
+
+/* The texts' sizes and hashes: reads them once. */
+static ch_status describe_texts(struct ch_data_parts *p, json_t *list, ch_error *error) {
+  for (size_t i = 0; i < p->text_count; i++) {
+    ch_text_file file;
+    if (!report_text((void *)(uintptr_t)p->options, "reading the text", (double)i, (double)p->text_count))
+      return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while reading the text");
+    CH_TRY(ch_text_file_open(&file, p->texts[i], error));
+    json_t *text = json_pack("{sI so}", "bytes", (json_int_t)file.size, "hash", hex(file.hash));
+    ch_text_file_close(&file);
+    if (json_array_append_new(list, text) != 0) return no_memory(p->options, error);
+  }
+  return CH_OK;
+}
+
+/* Fills p->record with everything that decides what tokenizer and token file must be. A trained tokenizer is decided by
+   the text and the size asked for, a given one by its content. */
+static ch_status describe(struct ch_data_parts *p, ch_error *error) {
+  const ch_data_options *o = p->options;
+  static const char *const separators[] = {"auto", "marker", "blank-lines", "none"};
+  double validation = o->validation > 0 ? o->validation : usual_validation;
+  json_t *texts = json_array();
+  p->record = json_pack("{si so sI sf ss}", "version", 1, "texts", texts, "packed",
+                        (json_int_t)(o->documents ? o->sequence : 0), "validation", validation, "separator",
+                        separators[o->separator]);
+  if (!p->record) return no_memory(o, error);
+  CH_TRY(describe_texts(p, texts, error));
+  int failed;
+  if (o->tokenizer)
+    failed = json_object_set_new(p->record, "tokenizer", hex(ch_tokenizer_fingerprint(p->tokenizer)));
+  else
+    failed = json_object_set_new(p->record, "trained_vocab_size", json_integer(o->vocab_size));
+  return failed ? no_memory(o, error) : CH_OK;
+}
+
+/* The record that lies in the directory, NULL when there is none or it cannot be read. */
+static json_t *stored_record(const struct ch_data_parts *p) {
+  enum { MOST = 1 << 20 };
+  char *text = NULL;
+  size_t size = 0;
+  json_t *record = NULL;
+  if (ch_read_file(p->record_path, MOST, &text, &size, NULL) == CH_OK)
+    if (ch_json_parse(text, size, p->record_path, &record, NULL) != CH_OK) record = NULL;
+  free(text);
+  return record;
+}
+
+/* True when `stored` says the same as p->record. A resumed run that names no tokenizer takes the directory's. */
+static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
+  static const char *const keys[] = {"version", "texts", "packed", "validation", "separator"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (!json_equal(json_object_get(stored, keys[i]), json_object_get(p->record, keys[i]))) return false;
+  if (p->options->fixed && !p->options->tokenizer) return true;
+  const json_t *given = json_object_get(p->record, "tokenizer");
+  const json_t *trained = json_object_get(p->record, "trained_vocab_size");
+  return given ? json_equal(json_object_get(stored, "tokenizer"), given)
+               : json_equal(json_object_get(stored, "trained_vocab_size"), trained);
+}
+
+/* True when the directory's files were made from what p->record describes, and are still as they were made. */
+static bool files_fit(const struct ch_data_parts *p) {
+  json_t *stored = stored_record(p);
+  ch_corpus *corpus = NULL;
+  bool fit = stored && same_origin(p, stored) && ch_corpus_open(p->tokens_path, &corpus, NULL) == CH_OK;
+  if (fit) {
+    ch_corpus_info info;
+    ch_corpus_describe(corpus, &info);
+    json_t *now = hex(info.content);
+    fit = json_equal(now, json_object_get(stored, "content"));
+    json_decref(now);
+  }
+  ch_corpus_close(corpus);
+  json_decref(stored);
+  return fit;
+}
+
+/* --- making them --------------------------------------------------------------------------------------------- */
+
+static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
+  const ch_data_options *o = p->options;
+  if (o->vocab_size < CH_BPE_FIRST_MERGE)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "a vocabulary of %lld is too small to train a tokenizer for, which takes %d (256 bytes and the end "
+        "token) or more; raise vocab_size or give a --tokenizer",
+        (long long)o->vocab_size, CH_BPE_FIRST_MERGE);
+  ch_bpe_settings settings = {.vocab_size = (int32_t)o->vocab_size,
+                              .min_count = 2,
+                              .progress = {.report = report_text, .user = (void *)(uintptr_t)o}};
+  ch_bpe_report report;
+  return ch_bpe_train((const char *const *)p->texts, p->text_count, &settings, p->tokenizer_path, &report,
+                      error);
+}
+
+static bool report_corpus(void *context, uint64_t done, uint64_t total, int64_t tokens) {
+  (void)tokens;
+  return !report_text(context, "tokenizing", (double)done, (double)total);
+}
+
+static ch_status prepare_tokens(struct ch_data_parts *p, ch_error *error) {
+  const ch_data_options *o = p->options;
+  ch_corpus_options options;
+  ch_corpus_options_default(&options);
+  options.separator = o->separator;
+  options.validation = o->validation > 0 ? o->validation : usual_validation;
+  options.pack_length = o->documents ? o->sequence : 0;
+  return ch_corpus_prepare((const char *const *)p->texts, (int)p->text_count, p->tokenizer, &options,
+                           p->tokens_path, report_corpus, (void *)(uintptr_t)o, error);
+}
+
+static ch_status write_record(struct ch_data_parts *p, ch_error *error) {
+  ch_corpus *corpus;
+  ch_corpus_info info;
+  CH_TRY(ch_corpus_open(p->tokens_path, &corpus, error));
+  ch_corpus_describe(corpus, &info);
+  ch_corpus_close(corpus);
+  json_t *whole = json_copy(p->record);
+  char *text = NULL;
+  if (whole && json_object_set_new(whole, "content", hex(info.content)) == 0)
+    text = json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+  ch_status status =
+      text ? ch_write_file(p->record_path, text, strlen(text), error) : no_memory(p->options, error);
+  free(text);
+  json_decref(whole);
+  return status;
+}
+
+/* Copies the tokenizer unless the directory has it already. */
+static ch_status give_tokenizer(const struct ch_data_parts *p, const char *directory, ch_error *error) {
+  ch_tokenizer *present = NULL;
+  bool same = ch_tokenizer_open(directory, &present, NULL) == CH_OK &&
+              ch_tokenizer_fingerprint(present) == ch_tokenizer_fingerprint(p->tokenizer);
+  ch_tokenizer_free(present);
+  return same ? CH_OK : ch_tokenizer_copy_to(p->tokenizer, directory, error);
+}
+
+/* Holds the directory's lock until *descriptor is closed (-1: its file system has none). */
+static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, ch_error *error) {
+  *descriptor = open(p->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (*descriptor < 0 || flock(*descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return CH_OK;
+  close(*descriptor);
+  return ch_fail(error, CH_ERROR_IO, "%s is in use: another run prepares its text there", p->directory);
+}
+
+/* The record goes first and comes last: without it nothing of the directory is believed. */
+static ch_status make_files_alone(struct ch_data_parts *p, ch_error *error) {
+  static const char *const written_files[] = {CH_DATA_TOKENS, CH_DATA_RECORD, "tokenizer.json", NULL};
+  ch_remove_leftovers(p->directory, written_files);
+  if (unlink(p->record_path) != 0 && ch_is_file(p->record_path))
+    return ch_fail(error, CH_ERROR_IO, "cannot remove %s, which belongs to another text", p->record_path);
+  if (p->options->tokenizer) {
+    CH_TRY(give_tokenizer(p, p->directory, error));
+  } else {
+    CH_TRY(train_tokenizer(p, error));
+    CH_TRY(ch_tokenizer_open(p->tokenizer_path, &p->tokenizer, error));
+  }
+  CH_TRY(prepare_tokens(p, error));
+  return write_record(p, error);
+}
+
+static ch_status check_tokenizer(const struct ch_data_parts *p, ch_error *error) {
+  const ch_data_options *o = p->options;
+  long long has = ch_tokenizer_vocab_size(p->tokenizer);
+  if (o->vocab_size > 0 && has > o->vocab_size)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "the tokenizer has %lld tokens, more than the model's vocab_size of %lld; raise vocab_size or take "
+        "another tokenizer",
+        has, (long long)o->vocab_size);
+  return CH_OK;
+}
+
+static ch_status make_files(struct ch_data_parts *p, ch_error *error) {
+  int lock;
+  CH_TRY(lock_directory(p, &lock, error));
+  ch_status status = make_files_alone(p, error);
+  if (lock >= 0) close(lock);
+  return status;
+}
+
+/* --- texts and token files ----------------------------------------------------------------------------------- */
+
+static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_error *error) {
+  free(p->tokens_path);
+  p->tokens_path = strdup(path);
+  return p->tokens_path ? CH_OK : no_memory(p->options, error);
+}
+
+/* With `fixed` and no text named: what the directory holds, or the token file that its record names. */
+static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
+  json_t *stored = stored_record(p);
+  const char *elsewhere = json_string_value(json_object_get(stored, "token_file"));
+  ch_status status = CH_OK;
+  if (!stored)
+    status = ch_fail(error, CH_ERROR_ARGUMENT, "%s holds no text of an earlier run; name it with --data",
+                     p->directory);
+  else if (elsewhere)
+    status = set_tokens_path(p, elsewhere, error);
+  json_decref(stored);
+  CH_TRY(status);
+  return ch_tokenizer_open(p->options->tokenizer ? p->options->tokenizer : p->directory, &p->tokenizer,
+                           error);
+}
+
+static ch_status take_text(struct ch_data_parts *p, ch_error *error) {
+  const ch_data_options *o = p->options;
+  CH_TRY(ch_text_paths(o->data, &p->texts, &p->text_count, error));
+  if (o->tokenizer) CH_TRY(ch_tokenizer_open(o->tokenizer, &p->tokenizer, error));
+  if (o->tokenizer) CH_TRY(check_tokenizer(p, error));
+  CH_TRY(describe(p, error));
+  if (files_fit(p)) {
+    return p->tokenizer ? CH_OK : ch_tokenizer_open(p->directory, &p->tokenizer, error);
+  }
+  if (o->fixed)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s was made from another text or tokenizer than %s; go on with what it was made from, or choose "
+        "another directory",
+        p->tokens_path, o->data);
+  return make_files(p, error);
+}
+
+static char *directory_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
+}
+
+static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
+  const ch_data_options *o = p->options;
+  if (o->tokenizer) return ch_tokenizer_open(o->tokenizer, &p->tokenizer, error);
+  char *beside = directory_of(o->data);
+  if (!beside) return no_memory(o, error);
+  ch_status status = ch_tokenizer_open(beside, &p->tokenizer, NULL);
+  free(beside);
+  return status == CH_OK
+             ? CH_OK
+             : ch_fail(error, CH_ERROR_ARGUMENT,
+                       "%s is a token file without its tokenizer beside it; name that with --tokenizer",
+                       o->data);
+}
+
+/* A token file that was made elsewhere is used where it lies; the record says where. */
+static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
+  char *path = realpath(p->options->data, NULL);
+  ch_status status = set_tokens_path(p, path ? path : p->options->data, error);
+  free(path);
+  CH_TRY(status);
+  CH_TRY(open_tokenizer_of(p, error));
+  CH_TRY(check_tokenizer(p, error));
+  if (p->options->fixed) return CH_OK;
+  p->record = json_pack("{si ss}", "version", 1, "token_file", p->tokens_path);
+  if (!p->record) return no_memory(p->options, error);
+  CH_TRY(give_tokenizer(p, p->directory, error));
+  return write_record(p, error);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------- */
+
+static ch_status fill_train(void *context, int64_t first, ch_batch *batch, ch_error *error) {
+  const struct ch_data_parts *p = context;
+  return ch_corpus_batch(p->corpus, CH_SPLIT_TRAIN, p->seed, first, batch->sequences, batch->length,
+                         batch->tokens, batch->targets, batch->document_start, error);
+}
+
+static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, ch_error *error) {
+  const struct ch_data_parts *p = context;
+  return ch_corpus_batch(p->corpus, CH_SPLIT_VALIDATION, p->seed, first, batch->sequences, batch->length,
+                         batch->tokens, batch->targets, batch->document_start, error);
+}
+
+static ch_status check_corpus(const struct ch_data_parts *p, const ch_corpus_info *info, ch_error *error) {
+  const ch_data_options *o = p->options;
+  if (info->tokenizer != ch_tokenizer_fingerprint(p->tokenizer))
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s was made with another tokenizer than the one given; name the right one with --tokenizer",
+        p->tokens_path);
+  int64_t packed = o->documents ? o->sequence : 0;
+  if (info->pack_length != packed && info->pack_length > 0)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s holds documents packed into windows of %lld tokens; train with --documents --seq %lld, or "
+        "prepare it again",
+        p->tokens_path, (long long)info->pack_length, (long long)info->pack_length);
+  if (ch_corpus_windows(p->corpus, CH_SPLIT_TRAIN, o->sequence) < 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the training text has %lld tokens, too few for one sequence of %lld; use more text or a "
+                   "shorter --seq",
+                   (long long)info->train_tokens, (long long)o->sequence);
+  if (ch_corpus_windows(p->corpus, CH_SPLIT_VALIDATION, o->sequence) < 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the text is too short to keep a part of it for validation (%lld tokens); use more text",
+                   (long long)info->validation_tokens);
+  return CH_OK;
+}
+
+static ch_status make_source(struct ch_data_parts *p, ch_data *data, ch_error *error) {
+  ch_corpus_info info;
+  const ch_data_options *o = p->options;
+  CH_TRY(ch_corpus_open(p->tokens_path, &p->corpus, error));
+  ch_corpus_describe(p->corpus, &info);
+  CH_TRY(check_corpus(p, &info, error));
+  data->text_bytes = (int64_t)info.text_bytes;
+  data->train_tokens = info.train_tokens;
+  data->validation_tokens = info.validation_tokens;
+  data->train_sequences = ch_corpus_windows(p->corpus, CH_SPLIT_TRAIN, o->sequence);
+  data->vocab_size = ch_tokenizer_vocab_size(p->tokenizer);
+  data->bos = ch_tokenizer_bos(p->tokenizer);
+  data->eos = info.end_token;
+  data->source =
+      (ch_source){.context = p,
+                  .train = fill_train,
+                  .validate = fill_validation,
+                  .validation_sequences = ch_corpus_windows(p->corpus, CH_SPLIT_VALIDATION, o->sequence)};
+  snprintf(data->source.fingerprint, sizeof data->source.fingerprint, "%016" PRIx64 "-%016" PRIx64,
+           info.content, info.tokenizer);
+  return CH_OK;
+}
+
+static ch_status open_parts(struct ch_data_parts *p, ch_data *data, ch_error *error) {
+  const ch_data_options *o = p->options;
+  p->seed = o->seed;
+  p->directory = strdup(o->directory);
+  p->tokens_path = ch_path_join(o->directory, CH_DATA_TOKENS);
+  p->tokenizer_path = ch_path_join(o->directory, "tokenizer.json");
+  p->record_path = ch_path_join(o->directory, CH_DATA_RECORD);
+  if (!p->directory || !p->tokens_path || !p->tokenizer_path || !p->record_path) return no_memory(o, error);
+  if (!o->fixed) CH_TRY(ch_make_directory(o->directory, error));
+  if (!o->data)
+    CH_TRY(take_directory(p, error));
+  else if (ch_corpus_recognise(o->data))
+    CH_TRY(take_token_file(p, error));
+  else
+    CH_TRY(take_text(p, error));
+  CH_TRY(check_tokenizer(p, error));
+  return make_source(p, data, error);
+}
+
+ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *error) {
+  *data = (ch_data){.bos = -1, .eos = -1};
+  data->parts = calloc(1, sizeof *data->parts);
+  if (!data->parts) return no_memory(options, error);
+  data->parts->options = options;
+  ch_status status = open_parts(data->parts, data, error);
+  data->parts->options = NULL;
+  return status;
+}
+
+void ch_data_close(ch_data *data) {
+  struct ch_data_parts *p = data->parts;
+  if (!p) return;
+  ch_corpus_close(p->corpus);
+  ch_tokenizer_free(p->tokenizer);
+  json_decref(p->record);
+  free(p->directory);
+  free(p->tokens_path);
+  free(p->tokenizer_path);
+  free(p->record_path);
+  free(p->texts);
+  free(p);
+  *data = (ch_data){0};
+}
+
+ch_status ch_data_give_tokenizer(const ch_data *data, const char *directory, ch_error *error) {
+  return give_tokenizer(data->parts, directory, error);
+}
