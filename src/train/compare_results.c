@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utf8proc.h>
+
 #include "base/file.h"
+#include "base/text.h"
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED } row_type;
 
@@ -193,8 +196,8 @@ static size_t join_number_lists(char *text) {
   return (size_t)(to - text);
 }
 
-ch_status ch_write_json(const char *path, json_t *object, ch_error *error) {
-  char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *error) {
+  char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(digits)) : NULL;
   json_decref(object);
   if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
   size_t length = join_number_lists(text);
@@ -202,6 +205,21 @@ ch_status ch_write_json(const char *path, json_t *object, ch_error *error) {
   ch_status status = ch_write_file(path, text, length + 1, error);
   free(text);
   return status;
+}
+
+const char *ch_valid_text(ch_arena *arena, const char *text) {
+  ch_text valid = {0};
+  for (utf8proc_int32_t character; *text;) {
+    utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &character);
+    if (bytes > 0)
+      ch_text_put(&valid, text, (size_t)bytes);
+    else
+      ch_text_puts(&valid, "\xEF\xBF\xBD");
+    text += bytes > 0 ? bytes : 1;
+  }
+  const char *copy = valid.failed ? NULL : ch_arena_strdup(arena, valid.data ? valid.data : "");
+  ch_text_free(&valid);
+  return copy;
 }
 
 void ch_comparison_order(const ch_comparison *comparison, int *order) {

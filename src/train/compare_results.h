@@ -69,9 +69,16 @@ ch_status ch_compared_from_json(const json_t *object, const char *where, ch_aren
                                 ch_error *error);
 json_t *ch_comparison_to_json(const ch_comparison *comparison);
 
+/* Digits of written numbers: enough to read, and enough to get the same bits back. */
+enum { CH_DIGITS_SHOWN = 9, CH_DIGITS_EXACT = 17 };
+
 /* Writes an object as indented JSON with a closing newline, beside and renamed. object may be NULL (memory was out);
    the reference is taken. */
-ch_status ch_write_json(const char *path, json_t *object, ch_error *error);
+ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *error);
+
+/* A copy in the arena that is valid UTF-8 whatever a file name holds: stray bytes become U+FFFD. NULL when memory is
+   out. */
+const char *ch_valid_text(ch_arena *arena, const char *text);
 
 /* Models by validation loss, the lowest first; equal ones keep their order. order [count]. */
 void ch_comparison_order(const ch_comparison *comparison, int *order);

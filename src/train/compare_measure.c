@@ -1,0 +1,89 @@
+/* Decoding speed, as a real session sees it. */
+#include "train/compare_measure.h"
+
+#include <stdlib.h>
+
+#include "base/progress.h"
+#include "infer/model.h"
+#include "infer/timeline.h"
+
+enum { LONGEST_PROMPT = 512, LONGEST_DECODING = 256, LEAST_TOKENS = 64, MOST_TOKENS = 8192 };
+static const double enough_seconds = 0.25, most_seconds = 5;
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double ch_median(double *values, int64_t n) {
+  if (n <= 0) return 0;
+  qsort(values, (size_t)n, sizeof *values, ascending);
+  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* Ids spread over the vocabulary, so that embedding rows are not all in a near cache. */
+static int32_t some_token(int64_t i, int64_t vocabulary) {
+  return (int32_t)((i * 7919 + 13) % vocabulary);
+}
+
+/* Decodes up to `count` tokens after the prompt, over and over, until there are times enough. */
+static ch_status take_times(ch_timeline *timeline, int64_t prompt, int64_t count, int64_t vocabulary,
+                            ch_stop_test stop, void *stop_context, double *seconds, int64_t *taken,
+                            ch_error *error) {
+  double began = ch_clock();
+  const float *logits;
+  *taken = 0;
+  while (*taken < MOST_TOKENS) {
+    double spent = ch_clock() - began;
+    if (spent > most_seconds || (spent > enough_seconds && *taken >= LEAST_TOKENS)) break;
+    ch_timeline_rewind(timeline, prompt);
+    for (int64_t i = 0; i < count && *taken < MOST_TOKENS; i++) {
+      int32_t token = some_token(i, vocabulary);
+      double start = ch_clock();
+      CH_TRY(ch_timeline_feed(timeline, &token, 1, &logits, error));
+      /* The first token of a round may plan the pass or find cold caches. */
+      if (i > 0 || count == 1) seconds[(*taken)++] = ch_clock() - start;
+      if (stop && stop(stop_context))
+        return ch_fail(error, CH_ERROR_INTERRUPTED, "stopped while decoding was timed");
+    }
+  }
+  return CH_OK;
+}
+
+static ch_status measure(const ch_model *model, int64_t context, ch_stop_test stop, void *stop_context,
+                         double *tokens_per_second, ch_error *error) {
+  int64_t prompt = context / 2 < LONGEST_PROMPT ? context / 2 : LONGEST_PROMPT, taken = 0;
+  int64_t count = context - prompt < LONGEST_DECODING ? context - prompt : LONGEST_DECODING;
+  ch_timeline_options options;
+  ch_timeline *timeline = NULL;
+  ch_status status = CH_OK;
+  ch_timeline_options_default(&model->config, &options);
+  options.context = context;
+  int32_t *tokens = calloc((size_t)context, sizeof *tokens);
+  double *seconds = calloc(MOST_TOKENS, sizeof *seconds);
+  if (!tokens || !seconds) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to measure decoding"));
+  for (int64_t i = 0; i < context; i++) tokens[i] = some_token(i, model->config.vocab_size);
+  CH_TRY_GOTO(
+      ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options, &timeline, error));
+  const float *logits;
+  if (prompt > 0) CH_TRY_GOTO(ch_timeline_feed(timeline, tokens, prompt, &logits, error));
+  CH_TRY_GOTO(take_times(timeline, prompt, count, model->config.vocab_size, stop, stop_context, seconds,
+                         &taken, error));
+  double median = ch_median(seconds, taken);
+  *tokens_per_second = median > 0 ? 1 / median : 0;
+done:
+  ch_timeline_free(timeline);
+  free(tokens);
+  free(seconds);
+  return status;
+}
+
+ch_status ch_measure_decoding(const char *directory, int64_t context, ch_stop_test stop, void *stop_context,
+                              double *tokens_per_second, ch_error *error) {
+  ch_model *model;
+  *tokens_per_second = 0;
+  CH_TRY(ch_model_load(directory, CH_WEIGHTS_F32, &model, error));
+  ch_status status = measure(model, context, stop, stop_context, tokens_per_second, error);
+  ch_model_unload(model);
+  return status;
+}

@@ -1,0 +1,15 @@
+/* What is measured on a trained model besides its loss. */
+#ifndef CH_TRAIN_COMPARE_MEASURE_H
+#define CH_TRAIN_COMPARE_MEASURE_H
+
+#include "train/run.h"
+
+/* Tokens a second of one sequence decoded through the cache, from the median time of a token. The model of `directory`
+   reads a prompt first, at most half of its context. The prompt's ids only need to be in the vocabulary. */
+ch_status ch_measure_decoding(const char *directory, int64_t context, ch_stop_test stop, void *stop_context,
+                              double *tokens_per_second, ch_error *error);
+
+/* The median of n values; sorts them. 0 when there are none. */
+double ch_median(double *values, int64_t n);
+
+#endif

@@ -1,0 +1,365 @@
+/* A whole comparison on a small text: interrupted and continued, repeated, refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <omp.h>
+
+#include "base/file.h"
+#include "train/compare.h"
+#include "train/match.h"
+
+static char root[64]; /* everything of one test run */
+
+static const char *in_root(const char *name) {
+  static char paths[64][160];
+  static int next;
+  next = (next + 1) % 64;
+  snprintf(paths[next], sizeof paths[next], "%s/%s", root, name);
+  return paths[next];
+}
+
+/* Sentences with some order in them, so that a model can learn a little. */
+static void write_text(const char *name, uint32_t seed, int sentences) {
+  static const char *const subjects[] = {"the king",      "a sailor", "my sister",
+                                         "the old clock", "nobody",   "the river"};
+  static const char *const verbs[] = {"sees", "remembers", "follows", "carries", "forgets"};
+  static const char *const objects[] = {"a boat", "the city", "its own shadow", "three apples",
+                                        "the song of the sea"};
+  FILE *file = fopen(in_root(name), "w");
+  assert_non_null(file);
+  for (int i = 0; i < sentences; i++) {
+    uint32_t choice[3];
+    for (int k = 0; k < 3; k++) {
+      seed = seed * 1664525u + 1013904223u;
+      choice[k] = seed >> 16;
+    }
+    fprintf(file, "%s %s %s.%s", subjects[choice[0] % 6], verbs[choice[1] % 5], objects[choice[2] % 5],
+            i % 4 == 3 ? "\n\n" : " ");
+  }
+  fclose(file);
+}
+
+static ch_compare_options small(const char *out) {
+  ch_compare_options options;
+  ch_compare_options_default(&options);
+  options.data = in_root("text.txt");
+  options.mechanisms = "mha,mqa";
+  options.out = in_root(out);
+  options.shape.params = 60000;
+  options.shape.vocab = 300;
+  options.tokens = 32 * 4 * 12; /* 12 steps */
+  options.batch = 4;
+  options.sequence = 32;
+  options.lr = 1.0 / 300; /* has no short decimal form */
+  options.command = "test";
+  options.version = "0";
+  return options;
+}
+
+typedef struct watch {
+  int steps, begun, finished, earlier, written;
+  int stop_after; /* steps; 0 = never */
+} watch;
+
+static void on_step(void *context, const ch_step_report *report) {
+  watch *w = context;
+  (void)report;
+  w->steps++;
+}
+
+static void on_begins(void *context, int index, int count, const char *name, const ch_config *config,
+                      int64_t parameters, int64_t steps) {
+  watch *w = context;
+  (void)index;
+  (void)name;
+  int64_t counted;
+  ch_error error;
+  assert_int_equal(count, 2);
+  assert_int_equal(steps, 12);
+  assert_int_equal(ch_count_parameters(config, &counted, &error), CH_OK);
+  assert_int_equal(counted, parameters);
+  w->begun++;
+}
+
+static void on_finished(void *context, const ch_compared *model, bool earlier) {
+  watch *w = context;
+  (void)model;
+  w->finished++;
+  w->earlier += earlier;
+}
+
+static ch_status on_written(void *context, const ch_comparison *comparison, ch_error *error) {
+  watch *w = context;
+  (void)comparison;
+  (void)error;
+  w->written++;
+  return CH_OK;
+}
+
+static bool on_interrupted(void *context) {
+  const watch *w = context;
+  return w->stop_after > 0 && w->steps >= w->stop_after;
+}
+
+static ch_status compare(const ch_compare_options *options, watch *w, ch_comparison *comparison,
+                         ch_error *error) {
+  ch_compare_events events = {.context = w,
+                              .step = on_step,
+                              .begins = on_begins,
+                              .finished = on_finished,
+                              .written = on_written,
+                              .interrupted = on_interrupted};
+  return ch_compare(options, &events, comparison, error);
+}
+
+/* results.json with what depends on the clock taken out, as text. */
+static char *results_without_times(const char *out) {
+  char path[200];
+  snprintf(path, sizeof path, "%s/%s", out, CH_COMPARE_RESULTS);
+  json_t *results = json_load_file(path, 0, NULL), *model;
+  assert_non_null(results);
+  json_object_del(results, "created");
+  size_t i;
+  json_array_foreach(json_object_get(results, "models"), i, model) {
+    assert_true(json_number_value(json_object_get(model, "train_tokens_per_second")) > 0);
+    assert_true(json_number_value(json_object_get(model, "decode_tokens_per_second")) > 0);
+    json_object_del(model, "train_tokens_per_second");
+    json_object_del(model, "decode_tokens_per_second");
+  }
+  char *text = json_dumps(results, JSON_INDENT(1));
+  json_decref(results);
+  return text;
+}
+
+static void an_interrupted_comparison_continues_to_the_same_results(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_error error = {0};
+  ch_compare_options options = small("whole");
+  watch w = {0};
+  if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
+  assert_int_equal(w.steps, 24);
+  assert_int_equal(w.begun, 2);
+  assert_int_equal(w.written, 2);
+  assert_int_equal(comparison.count, 2);
+  ch_arena_free(&comparison.arena);
+  char *expected = results_without_times(options.out);
+
+  options = small("stopped");
+  const int stops[] = {5, 9, 3}; /* in the first model, in the second after the first's end, in the second */
+  int steps = 0;
+  for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
+    watch stopped = {.stop_after = stops[i]};
+    assert_int_equal(compare(&options, &stopped, &comparison, &error), CH_ERROR_INTERRUPTED);
+    assert_non_null(strstr(error.message, "the same command continues it"));
+    assert_int_equal(stopped.steps, stops[i]);
+    steps += stopped.steps;
+    ch_arena_free(&comparison.arena);
+  }
+  watch last = {0};
+  if (compare(&options, &last, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
+  assert_int_equal(steps + last.steps, 24); /* no step was done twice */
+  assert_int_equal(last.earlier, 1);
+  ch_arena_free(&comparison.arena);
+  char *continued = results_without_times(options.out);
+  assert_string_equal(continued, expected);
+
+  /* Once more: nothing is trained. */
+  watch again = {0};
+  assert_int_equal(compare(&options, &again, &comparison, &error), CH_OK);
+  assert_int_equal(again.steps, 0);
+  assert_int_equal(again.begun, 0);
+  assert_int_equal(again.earlier, 2);
+  ch_arena_free(&comparison.arena);
+  char *repeated = results_without_times(options.out);
+  assert_string_equal(repeated, expected);
+  free(repeated);
+  free(continued);
+  free(expected);
+}
+
+static void results_agree_with_the_models(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_error error = {0};
+  ch_compare_options options = small("whole"); /* left there by the test before, or made now */
+  watch w = {0};
+  assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
+  assert_int_equal(comparison.count, 2);
+  for (int i = 0; i < 2; i++) {
+    const ch_compared *model = &comparison.models[i];
+    char path[200];
+    ch_config config;
+    int64_t parameters;
+    snprintf(path, sizeof path, "%s/%s", options.out, model->directory);
+    assert_int_equal(ch_config_read(path, &config, &error), CH_OK);
+    assert_int_equal(ch_count_parameters(&config, &parameters, &error), CH_OK);
+    assert_int_equal(parameters, model->parameters);
+    assert_int_equal(config.num_key_value_heads, i == 0 ? config.num_attention_heads : 1);
+    assert_int_equal(model->cache_elements_per_token,
+                     2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim);
+    assert_int_equal(model->cache_bytes_per_token, 2 * model->cache_elements_per_token);
+    assert_int_equal(model->tokens_trained, 32 * 4 * 12);
+    assert_int_equal(model->curve_points, 12);
+    assert_true(model->curve[11].loss < model->curve[0].loss);
+    assert_true(model->validation_points >= 4);
+    assert_int_equal(model->validation_curve[model->validation_points - 1].tokens, model->tokens_trained);
+    assert_true(model->validation_curve[model->validation_points - 1].loss == model->validation_loss);
+    snprintf(path, sizeof path, "%s/%s/tokenizer.json", options.out, model->directory);
+    assert_true(ch_is_file(path));
+  }
+  double difference = (double)(comparison.models[0].parameters - comparison.models[1].parameters);
+  assert_true(difference * difference < 0.005 * 0.005 * 60000.0 * 60000.0);
+  ch_arena_free(&comparison.arena);
+}
+
+static void assert_refused(const ch_compare_options *options, const char *part) {
+  ch_comparison comparison;
+  ch_error error = {0};
+  watch w = {0};
+  assert_int_not_equal(compare(options, &w, &comparison, &error), CH_OK);
+  if (!strstr(error.message, part)) fail_msg("expected '%s' in: %s", part, error.message);
+  assert_int_equal(w.steps, 0);
+  ch_arena_free(&comparison.arena);
+}
+
+static void other_options_in_the_same_directory_are_refused_by_name(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_error error = {0};
+  ch_compare_options options = small("whole");
+  watch w = {0};
+  assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
+  ch_arena_free(&comparison.arena);
+  options.tokens = 4096;
+  assert_refused(&options, "with --tokens 1536, where this command has 4096");
+  options = small("whole");
+  options.shape.params = 0;
+  assert_refused(&options, "with --params 60000, where this command has its default");
+  options = small("whole");
+  options.mechanisms = "mha,gqa";
+  assert_refused(&options, "with --mechanisms \"mha,mqa\", where this command has \"mha,gqa\"");
+  options = small("whole");
+  options.seed = 2;
+  assert_refused(&options, "--seed 1");
+  options = small("whole");
+  options.lr = 1e-3;
+  assert_refused(&options, "--lr");
+  options = small("whole");
+  write_text("other.txt", 77, 800);
+  options.data = in_root("other.txt");
+  assert_refused(&options, "another text");
+  /* What does not change the results may differ. */
+  options = small("whole");
+  options.mechanisms = " mha , mqa ";
+  options.tolerance = 0.05;
+  watch same = {0};
+  assert_int_equal(compare(&options, &same, &comparison, &error), CH_OK);
+  assert_true(comparison.tolerance == 0.05);
+  ch_arena_free(&comparison.arena);
+}
+
+static void write_file(const char *name, const char *content, size_t size) {
+  ch_error error = {0};
+  assert_int_equal(ch_write_file(in_root(name), content, size, &error), CH_OK);
+}
+
+static void config_files_take_part(void **state) {
+  (void)state;
+  static const char config[] =
+      "{\"model_type\": \"crosshead\", \"vocab_size\": 999, \"hidden_size\": 48,"
+      " \"intermediate_size\": 100, \"num_hidden_layers\": 3, \"num_attention_heads\": 4,"
+      " \"num_key_value_heads\": 2, \"max_position_embeddings\": 16,"
+      " \"tie_word_embeddings\": true, \"attention\": {\"type\": \"gqa\", \"qk_norm\": true}}";
+  ch_comparison comparison;
+  ch_error error = {0};
+  char mechanisms[200];
+  write_file("mine.json", config, sizeof config - 1);
+  snprintf(mechanisms, sizeof mechanisms, "mha,%s", in_root("mine.json"));
+  ch_compare_options options = small("files");
+  options.mechanisms = mechanisms;
+  watch w = {0};
+  if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
+  const ch_compared *model = &comparison.models[1];
+  assert_string_equal(model->directory, "mine");
+  assert_int_equal(model->layers, 3);
+  assert_int_equal(model->hidden_size, 48);
+  assert_int_equal(model->key_value_heads, 2);
+  assert_in_range(model->parameters, 59700, 60300);
+  assert_int_equal(model->cache_elements_per_token, 3 * 2 * 2 * 12);
+  ch_arena_free(&comparison.arena);
+  /* The file is one of the settings. */
+  char changed[sizeof config];
+  memcpy(changed, config, sizeof config);
+  *strstr(changed, "48") = '5';
+  strstr(changed, "58")[1] = '6';
+  write_file("mine.json", changed, sizeof config - 1);
+  assert_refused(&options, "was another configuration");
+}
+
+static void bad_input_is_refused_in_a_sentence(void **state) {
+  (void)state;
+  ch_compare_options options = small("bad");
+  options.mechanisms = "mha,gqq";
+  assert_refused(&options, "did you mean gqa?");
+  options.mechanisms = "mha,,mqa";
+  assert_refused(&options, "empty name");
+  options.mechanisms = "mha,mha";
+  assert_refused(&options, "names mha twice");
+  options.mechanisms = "mha,nowhere.json";
+  assert_refused(&options, "nowhere.json");
+  options = small("bad");
+  options.data = in_root("missing.txt");
+  assert_refused(&options, "missing.txt");
+  write_file("empty.txt", "", 0);
+  options.data = in_root("empty.txt");
+  assert_refused(&options, "empty.txt");
+  static const char binary[4096] = {1, 0, 2, 0, (char)0xff};
+  write_file("binary.txt", binary, sizeof binary);
+  options.data = in_root("binary.txt");
+  assert_refused(&options, "binary.txt");
+  write_file("short.txt", "Too short to learn from.", 24);
+  options.data = in_root("short.txt");
+  assert_refused(&options, "too");
+  options = small("bad");
+  options.shape.params = 3000;
+  assert_refused(&options, "--params 3.0 k is too small");
+  options = small("text.txt"); /* a file is in the way */
+  assert_refused(&options, "text.txt");
+  options = small("bad");
+  options.lr = -1;
+  assert_refused(&options, "--lr");
+}
+
+static int set_up(void **state) {
+  (void)state;
+  snprintf(root, sizeof root, "/tmp/crosshead-compare-XXXXXX");
+  if (!mkdtemp(root)) return -1;
+  omp_set_num_threads(1); /* models this small are no work for more */
+  write_text("text.txt", 1, 1000);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  char command[96];
+  snprintf(command, sizeof command, "rm -rf '%s'", root);
+  return system(command);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_interrupted_comparison_continues_to_the_same_results),
+      cmocka_unit_test(results_agree_with_the_models),
+      cmocka_unit_test(other_options_in_the_same_directory_are_refused_by_name),
+      cmocka_unit_test(config_files_take_part),
+      cmocka_unit_test(bad_input_is_refused_in_a_sentence),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}

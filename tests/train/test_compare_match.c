@@ -1,0 +1,123 @@
+/* FFN widths that make parameter counts agree, against a count of the tensors by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "train/match.h"
+#include "train/presets.h"
+
+/* Parameters of a grouped-query transformer with tied embeddings, counted independently of the table. */
+static int64_t by_hand(const ch_config *c) {
+  int64_t d = c->hidden_size, heads = c->num_attention_heads * c->head_dim,
+          keys = c->num_key_value_heads * c->head_dim;
+  int64_t matrices = c->hidden_act == CH_ACTIVATION_SILU ? 3 : 2;
+  int64_t block = 2 * heads * d + 2 * keys * d + matrices * c->intermediate_size * d + 2 * d;
+  if (c->attention_bias) block += heads + 2 * keys;
+  if (c->attention.qk_norm) block += 2 * c->head_dim;
+  if (c->attention.head_norm) block += c->head_dim;
+  return (c->tie_word_embeddings ? 1 : 2) * c->vocab_size * d + c->num_hidden_layers * block + d;
+}
+
+static void counts_agree_within_half_a_percent_for_many_sizes(void **state) {
+  (void)state;
+  const char *names[] = {"mha", "gqa", "gqa:4", "mqa"};
+  for (double params = 100e3; params < 1e9; params *= 1.23) {
+    int64_t target = (int64_t)params, parameters[4];
+    ch_config configs[4];
+    ch_error error = {0};
+    ch_shape_wishes wishes = {.params = target, .vocab = ch_base_vocabulary(target, 1 << 30), .context = 256};
+    for (int i = 0; i < 4; i++) {
+      assert_int_equal(ch_base_shape(&wishes, &configs[i], &error), CH_OK);
+      assert_int_equal(ch_preset_apply(names[i], &configs[i], &error), CH_OK);
+    }
+    if (ch_match_parameters(configs, names, 4, target, parameters, &error) != CH_OK)
+      fail_msg("%lld: %s", (long long)target, error.message);
+    for (int i = 0; i < 4; i++) {
+      assert_int_equal(parameters[i], by_hand(&configs[i]));
+      double away = (double)(parameters[i] - target) / (double)target;
+      assert_true(away < 0.005 && away > -0.005);
+      for (int j = 0; j < i; j++) {
+        double difference = (double)(parameters[i] - parameters[j]) / (double)parameters[j];
+        assert_true(difference <= 0.005 && difference >= -0.005);
+      }
+    }
+    /* Fewer keys and values leave more for the FFN. */
+    assert_true(configs[0].intermediate_size < configs[2].intermediate_size);
+    assert_true(configs[2].intermediate_size < configs[3].intermediate_size);
+  }
+}
+
+static void every_tensor_is_counted(void **state) {
+  (void)state;
+  ch_config config;
+  ch_error error = {0};
+  ch_shape_wishes wishes = {.params = 2000000, .vocab = 777, .context = 64};
+  assert_int_equal(ch_base_shape(&wishes, &config, &error), CH_OK);
+  for (int variant = 0; variant < 32; variant++) {
+    int64_t count;
+    config.tie_word_embeddings = variant & 1;
+    config.attention_bias = variant & 2;
+    config.attention.qk_norm = variant & 4;
+    config.attention.head_norm = variant & 8;
+    config.hidden_act = variant & 16 ? CH_ACTIVATION_GELU : CH_ACTIVATION_SILU;
+    assert_int_equal(ch_count_parameters(&config, &count, &error), CH_OK);
+    assert_int_equal(count, by_hand(&config));
+  }
+}
+
+static void different_shapes_are_matched_too(void **state) {
+  (void)state;
+  const char *names[] = {"deep", "wide"};
+  ch_config configs[2];
+  int64_t parameters[2];
+  ch_error error = {0};
+  ch_shape_wishes deep = {.params = 4000000, .vocab = 1000, .layers = 12, .hidden = 128, .context = 64};
+  ch_shape_wishes wide = {.params = 4000000, .vocab = 1000, .layers = 3, .hidden = 320, .context = 64};
+  assert_int_equal(ch_base_shape(&deep, &configs[0], &error), CH_OK);
+  assert_int_equal(ch_base_shape(&wide, &configs[1], &error), CH_OK);
+  configs[1].tie_word_embeddings = false;
+  configs[1].hidden_act = CH_ACTIVATION_GELU;
+  assert_int_equal(ch_match_parameters(configs, names, 2, 4000000, parameters, &error), CH_OK);
+  assert_int_equal(parameters[0], by_hand(&configs[0]));
+  assert_int_equal(parameters[1], by_hand(&configs[1]));
+  assert_in_range(parameters[0], 3980000, 4020000);
+  assert_in_range(parameters[1], 3980000, 4020000);
+}
+
+static void what_cannot_match_is_said(void **state) {
+  (void)state;
+  const char *names[] = {"mha"};
+  ch_config config;
+  int64_t parameters;
+  ch_error error = {0};
+  ch_shape_wishes wishes = {.params = 4000000, .vocab = 1000, .layers = 4, .hidden = 256, .context = 64};
+  assert_int_equal(ch_base_shape(&wishes, &config, &error), CH_OK);
+  assert_int_equal(ch_match_parameters(&config, names, 1, 1000000, &parameters, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, "mha has 1.3 M parameters even with an FFN of width 1"));
+  /* One column of the FFN in every layer is a large part of a model that is deep and otherwise slim. */
+  int64_t least;
+  config.vocab_size = 4;
+  config.num_hidden_layers = 400;
+  config.head_dim = 2;
+  config.num_attention_heads = config.num_key_value_heads = 1;
+  config.intermediate_size = 1;
+  assert_int_equal(ch_count_parameters(&config, &least, &error), CH_OK);
+  int64_t column = 3 * 256 * 400;
+  assert_int_equal(ch_match_parameters(&config, names, 1, least + column / 2, &parameters, &error),
+                   CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise --params"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(counts_agree_within_half_a_percent_for_many_sizes),
+      cmocka_unit_test(every_tensor_is_counted),
+      cmocka_unit_test(different_shapes_are_matched_too),
+      cmocka_unit_test(what_cannot_match_is_said),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* Names of mechanisms, and the shape that compared models share. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "train/match.h"
+#include "train/presets.h"
+
+static ch_config base(int64_t params, int64_t vocab) {
+  ch_config config;
+  ch_error error = {0};
+  ch_shape_wishes wishes = {.params = params, .vocab = vocab, .context = 256};
+  if (ch_base_shape(&wishes, &config, &error) != CH_OK) fail_msg("%s", error.message);
+  return config;
+}
+
+static void names_set_the_key_value_heads(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t groups;
+  } cases[] = {{"mha", 8}, {"gqa", 2}, {"gqa:1", 1}, {"gqa:4", 4}, {"gqa:8", 8}, {"mqa", 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_config config = base(1000000, 1024);
+    ch_error error = {0};
+    assert_int_equal(config.num_attention_heads, 8);
+    assert_int_equal(ch_preset_apply(cases[i].name, &config, &error), CH_OK);
+    assert_int_equal(config.num_key_value_heads, cases[i].groups);
+    assert_string_equal(config.attention.type, "gqa");
+  }
+}
+
+static void usual_groups_divide_any_number_of_heads(void **state) {
+  (void)state;
+  for (int64_t heads = 1; heads <= 96; heads++) {
+    ch_config config = base(1000000, 1024);
+    ch_error error = {0};
+    config.num_attention_heads = heads;
+    config.num_key_value_heads = heads;
+    config.head_dim = 16;
+    assert_int_equal(ch_preset_apply("gqa", &config, &error), CH_OK);
+    assert_int_equal(heads % config.num_key_value_heads, 0);
+    if (heads % 4 == 0 && heads >= 8) assert_int_equal(config.num_key_value_heads, heads / 4);
+  }
+}
+
+static void assert_refused(const char *name, const char *part) {
+  ch_error error = {0};
+  assert_int_equal(ch_preset_check(name, &error), CH_ERROR_ARGUMENT);
+  if (!strstr(error.message, part)) fail_msg("'%s' gave: %s", name, error.message);
+}
+
+static void unknown_names_get_the_nearest_known_one(void **state) {
+  (void)state;
+  assert_refused("mah", "did you mean mha?");
+  assert_refused("gqq:4", "did you mean gqa?");
+  assert_refused("", "known are");
+  assert_refused("something-else-entirely", "mha, gqa[:N], mqa");
+}
+
+static void numbers_after_the_colon_are_checked(void **state) {
+  (void)state;
+  assert_refused("mha:4", "takes no number");
+  assert_refused("gqa:", "whole number of key-value heads");
+  assert_refused("gqa:0", "whole number of key-value heads");
+  assert_refused("gqa:-2", "whole number of key-value heads");
+  assert_refused("gqa:4x", "whole number of key-value heads");
+  assert_refused("gqa:99999999999999999999", "whole number of key-value heads");
+  ch_config config = base(1000000, 1024);
+  ch_error error = {0};
+  assert_int_equal(ch_preset_apply("gqa:3", &config, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(
+      strstr(error.message, "3 key-value heads do not divide the 8 query heads; 1, 2, 4 or 8 would"));
+}
+
+static void paths_are_told_from_names(void **state) {
+  (void)state;
+  assert_true(ch_preset_is_path("a/b"));
+  assert_true(ch_preset_is_path("mine.json"));
+  assert_false(ch_preset_is_path("gqa:4"));
+  assert_false(ch_preset_is_path(".json"));
+}
+
+static void shapes_are_valid_and_near_their_size_for_any_number_of_parameters(void **state) {
+  (void)state;
+  for (double params = 60e3; params < 3e9; params *= 1.37) {
+    int64_t target = (int64_t)params, count;
+    ch_config config = base(target, ch_base_vocabulary(target, 1 << 30));
+    ch_error error = {0};
+    assert_int_equal(ch_config_validate(&config, "test", &error), CH_OK);
+    assert_true(config.num_hidden_layers >= 2);
+    assert_true(config.tie_word_embeddings);
+    assert_int_equal(config.num_attention_heads * config.head_dim, config.hidden_size);
+    assert_int_equal(config.head_dim % 2, 0);
+    assert_int_equal(ch_count_parameters(&config, &count, &error), CH_OK);
+    /* The usual FFN brings the model into the target's neighbourhood; the rest is the FFN's to match. */
+    if (target > 300000) assert_in_range(count, target * 2 / 3, target * 3 / 2);
+  }
+}
+
+static void wishes_are_kept(void **state) {
+  (void)state;
+  ch_config config;
+  ch_error error = {0};
+  ch_shape_wishes wishes = {
+      .params = 3000000, .vocab = 2000, .layers = 4, .hidden = 192, .heads = 6, .context = 99};
+  assert_int_equal(ch_base_shape(&wishes, &config, &error), CH_OK);
+  assert_int_equal(config.vocab_size, 2000);
+  assert_int_equal(config.num_hidden_layers, 4);
+  assert_int_equal(config.hidden_size, 192);
+  assert_int_equal(config.num_attention_heads, 6);
+  assert_int_equal(config.head_dim, 32);
+  assert_int_equal(config.max_position_embeddings, 99);
+}
+
+static void impossible_shapes_are_refused_in_a_sentence(void **state) {
+  (void)state;
+  static const struct {
+    ch_shape_wishes wishes;
+    const char *part;
+  } cases[] = {
+      {{.params = 1000, .vocab = 512, .context = 64}, "--params 1.0 k is too small"},
+      {{.params = 1000000, .vocab = 50000, .context = 64}, "with a vocabulary of 50000 tokens"},
+      {{.params = 1000000, .vocab = 512, .layers = 100, .hidden = 512, .context = 64},
+       "100 layers of width 512"},
+      {{.params = 1000000, .vocab = 512, .heads = 7, .context = 64}, "--heads 7 does not divide the width"},
+      {{.params = 1000000, .vocab = 512, .hidden = 96, .heads = 32, .context = 64},
+       "heads of 3, an odd number"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_config config;
+    ch_error error = {0};
+    assert_int_equal(ch_base_shape(&cases[i].wishes, &config, &error), CH_ERROR_ARGUMENT);
+    if (!strstr(error.message, cases[i].part)) fail_msg("case %zu gave: %s", i, error.message);
+  }
+}
+
+static void vocabularies_grow_with_parameters_and_text(void **state) {
+  (void)state;
+  assert_int_equal(ch_base_vocabulary(1000000, 1 << 30), 1024);
+  assert_int_equal(ch_base_vocabulary(100000000, (int64_t)1 << 40), 8192);
+  assert_int_equal(ch_base_vocabulary(100000000, 1000000), 1024);
+  assert_int_equal(ch_base_vocabulary(1, 1), 512);
+  assert_int_equal(ch_base_vocabulary(INT64_MAX, INT64_MAX), 32768);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_set_the_key_value_heads),
+      cmocka_unit_test(usual_groups_divide_any_number_of_heads),
+      cmocka_unit_test(unknown_names_get_the_nearest_known_one),
+      cmocka_unit_test(numbers_after_the_colon_are_checked),
+      cmocka_unit_test(paths_are_told_from_names),
+      cmocka_unit_test(shapes_are_valid_and_near_their_size_for_any_number_of_parameters),
+      cmocka_unit_test(wishes_are_kept),
+      cmocka_unit_test(impossible_shapes_are_refused_in_a_sentence),
+      cmocka_unit_test(vocabularies_grow_with_parameters_and_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
