@@ -1,6 +1,7 @@
 /* The registry: every command, in the order --help lists them. Each is defined in cli/cmd_NAME.c. */
 #include "cli/command.h"
 
+extern const ch_command ch_cmd_compare;
 extern const ch_command ch_cmd_bench;
 extern const ch_command ch_cmd_completion;
 extern const ch_command ch_cmd_eval;
@@ -12,6 +13,7 @@ extern const ch_command ch_cmd_manual;
 extern const ch_command ch_cmd_train;
 
 const ch_command *const ch_commands[] = {
+    &ch_cmd_compare,
     &ch_cmd_train,
     &ch_cmd_eval,
     &ch_cmd_generate,

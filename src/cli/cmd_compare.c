@@ -1,0 +1,385 @@
+/* crosshead compare --data TEXT */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/progress.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/parse.h"
+#include "report/page.h"
+#include "report/table.h"
+#include "train/compare.h"
+
+#include <crosshead/version.h>
+
+typedef struct arguments {
+  const char *positional[CH_POSITIONAL_MAX];
+  const char *data, *mechanisms, *out, *tokenizer, *schedule;
+  int64_t params, tokens, vocab, layers, hidden, heads, batch, sequence, warmup, seed, eval_tokens;
+  double lr, tolerance;
+  bool json;
+} arguments;
+
+static const char *const schedules[] = {"cosine", "constant", NULL};
+
+#define AT(member) offsetof(arguments, member)
+static const ch_option options[] = {
+    {.name = "data",
+     .type = CH_OPTION_PATH,
+     .offset = AT(data),
+     .metavar = "TEXT",
+     .required = true,
+     .help = "The text to train on, UTF-8; a part of it is held back for validation."},
+    {.name = "mechanisms",
+     .type = CH_OPTION_TEXT,
+     .offset = AT(mechanisms),
+     .metavar = "LIST",
+     .default_value = "mha,gqa,mqa",
+     .help =
+         "Names with commas between: mha, gqa or gqa:N (N key-value heads), mqa, or paths of config files."},
+    {.name = "out",
+     .type = CH_OPTION_PATH,
+     .offset = AT(out),
+     .metavar = "DIR",
+     .default_value = "comparison",
+     .help = "Where models and results go. The same command on a directory that has some continues there."},
+    {.name = "json",
+     .type = CH_OPTION_FLAG,
+     .offset = AT(json),
+     .help = "Print the contents of results.json instead of the table."},
+    {.name = "", .help = "Size"},
+    {.name = "params",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(params),
+     .metavar = "N",
+     .min = 1,
+     .max = 0,
+     .help =
+         "Parameters of each model, embeddings included (1M; with config files, what the first one has)."},
+    {.name = "layers",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(layers),
+     .metavar = "N",
+     .min = 1,
+     .max = 1000,
+     .help = "Layers, instead of those that --params gives."},
+    {.name = "hidden",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(hidden),
+     .metavar = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "Width, instead of the one that --params gives."},
+    {.name = "heads",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(heads),
+     .metavar = "N",
+     .min = 1,
+     .max = 4096,
+     .help = "Query heads, instead of 8 (or heads of 64 in models wider than 512)."},
+    {.name = "", .help = "Text"},
+    {.name = "vocab",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(vocab),
+     .metavar = "N",
+     .min = 257,
+     .max = 4000000,
+     .help = "Size of the vocabulary that is trained, instead of one that suits --params and the text."},
+    {.name = "tokenizer",
+     .type = CH_OPTION_PATH,
+     .offset = AT(tokenizer),
+     .metavar = "FILE",
+     .help = "A tokenizer.json, or a directory with one, instead of one trained on the text."},
+    {.name = "eval-tokens",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(eval_tokens),
+     .metavar = "N",
+     .min = 1,
+     .max = 0,
+     .help = "Validation tokens of an evaluation (all, but at most a thirtieth of --tokens or 32768)."},
+    {.name = "", .help = "Training"},
+    {.name = "tokens",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(tokens),
+     .metavar = "N",
+     .default_value = "2M",
+     .min = 1,
+     .max = 0,
+     .help = "Tokens each model is trained on; a short text is read repeatedly."},
+    {.name = "batch",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(batch),
+     .metavar = "N",
+     .default_value = "16",
+     .min = 1,
+     .max = 65536,
+     .help = "Sequences of a step."},
+    {.name = "seq",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(sequence),
+     .metavar = "N",
+     .default_value = "256",
+     .min = 2,
+     .max = 1048576,
+     .help = "Tokens of a sequence."},
+    {.name = "lr",
+     .type = CH_OPTION_NUMBER,
+     .offset = AT(lr),
+     .metavar = "RATE",
+     .default_value = "2e-3",
+     .min = 1e-12,
+     .max = 1,
+     .help = "Peak learning rate."},
+    {.name = "schedule",
+     .type = CH_OPTION_CHOICE,
+     .offset = AT(schedule),
+     .metavar = "NAME",
+     .default_value = "cosine",
+     .choices = schedules,
+     .help = "How the learning rate goes on after the warm-up."},
+    {.name = "warmup",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(warmup),
+     .metavar = "STEPS",
+     .min = 0,
+     .max = 1e9,
+     .help = "Steps of linear warm-up (5 % of all)."},
+    {.name = "seed",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(seed),
+     .metavar = "N",
+     .default_value = "1",
+     .min = 0,
+     .max = 9e15,
+     .help = "Of the initial weights and the order of the text."},
+    {.name = "", .help = "Verdict"},
+    {.name = "tolerance",
+     .type = CH_OPTION_NUMBER,
+     .offset = AT(tolerance),
+     .metavar = "PERCENT",
+     .default_value = "1",
+     .min = 0,
+     .max = 100,
+     .help = "Of the models whose loss is at most this much above the lowest, the one with the smallest "
+             "cache is taken."},
+    {0},
+};
+
+/* --- the command as it would be typed --------------------------------------------------------------------------- */
+
+static void put_word(const char *word, ch_text *text) {
+  if (*word &&
+      !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%")]) {
+    ch_text_puts(text, word);
+    return;
+  }
+  ch_text_puts(text, "'");
+  for (; *word; word++)
+    if (*word == '\'')
+      ch_text_puts(text, "'\\''");
+    else
+      ch_text_put(text, word, 1);
+  ch_text_puts(text, "'");
+}
+
+/* 2000000 as 2M: what most people type. */
+static void put_count(int64_t count, ch_text *text) {
+  if (count && count % 1000000 == 0)
+    ch_text_printf(text, "%lldM", (long long)(count / 1000000));
+  else if (count && count % 1000 == 0)
+    ch_text_printf(text, "%lldk", (long long)(count / 1000));
+  else
+    ch_text_printf(text, "%lld", (long long)count);
+}
+
+static void put_command(const arguments *a, ch_text *text) {
+  ch_text_puts(text, "crosshead compare");
+  for (const ch_option *o = options; o->name; o++) {
+    if (!*o->name || !ch_option_given(a, o->name)) continue;
+    const void *member = (const char *)a + o->offset;
+    ch_text_printf(text, " --%s", o->name);
+    if (o->type == CH_OPTION_FLAG) continue;
+    ch_text_puts(text, " ");
+    if (o->type == CH_OPTION_COUNT)
+      put_count(*(const int64_t *)member, text);
+    else if (o->type == CH_OPTION_NUMBER)
+      ch_text_printf(text, "%g", *(const double *)member);
+    else
+      put_word(*(const char *const *)member, text);
+  }
+}
+
+/* --- progress ----------------------------------------------------------------------------------------------------- */
+
+typedef struct display {
+  const arguments *arguments;
+  ch_progress_line progress;
+  const char *name; /* of the model being trained */
+  int index, count;
+  int64_t steps, step_tokens;
+  double seconds;     /* smoothed, of a step */
+  double other_steps; /* of the models after this one */
+} display;
+
+static void on_preparing(void *context, const char *stage, double done, double total) {
+  display *d = context;
+  if (ch_progress_due(&d->progress))
+    ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, total > 0 ? 100 * done / total : 0.0);
+}
+
+static void on_prepared(void *context, const ch_compared_data *data) {
+  display *d = context;
+  char train[32], validation[32];
+  ch_progress_print(&d->progress, "%s: %s tokens to train on, %s to validate, a vocabulary of %lld",
+                    data->file, ch_format_count((double)data->train_tokens, train, sizeof train),
+                    ch_format_count((double)data->validation_tokens, validation, sizeof validation),
+                    (long long)data->vocab_size);
+}
+
+static void on_begins(void *context, int index, int count, const char *name, const ch_config *config,
+                      int64_t parameters, int64_t steps) {
+  display *d = context;
+  char size[32];
+  d->name = name;
+  d->index = index;
+  d->count = count;
+  d->steps = steps;
+  d->seconds = 0;
+  d->other_steps = (double)steps * (count - index - 1);
+  ch_progress_print(&d->progress,
+                    "%s (%d of %d): %lld layers of width %lld, FFN %lld, %s parameters, %lld steps", name,
+                    index + 1, count, (long long)config->num_hidden_layers, (long long)config->hidden_size,
+                    (long long)config->intermediate_size,
+                    ch_format_count((double)parameters, size, sizeof size), (long long)steps);
+}
+
+static void on_step(void *context, const ch_step_report *report) {
+  display *d = context;
+  d->seconds = d->seconds > 0 ? 0.9 * d->seconds + 0.1 * report->seconds : report->seconds;
+  if (!ch_progress_due(&d->progress)) return;
+  char rate[32], left[32];
+  double tokens = (double)d->step_tokens / (d->seconds > 0 ? d->seconds : 1);
+  double remaining = d->seconds * ((double)(d->steps - report->step) + d->other_steps);
+  ch_progress_show(&d->progress, false, "%s (%d of %d)  step %lld/%lld  loss %.3f  %s tokens/s  %s left",
+                   d->name, d->index + 1, d->count, (long long)report->step, (long long)d->steps,
+                   report->loss, ch_format_count(tokens, rate, sizeof rate),
+                   ch_format_duration(remaining, left, sizeof left));
+}
+
+static void on_finished(void *context, const ch_compared *model, bool earlier) {
+  display *d = context;
+  char rate[32];
+  ch_progress_print(&d->progress, "%s: validation loss %.4f, %s tokens/s%s", model->name,
+                    model->validation_loss,
+                    ch_format_count(model->train_tokens_per_second, rate, sizeof rate),
+                    earlier ? " (finished earlier)" : "");
+}
+
+static bool on_interrupted(void *context) {
+  (void)context;
+  return ch_interrupted();
+}
+
+/* --- what is left behind ------------------------------------------------------------------------------------------ */
+
+static ch_status write_page(void *context, const ch_comparison *comparison, ch_error *error) {
+  const display *d = context;
+  ch_text html = {0};
+  char *path = ch_path_join(d->arguments->out, "report.html");
+  ch_status status = path ? ch_page_write(comparison, &html, error)
+                          : ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
+  if (status == CH_OK) status = ch_write_file(path, html.data, html.size, error);
+  ch_text_free(&html);
+  free(path);
+  return status;
+}
+
+static ch_status print_json(const ch_comparison *comparison, ch_error *error) {
+  json_t *object = ch_comparison_to_json(comparison);
+  char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(CH_DIGITS_SHOWN)) : NULL;
+  json_decref(object);
+  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the results");
+  puts(text);
+  free(text);
+  return CH_OK;
+}
+
+static ch_status print_table(const arguments *a, const ch_comparison *comparison, ch_error *error) {
+  ch_text text = {0};
+  ch_table_write(comparison, &text);
+  ch_text_printf(&text, "\nMore in %s/report.html (charts) and %s/results.json.\n", a->out, a->out);
+  bool failed = text.failed;
+  if (!failed) fputs(text.data, stdout);
+  ch_text_free(&text);
+  return failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to print the table") : CH_OK;
+}
+
+static ch_status run(const void *given, ch_error *error) {
+  const arguments *a = given;
+  ch_compare_options asked;
+  ch_comparison comparison;
+  ch_text command = {0};
+  display d = {.arguments = a, .step_tokens = a->batch * a->sequence};
+  ch_compare_events events = {.context = &d,
+                              .preparing = on_preparing,
+                              .prepared = on_prepared,
+                              .begins = on_begins,
+                              .step = on_step,
+                              .finished = on_finished,
+                              .written = write_page,
+                              .interrupted = on_interrupted};
+  ch_compare_options_default(&asked);
+  put_command(a, &command);
+  if (command.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory to start the comparison");
+  asked.data = a->data;
+  asked.mechanisms = a->mechanisms;
+  asked.out = a->out;
+  asked.tokenizer = a->tokenizer;
+  asked.shape = (ch_shape_wishes){
+      .params = a->params, .vocab = a->vocab, .layers = a->layers, .hidden = a->hidden, .heads = a->heads};
+  asked.tokens = a->tokens;
+  asked.batch = a->batch;
+  asked.sequence = a->sequence;
+  asked.lr = a->lr;
+  asked.schedule = strcmp(a->schedule, "constant") == 0 ? CH_SCHEDULE_CONSTANT : CH_SCHEDULE_COSINE;
+  asked.warmup = ch_option_given(a, "warmup") ? a->warmup : -1;
+  asked.seed = (uint64_t)a->seed;
+  asked.eval_tokens = a->eval_tokens;
+  asked.tolerance = a->tolerance / 100;
+  asked.command = command.data;
+  asked.version = CH_VERSION_STRING;
+  ch_interrupt_watch();
+  ch_progress_begin(&d.progress, stderr);
+  ch_status status = ch_compare(&asked, &events, &comparison, error);
+  ch_progress_end(&d.progress);
+  ch_interrupt_release();
+  if (status == CH_OK) status = a->json ? print_json(&comparison, error) : print_table(a, &comparison, error);
+  ch_arena_free(&comparison.arena);
+  ch_text_free(&command);
+  return status;
+}
+
+const ch_command ch_cmd_compare = {
+    .name = "compare",
+    .positional = "",
+    .summary = "Train attention mechanisms side by side on a text and say which to take.",
+    .description =
+        "Trains a small model with each of the named mechanisms: on the same text, with the same tokenizer, "
+        "seed, "
+        "batches and number of tokens, and with the FFN width adjusted so that all have the same number of "
+        "parameters.\n\n"
+        "Prints a table (validation loss and perplexity, parameters, cache per token, training and decoding "
+        "speed) and "
+        "writes results.json and report.html, a page with loss curves and the quality-against-cache plot "
+        "that needs "
+        "no network. Every model is left in its own directory, ready for `crosshead generate`.\n\n"
+        "An interrupted comparison continues when the same command is run again.",
+    .examples =
+        "crosshead compare --data book.txt\n"
+        "crosshead compare --data book.txt --mechanisms mha,gqa:4,mqa --params 3M --tokens 10M --out book",
+    .options = options,
+    .arguments_size = sizeof(arguments),
+    .run = run,
+};
