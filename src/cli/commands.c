@@ -10,6 +10,8 @@ extern const ch_command ch_cmd_generate;
 extern const ch_command ch_cmd_help;
 extern const ch_command ch_cmd_info;
 extern const ch_command ch_cmd_manual;
+extern const ch_command ch_cmd_tokenize;
+extern const ch_command ch_cmd_tokenizer_train;
 extern const ch_command ch_cmd_train;
 
 const ch_command *const ch_commands[] = {
@@ -20,6 +22,8 @@ const ch_command *const ch_commands[] = {
     &ch_cmd_forward,
     &ch_cmd_bench,
     &ch_cmd_info,
+    &ch_cmd_tokenize,
+    &ch_cmd_tokenizer_train,
     &ch_cmd_completion,
     &ch_cmd_help,
     NULL,

@@ -96,6 +96,7 @@ static int64_t split_tokens(const ch_corpus *corpus, ch_corpus_split split) {
 
 int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_t length) {
   int64_t tokens = split_tokens(corpus, split), packed = (int64_t)corpus->header.pack_length;
+  if (length <= 0) return 0;
   if (packed) return length == packed ? tokens / packed : 0;
   if (split == CH_SPLIT_VALIDATION) return tokens < 2 ? 0 : (tokens - 2) / length + 1;
   return (tokens - 1) / length;
@@ -139,37 +140,55 @@ static int32_t id_at(const ch_corpus *corpus, ch_corpus_split split, int64_t pla
   return (int32_t)(p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24);
 }
 
-/* One window from `offset`; places past the split's end hold the end token and predict nothing. */
-static void fill_window(const ch_corpus *corpus, ch_corpus_split split, int64_t offset, int64_t length,
+/* One window from `offset`; places past the split's end hold the end token and predict nothing. False when the file
+   holds an id past its vocabulary. */
+static bool fill_window(const ch_corpus *corpus, ch_corpus_split split, int64_t offset, int64_t length,
                         int32_t *tokens, int32_t *targets, int32_t *document_start) {
   int64_t total = split_tokens(corpus, split);
   int32_t end = corpus->header.end_token, start = 0;
+  uint32_t vocab_size = (uint32_t)corpus->header.vocab_size;
   bool packed = corpus->header.pack_length > 0, apart = packed || document_start;
   for (int64_t t = 0; t < length; t++) {
     int64_t place = offset + t;
     tokens[t] = place < total ? id_at(corpus, split, place) : end;
     bool last = packed && t + 1 == length;
-    targets[t] = place + 1 < total && !last ? id_at(corpus, split, place + 1) : -1;
+    bool predicts = place + 1 < total && !last;
+    targets[t] = predicts ? id_at(corpus, split, place + 1) : -1;
+    if ((uint32_t)tokens[t] >= vocab_size || (predicts && (uint32_t)targets[t] >= vocab_size)) return false;
     if (apart && tokens[t] == end) targets[t] = -1;
     if (document_start) document_start[t] = start;
     if (tokens[t] == end) start = (int32_t)t + 1;
   }
+  return true;
 }
 
 ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64_t seed, int64_t first,
                           int64_t sequences, int64_t length, int32_t *tokens, int32_t *targets,
                           int32_t *document_start, ch_error *error) {
-  if (ch_corpus_windows(corpus, split, length) < 1)
+  int64_t windows = ch_corpus_windows(corpus, split, length);
+  if (first < 0 || sequences < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "a batch of %lld sequences from number %lld on makes no sense",
+                   (long long)sequences, (long long)first);
+  if (windows < 1)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "the %s text has %lld tokens%s, too few for a sequence of %lld; use more text or shorter sequences",
         split == CH_SPLIT_TRAIN ? "training" : "validation", (long long)split_tokens(corpus, split),
         corpus->header.pack_length ? " in packed windows of another length" : "", (long long)length);
   for (int64_t s = 0; s < sequences; s++) {
-    int64_t offset =
-        split == CH_SPLIT_TRAIN ? train_offset(corpus, seed, first + s, length) : (first + s) * length;
-    fill_window(corpus, split, offset, length, tokens + s * length, targets + s * length,
-                document_start ? document_start + s * length : NULL);
+    int64_t window = first + s, offset = split_tokens(corpus, split);
+    if (split == CH_SPLIT_TRAIN)
+      offset = train_offset(corpus, seed, window, length);
+    else if (window < windows)
+      offset = window * length;
+    if (!fill_window(corpus, split, offset, length, tokens + s * length, targets + s * length,
+                     document_start ? document_start + s * length : NULL))
+      return ch_fail(
+          error, CH_ERROR_FORMAT,
+          "the token file is damaged: near place %lld of the %s part stands an id past its vocabulary of "
+          "%lld; prepare it again",
+          (long long)offset, split == CH_SPLIT_TRAIN ? "training" : "validation",
+          (long long)corpus->header.vocab_size);
   }
   return CH_OK;
 }

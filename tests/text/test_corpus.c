@@ -223,6 +223,39 @@ static void damaged_files_are_refused(void **state) {
   free(good);
 }
 
+static void an_id_past_the_vocabulary_is_found_when_it_is_read(void **state) {
+  (void)state;
+  ch_corpus_options options;
+  ch_corpus_options_default(&options);
+  ch_corpus_close(prepare(&options));
+  char *good;
+  size_t size = 0, header = 128;
+  assert_int_equal(ch_read_file(out_path, 1 << 24, &good, &size, &error), CH_OK);
+  int32_t tokens[LENGTH], targets[LENGTH];
+  ch_corpus *corpus;
+  memset(good + header + 600, 0xff, 2);
+  overwrite(good, size);
+  assert_int_equal(ch_corpus_open(out_path, &corpus, &error), CH_OK);
+  int64_t windows = ch_corpus_windows(corpus, CH_SPLIT_TRAIN, LENGTH), refused = 0;
+  for (int64_t i = 0; i < windows; i++) {
+    ch_status status =
+        ch_corpus_batch(corpus, CH_SPLIT_TRAIN, 1, i, 1, LENGTH, tokens, targets, NULL, &error);
+    refused += status == CH_ERROR_FORMAT;
+    for (int t = 0; status == CH_OK && t < LENGTH; t++) assert_in_range(tokens[t], 0, 256);
+  }
+  assert_in_range(refused, 1, 2);
+  assert_int_equal(ch_corpus_batch(corpus, CH_SPLIT_TRAIN, 1, 0, 1, 0, tokens, targets, NULL, &error),
+                   CH_ERROR_ARGUMENT);
+  assert_int_equal(ch_corpus_batch(corpus, CH_SPLIT_TRAIN, 1, -1, 1, LENGTH, tokens, targets, NULL, &error),
+                   CH_ERROR_ARGUMENT);
+  assert_int_equal(ch_corpus_batch(corpus, CH_SPLIT_VALIDATION, 1, INT64_MAX - 1, 1, LENGTH, tokens, targets,
+                                   NULL, &error),
+                   CH_OK);
+  for (int t = 0; t < LENGTH; t++) assert_int_equal(targets[t], -1);
+  ch_corpus_close(corpus);
+  free(good);
+}
+
 static void impossible_texts_and_options_are_explained(void **state) {
   (void)state;
   ch_corpus_options options;
@@ -278,6 +311,7 @@ int main(void) {
       cmocka_unit_test(an_epoch_reads_every_window_once_and_any_batch_is_found_at_once),
       cmocka_unit_test(packed_windows_keep_documents_apart),
       cmocka_unit_test(damaged_files_are_refused),
+      cmocka_unit_test(an_id_past_the_vocabulary_is_found_when_it_is_read),
       cmocka_unit_test(impossible_texts_and_options_are_explained),
       cmocka_unit_test(a_single_long_document_is_cut_at_its_tail),
   };

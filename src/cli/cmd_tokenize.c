@@ -1,0 +1,216 @@
+/* crosshead tokenize TOKENIZER FILE: text to token ids, a line of ids a line of text, and back. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "text/tokenizer.h"
+
+typedef struct arguments {
+  const char *positional[4];
+  bool decode, whole, add_special, no_special, skip_special;
+} arguments;
+
+typedef struct conversion {
+  const arguments *arguments;
+  const char *path;
+  ch_tokenizer *tokenizer;
+  ch_encoder *encoder;
+  FILE *input;
+  char *line; /* of getdelim */
+  size_t line_capacity, line_number;
+  ch_ids ids;
+  ch_text out;
+} conversion;
+
+/* --- one text --------------------------------------------------------------------------------------------------- */
+
+static void put_id(ch_text *out, int32_t id) {
+  char digits[12], *p = digits + sizeof digits;
+  do *--p = (char)('0' + id % 10);
+  while ((id /= 10) > 0);
+  ch_text_put(out, p, (size_t)(digits + sizeof digits - p));
+}
+
+static ch_status encode_text(conversion *c, const char *text, size_t size, ch_error *error) {
+  unsigned flags = (c->arguments->no_special ? 0 : CH_ENCODE_SPECIAL) |
+                   (c->arguments->add_special ? CH_ENCODE_TEMPLATE : 0);
+  c->ids.size = 0;
+  CH_TRY(ch_encoder_encode(c->encoder, text, size, flags, &c->ids, error));
+  for (size_t i = 0; i < c->ids.size; i++) {
+    if (i > 0) ch_text_put(&c->out, " ", 1);
+    put_id(&c->out, c->ids.data[i]);
+  }
+  return CH_OK;
+}
+
+static bool is_gap(char c) {
+  return c == ' ' || c == '\t' || c == ',' || c == '\r' || c == '\n';
+}
+
+static ch_status not_an_id(const conversion *c, const char *word, const char *end, ch_error *error) {
+  int length = 0;
+  while (length < 32 && word + length < end && !is_gap(word[length])) length++;
+  return ch_fail(error, CH_ERROR_FORMAT, "%s, line %zu: '%.*s' is no token id; ids go from 0 to %d", c->path,
+                 c->line_number, length, word, ch_tokenizer_vocab_size(c->tokenizer) - 1);
+}
+
+/* Ids between spaces or commas. */
+static ch_status read_ids(conversion *c, const char *text, size_t size, ch_error *error) {
+  const char *end = text + size;
+  c->ids.size = 0;
+  for (const char *p = text; p < end;) {
+    if (is_gap(*p)) {
+      p++;
+      continue;
+    }
+    const char *word = p;
+    int64_t id = 0;
+    for (; p < end && *p >= '0' && *p <= '9' && id <= INT32_MAX; p++) id = id * 10 + (*p - '0');
+    if (p == word || (p < end && !is_gap(*p)) || id >= ch_tokenizer_vocab_size(c->tokenizer))
+      return not_an_id(c, word, end, error);
+    if (!ch_ids_reserve(&c->ids, 1))
+      return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ids of %s", c->path);
+    c->ids.data[c->ids.size++] = (int32_t)id;
+  }
+  return CH_OK;
+}
+
+static ch_status decode_text(conversion *c, const char *text, size_t size, ch_error *error) {
+  CH_TRY(read_ids(c, text, size, error));
+  return ch_tokenizer_decode(c->tokenizer, c->ids.data, c->ids.size, c->arguments->skip_special, &c->out,
+                             error);
+}
+
+static ch_status convert_text(conversion *c, const char *text, size_t size, bool newline, ch_error *error) {
+  c->out.size = 0;
+  CH_TRY(c->arguments->decode ? decode_text(c, text, size, error) : encode_text(c, text, size, error));
+  if (newline) ch_text_put(&c->out, "\n", 1);
+  if (c->out.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the output");
+  fwrite(c->out.data, 1, c->out.size, stdout);
+  return CH_OK;
+}
+
+/* --- the whole input -------------------------------------------------------------------------------------------- */
+
+static ch_status read_error(const conversion *c, ch_error *error) {
+  return ch_fail(error, CH_ERROR_IO, "cannot read %s: %s", c->path, strerror(errno));
+}
+
+static ch_status convert_lines(conversion *c, ch_error *error) {
+  for (;;) {
+    errno = 0;
+    ssize_t size = getline(&c->line, &c->line_capacity, c->input);
+    if (ch_interrupted())
+      return ch_fail(error, CH_ERROR_INTERRUPTED, "stopped after line %zu", c->line_number);
+    if (size < 0) return ferror(c->input) ? read_error(c, error) : CH_OK;
+    c->line_number++;
+    if (size > 0 && c->line[size - 1] == '\n') size--;
+    CH_TRY(convert_text(c, c->line, (size_t)size, true, error));
+    if (!ch_output_alive()) return CH_OK; /* nobody reads on */
+  }
+}
+
+static ch_status convert_whole(conversion *c, ch_error *error) {
+  char buffer[1 << 16];
+  ch_text text = {0};
+  ch_status status = CH_OK;
+  for (size_t got; (got = fread(buffer, 1, sizeof buffer, c->input)) > 0;) ch_text_put(&text, buffer, got);
+  c->line_number = 1;
+  if (ferror(c->input))
+    status = read_error(c, error);
+  else if (text.failed)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for %s", c->path);
+  else
+    status = convert_text(c, text.data ? text.data : "", text.size, !c->arguments->decode, error);
+  ch_text_free(&text);
+  return status;
+}
+
+static ch_status open_input(conversion *c, ch_error *error) {
+  if (strcmp(c->path, "-") == 0) {
+    c->path = "standard input";
+    c->input = stdin;
+    return CH_OK;
+  }
+  if (ch_is_directory(c->path))
+    return ch_fail(error, CH_ERROR_IO, "%s is a directory where a text file is needed", c->path);
+  c->input = fopen(c->path, "rbe");
+  return c->input ? CH_OK : ch_fail(error, CH_ERROR_IO, "cannot open %s: %s", c->path, strerror(errno));
+}
+
+static ch_status convert(conversion *c, ch_error *error) {
+  const arguments *a = c->arguments;
+  CH_TRY(ch_tokenizer_open(a->positional[0], &c->tokenizer, error));
+  CH_TRY(ch_encoder_new(c->tokenizer, &c->encoder, error));
+  CH_TRY(open_input(c, error));
+  return a->whole ? convert_whole(c, error) : convert_lines(c, error);
+}
+
+static ch_status run(const void *given, ch_error *error) {
+  const arguments *a = given;
+  if (a->decode && (a->add_special || a->no_special))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--%s changes how text becomes ids; it does not go with --decode",
+                   a->add_special ? "add-special" : "no-special");
+  if (a->skip_special && !a->decode)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--skip-special changes how ids become text; it needs --decode");
+  conversion c = {.arguments = a, .path = a->positional[1]};
+  ch_interrupt_watch();
+  ch_status status = convert(&c, error);
+  ch_interrupt_release();
+  if (c.input && c.input != stdin) fclose(c.input);
+  free(c.line);
+  ch_ids_free(&c.ids);
+  ch_text_free(&c.out);
+  ch_encoder_free(c.encoder);
+  ch_tokenizer_free(c.tokenizer);
+  return status;
+}
+
+static const ch_option options[] = {
+    {.name = "decode",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, decode),
+     .help = "Turn lines of ids into lines of text."},
+    {.name = "whole",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, whole),
+     .help = "Take the whole input as one text, newlines included (with --decode: as one list of ids)."},
+    {.name = "add-special",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, add_special),
+     .help =
+         "Add the tokens around each text that the tokenizer adds by default, such as a beginning of text."},
+    {.name = "no-special",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, no_special),
+     .help = "Take control tokens that are written out in the text, such as <|endoftext|>, as plain text."},
+    {.name = "skip-special",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, skip_special),
+     .help = "With --decode: leave control tokens out of the text."},
+    {.name = NULL}};
+
+const ch_command ch_cmd_tokenize = {
+    .name = "tokenize",
+    .positional = "MODEL_OR_TOKENIZER FILE",
+    .summary = "Turn text into token ids, or ids into text.",
+    .description =
+        "The tokenizer is a model directory, a tokenizer.json of Hugging Face, or a tokenizer.bin of "
+        "llama2.c; FILE is a "
+        "text, - for standard input.\n\n"
+        "Each line of the text becomes a line of space-separated ids; the newline itself is not "
+        "part of the line. An "
+        "empty line gives an empty line.",
+    .examples = "crosshead tokenize runs/gqa story.txt >ids.txt\n"
+                "crosshead tokenize runs/gqa ids.txt --decode\n"
+                "echo 'Hello world' | crosshead tokenize tokenizer.json -",
+    .options = options,
+    .arguments_size = sizeof(arguments),
+    .run = run,
+};
