@@ -1,8 +1,10 @@
 /* AdamW (Loshchilov & Hutter): moments with bias correction, decay apart from the gradient. */
+#define _POSIX_C_SOURCE 200809L
 #include "train/optimizer.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 
@@ -29,10 +31,22 @@ static void place(ch_parameter_set *set) {
   }
 }
 
+/* The system may promise more memory than there is and end the program later, so what cannot fit is refused here. */
+static ch_status check_room(size_t bytes, ch_error *error) {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  double machine = pages > 0 && page > 0 ? (double)pages * (double)page : INFINITY;
+  if ((double)bytes <= machine) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_MEMORY,
+      "weights, gradients and two moments take %.1f GB where this machine has %.1f GB; train a smaller model",
+      (double)bytes / 1e9, machine / 1e9);
+}
+
 ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params, ch_dtype dtype,
                                   ch_error *error) {
   *set = (ch_parameter_set){.params = params, .dtype = dtype};
   for (int p = 0; p < params->count; p++) set->block_bytes += place_bytes(&params->rows[p], dtype);
+  CH_TRY(check_room(4 * set->block_bytes, error));
   size_t count = (size_t)params->count;
   set->weights = calloc(4 * count, sizeof *set->weights);
   set->gradient_data = calloc(count, sizeof *set->gradient_data);

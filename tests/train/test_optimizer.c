@@ -110,10 +110,22 @@ static void tensors_start_on_cache_lines_and_do_not_overlap(void **state) {
   ch_params_free(&params);
 }
 
+static void a_model_larger_than_the_machine_is_refused(void **state) {
+  (void)state;
+  ch_params params = {0};
+  ch_parameter_set set;
+  ch_error error = {0};
+  ch_params_matrix(&params, CH_PARAM_FFN, 0.02, 1 << 20, 1 << 20, "matrix");
+  assert_int_equal(ch_parameter_set_create(&set, &params, CH_F32, &error), CH_ERROR_MEMORY);
+  assert_non_null(strstr(error.message, "17592.2 GB"));
+  ch_params_free(&params);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(adamw_follows_its_equations_and_decays_matrices_only),
       cmocka_unit_test(the_first_tensor_that_is_not_finite_is_named),
+      cmocka_unit_test(a_model_larger_than_the_machine_is_refused),
       cmocka_unit_test(tensors_start_on_cache_lines_and_do_not_overlap),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
