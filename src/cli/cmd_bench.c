@@ -118,15 +118,16 @@ static void print_machine(const bench *b) {
          b->limits.read_bandwidth / 1e9);
   printf("model    %s parameters, %.1f MB of matrices read per decoded token\n\n",
          ch_format_count(parameters, count, sizeof count), b->matrix_bytes / 1e6);
-  printf("%-8s %6s %7s %7s %11s %11s %9s\n", "", "batch", "tokens", "depth", "ms a token", "tokens/s",
+  printf("%-8s %6s %7s %7s %11s %11s %9s\n", "", "batch", "tokens", "depth", "ms a step", "tokens/s",
          "of limit");
 }
 
+/* A step is a whole prompt, one decoded token of every sequence, or a training step. */
 static void print_row(const row *r) {
-  double per_token = 1e3 * r->speed.seconds / (double)r->options.tokens;
+  double steps = strcmp(r->what, "decode") == 0 ? (double)r->options.tokens : 1;
   printf("%-8s %6lld %7lld %7lld %11.3f %11.1f %8.1f%%", r->what, (long long)r->options.batch,
-         (long long)r->options.tokens, (long long)r->options.depth, per_token, r->speed.tokens_per_second,
-         100 * r->share);
+         (long long)r->options.tokens, (long long)r->options.depth, 1e3 * r->speed.seconds / steps,
+         r->speed.tokens_per_second, 100 * r->share);
   if (r->speed.memory > 0) printf("  %.0f MiB at most", (double)r->speed.memory / (1 << 20));
   putchar('\n');
   fflush(stdout);
