@@ -2,11 +2,13 @@
 #include "tensor/kernels/variant.h"
 #include "tensor/kernels/halves.h"
 
+/* Few elements - a token's state - without a parallel region: see FOR_RANGE. */
 #define FOR_EACH(n, statement)                                                                               \
   do {                                                                                                       \
-    _Pragma("omp parallel for simd schedule(static) if ((n) >= CH_PARALLEL_ELEMENTS)") for (int64_t i = 0;   \
-                                                                                            i < (n); i++)    \
-        statement;                                                                                           \
+    if ((n) >= CH_PARALLEL_ELEMENTS)                                                                         \
+      _Pragma("omp parallel for simd schedule(static)") for (int64_t i = 0; i < (n); i++) statement;         \
+    else                                                                                                     \
+      _Pragma("omp simd") for (int64_t i = 0; i < (n); i++) statement;                                       \
   } while (0)
 
 void KERNEL(convert_from)(int64_t n, const void *x, ch_dtype from, void *y) {

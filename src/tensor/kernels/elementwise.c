@@ -1,11 +1,13 @@
 /* Copies, sums and activations, element by element. */
 #include "tensor/kernels/math.h"
 
+static void add_range(int64_t first, int64_t last, const real *a, const real *b, real *y) {
+#pragma omp simd
+  for (int64_t i = first; i < last; i++) y[i] = a[i] + b[i];
+}
+
 void KERNEL(add)(int64_t n, const void *a, const void *b, void *y) {
-  const real *left = a, *right = b;
-  real *out = y;
-#pragma omp parallel for simd schedule(static) if (n >= CH_PARALLEL_ELEMENTS)
-  for (int64_t i = 0; i < n; i++) out[i] = left[i] + right[i];
+  FOR_RANGE(n, n >= CH_PARALLEL_ELEMENTS, add_range(first, last, a, b, y));
 }
 
 void KERNEL(copy_or_add)(int64_t n, const void *x, void *y, bool accumulate) {
@@ -56,16 +58,16 @@ void KERNEL(sum_rows)(int64_t rows, int64_t n, const void *dy, void *dbias, bool
   }
 }
 
-void KERNEL(swiglu_forward)(int64_t n, const void *gate, const void *up, void *y) {
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
-  {
-    int64_t first, last;
-    vector_range(n, &first, &last);
-    for (int64_t i = first; i < last; i += VL) {
-      vec g = load_some((const real *)gate + i, last - i), u = load_some((const real *)up + i, last - i);
-      store_some((real *)y + i, g * vec_sigmoid(g) * u, last - i);
-    }
+/* Elements of the vectors first … last-1 of n. */
+static void swiglu_range(int64_t first, int64_t last, int64_t n, const real *gate, const real *up, real *y) {
+  for (int64_t i = first * VL; i < last * VL; i += VL) {
+    vec g = load_some(gate + i, n - i), u = load_some(up + i, n - i);
+    store_some(y + i, g * vec_sigmoid(g) * u, n - i);
   }
+}
+
+void KERNEL(swiglu_forward)(int64_t n, const void *gate, const void *up, void *y) {
+  FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, swiglu_range(first, last, n, gate, up, y));
 }
 
 /* Stores a gradient, or adds it to what is there. */
@@ -90,16 +92,15 @@ void KERNEL(swiglu_backward)(int64_t n, const void *gate, const void *up, const 
   }
 }
 
-void KERNEL(gelu_forward)(int64_t n, const void *x, void *y) {
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
-  {
-    int64_t first, last;
-    vector_range(n, &first, &last);
-    for (int64_t i = first; i < last; i += VL) {
-      vec v = load_some((const real *)x + i, last - i), density;
-      store_some((real *)y + i, v * vec_normal(v, &density), last - i);
-    }
+static void gelu_range(int64_t first, int64_t last, int64_t n, const real *x, real *y) {
+  for (int64_t i = first * VL; i < last * VL; i += VL) {
+    vec v = load_some(x + i, n - i), density;
+    store_some(y + i, v * vec_normal(v, &density), n - i);
   }
+}
+
+void KERNEL(gelu_forward)(int64_t n, const void *x, void *y) {
+  FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, gelu_range(first, last, n, x, y));
 }
 
 /* (x Phi(x))' = Phi(x) + x phi(x) */

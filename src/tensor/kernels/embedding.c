@@ -9,17 +9,22 @@ static void widen_row(int64_t n, const void *row, ch_dtype dtype, real *y) {
   }
 }
 
-void KERNEL(embedding_forward)(int64_t rows, int64_t n, const int32_t *ids, const void *weight,
-                               ch_dtype weight_dtype, void *y) {
+static void take_rows(int64_t first, int64_t last, int64_t n, const int32_t *ids, const void *weight,
+                      ch_dtype weight_dtype, real *y) {
   size_t row_bytes = (size_t)n * ch_dtype_size(weight_dtype);
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
-  for (int64_t r = 0; r < rows; r++) {
+  for (int64_t r = first; r < last; r++) {
     const char *row = (const char *)weight + (size_t)ids[r] * row_bytes;
     if (weight_dtype == CH_KERNEL_DTYPE)
-      memcpy((real *)y + r * n, row, row_bytes);
+      memcpy(y + r * n, row, row_bytes);
     else
-      widen_row(n, row, weight_dtype, (real *)y + r * n);
+      widen_row(n, row, weight_dtype, y + r * n);
   }
+}
+
+void KERNEL(embedding_forward)(int64_t rows, int64_t n, const int32_t *ids, const void *weight,
+                               ch_dtype weight_dtype, void *y) {
+  FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS,
+            take_rows(first, last, n, ids, weight, weight_dtype, y));
 }
 
 /* Each thread has some columns of every row, so that rows of one id add up in row order and frequent ids do

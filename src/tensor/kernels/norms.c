@@ -30,17 +30,21 @@ ALWAYS_INLINE real sum_of(const real *x, int64_t n) {
   return total;
 }
 
-void KERNEL(rmsnorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, double eps, void *y,
-                             void *rstd) {
-  const real *w = weight;
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
-  for (int64_t r = 0; r < rows; r++) {
-    const real *in = (const real *)x + r * n;
-    real *out = (real *)y + r * n;
+static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, const real *x, const real *w, double eps,
+                         real *y, real *rstd) {
+  for (int64_t r = first; r < last; r++) {
+    const real *in = x + r * n;
+    real *out = y + r * n;
     real scale = (real)(1 / sqrt((double)(sum_of_squares(in, n, 0) / (real)n) + eps));
-    if (rstd) ((real *)rstd)[r] = scale;
+    if (rstd) rstd[r] = scale;
     for (int64_t i = 0; i < n; i++) out[i] = in[i] * scale * w[i];
   }
+}
+
+void KERNEL(rmsnorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, double eps, void *y,
+                             void *rstd) {
+  FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS,
+            rmsnorm_rows(first, last, n, x, weight, eps, y, rstd));
 }
 
 /* dx = s (w dy - x s^2 mean(w dy x)), with s = 1/sqrt(mean(x^2) + eps). */

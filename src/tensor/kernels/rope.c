@@ -1,18 +1,23 @@
 /* Rotary positions: turning pairs of a head's dims by angles from a table. */
 #include "tensor/kernels/variant.h"
 
-void KERNEL(rope_table)(int64_t rows, int64_t rotary, const int32_t *positions, const double *frequencies,
-                        void *table) {
-  int64_t half = rotary / 2;
-#pragma omp parallel for schedule(static) if (rows * half >= 256)
-  for (int64_t r = 0; r < rows; r++) {
-    real *cosines = (real *)table + r * rotary, *sines = cosines + half;
+static void table_rows(int64_t first, int64_t last, int64_t half, const int32_t *positions,
+                       const double *frequencies, real *table) {
+  for (int64_t r = first; r < last; r++) {
+    real *cosines = table + r * 2 * half, *sines = cosines + half;
     for (int64_t i = 0; i < half; i++) {
       double angle = positions[r] * frequencies[i];
       cosines[i] = (real)cos(angle);
       sines[i] = (real)sin(angle);
     }
   }
+}
+
+void KERNEL(rope_table)(int64_t rows, int64_t rotary, const int32_t *positions, const double *frequencies,
+                        void *table) {
+  int64_t half = rotary / 2;
+  FOR_RANGE(rows, rows > 1 && rows * half >= 256,
+            table_rows(first, last, half, positions, frequencies, table));
 }
 
 /* Pairs (i, i + half). sign is -1 to turn back. */
@@ -43,24 +48,36 @@ ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, 
   }
 }
 
-void KERNEL(rope)(int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary, bool interleaved,
-                  bool inverse, const void *table, const void *x, void *y, bool accumulate) {
-  int64_t half = rotary / 2, kept = head_dim - rotary;
-  real sign = inverse ? -1 : 1;
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * heads * head_dim >= CH_PARALLEL_ELEMENTS)
-  for (int64_t r = 0; r < rows; r++) {
-    const real *cosines = (const real *)table + r * rotary, *sines = cosines + half;
-    for (int64_t h = 0; h < heads; h++) {
-      const real *in = (const real *)x + (r * heads + h) * head_dim;
-      real *out = (real *)y + (r * heads + h) * head_dim;
-      if (accumulate)
+/* What a call of rope is about. */
+typedef struct rope_call {
+  int64_t heads, head_dim, rotary;
+  bool interleaved, accumulate;
+  real sign;
+  const real *table, *x;
+  real *y;
+} rope_call;
+
+static void turn_rows(const rope_call *c, int64_t first, int64_t last) {
+  int64_t half = c->rotary / 2, kept = c->head_dim - c->rotary;
+  for (int64_t r = first; r < last; r++) {
+    const real *cosines = c->table + r * c->rotary, *sines = cosines + half;
+    for (int64_t h = 0; h < c->heads; h++) {
+      const real *in = c->x + (r * c->heads + h) * c->head_dim;
+      real *out = c->y + (r * c->heads + h) * c->head_dim;
+      if (c->accumulate)
         for (int64_t i = 0; i < kept; i++) out[i] += in[i];
       else if (out != in)
         memcpy(out, in, (size_t)kept * sizeof(real));
-      if (interleaved)
-        turn_interleaved(half, cosines, sines, sign, in + kept, out + kept, accumulate);
+      if (c->interleaved)
+        turn_interleaved(half, cosines, sines, c->sign, in + kept, out + kept, c->accumulate);
       else
-        turn_half(half, cosines, sines, sign, in + kept, out + kept, accumulate);
+        turn_half(half, cosines, sines, c->sign, in + kept, out + kept, c->accumulate);
     }
   }
+}
+
+void KERNEL(rope)(int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary, bool interleaved,
+                  bool inverse, const void *table, const void *x, void *y, bool accumulate) {
+  const rope_call call = {heads, head_dim, rotary, interleaved, accumulate, inverse ? -1 : 1, table, x, y};
+  FOR_RANGE(rows, rows > 1 && rows * heads * head_dim >= CH_PARALLEL_ELEMENTS, turn_rows(&call, first, last));
 }

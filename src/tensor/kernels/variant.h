@@ -179,6 +179,20 @@ static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
 /* Below this many elements of work a second thread costs more than it brings. */
 enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
 
+/* Runs a statement on [first, last) of 0 … n-1: in parts on all threads where `parallel` says that this is worth it,
+   else as a whole by the caller. (`omp parallel if` would make a team of one: memory is allocated and freed for it
+   between two larger teams, and in decoding that takes longer than the operation.) */
+#define FOR_RANGE(n, parallel, statement)                                                                    \
+  do {                                                                                                       \
+    int64_t first = 0, last = (n);                                                                           \
+    if (parallel) _Pragma("omp parallel private(first, last)") {                                             \
+        thread_range((n), omp_get_thread_num(), omp_get_num_threads(), &first, &last);                       \
+        statement;                                                                                           \
+      }                                                                                                      \
+    else                                                                                                     \
+      statement;                                                                                             \
+  } while (0)
+
 /* Prototypes of the table's functions, with the types of its entries. */
 #define CH_KERNEL_DECLARE(name) extern __typeof__(*((ch_kernels *)0)->name) KERNEL(name)
 CH_KERNEL_DECLARE(rmsnorm_forward);
