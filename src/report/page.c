@@ -121,7 +121,8 @@ static void put_basis(const page *p, ch_text *html) {
   const ch_compared_training *training = &p->comparison->training;
   ch_text_puts(html, "One run each, seed ");
   ch_text_printf(html, "%llu", (unsigned long long)training->seed);
-  ch_text_puts(html, ": differences of less than about a percent may be chance. The loss is the mean over ");
+  ch_text_puts(html,
+               ": small differences may be chance, which other seeds would show. The loss is the mean over ");
   put_count(training->eval_tokens, html);
   ch_text_puts(html, " tokens of text that no model was trained on.");
 }

@@ -386,7 +386,10 @@ ch_status ch_compare(const ch_compare_options *options, const ch_compare_events 
   run r = {.options = options, .events = events ? events : &none, .comparison = comparison};
   *comparison = (ch_comparison){0};
   ch_status status = prepare(&r, error);
-  for (int i = 0; status == CH_OK && i < r.plan.count; i++) status = compare_one(&r, i, error);
+  for (int i = 0; status == CH_OK && i < r.plan.count; i++) {
+    status = compare_one(&r, i, error);
+    if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, r.plan.models[i].name);
+  }
   if (status == CH_ERROR_INTERRUPTED) status = interrupted(&r, error);
   ch_data_close(&r.data);
   ch_compare_plan_free(&r.plan);
