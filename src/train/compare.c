@@ -72,8 +72,7 @@ static int64_t steps_between_evaluations(const ch_train_options *training, int64
   double tokens = (double)training->steps * (double)ch_train_step_tokens(training);
   double count =
       fmin(fmax(evaluation_share * tokens / (double)eval_tokens, LEAST_EVALUATIONS), MOST_EVALUATIONS);
-  int64_t every = (int64_t)((double)training->steps / count);
-  return every > 0 ? every : 1;
+  return (int64_t)ceil((double)training->steps / count); /* rounded up: no evaluation just before the last */
 }
 
 static ch_status settle_training(run *r, ch_error *error) {
