@@ -132,10 +132,10 @@ static void sum_over_columns(const block_shape *shape, int64_t count, const real
   for (int64_t v = 0; v * VL < padded; v += TILE_VECTORS)
     for (int64_t r = 0; r < shape->rows; r += TILE_ROWS) {
       int64_t begin = first_vector(shape, r) * VL;
-      if (begin < count) KERNEL(tile_rows)
-      (at_most(padded / VL - v, TILE_VECTORS), at_most(shape->rows - r, TILE_ROWS), count - begin,
-       weights + r * shape->ld + begin, shape->ld, x + begin * padded + v * VL, padded,
-       y + r * stride + v * VL, stride, true);
+      if (begin < count)
+        tile_rows(at_most(padded / VL - v, TILE_VECTORS), at_most(shape->rows - r, TILE_ROWS), count - begin,
+                  weights + r * shape->ld + begin, shape->ld, x + begin * padded + v * VL, padded,
+                  y + r * stride + v * VL, stride, true);
     }
 }
 
@@ -151,8 +151,15 @@ static void meet_block(const ch_attend *args, const ch_attend_gradient *gradient
   int64_t count = space->columns.count;
   block_shape shape;
   shape_block(&space->columns, first, rows, &shape);
-  score_block(&shape, keys, k->token_stride, args->key_dim, space->q_packed, space->weights);
-  score_block(&shape, values, v->token_stride, args->value_dim, space->dout_packed, space->dscores);
+  int64_t left = space->columns.end - first - rows;
+  if (left > BLOCK) left = BLOCK;
+  upcoming next_keys = {left > 0 ? keys + rows * k->token_stride : NULL, left, k->token_stride,
+                        args->key_dim};
+  upcoming next_values = {left > 0 ? values + rows * v->token_stride : NULL, left, v->token_stride,
+                          args->value_dim};
+  score_block(&shape, keys, k->token_stride, args->key_dim, space->q_packed, space->weights, &next_keys);
+  score_block(&shape, values, v->token_stride, args->value_dim, space->dout_packed, space->dscores,
+              &next_values);
   for (int64_t i = 0; i < shape.vectors; i++)
     if (shape.masked)
       recompute_vector(true, space, i, first, shape.seen[i], shape.ld);
@@ -170,7 +177,8 @@ static void meet_block(const ch_attend *args, const ch_attend_gradient *gradient
   if (gradient->dq) {
     int64_t stride = k->token_stride;
     const real *readable = readable_tile(keys, &stride, rows, args->key_dim, space->keys);
-    sum_over_keys(&shape, count, space->dscores, readable, stride, args->key_dim, space->dq, started);
+    sum_over_keys(&shape, count, space->dscores, readable, stride, args->key_dim, space->dq, started,
+                  &(upcoming){0});
   }
 }
 
@@ -315,7 +323,7 @@ void KERNEL(attend_backward)(const ch_attend *args, const ch_attend_gradient *gr
   }
 }
 
-size_t KERNEL(attend_backward_scratch)(const ch_attend *args) {
+size_t attend_backward_scratch(const ch_attend *args) {
   int threads = ch_threads();
   backward_plan plan = plan_backward(args, threads);
   return (size_t)round_up(buffer_count(&plan, threads) * buffer_elements(args, &plan) * (int64_t)sizeof(real),

@@ -130,6 +130,16 @@ ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, vec key) {
    e^STALE, and almost no block after the first rescales anything. */
 #define STALE 8
 
+/* A row of scores; masked ones are left where the weights will be. */
+ALWAYS_INLINE vec take_score(const bool masked, const column_mask *mask, const real *in, int64_t ld_in,
+                             real *out, int64_t ld_out, int64_t first, int64_t row) {
+  vec score = load(in + row * ld_in);
+  if (!masked) return score;
+  score = masked_score(mask, score, splat((real)(first + row)));
+  store(out + row * ld_out, score);
+  return score;
+}
+
 /* Online softmax over `rows` keys of vector v: reads scores (row stride ld_scores), writes e^(score - max) as weights
    (ld_weights; may be the same memory) and updates max and sum. Returns whether the maximum moved: then `correction`
    (VL reals) is what sums up to now have to be multiplied by. */
@@ -138,21 +148,19 @@ ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int
                                   int64_t ld_weights, real *correction) {
   column_mask mask = {0};
   if (masked) mask = load_mask(c, v);
-  vec lowest = splat(-(real)INFINITY), peak[2] = {lowest, lowest};
   const real *in = scores + v * VL;
   real *out = weights + v * VL;
-  for (int64_t r = 0; r < rows; r++) {
-    vec s = load(in + r * ld_scores);
-    if (masked) {
-      s = masked_score(&mask, s, splat((real)(first + r)));
-      store(out + r * ld_weights, s);
-    }
-    peak[r & 1] = vec_max(s, peak[r & 1]);
+  vec lowest = splat(-(real)INFINITY), even = lowest, odd = lowest; /* maxima in two chains */
+  int64_t row = 0;
+  for (; row + 2 <= rows; row += 2) {
+    even = vec_max(take_score(masked, &mask, in, ld_scores, out, ld_weights, first, row), even);
+    odd = vec_max(take_score(masked, &mask, in, ld_scores, out, ld_weights, first, row + 1), odd);
   }
-  peak[0] = vec_max(peak[0], peak[1]);
+  if (row < rows) even = vec_max(take_score(masked, &mask, in, ld_scores, out, ld_weights, first, row), even);
+  vec peak = vec_max(even, odd);
   vec old = load(c->max + v * VL), sum = load(c->sum + v * VL);
-  ivec moved = peak[0] > old + STALE;
-  vec max = choose(moved, peak[0], old);
+  ivec moved = peak > old + STALE;
+  vec max = choose(moved, peak, old);
   /* A column that has seen no key yet has no maximum: any number does. */
   vec base = choose(max == lowest, splat(0), max);
   bool any = any_lane(moved);
@@ -171,6 +179,16 @@ ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int
   }
   store(c->sum + v * VL, sum + added);
   return any;
+}
+
+/* Maxima become log-sum-exps, sums become what weighted sums have to be multiplied by: -infinity and 0 for a column
+   that saw nothing. */
+static inline void finish_sums(int64_t padded, real *max, real *sum) {
+  for (int64_t i = 0; i < padded; i += VL) {
+    vec total = load(sum + i);
+    store(max + i, load(max + i) + vec_log(total));
+    store(sum + i, choose(total == splat(0), splat(0), 1 / total));
+  }
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 /* Up to this many columns of a key-value head are taken as dot products with the keys, more as small matrix
    products. */
-enum { DOT_COLUMNS = 6 };
+enum { DOT_COLUMNS = 10 };
 
 /* Shapes of the work. Columns are numbered key-value head by key-value head, `pitch` apart. */
 typedef struct few_plan {
@@ -37,7 +37,7 @@ static int64_t group_columns(const ch_attend *args) {
   return args->queries * (args->heads / args->kv_heads);
 }
 
-bool KERNEL(attend_is_few)(const ch_attend *args) {
+bool attend_is_few(const ch_attend *args) {
   int64_t columns = group_columns(args), heads = args->sequences * args->kv_heads;
   return columns <= 16 || (columns <= PANEL && heads * ((columns + 15) / 16) < 4 * (int64_t)ch_threads());
 }
@@ -97,57 +97,82 @@ ALWAYS_INLINE vec dot_lanes(const int64_t dim, const real *q, const real *key) {
   return sum;
 }
 
-/* scores [count, columns] = keys q^T, in the order in which the keys lie in memory; VL dot products are summed at
-   once. Writes up to VL - 1 elements past the last. */
-ALWAYS_INLINE void dot_scores(const int64_t dim, const few_plan *plan, const ch_attend *args, int64_t count,
-                              const ch_tile *keys, const real *q, real *scores) {
-  vec lanes[VL];
-  int held = 0;
-  for (int64_t t = 0; t < count; t++)
-    for (int64_t g = 0; g < args->kv_heads; g++) {
-      const real *key = (const real *)keys->data + g * keys->head_stride + t * keys->stride;
-      const real *query = q + g * plan->group_columns * plan->key_padded;
-      for (int64_t c = 0; c < plan->group_columns; c++, query += plan->key_padded) {
-        lanes[held++] = dot_lanes(dim, query, key);
-        if (held < VL) continue;
-        store(scores, sum_lanes(lanes));
-        scores += VL;
-        held = 0;
-      }
-    }
-  if (held == 0) return;
-  while (held < VL) lanes[held++] = splat(0);
-  store(scores, sum_lanes(lanes));
+/* The processor asks for memory ahead of a loop as far as it sees; work on several columns a key keeps it from seeing
+   far enough. So the loops ask themselves: keys AHEAD elements before their turn, values four tokens. */
+enum { AHEAD = 1024, LINE = 64 / (int)sizeof(real) };
+
+ALWAYS_INLINE void fetch(const int64_t dim, const real *row) {
+#pragma GCC unroll 8
+  for (int64_t k = 0; k < dim; k += LINE) __builtin_prefetch(row + k);
 }
 
-/* rows [columns] += weights [count, columns] times values, for `tokens` (a constant) tokens at a time. */
-ALWAYS_INLINE void add_values(const int64_t dim, const int tokens, const few_plan *plan,
-                              const ch_attend *args, const real *weights, const real *values,
-                              const ch_tile *tile, real *rows) {
-  for (int64_t g = 0; g < args->kv_heads; g++) {
-    const real *value = values + g * tile->head_stride;
-    for (int64_t c = g * plan->group_columns; c < (g + 1) * plan->group_columns; c++) {
-      real *row = rows + c * plan->value_padded;
-#pragma GCC unroll 8
-      for (int64_t k = 0; k < dim; k += VL) {
-        vec sum = load(row + k);
-#pragma GCC unroll 4
-        for (int t = 0; t < tokens; t++)
-          sum += load_some(value + t * tile->stride + k, dim - k) * weights[t * plan->total + c];
-        store(row + k, sum);
-      }
+/* Where a loop over rows is about to begin. */
+ALWAYS_INLINE void fetch_first(const ch_tile *tile, int64_t token, int64_t heads, int64_t dim) {
+  const real *rows = (const real *)tile->data + token * tile->stride;
+  for (int64_t t = 0; t < 4; t++) fetch(heads * dim < AHEAD ? heads * dim : AHEAD, rows + t * tile->stride);
+}
+
+/* scores [count, columns] = keys q^T, in the order in which the keys lie in memory; VL dot products are summed at
+   once. Writes up to VL - 1 elements past the last. (Shapes are copied to locals here and below: stores of vectors
+   could change them, for all the compiler knows.) */
+ALWAYS_INLINE void dot_scores(const int64_t dim, const few_plan *plan, int64_t heads, int64_t count,
+                              const ch_tile *keys, const real *q, real *scores) {
+  const int64_t group = plan->group_columns, padded = plan->key_padded;
+  const int64_t stride = keys->stride, head_stride = keys->head_stride;
+  const real *token = keys->data, *key = token, *query = q;
+  int64_t c = 0, g = 0, left = count * heads * group;
+  while (left > 0) {
+    vec lanes[VL];
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+      if (c == 0) fetch(dim, key + AHEAD);
+      lanes[i] = i < left ? dot_lanes(dim, query, key) : splat(0);
+      query += padded;
+      if (++c < group) continue;
+      c = 0;
+      key += head_stride;
+      if (++g < heads) continue;
+      g = 0;
+      token += stride;
+      key = token;
+      query = q;
     }
+    store(scores, sum_lanes(lanes));
+    scores += VL;
+    left -= VL;
   }
 }
 
-ALWAYS_INLINE void sum_values(const int64_t dim, const few_plan *plan, const ch_attend *args, int64_t count,
+/* rows [columns] += weights [count, columns] times values, for `tokens` (a constant) tokens at a time. */
+ALWAYS_INLINE void add_values(const int64_t dim, const int tokens, const few_plan *plan, int64_t heads,
+                              const real *weights, const real *values, const ch_tile *tile, real *rows) {
+  const int64_t group = plan->group_columns, padded = plan->value_padded, total = plan->total;
+  const int64_t stride = tile->stride, head_stride = tile->head_stride;
+  for (int64_t g = 0; g < heads; g++, values += head_stride)
+    for (int64_t c = 0; c < group; c++, rows += padded, weights++) {
+      if (c == 0)
+        for (int t = 0; t < tokens; t++) fetch(dim, values + (tokens + t) * stride);
+      vec weight[4];
+#pragma GCC unroll 4
+      for (int t = 0; t < tokens; t++) weight[t] = splat(weights[t * total]);
+#pragma GCC unroll 8
+      for (int64_t k = 0; k < dim; k += VL) {
+        vec sum = load(rows + k);
+#pragma GCC unroll 4
+        for (int t = 0; t < tokens; t++) sum += load_some(values + t * stride + k, dim - k) * weight[t];
+        store(rows + k, sum);
+      }
+    }
+}
+
+ALWAYS_INLINE void sum_values(const int64_t dim, const few_plan *plan, int64_t heads, int64_t count,
                               const real *weights, const ch_tile *tile, real *rows) {
   const real *values = tile->data;
   int64_t t = 0;
   for (; t + 4 <= count; t += 4)
-    add_values(dim, 4, plan, args, weights + t * plan->total, values + t * tile->stride, tile, rows);
+    add_values(dim, 4, plan, heads, weights + t * plan->total, values + t * tile->stride, tile, rows);
   for (; t < count; t++)
-    add_values(dim, 1, plan, args, weights + t * plan->total, values + t * tile->stride, tile, rows);
+    add_values(dim, 1, plan, heads, weights + t * plan->total, values + t * tile->stride, tile, rows);
 }
 
 /* A block of tokens, all heads. The usual sizes of a head get loops of a known length. */
@@ -156,11 +181,12 @@ static void dot_block(const ch_attend *args, const few_plan *plan, int64_t first
                       const few_state *state) {
   const query_columns *c = &space->columns;
   if (args->key_dim == 64)
-    dot_scores(64, plan, args, count, keys, space->q, space->scores);
+    dot_scores(64, plan, args->kv_heads, count, keys, space->q, space->scores);
   else if (args->key_dim == 128)
-    dot_scores(128, plan, args, count, keys, space->q, space->scores);
+    dot_scores(128, plan, args->kv_heads, count, keys, space->q, space->scores);
   else
-    dot_scores(args->key_dim, plan, args, count, keys, space->q, space->scores);
+    dot_scores(args->key_dim, plan, args->kv_heads, count, keys, space->q, space->scores);
+  fetch_first(values, 0, args->kv_heads, args->value_dim);
   bool masked = needs_mask(c, first, count);
   for (int64_t v = 0; v < c->padded / VL; v++) {
     real factors[VL];
@@ -168,15 +194,17 @@ static void dot_block(const ch_attend *args, const few_plan *plan, int64_t first
                                          plan->total, factors)
                         : softmax_vector(false, c, v, first, count, space->scores, c->count, space->weights,
                                          plan->total, factors);
-    if (moved) KERNEL(attend_rescale)
-    (state->rows + v * VL * plan->value_padded, plan->value_padded, factors, c->count - v * VL);
+    if (moved)
+      attend_rescale(state->rows + v * VL * plan->value_padded, plan->value_padded, factors,
+                     c->count - v * VL);
   }
+  fetch_first(keys, count, args->kv_heads, args->key_dim); /* the next block, where tiles are the memory */
   if (args->value_dim == 64)
-    sum_values(64, plan, args, count, space->weights, values, state->rows);
+    sum_values(64, plan, args->kv_heads, count, space->weights, values, state->rows);
   else if (args->value_dim == 128)
-    sum_values(128, plan, args, count, space->weights, values, state->rows);
+    sum_values(128, plan, args->kv_heads, count, space->weights, values, state->rows);
   else
-    sum_values(args->value_dim, plan, args, count, space->weights, values, state->rows);
+    sum_values(args->value_dim, plan, args->kv_heads, count, space->weights, values, state->rows);
 }
 
 static void start_dots(const ch_attend *args, const few_plan *plan, int64_t sequence, few_space *space,
@@ -206,19 +234,22 @@ static void start_panels(const ch_attend *args, const few_plan *plan, int64_t se
     panel->columns.max = state->max + g * plan->pitch;
     panel->columns.sum = state->sum + g * plan->pitch;
     panel->sum = state->rows + g * plan->pitch * plan->value_padded;
-    KERNEL(attend_start_panel)(args, sequence, g, 0, plan->group_columns, panel);
+    attend_start_panel(args, sequence, g, 0, plan->group_columns, panel);
   }
 }
 
-static void panel_block(const ch_attend *args, int64_t first, int64_t count, const ch_tile *keys,
-                        const ch_tile *values, const few_space *space) {
+static void panel_block(const ch_attend *args, int64_t first, int64_t count, int64_t left,
+                        const ch_tile *keys, const ch_tile *values, const few_space *space) {
   for (int64_t g = 0; g < args->kv_heads; g++) {
     int64_t stride = values->stride;
     const real *key = (const real *)keys->data + g * keys->head_stride;
-    const real *value = readable_tile((const real *)values->data + g * values->head_stride, &stride, count,
-                                      args->value_dim, space->values);
-    KERNEL(attend_meet_block)
-    (args, &space->panel[g], first, count, key, keys->stride, value, stride, space->scores);
+    const real *value_rows = (const real *)values->data + g * values->head_stride;
+    upcoming next_keys = {left > 0 ? key + count * keys->stride : NULL, left, keys->stride, args->key_dim};
+    upcoming next_values = {left > 0 ? value_rows + count * values->stride : NULL, left, values->stride,
+                            args->value_dim};
+    const real *value = readable_tile(value_rows, &stride, count, args->value_dim, space->values);
+    attend_meet_block(args, &space->panel[g], first, count, key, keys->stride, value, stride, space->scores,
+                      &next_keys, &next_values);
   }
 }
 
@@ -244,6 +275,7 @@ static void read_tokens(const ch_attend *args, const few_plan *plan, int64_t seq
     start_dots(args, plan, sequence, space, state);
   else
     start_panels(args, plan, sequence, space, state);
+  bool in_place = args->producer->scratch_elements(args, args->kv_heads, plan->block) == 0;
   for (int64_t count; first < end; first += count) {
     count = end - first < plan->block ? end - first : plan->block;
     ch_tile_span span = {
@@ -253,7 +285,9 @@ static void read_tokens(const ch_attend *args, const few_plan *plan, int64_t seq
     if (plan->dots)
       dot_block(args, plan, first, count, &keys, &values, space, state);
     else
-      panel_block(args, first, count, &keys, &values, space);
+      panel_block(args, first, count,
+                  in_place ? (end - first - count < BLOCK ? end - first - count : BLOCK) : 0, &keys, &values,
+                  space);
   }
 }
 
@@ -261,9 +295,10 @@ static void write_all(const ch_attend *args, const few_plan *plan, int64_t seque
                       int64_t begin, int64_t end) {
   for (int64_t column = begin; column < end; column++) {
     int64_t g = column / plan->group_columns, i = column % plan->group_columns, at = g * plan->pitch + i;
-    KERNEL(attend_write)
-    (args, sequence, column_query(args, i), column_head(args, g, i), state->rows + at * plan->value_padded,
-     state->max[at], state->sum[at]);
+    real sum = state->sum[at];
+    attend_write(args, sequence, column_query(args, i), column_head(args, g, i),
+                 state->rows + at * plan->value_padded, sum == 0 ? 0 : 1 / sum,
+                 args->lse ? state->max[at] + real_log(sum) : 0);
   }
 }
 
@@ -349,12 +384,12 @@ static void write_unseen(const ch_attend *args, const few_plan *plan) {
     if (visible_tokens(args, s, &first) > 0) continue;
     for (int64_t c = 0; c < args->kv_heads * plan->group_columns; c++) {
       int64_t g = c / plan->group_columns, i = c % plan->group_columns;
-      KERNEL(attend_write)(args, s, column_query(args, i), column_head(args, g, i), NULL, -(real)INFINITY, 0);
+      attend_write(args, s, column_query(args, i), column_head(args, g, i), NULL, 0, -(real)INFINITY);
     }
   }
 }
 
-void KERNEL(attend_few)(const ch_attend *args) {
+void attend_few(const ch_attend *args) {
   few_plan plan = plan_few(args);
   size_t bytes = few_bytes(args, &plan);
   int64_t tokens = 0, first;
@@ -375,7 +410,7 @@ void KERNEL(attend_few)(const ch_attend *args) {
   }
 }
 
-size_t KERNEL(attend_few_scratch)(const ch_attend *args) {
+size_t attend_few_scratch(const ch_attend *args) {
   few_plan plan = plan_few(args);
   return few_bytes(args, &plan) * (size_t)ch_threads() + 64;
 }

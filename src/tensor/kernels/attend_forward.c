@@ -45,10 +45,12 @@ static void carve_forward(const ch_attend *args, const forward_plan *plan, carve
 static void finish_panel(const ch_attend *args, int64_t sequence, int64_t kv_head,
                          const forward_panel *panel) {
   int64_t padded = round_up(args->value_dim, VL);
-  for (int64_t i = 0; i < panel->columns.count; i++) KERNEL(attend_write)
-  (args, sequence, column_query(args, panel->first_column + i),
-   column_head(args, kv_head, panel->first_column + i), panel->sum + i * padded, panel->columns.max[i],
-   panel->columns.sum[i]);
+  const query_columns *c = &panel->columns;
+  finish_sums(c->padded, c->max, c->sum);
+  for (int64_t i = 0; i < c->count; i++)
+    attend_write(args, sequence, column_query(args, panel->first_column + i),
+                 column_head(args, kv_head, panel->first_column + i), panel->sum + i * padded, c->sum[i],
+                 c->max[i]);
 }
 
 /* All blocks of keys that the task's panels see, each tile produced once for all of them. */
@@ -61,10 +63,11 @@ static void run_task(const ch_attend *args, const forward_plan *plan, int64_t ta
   int64_t column = (plan->tasks_per_head - 1 - task % plan->tasks_per_head) * plan->panels * plan->width;
   int64_t first = INT64_MAX, end = 0;
   int panels = 0;
+  bool in_place = args->producer->scratch_elements(args, 1, BLOCK) == 0;
   for (; panels < plan->panels && column < plan->columns; panels++, column += plan->width) {
     int64_t count = plan->columns - column < plan->width ? plan->columns - column : plan->width;
     panel[panels] = space->panel[panels];
-    KERNEL(attend_start_panel)(args, sequence, kv_head, column, count, &panel[panels]);
+    attend_start_panel(args, sequence, kv_head, column, count, &panel[panels]);
     if (panel[panels].columns.first < first) first = panel[panels].columns.first;
     if (panel[panels].columns.end > end) end = panel[panels].columns.end;
   }
@@ -75,12 +78,20 @@ static void run_task(const ch_attend *args, const forward_plan *plan, int64_t ta
     args->producer->produce(args, &span, space->tile, &keys, &values);
     int64_t value_stride = values.stride;
     const real *readable = readable_tile(values.data, &value_stride, count, args->value_dim, space->values);
+    upcoming next_keys = {0}, next_values = {0};
+    if (in_place && first + count < end) {
+      int64_t rows = end - first - count < BLOCK ? end - first - count : BLOCK;
+      next_keys = (upcoming){(const real *)keys.data + count * keys.stride, rows, keys.stride, args->key_dim};
+      next_values =
+          (upcoming){(const real *)values.data + count * values.stride, rows, values.stride, args->value_dim};
+    }
     for (int p = 0; p < panels; p++) {
       const query_columns *c = &panel[p].columns;
       if (first >= c->end || first + count <= c->first) continue;
       int64_t rows = c->end - first < count ? c->end - first : count;
-      KERNEL(attend_meet_block)
-      (args, &panel[p], first, rows, keys.data, keys.stride, readable, value_stride, space->scores);
+      attend_meet_block(args, &panel[p], first, rows, keys.data, keys.stride, readable, value_stride,
+                        space->scores, &next_keys, &next_values);
+      next_keys.rows = next_values.rows = NULL;
     }
   }
   for (int p = 0; p < panels; p++) finish_panel(args, sequence, kv_head, &panel[p]);
@@ -115,14 +126,14 @@ static size_t attend_many_scratch(const ch_attend *args) {
 
 void KERNEL(attend_forward)(const ch_attend *args) {
   if (args->sequences <= 0 || args->queries <= 0) return;
-  if (KERNEL(attend_is_few)(args))
-    KERNEL(attend_few)(args);
+  if (attend_is_few(args))
+    attend_few(args);
   else
     attend_many(args);
 }
 
 size_t KERNEL(attend_scratch)(const ch_attend *args, bool backward) {
   if (args->sequences <= 0 || args->queries <= 0) return 0;
-  if (backward) return KERNEL(attend_backward_scratch)(args);
-  return KERNEL(attend_is_few)(args) ? KERNEL(attend_few_scratch)(args) : attend_many_scratch(args);
+  if (backward) return attend_backward_scratch(args);
+  return attend_is_few(args) ? attend_few_scratch(args) : attend_many_scratch(args);
 }

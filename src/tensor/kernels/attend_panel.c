@@ -1,8 +1,8 @@
 /* A panel of attention's forward pass: its start, its meeting with a block of keys and values, its end. */
 #include "tensor/kernels/attend_panel.h"
 
-void KERNEL(attend_start_panel)(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
-                                int64_t count, forward_panel *panel) {
+void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
+                        int64_t count, forward_panel *panel) {
   clear_columns(args, &panel->columns);
   for (int64_t i = 0; i < count; i++)
     add_column(args, &panel->columns, sequence, column_query(args, first + i),
@@ -15,7 +15,7 @@ void KERNEL(attend_start_panel)(const ch_attend *args, int64_t sequence, int64_t
   panel->started = false;
 }
 
-void KERNEL(attend_rescale)(real *sums, int64_t padded, const real *factors, int64_t count) {
+void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t count) {
   for (int64_t lane = 0; lane < VL && lane < count; lane++) {
     if (factors[lane] == 1) continue;
     real *row = sums + lane * padded;
@@ -23,14 +23,14 @@ void KERNEL(attend_rescale)(real *sums, int64_t padded, const real *factors, int
   }
 }
 
-void KERNEL(attend_meet_block)(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
-                               const real *keys, int64_t key_stride, const real *values, int64_t value_stride,
-                               real *scores) {
+void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
+                       const real *keys, int64_t key_stride, const real *values, int64_t value_stride,
+                       real *scores, const upcoming *next_keys, const upcoming *next_values) {
   query_columns *c = &panel->columns;
   int64_t padded = round_up(args->value_dim, VL);
   block_shape shape;
   shape_block(c, first, rows, &shape);
-  score_block(&shape, keys, key_stride, args->key_dim, panel->q, scores);
+  score_block(&shape, keys, key_stride, args->key_dim, panel->q, scores, next_keys);
   for (int64_t v = 0; v < shape.vectors; v++) {
     real factors[VL];
     bool moved =
@@ -38,22 +38,21 @@ void KERNEL(attend_meet_block)(const ch_attend *args, forward_panel *panel, int6
             ? softmax_vector(true, c, v, first, shape.seen[v], scores, shape.ld, scores, shape.ld, factors)
             : softmax_vector(false, c, v, first, rows, scores, shape.ld, scores, shape.ld, factors);
     if (moved && panel->started)
-      KERNEL(attend_rescale)(panel->sum + v * VL * padded, padded, factors, c->count - v * VL);
+      attend_rescale(panel->sum + v * VL * padded, padded, factors, c->count - v * VL);
   }
   if (shape.masked) clear_unseen(&shape, scores);
-  sum_over_keys(&shape, c->count, scores, values, value_stride, args->value_dim, panel->sum, panel->started);
+  sum_over_keys(&shape, c->count, scores, values, value_stride, args->value_dim, panel->sum, panel->started,
+                next_values);
   panel->started = true;
 }
 
-void KERNEL(attend_write)(const ch_attend *args, int64_t sequence, int64_t query, int64_t head,
-                          const real *weighted, real max, real sum) {
+void attend_write(const ch_attend *args, int64_t sequence, int64_t query, int64_t head, const real *weighted,
+                  real scale, real lse) {
   real *out = (real *)args->out + ((sequence * args->queries + query) * args->heads + head) * args->value_dim;
   int64_t dim = args->value_dim, k = 0;
-  if (sum == 0) /* saw no key */
+  if (scale == 0) /* saw no key */
     memset(out, 0, (size_t)dim * sizeof(real));
   else
-    for (; k < dim; k += VL) store_some(out + k, load(weighted + k) * (1 / sum), dim - k);
-  if (args->lse)
-    ((real *)args->lse)[(sequence * args->heads + head) * args->queries + query] =
-        max + (real)log((double)sum);
+    for (; k < dim; k += VL) store_some(out + k, load(weighted + k) * scale, dim - k);
+  if (args->lse) ((real *)args->lse)[(sequence * args->heads + head) * args->queries + query] = lse;
 }

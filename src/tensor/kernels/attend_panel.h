@@ -98,34 +98,56 @@ static inline int64_t rows_of_columns(const block_shape *shape, int64_t i) {
   return most;
 }
 
+/* Rows of memory that will be wanted soon. Loops ask for a share of them per step, so that they come while the loop
+   computes; asked for all at once, they would stop it. */
+typedef struct upcoming {
+  const real *rows; /* or NULL */
+  int64_t count, stride, dim;
+} upcoming;
+
+ALWAYS_INLINE void fetch_row(const real *row, int64_t dim) {
+  for (int64_t k = 0; k < dim; k += 64 / (int64_t)sizeof(real)) __builtin_prefetch(row + k);
+}
+
+ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts) {
+  if (!next->rows) return;
+  int64_t end = next->count * (part + 1) / parts;
+  for (int64_t r = next->count * part / parts; r < end; r++)
+    fetch_row(next->rows + r * next->stride, next->dim);
+}
+
 static inline int at_most(int64_t n, int most) {
   return n < most ? (int)n : most;
 }
 
 /* S^T [rows, columns] = X Y where X [rows, dim] are tile rows and Y [dim, ld] is packed. */
 static inline void score_block(const block_shape *shape, const real *x, int64_t stride, int64_t dim,
-                               const real *packed, real *scores) {
+                               const real *packed, real *scores, const upcoming *next) {
   for (int64_t v = 0; v < shape->vectors; v += TILE_VECTORS) {
     int64_t end = v + at_most(shape->vectors - v, TILE_VECTORS);
     for (int64_t r = 0; r < shape->rows; r += TILE_ROWS) {
+      if (v == 0) fetch_share(next, r / TILE_ROWS, (shape->rows + TILE_ROWS - 1) / TILE_ROWS);
       int64_t begin = first_vector(shape, r);
       if (begin < v) begin = v;
       if (begin >= end) continue;
-      KERNEL(tile_rows)
-      ((int)(end - begin), at_most(shape->rows - r, TILE_ROWS), dim, x + r * stride, stride,
-       packed + begin * VL, shape->ld, scores + r * shape->ld + begin * VL, shape->ld, false);
+      tile_rows((int)(end - begin), at_most(shape->rows - r, TILE_ROWS), dim, x + r * stride, stride,
+                packed + begin * VL, shape->ld, scores + r * shape->ld + begin * VL, shape->ld, false);
     }
   }
 }
 
 /* Y [columns, dim] (+)= W X: for every column the sum of tile rows X [rows, dim padded] with weights W^T [rows, ld]. */
 static inline void sum_over_keys(const block_shape *shape, int64_t count, const real *weights, const real *x,
-                                 int64_t stride, int64_t dim, real *y, bool accumulate) {
+                                 int64_t stride, int64_t dim, real *y, bool accumulate,
+                                 const upcoming *next) {
   int64_t padded = round_up(dim, VL), vectors = padded / VL;
   for (int64_t v = 0; v < vectors; v += TILE_VECTORS)
-    for (int64_t i = 0; i < count; i += TILE_ROWS) KERNEL(tile_columns)
-  (at_most(vectors - v, TILE_VECTORS), at_most(count - i, TILE_ROWS), rows_of_columns(shape, i), weights + i,
-   shape->ld, x + v * VL, stride, y + i * padded + v * VL, padded, accumulate);
+    for (int64_t i = 0; i < count; i += TILE_ROWS) {
+      if (v == 0) fetch_share(next, i / TILE_ROWS, (count + TILE_ROWS - 1) / TILE_ROWS);
+      tile_columns(at_most(vectors - v, TILE_VECTORS), at_most(count - i, TILE_ROWS),
+                   rows_of_columns(shape, i), weights + i, shape->ld, x + v * VL, stride,
+                   y + i * padded + v * VL, padded, accumulate);
+    }
 }
 
 /* Weights that nobody asked for, where the products above and below read them in whole tiles. */
@@ -133,6 +155,16 @@ static inline void clear_unseen(const block_shape *shape, real *weights) {
   for (int64_t v = 0; v < shape->vectors; v++)
     for (int64_t r = shape->seen[v]; r < shape->rows; r++) store(weights + r * shape->ld + v * VL, splat(0));
 }
+
+/* What the files of attention offer one another. */
+#define attend_start_panel KERNEL(attend_start_panel)
+#define attend_meet_block KERNEL(attend_meet_block)
+#define attend_rescale KERNEL(attend_rescale)
+#define attend_write KERNEL(attend_write)
+#define attend_is_few KERNEL(attend_is_few)
+#define attend_few KERNEL(attend_few)
+#define attend_few_scratch KERNEL(attend_few_scratch)
+#define attend_backward_scratch KERNEL(attend_backward_scratch)
 
 /* A panel in the forward pass. */
 typedef struct forward_panel {
@@ -150,27 +182,27 @@ static inline void carve_panel(const ch_attend *args, carver *from, forward_pane
 }
 
 /* Columns first … first+count-1 of a key-value head begin. */
-void KERNEL(attend_start_panel)(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
-                                int64_t count, forward_panel *panel);
+void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
+                        int64_t count, forward_panel *panel);
 
 /* The panel takes in the keys first … first+rows-1 and their values; the value tile in whole vectors (readable_tile).
    `scores`: SCORES reals. */
 enum { SCORES = BLOCK * PANEL + TILE_ROWS };
-void KERNEL(attend_meet_block)(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
-                               const real *keys, int64_t key_stride, const real *values, int64_t value_stride,
-                               real *scores);
+void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
+                       const real *keys, int64_t key_stride, const real *values, int64_t value_stride,
+                       real *scores, const upcoming *next_keys, const upcoming *next_values);
 
 /* Brings the sums [VL, padded] of a vector of columns, `count` of them real, to a new scale. */
-void KERNEL(attend_rescale)(real *sums, int64_t padded, const real *factors, int64_t count);
+void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t count);
 
-/* A column's output and log-sum-exp from its sums. */
-void KERNEL(attend_write)(const ch_attend *args, int64_t sequence, int64_t query, int64_t head,
-                          const real *weighted, real max, real sum);
+/* A column's output, scale times its weighted sum of values (zeros for a scale of 0), and its log-sum-exp. */
+void attend_write(const ch_attend *args, int64_t sequence, int64_t query, int64_t head, const real *weighted,
+                  real scale, real lse);
 
 /* The two ways forward, and which one a shape takes. */
-bool KERNEL(attend_is_few)(const ch_attend *args);
-void KERNEL(attend_few)(const ch_attend *args);
-size_t KERNEL(attend_few_scratch)(const ch_attend *args);
-size_t KERNEL(attend_backward_scratch)(const ch_attend *args);
+bool attend_is_few(const ch_attend *args);
+void attend_few(const ch_attend *args);
+size_t attend_few_scratch(const ch_attend *args);
+size_t attend_backward_scratch(const ch_attend *args);
 
 #endif

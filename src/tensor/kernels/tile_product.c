@@ -60,8 +60,8 @@ ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, int r
     if (n <= TILE_VECTORS) register_tile(n, by_columns, rows, k, a, stride, b, ldb, c, ldc, accumulate);     \
     break
 
-void KERNEL(tile_rows)(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b,
-                       int64_t ldb, real *c, int64_t ldc, bool accumulate) {
+void tile_rows(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
+               real *c, int64_t ldc, bool accumulate) {
   switch (vectors) {
     TILE_CASE(1, false);
     TILE_CASE(2, false);
@@ -70,8 +70,8 @@ void KERNEL(tile_rows)(int vectors, int rows, int64_t k, const real *a, int64_t 
   }
 }
 
-void KERNEL(tile_columns)(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b,
-                          int64_t ldb, real *c, int64_t ldc, bool accumulate) {
+void tile_columns(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
+                  real *c, int64_t ldc, bool accumulate) {
   switch (vectors) {
     TILE_CASE(1, true);
     TILE_CASE(2, true);
@@ -93,14 +93,14 @@ static void row_strip(int64_t vectors, int rows, int64_t k, const real *a, int64
       int64_t count = k - p < CHUNK ? k - p : CHUNK;
       for (int64_t q = 0; q < count; q++)
         for (int i = 0; i < TILE_ROWS; i++) columns[q][i] = i < rows ? a[i * a_row + (p + q) * a_column] : 0;
-      for (int64_t j = 0; j < vectors; j += TILE_VECTORS) KERNEL(tile_columns)
-      (vectors - j < TILE_VECTORS ? (int)(vectors - j) : TILE_VECTORS, rows, count, columns[0], TILE_ROWS,
-       b + p * ldb + j * VL, ldb, c + j * VL, ldc, accumulate || p > 0);
+      for (int64_t j = 0; j < vectors; j += TILE_VECTORS)
+        tile_columns(vectors - j < TILE_VECTORS ? (int)(vectors - j) : TILE_VECTORS, rows, count, columns[0],
+                     TILE_ROWS, b + p * ldb + j * VL, ldb, c + j * VL, ldc, accumulate || p > 0);
       p += count;
     } while (p < k);
     return;
   }
-  tile_function *tile = a_column == 1 ? KERNEL(tile_rows) : KERNEL(tile_columns);
+  tile_function *tile = a_column == 1 ? tile_rows : tile_columns;
   for (int64_t j = 0; j < vectors; j += TILE_VECTORS)
     tile(vectors - j < TILE_VECTORS ? (int)(vectors - j) : TILE_VECTORS, rows, k, a,
          a_column == 1 ? a_row : a_column, b + j * VL, ldb, c + j * VL, ldc, accumulate);

@@ -17,7 +17,9 @@ enum { TILE_ROWS = 4, TILE_VECTORS = VEC_BYTES == 64 ? 4 : VEC_BYTES == 32 ? 3 :
    touches rows of C past `rows`. */
 typedef void tile_function(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b,
                            int64_t ldb, real *c, int64_t ldc, bool accumulate);
-tile_function KERNEL(tile_rows);
-tile_function KERNEL(tile_columns);
+#define tile_rows KERNEL(tile_rows)
+#define tile_columns KERNEL(tile_columns)
+tile_function tile_rows;
+tile_function tile_columns;
 
 #endif
