@@ -28,7 +28,10 @@ test: build
 	cd build && ctest --output-on-failure
 
 bench: build
-	./bench/run
+	./build/bench/bench_kernels
+	./build/bench/bench_gemm
+	./build/crosshead bench configs/small-mha.json --train --batch 16 --seq 256
+	./build/crosshead bench configs/base-mha.json --train --batch 4 --seq 512
 
 sanitize: deps
 	cmake --preset sanitize

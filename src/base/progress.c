@@ -21,10 +21,10 @@ void ch_progress_begin(ch_progress_line *progress, FILE *stream) {
   bool live = stream && isatty(fileno(stream));
   double now = ch_clock();
   *progress = (ch_progress_line){.stream = stream,
-                            .live = live,
-                            .began = now,
-                            .last = now - (live ? live_interval : 0),
-                            .interval = live ? live_interval : plain_interval};
+                                 .live = live,
+                                 .began = now,
+                                 .last = now - (live ? live_interval : 0),
+                                 .interval = live ? live_interval : plain_interval};
 }
 
 double ch_progress_seconds(const ch_progress_line *progress) {

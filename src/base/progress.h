@@ -25,7 +25,8 @@ bool ch_progress_due(const ch_progress_line *progress);
 void ch_progress_show(ch_progress_line *progress, bool force, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A line that stays, above the live one. */
-void ch_progress_print(ch_progress_line *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ch_progress_print(ch_progress_line *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Removes the live line. */
 void ch_progress_end(ch_progress_line *progress);
 

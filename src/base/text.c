@@ -92,8 +92,8 @@ bool ch_parse_count(const char *text, int64_t *count) {
   static const struct {
     const char *name;
     double factor;
-  } suffixes[] = {{"", 1},          {"k", 1e3},        {"K", 1e3},         {"M", 1e6},       {"G", 1e9},
-                  {"B", 1e9},       {"T", 1e12},       {"KiB", 1024.0},    {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
+  } suffixes[] = {{"", 1},    {"k", 1e3},  {"K", 1e3},      {"M", 1e6},         {"G", 1e9},
+                  {"B", 1e9}, {"T", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
   if (!isdigit((unsigned char)*text) && *text != '.') return false;
   char *end;
   double value = strtod(text, &end);
@@ -120,8 +120,11 @@ const char *ch_format_count(double count, char *buffer, size_t size) {
 
 const char *ch_format_duration(double seconds, char *buffer, size_t size) {
   long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
-  if (s < 60) snprintf(buffer, size, "%lds", s);
-  else if (s < 3600) snprintf(buffer, size, "%ldm%02lds", s / 60, s % 60);
-  else snprintf(buffer, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
+  if (s < 60)
+    snprintf(buffer, size, "%lds", s);
+  else if (s < 3600)
+    snprintf(buffer, size, "%ldm%02lds", s / 60, s % 60);
+  else
+    snprintf(buffer, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
   return buffer;
 }

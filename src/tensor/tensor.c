@@ -7,7 +7,8 @@
 static const struct {
   const char *name;
   size_t size;
-} types[CH_DTYPE_COUNT] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I32", 4}, {"I64", 8}, {"U8", 1}};
+} types[CH_DTYPE_COUNT] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2},
+                           {"I32", 4}, {"I64", 8}, {"U8", 1}};
 
 size_t ch_dtype_size(ch_dtype dtype) {
   return types[dtype].size;
