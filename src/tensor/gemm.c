@@ -7,9 +7,8 @@
 #include "base/memory.h"
 #include "tensor/gemm_library.h"
 
-/* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md); the second number holds while rows of
-   weights are short enough to keep the rows of x beside them in the first cache. */
-enum { GEMV_ROWS = 16, GEMV_ROWS_SHORT = 32, GEMV_SHORT = 1024 };
+/* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
+enum { GEMV_ROWS = 32 };
 /* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
 enum { MATMUL_ROWS = 512 };
 /* A result of so many elements (32 MiB) that is added to is in no cache: sgemm passes over it less often. */
@@ -97,10 +96,6 @@ static bool matmul_is_faster(const ch_gemm_shape *s) {
   return s->transpose_b && (s->m <= MATMUL_ROWS || s->n < s->k);
 }
 
-static bool gemv_is_faster(int64_t rows, int64_t in) {
-  return rows <= GEMV_ROWS || (rows <= GEMV_ROWS_SHORT && in <= GEMV_SHORT);
-}
-
 static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error) {
   if (s->m <= 0 || s->n <= 0) return CH_OK;
@@ -150,7 +145,7 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
                          const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
                          bool accumulate, ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
-  if (gemv_is_faster(rows, in)) {
+  if (rows <= GEMV_ROWS) {
     kernels->gemv(rows, in, out, x, weight, weight_dtype, bias, y, accumulate);
     return CH_OK;
   }

@@ -205,7 +205,7 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
     /* Wide enough that the widened weights come in several panels, the last one partly filled. */
     check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_BF16, true, false);
     check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true);
-    check_linear(gemm, tables[t], &random, 20, 1025, 3, CH_F16, false, true);
+    check_linear(gemm, tables[t], &random, 33, 1025, 3, CH_F16, false, true);
     check_linear(gemm, tables[t], &random, 34, 1, 3, CH_F16, false, true);
     ch_gemm_free(gemm);
   }

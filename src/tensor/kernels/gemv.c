@@ -4,8 +4,8 @@
 #include "tensor/kernels/lanes.h"
 
 enum {
-  MOST_ROWS = 8, /* rows of x that one reading of the weights serves; more take turns on a block in cache */
-  BLOCK_BYTES = 1 << 17, /* that block of weights */
+  MOST_ROWS = 8,         /* rows of x that one reading of the weights serves */
+  BLOCK_BYTES = 1 << 18, /* of weights, that stay in cache while more rows take turns */
   X_BYTES = 24 << 10,    /* what of x stays in the first cache beside the weights streaming by */
   PREFETCH_BYTES = 8192,
   MOST_SUMS = VEC_BYTES == 64 ? 16 : 8 /* vectors of sums that fit in registers */
@@ -32,12 +32,28 @@ ALWAYS_INLINE vec load_weights(const void *row, ch_dtype dtype, int64_t i, int64
   return load_some((const real *)row + i, left);
 }
 
+/* Rows of x as they are, or packed: row r's vector at element i is at data + i * step + r * stride. */
+typedef struct x_rows {
+  const real *data;
+  int64_t step, stride;
+} x_rows;
+
+/* Keeps a loaded vector in its register, where the compiler would rather read memory again in each use. */
+#if defined(__AVX512F__)
+#define KEEP_LOADED(v) __asm__("" : "+v"(v))
+#elif defined(__x86_64__)
+#define KEEP_LOADED(v) __asm__("" : "+x"(v))
+#else
+#define KEEP_LOADED(v) (void)(v)
+#endif
+
 /* sum[r * outs + o] = the products of `rows` rows of x with `outs` rows of weights, over `in` elements. rows and outs
    are constants where this is called, so that all sums are in registers. */
-ALWAYS_INLINE void dot_rows(const int rows, const int outs, int64_t in, const real *x, int64_t ldx,
+ALWAYS_INLINE void dot_rows(const int rows, const int outs, const bool packed, int64_t in, const x_rows *x,
                             const char *weight, ch_dtype dtype, size_t row_bytes, vec sum[MOST_SUMS]) {
   /* Vectors of one row at once, so that additions need not wait for each other. */
   const int steps = rows * outs >= 8 ? 1 : rows * outs >= 4 ? 2 : 4;
+  const int64_t step = packed ? rows : 1, stride = packed ? VL : x->stride;
   /* The arithmetic between the loads keeps the processor from looking ahead far enough: ask for the rows that follow.
      Past the matrix's end that does nothing. */
   const size_t turn = (size_t)outs * row_bytes, ahead = turn * (1 + PREFETCH_BYTES / (turn + 1));
@@ -56,10 +72,12 @@ ALWAYS_INLINE void dot_rows(const int rows, const int outs, int64_t in, const re
         const char *row = weight + (size_t)o * row_bytes;
         __builtin_prefetch(row + ahead + (size_t)(i + s * VL) * size_of(dtype));
         w[o] = load_weights(row, dtype, i + s * VL, VL);
+        if (rows > 2) KEEP_LOADED(w[o]);
       }
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++) {
-        vec v = load(x + r * ldx + i + s * VL);
+        vec v = load(x->data + (i + s * VL) * step + r * stride);
+        if (outs > 1) KEEP_LOADED(v);
 #pragma GCC unroll 4
         for (int o = 0; o < outs; o++) part[s][r * outs + o] += w[o] * v;
       }
@@ -69,7 +87,8 @@ ALWAYS_INLINE void dot_rows(const int rows, const int outs, int64_t in, const re
     for (int o = 0; o < outs; o++) {
       vec w = load_weights(weight + (size_t)o * row_bytes, dtype, i, in - i);
 #pragma GCC unroll 8
-      for (int r = 0; r < rows; r++) part[0][r * outs + o] += w * load_some(x + r * ldx + i, in - i);
+      for (int r = 0; r < rows; r++)
+        part[0][r * outs + o] += w * load_some(x->data + i * step + r * stride, packed ? VL : in - i);
     }
 #pragma GCC unroll 16
   for (int j = 0; j < rows * outs; j++) {
@@ -96,15 +115,15 @@ ALWAYS_INLINE void sum_each(const int count, const vec *sum, real *value) {
 
 /* y of weight rows first … last-1, `outs` at a time, for elements [from, to) of `rows` rows of x from x_row on. What
    comes after the first elements is added. */
-ALWAYS_INLINE void dot_panel(const gemv_call *c, const int rows, const int outs, int64_t x_row,
-                             int64_t *first, int64_t last, int64_t from, int64_t to, ch_dtype dtype) {
-  const real *x = c->x + x_row * c->in + from;
+ALWAYS_INLINE void dot_panel(const gemv_call *c, const int rows, const int outs, const bool packed,
+                             const x_rows *x, int64_t x_row, int64_t *first, int64_t last, int64_t from,
+                             int64_t to, ch_dtype dtype) {
   bool accumulate = c->accumulate || from > 0;
   for (; *first + outs <= last; *first += outs) {
     int64_t o = *first;
     vec sum[MOST_SUMS];
     real value[MOST_SUMS];
-    dot_rows(rows, outs, to - from, x, c->in,
+    dot_rows(rows, outs, packed, to - from, x,
              c->weight + (size_t)o * c->row_bytes + (size_t)from * size_of(dtype), dtype, c->row_bytes, sum);
     sum_each(rows * outs, sum, value);
 #pragma GCC unroll 8
@@ -118,18 +137,34 @@ ALWAYS_INLINE void dot_panel(const gemv_call *c, const int rows, const int outs,
   }
 }
 
+/* Elements [from, to) of some rows of x, vector by vector with the rows side by side, zeros after the last. */
+ALWAYS_INLINE void pack_rows(const gemv_call *c, const int rows, int64_t x_row, int64_t from, int64_t to,
+                             real *packed) {
+  for (int64_t i = from; i < to; i += VL)
+    for (int r = 0; r < rows; r++, packed += VL)
+      store(packed, load_some(c->x + (x_row + r) * c->in + i, to - i));
+}
+
 /* All elements of `rows` rows of x from x_row on, with weight rows first … last-1. */
 ALWAYS_INLINE void dot_range(const gemv_call *c, const int rows, int64_t x_row, int64_t first, int64_t last,
                              ch_dtype dtype) {
-  /* Weight rows that share the reading of x, as many as there are registers for the sums of. One row of x is read so
-     little that weights had better come in the order they lie in memory. */
-  const int outs = rows <= 2 ? 1 : rows <= 4 ? MOST_SUMS / 4 : MOST_SUMS / 8;
-  int64_t pieces = 1 + rows * c->in * (int64_t)sizeof(real) / (X_BYTES + 1);
-  int64_t piece = (c->in / pieces + VL) / VL * VL;
+  if (rows <= 2) { /* weights had better come in the order they lie in memory */
+    const x_rows x = {c->x + x_row * c->in, 1, c->in};
+    dot_panel(c, rows, 1, false, &x, x_row, &first, last, 0, c->in, dtype);
+    return;
+  }
+  /* Packed, x stays in the first cache however its rows lie; weight rows share its reading, as many as there are
+     registers for the sums of. */
+  _Alignas(64) real packed[X_BYTES / sizeof(real)];
+  const int outs = rows <= 4 ? MOST_SUMS / 4 : MOST_SUMS / 8;
+  const int64_t most = X_BYTES / (int64_t)sizeof(real) / rows / VL * VL, pieces = (c->in + most - 1) / most;
+  const int64_t piece = pieces > 1 ? ((c->in + pieces - 1) / pieces + VL - 1) / VL * VL : most; /* of equal lengths */
+  const x_rows x = {packed, rows, VL};
   for (int64_t from = 0; from == 0 || from < c->in; from += piece) {
     int64_t to = c->in - from < piece ? c->in : from + piece, o = first;
-    dot_panel(c, rows, outs, x_row, &o, last, from, to, dtype);
-    dot_panel(c, rows, 1, x_row, &o, last, from, to, dtype);
+    pack_rows(c, rows, x_row, from, to, packed);
+    dot_panel(c, rows, outs, true, &x, x_row, &o, last, from, to, dtype);
+    dot_panel(c, rows, 1, true, &x, x_row, &o, last, from, to, dtype);
   }
 }
 
