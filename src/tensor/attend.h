@@ -24,9 +24,11 @@ typedef struct ch_state_view {
   int64_t sequence_stride; /* elements between sequences */
 } ch_state_view;
 
-/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of the table's type. */
+/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`: the table's own type,
+   or F16 or BF16, which the loop widens as it reads. */
 typedef struct ch_tile {
   const void *data;
+  ch_dtype dtype;
   int64_t stride, head_stride;
 } ch_tile;
 

@@ -95,8 +95,6 @@ typedef struct ch_kernels {
   /* Bytes at args->scratch, for all threads. They do not depend on what pointers in args point to, and of `past` and
      `document_start` not even on whether they are NULL. */
   size_t (*attend_scratch)(const ch_attend *args, bool backward);
-  /* The tile producer for keys and values of 16 bits; see tensor/tile_producers.h. */
-  const ch_tile_producer *convert_tiles;
 
   /* --- optimizer -------------------------------------------------------------------------------------------- */
   /* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) + decay*weight)

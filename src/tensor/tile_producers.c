@@ -1,9 +1,10 @@
-/* Tile producers for states that are keys and values: in place, or widened from 16 bits. */
+/* Tile producers for states that are keys and values. */
 #include "tensor/tile_producers.h"
 
 static ch_tile tile_in_place(const ch_state_view *part, const ch_tile_span *span, int64_t dim) {
   int64_t at = span->sequence * part->sequence_stride + span->first * part->token_stride + span->head * dim;
   return (ch_tile){.data = (const char *)part->data + at * (int64_t)ch_dtype_size(part->dtype),
+                   .dtype = part->dtype,
                    .stride = part->token_stride,
                    .head_stride = dim};
 }
@@ -24,9 +25,8 @@ const ch_tile_producer ch_tile_producer_dense = {
     .name = "dense", .produce = produce_dense, .scratch_elements = no_scratch};
 
 const ch_tile_producer *ch_tile_producer_for(const ch_kernels *kernels, ch_dtype keys, ch_dtype values) {
-  if (keys == kernels->dtype && values == kernels->dtype) return &ch_tile_producer_dense;
   const ch_dtype types[] = {keys, values};
   for (int i = 0; i < 2; i++)
     if (types[i] != kernels->dtype && types[i] != CH_F16 && types[i] != CH_BF16) return NULL;
-  return kernels->convert_tiles;
+  return &ch_tile_producer_dense;
 }

@@ -202,7 +202,8 @@ static void states_of_other_types_have_no_producer(void **state) {
   (void)state;
   const ch_kernels *kernels = ch_kernels_for(CH_F32, CH_ISA_PLAIN);
   assert_ptr_equal(ch_tile_producer_for(kernels, CH_F32, CH_F32), &ch_tile_producer_dense);
-  assert_ptr_equal(ch_tile_producer_for(kernels, CH_F32, CH_F16), kernels->convert_tiles);
+  assert_ptr_equal(ch_tile_producer_for(kernels, CH_F32, CH_F16), &ch_tile_producer_dense);
+  assert_null(ch_tile_producer_for(kernels, CH_F64, CH_F32));
   assert_null(ch_tile_producer_for(kernels, CH_F32, CH_U8));
   assert_null(ch_tile_producer_for(kernels, CH_I32, CH_F16));
 }

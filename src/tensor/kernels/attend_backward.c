@@ -144,19 +144,19 @@ static void meet_block(const ch_attend *args, const ch_attend_gradient *gradient
                        int64_t sequence, int64_t kv_head, int64_t first, int64_t rows, bool started,
                        const state_gradient *into, backward_space *space) {
   const ch_state_view *k = &args->parts[0], *v = &args->parts[1];
-  const real *keys = (const real *)k->data + sequence * k->sequence_stride + first * k->token_stride +
-                     kv_head * args->key_dim;
-  const real *values = (const real *)v->data + sequence * v->sequence_stride + first * v->token_stride +
-                       kv_head * args->value_dim;
+  ch_tile key_tile = {k->data, CH_KERNEL_DTYPE, k->token_stride, args->key_dim};
+  ch_tile value_tile = {v->data, CH_KERNEL_DTYPE, v->token_stride, args->value_dim};
+  key_tile.data = (const real *)k->data + sequence * k->sequence_stride + first * k->token_stride;
+  value_tile.data = (const real *)v->data + sequence * v->sequence_stride + first * v->token_stride;
+  const real *keys = (const real *)key_tile.data + kv_head * args->key_dim;
+  const real *values = (const real *)value_tile.data + kv_head * args->value_dim;
   int64_t count = space->columns.count;
   block_shape shape;
   shape_block(&space->columns, first, rows, &shape);
   int64_t left = space->columns.end - first - rows;
   if (left > BLOCK) left = BLOCK;
-  upcoming next_keys = {left > 0 ? keys + rows * k->token_stride : NULL, left, k->token_stride,
-                        args->key_dim};
-  upcoming next_values = {left > 0 ? values + rows * v->token_stride : NULL, left, v->token_stride,
-                          args->value_dim};
+  upcoming next_keys = upcoming_rows(&key_tile, kv_head, rows, left, args->key_dim);
+  upcoming next_values = upcoming_rows(&value_tile, kv_head, rows, left, args->value_dim);
   score_block(&shape, keys, k->token_stride, args->key_dim, space->q_packed, space->weights, &next_keys);
   score_block(&shape, values, v->token_stride, args->value_dim, space->dout_packed, space->dscores,
               &next_values);
@@ -175,8 +175,8 @@ static void meet_block(const ch_attend *args, const ch_attend_gradient *gradient
   if (gradient->dk)
     sum_over_columns(&shape, count, space->dscores, space->q, plan->key_padded, into->dk, into->k_stride);
   if (gradient->dq) {
-    int64_t stride = k->token_stride;
-    const real *readable = readable_tile(keys, &stride, rows, args->key_dim, space->keys);
+    int64_t stride;
+    const real *readable = head_rows(&key_tile, kv_head, rows, args->key_dim, true, space->keys, &stride);
     sum_over_keys(&shape, count, space->dscores, readable, stride, args->key_dim, space->dq, started,
                   &(upcoming){0});
   }

@@ -27,7 +27,7 @@ typedef struct few_state {
    done, they hold the two that other threads may have parts of too. */
 typedef struct few_space {
   few_state state[2];
-  real *tile, *values, *scores, *weights;
+  real *tile, *keys, *values, *scores, *weights;
   query_columns columns; /* dots: all columns */
   real *q;               /* dots: [total, key_padded], scaled */
   forward_panel *panel;  /* else: one per key-value head */
@@ -53,7 +53,7 @@ static few_plan plan_few(const ch_attend *args) {
   /* Produced tiles of all heads should stay in the second cache. */
   while (plan.block > 8 &&
          args->producer->scratch_elements(args, args->kv_heads, plan.block) * (int64_t)sizeof(real) >
-             256 * 1024)
+             32 * 1024)
     plan.block /= 2;
   return plan;
 }
@@ -76,6 +76,7 @@ static void carve_few(const ch_attend *args, const few_plan *plan, carver *from,
     carve_columns(from, plan->total, &space->columns);
     return;
   }
+  space->keys = carve_reals(from, BLOCK * plan->key_padded);
   space->values = carve_reals(from, BLOCK * plan->value_padded);
   space->scores = carve_reals(from, SCORES);
   space->panel = carve(from, args->kv_heads, sizeof *space->panel);
@@ -88,45 +89,41 @@ static void carve_few(const ch_attend *args, const few_plan *plan, carver *from,
 
 /* --- few columns a head: dot products ------------------------------------------------------------------------ */
 
-ALWAYS_INLINE vec dot_lanes(const int64_t dim, const real *q, const real *key) {
-  vec sum = splat(0);
-  int64_t k = 0;
-#pragma GCC unroll 8
-  for (; k + VL <= dim; k += VL) sum += load(q + k) * load(key + k);
-  if (k < dim) sum += load(q + k) * load_part(key + k, dim - k);
-  return sum;
-}
-
 /* The processor asks for memory ahead of a loop as far as it sees; work on several columns a key keeps it from seeing
-   far enough. So the loops ask themselves: keys AHEAD elements before their turn, values four tokens. */
-enum { AHEAD = 1024, LINE = 64 / (int)sizeof(real) };
-
-ALWAYS_INLINE void fetch(const int64_t dim, const real *row) {
-#pragma GCC unroll 8
-  for (int64_t k = 0; k < dim; k += LINE) __builtin_prefetch(row + k);
-}
+   far enough. So the loops ask themselves: keys AHEAD bytes before their turn, values four tokens. */
+enum { AHEAD = 4096 };
 
 /* Where a loop over rows is about to begin. */
 ALWAYS_INLINE void fetch_first(const ch_tile *tile, int64_t token, int64_t heads, int64_t dim) {
-  const real *rows = (const real *)tile->data + token * tile->stride;
-  for (int64_t t = 0; t < 4; t++) fetch(heads * dim < AHEAD ? heads * dim : AHEAD, rows + t * tile->stride);
+  int64_t bytes = heads * dim * state_size(tile->dtype);
+  for (int64_t t = 0; t < 4; t++) fetch(tile_row(tile, 0, token + t), bytes < AHEAD ? bytes : AHEAD);
+}
+
+/* The products of a key and a query, VL partial sums. */
+ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const int64_t dim, const real *q, const char *key) {
+  vec sum = splat(0);
+  int64_t k = 0;
+#pragma GCC unroll 8
+  for (; k + VL <= dim; k += VL) sum += load(q + k) * load_state(dtype, key, k, VL);
+  if (k < dim) sum += load(q + k) * load_state(dtype, key, k, dim - k);
+  return sum;
 }
 
 /* scores [count, columns] = keys q^T, in the order in which the keys lie in memory; VL dot products are summed at
    once. Writes up to VL - 1 elements past the last. (Shapes are copied to locals here and below: stores of vectors
    could change them, for all the compiler knows.) */
-ALWAYS_INLINE void dot_scores(const int64_t dim, const few_plan *plan, int64_t heads, int64_t count,
-                              const ch_tile *keys, const real *q, real *scores) {
-  const int64_t group = plan->group_columns, padded = plan->key_padded;
-  const int64_t stride = keys->stride, head_stride = keys->head_stride;
-  const real *token = keys->data, *key = token, *query = q;
+ALWAYS_INLINE void dot_scores(const ch_dtype dtype, const int64_t dim, const few_plan *plan, int64_t heads,
+                              int64_t count, const ch_tile *keys, const real *q, real *scores) {
+  const int64_t group = plan->group_columns, padded = plan->key_padded, size = state_size(dtype);
+  const int64_t stride = keys->stride * size, head_stride = keys->head_stride * size;
+  const char *token = keys->data, *key = token;
+  const real *query = q;
   int64_t c = 0, g = 0, left = count * heads * group;
   while (left > 0) {
     vec lanes[VL];
-#pragma GCC unroll 16
     for (int i = 0; i < VL; i++) {
-      if (c == 0) fetch(dim, key + AHEAD);
-      lanes[i] = i < left ? dot_lanes(dim, query, key) : splat(0);
+      if (c == 0) fetch(key + AHEAD, dim * size);
+      lanes[i] = i < left ? dot_lanes(dtype, dim, query, key) : splat(0);
       query += padded;
       if (++c < group) continue;
       c = 0;
@@ -143,49 +140,63 @@ ALWAYS_INLINE void dot_scores(const int64_t dim, const few_plan *plan, int64_t h
   }
 }
 
+/* out += a vector of `tokens` (a constant) values, weighted; `left` elements are left in their rows. */
+ALWAYS_INLINE void add_vector(const ch_dtype dtype, const int tokens, const char *values, int64_t stride,
+                              int64_t left, const vec weight[4], real *out) {
+  vec sum = load(out);
+#pragma GCC unroll 4
+  for (int t = 0; t < tokens; t++) sum += load_state(dtype, values + t * stride, 0, left) * weight[t];
+  store(out, sum);
+}
+
 /* rows [columns] += weights [count, columns] times values, for `tokens` (a constant) tokens at a time. */
-ALWAYS_INLINE void add_values(const int64_t dim, const int tokens, const few_plan *plan, int64_t heads,
-                              const real *weights, const real *values, const ch_tile *tile, real *rows) {
+ALWAYS_INLINE void add_values(const ch_dtype dtype, const int64_t dim, const int tokens, const few_plan *plan,
+                              int64_t heads, const real *weights, const char *values, const ch_tile *tile,
+                              real *rows) {
   const int64_t group = plan->group_columns, padded = plan->value_padded, total = plan->total;
-  const int64_t stride = tile->stride, head_stride = tile->head_stride;
+  const int64_t size = state_size(dtype), stride = tile->stride * size,
+                head_stride = tile->head_stride * size;
   for (int64_t g = 0; g < heads; g++, values += head_stride)
     for (int64_t c = 0; c < group; c++, rows += padded, weights++) {
       if (c == 0)
-        for (int t = 0; t < tokens; t++) fetch(dim, values + (tokens + t) * stride);
+        for (int t = 0; t < tokens; t++) fetch(values + (tokens + t) * stride, dim * size);
       vec weight[4];
 #pragma GCC unroll 4
       for (int t = 0; t < tokens; t++) weight[t] = splat(weights[t * total]);
+      int64_t k = 0;
 #pragma GCC unroll 8
-      for (int64_t k = 0; k < dim; k += VL) {
-        vec sum = load(rows + k);
-#pragma GCC unroll 4
-        for (int t = 0; t < tokens; t++) sum += load_some(values + t * stride + k, dim - k) * weight[t];
-        store(rows + k, sum);
-      }
+      for (; k + VL <= dim; k += VL)
+        add_vector(dtype, tokens, values + k * size, stride, VL, weight, rows + k);
+      if (k < dim) add_vector(dtype, tokens, values + k * size, stride, dim - k, weight, rows + k);
     }
 }
 
-ALWAYS_INLINE void sum_values(const int64_t dim, const few_plan *plan, int64_t heads, int64_t count,
-                              const real *weights, const ch_tile *tile, real *rows) {
-  const real *values = tile->data;
+ALWAYS_INLINE void sum_values(const ch_dtype dtype, const int64_t dim, const few_plan *plan, int64_t heads,
+                              int64_t count, const real *weights, const ch_tile *tile, real *rows) {
   int64_t t = 0;
   for (; t + 4 <= count; t += 4)
-    add_values(dim, 4, plan, heads, weights + t * plan->total, values + t * tile->stride, tile, rows);
+    add_values(dtype, dim, 4, plan, heads, weights + t * plan->total, tile_row(tile, 0, t), tile, rows);
   for (; t < count; t++)
-    add_values(dim, 1, plan, heads, weights + t * plan->total, values + t * tile->stride, tile, rows);
+    add_values(dtype, dim, 1, plan, heads, weights + t * plan->total, tile_row(tile, 0, t), tile, rows);
 }
 
-/* A block of tokens, all heads. The usual sizes of a head get loops of a known length. */
+/* The usual sizes of a head get loops of a known length. */
+#define FOR_DIM(dtype, dim, call, ...)                                                                       \
+  ((dim) == 64    ? call(dtype, 64, __VA_ARGS__)                                                             \
+   : (dim) == 128 ? call(dtype, 128, __VA_ARGS__)                                                            \
+                  : call(dtype, dim, __VA_ARGS__))
+#define FOR_TYPE_AND_DIM(type, dim, call, ...)                                                               \
+  ((type) == CH_F16    ? FOR_DIM(CH_F16, dim, call, __VA_ARGS__)                                             \
+   : (type) == CH_BF16 ? FOR_DIM(CH_BF16, dim, call, __VA_ARGS__)                                            \
+                       : FOR_DIM(CH_KERNEL_DTYPE, dim, call, __VA_ARGS__))
+
+/* A block of tokens, all heads. */
 static void dot_block(const ch_attend *args, const few_plan *plan, int64_t first, int64_t count,
                       const ch_tile *keys, const ch_tile *values, const few_space *space,
                       const few_state *state) {
   const query_columns *c = &space->columns;
-  if (args->key_dim == 64)
-    dot_scores(64, plan, args->kv_heads, count, keys, space->q, space->scores);
-  else if (args->key_dim == 128)
-    dot_scores(128, plan, args->kv_heads, count, keys, space->q, space->scores);
-  else
-    dot_scores(args->key_dim, plan, args->kv_heads, count, keys, space->q, space->scores);
+  FOR_TYPE_AND_DIM(keys->dtype, args->key_dim, dot_scores, plan, args->kv_heads, count, keys, space->q,
+                   space->scores);
   fetch_first(values, 0, args->kv_heads, args->value_dim);
   bool masked = needs_mask(c, first, count);
   for (int64_t v = 0; v < c->padded / VL; v++) {
@@ -199,12 +210,8 @@ static void dot_block(const ch_attend *args, const few_plan *plan, int64_t first
                      c->count - v * VL);
   }
   fetch_first(keys, count, args->kv_heads, args->key_dim); /* the next block, where tiles are the memory */
-  if (args->value_dim == 64)
-    sum_values(64, plan, args->kv_heads, count, space->weights, values, state->rows);
-  else if (args->value_dim == 128)
-    sum_values(128, plan, args->kv_heads, count, space->weights, values, state->rows);
-  else
-    sum_values(args->value_dim, plan, args->kv_heads, count, space->weights, values, state->rows);
+  FOR_TYPE_AND_DIM(values->dtype, args->value_dim, sum_values, plan, args->kv_heads, count, space->weights,
+                   values, state->rows);
 }
 
 static void start_dots(const ch_attend *args, const few_plan *plan, int64_t sequence, few_space *space,
@@ -241,15 +248,13 @@ static void start_panels(const ch_attend *args, const few_plan *plan, int64_t se
 static void panel_block(const ch_attend *args, int64_t first, int64_t count, int64_t left,
                         const ch_tile *keys, const ch_tile *values, const few_space *space) {
   for (int64_t g = 0; g < args->kv_heads; g++) {
-    int64_t stride = values->stride;
-    const real *key = (const real *)keys->data + g * keys->head_stride;
-    const real *value_rows = (const real *)values->data + g * values->head_stride;
-    upcoming next_keys = {left > 0 ? key + count * keys->stride : NULL, left, keys->stride, args->key_dim};
-    upcoming next_values = {left > 0 ? value_rows + count * values->stride : NULL, left, values->stride,
-                            args->value_dim};
-    const real *value = readable_tile(value_rows, &stride, count, args->value_dim, space->values);
-    attend_meet_block(args, &space->panel[g], first, count, key, keys->stride, value, stride, space->scores,
-                      &next_keys, &next_values);
+    int64_t key_stride, value_stride;
+    const real *key_rows = head_rows(keys, g, count, args->key_dim, false, space->keys, &key_stride);
+    const real *value_rows = head_rows(values, g, count, args->value_dim, true, space->values, &value_stride);
+    upcoming next_keys = upcoming_rows(keys, g, count, left, args->key_dim);
+    upcoming next_values = upcoming_rows(values, g, count, left, args->value_dim);
+    attend_meet_block(args, &space->panel[g], first, count, key_rows, key_stride, value_rows, value_stride,
+                      space->scores, &next_keys, &next_values);
   }
 }
 
@@ -389,6 +394,20 @@ static void write_unseen(const ch_attend *args, const few_plan *plan) {
   }
 }
 
+/* What one of `threads` threads does. */
+static void run_thread(const ch_attend *args, const few_plan *plan, int64_t tokens, size_t bytes, int thread,
+                       int threads) {
+  carver from = scratch_of_thread(args, bytes, thread);
+  few_space space;
+  carve_few(args, plan, &from, &space);
+  int64_t begin, end;
+  thread_range(tokens, thread, threads, &begin, &end);
+  read_range(args, plan, begin, end, &space);
+  if (threads == 1) return;
+#pragma omp barrier
+  merge_parts(args, plan, tokens, bytes, thread, threads);
+}
+
 void attend_few(const ch_attend *args) {
   few_plan plan = plan_few(args);
   size_t bytes = few_bytes(args, &plan);
@@ -396,18 +415,12 @@ void attend_few(const ch_attend *args) {
   for (int64_t s = 0; s < args->sequences; s++) tokens += visible_tokens(args, s, &first);
   int64_t work = tokens * args->kv_heads * plan.group_columns * (args->key_dim + args->value_dim);
   write_unseen(args, &plan);
-#pragma omp parallel num_threads(ch_threads()) if (work >= CH_PARALLEL_ELEMENTS)
-  {
-    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    carver from = scratch_of_thread(args, bytes, thread);
-    few_space space;
-    carve_few(args, &plan, &from, &space);
-    int64_t begin, end;
-    thread_range(tokens, thread, threads, &begin, &end);
-    read_range(args, &plan, begin, end, &space);
-#pragma omp barrier
-    merge_parts(args, &plan, tokens, bytes, thread, threads);
+  if (work < CH_PARALLEL_ELEMENTS) { /* not `omp parallel if`: a team of one takes longer than this */
+    run_thread(args, &plan, tokens, bytes, 0, 1);
+    return;
   }
+#pragma omp parallel num_threads(ch_threads())
+  run_thread(args, &plan, tokens, bytes, omp_get_thread_num(), omp_get_num_threads());
 }
 
 size_t attend_few_scratch(const ch_attend *args) {

@@ -11,7 +11,7 @@ typedef struct forward_plan {
 
 /* What a thread works in. */
 typedef struct forward_space {
-  real *tile, *values, *scores;
+  real *tile, *keys, *values, *scores;
   forward_panel panel[MAX_PANELS];
 } forward_space;
 
@@ -37,6 +37,7 @@ static forward_plan plan_forward(const ch_attend *args, int threads) {
 static void carve_forward(const ch_attend *args, const forward_plan *plan, carver *from,
                           forward_space *space) {
   space->tile = carve_reals(from, args->producer->scratch_elements(args, 1, BLOCK));
+  space->keys = carve_reals(from, BLOCK * round_up(args->key_dim, VL));
   space->values = carve_reals(from, BLOCK * round_up(args->value_dim, VL));
   space->scores = carve_reals(from, SCORES);
   for (int64_t p = 0; p < plan->panels; p++) carve_panel(args, from, &space->panel[p]);
@@ -76,22 +77,21 @@ static void run_task(const ch_attend *args, const forward_plan *plan, int64_t ta
     ch_tile_span span = {.sequence = sequence, .head = kv_head, .heads = 1, .first = first, .count = count};
     ch_tile keys, values;
     args->producer->produce(args, &span, space->tile, &keys, &values);
-    int64_t value_stride = values.stride;
-    const real *readable = readable_tile(values.data, &value_stride, count, args->value_dim, space->values);
-    upcoming next_keys = {0}, next_values = {0};
-    if (in_place && first + count < end) {
-      int64_t rows = end - first - count < BLOCK ? end - first - count : BLOCK;
-      next_keys = (upcoming){(const real *)keys.data + count * keys.stride, rows, keys.stride, args->key_dim};
-      next_values =
-          (upcoming){(const real *)values.data + count * values.stride, rows, values.stride, args->value_dim};
-    }
+    int64_t key_stride, value_stride;
+    const real *key_rows = head_rows(&keys, 0, count, args->key_dim, false, space->keys, &key_stride);
+    const real *value_rows =
+        head_rows(&values, 0, count, args->value_dim, true, space->values, &value_stride);
+    /* The next block is asked for while the first panel meets this one. */
+    int64_t coming = !in_place ? 0 : end - first - count < BLOCK ? end - first - count : BLOCK;
+    upcoming next_keys = upcoming_rows(&keys, 0, count, coming, args->key_dim);
+    upcoming next_values = upcoming_rows(&values, 0, count, coming, args->value_dim);
     for (int p = 0; p < panels; p++) {
       const query_columns *c = &panel[p].columns;
       if (first >= c->end || first + count <= c->first) continue;
       int64_t rows = c->end - first < count ? c->end - first : count;
-      attend_meet_block(args, &panel[p], first, rows, keys.data, keys.stride, readable, value_stride,
+      attend_meet_block(args, &panel[p], first, rows, key_rows, key_stride, value_rows, value_stride,
                         space->scores, &next_keys, &next_values);
-      next_keys.rows = next_values.rows = NULL;
+      next_keys.count = next_values.count = 0;
     }
   }
   for (int p = 0; p < panels; p++) finish_panel(args, sequence, kv_head, &panel[p]);

@@ -6,6 +6,7 @@
 #define CH_KERNELS_ATTEND_PANEL_H
 
 #include "tensor/kernels/attend_columns.h"
+#include "tensor/kernels/attend_states.h"
 #include "tensor/kernels/tile_product.h"
 
 enum { PANEL = 64, BLOCK = CH_ATTEND_BLOCK, PANEL_VECTORS = PANEL / VL };
@@ -56,17 +57,6 @@ ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
   if (k < dim) store(y + k, load_part(x + k, dim - k) * scale);
 }
 
-/* A tile that whole vectors can be read from, row by row: in place if it is one, else copied to `space`
-   [BLOCK, dim padded]. Rows far apart in memory are copied too: their cache lines would fall into few sets. */
-static inline const real *readable_tile(const real *tile, int64_t *stride, int64_t count, int64_t dim,
-                                        real *space) {
-  int64_t padded = round_up(dim, VL);
-  if (dim == padded && *stride == dim) return tile;
-  for (int64_t r = 0; r < count; r++) copy_row(tile + r * *stride, dim, 1, space + r * padded);
-  *stride = padded;
-  return space;
-}
-
 /* Which part of S^T [rows, vectors] in a block anybody sees: vector v of columns the first seen[v] rows. */
 typedef struct block_shape {
   int64_t rows, vectors, ld; /* ld = vectors * VL */
@@ -96,24 +86,6 @@ static inline int64_t rows_of_columns(const block_shape *shape, int64_t i) {
   for (int64_t v = i / VL; v < shape->vectors && v * VL < i + TILE_ROWS; v++)
     if (shape->seen[v] > most) most = shape->seen[v];
   return most;
-}
-
-/* Rows of memory that will be wanted soon. Loops ask for a share of them per step, so that they come while the loop
-   computes; asked for all at once, they would stop it. */
-typedef struct upcoming {
-  const real *rows; /* or NULL */
-  int64_t count, stride, dim;
-} upcoming;
-
-ALWAYS_INLINE void fetch_row(const real *row, int64_t dim) {
-  for (int64_t k = 0; k < dim; k += 64 / (int64_t)sizeof(real)) __builtin_prefetch(row + k);
-}
-
-ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts) {
-  if (!next->rows) return;
-  int64_t end = next->count * (part + 1) / parts;
-  for (int64_t r = next->count * part / parts; r < end; r++)
-    fetch_row(next->rows + r * next->stride, next->dim);
 }
 
 static inline int at_most(int64_t n, int most) {

@@ -28,7 +28,6 @@ const ch_kernels KERNEL(table) = {
     .attend_forward = KERNEL(attend_forward),
     .attend_backward = KERNEL(attend_backward),
     .attend_scratch = KERNEL(attend_scratch),
-    .convert_tiles = &KERNEL(convert_tiles),
     .adamw = KERNEL(adamw),
     .convert_from = KERNEL(convert_from),
     .convert_to = KERNEL(convert_to),

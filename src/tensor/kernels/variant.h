@@ -219,7 +219,6 @@ CH_KERNEL_DECLARE(tile_product);
 CH_KERNEL_DECLARE(attend_forward);
 CH_KERNEL_DECLARE(attend_backward);
 CH_KERNEL_DECLARE(attend_scratch);
-extern const ch_tile_producer KERNEL(convert_tiles);
 CH_KERNEL_DECLARE(adamw);
 CH_KERNEL_DECLARE(convert_from);
 CH_KERNEL_DECLARE(convert_to);

@@ -1,0 +1,80 @@
+/* Streaming attention's states: reading tiles of keys and values, whatever their type, and asking for memory ahead. */
+#ifndef CH_KERNELS_ATTEND_STATES_H
+#define CH_KERNELS_ATTEND_STATES_H
+
+#include "tensor/kernels/halves.h"
+
+/* One vector from element k of a row of `dtype` (a constant, or the call is slow) with `left` elements to go. */
+ALWAYS_INLINE vec load_state(const ch_dtype dtype, const char *row, int64_t k, int64_t left) {
+  if (dtype == CH_F16) return load_f16((const uint16_t *)(const void *)row + k, left);
+  if (dtype == CH_BF16) return load_bf16((const uint16_t *)(const void *)row + k, left);
+  return load_some((const real *)(const void *)row + k, left);
+}
+
+static inline int64_t state_size(ch_dtype dtype) {
+  return dtype == CH_F16 || dtype == CH_BF16 ? 2 : (int64_t)sizeof(real);
+}
+
+/* Where row `token` of `head` begins. */
+static inline const char *tile_row(const ch_tile *tile, int64_t head, int64_t token) {
+  return (const char *)tile->data +
+         (head * tile->head_stride + token * tile->stride) * state_size(tile->dtype);
+}
+
+ALWAYS_INLINE void widen_rows(const ch_dtype dtype, const ch_tile *tile, int64_t head, int64_t count,
+                              int64_t dim, real *out, int64_t padded) {
+  for (int64_t r = 0; r < count; r++) {
+    const char *row = tile_row(tile, head, r);
+    int64_t k = 0;
+    for (; k + VL <= dim; k += VL) store(out + r * padded + k, load_state(dtype, row, k, VL));
+    if (k < dim) store(out + r * padded + k, load_state(dtype, row, k, dim - k));
+  }
+}
+
+/* The rows of one head as reals: in place if they can stay there, else in `space` [count, dim padded to whole vectors].
+   Rows that whole vectors will be read from (`vectors`) must be a dense block: besides the padding, rows far apart
+   would have their cache lines fall into few sets. */
+static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t count, int64_t dim,
+                                    bool vectors, real *space, int64_t *stride) {
+  int64_t padded = (dim + VL - 1) / VL * VL;
+  *stride = tile->stride;
+  if (tile->dtype == CH_KERNEL_DTYPE && (!vectors || (dim == padded && tile->stride == dim)))
+    return (const real *)(const void *)tile_row(tile, head, 0);
+  *stride = padded;
+  if (tile->dtype == CH_F16)
+    widen_rows(CH_F16, tile, head, count, dim, space, padded);
+  else if (tile->dtype == CH_BF16)
+    widen_rows(CH_BF16, tile, head, count, dim, space, padded);
+  else
+    widen_rows(CH_KERNEL_DTYPE, tile, head, count, dim, space, padded);
+  return space;
+}
+
+/* Asks for `bytes` of memory. (Functions that do nothing but this must be inlined early: GCC takes calls of them for
+   calls without effect.) */
+ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i);
+}
+
+/* Rows of memory that will be wanted soon. Loops ask for a share of them per step, so that they come while the loop
+   computes; asked for all at once, they would stop it. */
+typedef struct upcoming {
+  const char *rows;
+  int64_t count, stride, bytes; /* count may be 0 or less: nothing is coming */
+} upcoming;
+
+/* Rows first … first+count-1 of a head, where the tile goes on in memory beyond what was produced. */
+static inline upcoming upcoming_rows(const ch_tile *tile, int64_t head, int64_t first, int64_t count,
+                                     int64_t dim) {
+  int64_t size = state_size(tile->dtype);
+  return (upcoming){tile_row(tile, head, first), count, tile->stride * size, dim * size};
+}
+
+ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts) {
+  if (next->count <= 0) return;
+  int64_t end = next->count * (part + 1) / parts;
+  for (int64_t r = next->count * part / parts; r < end; r++)
+    fetch(next->rows + r * next->stride, next->bytes);
+}
+
+#endif
