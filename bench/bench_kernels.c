@@ -17,7 +17,7 @@ static const double ROUND_SECONDS = 0.06;
 
 typedef struct bench {
   const ch_kernels *k;
-  float *buffer[BUFFERS];
+  float *buffer[BUFFERS]; /* one after the other in memory */
   float *scratch;
   int32_t *ids;
   double peak, bandwidth; /* of all threads */
@@ -162,14 +162,14 @@ static void do_convert_to(const work *w) {
   w->b->k->convert_to(w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
 }
 
-/* Successive calls walk through the buffers, so that no weight is still in a cache. */
+/* Successive calls walk through all buffers, so that no weight is still in a cache. */
 static void do_gemv(const work *w) {
   static int64_t offset; /* in bytes */
-  int64_t bytes = w->n * w->extra * (int64_t)ch_dtype_size(w->dtype),
-          room = ELEMENTS * (int64_t)sizeof(float);
+  int64_t bytes = w->n * w->extra * (int64_t)ch_dtype_size(w->dtype);
+  int64_t room = BUFFERS * (int64_t)ELEMENTS * (int64_t)sizeof(float);
   offset = offset + 2 * bytes > room ? 0 : offset + bytes;
-  float *const *p = w->b->buffer;
-  w->b->k->gemv(w->rows, w->n, w->extra, p[1], (char *)p[0] + offset, w->dtype, NULL, p[2], false);
+  float *x = w->b->scratch, *y = x + w->rows * w->n;
+  w->b->k->gemv(w->rows, w->n, w->extra, x, (char *)w->b->buffer[0] + offset, w->dtype, NULL, y, false);
 }
 
 static void do_tile(const work *w) {
@@ -252,12 +252,14 @@ static void bench_tiles(const bench *b) {
 
 int main(int count, char **arguments) {
   bench b = {.k = ch_kernels_best(CH_F32), .filter = count > 1 ? arguments[1] : NULL};
+  const size_t bytes = (size_t)BUFFERS * ELEMENTS * sizeof(float);
+  float *memory = ch_pages_alloc(bytes);
+  if (!memory) return fprintf(stderr, "memory is out for the buffers\n"), 1;
   for (int i = 0; i < BUFFERS; i++) {
-    b.buffer[i] = ch_pages_alloc(ELEMENTS * sizeof(float));
-    if (!b.buffer[i]) return fprintf(stderr, "memory is out for the buffers\n"), 1;
+    b.buffer[i] = memory + (size_t)i * ELEMENTS;
     b.k->fill(ELEMENTS, 1e-3 * (i + 1), b.buffer[i]);
   }
-  b.scratch = calloc((size_t)ch_threads() * 4096, sizeof(float));
+  b.scratch = calloc(1 << 20, sizeof(float));
   b.ids = malloc((1 << 17) * sizeof *b.ids);
   if (!b.scratch || !b.ids) return fprintf(stderr, "memory is out for the buffers\n"), 1;
   for (int i = 0; i < 1 << 17; i++) b.ids[i] = (int32_t)(((uint32_t)i * 2654435761u) >> 8) % 32000;
@@ -268,7 +270,7 @@ int main(int count, char **arguments) {
   bench_elementwise(&b);
   bench_gemv(&b);
   bench_tiles(&b);
-  for (int i = 0; i < BUFFERS; i++) ch_pages_free(b.buffer[i], ELEMENTS * sizeof(float));
+  ch_pages_free(memory, bytes);
   free(b.scratch);
   free(b.ids);
   return 0;

@@ -7,7 +7,9 @@ enum {
   MOST_ROWS = 8,         /* rows of x that one reading of the weights serves */
   BLOCK_BYTES = 1 << 18, /* of weights, that stay in cache while more rows take turns */
   X_BYTES = 24 << 10,    /* what of x stays in the first cache beside the weights streaming by */
-  PREFETCH_BYTES = 8192,
+  PREFETCH_BYTES =
+      8192, /* how far ahead weights are asked for; the next rows are enough beside much arithmetic */
+  PREFETCH_BYTES_MANY = 4096,
   MOST_SUMS = VEC_BYTES == 64 ? 16 : 8 /* vectors of sums that fit in registers */
 };
 
@@ -56,7 +58,8 @@ ALWAYS_INLINE void dot_rows(const int rows, const int outs, const bool packed, i
   const int64_t step = packed ? rows : 1, stride = packed ? VL : x->stride;
   /* The arithmetic between the loads keeps the processor from looking ahead far enough: ask for the rows that follow.
      Past the matrix's end that does nothing. */
-  const size_t turn = (size_t)outs * row_bytes, ahead = turn * (1 + PREFETCH_BYTES / (turn + 1));
+  const size_t turn = (size_t)outs * row_bytes,
+               ahead = turn * (1 + (rows <= 2 ? PREFETCH_BYTES : PREFETCH_BYTES_MANY) / (turn + 1));
   vec part[4][MOST_SUMS];
 #pragma GCC unroll 4
   for (int s = 0; s < steps; s++)
@@ -158,7 +161,8 @@ ALWAYS_INLINE void dot_range(const gemv_call *c, const int rows, int64_t x_row, 
   _Alignas(64) real packed[X_BYTES / sizeof(real)];
   const int outs = rows <= 4 ? MOST_SUMS / 4 : MOST_SUMS / 8;
   const int64_t most = X_BYTES / (int64_t)sizeof(real) / rows / VL * VL, pieces = (c->in + most - 1) / most;
-  const int64_t piece = pieces > 1 ? ((c->in + pieces - 1) / pieces + VL - 1) / VL * VL : most; /* of equal lengths */
+  const int64_t piece =
+      pieces > 1 ? ((c->in + pieces - 1) / pieces + VL - 1) / VL * VL : most; /* of equal lengths */
   const x_rows x = {packed, rows, VL};
   for (int64_t from = 0; from == 0 || from < c->in; from += piece) {
     int64_t to = c->in - from < piece ? c->in : from + piece, o = first;
