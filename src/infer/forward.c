@@ -177,6 +177,8 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
 ch_status ch_forward(const ch_model *model, const ch_forward_request *request, ch_forward_result *result,
                      ch_error *error) {
   int64_t vocabulary = model->config.vocab_size, rows = request->sequences * request->length;
+  if (request->sequences < 1 || request->length < 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens are given; at least one is needed");
   *result = (ch_forward_result){.cache_tokens = rows};
   result->logits = malloc((size_t)rows * (size_t)vocabulary * sizeof *result->logits);
   if (!result->logits)

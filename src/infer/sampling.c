@@ -108,7 +108,7 @@ static void swap(float *a, float *b) {
 /* A pivot from a fixed pseudo-random place, so that no ordered input is slow. */
 static float pivot_of(const float *x, int64_t n, uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
-  return x[(*state >> 33) % (uint64_t)n];
+  return n > 0 ? x[(*state >> 33) % (uint64_t)n] : 0;
 }
 
 /* Orders x as: larger than the pivot [0, *larger), equal [*larger, *smaller), smaller. */

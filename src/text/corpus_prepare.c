@@ -301,7 +301,7 @@ static ch_status choose_split(preparation *p, ch_error *error) {
   }
   double wanted = p->options->validation * (double)count;
   p->by_document = wanted > 0 ? count >= FEWEST_DOCUMENTS : true;
-  if (p->by_document && wanted > 0) {
+  if (p->by_document && hashes && wanted > 0) {
     qsort(hashes, count, sizeof *hashes, ascending);
     p->threshold = hashes[wanted < 1 ? 0 : (size_t)wanted - 1];
   }
