@@ -4,12 +4,11 @@
 #include "tensor/kernels/lanes.h"
 
 enum {
-  MOST_ROWS = 8,         /* rows of x that one reading of the weights serves */
-  BLOCK_BYTES = 1 << 18, /* of weights, that stay in cache while more rows take turns */
-  X_BYTES = 24 << 10,    /* what of x stays in the first cache beside the weights streaming by */
-  PREFETCH_BYTES =
-      8192, /* how far ahead weights are asked for; the next rows are enough beside much arithmetic */
-  PREFETCH_BYTES_MANY = 4096,
+  MOST_ROWS = 8,              /* rows of x that one reading of the weights serves */
+  BLOCK_BYTES = 1 << 18,      /* of weights, that stay in cache while more rows take turns */
+  X_BYTES = 24 << 10,         /* what of x stays in the first cache beside the weights streaming by */
+  PREFETCH_BYTES = 8192,      /* how far ahead weights are asked for */
+  PREFETCH_BYTES_MANY = 4096, /* the same beside much arithmetic, where the next rows are far enough */
   MOST_SUMS = VEC_BYTES == 64 ? 16 : 8 /* vectors of sums that fit in registers */
 };
 
