@@ -30,8 +30,9 @@ test: build
 bench: build
 	./build/bench/bench_kernels
 	./build/bench/bench_gemm
-	./build/crosshead bench configs/small-mha.json --train --batch 16 --seq 256
-	./build/crosshead bench configs/base-mha.json --train --batch 4 --seq 512
+	./build/bench/bench_attend
+	./build/crosshead bench bench/configs/shape-a.json --train --batch 16 --seq 256
+	./build/crosshead bench bench/configs/shape-b.json --depth 0,16384 --train --batch 4 --seq 512
 
 sanitize: deps
 	cmake --preset sanitize
