@@ -73,9 +73,10 @@ static ch_status add(ch_compare_plan *plan, const char *name, ch_error *error) {
   ch_planned_model *model = &plan->models[plan->count];
   model->from_file = ch_preset_is_path(name);
   if (model->from_file)
-    CH_TRY(ch_config_read(name, &model->config, error));
+    CH_TRY(ch_config_read(name, &model->given, error));
   else
     CH_TRY(ch_preset_check(name, error));
+  model->config = model->given;
   model->name = ch_valid_text(&plan->arena, name);
   model->directory = choose_directory(plan, name, model->from_file);
   if (!model->name || !model->directory) return no_memory(error);

@@ -10,8 +10,9 @@ enum { CH_COMPARE_MOST = 64 };
 typedef struct ch_planned_model {
   const char *name;      /* as the user wrote it, in valid UTF-8 */
   const char *directory; /* its name inside --out: letters, digits, - and _ */
-  bool from_file;        /* `config` was read from a file and not derived from the shared shape */
-  ch_config config;
+  bool from_file;        /* read from a file, not derived from the shared shape */
+  ch_config given;       /* from_file: what the file says */
+  ch_config config;      /* with the vocabulary and the FFN width that are trained */
   int64_t parameters;
 } ch_planned_model;
 

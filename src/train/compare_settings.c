@@ -28,7 +28,7 @@ static bool put_configs(json_t *settings, const ch_compare_plan *plan) {
   for (int i = 0; i < plan->count; i++) {
     if (!plan->models[i].from_file) continue;
     ch_text text = {0};
-    ch_config_write(&plan->models[i].config, &text);
+    ch_config_write(&plan->models[i].given, &text);
     bool fine = !text.failed && put(settings, plan->models[i].name, json_string(text.data));
     ch_text_free(&text);
     if (!fine) return false;

@@ -294,6 +294,11 @@ static void config_files_take_part(void **state) {
   assert_in_range(model->parameters, 59700, 60300);
   assert_int_equal(model->cache_elements_per_token, 3 * 2 * 2 * 12);
   ch_arena_free(&comparison.arena);
+  /* The same command again is the same comparison: nothing is trained twice. */
+  watch again = {0};
+  if (compare(&options, &again, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
+  assert_int_equal(again.steps, 0);
+  ch_arena_free(&comparison.arena);
   /* The file is one of the settings. */
   char changed[sizeof config];
   memcpy(changed, config, sizeof config);
