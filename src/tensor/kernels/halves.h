@@ -81,7 +81,14 @@ ALWAYS_INLINE half_vec load_halves(const uint16_t *halves, int64_t left) {
 }
 
 ALWAYS_INLINE vec load_bf16(const uint16_t *halves, int64_t left) {
-  return (vec)(__builtin_convertvector(load_halves(halves, left), ivec) << 16);
+  half_vec v = load_halves(halves, left);
+#if defined(__AVX512F__) /* GCC 12 would widen the two halves of the vector apart */
+  return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)v), 16);
+#elif defined(__AVX2__)
+  return (vec)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)v), 16);
+#else
+  return (vec)(__builtin_convertvector(v, ivec) << 16);
+#endif
 }
 
 ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {
