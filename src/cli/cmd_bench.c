@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/progress.h"
+#include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
 #include "eval/random_model.h"
@@ -182,11 +183,7 @@ static ch_status print_json(bench *b, ch_error *error) {
   json_object_set_new(object, "matrix_bytes_per_token", json_real(b->matrix_bytes));
   json_object_set_new(object, "cache_dtype", json_string(b->arguments->cache_dtype));
   if (b->arguments->profile) json_object_set_new(object, "profile", json_profile(b));
-  char *text = json_dumps(object, JSON_REAL_PRECISION(7));
-  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
-  puts(text);
-  free(text);
-  return CH_OK;
+  return ch_print_json(json_incref(object), JSON_REAL_PRECISION(7), error);
 }
 
 /* --- measuring ----------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "cli/output.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
@@ -297,23 +298,15 @@ static ch_status write_page(void *context, const ch_comparison *comparison, ch_e
 }
 
 static ch_status print_json(const ch_comparison *comparison, ch_error *error) {
-  json_t *object = ch_comparison_to_json(comparison);
-  char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(CH_DIGITS_SHOWN)) : NULL;
-  json_decref(object);
-  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the results");
-  puts(text);
-  free(text);
-  return CH_OK;
+  return ch_print_json(ch_comparison_to_json(comparison),
+                       JSON_INDENT(1) | JSON_REAL_PRECISION(CH_DIGITS_SHOWN), error);
 }
 
 static ch_status print_table(const arguments *a, const ch_comparison *comparison, ch_error *error) {
   ch_text text = {0};
   ch_table_write(comparison, &text);
   ch_text_printf(&text, "\nMore in %s/report.html (charts) and %s/results.json.\n", a->out, a->out);
-  bool failed = text.failed;
-  if (!failed) fputs(text.data, stdout);
-  ch_text_free(&text);
-  return failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to print the table") : CH_OK;
+  return ch_print_text(&text, error);
 }
 
 static ch_status run(const void *given, ch_error *error) {

@@ -1,6 +1,7 @@
 /* crosshead completion SHELL */
 #include <string.h>
 
+#include "cli/output.h"
 #include "cli/help.h"
 #include "cli/parse.h"
 
@@ -21,13 +22,7 @@ static ch_status run(const void *given, ch_error *error) {
   else
     return ch_fail(error, CH_ERROR_ARGUMENT, "shell '%s' is not known; it is one of bash, zsh or fish",
                    shell);
-  ch_status status = CH_OK;
-  if (script.failed)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the completion script");
-  else
-    fwrite(script.data, 1, script.size, stdout);
-  ch_text_free(&script);
-  return status;
+  return ch_print_text(&script, error);
 }
 
 const ch_command ch_cmd_completion = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/progress.h"
+#include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
 #include "eval/perplexity.h"
@@ -175,13 +176,12 @@ static ch_status print_json(const evaluation *e, double seconds, ch_error *error
                            "document_tokens", (json_int_t)d->tokens, "words", (json_int_t)d->words, "bytes",
                            (json_int_t)d->bytes, "window", (json_int_t)e->window, "stride",
                            (json_int_t)e->stride, "seconds", seconds);
-  char *text = object && more && json_object_update(object, more) == 0 ? json_dumps(object, 0) : NULL;
-  json_decref(object);
+  if (object && (!more || json_object_update(object, more) != 0)) {
+    json_decref(object);
+    object = NULL;
+  }
   json_decref(more);
-  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
-  puts(text);
-  free(text);
-  return CH_OK;
+  return ch_print_json(object, 0, error);
 }
 
 /* --- the command --------------------------------------------------------------------------------------------- */

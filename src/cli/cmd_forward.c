@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
 #include "cli/parse.h"
 #include "infer/forward.h"
 
@@ -119,12 +120,7 @@ static ch_status print_result(bool json, const ch_forward_result *result, ch_err
   json_object_set_new(object, "cache_bytes_allocated",
                       json_integer((json_int_t)result->cache_bytes_allocated));
   json_object_set_new(object, "cache_tokens", json_integer(result->cache_tokens));
-  char *text = json_dumps(object, 0);
-  json_decref(object);
-  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
-  puts(text);
-  free(text);
-  return CH_OK;
+  return ch_print_json(object, 0, error);
 }
 
 /* --- the command --------------------------------------------------------------------------------------------- */

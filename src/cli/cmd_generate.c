@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
 #include "infer/end_tokens.h"
@@ -262,12 +263,7 @@ static ch_status print_json(const writer *w, const ch_generation_result *result,
                 end_name(result->end), "seed", (json_int_t)w->arguments->seed, "open_milliseconds",
                 1e3 * w->open_seconds, "prefill", json_rate(result->prompt_tokens, result->prefill_seconds),
                 "decode", json_rate(result->tokens, result->decode_seconds), "cache", figures);
-  char *text = object ? json_dumps(object, JSON_REAL_PRECISION(6)) : NULL;
-  json_decref(object);
-  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
-  puts(text);
-  free(text);
-  return CH_OK;
+  return ch_print_json(object, JSON_REAL_PRECISION(6), error);
 }
 
 /* --- the command --------------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* crosshead manual: the man page on standard output; the build installs it as crosshead.1. */
+#include "cli/output.h"
 #include "cli/help.h"
 #include "cli/parse.h"
 
@@ -10,13 +11,7 @@ static ch_status run(const void *given, ch_error *error) {
   (void)given;
   ch_text page = {0};
   ch_manual(&page);
-  ch_status status = CH_OK;
-  if (page.failed)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the manual page");
-  else
-    fwrite(page.data, 1, page.size, stdout);
-  ch_text_free(&page);
-  return status;
+  return ch_print_text(&page, error);
 }
 
 const ch_command ch_cmd_manual = {

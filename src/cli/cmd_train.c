@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
 #include "train/data.h"
@@ -509,12 +510,7 @@ static ch_status print_result(const job *j, ch_error *error) {
     json_object_set_new(object, "validation_loss", json_real(validation));
     json_object_set_new(object, "perplexity", json_real(exp(validation)));
   }
-  char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-  json_decref(object);
-  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
-  puts(text);
-  free(text);
-  return CH_OK;
+  return ch_print_json(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9), error);
 }
 
 static ch_status train(job *j, ch_error *error) {

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,4 +43,20 @@ bool ch_output_end(char *reason, size_t size) {
   snprintf(reason, size, "cannot write standard output: %s",
            why ? strerror(why) : "part of it was lost, perhaps because the disk is full");
   return false;
+}
+
+ch_status ch_print_json(json_t *value, size_t flags, ch_error *error) {
+  char *text = value ? json_dumps(value, flags) : NULL;
+  json_decref(value);
+  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
+  puts(text);
+  free(text);
+  return CH_OK;
+}
+
+ch_status ch_print_text(ch_text *text, ch_error *error) {
+  bool failed = text->failed;
+  if (!failed) fwrite(text->data, 1, text->size, stdout);
+  ch_text_free(text);
+  return failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result") : CH_OK;
 }

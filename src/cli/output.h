@@ -2,8 +2,12 @@
 #ifndef CH_CLI_OUTPUT_H
 #define CH_CLI_OUTPUT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/error.h"
+#include "base/text.h"
 
 /* Occupies closed standard descriptors, so that no model file becomes standard output, and lets a vanished
    reader show as a failed write instead of a signal. */
@@ -11,5 +15,11 @@ void ch_output_begin(void);
 /* Writes out what is buffered. False, with the reason, when output was lost; a reader that left early (`|
    head`) has what it wanted and is no failure. */
 bool ch_output_end(char *reason, size_t size);
+
+/* Prints a JSON value on a line of its own, with jansson's encoding flags, and releases it; NULL: memory ran out while
+   it was made. */
+ch_status ch_print_json(json_t *value, size_t flags, ch_error *error);
+/* Prints a text and releases it; an error when memory ran out while it was made. */
+ch_status ch_print_text(ch_text *text, ch_error *error);
 
 #endif
