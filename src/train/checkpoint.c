@@ -234,15 +234,6 @@ static ch_status copy_curves(ch_trainer *trainer, const ch_safetensors *file, co
   return status;
 }
 
-/* A config as JSON, every key written the way this version writes it; NULL when memory is out. */
-static json_t *config_json(const ch_config *config) {
-  ch_text text = {0};
-  ch_config_write(config, &text);
-  json_t *json = text.data && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;
-  ch_text_free(&text);
-  return json;
-}
-
 /* The first key whose values differ, "attention.qk_norm" for a nested one; false when none does. */
 static bool find_difference(const json_t *now, const json_t *before, char *key, size_t size) {
   const char *name;
@@ -263,7 +254,7 @@ static bool find_difference(const json_t *now, const json_t *before, char *key, 
 static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts, const char *path,
                               ch_error *error) {
   ch_status status = CH_OK;
-  json_t *now = config_json(&trainer->config), *before = config_json(&facts->config);
+  json_t *now = ch_config_to_json(&trainer->config), *before = ch_config_to_json(&facts->config);
   char key[128] = "";
   if (!now || !before)
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);

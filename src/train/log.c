@@ -118,14 +118,6 @@ static json_t *machine_json(const ch_trainer *trainer) {
                    trainer->engine.kernels->name, "threads", ch_threads());
 }
 
-static json_t *config_json(const ch_config *config) {
-  ch_text text = {0};
-  ch_config_write(config, &text);
-  json_t *json = text.data && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;
-  ch_text_free(&text);
-  return json;
-}
-
 ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error) {
   char time[32];
   int64_t parameters = 0;
@@ -133,7 +125,7 @@ ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error) 
   json_t *line =
       json_pack("{ss sI ss ss so? so? so? ss sI sI}", "event", trainer->step > 0 ? "resume" : "start", "step",
                 (json_int_t)trainer->step, "time", utc_now(time), "version", CH_VERSION_STRING, "machine",
-                machine_json(trainer), "config", config_json(&trainer->config), "options",
+                machine_json(trainer), "config", ch_config_to_json(&trainer->config), "options",
                 ch_train_options_to_json(&trainer->options), "source", trainer->source.fingerprint,
                 "parameters", (json_int_t)parameters, "memory_bytes", (json_int_t)ch_trainer_bytes(trainer));
   return put_object(log, line, error);

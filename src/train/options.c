@@ -157,6 +157,14 @@ static json_t *value_of(const ch_train_options *options, const option_row *row) 
   return NULL;
 }
 
+json_t *ch_config_to_json(const ch_config *config) {
+  ch_text text = {0};
+  ch_config_write(config, &text);
+  json_t *json = text.data && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;
+  ch_text_free(&text);
+  return json;
+}
+
 json_t *ch_train_options_to_json(const ch_train_options *options) {
   json_t *object = json_object();
   for (int i = 0; i < ROWS; i++)

@@ -9,6 +9,9 @@
 const char *ch_schedule_name(ch_schedule schedule);
 bool ch_schedule_parse(const char *name, ch_schedule *schedule);
 
+/* A config with every key written the way this version writes it; NULL when memory is out. */
+json_t *ch_config_to_json(const ch_config *config);
+
 /* A new object with a member an option; NULL when memory is out. */
 json_t *ch_train_options_to_json(const ch_train_options *options);
 /* Every member must be there; `where` names the file in messages. */
