@@ -15,6 +15,7 @@
    several, else one a thread. */
 typedef struct backward_plan {
   int64_t columns, panels, parts, tasks;
+  int64_t chunk; /* tasks that a thread takes at once */
   int64_t key_padded, value_padded;
   bool buffered;
 } backward_plan;
@@ -46,6 +47,7 @@ static backward_plan plan_backward(const ch_attend *args, int threads) {
   if (heads < 2 * threads && heads % threads != 0) plan.parts = (2 * threads + heads - 1) / heads;
   if (plan.parts > plan.panels) plan.parts = plan.panels;
   plan.tasks = heads * plan.parts;
+  plan.chunk = plan.tasks / (16 * threads) > 0 ? plan.tasks / (16 * threads) : 1;
   plan.buffered = plan.parts > 1 || args->key_dim != plan.key_padded || args->value_dim != plan.value_padded;
   return plan;
 }
@@ -69,6 +71,18 @@ static void carve_backward(const ch_attend *args, const backward_plan *plan, car
   space->keys = carve_reals(from, BLOCK * plan->key_padded);
 }
 
+/* One task: a key-value head of a sequence, or a part of its panels. */
+typedef struct backward_task {
+  const ch_attend *args;
+  const ch_attend_gradient *gradient;
+  const backward_plan *plan;
+  backward_space *space;
+  int64_t sequence, kv_head, part;
+  state_gradient into;
+  int64_t cleared;   /* rows of `into` that have been set to what is added to */
+  fetch_queue later; /* what the next panel will touch */
+} backward_task;
+
 /* --- a panel of queries -------------------------------------------------------------------------------------- */
 
 /* delta_i = dO_i . O_i, VL columns at once. */
@@ -85,23 +99,23 @@ static void column_deltas(const row_list *dout, const row_list *out, int64_t cou
   }
 }
 
-static void start_columns(const ch_attend *args, const ch_attend_gradient *gradient,
-                          const backward_plan *plan, int64_t sequence, int64_t kv_head, int64_t first,
-                          int64_t count, backward_space *space) {
+static void start_columns(const backward_task *task, int64_t first, int64_t count) {
+  const ch_attend *args = task->args;
+  backward_space *space = task->space;
   query_columns *c = &space->columns;
   row_list q, dout, out;
-  list_rows(args, args->q, args->key_dim, sequence, kv_head, first, count, &q);
-  list_rows(args, gradient->dout, args->value_dim, sequence, kv_head, first, count, &dout);
-  list_rows(args, args->out, args->value_dim, sequence, kv_head, first, count, &out);
+  column_place begin = place_of(args, task->kv_head, first), at = begin;
+  list_rows(args, args->q, args->key_dim, task->sequence, begin, count, &q);
+  list_rows(args, task->gradient->dout, args->value_dim, task->sequence, begin, count, &dout);
+  list_rows(args, args->out, args->value_dim, task->sequence, begin, count, &out);
   clear_columns(args, c);
-  for (int64_t i = 0; i < count; i++) {
-    int64_t query = column_query(args, first + i), head = column_head(args, kv_head, first + i);
-    add_column(args, c, sequence, query, head);
-    real lse = ((const real *)args->lse)[(sequence * args->heads + head) * args->queries + query];
+  for (int64_t i = 0; i < count; i++, next_column(&at)) {
+    add_column(args, c, task->sequence, at.query, at.head);
+    real lse = ((const real *)args->lse)[lse_of(args, task->sequence, &at)];
     /* A query that sees no key: all its scores are masked, so that any finite number gives weights of 0. */
     space->lse[i] = lse == -(real)INFINITY ? 0 : lse;
-    copy_row(q.row[i], args->key_dim, (real)args->scale, space->q + i * plan->key_padded);
-    copy_row(dout.row[i], args->value_dim, 1, space->dout + i * plan->value_padded);
+    copy_row(q.row[i], args->key_dim, (real)args->scale, space->q + i * task->plan->key_padded);
+    copy_row(dout.row[i], args->value_dim, 1, space->dout + i * task->plan->value_padded);
   }
   finish_columns(c);
   for (int64_t i = count; i < c->padded; i++) space->lse[i] = 0;
@@ -128,9 +142,10 @@ ALWAYS_INLINE void recompute_vector(const bool masked, const backward_space *spa
 
 /* Y [rows, dim] += W^T X: for every key the sum of rows X [columns, padded] with weights W^T [rows, ld]. */
 static void sum_over_columns(const block_shape *shape, int64_t count, const real *weights, const real *x,
-                             int64_t padded, real *y, int64_t stride) {
+                             int64_t padded, real *y, int64_t stride, upcoming next) {
   for (int64_t v = 0; v * VL < padded; v += TILE_VECTORS)
     for (int64_t r = 0; r < shape->rows; r += TILE_ROWS) {
+      if (v == 0) fetch_share(&next, r / TILE_ROWS, (shape->rows + TILE_ROWS - 1) / TILE_ROWS);
       int64_t begin = first_vector(shape, r) * VL;
       if (begin < count)
         tile_rows(at_most(padded / VL - v, TILE_VECTORS), at_most(shape->rows - r, TILE_ROWS), count - begin,
@@ -139,27 +154,35 @@ static void sum_over_columns(const block_shape *shape, int64_t count, const real
     }
 }
 
-/* The panel meets one block of keys and values; `into`: the block's rows of dK and dV. */
-static void meet_block(const ch_attend *args, const ch_attend_gradient *gradient, const backward_plan *plan,
-                       int64_t sequence, int64_t kv_head, int64_t first, int64_t rows, bool started,
-                       const state_gradient *into, backward_space *space) {
-  const ch_state_view *k = &args->parts[0], *v = &args->parts[1];
-  ch_tile key_tile = {k->data, CH_KERNEL_DTYPE, k->token_stride, args->key_dim};
-  ch_tile value_tile = {v->data, CH_KERNEL_DTYPE, v->token_stride, args->value_dim};
-  key_tile.data = (const real *)k->data + sequence * k->sequence_stride + first * k->token_stride;
-  value_tile.data = (const real *)v->data + sequence * v->sequence_stride + first * v->token_stride;
-  const real *keys = (const real *)key_tile.data + kv_head * args->key_dim;
-  const real *values = (const real *)value_tile.data + kv_head * args->value_dim;
-  int64_t count = space->columns.count;
+/* The tokens from `first` on of a part of the states, as a tile. */
+static ch_tile state_tile(const ch_state_view *part, int64_t sequence, int64_t first, int64_t dim) {
+  int64_t at = sequence * part->sequence_stride + first * part->token_stride;
+  return (ch_tile){(const real *)part->data + at, CH_KERNEL_DTYPE, part->token_stride, dim};
+}
+
+/* The panel meets the keys and values first … first+rows-1. */
+static void meet_block(backward_task *task, int64_t first, int64_t rows, bool started) {
+  const ch_attend *args = task->args;
+  const state_gradient *into = &task->into;
+  backward_space *space = task->space;
+  fetch_queue *later = &task->later;
+  int64_t count = space->columns.count, left = space->columns.end - first - rows;
+  ch_tile keys = state_tile(&args->parts[0], task->sequence, first, args->key_dim);
+  ch_tile values = state_tile(&args->parts[1], task->sequence, first, args->value_dim);
+  upcoming next_keys, next_values;
+  if (left > 0) {
+    next_keys = upcoming_rows(&keys, task->kv_head, rows, left < BLOCK ? left : BLOCK, args->key_dim);
+    next_values = upcoming_rows(&values, task->kv_head, rows, left < BLOCK ? left : BLOCK, args->value_dim);
+  } else {
+    next_keys = take_piece(later);
+    next_values = take_piece(later);
+  }
   block_shape shape;
   shape_block(&space->columns, first, rows, &shape);
-  int64_t left = space->columns.end - first - rows;
-  if (left > BLOCK) left = BLOCK;
-  upcoming next_keys = upcoming_rows(&key_tile, kv_head, rows, left, args->key_dim);
-  upcoming next_values = upcoming_rows(&value_tile, kv_head, rows, left, args->value_dim);
-  score_block(&shape, keys, k->token_stride, args->key_dim, space->q_packed, space->weights, &next_keys);
-  score_block(&shape, values, v->token_stride, args->value_dim, space->dout_packed, space->dscores,
-              &next_values);
+  score_block(&shape, (const real *)keys.data + task->kv_head * args->key_dim, keys.stride, args->key_dim,
+              space->q_packed, space->weights, &next_keys);
+  score_block(&shape, (const real *)values.data + task->kv_head * args->value_dim, values.stride,
+              args->value_dim, space->dout_packed, space->dscores, &next_values);
   for (int64_t i = 0; i < shape.vectors; i++)
     if (shape.masked)
       recompute_vector(true, space, i, first, shape.seen[i], shape.ld);
@@ -169,16 +192,17 @@ static void meet_block(const ch_attend *args, const ch_attend_gradient *gradient
     clear_unseen(&shape, space->weights);
     clear_unseen(&shape, space->dscores);
   }
-  if (gradient->dv)
-    sum_over_columns(&shape, count, space->weights, space->dout, plan->value_padded, into->dv,
-                     into->v_stride);
-  if (gradient->dk)
-    sum_over_columns(&shape, count, space->dscores, space->q, plan->key_padded, into->dk, into->k_stride);
-  if (gradient->dq) {
+  if (into->dv)
+    sum_over_columns(&shape, count, space->weights, space->dout, task->plan->value_padded,
+                     into->dv + first * into->v_stride, into->v_stride, take_piece(later));
+  if (into->dk)
+    sum_over_columns(&shape, count, space->dscores, space->q, task->plan->key_padded,
+                     into->dk + first * into->k_stride, into->k_stride, take_piece(later));
+  if (task->gradient->dq) {
     int64_t stride;
-    const real *readable = head_rows(&key_tile, kv_head, rows, args->key_dim, true, space->keys, &stride);
-    sum_over_keys(&shape, count, space->dscores, readable, stride, args->key_dim, space->dq, started,
-                  &(upcoming){0});
+    const real *readable = head_rows(&keys, task->kv_head, rows, args->key_dim, true, space->keys, &stride);
+    upcoming next = take_piece(later);
+    sum_over_keys(&shape, count, space->dscores, readable, stride, args->key_dim, space->dq, started, &next);
   }
 }
 
@@ -190,35 +214,21 @@ ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool
   }
 }
 
-static void finish_columns_gradient(const ch_attend *args, const ch_attend_gradient *gradient,
-                                    const backward_plan *plan, int64_t sequence, int64_t kv_head,
-                                    int64_t first, bool started, const backward_space *space) {
-  for (int64_t i = 0; i < space->columns.count; i++) {
-    int64_t query = column_query(args, first + i), head = column_head(args, kv_head, first + i);
-    real *dq =
-        (real *)gradient->dq + ((sequence * args->queries + query) * args->heads + head) * args->key_dim;
+static void put_queries(const backward_task *task, int64_t first, bool started) {
+  const ch_attend *args = task->args;
+  bool accumulate = task->gradient->accumulate_q;
+  column_place at = place_of(args, task->kv_head, first);
+  for (int64_t i = 0; i < task->space->columns.count; i++, next_column(&at)) {
+    real *dq = (real *)task->gradient->dq + row_of(args, task->sequence, &at) * args->key_dim;
     if (started)
-      put_row(space->dq + i * plan->key_padded, args->key_dim, (real)args->scale, dq, gradient->accumulate_q);
-    else if (!gradient->accumulate_q)
+      put_row(task->space->dq + i * task->plan->key_padded, args->key_dim, (real)args->scale, dq, accumulate);
+    else if (!accumulate)
       memset(dq, 0, (size_t)args->key_dim * sizeof(real));
   }
 }
 
-static void run_panel(const ch_attend *args, const ch_attend_gradient *gradient, const backward_plan *plan,
-                      int64_t sequence, int64_t kv_head, int64_t panel, const state_gradient *into,
-                      backward_space *space) {
-  int64_t begin = panel * PANEL, count = plan->columns - begin < PANEL ? plan->columns - begin : PANEL;
-  start_columns(args, gradient, plan, sequence, kv_head, begin, count, space);
-  bool started = false;
-  for (int64_t first = space->columns.first; first < space->columns.end; first += BLOCK) {
-    int64_t rows = space->columns.end - first < BLOCK ? space->columns.end - first : BLOCK;
-    state_gradient block = *into;
-    if (block.dk) block.dk += first * block.k_stride;
-    if (block.dv) block.dv += first * block.v_stride;
-    meet_block(args, gradient, plan, sequence, kv_head, first, rows, started, &block, space);
-    started = true;
-  }
-  if (gradient->dq) finish_columns_gradient(args, gradient, plan, sequence, kv_head, begin, started, space);
+static int64_t panel_columns(const backward_plan *plan, int64_t panel) {
+  return plan->columns - panel * PANEL < PANEL ? plan->columns - panel * PANEL : PANEL;
 }
 
 /* --- tasks --------------------------------------------------------------------------------------------------- */
@@ -235,23 +245,92 @@ static state_gradient gradient_of_head(const ch_attend *args, const ch_attend_gr
   return of;
 }
 
-static state_gradient gradient_in_buffer(const ch_attend *args, const backward_plan *plan, real *buffer) {
-  return (state_gradient){.dk = buffer,
-                          .dv = buffer + args->queries * plan->key_padded,
+static state_gradient gradient_in_buffer(const ch_attend *args, const ch_attend_gradient *gradient,
+                                         const backward_plan *plan, real *buffer) {
+  return (state_gradient){.dk = gradient->dk ? buffer : NULL,
+                          .dv = gradient->dv ? buffer + args->queries * plan->key_padded : NULL,
                           .k_stride = plan->key_padded,
                           .v_stride = plan->value_padded};
 }
 
-static void clear_rows(real *rows, int64_t count, int64_t dim, int64_t stride) {
-  for (int64_t r = 0; rows && r < count; r++) memset(rows + r * stride, 0, (size_t)dim * sizeof(real));
+static void clear_rows(real *rows, int64_t first, int64_t end, int64_t dim, int64_t stride) {
+  for (int64_t r = first; r < end; r++) memset(rows + r * stride, 0, (size_t)dim * sizeof(real));
+}
+
+/* Before rows up to `end` of dK and dV are added to. Not all at once: the next ones come while others are computed. */
+static void clear_until(backward_task *task, int64_t end) {
+  const backward_plan *plan = task->plan;
+  const ch_attend_gradient *gradient = task->gradient;
+  if (end <= task->cleared) return;
+  if (task->into.dk && (plan->buffered || !gradient->accumulate_k))
+    clear_rows(task->into.dk, task->cleared, end, plan->buffered ? plan->key_padded : task->args->key_dim,
+               task->into.k_stride);
+  if (task->into.dv && (plan->buffered || !gradient->accumulate_v))
+    clear_rows(task->into.dv, task->cleared, end, plan->buffered ? plan->value_padded : task->args->value_dim,
+               task->into.v_stride);
+  task->cleared = end;
+}
+
+/* A part's panels in its turns, forth and back: under a causal mask later panels are more work. */
+static int64_t panel_of_turn(const backward_plan *plan, int64_t part, int64_t turn) {
+  return turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
+}
+
+/* What the panel will touch that none before it in its task has: its queries, and the keys up to its last query. */
+static void queue_panel(const backward_task *of, int64_t panel, int64_t seen, fetch_queue *queue) {
+  const ch_attend *args = of->args;
+  int64_t first = panel * PANEL, count = panel_columns(of->plan, panel);
+  int64_t s = of->sequence, g = of->kv_head, end = place_of(args, g, first + count - 1).query + 1;
+  *queue = (fetch_queue){.count = 0};
+  queue_piece(queue, upcoming_columns(args, args->q, args->key_dim, s, g, first, count));
+  queue_piece(queue, upcoming_columns(args, of->gradient->dout, args->value_dim, s, g, first, count));
+  queue_piece(queue, upcoming_columns(args, args->out, args->value_dim, s, g, first, count));
+  if (end > seen) {
+    ch_tile keys = state_tile(&args->parts[0], s, seen, args->key_dim);
+    ch_tile values = state_tile(&args->parts[1], s, seen, args->value_dim);
+    queue_piece(queue, upcoming_rows(&keys, g, 0, end - seen, args->key_dim));
+    queue_piece(queue, upcoming_rows(&values, g, 0, end - seen, args->value_dim));
+    if (of->into.dk && !of->plan->buffered)
+      queue_piece(queue, upcoming_part(of->into.dk, seen, end, of->into.k_stride, args->key_dim));
+    if (of->into.dv && !of->plan->buffered)
+      queue_piece(queue, upcoming_part(of->into.dv, seen, end, of->into.v_stride, args->value_dim));
+  }
+  if (of->gradient->dq)
+    queue_piece(queue, upcoming_columns(args, of->gradient->dq, args->key_dim, s, g, first, count));
+}
+
+static void run_panel(backward_task *task, int64_t panel) {
+  const query_columns *c = &task->space->columns;
+  start_columns(task, panel * PANEL, panel_columns(task->plan, panel));
+  clear_until(task, c->end);
+  bool started = false;
+  for (int64_t first = c->first; first < c->end; first += BLOCK, started = true)
+    meet_block(task, first, c->end - first < BLOCK ? c->end - first : BLOCK, started);
+  if (task->gradient->dq) put_queries(task, panel * PANEL, started);
+}
+
+static backward_task task_number(const ch_attend *args, const ch_attend_gradient *gradient,
+                                 const backward_plan *plan, int64_t number, real *buffer,
+                                 backward_space *space) {
+  int64_t pair = number / plan->parts;
+  backward_task task = {.args = args,
+                        .gradient = gradient,
+                        .plan = plan,
+                        .space = space,
+                        .sequence = pair / args->kv_heads,
+                        .kv_head = pair % args->kv_heads,
+                        .part = number % plan->parts};
+  task.into = plan->buffered ? gradient_in_buffer(args, gradient, plan, buffer)
+                             : gradient_of_head(args, gradient, task.sequence, task.kv_head);
+  return task;
 }
 
 /* Token `token` of the sum of `parts` buffers to its place. */
 static void put_token(const ch_attend *args, const ch_attend_gradient *gradient, const backward_plan *plan,
-                      const real *buffers, int64_t parts, int64_t token, const state_gradient *into) {
+                      real *buffers, int64_t parts, int64_t token, const state_gradient *into) {
   for (int64_t part = 0; part < parts; part++) {
     state_gradient from =
-        gradient_in_buffer(args, plan, (real *)(uintptr_t)buffers + part * buffer_elements(args, plan));
+        gradient_in_buffer(args, gradient, plan, buffers + part * buffer_elements(args, plan));
     if (into->dk)
       put_row(from.dk + token * from.k_stride, args->key_dim, 1, into->dk + token * into->k_stride,
               part > 0 || gradient->accumulate_k);
@@ -262,24 +341,25 @@ static void put_token(const ch_attend *args, const ch_attend_gradient *gradient,
 }
 
 static void run_task(const ch_attend *args, const ch_attend_gradient *gradient, const backward_plan *plan,
-                     int64_t task, real *buffer, backward_space *space) {
-  int64_t pair = task / plan->parts, part = task % plan->parts;
-  int64_t sequence = pair / args->kv_heads, kv_head = pair % args->kv_heads;
-  state_gradient place = gradient_of_head(args, gradient, sequence, kv_head), into = place;
-  if (plan->buffered) {
-    into = gradient_in_buffer(args, plan, buffer);
-    memset(buffer, 0, (size_t)buffer_elements(args, plan) * sizeof(real));
-  } else {
-    if (!gradient->accumulate_k) clear_rows(into.dk, args->queries, args->key_dim, into.k_stride);
-    if (!gradient->accumulate_v) clear_rows(into.dv, args->queries, args->value_dim, into.v_stride);
+                     int64_t number, real *buffer, backward_space *space) {
+  backward_task task = task_number(args, gradient, plan, number, buffer, space);
+  for (int64_t turn = 0, next; turn * plan->parts < plan->panels; turn++) {
+    int64_t panel = panel_of_turn(plan, task.part, turn);
+    if (panel >= plan->panels) continue;
+    next = panel_of_turn(plan, task.part, turn + 1);
+    if (next < plan->panels) {
+      queue_panel(&task, next, place_of(args, task.kv_head, panel * PANEL + PANEL - 1).query + 1,
+                  &task.later);
+    } else if (number + 1 < plan->tasks) {
+      backward_task after = task_number(args, gradient, plan, number + 1, buffer, space);
+      queue_panel(&after, panel_of_turn(plan, after.part, 0), 0, &task.later);
+    }
+    run_panel(&task, panel);
   }
-  /* Parts take panels in turn, forth and back: under a causal mask later panels are more work. */
-  for (int64_t turn = 0; turn * plan->parts < plan->panels; turn++) {
-    int64_t panel = turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
-    if (panel < plan->panels) run_panel(args, gradient, plan, sequence, kv_head, panel, &into, space);
-  }
-  if (plan->buffered && plan->parts == 1)
-    for (int64_t t = 0; t < args->queries; t++) put_token(args, gradient, plan, buffer, 1, t, &place);
+  clear_until(&task, args->queries);
+  if (!plan->buffered || plan->parts > 1) return;
+  state_gradient place = gradient_of_head(args, gradient, task.sequence, task.kv_head);
+  for (int64_t t = 0; t < args->queries; t++) put_token(args, gradient, plan, buffer, 1, t, &place);
 }
 
 static size_t backward_bytes(const ch_attend *args, const backward_plan *plan) {
@@ -307,7 +387,7 @@ void KERNEL(attend_backward)(const ch_attend *args, const ch_attend_gradient *gr
     carver own = {.base = spaces + (size_t)thread * bytes};
     backward_space space;
     carve_backward(args, &plan, &own, &space);
-#pragma omp for schedule(dynamic, 1)
+#pragma omp for schedule(dynamic, plan.chunk)
     for (int64_t task = 0; task < plan.tasks; task++)
       run_task(args, gradient, &plan, task,
                buffers + (plan.parts > 1 ? task : thread) * buffer_elements(args, &plan), &space);

@@ -100,11 +100,11 @@ static inline bool needs_mask(const query_columns *c, int64_t first, int64_t cou
   return c->biased || first < c->all_first || first + count > c->all_end;
 }
 
-/* Keys of the block first … first+count-1 that the vector of columns v sees, counted from the block's first to the
-   last one seen: rows of S^T worth computing. */
-static inline int64_t rows_seen(const query_columns *c, int64_t v, int64_t first, int64_t count) {
+/* Keys of the block first … first+count-1 that columns i … i+n-1 see, counted from the block's first to the last one
+   seen. */
+static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, int64_t first, int64_t count) {
   int64_t last = -1;
-  for (int64_t i = v * VL; i < v * VL + VL && i < c->count; i++)
+  for (int64_t end = i + n < c->count ? i + n : c->count; i < end; i++)
     if ((int64_t)c->last_key[i] > last) last = (int64_t)c->last_key[i];
   int64_t seen = last + 1 - first;
   return seen < 0 ? 0 : seen < count ? seen : count;

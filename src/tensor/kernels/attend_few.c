@@ -93,12 +93,6 @@ static void carve_few(const ch_attend *args, const few_plan *plan, carver *from,
    far enough. So the loops ask themselves: keys AHEAD bytes before their turn, values four tokens. */
 enum { AHEAD = 4096 };
 
-/* Where a loop over rows is about to begin. */
-ALWAYS_INLINE void fetch_first(const ch_tile *tile, int64_t token, int64_t heads, int64_t dim) {
-  int64_t bytes = heads * dim * state_size(tile->dtype);
-  for (int64_t t = 0; t < 4; t++) fetch(tile_row(tile, 0, token + t), bytes < AHEAD ? bytes : AHEAD);
-}
-
 /* The products of a key and a query, VL partial sums. */
 ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const int64_t dim, const real *q, const char *key) {
   vec sum = splat(0);
@@ -158,7 +152,7 @@ ALWAYS_INLINE void add_values(const ch_dtype dtype, const int64_t dim, const int
                 head_stride = tile->head_stride * size;
   for (int64_t g = 0; g < heads; g++, values += head_stride)
     for (int64_t c = 0; c < group; c++, rows += padded, weights++) {
-      if (c == 0)
+      if (c == 0 && group * (int64_t)sizeof(real) > size) /* else the processor sees far enough */
         for (int t = 0; t < tokens; t++) fetch(values + (tokens + t) * stride, dim * size);
       vec weight[4];
 #pragma GCC unroll 4
@@ -197,7 +191,6 @@ static void dot_block(const ch_attend *args, const few_plan *plan, int64_t first
   const query_columns *c = &space->columns;
   FOR_TYPE_AND_DIM(keys->dtype, args->key_dim, dot_scores, plan, args->kv_heads, count, keys, space->q,
                    space->scores);
-  fetch_first(values, 0, args->kv_heads, args->value_dim);
   bool masked = needs_mask(c, first, count);
   for (int64_t v = 0; v < c->padded / VL; v++) {
     real factors[VL];
@@ -209,7 +202,6 @@ static void dot_block(const ch_attend *args, const few_plan *plan, int64_t first
       attend_rescale(state->rows + v * VL * plan->value_padded, plan->value_padded, factors,
                      c->count - v * VL);
   }
-  fetch_first(keys, count, args->kv_heads, args->key_dim); /* the next block, where tiles are the memory */
   FOR_TYPE_AND_DIM(values->dtype, args->value_dim, sum_values, plan, args->kv_heads, count, space->weights,
                    values, state->rows);
 }
@@ -220,14 +212,14 @@ static void start_dots(const ch_attend *args, const few_plan *plan, int64_t sequ
   c->max = state->max;
   c->sum = state->sum;
   clear_columns(args, c);
-  for (int64_t g = 0; g < args->kv_heads; g++)
-    for (int64_t i = 0; i < plan->group_columns; i++) {
-      int64_t query = column_query(args, i), head = column_head(args, g, i);
-      const real *row =
-          (const real *)args->q + ((sequence * args->queries + query) * args->heads + head) * args->key_dim;
-      copy_row(row, args->key_dim, (real)args->scale, space->q + c->count * plan->key_padded);
-      add_column(args, c, sequence, query, head);
+  for (int64_t g = 0; g < args->kv_heads; g++) {
+    column_place at = place_of(args, g, 0);
+    for (int64_t i = 0; i < plan->group_columns; i++, next_column(&at)) {
+      copy_row((const real *)args->q + row_of(args, sequence, &at) * args->key_dim, args->key_dim,
+               (real)args->scale, space->q + c->count * plan->key_padded);
+      add_column(args, c, sequence, at.query, at.head);
     }
+  }
   finish_columns(c);
   memset(state->rows, 0, (size_t)(c->count * plan->value_padded) * sizeof(real));
 }
@@ -300,9 +292,9 @@ static void write_all(const ch_attend *args, const few_plan *plan, int64_t seque
                       int64_t begin, int64_t end) {
   for (int64_t column = begin; column < end; column++) {
     int64_t g = column / plan->group_columns, i = column % plan->group_columns, at = g * plan->pitch + i;
+    column_place place = place_of(args, g, i);
     real sum = state->sum[at];
-    attend_write(args, sequence, column_query(args, i), column_head(args, g, i),
-                 state->rows + at * plan->value_padded, sum == 0 ? 0 : 1 / sum,
+    attend_write(args, sequence, &place, state->rows + at * plan->value_padded, sum == 0 ? 0 : 1 / sum,
                  args->lse ? state->max[at] + real_log(sum) : 0);
   }
 }
@@ -389,7 +381,8 @@ static void write_unseen(const ch_attend *args, const few_plan *plan) {
     if (visible_tokens(args, s, &first) > 0) continue;
     for (int64_t c = 0; c < args->kv_heads * plan->group_columns; c++) {
       int64_t g = c / plan->group_columns, i = c % plan->group_columns;
-      attend_write(args, s, column_query(args, i), column_head(args, g, i), NULL, 0, -(real)INFINITY);
+      column_place place = place_of(args, g, i);
+      attend_write(args, s, &place, NULL, 0, -(real)INFINITY);
     }
   }
 }

@@ -4,9 +4,12 @@
 
 enum { MAX_PANELS = 4 };
 
-/* How the work is cut: a task is one key-value head of one sequence and `panels` panels of `width` columns. */
+/* How the work is cut: a task is one key-value head of one sequence and up to `panels` panels of `width` columns. */
 typedef struct forward_plan {
-  int64_t columns, width, panels, tasks_per_head, tasks;
+  int64_t columns, width, panels; /* columns of a key-value head */
+  int64_t tasks_per_head, tasks;
+  int64_t chunk; /* tasks that a thread takes at once */
+  bool in_place; /* tiles are the memory itself */
 } forward_plan;
 
 /* What a thread works in. */
@@ -22,6 +25,7 @@ static forward_plan plan_forward(const ch_attend *args, int threads) {
   int64_t columns = args->queries * (args->heads / args->kv_heads);
   int64_t column_bytes = (args->key_dim + args->value_dim) * (int64_t)sizeof(real), cached = 384 * 1024;
   forward_plan plan = {.columns = columns, .width = PANEL, .panels = MAX_PANELS};
+  plan.in_place = args->producer->scratch_elements(args, 1, BLOCK) == 0;
   while (plan.width > 16 &&
          (heads * ((columns + plan.width - 1) / plan.width) < wanted || plan.width * column_bytes > cached))
     plan.width /= 2;
@@ -31,6 +35,7 @@ static forward_plan plan_forward(const ch_attend *args, int threads) {
     plan.panels /= 2;
   plan.tasks_per_head = (columns + plan.panels * plan.width - 1) / (plan.panels * plan.width);
   plan.tasks = heads * plan.tasks_per_head;
+  plan.chunk = plan.tasks / (16 * threads) > 0 ? plan.tasks / (16 * threads) : 1;
   return plan;
 }
 
@@ -43,58 +48,99 @@ static void carve_forward(const ch_attend *args, const forward_plan *plan, carve
   for (int64_t p = 0; p < plan->panels; p++) carve_panel(args, from, &space->panel[p]);
 }
 
-static void finish_panel(const ch_attend *args, int64_t sequence, int64_t kv_head,
-                         const forward_panel *panel) {
+/* One task, and the part of its panels. The last queries come first: under a causal mask theirs is the longest work. */
+typedef struct forward_task {
+  int64_t sequence, kv_head, column, columns;
+} forward_task;
+
+static forward_task task_number(const ch_attend *args, const forward_plan *plan, int64_t number) {
+  int64_t pair = number / plan->tasks_per_head, most = plan->panels * plan->width;
+  forward_task task = {.sequence = pair / args->kv_heads, .kv_head = pair % args->kv_heads};
+  task.column = (plan->tasks_per_head - 1 - number % plan->tasks_per_head) * most;
+  task.columns = plan->columns - task.column < most ? plan->columns - task.column : most;
+  return task;
+}
+
+static int64_t panel_columns(const forward_plan *plan, const forward_task *task, int64_t panel) {
+  int64_t left = task->columns - panel * plan->width;
+  return left < plan->width ? left : plan->width;
+}
+
+/* What a task will touch first: a block of keys and values, its queries, its outputs. */
+static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t number, fetch_queue *queue) {
+  *queue = (fetch_queue){.count = 0};
+  if (number >= plan->tasks) return;
+  forward_task task = task_number(args, plan, number);
+  int64_t s = task.sequence, g = task.kv_head, panels = (task.columns + plan->width - 1) / plan->width;
+  if (plan->in_place && number % plan->tasks_per_head == 0) {
+    int64_t tokens = tokens_before(args, s) + args->queries;
+    ch_tile_span span = {.sequence = s, .head = g, .heads = 1, .first = 0, .count = 1};
+    ch_tile keys, values;
+    args->producer->produce(args, &span, NULL, &keys, &values);
+    queue_piece(queue, upcoming_rows(&keys, 0, 0, tokens < BLOCK ? tokens : BLOCK, args->key_dim));
+    queue_piece(queue, upcoming_rows(&values, 0, 0, tokens < BLOCK ? tokens : BLOCK, args->value_dim));
+  }
+  for (int64_t p = 0; p < panels; p++)
+    queue_piece(queue, upcoming_columns(args, args->q, args->key_dim, s, g, task.column + p * plan->width,
+                                        panel_columns(plan, &task, p)));
+  for (int64_t p = 0; p < panels; p++)
+    queue_piece(queue, upcoming_columns(args, args->out, args->value_dim, s, g, task.column + p * plan->width,
+                                        panel_columns(plan, &task, p)));
+}
+
+/* The tile of keys and values first … first+count-1, of `left` that the panels see from `first` on, is produced once
+   and met by every panel that sees any of it. While the first of them does, the next tile is asked for; while the
+   others do, what comes later. */
+static void run_block(const ch_attend *args, const forward_plan *plan, const forward_task *task,
+                      int64_t first, int64_t left, forward_panel *panel, int64_t panels, fetch_queue *later,
+                      const forward_space *space) {
+  int64_t count = left < BLOCK ? left : BLOCK, coming = left - count < BLOCK ? left - count : BLOCK;
+  ch_tile_span span = {
+      .sequence = task->sequence, .head = task->kv_head, .heads = 1, .first = first, .count = count};
+  ch_tile keys, values;
+  args->producer->produce(args, &span, space->tile, &keys, &values);
+  int64_t key_stride, value_stride;
+  const real *key_rows = head_rows(&keys, 0, count, args->key_dim, false, space->keys, &key_stride);
+  const real *value_rows = head_rows(&values, 0, count, args->value_dim, true, space->values, &value_stride);
+  upcoming next_keys = upcoming_rows(&keys, 0, count, plan->in_place ? coming : 0, args->key_dim);
+  upcoming next_values = upcoming_rows(&values, 0, count, plan->in_place ? coming : 0, args->value_dim);
+  for (int64_t p = 0; p < panels; p++) {
+    const query_columns *c = &panel[p].columns;
+    if (first >= c->end || first + count <= c->first) continue;
+    if (next_keys.count <= 0) next_keys = take_piece(later);
+    if (next_values.count <= 0) next_values = take_piece(later);
+    attend_meet_block(args, &panel[p], first, c->end - first < count ? c->end - first : count, key_rows,
+                      key_stride, value_rows, value_stride, space->scores, &next_keys, &next_values);
+    next_keys.count = next_values.count = 0;
+  }
+}
+
+static void finish_panel(const ch_attend *args, const forward_task *task, const forward_panel *panel) {
   int64_t padded = round_up(args->value_dim, VL);
   const query_columns *c = &panel->columns;
   finish_sums(c->padded, c->max, c->sum);
-  for (int64_t i = 0; i < c->count; i++)
-    attend_write(args, sequence, column_query(args, panel->first_column + i),
-                 column_head(args, kv_head, panel->first_column + i), panel->sum + i * padded, c->sum[i],
-                 c->max[i]);
+  column_place at = place_of(args, task->kv_head, panel->first_column);
+  for (int64_t i = 0; i < c->count; i++, next_column(&at))
+    attend_write(args, task->sequence, &at, panel->sum + i * padded, c->sum[i], c->max[i]);
 }
 
-/* All blocks of keys that the task's panels see, each tile produced once for all of them. */
-static void run_task(const ch_attend *args, const forward_plan *plan, int64_t task,
+static void run_task(const ch_attend *args, const forward_plan *plan, int64_t number,
                      const forward_space *space) {
   forward_panel panel[MAX_PANELS];
-  int64_t pair = task / plan->tasks_per_head, sequence = pair / args->kv_heads,
-          kv_head = pair % args->kv_heads;
-  /* The last queries first: under a causal mask theirs is the longest work. */
-  int64_t column = (plan->tasks_per_head - 1 - task % plan->tasks_per_head) * plan->panels * plan->width;
-  int64_t first = INT64_MAX, end = 0;
-  int panels = 0;
-  bool in_place = args->producer->scratch_elements(args, 1, BLOCK) == 0;
-  for (; panels < plan->panels && column < plan->columns; panels++, column += plan->width) {
-    int64_t count = plan->columns - column < plan->width ? plan->columns - column : plan->width;
-    panel[panels] = space->panel[panels];
-    attend_start_panel(args, sequence, kv_head, column, count, &panel[panels]);
-    if (panel[panels].columns.first < first) first = panel[panels].columns.first;
-    if (panel[panels].columns.end > end) end = panel[panels].columns.end;
+  forward_task task = task_number(args, plan, number);
+  fetch_queue later;
+  queue_task(args, plan, number + 1, &later);
+  int64_t first = INT64_MAX, end = 0, panels = (task.columns + plan->width - 1) / plan->width;
+  for (int64_t p = 0; p < panels; p++) {
+    panel[p] = space->panel[p];
+    attend_start_panel(args, task.sequence, task.kv_head, task.column + p * plan->width,
+                       panel_columns(plan, &task, p), &panel[p]);
+    if (panel[p].columns.first < first) first = panel[p].columns.first;
+    if (panel[p].columns.end > end) end = panel[p].columns.end;
   }
-  for (; first < end; first += BLOCK) {
-    int64_t count = end - first < BLOCK ? end - first : BLOCK;
-    ch_tile_span span = {.sequence = sequence, .head = kv_head, .heads = 1, .first = first, .count = count};
-    ch_tile keys, values;
-    args->producer->produce(args, &span, space->tile, &keys, &values);
-    int64_t key_stride, value_stride;
-    const real *key_rows = head_rows(&keys, 0, count, args->key_dim, false, space->keys, &key_stride);
-    const real *value_rows =
-        head_rows(&values, 0, count, args->value_dim, true, space->values, &value_stride);
-    /* The next block is asked for while the first panel meets this one. */
-    int64_t coming = !in_place ? 0 : end - first - count < BLOCK ? end - first - count : BLOCK;
-    upcoming next_keys = upcoming_rows(&keys, 0, count, coming, args->key_dim);
-    upcoming next_values = upcoming_rows(&values, 0, count, coming, args->value_dim);
-    for (int p = 0; p < panels; p++) {
-      const query_columns *c = &panel[p].columns;
-      if (first >= c->end || first + count <= c->first) continue;
-      int64_t rows = c->end - first < count ? c->end - first : count;
-      attend_meet_block(args, &panel[p], first, rows, key_rows, key_stride, value_rows, value_stride,
-                        space->scores, &next_keys, &next_values);
-      next_keys.count = next_values.count = 0;
-    }
-  }
-  for (int p = 0; p < panels; p++) finish_panel(args, sequence, kv_head, &panel[p]);
+  for (; first < end; first += BLOCK)
+    run_block(args, plan, &task, first, end - first, panel, panels, &later, space);
+  for (int64_t p = 0; p < panels; p++) finish_panel(args, &task, &panel[p]);
 }
 
 static size_t forward_bytes(const ch_attend *args, int threads) {
@@ -114,7 +160,7 @@ static void attend_many(const ch_attend *args) {
     carver from = carver_at((char *)args->scratch + (size_t)omp_get_thread_num() * bytes);
     forward_space space;
     carve_forward(args, &plan, &from, &space);
-#pragma omp for schedule(dynamic, 1)
+#pragma omp for schedule(dynamic, plan.chunk)
     for (int64_t task = 0; task < plan.tasks; task++) run_task(args, &plan, task, &space);
   }
 }

@@ -4,12 +4,12 @@
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel) {
   clear_columns(args, &panel->columns);
-  for (int64_t i = 0; i < count; i++)
-    add_column(args, &panel->columns, sequence, column_query(args, first + i),
-               column_head(args, kv_head, first + i));
+  column_place begin = place_of(args, kv_head, first), at = begin;
+  for (int64_t i = 0; i < count; i++, next_column(&at))
+    add_column(args, &panel->columns, sequence, at.query, at.head);
   finish_columns(&panel->columns);
   row_list list;
-  list_rows(args, args->q, args->key_dim, sequence, kv_head, first, count, &list);
+  list_rows(args, args->q, args->key_dim, sequence, begin, count, &list);
   pack_transposed(&list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
   panel->first_column = first;
   panel->started = false;
@@ -46,13 +46,13 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
   panel->started = true;
 }
 
-void attend_write(const ch_attend *args, int64_t sequence, int64_t query, int64_t head, const real *weighted,
+void attend_write(const ch_attend *args, int64_t sequence, const column_place *at, const real *weighted,
                   real scale, real lse) {
-  real *out = (real *)args->out + ((sequence * args->queries + query) * args->heads + head) * args->value_dim;
+  real *out = (real *)args->out + row_of(args, sequence, at) * args->value_dim;
   int64_t dim = args->value_dim, k = 0;
   if (scale == 0) /* saw no key */
     memset(out, 0, (size_t)dim * sizeof(real));
   else
     for (; k < dim; k += VL) store_some(out + k, load(weighted + k) * scale, dim - k);
-  if (args->lse) ((real *)args->lse)[(sequence * args->heads + head) * args->queries + query] = lse;
+  if (args->lse) ((real *)args->lse)[lse_of(args, sequence, at)] = lse;
 }

@@ -16,24 +16,47 @@ typedef struct row_list {
   const real *row[PANEL];
 } row_list;
 
-/* Column `column` of key-value head `kv_head`: its query and its head. Queries in the outer order, so that the keys
-   columns see end later and later; the heads of the group in the inner one. */
-static inline int64_t column_query(const ch_attend *args, int64_t column) {
-  return column / (args->heads / args->kv_heads);
-}
+/* Where a column's query stands. Columns of a key-value head go through the queries, so that the keys they see end
+   later and later, and for each query through the heads of the group. */
+typedef struct column_place {
+  int64_t query, head, first_head, end_head;
+} column_place;
 
-static inline int64_t column_head(const ch_attend *args, int64_t kv_head, int64_t column) {
+static inline column_place place_of(const ch_attend *args, int64_t kv_head, int64_t column) {
   int64_t group = args->heads / args->kv_heads;
-  return kv_head * group + column % group;
+  return (column_place){column / group, kv_head * group + column % group, kv_head * group,
+                        (kv_head + 1) * group};
 }
 
-/* The rows [dim] of a tensor [sequences, queries, heads, dim] that belong to `count` columns from `first`. */
+static inline void next_column(column_place *at) {
+  if (++at->head < at->end_head) return;
+  at->head = at->first_head;
+  at->query++;
+}
+
+/* Row of a tensor [sequences, queries, heads, dim], and of log-sum-exps [sequences, heads, queries]. */
+static inline int64_t row_of(const ch_attend *args, int64_t sequence, const column_place *at) {
+  return (sequence * args->queries + at->query) * args->heads + at->head;
+}
+
+static inline int64_t lse_of(const ch_attend *args, int64_t sequence, const column_place *at) {
+  return (sequence * args->heads + at->head) * args->queries + at->query;
+}
+
+/* The rows [dim] of such a tensor that belong to `count` columns from the place. */
 static inline void list_rows(const ch_attend *args, const void *tensor, int64_t dim, int64_t sequence,
-                             int64_t kv_head, int64_t first, int64_t count, row_list *list) {
-  for (int64_t i = 0; i < count; i++) {
-    int64_t query = column_query(args, first + i), head = column_head(args, kv_head, first + i);
-    list->row[i] = (const real *)tensor + ((sequence * args->queries + query) * args->heads + head) * dim;
-  }
+                             column_place at, int64_t count, row_list *list) {
+  for (int64_t i = 0; i < count; i++, next_column(&at))
+    list->row[i] = (const real *)tensor + row_of(args, sequence, &at) * dim;
+}
+
+/* The same memory, to be asked for ahead. */
+static inline upcoming upcoming_columns(const ch_attend *args, const void *tensor, int64_t dim,
+                                        int64_t sequence, int64_t kv_head, int64_t first, int64_t count) {
+  int64_t group = args->heads / args->kv_heads, query = first / group, size = (int64_t)sizeof(real);
+  int64_t row = (sequence * args->queries + query) * args->heads + kv_head * group;
+  return (upcoming){(const char *)tensor + row * dim * size, (first + count - 1) / group - query + 1,
+                    args->heads * dim * size, group * dim * size};
 }
 
 /* packed [dim, ld] = scale * rows^T, zeros in the columns count … ld-1; ld a multiple of VL. */
@@ -57,10 +80,11 @@ ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
   if (k < dim) store(y + k, load_part(x + k, dim - k) * scale);
 }
 
-/* Which part of S^T [rows, vectors] in a block anybody sees: vector v of columns the first seen[v] rows. */
+/* Which part of S^T [rows, vectors] in a block anybody sees: vector v of columns the first seen[v] rows, columns i …
+   i+TILE_ROWS-1 the first column_rows[i / TILE_ROWS]. */
 typedef struct block_shape {
   int64_t rows, vectors, ld; /* ld = vectors * VL */
-  int64_t seen[PANEL_VECTORS];
+  int64_t seen[PANEL_VECTORS], column_rows[PANEL / TILE_ROWS];
   bool masked;
 } block_shape;
 
@@ -70,7 +94,9 @@ static inline void shape_block(const query_columns *c, int64_t first, int64_t ro
   shape->vectors = c->padded / VL;
   shape->masked = needs_mask(c, first, rows);
   for (int64_t v = 0; v < shape->vectors; v++)
-    shape->seen[v] = shape->masked ? rows_seen(c, v, first, rows) : rows;
+    shape->seen[v] = shape->masked ? rows_seen(c, v * VL, VL, first, rows) : rows;
+  for (int64_t i = 0; i < c->count; i += TILE_ROWS)
+    shape->column_rows[i / TILE_ROWS] = shape->masked ? rows_seen(c, i, TILE_ROWS, first, rows) : rows;
 }
 
 /* The first vector of columns that sees key row r. */
@@ -78,14 +104,6 @@ static inline int64_t first_vector(const block_shape *shape, int64_t r) {
   int64_t v = 0;
   while (v < shape->vectors && shape->seen[v] <= r) v++;
   return v;
-}
-
-/* Key rows that any of the TILE_ROWS columns from column i sees. */
-static inline int64_t rows_of_columns(const block_shape *shape, int64_t i) {
-  int64_t most = 0;
-  for (int64_t v = i / VL; v < shape->vectors && v * VL < i + TILE_ROWS; v++)
-    if (shape->seen[v] > most) most = shape->seen[v];
-  return most;
 }
 
 static inline int at_most(int64_t n, int most) {
@@ -117,7 +135,7 @@ static inline void sum_over_keys(const block_shape *shape, int64_t count, const 
     for (int64_t i = 0; i < count; i += TILE_ROWS) {
       if (v == 0) fetch_share(next, i / TILE_ROWS, (count + TILE_ROWS - 1) / TILE_ROWS);
       tile_columns(at_most(vectors - v, TILE_VECTORS), at_most(count - i, TILE_ROWS),
-                   rows_of_columns(shape, i), weights + i, shape->ld, x + v * VL, stride,
+                   shape->column_rows[i / TILE_ROWS], weights + i, shape->ld, x + v * VL, stride,
                    y + i * padded + v * VL, padded, accumulate);
     }
 }
@@ -168,7 +186,7 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
 void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t count);
 
 /* A column's output, scale times its weighted sum of values (zeros for a scale of 0), and its log-sum-exp. */
-void attend_write(const ch_attend *args, int64_t sequence, int64_t query, int64_t head, const real *weighted,
+void attend_write(const ch_attend *args, int64_t sequence, const column_place *at, const real *weighted,
                   real scale, real lse);
 
 /* The two ways forward, and which one a shape takes. */

@@ -53,7 +53,7 @@ static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t c
 /* Asks for `bytes` of memory. (Functions that do nothing but this must be inlined early: GCC takes calls of them for
    calls without effect.) */
 ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
 }
 
 /* Rows of memory that will be wanted soon. Loops ask for a share of them per step, so that they come while the loop
@@ -70,11 +70,32 @@ static inline upcoming upcoming_rows(const ch_tile *tile, int64_t head, int64_t 
   return (upcoming){tile_row(tile, head, first), count, tile->stride * size, dim * size};
 }
 
+/* Rows first … end-1 [dim] of reals. */
+static inline upcoming upcoming_part(const real *rows, int64_t first, int64_t end, int64_t stride,
+                                     int64_t dim) {
+  int64_t size = (int64_t)sizeof(real);
+  return (upcoming){(const char *)(rows + first * stride), end - first, stride * size, dim * size};
+}
+
 ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts) {
   if (next->count <= 0) return;
   int64_t end = next->count * (part + 1) / parts;
   for (int64_t r = next->count * part / parts; r < end; r++)
     fetch(next->rows + r * next->stride, next->bytes);
+}
+
+/* What the work after this one will want, piece by piece: handed to loops that have nothing of their own coming. */
+typedef struct fetch_queue {
+  upcoming piece[16];
+  int count, taken;
+} fetch_queue;
+
+static inline void queue_piece(fetch_queue *queue, upcoming piece) {
+  if (queue->count < 16) queue->piece[queue->count++] = piece;
+}
+
+static inline upcoming take_piece(fetch_queue *queue) {
+  return queue->taken < queue->count ? queue->piece[queue->taken++] : (upcoming){0};
 }
 
 #endif
