@@ -1,0 +1,138 @@
+/* How the reference reads a configuration. It trusts the text: whether a config is legal is not its question. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <string.h>
+
+#include "reference.h"
+
+static int64_t whole(const json_t *object, const char *key, int64_t otherwise) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+static double number(const json_t *object, const char *key, double otherwise) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+static bool flag(const json_t *object, const char *key, bool otherwise) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+static bool is(const json_t *object, const char *key, const char *word) {
+  const char *value = json_string_value(json_object_get(object, key));
+  return value && strcmp(value, word) == 0;
+}
+
+static bool lists(const json_t *object, const char *key, const char *word) {
+  const json_t *list = json_object_get(object, key);
+  for (size_t i = 0; i < json_array_size(list); i++)
+    if (strcmp(json_string_value(json_array_get(list, i)), word) == 0) return true;
+  return false;
+}
+
+static reference_mechanism mechanism(const json_t *attention) {
+  static const char *const names[] = {"gqa", "gta", "mla", "mfa", "mfa_kr", "diff", "talking"};
+  if (!json_object_get(attention, "type")) return REFERENCE_GQA;
+  for (int i = 0; i < 7; i++)
+    if (is(attention, "type", names[i])) return (reference_mechanism)i;
+  fail_msg("the reference knows no attention type %s", json_string_value(json_object_get(attention, "type")));
+  return REFERENCE_GQA;
+}
+
+static void read_knocking(const json_t *knocking, reference_config *c) {
+  c->knock.type = is(knocking, "type", "linear") ? REFERENCE_KNOCK_LINEAR
+                  : is(knocking, "type", "mlp")  ? REFERENCE_KNOCK_MLP
+                  : is(knocking, "type", "gate") ? REFERENCE_KNOCK_GATE
+                                                 : REFERENCE_NO_KNOCK;
+  c->knock.q = lists(knocking, "on", "q");
+  c->knock.k = lists(knocking, "on", "k");
+  c->knock.v = lists(knocking, "on", "v");
+}
+
+/* One number for the layers of a range, or a list with G where heads are not mixed. */
+static void read_head_mix(const json_t *mix, reference_config *c) {
+  c->mix_k = lists(mix, "on", "k");
+  c->mix_v = lists(mix, "on", "v");
+  const json_t *components = json_object_get(mix, "component_heads"), *range = json_object_get(mix, "layers");
+  for (int64_t layer = 0; layer < c->layers; layer++) {
+    if (json_is_array(components)) {
+      int64_t heads = json_integer_value(json_array_get(components, (size_t)layer));
+      c->components[layer] = heads == c->groups ? 0 : heads;
+    } else if (!range || (layer >= json_integer_value(json_array_get(range, 0)) &&
+                          layer <= json_integer_value(json_array_get(range, 1)))) {
+      c->components[layer] = json_integer_value(components);
+    }
+  }
+}
+
+static void read_attention(const json_t *attention, reference_config *c) {
+  c->qk_norm = flag(attention, "qk_norm", false);
+  c->head_norm = flag(attention, "head_norm", c->type == REFERENCE_DIFF);
+  read_knocking(json_object_get(attention, "knocking"), c);
+  if (json_is_object(json_object_get(attention, "head_mix")))
+    read_head_mix(json_object_get(attention, "head_mix"), c);
+  c->latent = whole(attention, "kv_lora_rank", 0);
+  c->nope = whole(attention, "qk_nope_head_dim", 0);
+  c->rotary = whole(attention, "qk_rope_head_dim", 0);
+  c->values = whole(attention, "v_head_dim", 0);
+  c->gate_dim = whole(attention, "gate_embedding_dim", 0);
+  c->group_size = whole(attention, "layer_group_size", 1);
+  c->gate_adds = is(attention, "gate_op", "add");
+  c->gate_norm = flag(attention, "gate_norm", true);
+  c->q_a_norm = flag(attention, "q_a_norm", false);
+  c->q_rank = whole(attention, "q_lora_rank", 0);
+  if (c->q_rank == 0 && (c->type == REFERENCE_MFA || c->type == REFERENCE_MFA_KR)) c->q_rank = c->head_dim;
+  c->lambda_a_pair = is(attention, "diff_lambda", "per_pair");
+  c->mix_logits = flag(attention, "mix_logits", true);
+  c->mix_weights = flag(attention, "mix_weights", true);
+}
+
+static void read_moe(const json_t *moe, reference_config *c) {
+  c->experts = whole(moe, "experts", 0);
+  c->active = whole(moe, "active", 0);
+  c->shared_experts = whole(moe, "shared", 0);
+  c->expert_width = whole(moe, "expert_intermediate_size", 0);
+  c->dense_layers = whole(moe, "first_dense_layers", 0);
+  c->loss_free = is(moe, "balance", "loss_free");
+}
+
+void reference_config_parse(const char *text, reference_config *c) {
+  json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+  assert_non_null(root);
+  const json_t *attention = json_object_get(root, "attention");
+  memset(c, 0, sizeof *c);
+  if (json_is_object(json_object_get(root, "rope_scaling")) ||
+      json_is_object(json_object_get(root, "sharing")))
+    fail_msg("the reference knows neither rope_scaling nor sharing");
+  if (!json_object_get(attention, "type") && !is(root, "model_type", "llama") &&
+      !is(root, "model_type", "crosshead"))
+    fail_msg("the reference does not know this model type");
+  c->type = mechanism(attention);
+  c->vocab = whole(root, "vocab_size", 0);
+  c->hidden = whole(root, "hidden_size", 0);
+  c->intermediate = whole(root, "intermediate_size", 0);
+  c->layers = whole(root, "num_hidden_layers", 0);
+  assert_in_range(c->layers, 1, REFERENCE_MAX_LAYERS);
+  c->heads = whole(root, "num_attention_heads", 0);
+  bool one_key = c->type == REFERENCE_MFA || c->type == REFERENCE_MFA_KR;
+  c->groups = whole(root, "num_key_value_heads", one_key ? 1 : c->heads);
+  c->head_dim = whole(root, "head_dim", c->hidden / c->heads);
+  c->eps = number(root, "rms_norm_eps", is(root, "model_type", "crosshead") ? 1e-5 : 1e-6);
+  c->theta = number(root, "rope_theta", 10000);
+  c->tied = flag(root, "tie_word_embeddings", false);
+  c->gelu = is(root, "hidden_act", "gelu");
+  c->interleaved = flag(root, "rope_interleaved", false);
+  c->position = is(root, "position", "alibi")  ? REFERENCE_ALIBI
+                : is(root, "position", "none") ? REFERENCE_NO_POSITION
+                                               : REFERENCE_ROPE;
+  read_attention(attention, c);
+  read_moe(json_object_get(root, "moe"), c);
+  json_decref(root);
+}

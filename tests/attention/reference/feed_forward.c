@@ -1,0 +1,81 @@
+/* Feed-forward layers of the reference: SwiGLU, GELU, mixtures of experts. */
+#include <math.h>
+#include <stdio.h>
+
+#include "private.h"
+
+static const double *mlp_matrix(reference_run *run, const char *part, const char *name, int64_t rows,
+                                int64_t columns) {
+  char full[96];
+  snprintf(full, sizeof full, "mlp.%s%s_proj.weight", part, name);
+  return reference_matrix(run, full, rows, columns);
+}
+
+/* W_down (silu(W_gate x) * (W_up x)) of the tensors "mlp.{part}{gate,up,down}_proj.weight". */
+static double *swiglu(reference_run *run, const char *part, const double *x, int64_t width) {
+  int64_t hidden = run->config->hidden;
+  double *gate = reference_apply(run, x, hidden, mlp_matrix(run, part, "gate", width, hidden), width);
+  double *up = reference_apply(run, x, hidden, mlp_matrix(run, part, "up", width, hidden), width);
+  for (int64_t i = 0; i < run->length * width; i++) gate[i] = gate[i] * reference_sigmoid(gate[i]) * up[i];
+  return reference_apply(run, gate, width, mlp_matrix(run, part, "down", hidden, width), hidden);
+}
+
+static double *gelu(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t width = c->intermediate;
+  double *up = reference_apply(run, x, c->hidden, mlp_matrix(run, "", "up", width, c->hidden), width);
+  for (int64_t i = 0; i < run->length * width; i++) up[i] *= 0.5 * (1 + erf(up[i] / sqrt(2)));
+  return reference_apply(run, up, width, mlp_matrix(run, "", "down", c->hidden, width), c->hidden);
+}
+
+/* The weight of every expert for every token, zero where it was not chosen: [length][experts]. */
+static double *route(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t experts = c->experts;
+  const double *router = reference_matrix(run, "mlp.gate.weight", experts, c->hidden);
+  const double *bias =
+      c->loss_free ? reference_vector(run, "mlp.gate.e_score_correction_bias", experts) : NULL;
+  double *p = reference_apply(run, x, c->hidden, router, experts);
+  double *weights = reference_zeros(run, run->length * experts);
+  for (int64_t t = 0; t < run->length; t++) {
+    double *share = p + t * experts, *weight = weights + t * experts, largest = -INFINITY, sum = 0;
+    for (int64_t e = 0; e < experts; e++) largest = fmax(largest, share[e]);
+    for (int64_t e = 0; e < experts; e++) sum += exp(share[e] - largest);
+    for (int64_t e = 0; e < experts; e++) share[e] = exp(share[e] - largest) / sum;
+    double chosen_sum = 0;
+    for (int64_t k = 0; k < c->active; k++) {
+      int64_t best = -1;
+      for (int64_t e = 0; e < experts; e++)
+        if (weight[e] == 0 &&
+            (best < 0 || share[e] + (bias ? bias[e] : 0) > share[best] + (bias ? bias[best] : 0)))
+          best = e;
+      weight[best] = share[best];
+      chosen_sum += share[best];
+    }
+    for (int64_t e = 0; c->active > 1 && e < experts; e++) weight[e] /= chosen_sum;
+  }
+  return weights;
+}
+
+/* Every expert sees every token here; its weight says what counts. */
+static double *mixture(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  const double *weights = route(run, x);
+  double *sum = c->shared_experts > 0 ? swiglu(run, "shared_experts.", x, c->shared_experts * c->expert_width)
+                                      : reference_zeros(run, run->length * c->hidden);
+  for (int64_t e = 0; e < c->experts; e++) {
+    char part[32];
+    snprintf(part, sizeof part, "experts.%d.", (int)e);
+    const double *y = swiglu(run, part, x, c->expert_width);
+    for (int64_t t = 0; t < run->length; t++)
+      for (int64_t i = 0; i < c->hidden; i++)
+        sum[t * c->hidden + i] += weights[t * c->experts + e] * y[t * c->hidden + i];
+  }
+  return sum;
+}
+
+double *reference_feed_forward(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  if (c->experts > 0 && run->layer >= c->dense_layers) return mixture(run, x);
+  return c->gelu ? gelu(run, x) : swiglu(run, "", x, c->intermediate);
+}

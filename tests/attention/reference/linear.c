@@ -1,0 +1,64 @@
+/* Projections, norms and rotations of the reference. */
+#include <math.h>
+#include <stdio.h>
+
+#include "private.h"
+
+double *reference_apply(reference_run *run, const double *x, int64_t in, const double *weight, int64_t out) {
+  double *y = reference_zeros(run, run->length * out);
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t o = 0; o < out; o++)
+      for (int64_t i = 0; i < in; i++) y[t * out + o] += weight[o * in + i] * x[t * in + i];
+  return y;
+}
+
+double *reference_project(reference_run *run, const char *name, const double *x, int64_t in, int64_t out) {
+  char full[96];
+  snprintf(full, sizeof full, "self_attn.%s.weight", name);
+  double *y = reference_apply(run, x, in, reference_matrix(run, full, out, in), out);
+  snprintf(full, sizeof full, "self_attn.%s.bias", name);
+  if (!reference_has(run, full)) return y;
+  const double *bias = reference_vector(run, full, out);
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t o = 0; o < out; o++) y[t * out + o] += bias[o];
+  return y;
+}
+
+void reference_rmsnorm(double *x, int64_t count, int64_t n, const double *weight, double eps) {
+  for (int64_t c = 0; c < count; c++, x += n) {
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++) squares += x[i] * x[i];
+    for (int64_t i = 0; i < n; i++) x[i] = x[i] / sqrt(squares / (double)n + eps) * weight[i];
+  }
+}
+
+void reference_layernorm(double *x, int64_t count, int64_t n, const double *weight, const double *bias,
+                         double eps) {
+  for (int64_t c = 0; c < count; c++, x += n) {
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < n; i++) mean += x[i] / (double)n;
+    for (int64_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
+    for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) / sqrt(variance + eps) * weight[i] + bias[i];
+  }
+}
+
+void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, int64_t rotary) {
+  const reference_config *c = run->config;
+  if (c->position != REFERENCE_ROPE) return;
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t h = 0; h < heads; h++) {
+      double *part = x + (t * heads + h) * dim + dim - rotary;
+      for (int64_t i = 0; i < rotary / 2; i++) {
+        double angle = (double)t * pow(c->theta, -2.0 * (double)i / (double)rotary);
+        double *a = part + (c->interleaved ? 2 * i : i),
+               *b = part + (c->interleaved ? 2 * i + 1 : i + rotary / 2);
+        double first = *a, second = *b;
+        *a = first * cos(angle) - second * sin(angle);
+        *b = second * cos(angle) + first * sin(angle);
+      }
+    }
+}
+
+double reference_sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}

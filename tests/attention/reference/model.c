@@ -1,0 +1,141 @@
+/* The reference's transformer: weights by name, blocks, logits, loss. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "private.h"
+
+double *reference_zeros(reference_run *run, int64_t count) {
+  double *zeros = ch_arena_alloc(run->arena, (size_t)count * sizeof *zeros);
+  assert_non_null(zeros);
+  return zeros;
+}
+
+/* --- weights by name --- */
+
+static reference_tensor *find(reference_run *run, const char *name) {
+  for (int i = 0; i < run->weights->count; i++)
+    if (strcmp(run->weights->tensors[i].name, name) == 0) return &run->weights->tensors[i];
+  return NULL;
+}
+
+const double *reference_model_tensor(reference_run *run, const char *name, int rank, int64_t rows,
+                                     int64_t columns) {
+  reference_tensor *tensor = find(run, name);
+  if (!tensor) fail_msg("the definition needs a tensor %s, which is not there", name);
+  if (tensor->rank != rank || tensor->shape[0] != rows || (rank == 2 && tensor->shape[1] != columns))
+    fail_msg("%s is [%d, %d] of rank %d where the definition has [%d, %d]", name, (int)tensor->shape[0],
+             tensor->rank > 1 ? (int)tensor->shape[1] : 1, tensor->rank, (int)rows, (int)columns);
+  tensor->used = true;
+  return tensor->data;
+}
+
+static const char *in_layer(const reference_run *run, const char *name, char buffer[128]) {
+  snprintf(buffer, 128, "model.layers.%d.%s", run->layer, name);
+  return buffer;
+}
+
+const double *reference_matrix(reference_run *run, const char *name, int64_t rows, int64_t columns) {
+  char full[128];
+  return reference_model_tensor(run, in_layer(run, name, full), 2, rows, columns);
+}
+
+const double *reference_vector(reference_run *run, const char *name, int64_t n) {
+  char full[128];
+  return reference_model_tensor(run, in_layer(run, name, full), 1, n, 1);
+}
+
+bool reference_has(reference_run *run, const char *name) {
+  char full[128];
+  return find(run, in_layer(run, name, full)) != NULL;
+}
+
+/* --- one sequence --- */
+
+static double *attention(reference_run *run, const double *x) {
+  switch (run->config->type) {
+  case REFERENCE_GQA:
+    return reference_gqa(run, x);
+  case REFERENCE_GTA:
+    return reference_gta(run, x);
+  case REFERENCE_MLA:
+    return reference_mla(run, x);
+  case REFERENCE_MFA:
+  case REFERENCE_MFA_KR:
+    return reference_mfa(run, x);
+  case REFERENCE_DIFF:
+    return reference_diff(run, x);
+  case REFERENCE_TALKING:
+    return reference_talking(run, x);
+  }
+  return NULL;
+}
+
+/* A normalised copy of x [length][hidden]. */
+static double *normalised(reference_run *run, const double *x, const double *weight) {
+  int64_t hidden = run->config->hidden;
+  double *y = reference_zeros(run, run->length * hidden);
+  memcpy(y, x, (size_t)(run->length * hidden) * sizeof *y);
+  reference_rmsnorm(y, run->length, hidden, weight, run->config->eps);
+  return y;
+}
+
+static void add(double *x, const double *y, int64_t count) {
+  for (int64_t i = 0; i < count; i++) x[i] += y[i];
+}
+
+/* logits [length][vocab] of one sequence. */
+static void forward_one(reference_run *run, double *logits) {
+  const reference_config *c = run->config;
+  int64_t count = run->length * c->hidden;
+  const double *embedding = reference_model_tensor(run, "model.embed_tokens.weight", 2, c->vocab, c->hidden);
+  double *x = reference_zeros(run, count);
+  for (int64_t t = 0; t < run->length; t++)
+    memcpy(x + t * c->hidden, embedding + run->tokens[t] * c->hidden, (size_t)c->hidden * sizeof *x);
+  for (run->layer = 0; run->layer < c->layers; run->layer++) {
+    const double *before = reference_vector(run, "input_layernorm.weight", c->hidden);
+    add(x, attention(run, normalised(run, x, before)), count);
+    const double *between = reference_vector(run, "post_attention_layernorm.weight", c->hidden);
+    add(x, reference_feed_forward(run, normalised(run, x, between)), count);
+  }
+  x = normalised(run, x, reference_model_tensor(run, "model.norm.weight", 1, c->hidden, 1));
+  const double *head =
+      c->tied ? embedding : reference_model_tensor(run, "lm_head.weight", 2, c->vocab, c->hidden);
+  memcpy(logits, reference_apply(run, x, c->hidden, head, c->vocab),
+         (size_t)(run->length * c->vocab) * sizeof *logits);
+}
+
+static double cross_entropy(const double *logits, int64_t vocab, int32_t target) {
+  double largest = -INFINITY, sum = 0;
+  for (int64_t v = 0; v < vocab; v++) largest = fmax(largest, logits[v]);
+  for (int64_t v = 0; v < vocab; v++) sum += exp(logits[v] - largest);
+  return largest + log(sum) - logits[target];
+}
+
+double reference_forward(const reference_config *config, reference_weights *weights, const int32_t *tokens,
+                         int64_t sequences, int64_t length, const int32_t *document_start, double *logits) {
+  double loss = 0;
+  for (int64_t s = 0; s < sequences; s++) {
+    ch_arena arena = {0};
+    reference_run run = {.config = config,
+                         .weights = weights,
+                         .arena = &arena,
+                         .length = length,
+                         .tokens = tokens + s * length,
+                         .start = document_start ? document_start + s * length : NULL};
+    double *rows = logits + s * length * config->vocab;
+    forward_one(&run, rows);
+    ch_arena_free(&arena);
+    for (int64_t t = 0; t + 1 < length; t++)
+      loss += cross_entropy(rows + t * config->vocab, config->vocab, tokens[s * length + t + 1]);
+  }
+  for (int i = 0; i < weights->count; i++)
+    if (!weights->tensors[i].used) fail_msg("no definition names the tensor %s", weights->tensors[i].name);
+  return length > 1 ? loss / (double)(sequences * (length - 1)) : 0;
+}

@@ -1,0 +1,71 @@
+/* The modules of the reference: knocking, head mixing, QK norm, head norm. */
+#include <stdio.h>
+
+#include "private.h"
+
+/* --- knocking (KHA eqs. 5-9): one transform for all heads of a layer --- */
+
+static bool knocks(const reference_config *c, char which) {
+  return c->knock.type != REFERENCE_NO_KNOCK && (which == 'q'   ? c->knock.q
+                                                 : which == 'k' ? c->knock.k
+                                                                : c->knock.v);
+}
+
+/* Every head of x through "self_attn.{which}_knock{part}.weight" [dim, dim]. */
+static double *knock_product(reference_run *run, char which, const char *part, const double *x, int64_t heads,
+                             int64_t dim) {
+  char name[64];
+  snprintf(name, sizeof name, "self_attn.%c_knock%s.weight", which, part);
+  const double *weight = reference_matrix(run, name, dim, dim);
+  double *y = reference_zeros(run, run->length * heads * dim);
+  for (int64_t head = 0; head < run->length * heads; head++)
+    for (int64_t o = 0; o < dim; o++)
+      for (int64_t i = 0; i < dim; i++) y[head * dim + o] += weight[o * dim + i] * x[head * dim + i];
+  return y;
+}
+
+double *reference_knocked(reference_run *run, char which, double *x, int64_t heads, int64_t dim) {
+  const reference_config *c = run->config;
+  if (!knocks(c, which)) return x;
+  if (c->knock.type == REFERENCE_KNOCK_LINEAR) return knock_product(run, which, "", x, heads, dim);
+  double *gate = knock_product(run, which, ".gate", x, heads, dim);
+  bool mlp = c->knock.type == REFERENCE_KNOCK_MLP;
+  double *up = mlp ? knock_product(run, which, ".up", x, heads, dim) : x;
+  for (int64_t i = 0; i < run->length * heads * dim; i++) gate[i] = 2 * up[i] * reference_sigmoid(gate[i]);
+  return mlp ? knock_product(run, which, ".down", gate, heads, dim) : gate;
+}
+
+/* --- head mixing (MEA eqs. 10-12) --- */
+
+double *reference_heads(reference_run *run, const char *name, char which, const double *x) {
+  const reference_config *c = run->config;
+  int64_t components = (which == 'k' ? c->mix_k : c->mix_v) ? c->components[run->layer] : 0, d = c->head_dim;
+  if (components == 0) return reference_project(run, name, x, c->hidden, c->groups * d);
+  double *component = reference_project(run, name, x, c->hidden, components * d);
+  char mix_name[64];
+  snprintf(mix_name, sizeof mix_name, "self_attn.%c_mix.weight", which);
+  const double *mix = reference_matrix(run, mix_name, c->groups, components);
+  double *heads = reference_zeros(run, run->length * c->groups * d);
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t g = 0; g < c->groups; g++)
+      for (int64_t j = 0; j < components; j++)
+        for (int64_t i = 0; i < d; i++)
+          heads[(t * c->groups + g) * d + i] +=
+              mix[g * components + j] * component[(t * components + j) * d + i];
+  return heads;
+}
+
+/* --- norms --- */
+
+void reference_qk_norm(reference_run *run, char which, double *x, int64_t heads, int64_t dim) {
+  if (!run->config->qk_norm) return;
+  char name[64];
+  snprintf(name, sizeof name, "self_attn.%c_norm.weight", which);
+  reference_rmsnorm(x, run->length * heads, dim, reference_vector(run, name, dim), run->config->eps);
+}
+
+void reference_head_norm(reference_run *run, double *context, int64_t heads, int64_t dim) {
+  if (!run->config->head_norm) return;
+  reference_rmsnorm(context, run->length * heads, dim,
+                    reference_vector(run, "self_attn.head_norm.weight", dim), run->config->eps);
+}

@@ -1,0 +1,86 @@
+/* What the files of the reference share: the sequence being computed, its weights, small linear algebra. */
+#ifndef TESTS_ATTENTION_REFERENCE_PRIVATE_H
+#define TESTS_ATTENTION_REFERENCE_PRIVATE_H
+
+#include "base/arena.h"
+
+#include "reference.h"
+
+/* One sequence on its way through one layer. */
+typedef struct reference_run {
+  const reference_config *config;
+  reference_weights *weights;
+  ch_arena *arena; /* everything lives as long as the pass */
+  int64_t length;
+  const int32_t *tokens; /* [length] */
+  const int32_t *start;  /* [length] first position seen, or NULL */
+  int layer;
+  /* mla: what the first layer of a group leaves to the others: [length][heads][n], [length][heads][v], [length][r] */
+  double *group_keys, *group_values, *group_rotary;
+} reference_run;
+
+double *reference_zeros(reference_run *run, int64_t count);
+
+/* The weights of "model.layers.{i}.{name}": [rows, columns], or [n]. `has` tells whether there are any. */
+const double *reference_matrix(reference_run *run, const char *name, int64_t rows, int64_t columns);
+const double *reference_vector(reference_run *run, const char *name, int64_t n);
+bool reference_has(reference_run *run, const char *name);
+/* The same by full name. */
+const double *reference_model_tensor(reference_run *run, const char *name, int rank, int64_t rows,
+                                     int64_t columns);
+
+/* --- linear.c --- */
+
+/* y[t] = W x[t]: x [length][in], W [out, in]. */
+double *reference_apply(reference_run *run, const double *x, int64_t in, const double *weight, int64_t out);
+/* "self_attn.{name}.weight" and, where there is one, its bias. */
+double *reference_project(reference_run *run, const char *name, const double *x, int64_t in, int64_t out);
+/* Every one of `count` vectors of n numbers, in place. */
+void reference_rmsnorm(double *x, int64_t count, int64_t n, const double *weight, double eps);
+void reference_layernorm(double *x, int64_t count, int64_t n, const double *weight, const double *bias,
+                         double eps);
+/* Rotates the last `rotary` of every head's `dim` numbers by the token's position, in place; x [length][heads][dim].
+   Nothing without RoPE. */
+void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, int64_t rotary);
+double reference_sigmoid(double x);
+
+/* --- modules.c --- */
+
+/* x [length][heads][dim] through "self_attn.{which}_knock", where the config asks for it on `which` ('q', 'k', 'v'). */
+double *reference_knocked(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
+/* The heads of "self_attn.{name}": projected, and mixed from h' components where the config mixes `which`. */
+double *reference_heads(reference_run *run, const char *name, char which, const double *x);
+/* QK norm of every head, in place; which is 'q' or 'k'. */
+void reference_qk_norm(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
+/* The optional norm of every head's context, in place. */
+void reference_head_norm(reference_run *run, double *context, int64_t heads, int64_t dim);
+
+/* --- softmax.c --- */
+
+/* Scores of query t of `head` with keys 0 ... t, positions included: q [dim]; key j at keys + j * stride. */
+void reference_scores(reference_run *run, int64_t head, int64_t t, const double *q, const double *keys,
+                      int64_t stride, int64_t dim, double scale, double *scores);
+/* Turns the scores of query t into weights, zero for what it does not see. */
+void reference_softmax(reference_run *run, int64_t t, double *scores);
+/* sum += factor * weighted values 0 ... t; value j at values + j * stride. */
+void reference_gather(int64_t t, const double *weights, double factor, const double *values, int64_t stride,
+                      int64_t dim, double *sum);
+/* softmax(scale q k) v of all heads: q [length][heads][key_dim], keys [length][groups][key_dim], values
+   [length][groups][value_dim] -> [length][heads][value_dim]. */
+double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
+                         int64_t key_dim, const double *values, int64_t value_dim, double scale);
+
+/* --- heads.c, latent.c: the attention of a layer, x [length][hidden] -> [length][hidden] --- */
+
+double *reference_gqa(reference_run *run, const double *x);
+double *reference_gta(reference_run *run, const double *x);
+double *reference_diff(reference_run *run, const double *x);
+double *reference_talking(reference_run *run, const double *x);
+double *reference_mla(reference_run *run, const double *x);
+double *reference_mfa(reference_run *run, const double *x);
+
+/* --- feed_forward.c --- */
+
+double *reference_feed_forward(reference_run *run, const double *x);
+
+#endif

@@ -1,0 +1,92 @@
+/* A second, independent implementation of every model, to hold the first against.
+ *
+ * Plain loops in double over [T][heads][dim] arrays, one sequence at a time, written from the definitions of the
+ * mechanisms alone: it shares neither graph nor kernels nor the reading of configurations with src/. Nothing here is
+ * fast, and everything fails the running test at once (fail_msg) instead of returning errors.
+ */
+#ifndef TESTS_ATTENTION_REFERENCE_H
+#define TESTS_ATTENTION_REFERENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { REFERENCE_MAX_LAYERS = 8 };
+
+typedef enum reference_mechanism {
+  REFERENCE_GQA,
+  REFERENCE_GTA,
+  REFERENCE_MLA,
+  REFERENCE_MFA,
+  REFERENCE_MFA_KR,
+  REFERENCE_DIFF,
+  REFERENCE_TALKING
+} reference_mechanism;
+
+typedef enum reference_position { REFERENCE_ROPE, REFERENCE_ALIBI, REFERENCE_NO_POSITION } reference_position;
+typedef enum reference_knock {
+  REFERENCE_NO_KNOCK,
+  REFERENCE_KNOCK_LINEAR,
+  REFERENCE_KNOCK_MLP,
+  REFERENCE_KNOCK_GATE
+} reference_knock;
+
+/* A configuration as the reference understands it, every default filled in. */
+typedef struct reference_config {
+  int64_t vocab, hidden, intermediate, layers, heads, groups, head_dim;
+  double eps, theta;
+  bool tied, gelu, interleaved;
+  reference_position position;
+  reference_mechanism type;
+  bool qk_norm, head_norm;
+  struct {
+    reference_knock type;
+    bool q, k, v;
+  } knock;
+  int64_t components[REFERENCE_MAX_LAYERS]; /* h' of a layer whose heads are mixed, else 0 */
+  bool mix_k, mix_v;
+  int64_t q_rank;                       /* mla: 0 = dense; mfa: width of S_q */
+  int64_t latent, nope, rotary, values; /* mla: c, n, r, v */
+  int64_t gate_dim, group_size;         /* mla: E, z */
+  bool gate_adds, gate_norm;
+  bool q_a_norm;      /* mfa */
+  bool lambda_a_pair; /* diff: one lambda a pair instead of the reparameterized one a layer */
+  bool mix_logits, mix_weights;
+  int64_t experts, active, shared_experts, expert_width, dense_layers; /* experts 0: none */
+  bool loss_free;
+} reference_config;
+
+/* Reads the JSON text of one of our own configs, or of a Llama-layout one. */
+void reference_config_parse(const char *json, reference_config *config);
+
+typedef struct reference_tensor {
+  const char *name;
+  int rank;
+  int64_t shape[4];
+  const double *data;
+  bool used; /* by reference_forward */
+} reference_tensor;
+
+typedef struct reference_weights {
+  reference_tensor *tensors;
+  int count;
+} reference_weights;
+
+/* logits [sequences, length, vocab]; returns the mean next-token cross entropy (0 when length is 1). document_start
+   [sequences, length] or NULL: the first position that each token sees. Fails the test when a tensor that the
+   definition names is missing or of another shape, and when a tensor is left that no definition names. */
+double reference_forward(const reference_config *config, reference_weights *weights, const int32_t *tokens,
+                         int64_t sequences, int64_t length, const int32_t *document_start, double *logits);
+
+/* What the definitions say a model costs, as formulas. */
+typedef struct reference_figures {
+  int64_t parameters_total, parameters_attention, parameters_embedding, parameters_gate_embedding,
+      parameters_active;
+  int64_t cache_elements; /* a token, all layers */
+  int64_t total_effective_rank, shared_latent_dim;
+} reference_figures;
+
+void reference_count(const reference_config *config, reference_figures *figures);
+/* Scalars a token that may be cached beside the counted elements: EG-MLA's mean and 1/std of every layer group. */
+int64_t reference_uncounted_scalars(const reference_config *config);
+
+#endif

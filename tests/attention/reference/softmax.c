@@ -1,0 +1,56 @@
+/* Attention of the reference: scores with ALiBi, the masked softmax, weighted values. */
+#include <math.h>
+
+#include "private.h"
+
+/* Published slopes: a geometric series for a power of two; otherwise that of the power below, then every second slope
+   of the power above. */
+static double alibi_slope(int64_t head, int64_t heads) {
+  int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  if (head < power) return pow(2, -8.0 * (double)(head + 1) / (double)power);
+  int64_t place = 2 * (head - power); /* in the series of 2 * power heads */
+  return pow(2, -8.0 * (double)(place + 1) / (double)(2 * power));
+}
+
+void reference_scores(reference_run *run, int64_t head, int64_t t, const double *q, const double *keys,
+                      int64_t stride, int64_t dim, double scale, double *scores) {
+  for (int64_t j = 0; j <= t; j++) {
+    double product = 0;
+    for (int64_t i = 0; i < dim; i++) product += q[i] * keys[j * stride + i];
+    scores[j] = product * scale;
+    if (run->config->position == REFERENCE_ALIBI)
+      scores[j] -= alibi_slope(head, run->config->heads) * (double)(t - j);
+  }
+}
+
+void reference_softmax(reference_run *run, int64_t t, double *scores) {
+  int64_t first = run->start ? run->start[t] : 0;
+  double largest = -INFINITY, sum = 0;
+  for (int64_t j = first; j <= t; j++) largest = fmax(largest, scores[j]);
+  for (int64_t j = first; j <= t; j++) sum += exp(scores[j] - largest);
+  for (int64_t j = 0; j <= t; j++) scores[j] = j < first ? 0 : exp(scores[j] - largest) / sum;
+}
+
+void reference_gather(int64_t t, const double *weights, double factor, const double *values, int64_t stride,
+                      int64_t dim, double *sum) {
+  for (int64_t j = 0; j <= t; j++)
+    for (int64_t i = 0; i < dim; i++) sum[i] += factor * weights[j] * values[j * stride + i];
+}
+
+double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
+                         int64_t key_dim, const double *values, int64_t value_dim, double scale) {
+  int64_t heads = run->config->heads;
+  double *out = reference_zeros(run, run->length * heads * value_dim);
+  double *weights = reference_zeros(run, run->length);
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t h = 0; h < heads; h++) {
+      int64_t g = h * groups / heads;
+      reference_scores(run, h, t, q + (t * heads + h) * key_dim, keys + g * key_dim, groups * key_dim,
+                       key_dim, scale, weights);
+      reference_softmax(run, t, weights);
+      reference_gather(t, weights, 1, values + g * value_dim, groups * value_dim, value_dim,
+                       out + (t * heads + h) * value_dim);
+    }
+  return out;
+}
