@@ -62,6 +62,11 @@ static int64_t shared_latent_dim(const ch_config *config) {
 }
 
 const ch_mechanism ch_mechanism_gqa = {.name = "gqa",
+                                       .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
+                                                  CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
+                                                  CH_MODULE_HEAD_MIX | CH_MODULE_BIAS,
+                                       .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
+                                       .mixes = CH_ON_K | CH_ON_V,
                                        .declare = declare,
                                        .state = state,
                                        .write = write,

@@ -38,8 +38,26 @@ typedef struct ch_builder {
   int layer;
 } ch_builder;
 
+/* The modules that a mechanism takes; asked of another one they are an error. */
+enum {
+  CH_MODULE_QK_NORM = 1,
+  CH_MODULE_HEAD_NORM = 2,
+  CH_MODULE_KNOCK_LINEAR = 4,
+  CH_MODULE_KNOCK_OTHER = 8, /* mlp and gate */
+  CH_MODULE_HEAD_MIX = 16,
+  CH_MODULE_BIAS = 32, /* attention_bias: q, k and v projections have biases */
+  CH_MODULE_OWN_SIZES =
+      64 /* head sizes have keys of their own: head_dim and num_key_value_heads do not apply */
+};
+
 typedef struct ch_mechanism {
   const char *name; /* attention.type */
+  unsigned modules; /* CH_MODULE_ bits */
+  unsigned knocks;  /* CH_ON_ bits that knocking may name, */
+  unsigned mixes;   /* and head mixing */
+  /* Fills what an absent key means for this type where that is not the table's default; or NULL. Runs before the
+     other keys are read. */
+  void (*defaults)(ch_config *config);
   /* The sentence-making check of what the config asks of this mechanism beyond ch_config_validate; or NULL. */
   ch_status (*check)(const ch_config *config, const char *where, ch_error *error);
   void (*declare)(ch_declaration *declaration);

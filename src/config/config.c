@@ -8,6 +8,7 @@
 #include "attention/registry.h"
 #include "base/file.h"
 #include "config/config_families.h"
+#include "config/config_modules.h"
 
 enum { MOST_CONFIG_BYTES = 1 << 20, MOST_HEADS_WIDTH = 1 << 24 };
 
@@ -16,17 +17,31 @@ void ch_config_defaults(ch_config *config) {
   ch_config_apply_defaults(config);
 }
 
+/* Widths of all heads side by side, whichever key gives the size of one. */
+static ch_status check_widths(const ch_config *c, const char *where, ch_error *error) {
+  const struct {
+    const char *name;
+    int64_t size;
+  } sizes[] = {{"head_dim", c->head_dim},
+               {"attention.qk_nope_head_dim", c->attention.qk_nope_head_dim},
+               {"attention.qk_rope_head_dim", c->attention.qk_rope_head_dim},
+               {"attention.v_head_dim", c->attention.v_head_dim}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    if (c->num_attention_heads * sizes[i].size > MOST_HEADS_WIDTH)
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"num_attention_heads\" times \"%s\" is %lld; at most %d make sense", where,
+                     sizes[i].name, (long long)(c->num_attention_heads * sizes[i].size), MOST_HEADS_WIDTH);
+  return CH_OK;
+}
+
 static ch_status check_heads(const ch_config *c, const char *where, ch_error *error) {
   if (c->num_attention_heads % c->num_key_value_heads != 0)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"num_key_value_heads\" is %lld, which must divide \"num_attention_heads\", %lld",
                    where, (long long)c->num_key_value_heads, (long long)c->num_attention_heads);
-  int64_t width = c->num_attention_heads * c->head_dim;
-  if (width > MOST_HEADS_WIDTH)
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"num_attention_heads\" times \"head_dim\" is %lld; at most %d make sense", where,
-                   (long long)width, MOST_HEADS_WIDTH);
-  if (c->position == CH_POSITION_ROPE && c->head_dim % 2 != 0)
+  CH_TRY(check_widths(c, where, error));
+  bool own_sizes = ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES;
+  if (c->position == CH_POSITION_ROPE && c->head_dim % 2 != 0 && !own_sizes)
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s: \"head_dim\" is %lld, which must be even with \"position\": \"rope\" (it turns pairs)", where,
@@ -81,6 +96,7 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
   CH_TRY(check_id("bos_token_id", config->bos_token_id, config, where, error));
   CH_TRY(check_id("eos_token_id", config->eos_token_id, config, where, error));
   CH_TRY(ch_config_check_family(config, where, error));
+  CH_TRY(ch_config_check_modules(config, where, error));
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   return mechanism->check ? mechanism->check(config, where, error) : CH_OK;
 }
@@ -88,7 +104,7 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
 /* Sizes that follow from others when they are left out: G = H, d = D/H. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
-  if (c->head_dim) return CH_OK;
+  if (c->head_dim || (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)) return CH_OK;
   if (c->hidden_size % c->num_attention_heads != 0)
     return ch_fail(
         error, CH_ERROR_CONFIG,
@@ -99,11 +115,21 @@ static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   return CH_OK;
 }
 
+/* A config of our own: the attention's type first, since it decides what absent keys mean. */
+static ch_status read_ours(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  const json_t *attention = json_object_get(root, "attention");
+  if (json_is_object(attention)) {
+    CH_TRY(ch_config_read_key(attention, "attention", "attention.", "type", where, config, error));
+    ch_config_set_mechanism(config, ch_mechanism_of(config)->name);
+  }
+  return ch_config_read_group(root, "", "", CH_KEY_OURS, true, where, config, error);
+}
+
 static ch_status read_root(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   /* The model type decides which keys the file may have. */
-  CH_TRY(ch_config_read_key(root, "model_type", where, config, error));
+  CH_TRY(ch_config_read_key(root, "", "", "model_type", where, config, error));
   if (strcmp(config->model_type, "crosshead") == 0)
-    CH_TRY(ch_config_read_group(root, "", "", CH_KEY_OURS, true, where, config, error));
+    CH_TRY(read_ours(root, where, config, error));
   else
     CH_TRY(ch_config_read_family(root, where, config, error));
   CH_TRY(complete(config, where, error));

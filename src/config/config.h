@@ -8,7 +8,10 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { CH_NAME_SIZE = 32 };
+enum {
+  CH_NAME_SIZE = 32,
+  CH_MAX_LISTED_LAYERS = 512 /* entries of a list with one number a layer */
+};
 
 typedef enum ch_position { CH_POSITION_ROPE, CH_POSITION_ALIBI, CH_POSITION_NONE } ch_position;
 typedef enum ch_activation { CH_ACTIVATION_SILU, CH_ACTIVATION_GELU } ch_activation;
@@ -23,10 +26,50 @@ typedef struct ch_rope_scaling {
   int64_t original_max_position_embeddings;
 } ch_rope_scaling;
 
+typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
+typedef enum ch_diff_lambda { CH_DIFF_REPARAMETERIZED, CH_DIFF_PER_PAIR } ch_diff_lambda;
+typedef enum ch_knocking_type {
+  CH_KNOCKING_NONE,
+  CH_KNOCKING_LINEAR,
+  CH_KNOCKING_MLP,
+  CH_KNOCKING_GATE
+} ch_knocking_type;
+
+/* What a module works on: queries, keys, values. */
+enum { CH_ON_Q = 1, CH_ON_K = 2, CH_ON_V = 4 };
+
+/* Knocking heads (KHA eqs. 5-9): a map shared by all heads of a layer. */
+typedef struct ch_knocking {
+  ch_knocking_type type;
+  unsigned on;            /* CH_ON_ bits */
+  bool decay_to_identity; /* weight decay pulls towards the identity, not towards zero */
+} ch_knocking;
+
+/* Head mixing (MEA eqs. 10-12): key-value heads as combinations of h' component heads. What a layer mixes is
+   ch_mixed_components. */
+typedef struct ch_head_mix {
+  unsigned on;                           /* CH_ON_K, CH_ON_V */
+  int64_t component_heads;               /* h' of every layer; 0: no mixing, or `listed` says */
+  uint16_t listed[CH_MAX_LISTED_LAYERS]; /* h' layer by layer; G = not mixed */
+  int64_t listed_layers;                 /* entries of `listed`; 0: no list */
+  int64_t first_layer, last_layer;       /* inclusive; last_layer -1: to the last one */
+} ch_head_mix;
+
 /* The `attention` object. Keys that other mechanisms add join this struct, with a row in config_table.c. */
 typedef struct ch_attention_config {
   char type[CH_NAME_SIZE]; /* a name of attention/registry.c */
   bool qk_norm, head_norm;
+  int64_t q_lora_rank; /* mla: 0 = dense query; mfa: 0 = head_dim */
+  bool q_a_norm;
+  int64_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+  int64_t gate_embedding_dim; /* 0: no embedding gate */
+  ch_gate_op gate_op;
+  bool gate_norm;
+  int64_t layer_group_size;
+  ch_diff_lambda diff_lambda;
+  bool mix_logits, mix_weights;
+  ch_knocking knocking;
+  ch_head_mix head_mix;
 } ch_attention_config;
 
 typedef struct ch_config {
@@ -60,5 +103,9 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
 void ch_config_write(const ch_config *config, ch_text *json);
 /* The default of every key that has one; sizes are 0. */
 void ch_config_defaults(ch_config *config);
+/* Sets attention.type to a registered mechanism and fills what an absent key means for it. */
+void ch_config_set_mechanism(ch_config *config, const char *type);
+/* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix them. */
+int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state);
 
 #endif

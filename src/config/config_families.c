@@ -129,6 +129,10 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = "attention.type";
   else if (config->attention.head_norm)
     problem = "attention.head_norm";
+  else if (config->attention.knocking.on)
+    problem = "attention.knocking";
+  else if (config->attention.head_mix.on)
+    problem = "attention.head_mix";
   else if (config->attention.qk_norm != of->qk_norm)
     problem = "attention.qk_norm";
   else if (bias != (of->biases == BIAS_QKV_ALWAYS || (of->biases == BIAS_WHEN_ASKED && bias)) ||

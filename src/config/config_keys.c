@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The value of a key of any type but NAME and OBJECT; every whole number in range is exact in a double. */
+static bool is_list(const ch_config_key *key) {
+  return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS;
+}
+
+/* The value of a key that one number holds: any type but names, lists and objects. Every whole number in range is
+   exact in a double. */
 static void store(const ch_config_key *key, double value, ch_config *config) {
   if (key->offset == CH_KEY_NO_MEMBER) return;
   char *member = (char *)config + key->offset;
@@ -24,7 +29,12 @@ static void store(const ch_config_key *key, double value, ch_config *config) {
   case CH_KEY_CHOICE:
     *(int *)(void *)member = (int)value;
     break;
+  case CH_KEY_SET:
+    *(unsigned *)(void *)member = (unsigned)value;
+    break;
   case CH_KEY_NAME:
+  case CH_KEY_SPAN:
+  case CH_KEY_COMPONENTS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -42,14 +52,31 @@ static double load(const ch_config_key *key, const ch_config *config) {
     return *(const bool *)(const void *)member;
   case CH_KEY_CHOICE:
     return *(const int *)(const void *)member;
+  case CH_KEY_SET:
+    return *(const unsigned *)(const void *)member;
   case CH_KEY_NAME:
+  case CH_KEY_SPAN:
+  case CH_KEY_COMPONENTS:
   case CH_KEY_OBJECT:
     break;
   }
   return 0;
 }
 
+static int count_names(const char *const *names) {
+  int count = 0;
+  while (names[count]) count++;
+  return count;
+}
+
 static bool in_range(const ch_config_key *key, double value) {
+  if (key->type == CH_KEY_BOOL) return true;
+  if (key->type == CH_KEY_CHOICE)
+    return value >= key->first && value < key->first + count_names(key->choices);
+  if (key->type == CH_KEY_SET) {
+    unsigned all = ((1U << count_names(key->choices)) - 1) << key->first;
+    return value > 0 && ((unsigned)value & ~all) == 0;
+  }
   if (!isfinite(value) || value > key->max || value < key->min) return false;
   return key->type != CH_KEY_NUMBER || key->min > 0 || value > 0;
 }
@@ -58,6 +85,11 @@ static bool listed(const char *name, const char *const *names) {
   for (; *names; names++)
     if (strcmp(name, *names) == 0) return true;
   return false;
+}
+
+/* Whether the key means something to the config's attention type. */
+static bool owned(const ch_config_key *key, const ch_config *config) {
+  return !key->owners || listed(config->attention.type, key->owners);
 }
 
 /* "a", "b" */
@@ -94,8 +126,21 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
   case CH_KEY_ID:
     snprintf(buffer, size, "a token id (a whole number from 0) or null");
     break;
+  case CH_KEY_SET: {
+    size_t used = (size_t)snprintf(buffer, size, "a list of some of ");
+    put_names(key->choices, buffer + used, size - used);
+    break;
+  }
   case CH_KEY_NAME:
     put_choice(key->names(), buffer, size);
+    break;
+  case CH_KEY_SPAN:
+    snprintf(buffer, size, "a list [first, last] of two layers from %.0f", key->min);
+    break;
+  case CH_KEY_COMPONENTS:
+    snprintf(buffer, size,
+             "a whole number from %.0f to %.0f, or a list with one for each of at most %d layers", key->min,
+             key->max, CH_MAX_LISTED_LAYERS);
     break;
   case CH_KEY_OBJECT:
     snprintf(buffer, size, "an object {...}");
@@ -104,7 +149,18 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
   return buffer;
 }
 
-/* A value of the key as JSON text. */
+static void put_set(const ch_config_key *key, unsigned bits, ch_text *json) {
+  bool any = false;
+  for (int i = 0; key->choices[i]; i++) {
+    if (!(bits >> (i + key->first) & 1)) continue;
+    ch_text_puts(json, any ? ", " : "[");
+    ch_json_put_string(json, key->choices[i]);
+    any = true;
+  }
+  ch_text_puts(json, any ? "]" : "[]");
+}
+
+/* A value that one number holds, as JSON text. */
 static void put_value(const ch_config_key *key, double value, ch_text *json) {
   switch (key->type) {
   case CH_KEY_WHOLE:
@@ -118,9 +174,14 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
     ch_text_puts(json, value != 0 ? "true" : "false");
     break;
   case CH_KEY_CHOICE:
-    ch_json_put_string(json, key->choices[(int)value]);
+    ch_json_put_string(json, key->choices[(int)value - key->first]);
+    break;
+  case CH_KEY_SET:
+    put_set(key, (unsigned)value, json);
     break;
   case CH_KEY_NAME:
+  case CH_KEY_SPAN:
+  case CH_KEY_COMPONENTS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -152,6 +213,25 @@ static bool read_id(const ch_config_key *key, const json_t *json, int files, dou
   return right || foreign;
 }
 
+/* The index of a string in `choices`, or -1. */
+static int choice_of(const ch_config_key *key, const json_t *json) {
+  for (int i = 0; json_is_string(json) && key->choices[i]; i++)
+    if (strcmp(json_string_value(json), key->choices[i]) == 0) return i;
+  return -1;
+}
+
+static bool read_set(const ch_config_key *key, const json_t *json, double *value) {
+  unsigned bits = 0;
+  for (size_t i = 0; i < json_array_size(json); i++) {
+    int choice = choice_of(key, json_array_get(json, i));
+    unsigned bit = choice < 0 ? 0 : 1U << (choice + key->first);
+    if (!bit || (bits & bit)) return false;
+    bits |= bit;
+  }
+  *value = bits;
+  return bits != 0;
+}
+
 static bool read_scalar(const ch_config_key *key, const json_t *json, int files, double *value) {
   int64_t whole = 0;
   switch (key->type) {
@@ -166,14 +246,15 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
     *value = json_is_true(json);
     return json_is_boolean(json);
   case CH_KEY_CHOICE:
-    for (int i = 0; json_is_string(json) && key->choices[i]; i++) {
-      *value = i;
-      if (strcmp(json_string_value(json), key->choices[i]) == 0) return true;
-    }
-    return false;
+    *value = choice_of(key, json) + key->first;
+    return choice_of(key, json) >= 0;
+  case CH_KEY_SET:
+    return read_set(key, json, value);
   case CH_KEY_ID:
     return read_id(key, json, files, value);
   case CH_KEY_NAME:
+  case CH_KEY_SPAN:
+  case CH_KEY_COMPONENTS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -208,7 +289,7 @@ static ch_status expect_default(const place *at, const ch_config_key *key, const
     return CH_OK;
   char shown[80], owners[120] = "", otherwise[40] = "null";
   ch_text text = {0};
-  put_value(key, key->otherwise, &text);
+  if (in_range(key, key->otherwise)) put_value(key, key->otherwise, &text);
   if (text.data) snprintf(otherwise, sizeof otherwise, "%s", text.data);
   ch_text_free(&text);
   ch_json_show(json, shown, sizeof shown);
@@ -219,20 +300,20 @@ static ch_status expect_default(const place *at, const ch_config_key *key, const
   put_names(key->owners, owners, sizeof owners);
   return ch_fail(
       error, CH_ERROR_CONFIG,
-      "%s: \"%s%s\" is %s, but it belongs to attention type %s and not to \"%s\"; leave it out or set %s",
+      "%s: \"%s%s\" is %s, but it belongs to \"attention.type\" %s and not to \"%s\"; leave it out or set %s",
       at->where, at->prefix, key->name, shown, owners, config->attention.type, otherwise);
 }
 
 static ch_status read_key(const place *at, const ch_config_key *key, const json_t *json, bool strict,
                           ch_config *config, ch_error *error) {
-  if (json_is_null(json) && key->nullable) {
-    store(key, key->otherwise, config);
+  if (json_is_null(json) && (key->nullable || (key->required && !owned(key, config)))) {
+    if (at->files == CH_KEY_HUGGING_FACE) store(key, key->otherwise, config); /* not the family's default */
     return CH_OK;
   }
-  if (key->owners && !listed(config->attention.type, key->owners))
-    return expect_default(at, key, json, config, error);
+  if (!owned(key, config)) return expect_default(at, key, json, config, error);
   if (key->type == CH_KEY_NAME) return read_name(at, key, json, config, error);
   if (key->type == CH_KEY_OBJECT) return read_object(at, key, json, strict, config, error);
+  if (is_list(key)) return ch_config_read_list(key, json, config) ? CH_OK : wrong_value(at, key, json, error);
   double value = 0;
   if (!read_scalar(key, json, at->files, &value)) return wrong_value(at, key, json, error);
   store(key, value, config);
@@ -244,7 +325,7 @@ static ch_status read_row(const place *at, const ch_config_key *key, const json_
   char right[400];
   const json_t *value = json_object_get(object, key->name);
   if (value) return read_key(at, key, value, strict, config, error);
-  if (!key->required) return CH_OK;
+  if (!key->required || !owned(key, config)) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s%s\" is missing; it must be %s", at->where, at->prefix,
                  key->name, wanted(key, right, sizeof right));
 }
@@ -302,34 +383,62 @@ ch_status ch_config_read_group(const json_t *object, const char *group, const ch
   return CH_OK;
 }
 
-ch_status ch_config_read_key(const json_t *object, const char *name, const char *where, ch_config *config,
-                             ch_error *error) {
-  const place at = {where, "", CH_KEY_EVERYWHERE};
+ch_status ch_config_read_key(const json_t *object, const char *group, const char *prefix, const char *name,
+                             const char *where, ch_config *config, ch_error *error) {
+  const place at = {where, prefix, CH_KEY_EVERYWHERE};
   for (int i = 0; i < ch_config_key_count; i++)
-    if (applies(&ch_config_keys[i], "", at.files) && strcmp(ch_config_keys[i].name, name) == 0)
+    if (applies(&ch_config_keys[i], group, at.files) && strcmp(ch_config_keys[i].name, name) == 0)
       return read_row(&at, &ch_config_keys[i], object, true, config, error);
-  return ch_fail(error, CH_ERROR_ARGUMENT, "there is no configuration key \"%s\"", name);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "there is no configuration key \"%s%s\"", prefix, name);
 }
 
-/* --- made configs, defaults, writing
- * ------------------------------------------------------------------------- */
+/* --- made configs, defaults, writing --------------------------------------------------------------------------- */
+
+/* Whether the members hold the key's default: what an absent key leaves. */
+static bool is_default(const ch_config_key *key, const ch_config *config) {
+  return is_list(key) ? ch_config_list_is_default(key, config) : load(key, config) == key->otherwise;
+}
+
+/* A required key must hold a value, where its object stands: those of nested objects do without, as a whole. */
+static bool may_be_absent(const ch_config_key *key, const ch_config *config) {
+  bool nested = *key->group && strcmp(key->group, "attention") != 0;
+  return !key->required || nested || !owned(key, config);
+}
+
+static ch_status check_name(const ch_config_key *key, const ch_config *config, const char *where,
+                            ch_error *error) {
+  char right[400];
+  const char *name = (const char *)config + key->offset;
+  if (memchr(name, 0, CH_NAME_SIZE) && listed(name, key->names())) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is \"%.*s\" where %s is needed", where, key->name,
+                 CH_NAME_SIZE, name, wanted(key, right, sizeof right));
+}
+
+static ch_status check_range(const ch_config_key *key, const ch_config *config, const char *where,
+                             ch_error *error) {
+  char right[400];
+  if (may_be_absent(key, config) && is_default(key, config)) return CH_OK;
+  if (!owned(key, config))
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"%s\" is set, but does not belong to \"attention.type\" \"%s\"", where, key->name,
+                   config->attention.type);
+  if (is_list(key)) {
+    if (ch_config_list_in_range(key, config)) return CH_OK;
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" must be %s", where, key->name,
+                   wanted(key, right, sizeof right));
+  }
+  double value = load(key, config);
+  if (in_range(key, value)) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %.15g where %s is needed", where, key->name, value,
+                 wanted(key, right, sizeof right));
+}
 
 ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_error *error) {
   for (int i = 0; i < ch_config_key_count; i++) {
     const ch_config_key *key = &ch_config_keys[i];
     if (key->offset == CH_KEY_NO_MEMBER || key->type == CH_KEY_OBJECT) continue;
-    char right[400];
-    if (key->type == CH_KEY_NAME) {
-      const char *name = (const char *)config + key->offset;
-      if (memchr(name, 0, CH_NAME_SIZE) && listed(name, key->names())) continue;
-      return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is \"%.*s\" where %s is needed", where, key->name,
-                     CH_NAME_SIZE, name, wanted(key, right, sizeof right));
-    }
-    double value = load(key, config);
-    if ((!key->required && value == key->otherwise) || key->type == CH_KEY_BOOL) continue;
-    if (key->type != CH_KEY_CHOICE && !in_range(key, value))
-      return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %.15g where %s is needed", where, key->name,
-                     value, wanted(key, right, sizeof right));
+    if (key->type == CH_KEY_CHOICE && !(key->files & CH_KEY_OURS)) continue; /* a family's check says why */
+    CH_TRY((key->type == CH_KEY_NAME ? check_name : check_range)(key, config, where, error));
   }
   return CH_OK;
 }
@@ -339,6 +448,8 @@ void ch_config_apply_defaults(ch_config *config) {
     const ch_config_key *key = &ch_config_keys[i];
     if (key->type == CH_KEY_NAME)
       snprintf((char *)config + key->offset, CH_NAME_SIZE, "%s", key->names()[0]);
+    else if (is_list(key))
+      ch_config_default_list(key, config);
     else
       store(key, key->otherwise, config);
   }
@@ -353,13 +464,13 @@ static bool any_written(const char *group, int files, const ch_config *config) {
   return false;
 }
 
-/* Whether a row is written: it belongs to this attention type, and is not a nullable one at its default. */
+/* Whether a row is written: it belongs to this attention type, and is not an optional one at its default. */
 static bool written(const ch_config_key *key, int files, const ch_config *config) {
-  if (key->alias || (key->owners && !listed(config->attention.type, key->owners))) return false;
+  if (key->alias || !owned(key, config)) return false;
   if (key->type == CH_KEY_NAME) return true;
   if (key->type == CH_KEY_OBJECT) return any_written(key->members, files, config);
   if (key->offset == CH_KEY_NO_MEMBER) return false;
-  return !key->nullable || load(key, config) != key->otherwise;
+  return !(key->nullable || key->required) || !is_default(key, config);
 }
 
 void ch_config_put_group(const char *group, int indent, int files, const ch_config *config, ch_text *json) {
@@ -375,6 +486,8 @@ void ch_config_put_group(const char *group, int indent, int files, const ch_conf
       ch_text_printf(json, "\n%*s}", indent, "");
     } else if (key->type == CH_KEY_NAME)
       ch_json_put_string(json, (const char *)config + key->offset);
+    else if (is_list(key))
+      ch_config_put_list(key, config, json);
     else
       put_value(key, load(key, config), json);
   }

@@ -10,10 +10,13 @@ typedef enum ch_key_type {
   CH_KEY_WHOLE,  /* int64_t from min to max */
   CH_KEY_NUMBER, /* double above 0 when min is 0, else from min, to max */
   CH_KEY_BOOL,   /* bool */
-  CH_KEY_CHOICE, /* int (an enum): the index into `choices` */
+  CH_KEY_CHOICE, /* int (an enum): the index into `choices`, plus `first` */
+  CH_KEY_SET,    /* unsigned: a list of distinct `choices`, one at least; the bit 1 << (index + first) each */
   CH_KEY_ID,     /* int64_t token id, -1 = none; a list gives its first */
   CH_KEY_NAME,   /* char[32]: one of names() */
-  CH_KEY_OBJECT  /* a nested object: the rows of group `members` */
+  CH_KEY_SPAN,   /* two int64_t: a list [first, last], both included; {0, -1} = all */
+  CH_KEY_COMPONENTS, /* ch_head_mix: a number for all layers, or a list with one a layer */
+  CH_KEY_OBJECT      /* a nested object: the rows of group `members` */
 } ch_key_type;
 
 /* Whose files a key is read from. */
@@ -23,15 +26,16 @@ typedef struct ch_config_key {
   const char *group; /* "" for the top level, else the `members` of the object that holds the key */
   const char *name;
   ch_key_type type;
-  int files; /* CH_KEY_OURS | CH_KEY_HUGGING_FACE */
-  bool required;
-  bool nullable;    /* null means the default; written only when it is not */
+  int files;        /* CH_KEY_OURS | CH_KEY_HUGGING_FACE */
+  bool required;    /* where the object that holds it stands and, if it has owners, one of them is the type */
+  bool nullable;    /* null means absent; written only when it is not at its default */
   bool alias;       /* another name of the key below it: read, never written */
   size_t offset;    /* of the member of ch_config, or CH_KEY_NO_MEMBER */
   double min, max;  /* WHOLE, NUMBER */
   double otherwise; /* the default: a number, a choice's index, a bool's 0 or 1; a NAME's is the first of
                        names() */
   const char *const *choices;
+  int first; /* the enum of choices[0] */
   const char *const *(*names)(void);
   const char *members;
   /* Attention types the key belongs to, NULL-terminated; NULL: all. With others the key must hold its
@@ -52,9 +56,9 @@ extern const int ch_config_key_count;
    error; else it is ignored. */
 ch_status ch_config_read_group(const json_t *object, const char *group, const char *prefix, int files,
                                bool strict, const char *where, ch_config *config, ch_error *error);
-/* Reads one key of the top level. */
-ch_status ch_config_read_key(const json_t *object, const char *name, const char *where, ch_config *config,
-                             ch_error *error);
+/* Reads the one key of `group` from `object`, the group's own. */
+ch_status ch_config_read_key(const json_t *object, const char *group, const char *prefix, const char *name,
+                             const char *where, ch_config *config, ch_error *error);
 /* Checks the ranges of the members themselves, for configs that were made and not read. */
 ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_error *error);
 /* Sets every member that has a row to its default. */
@@ -62,5 +66,15 @@ void ch_config_apply_defaults(ch_config *config);
 /* Writes the rows of `group` that stand in `files` as the inside of an object, a line each with `indent`
    spaces; rows that other attention types own and nullable rows at their default are left out. */
 void ch_config_put_group(const char *group, int indent, int files, const ch_config *config, ch_text *json);
+
+/* --- keys that are lists (config_lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS ---------------------------------------- */
+
+/* The numbers of the list, or false where the value is no such list. */
+bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config);
+void ch_config_default_list(const ch_config_key *key, ch_config *config);
+bool ch_config_list_is_default(const ch_config_key *key, const ch_config *config);
+/* Whether the members hold numbers that such a list can. */
+bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config);
+void ch_config_put_list(const ch_config_key *key, const ch_config *config, ch_text *json);
 
 #endif

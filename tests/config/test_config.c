@@ -9,11 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "base/file.h"
-#include "config/config.h"
 #include "config/config_keys.h"
+#include "config/config_testing.h"
 
 static const char ours[] =
     "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 48, \"intermediate_size\": 44,"
@@ -30,49 +29,6 @@ static const char llama[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 97,"
     " \"hidden_size\": 96, \"intermediate_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 16,"
     " \"hidden_act\": \"silu\", \"transformers_version\": \"4.51.3\", \"a_future_key\": [1, {\"b\": null}]}";
-
-/* `base` with the value at `path` ("attention.type") replaced by JSON text; NULL removes it. malloc'd. */
-static char *changed(const char *base, const char *path, const char *value) {
-  json_t *root = json_loads(base, 0, NULL), *object = root;
-  assert_non_null(root);
-  const char *name = path;
-  for (const char *dot; (dot = strchr(name, '.')); name = dot + 1) {
-    char part[64];
-    snprintf(part, sizeof part, "%.*s", (int)(dot - name), name);
-    if (!json_is_object(json_object_get(object, part))) json_object_set_new(object, part, json_object());
-    object = json_object_get(object, part);
-  }
-  if (value) {
-    json_t *new = json_loads(value, JSON_DECODE_ANY, NULL);
-    assert_non_null(new);
-    json_object_set_new(object, name, new);
-  } else
-    json_object_del(object, name);
-  char *text = json_dumps(root, 0);
-  json_decref(root);
-  return text;
-}
-
-/* A refused text: an error of one line that names the file, and `words`. */
-static void assert_refused(const char *text, const char *words) {
-  ch_config config;
-  ch_error error = {0};
-  ch_status status = ch_config_parse(text, "dir/config.json", &config, &error);
-  if (status == CH_OK || !strstr(error.message, words) || !strstr(error.message, "dir/config.json") ||
-      strchr(error.message, '\n'))
-    fail_msg("status %d, \"%s\" where a message with \"%s\" is needed, for %s", status, error.message, words,
-             text);
-  assert_true(status == CH_ERROR_CONFIG || status == CH_ERROR_FORMAT);
-  assert_int_equal(error.status, status);
-}
-
-static void read_changed(const char *base, const char *path, const char *value, ch_config *config) {
-  char *text = changed(base, path, value);
-  ch_error error;
-  if (ch_config_parse(text, "config.json", config, &error) != CH_OK)
-    fail_msg("%s for %s", error.message, text);
-  free(text);
-}
 
 static void every_key_of_ours_is_read(void **state) {
   (void)state;
@@ -169,12 +125,13 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"attention.type", "null", "\"attention.type\" is null"},
       {"attention.qk_norm", "\"true\"", "\"attention.qk_norm\" is \"true\""},
       {"attention.head_nrm", "true", "did you mean \"attention.head_norm\"?"},
-      {"attention.kv_lora_rank", "64", "belongs to attention type \"mla\""},
-      {"attention.q_lora_rank", "64", "belongs to attention type \"mla\", \"mfa\""},
-      {"attention.gate_op", "\"add\"", "belongs to attention type \"mla\""},
-      {"attention.mix_logits", "false", "belongs to attention type \"talking\""},
+      {"attention.kv_lora_rank", "64", "belongs to \"attention.type\" \"mla\""},
+      {"attention.q_lora_rank", "64",
+       "belongs to \"attention.type\" \"mla\", \"mfa\", \"mfa_kr\" and not to \"gqa\""},
+      {"attention.gate_op", "\"add\"", "belongs to \"attention.type\" \"mla\""},
+      {"attention.mix_logits", "false", "belongs to \"attention.type\" \"talking\""},
       {"attention.layer_group_size", "2", "leave it out or set 1"},
-      {"attention.knocking", "{\"type\": \"mlp\", \"on\": [\"v\"]}", "\"attention.knocking\" is an object"},
+      {"attention.knocking", "true", "\"attention.knocking\" is true where an object"},
       {"attention.head_mix", "[]", "\"attention.head_mix\" is a list"},
       {"attention.rope_theta", "7", "\"rope_theta\" is no key of attention; it stands in the top level"},
       {"qk_norm", "true", "\"qk_norm\" is no key of the top level; it stands in attention"},
