@@ -1,0 +1,106 @@
+/* Sizes by the definitions' formulas, as declared and as really allocated; models written and read back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "infer/model.h"
+#include "infer/timeline.h"
+#include "model/accounting.h"
+#include "properties.h"
+
+static void expect_equal(const specimen *s, const char *what, int64_t value, int64_t expected) {
+  if (value != expected)
+    complain(s, "%s is %lld and should be %lld", what, (long long)value, (long long)expected);
+}
+
+void check_cache_size(laboratory *lab, const specimen *s) {
+  (void)lab;
+  reference_figures figures;
+  reference_count(&s->definition, &figures);
+  expect_equal(s, "width of a token's states", ch_state_elements(&s->config), figures.cache_elements);
+  static const ch_dtype dtypes[] = {CH_F32, CH_BF16};
+  for (int i = 0; i < 2; i++) {
+    ch_timeline_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache_dtype = dtypes[i]};
+    ch_timeline *timeline = NULL;
+    ch_error error = {0};
+    if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK) {
+      complain(s, "%s", error.message);
+      return;
+    }
+    expect_equal(s, "bytes of a cache of 3 sequences of 7 tokens",
+                 (int64_t)ch_timeline_cache(timeline)->bytes,
+                 3 * 7 * figures.cache_elements * (int64_t)ch_dtype_size(dtypes[i]));
+    ch_timeline_free(timeline);
+  }
+}
+
+void check_parameters(laboratory *lab, const specimen *s) {
+  (void)lab;
+  reference_figures f;
+  reference_count(&s->definition, &f);
+  ch_account account;
+  ch_error error = {0};
+  if (ch_account_model(&s->config, &s->params, 8, CH_F32, &account, &error) != CH_OK) {
+    complain(s, "%s", error.message);
+    return;
+  }
+  int64_t declared = 0;
+  for (int p = 0; p < s->params.count; p++) declared += ch_param_count(&s->params.rows[p]);
+  expect_equal(s, "sum of all tensors", declared, f.parameters_total);
+  expect_equal(s, "parameters_total", account.parameters_total, f.parameters_total);
+  expect_equal(s, "parameters_attention", account.parameters_attention, f.parameters_attention);
+  expect_equal(s, "parameters_embedding", account.parameters_embedding, f.parameters_embedding);
+  expect_equal(s, "parameters_gate_embedding", account.parameters_gate_embedding,
+               f.parameters_gate_embedding);
+  expect_equal(s, "parameters_active", account.parameters_active, f.parameters_active);
+  expect_equal(s, "cache_elements_per_token", account.cache_elements_per_token, f.cache_elements);
+  expect_equal(s, "total_effective_rank", account.total_effective_rank, f.total_effective_rank);
+  expect_equal(s, "shared_latent_dim", account.shared_latent_dim, f.shared_latent_dim);
+}
+
+/* --- files --- */
+
+static void compare_configs(const specimen *s, const ch_config *read) {
+  ch_text a = {0}, b = {0};
+  ch_config_write(&s->config, &a);
+  ch_config_write(read, &b);
+  if (strcmp(a.data, b.data) != 0) complain(s, "the configuration reads back as %s", b.data);
+  ch_text_free(&a);
+  ch_text_free(&b);
+}
+
+static void compare_models(laboratory *lab, const specimen *s, const char *directory) {
+  ch_error error = {0};
+  ch_model *model = NULL;
+  if (ch_model_load(directory, CH_WEIGHTS_MAPPED, &model, &error) != CH_OK) {
+    complain(s, "%s", error.message);
+    return;
+  }
+  compare_configs(s, &model->config);
+  expect_equal(s, "number of tensors read", model->params.count, s->params.count);
+  if (model->params.count == s->params.count) {
+    int64_t count = s->sequences * s->length * s->vocab;
+    ch_model_graph shape = specimen_shape(s, CH_F32, CH_HEAD_LOGITS);
+    double *before = specimen_run(s, &lab->narrow, &shape, s->narrow, s->tokens, NULL, count);
+    double *after = specimen_run(s, &lab->narrow, &shape, model->weights.tensors, s->tokens, NULL, count);
+    expect_near(s, "logits of the model read back", count, after, before, s->largest, 0);
+    free(before);
+    free(after);
+  }
+  ch_model_unload(model);
+}
+
+void check_files(laboratory *lab, const specimen *s) {
+  const char *base = getenv("TMPDIR");
+  char directory[512], command[600];
+  ch_error error = {0};
+  snprintf(directory, sizeof directory, "%s/crosshead-test-XXXXXX", base ? base : "/tmp");
+  assert_non_null(mkdtemp(directory));
+  if (ch_model_write(directory, &s->config, &s->params, s->narrow, CH_F32, &error) != CH_OK)
+    complain(s, "%s", error.message);
+  else
+    compare_models(lab, s, directory);
+  snprintf(command, sizeof command, "rm -rf '%s'", directory);
+  assert_int_equal(system(command), 0);
+}

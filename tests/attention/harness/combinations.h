@@ -1,0 +1,40 @@
+/* Lists of configurations, and what every one of them is checked for: one program a family of mechanisms.
+ *
+ * A family's test fills a list and hands it to run_combinations. Every property of properties.h is then a test over all
+ * of the list; what fails is named by its configuration.
+ */
+#ifndef TESTS_ATTENTION_COMBINATIONS_H
+#define TESTS_ATTENTION_COMBINATIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MOST_COMBINATIONS = 160, COMBINATION_TEXT = 700 };
+
+typedef struct combination {
+  char json[COMBINATION_TEXT]; /* config.json */
+  int64_t sequences, length;   /* of the tokens it is tried on */
+} combination;
+
+typedef struct combination_list {
+  combination items[MOST_COMBINATIONS];
+  int count;
+} combination_list;
+
+/* Adds a small model of 2 layers, 16 wide, with 13 tokens of vocabulary (so that tokens repeat). `sizes` are further
+   keys of the top level, which may replace those; `attention` are the keys of the attention object after its type.
+   Both are written with ' for ", and may be "". */
+void add_combination(combination_list *list, const char *sizes, const char *type, const char *attention);
+/* The same on so many tokens, instead of 2 sequences of 8. */
+void add_combination_of(combination_list *list, int64_t sequences, int64_t length, const char *sizes,
+                        const char *type, const char *attention);
+/* All texts "a, b" of an a of the first and a b of the second list (NULL-terminated; "" adds nothing). */
+typedef struct crossing {
+  char text[COMBINATION_TEXT];
+} crossing;
+int cross(const char *const *first, const char *const *second, crossing *out, int most);
+
+/* Runs every property over the list as cmocka tests; returns how many failed. */
+int run_combinations(const combination_list *list);
+
+#endif

@@ -1,0 +1,142 @@
+/* Decoding through the cache, in F32 as the program does: whatever way tokens are fed, the logits are those of one whole
+ * pass. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "infer/timeline.h"
+#include "properties.h"
+
+static ch_timeline *open_timeline(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype) {
+  ch_timeline_options options = {
+      .sequences = sequences, .context = s->length, .chunk = chunk, .cache_dtype = dtype};
+  ch_timeline *timeline = NULL;
+  ch_error error = {0};
+  if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK)
+    complain(s, "%s", error.message);
+  return timeline;
+}
+
+/* Feeds the tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and puts their logits where
+   they belong in `logits` [sequences, length, vocab]. */
+static bool feed(const specimen *s, ch_timeline *timeline, int64_t b, int64_t n, int64_t first, int64_t count,
+                 double *logits) {
+  int32_t *tokens = calloc((size_t)(n * count), sizeof *tokens);
+  for (int64_t i = 0; i < n; i++)
+    memcpy(tokens + i * count, s->tokens + (b + i) * s->length + first, (size_t)count * sizeof *tokens);
+  const float *values = NULL;
+  ch_error error = {0};
+  ch_status status = ch_timeline_feed_all(timeline, tokens, count, &values, &error);
+  free(tokens);
+  if (status != CH_OK) {
+    complain(s, "tokens %lld to %lld: %s", (long long)first, (long long)(first + count - 1), error.message);
+    return false;
+  }
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t e = 0; e < count * s->vocab; e++)
+      logits[((b + i) * s->length + first) * s->vocab + e] = (double)values[i * count * s->vocab + e];
+  return true;
+}
+
+static int64_t logit_count(const specimen *s) {
+  return s->sequences * s->length * s->vocab;
+}
+
+/* The logits of one whole pass without a cache. */
+static double *whole_pass(laboratory *lab, const specimen *s) {
+  ch_model_graph shape = specimen_shape(s, CH_F32, CH_HEAD_LOGITS);
+  return specimen_run(s, &lab->narrow, &shape, s->narrow, s->tokens, NULL, logit_count(s));
+}
+
+void check_cached(laboratory *lab, const specimen *s) {
+  double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+  const int64_t splits[] = {1, s->length / 2, s->length - 1, s->length};
+  ch_timeline *timeline = open_timeline(s, s->sequences, s->length, CH_F32);
+  for (int i = 0; timeline && i < 4; i++) {
+    if (splits[i] < 1) continue;
+    ch_timeline_rewind(timeline, 0);
+    bool fed = feed(s, timeline, 0, s->sequences, 0, splits[i], logits);
+    for (int64_t t = splits[i]; fed && t < s->length; t++)
+      fed = feed(s, timeline, 0, s->sequences, t, 1, logits);
+    if (fed) expect_near(s, "logits through the cache", logit_count(s), logits, whole, s->largest, 5e-5);
+  }
+  ch_timeline_free(timeline);
+  free(logits);
+  free(whole);
+}
+
+/* The timeline's own chunks, which give the last logits alone. */
+static void check_last_logits(const specimen *s, ch_timeline *timeline, const double *whole) {
+  const float *last = NULL;
+  ch_error error = {0};
+  ch_timeline_rewind(timeline, 0);
+  if (ch_timeline_feed(timeline, s->tokens, s->length, &last, &error) != CH_OK) {
+    complain(s, "%s", error.message);
+    return;
+  }
+  for (int64_t b = 0; b < s->sequences; b++) {
+    double *values = widened(last + b * s->vocab, s->vocab);
+    expect_near(s, "last logits of a prefill in chunks", s->vocab, values,
+                whole + ((b + 1) * s->length - 1) * s->vocab, s->largest, 5e-5);
+    free(values);
+  }
+}
+
+void check_chunks(laboratory *lab, const specimen *s) {
+  double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+  static const int64_t chunks[] = {1, 3, 5};
+  for (int i = 0; whole && i < 3; i++) {
+    ch_timeline *timeline = open_timeline(s, s->sequences, chunks[i], CH_F32);
+    bool fed = timeline;
+    for (int64_t t = 0; fed && t < s->length; t += chunks[i]) {
+      int64_t count = s->length - t < chunks[i] ? s->length - t : chunks[i];
+      fed = feed(s, timeline, 0, s->sequences, t, count, logits);
+    }
+    if (fed) {
+      expect_near(s, "logits of a prefill in chunks", logit_count(s), logits, whole, s->largest, 5e-5);
+      check_last_logits(s, timeline, whole);
+    }
+    ch_timeline_free(timeline);
+  }
+  free(logits);
+  free(whole);
+}
+
+/* Each sequence alone, half of it at once and the rest token by token, against all of them together. */
+void check_batch(laboratory *lab, const specimen *s) {
+  if (s->sequences < 2) return;
+  double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+  int64_t half = (s->length + 1) / 2;
+  bool fed = true;
+  for (int64_t b = 0; fed && b < s->sequences; b++) {
+    ch_timeline *timeline = open_timeline(s, 1, s->length, CH_F32);
+    fed = timeline && feed(s, timeline, b, 1, 0, half, logits);
+    for (int64_t t = half; fed && t < s->length; t++) fed = feed(s, timeline, b, 1, t, 1, logits);
+    ch_timeline_free(timeline);
+  }
+  if (fed) expect_near(s, "logits of sequences alone", logit_count(s), logits, whole, s->largest, 5e-5);
+  free(logits);
+  free(whole);
+}
+
+/* 8 and 11 bits of mantissa in what is cached; choosing experts may jump, so those are left to F32. */
+void check_narrow_caches(laboratory *lab, const specimen *s) {
+  (void)lab;
+  if (s->definition.experts > 0) return;
+  static const struct {
+    ch_dtype dtype;
+    double tolerance;
+  } caches[] = {{CH_BF16, 0.08}, {CH_F16, 0.01}};
+  double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+  for (int i = 0; i < 2; i++) {
+    ch_timeline *timeline = open_timeline(s, s->sequences, s->length, caches[i].dtype);
+    bool fed = timeline && feed(s, timeline, 0, s->sequences, 0, (s->length + 1) / 2, logits);
+    for (int64_t t = (s->length + 1) / 2; fed && t < s->length; t++)
+      fed = feed(s, timeline, 0, s->sequences, t, 1, logits);
+    if (fed)
+      expect_near(s, ch_dtype_name(caches[i].dtype), logit_count(s), logits, s->logits, s->largest,
+                  caches[i].tolerance);
+    ch_timeline_free(timeline);
+  }
+  free(logits);
+}

@@ -1,0 +1,22 @@
+/* What must hold for every combination. Each checks one specimen and complains. */
+#ifndef TESTS_ATTENTION_PROPERTIES_H
+#define TESTS_ATTENTION_PROPERTIES_H
+
+#include "specimen.h"
+
+/* forward.c */
+void check_definition(laboratory *lab, const specimen *s);
+void check_documents(laboratory *lab, const specimen *s);
+/* gradients.c */
+void check_gradients(laboratory *lab, const specimen *s);
+/* decoding.c */
+void check_cached(laboratory *lab, const specimen *s);
+void check_chunks(laboratory *lab, const specimen *s);
+void check_batch(laboratory *lab, const specimen *s);
+void check_narrow_caches(laboratory *lab, const specimen *s);
+/* accounts.c */
+void check_cache_size(laboratory *lab, const specimen *s);
+void check_parameters(laboratory *lab, const specimen *s);
+void check_files(laboratory *lab, const specimen *s);
+
+#endif

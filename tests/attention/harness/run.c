@@ -1,0 +1,109 @@
+/* The properties as tests over a list of combinations. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "properties.h"
+
+static void for_each(void **state, void (*check)(laboratory *lab, const specimen *s)) {
+  laboratory *lab = *state;
+  int before = complaints();
+  for (int i = 0; i < lab->count; i++) check(lab, &lab->specimens[i]);
+  if (complaints() > before) fail_msg("%d complaints", complaints() - before);
+}
+
+static void logits_and_loss_are_those_of_the_definition(void **state) {
+  for_each(state, check_definition);
+}
+
+static void gradients_equal_central_differences(void **state) {
+  for_each(state, check_gradients);
+}
+
+static void packed_documents_do_not_see_each_other(void **state) {
+  for_each(state, check_documents);
+}
+
+static void decoding_from_the_cache_equals_one_whole_pass(void **state) {
+  for_each(state, check_cached);
+}
+
+static void a_prefill_in_chunks_equals_one_whole_pass(void **state) {
+  for_each(state, check_chunks);
+}
+
+static void sequences_of_a_batch_are_what_they_are_alone(void **state) {
+  for_each(state, check_batch);
+}
+
+static void caches_of_16_bits_stay_close(void **state) {
+  for_each(state, check_narrow_caches);
+}
+
+static void the_cache_allocates_what_the_definition_says(void **state) {
+  for_each(state, check_cache_size);
+}
+
+static void parameters_count_as_the_definition_says(void **state) {
+  for_each(state, check_parameters);
+}
+
+static void a_written_model_reads_back_the_same(void **state) {
+  for_each(state, check_files);
+}
+
+static void every_combination_is_there(void **state) {
+  const laboratory *lab = *state;
+  print_message("%d combinations, %d left out\n", lab->count, lab->left_out);
+  assert_true(lab->count + lab->left_out > 0);
+}
+
+/* cmocka's set-up takes no arguments. */
+static const combination_list *list_of_this_program;
+
+static int open_laboratory(void **state) {
+  const combination_list *list = list_of_this_program;
+  laboratory *lab = calloc(1, sizeof *lab);
+  lab->specimens = calloc((unsigned)list->count, sizeof *lab->specimens);
+  ch_error error = {0};
+  if (ch_engine_init(&lab->wide, CH_F64, &error) != CH_OK ||
+      ch_engine_init(&lab->narrow, CH_F32, &error) != CH_OK) {
+    print_error("%s\n", error.message);
+    return -1;
+  }
+  for (int i = 0; i < list->count; i++) {
+    if (specimen_open(&list->items[i], &lab->specimens[lab->count]))
+      lab->count++;
+    else
+      lab->left_out++;
+  }
+  *state = lab;
+  return 0;
+}
+
+static int close_laboratory(void **state) {
+  laboratory *lab = *state;
+  for (int i = 0; i < lab->count; i++) specimen_close(&lab->specimens[i]);
+  ch_engine_free(&lab->wide);
+  ch_engine_free(&lab->narrow);
+  free(lab->specimens);
+  free(lab);
+  return 0;
+}
+
+int run_combinations(const combination_list *list) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_combination_is_there),
+      cmocka_unit_test(logits_and_loss_are_those_of_the_definition),
+      cmocka_unit_test(packed_documents_do_not_see_each_other),
+      cmocka_unit_test(gradients_equal_central_differences),
+      cmocka_unit_test(decoding_from_the_cache_equals_one_whole_pass),
+      cmocka_unit_test(a_prefill_in_chunks_equals_one_whole_pass),
+      cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
+      cmocka_unit_test(caches_of_16_bits_stay_close),
+      cmocka_unit_test(the_cache_allocates_what_the_definition_says),
+      cmocka_unit_test(parameters_count_as_the_definition_says),
+      cmocka_unit_test(a_written_model_reads_back_the_same),
+  };
+  list_of_this_program = list;
+  return cmocka_run_group_tests(tests, open_laboratory, close_laboratory);
+}

@@ -1,0 +1,59 @@
+/* One combination brought to life: the model twice, ours and the reference's, with the same random weights. */
+#ifndef TESTS_ATTENTION_SPECIMEN_H
+#define TESTS_ATTENTION_SPECIMEN_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "attention/reference/reference.h"
+#include "config/config.h"
+#include "config/params.h"
+#include "model/runner.h"
+
+#include "combinations.h"
+
+typedef struct specimen {
+  const combination *from;
+  ch_config config;
+  ch_params params;
+  ch_tensor *wide, *narrow; /* [params.count] the same numbers as F64 and as F32 */
+  void *wide_data, *narrow_data;
+  reference_config definition;
+  reference_weights definition_weights; /* views of `wide` */
+  int64_t sequences, length, vocab;
+  int32_t *tokens, *targets; /* [sequences, length]; -1 behind the last */
+  double *logits, loss;      /* what the reference says */
+  double largest;            /* |logit| */
+} specimen;
+
+/* What all properties of a program share. */
+typedef struct laboratory {
+  specimen *specimens;
+  int count, left_out;
+  ch_engine wide, narrow; /* F64, F32 */
+} laboratory;
+
+/* False when the library does not know the combination; says why. */
+bool specimen_open(const combination *from, specimen *s);
+void specimen_close(specimen *s);
+/* The graph's shape for all tokens of a specimen. */
+ch_model_graph specimen_shape(const specimen *s, ch_dtype dtype, ch_head head);
+/* Runs a graph of that shape once on `sequences` x `length` tokens; the root's `count` elements as doubles, freed by
+   the caller. document_start may be NULL. NULL, and a complaint, when it fails. */
+double *specimen_run(const specimen *s, ch_engine *engine, const ch_model_graph *shape,
+                     const ch_tensor *weights, const int32_t *tokens, const int32_t *document_start,
+                     int64_t count);
+
+/* Says what is wrong with a specimen; a property with complaints fails at its end. */
+void complain(const specimen *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int complaints(void);
+/* Complains unless a and b differ by at most `tolerance` of `scale`. */
+void expect_near(const specimen *s, const char *what, int64_t count, const double *a, const double *b,
+                 double scale, double tolerance);
+double *widened(const float *x, int64_t count);
+
+#endif

@@ -1,0 +1,69 @@
+/* Grouped-query attention with knocking, norms, every position, and odd shapes. */
+#include "harness/combinations.h"
+
+static const char *const positions[] = {"", "'position': 'alibi'", "'position': 'none'", NULL};
+
+static void add_plain(combination_list *list) {
+  static const char *const norms[] = {"", "'qk_norm': true", "'head_norm': true",
+                                      "'qk_norm': true, 'head_norm': true", NULL};
+  for (const char *const *position = positions; *position; position++)
+    for (const char *const *norm = norms; *norm; norm++) {
+      crossing sizes[1];
+      cross((const char *const[]){"'num_key_value_heads': 2, 'head_dim': 6", 0},
+            (const char *const[]){*position, 0}, sizes, 1);
+      add_combination(list, sizes[0].text, "gqa", *norm);
+    }
+}
+
+static void add_knocking(combination_list *list) {
+  static const char *const knocking[] = {"'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
+                                         "'knocking': {'type': 'linear', 'on': ['k']}",
+                                         "'knocking': {'type': 'mlp', 'on': ['v']}",
+                                         "'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}",
+                                         "'knocking': {'type': 'gate', 'on': ['v']}",
+                                         "'knocking': {'type': 'gate', 'on': ['q', 'k']}",
+                                         NULL};
+  static const char *const norms[] = {"", "'qk_norm': true", "'qk_norm': true, 'head_norm': true", NULL};
+  crossing attention[18];
+  int count = cross(knocking, norms, attention, 18);
+  for (int i = 0; i < count; i++)
+    for (const char *const *position = positions; *position; position++) {
+      crossing sizes[1];
+      cross((const char *const[]){"'num_key_value_heads': 2, 'head_dim': 6", 0},
+            (const char *const[]){*position, 0}, sizes, 1);
+      if (i % 3 != 0 && **position && position != positions + 1 + i % 2)
+        continue; /* one of the two will do */
+      add_combination(list, sizes[0].text, "gqa", attention[i].text);
+    }
+}
+
+static void add_shapes(combination_list *list) {
+  const char *everything =
+      "'qk_norm': true, 'head_norm': true, 'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}";
+  add_combination_of(list, 3, 1, "'num_key_value_heads': 2", "gqa", everything);
+  add_combination_of(list, 1, 2, "'num_key_value_heads': 4", "gqa", everything);
+  add_combination_of(list, 3, 9, "'num_attention_heads': 3, 'num_key_value_heads': 1, 'head_dim': 10", "gqa",
+                     everything);
+  add_combination_of(list, 2, 7, "'num_attention_heads': 3, 'head_dim': 7, 'position': 'alibi'", "gqa",
+                     everything);
+  add_combination_of(list, 2, 7,
+                     "'num_attention_heads': 6, 'num_key_value_heads': 3, 'head_dim': 1, 'position': 'none'",
+                     "gqa", "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}");
+  add_combination_of(list, 1, 9, "'num_attention_heads': 1, 'head_dim': 2, 'num_hidden_layers': 1", "gqa",
+                     everything);
+  add_combination(list, "'num_key_value_heads': 2, 'rope_interleaved': true, 'tie_word_embeddings': false",
+                  "gqa", everything);
+  add_combination(list, "'num_key_value_heads': 2, 'attention_bias': true, 'hidden_act': 'gelu'", "gqa",
+                  everything);
+  add_combination(list,
+                  "'num_key_value_heads': 1, 'rope_theta': 100.0, 'rms_norm_eps': 0.01, 'hidden_size': 24",
+                  "gqa", everything);
+}
+
+int main(void) {
+  static combination_list list;
+  add_plain(&list);
+  add_knocking(&list);
+  add_shapes(&list);
+  return run_combinations(&list);
+}
