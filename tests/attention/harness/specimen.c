@@ -111,16 +111,27 @@ static void fill_tokens(specimen *s) {
   for (int64_t i = 0; i < count; i++) s->targets[i] = (i + 1) % s->length ? s->tokens[i + 1] : -1;
 }
 
+/* Whether as many parameters are declared as the definition has; whatever else must hold, this comes first. */
+static ch_status check_declared(const specimen *s, ch_error *error) {
+  reference_figures figures;
+  reference_count(&s->definition, &figures);
+  int64_t declared = 0;
+  for (int p = 0; p < s->params.count; p++) declared += ch_param_count(&s->params.rows[p]);
+  if (declared == figures.parameters_total) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG, "%lld parameters are declared where the definition has %lld",
+                 (long long)declared, (long long)figures.parameters_total);
+}
+
 bool specimen_open(const combination *from, specimen *s) {
   ch_error error = {0};
   *s = (specimen){.from = from, .sequences = from->sequences, .length = from->length};
+  reference_config_parse(from->json, &s->definition);
   if (ch_config_parse(from->json, "combination", &s->config, &error) != CH_OK ||
-      ch_model_declare(&s->config, &s->params, &error) != CH_OK) {
+      ch_model_declare(&s->config, &s->params, &error) != CH_OK || check_declared(s, &error) != CH_OK) {
     print_message("left out: %s\n    %s\n", from->json, error.message);
     ch_params_free(&s->params);
     return false;
   }
-  reference_config_parse(from->json, &s->definition);
   s->vocab = s->definition.vocab;
   fill_weights(s);
   fill_tokens(s);
