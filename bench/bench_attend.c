@@ -97,8 +97,10 @@ static void open_bench(bench *b, const shape *s, bool backward) {
   b->layer_bytes[0] = b->layer_bytes[1] = (size_t)(b->tokens * width) * ch_dtype_size(s->states);
   b->layers = s->queries > 16 ? 1 : LEAST_BYTES / (int64_t)(2 * b->layer_bytes[0]) + 1;
   for (int p = 0; p < 2; p++)
-    b->args.parts[p] = (ch_state_view){reserve(b, b->layers * b->tokens * width, s->states), s->states, width,
-                                       (s->past + s->queries) * width};
+    b->args.parts[p] = (ch_state_view){.data = reserve(b, b->layers * b->tokens * width, s->states),
+                                       .dtype = s->states,
+                                       .token_stride = width,
+                                       .sequence_stride = (s->past + s->queries) * width};
   for (int64_t i = 0; i < s->sequences; i++) b->past[i] = (int32_t)s->past;
   if (s->past > 0) b->args.past = b->past;
   size_t scratch = b->k->attend_scratch(&b->args, false);

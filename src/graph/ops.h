@@ -38,15 +38,24 @@ ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_di
    node then stands for the states of all tokens. Decoding only. */
 ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part);
 
+/* The columns of a node that are an operand's heads: head h from offset + h * stride on; zeros: side by side, all of
+   the node's columns. */
+typedef struct ch_head_columns {
+  int64_t offset, stride;
+} ch_head_columns;
+
 typedef struct ch_attend_spec {
   int64_t heads, kv_heads, key_dim, value_dim;
+  ch_head_columns q_columns, key_columns, value_columns;
   double scale;
   const double *slopes; /* ALiBi slopes [heads], copied; or NULL */
   bool causal;
 } ch_attend_spec;
 
 /* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and values
-   [N, kv_heads * value_dim], as values or remembered, document_start [N] or NULL -> [N, heads * value_dim]. */
+   [N, kv_heads * value_dim], as values or remembered, document_start [N] or NULL -> [N, heads * value_dim]. Operands
+   may be columns of wider nodes, and of one node; a value head may be the beginning of its key head, no other columns
+   are shared. The gradient of a wider node is zero in its other columns. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       const ch_attend_spec *spec);
 

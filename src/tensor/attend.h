@@ -22,7 +22,18 @@ typedef struct ch_state_view {
   ch_dtype dtype;
   int64_t token_stride;    /* elements between tokens */
   int64_t sequence_stride; /* elements between sequences */
+  int64_t head_stride;     /* elements between key-value heads; 0: side by side */
 } ch_state_view;
+
+static inline int64_t ch_head_stride(const ch_state_view *part, int64_t dim) {
+  return part->head_stride > 0 ? part->head_stride : dim;
+}
+
+/* Where the heads of queries lie that are not side by side: elements between heads, and between tokens; zeros: [heads,
+   dim] a token. */
+typedef struct ch_head_strides {
+  int64_t head, token;
+} ch_head_strides;
 
 /* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`: the table's own type,
    or F16 or BF16, which the loop widens as it reads. */
@@ -54,25 +65,27 @@ typedef struct ch_attend {
   int64_t sequences, queries; /* queries per sequence, consecutive positions */
   int64_t heads, kv_heads, key_dim, value_dim;
   const void *q; /* [sequences, queries, heads, key_dim] */
-  void *out;     /* [sequences, queries, heads, value_dim] */
-  void *lse;     /* [sequences, heads, queries], kept for the backward pass; or NULL */
+  ch_head_strides q_strides;
+  void *out; /* [sequences, queries, heads, value_dim] */
+  void *lse; /* [sequences, heads, queries], kept for the backward pass; or NULL */
   double scale;
   const double *slopes;          /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
   bool causal;                   /* query i sees keys 0 … past+i; else all past+queries keys */
   const int32_t *past;           /* [sequences] tokens before the first query, or NULL for 0 */
   const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
-  ch_state_view parts[CH_MAX_STATE_PARTS];
+  ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
   void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */
 } ch_attend;
 
-/* Gradients, dense and of the table's type; only for states in memory of that type, all of them of this pass
-   (training): parts[0] and parts[1] are read as they are, past is NULL. A query that sees no key has output 0 and
-   log-sum-exp -infinity, and no gradient. */
+/* Gradients, of the table's type, lying as what they are the gradients of; only for states in memory of that type, all
+   of them of this pass (training): parts[0] and parts[1] are read as they are, past is NULL. Nothing is written
+   between heads that lie apart. A query that sees no key has output 0 and log-sum-exp -infinity, and no gradient.
+   Gradients may share memory if all that share it are accumulated. */
 typedef struct ch_attend_gradient {
   const void *dout; /* as out */
   void *dq;         /* as q, or NULL */
-  void *dk, *dv;    /* [sequences, queries, kv_heads, dim], or NULL */
+  void *dk, *dv;    /* as parts[0] and parts[1], or NULL */
   bool accumulate_q, accumulate_k, accumulate_v;
 } ch_attend_gradient;
 

@@ -2,11 +2,13 @@
 #include "tensor/tile_producers.h"
 
 static ch_tile tile_in_place(const ch_state_view *part, const ch_tile_span *span, int64_t dim) {
-  int64_t at = span->sequence * part->sequence_stride + span->first * part->token_stride + span->head * dim;
+  int64_t head_stride = ch_head_stride(part, dim);
+  int64_t at =
+      span->sequence * part->sequence_stride + span->first * part->token_stride + span->head * head_stride;
   return (ch_tile){.data = (const char *)part->data + at * (int64_t)ch_dtype_size(part->dtype),
                    .dtype = part->dtype,
                    .stride = part->token_stride,
-                   .head_stride = dim};
+                   .head_stride = head_stride};
 }
 
 static void produce_dense(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,

@@ -237,6 +237,49 @@ static ch_node *build_attend_encoder(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, false, NULL, false));
 }
 
+/* Queries and values lie apart in wider nodes, keys among the values. */
+static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_attend(g, p[0], p[1], p[1], NULL,
+                                    &(ch_attend_spec){.heads = 4,
+                                                      .kv_heads = 2,
+                                                      .key_dim = 3,
+                                                      .value_dim = 5,
+                                                      .q_columns = {1, 4},
+                                                      .key_columns = {0, 9},
+                                                      .value_columns = {4, 9},
+                                                      .scale = 0.6,
+                                                      .causal = true}));
+}
+
+/* Each value is the beginning of its key, in one node that is also used beside. */
+static ch_node *build_attend_shared(ch_graph *g, ch_node *const *p) {
+  ch_node *attended = ch_op_attend(g, p[0], p[1], p[1], NULL,
+                                   &(ch_attend_spec){.heads = 4,
+                                                     .kv_heads = 2,
+                                                     .key_dim = 3,
+                                                     .value_dim = 2,
+                                                     .value_columns = {0, 3},
+                                                     .scale = 0.6,
+                                                     .causal = true});
+  return ch_op_gelu(g, ch_op_add(g, ch_op_gelu(g, attended), p[2]));
+}
+
+/* Two operations, each on its own heads of the same queries. */
+static ch_node *build_attend_pairs(ch_graph *g, ch_node *const *p) {
+  ch_node *half[2];
+  for (int i = 0; i < 2; i++)
+    half[i] = ch_op_attend(g, p[0], p[1], p[2], NULL,
+                           &(ch_attend_spec){.heads = 2,
+                                             .kv_heads = 2,
+                                             .key_dim = 3,
+                                             .value_dim = 6,
+                                             .q_columns = {3 * i, 6},
+                                             .key_columns = {3 * i, 6},
+                                             .scale = 0.6,
+                                             .causal = true});
+  return ch_op_gelu(g, ch_op_add(g, half[0], ch_op_gelu(g, half[1])));
+}
+
 /* A block in miniature: norms, a shared weight used twice, residuals, SwiGLU. */
 static ch_node *build_block(ch_graph *g, ch_node *const *p) {
   ch_node *x = p[0];
@@ -266,6 +309,9 @@ static const gradient_case cases[] = {
     {"attend with ALiBi", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_alibi},
     {"attend inside documents", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_documents},
     {"attend both ways", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_encoder},
+    {"attend, heads apart", 2, {{ROWS, 17}, {ROWS, 19}}, build_attend_apart},
+    {"attend, values in keys", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 8}}, build_attend_shared},
+    {"attend, paired heads", 3, {{ROWS, 12}, {ROWS, 12}, {ROWS, 12}}, build_attend_pairs},
     {"block", 5, {{ROWS, 4}, {4}, {6, 4}, {6, 4}, {4, 6}}, build_block},
 };
 
@@ -293,11 +339,41 @@ static void impossible_shapes_are_explained(void **state) {
   assert_non_null(strstr(error.message, "linear: x [4, 3] does not fit weight [6, 5]"));
 }
 
+static void columns_that_do_not_fit_are_explained(void **state) {
+  (void)state;
+  static const struct {
+    ch_head_columns q, values;
+    const char *message;
+  } wrong[] = {
+      {{1, 0}, {0, 0}, "attend: 2 queries of 4 from column 1, 4 apart, do not fit 8 columns"},
+      {{0, 3}, {0, 0}, "attend: 2 queries of 4 from column 0, 3 apart, do not fit 8 columns"},
+      {{0, 0}, {-4, 0}, "attend: 2 values of 4 from column -4, 4 apart, do not fit 8 columns"},
+      {{0, 0}, {0, 0}, "attend: keys and values share columns"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    ch_graph *graph = ch_graph_create(CH_F64, 1, 4);
+    int64_t shape[] = {4, 8}, wide[] = {4, 12};
+    ch_node *q = ch_graph_param(graph, 0, "q", 2, shape, false);
+    ch_node *k = ch_graph_param(graph, 1, "k", 2, i == 3 ? wide : shape, false);
+    ch_attend_spec spec = {.heads = 2,
+                           .kv_heads = 2,
+                           .key_dim = 4,
+                           .value_dim = 4,
+                           .q_columns = wrong[i].q,
+                           .value_columns = wrong[i].values};
+    if (i == 3) spec.key_columns.offset = 2, spec.value_columns.stride = 6;
+    assert_null(ch_op_attend(graph, q, k, k, NULL, &spec));
+    if (!strstr(graph->error.message, wrong[i].message)) fail_msg("%s", graph->error.message);
+    ch_graph_free(graph);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(backward_agrees_with_differences),
       cmocka_unit_test(dropping_and_recomputing_changes_no_gradient),
       cmocka_unit_test(impossible_shapes_are_explained),
+      cmocka_unit_test(columns_that_do_not_fit_are_explained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,9 @@ typedef struct attend_case {
   bool causal, alibi, documents;
   ch_dtype state_type[2]; /* of keys and values; CH_F64 stands for the table's own */
   int64_t extra;          /* elements between the states of two tokens, and between two sequences */
+  int64_t apart[3];       /* elements between two heads of queries, keys, values */
+  bool shared;            /* values are the first elements of the keys; needs value_dim <= key_dim */
+  bool produced;          /* tiles are written into scratch (copying_producer) */
   double q_scale;         /* size of the queries: large ones make the softmax sharp */
 } attend_case;
 
@@ -19,6 +22,7 @@ typedef struct attend_data {
   attend_case shape;
   int64_t tokens; /* room for tokens in each sequence */
   int64_t q_size, out_size, lse_size, state_size[2], token_stride[2], sequence_stride[2];
+  int64_t q_head, q_token, head_stride[2];
   double *q, *state[2];
   int32_t *past, *document_start;
   double *slopes;
@@ -41,12 +45,20 @@ static inline double as_stored(ch_dtype type, double value) {
   return value;
 }
 
+/* Where the query and the key (part 0) or value (part 1) of a head begin. */
+static inline int64_t query_at(const attend_data *d, int64_t s, int64_t i, int64_t h) {
+  return (s * d->shape.queries + i) * d->q_token + h * d->q_head;
+}
+
+static inline int64_t state_at(const attend_data *d, int part, int64_t s, int64_t j, int64_t g) {
+  return s * d->sequence_stride[part] + j * d->token_stride[part] + g * d->head_stride[part];
+}
+
 static inline double score_of(const attend_data *d, int64_t s, int64_t i, int64_t h, int64_t j,
                               double *size) {
   const attend_case *c = &d->shape;
   int64_t g = h * c->kv_heads / c->heads;
-  const double *q = d->q + ((s * c->queries + i) * c->heads + h) * c->key_dim;
-  const double *k = d->state[0] + s * d->sequence_stride[0] + j * d->token_stride[0] + g * c->key_dim;
+  const double *q = d->q + query_at(d, s, i, h), *k = d->state[0] + state_at(d, 0, s, j, g);
   double sum = 0, magnitude = 0;
   for (int64_t e = 0; e < c->key_dim; e++) {
     sum += q[e] * k[e];
@@ -90,7 +102,7 @@ static inline void expect_forward(attend_data *d) {
         for (int64_t e = 0; e < c->value_dim; e++) {
           double total = 0, magnitude = 0;
           for (int64_t j = 0; j < end; j++) {
-            double v = d->state[1][s * d->sequence_stride[1] + j * d->token_stride[1] + g * c->value_dim + e];
+            double v = d->state[1][state_at(d, 1, s, j, g) + e];
             if (p[j] == 0) continue;
             total += p[j] / sum * v;
             magnitude += p[j] / sum * fabs(v);
@@ -129,20 +141,29 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
   d->shape = c;
   d->tokens = c.past + c.queries;
   d->scale = 1 / sqrt((double)c.key_dim);
-  d->q_size = c.sequences * c.queries * c.heads * c.key_dim;
+  d->q_head = c.key_dim + c.apart[0];
+  d->q_token = (c.heads - 1) * d->q_head + c.key_dim + (c.apart[0] > 0 ? c.extra : 0);
+  d->q_size = c.sequences * c.queries * d->q_token;
   d->out_size = c.sequences * c.queries * c.heads * c.value_dim;
   d->lse_size = c.sequences * c.heads * c.queries;
   d->q = random_values(random, d->q_size, c.q_scale > 0 ? c.q_scale : 1);
   const int64_t dims[2] = {c.key_dim, c.value_dim};
   for (int p = 0; p < 2; p++) {
-    d->token_stride[p] = c.kv_heads * dims[p] + c.extra;
+    d->head_stride[p] = dims[p] + c.apart[1 + p];
+    d->token_stride[p] = (c.kv_heads - 1) * d->head_stride[p] + dims[p] + c.extra;
     d->sequence_stride[p] = d->tokens * d->token_stride[p] + c.extra;
     /* Exactly as long as the last token needs. */
     d->state_size[p] = (c.sequences - 1) * d->sequence_stride[p] + (d->tokens - 1) * d->token_stride[p] +
-                       c.kv_heads * dims[p];
+                       (c.kv_heads - 1) * d->head_stride[p] + dims[p];
     d->state[p] = random_values(random, d->state_size[p], 1);
     for (int64_t i = 0; i < d->state_size[p]; i++)
       d->state[p][i] = as_stored(c.state_type[p], d->state[p][i]);
+  }
+  if (c.shared) {
+    free(d->state[1]);
+    d->state[1] = d->state[0], d->state_size[1] = d->state_size[0];
+    d->head_stride[1] = d->head_stride[0], d->token_stride[1] = d->token_stride[0];
+    d->sequence_stride[1] = d->sequence_stride[0];
   }
   choose_masks(random, d);
   d->out = zeros(d->out_size), d->out_bound = zeros(d->out_size);
@@ -152,22 +173,65 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
 }
 
 static inline void free_attend_data(attend_data *d) {
-  free(d->q), free(d->state[0]), free(d->state[1]), free(d->past), free(d->document_start), free(d->slopes);
+  if (!d->shape.shared) free(d->state[1]);
+  free(d->q), free(d->state[0]), free(d->past), free(d->document_start), free(d->slopes);
   free(d->out), free(d->lse), free(d->out_bound), free(d->lse_bound);
   free(d);
 }
 
 static inline const char *describe(const attend_case *c) {
   static char text[300];
-  snprintf(
-      text, sizeof text,
-      "attend %lld x %lld queries, past %lld, heads %lld / %lld, dims %lld / %lld%s%s%s, states %s %s, q %g",
-      (long long)c->sequences, (long long)c->queries, (long long)c->past, (long long)c->heads,
-      (long long)c->kv_heads, (long long)c->key_dim, (long long)c->value_dim, c->causal ? ", causal" : "",
-      c->alibi ? ", alibi" : "", c->documents ? ", documents" : "", ch_dtype_name(c->state_type[0]),
-      ch_dtype_name(c->state_type[1]), c->q_scale);
+  snprintf(text, sizeof text,
+           "attend %lld x %lld queries, past %lld, heads %lld / %lld, dims %lld / %lld%s%s%s%s%s, states %s "
+           "%s, q %g",
+           (long long)c->sequences, (long long)c->queries, (long long)c->past, (long long)c->heads,
+           (long long)c->kv_heads, (long long)c->key_dim, (long long)c->value_dim,
+           c->causal ? ", causal" : "", c->alibi ? ", alibi" : "", c->documents ? ", documents" : "",
+           c->apart[0] + c->apart[1] + c->apart[2] > 0 ? ", heads apart" : "",
+           c->shared     ? ", values in keys"
+           : c->produced ? ", produced"
+                         : "",
+           ch_dtype_name(c->state_type[0]), ch_dtype_name(c->state_type[1]), c->q_scale);
   return text;
 }
+
+/* A producer like those that compute their tiles: copies them, in the table's type, with gaps full of NaNs between
+   rows and heads. */
+enum { ROW_GAP = 3, HEAD_GAP = 5 };
+
+static inline int64_t copied_elements(int64_t dim, int64_t heads, int64_t count) {
+  return heads * (count * (dim + ROW_GAP) + HEAD_GAP);
+}
+
+static inline ch_tile copied_tile(const ch_state_view *part, const ch_tile_span *span, int64_t dim,
+                                  void *scratch) {
+  ch_tile tile = {scratch, part->dtype, dim + ROW_GAP, span->count * (dim + ROW_GAP) + HEAD_GAP};
+  size_t size = ch_dtype_size(part->dtype);
+  memset(scratch, 0xff, (size_t)copied_elements(dim, span->heads, span->count) * size);
+  for (int64_t g = 0; g < span->heads; g++)
+    for (int64_t t = 0; t < span->count; t++) {
+      int64_t from = span->sequence * part->sequence_stride + (span->first + t) * part->token_stride +
+                     (span->head + g) * ch_head_stride(part, dim);
+      memcpy((char *)scratch + (size_t)(g * tile.head_stride + t * tile.stride) * size,
+             (const char *)part->data + (size_t)from * size, (size_t)dim * size);
+    }
+  return tile;
+}
+
+static inline void produce_copies(const ch_attend *args, const ch_tile_span *span, void *scratch,
+                                  ch_tile *keys, ch_tile *values) {
+  size_t key_bytes =
+      (size_t)copied_elements(args->key_dim, span->heads, span->count) * ch_dtype_size(args->parts[0].dtype);
+  *keys = copied_tile(&args->parts[0], span, args->key_dim, scratch);
+  *values = copied_tile(&args->parts[1], span, args->value_dim, (char *)scratch + key_bytes);
+}
+
+static inline int64_t copies_elements(const ch_attend *args, int64_t heads, int64_t count) {
+  return copied_elements(args->key_dim, heads, count) + copied_elements(args->value_dim, heads, count);
+}
+
+static const ch_tile_producer copying_producer = {
+    .name = "copies", .produce = produce_copies, .scratch_elements = copies_elements};
 
 /* The arguments of a call on a table: states in their types, q of the table's. Free with free_attend_args. */
 static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels *kernels) {
@@ -179,6 +243,7 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
                     .key_dim = c->key_dim,
                     .value_dim = c->value_dim,
                     .q = reals_from(kernels, d->q_size, d->q),
+                    .q_strides = {c->apart[0] > 0 ? d->q_head : 0, c->apart[0] > 0 ? d->q_token : 0},
                     .out = reals_from(kernels, d->out_size, NULL),
                     .lse = reals_from(kernels, d->lse_size, NULL),
                     .scale = d->scale,
@@ -192,16 +257,22 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
     void *data = malloc((size_t)d->state_size[p] * ch_dtype_size(types[p]));
     assert_non_null(data);
     ch_kernels_for(CH_F64, CH_ISA_PLAIN)->convert_to(d->state_size[p], d->state[p], types[p], data);
-    args.parts[p] = (ch_state_view){data, types[p], d->token_stride[p], d->sequence_stride[p]};
+    args.parts[p] = (ch_state_view){data, types[p], d->token_stride[p], d->sequence_stride[p],
+                                    c->shared || c->apart[1 + p] > 0 ? d->head_stride[p] : 0};
   }
-  args.producer = ch_tile_producer_for(kernels, types[0], types[1]);
+  if (c->shared) {
+    free((void *)(uintptr_t)args.parts[1].data);
+    args.parts[1].data = args.parts[0].data;
+  }
+  args.producer = c->produced ? &copying_producer : ch_tile_producer_for(kernels, types[0], types[1]);
   assert_non_null(args.producer);
   return args;
 }
 
 static inline void free_attend_args(ch_attend *args) {
   free((void *)(uintptr_t)args->q), free(args->out), free(args->lse);
-  free((void *)(uintptr_t)args->parts[0].data), free((void *)(uintptr_t)args->parts[1].data);
+  if (args->parts[1].data != args->parts[0].data) free((void *)(uintptr_t)args->parts[1].data);
+  free((void *)(uintptr_t)args->parts[0].data);
 }
 
 /* Scratch of exactly the promised size, full of NaNs, at an odd address; its end is guarded. */

@@ -75,6 +75,22 @@ static void decoding_shapes_are_right(void **state) {
     }
 }
 
+/* Many query heads on one wide key head whose first elements are the value: the absorbed form of latent attention. */
+static void decoding_from_latents_is_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 7, 0);
+  static const ch_dtype types[] = {CH_F64, CH_BF16, CH_F16};
+  for (int n = 0; n < 12; n++) {
+    attend_case c = plain_case(1 + n % 2, n < 6 ? 1 : pick(&random, 2, 40), n % 4 == 0 ? 16 : 12, 1, 320);
+    c.value_dim = 256;
+    c.shared = true;
+    c.past = pick(&random, 0, 200);
+    c.state_type[0] = c.state_type[1] = types[n % 3];
+    check_forward(&random, c);
+  }
+}
+
 static void random_shapes_masks_and_types_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -99,6 +115,14 @@ static void random_shapes_masks_and_types_are_right(void **state) {
     c.key_dim = dims[ch_random_below(&random, DIMS)];
     c.value_dim = ch_random_below(&random, 2) ? c.key_dim : dims[ch_random_below(&random, DIMS)];
     for (int p = 0; p < 2; p++) c.state_type[p] = types[ch_random_below(&random, 4)];
+    for (int i = 0; i < 3 && n % 4 == 0; i++) c.apart[i] = pick(&random, 0, 20);
+    if (n % 5 == 0 && c.value_dim <= c.key_dim) {
+      c.shared = true;
+      c.state_type[1] = c.state_type[0];
+    } else if (n % 5 == 1) {
+      c.produced = true;
+      c.state_type[0] = c.state_type[1] = CH_F64;
+    }
     if (c.key_dim + c.value_dim > 130 && c.queries > 30) c.queries = 30;
     check_forward(&random, c);
   }
@@ -212,6 +236,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_shapes_are_right),
       cmocka_unit_test(decoding_shapes_are_right),
+      cmocka_unit_test(decoding_from_latents_is_right),
       cmocka_unit_test(random_shapes_masks_and_types_are_right),
       cmocka_unit_test(a_query_that_sees_no_key_gets_zeros),
       cmocka_unit_test(chunks_after_one_another_give_what_the_whole_gives),

@@ -7,16 +7,62 @@ typedef struct attend {
   bool documents;
 } attend;
 
+/* One of the three operands. */
+typedef struct operand {
+  int64_t heads, dim, offset, stride;
+  bool wider; /* the node has other columns too, or may have */
+} operand;
+
+static operand operand_of(const ch_attend_spec *spec, int input) {
+  const ch_head_columns *columns[] = {&spec->q_columns, &spec->key_columns, &spec->value_columns};
+  operand o = {.heads = input == 0 ? spec->heads : spec->kv_heads,
+               .dim = input == 2 ? spec->value_dim : spec->key_dim,
+               .offset = columns[input]->offset,
+               .stride = columns[input]->stride};
+  o.wider = o.offset > 0 || o.stride > 0;
+  if (o.stride <= 0) o.stride = o.dim;
+  return o;
+}
+
+/* Whether a head of one operand shares columns with a head of another that is not its own. */
+static bool overlap(const operand *a, const operand *b, bool own_may) {
+  for (int64_t i = 0; i < a->heads; i++)
+    for (int64_t j = 0; j < b->heads; j++) {
+      int64_t of_a = a->offset + i * a->stride, of_b = b->offset + j * b->stride;
+      if (own_may && i == j && of_a == of_b) continue;
+      if (of_a < of_b + b->dim && of_b < of_a + a->dim) return true;
+    }
+  return false;
+}
+
+static ch_status check_columns(const ch_node *node, const ch_attend_spec *spec, ch_error *error) {
+  static const char *const names[] = {"queries", "keys", "values"};
+  for (int i = 0; i < 3; i++) {
+    operand o = operand_of(spec, i);
+    int64_t end = o.offset + (o.heads - 1) * o.stride + o.dim, columns = ch_node_columns(node->in[i]);
+    if (o.offset < 0 || o.stride < o.dim || end > columns || (!o.wider && end < columns))
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "attend: %lld %s of %lld from column %lld, %lld apart, do not fit %lld columns",
+                     (long long)o.heads, names[i], (long long)o.dim, (long long)o.offset, (long long)o.stride,
+                     (long long)columns);
+    for (int j = 0; j < i; j++) {
+      operand other = operand_of(spec, j);
+      if (node->in[i] == node->in[j] && overlap(&other, &o, j == 1))
+        return ch_fail(error, CH_ERROR_CONFIG, "attend: %s and %s share columns of one node", names[j],
+                       names[i]);
+    }
+  }
+  return CH_OK;
+}
+
 static ch_status shape(ch_node *node, ch_error *error) {
   const attend *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
   if (spec->heads < 1 || spec->kv_heads < 1 || spec->heads % spec->kv_heads != 0)
     return ch_fail(error, CH_ERROR_CONFIG, "%lld query heads cannot share %lld key-value heads evenly",
                    (long long)spec->heads, (long long)spec->kv_heads);
-  if (ch_node_columns(node->in[0]) != spec->heads * spec->key_dim ||
-      ch_node_columns(node->in[1]) != spec->kv_heads * spec->key_dim ||
-      ch_node_columns(node->in[2]) != spec->kv_heads * spec->value_dim)
-    return ch_fail(error, CH_ERROR_CONFIG, "queries, keys and values do not have heads * dim columns");
+  ch_status status = check_columns(node, spec, error);
+  if (status != CH_OK) return status;
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), spec->heads * spec->value_dim);
 }
 
@@ -39,13 +85,24 @@ static ch_attend describe(const ch_node *node) {
                      .causal = spec->causal};
 }
 
+static ch_state_view part_of(const ch_run *run, const ch_node *node, int input) {
+  const attend *attributes = node->attributes;
+  operand o = operand_of(&attributes->spec, input);
+  ch_state_view view = ch_states_of(run, node->in[input]);
+  view.data = (const char *)view.data + (size_t)o.offset * ch_dtype_size(view.dtype);
+  view.head_stride = o.stride;
+  return view;
+}
+
 static void bind(const ch_run *run, const ch_node *node, ch_attend *args) {
   const attend *attributes = node->attributes;
-  args->q = ch_run_value(run, node->in[0]);
+  operand q = operand_of(&attributes->spec, 0);
+  args->q = (const char *)ch_run_value(run, node->in[0]) + (size_t)q.offset * ch_dtype_size(node->dtype);
+  args->q_strides = (ch_head_strides){q.stride, ch_node_columns(node->in[0])};
   args->out = ch_run_output(run, node);
   args->lse = ch_run_saved(run, node);
-  args->parts[0] = ch_states_of(run, node->in[1]);
-  args->parts[1] = ch_states_of(run, node->in[2]);
+  args->parts[0] = part_of(run, node, 1);
+  args->parts[1] = part_of(run, node, 2);
   args->producer = ch_tile_producer_for(run->kernels, args->parts[0].dtype, args->parts[1].dtype);
   if (ch_is_remembered(node->in[1])) args->past = run->cache->length;
   if (attributes->documents) args->document_start = ch_run_value(run, node->in[3]);
@@ -66,13 +123,26 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
+/* Where an operand's gradient goes. Columns that are not its own, or not its alone, start from zero. */
+static void *gradient_of(const ch_run *run, const ch_node *node, int input, bool *accumulate) {
+  const attend *attributes = node->attributes;
+  operand o = operand_of(&attributes->spec, input);
+  char *gradient = ch_run_gradient(run, node, input, accumulate);
+  if (!gradient) return NULL;
+  if (!*accumulate && (o.wider || node->in[1] == node->in[2])) {
+    run->kernels->fill(ch_node_count(node->in[input]), 0, gradient);
+    *accumulate = true;
+  }
+  return gradient + (size_t)o.offset * ch_dtype_size(node->dtype);
+}
+
 static ch_status backward(ch_run *run, const ch_node *node) {
   ch_attend args = describe(node);
   bind(run, node, &args);
   ch_attend_gradient gradient = {.dout = ch_run_output_gradient(run, node)};
-  gradient.dq = ch_run_gradient(run, node, 0, &gradient.accumulate_q);
-  gradient.dk = ch_run_gradient(run, node, 1, &gradient.accumulate_k);
-  gradient.dv = ch_run_gradient(run, node, 2, &gradient.accumulate_v);
+  gradient.dq = gradient_of(run, node, 0, &gradient.accumulate_q);
+  gradient.dk = gradient_of(run, node, 1, &gradient.accumulate_k);
+  gradient.dv = gradient_of(run, node, 2, &gradient.accumulate_v);
   run->kernels->attend_backward(&args, &gradient);
   return CH_OK;
 }

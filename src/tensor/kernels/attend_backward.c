@@ -103,11 +103,13 @@ static void start_columns(const backward_task *task, int64_t first, int64_t coun
   const ch_attend *args = task->args;
   backward_space *space = task->space;
   query_columns *c = &space->columns;
+  token_rows q_rows = query_rows(args, args->q), dout_rows = output_rows(args, task->gradient->dout),
+             out_rows = output_rows(args, args->out);
   row_list q, dout, out;
   column_place begin = place_of(args, task->kv_head, first), at = begin;
-  list_rows(args, args->q, args->key_dim, task->sequence, begin, count, &q);
-  list_rows(args, task->gradient->dout, args->value_dim, task->sequence, begin, count, &dout);
-  list_rows(args, args->out, args->value_dim, task->sequence, begin, count, &out);
+  list_rows(args, &q_rows, task->sequence, begin, count, &q);
+  list_rows(args, &dout_rows, task->sequence, begin, count, &dout);
+  list_rows(args, &out_rows, task->sequence, begin, count, &out);
   clear_columns(args, c);
   for (int64_t i = 0; i < count; i++, next_column(&at)) {
     add_column(args, c, task->sequence, at.query, at.head);
@@ -157,7 +159,8 @@ static void sum_over_columns(const block_shape *shape, int64_t count, const real
 /* The tokens from `first` on of a part of the states, as a tile. */
 static ch_tile state_tile(const ch_state_view *part, int64_t sequence, int64_t first, int64_t dim) {
   int64_t at = sequence * part->sequence_stride + first * part->token_stride;
-  return (ch_tile){(const real *)part->data + at, CH_KERNEL_DTYPE, part->token_stride, dim};
+  return (ch_tile){(const real *)part->data + at, CH_KERNEL_DTYPE, part->token_stride,
+                   ch_head_stride(part, dim)};
 }
 
 /* The panel meets the keys and values first … first+rows-1. */
@@ -179,9 +182,9 @@ static void meet_block(backward_task *task, int64_t first, int64_t rows, bool st
   }
   block_shape shape;
   shape_block(&space->columns, first, rows, &shape);
-  score_block(&shape, (const real *)keys.data + task->kv_head * args->key_dim, keys.stride, args->key_dim,
+  score_block(&shape, (const real *)keys.data + task->kv_head * keys.head_stride, keys.stride, args->key_dim,
               space->q_packed, space->weights, &next_keys);
-  score_block(&shape, (const real *)values.data + task->kv_head * args->value_dim, values.stride,
+  score_block(&shape, (const real *)values.data + task->kv_head * values.head_stride, values.stride,
               args->value_dim, space->dout_packed, space->dscores, &next_values);
   for (int64_t i = 0; i < shape.vectors; i++)
     if (shape.masked)
@@ -217,9 +220,10 @@ ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool
 static void put_queries(const backward_task *task, int64_t first, bool started) {
   const ch_attend *args = task->args;
   bool accumulate = task->gradient->accumulate_q;
+  token_rows rows = query_rows(args, task->gradient->dq);
   column_place at = place_of(args, task->kv_head, first);
   for (int64_t i = 0; i < task->space->columns.count; i++, next_column(&at)) {
-    real *dq = (real *)task->gradient->dq + row_of(args, task->sequence, &at) * args->key_dim;
+    real *dq = (real *)(uintptr_t)row_of(args, &rows, task->sequence, &at);
     if (started)
       put_row(task->space->dq + i * task->plan->key_padded, args->key_dim, (real)args->scale, dq, accumulate);
     else if (!accumulate)
@@ -236,12 +240,13 @@ static int64_t panel_columns(const backward_plan *plan, int64_t panel) {
 /* dK and dV of a head, where they belong. */
 static state_gradient gradient_of_head(const ch_attend *args, const ch_attend_gradient *gradient,
                                        int64_t sequence, int64_t kv_head) {
-  state_gradient of = {.k_stride = args->kv_heads * args->key_dim,
-                       .v_stride = args->kv_heads * args->value_dim};
+  const ch_state_view *k = &args->parts[0], *v = &args->parts[1];
+  state_gradient of = {.k_stride = k->token_stride, .v_stride = v->token_stride};
   if (gradient->dk)
-    of.dk = (real *)gradient->dk + sequence * args->queries * of.k_stride + kv_head * args->key_dim;
+    of.dk = (real *)gradient->dk + sequence * k->sequence_stride + kv_head * ch_head_stride(k, args->key_dim);
   if (gradient->dv)
-    of.dv = (real *)gradient->dv + sequence * args->queries * of.v_stride + kv_head * args->value_dim;
+    of.dv =
+        (real *)gradient->dv + sequence * v->sequence_stride + kv_head * ch_head_stride(v, args->value_dim);
   return of;
 }
 
@@ -282,9 +287,9 @@ static void queue_panel(const backward_task *of, int64_t panel, int64_t seen, fe
   int64_t first = panel * PANEL, count = panel_columns(of->plan, panel);
   int64_t s = of->sequence, g = of->kv_head, end = place_of(args, g, first + count - 1).query + 1;
   *queue = (fetch_queue){.count = 0};
-  queue_piece(queue, upcoming_columns(args, args->q, args->key_dim, s, g, first, count));
-  queue_piece(queue, upcoming_columns(args, of->gradient->dout, args->value_dim, s, g, first, count));
-  queue_piece(queue, upcoming_columns(args, args->out, args->value_dim, s, g, first, count));
+  queue_piece(queue, upcoming_columns(args, query_rows(args, args->q), s, g, first, count));
+  queue_piece(queue, upcoming_columns(args, output_rows(args, of->gradient->dout), s, g, first, count));
+  queue_piece(queue, upcoming_columns(args, output_rows(args, args->out), s, g, first, count));
   if (end > seen) {
     ch_tile keys = state_tile(&args->parts[0], s, seen, args->key_dim);
     ch_tile values = state_tile(&args->parts[1], s, seen, args->value_dim);
@@ -296,7 +301,7 @@ static void queue_panel(const backward_task *of, int64_t panel, int64_t seen, fe
       queue_piece(queue, upcoming_part(of->into.dv, seen, end, of->into.v_stride, args->value_dim));
   }
   if (of->gradient->dq)
-    queue_piece(queue, upcoming_columns(args, of->gradient->dq, args->key_dim, s, g, first, count));
+    queue_piece(queue, upcoming_columns(args, query_rows(args, of->gradient->dq), s, g, first, count));
 }
 
 static void run_panel(backward_task *task, int64_t panel) {

@@ -212,11 +212,12 @@ static void start_dots(const ch_attend *args, const few_plan *plan, int64_t sequ
   c->max = state->max;
   c->sum = state->sum;
   clear_columns(args, c);
+  token_rows q = query_rows(args, args->q);
   for (int64_t g = 0; g < args->kv_heads; g++) {
     column_place at = place_of(args, g, 0);
     for (int64_t i = 0; i < plan->group_columns; i++, next_column(&at)) {
-      copy_row((const real *)args->q + row_of(args, sequence, &at) * args->key_dim, args->key_dim,
-               (real)args->scale, space->q + c->count * plan->key_padded);
+      copy_row(row_of(args, &q, sequence, &at), args->key_dim, (real)args->scale,
+               space->q + c->count * plan->key_padded);
       add_column(args, c, sequence, at.query, at.head);
     }
   }
@@ -240,13 +241,12 @@ static void start_panels(const ch_attend *args, const few_plan *plan, int64_t se
 static void panel_block(const ch_attend *args, int64_t first, int64_t count, int64_t left,
                         const ch_tile *keys, const ch_tile *values, const few_space *space) {
   for (int64_t g = 0; g < args->kv_heads; g++) {
-    int64_t key_stride, value_stride;
-    const real *key_rows = head_rows(keys, g, count, args->key_dim, false, space->keys, &key_stride);
-    const real *value_rows = head_rows(values, g, count, args->value_dim, true, space->values, &value_stride);
+    block_rows rows =
+        read_block(keys, args->key_dim, values, args->value_dim, g, count, space->keys, space->values);
     upcoming next_keys = upcoming_rows(keys, g, count, left, args->key_dim);
-    upcoming next_values = upcoming_rows(values, g, count, left, args->value_dim);
-    attend_meet_block(args, &space->panel[g], first, count, key_rows, key_stride, value_rows, value_stride,
-                      space->scores, &next_keys, &next_values);
+    upcoming next_values =
+        upcoming_rows(values, g, count, rows.values == rows.keys ? 0 : left, args->value_dim);
+    attend_meet_block(args, &space->panel[g], first, count, &rows, space->scores, &next_keys, &next_values);
   }
 }
 

@@ -81,11 +81,11 @@ static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t 
     queue_piece(queue, upcoming_rows(&values, 0, 0, tokens < BLOCK ? tokens : BLOCK, args->value_dim));
   }
   for (int64_t p = 0; p < panels; p++)
-    queue_piece(queue, upcoming_columns(args, args->q, args->key_dim, s, g, task.column + p * plan->width,
+    queue_piece(queue, upcoming_columns(args, query_rows(args, args->q), s, g, task.column + p * plan->width,
                                         panel_columns(plan, &task, p)));
   for (int64_t p = 0; p < panels; p++)
-    queue_piece(queue, upcoming_columns(args, args->out, args->value_dim, s, g, task.column + p * plan->width,
-                                        panel_columns(plan, &task, p)));
+    queue_piece(queue, upcoming_columns(args, output_rows(args, args->out), s, g,
+                                        task.column + p * plan->width, panel_columns(plan, &task, p)));
 }
 
 /* The tile of keys and values first … first+count-1, of `left` that the panels see from `first` on, is produced once
@@ -99,18 +99,19 @@ static void run_block(const ch_attend *args, const forward_plan *plan, const for
       .sequence = task->sequence, .head = task->kv_head, .heads = 1, .first = first, .count = count};
   ch_tile keys, values;
   args->producer->produce(args, &span, space->tile, &keys, &values);
-  int64_t key_stride, value_stride;
-  const real *key_rows = head_rows(&keys, 0, count, args->key_dim, false, space->keys, &key_stride);
-  const real *value_rows = head_rows(&values, 0, count, args->value_dim, true, space->values, &value_stride);
-  upcoming next_keys = upcoming_rows(&keys, 0, count, plan->in_place ? coming : 0, args->key_dim);
-  upcoming next_values = upcoming_rows(&values, 0, count, plan->in_place ? coming : 0, args->value_dim);
+  if (!plan->in_place) coming = 0;
+  block_rows rows =
+      read_block(&keys, args->key_dim, &values, args->value_dim, 0, count, space->keys, space->values);
+  upcoming next_keys = upcoming_rows(&keys, 0, count, coming, args->key_dim);
+  upcoming next_values =
+      upcoming_rows(&values, 0, count, rows.values == rows.keys ? 0 : coming, args->value_dim);
   for (int64_t p = 0; p < panels; p++) {
     const query_columns *c = &panel[p].columns;
     if (first >= c->end || first + count <= c->first) continue;
     if (next_keys.count <= 0) next_keys = take_piece(later);
     if (next_values.count <= 0) next_values = take_piece(later);
-    attend_meet_block(args, &panel[p], first, c->end - first < count ? c->end - first : count, key_rows,
-                      key_stride, value_rows, value_stride, space->scores, &next_keys, &next_values);
+    attend_meet_block(args, &panel[p], first, c->end - first < count ? c->end - first : count, &rows,
+                      space->scores, &next_keys, &next_values);
     next_keys.count = next_values.count = 0;
   }
 }

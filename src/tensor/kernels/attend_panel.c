@@ -9,7 +9,8 @@ void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head
     add_column(args, &panel->columns, sequence, at.query, at.head);
   finish_columns(&panel->columns);
   row_list list;
-  list_rows(args, args->q, args->key_dim, sequence, begin, count, &list);
+  token_rows q = query_rows(args, args->q);
+  list_rows(args, &q, sequence, begin, count, &list);
   pack_transposed(&list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
   panel->first_column = first;
   panel->started = false;
@@ -24,13 +25,13 @@ void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t cou
 }
 
 void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
-                       const real *keys, int64_t key_stride, const real *values, int64_t value_stride,
-                       real *scores, const upcoming *next_keys, const upcoming *next_values) {
+                       const block_rows *block, real *scores, const upcoming *next_keys,
+                       const upcoming *next_values) {
   query_columns *c = &panel->columns;
   int64_t padded = round_up(args->value_dim, VL);
   block_shape shape;
   shape_block(c, first, rows, &shape);
-  score_block(&shape, keys, key_stride, args->key_dim, panel->q, scores, next_keys);
+  score_block(&shape, block->keys, block->key_stride, args->key_dim, panel->q, scores, next_keys);
   for (int64_t v = 0; v < shape.vectors; v++) {
     real factors[VL];
     bool moved =
@@ -41,14 +42,15 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
       attend_rescale(panel->sum + v * VL * padded, padded, factors, c->count - v * VL);
   }
   if (shape.masked) clear_unseen(&shape, scores);
-  sum_over_keys(&shape, c->count, scores, values, value_stride, args->value_dim, panel->sum, panel->started,
-                next_values);
+  sum_over_keys(&shape, c->count, scores, block->values, block->value_stride, args->value_dim, panel->sum,
+                panel->started, next_values);
   panel->started = true;
 }
 
 void attend_write(const ch_attend *args, int64_t sequence, const column_place *at, const real *weighted,
                   real scale, real lse) {
-  real *out = (real *)args->out + row_of(args, sequence, at) * args->value_dim;
+  token_rows rows = output_rows(args, args->out);
+  real *out = (real *)(uintptr_t)row_of(args, &rows, sequence, at);
   int64_t dim = args->value_dim, k = 0;
   if (scale == 0) /* saw no key */
     memset(out, 0, (size_t)dim * sizeof(real));

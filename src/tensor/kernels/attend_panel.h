@@ -34,29 +34,47 @@ static inline void next_column(column_place *at) {
   at->query++;
 }
 
-/* Row of a tensor [sequences, queries, heads, dim], and of log-sum-exps [sequences, heads, queries]. */
-static inline int64_t row_of(const ch_attend *args, int64_t sequence, const column_place *at) {
-  return (sequence * args->queries + at->query) * args->heads + at->head;
+/* Where the rows [dim] of a tensor [sequences, queries, heads, dim] lie: those of queries and their gradients, as
+   strides say; those of outputs and theirs. */
+typedef struct token_rows {
+  const real *data;
+  int64_t dim, head, token; /* elements between heads, and between tokens */
+} token_rows;
+
+static inline token_rows query_rows(const ch_attend *args, const void *tensor) {
+  const ch_head_strides *strides = &args->q_strides;
+  return (token_rows){tensor, args->key_dim, strides->head > 0 ? strides->head : args->key_dim,
+                      strides->token > 0 ? strides->token : args->heads * args->key_dim};
 }
 
+static inline token_rows output_rows(const ch_attend *args, const void *tensor) {
+  return (token_rows){tensor, args->value_dim, args->value_dim, args->heads * args->value_dim};
+}
+
+static inline const real *row_of(const ch_attend *args, const token_rows *rows, int64_t sequence,
+                                 const column_place *at) {
+  return rows->data + (sequence * args->queries + at->query) * rows->token + at->head * rows->head;
+}
+
+/* Place in log-sum-exps [sequences, heads, queries]. */
 static inline int64_t lse_of(const ch_attend *args, int64_t sequence, const column_place *at) {
   return (sequence * args->heads + at->head) * args->queries + at->query;
 }
 
-/* The rows [dim] of such a tensor that belong to `count` columns from the place. */
-static inline void list_rows(const ch_attend *args, const void *tensor, int64_t dim, int64_t sequence,
-                             column_place at, int64_t count, row_list *list) {
-  for (int64_t i = 0; i < count; i++, next_column(&at))
-    list->row[i] = (const real *)tensor + row_of(args, sequence, &at) * dim;
+/* The rows that belong to `count` columns from the place. */
+static inline void list_rows(const ch_attend *args, const token_rows *rows, int64_t sequence, column_place at,
+                             int64_t count, row_list *list) {
+  for (int64_t i = 0; i < count; i++, next_column(&at)) list->row[i] = row_of(args, rows, sequence, &at);
 }
 
 /* The same memory, to be asked for ahead. */
-static inline upcoming upcoming_columns(const ch_attend *args, const void *tensor, int64_t dim,
-                                        int64_t sequence, int64_t kv_head, int64_t first, int64_t count) {
-  int64_t group = args->heads / args->kv_heads, query = first / group, size = (int64_t)sizeof(real);
-  int64_t row = (sequence * args->queries + query) * args->heads + kv_head * group;
-  return (upcoming){(const char *)tensor + row * dim * size, (first + count - 1) / group - query + 1,
-                    args->heads * dim * size, group * dim * size};
+static inline upcoming upcoming_columns(const ch_attend *args, token_rows rows, int64_t sequence,
+                                        int64_t kv_head, int64_t first, int64_t count) {
+  int64_t group = args->heads / args->kv_heads, size = (int64_t)sizeof(real);
+  column_place begin = place_of(args, kv_head, first), at = {begin.query, begin.first_head, 0, 0};
+  return (upcoming){(const char *)row_of(args, &rows, sequence, &at),
+                    (first + count - 1) / group - begin.query + 1, rows.token * size,
+                    ((group - 1) * rows.head + rows.dim) * size};
 }
 
 /* packed [dim, ld] = scale * rows^T, zeros in the columns count … ld-1; ld a multiple of VL. */
@@ -175,12 +193,11 @@ static inline void carve_panel(const ch_attend *args, carver *from, forward_pane
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel);
 
-/* The panel takes in the keys first … first+rows-1 and their values; the value tile in whole vectors (readable_tile).
-   `scores`: SCORES reals. */
+/* The panel takes in the keys first … first+rows-1 and their values. `scores`: SCORES reals. */
 enum { SCORES = BLOCK * PANEL + TILE_ROWS };
 void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
-                       const real *keys, int64_t key_stride, const real *values, int64_t value_stride,
-                       real *scores, const upcoming *next_keys, const upcoming *next_values);
+                       const block_rows *block, real *scores, const upcoming *next_keys,
+                       const upcoming *next_values);
 
 /* Brings the sums [VL, padded] of a vector of columns, `count` of them real, to a new scale. */
 void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t count);

@@ -31,14 +31,21 @@ ALWAYS_INLINE void widen_rows(const ch_dtype dtype, const ch_tile *tile, int64_t
   }
 }
 
+/* Whether a column of whole vectors down the rows of a block finds room in the first cache: rows that many lines apart
+   fall into few of its sets. */
+static inline bool is_spread(int64_t stride) {
+  int64_t bytes = stride * (int64_t)sizeof(real);
+  return bytes % 64 == 0 && bytes % 512 != 0;
+}
+
 /* The rows of one head as reals: in place if they can stay there, else in `space` [count, dim padded to whole vectors].
-   Rows that whole vectors will be read from (`vectors`) must be a dense block: besides the padding, rows far apart
-   would have their cache lines fall into few sets. */
+   Rows that whole vectors will be read from (`vectors`) must be whole vectors and spread over the cache. */
 static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t count, int64_t dim,
                                     bool vectors, real *space, int64_t *stride) {
   int64_t padded = (dim + VL - 1) / VL * VL;
   *stride = tile->stride;
-  if (tile->dtype == CH_KERNEL_DTYPE && (!vectors || (dim == padded && tile->stride == dim)))
+  bool dense = dim == padded && (tile->stride == dim || is_spread(tile->stride));
+  if (tile->dtype == CH_KERNEL_DTYPE && (!vectors || dense))
     return (const real *)(const void *)tile_row(tile, head, 0);
   *stride = padded;
   if (tile->dtype == CH_F16)
@@ -48,6 +55,30 @@ static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t c
   else
     widen_rows(CH_KERNEL_DTYPE, tile, head, count, dim, space, padded);
   return space;
+}
+
+/* A block of one head's keys and values. */
+typedef struct block_rows {
+  const real *keys, *values; /* values in whole vectors */
+  int64_t key_stride, value_stride;
+} block_rows;
+
+/* Values that are the first elements of the keys are read, and widened, once. */
+static inline bool is_shared(const ch_tile *keys, const ch_tile *values) {
+  return keys->data == values->data && keys->dtype == values->dtype && keys->stride == values->stride &&
+         keys->head_stride == values->head_stride;
+}
+
+static inline block_rows read_block(const ch_tile *keys, int64_t key_dim, const ch_tile *values,
+                                    int64_t value_dim, int64_t head, int64_t count, real *key_space,
+                                    real *value_space) {
+  bool shared = is_shared(keys, values) && value_dim <= key_dim;
+  block_rows rows;
+  rows.keys = head_rows(keys, head, count, key_dim, shared, key_space, &rows.key_stride);
+  rows.values = rows.keys;
+  rows.value_stride = rows.key_stride;
+  if (!shared) rows.values = head_rows(values, head, count, value_dim, true, value_space, &rows.value_stride);
+  return rows;
 }
 
 /* Asks for `bytes` of memory. (Functions that do nothing but this must be inlined early: GCC takes calls of them for
