@@ -1,106 +1,71 @@
 /* crosshead info MODEL_OR_CONFIG: what a model is and what it costs. */
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
-#include "model/accounting.h"
+#include "cli/info_text.h"
+#include "cli/output.h"
+#include "cli/parse.h"
 #include "model/transformer.h"
 
 typedef struct arguments {
-  const char *positional[4];
-  bool json;
+  const char *positional[CH_POSITIONAL_MAX];
+  bool json, table;
   const char *cache_dtype;
   int64_t depth;
 } arguments;
-
-typedef struct subject {
-  ch_config config;
-  ch_account account;
-  const char *cache_dtype;
-  int64_t depth;
-} subject;
-
-/* --- for people ------------------------------------------------------------------------------------------------ */
-
-static void put_model(const subject *s, ch_text *text) {
-  static const char *const positions[] = {"RoPE", "ALiBi", "no positions"};
-  static const char *const activations[] = {"SwiGLU", "GELU"};
-  const ch_config *c = &s->config;
-  ch_text_printf(text, "model      %s, attention %s%s%s\n", c->model_type, c->attention.type,
-                 c->attention.qk_norm ? ", QK norm" : "", c->attention.head_norm ? ", head norm" : "");
-  ch_text_printf(text,
-                 "           %" PRId64 " layers of width %" PRId64 ", %" PRId64 " query and %" PRId64
-                 " key-value heads of %" PRId64 "\n",
-                 c->num_hidden_layers, c->hidden_size, c->num_attention_heads, c->num_key_value_heads,
-                 c->head_dim);
-  ch_text_printf(
-      text, "           %s FFN of %" PRId64 ", vocabulary of %" PRId64 " (%s), %s, context %" PRId64 "\n",
-      activations[c->hidden_act], c->intermediate_size, c->vocab_size,
-      c->tie_word_embeddings ? "tied" : "untied", positions[c->position], c->max_position_embeddings);
-}
-
-static void put_parameters(const char *name, int64_t count, int64_t total, ch_text *text) {
-  char shown[32];
-  ch_text_printf(text, "  %-24s %16" PRId64 "   %-8s %5.1f %%\n", name, count,
-                 ch_format_count((double)count, shown, sizeof shown), 100.0 * (double)count / (double)total);
-}
-
-static void put_flops(const char *name, double flops, ch_text *text) {
-  char shown[32];
-  ch_text_printf(text, "  %-24s %16.0f   %s\n", name, flops, ch_format_count(flops, shown, sizeof shown));
-}
-
-static void put_table(const subject *s, ch_text *text) {
-  const ch_account *a = &s->account;
-  put_model(s, text);
-  ch_text_puts(text, "\nparameters\n");
-  put_parameters("total", a->parameters_total, a->parameters_total, text);
-  put_parameters("attention", a->parameters_attention, a->parameters_total, text);
-  put_parameters("embedding", a->parameters_embedding, a->parameters_total, text);
-  if (a->parameters_gate_embedding)
-    put_parameters("gate embedding", a->parameters_gate_embedding, a->parameters_total, text);
-  put_parameters("active", a->parameters_active, a->parameters_total, text);
-  ch_text_printf(text, "\nKV cache a token\n  %-24s %16" PRId64 "\n", "elements",
-                 a->cache_elements_per_token);
-  ch_text_printf(text, "  %-24s %16" PRId64 "   %s\n", "bytes", a->cache_bytes_per_token, s->cache_dtype);
-  ch_text_printf(text, "\nFLOPs a token, forward, context %" PRId64 "\n", s->depth);
-  put_flops("attention projections", a->flops.attention_projections, text);
-  put_flops("attention over context", a->flops.attention_context, text);
-  put_flops("feed-forward", a->flops.feed_forward, text);
-  put_flops("LM head", a->flops.lm_head, text);
-  put_flops("total", a->flops.total, text);
-  ch_text_printf(text, "\na layer's attention\n  %-24s %16" PRId64 "\n", "total effective rank",
-                 a->total_effective_rank);
-  ch_text_printf(text, "  %-24s %16" PRId64 "\n", "shared latent dimension", a->shared_latent_dim);
-}
-
-/* --- the command ----------------------------------------------------------------------------------------------- */
 
 static ch_dtype dtype_of(const char *name) {
   return strcmp(name, "f32") == 0 ? CH_F32 : strcmp(name, "f16") == 0 ? CH_F16 : CH_BF16;
 }
 
-static ch_status run(const void *given, ch_error *error) {
-  const arguments *a = given;
-  subject s = {.cache_dtype = a->cache_dtype, .depth = a->depth};
+static ch_status examine(const arguments *a, const char *path, ch_info *info, ch_error *error) {
   ch_params params = {0};
-  CH_TRY(ch_config_read(a->positional[0], &s.config, error));
-  ch_status status = ch_model_declare(&s.config, &params, error);
+  ch_info_name(path, info->name);
+  CH_TRY(ch_config_read(path, &info->config, error));
+  ch_status status = ch_model_declare(&info->config, &params, error);
   if (status == CH_OK)
-    status = ch_account_model(&s.config, &params, s.depth, dtype_of(s.cache_dtype), &s.account, error);
+    status =
+        ch_account_model(&info->config, &params, a->depth, dtype_of(a->cache_dtype), &info->account, error);
   ch_params_free(&params);
-  CH_TRY(status);
+  return status;
+}
+
+static void put_json(const arguments *a, const ch_info *infos, int count, ch_text *text) {
+  if (a->table) ch_text_puts(text, "{\"models\": [");
+  for (int i = 0; i < count; i++) {
+    if (i) ch_text_puts(text, ", ");
+    ch_account_json(a->table ? infos[i].name : NULL, &infos[i].config, &infos[i].account, a->depth,
+                    a->cache_dtype, text);
+  }
+  ch_text_puts(text, a->table ? "]}\n" : "\n");
+}
+
+static ch_status print(const arguments *a, const ch_info *infos, int count, ch_error *error) {
   ch_text text = {0};
   if (a->json)
-    ch_account_json(&s.config, &s.account, s.depth, s.cache_dtype, &text);
+    put_json(a, infos, count, &text);
+  else if (a->table)
+    ch_info_table(infos, count, a->depth, &text);
   else
-    put_table(&s, &text);
-  if (text.failed)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to print");
-  else
-    fwrite(text.data, 1, text.size, stdout);
-  ch_text_free(&text);
+    ch_info_page(infos, a->depth, a->cache_dtype, &text);
+  return ch_print_text(&text, error);
+}
+
+static ch_status run(const void *given, ch_error *error) {
+  const arguments *a = given;
+  int count = 0;
+  while (a->positional[count]) count++;
+  if (count > 1 && !a->table)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%d configurations are given; --table lists several side by side", count);
+  ch_info *infos = calloc((size_t)count, sizeof *infos);
+  if (!infos) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %d configurations", count);
+  ch_status status = CH_OK;
+  for (int i = 0; i < count && status == CH_OK; i++) status = examine(a, a->positional[i], &infos[i], error);
+  if (status == CH_OK) status = print(a, infos, count, error);
+  free(infos);
   return status;
 }
 
@@ -110,6 +75,10 @@ static const ch_option options[] = {{.name = "json",
                                      .type = CH_OPTION_FLAG,
                                      .offset = offsetof(arguments, json),
                                      .help = "Print one JSON object."},
+                                    {.name = "table",
+                                     .type = CH_OPTION_FLAG,
+                                     .offset = offsetof(arguments, table),
+                                     .help = "List one or more configurations side by side."},
                                     {.name = "cache-dtype",
                                      .type = CH_OPTION_CHOICE,
                                      .offset = offsetof(arguments, cache_dtype),
@@ -128,7 +97,7 @@ static const ch_option options[] = {{.name = "json",
 
 const ch_command ch_cmd_info = {
     .name = "info",
-    .positional = "MODEL_OR_CONFIG",
+    .positional = "MODEL_OR_CONFIG...",
     .summary = "Show a model's parameters, cache size and arithmetic.",
     .description =
         "Reads the configuration of a model directory, or a configuration file alone, and counts what the "

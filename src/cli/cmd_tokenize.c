@@ -7,11 +7,12 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/parse.h"
 #include "cli/interrupt.h"
 #include "text/tokenizer.h"
 
 typedef struct arguments {
-  const char *positional[4];
+  const char *positional[CH_POSITIONAL_MAX];
   bool decode, whole, add_special, no_special, skip_special;
 } arguments;
 

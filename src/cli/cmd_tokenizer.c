@@ -5,11 +5,12 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/parse.h"
 #include "cli/interrupt.h"
 #include "text/bpe_train.h"
 
 typedef struct arguments {
-  const char *positional[4];
+  const char *positional[CH_POSITIONAL_MAX];
   const char *data, *out;
   int64_t vocab_size, min_count;
 } arguments;

@@ -34,13 +34,14 @@ typedef struct ch_option {
 
 typedef struct ch_command {
   const char *name; /* "train", or "tokenizer train" for a command of two words */
-  const char
-      *positional;     /* "CONFIG", "MODEL [FILE]"; "" for none. Each word is one argument, [X] optional. */
-  const char *summary; /* one line */
+  const char *
+      positional; /* "CONFIG", "MODEL [FILE]"; "" for none. Each word is one argument, [X] optional, X... one or more. */
+  const char *summary;     /* one line */
   const char *description; /* paragraphs for --help and the man page, one line each, "\n\n" between */
   const char *examples;    /* command lines, one a line */
   const ch_option *options;
-  size_t arguments_size; /* size of the argument struct; its FIRST member is `const char *positional[4]` */
+  size_t arguments_size; /* size of the argument struct; its FIRST member is `const char
+                            *positional[CH_POSITIONAL_MAX]`, NULL after the last one */
   /* Runs with the filled struct; returns CH_OK or fills *error. CH_ERROR_ARGUMENT gives exit status 2,
      anything else 1. */
   ch_status (*run)(const void *arguments, ch_error *error);

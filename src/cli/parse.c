@@ -157,7 +157,8 @@ void ch_positional_count(const ch_command *command, int *least, int *most) {
   for (const char *p = command->positional; p && *p; p += strcspn(p, " ")) {
     p += strspn(p, " ");
     if (!*p) break;
-    ++*most;
+    size_t length = strcspn(p, " ");
+    *most = length > 3 && strncmp(p + length - 3, "...", 3) == 0 ? CH_POSITIONAL_MAX - 1 : *most + 1;
     if (*p != '[') ++*least;
   }
 }
@@ -225,6 +226,9 @@ static ch_status parse_words(const ch_command *command, int argc, char **argv, c
       i += used;
       continue;
     }
+    if (positional == CH_POSITIONAL_MAX - 1)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "'%s' is one argument too many; crosshead %s takes at most %d",
+                     word, command->name, CH_POSITIONAL_MAX - 1);
     if (positional == most)
       return ch_fail(error, CH_ERROR_ARGUMENT, "unexpected argument '%s'; write `crosshead %s%s%s`", word,
                      command->name, most ? " " : " [OPTION]...", command->positional);

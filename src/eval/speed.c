@@ -127,7 +127,7 @@ static ch_status prefill_flops(const ch_model *model, const ch_speed_options *op
                           &account, error));
   double tokens = (double)options->tokens;
   *flops = (double)options->batch *
-           (tokens * (account.flops.total - account.flops.lm_head) + account.flops.lm_head);
+           (tokens * (account.prefill.total - account.prefill.lm_head) + account.decode.lm_head);
   return CH_OK;
 }
 

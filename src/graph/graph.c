@@ -99,6 +99,12 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
   return node;
 }
 
+/* The queries of a causal pass over T tokens meet (T + 1) / 2 of them on average. */
+double ch_graph_context(const ch_graph *graph, bool causal) {
+  if (graph->context > 0) return graph->context;
+  return causal ? ((double)graph->length + 1) / 2 : (double)graph->length;
+}
+
 int64_t ch_node_count(const ch_node *node) {
   int64_t count = 1;
   for (int i = 0; i < node->rank; i++) count *= node->shape[i];

@@ -75,6 +75,7 @@ struct ch_graph {
   ch_arena arena;
   ch_dtype dtype;            /* CH_F32 or CH_F64 */
   int64_t sequences, length; /* rows = sequences * length */
+  double context; /* for counting arithmetic: tokens that a query sees; 0: those of this run alone */
   ch_node **nodes;
   int count, capacity;
   ch_node *inputs[CH_INPUT_COUNT];
@@ -95,6 +96,9 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
                        const void *attributes, size_t attributes_size);
 /* Records a failure (the first one wins); returns NULL for convenience. */
 ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Tokens that a query is counted to see: graph->context, or the mean over a pass that starts from nothing. */
+double ch_graph_context(const ch_graph *graph, bool causal);
 
 int64_t ch_node_count(const ch_node *node);
 /* Product of all dimensions but the last; and the last. */

@@ -76,7 +76,8 @@ ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
   ch_account account = {0};
   CH_TRY(ch_account_model(&model->config, &model->params, 0, CH_BF16, &account, error));
   ch_text text = {0};
-  ch_account_json(&model->config, &account, 0, "bf16", &text);
+  ch_account_json(NULL, &model->config, &account, 0, "bf16", &text);
+  ch_text_puts(&text, "\n");
   if (text.failed) {
     ch_text_free(&text);
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for a model's figures");

@@ -7,6 +7,8 @@
 #include "attention/registry.h"
 #include "model/transformer.h"
 
+enum { PREFILL_CHUNK = 512 /* tokens that prefill takes at once */ };
+
 static void count_parameters(const ch_params *params, ch_account *account) {
   for (int i = 0; i < params->count; i++) {
     int64_t n = ch_param_count(&params->rows[i]);
@@ -22,7 +24,10 @@ static void count_parameters(const ch_params *params, ch_account *account) {
       account->parameters_gate_embedding += n;
       break;
     case CH_PARAM_FFN:
+      account->parameters_feed_forward += n;
+      break;
     case CH_PARAM_NORM:
+      account->parameters_norm += n;
       break;
     }
   }
@@ -43,27 +48,39 @@ static const char *weight_name(const ch_node *node, const bool *moves) {
 
 /* Where an operation's arithmetic belongs. What has no weight of its own works on heads. */
 static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) {
-  if (strcmp(node->op->name, "attend") == 0) return &flops->attention_context;
   const char *name = weight_name(node, moves);
   if (!name || strstr(name, ".self_attn.")) return &flops->attention_projections;
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
 }
 
-/* moves: whether a value depends on the tokens; what does not is made once, when a model is loaded. */
-static void count_graph(const ch_graph *graph, bool *moves, ch_flops *flops) {
+/* What every token of the graph takes when a query sees `context` tokens. The part that no context needs lands in its
+   term, all else in attention_context: the arithmetic of every operation is a + b * context. moves: whether a value
+   depends on the tokens; what does not is made once, when a model is loaded. */
+static void count_graph(ch_graph *graph, double context, bool *moves, ch_flops *flops) {
+  double rows = (double)(graph->sequences * graph->length);
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
     moves[i] = node->kind == CH_NODE_INPUT;
     for (int k = 0; k < node->inputs; k++) moves[i] = moves[i] || moves[node->in[k]->id];
-    if (moves[i] && node->kind == CH_NODE_OP && node->op->flops)
-      *term_of(node, moves, flops) += node->op->flops(node);
+    if (!moves[i] || node->kind != CH_NODE_OP || !node->op->flops) continue;
+    graph->context = 1;
+    double one = node->op->flops(node) / rows;
+    graph->context = 2;
+    double slope = node->op->flops(node) / rows - one;
+    *term_of(node, moves, flops) += one - slope;
+    flops->attention_context += slope * context;
   }
+  flops->total =
+      flops->attention_projections + flops->attention_context + flops->feed_forward + flops->lm_head;
 }
 
-/* The graph of a single token attends to one token, itself: its context term is that of depth 1. */
-static ch_status count_flops(const ch_config *config, const ch_params *params, int64_t depth, ch_flops *flops,
-                             ch_error *error) {
-  const ch_model_graph shape = {.sequences = 1, .length = 1, .dtype = CH_F32, .head = CH_HEAD_LOGITS};
+static ch_status count_flops(const ch_config *config, const ch_params *params, bool remember, int64_t length,
+                             int64_t context, ch_flops *flops, ch_error *error) {
+  const ch_model_graph shape = {.sequences = 1,
+                                .length = length,
+                                .dtype = CH_F32,
+                                .head = length > 1 ? CH_HEAD_LAST_LOGITS : CH_HEAD_LOGITS,
+                                .remember = remember};
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_model_build(config, params, &shape, &graph, &root);
@@ -74,12 +91,9 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, i
   else if (!root)
     status = ch_fail(error, graph->error.status, "%s", graph->error.message);
   else
-    count_graph(graph, moves, flops);
+    count_graph(graph, (double)context, moves, flops);
   free(moves);
   ch_graph_free(graph);
-  flops->attention_context *= (double)depth;
-  flops->total =
-      flops->attention_projections + flops->attention_context + flops->feed_forward + flops->lm_head;
   return status;
 }
 
@@ -92,5 +106,7 @@ ch_status ch_account_model(const ch_config *config, const ch_params *params, int
   account->cache_bytes_per_token = account->cache_elements_per_token * (int64_t)ch_dtype_size(cache_dtype);
   account->total_effective_rank = mechanism->total_effective_rank(config);
   account->shared_latent_dim = mechanism->shared_latent_dim(config);
-  return count_flops(config, params, depth, &account->flops, error);
+  CH_TRY(count_flops(config, params, false, 1, depth, &account->flops, error));
+  CH_TRY(count_flops(config, params, true, PREFILL_CHUNK, depth, &account->prefill, error));
+  return count_flops(config, params, true, 1, depth, &account->decode, error);
 }

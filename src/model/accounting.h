@@ -5,10 +5,10 @@
 
 #include "config/params.h"
 
-/* Multiply-adds times two of one token's forward pass. A training step takes three times as many. */
+/* Multiply-adds times two that one token takes. */
 typedef struct ch_flops {
   double attention_projections; /* every matrix under self_attn */
-  double attention_context; /* scores and weighted values at `depth` tokens: 2 depth H (d_k + d_v) a layer */
+  double attention_context;     /* what grows with the tokens looked back at: scores, weighted values */
   double feed_forward;
   double lm_head; /* 2 V D, tied or not; looking up an embedding is no product */
   double total;
@@ -19,19 +19,23 @@ typedef struct ch_account {
   int64_t parameters_attention;      /* under self_attn and model.dictionary, without gate tables */
   int64_t parameters_embedding;      /* embed_tokens and an untied lm_head */
   int64_t parameters_gate_embedding; /* lookup tables of embedding gates */
-  int64_t parameters_active;         /* the total less gate tables and experts not chosen */
-  int64_t cache_elements_per_token;  /* summed over layers */
+  int64_t parameters_feed_forward;
+  int64_t parameters_norm;          /* norms outside attention */
+  int64_t parameters_active;        /* the total less gate tables and experts not chosen */
+  int64_t cache_elements_per_token; /* summed over layers */
   int64_t cache_bytes_per_token;
   int64_t total_effective_rank; /* per layer: heads times the rank of a head's query-key map */
   int64_t shared_latent_dim;    /* per layer: width of the latent space that heads share */
-  ch_flops flops;
+  ch_flops flops;           /* one forward pass, as in training; a training step takes three times as many */
+  ch_flops prefill, decode; /* through the cache: many tokens at once, one token */
 } ch_account;
 
 /* params: the config's table. depth: tokens that attention looks back at. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_dtype cache_dtype, ch_account *account, ch_error *error);
-/* Appends the account as a JSON object, with the depth and the name of the cache's type it was made for. */
-void ch_account_json(const ch_config *config, const ch_account *account, int64_t depth,
+/* Appends the account as a JSON object, with the depth and the name of the cache's type it was made for; name: first of
+   its keys, or NULL. */
+void ch_account_json(const char *name, const ch_config *config, const ch_account *account, int64_t depth,
                      const char *cache_dtype, ch_text *json);
 
 #endif

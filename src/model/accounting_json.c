@@ -8,9 +8,27 @@ static void put_whole(ch_text *json, const char *key, int64_t value) {
   ch_text_printf(json, ",\n  \"%s\": %" PRId64, key, value);
 }
 
-void ch_account_json(const ch_config *config, const ch_account *account, int64_t depth,
+static void put_flops(ch_text *json, const char *key, double flops) {
+  ch_text_printf(json, ",\n  \"%s\": %.0f", key, flops);
+}
+
+static void put_terms(ch_text *json, const char *key, const ch_flops *flops) {
+  ch_text_printf(json,
+                 ",\n  \"%s\": {\"attention_projections\": %.0f, \"attention_context\": %.0f, "
+                 "\"feed_forward\": %.0f, \"lm_head\": %.0f}",
+                 key, flops->attention_projections, flops->attention_context, flops->feed_forward,
+                 flops->lm_head);
+}
+
+void ch_account_json(const char *name, const ch_config *config, const ch_account *account, int64_t depth,
                      const char *cache_dtype, ch_text *json) {
-  ch_text_puts(json, "{\n  \"model_type\": ");
+  ch_text_puts(json, "{\n  ");
+  if (name) {
+    ch_text_puts(json, "\"name\": ");
+    ch_json_put_string(json, name);
+    ch_text_puts(json, ",\n  ");
+  }
+  ch_text_puts(json, "\"model_type\": ");
   ch_json_put_string(json, config->model_type);
   ch_text_puts(json, ",\n  \"attention_type\": ");
   ch_json_put_string(json, config->attention.type);
@@ -18,19 +36,21 @@ void ch_account_json(const ch_config *config, const ch_account *account, int64_t
   put_whole(json, "parameters_attention", account->parameters_attention);
   put_whole(json, "parameters_embedding", account->parameters_embedding);
   put_whole(json, "parameters_gate_embedding", account->parameters_gate_embedding);
+  put_whole(json, "parameters_feed_forward", account->parameters_feed_forward);
+  put_whole(json, "parameters_norm", account->parameters_norm);
   put_whole(json, "parameters_active", account->parameters_active);
   put_whole(json, "cache_elements_per_token", account->cache_elements_per_token);
   put_whole(json, "cache_bytes_per_token", account->cache_bytes_per_token);
   ch_text_puts(json, ",\n  \"cache_dtype\": ");
   ch_json_put_string(json, cache_dtype);
   put_whole(json, "depth", depth);
-  ch_text_printf(json, ",\n  \"flops_per_token_forward\": %.0f", account->flops.total);
-  ch_text_printf(json,
-                 ",\n  \"flops_terms\": {\"attention_projections\": %.0f, \"attention_context\": %.0f, "
-                 "\"feed_forward\": %.0f, \"lm_head\": %.0f}",
-                 account->flops.attention_projections, account->flops.attention_context,
-                 account->flops.feed_forward, account->flops.lm_head);
+  put_flops(json, "flops_per_token_forward", account->flops.total);
+  put_terms(json, "flops_terms", &account->flops);
+  put_flops(json, "flops_per_token_training", 3 * account->flops.total);
+  put_flops(json, "flops_per_token_prefill", account->prefill.total);
+  put_flops(json, "flops_per_token_decode", account->decode.total);
+  put_terms(json, "flops_decode_terms", &account->decode);
   put_whole(json, "total_effective_rank", account->total_effective_rank);
   put_whole(json, "shared_latent_dim", account->shared_latent_dim);
-  ch_text_puts(json, "\n}\n");
+  ch_text_puts(json, "\n}");
 }

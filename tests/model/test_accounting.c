@@ -95,6 +95,9 @@ static void arithmetic_is_counted_term_by_term(void **state) {
   assert_true(a.flops.lm_head == 2.0 * 73 * 40);
   assert_true(a.flops.total == a.flops.attention_projections + a.flops.attention_context +
                                    a.flops.feed_forward + a.flops.lm_head);
+  assert_memory_equal(&a.decode, &a.flops, sizeof a.decode); /* gqa has one form */
+  assert_true(a.prefill.attention_context == a.flops.attention_context);
+  assert_true(a.prefill.lm_head == a.flops.lm_head / 512); /* the last logits of a chunk */
 }
 
 static void every_tensor_is_counted_where_it_belongs(void **state) {
@@ -108,6 +111,8 @@ static void every_tensor_is_counted_where_it_belongs(void **state) {
   assert_int_equal(a.parameters_total, attention + 2 * 73 * 40 + 2 * 3 * 40 * 44 + (2 * 2 + 1) * 40);
   assert_int_equal(a.parameters_active, a.parameters_total);
   assert_int_equal(a.parameters_gate_embedding, 0);
+  assert_int_equal(a.parameters_feed_forward, 2 * 3 * 40 * 44);
+  assert_int_equal(a.parameters_norm, (2 * 2 + 1) * 40);
   c.attention.qk_norm = c.attention.head_norm = c.attention_bias = c.tie_word_embeddings = true;
   account(&c, 0, CH_BF16, &a);
   attention += 2 * (3 * 12 + (4 + 2 + 2) * 12);

@@ -147,13 +147,12 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Scores and weighted values; a causal training pass over T tokens meets (T + 1) / 2 keys a query on average. */
+/* Scores and weighted values. */
 static double flops(const ch_node *node) {
   const attend *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
-  double length = (double)node->graph->length;
-  double keys = spec->causal ? (length + 1) / 2 : length;
-  return 2.0 * (double)ch_node_rows(node) * keys * (double)(spec->heads * (spec->key_dim + spec->value_dim));
+  return 2.0 * (double)ch_node_rows(node) * ch_graph_context(node->graph, spec->causal) *
+         (double)(spec->heads * (spec->key_dim + spec->value_dim));
 }
 
 static const ch_op op = {.name = "attend",

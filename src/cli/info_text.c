@@ -1,0 +1,259 @@
+/* Figures of models as a page for one and as a table for several. */
+#include "cli/info_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/registry.h"
+
+void ch_info_name(const char *path, char name[CH_INFO_NAME_SIZE]) {
+  size_t length = strlen(path);
+  while (length > 1 && path[length - 1] == '/') length--;
+  static const char file[] = "/config.json";
+  if (length > sizeof file - 1 && strncmp(path + length - (sizeof file - 1), file, sizeof file - 1) == 0)
+    length -= sizeof file - 1;
+  else if (length > 5 && strncmp(path + length - 5, ".json", 5) == 0)
+    length -= 5;
+  size_t start = length;
+  while (start > 0 && path[start - 1] != '/') start--;
+  snprintf(name, CH_INFO_NAME_SIZE, "%.*s", (int)(length - start), path + start);
+}
+
+/* --- what a model is ----------------------------------------------------------------------------------------------- */
+
+/* "k, v" of CH_ON_ bits. */
+static void put_states(unsigned on, ch_text *text) {
+  static const char *const names[] = {"q", "k", "v"};
+  const char *between = " on ";
+  for (int i = 0; i < 3; i++) {
+    if (!(on >> i & 1)) continue;
+    ch_text_printf(text, "%s%s", between, names[i]);
+    between = ", ";
+  }
+}
+
+static void put_modules(const ch_config *c, ch_text *text) {
+  static const char *const knockings[] = {"", "linear", "MLP", "gate"};
+  const ch_attention_config *a = &c->attention;
+  const char *between = "           with ";
+  if (a->qk_norm) ch_text_printf(text, "%sQK norm", between), between = "; ";
+  if (a->head_norm) ch_text_printf(text, "%shead norm", between), between = "; ";
+  if (a->knocking.on) {
+    ch_text_printf(text, "%s%s knocking", between, knockings[a->knocking.type]);
+    put_states(a->knocking.on, text);
+    between = "; ";
+  }
+  if (a->head_mix.on) {
+    ch_text_printf(text, "%shead mixing", between);
+    put_states(a->head_mix.on, text);
+    between = "; ";
+  }
+  if (a->gate_embedding_dim) {
+    ch_text_printf(text, "%san embedding gate of %" PRId64, between, a->gate_embedding_dim);
+    between = "; ";
+  }
+  if (a->layer_group_size > 1) {
+    ch_text_printf(text, "%sgroups of %" PRId64 " layers", between, a->layer_group_size);
+    between = "; ";
+  }
+  if (between[0] == ';') ch_text_puts(text, "\n");
+}
+
+static void put_heads(const ch_config *c, ch_text *text) {
+  const ch_attention_config *a = &c->attention;
+  ch_text_printf(text, "           %" PRId64 " layers of width %" PRId64 ", %" PRId64, c->num_hidden_layers,
+                 c->hidden_size, c->num_attention_heads);
+  if (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)
+    ch_text_printf(
+        text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", latent of %" PRId64 "\n",
+        a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim, a->kv_lora_rank);
+  else
+    ch_text_printf(text, " query and %" PRId64 " key-value heads of %" PRId64 "\n", c->num_key_value_heads,
+                   c->head_dim);
+}
+
+static void put_model(const ch_config *c, ch_text *text) {
+  static const char *const positions[] = {"RoPE", "ALiBi", "no positions"};
+  static const char *const activations[] = {"SwiGLU", "GELU"};
+  ch_text_printf(text, "model      %s, attention %s\n", c->model_type, c->attention.type);
+  put_modules(c, text);
+  put_heads(c, text);
+  ch_text_printf(
+      text, "           %s FFN of %" PRId64 ", vocabulary of %" PRId64 " (%s), %s, context %" PRId64 "\n",
+      activations[c->hidden_act], c->intermediate_size, c->vocab_size,
+      c->tie_word_embeddings ? "tied" : "untied", positions[c->position], c->max_position_embeddings);
+}
+
+/* --- the page ------------------------------------------------------------------------------------------------------ */
+
+static void put_parameters(const char *name, int64_t count, int64_t total, ch_text *text) {
+  char shown[32];
+  ch_text_printf(text, "  %-24s %16" PRId64 "   %-8s %5.1f %%\n", name, count,
+                 ch_format_count((double)count, shown, sizeof shown), 100.0 * (double)count / (double)total);
+}
+
+static void put_flops(const char *name, double flops, ch_text *text) {
+  char shown[32];
+  ch_text_printf(text, "  %-24s %16.0f   %s\n", name, flops, ch_format_count(flops, shown, sizeof shown));
+}
+
+void ch_info_page(const ch_info *info, int64_t depth, const char *cache_dtype, ch_text *text) {
+  const ch_account *a = &info->account;
+  put_model(&info->config, text);
+  ch_text_puts(text, "\nparameters\n");
+  put_parameters("total", a->parameters_total, a->parameters_total, text);
+  put_parameters("attention", a->parameters_attention, a->parameters_total, text);
+  put_parameters("embedding", a->parameters_embedding, a->parameters_total, text);
+  if (a->parameters_gate_embedding)
+    put_parameters("gate embedding", a->parameters_gate_embedding, a->parameters_total, text);
+  put_parameters("feed-forward", a->parameters_feed_forward, a->parameters_total, text);
+  put_parameters("norms", a->parameters_norm, a->parameters_total, text);
+  put_parameters("active", a->parameters_active, a->parameters_total, text);
+  ch_text_printf(text, "\nKV cache a token\n  %-24s %16" PRId64 "\n", "elements",
+                 a->cache_elements_per_token);
+  ch_text_printf(text, "  %-24s %16" PRId64 "   %s\n", "bytes", a->cache_bytes_per_token, cache_dtype);
+  ch_text_printf(text, "\nFLOPs a token, forward, context %" PRId64 "\n", depth);
+  put_flops("attention projections", a->flops.attention_projections, text);
+  put_flops("attention over context", a->flops.attention_context, text);
+  put_flops("feed-forward", a->flops.feed_forward, text);
+  put_flops("LM head", a->flops.lm_head, text);
+  put_flops("total", a->flops.total, text);
+  put_flops("training", 3 * a->flops.total, text);
+  put_flops("prefill", a->prefill.total, text);
+  put_flops("decoding", a->decode.total, text);
+  ch_text_printf(text, "\na layer's attention\n  %-24s %16" PRId64 "\n", "total effective rank",
+                 a->total_effective_rank);
+  ch_text_printf(text, "  %-24s %16" PRId64 "\n", "shared latent dimension", a->shared_latent_dim);
+}
+
+/* --- the table ----------------------------------------------------------------------------------------------------- */
+
+typedef struct column {
+  const char *heading, *unit;
+  double (*value)(const ch_info *info);
+} column;
+
+static double layers(const ch_info *info) {
+  return (double)info->config.num_hidden_layers;
+}
+
+static double width(const ch_info *info) {
+  return (double)info->config.hidden_size;
+}
+
+static double heads(const ch_info *info) {
+  return (double)info->config.num_attention_heads;
+}
+
+static double total(const ch_info *info) {
+  return (double)info->account.parameters_total;
+}
+
+static double active(const ch_info *info) {
+  return (double)info->account.parameters_active;
+}
+
+static double gates(const ch_info *info) {
+  return (double)info->account.parameters_gate_embedding;
+}
+
+static double attention_of_layer(const ch_info *info) {
+  return (double)info->account.parameters_attention / layers(info);
+}
+
+static double elements(const ch_info *info) {
+  return (double)info->account.cache_elements_per_token;
+}
+
+static double elements_of_layer(const ch_info *info) {
+  return elements(info) / layers(info);
+}
+
+static double bytes(const ch_info *info) {
+  return (double)info->account.cache_bytes_per_token;
+}
+
+static double rank_of_head(const ch_info *info) {
+  return (double)info->account.total_effective_rank / heads(info);
+}
+
+static double latent(const ch_info *info) {
+  return (double)info->account.shared_latent_dim;
+}
+
+static double rank(const ch_info *info) {
+  return (double)info->account.total_effective_rank;
+}
+
+static double training(const ch_info *info) {
+  return 3 * info->account.flops.total;
+}
+
+static double decoding(const ch_info *info) {
+  return info->account.decode.total;
+}
+
+static const column columns[] = {
+    {"layers", "", layers},
+    {"width", "", width},
+    {"heads", "", heads},
+    {"parameters", "total", total},
+    {"", "active", active},
+    {"", "gate tables", gates},
+    {"", "attention/layer", attention_of_layer},
+    {"cache", "elements", elements},
+    {"", "a layer", elements_of_layer},
+    {"", "bytes", bytes},
+    {"rank", "a head", rank_of_head},
+    {"", "shared", latent},
+    {"", "total", rank},
+    {"FLOPs", "training", training},
+    {"", "decoding", decoding},
+};
+
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Millions and thousands of millions with four digits, others in full. */
+static const char *format(double value, char *buffer, size_t size) {
+  double unit = value >= 999.95e6 ? 1e9 : 1e6;
+  if (value < 1e6)
+    snprintf(buffer, size, "%.6g", value);
+  else
+    snprintf(buffer, size, "%.*f %c",
+             value / unit < 10    ? 3
+             : value / unit < 100 ? 2
+                                  : 1,
+             value / unit, unit > 1e6 ? 'G' : 'M');
+  return buffer;
+}
+
+static int longest(int a, size_t b) {
+  return a > (int)b ? a : (int)b;
+}
+
+void ch_info_table(const ch_info *infos, int count, int64_t depth, ch_text *text) {
+  int widths[COLUMNS], name = 5, type = 4;
+  char buffer[32];
+  for (int c = 0; c < COLUMNS; c++)
+    widths[c] = longest((int)strlen(columns[c].heading), strlen(columns[c].unit));
+  for (int i = 0; i < count; i++) {
+    name = longest(name, strlen(infos[i].name));
+    type = longest(type, strlen(infos[i].config.attention.type));
+    for (int c = 0; c < COLUMNS; c++)
+      widths[c] = longest(widths[c], strlen(format(columns[c].value(&infos[i]), buffer, sizeof buffer)));
+  }
+  ch_text_printf(text, "%-*s  %-*s", name, "", type, "");
+  for (int c = 0; c < COLUMNS; c++) ch_text_printf(text, "  %*s", widths[c], columns[c].heading);
+  ch_text_printf(text, "\n%-*s  %-*s", name, "model", type, "type");
+  for (int c = 0; c < COLUMNS; c++) ch_text_printf(text, "  %*s", widths[c], columns[c].unit);
+  ch_text_puts(text, "\n");
+  for (int i = 0; i < count; i++) {
+    ch_text_printf(text, "%-*s  %-*s", name, infos[i].name, type, infos[i].config.attention.type);
+    for (int c = 0; c < COLUMNS; c++)
+      ch_text_printf(text, "  %*s", widths[c], format(columns[c].value(&infos[i]), buffer, sizeof buffer));
+    ch_text_puts(text, "\n");
+  }
+  ch_text_printf(text, "\nRanks are those of a layer; FLOPs are those of a token at context %" PRId64 ".\n",
+                 depth);
+}
