@@ -5,7 +5,14 @@ program=$1
 vectors=$2
 [ -f "$vectors/check.py" ] || { echo "no golden cases at $vectors: skipped"; exit 77; }
 command -v python3 >/dev/null || { echo "no python3 to compare golden cases with: skipped"; exit 77; }
+# What the program cannot run yet.
+not_yet=" diff diff_per_pair_no_norm egmla egmla_groups gta kha_gate kha_linear kha_mlp mea mea_virtual_heads mfa mfa_kr \
+mfa_q_norm mla mla_q_lora moe moe_loss_free talking low_rank masa masa_mlp repeat sequential "
 cases=
-for name in mha gqa mqa alibi qk_norm head_norm gelu_tied llama; do cases="$cases $vectors/$name"; done
+for directory in "$vectors"/*/; do
+  name=$(basename "$directory")
+  case $not_yet in *" $name "*) continue ;; esac
+  cases="$cases $vectors/$name"
+done
 # shellcheck disable=SC2086 # a list of words
-exec python3 "$vectors/check.py" "$program" $cases
+exec python3 "$vectors/check.py" --proposed "$program" $cases

@@ -14,6 +14,8 @@ void check_cached(laboratory *lab, const specimen *s);
 void check_chunks(laboratory *lab, const specimen *s);
 void check_batch(laboratory *lab, const specimen *s);
 void check_narrow_caches(laboratory *lab, const specimen *s);
+/* allocations.c */
+void check_allocations(laboratory *lab, const specimen *s);
 /* accounts.c */
 void check_cache_size(laboratory *lab, const specimen *s);
 void check_parameters(laboratory *lab, const specimen *s);

@@ -39,6 +39,10 @@ static void caches_of_16_bits_stay_close(void **state) {
   for_each(state, check_narrow_caches);
 }
 
+static void steps_allocate_nothing(void **state) {
+  for_each(state, check_allocations);
+}
+
 static void the_cache_allocates_what_the_definition_says(void **state) {
   for_each(state, check_cache_size);
 }
@@ -100,6 +104,7 @@ int run_combinations(const combination_list *list) {
       cmocka_unit_test(a_prefill_in_chunks_equals_one_whole_pass),
       cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
       cmocka_unit_test(caches_of_16_bits_stay_close),
+      cmocka_unit_test(steps_allocate_nothing),
       cmocka_unit_test(the_cache_allocates_what_the_definition_says),
       cmocka_unit_test(parameters_count_as_the_definition_says),
       cmocka_unit_test(a_written_model_reads_back_the_same),

@@ -1,0 +1,32 @@
+/* Counts what a program allocates, by standing in for the C library's functions; to be included by one file of a program.
+ * Only with glibc, and not under sanitizers, which have allocators of their own. */
+#ifndef TESTS_COUNT_ALLOCATIONS_H
+#define TESTS_COUNT_ALLOCATIONS_H
+
+#include <stddef.h>
+
+static long allocations;
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#define COUNTS_ALLOCATIONS 1
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+
+void *malloc(size_t size) {
+  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+  return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+  return __libc_calloc(count, size);
+}
+
+void *realloc(void *memory, size_t size) {
+  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+  return __libc_realloc(memory, size);
+}
+#else
+#define COUNTS_ALLOCATIONS 0
+#endif
+
+#endif
