@@ -1,6 +1,8 @@
 /* Short training runs on real text: every preset and every module learns, and knocking starts as if it were not there. */
 #include "train/training.h"
 
+#include <omp.h>
+
 #include "harness/combinations.h"
 #include "train/presets.h"
 
@@ -175,5 +177,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_preset_learns),
                                      cmocka_unit_test(every_module_learns),
                                      cmocka_unit_test(knocking_starts_as_if_it_were_not_there)};
+  omp_set_num_threads(1); /* models this small are not worth two */
   return cmocka_run_group_tests(tests, open_text, close_text);
 }

@@ -102,6 +102,30 @@ void check_chunks(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
+/* What is decoded after tokens were taken back does not remember them. */
+void check_rewinding(laboratory *lab, const specimen *s) {
+  if (s->length < 4) return;
+  int64_t kept = s->length / 2, count = s->sequences * s->length;
+  double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+  specimen other = *s; /* the same first half, then other tokens */
+  other.tokens = malloc((size_t)count * sizeof *other.tokens);
+  for (int64_t i = 0; i < count; i++)
+    other.tokens[i] = i % s->length < kept ? s->tokens[i] : (int32_t)((s->tokens[i] + 1) % s->vocab);
+  ch_timeline *timeline = open_timeline(s, s->sequences, s->length, CH_F32);
+  bool fed = timeline && feed(&other, timeline, 0, s->sequences, 0, s->length - 1, logits) &&
+             feed(&other, timeline, 0, s->sequences, s->length - 1, 1, logits);
+  if (fed) {
+    ch_timeline_rewind(timeline, kept);
+    fed = feed(s, timeline, 0, s->sequences, kept, 1, logits) &&
+          feed(s, timeline, 0, s->sequences, kept + 1, s->length - kept - 1, logits);
+  }
+  if (fed) expect_near(s, "logits after rewinding", logit_count(s), logits, whole, s->largest, 5e-5);
+  ch_timeline_free(timeline);
+  free(other.tokens);
+  free(logits);
+  free(whole);
+}
+
 /* Each sequence alone, half of it at once and the rest token by token, against all of them together. */
 void check_batch(laboratory *lab, const specimen *s) {
   if (s->sequences < 2) return;

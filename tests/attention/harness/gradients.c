@@ -125,16 +125,17 @@ static void compare_sets(const specimen *s, const char *what, const gradient_set
 
 void check_gradients(laboratory *lab, const specimen *s) {
   if (s->length < 2) return;
-  int threads = omp_get_max_threads();
-  omp_set_num_threads(1); /* a great many tiny passes */
   gradient_set kept = new_gradients(s), recomputed = new_gradients(s);
   double loss = 0, again = 0;
   ch_runner *training = new_runner(s, lab, true, false), *frugal = new_runner(s, lab, true, true);
   ch_runner *forward = new_runner(s, lab, false, false);
   if (training && frugal && forward && run(s, training, &kept, false, &loss)) {
     expect_near(s, "loss of a training pass", 1, &loss, &s->loss, s->loss, 1e-9);
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1); /* a great many tiny passes */
     for (int p = 0; p < s->params.count; p++)
       if (has_gradient(s->params.rows[p].name)) compare_with_differences(s, forward, p, kept.place[p]);
+    omp_set_num_threads(threads);
     if (run(s, frugal, &recomputed, false, &again)) compare_sets(s, "recomputed", &recomputed, 1, &kept);
     if (run(s, frugal, &recomputed, true, &again)) compare_sets(s, "accumulated", &recomputed, 2, &kept);
   }
@@ -143,5 +144,4 @@ void check_gradients(laboratory *lab, const specimen *s) {
   ch_runner_free(forward);
   free_gradients(&kept);
   free_gradients(&recomputed);
-  omp_set_num_threads(threads);
 }

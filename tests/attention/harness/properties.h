@@ -12,6 +12,7 @@ void check_gradients(laboratory *lab, const specimen *s);
 /* decoding.c */
 void check_cached(laboratory *lab, const specimen *s);
 void check_chunks(laboratory *lab, const specimen *s);
+void check_rewinding(laboratory *lab, const specimen *s);
 void check_batch(laboratory *lab, const specimen *s);
 void check_narrow_caches(laboratory *lab, const specimen *s);
 /* allocations.c */

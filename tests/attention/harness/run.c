@@ -31,6 +31,10 @@ static void a_prefill_in_chunks_equals_one_whole_pass(void **state) {
   for_each(state, check_chunks);
 }
 
+static void tokens_taken_back_are_forgotten(void **state) {
+  for_each(state, check_rewinding);
+}
+
 static void sequences_of_a_batch_are_what_they_are_alone(void **state) {
   for_each(state, check_batch);
 }
@@ -102,6 +106,7 @@ int run_combinations(const combination_list *list) {
       cmocka_unit_test(gradients_equal_central_differences),
       cmocka_unit_test(decoding_from_the_cache_equals_one_whole_pass),
       cmocka_unit_test(a_prefill_in_chunks_equals_one_whole_pass),
+      cmocka_unit_test(tokens_taken_back_are_forgotten),
       cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
       cmocka_unit_test(caches_of_16_bits_stay_close),
       cmocka_unit_test(steps_allocate_nothing),
