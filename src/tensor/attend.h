@@ -89,4 +89,16 @@ typedef struct ch_attend_gradient {
   bool accumulate_q, accumulate_k, accumulate_v;
 } ch_attend_gradient;
 
+/* Talking heads: matrices [heads, heads] over the heads of every (query, key) pair, of the table's type; NULL leaves the
+   heads apart. `logits` mixes scores with their bias before the mask, `weights` what the softmax makes of them. */
+typedef struct ch_head_mixes {
+  const void *logits, *weights;
+} ch_head_mixes;
+
+/* Gradients of ch_head_mixes, [heads, heads] each, or NULL. */
+typedef struct ch_head_mixes_gradient {
+  void *dlogits, *dweights;
+  bool accumulate_logits, accumulate_weights;
+} ch_head_mixes_gradient;
+
 #endif

@@ -95,6 +95,11 @@ typedef struct ch_kernels {
   /* Bytes at args->scratch, for all threads. They do not depend on what pointers in args point to, and of `past` and
      `document_start` not even on whether they are NULL. */
   size_t (*attend_scratch)(const ch_attend *args, bool backward);
+  /* The same with heads that talk: kv_heads = heads, all heads of a block of queries at a time. */
+  void (*talking_forward)(const ch_attend *args, const ch_head_mixes *mixes);
+  void (*talking_backward)(const ch_attend *args, const ch_attend_gradient *gradient,
+                           const ch_head_mixes *mixes, const ch_head_mixes_gradient *mixes_gradient);
+  size_t (*talking_scratch)(const ch_attend *args, bool backward);
 
   /* --- optimizer -------------------------------------------------------------------------------------------- */
   /* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) + decay*weight)
