@@ -33,6 +33,14 @@ void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n) {
                    "model.layers.%d.self_attn.%s.bias", declaration->layer, name);
 }
 
+int ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                           double std) {
+  int row = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, in,
+                             "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
+  if (row >= 0) declaration->params->rows[row].always_real = true;
+  return row;
+}
+
 /* --- building ------------------------------------------------------------------------------------------------ */
 
 ch_node *ch_builder_param(ch_builder *builder, const char *name) {
@@ -79,15 +87,22 @@ static void alibi_slopes(int64_t heads, double *slopes) {
                           : exp2(-4.0 * (double)(2 * (h - power) + 1) / (double)power);
 }
 
+bool ch_complete_attend(ch_builder *builder, ch_attend_spec *spec) {
+  spec->causal = true;
+  if (builder->config->position != CH_POSITION_ALIBI) return true;
+  double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)spec->heads * sizeof *slopes);
+  if (!slopes) {
+    ch_graph_fail(builder->graph, "no memory for ALiBi slopes");
+    return false;
+  }
+  alibi_slopes(spec->heads, slopes);
+  spec->slopes = slopes;
+  return true;
+}
+
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec) {
-  spec.causal = true;
-  if (builder->config->position == CH_POSITION_ALIBI) {
-    double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)spec.heads * sizeof *slopes);
-    if (!slopes) return ch_graph_fail(builder->graph, "no memory for ALiBi slopes");
-    alibi_slopes(spec.heads, slopes);
-    spec.slopes = slopes;
-  }
+  if (!ch_complete_attend(builder, &spec)) return NULL;
   return ch_op_attend(builder->graph, q, keys, values, builder->document_start, &spec);
 }
 

@@ -79,6 +79,10 @@ void ch_declare_output_projection(ch_declaration *declaration, const char *name,
 /* Declares "...{name}.weight" [n], starting at one; and "...{name}.bias" [n], starting at zero. */
 void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n);
 void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);
+/* Declares "...{name}.weight" [out, in] over heads, starting normal with `std`: read as real numbers by operations that
+   mix heads, never as 16-bit ones. Returns its row in the table, or -1. */
+int ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                           double std);
 
 /* The leaf of a parameter by its full name; NULL and a graph error when nobody declared it. */
 ch_node *ch_builder_param(ch_builder *builder, const char *name);
@@ -88,6 +92,8 @@ ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 ch_node *ch_attention_param(ch_builder *builder, const char *name);
 /* x with its heads of head_dim turned by the run's positions; x itself where the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim);
+/* Adds the model's mask and positions (ALiBi) to what an attention operation is told; false after a failure. */
+bool ch_complete_attend(ch_builder *builder, ch_attend_spec *spec);
 /* softmax(...) as ch_op_attend, with the model's positions (ALiBi), mask and documents. */
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define MECHANISMS(X) X(gqa)
+#define MECHANISMS(X) X(gqa) X(talking)
 
 #define DECLARE(name) extern const ch_mechanism ch_mechanism_##name;
 #define ADDRESS(name) &ch_mechanism_##name,

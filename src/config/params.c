@@ -73,7 +73,7 @@ int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t 
 
 int ch_params_vector(ch_params *params, ch_param_kind kind, ch_param_init init, int64_t n, const char *name,
                      ...) {
-  ch_param row = {.rank = 1, .shape = {n}, .kind = kind, .init = init};
+  ch_param row = {.rank = 1, .shape = {n}, .kind = kind, .init = init, .always_real = true};
   va_list args;
   va_start(args, name);
   int index = append(params, row, name, args);

@@ -30,6 +30,8 @@ typedef struct ch_param {
   ch_param_init init;
   double std;
   bool decay; /* weight decay applies (matrices only) */
+  bool
+      always_real; /* read as F32 (or F64) numbers whatever the file holds: vectors, and matrices over heads */
 } ch_param;
 
 typedef struct ch_params {

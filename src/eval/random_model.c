@@ -11,7 +11,7 @@
 
 /* As opened files have it: vectors are F32 whatever the matrices are. */
 static ch_dtype stored_dtype(const ch_param *row, ch_dtype dtype) {
-  return row->rank < 2 ? CH_F32 : dtype;
+  return row->always_real ? CH_F32 : dtype;
 }
 
 static size_t bytes_of(const ch_param *row, ch_dtype dtype) {

@@ -59,6 +59,11 @@ typedef struct ch_attend_spec {
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       const ch_attend_spec *spec);
 
+/* The same with kv_heads = heads that talk: scores (with their bias, before the mask) and weights are mixed over heads by
+   logit_mix and weight_mix [heads, heads], rows = mixed heads; either may be NULL. */
+ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
+                              ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
+
 /* Cross entropy of x W^T against targets, row by row, without ever storing N x V logits: x [N, D], weight [V, D],
    targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);

@@ -280,6 +280,39 @@ static ch_node *build_attend_pairs(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_add(g, half[0], ch_op_gelu(g, half[1])));
 }
 
+static ch_node *talk(ch_graph *g, ch_node *const *p, bool logits, bool weights, const double *slopes,
+                     bool documents) {
+  ch_node *start = documents ? ch_graph_input(g, CH_INPUT_DOCUMENT_START) : NULL;
+  ch_attend_spec spec = {.heads = 3,
+                         .kv_heads = 3,
+                         .key_dim = 4,
+                         .value_dim = 2,
+                         .scale = 0.6,
+                         .causal = true,
+                         .slopes = slopes};
+  return ch_op_gelu(g, ch_op_talking_attend(g, p[0], p[1], p[2], logits ? p[3] : NULL, weights ? p[4] : NULL,
+                                            start, &spec));
+}
+
+static ch_node *build_talking(ch_graph *g, ch_node *const *p) {
+  return talk(g, p, true, true, NULL, false);
+}
+
+static ch_node *build_talking_logits(ch_graph *g, ch_node *const *p) {
+  return talk(g, p, true, false, NULL, true);
+}
+
+static ch_node *build_talking_alibi(ch_graph *g, ch_node *const *p) {
+  static const double slopes[] = {0.5, 0.25, 0.125};
+  return talk(g, p, true, true, slopes, true);
+}
+
+/* Weights alone, and one matrix as both mixes. */
+static ch_node *build_talking_weights(ch_graph *g, ch_node *const *p) {
+  ch_node *const one[] = {p[0], p[1], p[2], p[3], p[3]};
+  return ch_op_add(g, talk(g, one, false, true, NULL, false), talk(g, one, true, true, NULL, false));
+}
+
 /* A block in miniature: norms, a shared weight used twice, residuals, SwiGLU. */
 static ch_node *build_block(ch_graph *g, ch_node *const *p) {
   ch_node *x = p[0];
@@ -312,6 +345,13 @@ static const gradient_case cases[] = {
     {"attend, heads apart", 2, {{ROWS, 17}, {ROWS, 19}}, build_attend_apart},
     {"attend, values in keys", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 8}}, build_attend_shared},
     {"attend, paired heads", 3, {{ROWS, 12}, {ROWS, 12}, {ROWS, 12}}, build_attend_pairs},
+    {"talking heads", 5, {{ROWS, 12}, {ROWS, 12}, {ROWS, 6}, {3, 3}, {3, 3}}, build_talking},
+    {"talking logits", 4, {{ROWS, 12}, {ROWS, 12}, {ROWS, 6}, {3, 3}}, build_talking_logits},
+    {"talking weights", 4, {{ROWS, 12}, {ROWS, 12}, {ROWS, 6}, {3, 3}}, build_talking_weights},
+    {"talking with ALiBi inside documents",
+     5,
+     {{ROWS, 12}, {ROWS, 12}, {ROWS, 6}, {3, 3}, {3, 3}},
+     build_talking_alibi},
     {"block", 5, {{ROWS, 4}, {4}, {6, 4}, {6, 4}, {4, 6}}, build_block},
 };
 

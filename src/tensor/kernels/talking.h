@@ -88,8 +88,8 @@ static inline talking_block block_number(const talking_unit *unit, int64_t numbe
   return block;
 }
 
-static inline void carve_states(const ch_attend *args, const talking_shape *shape, carver *from,
-                                state_space *space) {
+static inline void carve_state_space(const ch_attend *args, const talking_shape *shape, carver *from,
+                                     state_space *space) {
   int64_t widest = shape->key_padded > shape->value_padded ? shape->key_padded : shape->value_padded;
   space->tile = carve_reals(from, args->producer->scratch_elements(args, args->heads, BLOCK));
   space->rows = carve_reals(from, BLOCK * widest);

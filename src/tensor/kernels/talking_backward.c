@@ -68,7 +68,7 @@ static gradient_plan plan_gradient(const ch_attend *args, int threads) {
 static void carve_gradient(const ch_attend *args, const gradient_plan *plan, carver *from,
                            gradient_space *space) {
   int64_t rows = args->heads * plan->shape.rows;
-  carve_states(args, &plan->shape, from, &space->states);
+  carve_state_space(args, &plan->shape, from, &space->states);
   space->q = carve_reals(from, rows * args->key_dim);
   space->dout = carve_reals(from, rows * args->value_dim);
   space->dq = carve_reals(from, rows * plan->shape.key_padded);
@@ -260,7 +260,7 @@ static void run_unit(const talking_call *call, const talking_unit *unit, const t
 /* --- tasks --------------------------------------------------------------------------------------------------- */
 
 /* Where a sequence's dK and dV belong. */
-static task_sums place_of(const talking_call *call, int64_t sequence) {
+static task_sums sums_in_place(const talking_call *call, int64_t sequence) {
   const ch_attend *args = call->args;
   int64_t tokens = sequence * args->queries * args->heads;
   task_sums place = {0};
@@ -270,7 +270,7 @@ static task_sums place_of(const talking_call *call, int64_t sequence) {
 }
 
 /* The same of a part, in its buffer. */
-static task_sums buffer_of(const talking_call *call, int64_t task, real *buffers) {
+static task_sums sums_in_buffer(const talking_call *call, int64_t task, real *buffers) {
   const ch_attend *args = call->args;
   real *buffer = buffers + task * call->plan.buffer;
   task_sums sums = {0};
@@ -288,7 +288,7 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
   const ch_attend *args = call->args;
   const gradient_plan *plan = &call->plan;
   int64_t sequence = task / plan->parts, part = task % plan->parts, square = args->heads * args->heads;
-  task_sums sums = plan->buffer ? buffer_of(call, task, buffers) : place_of(call, sequence);
+  task_sums sums = plan->buffer ? sums_in_buffer(call, task, buffers) : sums_in_place(call, sequence);
   if (call->mixes_gradient->dlogits) sums.dlogits = matrices + 2 * task * square;
   if (call->mixes_gradient->dweights) sums.dweights = matrices + (2 * task + 1) * square;
   clear(sums.dlogits, square);
@@ -310,9 +310,9 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
 static void put_token(const talking_call *call, int64_t sequence, int64_t token, real *buffers) {
   const ch_attend *args = call->args;
   int64_t keys = args->heads * args->key_dim, values = args->heads * args->value_dim;
-  task_sums place = place_of(call, sequence);
+  task_sums place = sums_in_place(call, sequence);
   for (int64_t part = 0; part < call->plan.parts; part++) {
-    task_sums from = buffer_of(call, sequence * call->plan.parts + part, buffers);
+    task_sums from = sums_in_buffer(call, sequence * call->plan.parts + part, buffers);
     if (place.dk)
       put_row(from.dk + token * keys, keys, 1, place.dk + token * keys,
               part > 0 || call->gradient->accumulate_k);

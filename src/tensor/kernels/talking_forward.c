@@ -29,7 +29,7 @@ static talking_plan plan_talking(const ch_attend *args, int threads) {
 static void carve_talking(const ch_attend *args, const talking_plan *plan, carver *from,
                           talking_space *space) {
   int64_t rows = args->heads * plan->shape.rows, tile = args->heads * plan->shape.plane;
-  carve_states(args, &plan->shape, from, &space->states);
+  carve_state_space(args, &plan->shape, from, &space->states);
   space->q = carve_reals(from, rows * args->key_dim);
   space->max = carve_reals(from, rows);
   space->sum = carve_reals(from, rows);

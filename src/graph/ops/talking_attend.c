@@ -1,0 +1,139 @@
+/* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax (tensor/kernels/talking.h).
+ */
+#include "graph/ops/remember.h"
+#include "tensor/tile_producers.h"
+
+/* Inputs: q, keys, values, then those of the rest that there are; 0: no such input. */
+typedef struct talking {
+  ch_attend_spec spec;
+  int logit_mix, weight_mix, documents;
+} talking;
+
+static ch_status check_mix(const ch_node *node, int input, const char *what, int64_t heads, ch_error *error) {
+  const ch_node *mix = node->in[input];
+  if (input == 0 || (mix->rank == 2 && mix->shape[0] == heads && mix->shape[1] == heads)) return CH_OK;
+  char text[96];
+  return ch_fail(error, CH_ERROR_CONFIG, "the mix of %s has shape %s where [%lld, %lld] is needed", what,
+                 ch_shape_text(mix->rank, mix->shape, text, sizeof text), (long long)heads, (long long)heads);
+}
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  const talking *attributes = node->attributes;
+  const ch_attend_spec *spec = &attributes->spec;
+  if (spec->heads < 1 || spec->heads != spec->kv_heads)
+    return ch_fail(error, CH_ERROR_CONFIG, "%lld query heads need as many key-value heads, not %lld",
+                   (long long)spec->heads, (long long)spec->kv_heads);
+  const ch_head_columns *columns[] = {&spec->q_columns, &spec->key_columns, &spec->value_columns};
+  for (int i = 0; i < 3; i++)
+    if (columns[i]->offset || columns[i]->stride)
+      return ch_fail(error, CH_ERROR_CONFIG, "heads that talk must lie side by side");
+  if (ch_node_columns(node->in[0]) != spec->heads * spec->key_dim ||
+      ch_node_columns(node->in[1]) != spec->heads * spec->key_dim ||
+      ch_node_columns(node->in[2]) != spec->heads * spec->value_dim)
+    return ch_fail(error, CH_ERROR_CONFIG, "queries, keys and values do not have heads * dim columns");
+  CH_TRY(check_mix(node, attributes->logit_mix, "logits", spec->heads, error));
+  CH_TRY(check_mix(node, attributes->weight_mix, "weights", spec->heads, error));
+  return ch_shape_matrix(node, ch_node_rows(node->in[0]), spec->heads * spec->value_dim);
+}
+
+static int64_t saved(const ch_node *node) {
+  const talking *attributes = node->attributes;
+  return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
+}
+
+static ch_attend describe(const ch_node *node) {
+  const talking *attributes = node->attributes;
+  const ch_attend_spec *spec = &attributes->spec;
+  return (ch_attend){.sequences = node->graph->sequences,
+                     .queries = node->graph->length,
+                     .heads = spec->heads,
+                     .kv_heads = spec->kv_heads,
+                     .key_dim = spec->key_dim,
+                     .value_dim = spec->value_dim,
+                     .scale = spec->scale,
+                     .slopes = spec->slopes,
+                     .causal = spec->causal,
+                     .producer = &ch_tile_producer_dense};
+}
+
+static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_head_mixes *mixes) {
+  const talking *attributes = node->attributes;
+  args->q = ch_run_value(run, node->in[0]);
+  args->out = ch_run_output(run, node);
+  args->lse = ch_run_saved(run, node);
+  for (int i = 0; i < 2; i++) args->parts[i] = ch_states_of(run, node->in[1 + i]);
+  if (ch_is_remembered(node->in[1])) args->past = run->cache->length;
+  if (attributes->documents) args->document_start = ch_run_value(run, node->in[attributes->documents]);
+  args->scratch = ch_run_scratch(run);
+  if (attributes->logit_mix) mixes->logits = ch_run_value(run, node->in[attributes->logit_mix]);
+  if (attributes->weight_mix) mixes->weights = ch_run_value(run, node->in[attributes->weight_mix]);
+}
+
+static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+  ch_attend args = describe(node);
+  return run->kernels->talking_scratch(&args, backward);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  ch_attend args = describe(node);
+  ch_head_mixes mixes = {NULL, NULL};
+  bind(run, node, &args, &mixes);
+  run->kernels->talking_forward(&args, &mixes);
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  const talking *attributes = node->attributes;
+  ch_attend args = describe(node);
+  ch_head_mixes mixes = {NULL, NULL};
+  bind(run, node, &args, &mixes);
+  ch_attend_gradient gradient = {.dout = ch_run_output_gradient(run, node)};
+  gradient.dq = ch_run_gradient(run, node, 0, &gradient.accumulate_q);
+  gradient.dk = ch_run_gradient(run, node, 1, &gradient.accumulate_k);
+  gradient.dv = ch_run_gradient(run, node, 2, &gradient.accumulate_v);
+  ch_head_mixes_gradient to = {0};
+  if (attributes->logit_mix)
+    to.dlogits = ch_run_gradient(run, node, attributes->logit_mix, &to.accumulate_logits);
+  if (attributes->weight_mix)
+    to.dweights = ch_run_gradient(run, node, attributes->weight_mix, &to.accumulate_weights);
+  run->kernels->talking_backward(&args, &gradient, &mixes, &to);
+  return CH_OK;
+}
+
+/* Scores and weighted values, as attend; and the mixes of every pair. */
+static double flops(const ch_node *node) {
+  const talking *attributes = node->attributes;
+  const ch_attend_spec *spec = &attributes->spec;
+  double length = (double)node->graph->length;
+  double keys = spec->causal ? (length + 1) / 2 : length;
+  int64_t mixes = (attributes->logit_mix != 0) + (attributes->weight_mix != 0);
+  return 2.0 * (double)ch_node_rows(node) * keys *
+         (double)(spec->heads * (spec->key_dim + spec->value_dim + mixes * spec->heads));
+}
+
+static const ch_op op = {.name = "talking_attend",
+                         .shape = shape,
+                         .saved = saved,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_INPUT(2) |
+                                           CH_READS_INPUT(3) | CH_READS_INPUT(4) | CH_READS_OUTPUT,
+                         .flops = flops};
+
+ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
+                              ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec) {
+  talking attributes = {.spec = *spec};
+  ch_node *in[CH_MAX_INPUTS] = {q, keys, values};
+  int inputs = 3;
+  if (logit_mix) in[attributes.logit_mix = inputs++] = logit_mix;
+  if (weight_mix) in[attributes.weight_mix = inputs++] = weight_mix;
+  if (document_start) in[attributes.documents = inputs++] = document_start;
+  if (spec->slopes) {
+    double *slopes = ch_arena_alloc(&graph->arena, (size_t)spec->heads * sizeof *slopes);
+    if (!slopes) return ch_graph_fail(graph, "no memory for ALiBi slopes");
+    for (int64_t h = 0; h < spec->heads; h++) slopes[h] = spec->slopes[h];
+    attributes.spec.slopes = slopes;
+  }
+  return ch_graph_node(graph, &op, inputs, in, &attributes, sizeof attributes);
+}
