@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -211,4 +212,21 @@ char *ch_path_join(const char *directory, const char *name) {
   char *path = malloc(bytes);
   if (path) snprintf(path, bytes, "%s%s%s", directory, separator, name);
   return path;
+}
+
+/* Whether the first `length` bytes of path end in `end`. */
+static bool ends_in(const char *path, size_t length, const char *end) {
+  size_t size = strlen(end);
+  return length > size && strncmp(path + length - size, end, size) == 0;
+}
+
+void ch_path_stem(const char *path, char *stem, size_t size) {
+  size_t length = strlen(path);
+  while (length > 1 && path[length - 1] == '/') length--;
+  if (ends_in(path, length, "/config.json")) length -= strlen("/config.json");
+  while (length > 1 && path[length - 1] == '/') length--;
+  size_t start = length;
+  while (start > 0 && path[start - 1] != '/') start--;
+  if (ends_in(path + start, length - start, ".json")) length -= strlen(".json");
+  snprintf(stem, size, "%.*s", (int)(length - start), path + start);
 }

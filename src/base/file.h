@@ -46,5 +46,8 @@ bool ch_is_directory(const char *path);
 bool ch_is_file(const char *path);
 /* "directory/name" in malloc'd memory; NULL when memory is out. */
 char *ch_path_join(const char *directory, const char *name);
+/* The part of a model's path that tells it from others, cut to size: "mine" of "configs/mine.json",
+   "models/mine/config.json" and "models/mine/". */
+void ch_path_stem(const char *path, char *stem, size_t size);
 
 #endif

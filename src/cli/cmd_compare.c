@@ -38,8 +38,9 @@ static const ch_option options[] = {
      .offset = AT(mechanisms),
      .metavar = "LIST",
      .default_value = "mha,gqa,mqa",
-     .help =
-         "Names with commas between: mha, gqa or gqa:N (N key-value heads), mqa, or paths of config files."},
+     .help = "Names with commas between: mha, gqa or gqa:N (N key-value heads), mqa, gta, mla, egmla, mfa, "
+             "mfa_kr, diff, "
+             "talking, mea, kha-linear, kha-mlp, kha-gate, or paths of config files."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = AT(out),

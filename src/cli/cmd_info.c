@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/info_text.h"
 #include "cli/output.h"
@@ -22,7 +23,7 @@ static ch_dtype dtype_of(const char *name) {
 
 static ch_status examine(const arguments *a, const char *path, ch_info *info, ch_error *error) {
   ch_params params = {0};
-  ch_info_name(path, info->name);
+  ch_path_stem(path, info->name, sizeof info->name);
   CH_TRY(ch_config_read(path, &info->config, error));
   ch_status status = ch_model_declare(&info->config, &params, error);
   if (status == CH_OK)

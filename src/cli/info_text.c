@@ -7,19 +7,6 @@
 
 #include "attention/registry.h"
 
-void ch_info_name(const char *path, char name[CH_INFO_NAME_SIZE]) {
-  size_t length = strlen(path);
-  while (length > 1 && path[length - 1] == '/') length--;
-  static const char file[] = "/config.json";
-  if (length > sizeof file - 1 && strncmp(path + length - (sizeof file - 1), file, sizeof file - 1) == 0)
-    length -= sizeof file - 1;
-  else if (length > 5 && strncmp(path + length - 5, ".json", 5) == 0)
-    length -= 5;
-  size_t start = length;
-  while (start > 0 && path[start - 1] != '/') start--;
-  snprintf(name, CH_INFO_NAME_SIZE, "%.*s", (int)(length - start), path + start);
-}
-
 /* --- what a model is ----------------------------------------------------------------------------------------------- */
 
 /* "k, v" of CH_ON_ bits. */

@@ -13,8 +13,6 @@ typedef struct ch_info {
   ch_account account;
 } ch_info;
 
-/* The short name of a path: a directory's, or a file's without .json. */
-void ch_info_name(const char *path, char name[CH_INFO_NAME_SIZE]);
 /* All figures of one model. */
 void ch_info_page(const ch_info *info, int64_t depth, const char *cache_dtype, ch_text *text);
 /* A line for each of several models. */

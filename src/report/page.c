@@ -195,7 +195,10 @@ static void put_shapes(const page *p, ch_text *html) {
     put_name_cell(p, i, false, html);
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) {
       ch_text_puts(html, "<td>");
-      put_count(cells[k], html);
+      if (cells[k])
+        put_count(cells[k], html);
+      else
+        ch_text_puts(html, "–"); /* a mechanism without this size */
       ch_text_puts(html, "</td>");
     }
     ch_text_puts(html, "</tr>\n");

@@ -260,14 +260,17 @@ static ch_status fill_shape(const run *r, const ch_planned_model *planned, ch_co
                             ch_error *error) {
   const ch_config *config = &planned->config;
   int64_t elements = ch_state_elements(config);
+  bool own_sizes = ch_mechanism_of(config)->modules & CH_MODULE_OWN_SIZES;
   *model = (ch_compared){.name = ch_valid_text(&r->comparison->arena, planned->name),
                          .directory = ch_arena_strdup(&r->comparison->arena, planned->directory),
                          .mechanism = ch_arena_strdup(&r->comparison->arena, config->attention.type),
                          .layers = config->num_hidden_layers,
                          .hidden_size = config->hidden_size,
                          .heads = config->num_attention_heads,
-                         .key_value_heads = config->num_key_value_heads,
-                         .head_dim = config->head_dim,
+                         .key_value_heads = own_sizes ? 0 : config->num_key_value_heads,
+                         .head_dim = own_sizes ? config->attention.qk_nope_head_dim +
+                                                     config->attention.qk_rope_head_dim
+                                               : config->head_dim,
                          .intermediate_size = config->intermediate_size,
                          .parameters = planned->parameters,
                          .cache_elements_per_token = elements,

@@ -15,25 +15,6 @@ static ch_status no_memory(ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory for the list of mechanisms");
 }
 
-/* The part of a path that tells it from others: "configs/mine.json" and "models/mine/config.json" give "mine". */
-static void stem(const char *path, char *buffer, size_t size) {
-  snprintf(buffer, size, "%s", path);
-  for (;;) {
-    size_t length = strlen(buffer);
-    while (length > 0 && buffer[length - 1] == '/') buffer[--length] = 0;
-    char *slash = strrchr(buffer, '/');
-    const char *last = slash ? slash + 1 : buffer;
-    if (slash && strcmp(last, "config.json") == 0) {
-      *slash = 0;
-      continue;
-    }
-    memmove(buffer, last, strlen(last) + 1);
-    break;
-  }
-  size_t length = strlen(buffer);
-  if (length > 5 && strcmp(buffer + length - 5, ".json") == 0) buffer[length - 5] = 0;
-}
-
 /* Characters that file systems and shells take without quoting; everything else becomes '-'. */
 static void make_plain(char *name) {
   for (char *c = name; *c; c++)
@@ -50,7 +31,7 @@ static bool directory_taken(const ch_compare_plan *plan, const char *directory) 
 static const char *choose_directory(ch_compare_plan *plan, const char *name, bool from_file) {
   char base[96];
   if (from_file)
-    stem(name, base, sizeof base);
+    ch_path_stem(name, base, sizeof base);
   else
     snprintf(base, sizeof base, "%s", name);
   make_plain(base);

@@ -19,9 +19,10 @@ static void put_divisors(int64_t n, char *buffer, size_t size) {
                                (long long)i);
 }
 
-static ch_status grouped(ch_config *config, int64_t groups, const char *where, ch_error *error) {
+static ch_status grouped(const char *type, ch_config *config, int64_t groups, const char *where,
+                         ch_error *error) {
   char divisors[128];
-  snprintf(config->attention.type, sizeof config->attention.type, "gqa");
+  ch_config_set_mechanism(config, type);
   config->num_key_value_heads = groups;
   if (config->num_attention_heads % groups == 0) return CH_OK;
   put_divisors(config->num_attention_heads, divisors, sizeof divisors);
@@ -32,7 +33,7 @@ static ch_status grouped(ch_config *config, int64_t groups, const char *where, c
 
 static ch_status mha(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)number;
-  return grouped(config, config->num_attention_heads, where, error);
+  return grouped("gqa", config, config->num_attention_heads, where, error);
 }
 
 /* A quarter of the query heads, but not fewer than two: the smallest divisor from there. */
@@ -43,21 +44,120 @@ static int64_t usual_groups(int64_t heads) {
 }
 
 static ch_status gqa(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return grouped(config, number ? number : usual_groups(config->num_attention_heads), where, error);
+  return grouped("gqa", config, number ? number : usual_groups(config->num_attention_heads), where, error);
 }
 
 static ch_status mqa(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)number;
-  return grouped(config, 1, where, error);
+  return grouped("gqa", config, 1, where, error);
+}
+
+/* GTA keeps G heads of d and half a head for the rotated key. */
+static ch_status gta(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return grouped("gta", config, number ? number : usual_groups(config->num_attention_heads), where, error);
+}
+
+/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2, a latent of 4 d. */
+static ch_status mla(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  (void)error;
+  ch_attention_config *a = &config->attention;
+  ch_config_set_mechanism(config, "mla");
+  a->qk_nope_head_dim = a->v_head_dim = config->head_dim;
+  a->qk_rope_head_dim = (config->head_dim / 2 + 1) / 2 * 2;
+  a->kv_lora_rank = number ? number : 4 * config->head_dim;
+  config->num_key_value_heads = config->num_attention_heads;
+  config->head_dim = 0;
+  return CH_OK;
+}
+
+/* EG-MLA's kv64 at heads of 64: a latent of one head's size, and a lookup table of as many columns. */
+static ch_status egmla(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  int64_t head_dim = config->head_dim;
+  CH_TRY(mla(config, number ? number : head_dim, where, error));
+  config->attention.gate_embedding_dim = head_dim;
+  return CH_OK;
+}
+
+/* MFA's proportions: heads twice as wide, 7/8 as many, so that together they are wider than the model. */
+static ch_status factorized(const char *type, ch_config *config, int64_t number) {
+  ch_config_set_mechanism(config, type);
+  config->num_attention_heads = (config->num_attention_heads * 7 + 4) / 8;
+  config->num_key_value_heads = 1;
+  config->head_dim = number ? number : 2 * config->head_dim;
+  return CH_OK;
+}
+
+static ch_status mfa(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  (void)error;
+  return factorized("mfa", config, number);
+}
+
+static ch_status mfa_kr(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  (void)error;
+  return factorized("mfa_kr", config, number);
+}
+
+static ch_status diff(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return grouped("diff", config, number ? number : config->num_attention_heads, where, error);
+}
+
+static ch_status talking(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)number;
+  return grouped("talking", config, config->num_attention_heads, where, error);
+}
+
+/* MEA trains with as many component heads as heads; fewer of them are what the cache then holds. */
+static ch_status mea(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  CH_TRY(mha(config, 0, where, error));
+  config->attention.head_norm = true;
+  config->attention.head_mix.on = CH_ON_K | CH_ON_V;
+  config->attention.head_mix.component_heads = number ? number : config->num_attention_heads;
+  return CH_OK;
+}
+
+static ch_status knocking(ch_config *config, ch_knocking_type type, unsigned on, int64_t number,
+                          const char *where, ch_error *error) {
+  CH_TRY(gqa(config, number, where, error));
+  config->attention.knocking = (ch_knocking){.type = type, .on = on};
+  return CH_OK;
+}
+
+static ch_status kha_linear(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_LINEAR, CH_ON_Q | CH_ON_K | CH_ON_V, number, where, error);
+}
+
+static ch_status kha_mlp(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_MLP, CH_ON_V, number, where, error);
+}
+
+static ch_status kha_gate(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_GATE, CH_ON_V, number, where, error);
 }
 
 /* --- the table: one row a name ----------------------------------------------------------------------------------- */
 
+static const char heads_counted[] = "key-value heads";
+
 const ch_preset ch_presets[] = {
     {"mha", NULL, "multi-head attention: keys and values for every query head", mha},
-    {"gqa", "key-value heads",
-     "grouped-query attention: query heads share key-value heads (default: 4 share 1)", gqa},
+    {"gqa", heads_counted, "grouped-query attention: query heads share key-value heads (default: 4 share 1)",
+     gqa},
     {"mqa", NULL, "multi-query attention: one key-value head for all query heads", mqa},
+    {"gta", heads_counted, "grouped-tied attention: keys and values are one state (default: as gqa)", gta},
+    {"mla", "latent elements", "multi-head latent attention: keys and values from one latent a token", mla},
+    {"egmla", "latent elements", "embedding-gated MLA: a smaller latent, gated by the token", egmla},
+    {"mfa", "elements a head", "multi-matrix factorization attention: wide heads, one key and one value",
+     mfa},
+    {"mfa_kr", "elements a head", "MFA with key reuse: one key a token, values made from it", mfa_kr},
+    {"diff", heads_counted, "differential attention: pairs of heads subtract their weights", diff},
+    {"talking", NULL, "talking heads: scores and weights mixed across heads", talking},
+    {"mea", "component heads", "multi-head explicit attention: mixed key-value heads, head norm", mea},
+    {"kha-linear", heads_counted, "gqa with linear knocking on queries, keys and values", kha_linear},
+    {"kha-mlp", heads_counted, "gqa with MLP knocking on values", kha_mlp},
+    {"kha-gate", heads_counted, "gqa with a knocking gate on values, the paper's negative control", kha_gate},
     {NULL, NULL, NULL, NULL},
 };
 

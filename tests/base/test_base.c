@@ -106,8 +106,31 @@ static void an_arena_gives_aligned_zeroed_memory(void **state) {
   ch_arena_free(&arena);
 }
 
+static void a_path_has_a_short_name(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {{"configs/mine.json", "mine"},
+                                         {"models/mine/config.json", "mine"},
+                                         {"models/mine//", "mine"},
+                                         {"mine", "mine"},
+                                         {"a.b/c.d", "c.d"},
+                                         {"config.json", "config"},
+                                         {".json", ".json"},
+                                         {"/", ""},
+                                         {"", ""},
+                                         {"x//config.json", "x"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char stem[16];
+    ch_path_stem(cases[i][0], stem, sizeof stem);
+    assert_string_equal(stem, cases[i][1]);
+  }
+  char cut[4];
+  ch_path_stem("configs/long.json", cut, sizeof cut);
+  assert_string_equal(cut, "lon");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_path_has_a_short_name),
       cmocka_unit_test(counts_are_read_as_people_write_them),
       cmocka_unit_test(a_near_name_is_suggested_and_a_far_one_is_not),
       cmocka_unit_test(random_numbers_repeat_and_have_the_right_moments),

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "attention/registry.h"
 #include "train/match.h"
 #include "train/presets.h"
 
@@ -32,6 +33,48 @@ static void names_set_the_key_value_heads(void **state) {
     assert_int_equal(config.num_key_value_heads, cases[i].groups);
     assert_string_equal(config.attention.type, "gqa");
   }
+}
+
+/* What each name leaves in a layer's cache, of 8 heads of d = 16 in a width of 128. */
+static void every_name_makes_a_model_of_its_cache(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *type;
+    int64_t elements;
+  } cases[] = {
+      {"mha", "gqa", 2 * 8 * 16},     {"gqa:4", "gqa", 2 * 4 * 16},     {"mqa", "gqa", 2 * 16},
+      {"gta", "gta", 2 * 16 + 8},     {"gta:4", "gta", 4 * 16 + 8},     {"mla", "mla", 4 * 16 + 8},
+      {"mla:48", "mla", 48 + 8},      {"egmla", "mla", 16 + 8},         {"egmla:32", "mla", 32 + 8},
+      {"mfa", "mfa", 2 * 32},         {"mfa:64", "mfa", 2 * 64},        {"mfa_kr", "mfa_kr", 32},
+      {"diff", "diff", 2 * 8 * 16},   {"diff:2", "diff", 2 * 2 * 16},   {"talking", "talking", 2 * 8 * 16},
+      {"kha-mlp", "gqa", 2 * 2 * 16}, {"kha-gate:4", "gqa", 2 * 4 * 16}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_config config = base(1000000, 1024);
+    ch_error error = {0};
+    int64_t count;
+    assert_true(config.hidden_size == 128 && config.num_attention_heads == 8);
+    assert_int_equal(ch_preset_check(cases[i].name, &error), CH_OK);
+    if (!ch_mechanism_find(cases[i].type)) continue;
+    if (ch_preset_apply(cases[i].name, &config, &error) != CH_OK) fail_msg("%s", error.message);
+    assert_string_equal(config.attention.type, cases[i].type);
+    assert_int_equal(ch_state_elements(&config), cases[i].elements * config.num_hidden_layers);
+    assert_int_equal(ch_count_parameters(&config, &count, &error), CH_OK);
+  }
+}
+
+static void modules_come_with_their_names(void **state) {
+  (void)state;
+  ch_error error = {0};
+  ch_config config = base(1000000, 1024);
+  assert_int_equal(ch_preset_apply("mea", &config, &error), CH_OK);
+  assert_true(config.attention.head_norm && ch_mixed_components(&config, 0, CH_ON_K) == 8);
+  config = base(1000000, 1024);
+  assert_int_equal(ch_preset_apply("kha-linear", &config, &error), CH_OK);
+  assert_true(config.attention.knocking.type == CH_KNOCKING_LINEAR &&
+              config.attention.knocking.on == (CH_ON_Q | CH_ON_K | CH_ON_V));
+  config = base(1000000, 1024);
+  assert_int_equal(ch_preset_apply("kha-mlp", &config, &error), CH_OK);
+  assert_true(config.attention.knocking.type == CH_KNOCKING_MLP && config.attention.knocking.on == CH_ON_V);
 }
 
 static void usual_groups_divide_any_number_of_heads(void **state) {
@@ -151,6 +194,8 @@ static void vocabularies_grow_with_parameters_and_text(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_set_the_key_value_heads),
+      cmocka_unit_test(every_name_makes_a_model_of_its_cache),
+      cmocka_unit_test(modules_come_with_their_names),
       cmocka_unit_test(usual_groups_divide_any_number_of_heads),
       cmocka_unit_test(unknown_names_get_the_nearest_known_one),
       cmocka_unit_test(numbers_after_the_colon_are_checked),
