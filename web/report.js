@@ -11,7 +11,7 @@
   function css(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
-  const series = (index) => css("--series-" + (index % 8));
+  const series = (index) => css("--series-" + (index % 14));
 
   /* Two digits after the point of the unit: 1.5 M, 820 k, 12. */
   function short(value) {

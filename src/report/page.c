@@ -11,7 +11,7 @@
 #include "report/table.h"
 #include "report/verdict.h"
 
-enum { SERIES_COLOURS = 8, MOST_NAMES_IN_TITLE = 4 };
+enum { SERIES_COLOURS = 14, MOST_NAMES_IN_TITLE = 4 };
 
 void ch_html_escape(const char *string, ch_text *html) {
   for (const char *p = string; *p; p++) {
