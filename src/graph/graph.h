@@ -14,8 +14,6 @@
 #include "base/error.h"
 #include "tensor/tensor.h"
 
-enum { CH_MAX_INPUTS = 6 };
-
 typedef struct ch_node ch_node;
 typedef struct ch_graph ch_graph;
 typedef struct ch_run ch_run;
@@ -32,7 +30,8 @@ typedef struct ch_op {
   ch_status (*forward)(ch_run *run, const ch_node *node);
   /* Writes the gradient of every input that ch_run_gradient gives a place for; NULL: no gradient exists. */
   ch_status (*backward)(ch_run *run, const ch_node *node);
-  /* Values that backward reads: bit i for input i, CH_READS_OUTPUT for the value itself. */
+  /* Values that backward reads: CH_READS_INPUT(i) for input i (the last bit serves all inputs from there on),
+     CH_READS_OUTPUT for the value itself. */
   unsigned backward_reads;
   /* Multiply-adds times two of one forward call; NULL where there are no products to speak of. */
   double (*flops)(const ch_node *node);
@@ -41,7 +40,8 @@ typedef struct ch_op {
   bool stateful; /* the value lies in the cache, not in the workspace (remember) */
 } ch_op;
 
-#define CH_READS_INPUT(i) (1u << (i))
+#define CH_READS_INPUT(i) (1u << ((i) < 30 ? (i) : 30))
+#define CH_READS_INPUTS 0x7fffffffu /* all of them */
 #define CH_READS_OUTPUT (1u << 31)
 
 typedef enum ch_node_kind { CH_NODE_OP, CH_NODE_INPUT, CH_NODE_PARAM } ch_node_kind;
@@ -56,7 +56,7 @@ struct ch_node {
   int rank;
   int64_t shape[CH_MAX_RANK];
   int inputs;
-  ch_node *in[CH_MAX_INPUTS];
+  ch_node **in;           /* [inputs] */
   const void *attributes; /* the op's own struct, in the graph's arena */
   bool needs_gradient;
   const char *label; /* the parameter's name, or NULL */

@@ -32,30 +32,35 @@ static void schedule_forward(ch_plan *plan, const bool *needed) {
   }
 }
 
+static bool reads_input(const ch_node *node, int i) {
+  return node->op->backward_reads & CH_READS_INPUT(i);
+}
+
 /* A dropped value comes back just before the first backward step that reads it. */
 static void schedule_recompute(ch_plan *plan, ch_node *reader, bool *back) {
   for (int i = 0; i < reader->inputs; i++) {
     ch_node *value = reader->in[i];
-    bool read = reader->op->backward_reads & CH_READS_INPUT(i);
-    if (!read || !plan->dropped[value->id] || back[value->id]) continue;
+    if (!reads_input(reader, i) || !plan->dropped[value->id] || back[value->id]) continue;
     back[value->id] = true;
     add_step(plan, CH_STEP_FORWARD, value);
   }
 }
 
 static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
+  bool *accumulate = plan->accumulate;
   reached[plan->root->id] = plan->root->needs_gradient;
   for (int id = plan->root->id; id >= 0; id--) {
     ch_node *node = plan->graph->nodes[id];
     if (!needed[id] || !reached[id] || node->kind != CH_NODE_OP) continue;
     schedule_recompute(plan, node, back);
-    ch_step *step = add_step(plan, CH_STEP_BACKWARD, node);
+    add_step(plan, CH_STEP_BACKWARD, node)->accumulate = accumulate;
     for (int i = 0; i < node->inputs; i++) {
       ch_node *input = node->in[i];
       if (!input->needs_gradient) continue;
-      if (reached[input->id]) step->accumulate |= 1u << i;
+      accumulate[i] = reached[input->id];
       reached[input->id] = true;
     }
+    accumulate += node->inputs;
   }
 }
 
@@ -68,7 +73,7 @@ static void choose_dropped(ch_plan *plan, const bool *needed) {
     if (!needed[id] || node->kind != CH_NODE_OP || !node->op->cheap || !node->needs_gradient) continue;
     bool inputs_stay = true;
     for (int i = 0; i < node->inputs; i++) {
-      bool kept = (node->op->backward_reads & CH_READS_INPUT(i)) && !plan->dropped[node->in[i]->id];
+      bool kept = reads_input(node, i) && !plan->dropped[node->in[i]->id];
       inputs_stay &= node->in[i]->kind != CH_NODE_OP || kept;
     }
     plan->dropped[id] = inputs_stay && !(node->op->backward_reads & CH_READS_OUTPUT);
@@ -103,8 +108,7 @@ static void live_forward(const ch_plan *plan, ch_buffer *buffers, const ch_node 
 static void live_backward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *input = node->in[i];
-    if (has_value_buffer(input) && (node->op->backward_reads & CH_READS_INPUT(i)))
-      ch_buffer_use(buffer_of(buffers, VALUE, input), t);
+    if (has_value_buffer(input) && reads_input(node, i)) ch_buffer_use(buffer_of(buffers, VALUE, input), t);
     if (input->needs_gradient && input->kind == CH_NODE_OP)
       use_or_define(buffer_of(buffers, GRADIENT, input), t, ch_node_count(input), plan);
   }
@@ -140,15 +144,22 @@ static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels) {
 
 /* --- the plan ------------------------------------------------------------------------------------------------ */
 
+static size_t all_inputs(const ch_graph *graph) {
+  size_t inputs = 0;
+  for (int id = 0; id < graph->count; id++) inputs += (size_t)graph->nodes[id]->inputs;
+  return inputs;
+}
+
 static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, ch_error *error) {
   ch_status status = CH_OK;
   size_t n = (size_t)plan->graph->count;
   plan->steps = calloc(3 * n, sizeof *plan->steps);
+  plan->accumulate = calloc(all_inputs(plan->graph) + 1, sizeof *plan->accumulate);
   plan->dropped = calloc(n, sizeof *plan->dropped);
   plan->offsets = calloc(BUFFERS * n, sizeof *plan->offsets);
   bool *marks = calloc(3 * n, sizeof *marks);
   ch_buffer *buffers = calloc(BUFFERS * n, sizeof *buffers);
-  if (!plan->steps || !plan->dropped || !plan->offsets || !marks || !buffers) {
+  if (!plan->steps || !plan->accumulate || !plan->dropped || !plan->offsets || !marks || !buffers) {
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to plan %zu operations", n);
     goto done;
   }
@@ -199,6 +210,7 @@ void ch_plan_free(ch_plan *plan) {
   if (!plan) return;
   ch_graph_free(plan->graph);
   free(plan->steps);
+  free(plan->accumulate);
   free(plan->dropped);
   free(plan->offsets);
   free(plan);

@@ -12,7 +12,8 @@ typedef enum ch_step_kind { CH_STEP_FORWARD, CH_STEP_BACKWARD } ch_step_kind;
 typedef struct ch_step {
   ch_step_kind kind;
   ch_node *node;
-  unsigned accumulate; /* bit i: the gradient of input i already holds something */
+  bool
+      *accumulate; /* [inputs] whether the gradient of input i already holds something; backward steps only */
 } ch_step;
 
 struct ch_plan {
@@ -21,8 +22,9 @@ struct ch_plan {
   ch_plan_options options;
   ch_step *steps;
   int step_count;
-  bool *dropped;   /* [nodes] computed again for the backward pass */
-  size_t *offsets; /* [nodes][BUFFERS] bytes from the workspace's start */
+  bool *accumulate; /* what the steps' lie in */
+  bool *dropped;    /* [nodes] computed again for the backward pass */
+  size_t *offsets;  /* [nodes][BUFFERS] bytes from the workspace's start */
   size_t scratch_offset, bytes;
 };
 

@@ -48,7 +48,7 @@ const void *ch_run_output_gradient(const ch_run *run, const ch_node *node) {
 
 void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accumulate) {
   const ch_node *input = node->in[i];
-  *accumulate = run->step->accumulate >> i & 1;
+  *accumulate = run->step->accumulate[i];
   if (!input->needs_gradient) return NULL;
   if (input->kind == CH_NODE_OP) return place(run, input, GRADIENT);
   *accumulate |= run->accumulate;

@@ -124,7 +124,7 @@ static const ch_op op = {.name = "talking_attend",
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec) {
   talking attributes = {.spec = *spec};
-  ch_node *in[CH_MAX_INPUTS] = {q, keys, values};
+  ch_node *in[6] = {q, keys, values};
   int inputs = 3;
   if (logit_mix) in[attributes.logit_mix = inputs++] = logit_mix;
   if (weight_mix) in[attributes.weight_mix = inputs++] = weight_mix;
