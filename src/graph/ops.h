@@ -68,6 +68,32 @@ ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_nod
    targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
 
+/* --- mixture of experts --- */
+
+/* The `active` experts with the largest logits [N, E], or where bias [E] is given with the largest softmax + bias
+   -> integers [N, active]. `layer` counts the layers with experts: the row of ch_routing.load. */
+ch_node *ch_op_choose_experts(ch_graph *graph, ch_node *logits, ch_node *bias, int64_t active, int layer);
+
+typedef struct ch_route_spec {
+  bool renormalise; /* weights of the chosen sum to `scale` */
+  double scale;
+  double balance_coefficient; /* of the balance loss, or 0 */
+} ch_route_spec;
+
+/* The chosen experts' softmax(logits): logits [N, E], chosen [N, active] -> [N, active]. */
+ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch_route_spec *spec);
+
+/* The matrices of SwiGLU experts, [experts] each: gate and up [F, D], down [D, F]. */
+typedef struct ch_expert_weights {
+  int64_t experts;
+  ch_node *const *gate, *const *up, *const *down;
+} ch_expert_weights;
+
+/* The sum over a token's chosen experts e of weight * down_e (silu(gate_e x) * up_e x), each computed on exactly the
+   tokens that chose it: x [N, D], weights and chosen [N, active] -> [N, D]. */
+ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *weights, ch_node *chosen,
+                       const ch_expert_weights *experts);
+
 /* The last row of every sequence: [N, columns] -> [sequences, columns]. */
 ch_node *ch_op_last_rows(ch_graph *graph, ch_node *x);
 

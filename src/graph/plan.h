@@ -43,6 +43,13 @@ typedef struct ch_profile {
   int rows;
 } ch_profile;
 
+/* What training has to do with the choice of experts. */
+typedef struct ch_routing {
+  int64_t *load;       /* [layers with experts, experts]: tokens sent to each are added; or NULL */
+  double balance_seed; /* gradient of every sequence's balance loss; 0 leaves it out */
+  double balance_loss; /* balance losses are added, each times balance_seed */
+} ch_routing;
+
 /* Everything a run reads and writes. The caller binds the first group; the rest is the plan's. */
 struct ch_run {
   const ch_kernels *kernels;
@@ -55,6 +62,7 @@ struct ch_run {
   const int32_t *inputs[CH_INPUT_COUNT];
   ch_cache *cache;     /* for graphs that remember, else NULL */
   ch_profile *profile; /* or NULL */
+  ch_routing *routing; /* or NULL: loads are not counted, balance losses left out */
   ch_error *error;
   /* set by the plan */
   const ch_plan *plan;

@@ -15,6 +15,8 @@ enum { MATMUL_ROWS = 512 };
 enum { LARGE_RESULT = 1 << 23 };
 /* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
+/* A number of rows that changes goes through in pieces of MOST_PIECE, its half ... down to LEAST_PIECE, and a rest. */
+enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
@@ -156,5 +158,43 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
     CH_TRY(run_widened(gemm, rows, in, out, x, weight, weight_dtype, y, accumulate, error));
   }
   if (bias) kernels->add_bias(rows, out, bias, y);
+  return CH_OK;
+}
+
+/* --- a number of rows that changes ---------------------------------------------------------------------------------- */
+
+static int64_t next_piece(int64_t left) {
+  int64_t piece = MOST_PIECE;
+  while (piece > left) piece /= 2;
+  return piece < LEAST_PIECE ? left : piece;
+}
+
+ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
+                              const void *weight, ch_dtype weight_dtype, void *y, ch_error *error) {
+  size_t element = ch_dtype_size(gemm->kernels->dtype);
+  for (int64_t first = 0, count; first < rows; first += count) {
+    const char *from = (const char *)x + (size_t)(first * in) * element;
+    char *to = (char *)y + (size_t)(first * out) * element;
+    count = next_piece(rows - first);
+    if (count < LEAST_PIECE)
+      gemm->kernels->gemv(count, in, out, from, weight, weight_dtype, NULL, to, false);
+    else
+      CH_TRY(ch_gemm_linear(gemm, count, in, out, from, weight, weight_dtype, NULL, to, false, error));
+  }
+  return CH_OK;
+}
+
+ch_status ch_gemm_gradient_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *dy,
+                                const void *x, void *dw, bool accumulate, ch_error *error) {
+  ch_gemm_shape shape = {out, in, rows, out, in, in, true, false, accumulate};
+  if (rows <= 0 || gemm->kernels->dtype == CH_F64 || !matmul_is_faster(&shape))
+    return run_product(gemm, &shape, dy, x, dw, error);
+  for (int64_t first = 0; first < rows; first += shape.k) {
+    const float *left = (const float *)dy + first * out, *right = (const float *)x + first * in;
+    shape.k = next_piece(rows - first);
+    shape.accumulate = accumulate || first > 0;
+    CH_TRY(shape.k < LEAST_PIECE ? ch_gemm_library_sgemm(&shape, left, right, dw, error)
+                                 : ch_gemm_library_matmul(gemm->library, &shape, left, right, dw, error));
+  }
   return CH_OK;
 }

@@ -25,4 +25,11 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
                          const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
                          bool accumulate, ch_error *error);
 
+/* Where the number of rows changes from call to call, as an expert's tokens do: they go through in pieces of a few
+   sizes, so that no product has to be prepared anew. y = x W^T; and the gradient dW [out, in] (+)= dy^T x. */
+ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
+                              const void *weight, ch_dtype weight_dtype, void *y, ch_error *error);
+ch_status ch_gemm_gradient_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *dy,
+                                const void *x, void *dw, bool accumulate, ch_error *error);
+
 #endif

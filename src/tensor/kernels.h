@@ -16,6 +16,16 @@
 #include "tensor/attend.h"
 #include "tensor/tensor.h"
 
+enum { CH_MAX_EXPERTS = 1024 };
+
+/* How tokens weigh their experts: scale times the softmax over all experts at those chosen, made to sum to `scale`
+   where renormalise says so. */
+typedef struct ch_routing_rule {
+  int64_t experts, active; /* 1 <= active <= experts <= CH_MAX_EXPERTS */
+  bool renormalise;
+  double scale;
+} ch_routing_rule;
+
 typedef struct ch_kernels {
   const char *name; /* "f32 avx512" */
   ch_dtype dtype;   /* CH_F32 or CH_F64: what `real` is */
@@ -88,6 +98,29 @@ typedef struct ch_kernels {
      product that attention uses on tiles in cache. One thread. */
   void (*tile_product)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,
                        const void *b, int64_t ldb, void *c, int64_t ldc, bool accumulate);
+
+  /* --- mixture of experts ----------------------------------------------------------------------------------- */
+  /* chosen [rows, active]: the experts with the largest logits [rows, experts], best first, the first of equals; with
+     bias [experts] (or NULL) those with the largest softmax(logits) + bias. */
+  void (*choose_experts)(int64_t rows, int64_t experts, int64_t active, const void *logits, const void *bias,
+                         int32_t *chosen);
+  /* weights [rows, active] of the chosen experts by the rule. */
+  void (*route_forward)(int64_t rows, const ch_routing_rule *rule, const void *logits, const int32_t *chosen,
+                        void *weights);
+  /* dlogits [rows, experts] from dweights; pull [ceil(rows / pull_rows), experts] (or NULL) is a further gradient, of
+     the softmax over all experts, for each group of pull_rows rows: pulled [rows] is its product with the softmax. */
+  void (*route_backward)(int64_t rows, const ch_routing_rule *rule, const void *logits, const int32_t *chosen,
+                         const void *dweights, const void *pull, int64_t pull_rows, void *pulled,
+                         void *dlogits, bool accumulate);
+  /* y[r, :] = scale[r] * silu(gate[r, :]) * up[r, :]. */
+  void (*swiglu_rows_forward)(int64_t rows, int64_t n, const void *gate, const void *up, const void *scale,
+                              void *y);
+  /* dgate, dup [rows, n] (may be gate and up themselves) and dscale [rows], overwritten. */
+  void (*swiglu_rows_backward)(int64_t rows, int64_t n, const void *gate, const void *up, const void *scale,
+                               const void *dy, void *dgate, void *dup, void *dscale);
+  /* y[r, :] (+)= the sum over j of x[places[r, j], :], in the order of j; places [rows, count]. */
+  void (*sum_places)(int64_t rows, int64_t count, int64_t n, const int32_t *places, const void *x, void *y,
+                     bool accumulate);
 
   /* --- attention (tensor/attend.h) -------------------------------------------------------------------------- */
   void (*attend_forward)(const ch_attend *args);

@@ -13,7 +13,7 @@
 #include "graph/ops.h"
 #include "graph/plan.h"
 
-enum { MAX_LEAVES = 8, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VOCABULARY = 7 };
+enum { MAX_LEAVES = 11, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VOCABULARY = 7 };
 
 /* Parameters of these shapes, composed into a root. Rank-2 leaves of ROWS rows serve as activations. */
 typedef struct gradient_case {
@@ -324,6 +324,43 @@ static ch_node *build_block(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, x);
 }
 
+/* x, router logits, then gate, up and down of three experts, of which each row takes `active`. */
+static ch_node *experts(ch_graph *g, ch_node *const *p, int64_t active, bool renormalise) {
+  ch_node *chosen = ch_op_choose_experts(g, p[1], NULL, active, 0);
+  ch_node *weights = ch_op_route(g, p[1], chosen, &(ch_route_spec){renormalise, 1.5, 0});
+  return ch_op_gelu(g, ch_op_experts(g, p[0], weights, chosen, &(ch_expert_weights){3, p + 2, p + 5, p + 8}));
+}
+
+static ch_node *build_experts(ch_graph *g, ch_node *const *p) {
+  return experts(g, p, 2, true);
+}
+
+static ch_node *build_experts_at_their_probability(ch_graph *g, ch_node *const *p) {
+  return experts(g, p, 2, false);
+}
+
+static ch_node *build_one_expert(ch_graph *g, ch_node *const *p) {
+  return experts(g, p, 1, false);
+}
+
+/* Twelve experts with the same matrices, under a value that is used elsewhere too: more inputs than a word has bits,
+   and each adds to what the one before it left. */
+static ch_node *build_experts_alike(ch_graph *g, ch_node *const *p) {
+  ch_node *gate[12], *up[12], *down[12];
+  for (int e = 0; e < 12; e++) gate[e] = p[2], up[e] = p[3], down[e] = p[4];
+  ch_node *x = ch_op_gelu(g, p[0]), *chosen = ch_op_choose_experts(g, p[1], NULL, 3, 0);
+  ch_node *weights = ch_op_route(g, p[1], chosen, &(ch_route_spec){true, 1, 0});
+  ch_node *y = ch_op_experts(g, x, weights, chosen, &(ch_expert_weights){12, gate, up, down});
+  return ch_op_add(g, ch_op_swiglu(g, y, x),
+                   ch_op_experts(g, y, weights, chosen, &(ch_expert_weights){12, gate, up, down}));
+}
+
+#define THREE(rows, columns)                                                                                 \
+  {rows, columns}, {rows, columns}, {                                                                        \
+    rows, columns                                                                                            \
+  }
+#define EXPERT_LEAVES {ROWS, 4}, {ROWS, 3}, THREE(5, 4), THREE(5, 4), THREE(4, 5)
+
 static const gradient_case cases[] = {
     {"linear", 3, {{ROWS, 4}, {6, 4}, {6}}, build_linear},
     {"rmsnorm of rows", 2, {{ROWS, 6}, {6}}, build_rmsnorm},
@@ -353,6 +390,10 @@ static const gradient_case cases[] = {
      {{ROWS, 12}, {ROWS, 12}, {ROWS, 6}, {3, 3}, {3, 3}},
      build_talking_alibi},
     {"block", 5, {{ROWS, 4}, {4}, {6, 4}, {6, 4}, {4, 6}}, build_block},
+    {"experts", 11, {EXPERT_LEAVES}, build_experts},
+    {"experts at their probability", 11, {EXPERT_LEAVES}, build_experts_at_their_probability},
+    {"one expert a token", 11, {EXPERT_LEAVES}, build_one_expert},
+    {"experts alike", 5, {{ROWS, 4}, {ROWS, 12}, {5, 4}, {5, 4}, {4, 5}}, build_experts_alike},
 };
 
 static void backward_agrees_with_differences(void **state) {

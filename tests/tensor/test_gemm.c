@@ -84,6 +84,66 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
   }
 }
 
+/* A number of rows that changes: pieces of all sizes and rests. */
+static void check_some(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, int64_t rows, int64_t in,
+                       int64_t out, bool accumulate) {
+  double *x = random_values(random, rows * in, 1), *w = random_values(random, in * out, 1);
+  double *dy = random_values(random, rows * out, 1);
+  void *x_real = reals_from(kernels, rows * in, x), *w_real = reals_from(kernels, in * out, w);
+  void *dy_real = reals_from(kernels, rows * out, dy), *y_real = reals_from(kernels, rows * out, NULL);
+  void *dw_real = reals_from(kernels, in * out, accumulate ? w : NULL);
+  uint16_t *narrow = malloc((size_t)(in * out) * sizeof *narrow);
+  void *y_narrow = reals_from(kernels, rows * out, NULL);
+  ch_error error;
+  kernels->convert_to(in * out, w_real, CH_BF16, narrow);
+  assert_int_equal(ch_gemm_linear_some(gemm, rows, in, out, x_real, w_real, kernels->dtype, y_real, &error),
+                   CH_OK);
+  assert_int_equal(ch_gemm_linear_some(gemm, rows, in, out, x_real, narrow, CH_BF16, y_narrow, &error),
+                   CH_OK);
+  assert_int_equal(ch_gemm_gradient_some(gemm, rows, in, out, dy_real, x_real, dw_real, accumulate, &error),
+                   CH_OK);
+  for (int64_t i = 0; i < rows * out; i++) {
+    double sum = 0, size = 0, far = real_at(kernels, y_narrow, i) - real_at(kernels, y_real, i);
+    for (int64_t k = 0; k < in; k++) {
+      double term = x[i / out * in + k] * w[i % out * in + k];
+      sum += term, size += fabs(term);
+    }
+    if (!(fabs(real_at(kernels, y_real, i) - sum) <= table_eps(kernels) * (double)(in + 2) * size) ||
+        !(fabs(far) <= 0.005 * size))
+      fail_msg("%lld rows of [%lld, %lld]: y %lld is wrong", (long long)rows, (long long)out, (long long)in,
+               (long long)i);
+  }
+  for (int64_t i = 0; i < in * out; i++) {
+    double sum = accumulate ? w[i] : 0, size = fabs(sum);
+    for (int64_t r = 0; r < rows; r++) {
+      double term = dy[r * out + i / in] * x[r * in + i % in];
+      sum += term, size += fabs(term);
+    }
+    if (!(fabs(real_at(kernels, dw_real, i) - sum) <= table_eps(kernels) * (double)(rows + 2) * size))
+      fail_msg("%lld rows of [%lld, %lld]: dW %lld is wrong", (long long)rows, (long long)out, (long long)in,
+               (long long)i);
+  }
+  free(x), free(w), free(dy), free(narrow), free(y_narrow);
+  free(x_real), free(w_real), free(dy_real), free(y_real), free(dw_real);
+}
+
+static void a_changing_number_of_rows_goes_through_in_pieces(void **state) {
+  (void)state;
+  static const int64_t rows[] = {0, 1, 5, 63, 64, 65, 127, 130, 319, 576, 700};
+  for (int t = 0; t < 2; t++) {
+    ch_gemm *gemm;
+    ch_error error;
+    ch_random random;
+    ch_random_seed(&random, 76, 0);
+    assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+      check_some(gemm, tables[t], &random, rows[i], 24, 40, i & 1);
+      check_some(gemm, tables[t], &random, rows[i], 40, 24, !(i & 1));
+    }
+    ch_gemm_free(gemm);
+  }
+}
+
 static void empty_products_clear_or_keep(void **state) {
   (void)state;
   for (int t = 0; t < 2; t++) {
@@ -214,6 +274,7 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_of_all_shapes_transposes_and_strides_are_right),
+      cmocka_unit_test(a_changing_number_of_rows_goes_through_in_pieces),
       cmocka_unit_test(empty_products_clear_or_keep),
       cmocka_unit_test(the_same_shapes_give_the_same_bits_in_another_object_and_other_order),
       cmocka_unit_test(one_object_serves_changing_numbers_of_threads),

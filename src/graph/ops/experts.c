@@ -1,0 +1,265 @@
+/* SwiGLU experts on exactly the tokens that chose them: y_n = sum over n's choices of w down(silu(gate x_n) * up x_n).
+ *
+ * Choices are sorted by expert, in the order of their tokens; an expert's rows then lie together and go through its three
+ * matrices in one product each. The weight w multiplies what down reads, so that rows coming back only have to be added.
+ * Inputs: x, weights, chosen, then gate, up and down of every expert. M = N * active choices.
+ */
+#include "graph/ops/shapes.h"
+
+enum { X, WEIGHTS, CHOSEN, MATRICES, KINDS = 3 };
+enum { GATE, UP, DOWN };
+
+typedef struct sizes {
+  int64_t tokens, active, choices, experts, width, hidden;
+} sizes;
+
+static sizes sizes_of(const ch_node *node) {
+  const ch_node *x = node->in[X];
+  sizes s = {.tokens = ch_node_rows(x),
+             .active = ch_node_columns(node->in[CHOSEN]),
+             .experts = (node->inputs - MATRICES) / KINDS,
+             .width = ch_node_columns(x),
+             .hidden = node->in[MATRICES]->shape[0]};
+  s.choices = s.tokens * s.active;
+  return s;
+}
+
+static int matrix_of(int64_t expert, int kind) {
+  return MATRICES + KINDS * (int)expert + kind;
+}
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  const ch_node *x = node->in[X], *chosen = node->in[CHOSEN];
+  sizes s = sizes_of(node);
+  if (x->rank != 2 || chosen->dtype != CH_I32 || ch_node_rows(chosen) != s.tokens)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "needs a matrix and the integers of the experts that its rows chose");
+  CH_TRY(ch_same_shapes(node->in[WEIGHTS], chosen, error));
+  if (s.choices > INT32_MAX)
+    return ch_fail(error, CH_ERROR_CONFIG, "%lld tokens with %lld choices each are more than 2^31 - 1",
+                   (long long)s.tokens, (long long)s.active);
+  for (int i = MATRICES; i < node->inputs; i++) {
+    const ch_node *matrix = node->in[i];
+    bool down = (i - MATRICES) % KINDS == DOWN;
+    if (matrix->rank == 2 && matrix->shape[0] == (down ? s.width : s.hidden) &&
+        matrix->shape[1] == (down ? s.hidden : s.width))
+      continue;
+    char has[96];
+    return ch_fail(error, CH_ERROR_CONFIG, "matrix %d of expert %d has shape %s where [%lld, %lld] is needed",
+                   (i - MATRICES) % KINDS, (i - MATRICES) / KINDS,
+                   ch_shape_text(matrix->rank, matrix->shape, has, sizeof has),
+                   (long long)(down ? s.width : s.hidden), (long long)(down ? s.hidden : s.width));
+  }
+  return ch_shape_as_input(node, X);
+}
+
+/* gate and up of every choice, by expert. */
+static int64_t saved(const ch_node *node) {
+  sizes s = sizes_of(node);
+  return 2 * s.choices * s.hidden;
+}
+
+/* --- choices by expert --------------------------------------------------------------------------------------- */
+
+/* Everything in scratch. Places are positions in the order by expert; choice n * active + j is token n's j-th. */
+typedef struct work {
+  int64_t *first;                  /* [experts + 1] the place of an expert's first choice */
+  int32_t *choice, *token, *place; /* [M] choice and token at a place; the place of a choice */
+  char *weight, *dweight;          /* [M] by place */
+  char *rows, *x;                  /* [M, D]: what comes back from the experts; what goes there */
+  char *hidden;                    /* [an expert's choices, F] */
+  char *gate, *up;                 /* [M, F] */
+} work;
+
+/* The next place for `count` elements; NULL where only bytes are counted. */
+static void *take(char *start, size_t *used, int64_t count, size_t element) {
+  void *memory = start ? start + *used : NULL;
+  *used += ((size_t)count * element + 63) & ~(size_t)63;
+  return memory;
+}
+
+static work lay_out(const sizes *s, bool backward, char *start, size_t element, size_t *used) {
+  work w = {0};
+  *used = 0;
+  w.first = take(start, used, s->experts + 1, sizeof *w.first);
+  w.choice = take(start, used, s->choices, sizeof *w.choice);
+  w.token = take(start, used, s->choices, sizeof *w.token);
+  w.place = take(start, used, s->choices, sizeof *w.place);
+  w.weight = take(start, used, s->choices, element);
+  w.rows = take(start, used, s->choices * s->width, element);
+  w.hidden = take(start, used, s->choices * s->hidden, element);
+  if (backward) {
+    w.dweight = take(start, used, s->choices, element);
+    w.x = take(start, used, s->choices * s->width, element);
+  } else {
+    w.gate = take(start, used, s->choices * s->hidden, element);
+    w.up = take(start, used, s->choices * s->hidden, element);
+  }
+  return w;
+}
+
+static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+  sizes s = sizes_of(node);
+  size_t used;
+  lay_out(&s, backward, NULL, ch_dtype_size(run->kernels->dtype), &used);
+  return used;
+}
+
+/* A counting sort: the choices of each expert in the order of their tokens. */
+static void sort_choices(const sizes *s, const int32_t *chosen, const work *w) {
+  for (int64_t e = 0; e <= s->experts; e++) w->first[e] = 0;
+  for (int64_t i = 0; i < s->choices; i++) w->first[chosen[i] + 1]++;
+  for (int64_t e = 0; e < s->experts; e++) w->first[e + 1] += w->first[e];
+  for (int64_t i = 0; i < s->choices; i++) {
+    int32_t place = (int32_t)w->first[chosen[i]]++;
+    w->choice[place] = (int32_t)i;
+    w->token[place] = (int32_t)(i / s->active);
+    w->place[i] = place;
+  }
+  for (int64_t e = s->experts; e > 0; e--) w->first[e] = w->first[e - 1];
+  w->first[0] = 0;
+}
+
+static work prepare(const ch_run *run, const ch_node *node, const sizes *s, bool backward) {
+  size_t used;
+  work w = lay_out(s, backward, ch_run_scratch(run), ch_dtype_size(node->dtype), &used);
+  sort_choices(s, ch_run_value(run, node->in[CHOSEN]), &w);
+  run->kernels->embedding_forward(s->choices, 1, w.choice, ch_run_value(run, node->in[WEIGHTS]), node->dtype,
+                                  w.weight);
+  return w;
+}
+
+/* Where row `place` of a matrix with so many columns begins. */
+static char *row_at(char *matrix, int64_t place, int64_t columns, const ch_node *node) {
+  return matrix + (size_t)(place * columns) * ch_dtype_size(node->dtype);
+}
+
+static const void *matrix_value(const ch_run *run, const ch_node *node, int64_t expert, int kind) {
+  return ch_run_value(run, node->in[matrix_of(expert, kind)]);
+}
+
+/* --- forward ------------------------------------------------------------------------------------------------- */
+
+static ch_status through(ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
+                         const void *x, void *y) {
+  const ch_node *matrix = node->in[matrix_of(expert, kind)];
+  const ch_tensor *stored = ch_run_param(run, matrix);
+  return ch_gemm_linear_some(run->gemm, rows, matrix->shape[1], matrix->shape[0], x,
+                             ch_run_value(run, matrix), stored ? stored->dtype : node->dtype, y, run->error);
+}
+
+static ch_status expert_forward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {
+  const ch_kernels *kernels = run->kernels;
+  int64_t first = w->first[e], count = w->first[e + 1] - first;
+  char *rows = row_at(w->rows, first, s->width, node), *weight = row_at(w->weight, first, 1, node);
+  char *gate = row_at(w->gate, first, s->hidden, node), *up = row_at(w->up, first, s->hidden, node);
+  if (count == 0) return CH_OK;
+  kernels->embedding_forward(count, s->width, w->token + first, ch_run_value(run, node->in[X]), node->dtype,
+                             rows);
+  CH_TRY(through(run, node, e, GATE, count, rows, gate));
+  CH_TRY(through(run, node, e, UP, count, rows, up));
+  kernels->swiglu_rows_forward(count, s->hidden, gate, up, weight, w->hidden);
+  return through(run, node, e, DOWN, count, w->hidden, rows);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  sizes s = sizes_of(node);
+  work w = prepare(run, node, &s, false);
+  char *kept = ch_run_saved(run, node);
+  if (kept) {
+    w.gate = kept;
+    w.up = row_at(kept, s.choices, s.hidden, node);
+  }
+  for (int64_t e = 0; e < s.experts; e++) CH_TRY(expert_forward(run, node, &s, &w, e));
+  run->kernels->sum_places(s.tokens, s.active, s.width, w.place, w.rows, ch_run_output(run, node), false);
+  return CH_OK;
+}
+
+/* --- backward ------------------------------------------------------------------------------------------------ */
+
+/* The gradient of a matrix [out, in] from dy [rows, out] and x [rows, in]. */
+static ch_status matrix_gradient(ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
+                                 const void *dy, const void *x) {
+  int input = matrix_of(expert, kind);
+  const int64_t *shape = node->in[input]->shape;
+  bool accumulate;
+  void *dw = ch_run_gradient(run, node, input, &accumulate);
+  if (!dw) return CH_OK;
+  return ch_gemm_gradient_some(run->gemm, rows, shape[1], shape[0], dy, x, dw, accumulate, run->error);
+}
+
+/* dx (+)= dy W. */
+static ch_status back_through(ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
+                              const void *dy, void *dx, bool accumulate) {
+  const int64_t *shape = node->in[matrix_of(expert, kind)]->shape;
+  return ch_gemm_run(run->gemm, false, false, rows, shape[1], shape[0], dy, shape[0],
+                     matrix_value(run, node, expert, kind), shape[1], dx, shape[1], accumulate, run->error);
+}
+
+/* Fills the expert's dweight and, in w->rows, what its tokens get; gate and up become their gradients. */
+static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {
+  const ch_kernels *kernels = run->kernels;
+  int64_t first = w->first[e], count = w->first[e + 1] - first;
+  char *rows = row_at(w->rows, first, s->width, node), *x = w->x;
+  char *weight = row_at(w->weight, first, 1, node), *dweight = row_at(w->dweight, first, 1, node);
+  char *gate = row_at(w->gate, first, s->hidden, node), *up = row_at(w->up, first, s->hidden, node);
+  kernels->embedding_forward(count, s->width, w->token + first, ch_run_value(run, node->in[X]), node->dtype,
+                             x);
+  kernels->embedding_forward(count, s->width, w->token + first, ch_run_output_gradient(run, node),
+                             node->dtype, rows);
+  kernels->swiglu_rows_forward(count, s->hidden, gate, up, weight, w->hidden);
+  CH_TRY(matrix_gradient(run, node, e, DOWN, count, rows, w->hidden));
+  CH_TRY(back_through(run, node, e, DOWN, count, rows, w->hidden, false));
+  kernels->swiglu_rows_backward(count, s->hidden, gate, up, weight, w->hidden, gate, up, dweight);
+  CH_TRY(matrix_gradient(run, node, e, GATE, count, gate, x));
+  CH_TRY(matrix_gradient(run, node, e, UP, count, up, x));
+  CH_TRY(back_through(run, node, e, GATE, count, gate, rows, false));
+  return back_through(run, node, e, UP, count, up, rows, true);
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  sizes s = sizes_of(node);
+  work w = prepare(run, node, &s, true);
+  w.gate = ch_run_saved(run, node);
+  w.up = row_at(w.gate, s.choices, s.hidden, node);
+  for (int64_t e = 0; e < s.experts; e++) CH_TRY(expert_backward(run, node, &s, &w, e));
+  bool accumulate;
+  void *dx = ch_run_gradient(run, node, X, &accumulate);
+  if (dx) run->kernels->sum_places(s.tokens, s.active, s.width, w.place, w.rows, dx, accumulate);
+  void *dweights = ch_run_gradient(run, node, WEIGHTS, &accumulate);
+  if (dweights) run->kernels->sum_places(s.choices, 1, 1, w.place, w.dweight, dweights, accumulate);
+  return CH_OK;
+}
+
+static double flops(const ch_node *node) {
+  sizes s = sizes_of(node);
+  return 2.0 * KINDS * (double)s.choices * (double)s.width * (double)s.hidden;
+}
+
+static const ch_op op = {.name = "experts",
+                         .shape = shape,
+                         .saved = saved,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUTS,
+                         .flops = flops};
+
+ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *weights, ch_node *chosen,
+                       const ch_expert_weights *experts) {
+  if (experts->experts < 1 || experts->experts > CH_MAX_EXPERTS)
+    return ch_graph_fail(graph, "%lld experts; 1 to %d are possible", (long long)experts->experts,
+                         CH_MAX_EXPERTS);
+  int inputs = matrix_of(experts->experts, 0);
+  ch_node **in = ch_arena_alloc(&graph->arena, (size_t)inputs * sizeof *in);
+  if (!in) return ch_graph_fail(graph, "no memory for a graph node");
+  in[X] = x;
+  in[WEIGHTS] = weights;
+  in[CHOSEN] = chosen;
+  for (int64_t e = 0; e < experts->experts; e++) {
+    in[matrix_of(e, GATE)] = experts->gate[e];
+    in[matrix_of(e, UP)] = experts->up[e];
+    in[matrix_of(e, DOWN)] = experts->down[e];
+  }
+  return ch_graph_node(graph, &op, inputs, in, NULL, 0);
+}

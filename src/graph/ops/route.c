@@ -1,0 +1,99 @@
+/* With which weights a token's chosen experts count, and the loss that keeps their loads even.
+ *
+ * The balance loss of a sequence of T tokens is the Switch Transformer's (eqs. 4-6) for `active` choices a token:
+ *   coefficient * E * sum over e of f_e P_e,  f_e = choices of e / (T active),  P_e = mean softmax(logits)_e.
+ * It is no part of the graph's value: only its gradient joins, where ch_routing.balance_seed asks for it. Taken for
+ * each sequence by itself, it does not depend on how many sequences are computed at a time.
+ */
+#include "graph/ops/shapes.h"
+
+typedef struct route {
+  ch_routing_rule rule;
+  double balance_coefficient;
+} route;
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  const ch_node *logits = node->in[0], *chosen = node->in[1];
+  if (chosen->dtype != CH_I32 || ch_node_rows(chosen) != ch_node_rows(logits))
+    return ch_fail(error, CH_ERROR_CONFIG, "needs the integers of the experts that each row of logits chose");
+  return ch_shape_as_input(node, 1);
+}
+
+static bool is_balanced(const ch_run *run, const route *attributes) {
+  return run->routing && run->routing->balance_seed != 0 && attributes->balance_coefficient != 0;
+}
+
+/* For every sequence and expert the balance loss's gradient of a token's probability, and for every row the sum that
+   ch_kernels.route_backward hands back. */
+static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+  const ch_graph *graph = node->graph;
+  int64_t pulls = graph->sequences * ch_node_columns(node->in[0]);
+  return backward ? (size_t)(pulls + ch_node_rows(node)) * ch_dtype_size(run->kernels->dtype) : 0;
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  const route *attributes = node->attributes;
+  run->kernels->route_forward(ch_node_rows(node), &attributes->rule, ch_run_value(run, node->in[0]),
+                              ch_run_value(run, node->in[1]), ch_run_output(run, node));
+  return CH_OK;
+}
+
+/* pull [sequences, E] = seed * coefficient * E / T * f_e. */
+static void find_pulls(const ch_run *run, const ch_node *node, void *pull) {
+  const route *attributes = node->attributes;
+  int64_t experts = attributes->rule.experts, active = attributes->rule.active, length = node->graph->length;
+  const int32_t *chosen = ch_run_value(run, node->in[1]);
+  double unit = run->routing->balance_seed * attributes->balance_coefficient * (double)experts /
+                ((double)length * (double)length * (double)active);
+  for (int64_t s = 0; s < node->graph->sequences; s++, chosen += length * active) {
+    double counts[CH_MAX_EXPERTS] = {0};
+    for (int64_t i = 0; i < length * active; i++) counts[chosen[i]] += unit;
+    for (int64_t e = 0; e < experts; e++)
+      if (node->dtype == CH_F64)
+        ((double *)pull)[s * experts + e] = counts[e];
+      else
+        ((float *)pull)[s * experts + e] = (float)counts[e];
+  }
+}
+
+static double sum_of(const ch_node *node, const void *values, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++)
+    sum += node->dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
+  return sum;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  const route *attributes = node->attributes;
+  bool accumulate, balanced = is_balanced(run, attributes);
+  void *dlogits = ch_run_gradient(run, node, 0, &accumulate);
+  if (!dlogits) return CH_OK;
+  int64_t rows = ch_node_rows(node);
+  char *pull = balanced ? ch_run_scratch(run) : NULL, *pulled = NULL;
+  if (balanced) {
+    pulled = pull + (size_t)(node->graph->sequences * attributes->rule.experts) * ch_dtype_size(node->dtype);
+    find_pulls(run, node, pull);
+  }
+  run->kernels->route_backward(rows, &attributes->rule, ch_run_value(run, node->in[0]),
+                               ch_run_value(run, node->in[1]), ch_run_output_gradient(run, node), pull,
+                               node->graph->length, pulled, dlogits, accumulate);
+  if (balanced) run->routing->balance_loss += sum_of(node, pulled, rows);
+  return CH_OK;
+}
+
+static const ch_op op = {.name = "route",
+                         .shape = shape,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1)};
+
+ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch_route_spec *spec) {
+  route attributes = {.balance_coefficient = spec->balance_coefficient};
+  if (logits && chosen)
+    attributes.rule = (ch_routing_rule){.experts = ch_node_columns(logits),
+                                        .active = ch_node_columns(chosen),
+                                        .renormalise = spec->renormalise,
+                                        .scale = spec->scale};
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){logits, chosen}, &attributes, sizeof attributes);
+}
