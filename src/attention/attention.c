@@ -48,8 +48,8 @@ ch_node *ch_builder_param(ch_builder *builder, const char *name) {
   if (index < 0) return ch_graph_fail(builder->graph, "no parameter %s was declared", name);
   const ch_param *param = &builder->params->rows[index];
   if (!builder->leaves[index])
-    builder->leaves[index] =
-        ch_graph_param(builder->graph, index, param->name, param->rank, param->shape, builder->trainable);
+    builder->leaves[index] = ch_graph_param(builder->graph, index, param->name, param->rank, param->shape,
+                                            builder->trainable && !param->frozen);
   return builder->leaves[index];
 }
 

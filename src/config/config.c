@@ -82,6 +82,39 @@ static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_er
                  where, missing, s->type == CH_ROPE_LINEAR ? "linear" : "llama3");
 }
 
+/* Experts beside what they go with; ranges of the keys were checked. */
+static ch_status check_moe(const ch_config *c, const char *where, ch_error *error) {
+  const ch_moe_config *m = &c->moe;
+  bool any = m->experts || m->active || m->shared || m->expert_intermediate_size || m->first_dense_layers ||
+             m->balance != CH_BALANCE_AUX || m->aux_coefficient != 0.01;
+  if (!any) return CH_OK;
+  if (!m->experts || !m->active || !m->expert_intermediate_size)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"moe.%s\" is missing; it must be a whole number from 1",
+                   where,
+                   !m->experts  ? "experts"
+                   : !m->active ? "active"
+                                : "expert_intermediate_size");
+  if (m->active > m->experts)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"moe.active\" is %lld, which must be at most \"moe.experts\", %lld", where,
+                   (long long)m->active, (long long)m->experts);
+  if (m->first_dense_layers >= c->num_hidden_layers)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"moe.first_dense_layers\" is %lld, which must be below \"num_hidden_layers\", %lld, or "
+        "no layer has experts",
+        where, (long long)m->first_dense_layers, (long long)c->num_hidden_layers);
+  if (c->hidden_act != CH_ACTIVATION_SILU)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"moe\" needs \"hidden_act\": \"silu\", as experts are SwiGLU networks", where);
+  if (m->balance != CH_BALANCE_AUX && m->aux_coefficient != 0.01)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"moe.aux_coefficient\" is %g, but it belongs to \"moe.balance\": \"aux\"; leave it out", where,
+        m->aux_coefficient);
+  return CH_OK;
+}
+
 static ch_status check_id(const char *key, int64_t id, const ch_config *c, const char *where,
                           ch_error *error) {
   if (id < c->vocab_size) return CH_OK;
@@ -93,6 +126,7 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
   CH_TRY(ch_config_check_ranges(config, where, error));
   CH_TRY(check_heads(config, where, error));
   CH_TRY(check_rope_scaling(config, where, error));
+  CH_TRY(check_moe(config, where, error));
   CH_TRY(check_id("bos_token_id", config->bos_token_id, config, where, error));
   CH_TRY(check_id("eos_token_id", config->eos_token_id, config, where, error));
   CH_TRY(ch_config_check_family(config, where, error));

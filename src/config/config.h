@@ -72,6 +72,19 @@ typedef struct ch_attention_config {
   ch_head_mix head_mix;
 } ch_attention_config;
 
+/* What keeps the loads of experts even in training. */
+typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
+
+/* The `moe` object: mixture of experts in the layers from first_dense_layers on. */
+typedef struct ch_moe_config {
+  int64_t experts; /* of a layer; 0: there are none */
+  int64_t active;  /* that a token is sent to */
+  int64_t shared;  /* that every token goes through, as one FFN of shared * expert_intermediate_size */
+  int64_t expert_intermediate_size, first_dense_layers;
+  ch_balance balance;
+  double aux_coefficient;
+} ch_moe_config;
+
 typedef struct ch_config {
   char model_type[CH_NAME_SIZE]; /* "crosshead", "llama", "qwen2", "qwen3", "mistral" */
   int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
@@ -86,6 +99,7 @@ typedef struct ch_config {
   bool rope_interleaved;
   ch_rope_scaling rope_scaling;
   ch_attention_config attention;
+  ch_moe_config moe;
   ch_init init;
   int64_t sliding_window; /* active window of a Hugging Face config, or 0; a longer text is an error */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */

@@ -133,6 +133,8 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = "attention.knocking";
   else if (config->attention.head_mix.on)
     problem = "attention.head_mix";
+  else if (config->moe.experts)
+    problem = "moe";
   else if (config->attention.qk_norm != of->qk_norm)
     problem = "attention.qk_norm";
   else if (bias != (of->biases == BIAS_QKV_ALWAYS || (of->biases == BIAS_WHEN_ASKED && bias)) ||

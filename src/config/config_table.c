@@ -1,6 +1,7 @@
 /* The configuration keys, one row each: the one place to add a key. */
 #include "attention/registry.h"
 #include "config/config_keys.h"
+#include "tensor/kernels.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 #define MEMBER(member) .offset = offsetof(ch_config, member)
@@ -24,6 +25,7 @@
 #define MOST_INT32 2147483647.0
 #define MOST_WIDTH 16777216.0
 #define MOST_HIDDEN 1048576.0
+#define MOST_EXPERT_WIDTH 1048576.0
 #define MOST_HEADS 65536.0
 #define MOST_LAYERS 10000.0
 #define MOST_RANK 1048576.0
@@ -65,7 +67,7 @@ const ch_config_key ch_config_keys[] = {
     {"", "quantization_config", CH_KEY_OBJECT, HUGGING_FACE, .nullable = true, NOT_YET},
     {"", "attention", CH_KEY_OBJECT, OURS, NO_MEMBER, .members = "attention"},
     {"", "sharing", CH_KEY_OBJECT, OURS, .nullable = true, NOT_YET},
-    {"", "moe", CH_KEY_OBJECT, OURS, .nullable = true, NOT_YET},
+    {"", "moe", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "moe"},
     {"", "init", CH_KEY_CHOICE, OURS, MEMBER(init), CHOICES("default", "deepseek")},
     {"", "bos_token_id", CH_KEY_ID, EVERYWHERE, .nullable = true, MEMBER(bos_token_id), RANGE(0, MOST_INT32),
      .otherwise = -1},
@@ -90,6 +92,21 @@ const ch_config_key ch_config_keys[] = {
      MEMBER(rope_scaling.high_freq_factor), RANGE(0, 1e9)},
     {"rope", "original_max_position_embeddings", CH_KEY_WHOLE, EVERYWHERE, .nullable = true,
      MEMBER(rope_scaling.original_max_position_embeddings), RANGE(1, MOST_INT32)},
+
+    /* All nullable: the object is written when one of them is not at its default. */
+    {"moe", "experts", CH_KEY_WHOLE, OURS, .required = true, .nullable = true, MEMBER(moe.experts),
+     RANGE(1, CH_MAX_EXPERTS)},
+    {"moe", "active", CH_KEY_WHOLE, OURS, .required = true, .nullable = true, MEMBER(moe.active),
+     RANGE(1, CH_MAX_EXPERTS)},
+    {"moe", "shared", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(moe.shared), RANGE(0, CH_MAX_EXPERTS)},
+    {"moe", "expert_intermediate_size", CH_KEY_WHOLE, OURS, .required = true, .nullable = true,
+     MEMBER(moe.expert_intermediate_size), RANGE(1, MOST_EXPERT_WIDTH)},
+    {"moe", "first_dense_layers", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(moe.first_dense_layers),
+     RANGE(0, MOST_LAYERS)},
+    {"moe", "balance", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(moe.balance),
+     CHOICES("aux", "loss_free", "none")},
+    {"moe", "aux_coefficient", CH_KEY_NUMBER, OURS, .nullable = true, MEMBER(moe.aux_coefficient),
+     RANGE(0, 1000), .otherwise = 0.01},
 
     /* `type` stands first: the rows after it are checked against it. */
     {"attention", "type", CH_KEY_NAME, OURS, .names = ch_mechanism_names, MEMBER(attention.type)},

@@ -13,7 +13,8 @@ typedef enum ch_param_kind { /* what `info` counts a tensor as */
                              CH_PARAM_EMBEDDING,
                              CH_PARAM_GATE_EMBEDDING,
                              CH_PARAM_FFN,
-                             CH_PARAM_NORM /* norms outside attention */
+                             CH_PARAM_EXPERT, /* a matrix of an expert that tokens choose */
+                             CH_PARAM_NORM    /* norms outside attention */
 } ch_param_kind;
 
 typedef enum ch_param_init {
@@ -32,6 +33,7 @@ typedef struct ch_param {
   bool decay; /* weight decay applies (matrices only) */
   bool
       always_real; /* read as F32 (or F64) numbers whatever the file holds: vectors, and matrices over heads */
+  bool frozen;     /* the loss has no gradient of it, and the optimizer leaves it alone */
 } ch_param;
 
 typedef struct ch_params {

@@ -9,7 +9,8 @@
 
 enum { PREFILL_CHUNK = 512 /* tokens that prefill takes at once */ };
 
-static void count_parameters(const ch_params *params, ch_account *account) {
+static void count_parameters(const ch_config *config, const ch_params *params, ch_account *account) {
+  int64_t experts = 0;
   for (int i = 0; i < params->count; i++) {
     int64_t n = ch_param_count(&params->rows[i]);
     account->parameters_total += n;
@@ -23,6 +24,10 @@ static void count_parameters(const ch_params *params, ch_account *account) {
     case CH_PARAM_GATE_EMBEDDING:
       account->parameters_gate_embedding += n;
       break;
+    case CH_PARAM_EXPERT:
+      experts += n;
+      account->parameters_feed_forward += n;
+      break;
     case CH_PARAM_FFN:
       account->parameters_feed_forward += n;
       break;
@@ -32,6 +37,8 @@ static void count_parameters(const ch_params *params, ch_account *account) {
     }
   }
   account->parameters_active = account->parameters_total - account->parameters_gate_embedding;
+  if (experts) /* all of one size */
+    account->parameters_active -= experts / config->moe.experts * (config->moe.experts - config->moe.active);
 }
 
 /* The name of a parameter among the values that `node` is made of without the tokens: its weight. */
@@ -101,7 +108,7 @@ ch_status ch_account_model(const ch_config *config, const ch_params *params, int
                            ch_dtype cache_dtype, ch_account *account, ch_error *error) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   *account = (ch_account){0};
-  count_parameters(params, account);
+  count_parameters(config, params, account);
   account->cache_elements_per_token = ch_state_elements(config);
   account->cache_bytes_per_token = account->cache_elements_per_token * (int64_t)ch_dtype_size(cache_dtype);
   account->total_effective_rank = mechanism->total_effective_rank(config);

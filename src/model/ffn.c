@@ -4,36 +4,57 @@
 #include <math.h>
 #include <stdio.h>
 
-void ch_ffn_declare(ch_declaration *declaration) {
-  const ch_config *c = declaration->config;
-  ch_params *params = declaration->params;
-  int layer = declaration->layer;
-  bool deepseek = c->init == CH_INIT_DEEPSEEK;
-  double std = deepseek ? 0.006 : 0.02, down_std = deepseek ? std : std / sqrt(2.0 * (layer + 1));
-  if (c->hidden_act == CH_ACTIVATION_SILU)
-    ch_params_matrix(params, CH_PARAM_FFN, std, c->intermediate_size, c->hidden_size,
-                     "model.layers.%d.mlp.gate_proj.weight", layer);
-  ch_params_matrix(params, CH_PARAM_FFN, std, c->intermediate_size, c->hidden_size,
-                   "model.layers.%d.mlp.up_proj.weight", layer);
-  ch_params_matrix(params, CH_PARAM_FFN, down_std, c->hidden_size, c->intermediate_size,
-                   "model.layers.%d.mlp.down_proj.weight", layer);
+/* --- declaring ----------------------------------------------------------------------------------------------- */
+
+static void declare(ch_declaration *declaration, ch_param_kind kind, const char *part, const char *name,
+                    int64_t out, int64_t in, bool last) {
+  bool deepseek = declaration->config->init == CH_INIT_DEEPSEEK;
+  double std = deepseek ? 0.006 : last ? 0.02 / sqrt(2.0 * (declaration->layer + 1)) : 0.02;
+  ch_params_matrix(declaration->params, kind, std, out, in, "model.layers.%d.mlp.%s%s.weight",
+                   declaration->layer, part, name);
 }
 
-static ch_node *linear(ch_builder *builder, ch_node *x, const char *name) {
+void ch_swiglu_declare(ch_declaration *declaration, ch_param_kind kind, const char *part, int64_t width) {
+  int64_t hidden = declaration->config->hidden_size;
+  declare(declaration, kind, part, "gate_proj", width, hidden, false);
+  declare(declaration, kind, part, "up_proj", width, hidden, false);
+  declare(declaration, kind, part, "down_proj", hidden, width, true);
+}
+
+void ch_ffn_declare(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  if (ch_moe_in_layer(c, declaration->layer)) {
+    ch_moe_declare(declaration);
+  } else if (c->hidden_act == CH_ACTIVATION_SILU) {
+    ch_swiglu_declare(declaration, CH_PARAM_FFN, "", c->intermediate_size);
+  } else {
+    declare(declaration, CH_PARAM_FFN, "", "up_proj", c->intermediate_size, c->hidden_size, false);
+    declare(declaration, CH_PARAM_FFN, "", "down_proj", c->hidden_size, c->intermediate_size, true);
+  }
+}
+
+/* --- building ------------------------------------------------------------------------------------------------ */
+
+ch_node *ch_ffn_param(ch_builder *builder, const char *name) {
   char full[96];
   snprintf(full, sizeof full, "model.layers.%d.mlp.%s.weight", builder->layer, name);
-  return ch_op_linear(builder->graph, x, ch_builder_param(builder, full), NULL);
+  return ch_builder_param(builder, full);
+}
+
+static ch_node *linear(ch_builder *builder, ch_node *x, const char *part, const char *name) {
+  char both[64];
+  snprintf(both, sizeof both, "%s%s", part, name);
+  return ch_op_linear(builder->graph, x, ch_ffn_param(builder, both), NULL);
+}
+
+ch_node *ch_swiglu(ch_builder *builder, ch_node *x, const char *part) {
+  ch_node *gate = linear(builder, x, part, "gate_proj"), *up = linear(builder, x, part, "up_proj");
+  return linear(builder, ch_op_swiglu(builder->graph, gate, up), part, "down_proj");
 }
 
 ch_node *ch_ffn(ch_builder *builder, ch_node *x) {
-  ch_node *up, *hidden;
-  if (builder->config->hidden_act == CH_ACTIVATION_SILU) {
-    ch_node *gate = linear(builder, x, "gate_proj");
-    up = linear(builder, x, "up_proj");
-    hidden = ch_op_swiglu(builder->graph, gate, up);
-  } else {
-    up = linear(builder, x, "up_proj");
-    hidden = ch_op_gelu(builder->graph, up);
-  }
-  return linear(builder, hidden, "down_proj");
+  if (ch_moe_in_layer(builder->config, builder->layer)) return ch_moe(builder, x);
+  if (builder->config->hidden_act == CH_ACTIVATION_SILU) return ch_swiglu(builder, x, "");
+  ch_node *up = linear(builder, x, "", "up_proj");
+  return linear(builder, ch_op_gelu(builder->graph, up), "", "down_proj");
 }

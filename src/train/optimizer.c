@@ -92,6 +92,7 @@ void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const
   double correction1 = 1 / (1 - pow(options->beta1, (double)step));
   double correction2 = 1 / (1 - pow(options->beta2, (double)step));
   for (int p = 0; p < set->params->count; p++) {
+    if (set->params->rows[p].frozen) continue;
     double decay = set->params->rows[p].decay ? options->weight_decay : 0;
     kernels->adamw(ch_tensor_count(&set->weights[p]), set->weights[p].data, set->gradients[p].data,
                    set->m[p].data, set->v[p].data, scale, lr, options->beta1, options->beta2, options->eps,

@@ -138,7 +138,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"hiden_size", "4", "unknown key \"hiden_size\"; did you mean \"hidden_size\"?"},
       {"zzzzzz\\u001b", "4", "unknown key"},
       {"sharing", "{\"type\": \"masa\"}", "\"sharing\" is an object, which this version does not support"},
-      {"moe", "{}", "\"moe\" is an object"},
+      {"moe", "[]", "\"moe\" is a list"},
       {"moe", "false", "\"moe\" is false"},
       {"init", "\"xavier\"", "one of \"default\", \"deepseek\""},
       {"bos_token_id", "73", "must be below \"vocab_size\", 73"},

@@ -120,6 +120,27 @@ static void every_tensor_is_counted_where_it_belongs(void **state) {
   assert_int_equal(a.parameters_embedding, 73 * 40);
 }
 
+static void of_experts_the_chosen_and_the_shared_count(void **state) {
+  (void)state;
+  ch_account a, dense;
+  ch_config c = sized(5, 40, 4, 2, 12, 44, 73);
+  account(&c, 0, CH_BF16, &dense);
+  c.moe = (ch_moe_config){.experts = 6,
+                          .active = 2,
+                          .shared = 3,
+                          .expert_intermediate_size = 7,
+                          .first_dense_layers = 2,
+                          .balance = CH_BALANCE_LOSS_FREE,
+                          .aux_coefficient = 0.01};
+  account(&c, 0, CH_BF16, &a);
+  int64_t expert = 3 * 40 * 7, rest = dense.parameters_total - 3 * (3 * 40 * 44);
+  assert_int_equal(a.parameters_total, rest + 3 * ((6 + 3) * expert + 6 * 40 + 6));
+  assert_int_equal(a.parameters_active, rest + 3 * ((2 + 3) * expert + 6 * 40 + 6));
+  assert_true(a.flops.feed_forward == 2.0 * (2 * 3 * 40 * 44 + 3 * (5 * (double)expert + 6 * 40)));
+  assert_true(a.flops.attention_projections == dense.flops.attention_projections &&
+              a.flops.lm_head == dense.flops.lm_head);
+}
+
 static void check_case(const char *name) {
   char place[200];
   snprintf(place, sizeof place, SHARED_DATA "/vectors/%s", name);
@@ -159,8 +180,8 @@ static void check_case(const char *name) {
 
 static void reference_cases_have_their_figures(void **state) {
   (void)state;
-  static const char *const names[] = {"gqa",     "mha",       "mqa",       "alibi",
-                                      "qk_norm", "head_norm", "gelu_tied", "llama"};
+  static const char *const names[] = {"gqa",       "mha",       "mqa",   "alibi", "qk_norm",
+                                      "head_norm", "gelu_tied", "llama", "moe",   "moe_loss_free"};
   if (!ch_is_directory(SHARED_DATA "/vectors")) {
     print_message("no shared vectors beside the checkout: their figures are not compared\n");
     skip();
@@ -174,6 +195,7 @@ int main(void) {
       cmocka_unit_test(parameters_are_those_of_the_papers),
       cmocka_unit_test(arithmetic_is_counted_term_by_term),
       cmocka_unit_test(every_tensor_is_counted_where_it_belongs),
+      cmocka_unit_test(of_experts_the_chosen_and_the_shared_count),
       cmocka_unit_test(reference_cases_have_their_figures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,71 @@
+/* Mixture of experts, with DeepSeek's names: y = shared(x) + sum over the chosen experts e of w_e expert_e(x).
+ *
+ * The router's softmax p over all experts gives the weights of the `active` best, made to sum to 1; a single one keeps
+ * its p, or the router would have no gradient. Loss-free balancing (Wang et al. 2024) adds a bias to p for the choice
+ * alone, which the trainer moves (train/balance.h).
+ */
+#include <stdio.h>
+
+#include "model/ffn.h"
+
+bool ch_moe_in_layer(const ch_config *config, int layer) {
+  return config->moe.experts > 0 && layer >= config->moe.first_dense_layers;
+}
+
+void ch_moe_declare(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  ch_params *params = declaration->params;
+  int layer = declaration->layer;
+  for (int e = 0; e < c->moe.experts; e++) {
+    char part[32];
+    snprintf(part, sizeof part, "experts.%d.", e);
+    ch_swiglu_declare(declaration, CH_PARAM_EXPERT, part, c->moe.expert_intermediate_size);
+  }
+  ch_params_matrix(params, CH_PARAM_FFN, c->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02, c->moe.experts,
+                   c->hidden_size, "model.layers.%d.mlp.gate.weight", layer);
+  if (c->moe.balance == CH_BALANCE_LOSS_FREE) {
+    int bias = ch_params_vector(params, CH_PARAM_FFN, CH_PARAM_INIT_ZEROS, c->moe.experts,
+                                "model.layers.%d.mlp.gate.e_score_correction_bias", layer);
+    if (bias >= 0) params->rows[bias].frozen = true;
+  }
+  if (c->moe.shared > 0)
+    ch_swiglu_declare(declaration, CH_PARAM_FFN, "shared_experts.",
+                      c->moe.shared * c->moe.expert_intermediate_size);
+}
+
+/* The leaves of one matrix of every expert. */
+static ch_node **expert_leaves(ch_builder *builder, const char *name) {
+  int64_t experts = builder->config->moe.experts;
+  ch_node **leaves = ch_arena_alloc(&builder->graph->arena, (size_t)experts * sizeof(ch_node *));
+  for (int e = 0; leaves && e < experts; e++) {
+    char full[64];
+    snprintf(full, sizeof full, "experts.%d.%s", e, name);
+    leaves[e] = ch_ffn_param(builder, full);
+  }
+  if (!leaves) ch_graph_fail(builder->graph, "no memory for a graph node");
+  return leaves;
+}
+
+static ch_node *correction_bias(ch_builder *builder) {
+  char name[96];
+  if (builder->config->moe.balance != CH_BALANCE_LOSS_FREE) return NULL;
+  snprintf(name, sizeof name, "model.layers.%d.mlp.gate.e_score_correction_bias", builder->layer);
+  return ch_builder_param(builder, name);
+}
+
+ch_node *ch_moe(ch_builder *builder, ch_node *x) {
+  ch_graph *graph = builder->graph;
+  const ch_moe_config *moe = &builder->config->moe;
+  const ch_route_spec spec = {.renormalise = moe->active > 1,
+                              .scale = 1,
+                              .balance_coefficient =
+                                  moe->balance == CH_BALANCE_AUX ? moe->aux_coefficient : 0};
+  ch_node *logits = ch_op_linear(graph, x, ch_ffn_param(builder, "gate"), NULL);
+  ch_node *chosen = ch_op_choose_experts(graph, logits, correction_bias(builder), moe->active,
+                                         builder->layer - (int)moe->first_dense_layers);
+  ch_expert_weights weights = {moe->experts, expert_leaves(builder, "gate_proj"),
+                               expert_leaves(builder, "up_proj"), expert_leaves(builder, "down_proj")};
+  if (!weights.gate || !weights.up || !weights.down) return NULL;
+  ch_node *y = ch_op_experts(graph, x, ch_op_route(graph, logits, chosen, &spec), chosen, &weights);
+  return moe->shared > 0 ? ch_op_add(graph, y, ch_swiglu(builder, x, "shared_experts.")) : y;
+}
