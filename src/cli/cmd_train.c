@@ -407,8 +407,12 @@ static void show_step(void *context, const ch_step_report *report) {
 
 static void show_evaluation(void *context, int64_t step, double loss) {
   job *j = context;
-  ch_progress_print(&j->line, "step %lld: validation loss %.4f, perplexity %.2f", (long long)step, loss,
-                    exp(loss));
+  char experts[64] = "";
+  double least, most;
+  if (ch_trainer_expert_shares(j->trainer, &least, &most))
+    snprintf(experts, sizeof experts, ", expert shares %.1f to %.1f %%", 100 * least, 100 * most);
+  ch_progress_print(&j->line, "step %lld: validation loss %.4f, perplexity %.2f%s", (long long)step, loss,
+                    exp(loss), experts);
 }
 
 /* --- the run ------------------------------------------------------------------------------------------------- */
@@ -510,6 +514,9 @@ static ch_status print_result(const job *j, ch_error *error) {
     json_object_set_new(object, "validation_loss", json_real(validation));
     json_object_set_new(object, "perplexity", json_real(exp(validation)));
   }
+  double least, most;
+  if (object && ch_trainer_expert_shares(j->trainer, &least, &most))
+    json_object_set_new(object, "expert_shares", json_pack("[ff]", least, most));
   return ch_print_json(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9), error);
 }
 

@@ -97,6 +97,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
                 .gradients = call->gradients,
                 .accumulate = call->accumulate,
                 .seed = call->seed,
+                .routing = call->routing,
                 .cache = call->cache,
                 .profile = engine->profile,
                 .error = error};

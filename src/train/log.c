@@ -137,15 +137,35 @@ static const char *number_text(double number, char buffer[40]) {
   return buffer;
 }
 
+/* Loads as a list a layer. */
+static void put_experts(const ch_step_report *report, ch_text *line) {
+  char loss[40];
+  if (report->expert_layers == 0) return;
+  ch_text_printf(line, ",\"balance_loss\":%s,\"expert_load\":", number_text(report->balance_loss, loss));
+  for (int64_t i = 0; i < report->expert_layers * report->experts; i++)
+    ch_text_printf(line, "%s%lld",
+                   i == 0                     ? "[["
+                   : i % report->experts == 0 ? "],["
+                                              : ",",
+                   (long long)report->expert_load[i]);
+  ch_text_puts(line, "]]");
+}
+
 ch_status ch_log_step(ch_log *log, const ch_step_report *report, double tokens_per_second, ch_error *error) {
-  char line[400], loss[40], lr[40], norm[40], time[32];
-  snprintf(line, sizeof line,
-           "{\"event\":\"step\",\"step\":%lld,\"tokens\":%lld,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,"
-           "\"tokens_per_second\":%.1f,\"seconds\":%.4f,\"time\":\"%s\"}",
-           (long long)report->step, (long long)report->tokens, number_text(report->loss, loss),
-           number_text(report->lr, lr), number_text(report->grad_norm, norm), tokens_per_second,
-           report->seconds, utc_now(time));
-  return put_line(log, line, error);
+  char loss[40], lr[40], norm[40], time[32];
+  ch_text line = {0};
+  ch_text_printf(&line,
+                 "{\"event\":\"step\",\"step\":%lld,\"tokens\":%lld,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,"
+                 "\"tokens_per_second\":%.1f,\"seconds\":%.4f,\"time\":\"%s\"",
+                 (long long)report->step, (long long)report->tokens, number_text(report->loss, loss),
+                 number_text(report->lr, lr), number_text(report->grad_norm, norm), tokens_per_second,
+                 report->seconds, utc_now(time));
+  put_experts(report, &line);
+  ch_text_puts(&line, "}");
+  ch_status status = line.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", log->path)
+                                 : put_line(log, line.data, error);
+  ch_text_free(&line);
+  return status;
 }
 
 ch_status ch_log_evaluation(ch_log *log, int64_t step, int64_t tokens, double loss, ch_error *error) {

@@ -110,6 +110,7 @@ static ch_status set_up(ch_trainer *trainer, ch_error *error) {
   CH_TRY(ch_model_declare(&trainer->config, &trainer->params, error));
   CH_TRY(ch_engine_init(&trainer->engine, options->dtype, error));
   CH_TRY(ch_parameter_set_create(&trainer->set, &trainer->params, options->dtype, error));
+  CH_TRY(ch_expert_balance_create(&trainer->config, &trainer->params, &trainer->balance, error));
   if (trainer->chosen_micro_batch) CH_TRY(choose_micro_batch(trainer, error));
   CH_TRY(ch_trainer_plan(trainer, error));
   CH_TRY(reserve_batch(trainer, error));
@@ -143,6 +144,7 @@ void ch_trainer_free(ch_trainer *trainer) {
   ch_runner_free(trainer->forward);
   ch_engine_free(&trainer->engine);
   ch_parameter_set_free(&trainer->set);
+  ch_expert_balance_free(&trainer->balance);
   ch_params_free(&trainer->params);
   free(trainer->batch.tokens);
   free(trainer->batch.targets);
@@ -194,6 +196,7 @@ static ch_status pass(ch_trainer *trainer, ch_runner *runner, int64_t first, dou
                          .document_start = batch->document_start ? batch->document_start + at : NULL,
                          .gradients = training ? trainer->set.gradient_data : NULL,
                          .accumulate = first > 0,
+                         .routing = training ? ch_expert_balance_routing(&trainer->balance) : NULL,
                          .seed = seed};
   const void *losses;
   CH_TRY(ch_runner_run(runner, &call, &losses, error));
@@ -230,6 +233,7 @@ static ch_status differentiate(ch_trainer *trainer, ch_stop_test stop, void *sto
   if (predicted == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "step %lld has no token to predict", (long long)step);
   double sum = 0;
+  ch_expert_balance_begin(&trainer->balance, sequences);
   for (int64_t first = 0; first < sequences; first += trainer->options.micro_batch) {
     if (stop && stop(stop_context)) return stopped(error, step);
     CH_TRY(pass(trainer, trainer->trainable, first, 1 / (double)predicted, &sum, error));
@@ -259,6 +263,7 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
   double lr = ch_schedule_lr(options, step);
   double scale = options->clip > 0 && norm > options->clip ? options->clip / norm : 1;
   ch_adamw_step(&trainer->set, kernels, options, step, lr, scale);
+  ch_expert_balance_end(&trainer->balance, trainer->set.weights);
   trainer->losses[trainer->step] = loss;
   trainer->step = step;
   double seconds = ch_clock() - start;
@@ -268,7 +273,11 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
                              .loss = loss,
                              .lr = lr,
                              .grad_norm = norm,
-                             .seconds = seconds};
+                             .seconds = seconds,
+                             .balance_loss = trainer->balance.routing.balance_loss,
+                             .expert_layers = trainer->balance.layers,
+                             .experts = trainer->balance.experts,
+                             .expert_load = trainer->balance.load};
   return CH_OK;
 }
 
@@ -361,6 +370,11 @@ const ch_config *ch_trainer_config(const ch_trainer *trainer) {
 
 ch_engine *ch_trainer_engine(ch_trainer *trainer) {
   return &trainer->engine;
+}
+
+bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *most) {
+  ch_expert_balance_shares(&trainer->balance, least, most);
+  return *least <= *most;
 }
 
 size_t ch_trainer_bytes(const ch_trainer *trainer) {

@@ -33,6 +33,11 @@ typedef struct ch_step_report {
   double loss;          /* mean over the step's predicted tokens, before the update */
   double lr, grad_norm; /* grad_norm: before clipping */
   double seconds;       /* of this step */
+  /* Mixtures of experts: the balance loss that joined the gradient (no part of `loss`), and how many tokens of the step
+     went to each expert: [layers with experts, experts], the trainer's own until its next step; NULL without experts. */
+  double balance_loss;
+  int64_t expert_layers, experts;
+  const int64_t *expert_load;
 } ch_step_report;
 
 /* Asked between the passes of a step; true stops it. */
@@ -85,6 +90,10 @@ ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options
 
 /* Writes DIRECTORY/config.json and model.safetensors in the trainer's type, openable by every command. */
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error);
+
+/* The smallest and the largest share of a layer's choices that an expert had in the last step; false where there are no
+   experts or no step was taken. */
+bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *most);
 
 /* The trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of options->dtype; they
    change with every step), options (micro_batch and warmup resolved), config, and the engine, whose `profile` a caller

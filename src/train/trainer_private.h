@@ -2,6 +2,7 @@
 #ifndef CH_TRAIN_TRAINER_PRIVATE_H
 #define CH_TRAIN_TRAINER_PRIVATE_H
 
+#include "train/balance.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
 
@@ -14,6 +15,7 @@ struct ch_trainer {
   ch_source source;
   ch_engine engine;
   ch_parameter_set set;
+  ch_expert_balance balance;
   ch_runner *trainable, *forward; /* both of micro_batch sequences */
   ch_batch batch;                 /* a whole step: batch * accumulate sequences */
   int64_t step;

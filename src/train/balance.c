@@ -1,0 +1,82 @@
+/* Loss-free balancing (Wang et al. 2024) and the counts behind it. */
+#include "train/balance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double bias_step = 1e-3;
+
+ch_status ch_expert_balance_create(const ch_config *config, const ch_params *params,
+                                   ch_expert_balance *balance, ch_error *error) {
+  *balance = (ch_expert_balance){0};
+  if (config->moe.experts == 0) return CH_OK;
+  int64_t first = config->moe.first_dense_layers;
+  balance->experts = config->moe.experts;
+  balance->layers = config->num_hidden_layers - first;
+  balance->load = calloc((size_t)(balance->layers * balance->experts), sizeof *balance->load);
+  balance->bias = calloc((size_t)balance->layers, sizeof *balance->bias);
+  if (!balance->load || !balance->bias) {
+    ch_expert_balance_free(balance);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to count the loads of experts");
+  }
+  balance->routing.load = balance->load;
+  for (int64_t l = 0; l < balance->layers; l++) {
+    char name[96];
+    snprintf(name, sizeof name, "model.layers.%lld.mlp.gate.e_score_correction_bias", (long long)(first + l));
+    balance->bias[l] = ch_params_find(params, name);
+  }
+  return CH_OK;
+}
+
+void ch_expert_balance_free(ch_expert_balance *balance) {
+  free(balance->load);
+  free(balance->bias);
+  *balance = (ch_expert_balance){0};
+}
+
+void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences) {
+  if (balance->layers == 0) return;
+  memset(balance->load, 0, (size_t)(balance->layers * balance->experts) * sizeof *balance->load);
+  balance->routing.balance_seed = 1 / (double)sequences;
+  balance->routing.balance_loss = 0;
+}
+
+ch_routing *ch_expert_balance_routing(ch_expert_balance *balance) {
+  return balance->layers > 0 ? &balance->routing : NULL;
+}
+
+static int64_t sum_of(const int64_t *load, int64_t experts) {
+  int64_t sum = 0;
+  for (int64_t e = 0; e < experts; e++) sum += load[e];
+  return sum;
+}
+
+void ch_expert_balance_end(const ch_expert_balance *balance, const ch_tensor *weights) {
+  for (int64_t l = 0; l < balance->layers; l++) {
+    const int64_t *load = balance->load + l * balance->experts, all = sum_of(load, balance->experts);
+    if (balance->bias[l] < 0) continue;
+    const ch_tensor *bias = &weights[balance->bias[l]];
+    for (int64_t e = 0; e < balance->experts; e++) {
+      int64_t lack = all - load[e] * balance->experts;
+      double moved = bias_step * ((lack > 0) - (lack < 0));
+      if (bias->dtype == CH_F64)
+        ((double *)bias->data)[e] += moved;
+      else
+        ((float *)bias->data)[e] += (float)moved;
+    }
+  }
+}
+
+void ch_expert_balance_shares(const ch_expert_balance *balance, double *least, double *most) {
+  *least = 1;
+  *most = 0;
+  for (int64_t l = 0; l < balance->layers; l++) {
+    const int64_t *load = balance->load + l * balance->experts, all = sum_of(load, balance->experts);
+    for (int64_t e = 0; e < balance->experts && all > 0; e++) {
+      double share = (double)load[e] / (double)all;
+      if (share < *least) *least = share;
+      if (share > *most) *most = share;
+    }
+  }
+}

@@ -1,0 +1,28 @@
+/* Even loads of experts: what a step counts, the balance loss it takes along, the bias it moves. */
+#ifndef CH_TRAIN_BALANCE_H
+#define CH_TRAIN_BALANCE_H
+
+#include "config/params.h"
+#include "graph/plan.h"
+
+typedef struct ch_expert_balance {
+  int64_t layers, experts; /* layers with experts; 0 where the model has none */
+  int64_t *load;           /* [layers, experts] tokens of the last step that went to each expert */
+  int *bias;               /* [layers] the parameter with the layer's bias, or -1 */
+  ch_routing routing;
+} ch_expert_balance;
+
+ch_status ch_expert_balance_create(const ch_config *config, const ch_params *params,
+                                   ch_expert_balance *balance, ch_error *error);
+void ch_expert_balance_free(ch_expert_balance *balance);
+
+/* Forgets the last step; the balance loss is a mean over `sequences`. */
+void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences);
+/* What passes of the step are to be given; NULL without experts. */
+ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
+/* Moves every bias by 1e-3 sign(mean load - load), where the model has biases. */
+void ch_expert_balance_end(const ch_expert_balance *balance, const ch_tensor *weights);
+/* The smallest and largest share of a layer's choices that an expert had in the last step. */
+void ch_expert_balance_shares(const ch_expert_balance *balance, double *least, double *most);
+
+#endif
