@@ -77,10 +77,31 @@ ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, 
   return node;
 }
 
+static bool is_same(const ch_node *node, const ch_op *op, int inputs, ch_node *const *in,
+                    const void *attributes, size_t attributes_size) {
+  if (node->op != op || node->inputs != inputs || node->attributes_size != attributes_size) return false;
+  for (int i = 0; i < inputs; i++)
+    if (node->in[i] != in[i]) return false;
+  return attributes_size == 0 || memcmp(node->attributes, attributes, attributes_size) == 0;
+}
+
+/* Where the node's value comes from: this run, or the cache. */
+static ch_status settle_stream(ch_node *node, ch_error *error) {
+  const ch_op *op = node->op;
+  node->streamed = op->stateful || op->stream_source;
+  for (int i = 0; i < node->inputs && !op->reads_states; i++)
+    if (!op->stateful) node->streamed |= node->in[i]->streamed;
+  if (node->streamed && !op->stateful && !op->stream)
+    return ch_fail(error, CH_ERROR_CONFIG, "cannot work on states in the cache");
+  return CH_OK;
+}
+
 ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in,
                        const void *attributes, size_t attributes_size) {
   for (int i = 0; i < inputs; i++)
     if (!in[i]) return NULL;
+  for (ch_node *known = inputs && !op->stateful ? in[0]->first_user : NULL; known; known = known->next_user)
+    if (is_same(known, op, inputs, in, attributes, attributes_size)) return known;
   ch_node *node = append(graph, CH_NODE_OP);
   if (!node) return NULL;
   node->op = op;
@@ -95,9 +116,15 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
     void *copy = ch_arena_alloc(&graph->arena, attributes_size);
     if (!copy) return ch_graph_fail(graph, "no memory for a graph node");
     node->attributes = memcpy(copy, attributes, attributes_size);
+    node->attributes_size = attributes_size;
   }
   ch_error error = {0};
-  if (op->shape(node, &error) != CH_OK) return ch_graph_fail(graph, "%s: %s", op->name, error.message);
+  if (settle_stream(node, &error) != CH_OK || op->shape(node, &error) != CH_OK)
+    return ch_graph_fail(graph, "%s: %s", op->name, error.message);
+  if (inputs) {
+    node->next_user = in[0]->first_user;
+    in[0]->first_user = node;
+  }
   return node;
 }
 

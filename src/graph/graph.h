@@ -17,6 +17,12 @@
 typedef struct ch_node ch_node;
 typedef struct ch_graph ch_graph;
 typedef struct ch_run ch_run;
+typedef struct ch_stream_call ch_stream_call;
+
+/* A range of a value's columns. */
+typedef struct ch_column_range {
+  int64_t first, count;
+} ch_column_range;
 
 /* An operation. One file in graph/ops/ each: shape rule, forward, backward, cost. */
 typedef struct ch_op {
@@ -38,6 +44,13 @@ typedef struct ch_op {
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
   bool stateful; /* the value lies in the cache, not in the workspace (remember) */
+  /* On states of the cache (graph/stream.h): makes call->out for a block of tokens; NULL: only on values of this run.
+     stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
+  void (*stream)(const ch_stream_call *call);
+  ch_column_range (*stream_needs)(const ch_node *node, int i, ch_column_range wanted);
+  bool stream_source; /* a function of the tokens' places in the cache: streamed without a streamed input */
+  bool stream_whole;  /* all columns or none: a norm over the row */
+  bool reads_states;  /* takes streamed inputs and gives values of this run (attend) */
 } ch_op;
 
 #define CH_READS_INPUT(i) (1u << ((i) < 30 ? (i) : 30))
@@ -58,8 +71,11 @@ struct ch_node {
   int inputs;
   ch_node **in;           /* [inputs] */
   const void *attributes; /* the op's own struct, in the graph's arena */
+  size_t attributes_size;
   bool needs_gradient;
-  const char *label; /* the parameter's name, or NULL */
+  bool streamed; /* stands for the states of all tokens in the cache: made block by block by who reads it */
+  ch_node *next_user, *first_user; /* nodes with the same first input, to find one made twice */
+  const char *label;               /* the parameter's name, or NULL */
 };
 
 /* Input slots: integers the caller binds for each run. */
@@ -91,7 +107,8 @@ ch_node *ch_graph_input(ch_graph *graph, ch_input slot);
 /* A parameter leaf; the model makes one per parameter. trainable: gradients are wanted. */
 ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,
                         bool trainable);
-/* A node of an operation; attributes are copied. */
+/* A node of an operation; attributes are copied. The same operation on the same inputs with the same attributes is
+   the same node: what several layers share is computed once. */
 ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in,
                        const void *attributes, size_t attributes_size);
 /* Records a failure (the first one wins); returns NULL for convenience. */

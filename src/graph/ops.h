@@ -9,7 +9,8 @@
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
 
-/* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. */
+/* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. A row of x that is n times as long
+   is n heads, each of which goes through the same W -> [N, n * out]. */
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
 
 /* x / sqrt(mean(x^2) + eps) * weight over groups of weight's length: a norm of the whole row when weight is [columns],
@@ -22,6 +23,35 @@ ch_node *ch_op_layernorm(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *
 /* a + b, same shapes. */
 ch_node *ch_op_add(ch_graph *graph, ch_node *a, ch_node *b);
 
+/* a * b: same shapes, or b a vector that repeats along the rows. */
+ch_node *ch_op_mul(ch_graph *graph, ch_node *a, ch_node *b);
+
+/* factor * x. */
+ch_node *ch_op_scale(ch_graph *graph, ch_node *x, double factor);
+
+/* scale * x * sigmoid(gate), same shapes. */
+ch_node *ch_op_sigmoid_gate(ch_graph *graph, ch_node *x, ch_node *gate, double scale);
+
+/* a - lambda * b for `groups` groups of every row: lambda [groups], or [1] for all. */
+ch_node *ch_op_subtract_scaled(ch_graph *graph, ch_node *a, ch_node *b, ch_node *lambda, int64_t groups);
+
+/* exp(q1 . k1) - exp(q2 . k2) + start, of vectors [d] -> [1]. */
+ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q2, ch_node *k2, double start);
+
+/* Out head g of a row = sum over j of mix[g, j] times in head j: x [N, h * d], mix [G, h] -> [N, G * d]. */
+ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
+
+/* `width` columns of head h of a row, from column h * stride + offset on; stride 0: all heads have the same. */
+typedef struct ch_head_slice {
+  int64_t stride, offset, width;
+} ch_head_slice;
+
+/* Heads made of one slice of each input, side by side -> [N, heads * (sum of widths)]; at most CH_MAX_INPUTS parts. */
+ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *const *in,
+                          const ch_head_slice *slices);
+/* Heads cut out of x -> [N, heads * slice.width]. */
+ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice);
+
 /* silu(gate) * up, same shapes. */
 ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
 
@@ -30,6 +60,9 @@ ch_node *ch_op_gelu(ch_graph *graph, ch_node *x);
 
 /* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N, rotary]. */
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
+
+/* The same for every token of the cache (decoding): its position is its place. */
+ch_node *ch_op_rope_table_of_states(ch_graph *graph, int64_t rotary, const double *frequencies);
 
 /* Turns the last table-columns dims of every head of x [N, heads * head_dim]. */
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool interleaved);

@@ -28,7 +28,9 @@ static void schedule_forward(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     ch_node *node = plan->graph->nodes[id];
     bool deferred = plan->options.backward && node == plan->root && node->op && node->op->fused;
-    if (needed[id] && node->kind == CH_NODE_OP && !deferred) add_step(plan, CH_STEP_FORWARD, node);
+    bool in_passing = node->streamed && !node->op->stateful; /* by whoever reads it */
+    if (needed[id] && node->kind == CH_NODE_OP && !deferred && !in_passing)
+      add_step(plan, CH_STEP_FORWARD, node);
   }
 }
 
@@ -83,7 +85,7 @@ static void choose_dropped(ch_plan *plan, const bool *needed) {
 /* --- lifetimes ----------------------------------------------------------------------------------------------- */
 
 static bool has_value_buffer(const ch_node *node) {
-  return node->kind == CH_NODE_OP && !node->op->stateful;
+  return node->kind == CH_NODE_OP && !node->streamed;
 }
 
 static ch_buffer *buffer_of(ch_buffer *buffers, int kind, const ch_node *node) {
@@ -97,9 +99,17 @@ static void use_or_define(ch_buffer *buffer, int t, int64_t elements, const ch_p
     ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
 }
 
+/* What a step reads: its inputs, and what is behind the streamed ones up to the cache. */
+static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_node *input = node->in[i];
+    if (has_value_buffer(input)) ch_buffer_use(buffer_of(buffers, VALUE, input), t);
+    if (input->streamed && !input->op->stateful) use_inputs(buffers, input, t);
+  }
+}
+
 static void live_forward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {
-  for (int i = 0; i < node->inputs; i++)
-    if (has_value_buffer(node->in[i])) ch_buffer_use(buffer_of(buffers, VALUE, node->in[i]), t);
+  use_inputs(buffers, node, t);
   if (has_value_buffer(node))
     ch_buffer_define(buffer_of(buffers, VALUE, node), t,
                      (size_t)ch_node_count(node) * ch_dtype_size(plan->graph->dtype));
@@ -135,7 +145,7 @@ static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels) {
   size_t most = 0;
   for (int t = 0; t < plan->step_count; t++) {
     const ch_step *step = &plan->steps[t];
-    if (!step->node->op->scratch) continue;
+    if (!step->node->op->scratch) continue; /* operations within a stream work in its reader's */
     size_t bytes = step->node->op->scratch(&probe, step->node, step->kind == CH_STEP_BACKWARD);
     if (bytes > most) most = bytes;
   }

@@ -75,6 +75,7 @@ typedef struct ch_attend {
   const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
+  const void *context; /* the producer's own, or NULL */
   void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */
 } ch_attend;
 

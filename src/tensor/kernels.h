@@ -26,6 +26,15 @@ typedef struct ch_routing_rule {
   double scale;
 } ch_routing_rule;
 
+/* A slice of every head of every row: row r's head h begins at element r * row + h * head of data (head 0: all heads
+   are the same slice). */
+typedef struct ch_head_slices {
+  const void *data; /* written through where a function says so */
+  int64_t row, head;
+} ch_head_slices;
+
+enum { CH_ROPE_LEVEL = 64, CH_ROPE_LEVELS = 4 };
+
 typedef struct ch_kernels {
   const char *name; /* "f32 avx512" */
   ch_dtype dtype;   /* CH_F32 or CH_F64: what `real` is */
@@ -62,6 +71,47 @@ typedef struct ch_kernels {
   /* y = x * Phi(x), the exact (erf) GELU. */
   void (*gelu_forward)(int64_t n, const void *x, void *y);
   void (*gelu_backward)(int64_t n, const void *x, const void *dy, void *dx, bool accumulate);
+  /* y [rows, n] = (+=) a * b; b is one row for all where `repeated`. */
+  void (*mul)(int64_t rows, int64_t n, const void *a, const void *b, bool repeated, void *y, bool accumulate);
+  /* y [n] = (+=) sum over rows of a * b. scratch: threads * n reals. */
+  void (*dot_rows)(int64_t rows, int64_t n, const void *a, const void *b, void *y, bool accumulate,
+                   void *scratch);
+  /* y = scale * x * sigmoid(gate). */
+  void (*sigmoid_gate_forward)(int64_t n, double scale, const void *x, const void *gate, void *y);
+  /* dx and dgate overwritten or accumulated, each by its own flag; either may be NULL. */
+  void (*sigmoid_gate_backward)(int64_t n, double scale, const void *x, const void *gate, const void *dy,
+                                void *dx, bool accumulate_x, void *dgate, bool accumulate_gate);
+  /* y [rows, groups, width] = a - lambda[group] * b, or lambda[0] for all where `single`. */
+  void (*subtract_scaled_forward)(int64_t rows, int64_t groups, int64_t width, const void *a, const void *b,
+                                  const void *lambda, bool single, void *y);
+  /* db (or NULL) and dlambda (or NULL); da is dy. scratch: threads * lambdas reals. */
+  void (*subtract_scaled_backward)(int64_t rows, int64_t groups, int64_t width, const void *b,
+                                   const void *lambda, bool single, const void *dy, void *db, bool accumulate,
+                                   void *dlambda, bool accumulate_lambda, void *scratch);
+
+  /* y = (+=) factor * x. */
+  void (*scale)(int64_t n, double factor, const void *x, void *y, bool accumulate);
+  /* lambda = exp(v0 . v1) - exp(v2 . v3) + start; exponentials [2] (or NULL) are kept for the backward pass. */
+  void (*diff_lambda_forward)(int64_t n, const void *const vectors[4], double start, void *lambda,
+                              void *exponentials);
+  /* The gradient of vector `which`; partner: the other one of its pair. */
+  void (*diff_lambda_backward)(int64_t n, int which, const void *partner, const void *exponentials,
+                               const void *dlambda, void *gradient, bool accumulate);
+
+  /* --- heads ------------------------------------------------------------------------------------------------ */
+  /* y[r, g, :] = (+=) sum over j of mix[g * mix_row + j * mix_column] x[r, j, :]; heads of `dim`. */
+  void (*head_mix)(int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *mix,
+                   int64_t mix_row, int64_t mix_column, const void *x, void *y, bool accumulate);
+  /* dmix [out_heads, in_heads] = (+=) sum over rows of dy[r, g, :] . x[r, j, :]. scratch: threads * out * in reals. */
+  void (*head_mix_gradient)(int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *x,
+                            const void *dy, void *dmix, bool accumulate, void *scratch);
+  /* `width` elements of every head of every row, written to (or added in) to->data. */
+  void (*copy_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
+                     const ch_head_slices *to, bool accumulate);
+  /* The sum over heads of such slices, written to (or added in) row r's slice of to->data. */
+  void (*sum_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
+                    const ch_head_slices *to, bool accumulate);
+
   /* Sum of squares in double, and whether every value is finite. */
   double (*sum_squares)(int64_t n, const void *x);
 
@@ -74,6 +124,13 @@ typedef struct ch_kernels {
   /* table [rows, rotary] as above from positions [rows] and inverse frequencies [rotary/2] (double). */
   void (*rope_table)(int64_t rows, int64_t rotary, const int32_t *positions, const double *frequencies,
                      void *table);
+
+  /* What rope_rows adds up: for every digit of a position to the base CH_ROPE_LEVEL the angles of its 64 values,
+     levels [CH_ROPE_LEVELS, CH_ROPE_LEVEL, rotary]. Good for positions below 2^24. */
+  void (*rope_levels)(int64_t rotary, const double *frequencies, void *levels);
+  /* table [count, rotary] as rope_table's for positions first … first+count-1; one row behind it is work space. One
+     thread. */
+  void (*rope_rows)(int64_t first, int64_t count, int64_t rotary, const void *levels, void *table);
 
   /* --- embedding -------------------------------------------------------------------------------------------- */
   /* y[r, :] = weight[id[r], :]; weight has `weight_dtype` (this table's type, F16 or BF16). Ids were checked. */

@@ -313,6 +313,55 @@ static ch_node *build_talking_weights(ch_graph *g, ch_node *const *p) {
   return ch_op_add(g, talk(g, one, false, true, NULL, false), talk(g, one, true, true, NULL, false));
 }
 
+static ch_node *build_mul(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_mul(g, p[0], p[1]));
+}
+
+static ch_node *build_scale(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_scale(g, p[0], -0.7));
+}
+
+static ch_node *build_sigmoid_gate(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_sigmoid_gate(g, p[0], p[1], 2));
+}
+
+static ch_node *build_linear_of_heads(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_linear(g, p[0], p[1], p[2]));
+}
+
+static ch_node *build_head_mix(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_head_mix(g, p[0], p[1]));
+}
+
+/* One part of each head of p[0], one that all share from p[1], and one from elsewhere in p[0]. */
+static ch_node *build_join_heads(ch_graph *g, ch_node *const *p) {
+  ch_node *in[] = {p[0], p[1], p[0]};
+  const ch_head_slice slices[] = {{4, 1, 2}, {0, 1, 3}, {4, 3, 1}};
+  return ch_op_gelu(g, ch_op_join_heads(g, 2, 3, in, slices));
+}
+
+static ch_node *build_slice_heads(ch_graph *g, ch_node *const *p) {
+  ch_node *first = ch_op_slice_heads(g, p[0], 2, (ch_head_slice){4, 0, 3});
+  return ch_op_swiglu(g, first, ch_op_slice_heads(g, p[0], 2, (ch_head_slice){4, 1, 3}));
+}
+
+static ch_node *build_subtract_scaled(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_subtract_scaled(g, p[0], p[1], p[2], 2));
+}
+
+static ch_node *build_diff_lambda(ch_graph *g, ch_node *const *p) {
+  ch_node *small = ch_op_scale(g, p[2], 0.3), *also = ch_op_scale(g, p[5], 0.3);
+  ch_node *lambda = ch_op_diff_lambda(g, small, p[3], p[4], also, 0.2);
+  return ch_op_gelu(g, ch_op_subtract_scaled(g, p[0], p[1], lambda, 2));
+}
+
+/* The same value made twice is one node: its gradient counts twice. */
+static ch_node *build_made_twice(ch_graph *g, ch_node *const *p) {
+  ch_node *once = ch_op_linear(g, p[0], p[1], NULL), *twice = ch_op_linear(g, p[0], p[1], NULL);
+  if (once != twice) return NULL;
+  return ch_op_swiglu(g, once, twice);
+}
+
 /* A block in miniature: norms, a shared weight used twice, residuals, SwiGLU. */
 static ch_node *build_block(ch_graph *g, ch_node *const *p) {
   ch_node *x = p[0];
@@ -389,6 +438,18 @@ static const gradient_case cases[] = {
      5,
      {{ROWS, 12}, {ROWS, 12}, {ROWS, 6}, {3, 3}, {3, 3}},
      build_talking_alibi},
+    {"mul", 2, {{ROWS, 3}, {ROWS, 3}}, build_mul},
+    {"mul by a vector", 2, {{ROWS, 6}, {3}}, build_mul},
+    {"scale", 1, {{ROWS, 3}}, build_scale},
+    {"sigmoid gate", 2, {{ROWS, 3}, {ROWS, 3}}, build_sigmoid_gate},
+    {"linear of heads", 3, {{ROWS, 8}, {3, 4}, {3}}, build_linear_of_heads},
+    {"head mix", 2, {{ROWS, 6}, {4, 2}}, build_head_mix},
+    {"heads joined", 2, {{ROWS, 8}, {ROWS, 4}}, build_join_heads},
+    {"heads sliced", 1, {{ROWS, 8}}, build_slice_heads},
+    {"subtract scaled", 3, {{ROWS, 6}, {ROWS, 6}, {2}}, build_subtract_scaled},
+    {"subtract scaled, one lambda", 3, {{ROWS, 6}, {ROWS, 6}, {1}}, build_subtract_scaled},
+    {"lambda of differential attention", 6, {{ROWS, 6}, {ROWS, 6}, {3}, {3}, {3}, {3}}, build_diff_lambda},
+    {"made twice", 2, {{ROWS, 4}, {3, 4}}, build_made_twice},
     {"block", 5, {{ROWS, 4}, {4}, {6, 4}, {6, 4}, {4, 6}}, build_block},
     {"experts", 11, {EXPERT_LEAVES}, build_experts},
     {"experts at their probability", 11, {EXPERT_LEAVES}, build_experts_at_their_probability},

@@ -1,5 +1,6 @@
 /* Softmax attention over states, in the streaming loop of tensor/attend.h. */
 #include "graph/ops/remember.h"
+#include "graph/stream.h"
 #include "tensor/tile_producers.h"
 
 typedef struct attend {
@@ -61,8 +62,9 @@ static ch_status shape(ch_node *node, ch_error *error) {
   if (spec->heads < 1 || spec->kv_heads < 1 || spec->heads % spec->kv_heads != 0)
     return ch_fail(error, CH_ERROR_CONFIG, "%lld query heads cannot share %lld key-value heads evenly",
                    (long long)spec->heads, (long long)spec->kv_heads);
-  ch_status status = check_columns(node, spec, error);
-  if (status != CH_OK) return status;
+  if (node->in[1]->streamed != node->in[2]->streamed)
+    return ch_fail(error, CH_ERROR_CONFIG, "keys and values must both come from the cache or neither");
+  CH_TRY(check_columns(node, spec, error));
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), spec->heads * spec->value_dim);
 }
 
@@ -94,6 +96,18 @@ static ch_state_view part_of(const ch_run *run, const ch_node *node, int input) 
   return view;
 }
 
+/* Where keys and values come from: this run, or through the stream from the cache. */
+static ch_status choose_producer(const ch_run *run, const ch_node *node, ch_attend *args, ch_stream *stream) {
+  const attend *attributes = node->attributes;
+  args->producer = &ch_tile_producer_dense;
+  if (!node->in[1]->streamed) return CH_OK;
+  operand keys = operand_of(&attributes->spec, 1), values = operand_of(&attributes->spec, 2);
+  args->producer = &ch_tile_producer_stream;
+  args->context = stream;
+  return ch_stream_open(stream, run, &(ch_stream_end){node->in[1], keys.offset, keys.stride, keys.dim},
+                        &(ch_stream_end){node->in[2], values.offset, values.stride, values.dim});
+}
+
 static void bind(const ch_run *run, const ch_node *node, ch_attend *args) {
   const attend *attributes = node->attributes;
   operand q = operand_of(&attributes->spec, 0);
@@ -101,23 +115,25 @@ static void bind(const ch_run *run, const ch_node *node, ch_attend *args) {
   args->q_strides = (ch_head_strides){q.stride, ch_node_columns(node->in[0])};
   args->out = ch_run_output(run, node);
   args->lse = ch_run_saved(run, node);
-  args->parts[0] = part_of(run, node, 1);
-  args->parts[1] = part_of(run, node, 2);
-  args->producer = ch_tile_producer_for(run->kernels, args->parts[0].dtype, args->parts[1].dtype);
-  if (ch_is_remembered(node->in[1])) args->past = run->cache->length;
+  if (node->in[1]->streamed)
+    args->past = run->cache->length;
+  else
+    for (int i = 0; i < 2; i++) args->parts[i] = part_of(run, node, 1 + i);
   if (attributes->documents) args->document_start = ch_run_value(run, node->in[3]);
   args->scratch = ch_run_scratch(run);
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   ch_attend args = describe(node);
-  /* The cache's element type is known only at run time: room for tiles of any type. */
-  args.producer = ch_tile_producer_for(run->kernels, CH_BF16, CH_BF16);
+  ch_stream stream;
+  if (choose_producer(run, node, &args, &stream) != CH_OK) return 0; /* the run will say why */
   return run->kernels->attend_scratch(&args, backward);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   ch_attend args = describe(node);
+  ch_stream stream;
+  CH_TRY(choose_producer(run, node, &args, &stream));
   bind(run, node, &args);
   run->kernels->attend_forward(&args);
   return CH_OK;
@@ -138,6 +154,8 @@ static void *gradient_of(const ch_run *run, const ch_node *node, int input, bool
 
 static ch_status backward(ch_run *run, const ch_node *node) {
   ch_attend args = describe(node);
+  ch_stream stream;
+  CH_TRY(choose_producer(run, node, &args, &stream));
   bind(run, node, &args);
   ch_attend_gradient gradient = {.dout = ch_run_output_gradient(run, node)};
   gradient.dq = gradient_of(run, node, 0, &gradient.accumulate_q);
@@ -163,7 +181,8 @@ static const ch_op op = {.name = "attend",
                          .backward = backward,
                          .backward_reads =
                              CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_INPUT(2) | CH_READS_OUTPUT,
-                         .flops = flops};
+                         .flops = flops,
+                         .reads_states = true};
 
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       const ch_attend_spec *spec) {

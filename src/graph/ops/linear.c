@@ -1,28 +1,39 @@
-/* y = x W^T + b. */
+/* y = x W^T + b, for every group of W's columns in a row: all of it, or each head. */
+#include "graph/stream.h"
 #include "graph/ops/shapes.h"
+
+/* Groups of one row, and of all rows. */
+static int64_t groups_of_row(const ch_node *node) {
+  return ch_node_columns(node->in[0]) / node->in[1]->shape[1];
+}
+
+static int64_t groups(const ch_node *node) {
+  return node->in[0]->shape[0] * groups_of_row(node);
+}
 
 static ch_status shape(ch_node *node, ch_error *error) {
   const ch_node *x = node->in[0], *weight = node->in[1];
-  if (weight->rank != 2 || x->rank != 2 || x->shape[1] != weight->shape[1]) {
+  if (weight->rank != 2 || x->rank != 2 || x->shape[1] % weight->shape[1] != 0) {
     char left[96], right[96];
-    return ch_fail(error, CH_ERROR_CONFIG, "x %s does not fit weight %s; x's columns must be weight's",
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "x %s does not fit weight %s; x's columns must be weight's, or some times as many",
                    ch_shape_text(x->rank, x->shape, left, sizeof left),
                    ch_shape_text(weight->rank, weight->shape, right, sizeof right));
   }
   if (node->inputs == 3) CH_TRY(ch_vector_of(node->in[2], weight->shape[0], "bias", error));
-  return ch_shape_matrix(node, x->shape[0], weight->shape[0]);
+  return ch_shape_matrix(node, x->shape[0], groups_of_row(node) * weight->shape[0]);
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward || node->inputs < 3) return 0;
-  return (size_t)ch_threads() * (size_t)ch_node_columns(node) * ch_dtype_size(run->kernels->dtype);
+  return (size_t)ch_threads() * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const ch_node *weight = node->in[1];
   const ch_tensor *stored = ch_run_param(run, weight);
   return ch_gemm_linear(
-      run->gemm, ch_node_rows(node), weight->shape[1], weight->shape[0], ch_run_value(run, node->in[0]),
+      run->gemm, groups(node), weight->shape[1], weight->shape[0], ch_run_value(run, node->in[0]),
       ch_run_value(run, weight), stored ? stored->dtype : node->dtype,
       node->inputs == 3 ? ch_run_value(run, node->in[2]) : NULL, ch_run_output(run, node), false, run->error);
 }
@@ -30,7 +41,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 /* dx = dy W, dW = dy^T x, db = sum of dy over rows. */
 static ch_status backward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
-  int64_t rows = x->shape[0], in = weight->shape[1], out = weight->shape[0];
+  int64_t rows = groups(node), in = weight->shape[1], out = weight->shape[0];
   const void *dy = ch_run_output_gradient(run, node);
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
@@ -47,7 +58,33 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static double flops(const ch_node *node) {
-  return 2.0 * (double)ch_node_rows(node) * (double)ch_node_count(node->in[1]);
+  return 2.0 * (double)groups(node) * (double)ch_node_count(node->in[1]);
+}
+
+/* One matrix for the whole row: any rows of W from all of x. One for each head: head for head. */
+static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+  (void)i;
+  int64_t in = node->in[1]->shape[1], out = node->in[1]->shape[0];
+  if (groups_of_row(node) == 1) return (ch_column_range){0, in};
+  int64_t first = wanted.first / out, end = (wanted.first + wanted.count + out - 1) / out;
+  return (ch_column_range){first * in, (end - first) * in};
+}
+
+static void stream(const ch_stream_call *call) {
+  const ch_node *weight = call->node->in[1];
+  int64_t in = weight->shape[1], out = weight->shape[0], at = call->wanted.first;
+  bool whole = groups_of_row(call->node) == 1;
+  int64_t count = whole ? call->wanted.count : out;
+  const ch_tensor *stored = ch_run_param(call->run, weight);
+  ch_dtype dtype = stored ? stored->dtype : call->run->kernels->dtype;
+  const char *data = ch_run_value(call->run, weight), *bias = NULL;
+  if (call->node->inputs == 3) bias = ch_run_value(call->run, call->node->in[2]);
+  if (whole) {
+    data += (size_t)(at * in) * ch_dtype_size(dtype);
+    if (bias) bias += (size_t)at * ch_dtype_size(call->run->kernels->dtype);
+  }
+  call->run->kernels->gemv(call->count * (call->in[0].columns.count / in), in, count, call->in[0].data, data,
+                           dtype, bias, call->space, false);
 }
 
 static const ch_op op = {.name = "linear",
@@ -56,7 +93,9 @@ static const ch_op op = {.name = "linear",
                          .forward = forward,
                          .backward = backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
-                         .flops = flops};
+                         .flops = flops,
+                         .stream = stream,
+                         .stream_needs = stream_needs};
 
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {
   return ch_graph_node(graph, &op, bias ? 3 : 2, (ch_node *[]){x, weight, bias}, NULL, 0);

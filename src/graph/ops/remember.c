@@ -38,7 +38,3 @@ ch_state_view ch_states_of(const ch_run *run, const ch_node *node) {
                          .token_stride = width,
                          .sequence_stride = width * node->graph->length};
 }
-
-bool ch_is_remembered(const ch_node *node) {
-  return node->op == &op;
-}

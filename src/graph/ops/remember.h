@@ -10,6 +10,5 @@ typedef struct ch_remember {
 
 /* The view an attention op reads, whatever kind of node it was given. */
 ch_state_view ch_states_of(const ch_run *run, const ch_node *node);
-bool ch_is_remembered(const ch_node *node);
 
 #endif

@@ -1,4 +1,5 @@
 /* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head. */
+#include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 typedef struct rmsnorm {
@@ -46,6 +47,21 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
+static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+  (void)i;
+  int64_t n = node->in[1]->shape[0], first = wanted.first / n,
+          end = (wanted.first + wanted.count + n - 1) / n;
+  return (ch_column_range){first * n, (end - first) * n};
+}
+
+static void stream(const ch_stream_call *call) {
+  const rmsnorm *attributes = call->node->attributes;
+  int64_t n = call->node->in[1]->shape[0];
+  call->run->kernels->rmsnorm_forward(call->count * (call->wanted.count / n), n, call->in[0].data,
+                                      ch_run_value(call->run, call->node->in[1]), attributes->eps,
+                                      call->space, NULL);
+}
+
 static const ch_op op = {.name = "rmsnorm",
                          .shape = shape,
                          .saved = saved,
@@ -53,7 +69,9 @@ static const ch_op op = {.name = "rmsnorm",
                          .forward = forward,
                          .backward = backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
-                         .cheap = true};
+                         .cheap = true,
+                         .stream = stream,
+                         .stream_needs = stream_needs};
 
 ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){x, weight}, &(rmsnorm){eps}, sizeof(rmsnorm));

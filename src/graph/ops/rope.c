@@ -1,4 +1,5 @@
 /* Rotary positions: the table of angles, once a run, and the rotation of heads. */
+#include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 /* --- table --------------------------------------------------------------------------------------------------- */
@@ -31,6 +32,41 @@ ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, c
   for (int64_t i = 0; i < rotary / 2; i++) copy[i] = frequencies[i];
   return ch_graph_node(graph, &table_op, 1, (ch_node *[]){positions}, &(rope_table){rotary, copy},
                        sizeof(rope_table));
+}
+
+/* --- the same for the tokens of the cache, by their places ---------------------------------------------------- */
+
+typedef struct state_table {
+  int64_t rotary;
+  const void *levels; /* ch_kernels.rope_levels, of the graph's type, in its arena */
+} state_table;
+
+static ch_status state_table_shape(ch_node *node, ch_error *error) {
+  (void)error;
+  return ch_shape_matrix(node, node->graph->sequences * node->graph->length,
+                         ((const state_table *)node->attributes)->rotary);
+}
+
+static ch_column_range whole_row(const ch_node *node, int i, ch_column_range wanted) {
+  (void)i, (void)wanted;
+  return (ch_column_range){0, ch_node_columns(node)};
+}
+
+static void state_table_stream(const ch_stream_call *call) {
+  const state_table *attributes = call->node->attributes;
+  call->run->kernels->rope_rows(call->first, call->count, attributes->rotary, attributes->levels,
+                                call->space);
+}
+
+static const ch_op state_table_op = {
+    .name = "rope_table", .shape = state_table_shape, .stream = state_table_stream, .stream_source = true};
+
+ch_node *ch_op_rope_table_of_states(ch_graph *graph, int64_t rotary, const double *frequencies) {
+  size_t row = (size_t)rotary * ch_dtype_size(graph->dtype);
+  void *levels = ch_arena_alloc(&graph->arena, (size_t)CH_ROPE_LEVELS * CH_ROPE_LEVEL * row);
+  if (!levels) return ch_graph_fail(graph, "no memory for %lld rotary frequencies", (long long)rotary);
+  ch_kernels_best(graph->dtype)->rope_levels(rotary, frequencies, levels);
+  return ch_graph_node(graph, &state_table_op, 0, NULL, &(state_table){rotary, levels}, sizeof(state_table));
 }
 
 /* --- rotation ------------------------------------------------------------------------------------------------ */
@@ -71,11 +107,28 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
+/* Head for head of x, all of the table. */
+static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+  if (i == 1) return whole_row(node->in[1], 0, wanted);
+  int64_t dim = ((const rope *)node->attributes)->head_dim, first = wanted.first / dim,
+          end = (wanted.first + wanted.count + dim - 1) / dim;
+  return (ch_column_range){first * dim, (end - first) * dim};
+}
+
+static void stream(const ch_stream_call *call) {
+  const rope *attributes = call->node->attributes;
+  call->run->kernels->rope(call->count, call->wanted.count / attributes->head_dim, attributes->head_dim,
+                           call->in[1].columns.count, attributes->interleaved, false, call->in[1].data,
+                           call->in[0].data, call->space, false);
+}
+
 static const ch_op op = {.name = "rope",
                          .shape = shape,
                          .forward = forward,
                          .backward = backward,
-                         .backward_reads = CH_READS_INPUT(1)};
+                         .backward_reads = CH_READS_INPUT(1),
+                         .stream = stream,
+                         .stream_needs = stream_needs};
 
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool interleaved) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){x, table}, &(rope){head_dim, interleaved}, sizeof(rope));

@@ -81,3 +81,49 @@ void KERNEL(rope)(int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary,
   const rope_call call = {heads, head_dim, rotary, interleaved, accumulate, inverse ? -1 : 1, table, x, y};
   FOR_RANGE(rows, rows > 1 && rows * heads * head_dim >= CH_PARALLEL_ELEMENTS, turn_rows(&call, first, last));
 }
+
+/* --- angles of consecutive positions, without a sine ---------------------------------------------------------- */
+
+void KERNEL(rope_levels)(int64_t rotary, const double *frequencies, void *levels) {
+  int64_t half = rotary / 2;
+  real *row = levels;
+  double step = 1;
+  for (int level = 0; level < CH_ROPE_LEVELS; level++, step *= CH_ROPE_LEVEL)
+    for (int digit = 0; digit < CH_ROPE_LEVEL; digit++, row += rotary)
+      for (int64_t i = 0; i < half; i++) {
+        row[i] = (real)cos(digit * step * frequencies[i]);
+        row[half + i] = (real)sin(digit * step * frequencies[i]);
+      }
+}
+
+/* sum = the angles of a plus those of b; sum may be a. */
+ALWAYS_INLINE void add_angles(int64_t half, const real *a, const real *b, real *sum) {
+  for (int64_t i = 0; i < half; i += VL) {
+    int64_t left = half - i;
+    vec ca = load_some(a + i, left), sa = load_some(a + half + i, left);
+    vec cb = load_some(b + i, left), sb = load_some(b + half + i, left);
+    store_some(sum + i, ca * cb - sa * sb, left);
+    store_some(sum + half + i, sa * cb + ca * sb, left);
+  }
+}
+
+/* The angles of all digits of a position but the lowest. */
+static void high_angles(int64_t position, int64_t rotary, const real *levels, real *base) {
+  int64_t rest = position / CH_ROPE_LEVEL;
+  const real *level = levels + CH_ROPE_LEVEL * rotary;
+  memcpy(base, level + rest % CH_ROPE_LEVEL * rotary, (size_t)rotary * sizeof(real));
+  for (int l = 2; l < CH_ROPE_LEVELS; l++) {
+    rest /= CH_ROPE_LEVEL;
+    level += CH_ROPE_LEVEL * rotary;
+    if (rest > 0) add_angles(rotary / 2, base, level + rest % CH_ROPE_LEVEL * rotary, base);
+  }
+}
+
+void KERNEL(rope_rows)(int64_t first, int64_t count, int64_t rotary, const void *levels, void *table) {
+  real *base = (real *)table + count * rotary;
+  for (int64_t t = 0; t < count; t++) {
+    int64_t digit = (first + t) % CH_ROPE_LEVEL;
+    if (t == 0 || digit == 0) high_angles(first + t, rotary, levels, base);
+    add_angles(rotary / 2, base, (const real *)levels + digit * rotary, (real *)table + t * rotary);
+  }
+}

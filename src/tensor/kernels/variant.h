@@ -181,11 +181,12 @@ enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
 
 /* Runs a statement on [first, last) of 0 … n-1: in parts on all threads where `parallel` says that this is worth it,
    else as a whole by the caller. (`omp parallel if` would make a team of one: memory is allocated and freed for it
-   between two larger teams, and in decoding that takes longer than the operation.) */
+   between two larger teams, and in decoding that takes longer than the operation; the same holds for a call from
+   within a parallel region, where attention has its tiles made.) */
 #define FOR_RANGE(n, parallel, statement)                                                                    \
   do {                                                                                                       \
     int64_t first = 0, last = (n);                                                                           \
-    if (parallel) _Pragma("omp parallel private(first, last)") {                                             \
+    if ((parallel) && !omp_in_parallel()) _Pragma("omp parallel private(first, last)") {                     \
         thread_range((n), omp_get_thread_num(), omp_get_num_threads(), &first, &last);                       \
         statement;                                                                                           \
       }                                                                                                      \
@@ -208,6 +209,21 @@ CH_KERNEL_DECLARE(swiglu_forward);
 CH_KERNEL_DECLARE(swiglu_backward);
 CH_KERNEL_DECLARE(gelu_forward);
 CH_KERNEL_DECLARE(gelu_backward);
+CH_KERNEL_DECLARE(mul);
+CH_KERNEL_DECLARE(dot_rows);
+CH_KERNEL_DECLARE(sigmoid_gate_forward);
+CH_KERNEL_DECLARE(sigmoid_gate_backward);
+CH_KERNEL_DECLARE(subtract_scaled_forward);
+CH_KERNEL_DECLARE(subtract_scaled_backward);
+CH_KERNEL_DECLARE(head_mix);
+CH_KERNEL_DECLARE(head_mix_gradient);
+CH_KERNEL_DECLARE(copy_heads);
+CH_KERNEL_DECLARE(sum_heads);
+CH_KERNEL_DECLARE(scale);
+CH_KERNEL_DECLARE(diff_lambda_forward);
+CH_KERNEL_DECLARE(diff_lambda_backward);
+CH_KERNEL_DECLARE(rope_levels);
+CH_KERNEL_DECLARE(rope_rows);
 CH_KERNEL_DECLARE(sum_squares);
 CH_KERNEL_DECLARE(rope);
 CH_KERNEL_DECLARE(rope_table);

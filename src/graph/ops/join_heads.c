@@ -1,0 +1,132 @@
+/* Heads put together from slices of other heads: keys from a part of their own and a shared rotary one, values from
+ * between keys, every second head ... Output head h is, side by side, the slices that the parts name. */
+#include "graph/stream.h"
+#include "graph/ops/shapes.h"
+
+typedef struct join_heads {
+  int64_t heads;
+  ch_head_slice slice[CH_MAX_INPUTS];
+} join_heads;
+
+static int64_t head_width(const ch_node *node) {
+  const join_heads *attributes = node->attributes;
+  return ch_node_columns(node) / attributes->heads;
+}
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  const join_heads *attributes = node->attributes;
+  int64_t width = 0;
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_head_slice *slice = &attributes->slice[i];
+    int64_t end = (attributes->heads - 1) * slice->stride + slice->offset + slice->width;
+    if (slice->width < 1 || end > ch_node_columns(node->in[i]))
+      return ch_fail(error, CH_ERROR_CONFIG, "slice %d of %lld heads ends at column %lld of %lld", i,
+                     (long long)attributes->heads, (long long)end, (long long)ch_node_columns(node->in[i]));
+    width += slice->width;
+  }
+  return ch_shape_matrix(node, ch_node_rows(node->in[0]), attributes->heads * width);
+}
+
+/* Part i of every head of a value like the node's, and where it comes from. */
+static ch_head_slices part_of(const ch_run *run, const ch_node *node, int i, const void *data) {
+  const join_heads *attributes = node->attributes;
+  int64_t offset = 0;
+  for (int k = 0; k < i; k++) offset += attributes->slice[k].width;
+  return (ch_head_slices){(const char *)data + (size_t)offset * ch_dtype_size(run->kernels->dtype),
+                          ch_node_columns(node), head_width(node)};
+}
+
+static ch_head_slices source_of(const ch_run *run, const ch_node *node, int i, const void *data) {
+  const ch_head_slice *slice = &((const join_heads *)node->attributes)->slice[i];
+  return (ch_head_slices){(const char *)data + (size_t)slice->offset * ch_dtype_size(run->kernels->dtype),
+                          ch_node_columns(node->in[i]), slice->stride};
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  const join_heads *attributes = node->attributes;
+  for (int i = 0; i < node->inputs; i++) {
+    ch_head_slices from = source_of(run, node, i, ch_run_value(run, node->in[i])),
+                   to = part_of(run, node, i, ch_run_output(run, node));
+    run->kernels->copy_heads(ch_node_rows(node), attributes->heads, attributes->slice[i].width, &from, &to,
+                             false);
+  }
+  return CH_OK;
+}
+
+/* A slice that leaves nothing of its input out may overwrite the gradient; else the rest gets zeros first. */
+static ch_status backward(ch_run *run, const ch_node *node) {
+  const join_heads *attributes = node->attributes;
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_head_slice *slice = &attributes->slice[i];
+    bool accumulate, shared = slice->stride == 0 && attributes->heads > 1;
+    void *gradient = ch_run_gradient(run, node, i, &accumulate);
+    if (!gradient) continue;
+    int64_t covered = shared ? slice->width : attributes->heads * slice->width;
+    if (!accumulate && covered < ch_node_columns(node->in[i]))
+      run->kernels->fill(ch_node_count(node->in[i]), 0, gradient);
+    ch_head_slices from = part_of(run, node, i, ch_run_output_gradient(run, node)),
+                   to = source_of(run, node, i, gradient);
+    if (shared)
+      run->kernels->sum_heads(ch_node_rows(node), attributes->heads, slice->width, &from, &to, accumulate);
+    else
+      run->kernels->copy_heads(ch_node_rows(node), attributes->heads, slice->width, &from, &to, accumulate);
+  }
+  return CH_OK;
+}
+
+/* Heads first … first+count-1 of the output that columns are of. */
+static ch_column_range heads_of(const ch_node *node, ch_column_range wanted) {
+  int64_t width = head_width(node), first = wanted.first / width;
+  return (ch_column_range){first, (wanted.first + wanted.count + width - 1) / width - first};
+}
+
+static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+  const ch_head_slice *slice = &((const join_heads *)node->attributes)->slice[i];
+  ch_column_range heads = heads_of(node, wanted);
+  int64_t first = heads.first * slice->stride + slice->offset,
+          last = (heads.first + heads.count - 1) * slice->stride + slice->offset + slice->width;
+  return (ch_column_range){first, last - first};
+}
+
+static void stream(const ch_stream_call *call) {
+  const join_heads *attributes = call->node->attributes;
+  size_t element = ch_dtype_size(call->run->kernels->dtype);
+  ch_column_range heads = heads_of(call->node, call->wanted);
+  int64_t offset = 0;
+  for (int i = 0; i < call->node->inputs; i++) {
+    const ch_head_slice *slice = &attributes->slice[i];
+    ch_head_slices from = {call->in[i].data, call->in[i].columns.count, slice->stride};
+    ch_head_slices to = {(char *)call->space + (size_t)offset * element, call->wanted.count,
+                         head_width(call->node)};
+    call->run->kernels->copy_heads(call->count, heads.count, slice->width, &from, &to, false);
+    offset += slice->width;
+  }
+}
+
+static const ch_op op = {.name = "join_heads",
+                         .shape = shape,
+                         .forward = forward,
+                         .backward = backward,
+                         .cheap = true,
+                         .stream = stream,
+                         .stream_needs = stream_needs};
+
+ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *const *in,
+                          const ch_head_slice *slices) {
+  join_heads attributes = {.heads = heads};
+  for (int i = 0; i < parts; i++) attributes.slice[i] = slices[i];
+  return ch_graph_node(graph, &op, parts, in, &attributes, sizeof attributes);
+}
+
+/* What a row of parts was joined from is not cut out of it again. */
+ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice) {
+  int64_t offset = 0;
+  for (int i = 0; x && x->op == &op && heads == 1 && i < x->inputs; i++) {
+    const join_heads *joined = x->attributes;
+    if (joined->heads == 1 && offset == slice.offset && slice.width == joined->slice[i].width &&
+        slice.width == ch_node_columns(x->in[i]))
+      return x->in[i];
+    offset += joined->slice[i].width;
+  }
+  return ch_op_join_heads(graph, heads, 1, &x, &slice);
+}

@@ -1,0 +1,78 @@
+/* y = a * b, element by element; b may be a vector that repeats along the rows. */
+#include "graph/stream.h"
+#include "graph/ops/shapes.h"
+
+static bool repeated(const ch_node *node) {
+  return node->in[1]->rank == 1;
+}
+
+/* Elements of a row of the products: a whole row, or as much as the vector is long. */
+static int64_t width(const ch_node *node) {
+  return repeated(node) ? node->in[1]->shape[0] : ch_node_columns(node);
+}
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  if (!repeated(node))
+    CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
+  else if (ch_node_columns(node->in[0]) % width(node) != 0)
+    return ch_fail(error, CH_ERROR_CONFIG, "a vector of %lld elements does not divide rows of %lld",
+                   (long long)width(node), (long long)ch_node_columns(node->in[0]));
+  return ch_shape_as_input(node, 0);
+}
+
+static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+  if (!backward || !repeated(node)) return 0;
+  return (size_t)ch_threads() * (size_t)width(node) * ch_dtype_size(run->kernels->dtype);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  run->kernels->mul(ch_node_count(node) / width(node), width(node), ch_run_value(run, node->in[0]),
+                    ch_run_value(run, node->in[1]), repeated(node), ch_run_output(run, node), false);
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  int64_t n = width(node), rows = ch_node_count(node) / n;
+  const void *dy = ch_run_output_gradient(run, node);
+  bool accumulate;
+  void *da = ch_run_gradient(run, node, 0, &accumulate);
+  if (da) run->kernels->mul(rows, n, dy, ch_run_value(run, node->in[1]), repeated(node), da, accumulate);
+  void *db = ch_run_gradient(run, node, 1, &accumulate);
+  const void *a = ch_run_value(run, node->in[0]);
+  if (db && repeated(node))
+    run->kernels->dot_rows(rows, n, dy, a, db, accumulate, ch_run_scratch(run));
+  else if (db)
+    run->kernels->mul(rows, n, dy, a, false, db, accumulate);
+  return CH_OK;
+}
+
+static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+  (void)i;
+  if (!repeated(node)) return wanted;
+  int64_t n = width(node), first = wanted.first / n, end = (wanted.first + wanted.count + n - 1) / n;
+  return (ch_column_range){first * n, (end - first) * n};
+}
+
+static void stream(const ch_stream_call *call) {
+  const ch_kernels *kernels = call->run->kernels;
+  if (repeated(call->node))
+    kernels->mul(call->count * (call->wanted.count / width(call->node)), width(call->node), call->in[0].data,
+                 ch_run_value(call->run, call->node->in[1]), true, call->space, false);
+  else
+    kernels->mul(call->count, call->wanted.count, call->in[0].data, call->in[1].data, false, call->space,
+                 false);
+}
+
+static const ch_op op = {.name = "mul",
+                         .shape = shape,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
+                         .cheap = true,
+                         .stream = stream,
+                         .stream_needs = stream_needs};
+
+ch_node *ch_op_mul(ch_graph *graph, ch_node *a, ch_node *b) {
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){a, b}, NULL, 0);
+}

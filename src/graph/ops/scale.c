@@ -1,0 +1,33 @@
+/* y = factor * x. */
+#include "graph/ops/shapes.h"
+
+typedef struct scale {
+  double factor;
+} scale;
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  (void)error;
+  return ch_shape_as_input(node, 0);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  const scale *attributes = node->attributes;
+  run->kernels->scale(ch_node_count(node), attributes->factor, ch_run_value(run, node->in[0]),
+                      ch_run_output(run, node), false);
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  const scale *attributes = node->attributes;
+  bool accumulate;
+  void *dx = ch_run_gradient(run, node, 0, &accumulate);
+  run->kernels->scale(ch_node_count(node), attributes->factor, ch_run_output_gradient(run, node), dx,
+                      accumulate);
+  return CH_OK;
+}
+
+static const ch_op op = {.name = "scale", .shape = shape, .forward = forward, .backward = backward};
+
+ch_node *ch_op_scale(ch_graph *graph, ch_node *x, double factor) {
+  return ch_graph_node(graph, &op, 1, (ch_node *[]){x}, &(scale){factor}, sizeof(scale));
+}

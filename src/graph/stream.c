@@ -1,0 +1,186 @@
+/* Evaluating streamed values for a block of tokens. */
+#include "graph/stream.h"
+
+#include <string.h>
+
+#include "graph/ops/remember.h"
+
+/* --- collecting ---------------------------------------------------------------------------------------------- */
+
+static int place_of(const ch_stream *stream, const ch_node *node) {
+  int i = 0;
+  while (i < stream->nodes && stream->node[i] != node) i++;
+  return i;
+}
+
+static ch_status collect(ch_stream *stream, const ch_node *node) {
+  if (!node->streamed || place_of(stream, node) < stream->nodes) return CH_OK;
+  if (!node->op->stateful)
+    for (int i = 0; i < node->inputs; i++) CH_TRY(collect(stream, node->in[i]));
+  if (stream->nodes == CH_MAX_STREAM_NODES)
+    return ch_fail(stream->run->error, CH_ERROR_CONFIG, "more than %d operations between cache and attention",
+                   CH_MAX_STREAM_NODES);
+  stream->node[stream->nodes++] = node;
+  return CH_OK;
+}
+
+ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
+                         const ch_stream_end *values) {
+  stream->run = run;
+  stream->nodes = 0;
+  stream->end[0] = *keys;
+  stream->end[1] = *values;
+  for (int i = 0; i < 2; i++) CH_TRY(collect(stream, stream->end[i].node));
+  return CH_OK;
+}
+
+/* --- which columns ------------------------------------------------------------------------------------------- */
+
+static ch_column_range joined(ch_column_range a, ch_column_range b) {
+  if (a.count == 0 || b.count == 0) return a.count ? a : b;
+  int64_t first = a.first < b.first ? a.first : b.first;
+  int64_t a_end = a.first + a.count, b_end = b.first + b.count;
+  return (ch_column_range){first, (a_end > b_end ? a_end : b_end) - first};
+}
+
+static bool same_columns(ch_column_range a, ch_column_range b) {
+  return a.first == b.first && a.count == b.count;
+}
+
+static ch_column_range needed_of(const ch_node *node, int input, ch_column_range wanted) {
+  return node->op->stream_needs ? node->op->stream_needs(node, input, wanted) : wanted;
+}
+
+/* The columns of every node that heads head … head+heads-1 need. */
+static void find_columns(const ch_stream *stream, int64_t head, int64_t heads, ch_column_range columns[]) {
+  memset(columns, 0, (size_t)stream->nodes * sizeof *columns);
+  for (int i = 0; i < 2; i++) {
+    const ch_stream_end *end = &stream->end[i];
+    ch_column_range own = {end->offset + head * end->stride, (heads - 1) * end->stride + end->dim};
+    int place = place_of(stream, end->node);
+    columns[place] = joined(columns[place], own);
+  }
+  for (int n = stream->nodes - 1; n >= 0; n--) {
+    const ch_node *node = stream->node[n];
+    if (node->op->stream_whole) columns[n] = (ch_column_range){0, ch_node_columns(node)};
+    for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
+      if (!node->in[i]->streamed) continue;
+      int place = place_of(stream, node->in[i]);
+      columns[place] = joined(columns[place], needed_of(node, i, columns[n]));
+    }
+  }
+}
+
+/* --- evaluating ---------------------------------------------------------------------------------------------- */
+
+/* Scratch in reals; with base NULL it only counts. */
+typedef struct pile {
+  char *base;
+  int64_t used;
+  size_t element;
+} pile;
+
+static void *take(pile *from, int64_t elements) {
+  enum { LINE = 16 };
+  void *piece = from->base ? from->base + (size_t)from->used * from->element : NULL;
+  from->used += (elements + LINE - 1) / LINE * LINE;
+  return piece;
+}
+
+static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
+                                ch_column_range columns) {
+  ch_state_view view = ch_states_of(stream->run, node);
+  int64_t at = span->sequence * view.sequence_stride + span->first * view.token_stride + columns.first;
+  return (ch_stream_value){.data = (const char *)view.data + at * (int64_t)ch_dtype_size(view.dtype),
+                           .dtype = view.dtype,
+                           .stride = view.token_stride,
+                           .columns = columns};
+}
+
+/* `wanted` columns of a value as dense rows of the table's type, [count, wanted.count]: what they are, or a copy in
+   `space`. */
+static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_value *value,
+                                  ch_column_range wanted, int64_t count, void *space) {
+  int64_t skipped = wanted.first - value->columns.first;
+  if (value->dtype == kernels->dtype && value->stride == wanted.count && skipped == 0) return *value;
+  size_t from = ch_dtype_size(value->dtype), to = ch_dtype_size(kernels->dtype);
+  for (int64_t t = 0; t < count; t++)
+    kernels->convert_from(wanted.count,
+                          (const char *)value->data + (size_t)(t * value->stride + skipped) * from,
+                          value->dtype, (char *)space + (size_t)(t * wanted.count) * to);
+  return (ch_stream_value){space, kernels->dtype, wanted.count, wanted};
+}
+
+/* Space for the value of node n, and for dense copies of its inputs where they may be needed. */
+static void *take_node(const ch_stream *stream, int n, int64_t count, const ch_column_range columns[],
+                       pile *from, void *copies[CH_MAX_INPUTS]) {
+  const ch_node *node = stream->node[n];
+  if (node->op->stateful) return NULL;
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_node *input = node->in[i];
+    copies[i] = NULL;
+    if (!input->streamed) continue;
+    ch_column_range wanted = needed_of(node, i, columns[n]);
+    if (input->op->stateful || !same_columns(columns[place_of(stream, input)], wanted))
+      copies[i] = take(from, count * wanted.count);
+  }
+  return take(from, (count + 1) * columns[n].count);
+}
+
+static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_span *span,
+                                const ch_column_range columns[], const ch_stream_value *values, pile *from) {
+  const ch_node *node = stream->node[n];
+  const ch_kernels *kernels = stream->run->kernels;
+  if (node->op->stateful) return of_cache(stream, node, span, columns[n]);
+  void *copies[CH_MAX_INPUTS];
+  ch_stream_call call = {.run = stream->run,
+                         .node = node,
+                         .sequence = span->sequence,
+                         .first = span->first,
+                         .count = span->count,
+                         .wanted = columns[n],
+                         .space = take_node(stream, n, span->count, columns, from, copies)};
+  for (int i = 0; i < node->inputs; i++)
+    if (node->in[i]->streamed)
+      call.in[i] = made_dense(kernels, &values[place_of(stream, node->in[i])],
+                              needed_of(node, i, columns[n]), span->count, copies[i]);
+  node->op->stream(&call);
+  return (ch_stream_value){call.space, kernels->dtype, columns[n].count, columns[n]};
+}
+
+static ch_tile tile_of(const ch_stream *stream, const ch_stream_end *end, const ch_stream_value *values,
+                       int64_t head) {
+  const ch_stream_value *value = &values[place_of(stream, end->node)];
+  int64_t at = end->offset + head * end->stride - value->columns.first;
+  return (ch_tile){.data = (const char *)value->data + at * (int64_t)ch_dtype_size(value->dtype),
+                   .dtype = value->dtype,
+                   .stride = value->stride,
+                   .head_stride = end->stride};
+}
+
+static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,
+                    ch_tile *values) {
+  const ch_stream *stream = args->context;
+  ch_column_range columns[CH_MAX_STREAM_NODES];
+  ch_stream_value made[CH_MAX_STREAM_NODES];
+  pile from = {.base = scratch, .element = ch_dtype_size(stream->run->kernels->dtype)};
+  find_columns(stream, span->head, span->heads, columns);
+  for (int n = 0; n < stream->nodes; n++) made[n] = evaluate(stream, n, span, columns, made, &from);
+  *keys = tile_of(stream, &stream->end[0], made, span->head);
+  *values = tile_of(stream, &stream->end[1], made, span->head);
+}
+
+static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
+  const ch_stream *stream = args->context;
+  ch_column_range columns[CH_MAX_STREAM_NODES];
+  pile from = {.element = ch_dtype_size(stream->run->kernels->dtype)};
+  find_columns(stream, 0, heads, columns);
+  for (int n = 0; n < stream->nodes; n++) {
+    void *copies[CH_MAX_INPUTS];
+    take_node(stream, n, count, columns, &from, copies);
+  }
+  return from.used;
+}
+
+const ch_tile_producer ch_tile_producer_stream = {
+    .name = "stream", .produce = produce, .scratch_elements = scratch_elements};

@@ -1,0 +1,56 @@
+/* States read block by block: what lies between the cache and the tiles of keys and values that attention reads.
+ *
+ * A graph that remembers has values that stand for all tokens of the cache: the remembered states themselves, and what
+ * a mechanism makes of them before attending (rotated keys, mixed heads, expanded latents ...). Such streamed values are
+ * never stored. The operation that reads them asks for the tiles of a block of tokens, and every operation between makes
+ * its value for that block, for the columns that the asked-for heads need, in scratch that stays in cache. A mechanism
+ * writes one equation; training computes it over the sequence, decoding as it reads.
+ */
+#ifndef CH_GRAPH_STREAM_H
+#define CH_GRAPH_STREAM_H
+
+#include "graph/plan.h"
+
+enum { CH_MAX_STREAM_NODES = 32 };
+
+/* A streamed value for a block of tokens: column columns.first + c of token t at element t * stride + c. */
+typedef struct ch_stream_value {
+  const void *data;
+  ch_dtype dtype;
+  int64_t stride;
+  ch_column_range columns;
+} ch_stream_value;
+
+/* What an operation's `stream` gets. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count];
+   other inputs come from ch_run_value as usual. One thread. */
+struct ch_stream_call {
+  const ch_run *run;
+  const ch_node *node;
+  int64_t sequence, first, count; /* tokens first … first+count-1 of a sequence */
+  ch_stream_value in[CH_MAX_INPUTS];
+  ch_column_range wanted; /* of the node */
+  void *space;            /* for the value, [count, wanted.count], and a row more */
+};
+
+/* A node that attention reads: head h are the columns from offset + h * stride on, `dim` of them. */
+typedef struct ch_stream_end {
+  const ch_node *node;
+  int64_t offset, stride, dim;
+} ch_stream_end;
+
+/* What attention reads through: the streamed values behind its keys and its values. */
+typedef struct ch_stream {
+  const ch_run *run;
+  const ch_node *node[CH_MAX_STREAM_NODES]; /* inputs before users */
+  int nodes;
+  ch_stream_end end[2]; /* keys, values */
+} ch_stream;
+
+/* Collects what keys and values are made of; run may be a probe without cache. */
+ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
+                         const ch_stream_end *values);
+
+/* Tiles through a stream: ch_attend.context is the ch_stream. */
+extern const ch_tile_producer ch_tile_producer_stream;
+
+#endif

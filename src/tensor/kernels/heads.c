@@ -1,0 +1,106 @@
+/* Rows seen as heads: mixing them linearly, and moving slices of them. */
+#include "tensor/kernels/variant.h"
+
+/* What a mix is about: out head g of a row is the sum over j of mix[g * row + j * column] times in head j. */
+typedef struct mix_call {
+  int64_t in_heads, out_heads, dim, mix_row, mix_column;
+  const real *mix, *x;
+  real *y;
+  bool accumulate;
+} mix_call;
+
+static void mix_rows(const mix_call *c, int64_t first, int64_t last) {
+  for (int64_t r = first; r < last; r++) {
+    const real *x = c->x + r * c->in_heads * c->dim;
+    real *y = c->y + r * c->out_heads * c->dim;
+    for (int64_t g = 0; g < c->out_heads; g++)
+      for (int64_t i = 0; i < c->dim; i += VL) {
+        int64_t left = c->dim - i;
+        vec sum = c->accumulate ? load_some(y + g * c->dim + i, left) : splat(0);
+        for (int64_t j = 0; j < c->in_heads; j++)
+          sum += splat(c->mix[g * c->mix_row + j * c->mix_column]) * load_some(x + j * c->dim + i, left);
+        store_some(y + g * c->dim + i, sum, left);
+      }
+  }
+}
+
+void KERNEL(head_mix)(int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *mix,
+                      int64_t mix_row, int64_t mix_column, const void *x, void *y, bool accumulate) {
+  const mix_call call = {in_heads, out_heads, dim, mix_row, mix_column, mix, x, y, accumulate};
+  FOR_RANGE(rows, rows > 1 && rows * out_heads * in_heads * dim >= CH_PARALLEL_ELEMENTS,
+            mix_rows(&call, first, last));
+}
+
+/* One thread's part of dmix [out_heads, in_heads] += sum over rows of dy[g] . x[j]. */
+static void mix_products(int64_t first, int64_t last, int64_t in_heads, int64_t out_heads, int64_t dim,
+                         const real *x, const real *dy, real *partial) {
+  for (int64_t r = first; r < last; r++)
+    for (int64_t g = 0; g < out_heads; g++)
+      for (int64_t j = 0; j < in_heads; j++) {
+        const real *d = dy + (r * out_heads + g) * dim, *in = x + (r * in_heads + j) * dim;
+        vec sum = splat(0);
+        for (int64_t i = 0; i < dim; i += VL) sum += load_some(d + i, dim - i) * load_some(in + i, dim - i);
+        partial[g * in_heads + j] += lanes_sum(sum);
+      }
+}
+
+void KERNEL(head_mix_gradient)(int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *x,
+                               const void *dy, void *dmix, bool accumulate, void *scratch) {
+  int64_t n = in_heads * out_heads;
+#pragma omp parallel if (rows * n * dim >= CH_PARALLEL_ELEMENTS)
+  {
+    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    int64_t first, last;
+    thread_range(rows, thread, threads, &first, &last);
+    real *partial = (real *)scratch + thread * n;
+    memset(partial, 0, (size_t)n * sizeof(real));
+    mix_products(first, last, in_heads, out_heads, dim, x, dy, partial);
+#pragma omp barrier
+    thread_range(n, thread, threads, &first, &last);
+    for (int64_t i = first; i < last; i++) {
+      real sum = accumulate ? ((real *)dmix)[i] : 0;
+      for (int t = 0; t < threads; t++) sum += ((const real *)scratch)[t * n + i];
+      ((real *)dmix)[i] = sum;
+    }
+  }
+}
+
+/* A row's slice of every head, y (+)= x, from one layout to another. */
+static void copy_slices(const ch_head_slices *from, const ch_head_slices *to, int64_t first, int64_t last,
+                        int64_t heads, int64_t width, bool accumulate) {
+  for (int64_t r = first; r < last; r++)
+    for (int64_t h = 0; h < heads; h++) {
+      const real *x = (const real *)from->data + r * from->row + h * from->head;
+      real *y = (real *)to->data + r * to->row + h * to->head;
+      if (!accumulate)
+        memcpy(y, x, (size_t)width * sizeof(real));
+      else
+        for (int64_t i = 0; i < width; i += VL)
+          store_some(y + i, load_some(y + i, width - i) + load_some(x + i, width - i), width - i);
+    }
+}
+
+void KERNEL(copy_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
+                        const ch_head_slices *to, bool accumulate) {
+  FOR_RANGE(rows, rows > 1 && rows * heads * width >= CH_PARALLEL_ELEMENTS,
+            copy_slices(from, to, first, last, heads, width, accumulate));
+}
+
+static void sum_slices(const ch_head_slices *from, const ch_head_slices *to, int64_t first, int64_t last,
+                       int64_t heads, int64_t width, bool accumulate) {
+  for (int64_t r = first; r < last; r++) {
+    real *y = (real *)to->data + r * to->row;
+    for (int64_t i = 0; i < width; i += VL) {
+      vec sum = accumulate ? load_some(y + i, width - i) : splat(0);
+      for (int64_t h = 0; h < heads; h++)
+        sum += load_some((const real *)from->data + r * from->row + h * from->head + i, width - i);
+      store_some(y + i, sum, width - i);
+    }
+  }
+}
+
+void KERNEL(sum_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
+                       const ch_head_slices *to, bool accumulate) {
+  FOR_RANGE(rows, rows > 1 && rows * heads * width >= CH_PARALLEL_ELEMENTS,
+            sum_slices(from, to, first, last, heads, width, accumulate));
+}
