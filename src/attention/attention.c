@@ -23,21 +23,33 @@ void ch_declare_output_projection(ch_declaration *declaration, const char *name,
   declaration->source->declare(declaration, name, out, in, std);
 }
 
+static int add_vector(ch_declaration *declaration, const char *name, const char *suffix, int64_t n,
+                      double start) {
+  return ch_params_vector(declaration->params, CH_PARAM_ATTENTION, start, n, "model.layers.%d.self_attn.%s%s",
+                          declaration->layer, name, suffix);
+}
+
 void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n) {
-  ch_params_vector(declaration->params, CH_PARAM_ATTENTION, CH_PARAM_INIT_ONES, n,
-                   "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
+  add_vector(declaration, name, ".weight", n, 1);
 }
 
 void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n) {
-  ch_params_vector(declaration->params, CH_PARAM_ATTENTION, CH_PARAM_INIT_ZEROS, n,
-                   "model.layers.%d.self_attn.%s.bias", declaration->layer, name);
+  add_vector(declaration, name, ".bias", n, 0);
 }
 
-int ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
-                           double std) {
-  int row = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, in,
-                             "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
-  if (row >= 0) declaration->params->rows[row].always_real = true;
+void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n, double start, double std) {
+  int index = add_vector(declaration, name, "", n, start);
+  if (index >= 0) declaration->params->rows[index].std = std;
+}
+
+ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
+                                 ch_param_init init, double std) {
+  int index = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, rows, columns,
+                               "model.layers.%d.self_attn.%s", declaration->layer, name);
+  if (index < 0) return NULL;
+  ch_param *row = &declaration->params->rows[index];
+  row->init = init;
+  row->always_real = true;
   return row;
 }
 
@@ -72,9 +84,42 @@ ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name) {
   return ch_op_linear(builder->graph, x, weight, bias_leaf);
 }
 
-ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim) {
-  if (builder->config->position != CH_POSITION_ROPE) return x;
-  return ch_op_rope(builder->graph, x, builder->rope_table, head_dim, builder->config->rope_interleaved);
+ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name) {
+  char weight[64];
+  snprintf(weight, sizeof weight, "%s.weight", name);
+  return ch_op_rmsnorm(builder->graph, x, ch_attention_param(builder, weight), builder->config->rms_norm_eps);
+}
+
+/* --- positions ----------------------------------------------------------------------------------------------- */
+
+static ch_node *make_angles(ch_builder *builder, int64_t rotary, bool of_states) {
+  ch_graph *graph = builder->graph;
+  double *frequencies = ch_arena_alloc(&graph->arena, (size_t)(rotary / 2 + 1) * sizeof *frequencies);
+  if (!frequencies) return ch_graph_fail(graph, "no memory for rotary frequencies");
+  ch_rope_frequencies(builder->config, rotary, frequencies);
+  if (of_states) return ch_op_rope_table_of_states(graph, rotary, frequencies);
+  return ch_op_rope_table(graph, ch_graph_input(graph, CH_INPUT_POSITIONS), rotary, frequencies);
+}
+
+/* One table serves all layers. */
+static ch_node *angles_of(ch_builder *builder, int64_t rotary, bool of_states) {
+  int i = 0, limit = (int)(sizeof builder->angles / sizeof *builder->angles);
+  for (; i < limit && builder->angles[i].rotary; i++)
+    if (builder->angles[i].rotary == rotary && builder->angles[i].of_states == of_states)
+      return builder->angles[i].table;
+  ch_node *table = make_angles(builder, rotary, of_states);
+  if (i < limit) {
+    builder->angles[i].rotary = rotary;
+    builder->angles[i].of_states = of_states;
+    builder->angles[i].table = table;
+  }
+  return table;
+}
+
+ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary) {
+  if (builder->config->position != CH_POSITION_ROPE || !x) return x;
+  return ch_op_rope(builder->graph, x, angles_of(builder, rotary, x->streamed), head_dim,
+                    builder->config->rope_interleaved);
 }
 
 /* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then every second
@@ -87,37 +132,48 @@ static void alibi_slopes(int64_t heads, double *slopes) {
                           : exp2(-4.0 * (double)(2 * (h - power) + 1) / (double)power);
 }
 
-bool ch_complete_attend(ch_builder *builder, ch_attend_spec *spec) {
-  spec->causal = true;
-  if (builder->config->position != CH_POSITION_ALIBI) return true;
-  double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)spec->heads * sizeof *slopes);
+const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count) {
+  if (builder->config->position != CH_POSITION_ALIBI) return NULL;
+  int64_t heads = builder->config->num_attention_heads;
+  double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)heads * sizeof *slopes);
   if (!slopes) {
     ch_graph_fail(builder->graph, "no memory for ALiBi slopes");
-    return false;
+    return NULL;
   }
-  alibi_slopes(spec->heads, slopes);
-  spec->slopes = slopes;
-  return true;
+  alibi_slopes(heads, slopes);
+  for (int64_t i = 0; i < count; i++) slopes[i] = slopes[first + i * step];
+  return slopes;
 }
 
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec) {
-  if (!ch_complete_attend(builder, &spec)) return NULL;
+  spec.causal = true;
+  if (!spec.slopes) spec.slopes = ch_alibi_slopes(builder, 0, 1, spec.heads);
   return ch_op_attend(builder->graph, q, keys, values, builder->document_start, &spec);
+}
+
+/* --- a layer ------------------------------------------------------------------------------------------------- */
+
+static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism, ch_node *x) {
+  ch_state_part parts[CH_MAX_STATE_PARTS];
+  ch_node *state[CH_MAX_STATE_PARTS] = {0};
+  int count = mechanism->state(builder->config, builder->layer, parts);
+  if (count == 0) return CH_OK;
+  mechanism->write(builder, x, state);
+  for (int p = 0; p < count; p++) {
+    if (state[p] && ch_node_columns(state[p]) != parts[p].width) {
+      ch_graph_fail(builder->graph, "%s writes %lld elements of %s where its state has %lld", mechanism->name,
+                    (long long)ch_node_columns(state[p]), parts[p].name, (long long)parts[p].width);
+      return CH_ERROR_CONFIG;
+    }
+    builder->states[p] =
+        builder->remember ? ch_op_remember(builder->graph, state[p], builder->layer, p) : state[p];
+  }
+  return CH_OK;
 }
 
 ch_node *ch_attention(ch_builder *builder, ch_node *x) {
   const ch_mechanism *mechanism = ch_mechanism_of(builder->config);
-  ch_state_part parts[CH_MAX_STATE_PARTS];
-  ch_node *state[CH_MAX_STATE_PARTS] = {0};
-  int count = mechanism->state(builder->config, builder->layer, parts);
-  mechanism->write(builder, x, state);
-  for (int p = 0; p < count; p++) {
-    if (state[p] && ch_node_columns(state[p]) != parts[p].width)
-      return ch_graph_fail(builder->graph, "%s writes %lld elements of %s where its state has %lld",
-                           mechanism->name, (long long)ch_node_columns(state[p]), parts[p].name,
-                           (long long)parts[p].width);
-    if (builder->remember) state[p] = ch_op_remember(builder->graph, state[p], builder->layer, p);
-  }
-  return mechanism->read(builder, x, state);
+  if (write_states(builder, mechanism, x) != CH_OK) return NULL;
+  return mechanism->read(builder, x, builder->states);
 }

@@ -6,7 +6,5 @@ void ch_head_norm_declare(ch_declaration *declaration, int64_t value_dim) {
 }
 
 ch_node *ch_head_norm(ch_builder *builder, ch_node *context) {
-  if (!builder->config->attention.head_norm) return context;
-  ch_node *weight = ch_attention_param(builder, "head_norm.weight");
-  return ch_op_rmsnorm(builder->graph, context, weight, builder->config->rms_norm_eps);
+  return builder->config->attention.head_norm ? ch_norm(builder, context, "head_norm") : context;
 }

@@ -33,9 +33,14 @@ typedef struct ch_builder {
   ch_node **leaves; /* [params->count] parameter leaves made so far */
   bool trainable;
   bool remember;           /* states go through the cache: decoding and cached prefill */
-  ch_node *rope_table;     /* angles of this run's positions, or NULL without RoPE */
   ch_node *document_start; /* or NULL: attention is not kept inside documents */
   int layer;
+  ch_node *states[CH_MAX_STATE_PARTS]; /* what the last layer that writes states wrote */
+  struct {                             /* angles made so far: of this run's positions, or of the cache's */
+    int64_t rotary;
+    bool of_states;
+    ch_node *table;
+  } angles[4];
 } ch_builder;
 
 /* The modules that a mechanism takes; asked of another one they are an error. */
@@ -61,7 +66,8 @@ typedef struct ch_mechanism {
   /* The sentence-making check of what the config asks of this mechanism beyond ch_config_validate; or NULL. */
   ch_status (*check)(const ch_config *config, const char *where, ch_error *error);
   void (*declare)(ch_declaration *declaration);
-  /* Fills the parts of a token's state in `layer`; returns how many. */
+  /* Fills the parts of a token's state in `layer`; returns how many. A layer without any reads what the layer before it
+     reads. */
   int (*state)(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
   void (*write)(ch_builder *builder, ch_node *x, ch_node *state[]);
   ch_node *(*read)(ch_builder *builder, ch_node *x, ch_node *const state[]);
@@ -70,42 +76,80 @@ typedef struct ch_mechanism {
   int64_t (*shared_latent_dim)(const ch_config *config);
 } ch_mechanism;
 
-/* --- what mechanisms and modules call --- */
+/* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}" --- */
 
-/* Declares "model.layers.{i}.self_attn.{name}.weight" [out, in], from wherever the config says this layer's matrix
-   comes. Output projections start divided by sqrt(2 (layer + 1)). */
+/* "{name}.weight" [out, in], from wherever the config says this layer's matrix comes. Output projections start divided
+   by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
-/* Declares "...{name}.weight" [n], starting at one; and "...{name}.bias" [n], starting at zero. */
+/* "{name}.weight" [n], starting at one; "{name}.bias" [n], starting at zero. */
 void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n);
 void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);
-/* Declares "...{name}.weight" [out, in] over heads, starting normal with `std`: read as real numbers by operations that
-   mix heads, never as 16-bit ones. Returns its row in the table, or -1. */
-int ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
-                           double std);
+/* `name` [n], starting at `start` plus a normal of `std`. */
+void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n, double start, double std);
+/* `name` [rows, columns], a small matrix over heads or their dims, read as real numbers whatever the file holds. The
+   row may be changed further; NULL when memory is out. */
+ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
+                                 ch_param_init init, double std);
+
+/* --- building --- */
 
 /* The leaf of a parameter by its full name; NULL and a graph error when nobody declared it. */
 ch_node *ch_builder_param(ch_builder *builder, const char *name);
-/* x through the projection `name` of the layer being built, with its bias if it has one. */
-ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 /* The leaf of "model.layers.{i}.self_attn.{name}"; NULL and a graph error when nobody declared it. */
 ch_node *ch_attention_param(ch_builder *builder, const char *name);
-/* x with its heads of head_dim turned by the run's positions; x itself where the model has no RoPE. */
-ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim);
-/* Adds the model's mask and positions (ALiBi) to what an attention operation is told; false after a failure. */
-bool ch_complete_attend(ch_builder *builder, ch_attend_spec *spec);
-/* softmax(...) as ch_op_attend, with the model's positions (ALiBi), mask and documents. */
+/* x through the projection `name` of the layer being built, with its bias if it has one. */
+ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
+/* RMSNorm with "{name}.weight", of whole rows or of every head, by the weight's length. */
+ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
+/* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of this run, or
+   of the cache when x stands for states in it; x itself where the model has no RoPE. */
+ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
+/* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
+void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies);
+/* ALiBi's slopes of the query heads first, first + step, ... of all heads, `count` of them; NULL without ALiBi. */
+const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count);
+/* softmax(...) as ch_op_attend, causal, inside documents; spec.slopes NULL: ALiBi of heads 0, 1, 2 ... if the model has
+   it. */
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec);
 
-/* --- modules: stages that return their input unchanged where the config does not ask for them --- */
+/* --- modules: stages that return their input unchanged where the config does not ask for them; `on` is CH_ON_Q,
+   CH_ON_K or CH_ON_V and names the tensors: "q_...", "k_...", "v_..." --- */
 
-/* qk_norm.c: RMSNorm of every query or key head, before RoPE; which is "q" or "k". */
+/* qk_norm.c: RMSNorm of every query or key head, before RoPE. */
 void ch_qk_norm_declare(ch_declaration *declaration, int64_t head_dim);
-ch_node *ch_qk_norm(ch_builder *builder, const char *which, ch_node *heads);
+ch_node *ch_qk_norm(ch_builder *builder, unsigned on, ch_node *heads);
 /* head_norm.c: RMSNorm of every head's context vector, before the output projection. */
 void ch_head_norm_declare(ch_declaration *declaration, int64_t value_dim);
 ch_node *ch_head_norm(ch_builder *builder, ch_node *context);
+/* head_mix.c: MEA's linear combinations of component heads. */
+void ch_head_mix_declare(ch_declaration *declaration, unsigned on);
+ch_node *ch_mix_heads(ch_builder *builder, unsigned on, ch_node *components);
+/* Heads that a key or value projection of the layer makes: components, or G. */
+int64_t ch_projected_heads(const ch_config *config, int layer, unsigned on);
+/* Heads of it that the cache holds: the fewer of the two. */
+int64_t ch_cached_heads(const ch_config *config, int layer, unsigned on);
+/* Whether the cache holds components, which are mixed as they are read. */
+bool ch_mixed_on_read(const ch_config *config, int layer, unsigned on);
+/* knocking.c: one map for all heads of the layer. */
+void ch_knocking_declare(ch_declaration *declaration, unsigned on, int64_t head_dim);
+ch_node *ch_knock(ch_builder *builder, unsigned on, ch_node *heads);
+bool ch_is_knocked(const ch_config *config, unsigned on);
+
+/* --- keys_values.c: queries, keys and values by head as most mechanisms have them, with all their stages --- */
+
+/* Tensors of k_proj and v_proj with heads of head_dim, of the modules on keys and values, and of those on queries. */
+void ch_keys_values_declare(ch_declaration *declaration);
+void ch_query_modules_declare(ch_declaration *declaration);
+/* The cache's parts for them: keys, then values. */
+int ch_keys_values_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
+/* What is written of x, and what of that keys and values are for a query. */
+void ch_write_keys_values(ch_builder *builder, ch_node *x, ch_node *state[]);
+ch_node *ch_read_keys(ch_builder *builder, ch_node *state);
+ch_node *ch_read_values(ch_builder *builder, ch_node *state);
+/* Projected queries through their modules and RoPE on the last `rotary` dims. */
+ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 
 /* --- the whole attention of a layer: write, remember where asked, read --- */
 ch_node *ch_attention(ch_builder *builder, ch_node *x);

@@ -26,37 +26,27 @@ static void declare(ch_declaration *declaration) {
   int64_t heads = c->num_attention_heads;
   double std = 1 / sqrt((double)heads);
   ch_mechanism_gqa.declare(declaration);
-  if (c->attention.mix_logits) ch_declare_head_matrix(declaration, "logit_mix", heads, heads, std);
-  if (c->attention.mix_weights) ch_declare_head_matrix(declaration, "weight_mix", heads, heads, std);
-}
-
-static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
-  return ch_mechanism_gqa.state(config, layer, parts);
-}
-
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
-  ch_mechanism_gqa.write(builder, x, out);
+  if (c->attention.mix_logits)
+    ch_declare_head_matrix(declaration, "logit_mix.weight", heads, heads, CH_PARAM_INIT_NORMAL, std);
+  if (c->attention.mix_weights)
+    ch_declare_head_matrix(declaration, "weight_mix.weight", heads, heads, CH_PARAM_INIT_NORMAL, std);
 }
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
-  ch_node *q = ch_qk_norm(builder, "q", ch_project(builder, x, "q_proj"));
-  q = ch_apply_rope(builder, q, c->head_dim);
+  ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), c->head_dim);
   ch_node *logit_mix = c->attention.mix_logits ? ch_attention_param(builder, "logit_mix.weight") : NULL;
   ch_node *weight_mix = c->attention.mix_weights ? ch_attention_param(builder, "weight_mix.weight") : NULL;
   ch_attend_spec spec = {.heads = c->num_attention_heads,
                          .kv_heads = c->num_key_value_heads,
                          .key_dim = c->head_dim,
                          .value_dim = c->head_dim,
-                         .scale = 1 / sqrt((double)c->head_dim)};
-  if (!ch_complete_attend(builder, &spec)) return NULL;
+                         .scale = 1 / sqrt((double)c->head_dim),
+                         .slopes = ch_alibi_slopes(builder, 0, 1, c->num_attention_heads),
+                         .causal = true};
   ch_node *context = ch_op_talking_attend(builder->graph, q, states[0], states[1], logit_mix, weight_mix,
                                           builder->document_start, &spec);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
-}
-
-static int64_t width_of_heads(const ch_config *config) {
-  return config->num_attention_heads * config->head_dim;
 }
 
 const ch_mechanism ch_mechanism_talking = {.name = "talking",
@@ -66,8 +56,8 @@ const ch_mechanism ch_mechanism_talking = {.name = "talking",
                                            .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                            .check = check,
                                            .declare = declare,
-                                           .state = state,
-                                           .write = write,
+                                           .state = ch_keys_values_state,
+                                           .write = ch_write_keys_values,
                                            .read = read,
-                                           .total_effective_rank = width_of_heads,
-                                           .shared_latent_dim = width_of_heads};
+                                           .total_effective_rank = ch_rank_of_heads,
+                                           .shared_latent_dim = ch_width_of_shared_heads};

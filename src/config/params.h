@@ -13,14 +13,14 @@ typedef enum ch_param_kind { /* what `info` counts a tensor as */
                              CH_PARAM_EMBEDDING,
                              CH_PARAM_GATE_EMBEDDING,
                              CH_PARAM_FFN,
-                             CH_PARAM_EXPERT, /* a matrix of an expert that tokens choose */
-                             CH_PARAM_NORM    /* norms outside attention */
+                             CH_PARAM_NORM /* norms outside attention */
 } ch_param_kind;
 
 typedef enum ch_param_init {
-  CH_PARAM_INIT_NORMAL, /* truncated at 3 sigma; `std` below */
-  CH_PARAM_INIT_ONES,
-  CH_PARAM_INIT_ZEROS
+  CH_PARAM_INIT_NORMAL,   /* truncated at 3 sigma; `std` below */
+  CH_PARAM_INIT_CONSTANT, /* `start` below */
+  CH_PARAM_INIT_ONE_HOT /* row i of [m, n] is 1 at column floor(i n / m), plus a normal of `std`: the identity when
+                             m = n and std = 0 */
 } ch_param_init;
 
 typedef struct ch_param {
@@ -29,11 +29,11 @@ typedef struct ch_param {
   int64_t shape[CH_MAX_RANK];
   ch_param_kind kind;
   ch_param_init init;
-  double std;
-  bool decay; /* weight decay applies (matrices only) */
-  bool
-      always_real; /* read as F32 (or F64) numbers whatever the file holds: vectors, and matrices over heads */
-  bool frozen;     /* the loss has no gradient of it, and the optimizer leaves it alone */
+  double std, start;
+  bool decay;             /* weight decay applies (matrices only) */
+  bool decay_to_identity; /* it pulls to the identity matrix instead of zero */
+  bool always_real;       /* read as F32 (or F64) whatever the file holds: vectors, and matrices over heads */
+  bool frozen;            /* the loss has no gradient of it, and the optimizer leaves it alone */
 } ch_param;
 
 typedef struct ch_params {
@@ -49,8 +49,9 @@ typedef struct ch_params {
    below for norms and biases. */
 int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t rows, int64_t columns,
                      const char *name, ...) __attribute__((format(printf, 6, 7)));
-int ch_params_vector(ch_params *params, ch_param_kind kind, ch_param_init init, int64_t n, const char *name,
-                     ...) __attribute__((format(printf, 5, 6)));
+/* A vector that starts with all elements at `start`. */
+int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_t n, const char *name, ...)
+    __attribute__((format(printf, 5, 6)));
 /* The index of a name, or -1. */
 int ch_params_find(const ch_params *params, const char *name);
 int64_t ch_param_count(const ch_param *param);

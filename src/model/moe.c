@@ -24,7 +24,7 @@ void ch_moe_declare(ch_declaration *declaration) {
   ch_params_matrix(params, CH_PARAM_FFN, c->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02, c->moe.experts,
                    c->hidden_size, "model.layers.%d.mlp.gate.weight", layer);
   if (c->moe.balance == CH_BALANCE_LOSS_FREE) {
-    int bias = ch_params_vector(params, CH_PARAM_FFN, CH_PARAM_INIT_ZEROS, c->moe.experts,
+    int bias = ch_params_vector(params, CH_PARAM_FFN, 0, c->moe.experts,
                                 "model.layers.%d.mlp.gate.e_score_correction_bias", layer);
     if (bias >= 0) params->rows[bias].frozen = true;
   }

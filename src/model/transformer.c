@@ -13,7 +13,7 @@
 static void declare_norm(ch_params *params, int64_t n, const char *format, int layer) {
   char name[96];
   snprintf(name, sizeof name, format, layer);
-  ch_params_vector(params, CH_PARAM_NORM, CH_PARAM_INIT_ONES, n, "%s", name);
+  ch_params_vector(params, CH_PARAM_NORM, 1, n, "%s", name);
 }
 
 ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error *error) {
@@ -31,7 +31,7 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
     declare_norm(params, config->hidden_size, "model.layers.%d.post_attention_layernorm.weight", layer);
     ch_ffn_declare(&declaration);
   }
-  ch_params_vector(params, CH_PARAM_NORM, CH_PARAM_INIT_ONES, config->hidden_size, "model.norm.weight");
+  ch_params_vector(params, CH_PARAM_NORM, 1, config->hidden_size, "model.norm.weight");
   if (!config->tie_word_embeddings)
     ch_params_matrix(params, CH_PARAM_EMBEDDING, std, config->vocab_size, config->hidden_size,
                      "lm_head.weight");
@@ -52,17 +52,6 @@ static ch_node *block(ch_builder *builder, ch_node *x) {
   return ch_op_add(builder->graph, x, ch_ffn(builder, norm(builder, x, name)));
 }
 
-static ch_node *rope_table(ch_builder *builder) {
-  const ch_config *config = builder->config;
-  if (config->position != CH_POSITION_ROPE) return NULL;
-  double *frequencies =
-      ch_arena_alloc(&builder->graph->arena, (size_t)config->head_dim * sizeof *frequencies);
-  if (!frequencies) return ch_graph_fail(builder->graph, "no memory for rotary frequencies");
-  ch_rope_frequencies(config, config->head_dim, frequencies);
-  return ch_op_rope_table(builder->graph, ch_graph_input(builder->graph, CH_INPUT_POSITIONS),
-                          config->head_dim, frequencies);
-}
-
 static ch_node *head(ch_builder *builder, ch_node *x, ch_head kind) {
   const char *name = builder->config->tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
   ch_node *weight = ch_builder_param(builder, name);
@@ -73,7 +62,6 @@ static ch_node *head(ch_builder *builder, ch_node *x, ch_head kind) {
 
 static ch_node *build(ch_builder *builder, const ch_model_graph *shape) {
   ch_graph *graph = builder->graph;
-  builder->rope_table = rope_table(builder);
   if (shape->documents) builder->document_start = ch_graph_input(graph, CH_INPUT_DOCUMENT_START);
   ch_node *tokens = ch_graph_input(graph, CH_INPUT_TOKENS);
   ch_node *x = ch_op_embedding(graph, tokens, ch_builder_param(builder, "model.embed_tokens.weight"));

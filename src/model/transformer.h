@@ -28,7 +28,4 @@ typedef struct ch_model_graph {
 void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape,
                     ch_graph **graph, ch_node **root);
 
-/* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied (mechanisms.md section 0). */
-void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies);
-
 #endif

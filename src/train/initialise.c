@@ -1,4 +1,4 @@
-/* Truncated normals, ones and zeros, every piece of a tensor from its own stream of random numbers. */
+/* Truncated normals, constants and one-hot rows, every piece of a tensor from its own stream of random numbers. */
 #include "train/initialise.h"
 
 #include <math.h>
@@ -19,15 +19,21 @@ static double truncated_normal(ch_random *random) {
   return x;
 }
 
+/* Whether element i of a matrix is the one of its row. */
+static bool is_hot(const ch_param *param, int64_t i) {
+  int64_t rows = param->shape[0], columns = param->shape[1];
+  return i % columns == i / columns * columns / rows;
+}
+
 static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, const ch_tensor *weight) {
   ch_random random;
   ch_random_seed(&random, seed, ch_random_stream_of(param->name) + (uint64_t)piece * 0x9e3779b97f4a7c15u);
   int64_t first = piece * PIECE, last = first + PIECE, count = ch_param_count(param);
   if (last > count) last = count;
   for (int64_t i = first; i < last; i++) {
-    double value = 0;
-    if (param->init == CH_PARAM_INIT_NORMAL) value = param->std * truncated_normal(&random);
-    if (param->init == CH_PARAM_INIT_ONES) value = 1;
+    double value = param->start;
+    if (param->std > 0) value += param->std * truncated_normal(&random);
+    if (param->init == CH_PARAM_INIT_ONE_HOT && is_hot(param, i)) value += 1;
     if (weight->dtype == CH_F64)
       ((double *)weight->data)[i] = value;
     else

@@ -87,6 +87,17 @@ const char *ch_first_not_finite(const ch_parameter_set *set, const ch_tensor *te
   return NULL;
 }
 
+/* Decay towards the identity, I - W instead of -W: what the step left out on the diagonal. */
+static void raise_diagonal(const ch_tensor *matrix, double by) {
+  for (int64_t i = 0; i < matrix->shape[0]; i++) {
+    int64_t at = i * matrix->shape[1] + i;
+    if (matrix->dtype == CH_F64)
+      ((double *)matrix->data)[at] += by;
+    else
+      ((float *)matrix->data)[at] += (float)by;
+  }
+}
+
 void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const ch_train_options *options,
                    int64_t step, double lr, double scale) {
   double correction1 = 1 / (1 - pow(options->beta1, (double)step));
@@ -97,5 +108,6 @@ void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const
     kernels->adamw(ch_tensor_count(&set->weights[p]), set->weights[p].data, set->gradients[p].data,
                    set->m[p].data, set->v[p].data, scale, lr, options->beta1, options->beta2, options->eps,
                    decay, correction1, correction2);
+    if (set->params->rows[p].decay_to_identity) raise_diagonal(&set->weights[p], lr * decay);
   }
 }

@@ -95,8 +95,8 @@ static void norms_start_at_one_and_biases_at_zero_in_double_too(void **state) {
   (void)state;
   ch_params params = {0};
   double ones[5], zeros[5] = {9, 9, 9, 9, 9};
-  ch_params_vector(&params, CH_PARAM_NORM, CH_PARAM_INIT_ONES, 5, "norm");
-  ch_params_vector(&params, CH_PARAM_ATTENTION, CH_PARAM_INIT_ZEROS, 5, "bias");
+  ch_params_vector(&params, CH_PARAM_NORM, 1, 5, "norm");
+  ch_params_vector(&params, CH_PARAM_ATTENTION, 0, 5, "bias");
   ch_tensor tensors[2] = {{CH_F64, 1, {5}, ones}, {CH_F64, 1, {5}, zeros}};
   ch_initialise(&params, 0, tensors);
   for (int i = 0; i < 5; i++) assert_true(ones[i] == 1 && zeros[i] == 0);

@@ -15,7 +15,7 @@ enum { ROWS = 9, COLUMNS = 11, MATRIX = ROWS * COLUMNS, VECTOR = 5 };
 
 static void declare(ch_params *params) {
   ch_params_matrix(params, CH_PARAM_FFN, 0.02, ROWS, COLUMNS, "matrix");
-  ch_params_vector(params, CH_PARAM_NORM, CH_PARAM_INIT_ONES, VECTOR, "vector");
+  ch_params_vector(params, CH_PARAM_NORM, 1, VECTOR, "vector");
 }
 
 /* w, m, v of one value after a step, straight from the paper (decoupled decay). */

@@ -23,6 +23,9 @@ static ch_status shape(ch_node *node, ch_error *error) {
   if (spec->heads < 1 || spec->heads != spec->kv_heads)
     return ch_fail(error, CH_ERROR_CONFIG, "%lld query heads need as many key-value heads, not %lld",
                    (long long)spec->heads, (long long)spec->kv_heads);
+  for (int i = 1; i < 3; i++)
+    if (node->in[i]->streamed && !node->in[i]->op->stateful)
+      return ch_fail(error, CH_ERROR_CONFIG, "states are read as they are in the cache");
   const ch_head_columns *columns[] = {&spec->q_columns, &spec->key_columns, &spec->value_columns};
   for (int i = 0; i < 3; i++)
     if (columns[i]->offset || columns[i]->stride)
@@ -62,7 +65,7 @@ static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_hea
   args->out = ch_run_output(run, node);
   args->lse = ch_run_saved(run, node);
   for (int i = 0; i < 2; i++) args->parts[i] = ch_states_of(run, node->in[1 + i]);
-  if (ch_is_remembered(node->in[1])) args->past = run->cache->length;
+  if (node->in[1]->streamed) args->past = run->cache->length;
   if (attributes->documents) args->document_start = ch_run_value(run, node->in[attributes->documents]);
   args->scratch = ch_run_scratch(run);
   if (attributes->logit_mix) mixes->logits = ch_run_value(run, node->in[attributes->logit_mix]);
@@ -119,7 +122,8 @@ static const ch_op op = {.name = "talking_attend",
                          .backward = backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_INPUT(2) |
                                            CH_READS_INPUT(3) | CH_READS_INPUT(4) | CH_READS_OUTPUT,
-                         .flops = flops};
+                         .flops = flops,
+                         .reads_states = true};
 
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec) {

@@ -1,7 +1,7 @@
 /* RoPE's frequencies, with the linear and llama3 scalings. */
 #include <math.h>
 
-#include "model/transformer.h"
+#include "attention/mechanism.h"
 
 /* Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, those between interpolated. */
 static double llama3(double frequency, const ch_rope_scaling *scaling) {

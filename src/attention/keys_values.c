@@ -1,0 +1,79 @@
+/* Queries, keys and values by head, with the stages that modules add:
+ *
+ *   q = RoPE(norm(knock(W_q x)))
+ *   k = RoPE(norm(knock(mix(W_k x)))),  v = knock(mix(W_v x))
+ *
+ * written whole - or, where there are fewer components than heads, up to the components, the rest done on read. RoPE
+ * turns all heads alike, so that rotated components can be mixed; but the norm and the knocking need mixed, unrotated
+ * keys, and then components are cached unrotated.
+ */
+#include "attention/mechanism.h"
+
+static void declare_part(ch_declaration *declaration, unsigned on, const char *projection) {
+  const ch_config *c = declaration->config;
+  int64_t width = ch_projected_heads(c, declaration->layer, on) * c->head_dim;
+  ch_declare_projection(declaration, projection, width, c->hidden_size);
+  if (c->attention_bias) ch_declare_bias(declaration, projection, width);
+  ch_head_mix_declare(declaration, on);
+  ch_knocking_declare(declaration, on, c->head_dim);
+}
+
+void ch_keys_values_declare(ch_declaration *declaration) {
+  declare_part(declaration, CH_ON_K, "k_proj");
+  declare_part(declaration, CH_ON_V, "v_proj");
+}
+
+void ch_query_modules_declare(ch_declaration *declaration) {
+  ch_knocking_declare(declaration, CH_ON_Q, declaration->config->head_dim);
+  ch_qk_norm_declare(declaration, declaration->config->head_dim);
+}
+
+int ch_keys_values_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+  parts[0] = (ch_state_part){"k", ch_cached_heads(config, layer, CH_ON_K) * config->head_dim};
+  parts[1] = (ch_state_part){"v", ch_cached_heads(config, layer, CH_ON_V) * config->head_dim};
+  return 2;
+}
+
+static ch_node *turned(ch_builder *builder, ch_node *keys) {
+  return ch_apply_rope(builder, keys, builder->config->head_dim, builder->config->head_dim);
+}
+
+static ch_node *finished_keys(ch_builder *builder, ch_node *components) {
+  ch_node *keys = ch_knock(builder, CH_ON_K, ch_mix_heads(builder, CH_ON_K, components));
+  return turned(builder, ch_qk_norm(builder, CH_ON_K, keys));
+}
+
+static ch_node *finished_values(ch_builder *builder, ch_node *components) {
+  return ch_knock(builder, CH_ON_V, ch_mix_heads(builder, CH_ON_V, components));
+}
+
+/* Whether nothing stands between the mix and the rotation. */
+static bool mixes_rotated(const ch_config *config) {
+  return !config->attention.qk_norm && !ch_is_knocked(config, CH_ON_K);
+}
+
+void ch_write_keys_values(ch_builder *builder, ch_node *x, ch_node *state[]) {
+  const ch_config *c = builder->config;
+  ch_node *keys = ch_project(builder, x, "k_proj"), *values = ch_project(builder, x, "v_proj");
+  if (!ch_mixed_on_read(c, builder->layer, CH_ON_K))
+    keys = finished_keys(builder, keys);
+  else if (mixes_rotated(c))
+    keys = turned(builder, keys);
+  state[0] = keys;
+  state[1] = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? values : finished_values(builder, values);
+}
+
+ch_node *ch_read_keys(ch_builder *builder, ch_node *state) {
+  const ch_config *c = builder->config;
+  if (!ch_mixed_on_read(c, builder->layer, CH_ON_K)) return state;
+  return mixes_rotated(c) ? ch_mix_heads(builder, CH_ON_K, state) : finished_keys(builder, state);
+}
+
+ch_node *ch_read_values(ch_builder *builder, ch_node *state) {
+  return ch_mixed_on_read(builder->config, builder->layer, CH_ON_V) ? finished_values(builder, state) : state;
+}
+
+ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary) {
+  q = ch_qk_norm(builder, CH_ON_Q, ch_knock(builder, CH_ON_Q, q));
+  return ch_apply_rope(builder, q, builder->config->head_dim, rotary);
+}
