@@ -34,14 +34,6 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-static int64_t total_effective_rank(const ch_config *config) {
-  return config->num_attention_heads * config->head_dim;
-}
-
-static int64_t shared_latent_dim(const ch_config *config) {
-  return config->num_key_value_heads * config->head_dim;
-}
-
 const ch_mechanism ch_mechanism_gqa = {.name = "gqa",
                                        .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                   CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
@@ -52,5 +44,5 @@ const ch_mechanism ch_mechanism_gqa = {.name = "gqa",
                                        .state = ch_keys_values_state,
                                        .write = ch_write_keys_values,
                                        .read = read,
-                                       .total_effective_rank = total_effective_rank,
-                                       .shared_latent_dim = shared_latent_dim};
+                                       .total_effective_rank = ch_rank_of_heads,
+                                       .shared_latent_dim = ch_width_of_shared_heads};

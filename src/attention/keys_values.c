@@ -77,3 +77,17 @@ ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary) {
   q = ch_qk_norm(builder, CH_ON_Q, ch_knock(builder, CH_ON_Q, q));
   return ch_apply_rope(builder, q, builder->config->head_dim, rotary);
 }
+
+int64_t ch_rank_of_heads(const ch_config *config) {
+  return config->num_attention_heads * config->head_dim;
+}
+
+int64_t ch_width_of_shared_heads(const ch_config *config) {
+  int64_t least = config->num_key_value_heads;
+  for (int layer = 0; layer < config->num_hidden_layers; layer++) {
+    int64_t keys = ch_cached_heads(config, layer, CH_ON_K), values = ch_cached_heads(config, layer, CH_ON_V);
+    if (keys < least) least = keys;
+    if (values < least) least = values;
+  }
+  return least * config->head_dim;
+}

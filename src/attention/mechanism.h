@@ -151,6 +151,10 @@ ch_node *ch_read_values(ch_builder *builder, ch_node *state);
 /* Projected queries through their modules and RoPE on the last `rotary` dims. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 
+/* Figures of mechanisms by head: H d, and G d - or h' d, the least of any layer, where heads are mixed. */
+int64_t ch_rank_of_heads(const ch_config *config);
+int64_t ch_width_of_shared_heads(const ch_config *config);
+
 /* --- the whole attention of a layer: write, remember where asked, read --- */
 ch_node *ch_attention(ch_builder *builder, ch_node *x);
 

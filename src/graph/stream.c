@@ -142,8 +142,8 @@ static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_sp
                          .space = take_node(stream, n, span->count, columns, from, copies)};
   for (int i = 0; i < node->inputs; i++)
     if (node->in[i]->streamed)
-      call.in[i] = made_dense(kernels, &values[place_of(stream, node->in[i])],
-                              needed_of(node, i, columns[n]), span->count, copies[i]);
+      call.in[i] = made_dense(kernels, &values[place_of(stream, node->in[i])], needed_of(node, i, columns[n]),
+                              span->count, copies[i]);
   node->op->stream(&call);
   return (ch_stream_value){call.space, kernels->dtype, columns[n].count, columns[n]};
 }

@@ -1,0 +1,34 @@
+/* MFA's queries: many large heads Q_h S_q x from two factors (MFA eq. 7), the first shared by all of them. */
+#include "attention/mechanism.h"
+
+static int64_t rank_of(const ch_config *config) {
+  return config->attention.q_lora_rank ? config->attention.q_lora_rank : config->head_dim;
+}
+
+void ch_factored_query_declare(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  int64_t rank = rank_of(c);
+  ch_declare_projection(declaration, "q_a_proj", rank, c->hidden_size);
+  if (c->attention.q_a_norm) ch_declare_norm(declaration, "q_a_layernorm", rank);
+  ch_declare_projection(declaration, "q_b_proj", c->num_attention_heads * c->head_dim, rank);
+  ch_query_modules_declare(declaration);
+}
+
+ch_node *ch_factored_query(ch_builder *builder, ch_node *x) {
+  ch_node *shared = ch_project(builder, x, "q_a_proj");
+  if (builder->config->attention.q_a_norm) shared = ch_norm(builder, shared, "q_a_layernorm");
+  return ch_finish_queries(builder, ch_project(builder, shared, "q_b_proj"), builder->config->head_dim);
+}
+
+void ch_one_key_head(ch_config *config) {
+  config->num_key_value_heads = 1;
+}
+
+ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_error *error) {
+  if (config->num_key_value_heads == 1) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"num_key_value_heads\" is %lld, but \"attention.type\" \"%s\" has one key head; leave it "
+      "out or set 1",
+      where, (long long)config->num_key_value_heads, config->attention.type);
+}

@@ -1,0 +1,14 @@
+/* What MFA and MFA-KR share. */
+#ifndef CH_ATTENTION_FACTORED_QUERY_H
+#define CH_ATTENTION_FACTORED_QUERY_H
+
+#include "attention/mechanism.h"
+
+/* q_a_proj [C_q, D], q_b_proj [m C, C_q], the norm between where the config asks for it, and the modules on queries. */
+void ch_factored_query_declare(ch_declaration *declaration);
+ch_node *ch_factored_query(ch_builder *builder, ch_node *x);
+/* num_key_value_heads: 1 when it is left out, an error when it says something else. */
+void ch_one_key_head(ch_config *config);
+ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_error *error);
+
+#endif

@@ -1,0 +1,66 @@
+/* MFA with key reuse (MFA eq. 9): the value is the key and a gated linear map of it.
+ *
+ *   write:  k = S_k x                                               [C, before RoPE: all that is kept]
+ *   read:   y = W_o headnorm(softmax(q RoPE(norm(k))^T / sqrt(C)) v),   v = k + alpha * (N k)
+ *
+ * alpha starts at zero. In decoding the map, being linear, is applied once to the weighted sum of keys.
+ */
+#include <math.h>
+
+#include "attention/factored_query.h"
+
+static void declare(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  ch_factored_query_declare(declaration);
+  ch_declare_projection(declaration, "k_proj", c->head_dim, c->hidden_size);
+  ch_knocking_declare(declaration, CH_ON_K, c->head_dim);
+  ch_declare_projection(declaration, "v_reuse", c->head_dim, c->head_dim);
+  ch_declare_vector(declaration, "v_reuse.gate", c->head_dim, 0, 0);
+  ch_declare_output_projection(declaration, "o_proj", c->hidden_size, c->num_attention_heads * c->head_dim);
+  ch_head_norm_declare(declaration, c->head_dim);
+}
+
+static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+  (void)layer;
+  parts[0] = (ch_state_part){"k", config->head_dim};
+  return 1;
+}
+
+static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+  out[0] = ch_project(builder, x, "k_proj");
+}
+
+/* (I + diag(alpha) N) of every head. */
+static ch_node *reuse(ch_builder *builder, ch_node *keys) {
+  ch_node *mapped = ch_project(builder, keys, "v_reuse");
+  ch_node *gated = ch_op_mul(builder->graph, mapped, ch_attention_param(builder, "v_reuse.gate"));
+  return ch_op_add(builder->graph, keys, gated);
+}
+
+static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+  const ch_config *c = builder->config;
+  ch_node *keys = ch_qk_norm(builder, CH_ON_K, ch_knock(builder, CH_ON_K, states[0]));
+  keys = ch_apply_rope(builder, keys, c->head_dim, c->head_dim);
+  ch_node *values = builder->remember ? states[0] : reuse(builder, states[0]);
+  ch_node *context = ch_attend_states(builder, ch_factored_query(builder, x), keys, values,
+                                      (ch_attend_spec){.heads = c->num_attention_heads,
+                                                       .kv_heads = 1,
+                                                       .key_dim = c->head_dim,
+                                                       .value_dim = c->head_dim,
+                                                       .scale = 1 / sqrt((double)c->head_dim)});
+  if (builder->remember) context = reuse(builder, context);
+  return ch_project(builder, ch_head_norm(builder, context), "o_proj");
+}
+
+const ch_mechanism ch_mechanism_mfa_kr = {.name = "mfa_kr",
+                                          .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
+                                                     CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER,
+                                          .knocks = CH_ON_Q | CH_ON_K,
+                                          .defaults = ch_one_key_head,
+                                          .check = ch_check_one_key_head,
+                                          .declare = declare,
+                                          .state = state,
+                                          .write = write,
+                                          .read = read,
+                                          .total_effective_rank = ch_rank_of_heads,
+                                          .shared_latent_dim = ch_width_of_shared_heads};
