@@ -5,7 +5,7 @@
 /* The config that every row changes: its `attention` object, and the sizes that rows refer to. */
 static char *with_attention(const char *attention) {
   static const char base[] =
-      "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 48, \"intermediate_size\": 44,"
+      "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 64, \"intermediate_size\": 44,"
       " \"num_hidden_layers\": 4, \"num_attention_heads\": 8}";
   return changed(base, "attention", attention);
 }

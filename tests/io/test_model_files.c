@@ -168,7 +168,7 @@ static void check_weights(const model *m, ch_dtype stored, ch_weights_mode mode,
     fail_msg("%s", error.message);
   for (int i = 0; i < m->params.count; i++) {
     const ch_tensor *read = &weights.tensors[i];
-    bool matrix = m->params.rows[i].rank == 2 && !strstr(m->params.rows[i].name, "_mix.");
+    bool matrix = !m->params.rows[i].always_real;
     ch_dtype expected = mode == CH_WEIGHTS_F64 ? CH_F64 : CH_F32;
     if (mode == CH_WEIGHTS_MAPPED && matrix && stored != CH_F64) expected = stored;
     assert_int_equal(read->dtype, expected);
