@@ -106,7 +106,7 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
   if (!node) return NULL;
   node->op = op;
   node->inputs = inputs;
-  node->in = ch_arena_alloc(&graph->arena, (size_t)inputs * sizeof *node->in);
+  node->in = ch_arena_alloc(&graph->arena, ((size_t)inputs + 1) * sizeof *node->in);
   if (!node->in) return ch_graph_fail(graph, "no memory for a graph node");
   for (int i = 0; i < inputs; i++) {
     node->in[i] = in[i];

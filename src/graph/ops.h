@@ -46,7 +46,9 @@ typedef struct ch_head_slice {
   int64_t stride, offset, width;
 } ch_head_slice;
 
-/* Heads made of one slice of each input, side by side -> [N, heads * (sum of widths)]; at most CH_MAX_INPUTS parts. */
+enum { CH_MAX_JOINED = 4 };
+
+/* Heads made of one slice of each input, side by side -> [N, heads * (sum of widths)]; at most CH_MAX_JOINED parts. */
 ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *const *in,
                           const ch_head_slice *slices);
 /* Heads cut out of x -> [N, heads * slice.width]. */

@@ -17,9 +17,10 @@ static ch_status collect(ch_stream *stream, const ch_node *node) {
   if (!node->streamed || place_of(stream, node) < stream->nodes) return CH_OK;
   if (!node->op->stateful)
     for (int i = 0; i < node->inputs; i++) CH_TRY(collect(stream, node->in[i]));
-  if (stream->nodes == CH_MAX_STREAM_NODES)
-    return ch_fail(stream->run->error, CH_ERROR_CONFIG, "more than %d operations between cache and attention",
-                   CH_MAX_STREAM_NODES);
+  if (stream->nodes == CH_MAX_STREAM_NODES || node->inputs > CH_MAX_STREAM_INPUTS)
+    return ch_fail(stream->run->error, CH_ERROR_CONFIG,
+                   "more than %d operations between cache and attention, or one of more than %d inputs",
+                   CH_MAX_STREAM_NODES, CH_MAX_STREAM_INPUTS);
   stream->node[stream->nodes++] = node;
   return CH_OK;
 }
@@ -113,7 +114,7 @@ static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_val
 
 /* Space for the value of node n, and for dense copies of its inputs where they may be needed. */
 static void *take_node(const ch_stream *stream, int n, int64_t count, const ch_column_range columns[],
-                       pile *from, void *copies[CH_MAX_INPUTS]) {
+                       pile *from, void *copies[CH_MAX_STREAM_INPUTS]) {
   const ch_node *node = stream->node[n];
   if (node->op->stateful) return NULL;
   for (int i = 0; i < node->inputs; i++) {
@@ -132,7 +133,7 @@ static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_sp
   const ch_node *node = stream->node[n];
   const ch_kernels *kernels = stream->run->kernels;
   if (node->op->stateful) return of_cache(stream, node, span, columns[n]);
-  void *copies[CH_MAX_INPUTS];
+  void *copies[CH_MAX_STREAM_INPUTS];
   ch_stream_call call = {.run = stream->run,
                          .node = node,
                          .sequence = span->sequence,
@@ -176,7 +177,7 @@ static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t co
   pile from = {.element = ch_dtype_size(stream->run->kernels->dtype)};
   find_columns(stream, 0, heads, columns);
   for (int n = 0; n < stream->nodes; n++) {
-    void *copies[CH_MAX_INPUTS];
+    void *copies[CH_MAX_STREAM_INPUTS];
     take_node(stream, n, count, columns, &from, copies);
   }
   return from.used;

@@ -11,7 +11,7 @@
 
 #include "graph/plan.h"
 
-enum { CH_MAX_STREAM_NODES = 32 };
+enum { CH_MAX_STREAM_NODES = 32, CH_MAX_STREAM_INPUTS = 4 };
 
 /* A streamed value for a block of tokens: column columns.first + c of token t at element t * stride + c. */
 typedef struct ch_stream_value {
@@ -27,7 +27,7 @@ struct ch_stream_call {
   const ch_run *run;
   const ch_node *node;
   int64_t sequence, first, count; /* tokens first … first+count-1 of a sequence */
-  ch_stream_value in[CH_MAX_INPUTS];
+  ch_stream_value in[CH_MAX_STREAM_INPUTS];
   ch_column_range wanted; /* of the node */
   void *space;            /* for the value, [count, wanted.count], and a row more */
 };

@@ -5,7 +5,7 @@
 
 typedef struct join_heads {
   int64_t heads;
-  ch_head_slice slice[CH_MAX_INPUTS];
+  ch_head_slice slice[CH_MAX_JOINED];
 } join_heads;
 
 static int64_t head_width(const ch_node *node) {
