@@ -72,7 +72,12 @@ int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t 
 }
 
 int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_t n, const char *name, ...) {
-  ch_param row = {.rank = 1, .shape = {n}, .kind = kind, .init = CH_PARAM_INIT_CONSTANT, .start = start, .always_real = true};
+  ch_param row = {.rank = 1,
+                  .shape = {n},
+                  .kind = kind,
+                  .init = CH_PARAM_INIT_CONSTANT,
+                  .start = start,
+                  .always_real = true};
   va_list args;
   va_start(args, name);
   int index = append(params, row, name, args);

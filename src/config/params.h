@@ -13,7 +13,8 @@ typedef enum ch_param_kind { /* what `info` counts a tensor as */
                              CH_PARAM_EMBEDDING,
                              CH_PARAM_GATE_EMBEDDING,
                              CH_PARAM_FFN,
-                             CH_PARAM_NORM /* norms outside attention */
+                             CH_PARAM_EXPERT, /* a matrix of an expert that tokens choose */
+                             CH_PARAM_NORM    /* norms outside attention */
 } ch_param_kind;
 
 typedef enum ch_param_init {

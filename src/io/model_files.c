@@ -235,9 +235,9 @@ static bool aligned(const void *data, ch_dtype dtype) {
   return (uintptr_t)data % ch_dtype_size(dtype) == 0;
 }
 
-/* Whether a row's values are copied. Vectors always are: they are small, and the copy is where they are checked. */
+/* Whether a row's values are copied. Small ones always are: the copy is where they are checked. */
 static bool is_copied(const ch_param *row, const ch_tensor *stored, ch_dtype wanted) {
-  return row->rank < 2 || wanted != stored->dtype || !aligned(stored->data, stored->dtype);
+  return row->always_real || wanted != stored->dtype || !aligned(stored->data, stored->dtype);
 }
 
 static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
