@@ -177,3 +177,11 @@ ch_node *ch_attention(ch_builder *builder, ch_node *x) {
   if (write_states(builder, mechanism, x) != CH_OK) return NULL;
   return mechanism->read(builder, x, builder->states);
 }
+
+int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+  int64_t d = config->head_dim;
+  made[0] = (ch_state_rows){"q_proj", CH_ON_Q, d, 0, d};
+  made[1] = (ch_state_rows){"k_proj", CH_ON_K, d, 0, d};
+  made[2] = (ch_state_rows){"v_proj", CH_ON_V, d, 0, d};
+  return 3;
+}

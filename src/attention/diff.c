@@ -99,5 +99,6 @@ const ch_mechanism ch_mechanism_diff = {.name = "diff",
                                         .state = ch_keys_values_state,
                                         .write = ch_write_keys_values,
                                         .read = read,
+                                        .rows = ch_rows_by_head,
                                         .total_effective_rank = ch_rank_of_heads,
                                         .shared_latent_dim = ch_width_of_shared_heads};

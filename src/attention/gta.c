@@ -67,6 +67,14 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
+/* Keys and values are the tied rows. */
+static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+  int64_t d = config->head_dim;
+  made[0] = (ch_state_rows){"q_proj", CH_ON_Q, d, 0, d};
+  made[1] = (ch_state_rows){"kv_proj", CH_ON_V, d, 0, d};
+  return 2;
+}
+
 const ch_mechanism ch_mechanism_gta = {.name = "gta",
                                        .modules = CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR |
                                                   CH_MODULE_KNOCK_OTHER | CH_MODULE_HEAD_MIX,
@@ -77,5 +85,6 @@ const ch_mechanism ch_mechanism_gta = {.name = "gta",
                                        .state = state,
                                        .write = write,
                                        .read = read,
+                                       .rows = rows,
                                        .total_effective_rank = ch_rank_of_heads,
                                        .shared_latent_dim = ch_width_of_shared_heads};

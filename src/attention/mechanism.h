@@ -55,6 +55,15 @@ enum {
       64 /* head sizes have keys of their own: head_dim and num_key_value_heads do not apply */
 };
 
+/* The rows of a projection that make one of the states which modules change: `size` from `offset` of every `stride`. */
+typedef struct ch_state_rows {
+  const char *name; /* "k_proj" */
+  unsigned on;      /* CH_ON_Q, CH_ON_K or CH_ON_V */
+  int64_t stride, offset, size;
+} ch_state_rows;
+
+enum { CH_MAX_STATE_ROWS = 3 };
+
 typedef struct ch_mechanism {
   const char *name; /* attention.type */
   unsigned modules; /* CH_MODULE_ bits */
@@ -71,6 +80,9 @@ typedef struct ch_mechanism {
   int (*state)(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
   void (*write)(ch_builder *builder, ch_node *x, ch_node *state[]);
   ch_node *(*read)(ch_builder *builder, ch_node *x, ch_node *const state[]);
+  /* Fills where the states that linear modules change are projected, to fold those into the weights; returns how many.
+     NULL: nothing folds. A state that is also used as it was before its modules is not among them. */
+  int (*rows)(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
   /* Per layer: heads x rank of a head's query-key map, and the width of the latent space that heads share. */
   int64_t (*total_effective_rank)(const ch_config *config);
   int64_t (*shared_latent_dim)(const ch_config *config);
@@ -154,6 +166,9 @@ ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 /* Figures of mechanisms by head: H d, and G d - or h' d, the least of any layer, where heads are mixed. */
 int64_t ch_rank_of_heads(const ch_config *config);
 int64_t ch_width_of_shared_heads(const ch_config *config);
+
+/* ch_mechanism.rows of mechanisms with q_proj, k_proj and v_proj by heads of head_dim. */
+int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
 
 /* --- the whole attention of a layer: write, remember where asked, read --- */
 ch_node *ch_attention(ch_builder *builder, ch_node *x);

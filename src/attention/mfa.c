@@ -26,6 +26,12 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
+static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+  int count = ch_rows_by_head(config, made);
+  made[0].name = "q_b_proj";
+  return count;
+}
+
 const ch_mechanism ch_mechanism_mfa = {.name = "mfa",
                                        .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                   CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER,
@@ -36,5 +42,6 @@ const ch_mechanism ch_mechanism_mfa = {.name = "mfa",
                                        .state = ch_keys_values_state,
                                        .write = ch_write_keys_values,
                                        .read = read,
+                                       .rows = rows,
                                        .total_effective_rank = ch_rank_of_heads,
                                        .shared_latent_dim = ch_width_of_shared_heads};

@@ -52,6 +52,12 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
+/* Values are made of the keys before knocking: that is not the projection's alone to take in. */
+static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+  made[0] = (ch_state_rows){"q_b_proj", CH_ON_Q, config->head_dim, 0, config->head_dim};
+  return 1;
+}
+
 const ch_mechanism ch_mechanism_mfa_kr = {.name = "mfa_kr",
                                           .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                      CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER,
@@ -62,5 +68,6 @@ const ch_mechanism ch_mechanism_mfa_kr = {.name = "mfa_kr",
                                           .state = state,
                                           .write = write,
                                           .read = read,
+                                          .rows = rows,
                                           .total_effective_rank = ch_rank_of_heads,
                                           .shared_latent_dim = ch_width_of_shared_heads};

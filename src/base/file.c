@@ -230,3 +230,17 @@ void ch_path_stem(const char *path, char *stem, size_t size) {
   if (ends_in(path + start, length - start, ".json")) length -= strlen(".json");
   snprintf(stem, size, "%.*s", (int)(length - start), path + start);
 }
+
+ch_status ch_copy_file(const char *from, const char *to, ch_error *error) {
+  ch_map map;
+  CH_TRY(ch_map_open(from, &map, error));
+  ch_status status = ch_write_file(to, map.data, map.size, error);
+  ch_map_close(&map);
+  return status;
+}
+
+bool ch_same_file(const char *a, const char *b) {
+  struct stat first, second;
+  return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}

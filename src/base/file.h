@@ -40,6 +40,11 @@ void ch_writer_abort(ch_writer *writer);
 /* The three calls in one. */
 ch_status ch_write_file(const char *path, const void *data, size_t bytes, ch_error *error);
 
+/* Copies a file beside and renamed; `to` is replaced. */
+ch_status ch_copy_file(const char *from, const char *to, ch_error *error);
+/* Whether two paths name the same file or directory; false when one is not there. */
+bool ch_same_file(const char *a, const char *b);
+
 /* Creates a directory and its parents; an existing directory is fine. */
 ch_status ch_make_directory(const char *path, ch_error *error);
 bool ch_is_directory(const char *path);

@@ -1,6 +1,7 @@
 /* The registry: every command, in the order --help lists them. Each is defined in cli/cmd_NAME.c. */
 #include "cli/command.h"
 
+extern const ch_command ch_cmd_absorb;
 extern const ch_command ch_cmd_compare;
 extern const ch_command ch_cmd_bench;
 extern const ch_command ch_cmd_completion;
@@ -15,9 +16,9 @@ extern const ch_command ch_cmd_tokenizer_train;
 extern const ch_command ch_cmd_train;
 
 const ch_command *const ch_commands[] = {
-    &ch_cmd_compare,         &ch_cmd_train,      &ch_cmd_eval, &ch_cmd_generate,
-    &ch_cmd_forward,         &ch_cmd_bench,      &ch_cmd_info, &ch_cmd_tokenize,
-    &ch_cmd_tokenizer_train, &ch_cmd_completion, &ch_cmd_help, NULL,
+    &ch_cmd_compare,    &ch_cmd_train,  &ch_cmd_eval, &ch_cmd_generate, &ch_cmd_forward,
+    &ch_cmd_bench,      &ch_cmd_absorb, &ch_cmd_info, &ch_cmd_tokenize, &ch_cmd_tokenizer_train,
+    &ch_cmd_completion, &ch_cmd_help,   NULL,
 };
 
 const ch_command *const ch_hidden_commands[] = {&ch_cmd_manual, NULL};

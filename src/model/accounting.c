@@ -60,20 +60,25 @@ static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) 
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
 }
 
+/* What a node takes for a token of the graph when a query sees `context` tokens. A streamed value is made for each of
+   those, once for the whole run. */
+static double arithmetic(ch_graph *graph, const ch_node *node, double context) {
+  double rows = (double)(graph->sequences * graph->length);
+  graph->context = context;
+  double flops = node->op->flops(node) / rows;
+  return node->streamed ? flops * context / rows : flops;
+}
+
 /* What every token of the graph takes when a query sees `context` tokens. The part that no context needs lands in its
    term, all else in attention_context: the arithmetic of every operation is a + b * context. moves: whether a value
    depends on the tokens; what does not is made once, when a model is loaded. */
 static void count_graph(ch_graph *graph, double context, bool *moves, ch_flops *flops) {
-  double rows = (double)(graph->sequences * graph->length);
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
     moves[i] = node->kind == CH_NODE_INPUT;
     for (int k = 0; k < node->inputs; k++) moves[i] = moves[i] || moves[node->in[k]->id];
     if (!moves[i] || node->kind != CH_NODE_OP || !node->op->flops) continue;
-    graph->context = 1;
-    double one = node->op->flops(node) / rows;
-    graph->context = 2;
-    double slope = node->op->flops(node) / rows - one;
+    double one = arithmetic(graph, node, 1), slope = arithmetic(graph, node, 2) - one;
     *term_of(node, moves, flops) += one - slope;
     flops->attention_context += slope * context;
   }

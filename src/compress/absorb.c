@@ -1,0 +1,276 @@
+/* Folds linear knocking (KHA eq. 8) and head mixing (MEA eq. 11) into projections.
+ *
+ * A head's rows W_h of a projection, mixed over heads by M and knocked by T, give T (sum over j of M[g, j] W_j) x:
+ * another projection. Biases are a column more. Both act before norms and rotations, so nothing else changes.
+ */
+#include "compress/absorb.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "model/transformer.h"
+#include "tensor/gemm.h"
+
+enum { NAME = 160 };
+
+typedef struct folding {
+  const ch_model *model;
+  ch_absorbed *absorbed;
+  ch_gemm *gemm;
+  ch_error *error;
+  unsigned knocked; /* CH_ON_ bits to fold */
+  bool keep_cache;
+  int layer; /* being folded */
+} folding;
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to fold matrices");
+}
+
+/* --- what folds -------------------------------------------------------------------------------------------------- */
+
+static const char *letter(unsigned on) {
+  return on == CH_ON_Q ? "q" : on == CH_ON_K ? "k" : "v";
+}
+
+/* A tensor by its name in a layer, given in two parts ("k_proj" and ".weight"), or -1. */
+static int find(const ch_params *params, int layer, const char *stem, const char *suffix) {
+  char name[NAME];
+  snprintf(name, sizeof name, "model.layers.%d.self_attn.%.64s%.32s", layer, stem, suffix);
+  return ch_params_find(params, name);
+}
+
+static int projections_of(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+  const ch_mechanism *mechanism = ch_mechanism_of(config);
+  return mechanism->rows ? mechanism->rows(config, made) : 0;
+}
+
+/* Whether every layer that knocks the state also has the projection that makes it. */
+static bool knocking_folds(const ch_model *model, unsigned on) {
+  ch_state_rows made[CH_MAX_STATE_ROWS];
+  int count = projections_of(&model->config, made), i = 0;
+  while (i < count && made[i].on != on) i++;
+  if (i == count || model->config.attention.knocking.type != CH_KNOCKING_LINEAR) return false;
+  for (int layer = 0; layer < model->config.num_hidden_layers; layer++)
+    if (find(&model->params, layer, letter(on), "_knock.weight") >= 0 &&
+        find(&model->params, layer, made[i].name, ".weight") < 0)
+      return false;
+  return true;
+}
+
+static int64_t components(const ch_config *config, int layer) {
+  int64_t of_keys = ch_mixed_components(config, layer, CH_ON_K);
+  return of_keys ? of_keys : ch_mixed_components(config, layer, CH_ON_V);
+}
+
+/* Whether the mixing of a layer is folded: the projection makes all G heads then, and the cache holds them. */
+static bool mixing_folds(const folding *f, int layer) {
+  const ch_config *c = &f->model->config;
+  int64_t heads = components(c, layer);
+  return heads && !(f->keep_cache && heads < c->num_key_value_heads);
+}
+
+static ch_status settle_mixing(folding *f, ch_config *result) {
+  const ch_config *c = &f->model->config;
+  ch_absorbed *a = f->absorbed;
+  for (int layer = 0; layer < c->num_hidden_layers; layer++) {
+    bool folds = mixing_folds(f, layer);
+    a->mixed_layers += folds;
+    a->mixes_left += !folds && components(c, layer);
+  }
+  ch_head_mix *mix = &result->attention.head_mix;
+  if (!a->mixed_layers && a->mixes_left) return CH_OK;
+  *mix = (ch_head_mix){.last_layer = -1};
+  if (!a->mixes_left) return CH_OK;
+  if (c->num_hidden_layers > CH_MAX_LISTED_LAYERS)
+    return ch_fail(
+        f->error, CH_ERROR_CONFIG,
+        "%s has %lld layers, more than a list of component heads can name one by one; fold all of them",
+        f->model->directory, (long long)c->num_hidden_layers);
+  mix->on = c->attention.head_mix.on;
+  mix->listed_layers = c->num_hidden_layers;
+  for (int layer = 0; layer < c->num_hidden_layers; layer++) {
+    bool kept = components(c, layer) && !mixing_folds(f, layer);
+    mix->listed[layer] = (uint16_t)(kept ? components(c, layer) : c->num_key_value_heads);
+  }
+  return CH_OK;
+}
+
+static void settle_knocking(folding *f, ch_config *result) {
+  static const unsigned states[] = {CH_ON_Q, CH_ON_K, CH_ON_V};
+  unsigned on = f->model->config.attention.knocking.on;
+  for (int i = 0; i < 3; i++)
+    if ((on & states[i]) && knocking_folds(f->model, states[i])) f->knocked |= states[i];
+  f->absorbed->knocked = f->knocked;
+  f->absorbed->knocks_left = on & ~f->knocked;
+  result->attention.knocking.on = f->absorbed->knocks_left;
+  if (!f->absorbed->knocks_left) result->attention.knocking = (ch_knocking){0};
+}
+
+/* Whether the config says the same as a model of that type when it is written and read again. */
+static bool expressible(const ch_config *config, const char *type, ch_config *as) {
+  ch_config again;
+  ch_text json = {0};
+  *as = *config;
+  as->init = CH_INIT_DEFAULT; /* how training starts is nothing that others write down */
+  snprintf(as->model_type, sizeof as->model_type, "%s", type);
+  if (ch_config_validate(as, type, NULL) != CH_OK) return false;
+  ch_config_write(as, &json);
+  bool same = !json.failed && ch_config_parse(json.data, type, &again, NULL) == CH_OK &&
+              memcmp(as, &again, sizeof again) == 0;
+  ch_text_free(&json);
+  return same;
+}
+
+/* Families that other programs load, before our own type. */
+static void choose_model_type(ch_config *config) {
+  static const char *const types[] = {"llama", "qwen2", "qwen3"};
+  ch_config as;
+  if (strcmp(config->model_type, "crosshead") != 0) return;
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (expressible(config, types[i], &as)) {
+      *config = as;
+      return;
+    }
+}
+
+/* --- folding ------------------------------------------------------------------------------------------------------- */
+
+/* The numbers of a tensor in F32, in the arena. */
+static float *real(folding *f, const ch_tensor *tensor) {
+  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+  int64_t count = ch_tensor_count(tensor);
+  float *data = ch_arena_alloc(&f->absorbed->arena, (size_t)count * sizeof *data);
+  if (data) kernels->convert_from(count, tensor->data, tensor->dtype, data);
+  return data;
+}
+
+/* rows [heads * stride, columns] from [components * stride, columns]. */
+static ch_status mix_rows(folding *f, const ch_state_rows *p, int mix, ch_tensor *rows) {
+  const ch_tensor *weight = &f->model->weights.tensors[mix];
+  int64_t heads = weight->shape[0], inner = weight->shape[1];
+  int64_t columns = rows->rank == 2 ? rows->shape[1] : 1, width = p->stride * columns;
+  float *m = real(f, weight);
+  float *mixed = ch_arena_alloc(&f->absorbed->arena, (size_t)(heads * width) * sizeof *mixed);
+  if (!m || !mixed) return no_memory(f->error);
+  rows->shape[0] = heads * p->stride;
+  const void *from = rows->data;
+  rows->data = mixed;
+  return ch_gemm_run(f->gemm, false, false, heads, width, inner, m, inner, from, width, mixed, width, false,
+                     f->error);
+}
+
+/* The `size` rows from `offset` of every head become T times themselves. */
+static ch_status knock_rows(folding *f, const ch_state_rows *p, int knock, ch_tensor *rows) {
+  int64_t columns = rows->rank == 2 ? rows->shape[1] : 1, heads = rows->shape[0] / p->stride;
+  float *t = real(f, &f->model->weights.tensors[knock]);
+  size_t bytes = (size_t)(p->size * columns) * sizeof(float);
+  float *product = ch_arena_alloc(&f->absorbed->arena, bytes);
+  if (!t || !product) return no_memory(f->error);
+  for (int64_t h = 0; h < heads; h++) {
+    float *at = (float *)rows->data + (h * p->stride + p->offset) * columns;
+    CH_TRY(ch_gemm_run(f->gemm, false, false, p->size, columns, p->size, t, p->size, at, columns, product,
+                       columns, false, f->error));
+    memcpy(at, product, bytes);
+  }
+  return CH_OK;
+}
+
+/* What one state's modules do to its rows. */
+static ch_status fold_state(folding *f, const ch_state_rows *p, bool *changed, ch_tensor *rows) {
+  const ch_params *params = &f->model->params;
+  int mix = p->on == CH_ON_Q ? -1 : find(params, f->layer, letter(p->on), "_mix.weight");
+  if (mix >= 0 && mixing_folds(f, f->layer)) {
+    CH_TRY(mix_rows(f, p, mix, rows));
+    *changed = true;
+  }
+  int knock = f->knocked & p->on ? find(params, f->layer, letter(p->on), "_knock.weight") : -1;
+  if (knock < 0) return CH_OK;
+  *changed = true;
+  return knock_rows(f, p, knock, rows);
+}
+
+/* One tensor of a projection, through the modules of all states that it makes. */
+static ch_status fold_tensor(folding *f, const ch_state_rows *made, int count, int first,
+                             const char *suffix) {
+  int from = find(&f->model->params, f->layer, made[first].name, suffix);
+  int to = find(&f->absorbed->params, f->layer, made[first].name, suffix);
+  if (from < 0 || to < 0) return CH_OK;
+  ch_tensor rows = f->model->weights.tensors[from];
+  rows.data = real(f, &rows);
+  rows.dtype = CH_F32;
+  if (!rows.data) return no_memory(f->error);
+  bool changed = false;
+  for (int i = first; i < count; i++)
+    if (strcmp(made[i].name, made[first].name) == 0) CH_TRY(fold_state(f, &made[i], &changed, &rows));
+  if (changed) f->absorbed->tensors[to] = rows;
+  return CH_OK;
+}
+
+static ch_status fold_layer(folding *f) {
+  ch_state_rows made[CH_MAX_STATE_ROWS];
+  int count = projections_of(&f->model->config, made);
+  for (int i = 0; i < count; i++) {
+    int first = 0;
+    while (strcmp(made[first].name, made[i].name) != 0) first++;
+    if (first < i) continue; /* done with that one */
+    CH_TRY(fold_tensor(f, made, count, i, ".weight"));
+    CH_TRY(fold_tensor(f, made, count, i, ".bias"));
+  }
+  return CH_OK;
+}
+
+/* Tensors that keep name and shape stay what they are. */
+static ch_status take_over(folding *f) {
+  ch_absorbed *a = f->absorbed;
+  a->tensors = ch_arena_alloc(&a->arena, ((size_t)a->params.count + 1) * sizeof *a->tensors);
+  if (!a->tensors) return no_memory(f->error);
+  for (int i = 0; i < a->params.count; i++) {
+    int from = ch_params_find(&f->model->params, a->params.rows[i].name);
+    if (from >= 0) a->tensors[i] = f->model->weights.tensors[from];
+  }
+  return CH_OK;
+}
+
+static ch_status check_shapes(const folding *f) {
+  const ch_absorbed *a = f->absorbed;
+  for (int i = 0; i < a->params.count; i++) {
+    const ch_param *row = &a->params.rows[i];
+    if (!a->tensors[i].data || memcmp(a->tensors[i].shape, row->shape, sizeof row->shape) != 0)
+      return ch_fail(f->error, CH_ERROR_CONFIG,
+                     "folding %s left no %s of the right shape; this is a defect of ours",
+                     f->model->directory, row->name);
+  }
+  return CH_OK;
+}
+
+static ch_status fold_all(folding *f) {
+  ch_absorbed *a = f->absorbed;
+  CH_TRY(settle_mixing(f, &a->config));
+  settle_knocking(f, &a->config);
+  choose_model_type(&a->config);
+  CH_TRY(ch_model_declare(&a->config, &a->params, f->error));
+  CH_TRY(take_over(f));
+  if (a->knocked || a->mixed_layers)
+    for (f->layer = 0; f->layer < a->config.num_hidden_layers; f->layer++) CH_TRY(fold_layer(f));
+  a->cache_before = ch_state_elements(&f->model->config);
+  a->cache_after = ch_state_elements(&a->config);
+  return check_shapes(f);
+}
+
+ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorbed *absorbed,
+                    ch_error *error) {
+  *absorbed = (ch_absorbed){.config = model->config};
+  folding f = {.model = model, .absorbed = absorbed, .error = error, .keep_cache = options->keep_cache};
+  CH_TRY(ch_gemm_create(ch_kernels_best(CH_F32), &f.gemm, error));
+  ch_status status = fold_all(&f);
+  ch_gemm_free(f.gemm);
+  if (status != CH_OK) ch_absorbed_free(absorbed);
+  return status;
+}
+
+void ch_absorbed_free(ch_absorbed *absorbed) {
+  ch_params_free(&absorbed->params);
+  ch_arena_free(&absorbed->arena);
+}

@@ -1,0 +1,30 @@
+/* Folding what is linear beside a projection into the projection: knocking heads and head mixing become part of the
+ * weights, exactly, and what is left is a plainer model. */
+#ifndef CH_COMPRESS_ABSORB_H
+#define CH_COMPRESS_ABSORB_H
+
+#include "infer/model.h"
+
+typedef struct ch_absorb_options {
+  bool keep_cache; /* leave head mixing alone where folding it would make the cache larger */
+} ch_absorb_options;
+
+/* A model that computes the same with less. Tensors that nothing was folded into still lie in the model it came from,
+   which must outlive it. Release with ch_absorbed_free. */
+typedef struct ch_absorbed {
+  ch_config config; /* of the plainest model type that can express it */
+  ch_params params;
+  ch_tensor *tensors;                /* [params.count] */
+  unsigned knocked;                  /* CH_ON_ bits of the knocking that went into projections, */
+  unsigned knocks_left;              /* and of what could not */
+  int64_t mixed_layers;              /* layers whose head mixing went into projections, */
+  int64_t mixes_left;                /* and that keep it */
+  int64_t cache_before, cache_after; /* elements a token */
+  ch_arena arena;
+} ch_absorbed;
+
+ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorbed *absorbed,
+                    ch_error *error);
+void ch_absorbed_free(ch_absorbed *absorbed);
+
+#endif

@@ -1,0 +1,225 @@
+/* Folding modules into weights: the same logits from a plainer model, plain and through the cache. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "attention/registry.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "compress/absorb.h"
+#include "eval/random_model.h"
+#include "infer/forward.h"
+
+enum { LENGTH = 11, VOCABULARY = 23 };
+
+static ch_error failure;
+static char directory[] = "/tmp/crosshead-absorb-XXXXXX";
+
+static void must(ch_status status) {
+  if (status != CH_OK) fail_msg("%s", failure.message);
+}
+
+static int make_directory(void **state) {
+  (void)state;
+  return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state) {
+  (void)state;
+  static const char *const names[] = {"config.json", "model.safetensors"};
+  for (int i = 0; i < 2; i++) {
+    char *path = ch_path_join(directory, names[i]);
+    unlink(path);
+    free(path);
+  }
+  return rmdir(directory);
+}
+
+/* Random weights that no module starts with: nothing is the identity, one or zero. */
+static ch_model *random_model(const char *sizes, const char *attention) {
+  char text[1400], *path = ch_path_join(directory, "config.json");
+  snprintf(text, sizeof text,
+           "{'model_type': 'crosshead', 'vocab_size': %d, 'hidden_size': 24, 'intermediate_size': 20,"
+           " 'num_hidden_layers': 3%s%s, 'attention': {%s}}",
+           VOCABULARY, *sizes ? ", " : "", sizes, attention);
+  for (char *c = text; *c; c++)
+    if (*c == '\'') *c = '"';
+  must(ch_write_file(path, text, strlen(text), &failure));
+  ch_model *model;
+  must(ch_model_random(path, CH_F32, 1, &model, &failure));
+  free(path);
+  ch_random random;
+  ch_random_seed(&random, 7, 0);
+  for (int i = 0; i < model->params.count; i++) {
+    float *x = model->weights.tensors[i].data;
+    for (int64_t k = 0; k < ch_param_count(&model->params.rows[i]); k++)
+      x[k] += (float)(0.6 * (ch_random_uniform(&random) - 0.5));
+  }
+  return model;
+}
+
+static void logits_of(const ch_model *model, int64_t cached, float *logits) {
+  int32_t tokens[LENGTH];
+  for (int t = 0; t < LENGTH; t++) tokens[t] = (t * 5 + t * t) % VOCABULARY;
+  ch_forward_request request = {
+      .tokens = tokens, .sequences = 1, .length = LENGTH, .dtype = CH_F32, .cached = cached};
+  ch_forward_result result;
+  must(ch_forward(model, &request, &result, &failure));
+  memcpy(logits, result.logits, sizeof(float) * LENGTH * VOCABULARY);
+  ch_forward_result_free(&result);
+}
+
+static void assert_same_logits(const ch_model *model, const ch_model *folded, const char *what) {
+  static const int64_t splits[] = {0, 1, 6};
+  float expected[LENGTH * VOCABULARY], got[LENGTH * VOCABULARY];
+  logits_of(model, 0, expected);
+  for (int s = 0; s < 3; s++) {
+    double worst = 0, largest = 0;
+    logits_of(folded, splits[s], got);
+    for (int i = 0; i < LENGTH * VOCABULARY; i++) {
+      worst = fmax(worst, fabs((double)got[i] - expected[i]));
+      largest = fmax(largest, fabs((double)expected[i]));
+    }
+    if (!(worst < 2e-5 * largest))
+      fail_msg("%s: logits differ by %g of %g, cached %d", what, worst, largest, (int)splits[s]);
+  }
+}
+
+typedef struct folded_case {
+  const char *sizes, *attention, *model_type;
+  unsigned knocked, left;
+  int mixed, mixes_left; /* layers */
+  bool keep_cache;
+} folded_case;
+
+#define ALL (CH_ON_Q | CH_ON_K | CH_ON_V)
+#define LINEAR "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
+#define FOUR_TWO "'num_attention_heads': 4, 'num_key_value_heads': 2"
+#define MLA                                                                                                  \
+  "'type': 'mla', 'kv_lora_rank': 10, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 8, "
+
+static const folded_case cases[] = {
+    {FOUR_TWO, "'type': 'gqa', " LINEAR, "llama", ALL, 0, 0, 0, false},
+    {FOUR_TWO, "'type': 'gqa', 'qk_norm': true, " LINEAR, "qwen3", ALL, 0, 0, 0, false},
+    {FOUR_TWO ", 'attention_bias': true", "'type': 'gqa', " LINEAR, "qwen2", ALL, 0, 0, 0, false},
+    {FOUR_TWO ", 'attention_bias': true", "'type': 'gqa', 'qk_norm': true, " LINEAR, "crosshead", ALL, 0, 0,
+     0, false},
+    {FOUR_TWO ", 'position': 'alibi'", "'type': 'gqa', " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {FOUR_TWO ", 'init': 'deepseek', 'tie_word_embeddings': true",
+     "'type': 'gqa', 'knocking': {'type': 'linear', 'on': ['v'], 'decay_to_identity': true}", "llama",
+     CH_ON_V, 0, 0, 0, false},
+    {FOUR_TWO, "'type': 'gqa', 'head_norm': true, " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {FOUR_TWO, "'type': 'gqa', 'knocking': {'type': 'mlp', 'on': ['q', 'v']}", "crosshead", 0,
+     CH_ON_Q | CH_ON_V, 0, 0, false},
+    {FOUR_TWO, "'type': 'gqa'", "llama", 0, 0, 0, 0, false},
+    {FOUR_TWO ", 'hidden_act': 'gelu'", "'type': 'gqa'", "crosshead", 0, 0, 0, 0, false},
+    {FOUR_TWO, "'type': 'gqa', 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", "llama", 0, 0, 3, 0,
+     false},
+    {FOUR_TWO ", 'attention_bias': true", "'type': 'gqa', 'head_mix': {'on': ['k'], 'component_heads': 1}",
+     "qwen2", 0, 0, 3, 0, false},
+    {FOUR_TWO,
+     "'type': 'gqa', 'qk_norm': true, " LINEAR ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 1, "
+     "'layers': [1, 2]}",
+     "qwen3", ALL, 0, 2, 0, false},
+    {FOUR_TWO, "'type': 'gqa', " LINEAR ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", "crosshead",
+     ALL, 0, 0, 3, true},
+    {"'num_attention_heads': 4",
+     "'type': 'gqa', " LINEAR ", 'head_mix': {'on': ['v'], 'component_heads': [2, 4, 5]}", "crosshead", ALL,
+     0, 1, 1, true},
+    {"'num_attention_heads': 4",
+     "'type': 'gqa', 'head_norm': true, 'head_mix': {'on': ['k', 'v'], "
+     "'component_heads': 4}",
+     "crosshead", 0, 0, 3, 0, true},
+    {FOUR_TWO,
+     "'type': 'gqa', 'knocking': {'type': 'mlp', 'on': ['v']}, 'head_mix': {'on': ['k', 'v'], "
+     "'component_heads': 2}",
+     "crosshead", 0, CH_ON_V, 3, 0, false},
+    {FOUR_TWO ", 'head_dim': 8", "'type': 'gta', 'knocking': {'type': 'linear', 'on': ['q', 'v']}",
+     "crosshead", CH_ON_Q | CH_ON_V, 0, 0, 0, false},
+    {FOUR_TWO ", 'head_dim': 8",
+     "'type': 'gta', 'knocking': {'type': 'linear', 'on': ['v']}, 'head_mix': {'on': ['v'], "
+     "'component_heads': "
+     "1}",
+     "crosshead", CH_ON_V, 0, 3, 0, false},
+    {"'num_attention_heads': 4", MLA LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {"'num_attention_heads': 4", MLA "'q_lora_rank': 9, " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {"'num_attention_heads': 4", MLA "'gate_embedding_dim': 5, " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {"'num_attention_heads': 4",
+     MLA "'gate_embedding_dim': 5, 'layer_group_size': 2, 'gate_op': 'add', " LINEAR, "crosshead", ALL, 0, 0,
+     0, false},
+    {"'num_attention_heads': 4", MLA "'layer_group_size': 2, " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {"'num_attention_heads': 3, 'head_dim': 10", "'type': 'mfa', 'q_a_norm': true, " LINEAR, "crosshead", ALL,
+     0, 0, 0, false},
+    {"'num_attention_heads': 3, 'head_dim': 10",
+     "'type': 'mfa_kr', 'knocking': {'type': 'linear', 'on': ['q', 'k']}", "crosshead", CH_ON_Q, CH_ON_K, 0,
+     0, false},
+    {FOUR_TWO, "'type': 'diff', " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {FOUR_TWO, "'type': 'diff', " LINEAR ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}",
+     "crosshead", ALL, 0, 3, 0, false},
+    {"'num_attention_heads': 4", "'type': 'talking', " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+};
+
+static bool registered(const char *attention) {
+  char type[32] = "";
+  sscanf(attention, "'type': '%31[a-z_]'", type);
+  return ch_mechanism_find(type) != NULL;
+}
+
+static void check(const folded_case *c) {
+  ch_model *model = random_model(c->sizes, c->attention), *folded;
+  ch_absorbed a;
+  must(ch_absorb(model, &(ch_absorb_options){.keep_cache = c->keep_cache}, &a, &failure));
+  if (strcmp(a.config.model_type, c->model_type) != 0)
+    fail_msg("%s: a %s model where %s is right", c->attention, a.config.model_type, c->model_type);
+  if (a.knocked != c->knocked || a.knocks_left != c->left || a.mixed_layers != c->mixed ||
+      a.mixes_left != c->mixes_left)
+    fail_msg("%s: folded %u, left %u, mixing of %d layers, left %d", c->attention, a.knocked, a.knocks_left,
+             (int)a.mixed_layers, (int)a.mixes_left);
+  assert_int_equal(a.cache_before, ch_state_elements(&model->config));
+  if (c->keep_cache) assert_int_equal(a.cache_after, a.cache_before);
+  must(ch_model_write(directory, &a.config, &a.params, a.tensors, CH_F32, &failure));
+  ch_absorbed_free(&a);
+  must(ch_model_load(directory, CH_WEIGHTS_MAPPED, &folded, &failure));
+  assert_same_logits(model, folded, c->attention);
+  ch_model_unload(folded);
+  ch_model_unload(model);
+}
+
+static void folded_models_say_the_same(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (registered(cases[i].attention)) check(&cases[i]);
+}
+
+static void what_is_folded_twice_stays_as_it_is(void **state) {
+  (void)state;
+  ch_model *model = random_model(FOUR_TWO, "'type': 'gqa', " LINEAR), *folded;
+  ch_absorbed a;
+  must(ch_absorb(model, &(ch_absorb_options){0}, &a, &failure));
+  must(ch_model_write(directory, &a.config, &a.params, a.tensors, CH_F32, &failure));
+  ch_absorbed_free(&a);
+  must(ch_model_load(directory, CH_WEIGHTS_MAPPED, &folded, &failure));
+  must(ch_absorb(folded, &(ch_absorb_options){0}, &a, &failure));
+  assert_int_equal(a.knocked, 0);
+  assert_string_equal(a.config.model_type, "llama");
+  for (int i = 0; i < a.params.count; i++)
+    assert_ptr_equal(a.tensors[i].data, folded->weights.tensors[i].data);
+  ch_absorbed_free(&a);
+  ch_model_unload(folded);
+  ch_model_unload(model);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(folded_models_say_the_same),
+      cmocka_unit_test(what_is_folded_twice_stays_as_it_is),
+  };
+  return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
