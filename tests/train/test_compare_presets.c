@@ -47,6 +47,7 @@ static void every_name_makes_a_model_of_its_cache(void **state) {
       {"mla:48", "mla", 48 + 8},      {"egmla", "mla", 16 + 8},         {"egmla:32", "mla", 32 + 8},
       {"mfa", "mfa", 2 * 32},         {"mfa:64", "mfa", 2 * 64},        {"mfa_kr", "mfa_kr", 32},
       {"diff", "diff", 2 * 8 * 16},   {"diff:2", "diff", 2 * 2 * 16},   {"talking", "talking", 2 * 8 * 16},
+      {"mea", "gqa", 2 * 8 * 16},     {"mea:2", "gqa", 2 * 2 * 16},     {"kha-linear", "gqa", 2 * 2 * 16},
       {"kha-mlp", "gqa", 2 * 2 * 16}, {"kha-gate:4", "gqa", 2 * 4 * 16}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_config config = base(1000000, 1024);

@@ -1,0 +1,209 @@
+/* The figures that the papers print, counted from the configurations in configs/papers. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "attention/registry.h"
+#include "base/file.h"
+#include "model/accounting.h"
+#include "model/transformer.h"
+
+#define CONFIGS TEST_DATA "/../../configs/papers/"
+
+/* Whether the file's attention type is one that the registry has. */
+static bool registered(const char *name) {
+  char path[512];
+  snprintf(path, sizeof path, CONFIGS "%s.json", name);
+  json_t *root = json_load_file(path, 0, NULL);
+  if (!root) fail_msg("%s is not there", path);
+  const char *type = json_string_value(json_object_get(json_object_get(root, "attention"), "type"));
+  bool found = type && ch_mechanism_find(type);
+  json_decref(root);
+  if (!found) print_message("%s waits for its mechanism\n", name);
+  return found;
+}
+
+static ch_config read_config(const char *name) {
+  char path[512];
+  ch_config config;
+  ch_error error = {0};
+  snprintf(path, sizeof path, CONFIGS "%s.json", name);
+  if (ch_config_read(path, &config, &error) != CH_OK) fail_msg("%s", error.message);
+  return config;
+}
+
+static ch_account account_of(const ch_config *config, int64_t depth) {
+  ch_params params = {0};
+  ch_account account;
+  ch_error error = {0};
+  if (ch_model_declare(config, &params, &error) != CH_OK ||
+      ch_account_model(config, &params, depth, CH_BF16, &account, &error) != CH_OK)
+    fail_msg("%s", error.message);
+  ch_params_free(&params);
+  return account;
+}
+
+static ch_account figures(const char *name) {
+  ch_config config = read_config(name);
+  return account_of(&config, 0);
+}
+
+static void caches_are_those_of_the_tables(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t elements; /* a token, all layers */
+  } rows[] = {
+      {"egmla-mha-base", 18432}, /* EG-MLA, Table 10 */
+      {"egmla-mla-base", 3840},
+      {"egmla-base-kv256", 3840},
+      {"egmla-base-kv128", 2304},
+      {"egmla-base-kv64", 1536},
+      {"egmla-base-kv16", 960},
+      {"egmla-xlarge-kv128-emb512", 24 * (128 + 64)},
+      {"mfa-mha", 163840 / 2}, /* MFA, Tables 4 and 5: bytes at 16 bits */
+      {"mfa-mfa", 20480 / 2},
+      {"mfa-mfa-kr", 10240 / 2},
+      {"mfa-mla", 20 * (512 + 64)},
+      {"mfa-7b-mha", 196608 / 2}, /* MFA, Table 7 */
+      {"mfa-7b-mfa", 24576 / 2},
+      {"mfa-7b-mfa-kr", 12288 / 2},
+      {"kha-mla", 20 * 576}, /* KHA, Table 3: a layer, of 20 */
+      {"kha-gta", 20 * 576},
+      {"kha-mqa", 20 * 256},
+      {"kha-gqa8", 20 * 2048},
+      {"kha-gqa4", 20 * 1024},
+      {"kha-mha", 20 * 4096},
+      {"mea-qwen3-30b-a3b", 98304 / 2}, /* MEA, 5.2: bytes at 16 bits */
+      {"mea-qwen3-30b-a3b-full", 49152 / 2},
+      {"mea-qwen3-30b-a3b-half", (98304 + 49152) / 2 / 2},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (!registered(rows[i].name)) continue;
+    ch_account a = figures(rows[i].name);
+    if (a.cache_elements_per_token != rows[i].elements || a.cache_bytes_per_token != 2 * rows[i].elements)
+      fail_msg("%s: %lld elements a token where the paper has %lld", rows[i].name,
+               (long long)a.cache_elements_per_token, (long long)rows[i].elements);
+  }
+}
+
+/* EG-MLA saves 91.67 % of MHA's cache and 60.0 % of MLA's (the paper prints 59.9). */
+static void the_embedding_gate_saves_what_the_paper_says(void **state) {
+  (void)state;
+  if (!registered("egmla-base-kv64")) return;
+  double gated = (double)figures("egmla-base-kv64").cache_elements_per_token;
+  double mha = (double)figures("egmla-mha-base").cache_elements_per_token;
+  double mla = (double)figures("egmla-mla-base").cache_elements_per_token;
+  assert_true(llround(1e4 * (1 - gated / mha)) == 9167);
+  assert_true(llround(1e3 * (1 - gated / mla)) == 600);
+}
+
+static void assert_millions(const char *name, int64_t count, double millions, int decimals) {
+  double unit = pow(10, decimals);
+  if (llround((double)count / 1e6 * unit) != llround(millions * unit))
+    fail_msg("%s: %lld where %.*f M is right", name, (long long)count, decimals, millions);
+}
+
+static void parameters_are_those_of_the_tables(void **state) {
+  (void)state;
+  if (registered("egmla-base-kv128")) {
+    ch_account a = figures("egmla-base-kv128");
+    assert_millions("EG-MLA base", a.parameters_gate_embedding, 154.5, 1);
+    assert_int_equal(a.parameters_total - a.parameters_active, a.parameters_gate_embedding);
+    assert_millions("EG-MLA 1.2B", figures("egmla-xlarge-kv128-emb512").parameters_gate_embedding, 618.1, 1);
+  }
+  ch_account mha = figures("mfa-mha"); /* MFA, Table 9, without embeddings */
+  assert_millions("MFA's MHA", mha.parameters_total - mha.parameters_embedding, 1074, 0);
+  if (registered("mfa-mfa")) {
+    ch_account mfa = figures("mfa-mfa");
+    assert_millions("MFA", mfa.parameters_total - mfa.parameters_embedding, 1077, 0);
+  }
+  ch_account moe = figures("mfa-7b-mha"); /* MFA, Table 7, without embeddings: 6.9 B, 1.2 B active */
+  assert_millions("MFA's 7B", (moe.parameters_total - moe.parameters_embedding) / 100, 69, 0);
+  assert_millions("MFA's 7B, active", (moe.parameters_active - moe.parameters_embedding) / 100, 12, 0);
+  if (registered("mfa-7b-mfa")) {
+    moe = figures("mfa-7b-mfa");
+    assert_millions("MFA's 7B", (moe.parameters_total - moe.parameters_embedding) / 100, 69, 0);
+    assert_millions("MFA's 7B, active", (moe.parameters_active - moe.parameters_embedding) / 100, 12, 0);
+  }
+  moe = figures("mea-qwen3-30b-a3b"); /* 30.5 B, of which 3.3 B are active */
+  assert_millions("Qwen3-30B-A3B", moe.parameters_total / 100, 305, 0);
+  assert_millions("Qwen3-30B-A3B, active", moe.parameters_active / 100, 34, 0);
+  assert_millions("MASA's dense attention", figures("masa-dense").parameters_attention, 226.5, 1);
+}
+
+/* MFA, Table 1: parameters of a layer's attention, shared latent subspace dimension, total effective rank. */
+static void capacities_are_those_of_table_1(void **state) {
+  (void)state;
+  static const int64_t H = 2048, n = 16, d = 128, C = 256, m = 14, c = 512;
+  const struct {
+    const char *name;
+    int64_t parameters, latent, rank; /* parameters 0: the table's variant differs from ours */
+  } rows[] = {
+      {"mfa-mha", 4 * H * H, H, n * d},
+      {"mfa-mqa", 2 * H * H + 2 * H * H / n, d, n * d},
+      {"mfa-gqa8", 2 * H * H + 2 * 8 * H * H / n, 8 * d, n * d},
+      {"mfa-gqa4", 2 * H * H + 2 * 4 * H * H / n, 4 * d, n * d},
+      {"mfa-gqa2", 2 * H * H + 2 * 2 * H * H / n, 2 * d, n * d},
+      {"mfa-mla", 0, c, n * d},
+      {"mfa-mfa", H * (3 * C + m * C) + m * C * C, C, m * C},
+      {"mfa-mfa-kr", 0, C, m * C},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (!registered(rows[i].name)) continue;
+    ch_account a = figures(rows[i].name);
+    assert_int_equal(a.shared_latent_dim, rows[i].latent);
+    assert_int_equal(a.total_effective_rank, rows[i].rank);
+    if (rows[i].parameters) assert_int_equal(a.parameters_attention, 20 * rows[i].parameters);
+  }
+}
+
+/* Tables 9 and 7 adjust the FFN so that all models have the same size. */
+static void models_of_one_table_have_one_size(void **state) {
+  (void)state;
+  static const char *const names[] = {"mfa-gqa8", "mfa-gqa4", "mfa-gqa2",  "mfa-mqa",
+                                      "mfa-mla",  "mfa-mfa",  "mfa-mfa-kr"};
+  double mha = (double)figures("mfa-mha").parameters_total;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (registered(names[i])) assert_true(fabs((double)figures(names[i]).parameters_total / mha - 1) < 0.006);
+}
+
+/* KHA, eqs. 10-12: at L = 2048, d = 1024, n = 32, d_ff = 3 d, knocking takes 0.55 % of a layer's arithmetic and 1.17 %
+   of its attention's. Forward and whole training are in the same ratio. */
+static void knocking_takes_the_share_that_the_paper_says(void **state) {
+  (void)state;
+  static const char *const knocked[] = {"kha-eqs-linear", "kha-eqs-mlp"};
+  const double L = 2048, d = 1024, n = 32;
+  ch_config plain = read_config("kha-eqs-mha");
+  ch_flops base = account_of(&plain, 2048).flops;
+  double attention = base.attention_projections + base.attention_context;
+  double layer = attention + base.feed_forward;
+  assert_true(attention == 8 * d * d + 4 * L * d); /* eq. 10, a token */
+  assert_true(layer == 26 * d * d + 4 * L * d);    /* eq. 11 */
+  for (int i = 0; i < 2; i++) {
+    ch_config config = read_config(knocked[i]);
+    ch_flops flops = account_of(&config, 2048).flops;
+    double more = flops.total - base.total;
+    assert_true(more == 6 * d * d / n); /* eq. 12 */
+    assert_true(llround(1e4 * more / layer) == 55);
+    assert_true(llround(1e4 * more / attention) == 117);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(caches_are_those_of_the_tables),
+      cmocka_unit_test(the_embedding_gate_saves_what_the_paper_says),
+      cmocka_unit_test(parameters_are_those_of_the_tables),
+      cmocka_unit_test(capacities_are_those_of_table_1),
+      cmocka_unit_test(models_of_one_table_have_one_size),
+      cmocka_unit_test(knocking_takes_the_share_that_the_paper_says),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
