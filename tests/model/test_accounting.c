@@ -47,6 +47,11 @@ static void arithmetic_is_counted_term_by_term(void **state) {
   assert_true(a.flops.attention_context == 0);
   assert_true(a.flops.feed_forward == 3 * 2.0 * 3 * 40 * 44);
   assert_true(a.flops.lm_head == 2.0 * 73 * 40);
+  ch_config talking = c;
+  ch_config_set_mechanism(&talking, "talking");
+  talking.num_key_value_heads = talking.num_attention_heads;
+  account(&talking, 500, CH_BF16, &a);
+  assert_true(a.flops.attention_context == 3 * 2.0 * 500 * 6 * (8 + 8 + 6 + 6));
   c.hidden_act = CH_ACTIVATION_GELU;
   c.tie_word_embeddings = true;
   c.attention_bias = c.attention.qk_norm = c.attention.head_norm = true;

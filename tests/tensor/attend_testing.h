@@ -283,15 +283,20 @@ typedef struct test_scratch {
 
 enum { GUARD = 64 };
 
-static inline void *open_scratch(test_scratch *scratch, const ch_kernels *kernels, const ch_attend *args,
-                                 bool backward, size_t offset) {
-  scratch->bytes = kernels->attend_scratch(args, backward);
+static inline void *open_bytes(test_scratch *scratch, const ch_kernels *kernels, size_t bytes,
+                               size_t offset) {
+  scratch->bytes = bytes;
   scratch->offset = offset * ch_dtype_size(kernels->dtype);
   scratch->memory = malloc(scratch->offset + scratch->bytes + GUARD);
   assert_non_null(scratch->memory);
   memset(scratch->memory, 0xff, scratch->offset + scratch->bytes);
   memset(scratch->memory + scratch->offset + scratch->bytes, 0x5a, GUARD);
   return scratch->memory + scratch->offset;
+}
+
+static inline void *open_scratch(test_scratch *scratch, const ch_kernels *kernels, const ch_attend *args,
+                                 bool backward, size_t offset) {
+  return open_bytes(scratch, kernels, kernels->attend_scratch(args, backward), offset);
 }
 
 static inline void close_scratch(test_scratch *scratch, const char *what) {

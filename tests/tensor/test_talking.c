@@ -189,18 +189,6 @@ static void free_case(talking_case *t) {
   free_attend_data(t->d);
 }
 
-/* Scratch as open_scratch makes it for attention: filled with NaNs, its end guarded. */
-static void *open_talking_scratch(test_scratch *scratch, const ch_kernels *kernels, const ch_attend *args,
-                                  bool backward, size_t offset) {
-  scratch->bytes = kernels->talking_scratch(args, backward);
-  scratch->offset = offset * ch_dtype_size(kernels->dtype);
-  scratch->memory = malloc(scratch->offset + scratch->bytes + GUARD);
-  assert_non_null(scratch->memory);
-  memset(scratch->memory, 0xff, scratch->offset + scratch->bytes);
-  memset(scratch->memory + scratch->offset + scratch->bytes, 0x5a, GUARD);
-  return scratch->memory + scratch->offset;
-}
-
 typedef struct mix_values {
   void *value[2];
 } mix_values;
@@ -219,7 +207,7 @@ static void free_mixes(mix_values *m) {
 static void run_forward(const talking_case *t, const ch_kernels *kernels, ch_attend *args,
                         const mix_values *m, size_t offset) {
   test_scratch scratch;
-  args->scratch = open_talking_scratch(&scratch, kernels, args, false, offset);
+  args->scratch = open_bytes(&scratch, kernels, kernels->talking_scratch(args, false), offset);
   memset(args->out, 0xff, (size_t)t->d->out_size * ch_dtype_size(kernels->dtype));
   kernels->talking_forward(args, &(ch_head_mixes){m->value[0], m->value[1]});
   close_scratch(&scratch, describe(&t->d->shape));
@@ -283,7 +271,7 @@ static void run_backward(const talking_case *t, const ch_kernels *kernels, ch_at
                                  .accumulate_v = add[2]};
   ch_head_mixes_gradient mixes = {t->mix[0] ? to[3] : NULL, t->mix[1] ? to[4] : NULL, add[3], add[4]};
   test_scratch scratch;
-  args->scratch = open_talking_scratch(&scratch, kernels, args, true, offset);
+  args->scratch = open_bytes(&scratch, kernels, kernels->talking_scratch(args, true), offset);
   kernels->talking_backward(args, &gradient, &(ch_head_mixes){m->value[0], m->value[1]}, &mixes);
   close_scratch(&scratch, describe(&t->d->shape));
   free(dout);

@@ -1,4 +1,8 @@
 /* Softmax attention over states, in the streaming loop of tensor/attend.h. */
+#include "graph/ops/attend.h"
+
+#include <string.h>
+
 #include "graph/ops/remember.h"
 #include "graph/stream.h"
 #include "tensor/tile_producers.h"
@@ -73,9 +77,7 @@ static int64_t saved(const ch_node *node) {
   return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
 }
 
-static ch_attend describe(const ch_node *node) {
-  const attend *attributes = node->attributes;
-  const ch_attend_spec *spec = &attributes->spec;
+ch_attend ch_attend_sizes(const ch_node *node, const ch_attend_spec *spec) {
   return (ch_attend){.sequences = node->graph->sequences,
                      .queries = node->graph->length,
                      .heads = spec->heads,
@@ -85,6 +87,23 @@ static ch_attend describe(const ch_node *node) {
                      .scale = spec->scale,
                      .slopes = spec->slopes,
                      .causal = spec->causal};
+}
+
+bool ch_attend_keep(ch_graph *graph, const ch_attend_spec *spec, ch_attend_spec *kept) {
+  *kept = *spec;
+  if (!spec->slopes) return true;
+  double *slopes = ch_arena_alloc(&graph->arena, (size_t)spec->heads * sizeof *slopes);
+  if (slopes)
+    memcpy(slopes, spec->slopes, (size_t)spec->heads * sizeof *slopes);
+  else
+    ch_graph_fail(graph, "no memory for ALiBi slopes");
+  kept->slopes = slopes;
+  return slopes != NULL;
+}
+
+static ch_attend describe(const ch_node *node) {
+  const attend *attributes = node->attributes;
+  return ch_attend_sizes(node, &attributes->spec);
 }
 
 static ch_state_view part_of(const ch_run *run, const ch_node *node, int input) {
@@ -186,13 +205,8 @@ static const ch_op op = {.name = "attend",
 
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       const ch_attend_spec *spec) {
-  attend attributes = {.spec = *spec, .documents = document_start != NULL};
-  if (spec->slopes) {
-    double *slopes = ch_arena_alloc(&graph->arena, (size_t)spec->heads * sizeof *slopes);
-    if (!slopes) return ch_graph_fail(graph, "no memory for ALiBi slopes");
-    for (int64_t h = 0; h < spec->heads; h++) slopes[h] = spec->slopes[h];
-    attributes.spec.slopes = slopes;
-  }
+  attend attributes = {.documents = document_start != NULL};
+  if (!ch_attend_keep(graph, spec, &attributes.spec)) return NULL;
   return ch_graph_node(graph, &op, document_start ? 4 : 3, (ch_node *[]){q, keys, values, document_start},
                        &attributes, sizeof attributes);
 }

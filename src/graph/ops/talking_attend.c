@@ -1,5 +1,6 @@
 /* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax (tensor/kernels/talking.h).
  */
+#include "graph/ops/attend.h"
 #include "graph/ops/remember.h"
 #include "tensor/tile_producers.h"
 
@@ -46,17 +47,9 @@ static int64_t saved(const ch_node *node) {
 
 static ch_attend describe(const ch_node *node) {
   const talking *attributes = node->attributes;
-  const ch_attend_spec *spec = &attributes->spec;
-  return (ch_attend){.sequences = node->graph->sequences,
-                     .queries = node->graph->length,
-                     .heads = spec->heads,
-                     .kv_heads = spec->kv_heads,
-                     .key_dim = spec->key_dim,
-                     .value_dim = spec->value_dim,
-                     .scale = spec->scale,
-                     .slopes = spec->slopes,
-                     .causal = spec->causal,
-                     .producer = &ch_tile_producer_dense};
+  ch_attend args = ch_attend_sizes(node, &attributes->spec);
+  args.producer = &ch_tile_producer_dense;
+  return args;
 }
 
 static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_head_mixes *mixes) {
@@ -107,8 +100,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 static double flops(const ch_node *node) {
   const talking *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
-  double length = (double)node->graph->length;
-  double keys = spec->causal ? (length + 1) / 2 : length;
+  double keys = ch_graph_context(node->graph, spec->causal);
   int64_t mixes = (attributes->logit_mix != 0) + (attributes->weight_mix != 0);
   return 2.0 * (double)ch_node_rows(node) * keys *
          (double)(spec->heads * (spec->key_dim + spec->value_dim + mixes * spec->heads));
@@ -127,17 +119,12 @@ static const ch_op op = {.name = "talking_attend",
 
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec) {
-  talking attributes = {.spec = *spec};
+  talking attributes = {.logit_mix = 0};
   ch_node *in[6] = {q, keys, values};
   int inputs = 3;
   if (logit_mix) in[attributes.logit_mix = inputs++] = logit_mix;
   if (weight_mix) in[attributes.weight_mix = inputs++] = weight_mix;
   if (document_start) in[attributes.documents = inputs++] = document_start;
-  if (spec->slopes) {
-    double *slopes = ch_arena_alloc(&graph->arena, (size_t)spec->heads * sizeof *slopes);
-    if (!slopes) return ch_graph_fail(graph, "no memory for ALiBi slopes");
-    for (int64_t h = 0; h < spec->heads; h++) slopes[h] = spec->slopes[h];
-    attributes.spec.slopes = slopes;
-  }
+  if (!ch_attend_keep(graph, spec, &attributes.spec)) return NULL;
   return ch_graph_node(graph, &op, inputs, in, &attributes, sizeof attributes);
 }

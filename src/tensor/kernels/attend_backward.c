@@ -209,14 +209,6 @@ static void meet_block(backward_task *task, int64_t first, int64_t rows, bool st
   }
 }
 
-/* y [dim] = (or +=) scale * x. */
-ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool accumulate) {
-  for (int64_t k = 0; k < dim; k += VL) {
-    vec value = load(x + k) * scale;
-    store_some(y + k, accumulate ? load_some(y + k, dim - k) + value : value, dim - k);
-  }
-}
-
 static void put_queries(const backward_task *task, int64_t first, bool started) {
   const ch_attend *args = task->args;
   bool accumulate = task->gradient->accumulate_q;

@@ -98,6 +98,14 @@ ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
   if (k < dim) store(y + k, load_part(x + k, dim - k) * scale);
 }
 
+/* y [dim] = (or +=) scale * x. */
+ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool accumulate) {
+  for (int64_t k = 0; k < dim; k += VL) {
+    vec value = load_some(x + k, dim - k) * scale;
+    store_some(y + k, accumulate ? load_some(y + k, dim - k) + value : value, dim - k);
+  }
+}
+
 /* Which part of S^T [rows, vectors] in a block anybody sees: vector v of columns the first seen[v] rows, columns i …
    i+TILE_ROWS-1 the first column_rows[i / TILE_ROWS]. */
 typedef struct block_shape {

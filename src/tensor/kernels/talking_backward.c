@@ -221,14 +221,6 @@ static void leave_block(const talking_call *call, const talking_unit *unit, int6
   sum_states(args, unit, &block, dscores, &keys, args->key_dim, &space->states, space->dq, number > 0);
 }
 
-/* y [dim] = (or +=) scale x. */
-ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool accumulate) {
-  for (int64_t k = 0; k < dim; k += VL) {
-    vec value = load_some(x + k, dim - k) * scale;
-    store_some(y + k, accumulate ? load_some(y + k, dim - k) + value : value, dim - k);
-  }
-}
-
 static void write_dq(const talking_call *call, const talking_unit *unit, const gradient_space *space) {
   const ch_attend *args = call->args;
   int64_t padded = call->plan.shape.key_padded;
