@@ -6,7 +6,7 @@ vectors=$2
 [ -f "$vectors/check.py" ] || { echo "no golden cases at $vectors: skipped"; exit 77; }
 command -v python3 >/dev/null || { echo "no python3 to compare golden cases with: skipped"; exit 77; }
 # What the program cannot run yet.
-not_yet=" egmla egmla_groups mla mla_q_lora low_rank masa masa_mlp repeat sequential "
+not_yet=" low_rank masa masa_mlp repeat sequential "
 cases=
 for directory in "$vectors"/*/; do
   name=$(basename "$directory")

@@ -75,11 +75,15 @@ ch_node *ch_attention_param(ch_builder *builder, const char *name) {
   return ch_builder_param(builder, full_name(builder, name, full));
 }
 
+ch_node *ch_projection_weight(ch_builder *builder, const char *name) {
+  return builder->source->weight(builder, name);
+}
+
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name) {
   char bias[64], full[NAME_SIZE];
   snprintf(bias, sizeof bias, "%s.bias", name);
   bool biased = ch_params_find(builder->params, full_name(builder, bias, full)) >= 0;
-  ch_node *weight = builder->source->weight(builder, name);
+  ch_node *weight = ch_projection_weight(builder, name);
   ch_node *bias_leaf = biased ? ch_attention_param(builder, bias) : NULL;
   return ch_op_linear(builder->graph, x, weight, bias_leaf);
 }

@@ -110,6 +110,8 @@ ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, 
 ch_node *ch_builder_param(ch_builder *builder, const char *name);
 /* The leaf of "model.layers.{i}.self_attn.{name}"; NULL and a graph error when nobody declared it. */
 ch_node *ch_attention_param(ch_builder *builder, const char *name);
+/* The matrix of the projection `name` of the layer being built. */
+ch_node *ch_projection_weight(ch_builder *builder, const char *name);
 /* x through the projection `name` of the layer being built, with its bias if it has one. */
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 /* RMSNorm with "{name}.weight", of whole rows or of every head, by the weight's length. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define MECHANISMS(X) X(gqa) X(gta) X(mfa) X(mfa_kr) X(diff) X(talking)
+#define MECHANISMS(X) X(gqa) X(gta) X(mla) X(mfa) X(mfa_kr) X(diff) X(talking)
 
 #define DECLARE(name) extern const ch_mechanism ch_mechanism_##name;
 #define ADDRESS(name) &ch_mechanism_##name,
@@ -25,6 +25,10 @@ const char *const *ch_mechanism_names(void) {
 
 const ch_mechanism *ch_mechanism_of(const ch_config *config) {
   return ch_mechanism_find(config->attention.type);
+}
+
+bool ch_states_need_tokens(const ch_config *config) {
+  return config->attention.gate_embedding_dim > 0;
 }
 
 void ch_state_widths(const ch_config *config, ch_layer_widths *widths) {

@@ -15,8 +15,8 @@ static __int128_t storage_bytes(int layers, const ch_layer_widths *widths, const
   return elements * (__int128_t)ch_dtype_size(cache->dtype);
 }
 
-ch_status ch_cache_create(int layers, const ch_layer_widths *widths, ch_dtype dtype, int64_t sequences,
-                          int64_t capacity, ch_cache **result, ch_error *error) {
+ch_status ch_cache_create(int layers, const ch_layer_widths *widths, bool keep_tokens, ch_dtype dtype,
+                          int64_t sequences, int64_t capacity, ch_cache **result, ch_error *error) {
   *result = NULL;
   ch_cache *cache = calloc(1, sizeof *cache);
   if (!cache) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
@@ -24,11 +24,14 @@ ch_status ch_cache_create(int layers, const ch_layer_widths *widths, ch_dtype dt
   cache->views = calloc((size_t)layers, sizeof *cache->views);
   cache->length = calloc((size_t)sequences, sizeof *cache->length);
   __int128_t bytes = storage_bytes(layers, widths, cache);
+  __int128_t ids = keep_tokens ? (__int128_t)sequences * capacity * (__int128_t)sizeof *cache->tokens : 0;
   if (bytes <= MOST_BYTES) {
-    cache->bytes = (size_t)bytes;
-    cache->data = ch_pages_alloc(cache->bytes);
+    cache->data_bytes = (size_t)bytes;
+    cache->data = ch_pages_alloc(cache->data_bytes);
+    cache->tokens = cache->data && ids ? malloc((size_t)ids) : NULL;
+    cache->bytes = (size_t)(bytes + ids);
   }
-  if (!cache->views || !cache->length || !cache->data) {
+  if (!cache->views || !cache->length || !cache->data || (keep_tokens && !cache->tokens)) {
     ch_cache_free(cache);
     return ch_fail(error, CH_ERROR_MEMORY,
                    "no memory for a cache of %lld sequences of %lld tokens; fewer would fit",
@@ -48,10 +51,15 @@ ch_status ch_cache_create(int layers, const ch_layer_widths *widths, ch_dtype dt
 
 void ch_cache_free(ch_cache *cache) {
   if (!cache) return;
-  if (cache->data) ch_pages_free(cache->data, cache->bytes);
+  if (cache->data) ch_pages_free(cache->data, cache->data_bytes);
+  free(cache->tokens);
   free(cache->views);
   free(cache->length);
   free(cache);
+}
+
+int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence) {
+  return cache->tokens + sequence * cache->capacity;
 }
 
 void ch_cache_truncate(ch_cache *cache, int32_t length) {

@@ -22,14 +22,18 @@ typedef struct ch_cache {
   int layers;
   ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: where each part lies, [sequence, token, width] */
   int32_t *length;                            /* [sequences] tokens held */
+  int32_t *tokens; /* [sequences, capacity] their ids, or NULL: nothing reads them */
   void *data;
-  size_t bytes; /* element storage really allocated */
+  size_t data_bytes;
+  size_t bytes; /* storage really allocated for elements and ids */
 } ch_cache;
 
-/* widths [layers]. Storage for `capacity` tokens is allocated once. */
-ch_status ch_cache_create(int layers, const ch_layer_widths *widths, ch_dtype dtype, int64_t sequences,
-                          int64_t capacity, ch_cache **cache, ch_error *error);
+/* widths [layers]. Storage for `capacity` tokens is allocated once. keep_tokens: room for their ids too. */
+ch_status ch_cache_create(int layers, const ch_layer_widths *widths, bool keep_tokens, ch_dtype dtype,
+                          int64_t sequences, int64_t capacity, ch_cache **cache, ch_error *error);
 void ch_cache_free(ch_cache *cache);
+/* The ids of a sequence's tokens; the cache keeps them. */
+int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
 /* Forgets all tokens after the first `length` of every sequence. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);
 

@@ -9,6 +9,9 @@
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
 
+/* The same for the ids of all tokens in the cache (decoding). */
+ch_node *ch_op_embedding_of_states(ch_graph *graph, ch_node *weight);
+
 /* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. A row of x that is n times as long
    is n heads, each of which goes through the same W -> [N, n * out]. */
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
@@ -53,6 +56,16 @@ ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *co
                           const ch_head_slice *slices);
 /* Heads cut out of x -> [N, heads * slice.width]. */
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice);
+
+/* Rows of a matrix that are one head's: `rows` from head * stride + first on. */
+typedef struct ch_head_rows {
+  int64_t heads, stride, first, rows;
+  bool transposed;
+} ch_head_rows;
+
+/* Every head of x through its rows of W [.., columns], W_h x: [N, heads * columns] -> [N, heads * rows]; transposed:
+   W_h^T x, [N, heads * rows] -> [N, heads * columns]. Has no gradient. */
+ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_head_rows heads);
 
 /* silu(gate) * up, same shapes. */
 ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);

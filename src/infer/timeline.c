@@ -42,8 +42,8 @@ static ch_status create_cache(ch_timeline *timeline, ch_error *error) {
   if (!widths) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
   ch_state_widths(timeline->config, widths);
   ch_status status =
-      ch_cache_create(layers, widths, timeline->options.cache_dtype, timeline->options.sequences,
-                      timeline->options.context, &timeline->cache, error);
+      ch_cache_create(layers, widths, ch_states_need_tokens(timeline->config), timeline->options.cache_dtype,
+                      timeline->options.sequences, timeline->options.context, &timeline->cache, error);
   free(widths);
   return status;
 }

@@ -2,6 +2,7 @@
 #include "model/runner.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct ch_runner {
   ch_engine *engine;
@@ -84,11 +85,20 @@ static void set_positions(ch_runner *runner, const ch_cache *cache) {
       runner->positions[s * length + t] = (int32_t)t + (cache ? cache->length[s] : 0);
 }
 
+/* The ids of the tokens that are about to be written. */
+static void note_tokens(const ch_runner *runner, const ch_runner_call *call) {
+  int64_t length = runner->shape.length;
+  for (int64_t s = 0; s < runner->shape.sequences; s++)
+    memcpy(ch_cache_tokens(call->cache, s) + call->cache->length[s], call->tokens + s * length,
+           (size_t)length * sizeof *call->tokens);
+}
+
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error) {
   ch_engine *engine = runner->engine;
   CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
   if (runner->shape.head == CH_HEAD_LOSS) CH_TRY(check_ids(runner, call->targets, -1, "target id", error));
   if (runner->shape.remember) CH_TRY(check_room(runner, call->cache, error));
+  if (runner->shape.remember && call->cache->tokens) note_tokens(runner, call);
   set_positions(runner, call->cache);
   ch_run run = {.kernels = engine->kernels,
                 .gemm = engine->gemm,

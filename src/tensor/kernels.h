@@ -151,6 +151,11 @@ typedef struct ch_kernels {
      `weight_dtype` (this table's type, F16 or BF16), read once at memory speed. accumulate adds to y. */
   void (*gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
+  /* For n rows of x and every head: y[r, h, :] = W_h x[r, h, :], W_h [rows, columns] beginning at element h *
+     head_elements of `weight`; transposed: W_h^T x. For few rows, as gemv. */
+  void (*head_product)(int64_t n, int64_t heads, int64_t rows, int64_t columns, const void *x,
+                       const void *weight, ch_dtype weight_dtype, int64_t head_elements, bool transposed,
+                       void *y);
   /* C [m, n] (+)= A B with element A(i, k) = a[i*a_row + k*a_column], B(k, j) = b[k*ldb + j]: the register-tiled
      product that attention uses on tiles in cache. One thread. */
   void (*tile_product)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,

@@ -1,4 +1,5 @@
 /* y = a + b. */
+#include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 static ch_status shape(ch_node *node, ch_error *error) {
@@ -22,7 +23,12 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static const ch_op op = {.name = "add", .shape = shape, .forward = forward, .backward = backward};
+static void stream(const ch_stream_call *call) {
+  call->run->kernels->add(call->count * call->wanted.count, call->in[0].data, call->in[1].data, call->space);
+}
+
+static const ch_op op = {
+    .name = "add", .shape = shape, .forward = forward, .backward = backward, .stream = stream};
 
 ch_node *ch_op_add(ch_graph *graph, ch_node *a, ch_node *b) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){a, b}, NULL, 0);

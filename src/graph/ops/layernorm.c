@@ -1,4 +1,5 @@
 /* y = (x - mean) / sqrt(var + eps) * weight + bias over whole rows. */
+#include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 typedef struct layernorm {
@@ -41,6 +42,13 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
+static void stream(const ch_stream_call *call) {
+  const ch_node *node = call->node;
+  call->run->kernels->layernorm_forward(
+      call->count, ch_node_columns(node), call->in[0].data, ch_run_value(call->run, node->in[1]),
+      ch_run_value(call->run, node->in[2]), ((const layernorm *)node->attributes)->eps, call->space, NULL);
+}
+
 static const ch_op op = {.name = "layernorm",
                          .shape = shape,
                          .saved = saved,
@@ -48,7 +56,9 @@ static const ch_op op = {.name = "layernorm",
                          .forward = forward,
                          .backward = backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
-                         .cheap = true};
+                         .cheap = true,
+                         .stream = stream,
+                         .stream_whole = true};
 
 ch_node *ch_op_layernorm(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias, double eps) {
   return ch_graph_node(graph, &op, 3, (ch_node *[]){x, weight, bias}, &(layernorm){eps}, sizeof(layernorm));

@@ -58,8 +58,11 @@ static void state_table_stream(const ch_stream_call *call) {
                                 call->space);
 }
 
-static const ch_op state_table_op = {
-    .name = "rope_table", .shape = state_table_shape, .stream = state_table_stream, .stream_source = true};
+static const ch_op state_table_op = {.name = "rope_table",
+                                     .shape = state_table_shape,
+                                     .stream = state_table_stream,
+                                     .stream_source = true,
+                                     .stream_whole = true};
 
 ch_node *ch_op_rope_table_of_states(ch_graph *graph, int64_t rotary, const double *frequencies) {
   size_t row = (size_t)rotary * ch_dtype_size(graph->dtype);

@@ -39,6 +39,7 @@ const ch_kernels KERNEL(table) = {
     .embedding_backward = KERNEL(embedding_backward),
     .cross_entropy = KERNEL(cross_entropy),
     .gemv = KERNEL(gemv),
+    .head_product = KERNEL(head_product),
     .tile_product = KERNEL(tile_product),
     .choose_experts = KERNEL(choose_experts),
     .route_forward = KERNEL(route_forward),

@@ -231,6 +231,7 @@ CH_KERNEL_DECLARE(embedding_forward);
 CH_KERNEL_DECLARE(embedding_backward);
 CH_KERNEL_DECLARE(cross_entropy);
 CH_KERNEL_DECLARE(gemv);
+CH_KERNEL_DECLARE(head_product);
 CH_KERNEL_DECLARE(tile_product);
 CH_KERNEL_DECLARE(choose_experts);
 CH_KERNEL_DECLARE(route_forward);

@@ -19,6 +19,8 @@ void check_cache_size(laboratory *lab, const specimen *s) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
   expect_equal(s, "width of a token's states", ch_state_elements(&s->config), figures.cache_elements);
+  /* Behind an embedding gate the ids of tokens are kept too. */
+  int64_t ids = s->config.attention.gate_embedding_dim ? (int64_t)sizeof(int32_t) : 0;
   static const ch_dtype dtypes[] = {CH_F32, CH_BF16};
   for (int i = 0; i < 2; i++) {
     ch_timeline_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache_dtype = dtypes[i]};
@@ -30,7 +32,7 @@ void check_cache_size(laboratory *lab, const specimen *s) {
     }
     expect_equal(s, "bytes of a cache of 3 sequences of 7 tokens",
                  (int64_t)ch_timeline_cache(timeline)->bytes,
-                 3 * 7 * figures.cache_elements * (int64_t)ch_dtype_size(dtypes[i]));
+                 3 * 7 * (figures.cache_elements * (int64_t)ch_dtype_size(dtypes[i]) + ids));
     ch_timeline_free(timeline);
   }
 }

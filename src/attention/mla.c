@@ -1,0 +1,235 @@
+/* Multi-head Latent Attention (DeepSeek-V2): all heads' keys and values out of one latent vector a token.
+ *
+ *   write:  c = norm(W_a x)  [c],   r = RoPE(W_r x)  [r, one for all heads]
+ *   read:   (k_h, v_h) = heads of W_b c;   q_h = (nope, RoPE(rope)) of W_q x, or of W_qb norm(W_qa x)
+ *           y = W_o headnorm(softmax(q_h (k_h, r)^T / sqrt(n + r)) v_h)
+ *
+ * Decoding never expands the cache: W_UK goes into the query, q_h^T W_UK c, and W_UV behind the sum of latents. With an
+ * embedding gate (EG-MLA) a norm stands between, and latents are expanded block by block as they are read.
+ *
+ * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors.
+ */
+#include <math.h>
+
+#include "attention/embedding_gate.h"
+
+/* Sizes by their letters in the papers. */
+typedef struct sizes {
+  int64_t heads, latent, nope, rope, value;
+} sizes;
+
+static sizes sizes_of(const ch_config *config) {
+  const ch_attention_config *a = &config->attention;
+  return (sizes){config->num_attention_heads, a->kv_lora_rank, a->qk_nope_head_dim, a->qk_rope_head_dim,
+                 a->v_head_dim};
+}
+
+static int group_leader(const ch_config *config, int layer) {
+  return layer - layer % (int)config->attention.layer_group_size;
+}
+
+static ch_status check(const ch_config *config, const char *where, ch_error *error) {
+  const ch_attention_config *a = &config->attention;
+  const char *missing = !a->kv_lora_rank       ? "kv_lora_rank"
+                        : !a->qk_nope_head_dim ? "qk_nope_head_dim"
+                        : !a->qk_rope_head_dim ? "qk_rope_head_dim"
+                        : !a->v_head_dim       ? "v_head_dim"
+                                               : NULL;
+  if (missing)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.%s\" is missing, which \"attention.type\" \"mla\" needs", where, missing);
+  if (config->position == CH_POSITION_ROPE && a->qk_rope_head_dim % 2)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.qk_rope_head_dim\" is %lld, which must be even with \"position\": \"rope\" "
+        "(it turns pairs)",
+        where, (long long)a->qk_rope_head_dim);
+  return CH_OK;
+}
+
+/* --- tensors and state --------------------------------------------------------------------------------------- */
+
+static void declare_query(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  sizes s = sizes_of(c);
+  int64_t width = s.heads * (s.nope + s.rope), rank = c->attention.q_lora_rank;
+  if (rank) {
+    ch_declare_projection(declaration, "q_a_proj", rank, c->hidden_size);
+    ch_declare_norm(declaration, "q_a_layernorm", rank);
+    ch_declare_projection(declaration, "q_b_proj", width, rank);
+  } else
+    ch_declare_projection(declaration, "q_proj", width, c->hidden_size);
+  ch_knocking_declare(declaration, CH_ON_Q, s.nope);
+}
+
+static void declare(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  sizes s = sizes_of(c);
+  declare_query(declaration);
+  if (group_leader(c, declaration->layer) == declaration->layer) {
+    ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope, c->hidden_size);
+    ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
+    ch_declare_projection(declaration, "kv_b_proj", s.heads * (s.nope + s.value), s.latent);
+    ch_knocking_declare(declaration, CH_ON_K, s.nope);
+    ch_knocking_declare(declaration, CH_ON_V, s.value);
+    ch_embedding_gate_declare(declaration);
+  }
+  ch_declare_output_projection(declaration, "o_proj", c->hidden_size, s.heads * s.value);
+  ch_head_norm_declare(declaration, s.value);
+}
+
+static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+  if (group_leader(config, layer) != layer) return 0;
+  sizes s = sizes_of(config);
+  parts[0] = (ch_state_part){"latent", s.latent + s.rope};
+  return 1;
+}
+
+static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+  ch_graph *graph = builder->graph;
+  sizes s = sizes_of(builder->config);
+  ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
+  ch_node *latent = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.latent});
+  ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
+  ch_node *parts[] = {ch_norm(builder, latent, "kv_a_layernorm"),
+                      ch_apply_rope(builder, rope, s.rope, s.rope)};
+  out[0] = ch_op_join_heads(graph, 1, 2, parts, (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
+}
+
+/* --- queries ------------------------------------------------------------------------------------------------- */
+
+static ch_node *slice(ch_builder *builder, ch_node *heads, int64_t stride, int64_t offset, int64_t width) {
+  return ch_op_slice_heads(builder->graph, heads, builder->config->num_attention_heads,
+                           (ch_head_slice){stride, offset, width});
+}
+
+/* Heads of (a, b) from heads of a and of b. */
+static ch_node *join(ch_builder *builder, ch_node *a, int64_t a_width, ch_node *b, ch_head_slice b_slice) {
+  return ch_op_join_heads(builder->graph, builder->config->num_attention_heads, 2, (ch_node *[]){a, b},
+                          (ch_head_slice[]){{a_width, 0, a_width}, b_slice});
+}
+
+/* [N, H (n + r)], the last r of each head rotated. */
+static ch_node *queries(ch_builder *builder, ch_node *x) {
+  const ch_config *c = builder->config;
+  sizes s = sizes_of(c);
+  int64_t width = s.nope + s.rope;
+  ch_node *q =
+      c->attention.q_lora_rank
+          ? ch_project(builder, ch_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm"),
+                       "q_b_proj")
+          : ch_project(builder, x, "q_proj");
+  if (ch_is_knocked(c, CH_ON_Q)) {
+    ch_node *knocked = ch_knock(builder, CH_ON_Q, slice(builder, q, width, 0, s.nope));
+    q = join(builder, knocked, s.nope, q, (ch_head_slice){width, s.nope, s.rope});
+  }
+  return ch_apply_rope(builder, q, width, s.rope);
+}
+
+/* --- reading by expansion: training, and behind an embedding gate ---------------------------------------------- */
+
+/* Keys and values of all heads, (k_h, v_h) side by side, of the tokens that `latent` stands for. */
+static ch_node *expanded(ch_builder *builder, ch_node *latent) {
+  const ch_config *c = builder->config;
+  sizes s = sizes_of(c);
+  int64_t width = s.nope + s.value;
+  ch_node *kv = ch_project(builder, latent, "kv_b_proj");
+  if (ch_is_knocked(c, CH_ON_K) || ch_is_knocked(c, CH_ON_V)) {
+    ch_node *k = ch_knock(builder, CH_ON_K, slice(builder, kv, width, 0, s.nope));
+    ch_node *v = ch_knock(builder, CH_ON_V, slice(builder, kv, width, s.nope, s.value));
+    kv = join(builder, k, s.nope, v, (ch_head_slice){s.value, 0, s.value});
+  }
+  return ch_embedding_gate(builder, kv);
+}
+
+static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state) {
+  sizes s = sizes_of(builder->config);
+  ch_node *latent = ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, s.latent});
+  ch_node *rope = ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, s.latent, s.rope});
+  int layer = builder->layer;
+  builder->layer = group_leader(builder->config, layer);
+  ch_node *kv = expanded(builder, latent);
+  builder->layer = layer;
+  int64_t width = s.nope + s.value;
+  ch_node *keys = ch_op_join_heads(builder->graph, s.heads, 2, (ch_node *[]){kv, rope},
+                                   (ch_head_slice[]){{width, 0, s.nope}, {0, 0, s.rope}});
+  return ch_attend_states(builder, q, keys, kv,
+                          (ch_attend_spec){.heads = s.heads,
+                                           .kv_heads = s.heads,
+                                           .key_dim = s.nope + s.rope,
+                                           .value_dim = s.value,
+                                           .value_columns = {s.nope, width},
+                                           .scale = 1 / sqrt((double)(s.nope + s.rope))});
+}
+
+/* --- reading latents as they are ------------------------------------------------------------------------------- */
+
+/* W_UK^T of every query head, and W_UV of every sum of latents. */
+static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
+  sizes s = sizes_of(builder->config);
+  int layer = builder->layer;
+  builder->layer = group_leader(builder->config, layer);
+  ch_node *weight = ch_projection_weight(builder, "kv_b_proj");
+  builder->layer = layer;
+  return ch_op_head_product(builder->graph, x, weight,
+                            (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
+}
+
+/* Linear knocking of keys belongs to the query here: q . (K k) = (K^T q) . k. */
+static ch_node *knocked_for_keys(ch_builder *builder, ch_node *nope) {
+  sizes s = sizes_of(builder->config);
+  if (!ch_is_knocked(builder->config, CH_ON_K)) return nope;
+  return ch_op_head_product(builder->graph, nope, ch_attention_param(builder, "k_knock.weight"),
+                            (ch_head_rows){s.heads, 0, 0, s.nope, true});
+}
+
+static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {
+  sizes s = sizes_of(builder->config);
+  int64_t width = s.nope + s.rope;
+  int layer = builder->layer, leader = group_leader(builder->config, layer);
+  builder->layer = leader;
+  ch_node *nope = knocked_for_keys(builder, slice(builder, q, width, 0, s.nope));
+  builder->layer = layer;
+  ch_node *folded = through_kv_b(builder, nope, 0, s.nope, true);
+  q = join(builder, folded, s.latent, q, (ch_head_slice){width, s.nope, s.rope});
+  ch_node *latents = ch_attend_states(builder, q, state, state,
+                                      (ch_attend_spec){.heads = s.heads,
+                                                       .kv_heads = 1,
+                                                       .key_dim = s.latent + s.rope,
+                                                       .value_dim = s.latent,
+                                                       .value_columns = {0, s.latent + s.rope},
+                                                       .scale = 1 / sqrt((double)width)});
+  ch_node *context = through_kv_b(builder, latents, s.nope, s.value, false);
+  builder->layer = leader;
+  context = ch_knock(builder, CH_ON_V, context);
+  builder->layer = layer;
+  return context;
+}
+
+static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+  ch_node *q = queries(builder, x);
+  bool absorbed = builder->remember && !builder->config->attention.gate_embedding_dim;
+  ch_node *context =
+      absorbed ? attend_absorbed(builder, q, states[0]) : attend_expanded(builder, q, states[0]);
+  return ch_project(builder, ch_head_norm(builder, context), "o_proj");
+}
+
+static int64_t total_effective_rank(const ch_config *config) {
+  return config->num_attention_heads * config->attention.qk_nope_head_dim;
+}
+
+static int64_t shared_latent_dim(const ch_config *config) {
+  return config->attention.kv_lora_rank;
+}
+
+const ch_mechanism ch_mechanism_mla = {.name = "mla",
+                                       .modules =
+                                           CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR | CH_MODULE_OWN_SIZES,
+                                       .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
+                                       .check = check,
+                                       .declare = declare,
+                                       .state = state,
+                                       .write = write,
+                                       .read = read,
+                                       .total_effective_rank = total_effective_rank,
+                                       .shared_latent_dim = shared_latent_dim};
