@@ -214,6 +214,15 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
+static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+  sizes s = sizes_of(config);
+  const char *query = config->attention.q_lora_rank ? "q_b_proj" : "q_proj";
+  made[0] = (ch_state_rows){query, CH_ON_Q, s.nope + s.rope, 0, s.nope};
+  made[1] = (ch_state_rows){"kv_b_proj", CH_ON_K, s.nope + s.value, 0, s.nope};
+  made[2] = (ch_state_rows){"kv_b_proj", CH_ON_V, s.nope + s.value, s.nope, s.value};
+  return 3;
+}
+
 static int64_t total_effective_rank(const ch_config *config) {
   return config->num_attention_heads * config->attention.qk_nope_head_dim;
 }
@@ -231,5 +240,6 @@ const ch_mechanism ch_mechanism_mla = {.name = "mla",
                                        .state = state,
                                        .write = write,
                                        .read = read,
+                                       .rows = rows,
                                        .total_effective_rank = total_effective_rank,
                                        .shared_latent_dim = shared_latent_dim};
