@@ -127,6 +127,7 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->eps = number(root, "rms_norm_eps", is(root, "model_type", "crosshead") ? 1e-5 : 1e-6);
   c->theta = number(root, "rope_theta", 10000);
   c->tied = flag(root, "tie_word_embeddings", false);
+  c->biases = flag(root, "attention_bias", false);
   c->gelu = is(root, "hidden_act", "gelu");
   c->interleaved = flag(root, "rope_interleaved", false);
   c->position = is(root, "position", "alibi")  ? REFERENCE_ALIBI

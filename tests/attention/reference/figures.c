@@ -66,6 +66,12 @@ static int64_t mechanism_parameters(const reference_config *c, int layer) {
   return 0;
 }
 
+/* Of mechanisms by head. */
+static int64_t bias_parameters(const reference_config *c, int layer) {
+  if (!c->biases) return 0;
+  return (c->heads + component_heads(c, c->mix_k, layer) + component_heads(c, c->mix_v, layer)) * c->head_dim;
+}
+
 static int64_t knocking_parameters(const reference_config *c, int layer) {
   bool latent = c->type == REFERENCE_MLA;
   int64_t key = latent ? c->nope : c->head_dim, value = latent ? c->values : c->head_dim;
@@ -82,7 +88,7 @@ static int64_t module_parameters(const reference_config *c, int layer) {
   if (c->head_norm)
     n += c->type == REFERENCE_DIFF ? 2 * c->head_dim : c->type == REFERENCE_MLA ? c->values : c->head_dim;
   if (c->gate_dim && first_of_group(c, layer)) n += c->gate_dim * width + (c->gate_norm ? 2 * width : 0);
-  return n + knocking_parameters(c, layer);
+  return n + bias_parameters(c, layer) + knocking_parameters(c, layer);
 }
 
 /* --- the whole model --- */

@@ -34,7 +34,7 @@ typedef enum reference_knock {
 typedef struct reference_config {
   int64_t vocab, hidden, intermediate, layers, heads, groups, head_dim;
   double eps, theta;
-  bool tied, gelu, interleaved;
+  bool tied, gelu, interleaved, biases; /* biases: of the query, key and value projections */
   reference_position position;
   reference_mechanism type;
   bool qk_norm, head_norm;
