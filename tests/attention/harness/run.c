@@ -11,7 +11,7 @@ static void for_each(void **state, void (*check)(laboratory *lab, const specimen
   int before = complaints(), threads = omp_get_max_threads();
   for (int i = 0; i < lab->count; i++) {
     const specimen *s = &lab->specimens[i];
-    omp_set_num_threads(i % 8 == 0 || s->length > 64 ? threads : 1);
+    omp_set_num_threads(i % (s->length > 64 ? 3 : 8) == 0 ? threads : 1);
     check(lab, s);
   }
   omp_set_num_threads(threads);
