@@ -75,7 +75,7 @@ static double arithmetic(ch_graph *graph, const ch_node *node, double context) {
 static void count_graph(ch_graph *graph, double context, bool *moves, ch_flops *flops) {
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
-    moves[i] = node->kind == CH_NODE_INPUT;
+    moves[i] = node->kind == CH_NODE_INPUT || node->streamed;
     for (int k = 0; k < node->inputs; k++) moves[i] = moves[i] || moves[node->in[k]->id];
     if (!moves[i] || node->kind != CH_NODE_OP || !node->op->flops) continue;
     double one = arithmetic(graph, node, 1), slope = arithmetic(graph, node, 2) - one;

@@ -1,5 +1,4 @@
 /* Keys of mechanisms and modules: what each form means, that writing keeps it, and which keys contradict. */
-#include "attention/registry.h"
 #include "config/config_testing.h"
 
 /* The config that every row changes: its `attention` object, and the sizes that rows refer to. */
@@ -8,15 +7,6 @@ static char *with_attention(const char *attention) {
       "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 64, \"intermediate_size\": 44,"
       " \"num_hidden_layers\": 4, \"num_attention_heads\": 8}";
   return changed(base, "attention", attention);
-}
-
-/* Whether the registry has the type that stands in the JSON text. */
-static bool registered(const char *attention) {
-  json_t *object = json_loads(attention, 0, NULL);
-  assert_non_null(object);
-  bool found = ch_mechanism_find(json_string_value(json_object_get(object, "type"))) != NULL;
-  json_decref(object);
-  return found;
 }
 
 static ch_config parsed(const char *attention) {
@@ -63,7 +53,6 @@ static const char *const forms[] = {
 static void writing_keeps_every_form(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-    if (!registered(forms[i])) continue;
     ch_config first = parsed(forms[i]), second;
     ch_text json = {0};
     ch_error error = {0};
@@ -118,28 +107,21 @@ static void each_layer_mixes_what_its_entry_says(void **state) {
 
 static void absent_keys_mean_what_the_mechanism_says(void **state) {
   (void)state;
-  if (ch_mechanism_find("diff")) {
-    assert_true(parsed("{\"type\": \"diff\"}").attention.head_norm);
-    assert_false(parsed("{\"type\": \"diff\", \"head_norm\": false}").attention.head_norm);
-  }
-  static const char *const one_head[] = {"mfa", "mfa_kr"};
+  ch_config c;
+  assert_true(parsed("{\"type\": \"diff\"}").attention.head_norm);
+  assert_false(parsed("{\"type\": \"diff\", \"head_norm\": false}").attention.head_norm);
+  static const char *const one_head[] = {"{\"type\": \"mfa\"}", "{\"type\": \"mfa_kr\"}"};
   for (int i = 0; i < 2; i++) {
-    if (!ch_mechanism_find(one_head[i])) continue;
-    char attention[40];
-    snprintf(attention, sizeof attention, "{\"type\": \"%s\"}", one_head[i]);
-    assert_int_equal(parsed(attention).num_key_value_heads, 1);
-    char *text = with_attention(attention);
-    ch_config c;
+    assert_int_equal(parsed(one_head[i]).num_key_value_heads, 1);
+    char *text = with_attention(one_head[i]);
     read_changed(text, "num_key_value_heads", "null", &c);
     assert_int_equal(c.num_key_value_heads, 1);
     free(text);
   }
-  if (ch_mechanism_find("mla")) {
-    char *text = with_attention("{" MLA "}");
-    ch_config c;
-    read_changed(text, "hidden_size", "50", &c); /* the heads need not divide it */
-    free(text);
-  }
+  char *text = with_attention("{" MLA "}");
+  read_changed(text, "hidden_size", "50", &c); /* the heads need not divide it */
+  assert_int_equal(c.head_dim, 0);
+  free(text);
 }
 
 static void contradictions_name_both_keys(void **state) {
@@ -233,7 +215,6 @@ static void contradictions_name_both_keys(void **state) {
        "one of \"reparameterized\", \"per_pair\""},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    if (!registered(cases[i].attention)) continue;
     char *text = with_attention(cases[i].attention);
     assert_refused(text, cases[i].words);
     assert_refused(text, cases[i].more);
@@ -250,7 +231,6 @@ static void sizes_that_do_not_apply_are_refused(void **state) {
       {"{\"type\": \"talking\"}", "\"num_key_value_heads\""},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    if (!registered(cases[i][0])) continue;
     char *text = with_attention(cases[i][0]), *two = changed(text, "num_key_value_heads", "2");
     assert_refused(two, cases[i][1]);
     free(text);

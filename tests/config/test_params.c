@@ -15,8 +15,7 @@ static void rows_keep_their_order_and_are_found_by_name(void **state) {
   enum { LAYERS = 700 };
   for (int i = 0; i < LAYERS; i++) {
     assert_int_equal(ch_params_matrix(&params, CH_PARAM_ATTENTION, 0.02, 6, 4, "layers.%d.q", i), 2 * i);
-    assert_int_equal(ch_params_vector(&params, CH_PARAM_NORM, 1, 4, "layers.%d.norm", i),
-                     2 * i + 1);
+    assert_int_equal(ch_params_vector(&params, CH_PARAM_NORM, 1, 4, "layers.%d.norm", i), 2 * i + 1);
   }
   assert_int_equal(params.count, 2 * LAYERS);
   assert_false(params.failed);
@@ -40,7 +39,8 @@ static void matrices_decay_and_vectors_do_not(void **state) {
   const ch_param *w = &params.rows[matrix], *b = &params.rows[bias];
   assert_true(w->decay && w->init == CH_PARAM_INIT_NORMAL && w->std == 0.006 && w->kind == CH_PARAM_FFN);
   assert_true(w->rank == 2 && ch_param_count(w) == (int64_t)1 << 40);
-  assert_true(!b->decay && b->init == CH_PARAM_INIT_CONSTANT && b->start == 0 && b->kind == CH_PARAM_ATTENTION);
+  assert_true(!b->decay && b->init == CH_PARAM_INIT_CONSTANT && b->start == 0 &&
+              b->kind == CH_PARAM_ATTENTION);
   assert_true(b->rank == 1 && ch_param_count(b) == 7);
   ch_params_free(&params);
 }

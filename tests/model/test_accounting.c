@@ -67,6 +67,33 @@ static void arithmetic_is_counted_term_by_term(void **state) {
   assert_true(a.prefill.lm_head == a.flops.lm_head / 512); /* the last logits of a chunk */
 }
 
+/* Latents are expanded in training, compared as they are in decoding, and expanded token by token behind a gate. */
+static void decoding_is_counted_in_its_own_form(void **state) {
+  (void)state;
+  enum { L = 3, D = 40, H = 4, N = 12, R = 8, V = 10, C = 20, E = 5, DEPTH = 1000 };
+  ch_account a;
+  ch_config c = sized(L, D, H, H, 0, 44, 73);
+  ch_config_set_mechanism(&c, "mla");
+  c.attention.qk_nope_head_dim = N;
+  c.attention.qk_rope_head_dim = R;
+  c.attention.v_head_dim = V;
+  c.attention.kv_lora_rank = C;
+  account(&c, DEPTH, CH_BF16, &a);
+  double projections = 2.0 * (D * H * (N + R) + D * (C + R) + C * H * (N + V) + H * V * D);
+  assert_true(a.flops.attention_projections == L * projections);
+  assert_true(a.flops.attention_context == L * 2.0 * DEPTH * H * (N + R + V));
+  assert_true(a.decode.attention_projections == L * projections);
+  assert_true(a.decode.attention_context == L * 2.0 * DEPTH * H * (C + R + C));
+  c.attention.gate_embedding_dim = E;
+  account(&c, DEPTH, CH_BF16, &a);
+  assert_true(a.flops.attention_projections == L * (projections + 2.0 * E * H * (N + V)));
+  assert_true(a.decode.attention_projections == L * (projections - 2.0 * C * H * (N + V)));
+  assert_true(a.decode.attention_context == L * 2.0 * DEPTH * (H * (N + R + V) + (C + E) * H * (N + V)));
+  /* A prompt's chunk of 512 expands what it looks back at once. */
+  assert_true(fabs(a.prefill.attention_context -
+                   L * 2.0 * DEPTH * (H * (N + R + V) + (C + E) * H * (N + V) / 512.0)) < 1e-3);
+}
+
 static void every_tensor_is_counted_where_it_belongs(void **state) {
   (void)state;
   ch_account a;
@@ -169,7 +196,11 @@ static void reference_cases_have_their_figures(void **state) {
                                       "kha_linear",
                                       "moe_loss_free",
                                       "mea_virtual_heads",
-                                      "diff_per_pair_no_norm"};
+                                      "diff_per_pair_no_norm",
+                                      "mla",
+                                      "mla_q_lora",
+                                      "egmla",
+                                      "egmla_groups"};
   if (!ch_is_directory(SHARED_DATA "/vectors")) {
     print_message("no shared vectors beside the checkout: their figures are not compared\n");
     skip();
@@ -180,6 +211,7 @@ static void reference_cases_have_their_figures(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(arithmetic_is_counted_term_by_term),
+      cmocka_unit_test(decoding_is_counted_in_its_own_form),
       cmocka_unit_test(every_tensor_is_counted_where_it_belongs),
       cmocka_unit_test(of_experts_the_chosen_and_the_shared_count),
       cmocka_unit_test(reference_cases_have_their_figures),

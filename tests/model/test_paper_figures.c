@@ -7,27 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-#include <jansson.h>
 
-#include "attention/registry.h"
-#include "base/file.h"
 #include "model/accounting.h"
 #include "model/transformer.h"
 
 #define CONFIGS TEST_DATA "/../../configs/papers/"
-
-/* Whether the file's attention type is one that the registry has. */
-static bool registered(const char *name) {
-  char path[512];
-  snprintf(path, sizeof path, CONFIGS "%s.json", name);
-  json_t *root = json_load_file(path, 0, NULL);
-  if (!root) fail_msg("%s is not there", path);
-  const char *type = json_string_value(json_object_get(json_object_get(root, "attention"), "type"));
-  bool found = type && ch_mechanism_find(type);
-  json_decref(root);
-  if (!found) print_message("%s waits for its mechanism\n", name);
-  return found;
-}
 
 static ch_config read_config(const char *name) {
   char path[512];
@@ -85,7 +69,6 @@ static void caches_are_those_of_the_tables(void **state) {
       {"mea-qwen3-30b-a3b-half", (98304 + 49152) / 2 / 2},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (!registered(rows[i].name)) continue;
     ch_account a = figures(rows[i].name);
     if (a.cache_elements_per_token != rows[i].elements || a.cache_bytes_per_token != 2 * rows[i].elements)
       fail_msg("%s: %lld elements a token where the paper has %lld", rows[i].name,
@@ -96,7 +79,6 @@ static void caches_are_those_of_the_tables(void **state) {
 /* EG-MLA saves 91.67 % of MHA's cache and 60.0 % of MLA's (the paper prints 59.9). */
 static void the_embedding_gate_saves_what_the_paper_says(void **state) {
   (void)state;
-  if (!registered("egmla-base-kv64")) return;
   double gated = (double)figures("egmla-base-kv64").cache_elements_per_token;
   double mha = (double)figures("egmla-mha-base").cache_elements_per_token;
   double mla = (double)figures("egmla-mla-base").cache_elements_per_token;
@@ -112,26 +94,20 @@ static void assert_millions(const char *name, int64_t count, double millions, in
 
 static void parameters_are_those_of_the_tables(void **state) {
   (void)state;
-  if (registered("egmla-base-kv128")) {
-    ch_account a = figures("egmla-base-kv128");
-    assert_millions("EG-MLA base", a.parameters_gate_embedding, 154.5, 1);
-    assert_int_equal(a.parameters_total - a.parameters_active, a.parameters_gate_embedding);
-    assert_millions("EG-MLA 1.2B", figures("egmla-xlarge-kv128-emb512").parameters_gate_embedding, 618.1, 1);
-  }
+  ch_account a = figures("egmla-base-kv128");
+  assert_millions("EG-MLA base", a.parameters_gate_embedding, 154.5, 1);
+  assert_int_equal(a.parameters_total - a.parameters_active, a.parameters_gate_embedding);
+  assert_millions("EG-MLA 1.2B", figures("egmla-xlarge-kv128-emb512").parameters_gate_embedding, 618.1, 1);
   ch_account mha = figures("mfa-mha"); /* MFA, Table 9, without embeddings */
   assert_millions("MFA's MHA", mha.parameters_total - mha.parameters_embedding, 1074, 0);
-  if (registered("mfa-mfa")) {
-    ch_account mfa = figures("mfa-mfa");
-    assert_millions("MFA", mfa.parameters_total - mfa.parameters_embedding, 1077, 0);
-  }
+  ch_account mfa = figures("mfa-mfa");
+  assert_millions("MFA", mfa.parameters_total - mfa.parameters_embedding, 1077, 0);
   ch_account moe = figures("mfa-7b-mha"); /* MFA, Table 7, without embeddings: 6.9 B, 1.2 B active */
   assert_millions("MFA's 7B", (moe.parameters_total - moe.parameters_embedding) / 100, 69, 0);
   assert_millions("MFA's 7B, active", (moe.parameters_active - moe.parameters_embedding) / 100, 12, 0);
-  if (registered("mfa-7b-mfa")) {
-    moe = figures("mfa-7b-mfa");
-    assert_millions("MFA's 7B", (moe.parameters_total - moe.parameters_embedding) / 100, 69, 0);
-    assert_millions("MFA's 7B, active", (moe.parameters_active - moe.parameters_embedding) / 100, 12, 0);
-  }
+  moe = figures("mfa-7b-mfa");
+  assert_millions("MFA's 7B", (moe.parameters_total - moe.parameters_embedding) / 100, 69, 0);
+  assert_millions("MFA's 7B, active", (moe.parameters_active - moe.parameters_embedding) / 100, 12, 0);
   moe = figures("mea-qwen3-30b-a3b"); /* 30.5 B, of which 3.3 B are active */
   assert_millions("Qwen3-30B-A3B", moe.parameters_total / 100, 305, 0);
   assert_millions("Qwen3-30B-A3B, active", moe.parameters_active / 100, 34, 0);
@@ -156,7 +132,6 @@ static void capacities_are_those_of_table_1(void **state) {
       {"mfa-mfa-kr", 0, C, m * C},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (!registered(rows[i].name)) continue;
     ch_account a = figures(rows[i].name);
     assert_int_equal(a.shared_latent_dim, rows[i].latent);
     assert_int_equal(a.total_effective_rank, rows[i].rank);
@@ -171,7 +146,7 @@ static void models_of_one_table_have_one_size(void **state) {
                                       "mfa-mla",  "mfa-mfa",  "mfa-mfa-kr"};
   double mha = (double)figures("mfa-mha").parameters_total;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (registered(names[i])) assert_true(fabs((double)figures(names[i]).parameters_total / mha - 1) < 0.006);
+    assert_true(fabs((double)figures(names[i]).parameters_total / mha - 1) < 0.006);
 }
 
 /* KHA, eqs. 10-12: at L = 2048, d = 1024, n = 32, d_ff = 3 d, knocking takes 0.55 % of a layer's arithmetic and 1.17 %
