@@ -37,6 +37,5 @@ int main(void) {
   add_combination(&list, "'num_attention_heads': 3", "mla",
                   "'kv_lora_rank': 21, 'qk_nope_head_dim': 1, 'qk_rope_head_dim': 2, 'v_head_dim': 9, "
                   "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}");
-  add_combination(&list, "'attention_bias': true", "mla", everything);
   return run_combinations(&list);
 }

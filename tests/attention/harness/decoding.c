@@ -50,7 +50,7 @@ static double *whole_pass(laboratory *lab, const specimen *s) {
 
 void check_cached(laboratory *lab, const specimen *s) {
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
-  const int64_t splits[] = {1, s->length / 2, s->length - 1, s->length};
+  const int64_t splits[] = {s->length > 64 ? s->length - 9 : 1, s->length / 2, s->length - 1, s->length};
   ch_timeline *timeline = open_timeline(s, s->sequences, s->length, CH_F32);
   for (int i = 0; timeline && i < 4; i++) {
     if (splits[i] < 1) continue;
@@ -84,7 +84,8 @@ static void check_last_logits(const specimen *s, ch_timeline *timeline, const do
 
 void check_chunks(laboratory *lab, const specimen *s) {
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
-  static const int64_t chunks[] = {1, 3, 5};
+  static const int64_t small[] = {1, 3, 5}, large[] = {7, 64, 65};
+  const int64_t *chunks = s->length > 64 ? large : small;
   for (int i = 0; whole && i < 3; i++) {
     ch_timeline *timeline = open_timeline(s, s->sequences, chunks[i], CH_F32);
     bool fed = timeline;

@@ -17,6 +17,8 @@ void check_batch(laboratory *lab, const specimen *s);
 void check_narrow_caches(laboratory *lab, const specimen *s);
 /* allocations.c */
 void check_allocations(laboratory *lab, const specimen *s);
+/* absorbed.c */
+void check_absorbed(laboratory *lab, const specimen *s);
 /* accounts.c */
 void check_cache_size(laboratory *lab, const specimen *s);
 void check_parameters(laboratory *lab, const specimen *s);
