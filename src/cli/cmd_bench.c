@@ -270,7 +270,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY_GOTO(parse_arguments(b, error));
   CH_TRY_GOTO(open_model(b, error));
   b->config = b->model->config;
-  b->matrix_bytes = ch_speed_matrix_bytes(b->model);
+  b->matrix_bytes = ch_speed_matrix_bytes(b->model, 1);
   b->rows = json_pack("{s:[], s:[], s:[]}", "prefill", "decode", "train");
   status = b->rows ? measure_and_print(b, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to measure");
 done:

@@ -12,6 +12,7 @@
 #include "report/page.h"
 #include "report/table.h"
 #include "train/compare.h"
+#include "train/match.h"
 
 #include <crosshead/version.h>
 
@@ -253,7 +254,7 @@ static void on_begins(void *context, int index, int count, const char *name, con
   ch_progress_print(&d->progress,
                     "%s (%d of %d): %lld layers of width %lld, FFN %lld, %s parameters, %lld steps", name,
                     index + 1, count, (long long)config->num_hidden_layers, (long long)config->hidden_size,
-                    (long long)config->intermediate_size,
+                    (long long)ch_matched_width(config),
                     ch_format_count((double)parameters, size, sizeof size), (long long)steps);
 }
 

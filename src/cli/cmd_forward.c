@@ -94,6 +94,7 @@ static ch_status write_result(const char *path, const ch_model *model, const tok
       all[count++] = (ch_stored_tensor){.name = "loss", .tensor = {CH_F32, 1, {1}, &loss}};
   }
   for (int i = 0; status == CH_OK && i < parameters; i++) {
+    if (model->params.rows[i].frozen) continue;
     char *name = ch_arena_printf(&names, "grad.%s", model->params.rows[i].name);
     if (!name)
       status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);

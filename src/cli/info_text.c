@@ -60,12 +60,24 @@ static void put_heads(const ch_config *c, ch_text *text) {
                    c->head_dim);
 }
 
+static void put_experts(const ch_config *c, ch_text *text) {
+  const ch_moe_config *m = &c->moe;
+  ch_text_printf(text, "           %" PRId64 " SwiGLU experts of %" PRId64 ", %" PRId64 " a token",
+                 m->experts, m->expert_intermediate_size, m->active);
+  if (m->shared) ch_text_printf(text, ", beside %" PRId64 " shared", m->shared);
+  if (m->first_dense_layers)
+    ch_text_printf(text, ", after %" PRId64 " dense layer%s", m->first_dense_layers,
+                   m->first_dense_layers > 1 ? "s" : "");
+  ch_text_puts(text, "\n");
+}
+
 static void put_model(const ch_config *c, ch_text *text) {
   static const char *const positions[] = {"RoPE", "ALiBi", "no positions"};
   static const char *const activations[] = {"SwiGLU", "GELU"};
   ch_text_printf(text, "model      %s, attention %s\n", c->model_type, c->attention.type);
   put_modules(c, text);
   put_heads(c, text);
+  if (c->moe.experts) put_experts(c, text);
   ch_text_printf(
       text, "           %s FFN of %" PRId64 ", vocabulary of %" PRId64 " (%s), %s, context %" PRId64 "\n",
       activations[c->hidden_act], c->intermediate_size, c->vocab_size,

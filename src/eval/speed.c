@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "eval/speed.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,14 +55,21 @@ typedef struct inference {
   const ch_speed_options *options;
 } inference;
 
-double ch_speed_matrix_bytes(const ch_model *model) {
-  double bytes = 0;
+/* The share of experts that some sequence chose. */
+static double experts_read(const ch_config *config, int64_t sequences) {
+  if (config->moe.experts == 0) return 0;
+  return 1 - pow(1 - (double)config->moe.active / (double)config->moe.experts, (double)sequences);
+}
+
+double ch_speed_matrix_bytes(const ch_model *model, int64_t sequences) {
+  double bytes = 0, share = experts_read(&model->config, sequences);
   for (int i = 0; i < model->params.count; i++) {
     const ch_param *row = &model->params.rows[i];
     bool looked_up =
         row->kind == CH_PARAM_GATE_EMBEDDING ||
         (!model->config.tie_word_embeddings && strcmp(row->name, "model.embed_tokens.weight") == 0);
-    if (row->rank >= 2 && !looked_up) bytes += (double)ch_tensor_bytes(&model->weights.tensors[i]);
+    if (row->rank < 2 || looked_up) continue;
+    bytes += (double)ch_tensor_bytes(&model->weights.tensors[i]) * (row->kind == CH_PARAM_EXPERT ? share : 1);
   }
   return bytes;
 }
@@ -142,7 +150,7 @@ ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *option
   if (status == CH_OK) {
     finish(options, speed);
     status = prefill_flops(model, options, &speed->flops, error);
-    speed->bytes = ch_speed_matrix_bytes(model);
+    speed->bytes = ch_speed_matrix_bytes(model, options->tokens);
   }
   end(&run);
   return status;
@@ -161,7 +169,7 @@ ch_status ch_speed_decode(const ch_model *model, const ch_speed_options *options
     double passes = (double)options->tokens, batch = (double)options->batch;
     double held = (double)options->depth + (passes + 1) / 2; /* tokens that a pass finds, on average */
     finish(options, speed);
-    speed->bytes = passes * (ch_speed_matrix_bytes(model) +
+    speed->bytes = passes * (ch_speed_matrix_bytes(model, options->batch) +
                              batch * held * cache_bytes_per_token(ch_timeline_cache(run.timeline)));
   }
   end(&run);

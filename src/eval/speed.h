@@ -40,7 +40,8 @@ ch_status ch_speed_decode(const ch_model *model, const ch_speed_options *options
 ch_status ch_speed_train(const ch_config *config, const ch_speed_options *options, ch_speed *speed,
                          ch_error *error);
 
-/* Bytes of the matrices that a decoding step reads: all but an untied embedding, of which it reads single rows. */
-double ch_speed_matrix_bytes(const ch_model *model);
+/* Bytes of the matrices that a decoding step of so many sequences reads: all but an untied embedding, of which it reads
+   single rows, and of experts the share that as many independent, even choices would hit. */
+double ch_speed_matrix_bytes(const ch_model *model, int64_t sequences);
 
 #endif

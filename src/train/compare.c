@@ -18,6 +18,7 @@
 #include "train/data.h"
 #include "train/machine.h"
 #include "train/schedule.h"
+#include "train/match.h"
 
 enum {
   USUAL_PARAMS = 1000000,
@@ -271,7 +272,7 @@ static ch_status fill_shape(const run *r, const ch_planned_model *planned, ch_co
                          .head_dim = own_sizes ? config->attention.qk_nope_head_dim +
                                                      config->attention.qk_rope_head_dim
                                                : config->head_dim,
-                         .intermediate_size = config->intermediate_size,
+                         .intermediate_size = ch_matched_width(config),
                          .parameters = planned->parameters,
                          .cache_elements_per_token = elements,
                          .cache_bytes_per_token = elements * CACHE_ELEMENT_BYTES,

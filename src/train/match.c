@@ -22,9 +22,18 @@ ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error 
   return status;
 }
 
+static int64_t *width_of(ch_config *config) {
+  return config->moe.experts > 0 ? &config->moe.expert_intermediate_size : &config->intermediate_size;
+}
+
+int64_t ch_matched_width(const ch_config *config) {
+  ch_config copy = *config;
+  return *width_of(&copy);
+}
+
 static ch_status count_at(const ch_config *config, int64_t width, int64_t *count, ch_error *error) {
   ch_config trial = *config;
-  trial.intermediate_size = width;
+  *width_of(&trial) = width;
   return ch_count_parameters(&trial, count, error);
 }
 
@@ -72,7 +81,7 @@ static ch_status explain(const ch_config *configs, const char *const *names, con
   char wanted[32], has[32];
   ch_format_count((double)target, wanted, sizeof wanted);
   ch_format_count((double)parameters[worst], has, sizeof has);
-  if (parameters[worst] > target && configs[worst].intermediate_size == 1)
+  if (parameters[worst] > target && ch_matched_width(&configs[worst]) == 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s has %s parameters even with an FFN of width 1, more than the %s asked for; raise "
                    "--params, or make "
@@ -82,7 +91,7 @@ static ch_status explain(const ch_config *configs, const char *const *names, con
       error, CH_ERROR_ARGUMENT,
       "%s comes no nearer to %s parameters than %lld (FFN width %lld), but counts must agree within %.1f %%; "
       "raise --params",
-      names[worst], wanted, (long long)parameters[worst], (long long)configs[worst].intermediate_size,
+      names[worst], wanted, (long long)parameters[worst], (long long)ch_matched_width(&configs[worst]),
       100 * CH_MATCH_TOLERANCE);
 }
 
@@ -91,8 +100,7 @@ ch_status ch_match_parameters(ch_config *configs, const char *const *names, int 
   double difference = 1;
   for (size_t s = 0; s < sizeof steps / sizeof *steps && difference > aimed; s++) {
     for (int i = 0; i < count; i++)
-      CH_TRY(
-          nearest_width(&configs[i], target, steps[s], &configs[i].intermediate_size, &parameters[i], error));
+      CH_TRY(nearest_width(&configs[i], target, steps[s], width_of(&configs[i]), &parameters[i], error));
     difference = spread(parameters, count, target);
   }
   return difference <= CH_MATCH_TOLERANCE ? CH_OK : explain(configs, names, parameters, count, target, error);

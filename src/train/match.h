@@ -10,10 +10,13 @@
 /* All parameters of the model that `config` describes: the sum over its parameter table. */
 ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error *error);
 
-/* Sets the intermediate_size of every config so that each has as nearly as possible `target` parameters, in whole
+/* Sets the FFN width (ch_matched_width) of every config so that each has as nearly as possible `target` parameters, in whole
    multiples of the largest power of two that keeps them close. parameters [count] receives what they have. names
    [count] are for messages. Fails when two would differ by more than CH_MATCH_TOLERANCE, saying why. */
 ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, int64_t target,
                               int64_t *parameters, ch_error *error);
+
+/* The width that matching adjusts: the FFN's, or that of the experts where the model has them. */
+int64_t ch_matched_width(const ch_config *config);
 
 #endif

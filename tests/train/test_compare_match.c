@@ -112,12 +112,37 @@ static void what_cannot_match_is_said(void **state) {
   assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise --params"));
 }
 
+static void a_mixture_is_matched_by_the_width_of_its_experts(void **state) {
+  (void)state;
+  ch_config configs[2];
+  int64_t parameters[2];
+  ch_error error = {0};
+  ch_shape_wishes wishes = {.params = 3000000, .vocab = 1000, .context = 256};
+  for (int i = 0; i < 2; i++) assert_int_equal(ch_base_shape(&wishes, &configs[i], &error), CH_OK);
+  configs[1].moe.experts = 4;
+  configs[1].moe.active = 2;
+  configs[1].moe.expert_intermediate_size = 1;
+  int64_t dense_width = configs[1].intermediate_size;
+  assert_int_equal(
+      ch_match_parameters(configs, (const char *const[]){"dense", "mixture"}, 2, 3000000, parameters, &error),
+      CH_OK);
+  assert_int_equal(configs[1].intermediate_size, dense_width);
+  assert_int_equal(ch_matched_width(&configs[1]), configs[1].moe.expert_intermediate_size);
+  assert_int_equal(ch_matched_width(&configs[0]), configs[0].intermediate_size);
+  int64_t experts =
+      3 * configs[1].hidden_size * configs[1].num_hidden_layers * 4 * configs[1].moe.expert_intermediate_size;
+  int64_t ffn = 3 * configs[0].hidden_size * configs[0].num_hidden_layers * configs[0].intermediate_size;
+  int64_t routers = 4 * configs[1].hidden_size * configs[1].num_hidden_layers;
+  assert_int_equal(parameters[1] - parameters[0], experts + routers - ffn);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_agree_within_half_a_percent_for_many_sizes),
       cmocka_unit_test(every_tensor_is_counted),
       cmocka_unit_test(different_shapes_are_matched_too),
       cmocka_unit_test(what_cannot_match_is_said),
+      cmocka_unit_test(a_mixture_is_matched_by_the_width_of_its_experts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
