@@ -4,14 +4,32 @@
 #include <string.h>
 
 #include "attention/registry.h"
-#include "infer/model.h"
-#include "infer/timeline.h"
+#include "infer/forward.h"
 #include "model/accounting.h"
 #include "properties.h"
 
 static void expect_equal(const specimen *s, const char *what, int64_t value, int64_t expected) {
   if (value != expected)
     complain(s, "%s is %lld and should be %lld", what, (long long)value, (long long)expected);
+}
+
+/* What a pass through the cache says of it: elements of states alone, and bytes of everything. */
+static void check_reported_cache(const specimen *s, int64_t elements, int64_t ids) {
+  ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
+  ch_forward_request request = {
+      .tokens = s->tokens, .sequences = s->sequences, .length = s->length, .dtype = CH_F32, .cached = 1};
+  ch_forward_result result = {0};
+  ch_error error = {0};
+  if (ch_forward(&model, &request, &result, &error) != CH_OK) {
+    complain(s, "%s", error.message);
+    return;
+  }
+  expect_equal(s, "cache_tokens", result.cache_tokens, s->sequences * s->length);
+  expect_equal(s, "cache_elements_per_token of a pass through the cache", result.cache_elements_per_token,
+               elements);
+  expect_equal(s, "cache_bytes_allocated", (int64_t)result.cache_bytes_allocated,
+               result.cache_tokens * (elements * 4 + ids));
+  ch_forward_result_free(&result);
 }
 
 void check_cache_size(laboratory *lab, const specimen *s) {
@@ -35,6 +53,7 @@ void check_cache_size(laboratory *lab, const specimen *s) {
                  3 * 7 * (figures.cache_elements * (int64_t)ch_dtype_size(dtypes[i]) + ids));
     ch_timeline_free(timeline);
   }
+  check_reported_cache(s, figures.cache_elements, ids);
 }
 
 void check_parameters(laboratory *lab, const specimen *s) {

@@ -86,7 +86,4 @@ typedef struct reference_figures {
 } reference_figures;
 
 void reference_count(const reference_config *config, reference_figures *figures);
-/* Scalars a token that may be cached beside the counted elements: EG-MLA's mean and 1/std of every layer group. */
-int64_t reference_uncounted_scalars(const reference_config *config);
-
 #endif
