@@ -96,34 +96,40 @@ ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name) {
 
 /* --- positions ----------------------------------------------------------------------------------------------- */
 
-static ch_node *make_angles(ch_builder *builder, int64_t rotary, bool of_states) {
-  ch_graph *graph = builder->graph;
-  double *frequencies = ch_arena_alloc(&graph->arena, (size_t)(rotary / 2 + 1) * sizeof *frequencies);
-  if (!frequencies) return ch_graph_fail(graph, "no memory for rotary frequencies");
+/* What turns `rotary` dims, made once for all layers. */
+static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
+  ch_angles *angles = builder->angles;
+  while (angles && angles->rotary != rotary) angles = angles->next;
+  if (angles) return angles;
+  ch_arena *arena = &builder->graph->arena;
+  angles = ch_arena_alloc(arena, sizeof *angles);
+  double *frequencies = ch_arena_alloc(arena, (size_t)(rotary / 2 + 1) * sizeof *frequencies);
+  if (!angles || !frequencies) {
+    ch_graph_fail(builder->graph, "no memory for rotary frequencies");
+    return NULL;
+  }
   ch_rope_frequencies(builder->config, rotary, frequencies);
-  if (of_states) return ch_op_rope_table_of_states(graph, rotary, frequencies);
-  return ch_op_rope_table(graph, ch_graph_input(graph, CH_INPUT_POSITIONS), rotary, frequencies);
+  *angles = (ch_angles){.rotary = rotary, .frequencies = frequencies, .next = builder->angles};
+  return builder->angles = angles;
 }
 
-/* One table serves all layers. */
-static ch_node *angles_of(ch_builder *builder, int64_t rotary, bool of_states) {
-  int i = 0, limit = (int)(sizeof builder->angles / sizeof *builder->angles);
-  for (; i < limit && builder->angles[i].rotary; i++)
-    if (builder->angles[i].rotary == rotary && builder->angles[i].of_states == of_states)
-      return builder->angles[i].table;
-  ch_node *table = make_angles(builder, rotary, of_states);
-  if (i < limit) {
-    builder->angles[i].rotary = rotary;
-    builder->angles[i].of_states = of_states;
-    builder->angles[i].table = table;
-  }
-  return table;
+static ch_node *rope_of_states(ch_builder *builder, ch_angles *angles, ch_node *x, int64_t head_dim) {
+  if (!angles->levels)
+    angles->levels = ch_rope_levels_for(builder->graph, angles->rotary, angles->frequencies);
+  return ch_op_rope_states(builder->graph, x, angles->levels, angles->rotary, head_dim,
+                           builder->config->rope_interleaved);
 }
 
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary) {
+  ch_graph *graph = builder->graph;
   if (builder->config->position != CH_POSITION_ROPE || !x) return x;
-  return ch_op_rope(builder->graph, x, angles_of(builder, rotary, x->streamed), head_dim,
-                    builder->config->rope_interleaved);
+  ch_angles *angles = angles_of(builder, rotary);
+  if (!angles) return NULL;
+  if (x->streamed) return rope_of_states(builder, angles, x, head_dim);
+  if (!angles->table)
+    angles->table =
+        ch_op_rope_table(graph, ch_graph_input(graph, CH_INPUT_POSITIONS), rotary, angles->frequencies);
+  return ch_op_rope(graph, x, angles->table, head_dim, builder->config->rope_interleaved);
 }
 
 /* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then every second

@@ -24,6 +24,15 @@ typedef struct ch_declaration {
   int layer;
 } ch_declaration;
 
+/* What turns `rotary` dims: a table of this run's positions, or levels for those of the cache; NULL until needed. */
+typedef struct ch_angles {
+  int64_t rotary;
+  const double *frequencies;
+  ch_node *table;
+  const void *levels;
+  struct ch_angles *next;
+} ch_angles;
+
 /* Building the graph of one model; `layer` is the layer being built. */
 typedef struct ch_builder {
   ch_graph *graph;
@@ -36,11 +45,7 @@ typedef struct ch_builder {
   ch_node *document_start; /* or NULL: attention is not kept inside documents */
   int layer;
   ch_node *states[CH_MAX_STATE_PARTS]; /* what the last layer that writes states wrote */
-  struct {                             /* angles made so far: of this run's positions, or of the cache's */
-    int64_t rotary;
-    bool of_states;
-    ch_node *table;
-  } angles[4];
+  struct ch_angles *angles;            /* made so far */
 } ch_builder;
 
 /* The modules that a mechanism takes; asked of another one they are an error. */

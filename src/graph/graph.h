@@ -49,8 +49,10 @@ typedef struct ch_op {
   void (*stream)(const ch_stream_call *call);
   ch_column_range (*stream_needs)(const ch_node *node, int i, ch_column_range wanted);
   bool stream_source; /* a function of the tokens' places in the cache: streamed without a streamed input */
-  bool stream_whole;  /* it needs and makes all columns or none: a norm over the row */
-  bool reads_states;  /* takes streamed inputs and gives values of this run (attend) */
+  bool
+      stream_raw; /* streamed inputs as they lie in the cache: of its type, with any stride, and more columns */
+  bool stream_whole; /* it needs and makes all columns or none: a norm over the row */
+  bool reads_states; /* takes streamed inputs and gives values of this run (attend) */
 } ch_op;
 
 #define CH_READS_INPUT(i) (1u << ((i) < 30 ? (i) : 30))

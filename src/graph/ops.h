@@ -76,11 +76,14 @@ ch_node *ch_op_gelu(ch_graph *graph, ch_node *x);
 /* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N, rotary]. */
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
 
-/* The same for every token of the cache (decoding): its position is its place. */
-ch_node *ch_op_rope_table_of_states(ch_graph *graph, int64_t rotary, const double *frequencies);
-
 /* Turns the last table-columns dims of every head of x [N, heads * head_dim]. */
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool interleaved);
+
+/* The same for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in the graph's arena
+   (NULL and a graph error when memory is out); one set serves all layers. */
+const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies);
+ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
+                           bool interleaved);
 
 /* Writes x [N, width] into the cache as part `part` of the states of `layer`, after the tokens already there; the
    node then stands for the states of all tokens. Decoding only. */

@@ -120,12 +120,12 @@ static void *take_node(const ch_stream *stream, int n, int64_t count, const ch_c
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *input = node->in[i];
     copies[i] = NULL;
-    if (!input->streamed) continue;
+    if (!input->streamed || node->op->stream_raw) continue;
     ch_column_range wanted = needed_of(node, i, columns[n]);
     if (input->op->stateful || !same_columns(columns[place_of(stream, input)], wanted))
       copies[i] = take(from, count * wanted.count);
   }
-  return take(from, (count + 1) * columns[n].count);
+  return take(from, (count + 2) * columns[n].count);
 }
 
 static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_span *span,
@@ -141,10 +141,13 @@ static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_sp
                          .count = span->count,
                          .wanted = columns[n],
                          .space = take_node(stream, n, span->count, columns, from, copies)};
-  for (int i = 0; i < node->inputs; i++)
-    if (node->in[i]->streamed)
-      call.in[i] = made_dense(kernels, &values[place_of(stream, node->in[i])], needed_of(node, i, columns[n]),
-                              span->count, copies[i]);
+  for (int i = 0; i < node->inputs; i++) {
+    if (!node->in[i]->streamed) continue;
+    const ch_stream_value *value = &values[place_of(stream, node->in[i])];
+    call.in[i] = node->op->stream_raw
+                     ? *value
+                     : made_dense(kernels, value, needed_of(node, i, columns[n]), span->count, copies[i]);
+  }
   node->op->stream(&call);
   return (ch_stream_value){call.space, kernels->dtype, columns[n].count, columns[n]};
 }

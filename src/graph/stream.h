@@ -21,15 +21,15 @@ typedef struct ch_stream_value {
   ch_column_range columns;
 } ch_stream_value;
 
-/* What an operation's `stream` gets. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count];
-   other inputs come from ch_run_value as usual. One thread. */
+/* What an operation's `stream` gets. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count],
+   unless the operation is a stream_raw; other inputs come from ch_run_value as usual. One thread. */
 struct ch_stream_call {
   const ch_run *run;
   const ch_node *node;
   int64_t sequence, first, count; /* tokens first … first+count-1 of a sequence */
   ch_stream_value in[CH_MAX_STREAM_INPUTS];
   ch_column_range wanted; /* of the node */
-  void *space;            /* for the value, [count, wanted.count], and a row more */
+  void *space;            /* for the value, [count, wanted.count], and two rows more */
 };
 
 /* A node that attention reads: head h are the columns from offset + h * stride on, `dim` of them. */

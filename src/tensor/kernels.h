@@ -35,6 +35,15 @@ typedef struct ch_head_slices {
 
 enum { CH_ROPE_LEVEL = 64, CH_ROPE_LEVELS = 4 };
 
+/* States to be turned: row t at element t * x_stride, of x_dtype (the table's type, F16 or BF16). */
+typedef struct ch_rope_states {
+  int64_t heads, head_dim, rotary;
+  bool interleaved;
+  const void *levels, *x;
+  ch_dtype x_dtype;
+  int64_t x_stride;
+} ch_rope_states;
+
 typedef struct ch_kernels {
   const char *name; /* "f32 avx512" */
   ch_dtype dtype;   /* CH_F32 or CH_F64: what `real` is */
@@ -105,8 +114,9 @@ typedef struct ch_kernels {
   /* dmix [out_heads, in_heads] = (+=) sum over rows of dy[r, g, :] . x[r, j, :]. scratch: threads * out * in reals. */
   void (*head_mix_gradient)(int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *x,
                             const void *dy, void *dmix, bool accumulate, void *scratch);
-  /* `width` elements of every head of every row, written to (or added in) to->data. */
-  void (*copy_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
+  /* `width` elements of every head of every row, of type `dtype` (the table's, F16 or BF16), written to (or added in)
+     to->data. */
+  void (*copy_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from, ch_dtype dtype,
                      const ch_head_slices *to, bool accumulate);
   /* The sum over heads of such slices, written to (or added in) row r's slice of to->data. */
   void (*sum_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
@@ -125,12 +135,11 @@ typedef struct ch_kernels {
   void (*rope_table)(int64_t rows, int64_t rotary, const int32_t *positions, const double *frequencies,
                      void *table);
 
-  /* What rope_rows adds up: for every digit of a position to the base CH_ROPE_LEVEL the angles of its 64 values,
-     levels [CH_ROPE_LEVELS, CH_ROPE_LEVEL, rotary]. Good for positions below 2^24. */
+  /* The angles of positions without a sine: for every digit of a position to the base CH_ROPE_LEVEL those of its 64
+     values, levels [CH_ROPE_LEVELS, CH_ROPE_LEVEL, rotary]. Good for positions below 2^24. */
   void (*rope_levels)(int64_t rotary, const double *frequencies, void *levels);
-  /* table [count, rotary] as rope_table's for positions first … first+count-1; one row behind it is work space. One
-     thread. */
-  void (*rope_rows)(int64_t first, int64_t count, int64_t rotary, const void *levels, void *table);
+  /* y [count, heads * head_dim] = x turned by the positions first … first+count-1. work: 2 * rotary reals. One thread. */
+  void (*rope_states)(const ch_rope_states *call, int64_t first, int64_t count, void *y, void *work);
 
   /* --- embedding -------------------------------------------------------------------------------------------- */
   /* y[r, :] = weight[id[r], :]; weight has `weight_dtype` (this table's type, F16 or BF16). Ids were checked. */

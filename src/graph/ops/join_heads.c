@@ -47,8 +47,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   for (int i = 0; i < node->inputs; i++) {
     ch_head_slices from = source_of(run, node, i, ch_run_value(run, node->in[i])),
                    to = part_of(run, node, i, ch_run_output(run, node));
-    run->kernels->copy_heads(ch_node_rows(node), attributes->heads, attributes->slice[i].width, &from, &to,
-                             false);
+    run->kernels->copy_heads(ch_node_rows(node), attributes->heads, attributes->slice[i].width, &from,
+                             node->dtype, &to, false);
   }
   return CH_OK;
 }
@@ -69,7 +69,8 @@ static ch_status backward(ch_run *run, const ch_node *node) {
     if (shared)
       run->kernels->sum_heads(ch_node_rows(node), attributes->heads, slice->width, &from, &to, accumulate);
     else
-      run->kernels->copy_heads(ch_node_rows(node), attributes->heads, slice->width, &from, &to, accumulate);
+      run->kernels->copy_heads(ch_node_rows(node), attributes->heads, slice->width, &from, node->dtype, &to,
+                               accumulate);
   }
   return CH_OK;
 }
@@ -95,10 +96,13 @@ static void stream(const ch_stream_call *call) {
   int64_t offset = 0;
   for (int i = 0; i < call->node->inputs; i++) {
     const ch_head_slice *slice = &attributes->slice[i];
-    ch_head_slices from = {call->in[i].data, call->in[i].columns.count, slice->stride};
+    const ch_stream_value *in = &call->in[i];
+    int64_t at = heads.first * slice->stride + slice->offset - in->columns.first;
+    ch_head_slices from = {(const char *)in->data + (size_t)at * ch_dtype_size(in->dtype), in->stride,
+                           slice->stride};
     ch_head_slices to = {(char *)call->space + (size_t)offset * element, call->wanted.count,
                          head_width(call->node)};
-    call->run->kernels->copy_heads(call->count, heads.count, slice->width, &from, &to, false);
+    call->run->kernels->copy_heads(call->count, heads.count, slice->width, &from, in->dtype, &to, false);
     offset += slice->width;
   }
 }
@@ -109,7 +113,8 @@ static const ch_op op = {.name = "join_heads",
                          .backward = backward,
                          .cheap = true,
                          .stream = stream,
-                         .stream_needs = stream_needs};
+                         .stream_needs = stream_needs,
+                         .stream_raw = true};
 
 ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *const *in,
                           const ch_head_slice *slices) {

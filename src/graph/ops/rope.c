@@ -34,44 +34,6 @@ ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, c
                        sizeof(rope_table));
 }
 
-/* --- the same for the tokens of the cache, by their places ---------------------------------------------------- */
-
-typedef struct state_table {
-  int64_t rotary;
-  const void *levels; /* ch_kernels.rope_levels, of the graph's type, in its arena */
-} state_table;
-
-static ch_status state_table_shape(ch_node *node, ch_error *error) {
-  (void)error;
-  return ch_shape_matrix(node, node->graph->sequences * node->graph->length,
-                         ((const state_table *)node->attributes)->rotary);
-}
-
-static ch_column_range whole_row(const ch_node *node, int i, ch_column_range wanted) {
-  (void)i, (void)wanted;
-  return (ch_column_range){0, ch_node_columns(node)};
-}
-
-static void state_table_stream(const ch_stream_call *call) {
-  const state_table *attributes = call->node->attributes;
-  call->run->kernels->rope_rows(call->first, call->count, attributes->rotary, attributes->levels,
-                                call->space);
-}
-
-static const ch_op state_table_op = {.name = "rope_table",
-                                     .shape = state_table_shape,
-                                     .stream = state_table_stream,
-                                     .stream_source = true,
-                                     .stream_whole = true};
-
-ch_node *ch_op_rope_table_of_states(ch_graph *graph, int64_t rotary, const double *frequencies) {
-  size_t row = (size_t)rotary * ch_dtype_size(graph->dtype);
-  void *levels = ch_arena_alloc(&graph->arena, (size_t)CH_ROPE_LEVELS * CH_ROPE_LEVEL * row);
-  if (!levels) return ch_graph_fail(graph, "no memory for %lld rotary frequencies", (long long)rotary);
-  ch_kernels_best(graph->dtype)->rope_levels(rotary, frequencies, levels);
-  return ch_graph_node(graph, &state_table_op, 0, NULL, &(state_table){rotary, levels}, sizeof(state_table));
-}
-
 /* --- rotation ------------------------------------------------------------------------------------------------ */
 
 typedef struct rope {
@@ -110,29 +72,73 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Head for head of x, all of the table. */
-static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
-  if (i == 1) return whole_row(node->in[1], 0, wanted);
-  int64_t dim = ((const rope *)node->attributes)->head_dim, first = wanted.first / dim,
+static const ch_op op = {.name = "rope",
+                         .shape = shape,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(1)};
+
+ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool interleaved) {
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){x, table}, &(rope){head_dim, interleaved}, sizeof(rope));
+}
+
+/* --- rotation of states in the cache, by their places ---------------------------------------------------------- */
+
+typedef struct rope_states {
+  int64_t head_dim, rotary;
+  bool interleaved;
+  const void *levels;
+} rope_states;
+
+static ch_status states_shape(ch_node *node, ch_error *error) {
+  const rope_states *attributes = node->attributes;
+  if (ch_node_columns(node->in[0]) % attributes->head_dim != 0 || attributes->rotary > attributes->head_dim)
+    return ch_fail(error, CH_ERROR_CONFIG, "%lld columns are not heads of %lld with %lld rotary dims",
+                   (long long)ch_node_columns(node->in[0]), (long long)attributes->head_dim,
+                   (long long)attributes->rotary);
+  return ch_shape_as_input(node, 0);
+}
+
+static ch_column_range whole_heads(const ch_node *node, int i, ch_column_range wanted) {
+  (void)i;
+  int64_t dim = ((const rope_states *)node->attributes)->head_dim, first = wanted.first / dim,
           end = (wanted.first + wanted.count + dim - 1) / dim;
   return (ch_column_range){first * dim, (end - first) * dim};
 }
 
 static void stream(const ch_stream_call *call) {
-  const rope *attributes = call->node->attributes;
-  call->run->kernels->rope(call->count, call->wanted.count / attributes->head_dim, attributes->head_dim,
-                           call->in[1].columns.count, attributes->interleaved, false, call->in[1].data,
-                           call->in[0].data, call->space, false);
+  const rope_states *attributes = call->node->attributes;
+  const ch_stream_value *in = &call->in[0];
+  size_t element = ch_dtype_size(call->run->kernels->dtype);
+  int64_t skipped = call->wanted.first - in->columns.first;
+  const ch_rope_states states = {.heads = call->wanted.count / attributes->head_dim,
+                                 .head_dim = attributes->head_dim,
+                                 .rotary = attributes->rotary,
+                                 .interleaved = attributes->interleaved,
+                                 .levels = attributes->levels,
+                                 .x = (const char *)in->data + (size_t)skipped * ch_dtype_size(in->dtype),
+                                 .x_dtype = in->dtype,
+                                 .x_stride = in->stride};
+  call->run->kernels->rope_states(&states, call->first, call->count, call->space,
+                                  (char *)call->space + (size_t)(call->count * call->wanted.count) * element);
 }
 
-static const ch_op op = {.name = "rope",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
-                         .backward_reads = CH_READS_INPUT(1),
-                         .stream = stream,
-                         .stream_needs = stream_needs};
+static const ch_op states_op = {
+    .name = "rope", .shape = states_shape, .stream = stream, .stream_needs = whole_heads, .stream_raw = true};
 
-ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool interleaved) {
-  return ch_graph_node(graph, &op, 2, (ch_node *[]){x, table}, &(rope){head_dim, interleaved}, sizeof(rope));
+const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies) {
+  size_t row = (size_t)rotary * ch_dtype_size(graph->dtype);
+  void *levels = ch_arena_alloc(&graph->arena, (size_t)CH_ROPE_LEVELS * CH_ROPE_LEVEL * row);
+  if (levels)
+    ch_kernels_best(graph->dtype)->rope_levels(rotary, frequencies, levels);
+  else
+    ch_graph_fail(graph, "no memory for %lld rotary frequencies", (long long)rotary);
+  return levels;
+}
+
+ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
+                           bool interleaved) {
+  if (!levels) return NULL;
+  return ch_graph_node(graph, &states_op, 1, &x, &(rope_states){head_dim, rotary, interleaved, levels},
+                       sizeof(rope_states));
 }

@@ -87,6 +87,9 @@ ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
 }
 
+/* How far ahead loops over states ask for memory: arithmetic between the loads keeps the processor from seeing it. */
+enum { CH_FETCH_AHEAD = 4096 };
+
 /* Rows of memory that will be wanted soon. Loops ask for a share of them per step, so that they come while the loop
    computes; asked for all at once, they would stop it. */
 typedef struct upcoming {

@@ -1,5 +1,5 @@
 /* Rows seen as heads: mixing them linearly, and moving slices of them. */
-#include "tensor/kernels/variant.h"
+#include "tensor/kernels/attend_states.h"
 
 /* What a mix is about: out head g of a row is the sum over j of mix[g * row + j * column] times in head j. */
 typedef struct mix_call {
@@ -66,24 +66,41 @@ void KERNEL(head_mix_gradient)(int64_t rows, int64_t in_heads, int64_t out_heads
 }
 
 /* A row's slice of every head, y (+)= x, from one layout to another. */
-static void copy_slices(const ch_head_slices *from, const ch_head_slices *to, int64_t first, int64_t last,
-                        int64_t heads, int64_t width, bool accumulate) {
+ALWAYS_INLINE void copy_slices(const ch_dtype dtype, const bool accumulate, const ch_head_slices *from,
+                               const ch_head_slices *to, int64_t first, int64_t last, int64_t heads,
+                               int64_t width) {
   for (int64_t r = first; r < last; r++)
     for (int64_t h = 0; h < heads; h++) {
-      const real *x = (const real *)from->data + r * from->row + h * from->head;
+      const char *x = (const char *)from->data + (r * from->row + h * from->head) * state_size(dtype);
       real *y = (real *)to->data + r * to->row + h * to->head;
-      if (!accumulate)
-        memcpy(y, x, (size_t)width * sizeof(real));
-      else
-        for (int64_t i = 0; i < width; i += VL)
-          store_some(y + i, load_some(y + i, width - i) + load_some(x + i, width - i), width - i);
+      int64_t i = 0;
+      fetch(x + CH_FETCH_AHEAD, width * state_size(dtype));
+      for (; i + VL <= width; i += VL) {
+        vec v = load_state(dtype, x, i, VL);
+        store(y + i, accumulate ? v + load(y + i) : v);
+      }
+      if (i == width) continue;
+      vec v = load_state(dtype, x, i, width - i);
+      store_part(y + i, accumulate ? v + load_part(y + i, width - i) : v, width - i);
     }
 }
 
+static void copy_rows(ch_dtype dtype, bool accumulate, const ch_head_slices *from, const ch_head_slices *to,
+                      int64_t first, int64_t last, int64_t heads, int64_t width) {
+  if (dtype == CH_F16)
+    copy_slices(CH_F16, accumulate, from, to, first, last, heads, width);
+  else if (dtype == CH_BF16)
+    copy_slices(CH_BF16, accumulate, from, to, first, last, heads, width);
+  else if (accumulate)
+    copy_slices(CH_KERNEL_DTYPE, true, from, to, first, last, heads, width);
+  else
+    copy_slices(CH_KERNEL_DTYPE, false, from, to, first, last, heads, width);
+}
+
 void KERNEL(copy_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
-                        const ch_head_slices *to, bool accumulate) {
+                        ch_dtype dtype, const ch_head_slices *to, bool accumulate) {
   FOR_RANGE(rows, rows > 1 && rows * heads * width >= CH_PARALLEL_ELEMENTS,
-            copy_slices(from, to, first, last, heads, width, accumulate));
+            copy_rows(dtype, accumulate, from, to, first, last, heads, width));
 }
 
 static void sum_slices(const ch_head_slices *from, const ch_head_slices *to, int64_t first, int64_t last,

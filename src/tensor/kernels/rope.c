@@ -1,5 +1,5 @@
 /* Rotary positions: turning pairs of a head's dims by angles from a table. */
-#include "tensor/kernels/variant.h"
+#include "tensor/kernels/attend_states.h"
 
 static void table_rows(int64_t first, int64_t last, int64_t half, const int32_t *positions,
                        const double *frequencies, real *table) {
@@ -119,11 +119,40 @@ static void high_angles(int64_t position, int64_t rotary, const real *levels, re
   }
 }
 
-void KERNEL(rope_rows)(int64_t first, int64_t count, int64_t rotary, const void *levels, void *table) {
-  real *base = (real *)table + count * rotary;
+ALWAYS_INLINE void widen_row(const ch_dtype dtype, const char *x, int64_t n, real *y) {
+  int64_t i = 0;
+  fetch(x + CH_FETCH_AHEAD, n * state_size(dtype));
+  for (; i + VL <= n; i += VL) store(y + i, load_state(dtype, x, i, VL));
+  if (i < n) store_part(y + i, load_state(dtype, x, i, n - i), n - i);
+}
+
+/* Row t of x, whatever its type, becomes a row of y. */
+static void take_row(const ch_rope_states *c, int64_t t, real *y) {
+  int64_t n = c->heads * c->head_dim;
+  const char *x = (const char *)c->x + t * c->x_stride * state_size(c->x_dtype);
+  if (c->x_dtype == CH_F16)
+    widen_row(CH_F16, x, n, y);
+  else if (c->x_dtype == CH_BF16)
+    widen_row(CH_BF16, x, n, y);
+  else
+    widen_row(CH_KERNEL_DTYPE, x, n, y);
+}
+
+void KERNEL(rope_states)(const ch_rope_states *call, int64_t first, int64_t count, void *y, void *work) {
+  int64_t width = call->heads * call->head_dim, kept = call->head_dim - call->rotary, half = call->rotary / 2;
+  real *base = work, *row = base + call->rotary;
   for (int64_t t = 0; t < count; t++) {
+    real *out = (real *)y + t * width;
     int64_t digit = (first + t) % CH_ROPE_LEVEL;
-    if (t == 0 || digit == 0) high_angles(first + t, rotary, levels, base);
-    add_angles(rotary / 2, base, (const real *)levels + digit * rotary, (real *)table + t * rotary);
+    if (t == 0 || digit == 0) high_angles(first + t, call->rotary, call->levels, base);
+    add_angles(half, base, (const real *)call->levels + digit * call->rotary, row);
+    take_row(call, t, out);
+    for (int64_t h = 0; h < call->heads; h++) {
+      real *turned = out + h * call->head_dim + kept;
+      if (call->interleaved)
+        turn_interleaved(half, row, row + half, 1, turned, turned, false);
+      else
+        turn_half(half, row, row + half, 1, turned, turned, false);
+    }
   }
 }

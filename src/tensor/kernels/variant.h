@@ -223,7 +223,7 @@ CH_KERNEL_DECLARE(scale);
 CH_KERNEL_DECLARE(diff_lambda_forward);
 CH_KERNEL_DECLARE(diff_lambda_backward);
 CH_KERNEL_DECLARE(rope_levels);
-CH_KERNEL_DECLARE(rope_rows);
+CH_KERNEL_DECLARE(rope_states);
 CH_KERNEL_DECLARE(sum_squares);
 CH_KERNEL_DECLARE(rope);
 CH_KERNEL_DECLARE(rope_table);
