@@ -4,34 +4,9 @@
  * all heads, and keeps running sums per sequence it meets; sequences that more than one thread has a part of are put
  * together at the end, in the order of the tokens.
  */
-#include "tensor/kernels/attend_panel.h"
+#include "tensor/kernels/attend_few.h"
 
-/* Up to this many columns of a key-value head are taken as dot products with the keys, more as small matrix
-   products. */
-enum { DOT_COLUMNS = 10 };
-
-/* Shapes of the work. Columns are numbered key-value head by key-value head, `pitch` apart. */
-typedef struct few_plan {
-  int64_t group_columns, pitch, total; /* columns of a key-value head; of all, with padding */
-  int64_t block;                       /* tokens at once */
-  int64_t key_padded, value_padded;
-  bool dots;
-} few_plan;
-
-/* Running sums of one sequence: per column the maximum, the sum of weights, and that of weighted values. */
-typedef struct few_state {
-  real *max, *sum, *rows; /* [total], [total], [total, value_padded] */
-} few_state;
-
-/* What a thread works in. state[0] is for the sequence its range begins in, state[1] for later ones: when all are
-   done, they hold the two that other threads may have parts of too. */
-typedef struct few_space {
-  few_state state[2];
-  real *tile, *keys, *values, *scores, *weights;
-  query_columns columns; /* dots: all columns */
-  real *q;               /* dots: [total, key_padded], scaled */
-  forward_panel *panel;  /* else: one per key-value head */
-} few_space;
+enum { BLOCK_BYTES = 128 * 1024 };
 
 static int64_t group_columns(const ch_attend *args) {
   return args->queries * (args->heads / args->kv_heads);
@@ -50,10 +25,13 @@ static few_plan plan_few(const ch_attend *args) {
   plan.dots = plan.group_columns <= DOT_COLUMNS;
   plan.pitch = plan.dots ? plan.group_columns : round_up(plan.group_columns, VL);
   plan.total = round_up(args->kv_heads * plan.pitch, VL);
-  /* Produced tiles of all heads should stay in the second cache. */
+  /* A block, its tiles and the next one that is asked for meanwhile stay in the second cache. */
+  int64_t token_bytes = args->kv_heads * (args->key_dim + args->value_dim) * (int64_t)sizeof(real);
+  if (plan.dots && plan.group_columns > 1)
+    while (plan.block > 8 && plan.block * token_bytes > BLOCK_BYTES) plan.block /= 2;
   while (plan.block > 8 &&
          args->producer->scratch_elements(args, args->kv_heads, plan.block) * (int64_t)sizeof(real) >
-             32 * 1024)
+             BLOCK_BYTES)
     plan.block /= 2;
   return plan;
 }
@@ -70,10 +48,7 @@ static void carve_few(const ch_attend *args, const few_plan *plan, carver *from,
   carve_states(plan, from, space->state);
   space->tile = carve_reals(from, args->producer->scratch_elements(args, args->kv_heads, plan->block));
   if (plan->dots) {
-    space->scores = carve_reals(from, plan->block * plan->total + VL);
-    space->weights = carve_reals(from, plan->block * plan->total);
-    space->q = carve_reals(from, plan->total * plan->key_padded);
-    carve_columns(from, plan->total, &space->columns);
+    attend_carve_dots(plan, from, space);
     return;
   }
   space->keys = carve_reals(from, BLOCK * plan->key_padded);
@@ -85,144 +60,6 @@ static void carve_few(const ch_attend *args, const few_plan *plan, carver *from,
     carve_panel(args, from, &panel);
     if (from->base) space->panel[g] = panel;
   }
-}
-
-/* --- few columns a head: dot products ------------------------------------------------------------------------ */
-
-/* The processor asks for memory ahead of a loop as far as it sees; work on several columns a key keeps it from seeing
-   far enough. So the loops ask themselves: keys AHEAD bytes before their turn, values four tokens. */
-enum { AHEAD = 4096 };
-
-/* The products of a key and a query, VL partial sums. */
-ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const int64_t dim, const real *q, const char *key) {
-  vec sum = splat(0);
-  int64_t k = 0;
-#pragma GCC unroll 8
-  for (; k + VL <= dim; k += VL) sum += load(q + k) * load_state(dtype, key, k, VL);
-  if (k < dim) sum += load(q + k) * load_state(dtype, key, k, dim - k);
-  return sum;
-}
-
-/* scores [count, columns] = keys q^T, in the order in which the keys lie in memory; VL dot products are summed at
-   once. Writes up to VL - 1 elements past the last. (Shapes are copied to locals here and below: stores of vectors
-   could change them, for all the compiler knows.) */
-ALWAYS_INLINE void dot_scores(const ch_dtype dtype, const int64_t dim, const few_plan *plan, int64_t heads,
-                              int64_t count, const ch_tile *keys, const real *q, real *scores) {
-  const int64_t group = plan->group_columns, padded = plan->key_padded, size = state_size(dtype);
-  const int64_t stride = keys->stride * size, head_stride = keys->head_stride * size;
-  const char *token = keys->data, *key = token;
-  const real *query = q;
-  int64_t c = 0, g = 0, left = count * heads * group;
-  while (left > 0) {
-    vec lanes[VL];
-    for (int i = 0; i < VL; i++) {
-      if (c == 0) fetch(key + AHEAD, dim * size);
-      lanes[i] = i < left ? dot_lanes(dtype, dim, query, key) : splat(0);
-      query += padded;
-      if (++c < group) continue;
-      c = 0;
-      key += head_stride;
-      if (++g < heads) continue;
-      g = 0;
-      token += stride;
-      key = token;
-      query = q;
-    }
-    store(scores, sum_lanes(lanes));
-    scores += VL;
-    left -= VL;
-  }
-}
-
-/* out += a vector of `tokens` (a constant) values, weighted; `left` elements are left in their rows. */
-ALWAYS_INLINE void add_vector(const ch_dtype dtype, const int tokens, const char *values, int64_t stride,
-                              int64_t left, const vec weight[4], real *out) {
-  vec sum = load(out);
-#pragma GCC unroll 4
-  for (int t = 0; t < tokens; t++) sum += load_state(dtype, values + t * stride, 0, left) * weight[t];
-  store(out, sum);
-}
-
-/* rows [columns] += weights [count, columns] times values, for `tokens` (a constant) tokens at a time. */
-ALWAYS_INLINE void add_values(const ch_dtype dtype, const int64_t dim, const int tokens, const few_plan *plan,
-                              int64_t heads, const real *weights, const char *values, const ch_tile *tile,
-                              real *rows) {
-  const int64_t group = plan->group_columns, padded = plan->value_padded, total = plan->total;
-  const int64_t size = state_size(dtype), stride = tile->stride * size,
-                head_stride = tile->head_stride * size;
-  for (int64_t g = 0; g < heads; g++, values += head_stride)
-    for (int64_t c = 0; c < group; c++, rows += padded, weights++) {
-      if (c == 0 && group * (int64_t)sizeof(real) > size) /* else the processor sees far enough */
-        for (int t = 0; t < tokens; t++) fetch(values + (tokens + t) * stride, dim * size);
-      vec weight[4];
-#pragma GCC unroll 4
-      for (int t = 0; t < tokens; t++) weight[t] = splat(weights[t * total]);
-      int64_t k = 0;
-#pragma GCC unroll 8
-      for (; k + VL <= dim; k += VL)
-        add_vector(dtype, tokens, values + k * size, stride, VL, weight, rows + k);
-      if (k < dim) add_vector(dtype, tokens, values + k * size, stride, dim - k, weight, rows + k);
-    }
-}
-
-ALWAYS_INLINE void sum_values(const ch_dtype dtype, const int64_t dim, const few_plan *plan, int64_t heads,
-                              int64_t count, const real *weights, const ch_tile *tile, real *rows) {
-  int64_t t = 0;
-  for (; t + 4 <= count; t += 4)
-    add_values(dtype, dim, 4, plan, heads, weights + t * plan->total, tile_row(tile, 0, t), tile, rows);
-  for (; t < count; t++)
-    add_values(dtype, dim, 1, plan, heads, weights + t * plan->total, tile_row(tile, 0, t), tile, rows);
-}
-
-/* The usual sizes of a head get loops of a known length. */
-#define FOR_DIM(dtype, dim, call, ...)                                                                       \
-  ((dim) == 64    ? call(dtype, 64, __VA_ARGS__)                                                             \
-   : (dim) == 128 ? call(dtype, 128, __VA_ARGS__)                                                            \
-                  : call(dtype, dim, __VA_ARGS__))
-#define FOR_TYPE_AND_DIM(type, dim, call, ...)                                                               \
-  ((type) == CH_F16    ? FOR_DIM(CH_F16, dim, call, __VA_ARGS__)                                             \
-   : (type) == CH_BF16 ? FOR_DIM(CH_BF16, dim, call, __VA_ARGS__)                                            \
-                       : FOR_DIM(CH_KERNEL_DTYPE, dim, call, __VA_ARGS__))
-
-/* A block of tokens, all heads. */
-static void dot_block(const ch_attend *args, const few_plan *plan, int64_t first, int64_t count,
-                      const ch_tile *keys, const ch_tile *values, const few_space *space,
-                      const few_state *state) {
-  const query_columns *c = &space->columns;
-  FOR_TYPE_AND_DIM(keys->dtype, args->key_dim, dot_scores, plan, args->kv_heads, count, keys, space->q,
-                   space->scores);
-  bool masked = needs_mask(c, first, count);
-  for (int64_t v = 0; v < c->padded / VL; v++) {
-    real factors[VL];
-    bool moved = masked ? softmax_vector(true, c, v, first, count, space->scores, c->count, space->weights,
-                                         plan->total, factors)
-                        : softmax_vector(false, c, v, first, count, space->scores, c->count, space->weights,
-                                         plan->total, factors);
-    if (moved)
-      attend_rescale(state->rows + v * VL * plan->value_padded, plan->value_padded, factors,
-                     c->count - v * VL);
-  }
-  FOR_TYPE_AND_DIM(values->dtype, args->value_dim, sum_values, plan, args->kv_heads, count, space->weights,
-                   values, state->rows);
-}
-
-static void start_dots(const ch_attend *args, const few_plan *plan, int64_t sequence, few_space *space,
-                       const few_state *state) {
-  query_columns *c = &space->columns;
-  c->max = state->max;
-  c->sum = state->sum;
-  clear_columns(args, c);
-  token_rows q = query_rows(args, args->q);
-  for (int64_t g = 0; g < args->kv_heads; g++) {
-    column_place at = place_of(args, g, 0);
-    for (int64_t i = 0; i < plan->group_columns; i++, next_column(&at)) {
-      copy_row(row_of(args, &q, sequence, &at), args->key_dim, (real)args->scale,
-               space->q + c->count * plan->key_padded);
-      add_column(args, c, sequence, at.query, at.head);
-    }
-  }
-  finish_columns(c);
-  memset(state->rows, 0, (size_t)(c->count * plan->value_padded) * sizeof(real));
 }
 
 /* --- more columns: panels ------------------------------------------------------------------------------------ */
@@ -238,15 +75,20 @@ static void start_panels(const ch_attend *args, const few_plan *plan, int64_t se
   }
 }
 
-static void panel_block(const ch_attend *args, int64_t first, int64_t count, int64_t left,
-                        const ch_tile *keys, const ch_tile *values, const few_space *space) {
+/* The next block's rows of one head; all heads of a token lie in one. */
+static upcoming of_head(const upcoming *next, const ch_tile *tile, int64_t head, int64_t dim) {
+  int64_t size = state_size(tile->dtype);
+  return (upcoming){next->rows + head * tile->head_stride * size, next->count, next->stride, dim * size};
+}
+
+static void panel_block(const ch_attend *args, const few_block *block, const few_space *space) {
   for (int64_t g = 0; g < args->kv_heads; g++) {
-    block_rows rows =
-        read_block(keys, args->key_dim, values, args->value_dim, g, count, space->keys, space->values);
-    upcoming next_keys = upcoming_rows(keys, g, count, left, args->key_dim);
-    upcoming next_values =
-        upcoming_rows(values, g, count, rows.values == rows.keys ? 0 : left, args->value_dim);
-    attend_meet_block(args, &space->panel[g], first, count, &rows, space->scores, &next_keys, &next_values);
+    block_rows rows = read_block(&block->keys, args->key_dim, &block->values, args->value_dim, g,
+                                 block->count, space->keys, space->values);
+    upcoming next_keys = of_head(&block->next_keys, &block->keys, g, args->key_dim);
+    upcoming next_values = of_head(&block->next_values, &block->values, g, args->value_dim);
+    attend_meet_block(args, &space->panel[g], block->first, block->count, &rows, space->scores, &next_keys,
+                      &next_values);
   }
 }
 
@@ -266,25 +108,47 @@ static int64_t visible_tokens(const ch_attend *args, int64_t sequence, int64_t *
   return end > *first ? end - *first : 0;
 }
 
+/* What follows a tile in memory, if it is memory and no scratch. */
+static upcoming next_of(const ch_attend *args, const few_plan *plan, const few_space *space,
+                        const ch_tile *tile, int64_t dim, int64_t first, int64_t coming) {
+  int64_t made = args->producer->scratch_elements(args, args->kv_heads, plan->block);
+  const char *scratch = (const char *)space->tile, *data = tile->data;
+  if (data >= scratch && data < scratch + made * (int64_t)sizeof(real)) coming = 0;
+  return upcoming_rows(tile, 0, first, coming, (args->kv_heads - 1) * tile->head_stride + dim);
+}
+
+static few_block produce_block(const ch_attend *args, const few_plan *plan, int64_t sequence, int64_t first,
+                               int64_t left, const few_space *space) {
+  few_block block = {.first = first, .count = left < plan->block ? left : plan->block};
+  ch_tile_span span = {
+      .sequence = sequence, .head = 0, .heads = args->kv_heads, .first = first, .count = block.count};
+  args->producer->produce(args, &span, space->tile, &block.keys, &block.values);
+  int64_t coming = left - block.count < plan->block ? left - block.count : plan->block;
+  block.next_keys = next_of(args, plan, space, &block.keys, args->key_dim, block.count, coming);
+  block.next_values = next_of(args, plan, space, &block.values, args->value_dim, block.count, coming);
+  if (is_shared(&block.keys,
+                &block.values)) { /* the same rows: some while scores are computed, some while sums */
+    int64_t early = block.next_keys.count / 2;
+    block.next_values = upcoming_rows(&block.keys, 0, block.count + early, block.next_keys.count - early,
+                                      (args->kv_heads - 1) * block.keys.head_stride + args->key_dim);
+    block.next_keys.count = early;
+  }
+  return block;
+}
+
 static void read_tokens(const ch_attend *args, const few_plan *plan, int64_t sequence, int64_t first,
                         int64_t end, few_space *space, const few_state *state) {
   if (plan->dots)
-    start_dots(args, plan, sequence, space, state);
+    attend_start_dots(args, plan, sequence, space, state);
   else
     start_panels(args, plan, sequence, space, state);
-  bool in_place = args->producer->scratch_elements(args, args->kv_heads, plan->block) == 0;
-  for (int64_t count; first < end; first += count) {
-    count = end - first < plan->block ? end - first : plan->block;
-    ch_tile_span span = {
-        .sequence = sequence, .head = 0, .heads = args->kv_heads, .first = first, .count = count};
-    ch_tile keys, values;
-    args->producer->produce(args, &span, space->tile, &keys, &values);
+  while (first < end) {
+    few_block block = produce_block(args, plan, sequence, first, end - first, space);
     if (plan->dots)
-      dot_block(args, plan, first, count, &keys, &values, space, state);
+      attend_dot_block(args, plan, &block, space, state);
     else
-      panel_block(args, first, count,
-                  in_place ? (end - first - count < BLOCK ? end - first - count : BLOCK) : 0, &keys, &values,
-                  space);
+      panel_block(args, &block, space);
+    first += block.count;
   }
 }
 
