@@ -70,14 +70,19 @@ static double spread(const int64_t *parameters, int count, int64_t target) {
   return (double)(most - least) / (double)least;
 }
 
-/* Fails for the model that is farthest from the target. */
-static ch_status explain(const ch_config *configs, const char *const *names, const int64_t *parameters,
-                         int count, int64_t target, ch_error *error) {
+static int farthest(const int64_t *parameters, int count, int64_t target) {
   int worst = 0;
   for (int i = 1; i < count; i++) {
     int64_t here = parameters[i] - target, there = parameters[worst] - target;
     if ((here < 0 ? -here : here) > (there < 0 ? -there : there)) worst = i;
   }
+  return worst;
+}
+
+/* Fails for the model that is farthest from the target. */
+static ch_status explain(const ch_config *configs, const char *const *names, const int64_t *parameters,
+                         int count, int64_t target, ch_error *error) {
+  int worst = farthest(parameters, count, target);
   char wanted[32], has[32];
   ch_format_count((double)target, wanted, sizeof wanted);
   ch_format_count((double)parameters[worst], has, sizeof has);
@@ -95,13 +100,28 @@ static ch_status explain(const ch_config *configs, const char *const *names, con
       100 * CH_MATCH_TOLERANCE);
 }
 
-ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, int64_t target,
-                              int64_t *parameters, ch_error *error) {
-  double difference = 1;
-  for (size_t s = 0; s < sizeof steps / sizeof *steps && difference > aimed; s++) {
+/* Sets all widths for a target; *difference is how far the counts then lie apart. */
+static ch_status match_to(ch_config *configs, int count, int64_t target, int64_t *parameters,
+                          double *difference, ch_error *error) {
+  *difference = 1;
+  for (size_t s = 0; s<sizeof steps / sizeof *steps && * difference> aimed; s++) {
     for (int i = 0; i < count; i++)
       CH_TRY(nearest_width(&configs[i], target, steps[s], width_of(&configs[i]), &parameters[i], error));
-    difference = spread(parameters, count, target);
+    *difference = spread(parameters, count, target);
+  }
+  return CH_OK;
+}
+
+ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, int64_t target,
+                              int64_t *parameters, ch_error *error) {
+  double difference;
+  CH_TRY(match_to(configs, count, target, parameters, &difference, error));
+  int worst = farthest(parameters, count, target);
+  /* The experts of all layers grow together, so that a mixture has few counts: the others come to the nearest. */
+  if (difference > CH_MATCH_TOLERANCE && configs[worst].moe.experts > 0 &&
+      ch_matched_width(&configs[worst]) > 1) {
+    target = parameters[worst];
+    CH_TRY(match_to(configs, count, target, parameters, &difference, error));
   }
   return difference <= CH_MATCH_TOLERANCE ? CH_OK : explain(configs, names, parameters, count, target, error);
 }

@@ -11,7 +11,8 @@
 ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error *error);
 
 /* Sets the FFN width (ch_matched_width) of every config so that each has as nearly as possible `target` parameters, in whole
-   multiples of the largest power of two that keeps them close. parameters [count] receives what they have. names
+   multiples of the largest power of two that keeps them close; where a mixture of experts cannot come near, the others
+   take the count nearest to the target that it can have. parameters [count] receives what they have. names
    [count] are for messages. Fails when two would differ by more than CH_MATCH_TOLERANCE, saying why. */
 ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, int64_t target,
                               int64_t *parameters, ch_error *error);

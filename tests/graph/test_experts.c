@@ -253,6 +253,44 @@ static void an_expert_that_nobody_chose_has_a_gradient_of_zero(void **state) {
   release(&m);
 }
 
+/* As decoding wants it: the matrices may lie in a file whose pages cost time. */
+static void an_expert_that_nobody_chose_is_not_read(void **state) {
+  (void)state;
+  static mixture m;
+  const spec s = {2, true, false, false, 0};
+  fill(&m);
+  for (int row = 0; row < ROWS; row++) m.logits[row * EXPERTS + 2] = -50;
+  plan(&m, s);
+  for (int kind = 0; kind < 3; kind++) m.params[MATRICES + kind * EXPERTS + 2].data = NULL;
+  const double *value = run(&m, false);
+  double y[WIDTH];
+  expected_row(&m, &s, ROWS - 1, y);
+  for (int i = 0; i < WIDTH; i++) assert_true(fabs(value[(ROWS - 1) * WIDTH + i] - y[i]) < 1e-12);
+  release(&m);
+}
+
+static void matrices_of_16_bits_work_as_their_values_do(void **state) {
+  (void)state;
+  static mixture m;
+  static uint16_t narrow[3 * EXPERTS][HIDDEN * WIDTH];
+  static double wide[ROWS * WIDTH];
+  const ch_kernels *kernels = ch_kernels_best(CH_F64);
+  fill(&m);
+  plan(&m, (spec){2, true, false, false, 0});
+  for (int k = 0; k < 3 * EXPERTS; k++) {
+    kernels->convert_to(HIDDEN * WIDTH, m.matrix[k], CH_BF16, narrow[k]);
+    kernels->convert_from(HIDDEN * WIDTH, narrow[k], CH_BF16, m.matrix[k]);
+  }
+  memcpy(wide, run(&m, false), sizeof wide);
+  for (int k = 0; k < 3 * EXPERTS; k++) {
+    m.params[MATRICES + k].dtype = CH_BF16;
+    m.params[MATRICES + k].data = narrow[k];
+  }
+  const double *value = run(&m, false);
+  for (int i = 0; i < ROWS * WIDTH; i++) assert_true(fabs(value[i] - wide[i]) <= 1e-12 * (1 + fabs(wide[i])));
+  release(&m);
+}
+
 static void equal_or_broken_logits_still_choose_different_experts(void **state) {
   (void)state;
   static mixture m;
@@ -300,6 +338,8 @@ int main(void) {
       cmocka_unit_test(loads_are_counted_in_the_layers_row_and_add_up),
       cmocka_unit_test(the_balance_loss_joins_gradients_where_asked_and_only_there),
       cmocka_unit_test(an_expert_that_nobody_chose_has_a_gradient_of_zero),
+      cmocka_unit_test(an_expert_that_nobody_chose_is_not_read),
+      cmocka_unit_test(matrices_of_16_bits_work_as_their_values_do),
       cmocka_unit_test(equal_or_broken_logits_still_choose_different_experts),
       cmocka_unit_test(impossible_mixtures_are_explained),
   };

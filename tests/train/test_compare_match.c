@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -134,6 +135,13 @@ static void a_mixture_is_matched_by_the_width_of_its_experts(void **state) {
   int64_t ffn = 3 * configs[0].hidden_size * configs[0].num_hidden_layers * configs[0].intermediate_size;
   int64_t routers = 4 * configs[1].hidden_size * configs[1].num_hidden_layers;
   assert_int_equal(parameters[1] - parameters[0], experts + routers - ffn);
+  /* 64 experts of one column more are 5 % of the model: the dense one comes to the mixture's count. */
+  configs[1].moe.experts = 64;
+  assert_int_equal(
+      ch_match_parameters(configs, (const char *const[]){"dense", "mixture"}, 2, 3000000, parameters, &error),
+      CH_OK);
+  assert_true(llabs(parameters[1] - 3000000) > 0.005 * 3000000);
+  assert_true(llabs(parameters[1] - parameters[0]) < 0.005 * 3000000);
 }
 
 int main(void) {
