@@ -164,6 +164,15 @@ ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int
   return pass(timeline, tokens, count, CH_HEAD_LOGITS, logits, error);
 }
 
+/* Ids that tokens might have had, where the cache keeps them. */
+static void pretend_tokens(ch_timeline *timeline, int64_t length, ch_random *random) {
+  if (!timeline->cache->tokens) return;
+  uint64_t vocabulary = (uint64_t)timeline->config->vocab_size;
+  for (int64_t s = 0; s < timeline->cache->sequences; s++)
+    for (int64_t t = 0; t < length; t++)
+      ch_cache_tokens(timeline->cache, s)[t] = (int32_t)ch_random_below(random, vocabulary);
+}
+
 /* A block of normal numbers, again and again: parts are not multiples of it, so that tokens differ. */
 ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t seed, ch_error *error) {
   enum { BLOCK = 65521 };
@@ -183,9 +192,10 @@ ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t se
   ch_random_seed(&random, seed, 0);
   for (int64_t i = 0; i < BLOCK; i++) numbers[i] = (float)ch_random_normal(&random);
   timeline->engine.kernels->convert_to(BLOCK, numbers, cache->dtype, block);
+  pretend_tokens(timeline, length, &random);
 #pragma omp parallel for
-  for (size_t at = 0; at < cache->bytes; at += used)
-    memcpy((char *)cache->data + at, block, cache->bytes - at < used ? cache->bytes - at : used);
+  for (size_t at = 0; at < cache->data_bytes; at += used)
+    memcpy((char *)cache->data + at, block, cache->data_bytes - at < used ? cache->data_bytes - at : used);
   for (int64_t s = 0; s < cache->sequences; s++) cache->length[s] = (int32_t)length;
   free(numbers);
   free(block);

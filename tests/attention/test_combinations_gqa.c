@@ -58,6 +58,16 @@ static void add_shapes(combination_list *list) {
   add_combination(list,
                   "'num_key_value_heads': 1, 'rope_theta': 100.0, 'rms_norm_eps': 0.01, 'hidden_size': 24",
                   "gqa", everything);
+  add_combination(list,
+                  "'num_key_value_heads': 2, 'head_dim': 8, 'rope_theta': 30.0, "
+                  "'rope_scaling': {'rope_type': 'llama3', 'factor': 4.0, 'low_freq_factor': 1.0, "
+                  "'high_freq_factor': 2.0, "
+                  "'original_max_position_embeddings': 8}",
+                  "gqa", everything);
+  add_combination(list,
+                  "'num_key_value_heads': 2, 'head_dim': 8, "
+                  "'rope_scaling': {'rope_type': 'linear', 'factor': 4.0}",
+                  "gqa", everything);
 }
 
 int main(void) {

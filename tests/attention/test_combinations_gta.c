@@ -33,5 +33,11 @@ int main(void) {
                      "'head_norm': true, 'knocking': {'type': 'mlp', 'on': ['v']}");
   add_combination_of(&list, 1, 9, "'num_attention_heads': 3, 'head_dim': 6, 'position': 'alibi'", "gta",
                      "'head_mix': {'on': ['v'], 'component_heads': 2}");
+  add_combination(&list,
+                  "'head_dim': 16, 'rope_theta': 30.0, "
+                  "'rope_scaling': {'rope_type': 'llama3', 'factor': 4.0, 'low_freq_factor': 1.0, "
+                  "'high_freq_factor': 2.0, "
+                  "'original_max_position_embeddings': 8}",
+                  "gta", "");
   return run_combinations(&list);
 }

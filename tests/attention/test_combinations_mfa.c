@@ -36,5 +36,11 @@ int main(void) {
                        everything);
     add_combination(&list, "'num_key_value_heads': 1, 'head_dim': 8", types[i], everything);
   }
+  add_combination(&list,
+                  "'head_dim': 8, 'rope_theta': 30.0, "
+                  "'rope_scaling': {'rope_type': 'llama3', 'factor': 4.0, 'low_freq_factor': 1.0, "
+                  "'high_freq_factor': 2.0, "
+                  "'original_max_position_embeddings': 8}",
+                  "mfa_kr", "'qk_norm': true");
   return run_combinations(&list);
 }

@@ -37,5 +37,12 @@ int main(void) {
   add_combination(&list, "'num_attention_heads': 3", "mla",
                   "'kv_lora_rank': 21, 'qk_nope_head_dim': 1, 'qk_rope_head_dim': 2, 'v_head_dim': 9, "
                   "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}");
+  add_combination(&list,
+                  "'rope_theta': 30.0, "
+                  "'rope_scaling': {'rope_type': 'llama3', 'factor': 4.0, 'low_freq_factor': 1.0, "
+                  "'high_freq_factor': 2.0, "
+                  "'original_max_position_embeddings': 8}",
+                  "mla", DIMS);
+  add_combination(&list, "'rope_scaling': {'rope_type': 'linear', 'factor': 4.0}", "mla", DIMS);
   return run_combinations(&list);
 }

@@ -127,6 +127,28 @@ void check_rewinding(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
+/* What benchmarks do: a cache filled without the work of it. */
+void check_pretended_depth(laboratory *lab, const specimen *s) {
+  (void)lab;
+  if (s->length < 3) return;
+  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16};
+  double *logits = calloc((size_t)logit_count(s), sizeof *logits);
+  for (int i = 0; i < 3; i++) {
+    ch_timeline *timeline = open_timeline(s, s->sequences, s->length, dtypes[i]);
+    if (timeline && ch_timeline_pretend(timeline, s->length - 2, 1, NULL) != CH_OK)
+      complain(s, "a depth cannot be pretended");
+    else if (timeline)
+      feed(s, timeline, 0, s->sequences, s->length - 2, 2, logits);
+    for (int64_t e = 0; e < logit_count(s); e++)
+      if (!isfinite(logits[e])) {
+        complain(s, "after a pretended depth logit %lld is %g", (long long)e, logits[e]);
+        break;
+      }
+    ch_timeline_free(timeline);
+  }
+  free(logits);
+}
+
 /* Each sequence alone, half of it at once and the rest token by token, against all of them together. */
 void check_batch(laboratory *lab, const specimen *s) {
   if (s->sequences < 2) return;

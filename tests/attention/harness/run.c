@@ -11,7 +11,7 @@ static void for_each(void **state, void (*check)(laboratory *lab, const specimen
   int before = complaints(), threads = omp_get_max_threads();
   for (int i = 0; i < lab->count; i++) {
     const specimen *s = &lab->specimens[i];
-    omp_set_num_threads(i % (s->length > 64 ? 3 : 8) == 0 ? threads : 1);
+    omp_set_num_threads(i % 8 == 0 ? threads : 1);
     check(lab, s);
   }
   omp_set_num_threads(threads);
@@ -40,6 +40,10 @@ static void a_prefill_in_chunks_equals_one_whole_pass(void **state) {
 
 static void tokens_taken_back_are_forgotten(void **state) {
   for_each(state, check_rewinding);
+}
+
+static void a_pretended_depth_can_be_decoded_from(void **state) {
+  for_each(state, check_pretended_depth);
 }
 
 static void sequences_of_a_batch_are_what_they_are_alone(void **state) {
@@ -119,6 +123,7 @@ int run_combinations(const combination_list *list) {
       cmocka_unit_test(decoding_from_the_cache_equals_one_whole_pass),
       cmocka_unit_test(a_prefill_in_chunks_equals_one_whole_pass),
       cmocka_unit_test(tokens_taken_back_are_forgotten),
+      cmocka_unit_test(a_pretended_depth_can_be_decoded_from),
       cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
       cmocka_unit_test(caches_of_16_bits_stay_close),
       cmocka_unit_test(steps_allocate_nothing),

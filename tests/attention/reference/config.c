@@ -94,6 +94,14 @@ static void read_attention(const json_t *attention, reference_config *c) {
   c->mix_weights = flag(attention, "mix_weights", true);
 }
 
+static void read_scaling(const json_t *scaling, reference_config *c) {
+  c->scaling.factor = number(scaling, "factor", 1);
+  c->scaling.llama3 = is(scaling, "rope_type", "llama3");
+  c->scaling.low = number(scaling, "low_freq_factor", 1);
+  c->scaling.high = number(scaling, "high_freq_factor", 1);
+  c->scaling.context = number(scaling, "original_max_position_embeddings", 1);
+}
+
 static void read_moe(const json_t *moe, reference_config *c) {
   c->experts = whole(moe, "experts", 0);
   c->active = whole(moe, "active", 0);
@@ -108,9 +116,7 @@ void reference_config_parse(const char *text, reference_config *c) {
   assert_non_null(root);
   const json_t *attention = json_object_get(root, "attention");
   memset(c, 0, sizeof *c);
-  if (json_is_object(json_object_get(root, "rope_scaling")) ||
-      json_is_object(json_object_get(root, "sharing")))
-    fail_msg("the reference knows neither rope_scaling nor sharing");
+  if (json_is_object(json_object_get(root, "sharing"))) fail_msg("the reference knows no sharing");
   if (!json_object_get(attention, "type") && !is(root, "model_type", "llama") &&
       !is(root, "model_type", "crosshead"))
     fail_msg("the reference does not know this model type");
@@ -133,6 +139,7 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->position = is(root, "position", "alibi")  ? REFERENCE_ALIBI
                 : is(root, "position", "none") ? REFERENCE_NO_POSITION
                                                : REFERENCE_ROPE;
+  read_scaling(json_object_get(root, "rope_scaling"), c);
   read_attention(attention, c);
   read_moe(json_object_get(root, "moe"), c);
   json_decref(root);

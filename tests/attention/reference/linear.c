@@ -42,6 +42,17 @@ void reference_layernorm(double *x, int64_t count, int64_t n, const double *weig
   }
 }
 
+/* Radians a position of rotary pair i of n / 2. "linear" divides by the factor; "llama3" divides waves longer than
+   context / low, keeps those shorter than context / high, and goes over smoothly between. */
+static double frequency(const reference_config *c, int64_t i, int64_t n) {
+  double base = pow(c->theta, -2.0 * (double)i / (double)n), kept = 0;
+  if (c->scaling.llama3) {
+    double turns = c->scaling.context * base / (2 * acos(-1)); /* within the original context */
+    kept = fmin(1, fmax(0, (turns - c->scaling.low) / (c->scaling.high - c->scaling.low)));
+  }
+  return kept * base + (1 - kept) * base / c->scaling.factor;
+}
+
 void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, int64_t rotary) {
   const reference_config *c = run->config;
   if (c->position != REFERENCE_ROPE) return;
@@ -49,7 +60,7 @@ void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, i
     for (int64_t h = 0; h < heads; h++) {
       double *part = x + (t * heads + h) * dim + dim - rotary;
       for (int64_t i = 0; i < rotary / 2; i++) {
-        double angle = (double)t * pow(c->theta, -2.0 * (double)i / (double)rotary);
+        double angle = (double)t * frequency(c, i, rotary);
         double *a = part + (c->interleaved ? 2 * i : i),
                *b = part + (c->interleaved ? 2 * i + 1 : i + rotary / 2);
         double first = *a, second = *b;

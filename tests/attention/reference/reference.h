@@ -36,6 +36,11 @@ typedef struct reference_config {
   double eps, theta;
   bool tied, gelu, interleaved, biases; /* biases: of the query, key and value projections */
   reference_position position;
+  struct {         /* of rotary frequencies */
+    double factor; /* 1: none */
+    bool llama3;
+    double low, high, context;
+  } scaling;
   reference_mechanism type;
   bool qk_norm, head_norm;
   struct {
