@@ -176,8 +176,9 @@ static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism
                     (long long)ch_node_columns(state[p]), parts[p].name, (long long)parts[p].width);
       return CH_ERROR_CONFIG;
     }
-    builder->states[p] =
-        builder->remember ? ch_op_remember(builder->graph, state[p], builder->layer, p) : state[p];
+    builder->states[p] = builder->remember
+                             ? ch_op_remember(builder->graph, state[p], builder->layer, p, parts[p].kind)
+                             : state[p];
   }
   return CH_OK;
 }

@@ -3,7 +3,8 @@
  *
  *   kv = LayerNorm(kv * W_g E[token])      (gate_op "add": kv + ...; gate_norm false: no norm)
  *
- * The gate depends on nothing but the token's id.
+ * The gate depends on nothing but the token's id: in decoding its rows are kept by id, once for all tokens of an id,
+ * and the two moments of the norm by token.
  */
 #include "attention/embedding_gate.h"
 
@@ -22,16 +23,39 @@ void ch_embedding_gate_declare(ch_declaration *declaration) {
   ch_declare_bias(declaration, "kv_gate_norm", width);
 }
 
-ch_node *ch_embedding_gate(ch_builder *builder, ch_node *kv) {
+int ch_embedding_gate_state(const ch_config *config, ch_state_part *parts) {
+  const ch_attention_config *a = &config->attention;
+  int64_t width = config->num_attention_heads * (a->qk_nope_head_dim + a->v_head_dim);
+  if (!a->gate_embedding_dim) return 0;
+  parts[0] = (ch_state_part){"gate", width, CH_PART_BY_ID};
+  if (!a->gate_norm) return 1;
+  parts[1] = (ch_state_part){"moments", 2, CH_PART_SCALARS};
+  return 2;
+}
+
+static ch_node *gated(ch_builder *builder, ch_node *kv, ch_node *gate) {
+  return builder->config->attention.gate_op == CH_GATE_ADD ? ch_op_add(builder->graph, kv, gate)
+                                                           : ch_op_mul(builder->graph, kv, gate);
+}
+
+void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[]) {
   const ch_attention_config *a = &builder->config->attention;
   ch_graph *graph = builder->graph;
-  if (!a->gate_embedding_dim || !kv) return kv;
-  ch_node *table = ch_attention_param(builder, "kv_gate_embed.weight");
-  ch_node *embedded = kv->streamed ? ch_op_embedding_of_states(graph, table)
-                                   : ch_op_embedding(graph, ch_graph_input(graph, CH_INPUT_TOKENS), table);
-  ch_node *gate = ch_project(builder, embedded, "kv_gate_proj");
-  kv = a->gate_op == CH_GATE_ADD ? ch_op_add(graph, kv, gate) : ch_op_mul(graph, kv, gate);
+  if (!a->gate_embedding_dim) return;
+  ch_node *embedded = ch_op_embedding(graph, ch_graph_input(graph, CH_INPUT_TOKENS),
+                                      ch_attention_param(builder, "kv_gate_embed.weight"));
+  state[0] = ch_project(builder, embedded, "kv_gate_proj");
+  if (a->gate_norm && builder->remember)
+    state[1] = ch_op_moments(graph, gated(builder, kv, state[0]), gate_norm_eps);
+}
+
+ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const state[]) {
+  const ch_attention_config *a = &builder->config->attention;
+  if (!a->gate_embedding_dim) return kv;
+  kv = gated(builder, kv, state[0]);
   if (!a->gate_norm) return kv;
-  return ch_op_layernorm(graph, kv, ch_attention_param(builder, "kv_gate_norm.weight"),
-                         ch_attention_param(builder, "kv_gate_norm.bias"), gate_norm_eps);
+  ch_node *weight = ch_attention_param(builder, "kv_gate_norm.weight"),
+          *bias = ch_attention_param(builder, "kv_gate_norm.bias");
+  if (builder->remember) return ch_op_normalise_states(builder->graph, kv, state[1], weight, bias);
+  return ch_op_layernorm(builder->graph, kv, weight, bias, gate_norm_eps);
 }

@@ -6,7 +6,11 @@
 
 /* kv_gate_embed, kv_gate_proj, kv_gate_norm where the config has a gate. */
 void ch_embedding_gate_declare(ch_declaration *declaration);
-/* kv [N, H (n + v)] gated; kv itself without a gate. Works on tokens of this run and on those of the cache. */
-ch_node *ch_embedding_gate(ch_builder *builder, ch_node *kv);
+/* The parts of a token's state that a gate adds, from parts[0] on; returns how many. */
+int ch_embedding_gate_state(const ch_config *config, ch_state_part *parts);
+/* Writes them; kv [N, H (n + v)] is expanded of what the tokens write, not gated yet. */
+void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[]);
+/* kv gated and normed, of the tokens of this run or of the cache; kv itself without a gate. */
+ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const state[]);
 
 #endif

@@ -78,25 +78,13 @@ static void declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, s.value);
 }
 
+/* A token's latent, and what a gate adds. */
 static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   if (group_leader(config, layer) != layer) return 0;
   sizes s = sizes_of(config);
-  parts[0] = (ch_state_part){"latent", s.latent + s.rope};
-  return 1;
+  parts[0] = (ch_state_part){"latent", s.latent + s.rope, CH_PART_ELEMENTS};
+  return 1 + ch_embedding_gate_state(config, parts + 1);
 }
-
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
-  ch_graph *graph = builder->graph;
-  sizes s = sizes_of(builder->config);
-  ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
-  ch_node *latent = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.latent});
-  ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
-  ch_node *parts[] = {ch_norm(builder, latent, "kv_a_layernorm"),
-                      ch_apply_rope(builder, rope, s.rope, s.rope)};
-  out[0] = ch_op_join_heads(graph, 1, 2, parts, (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
-}
-
-/* --- queries ------------------------------------------------------------------------------------------------- */
 
 static ch_node *slice(ch_builder *builder, ch_node *heads, int64_t stride, int64_t offset, int64_t width) {
   return ch_op_slice_heads(builder->graph, heads, builder->config->num_attention_heads,
@@ -108,6 +96,33 @@ static ch_node *join(ch_builder *builder, ch_node *a, int64_t a_width, ch_node *
   return ch_op_join_heads(builder->graph, builder->config->num_attention_heads, 2, (ch_node *[]){a, b},
                           (ch_head_slice[]){{a_width, 0, a_width}, b_slice});
 }
+
+/* Keys and values of all heads, (k_h, v_h) side by side, of the tokens that `latent` stands for; before any gate. */
+static ch_node *expanded(ch_builder *builder, ch_node *latent) {
+  const ch_config *c = builder->config;
+  sizes s = sizes_of(c);
+  int64_t width = s.nope + s.value;
+  ch_node *kv = ch_project(builder, latent, "kv_b_proj");
+  if (!ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V)) return kv;
+  ch_node *k = ch_knock(builder, CH_ON_K, slice(builder, kv, width, 0, s.nope));
+  ch_node *v = ch_knock(builder, CH_ON_V, slice(builder, kv, width, s.nope, s.value));
+  return join(builder, k, s.nope, v, (ch_head_slice){s.value, 0, s.value});
+}
+
+static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+  ch_graph *graph = builder->graph;
+  sizes s = sizes_of(builder->config);
+  ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
+  ch_node *latent = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.latent});
+  ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
+  latent = ch_norm(builder, latent, "kv_a_layernorm");
+  rope = ch_apply_rope(builder, rope, s.rope, s.rope);
+  out[0] = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
+                            (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
+  ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
+}
+
+/* --- queries ------------------------------------------------------------------------------------------------- */
 
 /* [N, H (n + r)], the last r of each head rotated. */
 static ch_node *queries(ch_builder *builder, ch_node *x) {
@@ -128,27 +143,13 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
 
 /* --- reading by expansion: training, and behind an embedding gate ---------------------------------------------- */
 
-/* Keys and values of all heads, (k_h, v_h) side by side, of the tokens that `latent` stands for. */
-static ch_node *expanded(ch_builder *builder, ch_node *latent) {
-  const ch_config *c = builder->config;
-  sizes s = sizes_of(c);
-  int64_t width = s.nope + s.value;
-  ch_node *kv = ch_project(builder, latent, "kv_b_proj");
-  if (ch_is_knocked(c, CH_ON_K) || ch_is_knocked(c, CH_ON_V)) {
-    ch_node *k = ch_knock(builder, CH_ON_K, slice(builder, kv, width, 0, s.nope));
-    ch_node *v = ch_knock(builder, CH_ON_V, slice(builder, kv, width, s.nope, s.value));
-    kv = join(builder, k, s.nope, v, (ch_head_slice){s.value, 0, s.value});
-  }
-  return ch_embedding_gate(builder, kv);
-}
-
-static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state) {
+static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   sizes s = sizes_of(builder->config);
-  ch_node *latent = ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, s.latent});
-  ch_node *rope = ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, s.latent, s.rope});
+  ch_node *latent = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, 0, s.latent});
+  ch_node *rope = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, s.latent, s.rope});
   int layer = builder->layer;
   builder->layer = group_leader(builder->config, layer);
-  ch_node *kv = expanded(builder, latent);
+  ch_node *kv = ch_read_embedding_gate(builder, expanded(builder, latent), states + 1);
   builder->layer = layer;
   int64_t width = s.nope + s.value;
   ch_node *keys = ch_op_join_heads(builder->graph, s.heads, 2, (ch_node *[]){kv, rope},
@@ -209,8 +210,7 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *q = queries(builder, x);
   bool absorbed = builder->remember && !builder->config->attention.gate_embedding_dim;
-  ch_node *context =
-      absorbed ? attend_absorbed(builder, q, states[0]) : attend_expanded(builder, q, states[0]);
+  ch_node *context = absorbed ? attend_absorbed(builder, q, states[0]) : attend_expanded(builder, q, states);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 

@@ -27,16 +27,11 @@ const ch_mechanism *ch_mechanism_of(const ch_config *config) {
   return ch_mechanism_find(config->attention.type);
 }
 
-bool ch_states_need_tokens(const ch_config *config) {
-  return config->attention.gate_embedding_dim > 0;
-}
-
-void ch_state_widths(const ch_config *config, ch_layer_widths *widths) {
+void ch_state_parts(const ch_config *config, ch_layer_parts *parts) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
-    ch_state_part parts[CH_MAX_STATE_PARTS];
-    int count = mechanism->state(config, layer, parts);
-    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) widths[layer].part[p] = p < count ? parts[p].width : 0;
+    parts[layer] = (ch_layer_parts){0};
+    mechanism->state(config, layer, parts[layer].part);
   }
 }
 
@@ -46,7 +41,7 @@ int64_t ch_state_elements(const ch_config *config) {
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
     ch_state_part parts[CH_MAX_STATE_PARTS];
     int count = mechanism->state(config, layer, parts);
-    for (int p = 0; p < count; p++) elements += parts[p].width;
+    for (int p = 0; p < count; p++) elements += parts[p].kind == CH_PART_ELEMENTS ? parts[p].width : 0;
   }
   return elements;
 }

@@ -12,9 +12,7 @@ const char *const *ch_mechanism_names(void);
 const ch_mechanism *ch_mechanism_of(const ch_config *config);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
-/* Whether reading states takes the ids of their tokens: behind an embedding gate. */
-bool ch_states_need_tokens(const ch_config *config);
-/* The widths of every layer's parts: what ch_cache_create takes. widths [num_hidden_layers]. */
-void ch_state_widths(const ch_config *config, ch_layer_widths *widths);
+/* Every layer's parts: what ch_cache_create takes. parts [num_hidden_layers]. */
+void ch_state_parts(const ch_config *config, ch_layer_parts *parts);
 
 #endif

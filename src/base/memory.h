@@ -8,4 +8,9 @@
 void *ch_pages_alloc(size_t bytes);
 void ch_pages_free(void *memory, size_t bytes);
 
+/* Zeroed address space whose pages take memory only once they are written; NULL when there is none left. Release with
+   ch_sparse_free. */
+void *ch_sparse_alloc(size_t bytes);
+void ch_sparse_free(void *memory, size_t bytes);
+
 #endif

@@ -7,44 +7,79 @@
 
 static const __int128_t MOST_BYTES = (__int128_t)1 << 46;
 
-static __int128_t storage_bytes(int layers, const ch_layer_widths *widths, const ch_cache *cache) {
-  __int128_t elements = 0; /* a hostile capacity must not overflow */
-  for (int l = 0; l < layers; l++)
-    for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
-      elements += (__int128_t)widths[l].part[p] * cache->sequences * cache->capacity;
-  return elements * (__int128_t)ch_dtype_size(cache->dtype);
+/* What parts by id, and scalars, are stored as. */
+static ch_dtype type_of(const ch_cache *cache, ch_part_kind kind) {
+  if (kind == CH_PART_ELEMENTS) return cache->dtype;
+  return cache->dtype == CH_F64 ? CH_F64 : CH_F32;
 }
 
-ch_status ch_cache_create(int layers, const ch_layer_widths *widths, bool keep_tokens, ch_dtype dtype,
-                          int64_t sequences, int64_t capacity, ch_cache **result, ch_error *error) {
+static int64_t rows_of(const ch_cache *cache, ch_part_kind kind) {
+  return kind == CH_PART_BY_ID ? cache->vocabulary : cache->sequences * cache->capacity;
+}
+
+/* Bytes of all parts of a kind; a hostile capacity must not overflow. */
+static __int128_t bytes_of(const ch_cache_shape *shape, const ch_cache *cache, ch_part_kind kind) {
+  __int128_t elements = 0;
+  for (int l = 0; l < shape->layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
+      if (shape->parts[l].part[p].kind == kind)
+        elements += (__int128_t)shape->parts[l].part[p].width * rows_of(cache, kind);
+  return elements * (__int128_t)ch_dtype_size(type_of(cache, kind));
+}
+
+static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
+  cache->views = calloc((size_t)cache->layers, sizeof *cache->views);
+  cache->length = calloc((size_t)cache->sequences, sizeof *cache->length);
+  __int128_t bytes = bytes_of(shape, cache, CH_PART_ELEMENTS) + bytes_of(shape, cache, CH_PART_SCALARS),
+             by_id = bytes_of(shape, cache, CH_PART_BY_ID),
+             ids = by_id ? (__int128_t)cache->sequences * cache->capacity * (__int128_t)sizeof(int32_t) : 0;
+  if (!cache->views || !cache->length || bytes > MOST_BYTES || by_id > MOST_BYTES) return false;
+  cache->data_bytes = (size_t)bytes;
+  cache->by_id_bytes = (size_t)by_id;
+  cache->bytes = (size_t)(bytes + ids);
+  cache->data = ch_pages_alloc(cache->data_bytes);
+  if (!by_id) return cache->data;
+  cache->by_id = ch_sparse_alloc(cache->by_id_bytes);
+  cache->tokens = malloc((size_t)ids);
+  return cache->data && cache->by_id && cache->tokens;
+}
+
+/* Scalars come first: they need the stricter alignment. */
+static void place(ch_cache *cache, const ch_cache_shape *shape) {
+  static const ch_part_kind order[] = {CH_PART_SCALARS, CH_PART_ELEMENTS, CH_PART_BY_ID};
+  char *next = cache->data;
+  for (int k = 0; k < 3; k++) {
+    if (order[k] == CH_PART_BY_ID) next = cache->by_id;
+    ch_dtype dtype = type_of(cache, order[k]);
+    for (int l = 0; l < cache->layers; l++)
+      for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+        const ch_state_part *part = &shape->parts[l].part[p];
+        if (part->kind != order[k] || part->width == 0) continue;
+        cache->views[l][p] = (ch_state_view){.data = next,
+                                             .dtype = dtype,
+                                             .token_stride = part->width,
+                                             .sequence_stride = part->width * cache->capacity};
+        next += (size_t)(part->width * rows_of(cache, part->kind)) * ch_dtype_size(dtype);
+      }
+  }
+}
+
+ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_error *error) {
   *result = NULL;
   ch_cache *cache = calloc(1, sizeof *cache);
   if (!cache) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
-  *cache = (ch_cache){.dtype = dtype, .sequences = sequences, .capacity = capacity, .layers = layers};
-  cache->views = calloc((size_t)layers, sizeof *cache->views);
-  cache->length = calloc((size_t)sequences, sizeof *cache->length);
-  __int128_t bytes = storage_bytes(layers, widths, cache);
-  __int128_t ids = keep_tokens ? (__int128_t)sequences * capacity * (__int128_t)sizeof *cache->tokens : 0;
-  if (bytes <= MOST_BYTES) {
-    cache->data_bytes = (size_t)bytes;
-    cache->data = ch_pages_alloc(cache->data_bytes);
-    cache->tokens = cache->data && ids ? malloc((size_t)ids) : NULL;
-    cache->bytes = (size_t)(bytes + ids);
-  }
-  if (!cache->views || !cache->length || !cache->data || (keep_tokens && !cache->tokens)) {
+  *cache = (ch_cache){.dtype = shape->dtype,
+                      .sequences = shape->sequences,
+                      .capacity = shape->capacity,
+                      .vocabulary = shape->vocabulary,
+                      .layers = shape->layers};
+  if (!allocate(cache, shape)) {
     ch_cache_free(cache);
     return ch_fail(error, CH_ERROR_MEMORY,
                    "no memory for a cache of %lld sequences of %lld tokens; fewer would fit",
-                   (long long)sequences, (long long)capacity);
+                   (long long)shape->sequences, (long long)shape->capacity);
   }
-  char *next = cache->data;
-  for (int l = 0; l < layers; l++)
-    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
-      int64_t width = widths[l].part[p];
-      cache->views[l][p] = (ch_state_view){
-          .data = next, .dtype = dtype, .token_stride = width, .sequence_stride = width * capacity};
-      next += (size_t)(width * sequences * capacity) * ch_dtype_size(dtype);
-    }
+  place(cache, shape);
   *result = cache;
   return CH_OK;
 }
@@ -52,6 +87,7 @@ ch_status ch_cache_create(int layers, const ch_layer_widths *widths, bool keep_t
 void ch_cache_free(ch_cache *cache) {
   if (!cache) return;
   if (cache->data) ch_pages_free(cache->data, cache->data_bytes);
+  ch_sparse_free(cache->by_id, cache->by_id_bytes);
   free(cache->tokens);
   free(cache->views);
   free(cache->length);

@@ -9,9 +9,6 @@
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
 
-/* The same for the ids of all tokens in the cache (decoding). */
-ch_node *ch_op_embedding_of_states(ch_graph *graph, ch_node *weight);
-
 /* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. A row of x that is n times as long
    is n heads, each of which goes through the same W -> [N, n * out]. */
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
@@ -86,8 +83,15 @@ ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int6
                            bool interleaved);
 
 /* Writes x [N, width] into the cache as part `part` of the states of `layer`, after the tokens already there; the
-   node then stands for the states of all tokens. Decoding only. */
-ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part);
+   node then stands for the states of all tokens. Decoding only. A part by id is written to the rows of the tokens' ids,
+   and stands for the rows that all tokens have by theirs. */
+ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind);
+
+/* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on states.
+   Inference only: together they are a layernorm whose columns can be made apart. */
+ch_node *ch_op_moments(ch_graph *graph, ch_node *x, double eps);
+ch_node *ch_op_normalise_states(ch_graph *graph, ch_node *x, ch_node *moments, ch_node *weight,
+                                ch_node *bias);
 
 /* The columns of a node that are an operand's heads: head h from offset + h * stride on; zeros: side by side, all of
    the node's columns. */

@@ -88,6 +88,11 @@ static void *take(pile *from, int64_t elements) {
   return piece;
 }
 
+/* Token after token; what is kept by id is gathered. */
+static bool lies_in_cache(const ch_node *node) {
+  return node->op->stateful && !node->op->stream;
+}
+
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns) {
   ch_state_view view = ch_states_of(stream->run, node);
@@ -116,13 +121,13 @@ static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_val
 static void *take_node(const ch_stream *stream, int n, int64_t count, const ch_column_range columns[],
                        pile *from, void *copies[CH_MAX_STREAM_INPUTS]) {
   const ch_node *node = stream->node[n];
-  if (node->op->stateful) return NULL;
-  for (int i = 0; i < node->inputs; i++) {
+  if (lies_in_cache(node)) return NULL;
+  for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
     const ch_node *input = node->in[i];
     copies[i] = NULL;
     if (!input->streamed || node->op->stream_raw) continue;
     ch_column_range wanted = needed_of(node, i, columns[n]);
-    if (input->op->stateful || !same_columns(columns[place_of(stream, input)], wanted))
+    if (lies_in_cache(input) || !same_columns(columns[place_of(stream, input)], wanted))
       copies[i] = take(from, count * wanted.count);
   }
   return take(from, (count + 2) * columns[n].count);
@@ -132,7 +137,7 @@ static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_sp
                                 const ch_column_range columns[], const ch_stream_value *values, pile *from) {
   const ch_node *node = stream->node[n];
   const ch_kernels *kernels = stream->run->kernels;
-  if (node->op->stateful) return of_cache(stream, node, span, columns[n]);
+  if (lies_in_cache(node)) return of_cache(stream, node, span, columns[n]);
   void *copies[CH_MAX_STREAM_INPUTS];
   ch_stream_call call = {.run = stream->run,
                          .node = node,
@@ -141,7 +146,7 @@ static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_sp
                          .count = span->count,
                          .wanted = columns[n],
                          .space = take_node(stream, n, span->count, columns, from, copies)};
-  for (int i = 0; i < node->inputs; i++) {
+  for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
     if (!node->in[i]->streamed) continue;
     const ch_stream_value *value = &values[place_of(stream, node->in[i])];
     call.in[i] = node->op->stream_raw

@@ -1,6 +1,7 @@
 /* Prefill in chunks, decoding token by token: one planned pass each, kept between calls. */
 #include "infer/timeline.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,14 +38,18 @@ void ch_timeline_options_default(const ch_config *config, ch_timeline_options *o
 }
 
 static ch_status create_cache(ch_timeline *timeline, ch_error *error) {
-  int layers = (int)timeline->config->num_hidden_layers;
-  ch_layer_widths *widths = calloc((size_t)layers, sizeof *widths);
-  if (!widths) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
-  ch_state_widths(timeline->config, widths);
-  ch_status status =
-      ch_cache_create(layers, widths, ch_states_need_tokens(timeline->config), timeline->options.cache_dtype,
-                      timeline->options.sequences, timeline->options.context, &timeline->cache, error);
-  free(widths);
+  const ch_config *config = timeline->config;
+  ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
+  if (!parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
+  ch_state_parts(config, parts);
+  ch_status status = ch_cache_create(&(ch_cache_shape){.layers = (int)config->num_hidden_layers,
+                                                       .parts = parts,
+                                                       .sequences = timeline->options.sequences,
+                                                       .capacity = timeline->options.context,
+                                                       .vocabulary = config->vocab_size,
+                                                       .dtype = timeline->options.cache_dtype},
+                                     &timeline->cache, error);
+  free(parts);
   return status;
 }
 
@@ -164,13 +169,14 @@ ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int
   return pass(timeline, tokens, count, CH_HEAD_LOGITS, logits, error);
 }
 
-/* Ids that tokens might have had, where the cache keeps them. */
+/* Ids that tokens might have had, where the cache keeps them, as frequent as words are: the logarithm of the rank is
+   even (Zipf). */
 static void pretend_tokens(ch_timeline *timeline, int64_t length, ch_random *random) {
   if (!timeline->cache->tokens) return;
-  uint64_t vocabulary = (uint64_t)timeline->config->vocab_size;
+  double vocabulary = (double)timeline->config->vocab_size;
   for (int64_t s = 0; s < timeline->cache->sequences; s++)
     for (int64_t t = 0; t < length; t++)
-      ch_cache_tokens(timeline->cache, s)[t] = (int32_t)ch_random_below(random, vocabulary);
+      ch_cache_tokens(timeline->cache, s)[t] = (int32_t)(pow(vocabulary, ch_random_uniform(random)) - 1);
 }
 
 /* A block of normal numbers, again and again: parts are not multiples of it, so that tokens differ. */

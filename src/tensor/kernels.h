@@ -64,6 +64,12 @@ typedef struct ch_kernels {
                              const void *dy, void *dx, bool accumulate, void *dweight, void *dbias,
                              bool accumulate_weight, void *scratch);
 
+  /* moments [rows, 2]: mean and 1/sqrt(variance + eps) of every row. */
+  void (*row_moments)(int64_t rows, int64_t n, const void *x, double eps, void *moments);
+  /* y = (x - mean) / std * weight + bias with such moments; x may be some columns of the rows they are of. */
+  void (*normalise)(int64_t rows, int64_t n, const void *x, const void *moments, const void *weight,
+                    const void *bias, void *y);
+
   /* --- elementwise ------------------------------------------------------------------------------------------ */
   void (*add)(int64_t n, const void *a, const void *b, void *y);           /* y = a + b; y may be a or b */
   void (*copy_or_add)(int64_t n, const void *x, void *y, bool accumulate); /* y = x or y += x */

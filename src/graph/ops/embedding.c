@@ -1,5 +1,4 @@
 /* Rows of a table by id. */
-#include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 static ch_status shape(ch_node *node, ch_error *error) {
@@ -30,30 +29,4 @@ static const ch_op op = {.name = "embedding", .shape = shape, .forward = forward
 
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){ids, weight}, NULL, 0);
-}
-
-/* --- of the tokens in the cache -------------------------------------------------------------------------------- */
-
-static ch_status states_shape(ch_node *node, ch_error *error) {
-  (void)error;
-  return ch_shape_matrix(node, node->graph->sequences * node->graph->length, node->in[0]->shape[1]);
-}
-
-static void stream(const ch_stream_call *call) {
-  const ch_run *run = call->run;
-  const ch_node *weight = call->node->in[0];
-  const ch_tensor *stored = ch_run_param(run, weight);
-  run->kernels->embedding_forward(
-      call->count, weight->shape[1], ch_cache_tokens(run->cache, call->sequence) + call->first,
-      ch_run_value(run, weight), stored ? stored->dtype : run->kernels->dtype, call->space);
-}
-
-static const ch_op states_op = {.name = "embedding",
-                                .shape = states_shape,
-                                .stream = stream,
-                                .stream_source = true,
-                                .stream_whole = true};
-
-ch_node *ch_op_embedding_of_states(ch_graph *graph, ch_node *weight) {
-  return ch_graph_node(graph, &states_op, 1, &weight, NULL, 0);
 }

@@ -3,6 +3,7 @@
 #define CH_GRAPH_OPS_REMEMBER_H
 
 #include "graph/ops/shapes.h"
+#include "graph/stream.h"
 
 typedef struct ch_remember {
   int layer, part;

@@ -97,21 +97,35 @@ void KERNEL(rmsnorm_backward)(int64_t rows, int64_t n, const void *x, const void
   }
 }
 
+static void find_moments(int64_t n, const real *x, double eps, real moments[2]) {
+  real mean = sum_of(x, n) / (real)n;
+  moments[0] = mean;
+  moments[1] = (real)(1 / sqrt((double)(sum_of_squares(x, n, mean) / (real)n) + eps));
+}
+
+static void normalise_row(int64_t n, const real *x, const real moments[2], const real *w, const real *b,
+                          real *restrict y) {
+  for (int64_t i = 0; i < n; i++) y[i] = (x[i] - moments[0]) * moments[1] * w[i] + b[i];
+}
+
 void KERNEL(layernorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *bias,
                                double eps, void *y, void *moments) {
-  const real *w = weight, *b = bias;
 #pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
   for (int64_t r = 0; r < rows; r++) {
-    const real *in = (const real *)x + r * n;
-    real *out = (real *)y + r * n;
-    real mean = sum_of(in, n) / (real)n;
-    real scale = (real)(1 / sqrt((double)(sum_of_squares(in, n, mean) / (real)n) + eps));
-    if (moments) {
-      ((real *)moments)[2 * r] = mean;
-      ((real *)moments)[2 * r + 1] = scale;
-    }
-    for (int64_t i = 0; i < n; i++) out[i] = (in[i] - mean) * scale * w[i] + b[i];
+    real own[2], *kept = moments ? (real *)moments + 2 * r : own;
+    find_moments(n, (const real *)x + r * n, eps, kept);
+    normalise_row(n, (const real *)x + r * n, kept, weight, bias, (real *)y + r * n);
   }
+}
+
+void KERNEL(row_moments)(int64_t rows, int64_t n, const void *x, double eps, void *moments) {
+  for (int64_t r = 0; r < rows; r++) find_moments(n, (const real *)x + r * n, eps, (real *)moments + 2 * r);
+}
+
+void KERNEL(normalise)(int64_t rows, int64_t n, const void *x, const void *moments, const void *weight,
+                       const void *bias, void *y) {
+  for (int64_t r = 0; r < rows; r++)
+    normalise_row(n, (const real *)x + r * n, (const real *)moments + 2 * r, weight, bias, (real *)y + r * n);
 }
 
 /* With h = (x - mean) s: dx = s (w dy - mean(w dy) - h mean(w dy h)). */

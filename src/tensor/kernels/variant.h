@@ -200,6 +200,8 @@ CH_KERNEL_DECLARE(rmsnorm_forward);
 CH_KERNEL_DECLARE(rmsnorm_backward);
 CH_KERNEL_DECLARE(layernorm_forward);
 CH_KERNEL_DECLARE(layernorm_backward);
+CH_KERNEL_DECLARE(row_moments);
+CH_KERNEL_DECLARE(normalise);
 CH_KERNEL_DECLARE(add);
 CH_KERNEL_DECLARE(copy_or_add);
 CH_KERNEL_DECLARE(fill);

@@ -14,7 +14,7 @@ static void expect_equal(const specimen *s, const char *what, int64_t value, int
 }
 
 /* What a pass through the cache says of it: elements of states alone, and bytes of everything. */
-static void check_reported_cache(const specimen *s, int64_t elements, int64_t ids) {
+static void check_reported_cache(const specimen *s, int64_t elements, int64_t beside) {
   ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
   ch_forward_request request = {
       .tokens = s->tokens, .sequences = s->sequences, .length = s->length, .dtype = CH_F32, .cached = 1};
@@ -28,7 +28,7 @@ static void check_reported_cache(const specimen *s, int64_t elements, int64_t id
   expect_equal(s, "cache_elements_per_token of a pass through the cache", result.cache_elements_per_token,
                elements);
   expect_equal(s, "cache_bytes_allocated", (int64_t)result.cache_bytes_allocated,
-               result.cache_tokens * (elements * 4 + ids));
+               result.cache_tokens * (elements * 4 + beside));
   ch_forward_result_free(&result);
 }
 
@@ -37,8 +37,9 @@ void check_cache_size(laboratory *lab, const specimen *s) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
   expect_equal(s, "width of a token's states", ch_state_elements(&s->config), figures.cache_elements);
-  /* Behind an embedding gate the ids of tokens are kept too. */
-  int64_t ids = s->config.attention.gate_embedding_dim ? (int64_t)sizeof(int32_t) : 0;
+  /* Behind an embedding gate the ids of tokens are kept too, and the moments of its norm. */
+  int64_t beside = s->config.attention.gate_embedding_dim ? (int64_t)sizeof(int32_t) : 0;
+  beside += reference_uncounted_scalars(&s->definition) * (int64_t)sizeof(float);
   static const ch_dtype dtypes[] = {CH_F32, CH_BF16};
   for (int i = 0; i < 2; i++) {
     ch_timeline_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache_dtype = dtypes[i]};
@@ -50,10 +51,10 @@ void check_cache_size(laboratory *lab, const specimen *s) {
     }
     expect_equal(s, "bytes of a cache of 3 sequences of 7 tokens",
                  (int64_t)ch_timeline_cache(timeline)->bytes,
-                 3 * 7 * (figures.cache_elements * (int64_t)ch_dtype_size(dtypes[i]) + ids));
+                 3 * 7 * (figures.cache_elements * (int64_t)ch_dtype_size(dtypes[i]) + beside));
     ch_timeline_free(timeline);
   }
-  check_reported_cache(s, figures.cache_elements, ids);
+  check_reported_cache(s, figures.cache_elements, beside);
 }
 
 void check_parameters(laboratory *lab, const specimen *s) {

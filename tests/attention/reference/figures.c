@@ -134,3 +134,10 @@ void reference_count(const reference_config *c, reference_figures *figures) {
   figures->total_effective_rank = c->heads * (c->type == REFERENCE_MLA ? c->nope : c->head_dim);
   figures->shared_latent_dim = shared_latent_dim(c);
 }
+
+int64_t reference_uncounted_scalars(const reference_config *c) {
+  int64_t groups = 0;
+  for (int layer = 0; layer < c->layers; layer++)
+    groups += c->gate_dim > 0 && c->gate_norm && first_of_group(c, layer);
+  return 2 * groups;
+}

@@ -91,4 +91,7 @@ typedef struct reference_figures {
 } reference_figures;
 
 void reference_count(const reference_config *config, reference_figures *figures);
+/* Scalars a token leaves beside its elements: mean and 1/std behind every layer's (or group's) gate. */
+int64_t reference_uncounted_scalars(const reference_config *config);
+
 #endif
