@@ -30,11 +30,13 @@ static __int128_t bytes_of(const ch_cache_shape *shape, const ch_cache *cache, c
 static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   cache->views = calloc((size_t)cache->layers, sizeof *cache->views);
   cache->length = calloc((size_t)cache->sequences, sizeof *cache->length);
-  __int128_t bytes = bytes_of(shape, cache, CH_PART_ELEMENTS) + bytes_of(shape, cache, CH_PART_SCALARS),
+  __int128_t elements = bytes_of(shape, cache, CH_PART_ELEMENTS),
+             bytes = elements + bytes_of(shape, cache, CH_PART_SCALARS),
              by_id = bytes_of(shape, cache, CH_PART_BY_ID),
              ids = by_id ? (__int128_t)cache->sequences * cache->capacity * (__int128_t)sizeof(int32_t) : 0;
   if (!cache->views || !cache->length || bytes > MOST_BYTES || by_id > MOST_BYTES) return false;
   cache->data_bytes = (size_t)bytes;
+  cache->element_bytes = (size_t)elements;
   cache->by_id_bytes = (size_t)by_id;
   cache->bytes = (size_t)(bytes + ids);
   cache->data = ch_pages_alloc(cache->data_bytes);

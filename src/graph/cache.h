@@ -34,8 +34,8 @@ typedef struct ch_cache {
   int32_t *tokens;                            /* [sequences, capacity] their ids, or NULL: no part is by id */
   size_t bytes; /* allocated for tokens: elements, scalars and ids. Parts by id are not of tokens. */
   void *data;
-  size_t data_bytes;
-  char *by_id; /* all parts by id; takes memory as rows are written */
+  size_t data_bytes, element_bytes; /* of elements and scalars; of elements alone */
+  char *by_id;                      /* all parts by id; takes memory as rows are written */
   size_t by_id_bytes;
 } ch_cache;
 

@@ -165,7 +165,7 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
     const ch_cache *cache = ch_timeline_cache(timeline);
     result->cache_bytes_allocated = cache->bytes;
     result->cache_elements_per_token =
-        (int64_t)(cache->data_bytes / ch_dtype_size(cache->dtype)) / (cache->sequences * cache->capacity);
+        (int64_t)(cache->element_bytes / ch_dtype_size(cache->dtype)) / (cache->sequences * cache->capacity);
   }
   ch_timeline_free(timeline);
   free(chunk);
