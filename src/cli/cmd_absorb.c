@@ -64,8 +64,10 @@ static void put_page(const arguments *a, const ch_absorbed *absorbed, ch_text *t
                    (long long)absorbed->mixed_layers);
   if (!folded) ch_text_puts(text, left ? "nothing could be folded\n" : "there is nothing to fold\n");
   if (absorbed->knocks_left)
-    ch_text_printf(text, "left the knocking of %s, which is not linear or not the projection's last user\n",
-                   states(absorbed->knocks_left, buffer));
+    ch_text_printf(text, "left the knocking of %s: %s\n", states(absorbed->knocks_left, buffer),
+                   absorbed->config.attention.knocking.type == CH_KNOCKING_LINEAR
+                       ? "the projection has other uses than what is knocked"
+                       : "it is not linear");
   if (absorbed->mixes_left)
     ch_text_printf(text, "left the head mixing of %lld layers, without which the cache would grow\n",
                    (long long)absorbed->mixes_left);
