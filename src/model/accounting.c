@@ -69,15 +69,23 @@ static double arithmetic(ch_graph *graph, const ch_node *node, double context) {
   return node->streamed ? flops * context / rows : flops;
 }
 
+/* Marks what the root is made of: a graph may hold values that nobody asks for, which no plan makes. Inputs come before
+   their users. */
+static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed) {
+  needed[root->id] = true;
+  for (int i = graph->count - 1; i >= 0; i--)
+    for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++) needed[graph->nodes[i]->in[k]->id] = true;
+}
+
 /* What every token of the graph takes when a query sees `context` tokens. The part that no context needs lands in its
    term, all else in attention_context: the arithmetic of every operation is a + b * context. moves: whether a value
    depends on the tokens; what does not is made once, when a model is loaded. */
-static void count_graph(ch_graph *graph, double context, bool *moves, ch_flops *flops) {
+static void count_graph(ch_graph *graph, const bool *needed, double context, bool *moves, ch_flops *flops) {
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
     moves[i] = node->kind == CH_NODE_INPUT || node->streamed;
     for (int k = 0; k < node->inputs; k++) moves[i] = moves[i] || moves[node->in[k]->id];
-    if (!moves[i] || node->kind != CH_NODE_OP || !node->op->flops) continue;
+    if (!needed[i] || !moves[i] || node->kind != CH_NODE_OP || !node->op->flops) continue;
     double one = arithmetic(graph, node, 1), slope = arithmetic(graph, node, 2) - one;
     *term_of(node, moves, flops) += one - slope;
     flops->attention_context += slope * context;
@@ -96,14 +104,17 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_model_build(config, params, &shape, &graph, &root);
-  bool *moves = graph ? calloc((size_t)graph->count + 1, sizeof *moves) : NULL;
+  size_t count = graph ? (size_t)graph->count + 1 : 1;
+  bool *moves = calloc(2 * count, sizeof *moves); /* and behind them, what is needed */
   ch_status status = CH_OK;
-  if (!moves)
+  if (!graph || !moves)
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to count a model's arithmetic");
   else if (!root)
     status = ch_fail(error, graph->error.status, "%s", graph->error.message);
-  else
-    count_graph(graph, (double)context, moves, flops);
+  else {
+    mark_needed(graph, root, moves + count);
+    count_graph(graph, moves + count, (double)context, moves, flops);
+  }
   free(moves);
   ch_graph_free(graph);
   return status;
