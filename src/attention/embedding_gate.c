@@ -8,6 +8,8 @@
  */
 #include "attention/embedding_gate.h"
 
+#include <math.h>
+
 static const double gate_norm_eps = 1e-5;
 
 void ch_embedding_gate_declare(ch_declaration *declaration) {
@@ -58,4 +60,27 @@ ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const
           *bias = ch_attention_param(builder, "kv_gate_norm.bias");
   if (builder->remember) return ch_op_normalise_states(builder->graph, kv, state[1], weight, bias);
   return ch_op_layernorm(builder->graph, kv, weight, bias, gate_norm_eps);
+}
+
+bool ch_gate_groups_tokens(const ch_builder *builder) {
+  const ch_config *c = builder->config;
+  return builder->remember && builder->graph->length == 1 && c->attention.gate_embedding_dim &&
+         c->attention.gate_op == CH_GATE_MULTIPLY && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
+}
+
+ch_node *ch_attend_gated(ch_builder *builder, ch_node *q, ch_node *kv_b, ch_node *latents,
+                         ch_node *const state[]) {
+  const ch_config *c = builder->config;
+  const ch_attention_config *a = &c->attention;
+  const ch_gated_spec spec = {.heads = c->num_attention_heads,
+                              .latent = a->kv_lora_rank,
+                              .rope = a->qk_rope_head_dim,
+                              .nope = a->qk_nope_head_dim,
+                              .value = a->v_head_dim,
+                              .scale = 1 / sqrt((double)(a->qk_nope_head_dim + a->qk_rope_head_dim)),
+                              .slopes = ch_alibi_slopes(builder, 0, 1, c->num_attention_heads)};
+  ch_node *weight = a->gate_norm ? ch_attention_param(builder, "kv_gate_norm.weight") : NULL,
+          *bias = a->gate_norm ? ch_attention_param(builder, "kv_gate_norm.bias") : NULL;
+  return ch_op_gated_attend(builder->graph, q, latents, state[0], kv_b, a->gate_norm ? state[1] : NULL,
+                            weight, bias, &spec);
 }

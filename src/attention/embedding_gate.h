@@ -13,4 +13,10 @@ void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[])
 /* kv gated and normed, of the tokens of this run or of the cache; kv itself without a gate. */
 ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const state[]);
 
+/* Attention of one query a sequence to the cache, tokens of one id together. That form exists for gates that multiply
+   what is expanded as it is: not with knocking of keys or values. */
+bool ch_gate_groups_tokens(const ch_builder *builder);
+ch_node *ch_attend_gated(ch_builder *builder, ch_node *q, ch_node *kv_b, ch_node *latents,
+                         ch_node *const state[]);
+
 #endif

@@ -3,7 +3,7 @@
 #define CH_GRAPH_CACHE_H
 
 #include "base/error.h"
-#include "tensor/attend.h"
+#include "tensor/gated_attend.h"
 
 typedef enum ch_part_kind {
   CH_PART_ELEMENTS, /* of every token, in the cache's type: what the cache's size counts */

@@ -119,6 +119,19 @@ ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *value
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
 
+/* Sizes of gated latent attention: EG-MLA's c, r, n, v. */
+typedef struct ch_gated_spec {
+  int64_t heads, latent, rope, nope, value;
+  double scale;
+  const double *slopes; /* ALiBi slopes [heads] in the graph's arena, or NULL */
+} ch_gated_spec;
+
+/* One query a sequence, q [N, heads * (n + r)], over remembered latents [c + r] whose expansion by kv_b
+   [heads * (n + v), c] is multiplied by gates (remembered by id) and - moments, weight and bias not NULL - normed; tokens
+   of one id are taken together (tensor/gated_attend.h) -> [N, heads * v]. Has no gradient. */
+ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,
+                            ch_node *moments, ch_node *weight, ch_node *bias, const ch_gated_spec *spec);
+
 /* Cross entropy of x W^T against targets, row by row, without ever storing N x V logits: x [N, D], weight [V, D],
    targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);

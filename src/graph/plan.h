@@ -60,7 +60,9 @@ struct ch_run {
   bool accumulate;         /* add to parameter gradients instead of overwriting */
   double seed;             /* gradient of every element of the root */
   const int32_t *inputs[CH_INPUT_COUNT];
-  ch_cache *cache;     /* for graphs that remember, else NULL */
+  ch_cache *cache; /* for graphs that remember, else NULL */
+  const struct ch_token_groups
+      *groups;         /* of the cache's tokens, this run's among them; for graphs that need them */
   ch_profile *profile; /* or NULL */
   ch_routing *routing; /* or NULL: loads are not counted, balance losses left out */
   ch_error *error;

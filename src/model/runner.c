@@ -1,6 +1,8 @@
 /* Binding a plan's inputs and running it. */
 #include "model/runner.h"
 
+#include "graph/token_groups.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,7 @@ ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error) {
 void ch_engine_free(ch_engine *engine) {
   ch_gemm_free(engine->gemm);
   ch_workspace_free(&engine->workspace);
+  ch_token_groups_free(engine->groups);
   *engine = (ch_engine){0};
 }
 
@@ -98,7 +101,10 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
   if (runner->shape.head == CH_HEAD_LOSS) CH_TRY(check_ids(runner, call->targets, -1, "target id", error));
   if (runner->shape.remember) CH_TRY(check_room(runner, call->cache, error));
-  if (runner->shape.remember && call->cache->tokens) note_tokens(runner, call);
+  if (runner->shape.remember && call->cache->tokens) {
+    note_tokens(runner, call);
+    CH_TRY(ch_token_groups_find(&engine->groups, call->cache, runner->shape.length, error));
+  }
   set_positions(runner, call->cache);
   ch_run run = {.kernels = engine->kernels,
                 .gemm = engine->gemm,
@@ -109,6 +115,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
                 .seed = call->seed,
                 .routing = call->routing,
                 .cache = call->cache,
+                .groups = engine->groups,
                 .profile = engine->profile,
                 .error = error};
   run.inputs[CH_INPUT_TOKENS] = call->tokens;

@@ -10,7 +10,8 @@ typedef struct ch_engine {
   const ch_kernels *kernels;
   ch_gemm *gemm;
   ch_workspace workspace;
-  ch_profile *profile; /* filled by every run when not NULL; owned by the caller */
+  struct ch_token_groups *groups; /* of the cache of the last run that needed them */
+  ch_profile *profile;            /* filled by every run when not NULL; owned by the caller */
 } ch_engine;
 
 /* dtype: CH_F32 (the fastest kernels this processor has) or CH_F64 (the reference path). */

@@ -76,7 +76,7 @@ typedef struct ch_attend {
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
   const void *context; /* the producer's own, or NULL */
-  void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */
+  void *scratch;       /* ch_kernels.attend_scratch bytes, any alignment and content */
 } ch_attend;
 
 /* Gradients, of the table's type, lying as what they are the gradients of; only for states in memory of that type, all

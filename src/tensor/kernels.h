@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "tensor/attend.h"
+#include "tensor/gated_attend.h"
 #include "tensor/tensor.h"
 
 enum { CH_MAX_EXPERTS = 1024 };
@@ -210,6 +211,10 @@ typedef struct ch_kernels {
   void (*talking_backward)(const ch_attend *args, const ch_attend_gradient *gradient,
                            const ch_head_mixes *mixes, const ch_head_mixes_gradient *mixes_gradient);
   size_t (*talking_scratch)(const ch_attend *args, bool backward);
+
+  /* Attention over gated latents (tensor/gated_attend.h), and the bytes it needs at args->scratch. */
+  void (*gated_attend)(const ch_gated_attend *args);
+  size_t (*gated_attend_scratch)(const ch_gated_attend *args);
 
   /* --- optimizer -------------------------------------------------------------------------------------------- */
   /* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) + decay*weight)

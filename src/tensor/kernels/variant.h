@@ -247,6 +247,8 @@ CH_KERNEL_DECLARE(attend_scratch);
 CH_KERNEL_DECLARE(talking_forward);
 CH_KERNEL_DECLARE(talking_backward);
 CH_KERNEL_DECLARE(talking_scratch);
+CH_KERNEL_DECLARE(gated_attend);
+CH_KERNEL_DECLARE(gated_attend_scratch);
 CH_KERNEL_DECLARE(adamw);
 CH_KERNEL_DECLARE(convert_from);
 CH_KERNEL_DECLARE(convert_to);

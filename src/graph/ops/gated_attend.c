@@ -1,0 +1,74 @@
+/* Single queries over gated latents in the cache, tokens of one id together (tensor/gated_attend.h). Inference only. */
+#include "graph/ops/remember.h"
+#include "graph/token_groups.h"
+
+/* Inputs: q, latents, gates, kv_b, and with a norm: moments, weight, bias. */
+typedef struct gated {
+  ch_gated_spec spec;
+} gated;
+
+enum { Q, LATENTS, GATES, KV_B, MOMENTS, WEIGHT, BIAS };
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
+  int64_t width = s->heads * (s->nope + s->value);
+  if (node->graph->length != 1 || !node->in[LATENTS]->streamed || !node->in[GATES]->streamed)
+    return ch_fail(error, CH_ERROR_CONFIG, "takes one query a sequence, and states in the cache");
+  if (ch_node_columns(node->in[Q]) != s->heads * (s->nope + s->rope) ||
+      ch_node_columns(node->in[LATENTS]) != s->latent + s->rope ||
+      ch_node_columns(node->in[GATES]) != width || ch_node_count(node->in[KV_B]) != width * s->latent)
+    return ch_fail(error, CH_ERROR_CONFIG, "queries, latents, gates and their matrix do not fit together");
+  return ch_shape_matrix(node, ch_node_rows(node->in[Q]), s->heads * s->value);
+}
+
+static ch_gated_attend describe(const ch_node *node) {
+  const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
+  return (ch_gated_attend){.sequences = node->graph->sequences,
+                           .heads = s->heads,
+                           .latent = s->latent,
+                           .rope = s->rope,
+                           .nope = s->nope,
+                           .value = s->value,
+                           .scale = s->scale,
+                           .slopes = s->slopes};
+}
+
+/* The list of groups behind the kernel's own scratch. */
+static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+  (void)backward;
+  ch_gated_attend args = describe(node);
+  size_t own = (run->kernels->gated_attend_scratch(&args) + 63) & ~(size_t)63;
+  return own + (size_t)args.sequences * sizeof(const ch_id_groups *);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  ch_gated_attend args = describe(node);
+  const ch_tensor *stored = ch_run_param(run, node->in[KV_B]);
+  size_t own = (run->kernels->gated_attend_scratch(&args) + 63) & ~(size_t)63;
+  const ch_id_groups **groups = (const ch_id_groups **)(void *)((char *)ch_run_scratch(run) + own);
+  for (int64_t s = 0; s < args.sequences; s++) groups[s] = ch_token_groups_of(run->groups, s);
+  args.q = ch_run_value(run, node->in[Q]);
+  args.out = ch_run_output(run, node);
+  args.kv_b = ch_run_value(run, node->in[KV_B]);
+  args.kv_b_dtype = stored ? stored->dtype : run->kernels->dtype;
+  args.latents = ch_states_of(run, node->in[LATENTS]);
+  args.gates = ch_states_of(run, node->in[GATES]);
+  args.groups = groups;
+  args.scratch = ch_run_scratch(run);
+  if (node->inputs > MOMENTS) {
+    args.moments = ch_states_of(run, node->in[MOMENTS]);
+    args.gamma = ch_run_value(run, node->in[WEIGHT]);
+    args.beta = ch_run_value(run, node->in[BIAS]);
+  }
+  run->kernels->gated_attend(&args);
+  return CH_OK;
+}
+
+static const ch_op op = {
+    .name = "gated_attend", .shape = shape, .scratch = scratch, .forward = forward, .reads_states = true};
+
+ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,
+                            ch_node *moments, ch_node *weight, ch_node *bias, const ch_gated_spec *spec) {
+  ch_node *in[] = {q, latents, gates, kv_b, moments, weight, bias};
+  return ch_graph_node(graph, &op, moments ? 7 : 4, in, &(gated){*spec}, sizeof(gated));
+}

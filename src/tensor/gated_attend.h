@@ -1,0 +1,43 @@
+/* Attention of single queries over gated latents (EG-MLA), tokens of one id together.
+ *
+ * A cached token t of id i has, for head h, with W_UK, W_UV the head's rows of kv_b and all products by element,
+ *
+ *   k = gamma_k (W_UK c_t * g_i - mean_t) / std_t + beta_k,     v likewise.
+ *
+ * Nothing but c_t, mean_t and std_t depends on the token, so that all tokens of an id share one folded query
+ * f = W_UK^T (q * gamma_k * g_i) and one folded sum of latents:
+ *
+ *   q . k           = (f . c_t - mean_t (q . gamma_k)) / std_t + q . beta_k
+ *   sum of a_t v_t  = gamma_v (sum over ids of g_i * W_UV (sum of a_t c_t / std_t) - sum of a_t mean_t / std_t) + beta_v
+ *
+ * U ids cost U c (n + v) multiply-adds a head, and T tokens 2 T c, where expanding all of them costs T c (n + v): an id
+ * that came once costs the same either way.
+ */
+#ifndef CH_TENSOR_GATED_ATTEND_H
+#define CH_TENSOR_GATED_ATTEND_H
+
+#include "tensor/attend.h"
+
+/* The tokens 0, 1, ... of a sequence by id: group g are token[first[g]] … token[first[g + 1] - 1], of id[g]. */
+typedef struct ch_id_groups {
+  int64_t count;
+  const int32_t *id, *first, *token;
+} ch_id_groups;
+
+typedef struct ch_gated_attend {
+  int64_t sequences, heads;
+  int64_t latent, rope, nope, value; /* c, r, n, v */
+  const void *q;                     /* [sequences, heads, n + r] */
+  void *out;                         /* [sequences, heads, v] */
+  double scale;
+  const double *slopes; /* ALiBi slopes [heads], or NULL */
+  const void *kv_b;     /* [heads * (n + v), c] of kv_b_dtype: the table's type, F16 or BF16 */
+  ch_dtype kv_b_dtype;
+  const void *gamma, *beta; /* [heads * (n + v)], or NULL: no norm */
+  ch_state_view latents, gates,
+      moments;                       /* [c + r] a token; [heads * (n + v)] an id; [2] a token: mean, 1/std */
+  const ch_id_groups *const *groups; /* [sequences] */
+  void *scratch;                     /* ch_kernels.gated_attend_scratch bytes, any alignment and content */
+} ch_gated_attend;
+
+#endif
