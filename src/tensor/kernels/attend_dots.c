@@ -130,24 +130,30 @@ static int64_t chunk_of(int64_t left) {
   return left < GROUP ? left : GROUP;
 }
 
-/* The next block is asked for while this one is computed, a little in every step of the innermost loops: more at once
-   would stop them until memory has caught up. */
+/* The next block's memory, whatever is made of it, is asked for while this one is computed, a little in every step of the
+   innermost loops: more at once would stop them until memory has caught up. */
 typedef struct fetch_stream {
-  const char *next, *end, *later, *later_end;
+  const char *next, *end;
   int64_t step, due; /* bytes a step */
+  struct {
+    const char *begin, *end;
+  } later[CH_MAX_STATE_PARTS];
+  int count, taken;
 } fetch_stream;
 
 ALWAYS_INLINE void fetch_step(fetch_stream *stream) {
   for (stream->due += stream->step; stream->due >= 64; stream->due -= 64, stream->next += 64)
-    __builtin_prefetch(stream->next, 0, 2);
+    __builtin_prefetch(stream->next, 0, 3);
 }
 
 ALWAYS_INLINE void begin_steps(fetch_stream *stream) {
   if (stream->next < stream->end) return;
-  stream->next = stream->later;
-  stream->end = stream->later_end;
-  stream->later = stream->later_end;
-  if (stream->next >= stream->end) stream->step = 0;
+  if (stream->taken < stream->count) {
+    stream->next = stream->later[stream->taken].begin;
+    stream->end = stream->later[stream->taken++].end;
+  } else {
+    stream->step = 0;
+  }
 }
 
 /* sum += the products of one vector of every key and column; `left` elements are left in their rows. */
@@ -235,17 +241,18 @@ ALWAYS_INLINE void sum_tile(const ch_dtype dtype, const int columns, const int v
     if (n <= GROUP) score_rows(dtype, n, dim, key, stride, rows, query, padded, to, ld, stream);             \
     break
 
-/* Keys that stay in the first cache for all columns of their head; values, when their lines fall into few of its sets. */
-enum { NEAR = 16, NEAR_VALUES = 32 };
+/* Keys that stay in the first cache for all chunks of columns; values, when their lines fall into few of its sets. */
+enum { NEAR_KEYS = 16, NEAR_VALUES = 32 };
 
 /* scores [count, total] of all columns. */
 ALWAYS_INLINE void group_scores(const ch_dtype dtype, const int64_t dim, const few_plan *plan, int64_t heads,
                                 const few_block *block, const real *q, real *scores, fetch_stream *into) {
   const int64_t group = plan->group_columns, padded = plan->key_padded, ld = plan->total;
   const int64_t size = state_size(dtype), stride = block->keys.stride * size, count = block->count;
+  const int64_t near = group <= GROUP ? count : NEAR_KEYS;
   fetch_stream local = *into, *stream = &local;
   for (int64_t t = 0, rows; t < count; t += rows) {
-    rows = group <= GROUP || count - t < NEAR ? count - t : NEAR;
+    rows = count - t < near ? count - t : near;
     for (int64_t g = 0; g < heads; g++) {
       const char *key = tile_row(&block->keys, g, t);
       for (int64_t c = 0, columns; c < group; c += columns) {
@@ -306,22 +313,25 @@ ALWAYS_INLINE void group_sums(const ch_dtype dtype, const int64_t dim, const few
   *into = local;
 }
 
-/* Spreads the next block's memory over the steps that this one takes. */
+/* Spreads it over the steps that this block takes. */
 static fetch_stream stream_of(const ch_attend *args, const few_plan *plan, const few_block *block) {
   const int64_t group = plan->group_columns, chunks = (group + GROUP - 1) / GROUP;
-  const upcoming *keys = &block->next_keys, *values = &block->next_values;
-  int64_t rows = KEY_ROWS(chunk_of(group)),
-          steps = args->kv_heads * chunks *
-                  ((block->count + rows - 1) / rows * (args->key_dim / VL) +
-                   block->count * ((args->value_dim + 4 * VL - 1) / (4 * VL)));
-  fetch_stream stream = {keys->rows,
-                         keys->rows + keys->count * keys->stride,
-                         values->rows,
-                         values->rows + values->count * values->stride,
-                         0,
-                         0};
-  int64_t bytes = (stream.end - stream.next) + (stream.later_end - stream.later);
-  stream.step = bytes / (steps > 0 ? steps : 1) + 1;
+  const int64_t rows = KEY_ROWS(chunk_of(group)), count = block->count;
+  int64_t score_steps = (count + rows - 1) / rows * (args->key_dim / VL);
+  int64_t sum_steps = count * ((args->value_dim + 4 * VL - 1) / (4 * VL));
+  fetch_stream stream = {.count = 0};
+  int64_t bytes = 0;
+  for (int p = 0; p < CH_MAX_STATE_PARTS && block->coming > 0; p++) {
+    const ch_state_view *part = &args->parts[p];
+    if (!part->data || (p > 0 && part->data == args->parts[p - 1].data)) continue;
+    int64_t size = (int64_t)ch_dtype_size(part->dtype);
+    int64_t at = block->sequence * part->sequence_stride + (block->first + count) * part->token_stride;
+    const char *begin = (const char *)part->data + at * size;
+    stream.later[stream.count].begin = begin;
+    stream.later[stream.count++].end = begin + block->coming * part->token_stride * size;
+    bytes += block->coming * part->token_stride * size;
+  }
+  stream.step = bytes / (args->kv_heads * chunks * (score_steps + sum_steps)) + 1;
   return stream;
 }
 

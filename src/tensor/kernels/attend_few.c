@@ -6,7 +6,7 @@
  */
 #include "tensor/kernels/attend_few.h"
 
-enum { BLOCK_BYTES = 128 * 1024 };
+enum { BLOCK_BYTES = 256 * 1024 };
 
 static int64_t group_columns(const ch_attend *args) {
   return args->queries * (args->heads / args->kv_heads);
@@ -31,7 +31,7 @@ static few_plan plan_few(const ch_attend *args) {
     while (plan.block > 8 && plan.block * token_bytes > BLOCK_BYTES) plan.block /= 2;
   while (plan.block > 8 &&
          args->producer->scratch_elements(args, args->kv_heads, plan.block) * (int64_t)sizeof(real) >
-             BLOCK_BYTES)
+             BLOCK_BYTES / 2)
     plan.block /= 2;
   return plan;
 }
@@ -75,18 +75,16 @@ static void start_panels(const ch_attend *args, const few_plan *plan, int64_t se
   }
 }
 
-/* The next block's rows of one head; all heads of a token lie in one. */
-static upcoming of_head(const upcoming *next, const ch_tile *tile, int64_t head, int64_t dim) {
-  int64_t size = state_size(tile->dtype);
-  return (upcoming){next->rows + head * tile->head_stride * size, next->count, next->stride, dim * size};
-}
-
-static void panel_block(const ch_attend *args, const few_block *block, const few_space *space) {
+static void panel_block(const ch_attend *args, const few_plan *plan, const few_block *block,
+                        const few_space *space) {
+  bool in_place = args->producer->scratch_elements(args, args->kv_heads, plan->block) == 0;
+  int64_t coming = in_place ? block->coming : 0;
   for (int64_t g = 0; g < args->kv_heads; g++) {
     block_rows rows = read_block(&block->keys, args->key_dim, &block->values, args->value_dim, g,
                                  block->count, space->keys, space->values);
-    upcoming next_keys = of_head(&block->next_keys, &block->keys, g, args->key_dim);
-    upcoming next_values = of_head(&block->next_values, &block->values, g, args->value_dim);
+    upcoming next_keys = upcoming_rows(&block->keys, g, block->count, coming, args->key_dim);
+    upcoming next_values = upcoming_rows(&block->values, g, block->count,
+                                         rows.values == rows.keys ? 0 : coming, args->value_dim);
     attend_meet_block(args, &space->panel[g], block->first, block->count, &rows, space->scores, &next_keys,
                       &next_values);
   }
@@ -108,31 +106,14 @@ static int64_t visible_tokens(const ch_attend *args, int64_t sequence, int64_t *
   return end > *first ? end - *first : 0;
 }
 
-/* What follows a tile in memory, if it is memory and no scratch. */
-static upcoming next_of(const ch_attend *args, const few_plan *plan, const few_space *space,
-                        const ch_tile *tile, int64_t dim, int64_t first, int64_t coming) {
-  int64_t made = args->producer->scratch_elements(args, args->kv_heads, plan->block);
-  const char *scratch = (const char *)space->tile, *data = tile->data;
-  if (data >= scratch && data < scratch + made * (int64_t)sizeof(real)) coming = 0;
-  return upcoming_rows(tile, 0, first, coming, (args->kv_heads - 1) * tile->head_stride + dim);
-}
-
 static few_block produce_block(const ch_attend *args, const few_plan *plan, int64_t sequence, int64_t first,
-                               int64_t left, const few_space *space) {
-  few_block block = {.first = first, .count = left < plan->block ? left : plan->block};
+                               int64_t left, void *scratch) {
+  few_block block = {.sequence = sequence, .first = first};
+  block.count = left < plan->block ? left : plan->block;
+  block.coming = left - block.count < plan->block ? left - block.count : plan->block;
   ch_tile_span span = {
       .sequence = sequence, .head = 0, .heads = args->kv_heads, .first = first, .count = block.count};
-  args->producer->produce(args, &span, space->tile, &block.keys, &block.values);
-  int64_t coming = left - block.count < plan->block ? left - block.count : plan->block;
-  block.next_keys = next_of(args, plan, space, &block.keys, args->key_dim, block.count, coming);
-  block.next_values = next_of(args, plan, space, &block.values, args->value_dim, block.count, coming);
-  if (is_shared(&block.keys,
-                &block.values)) { /* the same rows: some while scores are computed, some while sums */
-    int64_t early = block.next_keys.count / 2;
-    block.next_values = upcoming_rows(&block.keys, 0, block.count + early, block.next_keys.count - early,
-                                      (args->kv_heads - 1) * block.keys.head_stride + args->key_dim);
-    block.next_keys.count = early;
-  }
+  args->producer->produce(args, &span, scratch, &block.keys, &block.values);
   return block;
 }
 
@@ -143,11 +124,11 @@ static void read_tokens(const ch_attend *args, const few_plan *plan, int64_t seq
   else
     start_panels(args, plan, sequence, space, state);
   while (first < end) {
-    few_block block = produce_block(args, plan, sequence, first, end - first, space);
+    few_block block = produce_block(args, plan, sequence, first, end - first, space->tile);
     if (plan->dots)
       attend_dot_block(args, plan, &block, space, state);
     else
-      panel_block(args, &block, space);
+      panel_block(args, plan, &block, space);
     first += block.count;
   }
 }

@@ -30,11 +30,10 @@ typedef struct few_space {
   forward_panel *panel;  /* else: one per key-value head */
 } few_space;
 
-/* A block of tokens, all heads, with what follows it in memory. */
+/* A block of a sequence's tokens, all heads; `coming`: how many the next one has. */
 typedef struct few_block {
-  int64_t first, count;
+  int64_t sequence, first, count, coming;
   ch_tile keys, values;
-  upcoming next_keys, next_values; /* the next block, as far as tiles are the memory itself */
 } few_block;
 
 #define attend_start_dots KERNEL(attend_start_dots)
