@@ -66,43 +66,41 @@ typedef struct work {
   int64_t *first;                  /* [experts + 1] the place of an expert's first choice */
   int32_t *choice, *token, *place; /* [M] choice and token at a place; the place of a choice */
   char *weight, *dweight;          /* [M] by place */
-  char *rows, *x;                  /* [M, D]: what comes back from the experts; what goes there */
-  char *hidden;                    /* [an expert's choices, F] */
-  char *gate, *up;                 /* [M, F] */
+  char *rows, *x;  /* [M, D] what comes back from the experts; an expert's own tokens (backward) */
+  char *hidden;    /* [an expert's choices, F] */
+  char *gate, *up; /* [M, F], where they are not kept for the backward pass */
 } work;
 
-/* The next place for `count` elements; NULL where only bytes are counted. */
-static void *take(char *start, size_t *used, int64_t count, size_t element) {
-  void *memory = start ? start + *used : NULL;
-  *used += ((size_t)count * element + 63) & ~(size_t)63;
-  return memory;
-}
+enum { FIRST, CHOICE, TOKEN, PLACE, WEIGHT, ROWS, HIDDEN, DWEIGHT, BACK_X, GATES, UPS, PARTS };
 
-static work lay_out(const sizes *s, bool backward, char *start, size_t element, size_t *used) {
-  work w = {0};
-  *used = 0;
-  w.first = take(start, used, s->experts + 1, sizeof *w.first);
-  w.choice = take(start, used, s->choices, sizeof *w.choice);
-  w.token = take(start, used, s->choices, sizeof *w.token);
-  w.place = take(start, used, s->choices, sizeof *w.place);
-  w.weight = take(start, used, s->choices, element);
-  w.rows = take(start, used, s->choices * s->width, element);
-  w.hidden = take(start, used, s->choices * s->hidden, element);
+/* Where each part begins, in bytes; returns their end. */
+static size_t lay_out(const sizes *s, bool backward, size_t element, size_t at[PARTS]) {
+  const size_t choices = (size_t)s->choices, width = (size_t)s->width, hidden = (size_t)s->hidden;
+  size_t bytes[PARTS] = {[FIRST] = (size_t)(s->experts + 1) * sizeof(int64_t),
+                         [CHOICE] = choices * sizeof(int32_t),
+                         [TOKEN] = choices * sizeof(int32_t),
+                         [PLACE] = choices * sizeof(int32_t),
+                         [WEIGHT] = choices * element,
+                         [ROWS] = choices * width * element,
+                         [HIDDEN] = choices * hidden * element};
   if (backward) {
-    w.dweight = take(start, used, s->choices, element);
-    w.x = take(start, used, s->choices * s->width, element);
+    bytes[DWEIGHT] = choices * element;
+    bytes[BACK_X] = choices * width * element;
   } else {
-    w.gate = take(start, used, s->choices * s->hidden, element);
-    w.up = take(start, used, s->choices * s->hidden, element);
+    bytes[GATES] = bytes[UPS] = choices * hidden * element;
   }
-  return w;
+  size_t end = 0;
+  for (int part = 0; part < PARTS; part++) {
+    at[part] = end;
+    end += (bytes[part] + 63) & ~(size_t)63;
+  }
+  return end;
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   sizes s = sizes_of(node);
-  size_t used;
-  lay_out(&s, backward, NULL, ch_dtype_size(run->kernels->dtype), &used);
-  return used;
+  size_t at[PARTS];
+  return lay_out(&s, backward, ch_dtype_size(run->kernels->dtype), at);
 }
 
 /* A counting sort: the choices of each expert in the order of their tokens. */
@@ -121,8 +119,20 @@ static void sort_choices(const sizes *s, const int32_t *chosen, const work *w) {
 }
 
 static work prepare(const ch_run *run, const ch_node *node, const sizes *s, bool backward) {
-  size_t used;
-  work w = lay_out(s, backward, ch_run_scratch(run), ch_dtype_size(node->dtype), &used);
+  size_t at[PARTS];
+  char *start = ch_run_scratch(run);
+  lay_out(s, backward, ch_dtype_size(node->dtype), at);
+  work w = {.first = (int64_t *)(void *)(start + at[FIRST]),
+            .choice = (int32_t *)(void *)(start + at[CHOICE]),
+            .token = (int32_t *)(void *)(start + at[TOKEN]),
+            .place = (int32_t *)(void *)(start + at[PLACE]),
+            .weight = start + at[WEIGHT],
+            .dweight = start + at[DWEIGHT],
+            .rows = start + at[ROWS],
+            .x = start + at[BACK_X],
+            .hidden = start + at[HIDDEN],
+            .gate = start + at[GATES],
+            .up = start + at[UPS]};
   sort_choices(s, ch_run_value(run, node->in[CHOSEN]), &w);
   run->kernels->embedding_forward(s->choices, 1, w.choice, ch_run_value(run, node->in[WEIGHTS]), node->dtype,
                                   w.weight);
