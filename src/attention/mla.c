@@ -207,10 +207,21 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
   return context;
 }
 
+static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const states[]) {
+  int layer = builder->layer;
+  builder->layer = group_leader(builder->config, layer);
+  ch_node *context =
+      ch_attend_gated(builder, q, ch_projection_weight(builder, "kv_b_proj"), states[0], states + 1);
+  builder->layer = layer;
+  return context;
+}
+
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *q = queries(builder, x);
   bool absorbed = builder->remember && !builder->config->attention.gate_embedding_dim;
-  ch_node *context = absorbed ? attend_absorbed(builder, q, states[0]) : attend_expanded(builder, q, states);
+  ch_node *context = absorbed                         ? attend_absorbed(builder, q, states[0])
+                     : ch_gate_groups_tokens(builder) ? attend_gated(builder, q, states)
+                                                      : attend_expanded(builder, q, states);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
