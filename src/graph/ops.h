@@ -122,6 +122,7 @@ ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_nod
 /* Sizes of gated latent attention: EG-MLA's c, r, n, v. */
 typedef struct ch_gated_spec {
   int64_t heads, latent, rope, nope, value;
+  int64_t ids; /* that there are: the vocabulary */
   double scale;
   const double *slopes; /* ALiBi slopes [heads] in the graph's arena, or NULL */
 } ch_gated_spec;

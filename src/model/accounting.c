@@ -77,18 +77,18 @@ static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed
     for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++) needed[graph->nodes[i]->in[k]->id] = true;
 }
 
-/* What every token of the graph takes when a query sees `context` tokens. The part that no context needs lands in its
-   term, all else in attention_context: the arithmetic of every operation is a + b * context. moves: whether a value
-   depends on the tokens; what does not is made once, when a model is loaded. */
+/* What every token of the graph takes when a query sees `context` tokens. What no context needs lands in its term, all
+   else in attention_context. moves: whether a value depends on the tokens; what does not is made once, when a model is
+   loaded. */
 static void count_graph(ch_graph *graph, const bool *needed, double context, bool *moves, ch_flops *flops) {
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
     moves[i] = node->kind == CH_NODE_INPUT || node->streamed;
     for (int k = 0; k < node->inputs; k++) moves[i] = moves[i] || moves[node->in[k]->id];
     if (!needed[i] || !moves[i] || node->kind != CH_NODE_OP || !node->op->flops) continue;
-    double one = arithmetic(graph, node, 1), slope = arithmetic(graph, node, 2) - one;
-    *term_of(node, moves, flops) += one - slope;
-    flops->attention_context += slope * context;
+    double alone = 2 * arithmetic(graph, node, 1) - arithmetic(graph, node, 2);
+    *term_of(node, moves, flops) += alone;
+    if (context > 0) flops->attention_context += arithmetic(graph, node, context) - alone;
   }
   flops->total =
       flops->attention_projections + flops->attention_context + flops->feed_forward + flops->lm_head;

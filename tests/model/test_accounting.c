@@ -88,6 +88,8 @@ static void decoding_is_counted_in_its_own_form(void **state) {
   account(&c, DEPTH, CH_BF16, &a);
   double gated = projections + 2.0 * E * H * (N + V);
   assert_true(a.flops.attention_projections == L * gated);
+  c.attention.gate_op = CH_GATE_ADD;
+  account(&c, DEPTH, CH_BF16, &a);
   /* A token's own gate and the moments of its norm are made once, when it is written. */
   assert_true(a.decode.attention_projections == L * gated);
   assert_true(a.decode.attention_context == L * 2.0 * DEPTH * (H * (N + R + V) + C * H * (N + V)));

@@ -64,8 +64,22 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static const ch_op op = {
-    .name = "gated_attend", .shape = shape, .scratch = scratch, .forward = forward, .reads_states = true};
+/* Every token meets a folded query [c + r] and joins a sum [c]; every id folds the query and unfolds its sum. Counted
+   with as many different ids as there can be. */
+static double flops(const ch_node *node) {
+  const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
+  double tokens = ch_graph_context(node->graph, true);
+  double ids = tokens < (double)s->ids ? tokens : (double)s->ids;
+  return 2.0 * (double)(ch_node_rows(node) * s->heads) *
+         (tokens * (double)(2 * s->latent + s->rope) + ids * (double)(s->latent * (s->nope + s->value)));
+}
+
+static const ch_op op = {.name = "gated_attend",
+                         .shape = shape,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .flops = flops,
+                         .reads_states = true};
 
 ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,
                             ch_node *moments, ch_node *weight, ch_node *bias, const ch_gated_spec *spec) {
