@@ -19,7 +19,7 @@ typedef struct gated_space {
       *rows;    /* running: [padded], [padded], [padded], [heads, v]: weighted, gated values */
   real *folded; /* [IDS, heads, c] */
   real *sums;   /* [IDS, heads, c] */
-  real *query, *product, *turned;  /* [IDS, widest] twice, [widest, IDS] */
+  real *query, *product, *turned;  /* [IDS, widest], [widest, IDS] twice */
   real *weight;                    /* one head's rows of kv_b, widened */
   real *scores;                    /* [TOKENS, padded] */
   real *states, *scalars;          /* [TOKENS, c + r padded], [TOKENS, 2] */
@@ -113,7 +113,9 @@ static void fold_queries(const ch_gated_attend *a, const ch_id_groups *groups, i
     for (int64_t b = 0; b < ids; b++) {
       const real *gate = gates_of(a, groups->id[group + b]) + h * head_width(a),
                  *base = s->base_query + h * a->nope;
-      for (int64_t i = 0; i < a->nope; i++) s->query[b * a->nope + i] = base[i] * gate[i];
+      for (int64_t i = 0; i < a->nope; i += VL)
+        store_some(s->query + b * a->nope + i,
+                   load_some(base + i, a->nope - i) * load_some(gate + i, a->nope - i), a->nope - i);
     }
     const real *weight = kv_b_rows(a, h * head_width(a), a->nope, s->weight);
     KERNEL(tile_product)
@@ -227,24 +229,38 @@ static void meet(const ch_gated_attend *a, const ch_id_groups *groups, int64_t l
                 s->sums + pieces[p].row * row_width);
 }
 
-/* [rows, ld] -> [columns, IDS], rows <= IDS; zeros in the rows that are not there. */
-static void turn(const real *x, int64_t rows, int64_t ld, int64_t columns, real *y) {
-  for (int64_t c = 0; c < columns; c++)
-    for (int64_t b = 0; b < IDS; b++) y[c * IDS + b] = b < rows ? x[b * ld + c] : 0;
+/* y [columns, ldy] = the transpose of x [rows, ldx], in whole vectors: y has room for rows and columns rounded up, and
+   zeros where x has no rows. */
+static void turn(const real *x, int64_t rows, int64_t ldx, int64_t columns, real *y, int64_t ldy) {
+  for (int64_t r = 0; r < round_up(rows, VL); r += VL)
+    for (int64_t c = 0; c < columns; c += VL) {
+      vec square[VL];
+      for (int64_t j = 0; j < VL; j++)
+        square[j] = r + j < rows ? load_some(x + (r + j) * ldx + c, columns - c) : splat(0);
+      transpose_lanes(square);
+      for (int64_t j = 0; j < VL; j++) store(y + (c + j) * ldy + r, square[j]);
+    }
 }
 
 /* rows[h, :] += sum over ids of gate * W_UV (sum of latents). */
 static void unfold_values(const ch_gated_attend *a, const ch_id_groups *groups, int64_t group, int64_t ids,
                           const gated_space *s) {
+  int64_t value = round_up(a->value, VL);
   for (int64_t h = 0; h < a->heads; h++) {
     const real *weight = kv_b_rows(a, h * head_width(a) + a->nope, a->value, s->weight);
-    turn(s->sums + h * a->latent, ids, a->heads * a->latent, a->latent, s->turned);
+    turn(s->sums + h * a->latent, IDS, a->heads * a->latent, a->latent, s->turned, IDS);
     KERNEL(tile_product)
     (a->value, IDS, a->latent, weight, a->latent, 1, s->turned, IDS, s->product, IDS, false);
+    turn(s->product, a->value, IDS, IDS, s->query, value);
     real *row = s->rows + h * a->value;
     for (int64_t b = 0; b < ids; b++) {
       const real *gate = gates_of(a, groups->id[group + b]) + h * head_width(a) + a->nope;
-      for (int64_t i = 0; i < a->value; i++) row[i] += gate[i] * s->product[i * IDS + b];
+      for (int64_t i = 0; i < a->value; i += VL) {
+        int64_t left = a->value - i;
+        store_some(row + i,
+                   load_some(row + i, left) + load_some(gate + i, left) * load(s->query + b * value + i),
+                   left);
+      }
     }
   }
 }
