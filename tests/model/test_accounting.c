@@ -88,6 +88,8 @@ static void decoding_is_counted_in_its_own_form(void **state) {
   account(&c, DEPTH, CH_BF16, &a);
   double gated = projections + 2.0 * E * H * (N + V);
   assert_true(a.flops.attention_projections == L * gated);
+  /* A gate that multiplies is read id by id, of which there are 73. */
+  assert_true(a.decode.attention_context == L * 2.0 * H * (DEPTH * (2 * C + R) + 73 * C * (N + V)));
   c.attention.gate_op = CH_GATE_ADD;
   account(&c, DEPTH, CH_BF16, &a);
   /* A token's own gate and the moments of its norm are made once, when it is written. */
