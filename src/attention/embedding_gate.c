@@ -12,10 +12,14 @@
 
 static const double gate_norm_eps = 1e-5;
 
+static int64_t gate_width(const ch_config *config) {
+  return config->num_attention_heads * (config->attention.qk_nope_head_dim + config->attention.v_head_dim);
+}
+
 void ch_embedding_gate_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   const ch_attention_config *a = &c->attention;
-  int64_t width = c->num_attention_heads * (a->qk_nope_head_dim + a->v_head_dim);
+  int64_t width = gate_width(c);
   if (!a->gate_embedding_dim) return;
   ch_params_matrix(declaration->params, CH_PARAM_GATE_EMBEDDING, 0.02, c->vocab_size, a->gate_embedding_dim,
                    "model.layers.%d.self_attn.kv_gate_embed.weight", declaration->layer);
@@ -27,9 +31,8 @@ void ch_embedding_gate_declare(ch_declaration *declaration) {
 
 int ch_embedding_gate_state(const ch_config *config, ch_state_part *parts) {
   const ch_attention_config *a = &config->attention;
-  int64_t width = config->num_attention_heads * (a->qk_nope_head_dim + a->v_head_dim);
   if (!a->gate_embedding_dim) return 0;
-  parts[0] = (ch_state_part){"gate", width, CH_PART_BY_ID};
+  parts[0] = (ch_state_part){"gate", gate_width(config), CH_PART_BY_ID};
   if (!a->gate_norm) return 1;
   parts[1] = (ch_state_part){"moments", 2, CH_PART_SCALARS};
   return 2;
@@ -43,10 +46,13 @@ static ch_node *gated(ch_builder *builder, ch_node *kv, ch_node *gate) {
 void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[]) {
   const ch_attention_config *a = &builder->config->attention;
   ch_graph *graph = builder->graph;
-  if (!a->gate_embedding_dim) return;
-  ch_node *embedded = ch_op_embedding(graph, ch_graph_input(graph, CH_INPUT_TOKENS),
-                                      ch_attention_param(builder, "kv_gate_embed.weight"));
-  state[0] = ch_project(builder, embedded, "kv_gate_proj");
+  ch_node *tokens = ch_graph_input(graph, CH_INPUT_TOKENS);
+  if (builder->gates_known)
+    state[0] = ch_op_rows_by_id(graph, tokens, builder->layer, CH_GATE_PART, gate_width(builder->config));
+  else
+    state[0] = ch_project(builder,
+                          ch_op_embedding(graph, tokens, ch_attention_param(builder, "kv_gate_embed.weight")),
+                          "kv_gate_proj");
   if (a->gate_norm && builder->remember)
     state[1] = ch_op_moments(graph, gated(builder, kv, state[0]), gate_norm_eps);
 }
@@ -64,8 +70,9 @@ ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const
 
 bool ch_gate_groups_tokens(const ch_builder *builder) {
   const ch_config *c = builder->config;
-  return builder->remember && builder->graph->length == 1 && c->attention.gate_embedding_dim &&
-         c->attention.gate_op == CH_GATE_MULTIPLY && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
+  return builder->remember && !builder->expand_gates && builder->graph->length == 1 &&
+         c->attention.gate_embedding_dim && c->attention.gate_op == CH_GATE_MULTIPLY &&
+         !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
 }
 
 ch_node *ch_attend_gated(ch_builder *builder, ch_node *q, ch_node *kv_b, ch_node *latents,

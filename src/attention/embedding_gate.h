@@ -6,7 +6,9 @@
 
 /* kv_gate_embed, kv_gate_proj, kv_gate_norm where the config has a gate. */
 void ch_embedding_gate_declare(ch_declaration *declaration);
-/* The parts of a token's state that a gate adds, from parts[0] on; returns how many. */
+/* The parts of a token's state that a gate adds, from parts[0] on, which is the layer's part CH_GATE_PART; returns how
+   many. */
+enum { CH_GATE_PART = 1 };
 int ch_embedding_gate_state(const ch_config *config, ch_state_part *parts);
 /* Writes them; kv [N, H (n + v)] is expanded of what the tokens write, not gated yet. */
 void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[]);

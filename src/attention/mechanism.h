@@ -41,7 +41,9 @@ typedef struct ch_builder {
   const struct ch_weight_source *source;
   ch_node **leaves; /* [params->count] parameter leaves made so far */
   bool trainable;
-  bool remember;           /* states go through the cache: decoding and cached prefill */
+  bool remember;     /* states go through the cache: decoding and cached prefill */
+  bool gates_known;  /* the cache holds the gates of all ids already */
+  bool expand_gates; /* gated latents are expanded token by token also where ids could be taken together */
   ch_node *document_start; /* or NULL: attention is not kept inside documents */
   int layer;
   ch_node *states[CH_MAX_STATE_PARTS]; /* what the last layer that writes states wrote */

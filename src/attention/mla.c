@@ -119,7 +119,8 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   rope = ch_apply_rope(builder, rope, s.rope, s.rope);
   out[0] = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
                             (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
-  ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
+  if (builder->config->attention.gate_embedding_dim)
+    ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
 }
 
 /* --- queries ------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/progress.h"
 #include "cli/output.h"
 #include "cli/interrupt.h"
@@ -15,13 +16,14 @@
 #include "model/accounting.h"
 #include "tensor/kernels.h"
 
-enum { MOST_VALUES = 16 };
+enum { MOST_VALUES = 16, MOST_ID_BYTES = 1 << 28 };
+static const char SPACES[] = " \t\r\n";
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *prompt, *depth, *batch, *cache_dtype, *dtype;
+  const char *prompt, *depth, *batch, *cache_dtype, *dtype, *context_ids;
   int64_t tokens, seq, repeat;
-  bool train, profile, json;
+  bool train, precompute_gates, expand_gates, profile, json;
 } arguments;
 
 typedef struct values {
@@ -47,6 +49,8 @@ typedef struct bench {
   ch_profile profile;
   ch_progress_line progress;
   json_t *rows; /* {"prefill": [...], ...} */
+  int32_t *ids; /* of --context-ids */
+  int64_t id_count;
 } bench;
 
 /* --- arguments ----------------------------------------------------------------------------------------------- */
@@ -194,6 +198,10 @@ static ch_speed_options options_of(bench *b, int64_t batch, int64_t tokens, int6
                             .depth = depth,
                             .cache_dtype = dtype_of(b->arguments->cache_dtype),
                             .repeat = (int)b->arguments->repeat,
+                            .precompute_gates = b->arguments->precompute_gates,
+                            .expand_gates = b->arguments->expand_gates,
+                            .ids = b->ids,
+                            .id_count = b->id_count,
                             .profile = b->arguments->profile ? &b->profile : NULL};
 }
 
@@ -246,7 +254,29 @@ static ch_status measure_all(bench *b, ch_error *error) {
   return CH_OK;
 }
 
+/* Whole numbers, as tokenize prints them. */
+static ch_status read_ids(bench *b, ch_error *error) {
+  const char *path = b->arguments->context_ids;
+  char *text = NULL, *end;
+  size_t size = 0;
+  if (!path) return CH_OK;
+  CH_TRY(ch_read_file(path, MOST_ID_BYTES, &text, &size, error));
+  b->ids = malloc((size / 2 + 1) * sizeof *b->ids);
+  ch_status status = b->ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the ids of %s", path);
+  for (const char *at = text + strspn(text, SPACES); status == CH_OK && *at; at = end + strspn(end, SPACES)) {
+    long long id = strtoll(at, &end, 10);
+    if (end == at || id < 0 || id >= b->config.vocab_size)
+      status = ch_fail(error, CH_ERROR_ARGUMENT, "%s: '%.20s' is no token id from 0 to %lld", path, at,
+                       (long long)b->config.vocab_size - 1);
+    else
+      b->ids[b->id_count++] = (int32_t)id;
+  }
+  free(text);
+  return status;
+}
+
 static ch_status measure_and_print(bench *b, ch_error *error) {
+  CH_TRY(read_ids(b, error));
   ch_progress_begin(&b->progress, isatty(STDERR_FILENO) ? stderr : NULL); /* elsewhere the rows tell enough */
   ch_progress_show(&b->progress, false, "measuring the machine's limits");
   ch_speed_limits_measure(&b->limits);
@@ -276,6 +306,7 @@ static ch_status run(const void *given, ch_error *error) {
 done:
   json_decref(b->rows);
   ch_model_unload(b->model);
+  free(b->ids);
   free(b);
   return status;
 }
@@ -344,6 +375,20 @@ static const ch_option options[] = {
      .min = 1,
      .max = 1000,
      .help = "Repetitions of each row; the median is printed."},
+    {.name = "context-ids",
+     .type = CH_OPTION_PATH,
+     AT(context_ids),
+     .metavar = "FILE",
+     .help = "Token ids, as tokenize prints them, of what the cache is filled with (behind embedding gates "
+             "speed depends on them; default: made up, as frequent as words are)."},
+    {.name = "precompute-gates",
+     .type = CH_OPTION_FLAG,
+     AT(precompute_gates),
+     .help = "Tabulate embedding gates for the whole vocabulary first (EG-MLA-A)."},
+    {.name = "expand-gates",
+     .type = CH_OPTION_FLAG,
+     AT(expand_gates),
+     .help = "Decode by expanding every gated latent, to compare with taking ids together."},
     {.name = "profile",
      .type = CH_OPTION_FLAG,
      AT(profile),

@@ -21,7 +21,7 @@ typedef struct arguments {
   const char *prompt, *prompt_file, *tokenizer, *cache_dtype;
   int64_t max_tokens, top_k, seed, context;
   double temperature, top_p;
-  bool ignore_eos, echo, json;
+  bool ignore_eos, precompute_gates, echo, json;
 } arguments;
 
 /* Everything one run holds. */
@@ -142,6 +142,7 @@ static ch_status open_all(writer *w, ch_error *error) {
   ch_timeline_options options;
   ch_timeline_options_default(&w->model->config, &options);
   options.cache_dtype = cache_dtype(a->cache_dtype);
+  options.precompute_gates = a->precompute_gates;
   CH_TRY(choose_context(w, &options.context, error));
   return ch_timeline_create(&w->model->config, &w->model->params, w->model->weights.tensors, &options,
                             &w->timeline, error);
@@ -347,6 +348,10 @@ static const ch_option options[] = {
      .metavar = "N",
      .default_value = "0",
      .help = "The same seed gives the same text."},
+    {.name = "precompute-gates",
+     .type = CH_OPTION_FLAG,
+     AT(precompute_gates),
+     .help = "Tabulate a gated model's embedding gates for the whole vocabulary first (EG-MLA-A)."},
     {.name = "ignore-eos",
      .type = CH_OPTION_FLAG,
      AT(ignore_eos),

@@ -92,6 +92,8 @@ static ch_status begin(const ch_model *model, const ch_speed_options *options, i
   settings.sequences = options->batch;
   settings.context = options->depth + options->tokens;
   settings.cache_dtype = options->cache_dtype;
+  settings.precompute_gates = options->precompute_gates;
+  settings.expand_gates = options->expand_gates;
   *run = (inference){.options = options};
   CH_TRY(ch_timeline_create(&model->config, &model->params, model->weights.tensors, &settings, &run->timeline,
                             error));
@@ -162,7 +164,7 @@ ch_status ch_speed_decode(const ch_model *model, const ch_speed_options *options
   inference run;
   ch_status status = begin(model, options, &run, error);
   if (status == CH_OK) {
-    status = ch_timeline_pretend(run.timeline, options->depth, SEED, error);
+    status = ch_timeline_pretend(run.timeline, options->depth, SEED, options->ids, options->id_count, error);
   }
   if (status == CH_OK) status = median_of(decode_once, &run, options->repeat, &speed->seconds, error);
   if (status == CH_OK) {

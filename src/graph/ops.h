@@ -87,6 +87,9 @@ ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int6
    and stands for the rows that all tokens have by theirs. */
 ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind);
 
+/* Rows [N, width] of such a part by the ids [N]: for parts whose rows are there before any token is. */
+ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
+
 /* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on states.
    Inference only: together they are a layernorm whose columns can be made apart. */
 ch_node *ch_op_moments(ch_graph *graph, ch_node *x, double eps);

@@ -1,6 +1,8 @@
 /* Prefill in chunks, decoding token by token: one planned pass each, kept between calls. */
 #include "infer/timeline.h"
 
+#include "infer/gate_table.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +66,9 @@ static ch_status check_options(const ch_config *config, const ch_timeline_option
                    "the model has a sliding window of %lld tokens, which is not supported beyond it; ask for "
                    "a context of at most that",
                    (long long)config->sliding_window);
+  if (options->precompute_gates && !config->attention.gate_embedding_dim)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "the model has no embedding gates to precompute (\"attention.gate_embedding_dim\" is 0)");
   return CH_OK;
 }
 
@@ -79,6 +84,9 @@ ch_status ch_timeline_create(const ch_config *config, const ch_params *params, c
   ch_status status = CH_OK;
   CH_TRY_GOTO(ch_engine_init(&timeline->engine, CH_F32, error));
   CH_TRY_GOTO(create_cache(timeline, error));
+  if (options->precompute_gates)
+    CH_TRY_GOTO(ch_gate_table_fill(config, params, weights, timeline->engine.kernels, timeline->engine.gemm,
+                                   timeline->cache, error));
   timeline->chunk = malloc((size_t)(options->sequences * timeline->options.chunk) * sizeof *timeline->chunk);
   if (!timeline->chunk) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
 done:
@@ -117,7 +125,9 @@ static ch_status find_pass(ch_timeline *timeline, int64_t length, ch_head head, 
                           .length = length,
                           .dtype = CH_F32,
                           .head = head,
-                          .remember = true};
+                          .remember = true,
+                          .gates_known = timeline->options.precompute_gates,
+                          .expand_gates = timeline->options.expand_gates};
   CH_TRY(ch_runner_create(&timeline->engine, timeline->config, timeline->params, &shape, false,
                           &oldest->runner, error));
   *runner = oldest->runner;
@@ -171,16 +181,19 @@ ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int
 
 /* Ids that tokens might have had, where the cache keeps them, as frequent as words are: the logarithm of the rank is
    even (Zipf). */
-static void pretend_tokens(ch_timeline *timeline, int64_t length, ch_random *random) {
+static void pretend_tokens(ch_timeline *timeline, int64_t length, ch_random *random, const int32_t *ids,
+                           int64_t id_count) {
   if (!timeline->cache->tokens) return;
   double vocabulary = (double)timeline->config->vocab_size;
   for (int64_t s = 0; s < timeline->cache->sequences; s++)
     for (int64_t t = 0; t < length; t++)
-      ch_cache_tokens(timeline->cache, s)[t] = (int32_t)(pow(vocabulary, ch_random_uniform(random)) - 1);
+      ch_cache_tokens(timeline->cache, s)[t] =
+          id_count ? ids[t % id_count] : (int32_t)(pow(vocabulary, ch_random_uniform(random)) - 1);
 }
 
 /* A block of normal numbers, again and again: parts are not multiples of it, so that tokens differ. */
-ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t seed, ch_error *error) {
+ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t seed, const int32_t *ids,
+                              int64_t id_count, ch_error *error) {
   enum { BLOCK = 65521 };
   ch_cache *cache = timeline->cache;
   if (length < 0 || length > cache->capacity)
@@ -198,7 +211,7 @@ ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t se
   ch_random_seed(&random, seed, 0);
   for (int64_t i = 0; i < BLOCK; i++) numbers[i] = (float)ch_random_normal(&random);
   timeline->engine.kernels->convert_to(BLOCK, numbers, cache->dtype, block);
-  pretend_tokens(timeline, length, &random);
+  pretend_tokens(timeline, length, &random, ids, id_count);
 #pragma omp parallel for
   for (size_t at = 0; at < cache->data_bytes; at += used)
     memcpy((char *)cache->data + at, block, cache->data_bytes - at < used ? cache->data_bytes - at : used);

@@ -5,10 +5,12 @@
 #include "model/runner.h"
 
 typedef struct ch_timeline_options {
-  int64_t sequences;    /* advanced together */
-  int64_t context;      /* most tokens a sequence may hold */
-  int64_t chunk;        /* tokens of a prefill pass */
-  ch_dtype cache_dtype; /* F32, F16 or BF16 */
+  int64_t sequences;     /* advanced together */
+  int64_t context;       /* most tokens a sequence may hold */
+  int64_t chunk;         /* tokens of a prefill pass */
+  ch_dtype cache_dtype;  /* F32, F16 or BF16 */
+  bool precompute_gates; /* EG-MLA-A: embedding gates of the whole vocabulary are tabulated at once */
+  bool expand_gates;     /* decode by expanding every gated latent: slower, to compare with */
 } ch_timeline_options;
 
 typedef struct ch_timeline ch_timeline;
@@ -28,8 +30,10 @@ ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t
 ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int64_t count,
                                const float **logits, ch_error *error);
 /* Fills the cache with made-up states up to `length` tokens, as if those had been fed: to measure speed at a depth
-   without the work of reaching it. */
-ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t seed, ch_error *error);
+   without the work of reaching it. ids: those of the tokens, again and again, where states depend on them; or NULL for
+   made-up ones. */
+ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t seed, const int32_t *ids,
+                              int64_t id_count, ch_error *error);
 /* Forgets everything after the first `length` tokens. */
 void ch_timeline_rewind(ch_timeline *timeline, int64_t length);
 int64_t ch_timeline_length(const ch_timeline *timeline);

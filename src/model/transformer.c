@@ -87,7 +87,9 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
                         .source = ch_weight_source_of(config),
                         .leaves = leaves,
                         .trainable = shape->trainable,
-                        .remember = shape->remember};
+                        .remember = shape->remember,
+                        .gates_known = shape->gates_known,
+                        .expand_gates = shape->expand_gates};
   *root = build(&builder, shape);
   free(leaves);
 }

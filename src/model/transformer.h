@@ -18,9 +18,11 @@ typedef struct ch_model_graph {
   int64_t sequences, length; /* N = sequences * length */
   ch_dtype dtype;            /* CH_F32 or CH_F64 */
   ch_head head;
-  bool trainable; /* gradients of the parameters are wanted */
-  bool remember;  /* keys and values go through a cache; queries see what it holds */
-  bool documents; /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */
+  bool trainable;    /* gradients of the parameters are wanted */
+  bool remember;     /* keys and values go through a cache; queries see what it holds */
+  bool gates_known;  /* ch_builder's; graphs that remember only */
+  bool expand_gates; /* ch_builder's, to compare with */
+  bool documents;    /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */
 } ch_model_graph;
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts

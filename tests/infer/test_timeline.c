@@ -217,12 +217,16 @@ static void impossible_options_are_errors(void **state) {
   (void)state;
   fixture f;
   open_fixture(models[0], &f);
-  const ch_timeline_options wrong[] = {{0, 8, 8, CH_F32},
-                                       {1, 0, 8, CH_F32},
-                                       {1, 8, 0, CH_F32},
-                                       {1, 8, 8, CH_F64},
-                                       {1, (int64_t)1 << 40, 8, CH_F32},
-                                       {(int64_t)1 << 40, 1 << 20, 8, CH_F32}};
+  const int64_t huge = (int64_t)1 << 40;
+  const ch_timeline_options wrong[] = {
+      {.sequences = 0, .context = 8, .chunk = 8},
+      {.sequences = 1, .context = 0, .chunk = 8},
+      {.sequences = 1, .context = 8, .chunk = 0},
+      {.sequences = 1, .context = 8, .chunk = 8, .cache_dtype = CH_F64},
+      {.sequences = 1, .context = huge, .chunk = 8},
+      {.sequences = huge, .context = 1 << 20, .chunk = 8},
+      {.sequences = 1, .context = 8, .chunk = 8, .precompute_gates = true},
+  };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     ch_timeline *timeline = NULL;
     ch_error error = {0};
@@ -257,8 +261,8 @@ static void a_pretended_depth_can_be_decoded_from(void **state) {
   static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16};
   for (int d = 0; d < 3; d++) {
     ch_timeline *timeline = open_timeline(&f, 2, 40, 512, dtypes[d]);
-    assert_int_equal(ch_timeline_pretend(timeline, 41, 1, NULL), CH_ERROR_FULL);
-    assert_int_equal(ch_timeline_pretend(timeline, 37, 1, NULL), CH_OK);
+    assert_int_equal(ch_timeline_pretend(timeline, 41, 1, NULL, 0, NULL), CH_ERROR_FULL);
+    assert_int_equal(ch_timeline_pretend(timeline, 37, 1, NULL, 0, NULL), CH_OK);
     assert_int_equal(ch_timeline_length(timeline), 37);
     const int32_t tokens[2] = {1, 2};
     const float *logits = NULL;

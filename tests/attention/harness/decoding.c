@@ -127,6 +127,30 @@ void check_rewinding(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
+/* Behind an embedding gate: every latent expanded, ids taken together, gates of all ids tabulated before. */
+void check_gate_forms(laboratory *lab, const specimen *s) {
+  if (!s->config.attention.gate_embedding_dim || s->length < 3) return;
+  double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+  for (int form = 0; form < 4; form++) {
+    ch_timeline_options options = {.sequences = s->sequences,
+                                   .context = s->length,
+                                   .chunk = s->length,
+                                   .precompute_gates = form & 1,
+                                   .expand_gates = form & 2};
+    ch_timeline *timeline = NULL;
+    ch_error error = {0};
+    if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK)
+      complain(s, "%s", error.message);
+    bool fed = timeline && feed(s, timeline, 0, s->sequences, 0, s->length / 2, logits);
+    for (int64_t t = s->length / 2; fed && t < s->length; t++)
+      fed = feed(s, timeline, 0, s->sequences, t, 1, logits);
+    if (fed) expect_near(s, "logits of a gate's forms", logit_count(s), logits, whole, s->largest, 5e-5);
+    ch_timeline_free(timeline);
+  }
+  free(logits);
+  free(whole);
+}
+
 /* What benchmarks do: a cache filled without the work of it. */
 void check_pretended_depth(laboratory *lab, const specimen *s) {
   (void)lab;
@@ -135,7 +159,7 @@ void check_pretended_depth(laboratory *lab, const specimen *s) {
   double *logits = calloc((size_t)logit_count(s), sizeof *logits);
   for (int i = 0; i < 3; i++) {
     ch_timeline *timeline = open_timeline(s, s->sequences, s->length, dtypes[i]);
-    if (timeline && ch_timeline_pretend(timeline, s->length - 2, 1, NULL) != CH_OK)
+    if (timeline && ch_timeline_pretend(timeline, s->length - 2, 1, NULL, 0, NULL) != CH_OK)
       complain(s, "a depth cannot be pretended");
     else if (timeline)
       feed(s, timeline, 0, s->sequences, s->length - 2, 2, logits);
