@@ -31,7 +31,8 @@ void ch_pages_free(void *memory, size_t bytes) {
 
 void *ch_sparse_alloc(size_t bytes) {
   if (bytes == 0) bytes = 1;
-  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *memory =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return NULL;
   madvise(memory, bytes, MADV_NOHUGEPAGE);
   return memory;
