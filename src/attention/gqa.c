@@ -24,13 +24,7 @@ static void declare(ch_declaration *declaration) {
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), c->head_dim);
-  ch_node *context =
-      ch_attend_states(builder, q, ch_read_keys(builder, states[0]), ch_read_values(builder, states[1]),
-                       (ch_attend_spec){.heads = c->num_attention_heads,
-                                        .kv_heads = c->num_key_value_heads,
-                                        .key_dim = c->head_dim,
-                                        .value_dim = c->head_dim,
-                                        .scale = 1 / sqrt((double)c->head_dim)});
+  ch_node *context = ch_attend_keys_values(builder, q, states, 1 / sqrt((double)c->head_dim));
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 

@@ -75,6 +75,37 @@ ch_node *ch_read_values(ch_builder *builder, ch_node *state) {
   return ch_mixed_on_read(builder->config, builder->layer, CH_ON_V) ? finished_values(builder, state) : state;
 }
 
+/* Whether both states are components that only mixing separates from what is attended to. Many queries share the tiles
+   that are mixed for them; few had better not have any mixed. */
+static bool absorbs_mixes(const ch_builder *builder) {
+  enum { FEW_QUERIES = 8 };
+  const ch_config *c = builder->config;
+  return builder->remember && builder->graph->length <= FEW_QUERIES && mixes_rotated(c) &&
+         !ch_is_knocked(c, CH_ON_V) && ch_mixed_on_read(c, builder->layer, CH_ON_K) &&
+         ch_mixed_on_read(c, builder->layer, CH_ON_V);
+}
+
+static ch_node *attend_components(ch_builder *builder, ch_node *q, ch_node *const state[], double scale) {
+  const ch_config *c = builder->config;
+  int64_t width = ch_cached_heads(c, builder->layer, CH_ON_K) * c->head_dim, heads = c->num_attention_heads;
+  q = ch_op_spread_heads(builder->graph, q, ch_attention_param(builder, "k_mix.weight"), heads);
+  ch_node *sums = ch_attend_states(
+      builder, q, state[0], state[1],
+      (ch_attend_spec){.heads = heads, .kv_heads = 1, .key_dim = width, .value_dim = width, .scale = scale});
+  return ch_op_collapse_heads(builder->graph, sums, ch_attention_param(builder, "v_mix.weight"), heads);
+}
+
+ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const state[], double scale) {
+  const ch_config *c = builder->config;
+  if (absorbs_mixes(builder)) return attend_components(builder, q, state, scale);
+  return ch_attend_states(builder, q, ch_read_keys(builder, state[0]), ch_read_values(builder, state[1]),
+                          (ch_attend_spec){.heads = c->num_attention_heads,
+                                           .kv_heads = c->num_key_value_heads,
+                                           .key_dim = c->head_dim,
+                                           .value_dim = c->head_dim,
+                                           .scale = scale});
+}
+
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary) {
   q = ch_qk_norm(builder, CH_ON_Q, ch_knock(builder, CH_ON_Q, q));
   return ch_apply_rope(builder, q, builder->config->head_dim, rotary);

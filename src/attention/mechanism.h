@@ -169,6 +169,9 @@ int ch_keys_values_state(const ch_config *config, int layer, ch_state_part parts
 void ch_write_keys_values(ch_builder *builder, ch_node *x, ch_node *state[]);
 ch_node *ch_read_keys(ch_builder *builder, ch_node *state);
 ch_node *ch_read_values(ch_builder *builder, ch_node *state);
+/* softmax(scale q k^T) v of these states by head: mixed as they are read - or, for few queries over cached components of
+   both, with the mix folded into queries and contexts (as latents are absorbed: nothing is mixed a token). */
+ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const state[], double scale);
 /* Projected queries through their modules and RoPE on the last `rotary` dims. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 

@@ -17,12 +17,8 @@ static void declare(ch_declaration *declaration) {
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
-  ch_node *context = ch_attend_states(builder, ch_factored_query(builder, x), states[0], states[1],
-                                      (ch_attend_spec){.heads = c->num_attention_heads,
-                                                       .kv_heads = 1,
-                                                       .key_dim = c->head_dim,
-                                                       .value_dim = c->head_dim,
-                                                       .scale = 1 / sqrt((double)c->head_dim)});
+  ch_node *q = ch_factored_query(builder, x);
+  ch_node *context = ch_attend_keys_values(builder, q, states, 1 / sqrt((double)c->head_dim));
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 

@@ -41,6 +41,12 @@ ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q
 /* Out head g of a row = sum over j of mix[g, j] times in head j: x [N, h * d], mix [G, h] -> [N, G * d]. */
 ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 
+/* The same on the other side of attention, for `heads` query heads of which head h belongs to row floor(h G / heads) of
+   mix [G, h']: [N, heads * d] -> [N, heads * h' d], head h's part j = mix[g, j] times x's head h; and back, head h = sum
+   over j of mix[g, j] times its part j. q . K_mixed = spread(q) . K_components. Have no gradient. */
+ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
+ch_node *ch_op_collapse_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
+
 /* `width` columns of head h of a row, from column h * stride + offset on; stride 0: all heads have the same. */
 typedef struct ch_head_slice {
   int64_t stride, offset, width;
