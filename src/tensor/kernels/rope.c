@@ -138,21 +138,56 @@ static void take_row(const ch_rope_states *c, int64_t t, real *y) {
     widen_row(CH_KERNEL_DTYPE, x, n, y);
 }
 
+/* Row t in the half layout: angles are summed in registers and serve all heads at once. */
+ALWAYS_INLINE void turn_half_state(const ch_dtype dtype, const ch_rope_states *c, const real *base,
+                                   const real *level, const char *x, real *y) {
+  const int64_t half = c->rotary / 2, kept = c->head_dim - c->rotary, size = state_size(dtype);
+  for (int64_t i = 0; i < half; i += VL) {
+    int64_t left = half - i;
+    vec ca = load_some(base + i, left), sa = load_some(base + half + i, left);
+    vec cb = load_some(level + i, left), sb = load_some(level + half + i, left);
+    vec cosine = ca * cb - sa * sb, sine = sa * cb + ca * sb;
+    for (int64_t h = 0; h < c->heads; h++) {
+      const char *in = x + (h * c->head_dim + kept) * size;
+      real *out = y + h * c->head_dim + kept;
+      vec a = load_state(dtype, in, i, left), b = load_state(dtype, in, half + i, left);
+      store_some(out + i, a * cosine - b * sine, left);
+      store_some(out + half + i, b * cosine + a * sine, left);
+    }
+  }
+  for (int64_t h = 0; kept > 0 && h < c->heads; h++)
+    for (int64_t i = 0; i < kept; i += VL)
+      store_some(y + h * c->head_dim + i, load_state(dtype, x + h * c->head_dim * size, i, kept - i),
+                 kept - i);
+  fetch(x + CH_FETCH_AHEAD, c->heads * c->head_dim * size);
+}
+
+static void turn_interleaved_state(const ch_rope_states *c, int64_t t, const real *base, const real *level,
+                                   real *row, real *out) {
+  int64_t half = c->rotary / 2;
+  add_angles(half, base, level, row);
+  take_row(c, t, out);
+  for (int64_t h = 0; h < c->heads; h++) {
+    real *turned = out + (h + 1) * c->head_dim - c->rotary;
+    turn_interleaved(half, row, row + half, 1, turned, turned, false);
+  }
+}
+
 void KERNEL(rope_states)(const ch_rope_states *call, int64_t first, int64_t count, void *y, void *work) {
-  int64_t width = call->heads * call->head_dim, kept = call->head_dim - call->rotary, half = call->rotary / 2;
   real *base = work, *row = base + call->rotary;
   for (int64_t t = 0; t < count; t++) {
-    real *out = (real *)y + t * width;
+    real *out = (real *)y + t * call->heads * call->head_dim;
+    const char *x = (const char *)call->x + t * call->x_stride * state_size(call->x_dtype);
     int64_t digit = (first + t) % CH_ROPE_LEVEL;
+    const real *level = (const real *)call->levels + digit * call->rotary;
     if (t == 0 || digit == 0) high_angles(first + t, call->rotary, call->levels, base);
-    add_angles(half, base, (const real *)call->levels + digit * call->rotary, row);
-    take_row(call, t, out);
-    for (int64_t h = 0; h < call->heads; h++) {
-      real *turned = out + h * call->head_dim + kept;
-      if (call->interleaved)
-        turn_interleaved(half, row, row + half, 1, turned, turned, false);
-      else
-        turn_half(half, row, row + half, 1, turned, turned, false);
-    }
+    if (call->interleaved)
+      turn_interleaved_state(call, t, base, level, row, out);
+    else if (call->x_dtype == CH_F16)
+      turn_half_state(CH_F16, call, base, level, x, out);
+    else if (call->x_dtype == CH_BF16)
+      turn_half_state(CH_BF16, call, base, level, x, out);
+    else
+      turn_half_state(CH_KERNEL_DTYPE, call, base, level, x, out);
   }
 }
