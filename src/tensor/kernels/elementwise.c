@@ -1,5 +1,6 @@
 /* Copies, sums and activations, element by element. */
 #include "tensor/kernels/math.h"
+#include "tensor/kernels/partials.h"
 
 static void add_range(int64_t first, int64_t last, const real *a, const real *b, real *y) {
 #pragma omp simd
@@ -50,11 +51,7 @@ void KERNEL(sum_rows)(int64_t rows, int64_t n, const void *dy, void *dbias, bool
     }
 #pragma omp barrier
     thread_range(n, thread, threads, &first, &last);
-    for (int64_t i = first; i < last; i++) {
-      real sum = 0;
-      for (int t = 0; t < threads; t++) sum += ((const real *)scratch)[t * n + i];
-      ((real *)dbias)[i] = accumulate ? ((real *)dbias)[i] + sum : sum;
-    }
+    sum_partials(threads, n, scratch, first, last, dbias, accumulate);
   }
 }
 

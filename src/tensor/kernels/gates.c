@@ -1,5 +1,6 @@
 /* Products element by element, gates, and differences with a learned scale. */
 #include "tensor/kernels/math.h"
+#include "tensor/kernels/partials.h"
 
 ALWAYS_INLINE void put(real *p, vec v, int64_t left, bool accumulate) {
   store_some(p, accumulate ? load_some(p, left) + v : v, left);
@@ -36,11 +37,7 @@ void KERNEL(dot_rows)(int64_t rows, int64_t n, const void *a, const void *b, voi
     }
 #pragma omp barrier
     thread_range(n, thread, threads, &first, &last);
-    for (int64_t i = first; i < last; i++) {
-      real sum = accumulate ? ((real *)y)[i] : 0;
-      for (int t = 0; t < threads; t++) sum += ((const real *)scratch)[t * n + i];
-      ((real *)y)[i] = sum;
-    }
+    sum_partials(threads, n, scratch, first, last, y, accumulate);
   }
 }
 
@@ -92,7 +89,7 @@ void KERNEL(subtract_scaled_forward)(int64_t rows, int64_t groups, int64_t width
             subtract_rows(first, last, groups, width, a, b, lambda, single, y));
 }
 
-/* db and one thread's part of -dlambda. */
+/* db and one thread's part of dlambda. */
 static void subtract_backward_rows(int64_t first, int64_t last, int64_t groups, int64_t width, const real *b,
                                    const real *lambda, bool single, const real *dy, real *db, bool accumulate,
                                    real *partial) {
@@ -105,7 +102,7 @@ static void subtract_backward_rows(int64_t first, int64_t last, int64_t groups, 
         sum += d * load_some(b + at + i, width - i);
         if (db) put(db + at + i, factor * d, width - i, accumulate);
       }
-      if (partial) partial[single ? 0 : p] += lanes_sum(sum);
+      if (partial) partial[single ? 0 : p] -= lanes_sum(sum);
     }
 }
 
@@ -124,11 +121,7 @@ void KERNEL(subtract_scaled_backward)(int64_t rows, int64_t groups, int64_t widt
                            dlambda ? partial : NULL);
 #pragma omp barrier
     thread_range(lambdas, thread, threads, &first, &last);
-    for (int64_t p = first; dlambda && p < last; p++) {
-      real sum = 0;
-      for (int t = 0; t < threads; t++) sum += ((const real *)scratch)[t * lambdas + p];
-      ((real *)dlambda)[p] = (accumulate_lambda ? ((real *)dlambda)[p] : 0) - sum;
-    }
+    if (dlambda) sum_partials(threads, lambdas, scratch, first, last, dlambda, accumulate_lambda);
   }
 }
 

@@ -1,5 +1,6 @@
 /* Rows seen as heads: mixing them linearly, and moving slices of them. */
 #include "tensor/kernels/attend_states.h"
+#include "tensor/kernels/partials.h"
 
 /* What a mix is about: out head g of a row is the sum over j of mix[g * row + j * column] times in head j. */
 typedef struct mix_call {
@@ -57,11 +58,7 @@ void KERNEL(head_mix_gradient)(int64_t rows, int64_t in_heads, int64_t out_heads
     mix_products(first, last, in_heads, out_heads, dim, x, dy, partial);
 #pragma omp barrier
     thread_range(n, thread, threads, &first, &last);
-    for (int64_t i = first; i < last; i++) {
-      real sum = accumulate ? ((real *)dmix)[i] : 0;
-      for (int t = 0; t < threads; t++) sum += ((const real *)scratch)[t * n + i];
-      ((real *)dmix)[i] = sum;
-    }
+    sum_partials(threads, n, scratch, first, last, dmix, accumulate);
   }
 }
 

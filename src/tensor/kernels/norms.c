@@ -1,5 +1,5 @@
 /* RMSNorm and LayerNorm, forward and backward, row by row. */
-#include "tensor/kernels/variant.h"
+#include "tensor/kernels/partials.h"
 
 /* Sums over a row in four vectors, so that additions need not wait for each other. */
 ALWAYS_INLINE real sum_of_squares(const real *x, int64_t n, real mean) {
@@ -62,16 +62,6 @@ static void rmsnorm_row_backward(int64_t n, const real *x, const real *w, real s
     for (i = 0; i < n; i++) dx[i] += s * (w[i] * dy[i] - x[i] * back);
   else
     for (i = 0; i < n; i++) dx[i] = s * (w[i] * dy[i] - x[i] * back);
-}
-
-/* out[first … last) = (or +=) the sum over `parts` rows of partial sums, in order. */
-static void sum_partials(int parts, int64_t n, const real *partial, int64_t first, int64_t last, real *out,
-                         bool accumulate) {
-  for (int64_t i = first; i < last; i++) {
-    real sum = 0;
-    for (int t = 0; t < parts; t++) sum += partial[t * n + i];
-    out[i] = accumulate ? out[i] + sum : sum;
-  }
 }
 
 void KERNEL(rmsnorm_backward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *rstd,
