@@ -56,12 +56,12 @@ void ch_map_close(ch_map *map) {
   *map = (ch_map){0};
 }
 
-void ch_map_touch(const ch_map *map) {
+void ch_map_touch(const void *data, size_t bytes) {
   enum { STEP = 1 << 16 }; /* a fault maps the cached pages around it, 64 KiB on Linux */
   size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = (size_t)sysconf(_SC_PAGESIZE);
-  if (map->size / page > pages / 2) return; /* what is read first would be pushed out again */
+  if (bytes / page > pages / 2) return; /* what is read first would be pushed out again */
   volatile unsigned char sink;
-  for (size_t at = 0; at < map->size; at += STEP) sink = map->data[at];
+  for (size_t at = 0; at < bytes; at += STEP) sink = ((const unsigned char *)data)[at];
   (void)sink;
 }
 

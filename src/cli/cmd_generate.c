@@ -110,10 +110,15 @@ static ch_status choose_context(const writer *w, int64_t *context, ch_error *err
   return CH_OK;
 }
 
+/* All matrices but the lookup tables of embedding gates: of those only rows of tokens in use are to take memory. */
 static ch_status open_model(writer *w, ch_error *error) {
   CH_TRY(ch_model_load(w->arguments->positional[0], CH_WEIGHTS_MAPPED, &w->model, error));
-  const ch_weights *weights = &w->model->weights;
-  for (int i = 0; i < weights->shard_count; i++) ch_map_touch(&weights->shards[i].map);
+  for (int i = 0; i < w->model->params.count; i++) {
+    const ch_param *row = &w->model->params.rows[i];
+    const ch_tensor *tensor = &w->model->weights.tensors[i];
+    if (row->kind != CH_PARAM_GATE_EMBEDDING && !row->always_real)
+      ch_map_touch(tensor->data, ch_tensor_bytes(tensor));
+  }
   return CH_OK;
 }
 
@@ -199,10 +204,7 @@ static ch_status write_text(writer *w, ch_generation_result *result, ch_error *e
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
 static int64_t elements_per_token(const ch_cache *cache) {
-  int64_t elements = 0;
-  for (int layer = 0; layer < cache->layers; layer++)
-    for (int part = 0; part < CH_MAX_STATE_PARTS; part++) elements += cache->views[layer][part].token_stride;
-  return elements;
+  return (int64_t)(cache->element_bytes / ch_dtype_size(cache->dtype)) / (cache->sequences * cache->capacity);
 }
 
 static double rate(int64_t tokens, double seconds) {
