@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "base/file.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,8 +60,7 @@ void ch_map_close(ch_map *map) {
 
 void ch_map_touch(const void *data, size_t bytes) {
   enum { STEP = 1 << 16 }; /* a fault maps the cached pages around it, 64 KiB on Linux */
-  size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = (size_t)sysconf(_SC_PAGESIZE);
-  if (bytes / page > pages / 2) return; /* what is read first would be pushed out again */
+  if ((double)bytes > ch_machine_memory() / 2) return; /* what is read first would be pushed out again */
   volatile unsigned char sink;
   for (size_t at = 0; at < bytes; at += STEP) sink = ((const unsigned char *)data)[at];
   (void)sink;

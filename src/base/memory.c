@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -27,6 +29,11 @@ void *ch_pages_alloc(size_t bytes) {
 
 void ch_pages_free(void *memory, size_t bytes) {
   if (memory) munmap(memory, mapped_size(bytes ? bytes : 1));
+}
+
+double ch_machine_memory(void) {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? (double)pages * (double)page : INFINITY;
 }
 
 void *ch_sparse_alloc(size_t bytes) {

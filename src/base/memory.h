@@ -8,6 +8,9 @@
 void *ch_pages_alloc(size_t bytes);
 void ch_pages_free(void *memory, size_t bytes);
 
+/* Bytes of memory this machine has; infinity where the system does not say. */
+double ch_machine_memory(void);
+
 /* Zeroed address space whose pages take memory only once they are written; NULL when there is none left. Release with
    ch_sparse_free. */
 void *ch_sparse_alloc(size_t bytes);

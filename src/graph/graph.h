@@ -44,15 +44,14 @@ typedef struct ch_op {
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
   bool stateful; /* the value lies in the cache, not in the workspace (remember) */
-  /* On states of the cache (graph/stream.h): makes call->out for a block of tokens; NULL: only on values of this run.
+  /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of this run.
      stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
   void (*stream)(const ch_stream_call *call);
   ch_column_range (*stream_needs)(const ch_node *node, int i, ch_column_range wanted);
   bool stream_source; /* a function of the tokens' places in the cache: streamed without a streamed input */
-  bool
-      stream_raw; /* streamed inputs as they lie in the cache: of its type, with any stride, and more columns */
-  bool stream_whole; /* it needs and makes all columns or none: a norm over the row */
-  bool reads_states; /* takes streamed inputs and gives values of this run (attend) */
+  bool stream_raw;    /* streamed inputs as they lie in the cache: its type, any stride, more columns */
+  bool stream_whole;  /* it needs and makes all columns or none: a norm over the row */
+  bool reads_states;  /* takes streamed inputs and gives values of this run (attend) */
 } ch_op;
 
 #define CH_READS_INPUT(i) (1u << ((i) < 30 ? (i) : 30))

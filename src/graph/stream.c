@@ -37,6 +37,15 @@ ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_e
 
 /* --- which columns ------------------------------------------------------------------------------------------- */
 
+ch_column_range ch_groups_of(ch_column_range wanted, int64_t width, int64_t other_width) {
+  int64_t first = wanted.first / width, end = (wanted.first + wanted.count + width - 1) / width;
+  return (ch_column_range){first * other_width, (end - first) * other_width};
+}
+
+ch_column_range ch_whole_groups(ch_column_range wanted, int64_t width) {
+  return ch_groups_of(wanted, width, width);
+}
+
 static ch_column_range joined(ch_column_range a, ch_column_range b) {
   if (a.count == 0 || b.count == 0) return a.count ? a : b;
   int64_t first = a.first < b.first ? a.first : b.first;
@@ -91,6 +100,12 @@ static void *take(pile *from, int64_t elements) {
 /* Token after token; what is kept by id is gathered. */
 static bool lies_in_cache(const ch_node *node) {
   return node->op->stateful && !node->op->stream;
+}
+
+void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]) {
+  int count = 0;
+  for (int n = 0; n < stream->nodes && count < CH_MAX_STATE_PARTS; n++)
+    if (lies_in_cache(stream->node[n])) parts[count++] = ch_states_of(stream->run, stream->node[n]);
 }
 
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,

@@ -13,6 +13,10 @@
 
 enum { CH_MAX_STREAM_NODES = 32, CH_MAX_STREAM_INPUTS = 4 };
 
+/* `wanted` columns widened to whole groups of `width`; and those groups of a value with groups of another width. */
+ch_column_range ch_whole_groups(ch_column_range wanted, int64_t width);
+ch_column_range ch_groups_of(ch_column_range wanted, int64_t width, int64_t other_width);
+
 /* A streamed value for a block of tokens: column columns.first + c of token t at element t * stride + c. */
 typedef struct ch_stream_value {
   const void *data;
@@ -49,6 +53,9 @@ typedef struct ch_stream {
 /* Collects what keys and values are made of; run may be a probe without cache. */
 ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
                          const ch_stream_end *values);
+
+/* Where the states lie that tiles are made of, for attention to ask for them ahead. */
+void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]);
 
 /* Tiles through a stream: ch_attend.context is the ch_stream. */
 extern const ch_tile_producer ch_tile_producer_stream;

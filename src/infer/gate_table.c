@@ -1,12 +1,11 @@
 /* The product of an embedding table and a projection, chunk by chunk. */
-#define _POSIX_C_SOURCE 200809L
 #include "infer/gate_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "attention/embedding_gate.h"
+#include "base/memory.h"
 
 enum { CHUNK = 512, NAME = 96 };
 
@@ -17,9 +16,7 @@ static int find(const ch_params *params, int layer, const char *what) {
 }
 
 static ch_status check_room(const ch_cache *cache, ch_error *error) {
-  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  double machine = pages > 0 && page > 0 ? (double)pages * (double)page : 1e30,
-         needed = (double)cache->by_id_bytes;
+  double machine = ch_machine_memory(), needed = (double)cache->by_id_bytes;
   if (needed <= machine) return CH_OK;
   return ch_fail(
       error, CH_ERROR_MEMORY,

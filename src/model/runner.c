@@ -103,7 +103,8 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   if (runner->shape.remember) CH_TRY(check_room(runner, call->cache, error));
   if (runner->shape.remember && call->cache->tokens) {
     note_tokens(runner, call);
-    CH_TRY(ch_token_groups_find(&engine->groups, call->cache, runner->shape.length, error));
+    if (runner->shape.length == 1) /* several queries expand what they read */
+      CH_TRY(ch_token_groups_find(&engine->groups, call->cache, 1, error));
   }
   set_positions(runner, call->cache);
   ch_run run = {.kernels = engine->kernels,

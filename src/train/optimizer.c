@@ -1,10 +1,8 @@
 /* AdamW (Loshchilov & Hutter): moments with bias correction, decay apart from the gradient. */
-#define _POSIX_C_SOURCE 200809L
 #include "train/optimizer.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 
@@ -33,8 +31,7 @@ static void place(ch_parameter_set *set) {
 
 /* The system may promise more memory than there is and end the program later, so what cannot fit is refused here. */
 static ch_status check_room(size_t bytes, ch_error *error) {
-  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  double machine = pages > 0 && page > 0 ? (double)pages * (double)page : INFINITY;
+  double machine = ch_machine_memory();
   if ((double)bytes <= machine) return CH_OK;
   return ch_fail(
       error, CH_ERROR_MEMORY,

@@ -127,16 +127,17 @@ static ch_status choose_producer(const ch_run *run, const ch_node *node, ch_atte
                         &(ch_stream_end){node->in[2], values.offset, values.stride, values.dim});
 }
 
-static void bind(const ch_run *run, const ch_node *node, ch_attend *args) {
+static void bind(const ch_run *run, const ch_node *node, const ch_stream *stream, ch_attend *args) {
   const attend *attributes = node->attributes;
   operand q = operand_of(&attributes->spec, 0);
   args->q = (const char *)ch_run_value(run, node->in[0]) + (size_t)q.offset * ch_dtype_size(node->dtype);
   args->q_strides = (ch_head_strides){q.stride, ch_node_columns(node->in[0])};
   args->out = ch_run_output(run, node);
   args->lse = ch_run_saved(run, node);
-  if (node->in[1]->streamed)
+  if (node->in[1]->streamed) {
     args->past = run->cache->length;
-  else
+    ch_stream_parts(stream, args->parts);
+  } else
     for (int i = 0; i < 2; i++) args->parts[i] = part_of(run, node, 1 + i);
   if (attributes->documents) args->document_start = ch_run_value(run, node->in[3]);
   args->scratch = ch_run_scratch(run);
@@ -153,7 +154,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   ch_attend args = describe(node);
   ch_stream stream;
   CH_TRY(choose_producer(run, node, &args, &stream));
-  bind(run, node, &args);
+  bind(run, node, &stream, &args);
   run->kernels->attend_forward(&args);
   return CH_OK;
 }
@@ -175,7 +176,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   ch_attend args = describe(node);
   ch_stream stream;
   CH_TRY(choose_producer(run, node, &args, &stream));
-  bind(run, node, &args);
+  bind(run, node, &stream, &args);
   ch_attend_gradient gradient = {.dout = ch_run_output_gradient(run, node)};
   gradient.dq = gradient_of(run, node, 0, &gradient.accumulate_q);
   gradient.dk = gradient_of(run, node, 1, &gradient.accumulate_k);

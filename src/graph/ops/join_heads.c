@@ -77,8 +77,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 
 /* Heads first … first+count-1 of the output that columns are of. */
 static ch_column_range heads_of(const ch_node *node, ch_column_range wanted) {
-  int64_t width = head_width(node), first = wanted.first / width;
-  return (ch_column_range){first, (wanted.first + wanted.count + width - 1) / width - first};
+  return ch_groups_of(wanted, head_width(node), 1);
 }
 
 static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {

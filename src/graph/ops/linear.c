@@ -66,8 +66,7 @@ static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range 
   (void)i;
   int64_t in = node->in[1]->shape[1], out = node->in[1]->shape[0];
   if (groups_of_row(node) == 1) return (ch_column_range){0, in};
-  int64_t first = wanted.first / out, end = (wanted.first + wanted.count + out - 1) / out;
-  return (ch_column_range){first * in, (end - first) * in};
+  return ch_groups_of(wanted, out, in);
 }
 
 static void stream(const ch_stream_call *call) {

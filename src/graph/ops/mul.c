@@ -48,9 +48,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 
 static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
-  if (!repeated(node)) return wanted;
-  int64_t n = width(node), first = wanted.first / n, end = (wanted.first + wanted.count + n - 1) / n;
-  return (ch_column_range){first * n, (end - first) * n};
+  return repeated(node) ? ch_whole_groups(wanted, width(node)) : wanted;
 }
 
 static void stream(const ch_stream_call *call) {

@@ -49,9 +49,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 
 static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
-  int64_t n = node->in[1]->shape[0], first = wanted.first / n,
-          end = (wanted.first + wanted.count + n - 1) / n;
-  return (ch_column_range){first * n, (end - first) * n};
+  return ch_whole_groups(wanted, node->in[1]->shape[0]);
 }
 
 static void stream(const ch_stream_call *call) {

@@ -101,9 +101,7 @@ static ch_status states_shape(ch_node *node, ch_error *error) {
 
 static ch_column_range whole_heads(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
-  int64_t dim = ((const rope_states *)node->attributes)->head_dim, first = wanted.first / dim,
-          end = (wanted.first + wanted.count + dim - 1) / dim;
-  return (ch_column_range){first * dim, (end - first) * dim};
+  return ch_whole_groups(wanted, ((const rope_states *)node->attributes)->head_dim);
 }
 
 static void stream(const ch_stream_call *call) {

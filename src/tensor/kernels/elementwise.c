@@ -67,11 +67,6 @@ void KERNEL(swiglu_forward)(int64_t n, const void *gate, const void *up, void *y
   FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, swiglu_range(first, last, n, gate, up, y));
 }
 
-/* Stores a gradient, or adds it to what is there. */
-ALWAYS_INLINE void put(real *p, vec v, int64_t left, bool accumulate) {
-  store_some(p, accumulate ? load_some(p, left) + v : v, left);
-}
-
 void KERNEL(swiglu_backward)(int64_t n, const void *gate, const void *up, const void *dy, void *dgate,
                              bool accumulate_gate, void *dup, bool accumulate_up) {
 #pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)

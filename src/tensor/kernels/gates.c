@@ -2,10 +2,6 @@
 #include "tensor/kernels/math.h"
 #include "tensor/kernels/partials.h"
 
-ALWAYS_INLINE void put(real *p, vec v, int64_t left, bool accumulate) {
-  store_some(p, accumulate ? load_some(p, left) + v : v, left);
-}
-
 /* Rows first … last-1 of [rows, n]; b repeats every b_rows rows of n (0: never). */
 static void mul_rows(int64_t first, int64_t last, int64_t n, const real *a, const real *b, bool repeated,
                      real *y, bool accumulate) {

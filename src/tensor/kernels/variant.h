@@ -102,6 +102,11 @@ ALWAYS_INLINE void store_some(real *p, vec v, int64_t left) {
     store_part(p, v, left);
 }
 
+/* Stores a vector, or adds it to what is there. */
+ALWAYS_INLINE void put(real *p, vec v, int64_t left, bool accumulate) {
+  store_some(p, accumulate ? load_some(p, left) + v : v, left);
+}
+
 /* Lane by lane mask ? a : b, for a mask that a comparison gave. */
 ALWAYS_INLINE vec choose(ivec mask, vec a, vec b) {
   return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));

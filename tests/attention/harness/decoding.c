@@ -127,6 +127,40 @@ void check_rewinding(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
+static bool has_run(const ch_profile *profile, const char *operation) {
+  for (int i = 0; i < profile->rows; i++)
+    if (strcmp(profile->row[i].name, operation) == 0) return true;
+  return false;
+}
+
+/* Decoding takes the form made for it: equal logits alone would also come of the slow one. */
+void check_decoding_form(laboratory *lab, const specimen *s) {
+  (void)lab;
+  if (s->length < 2) return;
+  const ch_attention_config *a = &s->config.attention;
+  bool latent = strcmp(a->type, "mla") == 0, gated = a->gate_embedding_dim > 0;
+  bool grouped = gated && a->gate_op == CH_GATE_MULTIPLY && !(a->knocking.on & (CH_ON_K | CH_ON_V));
+  bool absorbed = false; /* mixes, in some layer */
+  for (int layer = 0; layer < s->config.num_hidden_layers; layer++) {
+    int64_t k = ch_mixed_components(&s->config, layer, CH_ON_K),
+            v = ch_mixed_components(&s->config, layer, CH_ON_V), heads = s->config.num_key_value_heads;
+    absorbed |= strcmp(a->type, "gqa") == 0 && k && v && k < heads && v < heads && !a->qk_norm &&
+                !(a->knocking.on & (CH_ON_K | CH_ON_V));
+  }
+  ch_timeline *timeline = open_timeline(s, s->sequences, s->length, CH_F32);
+  double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+  ch_profile profile = {0};
+  if (timeline && feed(s, timeline, 0, s->sequences, 0, s->length - 1, logits)) {
+    ch_timeline_profile(timeline, &profile);
+    feed(s, timeline, 0, s->sequences, s->length - 1, 1, logits);
+    if (has_run(&profile, "head_product") != (latent && !gated)) complain(s, "latents are not absorbed");
+    if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");
+    if (has_run(&profile, "mix_by_head") != absorbed) complain(s, "mixes are not absorbed");
+  }
+  ch_timeline_free(timeline);
+  free(logits);
+}
+
 /* Behind an embedding gate: every latent expanded, ids taken together, gates of all ids tabulated before. */
 void check_gate_forms(laboratory *lab, const specimen *s) {
   if (!s->config.attention.gate_embedding_dim || s->length < 3) return;

@@ -13,6 +13,7 @@ void check_gradients(laboratory *lab, const specimen *s);
 void check_cached(laboratory *lab, const specimen *s);
 void check_chunks(laboratory *lab, const specimen *s);
 void check_rewinding(laboratory *lab, const specimen *s);
+void check_decoding_form(laboratory *lab, const specimen *s);
 void check_gate_forms(laboratory *lab, const specimen *s);
 void check_pretended_depth(laboratory *lab, const specimen *s);
 void check_batch(laboratory *lab, const specimen *s);

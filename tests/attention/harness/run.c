@@ -42,6 +42,10 @@ static void tokens_taken_back_are_forgotten(void **state) {
   for_each(state, check_rewinding);
 }
 
+static void decoding_takes_its_own_form(void **state) {
+  for_each(state, check_decoding_form);
+}
+
 static void every_form_of_a_gate_says_the_same(void **state) {
   for_each(state, check_gate_forms);
 }
@@ -127,6 +131,7 @@ int run_combinations(const combination_list *list) {
       cmocka_unit_test(decoding_from_the_cache_equals_one_whole_pass),
       cmocka_unit_test(a_prefill_in_chunks_equals_one_whole_pass),
       cmocka_unit_test(tokens_taken_back_are_forgotten),
+      cmocka_unit_test(decoding_takes_its_own_form),
       cmocka_unit_test(every_form_of_a_gate_says_the_same),
       cmocka_unit_test(a_pretended_depth_can_be_decoded_from),
       cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
