@@ -151,14 +151,6 @@ static void check_case(const char *name) {
   ch_safetensors_close(&token_file);
 }
 
-/* Matrices shared across layers are no matter of mechanisms. */
-static bool shares_matrices(const char *name) {
-  json_t *config = read_json(name, "config.json");
-  bool shares = json_is_object(json_object_get(config, "sharing"));
-  json_decref(config);
-  return shares;
-}
-
 static void the_reference_reproduces_every_golden_case(void **state) {
   (void)state;
   DIR *directory = opendir(CASES);
@@ -169,7 +161,6 @@ static void the_reference_reproduces_every_golden_case(void **state) {
   int cases = 0;
   for (struct dirent *entry; (entry = readdir(directory));) {
     if (entry->d_name[0] == '.' || !ch_is_file(case_file(entry->d_name, "config.json"))) continue;
-    if (shares_matrices(entry->d_name)) continue;
     check_case(entry->d_name);
     cases++;
   }

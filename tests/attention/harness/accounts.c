@@ -69,7 +69,7 @@ void check_parameters(laboratory *lab, const specimen *s) {
   }
   int64_t declared = 0;
   for (int p = 0; p < s->params.count; p++) declared += ch_param_count(&s->params.rows[p]);
-  expect_equal(s, "sum of all tensors", declared, f.parameters_total);
+  expect_equal(s, "sum of all tensors", declared, f.parameters_stored);
   expect_equal(s, "parameters_total", account.parameters_total, f.parameters_total);
   expect_equal(s, "parameters_attention", account.parameters_attention, f.parameters_attention);
   expect_equal(s, "parameters_embedding", account.parameters_embedding, f.parameters_embedding);

@@ -63,9 +63,10 @@ static double random_value(const ch_param *row, int64_t i, ch_random *random) {
   if (row->rank == 1) {
     if (ends_with(row->name, "e_score_correction_bias")) return 0.1 * normal;
     if (strstr(row->name, "lambda_")) return 0.4 * normal;
+    if (ends_with(row->name, ".coefficients")) return normal / sqrt((double)row->shape[0]);
     return (ends_with(row->name, ".weight") ? 1 : 0) + 0.4 * normal;
   }
-  int64_t columns = row->shape[1];
+  int64_t columns = row->shape[row->rank - 1];
   if (ends_with(row->name, "_knock.weight") || ends_with(row->name, "up.weight") ||
       ends_with(row->name, "down.weight"))
     return (i / columns == i % columns ? 1 : 0) + 0.5 * normal / sqrt((double)columns);
@@ -117,9 +118,9 @@ static ch_status check_declared(const specimen *s, ch_error *error) {
   reference_count(&s->definition, &figures);
   int64_t declared = 0;
   for (int p = 0; p < s->params.count; p++) declared += ch_param_count(&s->params.rows[p]);
-  if (declared == figures.parameters_total) return CH_OK;
+  if (declared == figures.parameters_stored) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG, "%lld parameters are declared where the definition has %lld",
-                 (long long)declared, (long long)figures.parameters_total);
+                 (long long)declared, (long long)figures.parameters_stored);
 }
 
 bool specimen_open(const combination *from, specimen *s) {

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "reference.h"
@@ -111,12 +112,31 @@ static void read_moe(const json_t *moe, reference_config *c) {
   c->loss_free = is(moe, "balance", "loss_free");
 }
 
+/* A letter stands for a projection's name. */
+static void read_sharing(const json_t *sharing, reference_config *c) {
+  static const char *const types[] = {"", "masa", "sequential", "repeat", "low_rank"};
+  int type = 1;
+  while (type < 5 && !is(sharing, "type", types[type])) type++;
+  if (type == 5) fail_msg("the reference does not know this type of sharing");
+  c->sharing.type = (reference_sharing)type;
+  const json_t *names = json_object_get(sharing, "projections");
+  c->sharing.count = (int)json_array_size(names);
+  assert_in_range(c->sharing.count, 1, REFERENCE_MAX_SHARED);
+  for (int i = 0; i < c->sharing.count; i++) {
+    const char *name = json_string_value(json_array_get(names, (size_t)i));
+    snprintf(c->sharing.names[i], sizeof c->sharing.names[i], "%s%s", name, name[1] ? "" : "_proj");
+  }
+  c->sharing.atoms = whole(sharing, "atoms", 0);
+  c->sharing.rank = whole(sharing, "rank", 0);
+  c->sharing.mlp = is(sharing, "coefficients", "mlp");
+  c->sharing.common = flag(sharing, "common_dictionary", false);
+}
+
 void reference_config_parse(const char *text, reference_config *c) {
   json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
   assert_non_null(root);
   const json_t *attention = json_object_get(root, "attention");
   memset(c, 0, sizeof *c);
-  if (json_is_object(json_object_get(root, "sharing"))) fail_msg("the reference knows no sharing");
   if (!json_object_get(attention, "type") && !is(root, "model_type", "llama") &&
       !is(root, "model_type", "crosshead"))
     fail_msg("the reference does not know this model type");
@@ -142,5 +162,6 @@ void reference_config_parse(const char *text, reference_config *c) {
   read_scaling(json_object_get(root, "rope_scaling"), c);
   read_attention(attention, c);
   read_moe(json_object_get(root, "moe"), c);
+  if (json_is_object(json_object_get(root, "sharing"))) read_sharing(json_object_get(root, "sharing"), c);
   json_decref(root);
 }

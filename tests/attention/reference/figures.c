@@ -1,7 +1,7 @@
 /* What a model costs, by the formulas of the definitions rather than by counting its tensors. */
 #include <string.h>
 
-#include "reference.h"
+#include "private.h"
 
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -127,10 +127,12 @@ void reference_count(const reference_config *c, reference_figures *figures) {
     rest_active += 2 * c->hidden;
     count_feed_forward(c, layer, &rest, &rest_active);
   }
+  figures->parameters_attention += reference_shared_parameters(c);
   figures->parameters_embedding = (c->tied ? 1 : 2) * c->vocab * c->hidden;
   int64_t always = figures->parameters_attention + figures->parameters_embedding;
   figures->parameters_total = always + rest + figures->parameters_gate_embedding;
   figures->parameters_active = always + rest_active;
+  figures->parameters_stored = figures->parameters_total + reference_uncounted_parameters(c);
   figures->total_effective_rank = c->heads * (c->type == REFERENCE_MLA ? c->nope : c->head_dim);
   figures->shared_latent_dim = shared_latent_dim(c);
 }

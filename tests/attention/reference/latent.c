@@ -38,7 +38,7 @@ static void embedding_gate(reference_run *run, double *kv) {
   double *rows = reference_zeros(run, run->length * c->gate_dim);
   for (int64_t t = 0; t < run->length; t++)
     memcpy(rows + t * c->gate_dim, table + run->tokens[t] * c->gate_dim, (size_t)c->gate_dim * sizeof *rows);
-  const double *projection = reference_matrix(run, "self_attn.kv_gate_proj.weight", width, c->gate_dim);
+  const double *projection = reference_projection(run, "kv_gate_proj", width, c->gate_dim);
   const double *gate = reference_apply(run, rows, c->gate_dim, projection, width);
   for (int64_t i = 0; i < run->length * width; i++) kv[i] = c->gate_adds ? kv[i] + gate[i] : kv[i] * gate[i];
   if (c->gate_norm)
@@ -106,7 +106,7 @@ double *reference_mla(reference_run *run, const double *x) {
 
 /* v = k + alpha * (N k) with the key as projected: [length][C]. */
 static double *reused_values(reference_run *run, const double *k, int64_t dim) {
-  double *v = reference_apply(run, k, dim, reference_matrix(run, "self_attn.v_reuse.weight", dim, dim), dim);
+  double *v = reference_apply(run, k, dim, reference_projection(run, "v_reuse", dim, dim), dim);
   const double *gate = reference_vector(run, "self_attn.v_reuse.gate", dim);
   for (int64_t t = 0; t < run->length; t++)
     for (int64_t i = 0; i < dim; i++) v[t * dim + i] = k[t * dim + i] + gate[i] * v[t * dim + i];

@@ -14,8 +14,7 @@ double *reference_apply(reference_run *run, const double *x, int64_t in, const d
 
 double *reference_project(reference_run *run, const char *name, const double *x, int64_t in, int64_t out) {
   char full[96];
-  snprintf(full, sizeof full, "self_attn.%s.weight", name);
-  double *y = reference_apply(run, x, in, reference_matrix(run, full, out, in), out);
+  double *y = reference_apply(run, x, in, reference_projection(run, name, out, in), out);
   snprintf(full, sizeof full, "self_attn.%s.bias", name);
   if (!reference_has(run, full)) return y;
   const double *bias = reference_vector(run, full, out);

@@ -25,15 +25,27 @@ static reference_tensor *find(reference_run *run, const char *name) {
   return NULL;
 }
 
-const double *reference_model_tensor(reference_run *run, const char *name, int rank, int64_t rows,
-                                     int64_t columns) {
+static const double *find_shaped(reference_run *run, const char *name, int rank, const int64_t shape[3]) {
   reference_tensor *tensor = find(run, name);
   if (!tensor) fail_msg("the definition needs a tensor %s, which is not there", name);
-  if (tensor->rank != rank || tensor->shape[0] != rows || (rank == 2 && tensor->shape[1] != columns))
-    fail_msg("%s is [%d, %d] of rank %d where the definition has [%d, %d]", name, (int)tensor->shape[0],
-             tensor->rank > 1 ? (int)tensor->shape[1] : 1, tensor->rank, (int)rows, (int)columns);
+  bool right = tensor->rank == rank;
+  for (int i = 0; right && i < rank; i++) right = tensor->shape[i] == shape[i];
+  if (!right)
+    fail_msg("%s is [%d, %d, %d] of rank %d where the definition has [%d, %d, %d] of rank %d", name,
+             (int)tensor->shape[0], (int)tensor->shape[1], (int)tensor->shape[2], tensor->rank, (int)shape[0],
+             (int)shape[1], (int)shape[2], rank);
   tensor->used = true;
   return tensor->data;
+}
+
+const double *reference_model_tensor(reference_run *run, const char *name, int rank, int64_t rows,
+                                     int64_t columns) {
+  return find_shaped(run, name, rank, (const int64_t[3]){rows, columns, 0});
+}
+
+const double *reference_atoms(reference_run *run, const char *name, int64_t rows, int64_t columns,
+                              int64_t depth) {
+  return find_shaped(run, name, 3, (const int64_t[3]){rows, columns, depth});
 }
 
 static const char *in_layer(const reference_run *run, const char *name, char buffer[128]) {

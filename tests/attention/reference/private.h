@@ -25,7 +25,9 @@ double *reference_zeros(reference_run *run, int64_t count);
 const double *reference_matrix(reference_run *run, const char *name, int64_t rows, int64_t columns);
 const double *reference_vector(reference_run *run, const char *name, int64_t n);
 bool reference_has(reference_run *run, const char *name);
-/* The same by full name. */
+/* The same by full name; atoms are [rows, columns, depth]. */
+const double *reference_atoms(reference_run *run, const char *name, int64_t rows, int64_t columns,
+                              int64_t depth);
 const double *reference_model_tensor(reference_run *run, const char *name, int rank, int64_t rows,
                                      int64_t columns);
 
@@ -43,6 +45,14 @@ void reference_layernorm(double *x, int64_t count, int64_t n, const double *weig
    Nothing without RoPE. */
 void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, int64_t rotary);
 double reference_sigmoid(double x);
+
+/* --- sharing.c --- */
+
+/* The matrix [out, in] of the projection "self_attn.{name}": its own, or made of what layers share. */
+const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in);
+/* What sharing takes from the parameters of attention (negative) or adds; and what is stored beyond what counts. */
+int64_t reference_shared_parameters(const reference_config *config);
+int64_t reference_uncounted_parameters(const reference_config *config);
 
 /* --- modules.c --- */
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { REFERENCE_MAX_LAYERS = 8 };
+enum { REFERENCE_MAX_LAYERS = 8, REFERENCE_MAX_SHARED = 12 };
 
 typedef enum reference_mechanism {
   REFERENCE_GQA,
@@ -29,6 +29,14 @@ typedef enum reference_knock {
   REFERENCE_KNOCK_MLP,
   REFERENCE_KNOCK_GATE
 } reference_knock;
+
+typedef enum reference_sharing {
+  REFERENCE_NO_SHARING,
+  REFERENCE_MASA,
+  REFERENCE_SEQUENTIAL,
+  REFERENCE_REPEAT,
+  REFERENCE_LOW_RANK
+} reference_sharing;
 
 /* A configuration as the reference understands it, every default filled in. */
 typedef struct reference_config {
@@ -58,6 +66,15 @@ typedef struct reference_config {
   bool mix_logits, mix_weights;
   int64_t experts, active, shared_experts, expert_width, dense_layers; /* experts 0: none */
   bool loss_free;
+  struct {
+    reference_sharing type;
+    char names[REFERENCE_MAX_SHARED][32]; /* of the projections, in full: "q_proj" */
+    int count;
+    int64_t atoms;
+    int64_t rank; /* low_rank; 0: each matrix's own */
+    bool mlp;     /* masa: coefficients come of embeddings of the layers */
+    bool common;  /* masa: one dictionary for all projections of one shape */
+  } sharing;
 } reference_config;
 
 /* Reads the JSON text of one of our own configs, or of a Llama-layout one. */
@@ -86,6 +103,8 @@ double reference_forward(const reference_config *config, reference_weights *weig
 typedef struct reference_figures {
   int64_t parameters_total, parameters_attention, parameters_embedding, parameters_gate_embedding,
       parameters_active;
+  int64_t
+      parameters_stored; /* in all tensors of a checkpoint in training: with the MLPs that give coefficients */
   int64_t cache_elements; /* a token, all layers */
   int64_t total_effective_rank, shared_latent_dim;
 } reference_figures;

@@ -1,0 +1,182 @@
+/* Sharing matrices across layers, as the reference does it: every matrix is made anew from the definition. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "private.h"
+
+enum { EMBEDDING = 64, WIDTH = 64 }; /* of the MLP that gives coefficients */
+
+static bool is_shared(const reference_config *c, const char *name) {
+  for (int i = 0; i < c->sharing.count; i++)
+    if (strcmp(c->sharing.names[i], name) == 0) return true;
+  return false;
+}
+
+/* --- matrices --- */
+
+static const double *atoms_of(reference_run *run, const char *name, int64_t out, int64_t in) {
+  char full[128];
+  if (run->config->sharing.common)
+    snprintf(full, sizeof full, "model.dictionary.common_%dx%d.atoms", (int)out, (int)in);
+  else
+    snprintf(full, sizeof full, "model.dictionary.%s.atoms", name);
+  return reference_atoms(run, full, run->config->sharing.atoms, out, in);
+}
+
+/* "model.dictionary.{name}.mlp.{layer}": y [out] = W x + b. */
+static double *mlp_layer(reference_run *run, const char *name, int layer, const double *x, int64_t in,
+                         int64_t out) {
+  char full[128];
+  snprintf(full, sizeof full, "model.dictionary.%s.mlp.%d.weight", name, layer);
+  const double *weight = reference_model_tensor(run, full, 2, out, in);
+  snprintf(full, sizeof full, "model.dictionary.%s.mlp.%d.bias", name, layer);
+  const double *bias = reference_model_tensor(run, full, 1, out, 1);
+  double *y = reference_zeros(run, out);
+  for (int64_t o = 0; o < out; o++) {
+    y[o] = bias[o];
+    for (int64_t i = 0; i < in; i++) y[o] += weight[o * in + i] * x[i];
+  }
+  return y;
+}
+
+static void gelu(double *x, int64_t count) {
+  for (int64_t i = 0; i < count; i++) x[i] *= 0.5 * (1 + erf(x[i] / sqrt(2)));
+}
+
+/* c_l [S] of the layer (MASA eq. 2), its own vector or what the MLP makes of the layer's embedding. */
+static const double *coefficients_of(reference_run *run, const char *name) {
+  const reference_config *c = run->config;
+  char full[128];
+  if (!c->sharing.mlp) {
+    snprintf(full, sizeof full, "self_attn.%s.coefficients", name);
+    return reference_vector(run, full, c->sharing.atoms);
+  }
+  snprintf(full, sizeof full, "model.dictionary.%s.block_embedding", name);
+  const double *embedding = reference_model_tensor(run, full, 2, c->layers, EMBEDDING);
+  double *x = mlp_layer(run, name, 0, embedding + run->layer * EMBEDDING, EMBEDDING, WIDTH);
+  gelu(x, WIDTH);
+  x = mlp_layer(run, name, 1, x, WIDTH, WIDTH);
+  gelu(x, WIDTH);
+  return mlp_layer(run, name, 2, x, WIDTH, c->sharing.atoms);
+}
+
+static const double *combination(reference_run *run, const char *name, int64_t out, int64_t in) {
+  const double *atoms = atoms_of(run, name, out, in), *coefficients = coefficients_of(run, name);
+  double *weight = reference_zeros(run, out * in);
+  for (int64_t s = 0; s < run->config->sharing.atoms; s++)
+    for (int64_t i = 0; i < out * in; i++) weight[i] += coefficients[s] * atoms[s * out * in + i];
+  return weight;
+}
+
+/* B A, with the rank of the config. */
+static const double *product(reference_run *run, const char *name, int64_t out, int64_t in) {
+  int64_t rank = run->config->sharing.rank;
+  char full[128];
+  snprintf(full, sizeof full, "self_attn.%s.a.weight", name);
+  const double *a = reference_matrix(run, full, rank, in);
+  snprintf(full, sizeof full, "self_attn.%s.b.weight", name);
+  const double *b = reference_matrix(run, full, out, rank);
+  double *weight = reference_zeros(run, out * in);
+  for (int64_t o = 0; o < out; o++)
+    for (int64_t i = 0; i < in; i++)
+      for (int64_t r = 0; r < rank; r++) weight[o * in + i] += b[o * rank + r] * a[r * in + i];
+  return weight;
+}
+
+const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in) {
+  const reference_config *c = run->config;
+  int64_t atoms = c->sharing.atoms;
+  char full[128];
+  snprintf(full, sizeof full, "self_attn.%s.weight", name);
+  if (!is_shared(c, name)) return reference_matrix(run, full, out, in);
+  switch (c->sharing.type) {
+  case REFERENCE_MASA:
+    return combination(run, name, out, in);
+  case REFERENCE_SEQUENTIAL:
+    return atoms_of(run, name, out, in) + run->layer * atoms / c->layers * out * in;
+  case REFERENCE_REPEAT:
+    return atoms_of(run, name, out, in) + run->layer % atoms * out * in;
+  case REFERENCE_LOW_RANK:
+    return product(run, name, out, in);
+  case REFERENCE_NO_SHARING:
+    break;
+  }
+  fail_msg("%s is shared in no way", name);
+  return NULL;
+}
+
+/* --- figures --- */
+
+typedef struct matrix_shape {
+  int64_t out, in;
+} matrix_shape;
+
+static int64_t projected_heads(const reference_config *c, bool mixed) {
+  return mixed && c->components[0] ? c->components[0]
+                                   : c->groups; /* the same in every layer, or it is not shared */
+}
+
+/* By the definitions of the mechanisms (sections 1 and 2.5). */
+static matrix_shape shape_of(const reference_config *c, const char *name) {
+  bool latent = c->type == REFERENCE_MLA;
+  int64_t D = c->hidden, d = c->head_dim, H = c->heads;
+  int64_t query = latent ? H * (c->nope + c->rotary) : H * d;
+  const struct {
+    const char *name;
+    matrix_shape shape;
+  } shapes[] = {{"q_proj", {query, D}},
+                {"k_proj", {projected_heads(c, c->mix_k) * d, D}},
+                {"v_proj", {projected_heads(c, c->mix_v) * d, D}},
+                {"o_proj", {D, H * (latent ? c->values : d)}},
+                {"kv_proj", {projected_heads(c, c->mix_v) * d, D}},
+                {"k_rope_proj", {d / 2, D}},
+                {"q_a_proj", {c->q_rank, D}},
+                {"q_b_proj", {query, c->q_rank}},
+                {"kv_a_proj_with_mqa", {c->latent + c->rotary, D}},
+                {"kv_b_proj", {H * (c->nope + c->values), c->latent}},
+                {"kv_gate_proj", {H * (c->nope + c->values), c->gate_dim}},
+                {"v_reuse", {d, d}}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    if (strcmp(shapes[i].name, name) == 0) return shapes[i].shape;
+  fail_msg("the reference knows no projection %s", name);
+  return shapes[0].shape;
+}
+
+/* Whether a projection before this one has a dictionary of this shape for both. */
+static bool has_dictionary(const reference_config *c, int projection, matrix_shape shape) {
+  for (int i = 0; c->sharing.common && i < projection; i++) {
+    matrix_shape other = shape_of(c, c->sharing.names[i]);
+    if (other.out == shape.out && other.in == shape.in) return true;
+  }
+  return false;
+}
+
+int64_t reference_shared_parameters(const reference_config *c) {
+  int64_t change = 0, S = c->sharing.atoms;
+  for (int i = 0; i < c->sharing.count; i++) {
+    matrix_shape shape = shape_of(c, c->sharing.names[i]);
+    int64_t dense = shape.out * shape.in;
+    change -= c->layers * dense;
+    if (c->sharing.type == REFERENCE_LOW_RANK) {
+      change += c->layers * c->sharing.rank * (shape.out + shape.in);
+      continue;
+    }
+    if (!has_dictionary(c, i, shape)) change += S * dense;
+    if (c->sharing.type == REFERENCE_MASA) change += c->layers * S;
+  }
+  return change;
+}
+
+int64_t reference_uncounted_parameters(const reference_config *c) {
+  int64_t S = c->sharing.atoms;
+  int64_t mlp = WIDTH * EMBEDDING + WIDTH + WIDTH * WIDTH + WIDTH + S * WIDTH + S;
+  if (c->sharing.type != REFERENCE_MASA || !c->sharing.mlp) return 0;
+  return c->sharing.count * (c->layers * EMBEDDING + mlp - c->layers * S);
+}
