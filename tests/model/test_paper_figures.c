@@ -111,7 +111,28 @@ static void parameters_are_those_of_the_tables(void **state) {
   moe = figures("mea-qwen3-30b-a3b"); /* 30.5 B, of which 3.3 B are active */
   assert_millions("Qwen3-30B-A3B", moe.parameters_total / 100, 305, 0);
   assert_millions("Qwen3-30B-A3B, active", moe.parameters_active / 100, 34, 0);
-  assert_millions("MASA's dense attention", figures("masa-dense").parameters_attention, 226.5, 1);
+}
+
+static double saved(const char *name, const char *dense) {
+  return 1 - (double)figures(name).parameters_attention / (double)figures(dense).parameters_attention;
+}
+
+static void assert_saves(const char *name, const char *dense, double percent) {
+  double share = saved(name, dense);
+  if (llround(1e3 * share) != llround(10 * percent))
+    fail_msg("%s saves %.2f %% of attention, not %.1f %%", name, 100 * share, percent);
+}
+
+/* MASA, section 4: Transformer-S, -M and -L; GQA with 6 and 8 query heads a key-value head. */
+static void models_of_masa_have_the_sizes_that_the_paper_says(void **state) {
+  (void)state;
+  assert_millions("Transformer-S", figures("masa-s-dense").parameters_total, 110, 0);
+  assert_millions("Transformer-M", figures("masa-m-dense").parameters_total, 335, 0);
+  assert_millions("Transformer-L", figures("masa-dense").parameters_total, 729, 0);
+  assert_millions("its attention", figures("masa-dense").parameters_attention, 226.5, 1);
+  assert_saves("masa-s-gqa", "masa-s-dense", 41.7);
+  assert_saves("masa-m-gqa", "masa-m-dense", 43.8);
+  assert_saves("masa-gqa", "masa-dense", 41.7);
 }
 
 /* MFA, Table 1: parameters of a layer's attention, shared latent subspace dimension, total effective rank. */
@@ -176,6 +197,7 @@ int main(void) {
       cmocka_unit_test(caches_are_those_of_the_tables),
       cmocka_unit_test(the_embedding_gate_saves_what_the_paper_says),
       cmocka_unit_test(parameters_are_those_of_the_tables),
+      cmocka_unit_test(models_of_masa_have_the_sizes_that_the_paper_says),
       cmocka_unit_test(capacities_are_those_of_table_1),
       cmocka_unit_test(models_of_one_table_have_one_size),
       cmocka_unit_test(knocking_takes_the_share_that_the_paper_says),
