@@ -87,6 +87,17 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, normed(builder, context), "o_proj");
 }
 
+/* MHA's heads, in pairs. */
+static ch_status all_groups(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return ch_preset_groups(config, number ? number : config->num_attention_heads, where, error);
+}
+
+static const ch_preset presets[] = {
+    {"diff", ch_preset_counts_groups, "differential attention: pairs of heads subtract their weights",
+     all_groups},
+    {0},
+};
+
 const ch_mechanism ch_mechanism_diff = {.name = "diff",
                                         .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                    CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
@@ -101,4 +112,5 @@ const ch_mechanism ch_mechanism_diff = {.name = "diff",
                                         .read = read,
                                         .rows = ch_rows_by_head,
                                         .total_effective_rank = ch_rank_of_heads,
-                                        .shared_latent_dim = ch_width_of_shared_heads};
+                                        .shared_latent_dim = ch_width_of_shared_heads,
+                                        .presets = presets};

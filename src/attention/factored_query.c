@@ -32,3 +32,13 @@ ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_e
       "out or set 1",
       where, (long long)config->num_key_value_heads, config->attention.type);
 }
+
+/* Together the heads are then wider than the model. */
+ch_status ch_preset_factored(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  (void)error;
+  config->num_attention_heads = (config->num_attention_heads * 7 + 4) / 8;
+  config->num_key_value_heads = 1;
+  config->head_dim = number ? number : 2 * config->head_dim;
+  return CH_OK;
+}

@@ -10,5 +10,7 @@ ch_node *ch_factored_query(ch_builder *builder, ch_node *x);
 /* num_key_value_heads: 1 when it is left out, an error when it says something else. */
 void ch_one_key_head(ch_config *config);
 ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_error *error);
+/* A preset in MFA's proportions: heads twice as wide, or of N, and 7/8 as many. */
+ch_status ch_preset_factored(ch_config *config, int64_t number, const char *where, ch_error *error);
 
 #endif

@@ -28,6 +28,21 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
+/* --- presets ------------------------------------------------------------------------------------------------- */
+
+static ch_status one_group(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)number;
+  return ch_preset_groups(config, 1, where, error);
+}
+
+static const ch_preset presets[] = {
+    {"mha", NULL, "multi-head attention: keys and values for every query head", NULL},
+    {"gqa", ch_preset_counts_groups,
+     "grouped-query attention: query heads share key-value heads (default: 4 share 1)", ch_preset_grouped},
+    {"mqa", NULL, "multi-query attention: one key-value head for all query heads", one_group},
+    {0},
+};
+
 const ch_mechanism ch_mechanism_gqa = {.name = "gqa",
                                        .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                   CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
@@ -40,4 +55,5 @@ const ch_mechanism ch_mechanism_gqa = {.name = "gqa",
                                        .read = read,
                                        .rows = ch_rows_by_head,
                                        .total_effective_rank = ch_rank_of_heads,
-                                       .shared_latent_dim = ch_width_of_shared_heads};
+                                       .shared_latent_dim = ch_width_of_shared_heads,
+                                       .presets = presets};

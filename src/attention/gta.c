@@ -76,6 +76,12 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
   return 2;
 }
 
+static const ch_preset presets[] = {
+    {"gta", ch_preset_counts_groups,
+     "grouped-tied attention: keys and values are one state (default: as gqa)", ch_preset_grouped},
+    {0},
+};
+
 const ch_mechanism ch_mechanism_gta = {.name = "gta",
                                        .modules = CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR |
                                                   CH_MODULE_KNOCK_OTHER | CH_MODULE_HEAD_MIX,
@@ -88,4 +94,5 @@ const ch_mechanism ch_mechanism_gta = {.name = "gta",
                                        .read = read,
                                        .rows = rows,
                                        .total_effective_rank = ch_rank_of_heads,
-                                       .shared_latent_dim = ch_width_of_shared_heads};
+                                       .shared_latent_dim = ch_width_of_shared_heads,
+                                       .presets = presets};

@@ -11,6 +11,7 @@
 #define CH_ATTENTION_MECHANISM_H
 
 #include "graph/ops.h"
+#include "attention/preset.h"
 #include "config/config.h"
 #include "config/params.h"
 
@@ -93,6 +94,7 @@ typedef struct ch_mechanism {
   /* Per layer: heads x rank of a head's query-key map, and the width of the latent space that heads share. */
   int64_t (*total_effective_rank)(const ch_config *config);
   int64_t (*shared_latent_dim)(const ch_config *config);
+  const ch_preset *presets; /* the names that `compare` knows it by, closed by a row without a name */
 } ch_mechanism;
 
 /* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}" --- */

@@ -28,6 +28,12 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
   return count;
 }
 
+static const ch_preset presets[] = {
+    {"mfa", "elements a head", "multi-matrix factorization attention: wide heads, one key and one value",
+     ch_preset_factored},
+    {0},
+};
+
 const ch_mechanism ch_mechanism_mfa = {.name = "mfa",
                                        .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                   CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER,
@@ -40,4 +46,5 @@ const ch_mechanism ch_mechanism_mfa = {.name = "mfa",
                                        .read = read,
                                        .rows = rows,
                                        .total_effective_rank = ch_rank_of_heads,
-                                       .shared_latent_dim = ch_width_of_shared_heads};
+                                       .shared_latent_dim = ch_width_of_shared_heads,
+                                       .presets = presets};

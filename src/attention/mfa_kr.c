@@ -58,6 +58,12 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
   return 1;
 }
 
+static const ch_preset presets[] = {
+    {"mfa_kr", "elements a head", "MFA with key reuse: one key a token, values made from it",
+     ch_preset_factored},
+    {0},
+};
+
 const ch_mechanism ch_mechanism_mfa_kr = {.name = "mfa_kr",
                                           .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                      CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER,
@@ -70,4 +76,5 @@ const ch_mechanism ch_mechanism_mfa_kr = {.name = "mfa_kr",
                                           .read = read,
                                           .rows = rows,
                                           .total_effective_rank = ch_rank_of_heads,
-                                          .shared_latent_dim = ch_width_of_shared_heads};
+                                          .shared_latent_dim = ch_width_of_shared_heads,
+                                          .presets = presets};

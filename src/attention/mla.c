@@ -243,6 +243,32 @@ static int64_t shared_latent_dim(const ch_config *config) {
   return config->attention.kv_lora_rank;
 }
 
+/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2, a latent of 4 d. */
+static ch_status usual_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  (void)error;
+  ch_attention_config *a = &config->attention;
+  a->qk_nope_head_dim = a->v_head_dim = config->head_dim;
+  a->qk_rope_head_dim = (config->head_dim / 2 + 1) / 2 * 2;
+  a->kv_lora_rank = number ? number : 4 * config->head_dim;
+  config->num_key_value_heads = config->num_attention_heads;
+  config->head_dim = 0;
+  return CH_OK;
+}
+
+/* EG-MLA's kv64 at heads of 64: a latent of one head's size, and a lookup table of as many columns. */
+static ch_status gated_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  config->attention.gate_embedding_dim = config->head_dim;
+  return usual_sizes(config, number ? number : config->head_dim, where, error);
+}
+
+static const ch_preset presets[] = {
+    {"mla", "latent elements", "multi-head latent attention: keys and values from one latent a token",
+     usual_sizes},
+    {"egmla", "latent elements", "embedding-gated MLA: a smaller latent, gated by the token", gated_sizes},
+    {0},
+};
+
 const ch_mechanism ch_mechanism_mla = {.name = "mla",
                                        .modules =
                                            CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR | CH_MODULE_OWN_SIZES,
@@ -254,4 +280,5 @@ const ch_mechanism ch_mechanism_mla = {.name = "mla",
                                        .read = read,
                                        .rows = rows,
                                        .total_effective_rank = total_effective_rank,
-                                       .shared_latent_dim = shared_latent_dim};
+                                       .shared_latent_dim = shared_latent_dim,
+                                       .presets = presets};

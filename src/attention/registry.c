@@ -10,13 +10,17 @@
 #define NAME(name) #name,
 
 MECHANISMS(DECLARE)
-static const ch_mechanism *const mechanisms[] = {MECHANISMS(ADDRESS)};
+static const ch_mechanism *const mechanisms[] = {MECHANISMS(ADDRESS) NULL};
 static const char *const names[] = {MECHANISMS(NAME) NULL};
 
 const ch_mechanism *ch_mechanism_find(const char *name) {
-  for (size_t i = 0; i < sizeof mechanisms / sizeof *mechanisms; i++)
-    if (strcmp(mechanisms[i]->name, name) == 0) return mechanisms[i];
+  for (const ch_mechanism *const *m = mechanisms; *m; m++)
+    if (strcmp((*m)->name, name) == 0) return *m;
   return NULL;
+}
+
+const ch_mechanism *const *ch_mechanisms(void) {
+  return mechanisms;
 }
 
 const char *const *ch_mechanism_names(void) {

@@ -6,7 +6,8 @@
 
 /* The mechanism of that name, or NULL. */
 const ch_mechanism *ch_mechanism_find(const char *name);
-/* All names, NULL-terminated. */
+/* All of them, NULL-terminated, and their names. */
+const ch_mechanism *const *ch_mechanisms(void);
 const char *const *ch_mechanism_names(void);
 /* The mechanism of a validated config. */
 const ch_mechanism *ch_mechanism_of(const ch_config *config);

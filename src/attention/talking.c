@@ -49,6 +49,11 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
+static const ch_preset presets[] = {
+    {"talking", NULL, "talking heads: scores and weights mixed across heads", NULL},
+    {0},
+};
+
 const ch_mechanism ch_mechanism_talking = {.name = "talking",
                                            .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                       CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
@@ -61,4 +66,5 @@ const ch_mechanism ch_mechanism_talking = {.name = "talking",
                                            .read = read,
                                            .rows = ch_rows_by_head,
                                            .total_effective_rank = ch_rank_of_heads,
-                                           .shared_latent_dim = ch_width_of_shared_heads};
+                                           .shared_latent_dim = ch_width_of_shared_heads,
+                                           .presets = presets};

@@ -2,20 +2,11 @@
 #ifndef CH_TRAIN_PRESETS_H
 #define CH_TRAIN_PRESETS_H
 
-#include "config/config.h"
+#include "attention/preset.h"
 
-/* One name of the table in presets.c. A mechanism that joins the registry adds one row there. */
-typedef struct ch_preset {
-  const char *name;
-  const char *number;  /* what N of "name:N" counts, or NULL when the name takes no number */
-  const char *summary; /* one line, for --help and the report */
-  /* Turns the shared base into this mechanism. number: N, or 0 when the user gave none. `where` names the preset in
-     messages. */
-  ch_status (*apply)(ch_config *config, int64_t number, const char *where, ch_error *error);
-} ch_preset;
-
-/* All presets, closed by a row without name. */
-extern const ch_preset ch_presets[];
+/* Preset number `index` of all: those of the mechanisms in the registry, then those that are modules (presets.c); NULL
+   behind the last. */
+const ch_preset *ch_preset_at(int index);
 
 /* True when the name means a file: it has a slash or ends in .json. */
 bool ch_preset_is_path(const char *name);
