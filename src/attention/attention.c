@@ -1,6 +1,7 @@
 /* The pieces every mechanism is made of: projections, rotation, reading states; and the attention of a layer. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "attention/registry.h"
 #include "attention/weight_source.h"
@@ -13,14 +14,43 @@ static double initial_std(const ch_config *config) {
   return config->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02;
 }
 
+/* By whichever source the config names for it. */
+static void declare_by_source(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                              double std) {
+  const ch_sharing *sharing = &declaration->config->sharing;
+  for (int i = 0; i < sharing->projection_count; i++)
+    if (strcmp(sharing->projections[i], name) == 0) declaration->shared |= 1U << i;
+  if (declaration->layer == 0 && declaration->projection_count < CH_MAX_PROJECTIONS)
+    declaration->projections[declaration->projection_count++] = name;
+  ch_weight_source_of(declaration->config, name)->declare(declaration, name, out, in, std);
+}
+
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
-  declaration->source->declare(declaration, name, out, in, initial_std(declaration->config));
+  declare_by_source(declaration, name, out, in, initial_std(declaration->config));
 }
 
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
   double std = initial_std(declaration->config);
   if (declaration->config->init == CH_INIT_DEFAULT) std /= sqrt(2.0 * (declaration->layer + 1));
-  declaration->source->declare(declaration, name, out, in, std);
+  declare_by_source(declaration, name, out, in, std);
+}
+
+/* Names in "sharing.projections" that nothing of this model has. */
+ch_status ch_check_shared_projections(const ch_declaration *declaration, ch_error *error) {
+  const ch_sharing *sharing = &declaration->config->sharing;
+  for (int i = 0; i < sharing->projection_count; i++) {
+    if (declaration->shared >> i & 1) continue;
+    char names[400] = "";
+    size_t used = 0;
+    for (int k = 0; k < declaration->projection_count && used < sizeof names; k++)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", k ? ", " : "",
+                               declaration->projections[k]);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "\"sharing.projections\" names \"%s\", which \"attention.type\" \"%s\" does not have; its "
+                   "projections are %s",
+                   sharing->projections[i], declaration->config->attention.type, names);
+  }
+  return CH_OK;
 }
 
 static int add_vector(ch_declaration *declaration, const char *name, const char *suffix, int64_t n,
@@ -76,16 +106,17 @@ ch_node *ch_attention_param(ch_builder *builder, const char *name) {
 }
 
 ch_node *ch_projection_weight(ch_builder *builder, const char *name) {
-  return builder->source->weight(builder, name);
+  return ch_weight_source_of(builder->config, name)->weight(builder, name);
 }
 
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name) {
   char bias[64], full[NAME_SIZE];
   snprintf(bias, sizeof bias, "%s.bias", name);
   bool biased = ch_params_find(builder->params, full_name(builder, bias, full)) >= 0;
-  ch_node *weight = ch_projection_weight(builder, name);
   ch_node *bias_leaf = biased ? ch_attention_param(builder, bias) : NULL;
-  return ch_op_linear(builder->graph, x, weight, bias_leaf);
+  const ch_weight_source *source = ch_weight_source_of(builder->config, name);
+  if (source->project) return source->project(builder, x, name, bias_leaf);
+  return ch_op_linear(builder->graph, x, source->weight(builder, name), bias_leaf);
 }
 
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name) {

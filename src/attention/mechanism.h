@@ -15,14 +15,16 @@
 #include "config/config.h"
 #include "config/params.h"
 
-struct ch_weight_source;
+enum { CH_MAX_PROJECTIONS = 16 };
 
-/* Declaring the tensors of one layer. */
+/* Declaring the tensors, layer by layer. */
 typedef struct ch_declaration {
   const ch_config *config;
   ch_params *params;
-  const struct ch_weight_source *source;
   int layer;
+  unsigned shared;                             /* bit i: entry i of "sharing.projections" was met */
+  const char *projections[CH_MAX_PROJECTIONS]; /* met in layer 0 */
+  int projection_count;
 } ch_declaration;
 
 /* What turns `rotary` dims: a table of this run's positions, or levels for those of the cache; NULL until needed. */
@@ -39,7 +41,6 @@ typedef struct ch_builder {
   ch_graph *graph;
   const ch_config *config;
   const ch_params *params;
-  const struct ch_weight_source *source;
   ch_node **leaves; /* [params->count] parameter leaves made so far */
   bool trainable;
   bool remember;     /* states go through the cache: decoding and cached prefill */
@@ -103,6 +104,8 @@ typedef struct ch_mechanism {
    by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
+/* After all layers: an error names an entry of "sharing.projections" that no layer declared. */
+ch_status ch_check_shared_projections(const ch_declaration *declaration, ch_error *error);
 /* "{name}.weight" [n], starting at one; "{name}.bias" [n], starting at zero. */
 void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n);
 void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);

@@ -1,4 +1,4 @@
-/* Weight sources. Dense: every layer has its own matrix. */
+/* Weight sources by name of the projection. Dense: every layer has its own matrix. */
 #include "attention/weight_source.h"
 
 #include <stdio.h>
@@ -15,9 +15,20 @@ static ch_node *dense_weight(ch_builder *builder, const char *name) {
   return ch_attention_param(builder, full);
 }
 
-static const ch_weight_source dense = {.name = "dense", .declare = dense_declare, .weight = dense_weight};
+static const ch_weight_source dense = {.declare = dense_declare, .weight = dense_weight};
 
-const ch_weight_source *ch_weight_source_of(const ch_config *config) {
-  (void)config;
+const ch_weight_source *ch_weight_source_of(const ch_config *config, const char *name) {
+  if (!ch_is_shared(config, name)) return &dense;
+  switch (config->sharing.type) {
+  case CH_SHARING_MASA:
+    return &ch_source_masa;
+  case CH_SHARING_SEQUENTIAL:
+  case CH_SHARING_REPEAT:
+    return &ch_source_one_atom;
+  case CH_SHARING_LOW_RANK:
+    return &ch_source_low_rank;
+  case CH_SHARING_NONE:
+    break;
+  }
   return &dense;
 }

@@ -1,20 +1,29 @@
 /* Where the matrix of a projection comes from. A mechanism asks for "the q_proj of this layer" and does not know
- * whether it is a tensor of its own, a combination of shared atoms, another layer's, or a product of two. */
+ * whether it is a tensor of its own, a combination of shared atoms, another layer's, or a product of two
+ * ("sharing" in config.json; MASA eq. 2 and its rivals). */
 #ifndef CH_ATTENTION_WEIGHT_SOURCE_H
 #define CH_ATTENTION_WEIGHT_SOURCE_H
 
 #include "attention/mechanism.h"
 
 typedef struct ch_weight_source {
-  const char *name;
   /* Declares the tensors that give projection `name` [out, in] of the declaration's layer; `std` is the spread a dense
      matrix would start with. */
   void (*declare)(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std);
-  /* The matrix [out, in] as a graph value: a leaf, or operations on leaves. */
+  /* The matrix [out, in] of the layer being built as a graph value: a leaf, or operations on leaves. */
   ch_node *(*weight)(ch_builder *builder, const char *name);
+  /* x W^T (+ bias) where that takes less than making W first; NULL: never. */
+  ch_node *(*project)(ch_builder *builder, ch_node *x, const char *name, ch_node *bias);
 } ch_weight_source;
 
-/* The source that the config asks for. */
-const ch_weight_source *ch_weight_source_of(const ch_config *config);
+/* The source of one projection ("q_proj"): dense, or what "sharing" says if it names this one. */
+const ch_weight_source *ch_weight_source_of(const ch_config *config, const char *name);
+
+/* shared_atoms.c: W_l = sum over s of c[l, s] D_s (masa); W_l = D of floor(l S / L) or of l mod S (sequential, repeat).
+   low_rank.c: W_l = B_l A_l. */
+extern const ch_weight_source ch_source_masa, ch_source_one_atom, ch_source_low_rank;
+
+/* Which of S atoms layer l of L is under `sequential` and `repeat`; -1 under other types: it is none of them alone. */
+int64_t ch_atom_of_layer(const ch_config *config, int layer);
 
 #endif

@@ -8,7 +8,7 @@
 #include "cli/info_text.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "model/transformer.h"
+#include "io/model_files.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
@@ -25,7 +25,7 @@ static ch_status examine(const arguments *a, const char *path, ch_info *info, ch
   ch_params params = {0};
   ch_path_stem(path, info->name, sizeof info->name);
   CH_TRY(ch_config_read(path, &info->config, error));
-  ch_status status = ch_model_declare(&info->config, &params, error);
+  ch_status status = ch_model_declare_stored(path, &info->config, &params, error);
   if (status == CH_OK)
     status =
         ch_account_model(&info->config, &params, a->depth, dtype_of(a->cache_dtype), &info->account, error);

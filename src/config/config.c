@@ -131,6 +131,7 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
   CH_TRY(check_id("eos_token_id", config->eos_token_id, config, where, error));
   CH_TRY(ch_config_check_family(config, where, error));
   CH_TRY(ch_config_check_modules(config, where, error));
+  CH_TRY(ch_config_check_sharing(config, where, error));
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   return mechanism->check ? mechanism->check(config, where, error) : CH_OK;
 }

@@ -72,6 +72,29 @@ typedef struct ch_attention_config {
   ch_head_mix head_mix;
 } ch_attention_config;
 
+/* Where the matrices of projections come from (attention/weight_source.h); NONE: every layer has its own. */
+typedef enum ch_sharing_type {
+  CH_SHARING_NONE,
+  CH_SHARING_MASA,
+  CH_SHARING_SEQUENTIAL,
+  CH_SHARING_REPEAT,
+  CH_SHARING_LOW_RANK
+} ch_sharing_type;
+typedef enum ch_coefficients { CH_COEFFICIENTS_DIRECT, CH_COEFFICIENTS_MLP } ch_coefficients;
+
+enum { CH_MAX_SHARED_PROJECTIONS = 16, CH_PROJECTION_NAME_SIZE = 32 };
+
+/* The `sharing` object (MASA eq. 2 and what it is compared with). */
+typedef struct ch_sharing {
+  ch_sharing_type type;
+  char projections[CH_MAX_SHARED_PROJECTIONS][CH_PROJECTION_NAME_SIZE]; /* full names: "q_proj" */
+  int projection_count;
+  int64_t atoms;                /* S; masa, sequential, repeat */
+  int64_t rank;                 /* rho; low_rank; 0: each matrix's own, as its tensors say */
+  ch_coefficients coefficients; /* masa */
+  bool common_dictionary;       /* masa: one dictionary for all projections of one shape */
+} ch_sharing;
+
 /* What keeps the loads of experts even in training. */
 typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
 
@@ -99,6 +122,7 @@ typedef struct ch_config {
   bool rope_interleaved;
   ch_rope_scaling rope_scaling;
   ch_attention_config attention;
+  ch_sharing sharing;
   ch_moe_config moe;
   ch_init init;
   int64_t sliding_window; /* active window of a Hugging Face config, or 0; a longer text is an error */
@@ -119,6 +143,8 @@ void ch_config_write(const ch_config *config, ch_text *json);
 void ch_config_defaults(ch_config *config);
 /* Sets attention.type to a registered mechanism and fills what an absent key means for it. */
 void ch_config_set_mechanism(ch_config *config, const char *type);
+/* Whether "sharing.projections" names the projection `name` ("q_proj"). */
+bool ch_is_shared(const ch_config *config, const char *name);
 /* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix them. */
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state);
 

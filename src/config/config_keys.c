@@ -7,7 +7,7 @@
 #include <string.h>
 
 static bool is_list(const ch_config_key *key) {
-  return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS;
+  return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS || key->type == CH_KEY_PROJECTIONS;
 }
 
 /* The value of a key that one number holds: any type but names, lists and objects. Every whole number in range is
@@ -35,6 +35,7 @@ static void store(const ch_config_key *key, double value, ch_config *config) {
   case CH_KEY_NAME:
   case CH_KEY_SPAN:
   case CH_KEY_COMPONENTS:
+  case CH_KEY_PROJECTIONS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -57,6 +58,7 @@ static double load(const ch_config_key *key, const ch_config *config) {
   case CH_KEY_NAME:
   case CH_KEY_SPAN:
   case CH_KEY_COMPONENTS:
+  case CH_KEY_PROJECTIONS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -142,6 +144,12 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
              "a whole number from %.0f to %.0f, or a list with one for each of at most %d layers", key->min,
              key->max, CH_MAX_LISTED_LAYERS);
     break;
+  case CH_KEY_PROJECTIONS:
+    snprintf(buffer, size,
+             "a list of at most %d different projections (\"q\", \"k\", \"v\", \"o\", or a tensor's name "
+             "like \"q_b_proj\")",
+             CH_MAX_SHARED_PROJECTIONS);
+    break;
   case CH_KEY_OBJECT:
     snprintf(buffer, size, "an object {...}");
     break;
@@ -182,6 +190,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
   case CH_KEY_NAME:
   case CH_KEY_SPAN:
   case CH_KEY_COMPONENTS:
+  case CH_KEY_PROJECTIONS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -255,6 +264,7 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   case CH_KEY_NAME:
   case CH_KEY_SPAN:
   case CH_KEY_COMPONENTS:
+  case CH_KEY_PROJECTIONS:
   case CH_KEY_OBJECT:
     break;
   }

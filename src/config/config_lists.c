@@ -1,4 +1,4 @@
-/* Configuration keys whose values are lists: a span of layers, and numbers layer by layer. */
+/* Configuration keys whose values are lists: a span of layers, numbers layer by layer, names of projections. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,12 +35,73 @@ static bool read_components(const ch_config_key *key, const json_t *json, ch_hea
   return true;
 }
 
+/* --- names of projections: a letter stands for "{letter}_proj" --------------------------------------------------- */
+
+static ch_sharing *sharing_of(const ch_config_key *key, ch_config *config) {
+  return (ch_sharing *)(void *)((char *)config + key->offset);
+}
+
+static bool good_name(const char *name) {
+  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  return length > 0 && !name[length] && length + sizeof "_proj" <= CH_PROJECTION_NAME_SIZE;
+}
+
+static bool has_projection(const ch_sharing *sharing, const char *name) {
+  for (int i = 0; i < sharing->projection_count; i++)
+    if (strcmp(sharing->projections[i], name) == 0) return true;
+  return false;
+}
+
+bool ch_is_shared(const ch_config *config, const char *name) {
+  return has_projection(&config->sharing, name);
+}
+
+static bool read_projections(const json_t *json, ch_sharing *sharing) {
+  size_t size = json_array_size(json);
+  sharing->projection_count = 0;
+  if (size < 1 || size > CH_MAX_SHARED_PROJECTIONS) return false;
+  for (size_t i = 0; i < size; i++) {
+    const char *given = json_string_value(json_array_get(json, i));
+    char name[CH_PROJECTION_NAME_SIZE];
+    if (!given || !good_name(given)) return false;
+    snprintf(name, sizeof name, "%s%s", given, given[1] ? "" : "_proj");
+    if (has_projection(sharing, name)) return false;
+    memcpy(sharing->projections[sharing->projection_count++], name, sizeof name);
+  }
+  return true;
+}
+
+static bool projections_in_range(const ch_sharing *sharing) {
+  if (sharing->projection_count < 1 || sharing->projection_count > CH_MAX_SHARED_PROJECTIONS) return false;
+  for (int i = 0; i < sharing->projection_count; i++)
+    if (!memchr(sharing->projections[i], 0, CH_PROJECTION_NAME_SIZE) || !good_name(sharing->projections[i]))
+      return false;
+  return true;
+}
+
+static void put_projections(const ch_sharing *sharing, ch_text *json) {
+  for (int i = 0; i < sharing->projection_count; i++) {
+    const char *name = sharing->projections[i];
+    bool letter = strcmp(name + 1, "_proj") == 0;
+    ch_text_printf(json, letter ? "%s\"%.1s\"" : "%s\"%s\"", i ? ", " : "[", name);
+  }
+  ch_text_puts(json, "]");
+}
+
+/* --- any of them ------------------------------------------------------------------------------------------------- */
+
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config) {
+  if (key->type == CH_KEY_PROJECTIONS) return read_projections(json, sharing_of(key, config));
   return key->type == CH_KEY_SPAN ? read_span(key, json, span_of(key, config))
                                   : read_components(key, json, mix_of(key, config));
 }
 
 void ch_config_default_list(const ch_config_key *key, ch_config *config) {
+  if (key->type == CH_KEY_PROJECTIONS) {
+    memset(sharing_of(key, config)->projections, 0, sizeof sharing_of(key, config)->projections);
+    sharing_of(key, config)->projection_count = 0;
+    return;
+  }
   if (key->type == CH_KEY_SPAN) {
     span_of(key, config)[0] = 0;
     span_of(key, config)[1] = -1;
@@ -53,6 +114,7 @@ void ch_config_default_list(const ch_config_key *key, ch_config *config) {
 
 bool ch_config_list_is_default(const ch_config_key *key, const ch_config *config) {
   ch_config *c = (ch_config *)config;
+  if (key->type == CH_KEY_PROJECTIONS) return sharing_of(key, c)->projection_count == 0;
   if (key->type == CH_KEY_SPAN) return span_of(key, c)[0] == 0 && span_of(key, c)[1] == -1;
   return mix_of(key, c)->component_heads == 0 && mix_of(key, c)->listed_layers == 0;
 }
@@ -63,6 +125,7 @@ static bool in_range(const ch_config_key *key, int64_t number) {
 
 bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config) {
   ch_config *c = (ch_config *)config;
+  if (key->type == CH_KEY_PROJECTIONS) return projections_in_range(sharing_of(key, c));
   if (key->type == CH_KEY_SPAN) return in_range(key, span_of(key, c)[0]) && in_range(key, span_of(key, c)[1]);
   const ch_head_mix *mix = mix_of(key, c);
   if (mix->listed_layers < 0 || mix->listed_layers > CH_MAX_LISTED_LAYERS) return false;
@@ -73,6 +136,10 @@ bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config) 
 
 void ch_config_put_list(const ch_config_key *key, const ch_config *config, ch_text *json) {
   ch_config *c = (ch_config *)config;
+  if (key->type == CH_KEY_PROJECTIONS) {
+    put_projections(sharing_of(key, c), json);
+    return;
+  }
   if (key->type == CH_KEY_SPAN) {
     ch_text_printf(json, "[%lld, %lld]", (long long)span_of(key, c)[0], (long long)span_of(key, c)[1]);
     return;

@@ -66,7 +66,7 @@ const ch_config_key ch_config_keys[] = {
      RANGE(1, MOST_INT32)},
     {"", "quantization_config", CH_KEY_OBJECT, HUGGING_FACE, .nullable = true, NOT_YET},
     {"", "attention", CH_KEY_OBJECT, OURS, NO_MEMBER, .members = "attention"},
-    {"", "sharing", CH_KEY_OBJECT, OURS, .nullable = true, NOT_YET},
+    {"", "sharing", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "sharing"},
     {"", "moe", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "moe"},
     {"", "init", CH_KEY_CHOICE, OURS, MEMBER(init), CHOICES("default", "deepseek")},
     {"", "bos_token_id", CH_KEY_ID, EVERYWHERE, .nullable = true, MEMBER(bos_token_id), RANGE(0, MOST_INT32),
@@ -107,6 +107,15 @@ const ch_config_key ch_config_keys[] = {
      CHOICES("aux", "loss_free", "none")},
     {"moe", "aux_coefficient", CH_KEY_NUMBER, OURS, .nullable = true, MEMBER(moe.aux_coefficient),
      RANGE(0, 1000), .otherwise = 0.01},
+
+    {"sharing", "type", CH_KEY_CHOICE, OURS, .required = true, MEMBER(sharing.type),
+     CHOICES("masa", "sequential", "repeat", "low_rank"), .first = CH_SHARING_MASA},
+    {"sharing", "projections", CH_KEY_PROJECTIONS, OURS, .required = true, MEMBER(sharing)},
+    {"sharing", "atoms", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(sharing.atoms), RANGE(1, MOST_LAYERS)},
+    {"sharing", "rank", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(sharing.rank), RANGE(1, MOST_RANK)},
+    {"sharing", "coefficients", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(sharing.coefficients),
+     CHOICES("direct", "mlp")},
+    {"sharing", "common_dictionary", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(sharing.common_dictionary)},
 
     /* `type` stands first: the rows after it are checked against it. */
     {"attention", "type", CH_KEY_NAME, OURS, .names = ch_mechanism_names, MEMBER(attention.type)},

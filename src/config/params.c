@@ -85,6 +85,29 @@ int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_
   return index;
 }
 
+void ch_params_fail(ch_params *params, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  if (!params->failed) vsnprintf(params->problem, sizeof params->problem, format, args);
+  va_end(args);
+  params->failed = true;
+}
+
+ch_status ch_params_status(const ch_params *params, ch_error *error) {
+  if (!params->failed) return CH_OK;
+  if (params->problem[0]) return ch_fail(error, CH_ERROR_CONFIG, "%s", params->problem);
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the parameter table");
+}
+
+static int by_name(const void *name, const void *row) {
+  return strcmp(name, ((const ch_known_shape *)row)->name);
+}
+
+const ch_known_shape *ch_known_shape_of(const ch_known_shapes *shapes, const char *name) {
+  if (!shapes || !shapes->count) return NULL;
+  return bsearch(name, shapes->rows, (size_t)shapes->count, sizeof *shapes->rows, by_name);
+}
+
 int ch_params_find(const ch_params *params, const char *name) {
   return params->index_size ? params->index[slot_of(params, name)] - 1 : -1;
 }

@@ -35,7 +35,26 @@ typedef struct ch_param {
   bool decay_to_identity; /* it pulls to the identity matrix instead of zero */
   bool always_real;       /* read as F32 (or F64) whatever the file holds: vectors, and matrices over heads */
   bool frozen;            /* the loss has no gradient of it, and the optimizer leaves it alone */
+  bool training_only;     /* inference drops it for `stands_for` elements, which is what figures count */
+  int64_t stands_for;
+  int layers; /* of a dictionary's atoms: layers that they were declared for */
+  int atoms;  /* of coefficients, or what gives them: the row of the atoms they combine */
 } ch_param;
+
+/* The shapes of tensors in files that are about to be opened: what a configuration leaves to them. */
+typedef struct ch_known_shape {
+  const char *name;
+  int rank;
+  int64_t shape[CH_MAX_RANK];
+} ch_known_shape;
+
+typedef struct ch_known_shapes {
+  ch_known_shape *rows; /* sorted by name */
+  int64_t count;
+} ch_known_shapes;
+
+/* NULL when the files hold no such tensor, or there are none. */
+const ch_known_shape *ch_known_shape_of(const ch_known_shapes *shapes, const char *name);
 
 typedef struct ch_params {
   ch_param *rows; /* index = parameter number everywhere */
@@ -43,8 +62,16 @@ typedef struct ch_params {
   int32_t *index; /* hash of names -> row + 1 */
   size_t index_size;
   ch_arena arena; /* names */
-  bool failed;    /* memory ran out, or a name was declared twice; check once after declaring */
+  bool
+      failed; /* memory ran out, a name was declared twice, or `problem` says what; check once after declaring */
+  char problem[256];
+  const ch_known_shapes *known; /* or NULL: set before declaring, not needed after it */
 } ch_params;
+
+/* Records what is wrong with what is being declared, for ch_params_status; the first sentence wins. */
+void ch_params_fail(ch_params *params, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* CH_OK, or why declaring failed. */
+ch_status ch_params_status(const ch_params *params, ch_error *error);
 
 /* Appends a row, name made by printf. Returns its index, or -1 with `failed` set. Matrices decay and start normal with `std`; use the helpers
    below for norms and biases. */

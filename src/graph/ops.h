@@ -70,6 +70,13 @@ typedef struct ch_head_rows {
    W_h^T x, [N, heads * rows] -> [N, heads * columns]. Has no gradient. */
 ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_head_rows heads);
 
+/* A matrix [out, in] out of atoms [S, out, in]: the sum over s of c[s] times atom s, c = row `row` of coefficients [L, S]
+   (or [S], row 0); coefficients NULL: atom `row` itself. */
+ch_node *ch_op_combine_atoms(ch_graph *graph, ch_node *atoms, ch_node *coefficients, int64_t row);
+
+/* B A of two weights [out, rank] and [rank, in] -> [out, in]. */
+ch_node *ch_op_matrix_product(ch_graph *graph, ch_node *b, ch_node *a);
+
 /* silu(gate) * up, same shapes. */
 ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
 

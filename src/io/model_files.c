@@ -345,6 +345,13 @@ ch_status ch_weights_open(const char *directory, const ch_config *config, const 
   return status;
 }
 
+ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error) {
+  *weights = (ch_weights){0};
+  ch_status status = open_files(directory, weights, error);
+  if (status != CH_OK) ch_weights_close(weights);
+  return status;
+}
+
 void ch_weights_close(ch_weights *weights) {
   for (int i = 0; i < weights->shard_count; i++) ch_safetensors_close(&weights->shards[i]);
   free(weights->shards);

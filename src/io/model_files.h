@@ -29,6 +29,13 @@ typedef enum ch_weights_mode {
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error);
 void ch_weights_close(ch_weights *weights);
+/* The first half of that: opens the files and reads their headers; `tensors` stays NULL. */
+ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);
+
+/* Declares the tensors of a model (ch_model_declare); shapes that the configuration leaves open ("sharing.rank") are those
+   of the files in `directory`, if it is one. */
+ch_status ch_model_declare_stored(const char *directory, const ch_config *config, ch_params *params,
+                                  ch_error *error);
 
 /* Writes DIR/model.safetensors and then DIR/config.json, each beside and renamed; tensors [params->count] of any float
    type, stored as `dtype`. The layout is that of config->model_type, ours or a Hugging Face family's. */

@@ -12,9 +12,10 @@ enum { PREFILL_CHUNK = 512 /* tokens that prefill takes at once */ };
 static void count_parameters(const ch_config *config, const ch_params *params, ch_account *account) {
   int64_t experts = 0;
   for (int i = 0; i < params->count; i++) {
-    int64_t n = ch_param_count(&params->rows[i]);
+    const ch_param *row = &params->rows[i];
+    int64_t n = row->training_only ? row->stands_for : ch_param_count(row);
     account->parameters_total += n;
-    switch (params->rows[i].kind) {
+    switch (row->kind) {
     case CH_PARAM_ATTENTION:
       account->parameters_attention += n;
       break;
@@ -56,7 +57,8 @@ static const char *weight_name(const ch_node *node, const bool *moves) {
 /* Where an operation's arithmetic belongs. What has no weight of its own works on heads. */
 static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) {
   const char *name = weight_name(node, moves);
-  if (!name || strstr(name, ".self_attn.")) return &flops->attention_projections;
+  if (!name || strstr(name, ".self_attn.") || strstr(name, "model.dictionary."))
+    return &flops->attention_projections;
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "attention/registry.h"
-#include "attention/weight_source.h"
 #include "model/ffn.h"
 
 /* --- tensors ------------------------------------------------------------------------------------------------- */
@@ -20,7 +19,7 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   if (!mechanism)
     return ch_fail(error, CH_ERROR_CONFIG, "attention.type %s is not known", config->attention.type);
-  ch_declaration declaration = {.config = config, .params = params, .source = ch_weight_source_of(config)};
+  ch_declaration declaration = {.config = config, .params = params};
   double std = config->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02;
   ch_params_matrix(params, CH_PARAM_EMBEDDING, 0.02, config->vocab_size, config->hidden_size,
                    "model.embed_tokens.weight");
@@ -35,7 +34,8 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
   if (!config->tie_word_embeddings)
     ch_params_matrix(params, CH_PARAM_EMBEDDING, std, config->vocab_size, config->hidden_size,
                      "lm_head.weight");
-  return params->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the parameter table") : CH_OK;
+  CH_TRY(ch_params_status(params, error));
+  return ch_check_shared_projections(&declaration, error);
 }
 
 /* --- graph --------------------------------------------------------------------------------------------------- */
@@ -84,7 +84,6 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
   ch_builder builder = {.graph = *graph,
                         .config = config,
                         .params = params,
-                        .source = ch_weight_source_of(config),
                         .leaves = leaves,
                         .trainable = shape->trainable,
                         .remember = shape->remember,

@@ -129,6 +129,16 @@ typedef struct ch_kernels {
   void (*sum_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
                     const ch_head_slices *to, bool accumulate);
 
+  /* --- weights that layers share ---------------------------------------------------------------------------- */
+  /* y [n] = sum over s of coefficients[s] x[s, :], x [atoms, n] of `dtype` (the table's type, F16 or BF16). */
+  void (*combine_forward)(int64_t n, int64_t atoms, const void *coefficients, const void *x, ch_dtype dtype,
+                          void *y);
+  /* dx [atoms, n] (or NULL) and dcoefficients [atoms] (or NULL) in one pass over dy [n]. scratch: threads * atoms
+     reals. */
+  void (*combine_backward)(int64_t n, int64_t atoms, const void *coefficients, const void *x, const void *dy,
+                           void *dx, bool accumulate, void *dcoefficients, bool accumulate_coefficients,
+                           void *scratch);
+
   /* Sum of squares in double, and whether every value is finite. */
   double (*sum_squares)(int64_t n, const void *x);
 

@@ -137,7 +137,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"qk_norm", "true", "\"qk_norm\" is no key of the top level; it stands in attention"},
       {"hiden_size", "4", "unknown key \"hiden_size\"; did you mean \"hidden_size\"?"},
       {"zzzzzz\\u001b", "4", "unknown key"},
-      {"sharing", "{\"type\": \"masa\"}", "\"sharing\" is an object, which this version does not support"},
+      {"sharing", "{\"type\": \"masa\"}", "\"sharing.projections\" is missing"},
       {"moe", "[]", "\"moe\" is a list"},
       {"moe", "false", "\"moe\" is false"},
       {"init", "\"xavier\"", "one of \"default\", \"deepseek\""},

@@ -19,7 +19,7 @@ enum { MAX_LEAVES = 11, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VO
 typedef struct gradient_case {
   const char *name;
   int leaves;
-  int64_t shape[MAX_LEAVES][2]; /* second 0: a vector */
+  int64_t shape[MAX_LEAVES][3]; /* second 0: a vector; third 0: a matrix */
   ch_node *(*build)(ch_graph *graph, ch_node *const *p);
 } gradient_case;
 
@@ -95,8 +95,9 @@ static void fill(bench *b, const gradient_case *c) {
   ch_random_seed(&random, 7, ch_random_stream_of(c->name));
   b->c = c;
   for (int i = 0; i < c->leaves; i++) {
-    int rank = c->shape[i][1] ? 2 : 1;
-    b->params[i] = (ch_tensor){CH_F64, rank, {c->shape[i][0], c->shape[i][1]}, NULL};
+    const int64_t *shape = c->shape[i];
+    int rank = shape[2] ? 3 : shape[1] ? 2 : 1;
+    b->params[i] = (ch_tensor){CH_F64, rank, {shape[0], shape[1], shape[2]}, NULL};
     int64_t count = ch_tensor_count(&b->params[i]);
     double *x = b->params[i].data = malloc((size_t)count * sizeof *x);
     b->gradients[i] = malloc((size_t)count * sizeof *x);
@@ -329,6 +330,22 @@ static ch_node *build_linear_of_heads(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_linear(g, p[0], p[1], p[2]));
 }
 
+/* Two layers that share three atoms, one coefficients by row of a matrix and one by a vector. */
+static ch_node *build_atoms(ch_graph *g, ch_node *const *p) {
+  ch_node *first = ch_op_combine_atoms(g, p[1], p[2], 1), *second = ch_op_combine_atoms(g, p[1], p[3], 0);
+  return ch_op_linear(g, ch_op_gelu(g, ch_op_linear(g, p[0], first, NULL)), second, NULL);
+}
+
+static ch_node *build_picked_atoms(ch_graph *g, ch_node *const *p) {
+  ch_node *last = ch_op_combine_atoms(g, p[1], NULL, 2), *first = ch_op_combine_atoms(g, p[1], NULL, 0);
+  ch_node *x = ch_op_gelu(g, ch_op_linear(g, p[0], last, NULL));
+  return ch_op_linear(g, ch_op_linear(g, x, first, NULL), last, NULL);
+}
+
+static ch_node *build_matrix_product(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_linear(g, p[0], ch_op_matrix_product(g, p[1], p[2]), NULL));
+}
+
 static ch_node *build_head_mix(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_head_mix(g, p[0], p[1]));
 }
@@ -443,6 +460,9 @@ static const gradient_case cases[] = {
     {"scale", 1, {{ROWS, 3}}, build_scale},
     {"sigmoid gate", 2, {{ROWS, 3}, {ROWS, 3}}, build_sigmoid_gate},
     {"linear of heads", 3, {{ROWS, 8}, {3, 4}, {3}}, build_linear_of_heads},
+    {"combined atoms", 4, {{ROWS, 5}, {3, 5, 5}, {2, 3}, {3}}, build_atoms},
+    {"picked atoms", 2, {{ROWS, 5}, {3, 5, 5}}, build_picked_atoms},
+    {"matrix product", 3, {{ROWS, 5}, {4, 2}, {2, 5}}, build_matrix_product},
     {"head mix", 2, {{ROWS, 6}, {4, 2}}, build_head_mix},
     {"heads joined", 2, {{ROWS, 8}, {ROWS, 4}}, build_join_heads},
     {"heads sliced", 1, {{ROWS, 8}}, build_slice_heads},

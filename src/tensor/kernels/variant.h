@@ -222,6 +222,8 @@ CH_KERNEL_DECLARE(sigmoid_gate_forward);
 CH_KERNEL_DECLARE(sigmoid_gate_backward);
 CH_KERNEL_DECLARE(subtract_scaled_forward);
 CH_KERNEL_DECLARE(subtract_scaled_backward);
+CH_KERNEL_DECLARE(combine_forward);
+CH_KERNEL_DECLARE(combine_backward);
 CH_KERNEL_DECLARE(head_mix);
 CH_KERNEL_DECLARE(head_mix_gradient);
 CH_KERNEL_DECLARE(copy_heads);

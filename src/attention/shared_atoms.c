@@ -1,0 +1,168 @@
+/* Matrices out of atoms that all layers share (MASA eq. 2): W_l = sum over s of c[l, s] D_s, learned coefficients; or
+ * one atom alone, as sequential sharing (Takase & Kiyono) and repeat-all-over (MobileLLM) assign them.
+ *
+ * Coefficients are trained themselves ("direct"), or a block embedding of each layer goes through a small MLP that
+ * gives them ("mlp", the paper's); inference keeps only what it gives. */
+#include <math.h>
+#include <stdio.h>
+
+#include "attention/weight_source.h"
+
+enum { EMBEDDING = 64, HIDDEN = 64, MLP_LAYERS = 3, NAME_SIZE = 160 };
+
+/* E[gelu(z)^2] of a standard normal z: with it a layer's outputs start with the variance of its inputs. */
+static const double gelu_power = 0.425;
+
+/* --- declaring --------------------------------------------------------------------------------------------------- */
+
+/* The atoms of a projection [out, in], or the common ones of that shape: their row, -1 after a failure. They start as
+   the projections of the layers that use them would, on average over these. */
+static int declare_atoms(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
+  const ch_config *c = declaration->config;
+  ch_params *params = declaration->params;
+  char full[NAME_SIZE];
+  if (c->sharing.common_dictionary)
+    snprintf(full, sizeof full, "model.dictionary.common_%lldx%lld.atoms", (long long)out, (long long)in);
+  else
+    snprintf(full, sizeof full, "model.dictionary.%s.atoms", name);
+  int index = ch_params_find(params, full);
+  if (index < 0) index = ch_params_matrix(params, CH_PARAM_ATTENTION, std, out, in, "%s", full);
+  if (index < 0) return -1;
+  ch_param *row = &params->rows[index];
+  if (row->rank == 3 && (row->shape[1] != out || row->shape[2] != in)) {
+    ch_params_fail(
+        params,
+        "\"sharing.projections\" names \"%s\", which is [%lld, %lld] in one layer and [%lld, %lld] in "
+        "another; shared matrices must have one shape, so leave it out",
+        name, (long long)row->shape[1], (long long)row->shape[2], (long long)out, (long long)in);
+    return -1;
+  }
+  row->rank = 3;
+  row->shape[0] = c->sharing.atoms;
+  row->shape[1] = out;
+  row->shape[2] = in;
+  row->std = sqrt((row->std * row->std * row->layers + std * std) / (row->layers + 1));
+  row->layers++;
+  return index;
+}
+
+static void declare_picked(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                           double std) {
+  declare_atoms(declaration, name, out, in, std);
+}
+
+static void declare_mlp_layer(ch_declaration *declaration, const char *name, int layer, int64_t out,
+                              int64_t in, double power) {
+  ch_params *params = declaration->params;
+  int weight = ch_params_matrix(params, CH_PARAM_ATTENTION, sqrt(1 / ((double)in * power)), out, in,
+                                "model.dictionary.%s.mlp.%d.weight", name, layer);
+  int bias =
+      ch_params_vector(params, CH_PARAM_ATTENTION, 0, out, "model.dictionary.%s.mlp.%d.bias", name, layer);
+  if (weight < 0 || bias < 0) return;
+  params->rows[weight].always_real = true;
+  params->rows[weight].training_only = params->rows[bias].training_only = true;
+}
+
+/* The block embedding and MLP of a projection, once for all layers; each layer makes them stand for S coefficients
+   more. The row of the embedding, or -1. */
+static int declare_mlp(ch_declaration *declaration, const char *name) {
+  const ch_config *c = declaration->config;
+  ch_params *params = declaration->params;
+  int64_t atoms = c->sharing.atoms;
+  char full[NAME_SIZE];
+  snprintf(full, sizeof full, "model.dictionary.%s.block_embedding", name);
+  int index = ch_params_find(params, full);
+  if (index < 0) {
+    index = ch_params_matrix(params, CH_PARAM_ATTENTION, 1, c->num_hidden_layers, EMBEDDING, "%s", full);
+    declare_mlp_layer(declaration, name, 0, HIDDEN, EMBEDDING, 1);
+    declare_mlp_layer(declaration, name, 1, HIDDEN, HIDDEN, gelu_power);
+    declare_mlp_layer(declaration, name, 2, atoms, HIDDEN, gelu_power * (double)atoms);
+  }
+  if (index < 0) return -1;
+  params->rows[index].always_real = params->rows[index].training_only = true;
+  params->rows[index].stands_for += atoms;
+  return index;
+}
+
+/* Coefficients of variance 1/S: W_l starts with the spread of an atom. */
+static void declare_masa(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
+  const ch_sharing *sharing = &declaration->config->sharing;
+  ch_params *params = declaration->params;
+  int atoms = declare_atoms(declaration, name, out, in, std), coefficients;
+  if (sharing->coefficients == CH_COEFFICIENTS_MLP) {
+    coefficients = declare_mlp(declaration, name);
+  } else {
+    coefficients = ch_params_vector(params, CH_PARAM_ATTENTION, 0, sharing->atoms,
+                                    "model.layers.%d.self_attn.%s.coefficients", declaration->layer, name);
+    if (coefficients >= 0) params->rows[coefficients].std = 1 / sqrt((double)sharing->atoms);
+  }
+  if (coefficients >= 0) params->rows[coefficients].atoms = atoms;
+}
+
+/* --- building ---------------------------------------------------------------------------------------------------- */
+
+static ch_node *dictionary_param(ch_builder *builder, const char *name, const char *part) {
+  char full[NAME_SIZE];
+  snprintf(full, sizeof full, "model.dictionary.%s.%s", name, part);
+  return ch_builder_param(builder, full);
+}
+
+static ch_node *mlp_layer(ch_builder *builder, ch_node *x, const char *name, int layer) {
+  char weight[32], bias[32];
+  snprintf(weight, sizeof weight, "mlp.%d.weight", layer);
+  snprintf(bias, sizeof bias, "mlp.%d.bias", layer);
+  return ch_op_linear(builder->graph, x, dictionary_param(builder, name, weight),
+                      dictionary_param(builder, name, bias));
+}
+
+/* The table's row of the coefficients of the layer being built, or of what gives them; -1 when nobody declared it. */
+static int coefficients_row(const ch_builder *builder, const char *name) {
+  char full[NAME_SIZE];
+  if (builder->config->sharing.coefficients == CH_COEFFICIENTS_MLP)
+    snprintf(full, sizeof full, "model.dictionary.%s.block_embedding", name);
+  else
+    snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.coefficients", builder->layer, name);
+  return ch_params_find(builder->params, full);
+}
+
+/* The coefficients of all layers [L, S], or [S] of this one. */
+static ch_node *coefficients_of(ch_builder *builder, const char *name, int row) {
+  ch_node *x = ch_builder_param(builder, builder->params->rows[row].name);
+  if (builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT) return x;
+  for (int layer = 0; layer < MLP_LAYERS; layer++) {
+    if (layer > 0) x = ch_op_gelu(builder->graph, x);
+    x = mlp_layer(builder, x, name, layer);
+  }
+  return x;
+}
+
+static ch_node *no_such(ch_builder *builder, const char *name) {
+  return ch_graph_fail(builder->graph, "nobody declared %s of layer %d", name, builder->layer);
+}
+
+static ch_node *masa_weight(ch_builder *builder, const char *name) {
+  bool direct = builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT;
+  int row = coefficients_row(builder, name);
+  if (row < 0) return no_such(builder, name);
+  ch_node *coefficients = coefficients_of(builder, name, row);
+  ch_node *atoms = ch_builder_param(builder, builder->params->rows[builder->params->rows[row].atoms].name);
+  return coefficients ? ch_op_combine_atoms(builder->graph, atoms, coefficients, direct ? 0 : builder->layer)
+                      : NULL;
+}
+
+const ch_weight_source ch_source_masa = {.declare = declare_masa, .weight = masa_weight};
+
+/* --- one atom a layer -------------------------------------------------------------------------------------------- */
+
+int64_t ch_atom_of_layer(const ch_config *config, int layer) {
+  const ch_sharing *sharing = &config->sharing;
+  if (sharing->type == CH_SHARING_SEQUENTIAL) return layer * sharing->atoms / config->num_hidden_layers;
+  return sharing->type == CH_SHARING_REPEAT ? layer % sharing->atoms : -1;
+}
+
+static ch_node *picked_weight(ch_builder *builder, const char *name) {
+  return ch_op_combine_atoms(builder->graph, dictionary_param(builder, name, "atoms"), NULL,
+                             ch_atom_of_layer(builder->config, builder->layer));
+}
+
+const ch_weight_source ch_source_one_atom = {.declare = declare_picked, .weight = picked_weight};

@@ -1,0 +1,72 @@
+/* Weights that layers share: combinations of a dictionary's atoms (MASA eq. 2), and their gradient in one pass. */
+#include "tensor/kernels/attend_states.h"
+#include "tensor/kernels/partials.h"
+
+/* Elements of a weight that are finished, atom after atom, while they stay in the first cache. */
+enum { BLOCK = 1024 };
+
+ALWAYS_INLINE void combine_range(const ch_dtype dtype, int64_t first, int64_t last, int64_t n, int64_t atoms,
+                                 const real *coefficients, const char *x, real *y) {
+  for (int64_t at = first; at < last; at += BLOCK) {
+    int64_t end = at + BLOCK < last ? at + BLOCK : last;
+    for (int64_t s = 0; s < atoms; s++) {
+      const char *atom = x + s * n * state_size(dtype);
+      vec c = splat(coefficients[s]);
+      for (int64_t i = at; i < end; i += VL)
+        put(y + i, c * load_state(dtype, atom, i, end - i), end - i, s > 0);
+    }
+  }
+}
+
+static void combine_typed(ch_dtype dtype, int64_t first, int64_t last, int64_t n, int64_t atoms,
+                          const real *coefficients, const char *x, real *y) {
+  if (dtype == CH_F16)
+    combine_range(CH_F16, first, last, n, atoms, coefficients, x, y);
+  else if (dtype == CH_BF16)
+    combine_range(CH_BF16, first, last, n, atoms, coefficients, x, y);
+  else
+    combine_range(CH_KERNEL_DTYPE, first, last, n, atoms, coefficients, x, y);
+}
+
+void KERNEL(combine_forward)(int64_t n, int64_t atoms, const void *coefficients, const void *x,
+                             ch_dtype dtype, void *y) {
+#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    combine_typed(dtype, first, last, n, atoms, coefficients, x, y);
+  }
+}
+
+/* A block of dy, which stays in the cache, beside the same block of every atom. */
+static void spread_block(int64_t at, int64_t end, int64_t n, int64_t atoms, const real *coefficients,
+                         const real *x, const real *dy, real *dx, bool accumulate, real *products) {
+  for (int64_t s = 0; s < atoms; s++) {
+    vec c = splat(coefficients[s]), sum = splat(0);
+    for (int64_t i = at; i < end; i += VL) {
+      vec d = load_some(dy + i, end - i);
+      if (products) sum += d * load_some(x + s * n + i, end - i);
+      if (dx) put(dx + s * n + i, c * d, end - i, accumulate);
+    }
+    if (products) products[s] += lanes_sum(sum);
+  }
+}
+
+void KERNEL(combine_backward)(int64_t n, int64_t atoms, const void *coefficients, const void *x,
+                              const void *dy, void *dx, bool accumulate, void *dcoefficients,
+                              bool accumulate_coefficients, void *scratch) {
+#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+  {
+    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    real *products = dcoefficients ? (real *)scratch + thread * atoms : NULL;
+    if (products) memset(products, 0, (size_t)atoms * sizeof(real));
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t at = first; at < last; at += BLOCK)
+      spread_block(at, at + BLOCK < last ? at + BLOCK : last, n, atoms, coefficients, x, dy, dx, accumulate,
+                   products);
+#pragma omp barrier
+#pragma omp single
+    if (products) sum_partials(threads, atoms, scratch, 0, atoms, dcoefficients, accumulate_coefficients);
+  }
+}
