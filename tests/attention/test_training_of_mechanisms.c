@@ -3,7 +3,8 @@
 
 #include <omp.h>
 
-#include "harness/combinations.h"
+#include "attention/registry.h"
+#include "mechanisms/mechanism.h"
 #include "train/presets.h"
 
 enum { STEPS = 40, CHARACTERS = 128 };
@@ -73,19 +74,23 @@ static void assert_learns(const char *name, const ch_config *config, bool recomp
 
 /* --- tests --- */
 
+static ch_config preset_config(const ch_preset *preset) {
+  ch_shape_wishes wishes = {.vocab = CHARACTERS, .layers = 2, .hidden = 32, .heads = 4, .context = 32};
+  ch_config config;
+  assert_ok(ch_base_shape(&wishes, &config, &failure));
+  assert_ok(ch_preset_apply(preset->name, &config, &failure));
+  return config;
+}
+
 static void every_preset_learns(void **state) {
   (void)state;
   const ch_preset *preset;
   for (int i = 0; (preset = ch_preset_at(i)); i++) {
-    ch_shape_wishes wishes = {.vocab = CHARACTERS, .layers = 2, .hidden = 32, .heads = 4, .context = 32};
-    ch_config config;
-    assert_ok(ch_base_shape(&wishes, &config, &failure));
-    assert_ok(ch_preset_apply(preset->name, &config, &failure));
+    ch_config config = preset_config(preset);
     assert_learns(preset->name, &config, i % 2);
   }
 }
 
-#define LATENT "'kv_lora_rank': 12, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8"
 #define SIZES "'vocab_size': 128, 'hidden_size': 32, 'intermediate_size': 48, 'head_dim': 8"
 
 static ch_config parsed(const combination *from) {
@@ -94,32 +99,20 @@ static ch_config parsed(const combination *from) {
   return config;
 }
 
+/* What every mechanism is to learn as. */
+static void add_all_modules(combination_list *list) {
+  for (const tested_mechanism *const *m = tested_mechanisms(); *m; m++)
+    for (const tried *t = (*m)->learns; t->attention; t++) {
+      crossing sizes[1];
+      cross((const char *const[]){SIZES, NULL}, (const char *const[]){t->sizes, NULL}, sizes, 1);
+      add_combination(list, sizes[0].text, (*m)->name, t->attention);
+    }
+}
+
 static void every_module_learns(void **state) {
   (void)state;
   static combination_list list;
-  static const char *const grouped = SIZES ", 'num_key_value_heads': 2";
-  add_combination(&list, grouped, "gqa", "'qk_norm': true, 'head_norm': true");
-  add_combination(&list, grouped, "gqa",
-                  "'head_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}");
-  add_combination(&list, grouped, "gqa",
-                  "'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}");
-  add_combination(&list, grouped, "gqa", "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}");
-  add_combination(&list, grouped, "gqa",
-                  "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'decay_to_identity': true}");
-  add_combination(&list, grouped, "gqa", "'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}");
-  add_combination(&list, grouped, "gqa", "'knocking': {'type': 'gate', 'on': ['v']}");
-  add_combination(&list, grouped, "gta", "'knocking': {'type': 'mlp', 'on': ['v']}");
-  add_combination(&list, grouped, "gta", "'head_mix': {'on': ['v'], 'component_heads': 1}");
-  add_combination(&list, grouped, "diff", "'diff_lambda': 'per_pair'");
-  add_combination(&list, grouped, "diff", "'head_mix': {'on': ['k', 'v'], 'component_heads': 1}");
-  add_combination(&list, SIZES, "mla", LATENT ", 'q_lora_rank': 16, 'layer_group_size': 2");
-  add_combination(&list, SIZES, "mla", LATENT ", 'gate_embedding_dim': 8");
-  add_combination(&list, SIZES, "mla",
-                  LATENT ", 'gate_embedding_dim': 8, 'gate_op': 'add', "
-                         "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}");
-  add_combination(&list, SIZES, "mfa", "'q_lora_rank': 16, 'q_a_norm': true, 'qk_norm': true");
-  add_combination(&list, SIZES, "mfa_kr", "'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['k']}");
-  add_combination(&list, SIZES, "talking", "'mix_weights': false");
+  add_all_modules(&list);
   add_combination(&list,
                   SIZES ", 'moe': {'experts': 4, 'active': 2, 'shared': 1, 'expert_intermediate_size': 16, "
                         "'first_dense_layers': 1, 'balance': 'aux'}",
@@ -141,35 +134,32 @@ static double first_loss(const ch_config *config) {
   return loss;
 }
 
-/* KHA: at the start the transforms are identities, and the other tensors start from their own names. */
+/* KHA: at the start the transforms are identities, and the other tensors start from their own names. Every kind that the
+   mechanism takes, on all that it lets them change. */
+static void assert_starts_unknocked(const char *name, ch_config config) {
+  static const ch_knocking_type types[] = {CH_KNOCKING_LINEAR, CH_KNOCKING_MLP, CH_KNOCKING_GATE};
+  const ch_mechanism *mechanism = ch_mechanism_of(&config);
+  config.attention.knocking = (ch_knocking){0};
+  double without = first_loss(&config);
+  for (int i = 0; i < 3; i++) {
+    unsigned bit = types[i] == CH_KNOCKING_LINEAR ? CH_MODULE_KNOCK_LINEAR : CH_MODULE_KNOCK_OTHER;
+    if (!(mechanism->modules & bit)) continue;
+    config.attention.knocking = (ch_knocking){.type = types[i], .on = mechanism->knocks};
+    assert_ok(ch_config_validate(&config, name, &failure));
+    double with = first_loss(&config);
+    if (!(fabs(with - without) <= 1e-5))
+      fail_msg("%s, knocking %d: %.9g, without %.9g", name, (int)types[i], with, without);
+  }
+}
+
 static void knocking_starts_as_if_it_were_not_there(void **state) {
   (void)state;
-  static const struct {
-    const char *type, *attention, *knocking;
-  } cases[] = {
-      {"gqa", "'qk_norm': true", "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"},
-      {"gqa", "'qk_norm': false", "'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}"},
-      {"gqa", "'qk_norm': true", "'knocking': {'type': 'gate', 'on': ['q', 'k', 'v']}"},
-      {"gta", "'head_norm': true", "'knocking': {'type': 'mlp', 'on': ['q', 'v']}"},
-      {"mla", LATENT, "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"},
-      {"mla", LATENT ", 'gate_embedding_dim': 8", "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"},
-      {"mfa", "'q_a_norm': true", "'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}"},
-      {"mfa_kr", "'q_a_norm': true", "'knocking': {'type': 'linear', 'on': ['q', 'k']}"},
-      {"diff", "'qk_norm': true", "'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}"},
-      {"talking", "'qk_norm': true", "'knocking': {'type': 'gate', 'on': ['q', 'k', 'v']}"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    combination_list list = {.count = 0};
-    crossing both[1];
-    cross((const char *const[]){cases[i].attention, NULL}, (const char *const[]){cases[i].knocking, NULL},
-          both, 1);
-    add_combination(&list, SIZES, cases[i].type, cases[i].attention);
-    add_combination(&list, SIZES, cases[i].type, both[0].text);
-    ch_config plain = parsed(&list.items[0]), knocking = parsed(&list.items[1]);
-    double without = first_loss(&plain), with = first_loss(&knocking);
-    if (!(fabs(with - without) <= 1e-5))
-      fail_msg("%s: %.9g, without %.9g", list.items[1].json, with, without);
-  }
+  static combination_list list;
+  const ch_preset *preset;
+  for (int i = 0; (preset = ch_preset_at(i)); i++)
+    assert_starts_unknocked(preset->name, preset_config(preset));
+  add_all_modules(&list);
+  for (int i = 0; i < list.count; i++) assert_starts_unknocked(list.items[i].json, parsed(&list.items[i]));
 }
 
 int main(void) {

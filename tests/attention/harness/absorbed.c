@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/mechanisms/mechanism.h"
 #include "attention/registry.h"
 #include "compress/absorb.h"
 #include "properties.h"
@@ -32,9 +33,9 @@ void check_absorbed(laboratory *lab, const specimen *s) {
     complain(s, "the absorbed model says a cache of %lld where it has %lld", (long long)absorbed.cache_after,
              (long long)ch_state_elements(&absorbed.config));
   bool linear = s->definition.knock.type == REFERENCE_KNOCK_LINEAR;
-  bool key_is_value = s->definition.type == REFERENCE_MFA_KR;
+  bool key_kept = s->definition.type->key_kept;
   bool kept = absorbed.config.attention.knocking.type != CH_KNOCKING_NONE;
-  if (linear && kept && !key_is_value) complain(s, "knocking is left in the absorbed model");
+  if (linear && kept && !key_kept) complain(s, "knocking is left in the absorbed model");
   free(logits);
   ch_absorbed_free(&absorbed);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/mechanisms/mechanism.h"
 #include "infer/timeline.h"
 #include "properties.h"
 
@@ -137,14 +138,15 @@ static bool has_run(const ch_profile *profile, const char *operation) {
 void check_decoding_form(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->length < 2) return;
+  const tested_mechanism *type = s->definition.type;
   const ch_attention_config *a = &s->config.attention;
-  bool latent = strcmp(a->type, "mla") == 0, gated = a->gate_embedding_dim > 0;
+  bool latent = type->absorbs_latents, gated = a->gate_embedding_dim > 0;
   bool grouped = gated && a->gate_op == CH_GATE_MULTIPLY && !(a->knocking.on & (CH_ON_K | CH_ON_V));
   bool absorbed = false; /* mixes, in some layer */
   for (int layer = 0; layer < s->config.num_hidden_layers; layer++) {
     int64_t k = ch_mixed_components(&s->config, layer, CH_ON_K),
             v = ch_mixed_components(&s->config, layer, CH_ON_V), heads = s->config.num_key_value_heads;
-    absorbed |= strcmp(a->type, "gqa") == 0 && k && v && k < heads && v < heads && !a->qk_norm &&
+    absorbed |= type->absorbs_mixes && k && v && k < heads && v < heads && !a->qk_norm &&
                 !(a->knocking.on & (CH_ON_K | CH_ON_V));
   }
   ch_timeline *timeline = open_timeline(s, s->sequences, s->length, CH_F32);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "reference.h"
+#include "attention/mechanisms/mechanism.h"
 
 static int64_t whole(const json_t *object, const char *key, int64_t otherwise) {
   const json_t *value = json_object_get(object, key);
@@ -38,13 +38,11 @@ static bool lists(const json_t *object, const char *key, const char *word) {
   return false;
 }
 
-static reference_mechanism mechanism(const json_t *attention) {
-  static const char *const names[] = {"gqa", "gta", "mla", "mfa", "mfa_kr", "diff", "talking"};
-  if (!json_object_get(attention, "type")) return REFERENCE_GQA;
-  for (int i = 0; i < 7; i++)
-    if (is(attention, "type", names[i])) return (reference_mechanism)i;
-  fail_msg("the reference knows no attention type %s", json_string_value(json_object_get(attention, "type")));
-  return REFERENCE_GQA;
+static const tested_mechanism *mechanism(const json_t *attention) {
+  const char *type = json_string_value(json_object_get(attention, "type"));
+  const tested_mechanism *found = tested_mechanism_find(type ? type : "gqa");
+  if (!found) fail_msg("the reference knows no attention type %s", type);
+  return found;
 }
 
 static void read_knocking(const json_t *knocking, reference_config *c) {
@@ -75,7 +73,7 @@ static void read_head_mix(const json_t *mix, reference_config *c) {
 
 static void read_attention(const json_t *attention, reference_config *c) {
   c->qk_norm = flag(attention, "qk_norm", false);
-  c->head_norm = flag(attention, "head_norm", c->type == REFERENCE_DIFF);
+  c->head_norm = flag(attention, "head_norm", c->type->normed);
   read_knocking(json_object_get(attention, "knocking"), c);
   if (json_is_object(json_object_get(attention, "head_mix")))
     read_head_mix(json_object_get(attention, "head_mix"), c);
@@ -89,10 +87,11 @@ static void read_attention(const json_t *attention, reference_config *c) {
   c->gate_norm = flag(attention, "gate_norm", true);
   c->q_a_norm = flag(attention, "q_a_norm", false);
   c->q_rank = whole(attention, "q_lora_rank", 0);
-  if (c->q_rank == 0 && (c->type == REFERENCE_MFA || c->type == REFERENCE_MFA_KR)) c->q_rank = c->head_dim;
   c->lambda_a_pair = is(attention, "diff_lambda", "per_pair");
   c->mix_logits = flag(attention, "mix_logits", true);
   c->mix_weights = flag(attention, "mix_weights", true);
+  c->key_dim = c->value_dim = c->context_dim = c->head_dim;
+  if (c->type->complete) c->type->complete(c);
 }
 
 static void read_scaling(const json_t *scaling, reference_config *c) {
@@ -147,8 +146,7 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->layers = whole(root, "num_hidden_layers", 0);
   assert_in_range(c->layers, 1, REFERENCE_MAX_LAYERS);
   c->heads = whole(root, "num_attention_heads", 0);
-  bool one_key = c->type == REFERENCE_MFA || c->type == REFERENCE_MFA_KR;
-  c->groups = whole(root, "num_key_value_heads", one_key ? 1 : c->heads);
+  c->groups = whole(root, "num_key_value_heads", c->type->one_key ? 1 : c->heads);
   c->head_dim = whole(root, "head_dim", c->hidden / c->heads);
   c->eps = number(root, "rms_norm_eps", is(root, "model_type", "crosshead") ? 1e-5 : 1e-6);
   c->theta = number(root, "rope_theta", 10000);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "private.h"
+#include "attention/mechanisms/mechanism.h"
 
 double *reference_zeros(reference_run *run, int64_t count) {
   double *zeros = ch_arena_alloc(run->arena, (size_t)count * sizeof *zeros);
@@ -70,25 +70,6 @@ bool reference_has(reference_run *run, const char *name) {
 
 /* --- one sequence --- */
 
-static double *attention(reference_run *run, const double *x) {
-  switch (run->config->type) {
-  case REFERENCE_GQA:
-    return reference_gqa(run, x);
-  case REFERENCE_GTA:
-    return reference_gta(run, x);
-  case REFERENCE_MLA:
-    return reference_mla(run, x);
-  case REFERENCE_MFA:
-  case REFERENCE_MFA_KR:
-    return reference_mfa(run, x);
-  case REFERENCE_DIFF:
-    return reference_diff(run, x);
-  case REFERENCE_TALKING:
-    return reference_talking(run, x);
-  }
-  return NULL;
-}
-
 /* A normalised copy of x [length][hidden]. */
 static double *normalised(reference_run *run, const double *x, const double *weight) {
   int64_t hidden = run->config->hidden;
@@ -112,7 +93,7 @@ static void forward_one(reference_run *run, double *logits) {
     memcpy(x + t * c->hidden, embedding + run->tokens[t] * c->hidden, (size_t)c->hidden * sizeof *x);
   for (run->layer = 0; run->layer < c->layers; run->layer++) {
     const double *before = reference_vector(run, "input_layernorm.weight", c->hidden);
-    add(x, attention(run, normalised(run, x, before)), count);
+    add(x, c->type->attention(run, normalised(run, x, before)), count);
     const double *between = reference_vector(run, "post_attention_layernorm.weight", c->hidden);
     add(x, reference_feed_forward(run, normalised(run, x, between)), count);
   }

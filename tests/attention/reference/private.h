@@ -80,14 +80,19 @@ void reference_gather(int64_t t, const double *weights, double factor, const dou
 double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
                          int64_t key_dim, const double *values, int64_t value_dim, double scale);
 
-/* --- heads.c, latent.c: the attention of a layer, x [length][hidden] -> [length][hidden] --- */
+/* --- heads.c: what mechanisms that keep keys and values by head have in common --- */
 
-double *reference_gqa(reference_run *run, const double *x);
-double *reference_gta(reference_run *run, const double *x);
-double *reference_diff(reference_run *run, const double *x);
-double *reference_talking(reference_run *run, const double *x);
-double *reference_mla(reference_run *run, const double *x);
-double *reference_mfa(reference_run *run, const double *x);
+struct projection_shape;
+/* Queries [length][heads][d] up to and with the QK norm, not yet rotated. */
+double *reference_queries(reference_run *run, const double *x);
+/* Rotated queries, rotated keys and values as gqa has them. */
+void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v);
+/* Heads that the projection of a state makes in a layer, and heads that its cache keeps. */
+int64_t reference_component_heads(const reference_config *config, bool mixed, int layer);
+int64_t reference_cached_heads(const reference_config *config, bool mixed, int layer);
+/* q_proj, k_proj, v_proj and o_proj; keys and values in the cache. */
+int reference_projections_by_head(const reference_config *config, int layer, struct projection_shape *shapes);
+int64_t reference_cache_by_head(const reference_config *config, int layer);
 
 /* --- feed_forward.c --- */
 

@@ -12,15 +12,7 @@
 
 enum { REFERENCE_MAX_LAYERS = 8, REFERENCE_MAX_SHARED = 12 };
 
-typedef enum reference_mechanism {
-  REFERENCE_GQA,
-  REFERENCE_GTA,
-  REFERENCE_MLA,
-  REFERENCE_MFA,
-  REFERENCE_MFA_KR,
-  REFERENCE_DIFF,
-  REFERENCE_TALKING
-} reference_mechanism;
+struct tested_mechanism; /* attention/mechanisms/mechanism.h */
 
 typedef enum reference_position { REFERENCE_ROPE, REFERENCE_ALIBI, REFERENCE_NO_POSITION } reference_position;
 typedef enum reference_knock {
@@ -49,8 +41,9 @@ typedef struct reference_config {
     bool llama3;
     double low, high, context;
   } scaling;
-  reference_mechanism type;
+  const struct tested_mechanism *type;
   bool qk_norm, head_norm;
+  int64_t key_dim, value_dim, context_dim; /* of a head, as knocking and the head norm see it */
   struct {
     reference_knock type;
     bool q, k, v;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "private.h"
+#include "attention/mechanisms/mechanism.h"
 
 enum { EMBEDDING = 64, WIDTH = 64 }; /* of the MLP that gives coefficients */
 
@@ -67,7 +67,7 @@ static const double *coefficients_of(reference_run *run, const char *name) {
   return mlp_layer(run, name, 2, x, WIDTH, c->sharing.atoms);
 }
 
-static const double *combination(reference_run *run, const char *name, int64_t out, int64_t in) {
+static const double *combined_atoms(reference_run *run, const char *name, int64_t out, int64_t in) {
   const double *atoms = atoms_of(run, name, out, in), *coefficients = coefficients_of(run, name);
   double *weight = reference_zeros(run, out * in);
   for (int64_t s = 0; s < run->config->sharing.atoms; s++)
@@ -98,7 +98,7 @@ const double *reference_projection(reference_run *run, const char *name, int64_t
   if (!is_shared(c, name)) return reference_matrix(run, full, out, in);
   switch (c->sharing.type) {
   case REFERENCE_MASA:
-    return combination(run, name, out, in);
+    return combined_atoms(run, name, out, in);
   case REFERENCE_SEQUENTIAL:
     return atoms_of(run, name, out, in) + run->layer * atoms / c->layers * out * in;
   case REFERENCE_REPEAT:
@@ -114,45 +114,20 @@ const double *reference_projection(reference_run *run, const char *name, int64_t
 
 /* --- figures --- */
 
-typedef struct matrix_shape {
-  int64_t out, in;
-} matrix_shape;
-
-static int64_t projected_heads(const reference_config *c, bool mixed) {
-  return mixed && c->components[0] ? c->components[0]
-                                   : c->groups; /* the same in every layer, or it is not shared */
-}
-
-/* By the definitions of the mechanisms (sections 1 and 2.5). */
-static matrix_shape shape_of(const reference_config *c, const char *name) {
-  bool latent = c->type == REFERENCE_MLA;
-  int64_t D = c->hidden, d = c->head_dim, H = c->heads;
-  int64_t query = latent ? H * (c->nope + c->rotary) : H * d;
-  const struct {
-    const char *name;
-    matrix_shape shape;
-  } shapes[] = {{"q_proj", {query, D}},
-                {"k_proj", {projected_heads(c, c->mix_k) * d, D}},
-                {"v_proj", {projected_heads(c, c->mix_v) * d, D}},
-                {"o_proj", {D, H * (latent ? c->values : d)}},
-                {"kv_proj", {projected_heads(c, c->mix_v) * d, D}},
-                {"k_rope_proj", {d / 2, D}},
-                {"q_a_proj", {c->q_rank, D}},
-                {"q_b_proj", {query, c->q_rank}},
-                {"kv_a_proj_with_mqa", {c->latent + c->rotary, D}},
-                {"kv_b_proj", {H * (c->nope + c->values), c->latent}},
-                {"kv_gate_proj", {H * (c->nope + c->values), c->gate_dim}},
-                {"v_reuse", {d, d}}};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-    if (strcmp(shapes[i].name, name) == 0) return shapes[i].shape;
+/* The same in every layer, or it is not shared. */
+static projection_shape shape_of(const reference_config *c, const char *name) {
+  projection_shape shapes[MOST_PROJECTIONS];
+  int count = c->type->projections(c, 0, shapes);
+  for (int i = 0; i < count; i++)
+    if (strcmp(shapes[i].name, name) == 0) return shapes[i];
   fail_msg("the reference knows no projection %s", name);
-  return shapes[0].shape;
+  return shapes[0];
 }
 
 /* Whether a projection before this one has a dictionary of this shape for both. */
-static bool has_dictionary(const reference_config *c, int projection, matrix_shape shape) {
+static bool has_dictionary(const reference_config *c, int projection, projection_shape shape) {
   for (int i = 0; c->sharing.common && i < projection; i++) {
-    matrix_shape other = shape_of(c, c->sharing.names[i]);
+    projection_shape other = shape_of(c, c->sharing.names[i]);
     if (other.out == shape.out && other.in == shape.in) return true;
   }
   return false;
@@ -161,7 +136,7 @@ static bool has_dictionary(const reference_config *c, int projection, matrix_sha
 int64_t reference_shared_parameters(const reference_config *c) {
   int64_t change = 0, S = c->sharing.atoms;
   for (int i = 0; i < c->sharing.count; i++) {
-    matrix_shape shape = shape_of(c, c->sharing.names[i]);
+    projection_shape shape = shape_of(c, c->sharing.names[i]);
     int64_t dense = shape.out * shape.in;
     change -= c->layers * dense;
     if (c->sharing.type == REFERENCE_LOW_RANK) {

@@ -1,5 +1,53 @@
-/* Grouped-query attention with knocking, norms, every position, and odd shapes. */
-#include "harness/combinations.h"
+/* Grouped-query attention (1.1): the definition; knocking, norms, every position, odd shapes. */
+#include <math.h>
+
+#include "mechanism.h"
+
+static double *attention(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t d = c->head_dim;
+  double *q, *k, *v;
+  reference_queries_keys_values(run, x, &q, &k, &v);
+  double *context = reference_attend(run, c->groups, q, k, d, v, d, 1 / sqrt((double)d));
+  reference_head_norm(run, context, c->heads, d);
+  return reference_project(run, "o_proj", context, c->heads * d, c->hidden);
+}
+
+static const tried with_experts[] = {
+    {"'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['v']}", "'num_key_value_heads': 2"},
+    {"'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", "'num_key_value_heads': 2"},
+    {0},
+};
+
+#define WIDE "'num_key_value_heads': 2, 'head_dim': 24"
+#define FEW_COMPONENTS "'head_mix': {'on': ['k', 'v'], 'component_heads': 1}"
+
+static const tried long_texts[] = {
+    {"'qk_norm': true, 'head_norm': true, 'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}", WIDE},
+    {"", WIDE ", 'position': 'alibi'"},
+    {FEW_COMPONENTS, WIDE},
+    {"'qk_norm': true, " FEW_COMPONENTS, WIDE},
+    {"'qk_norm': true, " FEW_COMPONENTS ", 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
+     WIDE ", 'position': 'alibi'"},
+    {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}, 'knocking': {'type': 'mlp', "
+     "'on': ['k', 'v']}",
+     "'num_key_value_heads': 4, 'head_dim': 20"},
+    {"", WIDE ", 'moe': {'experts': 6, 'active': 2, 'shared': 1, 'expert_intermediate_size': 12}"},
+    {0},
+};
+
+#define GROUPED "'num_key_value_heads': 2"
+
+static const tried learns[] = {
+    {"'qk_norm': true, 'head_norm': true", GROUPED},
+    {"'head_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", GROUPED},
+    {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", GROUPED},
+    {"'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}", GROUPED},
+    {"'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'decay_to_identity': true}", GROUPED},
+    {"'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}", GROUPED},
+    {"'knocking': {'type': 'gate', 'on': ['v']}", GROUPED},
+    {0},
+};
 
 static const char *const positions[] = {"", "'position': 'alibi'", "'position': 'none'", NULL};
 
@@ -70,10 +118,21 @@ static void add_shapes(combination_list *list) {
                   "gqa", everything);
 }
 
-int main(void) {
-  static combination_list list;
-  add_plain(&list);
-  add_knocking(&list);
-  add_shapes(&list);
-  return run_combinations(&list);
+static void combinations(combination_list *list) {
+  add_plain(list);
+  add_knocking(list);
+  add_shapes(list);
 }
+
+const tested_mechanism tested_gqa = {
+    .name = "gqa",
+    .attention = attention,
+    .projections = reference_projections_by_head,
+    .cache = reference_cache_by_head,
+    .absorbs_mixes = true,
+    .combinations = combinations,
+    .with_experts = with_experts,
+    .long_texts = long_texts,
+    .learns = learns,
+    .presets = {{"mha", 2 * 8 * 16}, {"gqa", 2 * 2 * 16}, {"gqa:4", 2 * 4 * 16}, {"mqa", 2 * 16}},
+};

@@ -1,0 +1,8 @@
+/* The combinations of one mechanism, MECHANISM: a program for every file of attention/mechanisms. */
+#include "mechanisms/mechanism.h"
+
+int main(void) {
+  static combination_list list;
+  tested_mechanism_find(MECHANISM)->combinations(&list);
+  return run_combinations(&list);
+}

@@ -1,0 +1,105 @@
+/* Grouped-tied attention (1.2): t_g is the value, and the first half of the key; mixed and knocked, every position, odd shapes. */
+#include <math.h>
+
+#include "mechanism.h"
+
+static double *attention(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t d = c->head_dim, half = d / 2;
+  double *q = reference_queries(run, x);
+  reference_rope(run, q, c->heads, d, half);
+  double *tied = reference_knocked(run, 'v', reference_heads(run, "kv_proj", 'v', x), c->groups, d);
+  double *rotary = reference_project(run, "k_rope_proj", x, c->hidden, half);
+  reference_rope(run, rotary, 1, half, half);
+  double *k = reference_zeros(run, run->length * c->groups * d);
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t g = 0; g < c->groups; g++)
+      for (int64_t i = 0; i < d; i++)
+        k[(t * c->groups + g) * d + i] =
+            i < half ? tied[(t * c->groups + g) * d + i] : rotary[t * half + i - half];
+  double *context = reference_attend(run, c->groups, q, k, d, tied, d, 1 / sqrt((double)d));
+  reference_head_norm(run, context, c->heads, d);
+  return reference_project(run, "o_proj", context, c->heads * d, c->hidden);
+}
+
+static int projections(const reference_config *c, int layer, projection_shape shapes[MOST_PROJECTIONS]) {
+  int64_t D = c->hidden, d = c->head_dim;
+  shapes[0] = (projection_shape){"q_proj", c->heads * d, D};
+  shapes[1] = (projection_shape){"kv_proj", reference_component_heads(c, c->mix_v, layer) * d, D};
+  shapes[2] = (projection_shape){"k_rope_proj", d / 2, D};
+  shapes[3] = (projection_shape){"o_proj", D, c->heads * d};
+  return 4;
+}
+
+static int64_t cache(const reference_config *c, int layer) {
+  return reference_cached_heads(c, c->mix_v, layer) * c->head_dim + c->head_dim / 2;
+}
+
+static const tried with_experts[] = {
+    {"'knocking': {'type': 'linear', 'on': ['v']}", "'num_key_value_heads': 2"},
+    {0},
+};
+
+static const tried long_texts[] = {
+    {"", "'num_key_value_heads': 2, 'head_dim': 24"},
+    {"'head_norm': true, 'head_mix': {'on': ['v'], 'component_heads': 1}, 'knocking': {'type': 'mlp', 'on': "
+     "['v']}",
+     "'num_key_value_heads': 2, 'head_dim': 24, 'position': 'alibi'"},
+    {0},
+};
+
+static const tried learns[] = {
+    {"'knocking': {'type': 'mlp', 'on': ['v']}", "'num_key_value_heads': 2"},
+    {"'head_mix': {'on': ['v'], 'component_heads': 1}", "'num_key_value_heads': 2"},
+    {0},
+};
+
+static void combinations(combination_list *list) {
+  static const char *const sizes[] = {"'num_key_value_heads': 2, 'head_dim': 8",
+                                      "'num_key_value_heads': 2, 'head_dim': 8, 'position': 'alibi'",
+                                      "'num_key_value_heads': 2, 'head_dim': 8, 'position': 'none'", NULL};
+  static const char *const mixes[] = {"", "'head_mix': {'on': ['v'], 'component_heads': 1}",
+                                      "'head_norm': true, 'head_mix': {'on': ['v'], 'component_heads': 3}",
+                                      NULL};
+  static const char *const knocking[] = {"",
+                                         "'knocking': {'type': 'linear', 'on': ['q', 'v']}",
+                                         "'knocking': {'type': 'mlp', 'on': ['v']}",
+                                         "'knocking': {'type': 'mlp', 'on': ['q', 'v']}",
+                                         "'knocking': {'type': 'gate', 'on': ['v']}",
+                                         NULL};
+  crossing attention[15];
+  int count = cross(mixes, knocking, attention, 15);
+  for (int i = 0; i < count; i++)
+    for (const char *const *size = sizes; *size; size++)
+      add_combination(list, *size, "gta", attention[i].text);
+
+  const char *everything = "'head_norm': true, 'head_mix': {'on': ['v'], 'component_heads': [1, 2, 4]}, "
+                           "'knocking': {'type': 'linear', 'on': ['q', 'v']}";
+  add_combination(list, "'num_key_value_heads': 2, 'num_hidden_layers': 3, 'head_dim': 4", "gta", everything);
+  add_combination(list,
+                  "'num_key_value_heads': 4, 'num_hidden_layers': 3, 'rope_interleaved': true, 'head_dim': 8",
+                  "gta", everything);
+  add_combination_of(list, 3, 1, "'head_dim': 4", "gta", "'head_norm': true");
+  add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'num_key_value_heads': 1, 'head_dim': 12", "gta",
+                     "'head_norm': true, 'knocking': {'type': 'mlp', 'on': ['v']}");
+  add_combination_of(list, 1, 9, "'num_attention_heads': 3, 'head_dim': 6, 'position': 'alibi'", "gta",
+                     "'head_mix': {'on': ['v'], 'component_heads': 2}");
+  add_combination(list,
+                  "'head_dim': 16, 'rope_theta': 30.0, "
+                  "'rope_scaling': {'rope_type': 'llama3', 'factor': 4.0, 'low_freq_factor': 1.0, "
+                  "'high_freq_factor': 2.0, "
+                  "'original_max_position_embeddings': 8}",
+                  "gta", "");
+}
+
+const tested_mechanism tested_gta = {
+    .name = "gta",
+    .attention = attention,
+    .projections = projections,
+    .cache = cache,
+    .combinations = combinations,
+    .with_experts = with_experts,
+    .long_texts = long_texts,
+    .learns = learns,
+    .presets = {{"gta", 2 * 16 + 8}, {"gta:4", 4 * 16 + 8}},
+};

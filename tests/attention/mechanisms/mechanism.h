@@ -1,0 +1,68 @@
+/* What tests know a mechanism by: its definition written a second time, and what it is tried on.
+ *
+ * A file NAME.c beside this one has `const tested_mechanism tested_NAME`; CMake finds it and makes it a program
+ * test_combinations_NAME. test_mechanisms.c holds these files to the registry: a mechanism without one fails.
+ */
+#ifndef TESTS_ATTENTION_MECHANISM_H
+#define TESTS_ATTENTION_MECHANISM_H
+
+#include "attention/harness/combinations.h"
+#include "attention/reference/private.h"
+
+enum { MOST_PROJECTIONS = 10 };
+
+/* A projection [out, in] by the definition. */
+typedef struct projection_shape {
+  const char *name;
+  int64_t out, in;
+} projection_shape;
+
+/* One configuration, in the words of add_combination. A list of them is closed by one without `attention`. */
+typedef struct tried {
+  const char *attention, *sizes;
+} tried;
+
+/* A name of `compare`, and what it leaves in a layer's cache of 8 heads of 16. */
+typedef struct tested_preset {
+  const char *name;
+  int64_t elements;
+} tested_preset;
+
+typedef struct tested_mechanism {
+  const char *name; /* attention.type */
+
+  /* --- the definition --- */
+  bool one_key; /* one key-value head when the config does not say */
+  bool normed;  /* the head norm is on when the config does not say */
+  bool
+      key_kept; /* linear knocking of keys cannot be folded: something else is made of the key as projected */
+  /* What follows from the keys that were read; NULL: nothing that is not the same for all. */
+  void (*complete)(reference_config *config);
+  /* The attention of a layer: x [length][hidden] -> [length][hidden]. */
+  double *(*attention)(reference_run *run, const double *x);
+  /* A layer's projections, returning how many, and the parameters of its other tensors, those of modules apart (NULL:
+     none). */
+  int (*projections)(const reference_config *config, int layer, projection_shape shapes[MOST_PROJECTIONS]);
+  int64_t (*others)(const reference_config *config, int layer);
+  /* Elements of a token in a layer's cache. */
+  int64_t (*cache)(const reference_config *config, int layer);
+  /* The width of the space that heads share; NULL: that of the heads with the fewest components. */
+  int64_t (*shared_latent_dim)(const reference_config *config);
+
+  /* --- how decoding must read its cache --- */
+  bool absorbs_latents; /* as latents, never expanded, unless a gate stands between */
+  bool absorbs_mixes;   /* as components where only mixing stands between */
+
+  /* --- what it is tried on --- */
+  void (*combinations)(combination_list *list);
+  const tried *with_experts; /* together with mixtures of experts */
+  const tried *long_texts;   /* with heads wider than a vector register, on texts longer than a block */
+  const tried *learns;       /* models 32 wide that must learn, besides those of its presets */
+  tested_preset presets[8];  /* closed by one without a name */
+} tested_mechanism;
+
+/* All of them, NULL-terminated; the one of that name, or NULL. */
+const tested_mechanism *const *tested_mechanisms(void);
+const tested_mechanism *tested_mechanism_find(const char *name);
+
+#endif

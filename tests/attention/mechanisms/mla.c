@@ -1,0 +1,227 @@
+/* Latent attention (1.3) and its embedding gate (2.5): the definition; queries of both kinds, knocking, layer groups, positions, odd shapes. */
+#include <math.h>
+#include <string.h>
+
+#include "mechanism.h"
+
+/* Queries [length][heads][n + r]: the n non-rotary dims knocked, the r others rotated. */
+static double *latent_queries(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t n = c->nope, dim = c->nope + c->rotary, width = c->heads * dim;
+  double *q;
+  if (c->q_rank > 0) {
+    double *a = reference_project(run, "q_a_proj", x, c->hidden, c->q_rank);
+    reference_rmsnorm(a, run->length, c->q_rank,
+                      reference_vector(run, "self_attn.q_a_layernorm.weight", c->q_rank), c->eps);
+    q = reference_project(run, "q_b_proj", a, c->q_rank, width);
+  } else {
+    q = reference_project(run, "q_proj", x, c->hidden, width);
+  }
+  double *plain = reference_zeros(run, run->length * c->heads * n);
+  for (int64_t i = 0; i < run->length * c->heads; i++)
+    memcpy(plain + i * n, q + i * dim, (size_t)n * sizeof *q);
+  plain = reference_knocked(run, 'q', plain, c->heads, n);
+  for (int64_t i = 0; i < run->length * c->heads; i++)
+    memcpy(q + i * dim, plain + i * n, (size_t)n * sizeof *q);
+  reference_rope(run, q, c->heads, dim, c->rotary);
+  return q;
+}
+
+/* EG-MLA eqs. 1-14: kv [length][heads * (n + v)] gated by the token's embedding, then normalised. */
+static void embedding_gate(reference_run *run, double *kv) {
+  const reference_config *c = run->config;
+  if (c->gate_dim == 0) return;
+  int64_t width = c->heads * (c->nope + c->values);
+  const double *table = reference_matrix(run, "self_attn.kv_gate_embed.weight", c->vocab, c->gate_dim);
+  double *rows = reference_zeros(run, run->length * c->gate_dim);
+  for (int64_t t = 0; t < run->length; t++)
+    memcpy(rows + t * c->gate_dim, table + run->tokens[t] * c->gate_dim, (size_t)c->gate_dim * sizeof *rows);
+  const double *projection = reference_projection(run, "kv_gate_proj", width, c->gate_dim);
+  const double *gate = reference_apply(run, rows, c->gate_dim, projection, width);
+  for (int64_t i = 0; i < run->length * width; i++) kv[i] = c->gate_adds ? kv[i] + gate[i] : kv[i] * gate[i];
+  if (c->gate_norm)
+    reference_layernorm(kv, run->length, width, reference_vector(run, "self_attn.kv_gate_norm.weight", width),
+                        reference_vector(run, "self_attn.kv_gate_norm.bias", width), 1e-5);
+}
+
+/* The keys, values and rotary key that the layers of a group share. What is behind kv_b_proj - knocking, gate - is
+   shared with it. */
+static void latent_states(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t length = run->length, n = c->nope, v = c->values, r = c->rotary, rows = c->latent + r;
+  double *both = reference_project(run, "kv_a_proj_with_mqa", x, c->hidden, rows);
+  double *latent = reference_zeros(run, length * c->latent), *rotary = reference_zeros(run, length * r);
+  for (int64_t t = 0; t < length; t++) {
+    memcpy(latent + t * c->latent, both + t * rows, (size_t)c->latent * sizeof *latent);
+    memcpy(rotary + t * r, both + t * rows + c->latent, (size_t)r * sizeof *rotary);
+  }
+  reference_rmsnorm(latent, length, c->latent,
+                    reference_vector(run, "self_attn.kv_a_layernorm.weight", c->latent), c->eps);
+  reference_rope(run, rotary, 1, r, r);
+
+  double *kv = reference_project(run, "kv_b_proj", latent, c->latent, c->heads * (n + v));
+  double *keys = reference_zeros(run, length * c->heads * n),
+         *values = reference_zeros(run, length * c->heads * v);
+  for (int64_t i = 0; i < length * c->heads; i++) {
+    memcpy(keys + i * n, kv + i * (n + v), (size_t)n * sizeof *kv);
+    memcpy(values + i * v, kv + i * (n + v) + n, (size_t)v * sizeof *kv);
+  }
+  keys = reference_knocked(run, 'k', keys, c->heads, n);
+  values = reference_knocked(run, 'v', values, c->heads, v);
+  for (int64_t i = 0; i < length * c->heads; i++) {
+    memcpy(kv + i * (n + v), keys + i * n, (size_t)n * sizeof *kv);
+    memcpy(kv + i * (n + v) + n, values + i * v, (size_t)v * sizeof *kv);
+  }
+  embedding_gate(run, kv);
+  for (int64_t i = 0; i < length * c->heads; i++) {
+    memcpy(keys + i * n, kv + i * (n + v), (size_t)n * sizeof *kv);
+    memcpy(values + i * v, kv + i * (n + v) + n, (size_t)v * sizeof *kv);
+  }
+  run->group_keys = keys;
+  run->group_values = values;
+  run->group_rotary = rotary;
+}
+
+static double *attention(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t n = c->nope, r = c->rotary, dim = n + r;
+  if (run->layer % c->group_size == 0) latent_states(run, x);
+  double *q = latent_queries(run, x);
+  double *k = reference_zeros(run, run->length * c->heads * dim);
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t h = 0; h < c->heads; h++) {
+      double *key = k + (t * c->heads + h) * dim;
+      memcpy(key, run->group_keys + (t * c->heads + h) * n, (size_t)n * sizeof *key);
+      memcpy(key + n, run->group_rotary + t * r, (size_t)r * sizeof *key);
+    }
+  double *context =
+      reference_attend(run, c->heads, q, k, dim, run->group_values, c->values, 1 / sqrt((double)dim));
+  reference_head_norm(run, context, c->heads, c->values);
+  return reference_project(run, "o_proj", context, c->heads * c->values, c->hidden);
+}
+
+static void complete(reference_config *c) {
+  c->key_dim = c->nope;
+  c->value_dim = c->context_dim = c->values;
+}
+
+static bool leads(const reference_config *c, int layer) {
+  return layer % c->group_size == 0;
+}
+
+static int projections(const reference_config *c, int layer, projection_shape shapes[MOST_PROJECTIONS]) {
+  int64_t D = c->hidden, query = c->heads * (c->nope + c->rotary), up = c->heads * (c->nope + c->values);
+  int n = 0;
+  if (c->q_rank) {
+    shapes[n++] = (projection_shape){"q_a_proj", c->q_rank, D};
+    shapes[n++] = (projection_shape){"q_b_proj", query, c->q_rank};
+  } else
+    shapes[n++] = (projection_shape){"q_proj", query, D};
+  shapes[n++] = (projection_shape){"o_proj", D, c->heads * c->values};
+  if (!leads(c, layer)) return n;
+  shapes[n++] = (projection_shape){"kv_a_proj_with_mqa", c->latent + c->rotary, D};
+  shapes[n++] = (projection_shape){"kv_b_proj", up, c->latent};
+  if (c->gate_dim) shapes[n++] = (projection_shape){"kv_gate_proj", up, c->gate_dim};
+  return n;
+}
+
+static int64_t others(const reference_config *c, int layer) {
+  int64_t up = c->heads * (c->nope + c->values);
+  return c->q_rank + (leads(c, layer) ? c->latent + (c->gate_dim && c->gate_norm ? 2 * up : 0) : 0);
+}
+
+static int64_t cache(const reference_config *c, int layer) {
+  return leads(c, layer) ? c->latent + c->rotary : 0;
+}
+
+static int64_t shared_latent_dim(const reference_config *c) {
+  return c->latent;
+}
+
+static const tried with_experts[] = {
+    {"'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, "
+     "'gate_embedding_dim': 3, 'layer_group_size': 2",
+     "'position': 'rope'"},
+    {0},
+};
+
+#define WIDE "'kv_lora_rank': 20, 'qk_nope_head_dim': 24, 'qk_rope_head_dim': 8, 'v_head_dim': 18"
+#define KNOCKED "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
+
+static const tried long_texts[] = {
+    {WIDE ", " KNOCKED, ""},
+    {WIDE ", 'q_lora_rank': 12, 'layer_group_size': 2", "'position': 'alibi'"},
+    {WIDE, "'rope_interleaved': true"},
+    {WIDE ", 'gate_embedding_dim': 8, " KNOCKED, ""},
+    {WIDE ", 'gate_embedding_dim': 8", "'vocab_size': 300"},
+    {WIDE ", 'gate_embedding_dim': 8, 'gate_norm': false, 'layer_group_size': 2", "'vocab_size': 70"},
+    {WIDE ", 'gate_embedding_dim': 8, 'gate_op': 'add'", "'vocab_size': 40, 'position': 'none'"},
+    {0},
+};
+
+#define SMALL "'kv_lora_rank': 12, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8"
+
+static const tried learns[] = {
+    {SMALL ", 'q_lora_rank': 16, 'layer_group_size': 2", ""},
+    {SMALL ", 'gate_embedding_dim': 8", ""},
+    {SMALL ", 'gate_embedding_dim': 8, 'gate_op': 'add', " KNOCKED, ""},
+    {0},
+};
+
+#define DIMS "'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
+
+static void combinations(combination_list *list) {
+  static const char *const queries[] = {DIMS, DIMS ", 'q_lora_rank': 9", DIMS ", 'head_norm': true", NULL};
+  static const char *const knocking[] = {"",
+                                         "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
+                                         "'knocking': {'type': 'linear', 'on': ['q']}",
+                                         "'knocking': {'type': 'linear', 'on': ['k']}",
+                                         "'knocking': {'type': 'linear', 'on': ['v']}",
+                                         NULL};
+  static const char *const sizes[] = {"", "'position': 'alibi'", "'position': 'none'",
+                                      "'rope_interleaved': true", NULL};
+  crossing attention[15];
+  int count = cross(queries, knocking, attention, 15);
+  for (int i = 0; i < count; i++)
+    for (const char *const *size = sizes; *size; size++)
+      if (i < 5 || size == sizes + i % 4) add_combination(list, *size, "mla", attention[i].text);
+
+  /* Layers that share their latent, the last group short. */
+  static const char *const groups[] = {DIMS ", 'layer_group_size': 2",
+                                       DIMS ", 'layer_group_size': 2, 'q_lora_rank': 9",
+                                       DIMS ", 'layer_group_size': 3, 'head_norm': true", NULL};
+  count = cross(groups, knocking, attention, 15);
+  for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
+  add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS ", 'layer_group_size': 2");
+
+  const char *everything = DIMS ", 'q_lora_rank': 3, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}";
+  add_combination_of(list, 3, 1, "", "mla", everything);
+  add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'hidden_act': 'gelu'", "mla", everything);
+  add_combination_of(list, 1, 9, "'num_attention_heads': 1, 'tie_word_embeddings': false", "mla", everything);
+  add_combination(list, "'num_attention_heads': 3", "mla",
+                  "'kv_lora_rank': 21, 'qk_nope_head_dim': 1, 'qk_rope_head_dim': 2, 'v_head_dim': 9, "
+                  "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}");
+  add_combination(list,
+                  "'rope_theta': 30.0, "
+                  "'rope_scaling': {'rope_type': 'llama3', 'factor': 4.0, 'low_freq_factor': 1.0, "
+                  "'high_freq_factor': 2.0, "
+                  "'original_max_position_embeddings': 8}",
+                  "mla", DIMS);
+  add_combination(list, "'rope_scaling': {'rope_type': 'linear', 'factor': 4.0}", "mla", DIMS);
+}
+
+const tested_mechanism tested_mla = {
+    .name = "mla",
+    .complete = complete,
+    .attention = attention,
+    .projections = projections,
+    .others = others,
+    .cache = cache,
+    .shared_latent_dim = shared_latent_dim,
+    .absorbs_latents = true,
+    .combinations = combinations,
+    .with_experts = with_experts,
+    .long_texts = long_texts,
+    .learns = learns,
+    .presets = {{"mla", 4 * 16 + 8}, {"mla:48", 48 + 8}, {"egmla", 16 + 8}, {"egmla:32", 32 + 8}},
+};
