@@ -92,6 +92,8 @@ static ch_status all_groups(ch_config *config, int64_t number, const char *where
   return ch_preset_groups(config, number ? number : config->num_attention_heads, where, error);
 }
 
+static const char *const keys[] = {"diff_lambda", NULL};
+
 static const ch_preset presets[] = {
     {"diff", ch_preset_counts_groups, "differential attention: pairs of heads subtract their weights",
      all_groups},
@@ -104,6 +106,7 @@ const ch_mechanism ch_mechanism_diff = {.name = "diff",
                                                    CH_MODULE_HEAD_MIX | CH_MODULE_BIAS,
                                         .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                         .mixes = CH_ON_K | CH_ON_V,
+                                        .keys = keys,
                                         .defaults = defaults,
                                         .check = check,
                                         .declare = declare,

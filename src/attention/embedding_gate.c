@@ -16,6 +16,17 @@ static int64_t gate_width(const ch_config *config) {
   return config->num_attention_heads * (config->attention.qk_nope_head_dim + config->attention.v_head_dim);
 }
 
+ch_status ch_embedding_gate_check(const ch_config *config, const char *where, ch_error *error) {
+  const ch_attention_config *a = &config->attention;
+  bool added = a->gate_op != CH_GATE_MULTIPLY;
+  if (a->gate_embedding_dim || (!added && a->gate_norm)) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"attention.%s\" is %s, but there is no gate without \"attention.gate_embedding_dim\"; set "
+      "that, or leave this out",
+      where, added ? "gate_op" : "gate_norm", added ? "\"add\"" : "false");
+}
+
 void ch_embedding_gate_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   const ch_attention_config *a = &c->attention;

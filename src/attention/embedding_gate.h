@@ -4,6 +4,8 @@
 
 #include "attention/mechanism.h"
 
+/* An error where the config has switches of a gate but no gate. */
+ch_status ch_embedding_gate_check(const ch_config *config, const char *where, ch_error *error);
 /* kv_gate_embed, kv_gate_proj, kv_gate_norm where the config has a gate. */
 void ch_embedding_gate_declare(ch_declaration *declaration);
 /* The parts of a token's state that a gate adds, from parts[0] on, which is the layer's part CH_GATE_PART; returns how

@@ -78,6 +78,9 @@ typedef struct ch_mechanism {
   unsigned modules; /* CH_MODULE_ bits */
   unsigned knocks;  /* CH_ON_ bits that knocking may name, */
   unsigned mixes;   /* and head mixing */
+  /* The keys of the `attention` object that are not for all mechanisms, NULL-terminated, or NULL: rows of
+     config_table.c. With a mechanism that does not name such a key it must hold its default. */
+  const char *const *keys;
   /* Fills what an absent key means for this type where that is not the table's default; or NULL. Runs before the
      other keys are read. */
   void (*defaults)(ch_config *config);

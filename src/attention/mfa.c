@@ -28,6 +28,8 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
   return count;
 }
 
+static const char *const keys[] = {"q_lora_rank", "q_a_norm", NULL};
+
 static const ch_preset presets[] = {
     {"mfa", "elements a head", "multi-matrix factorization attention: wide heads, one key and one value",
      ch_preset_factored},
@@ -38,6 +40,7 @@ const ch_mechanism ch_mechanism_mfa = {.name = "mfa",
                                        .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                   CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER,
                                        .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
+                                       .keys = keys,
                                        .defaults = ch_one_key_head,
                                        .check = ch_check_one_key_head,
                                        .declare = declare,

@@ -58,6 +58,8 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
   return 1;
 }
 
+static const char *const keys[] = {"q_lora_rank", "q_a_norm", NULL};
+
 static const ch_preset presets[] = {
     {"mfa_kr", "elements a head", "MFA with key reuse: one key a token, values made from it",
      ch_preset_factored},
@@ -68,6 +70,7 @@ const ch_mechanism ch_mechanism_mfa_kr = {.name = "mfa_kr",
                                           .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                      CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER,
                                           .knocks = CH_ON_Q | CH_ON_K,
+                                          .keys = keys,
                                           .defaults = ch_one_key_head,
                                           .check = ch_check_one_key_head,
                                           .declare = declare,

@@ -44,7 +44,7 @@ static ch_status check(const ch_config *config, const char *where, ch_error *err
         "%s: \"attention.qk_rope_head_dim\" is %lld, which must be even with \"position\": \"rope\" "
         "(it turns pairs)",
         where, (long long)a->qk_rope_head_dim);
-  return CH_OK;
+  return ch_embedding_gate_check(config, where, error);
 }
 
 /* --- tensors and state --------------------------------------------------------------------------------------- */
@@ -262,6 +262,10 @@ static ch_status gated_sizes(ch_config *config, int64_t number, const char *wher
   return usual_sizes(config, number ? number : config->head_dim, where, error);
 }
 
+static const char *const keys[] = {
+    "q_lora_rank",        "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+    "gate_embedding_dim", "gate_op",      "gate_norm",        "layer_group_size", NULL};
+
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent a token",
      usual_sizes},
@@ -273,6 +277,7 @@ const ch_mechanism ch_mechanism_mla = {.name = "mla",
                                        .modules =
                                            CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR | CH_MODULE_OWN_SIZES,
                                        .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
+                                       .keys = keys,
                                        .check = check,
                                        .declare = declare,
                                        .state = state,

@@ -27,6 +27,12 @@ const char *const *ch_mechanism_names(void) {
   return names;
 }
 
+bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key) {
+  for (const char *const *k = mechanism ? mechanism->keys : NULL; k && *k; k++)
+    if (strcmp(*k, key) == 0) return true;
+  return false;
+}
+
 const ch_mechanism *ch_mechanism_of(const ch_config *config) {
   return ch_mechanism_find(config->attention.type);
 }

@@ -9,6 +9,8 @@ const ch_mechanism *ch_mechanism_find(const char *name);
 /* All of them, NULL-terminated, and their names. */
 const ch_mechanism *const *ch_mechanisms(void);
 const char *const *ch_mechanism_names(void);
+/* Whether the mechanism names that key of the `attention` object as its own. NULL has none. */
+bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key);
 /* The mechanism of a validated config. */
 const ch_mechanism *ch_mechanism_of(const ch_config *config);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */

@@ -49,6 +49,8 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
+static const char *const keys[] = {"mix_logits", "mix_weights", NULL};
+
 static const ch_preset presets[] = {
     {"talking", NULL, "talking heads: scores and weights mixed across heads", NULL},
     {0},
@@ -59,6 +61,7 @@ const ch_mechanism ch_mechanism_talking = {.name = "talking",
                                                       CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
                                                       CH_MODULE_BIAS,
                                            .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
+                                           .keys = keys,
                                            .check = check,
                                            .declare = declare,
                                            .state = ch_keys_values_state,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/registry.h"
+
 static bool is_list(const ch_config_key *key) {
   return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS || key->type == CH_KEY_PROJECTIONS;
 }
@@ -91,7 +93,8 @@ static bool listed(const char *name, const char *const *names) {
 
 /* Whether the key means something to the config's attention type. */
 static bool owned(const ch_config_key *key, const ch_config *config) {
-  return !key->owners || listed(config->attention.type, key->owners);
+  if (key->unsupported) return false;
+  return !key->of_mechanisms || ch_mechanism_has_key(ch_mechanism_of(config), key->name);
 }
 
 /* "a", "b" */
@@ -99,6 +102,14 @@ static void put_names(const char *const *names, char *buffer, size_t size) {
   size_t used = 0;
   for (int i = 0; names[i] && used < size; i++)
     used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", i ? ", " : "", names[i]);
+}
+
+/* The attention types that a key of mechanisms belongs to. */
+static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
+  size_t used = 0;
+  for (const ch_mechanism *const *m = ch_mechanisms(); *m && used < size; m++)
+    if (ch_mechanism_has_key(*m, key->name))
+      used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", used ? ", " : "", (*m)->name);
 }
 
 /* The names of which a value must be one. */
@@ -303,11 +314,11 @@ static ch_status expect_default(const place *at, const ch_config_key *key, const
   if (text.data) snprintf(otherwise, sizeof otherwise, "%s", text.data);
   ch_text_free(&text);
   ch_json_show(json, shown, sizeof shown);
-  if (!key->owners[0])
+  if (key->unsupported)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"%s%s\" is %s, which this version does not support; leave it out or set %s",
                    at->where, at->prefix, key->name, shown, otherwise);
-  put_names(key->owners, owners, sizeof owners);
+  put_owners(key, owners, sizeof owners);
   return ch_fail(
       error, CH_ERROR_CONFIG,
       "%s: \"%s%s\" is %s, but it belongs to \"attention.type\" %s and not to \"%s\"; leave it out or set %s",

@@ -27,8 +27,9 @@ typedef struct ch_config_key {
   const char *group; /* "" for the top level, else the `members` of the object that holds the key */
   const char *name;
   ch_key_type type;
-  int files;        /* CH_KEY_OURS | CH_KEY_HUGGING_FACE */
-  bool required;    /* where the object that holds it stands and, if it has owners, one of them is the type */
+  int files; /* CH_KEY_OURS | CH_KEY_HUGGING_FACE */
+  bool
+      required; /* where the object that holds it stands and, if it is of mechanisms, the type is one of them */
   bool nullable;    /* null means absent; written only when it is not at its default */
   bool alias;       /* another name of the key below it: read, never written */
   size_t offset;    /* of the member of ch_config, or CH_KEY_NO_MEMBER */
@@ -39,9 +40,9 @@ typedef struct ch_config_key {
   int first; /* the enum of choices[0] */
   const char *const *(*names)(void);
   const char *members;
-  /* Attention types the key belongs to, NULL-terminated; NULL: all. With others the key must hold its
-     default; an empty list is a key that this version knows but does not implement. */
-  const char *const *owners;
+  bool of_mechanisms; /* belongs to the attention types that name it in ch_mechanism.keys; with others it must
+                         hold its default */
+  bool unsupported;   /* this version knows it but does not implement it: it must hold its default */
 } ch_config_key;
 
 #define CH_KEY_NO_MEMBER ((size_t)-1)

@@ -113,18 +113,6 @@ static ch_status check_head_mix(const ch_config *c, const ch_mechanism *m, const
   return check_mixed_layers(c, where, error);
 }
 
-/* Switches of the embedding gate without one. */
-static ch_status check_gate(const ch_config *c, const char *where, ch_error *error) {
-  const ch_attention_config *a = &c->attention;
-  bool added = a->gate_op != CH_GATE_MULTIPLY;
-  if (a->gate_embedding_dim || (!added && a->gate_norm)) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: \"attention.%s\" is %s, but there is no gate without \"attention.gate_embedding_dim\"; set "
-      "that, or leave this out",
-      where, added ? "gate_op" : "gate_norm", added ? "\"add\"" : "false");
-}
-
 /* Sizes that this mechanism has other keys for: a number that it would not look at is refused. */
 static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, const char *where,
                                  ch_error *error) {
@@ -145,6 +133,5 @@ ch_status ch_config_check_modules(const ch_config *config, const char *where, ch
   if (config->attention_bias && !(m->modules & CH_MODULE_BIAS))
     return not_with(config, "attention_bias", "true", where, error);
   CH_TRY(check_knocking(config, m, where, error));
-  CH_TRY(check_head_mix(config, m, where, error));
-  return check_gate(config, where, error);
+  return check_head_mix(config, m, where, error);
 }

@@ -1,4 +1,5 @@
-/* The configuration keys, one row each: the one place to add a key. */
+/* The configuration keys, one row each: the one place to add a key. Which mechanisms those of single mechanisms belong
+ * to stands with the mechanisms: ch_mechanism.keys. */
 #include "attention/registry.h"
 #include "config/config_keys.h"
 #include "tensor/kernels.h"
@@ -10,12 +11,9 @@
 #define OURS .files = CH_KEY_OURS
 #define HUGGING_FACE .files = CH_KEY_HUGGING_FACE
 #define EVERYWHERE .files = CH_KEY_EVERYWHERE
-#define OWNERS(...)                                                                                          \
-  .owners = (const char *const[]) {                                                                          \
-    __VA_ARGS__, NULL                                                                                        \
-  }
+#define OF_MECHANISMS .of_mechanisms = true
 /* Known, so that it gets a clear message, but nothing implements it yet. */
-#define NOT_YET .owners = (const char *const[]){NULL}, NO_MEMBER
+#define NOT_YET .unsupported = true, NO_MEMBER
 #define CHOICES(...)                                                                                         \
   .choices = (const char *const[]) {                                                                         \
     __VA_ARGS__, NULL                                                                                        \
@@ -124,31 +122,30 @@ const ch_config_key ch_config_keys[] = {
     {"attention", "knocking", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "knocking"},
     {"attention", "head_mix", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "head_mix"},
     {"attention", "q_lora_rank", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(attention.q_lora_rank),
-     RANGE(0, MOST_RANK), OWNERS("mla", "mfa", "mfa_kr")},
-    {"attention", "q_a_norm", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.q_a_norm),
-     OWNERS("mfa", "mfa_kr")},
+     RANGE(0, MOST_RANK), OF_MECHANISMS},
+    {"attention", "q_a_norm", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.q_a_norm), OF_MECHANISMS},
     {"attention", "kv_lora_rank", CH_KEY_WHOLE, OURS, .required = true, MEMBER(attention.kv_lora_rank),
-     RANGE(1, MOST_RANK), OWNERS("mla")},
+     RANGE(1, MOST_RANK), OF_MECHANISMS},
     {"attention", "qk_nope_head_dim", CH_KEY_WHOLE, OURS, .required = true,
-     MEMBER(attention.qk_nope_head_dim), RANGE(1, MOST_HEADS), OWNERS("mla")},
+     MEMBER(attention.qk_nope_head_dim), RANGE(1, MOST_HEADS), OF_MECHANISMS},
     {"attention", "qk_rope_head_dim", CH_KEY_WHOLE, OURS, .required = true,
-     MEMBER(attention.qk_rope_head_dim), RANGE(1, MOST_HEADS), OWNERS("mla")},
+     MEMBER(attention.qk_rope_head_dim), RANGE(1, MOST_HEADS), OF_MECHANISMS},
     {"attention", "v_head_dim", CH_KEY_WHOLE, OURS, .required = true, MEMBER(attention.v_head_dim),
-     RANGE(1, MOST_HEADS), OWNERS("mla")},
+     RANGE(1, MOST_HEADS), OF_MECHANISMS},
     {"attention", "gate_embedding_dim", CH_KEY_WHOLE, OURS, .nullable = true,
-     MEMBER(attention.gate_embedding_dim), RANGE(0, MOST_HEADS), OWNERS("mla")},
+     MEMBER(attention.gate_embedding_dim), RANGE(0, MOST_HEADS), OF_MECHANISMS},
     {"attention", "gate_op", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.gate_op),
-     CHOICES("multiply", "add"), OWNERS("mla")},
+     CHOICES("multiply", "add"), OF_MECHANISMS},
     {"attention", "gate_norm", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.gate_norm),
-     .otherwise = 1, OWNERS("mla")},
+     .otherwise = 1, OF_MECHANISMS},
     {"attention", "layer_group_size", CH_KEY_WHOLE, OURS, .nullable = true,
-     MEMBER(attention.layer_group_size), RANGE(1, MOST_LAYERS), .otherwise = 1, OWNERS("mla")},
+     MEMBER(attention.layer_group_size), RANGE(1, MOST_LAYERS), .otherwise = 1, OF_MECHANISMS},
     {"attention", "diff_lambda", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.diff_lambda),
-     CHOICES("reparameterized", "per_pair"), OWNERS("diff")},
+     CHOICES("reparameterized", "per_pair"), OF_MECHANISMS},
     {"attention", "mix_logits", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.mix_logits),
-     .otherwise = 1, OWNERS("talking")},
+     .otherwise = 1, OF_MECHANISMS},
     {"attention", "mix_weights", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.mix_weights),
-     .otherwise = 1, OWNERS("talking")},
+     .otherwise = 1, OF_MECHANISMS},
 
     {"knocking", "type", CH_KEY_CHOICE, OURS, .required = true, MEMBER(attention.knocking.type),
      CHOICES("linear", "mlp", "gate"), .first = CH_KNOCKING_LINEAR},

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "attention/registry.h"
+#include "config/config_keys.h"
 #include "mechanisms/mechanism.h"
 #include "train/match.h"
 #include "train/presets.h"
@@ -77,6 +78,30 @@ static void every_preset_makes_a_model_of_its_cache(void **state) {
   }
 }
 
+/* --- keys --------------------------------------------------------------------------------------------------------- */
+
+static const ch_config_key *row_of(const char *key) {
+  for (int i = 0; i < ch_config_key_count; i++)
+    if (strcmp(ch_config_keys[i].group, "attention") == 0 && strcmp(ch_config_keys[i].name, key) == 0)
+      return &ch_config_keys[i];
+  return NULL;
+}
+
+static void keys_of_single_mechanisms_are_rows_that_say_so(void **state) {
+  (void)state;
+  for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
+    for (const char *const *key = (*m)->keys; key && *key; key++)
+      if (!row_of(*key) || !row_of(*key)->of_mechanisms)
+        fail_msg("\"%s\" of %s is no row of config_table.c for single mechanisms", *key, (*m)->name);
+  for (int i = 0; i < ch_config_key_count; i++) {
+    bool named = false;
+    for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
+      named = named || ch_mechanism_has_key(*m, ch_config_keys[i].name);
+    if (ch_config_keys[i].of_mechanisms && !named)
+      fail_msg("no mechanism has the key \"%s\"", ch_config_keys[i].name);
+  }
+}
+
 /* --- modules ------------------------------------------------------------------------------------------------------ */
 
 /* Whether the config is taken; a refusal names the key, and the type that it does not go with. */
@@ -131,6 +156,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_registry_and_the_tests_know_the_same),
       cmocka_unit_test(every_preset_makes_a_model_of_its_cache),
+      cmocka_unit_test(keys_of_single_mechanisms_are_rows_that_say_so),
       cmocka_unit_test(each_takes_the_modules_it_says_and_no_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
