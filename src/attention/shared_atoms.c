@@ -115,14 +115,25 @@ static ch_node *mlp_layer(ch_builder *builder, ch_node *x, const char *name, int
                       dictionary_param(builder, name, bias));
 }
 
-/* The table's row of the coefficients of the layer being built, or of what gives them; -1 when nobody declared it. */
-static int coefficients_row(const ch_builder *builder, const char *name) {
+/* The table's row of a layer's coefficients, or of what gives them; -1 when nobody declared it. */
+static int coefficients_row(const ch_config *config, const ch_params *params, int layer, const char *name) {
   char full[NAME_SIZE];
-  if (builder->config->sharing.coefficients == CH_COEFFICIENTS_MLP)
+  if (config->sharing.coefficients == CH_COEFFICIENTS_MLP)
     snprintf(full, sizeof full, "model.dictionary.%s.block_embedding", name);
   else
-    snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.coefficients", builder->layer, name);
-  return ch_params_find(builder->params, full);
+    snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.coefficients", layer, name);
+  return ch_params_find(params, full);
+}
+
+int ch_atoms_row(const ch_config *config, const ch_params *params, int layer, const char *name) {
+  if (!ch_is_shared(config, name) || config->sharing.type == CH_SHARING_LOW_RANK) return -1;
+  if (config->sharing.type == CH_SHARING_MASA) {
+    int coefficients = coefficients_row(config, params, layer, name);
+    return coefficients < 0 ? -1 : params->rows[coefficients].atoms;
+  }
+  char full[NAME_SIZE];
+  snprintf(full, sizeof full, "model.dictionary.%s.atoms", name);
+  return ch_params_find(params, full);
 }
 
 /* The coefficients of all layers [L, S], or [S] of this one. */
@@ -136,21 +147,50 @@ static ch_node *coefficients_of(ch_builder *builder, const char *name, int row) 
   return x;
 }
 
-static ch_node *no_such(ch_builder *builder, const char *name) {
-  return ch_graph_fail(builder->graph, "nobody declared %s of layer %d", name, builder->layer);
+ch_node *ch_masa_coefficients(ch_builder *builder, const char *name, int64_t *row) {
+  int declared = coefficients_row(builder->config, builder->params, builder->layer, name);
+  if (declared < 0)
+    return ch_graph_fail(builder->graph, "nobody declared %s of layer %d", name, builder->layer);
+  *row = builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT ? 0 : builder->layer;
+  return coefficients_of(builder, name, declared);
 }
 
 static ch_node *masa_weight(ch_builder *builder, const char *name) {
-  bool direct = builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT;
-  int row = coefficients_row(builder, name);
-  if (row < 0) return no_such(builder, name);
-  ch_node *coefficients = coefficients_of(builder, name, row);
-  ch_node *atoms = ch_builder_param(builder, builder->params->rows[builder->params->rows[row].atoms].name);
-  return coefficients ? ch_op_combine_atoms(builder->graph, atoms, coefficients, direct ? 0 : builder->layer)
-                      : NULL;
+  int64_t row;
+  ch_node *coefficients = ch_masa_coefficients(builder, name, &row);
+  if (!coefficients) return NULL;
+  int row_of_atoms = ch_atoms_row(builder->config, builder->params, builder->layer, name);
+  ch_node *atoms = ch_builder_param(builder, builder->params->rows[row_of_atoms].name);
+  return ch_op_combine_atoms(builder->graph, atoms, coefficients, row);
 }
 
-const ch_weight_source ch_source_masa = {.declare = declare_masa, .weight = masa_weight};
+/* Few tokens through a dictionary that stays as it is: through all atoms at once, and combined then. No matrix is
+   written to be read once. */
+enum { FEW_ROWS = 4 };
+
+static bool takes_atoms(const ch_builder *builder, const ch_node *x, const ch_param *atoms,
+                        const ch_node *bias) {
+  bool direct = builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT;
+  return builder->remember && direct && !bias && x && !x->streamed && ch_node_rows(x) <= FEW_ROWS &&
+         ch_node_columns(x) == atoms->shape[2];
+}
+
+static ch_node *masa_project(ch_builder *builder, ch_node *x, const char *name, ch_node *bias) {
+  ch_graph *graph = builder->graph;
+  int index = ch_atoms_row(builder->config, builder->params, builder->layer, name);
+  const ch_param *atoms = index < 0 ? NULL : &builder->params->rows[index];
+  if (!atoms || !takes_atoms(builder, x, atoms, bias))
+    return ch_op_linear(graph, x, masa_weight(builder, name), bias);
+  int own = coefficients_row(builder->config, builder->params, builder->layer, name);
+  const int64_t stacked[] = {atoms->shape[0] * atoms->shape[1], atoms->shape[2]},
+                row[] = {1, atoms->shape[0]};
+  ch_node *all = ch_graph_param(graph, index, atoms->name, 2, stacked, false);
+  ch_node *mix = ch_graph_param(graph, own, builder->params->rows[own].name, 2, row, false);
+  return ch_op_head_mix(graph, ch_op_linear(graph, x, all, NULL), mix);
+}
+
+const ch_weight_source ch_source_masa = {
+    .declare = declare_masa, .weight = masa_weight, .project = masa_project};
 
 /* --- one atom a layer -------------------------------------------------------------------------------------------- */
 

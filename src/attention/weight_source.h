@@ -26,4 +26,9 @@ extern const ch_weight_source ch_source_masa, ch_source_one_atom, ch_source_low_
 /* Which of S atoms layer l of L is under `sequential` and `repeat`; -1 under other types: it is none of them alone. */
 int64_t ch_atom_of_layer(const ch_config *config, int layer);
 
+/* The row of the atoms that a layer's matrix is made of, or -1: they have none, or nobody declared it. */
+int ch_atoms_row(const ch_config *config, const ch_params *params, int layer, const char *name);
+/* The coefficients of a masa projection as a graph value: row *row of the result [L, S], or all of [S]. */
+ch_node *ch_masa_coefficients(ch_builder *builder, const char *name, int64_t *row);
+
 #endif

@@ -1,4 +1,4 @@
-/* crosshead absorb MODEL --out DIR: knocking heads and head mixing become part of the weights. */
+/* crosshead absorb MODEL --out DIR: knocking heads, head mixing and shared matrices become plain weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,8 @@ static ch_dtype type_to_write(const arguments *a, const ch_model *model, const c
   } types[] = {{"f32", CH_F32}, {"f16", CH_F16}, {"bf16", CH_BF16}};
   for (int i = 0; a->dtype && i < 3; i++)
     if (strcmp(a->dtype, types[i].name) == 0) return types[i].dtype;
-  return absorbed->knocked || absorbed->mixed_layers ? CH_F32 : model->weights.tensors[0].dtype;
+  return absorbed->knocked || absorbed->mixed_layers || absorbed->shared ? CH_F32
+                                                                         : model->weights.tensors[0].dtype;
 }
 
 /* "q, k, v" of CH_ON_ bits; "" of none. */
@@ -54,8 +55,11 @@ static const char *states(unsigned on, char buffer[16]) {
 
 static void put_page(const arguments *a, const ch_absorbed *absorbed, ch_text *text) {
   char buffer[16];
-  bool folded = absorbed->knocked || absorbed->mixed_layers;
+  bool folded = absorbed->knocked || absorbed->mixed_layers || absorbed->shared;
   bool left = absorbed->knocks_left || absorbed->mixes_left;
+  if (absorbed->shared)
+    ch_text_printf(text, "wrote out the matrices of %lld shared projections, layer by layer\n",
+                   (long long)absorbed->shared);
   if (absorbed->knocked)
     ch_text_printf(text, "folded linear knocking of %s into the projections\n",
                    states(absorbed->knocked, buffer));
@@ -89,14 +93,15 @@ static json_t *letters(unsigned on) {
 
 static ch_status report(const arguments *a, const ch_absorbed *absorbed, ch_error *error) {
   if (a->json)
-    return ch_print_json(json_pack("{s:s, s:o, s:I, s:o, s:I, s:I, s:I}", "model_type",
-                                   absorbed->config.model_type, "knocking_folded", letters(absorbed->knocked),
-                                   "mixed_layers_folded", (json_int_t)absorbed->mixed_layers, "knocking_left",
-                                   letters(absorbed->knocks_left), "mixed_layers_left",
-                                   (json_int_t)absorbed->mixes_left, "cache_elements_per_token_before",
-                                   (json_int_t)absorbed->cache_before, "cache_elements_per_token",
-                                   (json_int_t)absorbed->cache_after),
-                         JSON_INDENT(2), error);
+    return ch_print_json(
+        json_pack("{s:s, s:I, s:o, s:I, s:o, s:I, s:I, s:I}", "model_type", absorbed->config.model_type,
+                  "shared_projections_written", (json_int_t)absorbed->shared, "knocking_folded",
+                  letters(absorbed->knocked), "mixed_layers_folded", (json_int_t)absorbed->mixed_layers,
+                  "knocking_left", letters(absorbed->knocks_left), "mixed_layers_left",
+                  (json_int_t)absorbed->mixes_left, "cache_elements_per_token_before",
+                  (json_int_t)absorbed->cache_before, "cache_elements_per_token",
+                  (json_int_t)absorbed->cache_after),
+        JSON_INDENT(2), error);
   ch_text text = {0};
   put_page(a, absorbed, &text);
   return ch_print_text(&text, error);
@@ -156,12 +161,14 @@ static const ch_option options[] = {
 const ch_command ch_cmd_absorb = {
     .name = "absorb",
     .positional = "MODEL",
-    .summary = "Fold knocking heads and head mixing into a plain checkpoint.",
-    .description = "Linear knocking and head mixing are linear maps beside a projection: their product is a "
-                   "projection again, "
-                   "with the same results. What is left is the plainest model that computes the same; where "
-                   "nothing else is "
-                   "beside plain attention, a llama, qwen2 or qwen3 directory that other programs load.",
+    .summary = "Fold knocking heads, head mixing and shared matrices into a plain checkpoint.",
+    .description =
+        "Linear knocking and head mixing are linear maps beside a projection: their product is a "
+        "projection again, "
+        "with the same results. Matrices that layers share, or that are products, are written out. "
+        "What is left is the plainest model that computes the same; where "
+        "nothing else is "
+        "beside plain attention, a llama, qwen2 or qwen3 directory that other programs load.",
     .examples = "crosshead absorb runs/kha-linear --out plain",
     .options = options,
     .arguments_size = sizeof(arguments),

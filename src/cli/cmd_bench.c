@@ -23,7 +23,7 @@ typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *prompt, *depth, *batch, *cache_dtype, *dtype, *context_ids;
   int64_t tokens, seq, repeat;
-  bool train, precompute_gates, expand_gates, profile, json;
+  bool train, precompute_gates, expand_gates, keep_dictionary, profile, json;
 } arguments;
 
 typedef struct values {
@@ -299,7 +299,9 @@ static ch_status run(const void *given, ch_error *error) {
   ch_status status;
   CH_TRY_GOTO(parse_arguments(b, error));
   CH_TRY_GOTO(open_model(b, error));
-  b->config = b->model->config;
+  b->config = b->model->config; /* of training: as it is, not as it is served */
+  CH_TRY_GOTO(
+      ch_model_restate(b->model, b->arguments->keep_dictionary ? CH_FORM_INFERENCE : CH_FORM_SERVING, error));
   b->matrix_bytes = ch_speed_matrix_bytes(b->model, 1);
   b->rows = json_pack("{s:[], s:[], s:[]}", "prefill", "decode", "train");
   status = b->rows ? measure_and_print(b, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to measure");
@@ -381,6 +383,10 @@ static const ch_option options[] = {
      .metavar = "FILE",
      .help = "Token ids, as tokenize prints them, of what the cache is filled with (behind embedding gates "
              "speed depends on them; default: made up, as frequent as words are)."},
+    {.name = "keep-dictionary",
+     .type = CH_OPTION_FLAG,
+     AT(keep_dictionary),
+     .help = "Prefill and decode with a masa model's atoms, not with matrices written out."},
     {.name = "precompute-gates",
      .type = CH_OPTION_FLAG,
      AT(precompute_gates),

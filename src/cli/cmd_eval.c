@@ -89,6 +89,7 @@ static ch_status open_all(evaluation *e, ch_error *error) {
   CH_TRY(ch_text_file_open(&e->file, a->text, error));
   CH_TRY(split_text(e, error));
   CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &e->model, error));
+  CH_TRY(ch_model_restate(e->model, CH_FORM_SERVING, error));
   CH_TRY(choose_window(e, error));
   CH_TRY(ch_tokenizer_open(a->tokenizer ? a->tokenizer : a->positional[0], &e->tokenizer, error));
   return ch_scorer_create(e->model, &e->scorer, error);

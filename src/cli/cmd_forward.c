@@ -154,6 +154,7 @@ static ch_status run(const void *given, ch_error *error) {
   ch_status status;
   CH_TRY_GOTO(read_tokens(a->tokens, &tokens, error));
   CH_TRY_GOTO(ch_model_load(a->positional[0], weights_mode(dtype, a->gradients), &model, error));
+  if (!a->gradients) CH_TRY_GOTO(ch_model_restate(model, CH_FORM_SERVING, error));
   ch_forward_request request = {.tokens = tokens.ids,
                                 .sequences = tokens.sequences,
                                 .length = tokens.length,

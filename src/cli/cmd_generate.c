@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "eval/dictionary_cost.h"
 #include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
@@ -21,7 +22,7 @@ typedef struct arguments {
   const char *prompt, *prompt_file, *tokenizer, *cache_dtype;
   int64_t max_tokens, top_k, seed, context;
   double temperature, top_p;
-  bool ignore_eos, precompute_gates, echo, json;
+  bool ignore_eos, precompute_gates, keep_dictionary, echo, json;
 } arguments;
 
 /* Everything one run holds. */
@@ -35,6 +36,7 @@ typedef struct writer {
   ch_ids prompt_ids, ids;
   ch_text text;
   double open_seconds;
+  ch_dictionary_cost dictionary; /* with --keep-dictionary */
 } writer;
 
 /* --- the prompt ---------------------------------------------------------------------------------------------- */
@@ -112,7 +114,14 @@ static ch_status choose_context(const writer *w, int64_t *context, ch_error *err
 
 /* All matrices but the lookup tables of embedding gates: of those only rows of tokens in use are to take memory. */
 static ch_status open_model(writer *w, ch_error *error) {
-  CH_TRY(ch_model_load(w->arguments->positional[0], CH_WEIGHTS_MAPPED, &w->model, error));
+  const arguments *a = w->arguments;
+  CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &w->model, error));
+  if (a->keep_dictionary && w->model->config.sharing.type != CH_SHARING_MASA)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s has no dictionary to keep: its \"sharing.type\" is not \"masa\"; leave --keep-dictionary out",
+        a->positional[0]);
+  CH_TRY(ch_model_restate(w->model, a->keep_dictionary ? CH_FORM_INFERENCE : CH_FORM_SERVING, error));
   for (int i = 0; i < w->model->params.count; i++) {
     const ch_param *row = &w->model->params.rows[i];
     const ch_tensor *tensor = &w->model->weights.tensors[i];
@@ -239,6 +248,11 @@ static void print_figures(const writer *w, const ch_generation_result *result) {
   fprintf(stderr, "cache:   %lld bytes a token (%s), %lld of %lld tokens, %zu bytes allocated\n",
           (long long)(elements * (int64_t)ch_dtype_size(cache->dtype)), w->arguments->cache_dtype,
           (long long)ch_timeline_length(w->timeline), (long long)cache->capacity, cache->bytes);
+  if (w->arguments->keep_dictionary)
+    fprintf(stderr,
+            "dictionary: attention's weights take %.1f MiB instead of %.1f; a token takes %.2f times as long "
+            "as with matrices written out\n",
+            w->dictionary.bytes / (1 << 20), w->dictionary.written_bytes / (1 << 20), w->dictionary.slowdown);
 }
 
 static json_t *json_rate(int64_t tokens, double seconds) {
@@ -266,6 +280,11 @@ static ch_status print_json(const writer *w, const ch_generation_result *result,
                 end_name(result->end), "seed", (json_int_t)w->arguments->seed, "open_milliseconds",
                 1e3 * w->open_seconds, "prefill", json_rate(result->prompt_tokens, result->prefill_seconds),
                 "decode", json_rate(result->tokens, result->decode_seconds), "cache", figures);
+  if (w->arguments->keep_dictionary)
+    json_object_set_new(object, "dictionary",
+                        json_pack("{s:f, s:f, s:f}", "attention_bytes", w->dictionary.bytes,
+                                  "attention_bytes_written_out", w->dictionary.written_bytes, "slowdown",
+                                  w->dictionary.slowdown));
   return ch_print_json(object, JSON_REAL_PRECISION(6), error);
 }
 
@@ -282,6 +301,8 @@ static ch_status run(const void *given, ch_error *error) {
   ch_interrupt_watch();
   status = write_text(&w, &result, error);
   ch_interrupt_release();
+  if (status == CH_OK && a->keep_dictionary)
+    status = ch_dictionary_cost_measure(w.model, &w.dictionary, error);
   if (status == CH_OK && a->json)
     status = print_json(&w, &result, error);
   else if (status == CH_OK)
@@ -354,6 +375,11 @@ static const ch_option options[] = {
      .type = CH_OPTION_FLAG,
      AT(precompute_gates),
      .help = "Tabulate a gated model's embedding gates for the whole vocabulary first (EG-MLA-A)."},
+    {.name = "keep-dictionary",
+     .type = CH_OPTION_FLAG,
+     AT(keep_dictionary),
+     .help = "Keep the atoms that a masa model's layers share instead of writing their matrices out: less "
+             "memory, more time a token; both are measured and printed."},
     {.name = "ignore-eos",
      .type = CH_OPTION_FLAG,
      AT(ignore_eos),

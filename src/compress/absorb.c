@@ -1,4 +1,4 @@
-/* Folds linear knocking (KHA eq. 8) and head mixing (MEA eq. 11) into projections.
+/* Folds linear knocking (KHA eq. 8) and head mixing (MEA eq. 11) into projections, shared ones written out first.
  *
  * A head's rows W_h of a projection, mixed over heads by M and knocked by T, give T (sum over j of M[g, j] W_j) x:
  * another projection. Biases are a column more. Both act before norms and rotations, so nothing else changes.
@@ -15,7 +15,7 @@
 enum { NAME = 160 };
 
 typedef struct folding {
-  const ch_model *model;
+  const ch_model *model; /* with every projection a matrix of its own */
   ch_absorbed *absorbed;
   ch_gemm *gemm;
   ch_error *error;
@@ -261,16 +261,27 @@ static ch_status fold_all(folding *f) {
 
 ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorbed *absorbed,
                     ch_error *error) {
-  *absorbed = (ch_absorbed){.config = model->config};
-  folding f = {.model = model, .absorbed = absorbed, .error = error, .keep_cache = options->keep_cache};
-  CH_TRY(ch_gemm_create(ch_kernels_best(CH_F32), &f.gemm, error));
-  ch_status status = fold_all(&f);
+  *absorbed = (ch_absorbed){0};
+  ch_model dense = *model;
+  if (ch_form_differs(&model->config, CH_FORM_DENSE)) {
+    CH_TRY(ch_restate(&model->config, &model->params, model->weights.tensors, CH_FORM_DENSE, &absorbed->dense,
+                      error));
+    dense.config = absorbed->dense.config;
+    dense.params = absorbed->dense.params;
+    dense.weights.tensors = absorbed->dense.tensors;
+  }
+  absorbed->config = dense.config;
+  absorbed->shared = model->config.sharing.projection_count;
+  folding f = {.model = &dense, .absorbed = absorbed, .error = error, .keep_cache = options->keep_cache};
+  ch_status status = ch_gemm_create(ch_kernels_best(CH_F32), &f.gemm, error);
+  if (status == CH_OK) status = fold_all(&f);
   ch_gemm_free(f.gemm);
   if (status != CH_OK) ch_absorbed_free(absorbed);
   return status;
 }
 
 void ch_absorbed_free(ch_absorbed *absorbed) {
+  ch_restated_free(&absorbed->dense);
   ch_params_free(&absorbed->params);
   ch_arena_free(&absorbed->arena);
 }

@@ -1,5 +1,5 @@
 /* Folding what is linear beside a projection into the projection: knocking heads and head mixing become part of the
- * weights, exactly, and what is left is a plainer model. */
+ * weights, and so does what layers share; what is left is a plainer model that computes the same. */
 #ifndef CH_COMPRESS_ABSORB_H
 #define CH_COMPRESS_ABSORB_H
 
@@ -20,6 +20,8 @@ typedef struct ch_absorbed {
   int64_t mixed_layers;              /* layers whose head mixing went into projections, */
   int64_t mixes_left;                /* and that keep it */
   int64_t cache_before, cache_after; /* elements a token */
+  int64_t shared;                    /* projections that were shared and are matrices of their layers now */
+  ch_restated dense;                 /* what they lie in */
   ch_arena arena;
 } ch_absorbed;
 

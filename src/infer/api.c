@@ -44,8 +44,8 @@ ch_status ch_model_open(const char *directory, ch_model **model, ch_error *error
   *model = NULL;
   ch_model *opened = NULL;
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_MAPPED, &opened, error));
-  ch_status status = CH_OK;
-  if (holds(directory, "tokenizer.json") || holds(directory, "tokenizer.bin"))
+  ch_status status = ch_model_restate(opened, CH_FORM_SERVING, error);
+  if (status == CH_OK && (holds(directory, "tokenizer.json") || holds(directory, "tokenizer.bin")))
     status = ch_tokenizer_open(directory, &opened->tokenizer, error);
   if (status == CH_OK)
     status = ch_end_tokens(directory, &opened->config, opened->tokenizer, opened->end_tokens,
@@ -73,10 +73,17 @@ int64_t ch_model_context_length(const ch_model *model) {
 
 ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
   if (!model || !json) return missing(error, "the model or where the figures go");
+  /* Of the files: the model may run in another form. */
   ch_account account = {0};
-  CH_TRY(ch_account_model(&model->config, &model->params, 0, CH_BF16, &account, error));
+  ch_config config;
+  ch_params params = {0};
+  CH_TRY(ch_config_read(model->directory, &config, error));
+  ch_status status = ch_model_declare_stored(model->directory, &config, &params, error);
+  if (status == CH_OK) status = ch_account_model(&config, &params, 0, CH_BF16, &account, error);
+  ch_params_free(&params);
+  CH_TRY(status);
   ch_text text = {0};
-  ch_account_json(NULL, &model->config, &account, 0, "bf16", &text);
+  ch_account_json(NULL, &config, &account, 0, "bf16", &text);
   ch_text_puts(&text, "\n");
   if (text.failed) {
     ch_text_free(&text);

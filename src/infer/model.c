@@ -1,6 +1,6 @@
 /* Opening a model directory. */
 #include "infer/model.h"
-#include "model/transformer.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,26 @@ ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **
   return CH_OK;
 }
 
+ch_status ch_model_restate(ch_model *model, ch_form form, ch_error *error) {
+  if (!ch_form_differs(&model->config, form)) return CH_OK;
+  if (model->restated)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s was brought into another form already; open it again",
+                   model->directory);
+  ch_restated to;
+  CH_TRY(ch_restate(&model->config, &model->params, model->weights.tensors, form, &to, error));
+  ch_params_free(&model->params);
+  free(model->weights.tensors);
+  model->config = to.config;
+  model->params = to.params;
+  model->weights.tensors = to.tensors;
+  model->restated = to.data;
+  model->restated_bytes = to.data_bytes;
+  return CH_OK;
+}
+
 void ch_model_unload(ch_model *model) {
   if (!model) return;
+  ch_pages_free(model->restated, model->restated_bytes);
   ch_weights_close(&model->weights);
   ch_params_free(&model->params);
   free(model->directory);

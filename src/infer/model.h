@@ -4,12 +4,16 @@
 
 #include "infer/end_tokens.h"
 #include "io/model_files.h"
+#include "model/restate.h"
 
 typedef struct ch_model {
   char *directory;
-  ch_config config;
+  ch_config
+      config; /* with params and weights: the model as it runs, which may be another form than the files' */
   ch_params params;
   ch_weights weights;
+  void *restated; /* tensors that ch_model_restate computed */
+  size_t restated_bytes;
   /* What the public ch_model_open adds; ch_model_load leaves it empty. */
   ch_tokenizer *tokenizer; /* NULL when the directory has none */
   int32_t end_tokens[CH_MAX_END_TOKENS];
@@ -19,5 +23,7 @@ typedef struct ch_model {
 /* Opens a model directory; mode says what becomes of its weights. Release with ch_model_unload. */
 ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **model, ch_error *error);
 void ch_model_unload(ch_model *model);
+/* Brings the model into another form, where that differs; before anyone uses it. */
+ch_status ch_model_restate(ch_model *model, ch_form form, ch_error *error);
 
 #endif

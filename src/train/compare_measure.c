@@ -83,7 +83,9 @@ ch_status ch_measure_decoding(const char *directory, int64_t context, ch_stop_te
   ch_model *model;
   *tokens_per_second = 0;
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_F32, &model, error));
-  ch_status status = measure(model, context, stop, stop_context, tokens_per_second, error);
+  ch_status status = ch_model_restate(model, CH_FORM_SERVING, error);
+  if (status == CH_OK)
+    status = measure(model, context, stop, stop_context, tokens_per_second, error);
   ch_model_unload(model);
   return status;
 }

@@ -1,0 +1,258 @@
+/* Computes the tensors of another form by the graph that makes them as values. */
+#include "model/restate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/weight_source.h"
+#include "base/memory.h"
+#include "model/runner.h"
+
+enum { ALIGNMENT = 64 };
+
+/* --- the configuration of a form ----------------------------------------------------------------------------------- */
+
+bool ch_form_differs(const ch_config *config, ch_form form) {
+  const ch_sharing *sharing = &config->sharing;
+  if (form == CH_FORM_INFERENCE) return sharing->coefficients == CH_COEFFICIENTS_MLP;
+  return sharing->type != CH_SHARING_NONE;
+}
+
+/* Whether a graph asks for the whole product of a projection's factors: "model.layers.0.self_attn.{name}.b.weight". */
+static bool asks_for_product(const ch_graph *graph, const char *name) {
+  char factor[80];
+  snprintf(factor, sizeof factor, ".self_attn.%s.b.weight", name);
+  for (int i = 0; i < graph->count; i++) {
+    const ch_node *node = graph->nodes[i];
+    if (node->op && strcmp(node->op->name, "matrix_product") == 0 && strstr(node->in[0]->label, factor))
+      return true;
+  }
+  return false;
+}
+
+/* Low-rank factors stay where decoding goes through one after the other. */
+static ch_status keep_factors(const ch_params *params, ch_config *config, ch_error *error) {
+  const ch_model_graph shape = {
+      .sequences = 1, .length = 1, .dtype = CH_F32, .head = CH_HEAD_LOGITS, .remember = true};
+  ch_graph *graph = NULL;
+  ch_node *root = NULL;
+  ch_model_build(config, params, &shape, &graph, &root);
+  ch_status status = CH_OK;
+  if (!graph || !root) {
+    status = ch_fail(error, graph ? graph->error.status : CH_ERROR_MEMORY, "%s",
+                     graph ? graph->error.message : "no memory for a graph");
+  } else {
+    ch_sharing kept = config->sharing;
+    kept.projection_count = 0;
+    for (int i = 0; i < config->sharing.projection_count; i++)
+      if (!asks_for_product(graph, config->sharing.projections[i]))
+        memcpy(kept.projections[kept.projection_count++], config->sharing.projections[i],
+               CH_PROJECTION_NAME_SIZE);
+    config->sharing = kept.projection_count ? kept : (ch_sharing){0};
+  }
+  ch_graph_free(graph);
+  return status;
+}
+
+static ch_status settle(const ch_params *params, ch_form form, ch_config *config, ch_error *error) {
+  if (form == CH_FORM_INFERENCE)
+    config->sharing.coefficients = CH_COEFFICIENTS_DIRECT;
+  else if (form == CH_FORM_SERVING && config->sharing.type == CH_SHARING_LOW_RANK)
+    return keep_factors(params, config, error);
+  else
+    config->sharing = (ch_sharing){0};
+  return CH_OK;
+}
+
+/* --- values of the old form ------------------------------------------------------------------------------------------ */
+
+/* What restating works with. */
+typedef struct restating {
+  const ch_config *config;
+  const ch_params *params;
+  const ch_tensor *tensors;
+  ch_form form;
+  ch_engine engine;
+  ch_restated *to;
+  ch_error *error;
+} restating;
+
+/* A row that the old form computes: part `suffix` of projection `name` in `layer`. */
+typedef struct made_row {
+  int layer;
+  char name[CH_PROJECTION_NAME_SIZE];
+  bool coefficients; /* else the matrix */
+} made_row;
+
+static bool parse_row(const char *full, made_row *row) {
+  char suffix[16];
+  int end = 0;
+  if (sscanf(full, "model.layers.%d.self_attn.%31[a-z0-9_].%15[a-z]%n", &row->layer, row->name, suffix,
+             &end) != 3 ||
+      full[end])
+    return false;
+  row->coefficients = strcmp(suffix, "coefficients") == 0;
+  return row->coefficients || strcmp(suffix, "weight") == 0;
+}
+
+static int atoms_row(const restating *r, const made_row *row) {
+  return ch_atoms_row(r->config, r->params, row->layer, row->name);
+}
+
+/* A layer's matrix that is one of the atoms, in place. */
+static bool is_view(const restating *r, const made_row *row, ch_tensor *tensor) {
+  int index = atoms_row(r, row);
+  int64_t atom = r->form == CH_FORM_STAND_IN && index >= 0 ? row->layer % r->tensors[index].shape[0]
+                                                           : ch_atom_of_layer(r->config, row->layer);
+  if (atom < 0 || index < 0 || row->coefficients) return false;
+  const ch_tensor *atoms = &r->tensors[index];
+  size_t bytes = ch_tensor_bytes(atoms) / (size_t)atoms->shape[0];
+  *tensor = (ch_tensor){.dtype = atoms->dtype,
+                        .rank = 2,
+                        .shape = {atoms->shape[1], atoms->shape[2]},
+                        .data = (char *)atoms->data + (size_t)atom * bytes};
+  return true;
+}
+
+/* The type that a computed tensor gets. */
+static ch_dtype type_of(const restating *r, const made_row *row, const ch_param *param) {
+  int index = atoms_row(r, row);
+  ch_dtype real = r->engine.kernels->dtype;
+  if (r->form != CH_FORM_SERVING || param->always_real || index < 0) return real;
+  return r->tensors[index].dtype;
+}
+
+static ch_status run_graph(restating *r, ch_graph *graph, ch_node *root, int64_t row, const ch_tensor *to) {
+  ch_plan *plan;
+  CH_TRY(ch_plan_create(graph, root, r->engine.kernels, &(ch_plan_options){0}, &plan, r->error));
+  ch_status status = ch_workspace_reserve(&r->engine.workspace, ch_plan_bytes(plan), r->error);
+  if (status == CH_OK) {
+    ch_run run = {.kernels = r->engine.kernels,
+                  .gemm = r->engine.gemm,
+                  .workspace = &r->engine.workspace,
+                  .params = r->tensors,
+                  .error = r->error};
+    status = root->kind == CH_NODE_PARAM ? CH_OK : ch_plan_run(plan, &run);
+    int64_t count = ch_tensor_count(to);
+    const char *value = status == CH_OK ? ch_run_value(&run, root) : NULL;
+    if (value)
+      r->engine.kernels->convert_to(count,
+                                    value + (size_t)(row * count) * ch_dtype_size(r->engine.kernels->dtype),
+                                    to->dtype, to->data);
+  }
+  ch_plan_free(plan);
+  return status;
+}
+
+/* The row's value, from the tensors that the old form has. */
+static ch_status compute(restating *r, const made_row *made, const ch_tensor *to) {
+  ch_graph *graph = ch_graph_create(r->engine.kernels->dtype, 1, 1);
+  ch_node **leaves = calloc((size_t)r->params->count, sizeof *leaves);
+  if (!graph || !leaves) {
+    ch_graph_free(graph);
+    free(leaves);
+    return ch_fail(r->error, CH_ERROR_MEMORY, "no memory for a graph");
+  }
+  ch_builder builder = {
+      .graph = graph, .config = r->config, .params = r->params, .leaves = leaves, .layer = made->layer};
+  int64_t row = 0;
+  ch_node *root = made->coefficients ? ch_masa_coefficients(&builder, made->name, &row)
+                                     : ch_projection_weight(&builder, made->name);
+  ch_status status = run_graph(r, graph, root, row, to);
+  free(leaves);
+  return status;
+}
+
+/* --- the new form ---------------------------------------------------------------------------------------------------- */
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to write shared matrices out");
+}
+
+/* Places every tensor: the old one, a view of an atom, or room in `data` (left NULL in a first pass). */
+static ch_status place_tensors(restating *r) {
+  ch_restated *to = r->to;
+  for (int i = 0; i < to->params.count; i++) {
+    const ch_param *param = &to->params.rows[i];
+    int from = ch_params_find(r->params, param->name);
+    made_row made;
+    if (from >= 0) {
+      to->tensors[i] = r->tensors[from];
+      continue;
+    }
+    if (!parse_row(param->name, &made))
+      return ch_fail(r->error, CH_ERROR_CONFIG, "nothing gives %s; this is a defect of ours", param->name);
+    if (is_view(r, &made, &to->tensors[i])) continue;
+    to->tensors[i] = (ch_tensor){.dtype = type_of(r, &made, param), .rank = param->rank};
+    memcpy(to->tensors[i].shape, param->shape, sizeof param->shape);
+    to->data_bytes += (ch_tensor_bytes(&to->tensors[i]) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  }
+  return CH_OK;
+}
+
+static ch_status compute_all(restating *r) {
+  ch_restated *to = r->to;
+  char *place = to->data = ch_pages_alloc(to->data_bytes);
+  if (!place) return no_memory(r->error);
+  for (int i = 0; i < to->params.count; i++) {
+    ch_tensor *tensor = &to->tensors[i];
+    made_row made;
+    if (tensor->data || !parse_row(to->params.rows[i].name, &made)) continue;
+    tensor->data = place;
+    place += (ch_tensor_bytes(tensor) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    CH_TRY(compute(r, &made, tensor));
+  }
+  return CH_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
+}
+
+/* Declares the new form; shapes that a config leaves open are those of the old one's tensors. */
+static ch_status declare(restating *r) {
+  ch_known_shapes known = {.rows = calloc((size_t)r->params->count + 1, sizeof *known.rows),
+                           .count = r->params->count};
+  if (!known.rows) return no_memory(r->error);
+  for (int i = 0; i < r->params->count; i++) {
+    const ch_param *row = &r->params->rows[i];
+    known.rows[i] = (ch_known_shape){.name = row->name, .rank = row->rank};
+    memcpy(known.rows[i].shape, row->shape, sizeof row->shape);
+  }
+  qsort(known.rows, (size_t)known.count, sizeof *known.rows, by_name);
+  r->to->params.known = &known;
+  ch_status status = ch_model_declare(&r->to->config, &r->to->params, r->error);
+  r->to->params.known = NULL;
+  free(known.rows);
+  return status;
+}
+
+static ch_status restate(restating *r) {
+  CH_TRY(settle(r->params, r->form, &r->to->config, r->error));
+  CH_TRY(declare(r));
+  r->to->tensors = calloc((size_t)r->to->params.count + 1, sizeof *r->to->tensors);
+  if (!r->to->tensors) return no_memory(r->error);
+  CH_TRY(place_tensors(r));
+  return compute_all(r);
+}
+
+ch_status ch_restate(const ch_config *config, const ch_params *params, const ch_tensor *tensors, ch_form form,
+                     ch_restated *restated, ch_error *error) {
+  *restated = (ch_restated){.config = *config};
+  restating r = {
+      .config = config, .params = params, .tensors = tensors, .form = form, .to = restated, .error = error};
+  ch_dtype real = params->count && tensors[0].dtype == CH_F64 ? CH_F64 : CH_F32;
+  CH_TRY(ch_engine_init(&r.engine, real, error));
+  ch_status status = restate(&r);
+  ch_engine_free(&r.engine);
+  if (status != CH_OK) ch_restated_free(restated);
+  return status;
+}
+
+void ch_restated_free(ch_restated *restated) {
+  ch_params_free(&restated->params);
+  free(restated->tensors);
+  ch_pages_free(restated->data, restated->data_bytes);
+  *restated = (ch_restated){0};
+}
