@@ -5,6 +5,7 @@ set -eu
 build=$1
 seconds=$2
 seeds=$(dirname "$0")/../tests/fuzz/corpus
+registry=$(dirname "$0")/../src/attention/registry.c
 found=0
 for target in "$build"/tests/fuzz/fuzz_*; do
   [ -x "$target" ] && [ -f "$target" ] || continue
@@ -13,8 +14,12 @@ for target in "$build"/tests/fuzz/fuzz_*; do
   corpus=$build/corpus/${name#fuzz_}
   mkdir -p "$corpus" "$build/findings"
   echo "== $name: $seconds seconds"
-  dictionary=$seeds/${name#fuzz_}.dict
-  [ -f "$dictionary" ] && set -- "-dict=$dictionary" || set --
+  words=$seeds/${name#fuzz_}.dict dictionary=$build/corpus/${name#fuzz_}.dict
+  set --
+  if [ -f "$words" ]; then # and the names of mechanisms, from where they are registered
+    { cat "$words"; sed -n 's/^  X(\([a-z_]*\)).*/"\\"\1\\""/p' "$registry"; } >"$dictionary"
+    set -- "-dict=$dictionary"
+  fi
   [ -d "$seeds/${name#fuzz_}" ] && set -- "$@" "$seeds/${name#fuzz_}"
   "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 -max_len=65536 \
     -print_final_stats=1 -verbosity=0 -artifact_prefix="$build/findings/$name-" "$corpus" "$@"

@@ -3,7 +3,14 @@
 
 #include <string.h>
 
-#define MECHANISMS(X) X(gqa) X(gta) X(mla) X(mfa) X(mfa_kr) X(diff) X(talking)
+#define MECHANISMS(X)                                                                                        \
+  X(gqa)                                                                                                     \
+  X(gta)                                                                                                     \
+  X(mla)                                                                                                     \
+  X(mfa)                                                                                                     \
+  X(mfa_kr)                                                                                                  \
+  X(diff)                                                                                                    \
+  X(talking)
 
 #define DECLARE(name) extern const ch_mechanism ch_mechanism_##name;
 #define ADDRESS(name) &ch_mechanism_##name,

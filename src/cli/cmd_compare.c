@@ -39,9 +39,7 @@ static const ch_option options[] = {
      .offset = AT(mechanisms),
      .metavar = "LIST",
      .default_value = "mha,gqa,mqa",
-     .help = "Names with commas between: mha, gqa or gqa:N (N key-value heads), mqa, gta, mla, egmla, mfa, "
-             "mfa_kr, diff, "
-             "talking, mea, kha-linear, kha-mlp, kha-gate, or paths of config files."},
+     .help = "Names of the list below, or paths of config files, with commas between."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = AT(out),
@@ -356,6 +354,16 @@ static ch_status run(const void *given, ch_error *error) {
   return status;
 }
 
+/* "gqa[:N]", and what it is. */
+static bool list_preset(int index, ch_text *entry, ch_text *meaning) {
+  const ch_preset *preset = ch_preset_at(index);
+  if (!preset) return false;
+  ch_text_printf(entry, "%s%s", preset->name, preset->number ? "[:N]" : "");
+  ch_text_puts(meaning, preset->summary);
+  if (preset->number) ch_text_printf(meaning, "; N: %s", preset->number);
+  return true;
+}
+
 const ch_command ch_cmd_compare = {
     .name = "compare",
     .positional = "",
@@ -375,6 +383,8 @@ const ch_command ch_cmd_compare = {
         "crosshead compare --data book.txt\n"
         "crosshead compare --data book.txt --mechanisms mha,gqa:4,mqa --params 3M --tokens 10M --out book",
     .options = options,
+    .list_title = "Mechanisms",
+    .list = list_preset,
     .arguments_size = sizeof(arguments),
     .run = run,
 };

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 typedef enum ch_option_type {
   CH_OPTION_FLAG,   /* bool;         --json */
@@ -39,6 +40,10 @@ typedef struct ch_command {
   const char *summary;     /* one line */
   const char *description; /* paragraphs for --help and the man page, one line each, "\n\n" between */
   const char *examples;    /* command lines, one a line */
+  /* A list behind the options: its heading, and what fills entry `index`, as it is typed, and its meaning; false behind
+     the last. Both NULL: none. */
+  const char *list_title;
+  bool (*list)(int index, ch_text *entry, ch_text *meaning);
   const ch_option *options;
   size_t arguments_size; /* size of the argument struct; its FIRST member is `const char
                             *positional[CH_POSITIONAL_MAX]`, NULL after the last one */

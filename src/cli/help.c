@@ -114,6 +114,19 @@ static void put_options(ch_text *out, const ch_command *command) {
   put_entry(out, "--help", "Print this text and exit.");
 }
 
+static void put_list(ch_text *out, const ch_command *command) {
+  bool more = true;
+  ch_text_printf(out, "\n%s:\n", command->list_title);
+  for (int i = 0; more; i++) {
+    ch_text entry = {0}, meaning = {0};
+    more = command->list(i, &entry, &meaning);
+    if (entry.data && meaning.data) put_entry(out, entry.data, meaning.data);
+    out->failed |= entry.failed || meaning.failed;
+    ch_text_free(&entry);
+    ch_text_free(&meaning);
+  }
+}
+
 static void put_usage(ch_text *out, const ch_command *command) {
   ch_text usage = {0};
   int indent = columns(command->name, strlen(command->name)) + 18;
@@ -155,6 +168,7 @@ void ch_print_command_help(const ch_command *command, FILE *stream) {
     put_paragraphs(&out, command->description);
   }
   put_options(&out, command);
+  if (command->list) put_list(&out, command);
   if (command->examples && *command->examples) put_examples(&out, command->examples);
   print_text(&out, stream);
 }

@@ -76,6 +76,27 @@ static void put_option(ch_text *page, const ch_option *option) {
   ch_text_free(&notes);
 }
 
+static void put_list(ch_text *page, const ch_command *command) {
+  bool more = true;
+  ch_text_puts(page, ".PP\n.I ");
+  puts_escaped(page, command->list_title);
+  ch_text_puts(page, "\n");
+  for (int i = 0; more; i++) {
+    ch_text entry = {0}, meaning = {0};
+    more = command->list(i, &entry, &meaning);
+    if (entry.data && meaning.data) {
+      ch_text_puts(page, ".TP\n\\fB");
+      puts_escaped(page, entry.data);
+      ch_text_puts(page, "\\fR\n");
+      puts_escaped(page, meaning.data);
+      ch_text_puts(page, "\n");
+    }
+    page->failed |= entry.failed || meaning.failed;
+    ch_text_free(&entry);
+    ch_text_free(&meaning);
+  }
+}
+
 static void put_command(ch_text *page, const ch_command *command) {
   ch_text_puts(page, ".SS crosshead ");
   puts_escaped(page, command->name);
@@ -88,6 +109,7 @@ static void put_command(ch_text *page, const ch_command *command) {
   ch_text_puts(page, "\n");
   if (command->description) put_paragraphs(page, command->description);
   for (const ch_option *option = command->options; option && option->name; option++) put_option(page, option);
+  if (command->list) put_list(page, command);
   if (command->examples && *command->examples) {
     ch_text_puts(page, ".PP\nExamples:\n.PP\n.RS\n.EX\n");
     puts_escaped(page, command->examples);
