@@ -1,4 +1,5 @@
-/* docs/mechanisms: every mechanism has its page, every page an example, and what it says of the example is counted. */
+/* docs/mechanisms: every mechanism has its page, which says what its code says; every page has an example, and what it says
+ * of the example is counted. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 #include <cmocka.h>
 
 #include "attention/registry.h"
+#include "base/text.h"
+#include "config/config_keys.h"
 #include "model/accounting.h"
 #include "model/transformer.h"
 
@@ -81,22 +84,27 @@ static void check_example(const char *page, const char *text, const char *json) 
   ch_params_free(&params);
 }
 
-static void check_page(const char *page, const char *index) {
-  char *text = read_page(page), *json = between(text, "```json\n", "```"), link[300];
+static void check_page(const char *page) {
+  char *text = read_page(page), *json = between(text, "```json\n", "```");
   static const char *const parts[] = {"\n```\n", "| parameters of a layer |", "\n## When to take it\n"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!strstr(text, parts[i])) fail_msg("%s has no \"%s\"", page, parts[i]);
-  snprintf(link, sizeof link, "](%s)", page);
-  if (!strstr(index, link)) fail_msg("README.md has no link to %s", page);
   if (!json) fail_msg("%s has no example", page);
   check_example(page, text, json);
   free(json);
   free(text);
 }
 
-static void every_page_is_listed_and_its_example_is_what_info_counts(void **state) {
+static bool is_mechanism(const char *page) {
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(page, "."), page);
+  return ch_mechanism_find(name) != NULL;
+}
+
+/* Pages of modules are listed in README.md; those of mechanisms are found by their names. */
+static void every_page_is_found_and_its_example_is_what_info_counts(void **state) {
   (void)state;
-  char *index = read_page("README.md");
+  char *index = read_page("README.md"), link[300];
   DIR *directory = opendir(PAGES);
   int pages = 0;
   assert_non_null(directory);
@@ -105,7 +113,10 @@ static void every_page_is_listed_and_its_example_is_what_info_counts(void **stat
     if (!end || strcmp(end, ".md") != 0 || strcmp(entry->d_name, "README.md") == 0 ||
         strcmp(entry->d_name, "adding.md") == 0)
       continue;
-    check_page(entry->d_name, index);
+    check_page(entry->d_name);
+    snprintf(link, sizeof link, "](%s)", entry->d_name);
+    if (!is_mechanism(entry->d_name) && !strstr(index, link))
+      fail_msg("README.md has no link to %s", entry->d_name);
     pages++;
   }
   assert_true(pages > 0);
@@ -113,35 +124,123 @@ static void every_page_is_listed_and_its_example_is_what_info_counts(void **stat
   free(index);
 }
 
-static void every_mechanism_has_its_page(void **state) {
+/* " of q, k" */
+static void put_states(unsigned on, ch_text *line) {
+  const char *between_them = " of ";
+  for (int i = 0; i < 3; i++)
+    if (on >> i & 1) {
+      ch_text_printf(line, "%s%c", between_them, "qkv"[i]);
+      between_them = ", ";
+    }
+}
+
+static void put_module(const char *name, unsigned on, ch_text *line) {
+  ch_text_printf(line, "%s%s", line->size ? "; " : "| modules | ", name);
+  if (on) put_states(on, line);
+}
+
+/* The row of a mechanism's page that says which modules it takes. */
+static char *row_of_modules(const ch_mechanism *m) {
+  ch_text line = {0};
+  if (m->modules & CH_MODULE_QK_NORM) put_module("[QK norm](qk_norm.md)", 0, &line);
+  if (m->modules & CH_MODULE_HEAD_NORM) put_module("[head norm](head_norm.md)", 0, &line);
+  if (m->modules & CH_MODULE_KNOCK_OTHER)
+    put_module("[knocking](knocking.md)", m->knocks, &line);
+  else if (m->modules & CH_MODULE_KNOCK_LINEAR)
+    put_module("linear [knocking](knocking.md)", m->knocks, &line);
+  if (m->modules & CH_MODULE_HEAD_MIX) put_module("[head mixing](head_mix.md)", m->mixes, &line);
+  if (m->modules & CH_MODULE_BIAS) put_module("biases", 0, &line);
+  ch_text_puts(&line, " |\n");
+  return line.data;
+}
+
+/* "`gqa`, `gqa:N`" */
+static void check_presets(const char *page, const char *text, const ch_mechanism *m) {
+  char name[80];
+  for (const ch_preset *p = m->presets; p->name; p++)
+    for (int numbered = 0; numbered < (p->number ? 2 : 1); numbered++) {
+      snprintf(name, sizeof name, "`%s%s`", p->name, numbered ? ":N" : "");
+      if (!strstr(text, name)) fail_msg("%s does not say what `compare` makes of %s", page, name);
+    }
+}
+
+static void every_mechanism_has_its_page_with_its_modules_and_presets(void **state) {
   (void)state;
-  for (const char *const *name = ch_mechanism_names(); *name; name++) {
-    char page[64];
-    snprintf(page, sizeof page, "%s.md", *name);
-    free(read_page(page));
+  for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++) {
+    char page[64], title[80];
+    snprintf(page, sizeof page, "%s.md", (*m)->name);
+    snprintf(title, sizeof title, "# `%s`: ", (*m)->name);
+    char *text = read_page(page), *modules = row_of_modules(*m);
+    if (strncmp(text, title, strlen(title)) != 0) fail_msg("%s does not begin with \"%s\"", page, title);
+    if (!strstr(text, modules)) fail_msg("%s does not have the row\n%s", page, modules);
+    check_presets(page, text, *m);
+    free(modules);
+    free(text);
   }
 }
 
-/* adding.md shows gta.c: every piece of code on it must be there, line by line. */
+/* config.md: "| `q_lora_rank` | `mla`, `mfa`, `mfa_kr` |". */
+static void keys_of_single_mechanisms_stand_beside_their_owners(void **state) {
+  (void)state;
+  char *text = read_page("../config.md");
+  for (int i = 0; i < ch_config_key_count; i++) {
+    const char *key = ch_config_keys[i].name;
+    if (!ch_config_keys[i].of_mechanisms) continue;
+    ch_text quoted = {0}, owners = {0};
+    ch_text_printf(&quoted, "`%s`", key);
+    for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
+      if (ch_mechanism_has_key(*m, key))
+        ch_text_printf(&owners, "%s`%s`", owners.size ? ", " : " | ", (*m)->name);
+    ch_text_puts(&owners, " |");
+    const char *row = strstr(text, "### Keys of single mechanisms");
+    row = row ? strstr(row, quoted.data) : NULL;
+    const char *cell = row ? strstr(row, " | ") : NULL;
+    if (!cell || strncmp(cell, owners.data, owners.size) != 0)
+      fail_msg("docs/config.md does not have %s%s", quoted.data, owners.data);
+    ch_text_free(&quoted);
+    ch_text_free(&owners);
+  }
+  free(text);
+}
+
+static void links_of_the_index_lead_somewhere(void **state) {
+  (void)state;
+  char *index = read_page("README.md");
+  int links = 0;
+  for (const char *at = index; (at = strstr(at, "](")); links++) {
+    char page[200];
+    at += 2;
+    snprintf(page, sizeof page, "%.*s", (int)strcspn(at, ")#"), at);
+    if (*page && !strstr(page, "://")) free(read_page(page));
+  }
+  assert_true(links > 0);
+  free(index);
+}
+
+/* adding.md shows gta.c and the test's: every piece of code on it must be there, line by line. */
 static void the_code_on_the_page_about_adding_is_the_code(void **state) {
   (void)state;
-  char *page = read_page("adding.md"), *source = read_page("../../src/attention/gta.c");
+  char *page = read_page("adding.md"), *source = read_page("../../src/attention/gta.c"),
+       *test = read_page("../../tests/attention/mechanisms/gta.c");
   static const char open[] = "```c\n";
   int pieces = 0;
   for (char *piece, *at = page; (piece = between(at, open, "```")); pieces++) {
-    if (!strstr(source, piece)) fail_msg("gta.c does not have\n%s", piece);
+    if (!strstr(source, piece) && !strstr(test, piece)) fail_msg("gta.c does not have\n%s", piece);
     at = strstr(at, open) + strlen(open) + strlen(piece);
     free(piece);
   }
   assert_true(pieces > 0);
   free(source);
+  free(test);
   free(page);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_page_is_listed_and_its_example_is_what_info_counts),
-      cmocka_unit_test(every_mechanism_has_its_page),
+      cmocka_unit_test(every_page_is_found_and_its_example_is_what_info_counts),
+      cmocka_unit_test(every_mechanism_has_its_page_with_its_modules_and_presets),
+      cmocka_unit_test(keys_of_single_mechanisms_stand_beside_their_owners),
+      cmocka_unit_test(links_of_the_index_lead_somewhere),
       cmocka_unit_test(the_code_on_the_page_about_adding_is_the_code),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
