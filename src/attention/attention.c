@@ -17,12 +17,10 @@ static double initial_std(const ch_config *config) {
 /* By whichever source the config names for it. */
 static void declare_by_source(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                               double std) {
-  const ch_sharing *sharing = &declaration->config->sharing;
-  for (int i = 0; i < sharing->projection_count; i++)
-    if (strcmp(sharing->projections[i], name) == 0) declaration->shared |= 1U << i;
-  if (declaration->layer == 0 && declaration->projection_count < CH_MAX_PROJECTIONS)
-    declaration->projections[declaration->projection_count++] = name;
-  ch_weight_source_of(declaration->config, name)->declare(declaration, name, out, in, std);
+  if (declaration->shapes)
+    ch_note_projection(declaration->shapes, name, out, in);
+  else
+    ch_weight_source_of(declaration->config, name)->declare(declaration, name, out, in, std);
 }
 
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
@@ -33,24 +31,6 @@ void ch_declare_output_projection(ch_declaration *declaration, const char *name,
   double std = initial_std(declaration->config);
   if (declaration->config->init == CH_INIT_DEFAULT) std /= sqrt(2.0 * (declaration->layer + 1));
   declare_by_source(declaration, name, out, in, std);
-}
-
-/* Names in "sharing.projections" that nothing of this model has. */
-ch_status ch_check_shared_projections(const ch_declaration *declaration, ch_error *error) {
-  const ch_sharing *sharing = &declaration->config->sharing;
-  for (int i = 0; i < sharing->projection_count; i++) {
-    if (declaration->shared >> i & 1) continue;
-    char names[400] = "";
-    size_t used = 0;
-    for (int k = 0; k < declaration->projection_count && used < sizeof names; k++)
-      used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", k ? ", " : "",
-                               declaration->projections[k]);
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "\"sharing.projections\" names \"%s\", which \"attention.type\" \"%s\" does not have; its "
-                   "projections are %s",
-                   sharing->projections[i], declaration->config->attention.type, names);
-  }
-  return CH_OK;
 }
 
 static int add_vector(ch_declaration *declaration, const char *name, const char *suffix, int64_t n,

@@ -17,14 +17,25 @@
 
 enum { CH_MAX_PROJECTIONS = 16 };
 
+/* Projections as the layers have them, without their tensors. */
+typedef struct ch_projection_shape {
+  const char *name;
+  int64_t out, in;
+  int64_t other_out, other_in; /* of a layer where it is not [out, in]; 0: none */
+  int64_t layers;              /* that have it */
+} ch_projection_shape;
+
+typedef struct ch_projection_shapes {
+  ch_projection_shape rows[CH_MAX_PROJECTIONS];
+  int count;
+} ch_projection_shapes;
+
 /* Declaring the tensors, layer by layer. */
 typedef struct ch_declaration {
   const ch_config *config;
   ch_params *params;
   int layer;
-  unsigned shared;                             /* bit i: entry i of "sharing.projections" was met */
-  const char *projections[CH_MAX_PROJECTIONS]; /* met in layer 0 */
-  int projection_count;
+  ch_projection_shapes *shapes; /* projections are noted here and not declared; NULL: they are declared */
 } ch_declaration;
 
 /* What turns `rotary` dims: a table of this run's positions, or levels for those of the cache; NULL until needed. */
@@ -107,8 +118,8 @@ typedef struct ch_mechanism {
    by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
-/* After all layers: an error names an entry of "sharing.projections" that no layer declared. */
-ch_status ch_check_shared_projections(const ch_declaration *declaration, ch_error *error);
+/* One layer's projection [out, in] among those that were seen (shared_projections.c). */
+void ch_note_projection(ch_projection_shapes *shapes, const char *name, int64_t out, int64_t in);
 /* "{name}.weight" [n], starting at one; "{name}.bias" [n], starting at zero. */
 void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n);
 void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);

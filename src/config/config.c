@@ -133,7 +133,8 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
   CH_TRY(ch_config_check_modules(config, where, error));
   CH_TRY(ch_config_check_sharing(config, where, error));
   const ch_mechanism *mechanism = ch_mechanism_of(config);
-  return mechanism->check ? mechanism->check(config, where, error) : CH_OK;
+  if (mechanism->check) CH_TRY(mechanism->check(config, where, error));
+  return ch_check_shared_projections(config, where, error);
 }
 
 /* Sizes that follow from others when they are left out: G = H, d = D/H. */

@@ -62,11 +62,9 @@ static bool read_projections(const json_t *json, ch_sharing *sharing) {
   if (size < 1 || size > CH_MAX_SHARED_PROJECTIONS) return false;
   for (size_t i = 0; i < size; i++) {
     const char *given = json_string_value(json_array_get(json, i));
-    char name[CH_PROJECTION_NAME_SIZE];
     if (!given || !good_name(given)) return false;
-    snprintf(name, sizeof name, "%s%s", given, given[1] ? "" : "_proj");
-    if (has_projection(sharing, name)) return false;
-    memcpy(sharing->projections[sharing->projection_count++], name, sizeof name);
+    snprintf(sharing->projections[sharing->projection_count++], CH_PROJECTION_NAME_SIZE, "%s%s", given,
+             given[1] ? "" : "_proj");
   }
   return true;
 }

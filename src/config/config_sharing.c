@@ -31,6 +31,15 @@ static ch_status check_atoms(const ch_config *c, const char *where, ch_error *er
   return CH_OK;
 }
 
+static ch_status check_named_once(const ch_sharing *s, const char *where, ch_error *error) {
+  for (int i = 0; i < s->projection_count; i++)
+    for (int k = 0; k < i; k++)
+      if (strcmp(s->projections[i], s->projections[k]) == 0)
+        return ch_fail(error, CH_ERROR_CONFIG, "%s: \"sharing.projections\" names \"%s\" twice; name it once",
+                       where, s->projections[i]);
+  return CH_OK;
+}
+
 ch_status ch_config_check_sharing(const ch_config *config, const char *where, ch_error *error) {
   const ch_sharing *s = &config->sharing;
   bool any = s->projection_count || s->atoms || s->rank || s->coefficients || s->common_dictionary;
@@ -44,6 +53,7 @@ ch_status ch_config_check_sharing(const ch_config *config, const char *where, ch
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"sharing.projections\" is missing; it must name some, as in [\"q\", \"k\", \"v\"]",
                    where);
+  CH_TRY(check_named_once(s, where, error));
   if (s->type != CH_SHARING_MASA && s->coefficients)
     return not_of_type(s, "coefficients", "\"mlp\"", "\"masa\"", where, error);
   if (s->type != CH_SHARING_MASA && s->common_dictionary)

@@ -34,8 +34,7 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
   if (!config->tie_word_embeddings)
     ch_params_matrix(params, CH_PARAM_EMBEDDING, std, config->vocab_size, config->hidden_size,
                      "lm_head.weight");
-  CH_TRY(ch_params_status(params, error));
-  return ch_check_shared_projections(&declaration, error);
+  return ch_params_status(params, error);
 }
 
 /* --- graph --------------------------------------------------------------------------------------------------- */

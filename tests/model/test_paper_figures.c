@@ -135,6 +135,41 @@ static void models_of_masa_have_the_sizes_that_the_paper_says(void **state) {
   assert_saves("masa-gqa", "masa-dense", 41.7);
 }
 
+/* MASA, Table 1 and section 3.1: r = 1 - S (d h + L) / (L d h) of every matrix that is shared. The paper says d / 3 for
+   a low rank that saves two thirds; that rank saves one third, and d / 6 is meant. */
+static void sharing_saves_what_the_paper_says(void **state) {
+  (void)state;
+  const int64_t L = 24, S = 8, D = 1536;
+  ch_account masa = figures("masa-qkvo");
+  assert_millions("MASA-QKVO's attention", masa.parameters_attention, 75.5, 1);
+  assert_int_equal(masa.parameters_attention, 4 * S * (D * D + L));
+  assert_int_equal(figures("masa-qkv").parameters_attention, 3 * S * (D * D + L) + L * D * D);
+  assert_int_equal(figures("masa-sequential").parameters_attention, 4 * S * D * D);
+  assert_int_equal(figures("masa-repeat").parameters_attention, 4 * S * D * D);
+  assert_int_equal(figures("masa-low-rank").parameters_attention, 4 * L * 2 * D * (D / 6));
+  static const struct {
+    const char *name, *dense;
+    double percent;
+  } rows[] = {{"masa-qkvo", "masa-dense", 66.7},       {"masa-qkv", "masa-dense", 50.0},
+              {"masa-sequential", "masa-dense", 66.7}, {"masa-repeat", "masa-dense", 66.7},
+              {"masa-low-rank", "masa-dense", 66.7},   {"masa-low-rank-third", "masa-dense", 33.3},
+              {"masa-s-qkvo", "masa-s-dense", 66.7}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    assert_saves(rows[i].name, rows[i].dense, rows[i].percent);
+    ch_account shared = figures(rows[i].name), dense = figures(rows[i].dense);
+    assert_int_equal(shared.parameters_total - shared.parameters_attention,
+                     dense.parameters_total - dense.parameters_attention);
+    assert_int_equal(shared.cache_elements_per_token, dense.cache_elements_per_token);
+    /* Sums of atoms are made once, before the first token; factors take what they have parameters for. */
+    double saved_flops = strstr(rows[i].name, "low-rank")
+                             ? 2 * (double)(dense.parameters_attention - shared.parameters_attention)
+                             : 0;
+    assert_true(shared.flops.total == dense.flops.total - saved_flops);
+  }
+  assert_true(fabs(saved("masa-qkvo", "masa-dense") - (1 - (double)(S * (D * D + L)) / (double)(L * D * D))) <
+              1e-12);
+}
+
 /* MFA, Table 1: parameters of a layer's attention, shared latent subspace dimension, total effective rank. */
 static void capacities_are_those_of_table_1(void **state) {
   (void)state;
@@ -198,6 +233,7 @@ int main(void) {
       cmocka_unit_test(the_embedding_gate_saves_what_the_paper_says),
       cmocka_unit_test(parameters_are_those_of_the_tables),
       cmocka_unit_test(models_of_masa_have_the_sizes_that_the_paper_says),
+      cmocka_unit_test(sharing_saves_what_the_paper_says),
       cmocka_unit_test(capacities_are_those_of_table_1),
       cmocka_unit_test(models_of_one_table_have_one_size),
       cmocka_unit_test(knocking_takes_the_share_that_the_paper_says),

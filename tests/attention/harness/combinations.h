@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_COMBINATIONS = 160, COMBINATION_TEXT = 700 };
+enum { MOST_COMBINATIONS = 160, COMBINATION_TEXT = 800 };
 
 typedef struct combination {
   char json[COMBINATION_TEXT]; /* config.json */

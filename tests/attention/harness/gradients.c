@@ -90,7 +90,7 @@ static double moved_loss(const specimen *s, ch_runner *runner, int p, const doub
 }
 
 static void compare_with_differences(const specimen *s, ch_runner *runner, int p, const double *gradient) {
-  const double step = 2e-5;
+  const double step = 5e-6;
   int64_t count = ch_param_count(&s->params.rows[p]);
   double *kept = malloc((size_t)count * sizeof *kept), *direction = malloc((size_t)count * sizeof *direction);
   memcpy(kept, s->wide[p].data, (size_t)count * sizeof *kept);

@@ -1,0 +1,69 @@
+/* Whether a model has what "sharing" names, in one shape for all layers: every layer declares its shapes and no more. */
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/registry.h"
+
+static ch_projection_shape *find(ch_projection_shapes *shapes, const char *name) {
+  for (int i = 0; i < shapes->count; i++)
+    if (strcmp(shapes->rows[i].name, name) == 0) return &shapes->rows[i];
+  return NULL;
+}
+
+void ch_note_projection(ch_projection_shapes *shapes, const char *name, int64_t out, int64_t in) {
+  ch_projection_shape *row = find(shapes, name);
+  if (!row && shapes->count < CH_MAX_PROJECTIONS) {
+    row = &shapes->rows[shapes->count++];
+    *row = (ch_projection_shape){.name = name, .out = out, .in = in};
+  }
+  if (!row) return;
+  row->layers++;
+  if (row->out == out && row->in == in) return;
+  row->other_out = out;
+  row->other_in = in;
+}
+
+static ch_status no_such_projection(const ch_config *config, const ch_projection_shapes *shapes,
+                                    const char *name, const char *where, ch_error *error) {
+  char names[CH_MAX_PROJECTIONS * (CH_PROJECTION_NAME_SIZE + 4)] = "";
+  size_t used = 0;
+  for (int i = 0; i < shapes->count; i++)
+    used +=
+        (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", i ? ", " : "", shapes->rows[i].name);
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"sharing.projections\" names \"%s\", which \"attention.type\" \"%s\" does not have "
+                 "here; its projections are %s",
+                 where, name, config->attention.type, names);
+}
+
+static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes, const char *name,
+                           const char *where, ch_error *error) {
+  const ch_projection_shape *row = find(shapes, name);
+  if (!row) return no_such_projection(config, shapes, name, where, error);
+  if (row->layers < config->num_hidden_layers)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"sharing.projections\" names \"%s\", which the layers of a group share already: "
+                   "\"attention.layer_group_size\" is %lld; leave it out, or set that to 1",
+                   where, name, (long long)config->attention.layer_group_size);
+  if (!row->other_out || config->sharing.type == CH_SHARING_LOW_RANK) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"sharing.projections\" names \"%s\", which \"attention.head_mix\" makes [%lld, %lld] in one "
+      "layer and [%lld, %lld] in another; matrices of one shape alone are shared, so leave it out",
+      where, name, (long long)row->out, (long long)row->in, (long long)row->other_out,
+      (long long)row->other_in);
+}
+
+ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error) {
+  if (config->sharing.type == CH_SHARING_NONE) return CH_OK;
+  const ch_mechanism *mechanism = ch_mechanism_of(config);
+  ch_params params = {0}; /* of norms and modules, which nobody asks for */
+  ch_projection_shapes shapes = {0};
+  ch_declaration declaration = {.config = config, .params = &params, .shapes = &shapes};
+  for (; declaration.layer < config->num_hidden_layers; declaration.layer++) mechanism->declare(&declaration);
+  ch_status status = ch_params_status(&params, error);
+  ch_params_free(&params);
+  for (int i = 0; status == CH_OK && i < config->sharing.projection_count; i++)
+    status = check_one(config, &shapes, config->sharing.projections[i], where, error);
+  return status;
+}

@@ -1,0 +1,291 @@
+/* What shared matrices are in terms of a model that has its own: the same logits, and gradients that follow from its
+ * gradients by the chain rule. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/specimen.h"
+
+enum { LAYERS = 3, HIDDEN = 16 };
+
+static ch_engine engine;
+
+/* A model in double with its gradients. */
+typedef struct trial {
+  combination_list list;
+  specimen s;
+  double *logits, **gradients; /* [params] */
+} trial;
+
+static trial *open_trial(const char *sizes, const char *type, const char *attention) {
+  trial *t = calloc(1, sizeof *t);
+  add_combination(&t->list, sizes, type, attention);
+  if (!specimen_open(&t->list.items[0], &t->s))
+    fail_msg("the library does not know %s", t->list.items[0].json);
+  t->gradients = calloc((unsigned)t->s.params.count, sizeof *t->gradients);
+  for (int p = 0; p < t->s.params.count; p++)
+    t->gradients[p] = calloc((size_t)ch_param_count(&t->s.params.rows[p]), sizeof **t->gradients);
+  return t;
+}
+
+static void close_trial(trial *t) {
+  for (int p = 0; p < t->s.params.count; p++) free(t->gradients[p]);
+  free(t->gradients);
+  free(t->logits);
+  specimen_close(&t->s);
+  free(t);
+}
+
+static int find(const trial *t, const char *name) {
+  int index = ch_params_find(&t->s.params, name);
+  if (index < 0) fail_msg("there is no %s", name);
+  return index;
+}
+
+static double *values(const trial *t, const char *name) {
+  return t->s.wide[find(t, name)].data;
+}
+
+static const double *gradient(const trial *t, const char *name) {
+  return t->gradients[find(t, name)];
+}
+
+/* "...{layer}.self_attn.{rest}" in a buffer of its own, one of a few. */
+static const char *in_layer(int layer, const char *projection, const char *rest) {
+  static char names[4][128];
+  static int next;
+  char *name = names[next++ % 4];
+  snprintf(name, 128, "model.layers.%d.self_attn.%s.%s", layer, projection, rest);
+  return name;
+}
+
+static const char *in_dictionary(const char *projection) {
+  static char name[128];
+  snprintf(name, sizeof name, "model.dictionary.%s.atoms", projection);
+  return name;
+}
+
+static void run(trial *t) {
+  specimen *s = &t->s;
+  int64_t rows = s->sequences * s->length;
+  ch_model_graph shape = specimen_shape(s, CH_F64, CH_HEAD_LOGITS);
+  t->logits = specimen_run(s, &engine, &shape, s->wide, s->tokens, NULL, rows * s->vocab);
+  assert_non_null(t->logits);
+  shape = specimen_shape(s, CH_F64, CH_HEAD_LOSS);
+  shape.trainable = true;
+  ch_runner_call call = {.weights = s->wide,
+                         .tokens = s->tokens,
+                         .targets = s->targets,
+                         .gradients = (void **)t->gradients,
+                         .seed = 1};
+  ch_runner *runner = NULL;
+  ch_error error = {0};
+  const void *losses = NULL;
+  if (ch_runner_create(&engine, &s->config, &s->params, &shape, false, &runner, &error) != CH_OK ||
+      ch_runner_run(runner, &call, &losses, &error) != CH_OK)
+    fail_msg("%s", error.message);
+  ch_runner_free(runner);
+}
+
+static void assert_same(const char *what, const double *a, const double *b, int64_t count) {
+  double largest = 0, worst = 0;
+  for (int64_t i = 0; i < count; i++) {
+    largest = fmax(largest, fabs(b[i]));
+    worst = fmax(worst, fabs(a[i] - b[i]));
+    if (isnan(a[i])) fail_msg("%s: element %d is not a number", what, (int)i);
+  }
+  if (!(worst <= 1e-12 * largest)) fail_msg("%s differ by %g of the largest", what, worst / largest);
+}
+
+static void assert_same_logits(const trial *a, const trial *b) {
+  assert_same("logits", a->logits, b->logits, a->s.sequences * a->s.length * a->s.vocab);
+}
+
+/* Tensors that both models have are the same; their names alone decide their random values. */
+static void assert_same_gradients(const trial *a, const trial *b) {
+  int common = 0;
+  for (int p = 0; p < a->s.params.count; p++) {
+    const char *name = a->s.params.rows[p].name;
+    int other = ch_params_find(&b->s.params, name);
+    if (other < 0 || strstr(name, ".dictionary.")) continue;
+    assert_same(name, a->gradients[p], b->gradients[other], ch_param_count(&a->s.params.rows[p]));
+    common++;
+  }
+  assert_true(common > 0);
+}
+
+static const char *const projections[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
+#define SIZES "'num_hidden_layers': 3, 'num_key_value_heads': 2"
+#define NAMES "'projections': ['q', 'k', 'v', 'o']"
+
+/* [out, in] of all of a layer's four. */
+static int64_t elements_of(const trial *dense, const char *projection) {
+  return ch_param_count(&dense->s.params.rows[find(dense, in_layer(0, projection, "weight"))]);
+}
+
+static void put_atoms(const trial *dense, const trial *shared, int atoms) {
+  for (int p = 0; p < 4; p++) {
+    int64_t n = elements_of(dense, projections[p]);
+    for (int s = 0; s < atoms; s++)
+      memcpy(values(shared, in_dictionary(projections[p])) + s * n,
+             values(dense, in_layer(s, projections[p], "weight")), (size_t)n * sizeof(double));
+  }
+}
+
+static void one_hot_combinations_of_an_atom_a_layer_are_the_dense_model(void **state) {
+  (void)state;
+  trial *dense = open_trial(SIZES, "gqa", "");
+  trial *shared = open_trial(SIZES ", 'sharing': {'type': 'masa', " NAMES ", 'atoms': 3}", "gqa", "");
+  put_atoms(dense, shared, LAYERS);
+  for (int p = 0; p < 4; p++)
+    for (int l = 0; l < LAYERS; l++)
+      for (int s = 0; s < LAYERS; s++)
+        values(shared, in_layer(l, projections[p], "coefficients"))[s] = s == l;
+  run(dense);
+  run(shared);
+  assert_same_logits(shared, dense);
+  assert_same_gradients(shared, dense);
+  for (int p = 0; p < 4; p++) {
+    int64_t n = elements_of(dense, projections[p]);
+    for (int l = 0; l < LAYERS; l++) {
+      const double *dense_gradient = gradient(dense, in_layer(l, projections[p], "weight"));
+      assert_same("gradients of atoms", gradient(shared, in_dictionary(projections[p])) + l * n,
+                  dense_gradient, n);
+      double expected[LAYERS] = {0}; /* the gradient of c_s is <D_s, gradient of W> */
+      for (int s = 0; s < LAYERS; s++)
+        for (int64_t i = 0; i < n; i++)
+          expected[s] += values(shared, in_dictionary(projections[p]))[s * n + i] * dense_gradient[i];
+      assert_same("gradients of coefficients", gradient(shared, in_layer(l, projections[p], "coefficients")),
+                  expected, LAYERS);
+    }
+  }
+  close_trial(dense);
+  close_trial(shared);
+}
+
+/* A dense model with the matrices that `atom` names for its layers; atoms' gradients are sums over their layers. */
+static void check_assignment(const char *sharing, int atoms, const int atom[LAYERS]) {
+  trial *dense = open_trial(SIZES, "gqa", ""), *shared = open_trial(sharing, "gqa", "");
+  for (int p = 0; p < 4; p++) {
+    int64_t n = elements_of(dense, projections[p]);
+    for (int l = 0; l < LAYERS; l++)
+      memcpy(values(dense, in_layer(l, projections[p], "weight")),
+             values(shared, in_dictionary(projections[p])) + atom[l] * n, (size_t)n * sizeof(double));
+  }
+  run(dense);
+  run(shared);
+  assert_same_logits(shared, dense);
+  assert_same_gradients(shared, dense);
+  for (int p = 0; p < 4; p++) {
+    int64_t n = elements_of(dense, projections[p]);
+    double *expected = calloc((size_t)(atoms * n), sizeof *expected);
+    for (int l = 0; l < LAYERS; l++)
+      for (int64_t i = 0; i < n; i++)
+        expected[atom[l] * n + i] += gradient(dense, in_layer(l, projections[p], "weight"))[i];
+    assert_same("gradients of atoms", gradient(shared, in_dictionary(projections[p])), expected, atoms * n);
+    free(expected);
+  }
+  close_trial(dense);
+  close_trial(shared);
+}
+
+static void atoms_by_turns_are_a_dense_model_that_repeats_itself(void **state) {
+  (void)state;
+#define SHARE(type, atoms) SIZES ", 'sharing': {'type': '" type "', " NAMES ", 'atoms': " #atoms "}"
+  check_assignment(SHARE("sequential", 1), 1, (int[]){0, 0, 0});
+  check_assignment(SHARE("sequential", 2), 2, (int[]){0, 0, 1});
+  check_assignment(SHARE("sequential", 3), 3, (int[]){0, 1, 2});
+  check_assignment(SHARE("repeat", 1), 1, (int[]){0, 0, 0});
+  check_assignment(SHARE("repeat", 2), 2, (int[]){0, 1, 0});
+  check_assignment(SHARE("repeat", 3), 3, (int[]){0, 1, 2});
+}
+
+/* W = B I; the gradient of B is that of W, and that of A is B^T (gradient of W). */
+static void a_product_with_the_identity_is_the_dense_model(void **state) {
+  (void)state;
+  trial *dense = open_trial(SIZES, "gqa", "");
+  trial *shared = open_trial(SIZES ", 'sharing': {'type': 'low_rank', " NAMES ", 'rank': 16}", "gqa",
+                             ""); /* all are 16 wide */
+  for (int p = 0; p < 4; p++)
+    for (int l = 0; l < LAYERS; l++) {
+      int64_t n = elements_of(dense, projections[p]);
+      memcpy(values(shared, in_layer(l, projections[p], "b.weight")),
+             values(dense, in_layer(l, projections[p], "weight")), (size_t)n * sizeof(double));
+      for (int i = 0; i < HIDDEN * HIDDEN; i++)
+        values(shared, in_layer(l, projections[p], "a.weight"))[i] = i / HIDDEN == i % HIDDEN;
+    }
+  run(dense);
+  run(shared);
+  assert_same_logits(shared, dense);
+  assert_same_gradients(shared, dense);
+  for (int p = 0; p < 4; p++)
+    for (int l = 0; l < LAYERS; l++) {
+      int64_t n = elements_of(dense, projections[p]);
+      const double *weight = values(dense, in_layer(l, projections[p], "weight"));
+      const double *of_weight = gradient(dense, in_layer(l, projections[p], "weight"));
+      assert_same("gradients of B", gradient(shared, in_layer(l, projections[p], "b.weight")), of_weight, n);
+      double expected[HIDDEN * HIDDEN] = {0};
+      for (int64_t o = 0; o < n / HIDDEN; o++)
+        for (int r = 0; r < HIDDEN; r++)
+          for (int i = 0; i < HIDDEN; i++)
+            expected[r * HIDDEN + i] += weight[o * HIDDEN + r] * of_weight[o * HIDDEN + i];
+      assert_same("gradients of A", gradient(shared, in_layer(l, projections[p], "a.weight")), expected,
+                  HIDDEN * HIDDEN);
+    }
+  close_trial(dense);
+  close_trial(shared);
+}
+
+/* A common dictionary is a dictionary for every projection, all of the same atoms: its gradient is their sum. */
+static void a_common_dictionary_is_many_equal_ones(void **state) {
+  (void)state;
+  trial *apart = open_trial(SHARE("masa", 2), "gqa", "");
+  trial *common = open_trial(
+      SIZES ", 'sharing': {'type': 'masa', " NAMES ", 'atoms': 2, 'common_dictionary': true}", "gqa", "");
+  static const char *const names[] = {"model.dictionary.common_16x16.atoms",
+                                      "model.dictionary.common_8x16.atoms"};
+  static const char *const members[2][2] = {{"q_proj", "o_proj"}, {"k_proj", "v_proj"}};
+  for (int d = 0; d < 2; d++) {
+    int64_t n = ch_param_count(&common->s.params.rows[find(common, names[d])]);
+    for (int m = 0; m < 2; m++)
+      memcpy(values(apart, in_dictionary(members[d][m])), values(common, names[d]),
+             (size_t)n * sizeof(double));
+  }
+  run(apart);
+  run(common);
+  assert_same_logits(common, apart);
+  assert_same_gradients(common, apart);
+  for (int d = 0; d < 2; d++) {
+    int64_t n = ch_param_count(&common->s.params.rows[find(common, names[d])]);
+    double *sum = calloc((size_t)n, sizeof *sum);
+    for (int m = 0; m < 2; m++)
+      for (int64_t i = 0; i < n; i++) sum[i] += gradient(apart, in_dictionary(members[d][m]))[i];
+    assert_same("gradients of common atoms", gradient(common, names[d]), sum, n);
+    free(sum);
+  }
+  close_trial(apart);
+  close_trial(common);
+}
+
+static int open_engine(void **state) {
+  (void)state;
+  ch_error error = {0};
+  return ch_engine_init(&engine, CH_F64, &error) == CH_OK ? 0 : -1;
+}
+
+static int close_engine(void **state) {
+  (void)state;
+  ch_engine_free(&engine);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_hot_combinations_of_an_atom_a_layer_are_the_dense_model),
+      cmocka_unit_test(atoms_by_turns_are_a_dense_model_that_repeats_itself),
+      cmocka_unit_test(a_product_with_the_identity_is_the_dense_model),
+      cmocka_unit_test(a_common_dictionary_is_many_equal_ones),
+  };
+  return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
