@@ -116,6 +116,19 @@ void ch_json_put_string(ch_text *json, const char *string) {
   free(text);
 }
 
+void ch_json_put_bytes(ch_text *json, const char *bytes, size_t size) {
+  ch_text_put(json, "\"", 1);
+  for (size_t i = 0; i < size; i++) {
+    unsigned char c = (unsigned char)bytes[i];
+    if (c == '"' || c == '\\') ch_text_put(json, "\\", 1);
+    if (c < 0x20)
+      ch_text_printf(json, "\\u%04x", c);
+    else
+      ch_text_put(json, bytes + i, 1);
+  }
+  ch_text_put(json, "\"", 1);
+}
+
 void ch_json_put_number(ch_text *json, double number) {
   char text[40];
   if (number == floor(number) && fabs(number) < 1e15) {

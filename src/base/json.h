@@ -23,6 +23,8 @@ const char *ch_json_quote(const char *name, char *buffer, size_t size);
 
 /* Appends a JSON string, escaped. */
 void ch_json_put_string(ch_text *json, const char *string);
+/* The same of `size` bytes of UTF-8, whatever control characters they hold. */
+void ch_json_put_bytes(ch_text *json, const char *bytes, size_t size);
 /* Appends the shortest text that reads back as the same double, with a point or an exponent: 10000.0, 1e-05.
  */
 void ch_json_put_number(ch_text *json, double number);

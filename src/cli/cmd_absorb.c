@@ -8,31 +8,13 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "compress/absorb.h"
+#include "io/companions.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *out, *dtype;
   bool keep_cache, json;
 } arguments;
-
-/* What a model directory holds beside weights and configuration. */
-static const char *const companions[] = {"tokenizer.json",         "tokenizer.bin",
-                                         "tokenizer_config.json",  "special_tokens_map.json",
-                                         "generation_config.json", NULL};
-
-static ch_status copy_companions(const char *from, const char *to, ch_error *error) {
-  ch_status status = CH_OK;
-  for (int i = 0; companions[i] && status == CH_OK; i++) {
-    char *source = ch_path_join(from, companions[i]), *target = ch_path_join(to, companions[i]);
-    if (!source || !target)
-      status = ch_fail(error, CH_ERROR_MEMORY, "no memory to copy %s", companions[i]);
-    else if (ch_is_file(source))
-      status = ch_copy_file(source, target, error);
-    free(source);
-    free(target);
-  }
-  return status;
-}
 
 /* What was folded is rounded once, to F32; what was only copied keeps its type. */
 static ch_dtype type_to_write(const arguments *a, const ch_model *model, const ch_absorbed *absorbed) {
@@ -112,7 +94,7 @@ static ch_status write_absorbed(const arguments *a, const ch_model *model, ch_er
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = a->keep_cache}, &absorbed, error));
   ch_status status = ch_model_write(a->out, &absorbed.config, &absorbed.params, absorbed.tensors,
                                     type_to_write(a, model, &absorbed), error);
-  if (status == CH_OK) status = copy_companions(a->positional[0], a->out, error);
+  if (status == CH_OK) status = ch_companions_copy(a->positional[0], a->out, error);
   if (status == CH_OK) status = report(a, &absorbed, error);
   ch_absorbed_free(&absorbed);
   return status;

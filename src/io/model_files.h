@@ -37,8 +37,15 @@ ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *
 ch_status ch_model_declare_stored(const char *directory, const ch_config *config, ch_params *params,
                                   ch_error *error);
 
-/* Writes DIR/model.safetensors and then DIR/config.json, each beside and renamed; tensors [params->count] of any float
-   type, stored as `dtype`. The layout is that of config->model_type, ours or a Hugging Face family's. */
+/* Puts tensor `index` of a parameter table into the file, all its values as `dtype`. */
+typedef ch_status ch_tensor_put(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error);
+/* Writes DIR/model.safetensors alone, beside and renamed, tensor by tensor as `put` gives them: dtypes [params->count]. */
+ch_status ch_weights_write(const char *directory, const ch_params *params, const ch_dtype *dtypes,
+                           ch_tensor_put *put, void *context, ch_error *error);
+/* Writes DIR/config.json, whose layout is that of config->model_type, ours or a Hugging Face family's. Last of all: a
+   directory without it is no model. */
+ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
+/* Both, beside and renamed; tensors [params->count] of any float type, stored as `dtype`. */
 ch_status ch_model_write(const char *directory, const ch_config *config, const ch_params *params,
                          const ch_tensor *tensors, ch_dtype dtype, ch_error *error);
 

@@ -9,13 +9,16 @@
 /* Elements converted at once: so few that the kernels do not call for more threads, whose start would cost more. */
 enum { PIECE = 1 << 13 };
 
-/* Values on their way from one float type to another, through F32, or through F64 when either is. */
+/* Tensors in memory on their way into a file. */
 typedef struct converter {
-  double middle[PIECE], out[PIECE];
+  const ch_tensor *tensors;
+  double middle[PIECE],
+      out[PIECE]; /* one float type to another, through F32, or through F64 when either is */
 } converter;
 
-static ch_status put_tensor(ch_writer *writer, const ch_tensor *tensor, ch_dtype dtype, converter *convert,
-                            ch_error *error) {
+static ch_status put_converted(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error) {
+  converter *convert = context;
+  const ch_tensor *tensor = &convert->tensors[index];
   if (tensor->dtype == dtype) return ch_writer_put(writer, tensor->data, ch_tensor_bytes(tensor), error);
   bool wide = tensor->dtype == CH_F64 || dtype == CH_F64;
   const ch_kernels *kernels = ch_kernels_best(wide ? CH_F64 : CH_F32);
@@ -30,19 +33,8 @@ static ch_status put_tensor(ch_writer *writer, const ch_tensor *tensor, ch_dtype
   return CH_OK;
 }
 
-static ch_status put_all(ch_writer *writer, const ch_stored_tensor *stored, const ch_tensor *tensors,
-                         const int64_t *order, int64_t count, ch_error *error) {
-  converter *convert = malloc(sizeof *convert);
-  if (!convert) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", writer->path);
-  ch_status status = CH_OK;
-  for (int64_t i = 0; i < count && status == CH_OK; i++)
-    status = put_tensor(writer, &tensors[order[i]], stored[order[i]].tensor.dtype, convert, error);
-  free(convert);
-  return status;
-}
-
-static ch_status write_weights(const char *path, const ch_params *params, const ch_tensor *tensors,
-                               ch_dtype dtype, ch_error *error) {
+static ch_status write_tensors(const char *path, const ch_params *params, const ch_dtype *dtypes,
+                               ch_tensor_put *put, void *context, ch_error *error) {
   int64_t count = params->count;
   ch_stored_tensor *stored = calloc((size_t)count + 1, sizeof *stored);
   int64_t *order = calloc((size_t)count + 1, sizeof *order);
@@ -55,13 +47,14 @@ static ch_status write_weights(const char *path, const ch_params *params, const 
   }
   for (int64_t i = 0; i < count; i++) {
     const ch_param *row = &params->rows[i];
-    stored[i] = (ch_stored_tensor){(char *)row->name, {.dtype = dtype, .rank = row->rank}};
+    stored[i] = (ch_stored_tensor){(char *)row->name, {.dtype = dtypes[i], .rank = row->rank}};
     memcpy(stored[i].tensor.shape, row->shape, sizeof row->shape);
   }
   CH_TRY_GOTO(ch_safetensors_layout(stored, count, "{\"format\":\"pt\"}", &header, order, error));
   CH_TRY_GOTO(ch_writer_open(&writer, path, error));
   CH_TRY_GOTO(ch_writer_put(&writer, header.data, header.size, error));
-  CH_TRY_GOTO(put_all(&writer, stored, tensors, order, count, error));
+  for (int64_t i = 0; i < count; i++)
+    CH_TRY_GOTO(put(context, (int)order[i], dtypes[order[i]], &writer, error));
   status = ch_writer_commit(&writer, error);
 done:
   ch_writer_abort(&writer);
@@ -71,12 +64,25 @@ done:
   return status;
 }
 
-static ch_status write_config(const char *path, const ch_config *config, ch_error *error) {
+ch_status ch_weights_write(const char *directory, const ch_params *params, const ch_dtype *dtypes,
+                           ch_tensor_put *put, void *context, ch_error *error) {
+  CH_TRY(ch_make_directory(directory, error));
+  char *path = ch_path_join(directory, "model.safetensors");
+  ch_status status = path ? write_tensors(path, params, dtypes, put, context, error)
+                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
+  free(path);
+  return status;
+}
+
+ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error) {
+  char *path = ch_path_join(directory, "config.json");
   ch_text json = {0};
   ch_config_write(config, &json);
-  ch_status status = json.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path)
-                                 : ch_write_file(path, json.data, json.size, error);
+  ch_status status = json.failed || !path
+                         ? ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory)
+                         : ch_write_file(path, json.data, json.size, error);
   ch_text_free(&json);
+  free(path);
   return status;
 }
 
@@ -84,15 +90,15 @@ ch_status ch_model_write(const char *directory, const ch_config *config, const c
                          const ch_tensor *tensors, ch_dtype dtype, ch_error *error) {
   CH_TRY(ch_config_validate(config, directory, error));
   CH_TRY(ch_config_check_writable(config, directory, error));
-  CH_TRY(ch_make_directory(directory, error));
-  char *weights_path = ch_path_join(directory, "model.safetensors");
-  char *config_path = ch_path_join(directory, "config.json");
+  converter *convert = malloc(sizeof *convert);
+  ch_dtype *dtypes = malloc(((size_t)params->count + 1) * sizeof *dtypes);
   ch_status status = CH_OK;
-  if (!weights_path || !config_path)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
-  if (status == CH_OK) status = write_weights(weights_path, params, tensors, dtype, error);
-  if (status == CH_OK) status = write_config(config_path, config, error);
-  free(weights_path);
-  free(config_path);
+  if (!convert || !dtypes) status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
+  for (int i = 0; dtypes && i < params->count; i++) dtypes[i] = dtype;
+  if (convert) convert->tensors = tensors;
+  if (status == CH_OK) status = ch_weights_write(directory, params, dtypes, put_converted, convert, error);
+  if (status == CH_OK) status = ch_config_store(directory, config, error);
+  free(convert);
+  free(dtypes);
   return status;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/text.h"
+#include "base/json.h"
 #include "text/bpe_train.h"
 #include "text/byte_level.h"
 #include "text/utf8.h"
@@ -15,21 +15,8 @@ typedef struct piece_list {
   int32_t count;
 } piece_list;
 
-static void put_escaped(ch_text *out, const char *text, size_t size) {
-  ch_text_put(out, "\"", 1);
-  for (size_t i = 0; i < size; i++) {
-    unsigned char c = (unsigned char)text[i];
-    if (c == '"' || c == '\\') ch_text_put(out, "\\", 1);
-    if (c < 0x20)
-      ch_text_printf(out, "\\u%04x", c);
-    else
-      ch_text_put(out, text + i, 1);
-  }
-  ch_text_put(out, "\"", 1);
-}
-
 static void put_piece(ch_text *out, const piece_list *pieces, int32_t id) {
-  put_escaped(out, pieces->pool.data + pieces->at[id], pieces->at[id + 1] - pieces->at[id]);
+  ch_json_put_bytes(out, pieces->pool.data + pieces->at[id], pieces->at[id + 1] - pieces->at[id]);
 }
 
 static void end_piece(piece_list *pieces) {
@@ -91,7 +78,7 @@ static void put_head(ch_text *out, const char *end_token) {
       "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}";
   ch_text_puts(out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
                     "  \"added_tokens\": [\n    {\"id\": 0, \"content\": ");
-  put_escaped(out, end_token, strlen(end_token));
+  ch_json_put_bytes(out, end_token, strlen(end_token));
   ch_text_printf(out,
                  ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
                  "\"special\": true}\n  ],\n  \"normalizer\": null,\n  \"pre_tokenizer\": %s,\n"

@@ -1,0 +1,212 @@
+/* Decoding ggml's blocks. A scale times a small integer is exact in F32, so there is one rounding at most. */
+#include "formats/blocks.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tensor/kernels.h"
+
+enum { GROUP = 32, SUPER = 256 };
+
+/* --- pieces of blocks ---------------------------------------------------------------------------------------- */
+
+/* The F16 at p. */
+static float half(const unsigned char *p) {
+  unsigned bits = p[0] | (unsigned)p[1] << 8, exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
+                    : exponent == 0 ? ldexpf((float)fraction, -24)
+                                    : ldexpf((float)(fraction + 1024), (int)exponent - 25);
+  return bits >> 15 ? -magnitude : magnitude;
+}
+
+/* Four bits of value i of a group whose lower halves come first. */
+static int nibble(const unsigned char *q, int i) {
+  return i < GROUP / 2 ? q[i] & 15 : q[i - GROUP / 2] >> 4;
+}
+
+/* Bit i of 32. */
+static int bit(const unsigned char *bits, int i) {
+  return bits[i / 8] >> i % 8 & 1;
+}
+
+static const signed char nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
+
+/* --- groups of 32 -------------------------------------------------------------------------------------------- */
+
+static void q4_0(const unsigned char *b, float *y) {
+  float d = half(b);
+  for (int i = 0; i < GROUP; i++) y[i] = d * (float)(nibble(b + 2, i) - 8);
+}
+
+static void q4_1(const unsigned char *b, float *y) {
+  float d = half(b), least = half(b + 2);
+  for (int i = 0; i < GROUP; i++) y[i] = d * (float)nibble(b + 4, i) + least;
+}
+
+static void q5_0(const unsigned char *b, float *y) {
+  float d = half(b);
+  for (int i = 0; i < GROUP; i++) y[i] = d * (float)((nibble(b + 6, i) | bit(b + 2, i) << 4) - 16);
+}
+
+static void q5_1(const unsigned char *b, float *y) {
+  float d = half(b), least = half(b + 2);
+  for (int i = 0; i < GROUP; i++) y[i] = d * (float)(nibble(b + 8, i) | bit(b + 4, i) << 4) + least;
+}
+
+static void q8_0(const unsigned char *b, float *y) {
+  float d = half(b);
+  for (int i = 0; i < GROUP; i++) y[i] = d * (float)(signed char)b[2 + i];
+}
+
+static void iq4_nl(const unsigned char *b, float *y) {
+  float d = half(b);
+  for (int i = 0; i < GROUP; i++) y[i] = d * (float)nonlinear[nibble(b + 2, i)];
+}
+
+/* --- superblocks of 256, whose groups have small scales of their own -------------------------------------------- */
+
+/* 16 groups of 16: scales and minima of 4 bits, values of 2. */
+static void q2_k(const unsigned char *b, float *y) {
+  const unsigned char *scales = b, *q = b + 16;
+  float d = half(b + 80), least = half(b + 82);
+  for (int i = 0; i < SUPER; i++) {
+    int value = q[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3, scale = scales[i / 16];
+    y[i] = d * (float)(scale & 15) * (float)value - least * (float)(scale >> 4);
+  }
+}
+
+/* Scale `group` of 16, of 6 bits: the low four in 8 bytes, the high two in the 4 after them. */
+static int scale_of_q3(const unsigned char *scales, int group) {
+  int low = group < 8 ? scales[group] & 15 : scales[group - 8] >> 4;
+  return (low | (scales[8 + group % 4] >> (group / 4 * 2) & 3) << 4) - 32;
+}
+
+static void q3_k(const unsigned char *b, float *y) {
+  const unsigned char *high = b, *q = b + 32, *scales = b + 96;
+  float d = half(b + 108);
+  for (int i = 0; i < SUPER; i++) {
+    int value = q[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
+    value -= high[i % 32] >> (i / 32) & 1 ? 0 : 4;
+    y[i] = d * (float)scale_of_q3(scales, i / 16) * (float)value;
+  }
+}
+
+/* Scale and minimum of group `group` of 8, of 6 bits each, in 12 bytes. */
+static void scale_of_q4(const unsigned char *p, int group, float *scale, float *least) {
+  if (group < 4) {
+    *scale = (float)(p[group] & 63);
+    *least = (float)(p[group + 4] & 63);
+  } else {
+    *scale = (float)((p[group + 4] & 15) | (p[group - 4] >> 6) << 4);
+    *least = (float)(p[group + 4] >> 4 | (p[group] >> 6) << 4);
+  }
+}
+
+/* Groups of 32: high is NULL, or has a fifth bit of every value. */
+static void q4_or_q5_k(const unsigned char *b, const unsigned char *high, const unsigned char *q, float *y) {
+  float d = half(b), least = half(b + 2), scale, shift;
+  for (int group = 0; group < SUPER / GROUP; group++) {
+    scale_of_q4(b + 4, group, &scale, &shift);
+    for (int i = 0; i < GROUP; i++) {
+      int value = q[group / 2 * GROUP + i] >> (group % 2 * 4) & 15;
+      if (high) value |= (high[i] >> group & 1) << 4;
+      y[group * GROUP + i] = d * scale * (float)value - least * shift;
+    }
+  }
+}
+
+static void q4_k(const unsigned char *b, float *y) {
+  q4_or_q5_k(b, NULL, b + 16, y);
+}
+
+static void q5_k(const unsigned char *b, float *y) {
+  q4_or_q5_k(b, b + 16, b + 48, y);
+}
+
+/* 16 groups of 16 with scales of 8 bits: low four bits of two halves of 64, high two bits of four quarters. */
+static void q6_k(const unsigned char *b, float *y) {
+  float d = half(b + 208);
+  for (int i = 0; i < SUPER; i++) {
+    int half_of = i / 128, at = i % 128;
+    int low = b[half_of * 64 + at % 64] >> (at / 64 * 4) & 15;
+    int high = b[128 + half_of * 32 + at % 32] >> (at / 32 * 2) & 3;
+    y[i] = d * (float)(signed char)b[192 + i / 16] * (float)((low | high << 4) - 32);
+  }
+}
+
+static void iq4_xs(const unsigned char *b, float *y) {
+  float d = half(b);
+  unsigned high = b[2] | (unsigned)b[3] << 8;
+  for (int group = 0; group < SUPER / GROUP; group++) {
+    int low = b[4 + group / 2] >> (group % 2 * 4) & 15;
+    int scale = (low | (int)(high >> 2 * group & 3) << 4) - 32;
+    for (int i = 0; i < GROUP; i++)
+      y[group * GROUP + i] = d * (float)scale * (float)nonlinear[nibble(b + 8 + group * 16, i)];
+  }
+}
+
+/* --- the table ----------------------------------------------------------------------------------------------- */
+
+static const ch_block_format formats[] = {
+    {CH_BLOCK_F32, "F32", 1, 4, NULL},
+    {CH_BLOCK_F16, "F16", 1, 2, NULL},
+    {CH_BLOCK_BF16, "BF16", 1, 2, NULL},
+    {CH_BLOCK_Q4_0, "Q4_0", 32, 18, q4_0},
+    {CH_BLOCK_Q4_1, "Q4_1", 32, 20, q4_1},
+    {CH_BLOCK_Q5_0, "Q5_0", 32, 22, q5_0},
+    {CH_BLOCK_Q5_1, "Q5_1", 32, 24, q5_1},
+    {CH_BLOCK_Q8_0, "Q8_0", 32, 34, q8_0},
+    {CH_BLOCK_Q2_K, "Q2_K", 256, 84, q2_k},
+    {CH_BLOCK_Q3_K, "Q3_K", 256, 110, q3_k},
+    {CH_BLOCK_Q4_K, "Q4_K", 256, 144, q4_k},
+    {CH_BLOCK_Q5_K, "Q5_K", 256, 176, q5_k},
+    {CH_BLOCK_Q6_K, "Q6_K", 256, 210, q6_k},
+    {CH_BLOCK_IQ4_NL, "IQ4_NL", 32, 18, iq4_nl},
+    {CH_BLOCK_IQ4_XS, "IQ4_XS", 256, 136, iq4_xs},
+};
+
+const char ch_block_names[] =
+    "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS";
+
+const ch_block_format *ch_block_format_of(uint32_t type) {
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+    if ((uint32_t)formats[i].type == type) return &formats[i];
+  return NULL;
+}
+
+static void decode_floats(ch_block_type type, const unsigned char *data, int64_t count, float *values) {
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t bits;
+    if (type == CH_BLOCK_F32)
+      memcpy(&bits, data + 4 * i, 4);
+    else
+      bits = ((uint32_t)data[2 * i] | (uint32_t)data[2 * i + 1] << 8) << 16;
+    memcpy(&values[i], &bits, 4);
+  }
+}
+
+void ch_blocks_decode(const ch_block_format *format, const unsigned char *data, int64_t count,
+                      float *values) {
+  if (format->type == CH_BLOCK_F16) {
+    for (int64_t i = 0; i < count; i++) values[i] = half(data + 2 * i);
+    return;
+  }
+  if (!format->decode) {
+    decode_floats(format->type, data, count, values);
+    return;
+  }
+  for (int64_t i = 0; i < count; i += format->values, data += format->bytes) format->decode(data, values + i);
+}
+
+void ch_blocks_encode_q8_0(const float *values, int64_t count, unsigned char *data) {
+  for (int64_t i = 0; i < count; i += GROUP, data += 2 + GROUP) {
+    float most = 0;
+    for (int j = 0; j < GROUP; j++) most = fmaxf(most, fabsf(values[i + j]));
+    float d = most / 127, inverse = d > 0 ? 1 / d : 0;
+    uint16_t scale;
+    ch_kernels_best(CH_F32)->convert_to(1, &d, CH_F16, &scale);
+    memcpy(data, &scale, 2);
+    for (int j = 0; j < GROUP; j++) data[2 + j] = (unsigned char)(signed char)roundf(values[i + j] * inverse);
+  }
+}

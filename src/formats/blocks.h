@@ -1,0 +1,47 @@
+/* ggml's element types: values in blocks, most of them small integers with a scale. */
+#ifndef CH_FORMATS_BLOCKS_H
+#define CH_FORMATS_BLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The numbers are those of GGUF files. */
+typedef enum ch_block_type {
+  CH_BLOCK_F32 = 0,
+  CH_BLOCK_F16 = 1,
+  CH_BLOCK_Q4_0 = 2,
+  CH_BLOCK_Q4_1 = 3,
+  CH_BLOCK_Q5_0 = 6,
+  CH_BLOCK_Q5_1 = 7,
+  CH_BLOCK_Q8_0 = 8,
+  CH_BLOCK_Q2_K = 10,
+  CH_BLOCK_Q3_K = 11,
+  CH_BLOCK_Q4_K = 12,
+  CH_BLOCK_Q5_K = 13,
+  CH_BLOCK_Q6_K = 14,
+  CH_BLOCK_IQ4_NL = 20,
+  CH_BLOCK_IQ4_XS = 23,
+  CH_BLOCK_BF16 = 30
+} ch_block_type;
+
+typedef struct ch_block_format {
+  ch_block_type type;
+  const char *name;
+  int64_t values; /* of a block */
+  size_t bytes;
+  void (*decode)(const unsigned char *block, float *values); /* NULL: plain floats */
+} ch_block_format;
+
+/* NULL for a type that is not read. */
+const ch_block_format *ch_block_format_of(uint32_t type);
+/* All of them, for messages: "F32, F16, Q4_0, ...". */
+extern const char ch_block_names[];
+
+/* `count` values, a multiple of a block's, to F32. `data` need not be aligned. */
+void ch_blocks_decode(const ch_block_format *format, const unsigned char *data, int64_t count, float *values);
+
+/* Q8_0: the largest magnitude of 32 values becomes 127. */
+void ch_blocks_encode_q8_0(const float *values, int64_t count, unsigned char *data);
+
+#endif

@@ -1,0 +1,48 @@
+/* A Hugging Face model directory as a source: every tensor in its own type. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/source.h"
+#include "infer/model.h"
+#include "tensor/kernels.h"
+
+static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
+                      ch_error *error) {
+  const ch_model *model = source->context;
+  const ch_tensor *tensor = &model->weights.tensors[index];
+  int64_t all, columns;
+  (void)error;
+  ch_rows_of(&source->params.rows[index], &all, &columns);
+  const char *from = (const char *)tensor->data + (size_t)(first * columns) * ch_dtype_size(tensor->dtype);
+  ch_kernels_best(CH_F32)->convert_from(count * columns, from, tensor->dtype, values);
+  return CH_OK;
+}
+
+static void close_model(void *context) {
+  ch_model_unload(context);
+}
+
+/* The type in the file, where the model's may be a converted copy. */
+static ch_dtype stored_dtype(const ch_model *model, const char *name) {
+  for (int i = 0; i < model->weights.shard_count; i++) {
+    const ch_stored_tensor *stored = ch_safetensors_find(&model->weights.shards[i], name);
+    if (stored) return stored->tensor.dtype == CH_F64 ? CH_F32 : stored->tensor.dtype;
+  }
+  return CH_F32;
+}
+
+ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error) {
+  *source = (ch_source){.format = "model directory", .rows = rows, .close = close_model};
+  ch_model *model;
+  CH_TRY(ch_model_load(path, CH_WEIGHTS_MAPPED, &model, error));
+  source->context = model;
+  source->config = model->config;
+  source->companions = vocabulary ? strdup(path) : NULL;
+  ch_status status = vocabulary && !source->companions
+                         ? ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path)
+                         : ch_source_declare(source, path, error);
+  for (int i = 0; status == CH_OK && i < source->params.count; i++)
+    source->dtypes[i] = stored_dtype(model, source->params.rows[i].name);
+  if (status != CH_OK) ch_source_close(source);
+  return status;
+}

@@ -1,0 +1,88 @@
+/* GGUF files: metadata by name, and tensors in ggml's element types. Hostile-proof reading by memory map. */
+#ifndef CH_FORMATS_GGUF_H
+#define CH_FORMATS_GGUF_H
+
+#include "base/file.h"
+#include "formats/blocks.h"
+
+/* The numbers are the file's. */
+typedef enum ch_gguf_type {
+  CH_GGUF_U8,
+  CH_GGUF_I8,
+  CH_GGUF_U16,
+  CH_GGUF_I16,
+  CH_GGUF_U32,
+  CH_GGUF_I32,
+  CH_GGUF_F32,
+  CH_GGUF_BOOL,
+  CH_GGUF_STRING,
+  CH_GGUF_ARRAY,
+  CH_GGUF_U64,
+  CH_GGUF_I64,
+  CH_GGUF_F64,
+  CH_GGUF_TYPES
+} ch_gguf_type;
+
+/* Bytes in the file, not NUL-terminated. */
+typedef struct ch_gguf_string {
+  const char *data;
+  size_t size;
+} ch_gguf_string;
+
+typedef struct ch_gguf_value {
+  char *key;
+  ch_gguf_type type; /* of a list's elements */
+  bool list;
+  uint64_t count; /* 1, or the list's */
+  const unsigned char *data;
+} ch_gguf_value;
+
+enum { CH_GGUF_MAX_RANK = 4 };
+
+typedef struct ch_gguf_tensor {
+  char *name;
+  const ch_block_format *format;
+  int rank;
+  int64_t shape[CH_GGUF_MAX_RANK]; /* as ours: the last dimension is contiguous */
+  const unsigned char *data;
+  size_t bytes;
+} ch_gguf_tensor;
+
+typedef struct ch_gguf {
+  char *where; /* for messages */
+  ch_map map;
+  ch_gguf_value *values; /* sorted by key */
+  int64_t value_count;
+  ch_gguf_tensor *tensors; /* sorted by name */
+  int64_t tensor_count;
+} ch_gguf;
+
+/* Opens and checks a file: counts, lengths and types against the bytes there are, duplicate keys and names, tensors in
+   range and apart. Needs memory in proportion to keys and tensors. Release with ch_gguf_close, also after a failure. */
+ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error);
+/* The same on memory (the fuzz target's door); `data` must outlive `file`. */
+ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error);
+void ch_gguf_close(ch_gguf *file);
+
+/* NULL when there is none. */
+const ch_gguf_value *ch_gguf_find(const ch_gguf *file, const char *key);
+const ch_gguf_tensor *ch_gguf_find_tensor(const ch_gguf *file, const char *name);
+
+/* Values by key. Absent: CH_OK, and the result is left as it is - an error where `required`. Of another type or a list:
+   an error. */
+ch_status ch_gguf_whole(const ch_gguf *file, const char *key, bool required, int64_t *value, ch_error *error);
+ch_status ch_gguf_number(const ch_gguf *file, const char *key, bool required, double *value, ch_error *error);
+ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *value, ch_error *error);
+ch_status ch_gguf_text(const ch_gguf *file, const char *key, bool required, ch_gguf_string *text,
+                       ch_error *error);
+/* A list of `type`; *value NULL where it is absent and not required. */
+ch_status ch_gguf_list(const ch_gguf *file, const char *key, ch_gguf_type type, bool required,
+                       const ch_gguf_value **value, ch_error *error);
+
+/* Element i of a list of numbers of any type, as a double and, where it is whole and fits, as an integer. */
+double ch_gguf_number_at(const ch_gguf_value *value, uint64_t i);
+bool ch_gguf_whole_at(const ch_gguf_value *value, uint64_t i, int64_t *whole);
+/* The string at *at, which moves behind it. */
+ch_gguf_string ch_gguf_next_string(const unsigned char **at);
+
+#endif

@@ -1,0 +1,216 @@
+/* Reading GGUF's metadata: which model it is and its sizes. */
+#include "formats/gguf_config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+
+/* What is read, and the Hugging Face family that it is. */
+static const struct architecture {
+  const char *name, *family;
+  bool turned;
+} architectures[] = {{"llama", "llama", true}, {"qwen2", "qwen2", false}, {"qwen3", "qwen3", false}};
+
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
+
+/* Keys of one file, which begin with its architecture. */
+typedef struct metadata {
+  const ch_gguf *file;
+  const struct architecture *of;
+  ch_error *error;
+  char key[96];
+} metadata;
+
+static const char *key_of(metadata *m, const char *name) {
+  snprintf(m->key, sizeof m->key, "%s.%s", m->of->name, name);
+  return m->key;
+}
+
+static ch_status whole(metadata *m, const char *name, bool required, int64_t *value) {
+  return ch_gguf_whole(m->file, key_of(m, name), required, value, m->error);
+}
+
+/* The decimal number with the fewest digits that is this F32: 1e-06 of 9.99999997e-07. */
+static double tidy(double value) {
+  char text[40];
+  for (int digits = 1; digits < 10; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    if ((float)strtod(text, NULL) == (float)value) return strtod(text, NULL);
+  }
+  return value;
+}
+
+static ch_status number(metadata *m, const char *name, bool required, double *value) {
+  CH_TRY(ch_gguf_number(m->file, key_of(m, name), required, value, m->error));
+  *value = tidy(*value);
+  return CH_OK;
+}
+
+/* A number, or a list with the same number for every layer. */
+static ch_status whole_of_layers(metadata *m, const char *name, bool required, int64_t *value) {
+  const ch_gguf_value *list = ch_gguf_find(m->file, key_of(m, name));
+  if (!list || !list->list) return whole(m, name, required, value);
+  int64_t first = 0, other = 0;
+  for (uint64_t i = 0; i < list->count; i++)
+    if (list->type == CH_GGUF_STRING || !ch_gguf_whole_at(list, i, i ? &other : &first) ||
+        (i && other != first))
+      return ch_fail(m->error, CH_ERROR_CONFIG,
+                     "%s: \"%s\" differs between layers; only models whose layers are alike are read",
+                     m->file->where, m->key);
+  if (list->count == 0) return whole(m, "", true, value);
+  *value = first;
+  return CH_OK;
+}
+
+static const struct architecture *architecture_of(const ch_gguf *file, ch_gguf_string *name) {
+  *name = (ch_gguf_string){0};
+  if (ch_gguf_text(file, "general.architecture", true, name, NULL) != CH_OK) return NULL;
+  for (int i = 0; i < ARCHITECTURES; i++)
+    if (strlen(architectures[i].name) == name->size &&
+        memcmp(architectures[i].name, name->data, name->size) == 0)
+      return &architectures[i];
+  return NULL;
+}
+
+bool ch_gguf_turns_rows(const ch_gguf *file) {
+  ch_gguf_string name;
+  const struct architecture *of = architecture_of(file, &name);
+  return of && of->turned;
+}
+
+static ch_status find_architecture(metadata *m) {
+  ch_gguf_string name;
+  char quoted[100], text[80];
+  m->of = architecture_of(m->file, &name);
+  if (m->of) return CH_OK;
+  if (!name.data) return ch_gguf_text(m->file, "general.architecture", true, &name, m->error);
+  snprintf(text, sizeof text, "%.*s", (int)(name.size < 60 ? name.size : 60), name.data);
+  return ch_fail(m->error, CH_ERROR_CONFIG, "%s is of architecture %s; llama, qwen2 and qwen3 are read",
+                 m->file->where, ch_json_quote(text, quoted, sizeof quoted));
+}
+
+static ch_status read_sizes(metadata *m, ch_config *c) {
+  CH_TRY(whole(m, "block_count", true, &c->num_hidden_layers));
+  CH_TRY(whole(m, "context_length", true, &c->max_position_embeddings));
+  CH_TRY(whole(m, "embedding_length", true, &c->hidden_size));
+  CH_TRY(whole_of_layers(m, "feed_forward_length", true, &c->intermediate_size));
+  CH_TRY(whole_of_layers(m, "attention.head_count", true, &c->num_attention_heads));
+  c->num_key_value_heads = c->num_attention_heads;
+  CH_TRY(whole_of_layers(m, "attention.head_count_kv", false, &c->num_key_value_heads));
+  CH_TRY(number(m, "attention.layer_norm_rms_epsilon", true, &c->rms_norm_eps));
+  if (c->num_attention_heads < 1 || c->hidden_size < 1)
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: head_count and embedding_length must be above 0",
+                   m->file->where);
+  int64_t experts = 0, value_length;
+  c->head_dim = c->hidden_size / c->num_attention_heads;
+  CH_TRY(whole(m, "attention.key_length", false, &c->head_dim));
+  value_length = c->head_dim;
+  CH_TRY(whole(m, "attention.value_length", false, &value_length));
+  CH_TRY(whole(m, "expert_count", false, &experts));
+  if (value_length != c->head_dim)
+    return ch_fail(m->error, CH_ERROR_CONFIG,
+                   "%s: keys of %lld and values of %lld elements a head are not read", m->file->where,
+                   (long long)c->head_dim, (long long)value_length);
+  if (experts)
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: experts are not read with architecture %s", m->file->where,
+                   m->of->name);
+  return CH_OK;
+}
+
+/* --- rotation ------------------------------------------------------------------------------------------------- */
+
+/* Llama 3's scaling is stored as its result: divisors of the frequencies. low_freq_factor 1 and high_freq_factor 4, as published, and
+   every power of two as the original context are tried. */
+enum { MOST_CONTEXT = 1 << 24 };
+
+static bool matches_llama3(const ch_gguf_tensor *divisors, const ch_config *c, double factor,
+                           double context) {
+  const double pi = 3.14159265358979323846;
+  int64_t n = divisors->shape[0];
+  for (int64_t i = 0; i < n; i++) {
+    float stored;
+    memcpy(&stored, divisors->data + 4 * i, 4);
+    double wavelength = 2 * pi * pow(c->rope_theta, (double)i / (double)n),
+           smooth = (context / wavelength - 1) / 3;
+    double divisor = smooth > 1 ? 1 : smooth < 0 ? factor : 1 / ((1 - smooth) / factor + smooth);
+    if (!(fabs(divisor - (double)stored) <= 1e-3 * divisor)) return false;
+  }
+  return true;
+}
+
+static ch_status read_divisors(metadata *m, const ch_gguf_tensor *divisors, ch_config *c) {
+  float factor;
+  bool plain = divisors->rank == 1 && divisors->format->type == CH_BLOCK_F32 &&
+               divisors->shape[0] == c->head_dim / 2 && c->head_dim >= 2;
+  for (int64_t context = 16; plain && context <= MOST_CONTEXT; context *= 2) {
+    memcpy(&factor, divisors->data + 4 * (divisors->shape[0] - 1), 4);
+    if (!matches_llama3(divisors, c, (double)factor, (double)context)) continue;
+    c->rope_scaling = (ch_rope_scaling){CH_ROPE_LLAMA3, (double)factor, 1, 4, context};
+    return CH_OK;
+  }
+  return ch_fail(m->error, CH_ERROR_CONFIG,
+                 "%s: its rope_freqs.weight is no scaling of Llama 3's; others are not read from GGUF",
+                 m->file->where);
+}
+
+static ch_status read_rotation(metadata *m, ch_config *c) {
+  ch_gguf_string type = {"none", 4};
+  int64_t rotary = c->head_dim;
+  CH_TRY(number(m, "rope.freq_base", false, &c->rope_theta));
+  CH_TRY(whole(m, "rope.dimension_count", false, &rotary));
+  if (rotary != c->head_dim)
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements a head is not read",
+                   m->file->where, (long long)rotary, (long long)c->head_dim);
+  CH_TRY(ch_gguf_text(m->file, key_of(m, "rope.scaling.type"), false, &type, m->error));
+  const ch_gguf_tensor *divisors = ch_gguf_find_tensor(m->file, "rope_freqs.weight");
+  if (type.size == 4 && memcmp(type.data, "none", 4) == 0) {
+    CH_TRY(number(m, "rope.scale_linear", false, &c->rope_scaling.factor)); /* older files */
+    if (c->rope_scaling.factor == 1) c->rope_scaling.factor = 0;
+    if (c->rope_scaling.factor != 0) c->rope_scaling.type = CH_ROPE_LINEAR;
+    return divisors ? read_divisors(m, divisors, c) : CH_OK;
+  }
+  if (type.size != 6 || memcmp(type.data, "linear", 6) != 0 || divisors)
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: \"%s\" must be none or linear", m->file->where, m->key);
+  c->rope_scaling.type = CH_ROPE_LINEAR;
+  return number(m, "rope.scaling.factor", true, &c->rope_scaling.factor);
+}
+
+/* --- what the tensors say -------------------------------------------------------------------------------------- */
+
+static bool has(const ch_gguf *file, const char *name) {
+  return ch_gguf_find_tensor(file, name) != NULL;
+}
+
+static ch_status read_tensors(metadata *m, ch_config *c) {
+  const ch_gguf_tensor *embedding = ch_gguf_find_tensor(m->file, "token_embd.weight");
+  if (!embedding || embedding->rank != 2)
+    return ch_fail(m->error, CH_ERROR_FORMAT, "%s has no matrix token_embd.weight%s", m->file->where,
+                   m->file->tensor_count ? "" : "; it is a vocabulary without a model");
+  c->vocab_size = embedding->shape[0];
+  c->tie_word_embeddings = !has(m->file, "output.weight");
+  c->attention.qk_norm = has(m->file, "blk.0.attn_q_norm.weight");
+  c->attention_bias = has(m->file, "blk.0.attn_q.bias");
+  c->attention_output_bias = has(m->file, "blk.0.attn_output.bias");
+  return CH_OK;
+}
+
+static ch_status read_ids(metadata *m, ch_config *c) {
+  CH_TRY(ch_gguf_whole(m->file, "tokenizer.ggml.bos_token_id", false, &c->bos_token_id, m->error));
+  CH_TRY(ch_gguf_whole(m->file, "tokenizer.ggml.eos_token_id", false, &c->eos_token_id, m->error));
+  if (c->bos_token_id >= c->vocab_size) c->bos_token_id = -1;
+  if (c->eos_token_id >= c->vocab_size) c->eos_token_id = -1;
+  return CH_OK;
+}
+
+ch_status ch_gguf_read_config(const ch_gguf *file, ch_config *config, ch_error *error) {
+  metadata m = {.file = file, .error = error};
+  ch_config_defaults(config);
+  CH_TRY(find_architecture(&m));
+  snprintf(config->model_type, sizeof config->model_type, "%s", m.of->family);
+  CH_TRY(read_sizes(&m, config));
+  CH_TRY(read_rotation(&m, config));
+  CH_TRY(read_tensors(&m, config));
+  return read_ids(&m, config);
+}

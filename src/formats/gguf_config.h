@@ -1,0 +1,14 @@
+/* The configuration that a GGUF file's metadata describe. */
+#ifndef CH_FORMATS_GGUF_CONFIG_H
+#define CH_FORMATS_GGUF_CONFIG_H
+
+#include "config/config.h"
+#include "formats/gguf.h"
+
+/* Sizes that the metadata leave to the tensors are read from their shapes. */
+ch_status ch_gguf_read_config(const ch_gguf *file, ch_config *config, ch_error *error);
+/* Whether the architecture stores query and key rows with rotary pairs as neighbours, where Hugging Face's are half a
+   head apart. */
+bool ch_gguf_turns_rows(const ch_gguf *file);
+
+#endif

@@ -1,0 +1,82 @@
+/* The table of tensor names. */
+#include "formats/gguf_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+  const char *ours, *gguf;
+} outside[] = {{"model.embed_tokens.weight", "token_embd.weight"},
+               {"model.norm.weight", "output_norm.weight"},
+               {"lm_head.weight", "output.weight"}};
+
+/* Behind "model.layers.N." and "blk.N."; ".weight" and ".bias" stay what they are. */
+static const struct {
+  const char *ours, *gguf;
+} inside[] = {{"input_layernorm", "attn_norm"},
+              {"post_attention_layernorm", "ffn_norm"},
+              {"self_attn.q_proj", "attn_q"},
+              {"self_attn.k_proj", "attn_k"},
+              {"self_attn.v_proj", "attn_v"},
+              {"self_attn.o_proj", "attn_output"},
+              {"self_attn.q_norm", "attn_q_norm"},
+              {"self_attn.k_norm", "attn_k_norm"},
+              {"self_attn.q_a_proj", "attn_q_a"},
+              {"self_attn.q_a_layernorm", "attn_q_a_norm"},
+              {"self_attn.q_b_proj", "attn_q_b"},
+              {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+              {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+              {"self_attn.kv_b_proj", "attn_kv_b"},
+              {"mlp.gate_proj", "ffn_gate"},
+              {"mlp.up_proj", "ffn_up"},
+              {"mlp.down_proj", "ffn_down"},
+              {"mlp.gate", "ffn_gate_inp"},
+              {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+              {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+              {"mlp.shared_experts.down_proj", "ffn_down_shexp"}};
+
+static bool is(const char *part, const char *name, size_t size) {
+  return strlen(part) == size && memcmp(part, name, size) == 0;
+}
+
+/* "mlp.experts.E.gate_proj.weight" -> "ffn_gate_exps.weight". */
+static bool name_of_expert(const char *rest, int layer, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
+  static const char *const matrices[] = {"gate", "up", "down"};
+  char what[16];
+  int number = -1, read = 0;
+  if (sscanf(rest, "mlp.experts.%d.%15[a-z]_proj.weight%n", &number, what, &read) != 2 || rest[read])
+    return false;
+  for (int i = 0; i < 3; i++) {
+    if (strcmp(what, matrices[i]) != 0) continue;
+    *expert = number;
+    snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.ffn_%s_exps.weight", layer, what);
+    return true;
+  }
+  return false;
+}
+
+static bool name_in_layer(const char *rest, int layer, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
+  const char *suffix = strrchr(rest, '.');
+  if (strcmp(rest, "mlp.gate.e_score_correction_bias") == 0) {
+    snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.exp_probs_b.bias", layer);
+    return true;
+  }
+  for (size_t i = 0; suffix && i < sizeof inside / sizeof *inside; i++)
+    if (is(inside[i].ours, rest, (size_t)(suffix - rest))) {
+      snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.%s%s", layer, inside[i].gguf, suffix);
+      return true;
+    }
+  return name_of_expert(rest, layer, gguf, expert);
+}
+
+bool ch_gguf_name_of(const char *name, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
+  int layer, read = 0;
+  *expert = -1;
+  for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
+    if (strcmp(outside[i].ours, name) == 0) {
+      snprintf(gguf, CH_GGUF_NAME_SIZE, "%s", outside[i].gguf);
+      return true;
+    }
+  if (sscanf(name, "model.layers.%d.%n", &layer, &read) != 1 || !read) return false;
+  return name_in_layer(name + read, layer, gguf, expert);
+}

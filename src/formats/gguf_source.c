@@ -1,0 +1,148 @@
+/* A GGUF file as a source: its tensors found by the names of our parameter table, its vocabulary as tokenizer.json. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "formats/gguf_config.h"
+#include "formats/gguf_names.h"
+#include "formats/pieces.h"
+#include "formats/source.h"
+
+typedef struct gguf_source {
+  ch_gguf file;
+  struct place {
+    const ch_gguf_tensor *tensor;
+    int expert;     /* of a stack of matrices, else -1 */
+    int64_t turned; /* rows of a head whose rows are in interleaved order; 0: as they are */
+  } * places;       /* [params.count] */
+} gguf_source;
+
+static ch_status wrong_tensor(const ch_gguf *file, const char *name, const char *what, ch_error *error) {
+  char quoted[100];
+  return ch_fail(error, CH_ERROR_FORMAT, "%s: tensor %s %s", file->where,
+                 ch_json_quote(name, quoted, sizeof quoted), what);
+}
+
+static ch_status check_shape(const ch_gguf *file, const ch_param *param, const struct place *place,
+                             ch_error *error) {
+  const ch_gguf_tensor *tensor = place->tensor;
+  int stacked = place->expert >= 0;
+  bool same = tensor->rank == param->rank + stacked && (!stacked || place->expert < tensor->shape[0]);
+  for (int i = 0; same && i < param->rank; i++) same = tensor->shape[i + stacked] == param->shape[i];
+  if (same) return CH_OK;
+  char what[300], is[100], wanted[100];
+  snprintf(what, sizeof what, "has shape %s where the metadata ask for %s%s",
+           ch_shape_text(tensor->rank, tensor->shape, is, sizeof is),
+           ch_shape_text(param->rank, param->shape, wanted, sizeof wanted), stacked ? " an expert" : "");
+  return wrong_tensor(file, tensor->name, what, error);
+}
+
+static bool ends_with(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_error *error) {
+  char name[CH_GGUF_NAME_SIZE];
+  const ch_param *param = &source->params.rows[index];
+  struct place *place = &g->places[index];
+  if (!ch_gguf_name_of(param->name, name, &place->expert))
+    return wrong_tensor(&g->file, param->name, "has no name in GGUF files", error);
+  place->tensor = ch_gguf_find_tensor(&g->file, name);
+  if (!place->tensor) return wrong_tensor(&g->file, name, "is missing", error);
+  bool turns = strstr(name, ".attn_q.") || strstr(name, ".attn_k.");
+  place->turned = turns && ch_gguf_turns_rows(&g->file) ? source->config.head_dim : 0;
+  ch_block_type type = place->tensor->format->type;
+  source->dtypes[index] = type == CH_BLOCK_F16 ? CH_F16 : type == CH_BLOCK_BF16 ? CH_BF16 : CH_F32;
+  return check_shape(&g->file, param, place, error);
+}
+
+/* A tensor that nobody asked for would silently change what the model computes. */
+static ch_status check_all_used(const gguf_source *g, const ch_source *source, ch_error *error) {
+  bool *used = calloc((size_t)g->file.tensor_count + 1, sizeof *used);
+  if (!used) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+  for (int i = 0; i < source->params.count; i++) used[g->places[i].tensor - g->file.tensors] = true;
+  ch_status status = CH_OK;
+  for (int64_t i = 0; i < g->file.tensor_count && status == CH_OK; i++) {
+    const char *name = g->file.tensors[i].name;
+    if (!used[i] && strcmp(name, "rope_freqs.weight") != 0 && !ends_with(name, ".attn_rot_embd"))
+      status = wrong_tensor(&g->file, name, "is not one of this architecture's", error);
+  }
+  free(used);
+  return status;
+}
+
+/* --- values --------------------------------------------------------------------------------------------------- */
+
+static const unsigned char *row_at(const struct place *place, int64_t rows, int64_t columns, int64_t row) {
+  const ch_block_format *format = place->tensor->format;
+  int64_t before = (place->expert > 0 ? place->expert : 0) * rows + row;
+  return place->tensor->data + (size_t)(before * columns / format->values) * format->bytes;
+}
+
+static void turn_vector(float *values, int64_t count, int64_t size, float *scratch) {
+  memcpy(scratch, values, (size_t)count * sizeof *values);
+  for (int64_t i = 0; i < count; i++) values[i] = scratch[ch_interleaved_row(i, size)];
+}
+
+static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
+                      ch_error *error) {
+  const gguf_source *g = source->context;
+  const struct place *place = &g->places[index];
+  const ch_param *param = &source->params.rows[index];
+  int64_t all, columns;
+  ch_rows_of(param, &all, &columns);
+  bool by_row = place->turned && param->rank > 1;
+#pragma omp parallel for schedule(static) if (count * columns > 1 << 16)
+  for (int64_t r = 0; r < count; r++) {
+    int64_t row = by_row ? ch_interleaved_row(first + r, place->turned) : first + r;
+    ch_blocks_decode(place->tensor->format, row_at(place, all, columns, row), columns, values + r * columns);
+  }
+  if (!place->turned || by_row) return CH_OK;
+  float *scratch = malloc((size_t)columns * sizeof *scratch);
+  if (!scratch) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+  turn_vector(values, columns, place->turned, scratch);
+  free(scratch);
+  return CH_OK;
+}
+
+/* --- opening -------------------------------------------------------------------------------------------------- */
+
+static void close_file(void *context) {
+  gguf_source *g = context;
+  ch_gguf_close(&g->file);
+  free(g->places);
+  free(g);
+}
+
+static ch_status open_model(gguf_source *g, ch_source *source, ch_error *error) {
+  CH_TRY(ch_gguf_read_config(&g->file, &source->config, error));
+  CH_TRY(ch_source_declare(source, g->file.where, error));
+  g->places = calloc((size_t)source->params.count + 1, sizeof *g->places);
+  if (!g->places) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+  for (int i = 0; i < source->params.count; i++) CH_TRY(find_tensor(g, source, i, error));
+  return check_all_used(g, source, error);
+}
+
+static ch_status open_vocabulary(gguf_source *g, ch_source *source, ch_error *error) {
+  ch_pieces pieces;
+  ch_status status = ch_pieces_from_gguf(&g->file, &pieces, error);
+  if (status == CH_OK && pieces.count > 0)
+    status = ch_pieces_put_json(&pieces, g->file.where, &source->tokenizer, &source->tokenizer_config, error);
+  ch_pieces_free(&pieces);
+  return status;
+}
+
+ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error) {
+  *source = (ch_source){.format = "GGUF"};
+  gguf_source *g = calloc(1, sizeof *g);
+  if (!g) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  source->context = g;
+  source->rows = rows;
+  source->close = close_file;
+  ch_status status = ch_gguf_open(path, &g->file, error);
+  if (status == CH_OK) status = open_model(g, source, error);
+  if (status == CH_OK && vocabulary) status = open_vocabulary(g, source, error);
+  if (status != CH_OK) ch_source_close(source);
+  return status;
+}

@@ -1,0 +1,69 @@
+/* A vocabulary between formats: its pieces, merges and habits, as GGUF and tokenizer.json both have them. */
+#ifndef CH_FORMATS_PIECES_H
+#define CH_FORMATS_PIECES_H
+
+#include "formats/gguf.h"
+#include "text/tokenizer.h"
+
+/* The numbers are GGUF's. */
+typedef enum ch_piece_kind {
+  CH_PIECE_NORMAL = 1,
+  CH_PIECE_UNKNOWN = 2,
+  CH_PIECE_CONTROL = 3,
+  CH_PIECE_USER = 4, /* found whole in the text, before anything else */
+  CH_PIECE_UNUSED = 5,
+  CH_PIECE_BYTE = 6
+} ch_piece_kind;
+
+typedef struct ch_piece {
+  const char *text; /* UTF-8; of a byte-level vocabulary in the byte alphabet, else with U+2581 for spaces */
+  size_t size;
+  float score; /* higher merges first; not of byte-level ones */
+  ch_piece_kind kind;
+} ch_piece;
+
+/* What merges with what, first the pair that merges first. */
+typedef struct ch_piece_pair {
+  int32_t left, right;
+} ch_piece_pair;
+
+/* How a byte-level vocabulary cuts text into words; rows of a table by GGUF's "tokenizer.ggml.pre". */
+typedef struct ch_word_rule {
+  const char *const *names;    /* of GGUF, the one to write first, NULL-terminated */
+  const char *const *patterns; /* cut one after the other, NULL-terminated */
+  bool gpt2;                   /* then by GPT-2's pattern */
+  bool normalize;              /* to NFC first */
+  bool ignore_merges, begins;  /* words that are pieces stay whole; a beginning token by default */
+} ch_word_rule;
+
+typedef struct ch_pieces {
+  ch_piece *items; /* by id */
+  int32_t count;
+  ch_piece_pair *pairs;
+  int64_t pair_count;
+  bool byte_level;
+  const ch_word_rule *words;            /* of a byte-level vocabulary */
+  bool space_prefix;                    /* of another one: a space before the text */
+  int32_t begin, end, unknown, padding; /* ids, or -1 */
+  bool add_begin, add_end;
+  void *owned; /* memory of texts that are nobody else's, or NULL */
+} ch_pieces;
+
+/* The rule of a name, or NULL. */
+const ch_word_rule *ch_word_rule_named(const char *name, size_t size);
+/* The rule with exactly these patterns, or NULL. */
+const ch_word_rule *ch_word_rule_like(const ch_word_rule *rule);
+
+/* Reads "tokenizer.ggml.*"; texts point into the file. *count 0 where it has no vocabulary. Release with ch_pieces_free,
+   also after a failure. */
+ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
+/* The vocabulary of a llama2.c tokenizer.bin. */
+ch_status ch_pieces_from_bin(const char *path, ch_pieces *pieces, ch_error *error);
+/* Fills pairs of a vocabulary with scores: every way to cut a piece in two pieces, the best piece first. */
+ch_status ch_pieces_pair_up(ch_pieces *pieces, const char *where, ch_error *error);
+/* Appends a tokenizer.json and a tokenizer_config.json of Hugging Face's. */
+ch_status ch_pieces_put_json(const ch_pieces *pieces, const char *where, ch_text *json, ch_text *config,
+                             ch_error *error);
+void ch_pieces_free(ch_pieces *pieces);
+
+#endif

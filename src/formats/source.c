@@ -1,0 +1,160 @@
+/* What readers of other formats share, and writing what they read as a model directory. */
+#define _GNU_SOURCE
+#include "formats/source.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/companions.h"
+#include "io/model_files.h"
+#include "model/transformer.h"
+#include "tensor/kernels.h"
+
+enum { PIECE_ELEMENTS = 1 << 20 }; /* of a tensor, in memory at a time, where a row is not longer */
+
+int64_t ch_interleaved_row(int64_t row, int64_t size) {
+  int64_t head = row / size, i = row % size, half = size / 2;
+  return head * size + (i < half ? 2 * i : 2 * (i - half) + 1);
+}
+
+void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns) {
+  *rows = param->rank == 1 ? 1 : param->shape[0];
+  *columns = param->rank == 1 ? param->shape[0] : param->shape[1];
+}
+
+ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error) {
+  CH_TRY(ch_config_validate(&source->config, where, error));
+  CH_TRY(ch_model_declare(&source->config, &source->params, error));
+  source->dtypes = calloc((size_t)source->params.count + 1, sizeof *source->dtypes);
+  if (!source->dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  for (int i = 0; i < source->params.count; i++) source->dtypes[i] = CH_F32;
+  return CH_OK;
+}
+
+void ch_source_close(ch_source *source) {
+  if (source->close) source->close(source->context);
+  ch_params_free(&source->params);
+  free(source->dtypes);
+  free(source->companions);
+  ch_text_free(&source->tokenizer);
+  ch_text_free(&source->tokenizer_config);
+  *source = (ch_source){0};
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------- */
+
+typedef struct conversion {
+  const ch_source *source;
+  const ch_source_writing *how;
+  double done, total; /* elements */
+  float *values;      /* of a piece, */
+  void *stored;       /* and as it is stored */
+  int64_t room;
+} conversion;
+
+static ch_status damaged(const ch_param *param, ch_error *error) {
+  return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds a value that is not finite; the model is damaged",
+                 param->name);
+}
+
+/* F16 ends at 65504. */
+static ch_status check_values(const ch_param *param, const float *values, int64_t count, ch_dtype dtype,
+                              ch_error *error) {
+  float most = 0;
+  bool finite = true;
+  for (int64_t i = 0; i < count; i++) {
+    finite = finite && isfinite(values[i]);
+    most = fmaxf(most, fabsf(values[i]));
+  }
+  if (!finite) return damaged(param, error);
+  if (dtype == CH_F16 && most >= 65520)
+    return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds %g, which F16 cannot; bf16 and f32 can",
+                   param->name, (double)most);
+  return CH_OK;
+}
+
+static ch_status put_piece(conversion *w, int index, int64_t first, int64_t rows, int64_t columns,
+                           ch_dtype dtype, ch_writer *writer, ch_error *error) {
+  int64_t count = rows * columns;
+  if (w->how->stop && w->how->stop(w->how->context))
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted; nothing was written");
+  CH_TRY(w->source->rows(w->source, index, first, rows, w->values, error));
+  CH_TRY(check_values(&w->source->params.rows[index], w->values, count, dtype, error));
+  ch_kernels_best(CH_F32)->convert_to(count, w->values, dtype, w->stored);
+  w->done += (double)count;
+  if (w->how->progress) w->how->progress(w->how->context, w->done / w->total);
+  return ch_writer_put(writer, w->stored, (size_t)count * ch_dtype_size(dtype), error);
+}
+
+static ch_status put_tensor(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error) {
+  conversion *w = context;
+  int64_t rows, columns;
+  ch_rows_of(&w->source->params.rows[index], &rows, &columns);
+  int64_t at_once = w->room / columns;
+  for (int64_t first = 0; first < rows; first += at_once)
+    CH_TRY(put_piece(w, index, first, rows - first < at_once ? rows - first : at_once, columns, dtype, writer,
+                     error));
+  return CH_OK;
+}
+
+/* Room for a row at least. */
+static ch_status open_conversion(conversion *w, ch_error *error) {
+  w->room = PIECE_ELEMENTS;
+  for (int i = 0; i < w->source->params.count; i++) {
+    int64_t rows, columns;
+    ch_rows_of(&w->source->params.rows[i], &rows, &columns);
+    w->total += (double)rows * (double)columns;
+    if (columns > w->room) w->room = columns;
+  }
+  w->values = malloc((size_t)w->room * sizeof(float));
+  w->stored = malloc((size_t)w->room * sizeof(double));
+  return w->values && w->stored ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to convert tensors");
+}
+
+static ch_status write_weights(const ch_source *source, const char *directory, const ch_source_writing *how,
+                               ch_error *error) {
+  conversion w = {.source = source, .how = how};
+  ch_dtype *dtypes = malloc(((size_t)source->params.count + 1) * sizeof *dtypes);
+  ch_status status =
+      dtypes ? open_conversion(&w, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to convert tensors");
+  for (int i = 0; dtypes && i < source->params.count; i++)
+    dtypes[i] = how->dtype ? *how->dtype : source->dtypes[i];
+  if (status == CH_OK) status = ch_weights_write(directory, &source->params, dtypes, put_tensor, &w, error);
+  free(dtypes);
+  free(w.values);
+  free(w.stored);
+  return status;
+}
+
+static ch_status write_text(const char *directory, const char *name, const ch_text *text, ch_error *error) {
+  if (!text->size) return CH_OK;
+  char *path = ch_path_join(directory, name);
+  ch_status status = path ? ch_write_file(path, text->data, text->size, error)
+                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  free(path);
+  return status;
+}
+
+static ch_status write_all(const ch_source *source, const char *directory, const ch_source_writing *writing,
+                           ch_error *error) {
+  CH_TRY(write_weights(source, directory, writing, error));
+  if (source->companions) CH_TRY(ch_companions_copy(source->companions, directory, error));
+  CH_TRY(write_text(directory, "tokenizer.json", &source->tokenizer, error));
+  CH_TRY(write_text(directory, "tokenizer_config.json", &source->tokenizer_config, error));
+  return ch_config_store(directory, &source->config, error);
+}
+
+ch_status ch_source_write(const ch_source *source, const char *directory, const ch_source_writing *writing,
+                          ch_error *error) {
+  char *config = ch_path_join(directory, "config.json");
+  if (!config) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  bool taken = ch_is_file(config), there = ch_is_directory(directory);
+  free(config);
+  if (taken)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s already holds a model; give another directory", directory);
+  ch_status status = write_all(source, directory, writing, error);
+  if (status != CH_OK && !there) rmdir(directory); /* where nothing is in it */
+  return status;
+}

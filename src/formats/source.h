@@ -1,0 +1,52 @@
+/* A model in another format, opened: what it is as a directory, and its values on demand. */
+#ifndef CH_FORMATS_SOURCE_H
+#define CH_FORMATS_SOURCE_H
+
+#include "config/config.h"
+#include "config/params.h"
+
+typedef struct ch_source {
+  const char *format; /* for people: "llama2.c, version 1" */
+  ch_config config;   /* of a Hugging Face family */
+  ch_params params;
+  ch_dtype
+      *dtypes; /* [params.count] what each tensor is stored as: its own type, F32 where it is quantised */
+  ch_text tokenizer, tokenizer_config; /* tokenizer.json and tokenizer_config.json, or empty */
+  char *companions;                    /* a directory whose tokenizer files come along; or NULL */
+  void *context;
+  /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
+  ch_status (*rows)(const struct ch_source *source, int index, int64_t first, int64_t count, float *values,
+                    ch_error *error);
+  void (*close)(void *context);
+} ch_source;
+
+/* Llama weights whose rotary pairs are neighbours, as llama2.c and GGUF store them: the row that stands for row `row` of
+   a projection of heads of `size`, where Hugging Face turns row i with row i + size / 2. */
+int64_t ch_interleaved_row(int64_t row, int64_t size);
+/* The shape of a tensor as rows of columns: a vector is one row. */
+void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns);
+/* Declares the parameter table of source->config, and dtypes that are all F32. */
+ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error);
+/* Harmless on a source that is all zeros. */
+void ch_source_close(ch_source *source);
+
+/* Readers of each format; what fails halfway is closed. vocabulary: whether its tokenizer is wanted too. */
+ch_status ch_llama2c_open(const char *path, ch_source *source, ch_error *error);
+ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
+ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
+/* Opens what `path` turns out to be. tokenizer: a tokenizer.json or tokenizer.bin to take instead of the model's own; or
+   NULL. */
+ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *source, ch_error *error);
+
+typedef struct ch_source_writing {
+  const ch_dtype *dtype;                         /* of all tensors; NULL: each its own */
+  bool (*stop)(void *context);                   /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
+  void (*progress)(void *context, double share); /* or NULL */
+  void *context;
+} ch_source_writing;
+
+/* Writes the model as a directory, a piece of a tensor at a time: weights, tokenizer, config.json last. */
+ch_status ch_source_write(const ch_source *source, const char *directory, const ch_source_writing *writing,
+                          ch_error *error);
+
+#endif
