@@ -11,7 +11,7 @@ static int64_t rank_of(ch_declaration *declaration, const char *name) {
   char full[160];
   snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.a.weight", declaration->layer, name);
   const ch_known_shape *known = ch_known_shape_of(declaration->params->known, full);
-  if (known && known->rank == 2) return known->shape[0];
+  if (known && known->rank == 2 && known->shape[0] > 0) return known->shape[0];
   ch_params_fail(
       declaration->params,
       "\"sharing.rank\" is missing, and no checkpoint beside the configuration says it by the shape of "

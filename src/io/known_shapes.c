@@ -30,13 +30,18 @@ static ch_status collect(const ch_weights *files, ch_known_shapes *shapes, ch_er
 ch_status ch_model_declare_stored(const char *directory, const ch_config *config, ch_params *params,
                                   ch_error *error) {
   bool left_open = config->sharing.type == CH_SHARING_LOW_RANK && config->sharing.rank == 0;
-  if (!left_open || !ch_is_directory(directory)) return ch_model_declare(config, params, error);
+  if (!left_open) return ch_model_declare(config, params, error);
   ch_weights files = {0};
   ch_known_shapes shapes = {0};
-  ch_status status = ch_weights_find(directory, &files, error);
+  ch_status status = CH_OK;
+  if (ch_is_directory(directory)) status = ch_weights_find(directory, &files, error);
   if (status == CH_OK) status = collect(&files, &shapes, error);
   params->known = &shapes;
-  if (status == CH_OK) status = ch_model_declare(config, params, error);
+  if (status == CH_OK) {
+    ch_error inner = {0}; /* which does not know the directory */
+    status = ch_model_declare(config, params, &inner);
+    if (status != CH_OK) ch_fail(error, status, "%s: %s", directory, inner.message);
+  }
   params->known = NULL;
   free(shapes.rows);
   ch_weights_close(&files);

@@ -256,3 +256,14 @@ void ch_restated_free(ch_restated *restated) {
   ch_pages_free(restated->data, restated->data_bytes);
   *restated = (ch_restated){0};
 }
+
+ch_status ch_write_projection(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
+                              int layer, const char *name, const ch_tensor *matrix, ch_error *error) {
+  restating r = {.config = config, .params = params, .tensors = tensors, .error = error};
+  made_row made = {.layer = layer};
+  snprintf(made.name, sizeof made.name, "%s", name);
+  CH_TRY(ch_engine_init(&r.engine, CH_F32, error));
+  ch_status status = compute(&r, &made, matrix);
+  ch_engine_free(&r.engine);
+  return status;
+}

@@ -26,5 +26,8 @@ bool ch_form_differs(const ch_config *config, ch_form form);
 ch_status ch_restate(const ch_config *config, const ch_params *params, const ch_tensor *tensors, ch_form form,
                      ch_restated *restated, ch_error *error);
 void ch_restated_free(ch_restated *restated);
+/* One layer's matrix of a projection, whatever it is made of, in F32: `matrix` has its shape and the room. */
+ch_status ch_write_projection(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
+                              int layer, const char *name, const ch_tensor *matrix, ch_error *error);
 
 #endif

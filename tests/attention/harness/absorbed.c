@@ -8,7 +8,7 @@
 #include "properties.h"
 
 static bool foldable(const reference_config *c) {
-  if (c->mix_k || c->mix_v) return true;
+  if (c->mix_k || c->mix_v || c->sharing.type != REFERENCE_NO_SHARING) return true;
   return c->knock.type == REFERENCE_KNOCK_LINEAR;
 }
 
@@ -36,6 +36,7 @@ void check_absorbed(laboratory *lab, const specimen *s) {
   bool key_kept = s->definition.type->key_kept;
   bool kept = absorbed.config.attention.knocking.type != CH_KNOCKING_NONE;
   if (linear && kept && !key_kept) complain(s, "knocking is left in the absorbed model");
+  if (absorbed.config.sharing.type != CH_SHARING_NONE) complain(s, "sharing is left in the absorbed model");
   free(logits);
   ch_absorbed_free(&absorbed);
 }

@@ -20,6 +20,8 @@ void check_batch(laboratory *lab, const specimen *s);
 void check_narrow_caches(laboratory *lab, const specimen *s);
 /* allocations.c */
 void check_allocations(laboratory *lab, const specimen *s);
+/* forms.c */
+void check_forms(laboratory *lab, const specimen *s);
 /* absorbed.c */
 void check_absorbed(laboratory *lab, const specimen *s);
 /* accounts.c */

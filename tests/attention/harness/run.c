@@ -66,7 +66,11 @@ static void steps_allocate_nothing(void **state) {
   for_each(state, check_allocations);
 }
 
-static void absorbing_linear_modules_changes_nothing(void **state) {
+static void shared_matrices_written_out_change_nothing(void **state) {
+  for_each(state, check_forms);
+}
+
+static void absorbing_modules_and_sharing_changes_nothing(void **state) {
   for_each(state, check_absorbed);
 }
 
@@ -137,7 +141,8 @@ int run_combinations(const combination_list *list) {
       cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
       cmocka_unit_test(caches_of_16_bits_stay_close),
       cmocka_unit_test(steps_allocate_nothing),
-      cmocka_unit_test(absorbing_linear_modules_changes_nothing),
+      cmocka_unit_test(shared_matrices_written_out_change_nothing),
+      cmocka_unit_test(absorbing_modules_and_sharing_changes_nothing),
       cmocka_unit_test(the_cache_allocates_what_the_definition_says),
       cmocka_unit_test(parameters_count_as_the_definition_says),
       cmocka_unit_test(a_written_model_reads_back_the_same),

@@ -1,0 +1,88 @@
+/* Models whose layers share matrices, in the forms that they are brought into: what training alone needs dropped,
+ * matrices written out. Every form says what the definition says, and decodes what it says. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "infer/timeline.h"
+#include "model/restate.h"
+#include "properties.h"
+
+static specimen in_form(const specimen *s, const ch_restated *form) {
+  specimen restated = *s;
+  restated.config = form->config;
+  restated.params = form->params;
+  return restated;
+}
+
+static bool is_left(const ch_params *params, const char *part) {
+  for (int p = 0; p < params->count; p++)
+    if (strstr(params->rows[p].name, part)) return true;
+  return false;
+}
+
+static bool has_run(const ch_profile *profile, const char *operation) {
+  for (int i = 0; i < profile->rows; i++)
+    if (strcmp(profile->row[i].name, operation) == 0) return true;
+  return false;
+}
+
+/* Half at once, the rest token by token; nothing is made of atoms or factors on the way in the form for serving. */
+static void check_decoding(const specimen *s, const ch_restated *form, bool written_out) {
+  ch_timeline_options options = {
+      .sequences = 1, .context = s->length, .chunk = s->length, .cache_dtype = CH_F32};
+  ch_timeline *timeline = NULL;
+  ch_error error = {0};
+  ch_profile profile = {0};
+  const float *last = NULL;
+  ch_status status =
+      ch_timeline_create(&form->config, &form->params, form->tensors, &options, &timeline, &error);
+  if (status == CH_OK) ch_timeline_profile(timeline, &profile);
+  for (int64_t t = 0, n; status == CH_OK && t < s->length; t += n) {
+    n = t == 0 && s->length > 1 ? s->length / 2 : 1;
+    status = ch_timeline_feed(timeline, s->tokens + t, n, &last, &error);
+  }
+  if (status == CH_OK) {
+    double *values = widened(last, s->vocab);
+    expect_near(s, "last logits decoded in another form", s->vocab, values,
+                s->logits + (s->length - 1) * s->vocab, s->largest, 1e-4);
+    free(values);
+    if (written_out && (has_run(&profile, "combine_atoms") || has_run(&profile, "matrix_product")))
+      complain(s, "decoding makes matrices anew for every token");
+  } else {
+    complain(s, "%s", error.message);
+  }
+  ch_timeline_free(timeline);
+}
+
+static void check_form(laboratory *lab, const specimen *s, ch_form form, bool wide) {
+  ch_restated restated;
+  ch_error error = {0};
+  if (ch_restate(&s->config, &s->params, wide ? s->wide : s->narrow, form, &restated, &error) != CH_OK) {
+    complain(s, "form %d: %s", form, error.message);
+    return;
+  }
+  int64_t count = s->sequences * s->length * s->vocab;
+  ch_model_graph shape = specimen_shape(s, wide ? CH_F64 : CH_F32, CH_HEAD_LOGITS);
+  specimen other = in_form(s, &restated);
+  double *logits = specimen_run(&other, wide ? &lab->wide : &lab->narrow, &shape, restated.tensors, s->tokens,
+                                NULL, count);
+  expect_near(s, "logits in another form", count, logits, s->logits, s->largest, wide ? 1e-9 : 1e-4);
+  if (form == CH_FORM_INFERENCE &&
+      (is_left(&restated.params, "block_embedding") || is_left(&restated.params, ".mlp.0")))
+    complain(s, "what training alone needs is left for inference");
+  if (form == CH_FORM_DENSE &&
+      (is_left(&restated.params, ".dictionary.") || is_left(&restated.params, ".a.weight") ||
+       restated.config.sharing.type != CH_SHARING_NONE))
+    complain(s, "sharing is left in the dense form");
+  if (!wide) check_decoding(s, &restated, form != CH_FORM_INFERENCE);
+  free(logits);
+  ch_restated_free(&restated);
+}
+
+void check_forms(laboratory *lab, const specimen *s) {
+  static const ch_form forms[] = {CH_FORM_INFERENCE, CH_FORM_SERVING, CH_FORM_DENSE};
+  if (s->definition.sharing.type == REFERENCE_NO_SHARING) return;
+  for (int i = 0; i < 3; i++) check_form(lab, s, forms[i], false);
+  check_form(lab, s, CH_FORM_INFERENCE, true);
+  check_form(lab, s, CH_FORM_DENSE, true);
+}
