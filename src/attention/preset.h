@@ -20,4 +20,7 @@ ch_status ch_preset_grouped(ch_config *config, int64_t number, const char *where
 /* Exactly so many key-value heads; an error says which numbers would do. */
 ch_status ch_preset_groups(ch_config *config, int64_t groups, const char *where, ch_error *error);
 
+/* Presets of what layers share, to stand behind a mechanism's ("mfa+masa-qkvo"); the last has no name. */
+extern const ch_preset ch_sharing_presets[];
+
 #endif

@@ -39,7 +39,9 @@ static const ch_option options[] = {
      .offset = AT(mechanisms),
      .metavar = "LIST",
      .default_value = "mha,gqa,mqa",
-     .help = "Names of the list below, or paths of config files, with commas between."},
+     .help =
+         "Names of the list below, or paths of config files, with commas between; what layers share stands "
+         "behind a mechanism and a plus (mfa+masa-qkvo), or alone for mha."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = AT(out),

@@ -461,7 +461,7 @@ static void complete_options(job *j) {
 static int64_t parameter_count(const ch_trainer *trainer) {
   const ch_params *params = ch_trainer_params(trainer);
   int64_t count = 0;
-  for (int p = 0; p < params->count; p++) count += ch_param_count(&params->rows[p]);
+  for (int p = 0; p < params->count; p++) count += ch_param_figure(&params->rows[p]);
   return count;
 }
 

@@ -112,6 +112,10 @@ int ch_params_find(const ch_params *params, const char *name) {
   return params->index_size ? params->index[slot_of(params, name)] - 1 : -1;
 }
 
+int64_t ch_param_figure(const ch_param *param) {
+  return param->training_only ? param->stands_for : ch_param_count(param);
+}
+
 int64_t ch_param_count(const ch_param *param) {
   int64_t count = 1;
   for (int i = 0; i < param->rank; i++) count *= param->shape[i];

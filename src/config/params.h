@@ -83,6 +83,8 @@ int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_
 /* The index of a name, or -1. */
 int ch_params_find(const ch_params *params, const char *name);
 int64_t ch_param_count(const ch_param *param);
+/* Elements that figures count for it: its own, or what inference keeps in its place. */
+int64_t ch_param_figure(const ch_param *param);
 void ch_params_free(ch_params *params);
 
 #endif

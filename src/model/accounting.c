@@ -13,7 +13,7 @@ static void count_parameters(const ch_config *config, const ch_params *params, c
   int64_t experts = 0;
   for (int i = 0; i < params->count; i++) {
     const ch_param *row = &params->rows[i];
-    int64_t n = row->training_only ? row->stands_for : ch_param_count(row);
+    int64_t n = ch_param_figure(row);
     account->parameters_total += n;
     switch (row->kind) {
     case CH_PARAM_ATTENTION:

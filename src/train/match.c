@@ -17,7 +17,7 @@ ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error 
   ch_params params = {0};
   ch_status status = ch_model_declare(config, &params, error);
   *count = 0;
-  for (int i = 0; status == CH_OK && i < params.count; i++) *count += ch_param_count(&params.rows[i]);
+  for (int i = 0; status == CH_OK && i < params.count; i++) *count += ch_param_figure(&params.rows[i]);
   ch_params_free(&params);
   return status;
 }

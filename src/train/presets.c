@@ -63,7 +63,17 @@ static const ch_preset *preset_at(int index, const ch_mechanism **of) {
         return p;
       }
   *of = NULL;
-  return index < (int)(sizeof modules / sizeof *modules) ? &modules[index] : NULL;
+  int count = (int)(sizeof modules / sizeof *modules);
+  if (index < count) return &modules[index];
+  for (const ch_preset *p = ch_sharing_presets; p->name; p++)
+    if (index-- == count) return p;
+  return NULL;
+}
+
+static bool shares(const ch_preset *preset) {
+  for (const ch_preset *p = ch_sharing_presets; p->name; p++)
+    if (p == preset) return true;
+  return false;
 }
 
 const ch_preset *ch_preset_at(int index) {
@@ -121,41 +131,73 @@ static ch_status unknown(const char *name, const char *word, ch_error *error) {
                  "--mechanisms: there is no '%s'; known are %s, or the path of a config.json", shown, known);
 }
 
-static ch_status parse(const char *name, const ch_preset **preset, const ch_mechanism **of, int64_t *number,
-                       ch_error *error) {
+/* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */
+typedef struct chosen {
+  const ch_preset *preset;
+  const ch_mechanism *of;
+  int64_t number;
+} chosen;
+
+/* One part of a name: "gqa:4". */
+static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
   char word[LONGEST_NAME];
-  size_t length = strcspn(name, ":");
-  snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), name);
-  *number = 0;
-  *preset = find(word, of);
-  if (!*preset) return unknown(name, word, error);
-  if (!name[length]) return CH_OK;
-  if (!(*preset)->number)
+  size_t length = strcspn(part, ":");
+  snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), part);
+  choice->number = 0;
+  choice->preset = find(word, &choice->of);
+  if (!choice->preset) return unknown(part, word, error);
+  if (!part[length]) return CH_OK;
+  if (!choice->preset->number)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--mechanisms: %s takes no number, but '%.64s' gives one; write %s", word, name, word);
-  const char *digits = name + length + 1;
+                   "--mechanisms: %s takes no number, but '%.64s' gives one; write %s", word, part, word);
+  const char *digits = part + length + 1;
   size_t count = strspn(digits, "0123456789");
   long long value = count && !digits[count] && count < 10 ? atoll(digits) : 0;
   if (value < 1 || value > MOST_NUMBER)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--mechanisms: '%.64s' needs a whole number of %s from 1 after the colon, as in %s:4",
-                   name, (*preset)->number, word);
-  *number = value;
+                   part, choice->preset->number, word);
+  choice->number = value;
+  return CH_OK;
+}
+
+/* A whole name: a mechanism's preset, one of sharing, or both with a plus between. What is left out has no preset. */
+static ch_status parse(const char *name, chosen *mechanism, chosen *sharing, ch_error *error) {
+  char part[2 * LONGEST_NAME];
+  size_t length = strcspn(name, "+");
+  *mechanism = *sharing = (chosen){0};
+  snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part), name);
+  CH_TRY(parse_part(part, mechanism, error));
+  if (!name[length]) {
+    if (!shares(mechanism->preset)) return CH_OK;
+    *sharing = *mechanism;
+    *mechanism = (chosen){0};
+    return CH_OK;
+  }
+  CH_TRY(parse_part(name + length + 1, sharing, error));
+  if (shares(mechanism->preset) || !shares(sharing->preset))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--mechanisms: '%.64s' must be a mechanism, a plus and what its layers share, as in "
+                   "mfa+masa-qkvo",
+                   name);
   return CH_OK;
 }
 
 ch_status ch_preset_check(const char *name, ch_error *error) {
-  const ch_preset *preset;
-  const ch_mechanism *of;
-  int64_t number;
-  return parse(name, &preset, &of, &number, error);
+  chosen mechanism, sharing;
+  return parse(name, &mechanism, &sharing, error);
 }
 
 ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) {
-  const ch_preset *preset;
-  const ch_mechanism *of;
-  int64_t number;
-  CH_TRY(parse(name, &preset, &of, &number, error));
-  CH_TRY(apply(preset, of, config, number, name, error));
+  chosen mechanism, sharing;
+  CH_TRY(parse(name, &mechanism, &sharing, error));
+  if (mechanism.preset)
+    CH_TRY(apply(mechanism.preset, mechanism.of, config, mechanism.number, name, error));
+  else
+    CH_TRY(apply_mechanism("mha", config, 0, name, error));
+  if (sharing.preset) {
+    CH_TRY(ch_config_validate(config, name, error));
+    CH_TRY(sharing.preset->apply(config, sharing.number, name, error));
+  }
   return ch_config_validate(config, name, error);
 }

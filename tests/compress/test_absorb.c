@@ -101,6 +101,7 @@ typedef struct folded_case {
 
 #define ALL (CH_ON_Q | CH_ON_K | CH_ON_V)
 #define LINEAR "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
+#define SHARED(type) ", 'sharing': {'projections': ['q', 'k', 'v', 'o'], 'type': " type "}"
 #define FOUR_TWO "'num_attention_heads': 4, 'num_key_value_heads': 2"
 #define MLA                                                                                                  \
   "'type': 'mla', 'kv_lora_rank': 10, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 8, "
@@ -160,6 +161,16 @@ static const folded_case cases[] = {
     {"'num_attention_heads': 3, 'head_dim': 10",
      "'type': 'mfa_kr', 'knocking': {'type': 'linear', 'on': ['q', 'k']}", "crosshead", CH_ON_Q, CH_ON_K, 0,
      0, false},
+    {FOUR_TWO SHARED("'masa', 'coefficients': 'mlp', 'atoms': 2"), "'type': 'gqa', " LINEAR, "llama", ALL, 0,
+     0, 0, false},
+    {FOUR_TWO SHARED("'sequential', 'atoms': 2"), "'type': 'gqa', 'qk_norm': true", "qwen3", 0, 0, 0, 0,
+     false},
+    {FOUR_TWO SHARED("'repeat', 'atoms': 2"),
+     "'type': 'gqa', 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", "llama", 0, 0, 3, 0, false},
+    {FOUR_TWO ", 'attention_bias': true" SHARED("'low_rank', 'rank': 5"), "'type': 'gqa', " LINEAR, "qwen2",
+     ALL, 0, 0, 0, false},
+    {"'num_attention_heads': 4, 'sharing': {'type': 'masa', 'atoms': 2, 'projections': ['kv_b_proj', 'q']}",
+     MLA LINEAR, "crosshead", ALL, 0, 0, 0, false},
     {FOUR_TWO, "'type': 'diff', " LINEAR, "crosshead", ALL, 0, 0, 0, false},
     {FOUR_TWO, "'type': 'diff', " LINEAR ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}",
      "crosshead", ALL, 0, 3, 0, false},
@@ -177,6 +188,8 @@ static void check(const folded_case *c) {
     fail_msg("%s: folded %u, left %u, mixing of %d layers, left %d", c->attention, a.knocked, a.knocks_left,
              (int)a.mixed_layers, (int)a.mixes_left);
   assert_int_equal(a.cache_before, ch_state_elements(&model->config));
+  assert_int_equal(a.shared, model->config.sharing.projection_count);
+  assert_int_equal(a.config.sharing.type, CH_SHARING_NONE);
   if (c->keep_cache) assert_int_equal(a.cache_after, a.cache_before);
   must(ch_model_write(directory, &a.config, &a.params, a.tensors, CH_F32, &failure));
   ch_absorbed_free(&a);

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "attention/registry.h"
+#include "model/accounting.h"
+#include "model/transformer.h"
 #include "train/match.h"
 #include "train/presets.h"
 
@@ -75,6 +77,52 @@ static void modules_come_with_their_names(void **state) {
   assert_true(config.attention.knocking.type == CH_KNOCKING_MLP && config.attention.knocking.on == CH_ON_V);
 }
 
+/* Attention's parameters as `info` counts them, against those of the mechanism alone. */
+static double saving(const char *mechanism, const char *shared, int64_t layers) {
+  ch_config config[2];
+  int64_t counted[2];
+  const char *names[] = {mechanism, shared};
+  for (int i = 0; i < 2; i++) {
+    ch_error error = {0};
+    ch_params params = {0};
+    ch_account account;
+    config[i] = base(1000000, 1024);
+    config[i].hidden_size = 192;
+    config[i].head_dim = 24;
+    config[i].num_hidden_layers = layers;
+    if (ch_preset_apply(names[i], &config[i], &error) != CH_OK) fail_msg("%s", error.message);
+    if (ch_model_declare(&config[i], &params, &error) != CH_OK) fail_msg("%s: %s", names[i], error.message);
+    if (ch_account_model(&config[i], &params, 0, CH_BF16, &account, &error) != CH_OK)
+      fail_msg("%s", error.message);
+    counted[i] = account.parameters_attention;
+    ch_params_free(&params);
+  }
+  return 1 - (double)counted[1] / (double)counted[0];
+}
+
+static void sharing_saves_what_the_papers_do(void **state) {
+  (void)state;
+  static const struct {
+    const char *mechanism, *name;
+    double saves;
+  } cases[] = {{"mha", "masa-qkv", 0.5},
+               {"mha", "masa-qkvo", 2.0 / 3},
+               {"mha", "sequential", 2.0 / 3},
+               {"mha", "repeat", 2.0 / 3},
+               {"mha", "low-rank", 2.0 / 3},
+               {"mha", "masa-qkvo:3", 0.5},
+               {"mfa", "mfa+masa-qkvo", 2.0 / 3},
+               {"gqa:2", "gqa:2+low-rank", 2.0 / 3},
+               {"mla", "mla+repeat", 2.0 / 3},
+               {"gta", "gta+masa-qkvo", 2.0 / 3},
+               {"mfa_kr", "mfa_kr+masa-qkvo", 2.0 / 3}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    double saved = saving(cases[i].mechanism, cases[i].name, 6);
+    if (!(saved > cases[i].saves - 0.01 && saved < cases[i].saves + 0.01))
+      fail_msg("%s saves %.4f where %.4f is right", cases[i].name, saved, cases[i].saves);
+  }
+}
+
 static void usual_groups_divide_any_number_of_heads(void **state) {
   (void)state;
   for (int64_t heads = 1; heads <= 96; heads++) {
@@ -101,6 +149,19 @@ static void unknown_names_get_the_nearest_known_one(void **state) {
   assert_refused("gqq:4", "did you mean gqa?");
   assert_refused("", "known are");
   assert_refused("something-else-entirely", "mha, gqa[:N], mqa");
+}
+
+static void sharing_stands_behind_one_mechanism(void **state) {
+  (void)state;
+  assert_refused("masa-qkvo+mfa", "must be a mechanism, a plus and what its layers share");
+  assert_refused("mfa+gqa", "must be a mechanism, a plus and what its layers share");
+  assert_refused("mha+masa-qkvo+repeat", "there is no 'masa-qkvo+repeat'");
+  assert_refused("mha+", "known are");
+  assert_refused("mha+masa-qkv:0", "whole number of atoms");
+  ch_config config = base(1000000, 1024);
+  ch_error error = {0};
+  assert_int_equal(ch_preset_apply("masa-qkvo:99", &config, &error), CH_ERROR_CONFIG);
+  assert_non_null(strstr(error.message, "\"sharing.atoms\" is 99, more than"));
 }
 
 static void numbers_after_the_colon_are_checked(void **state) {
@@ -197,6 +258,8 @@ int main(void) {
       cmocka_unit_test(usual_groups_divide_any_number_of_heads),
       cmocka_unit_test(unknown_names_get_the_nearest_known_one),
       cmocka_unit_test(numbers_after_the_colon_are_checked),
+      cmocka_unit_test(sharing_stands_behind_one_mechanism),
+      cmocka_unit_test(sharing_saves_what_the_papers_do),
       cmocka_unit_test(paths_are_told_from_names),
       cmocka_unit_test(shapes_are_valid_and_near_their_size_for_any_number_of_parameters),
       cmocka_unit_test(wishes_are_kept),
