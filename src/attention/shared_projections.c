@@ -17,7 +17,6 @@ void ch_note_projection(ch_projection_shapes *shapes, const char *name, int64_t 
     *row = (ch_projection_shape){.name = name, .out = out, .in = in};
   }
   if (!row) return;
-  row->layers++;
   if (row->out == out && row->in == in) return;
   row->other_out = out;
   row->other_in = in;
@@ -40,11 +39,6 @@ static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes
                            const char *where, ch_error *error) {
   const ch_projection_shape *row = find(shapes, name);
   if (!row) return no_such_projection(config, shapes, name, where, error);
-  if (row->layers < config->num_hidden_layers)
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"sharing.projections\" names \"%s\", which the layers of a group share already: "
-                   "\"attention.layer_group_size\" is %lld; leave it out, or set that to 1",
-                   where, name, (long long)config->attention.layer_group_size);
   if (!row->other_out || config->sharing.type == CH_SHARING_LOW_RANK) return CH_OK;
   return ch_fail(
       error, CH_ERROR_CONFIG,
@@ -54,16 +48,22 @@ static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes
       (long long)row->other_in);
 }
 
-ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error) {
-  if (config->sharing.type == CH_SHARING_NONE) return CH_OK;
+ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   ch_params params = {0}; /* of norms and modules, which nobody asks for */
-  ch_projection_shapes shapes = {0};
-  ch_declaration declaration = {.config = config, .params = &params, .shapes = &shapes};
+  *shapes = (ch_projection_shapes){0};
+  ch_declaration declaration = {.config = config, .params = &params, .shapes = shapes};
   for (; declaration.layer < config->num_hidden_layers; declaration.layer++) mechanism->declare(&declaration);
   ch_status status = ch_params_status(&params, error);
   ch_params_free(&params);
-  for (int i = 0; status == CH_OK && i < config->sharing.projection_count; i++)
-    status = check_one(config, &shapes, config->sharing.projections[i], where, error);
   return status;
+}
+
+ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error) {
+  if (config->sharing.type == CH_SHARING_NONE) return CH_OK;
+  ch_projection_shapes shapes;
+  CH_TRY(ch_list_projections(config, &shapes, error));
+  for (int i = 0; i < config->sharing.projection_count; i++)
+    CH_TRY(check_one(config, &shapes, config->sharing.projections[i], where, error));
+  return CH_OK;
 }

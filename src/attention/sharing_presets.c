@@ -10,45 +10,16 @@
 
 enum { SHARE = 3 /* one number of so many stays */ };
 
-/* --- the projections that a mechanism has ---------------------------------------------------------------------------- */
-
-typedef struct projection {
-  char name[CH_PROJECTION_NAME_SIZE];
-  int64_t out, in;
-} projection;
-
-/* The matrices of layer 0's attention as the mechanism declares them without sharing, or -1. */
-static int projections_of(const ch_config *config, projection list[CH_MAX_SHARED_PROJECTIONS]) {
-  ch_config plain = *config;
-  plain.sharing = (ch_sharing){0};
-  ch_params params = {0};
-  ch_declaration declaration = {.config = &plain, .params = &params};
-  ch_mechanism_of(&plain)->declare(&declaration);
-  int count = 0;
-  for (int i = 0; i < declaration.projection_count && count < CH_MAX_SHARED_PROJECTIONS; i++) {
-    char full[96];
-    snprintf(full, sizeof full, "model.layers.0.self_attn.%s.weight", declaration.projections[i]);
-    int row = ch_params_find(&params, full);
-    if (row < 0) continue;
-    projection *p = &list[count++];
-    snprintf(p->name, sizeof p->name, "%s", declaration.projections[i]);
-    p->out = params.rows[row].shape[0];
-    p->in = params.rows[row].shape[1];
-  }
-  if (params.failed) count = -1;
-  ch_params_free(&params);
-  return count;
-}
-
-static ch_status name_projections(ch_config *config, bool with_output, projection *list, int *count,
-                                  const char *where, ch_error *error) {
-  int all = projections_of(config, list), kept = 0;
-  if (all < 0) return ch_fail(error, CH_ERROR_MEMORY, "%s: no memory for a parameter table", where);
-  for (int i = 0; i < all; i++)
-    if (with_output || strcmp(list[i].name, "o_proj") != 0) list[kept++] = list[i];
+/* Names all projections of the mechanism, or all but the output's; `shapes` are those. */
+static ch_status name_projections(ch_config *config, bool with_output, ch_projection_shapes *shapes,
+                                  ch_error *error) {
+  int kept = 0;
+  CH_TRY(ch_list_projections(config, shapes, error));
+  for (int i = 0; i < shapes->count; i++)
+    if (with_output || strcmp(shapes->rows[i].name, "o_proj") != 0) shapes->rows[kept++] = shapes->rows[i];
   for (int i = 0; i < kept; i++)
-    memcpy(config->sharing.projections[i], list[i].name, CH_PROJECTION_NAME_SIZE);
-  config->sharing.projection_count = *count = kept;
+    snprintf(config->sharing.projections[i], CH_PROJECTION_NAME_SIZE, "%s", shapes->rows[i].name);
+  config->sharing.projection_count = shapes->count = kept;
   return CH_OK;
 }
 
@@ -60,43 +31,46 @@ static int64_t third_of_layers(const ch_config *config) {
 }
 
 static ch_status atoms(ch_config *config, ch_sharing_type type, bool with_output, int64_t number,
-                       const char *where, ch_error *error) {
-  projection list[CH_MAX_SHARED_PROJECTIONS];
-  int count;
+                       ch_error *error) {
+  ch_projection_shapes shapes;
   config->sharing = (ch_sharing){.type = type, .atoms = number ? number : third_of_layers(config)};
-  return name_projections(config, with_output, list, &count, where, error);
+  return name_projections(config, with_output, &shapes, error);
 }
 
 static ch_status masa_qkv(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  CH_TRY(atoms(config, CH_SHARING_MASA, false, number, where, error));
+  (void)where;
+  CH_TRY(atoms(config, CH_SHARING_MASA, false, number, error));
   config->sharing.coefficients = CH_COEFFICIENTS_MLP;
   return CH_OK;
 }
 
 static ch_status masa_qkvo(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  CH_TRY(atoms(config, CH_SHARING_MASA, true, number, where, error));
+  (void)where;
+  CH_TRY(atoms(config, CH_SHARING_MASA, true, number, error));
   config->sharing.coefficients = CH_COEFFICIENTS_MLP;
   return CH_OK;
 }
 
 static ch_status sequential(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return atoms(config, CH_SHARING_SEQUENTIAL, true, number, where, error);
+  (void)where;
+  return atoms(config, CH_SHARING_SEQUENTIAL, true, number, error);
 }
 
 static ch_status repeat(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return atoms(config, CH_SHARING_REPEAT, true, number, where, error);
+  (void)where;
+  return atoms(config, CH_SHARING_REPEAT, true, number, error);
 }
 
 /* One rank for all matrices, whose factors together have a third of the numbers. */
 static ch_status low_rank(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  projection list[CH_MAX_SHARED_PROJECTIONS];
-  int count;
+  (void)where;
+  ch_projection_shapes shapes;
   config->sharing = (ch_sharing){.type = CH_SHARING_LOW_RANK};
-  CH_TRY(name_projections(config, true, list, &count, where, error));
+  CH_TRY(name_projections(config, true, &shapes, error));
   int64_t numbers = 0, of_rank_one = 0;
-  for (int i = 0; i < count; i++) {
-    numbers += list[i].out * list[i].in;
-    of_rank_one += list[i].out + list[i].in;
+  for (int i = 0; i < shapes.count; i++) {
+    numbers += shapes.rows[i].out * shapes.rows[i].in;
+    of_rank_one += shapes.rows[i].out + shapes.rows[i].in;
   }
   int64_t third = (2 * numbers / SHARE + of_rank_one) / (2 * of_rank_one); /* rounded */
   config->sharing.rank = number ? number : third > 0 ? third : 1;
