@@ -168,7 +168,7 @@ const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, 
 
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec) {
-  spec.causal = true;
+  spec.causal = builder->causal;
   if (!spec.slopes) spec.slopes = ch_alibi_slopes(builder, 0, 1, spec.heads);
   return ch_op_attend(builder->graph, q, keys, values, builder->document_start, &spec);
 }

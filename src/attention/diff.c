@@ -43,6 +43,7 @@ static void declare(ch_declaration *declaration) {
   else
     for (int i = 0; i < 4; i++) ch_declare_vector(declaration, vectors[i], c->head_dim, 0, 0.1);
   ch_declare_output_projection(declaration, "o_proj", c->hidden_size, queries);
+  if (c->attention_output_bias) ch_declare_bias(declaration, "o_proj", c->hidden_size);
   ch_head_norm_declare(declaration, 2 * c->head_dim);
 }
 

@@ -53,6 +53,7 @@ typedef struct ch_builder {
   const ch_params *params;
   ch_node **leaves; /* [params->count] parameter leaves made so far */
   bool trainable;
+  bool causal;       /* tokens see those before them; else all tokens of their sequence: an encoder */
   bool remember;     /* states go through the cache: decoding and cached prefill */
   bool gates_known;  /* the cache holds the gates of all ids already */
   bool expand_gates; /* gated latents are expanded token by token also where ids could be taken together */
@@ -148,7 +149,7 @@ ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies);
 /* ALiBi's slopes of the query heads first, first + step, ... of all heads, `count` of them; NULL without ALiBi. */
 const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count);
-/* softmax(...) as ch_op_attend, causal, inside documents; spec.slopes NULL: ALiBi of heads 0, 1, 2 ... if the model has
+/* softmax(...) as ch_op_attend, causal where the model is, inside documents; spec.slopes NULL: ALiBi of heads 0, 1, 2 ... if the model has
    it. */
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec);

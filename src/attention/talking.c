@@ -43,7 +43,7 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
                          .value_dim = c->head_dim,
                          .scale = 1 / sqrt((double)c->head_dim),
                          .slopes = ch_alibi_slopes(builder, 0, 1, c->num_attention_heads),
-                         .causal = true};
+                         .causal = builder->causal};
   ch_node *context = ch_op_talking_attend(builder->graph, q, states[0], states[1], logit_mix, weight_mix,
                                           builder->document_start, &spec);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");

@@ -1,4 +1,4 @@
-/* crosshead forward: logits, loss and gradients of given tokens - the parity door. */
+/* crosshead forward: logits, loss and gradients of given tokens or images - the parity door. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -11,19 +11,22 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *tokens, *out, *dtype;
+  const char *tokens, *pixels, *out, *dtype;
   int64_t cached;
   bool gradients, json;
 } arguments;
 
-/* --- tokens -------------------------------------------------------------------------------------------------- */
-
-typedef struct token_matrix {
+/* What the model is given: tokens, or images. */
+typedef struct given {
   int32_t *ids; /* [sequences, length] */
   int64_t sequences, length;
-} token_matrix;
+  float *pixels;   /* [sequences, channels, size, size]; length is 1 */
+  int32_t *labels; /* [sequences], or NULL */
+} given;
 
-static ch_status parse_list(const char *text, token_matrix *tokens, ch_error *error) {
+/* --- tokens -------------------------------------------------------------------------------------------------- */
+
+static ch_status parse_list(const char *text, given *tokens, ch_error *error) {
   tokens->ids = malloc((strlen(text) + 1) * sizeof *tokens->ids);
   if (!tokens->ids) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
   tokens->sequences = 1;
@@ -40,16 +43,12 @@ static ch_status parse_list(const char *text, token_matrix *tokens, ch_error *er
   }
 }
 
-static ch_status copy_ids(const ch_tensor *tensor, const char *path, token_matrix *tokens, ch_error *error) {
-  if (tensor->rank != 2 || (tensor->dtype != CH_I64 && tensor->dtype != CH_I32))
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: tokens must be an I32 or I64 tensor [B, T]", path);
+/* The integers of an I32 or I64 tensor from `least` on; *ids is the caller's. */
+static ch_status copy_ids(const ch_tensor *tensor, const char *path, const char *what, int64_t least,
+                          int32_t **ids, ch_error *error) {
   int64_t count = ch_tensor_count(tensor);
-  if (count < 1)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: tokens is empty; it must hold at least one id", path);
-  tokens->sequences = tensor->shape[0];
-  tokens->length = tensor->shape[1];
-  tokens->ids = malloc((size_t)count * sizeof *tokens->ids);
-  if (!tokens->ids) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
+  *ids = malloc((size_t)count * sizeof **ids);
+  if (!*ids) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %ss", what);
   for (int64_t i = 0; i < count; i++) {
     int64_t id = 0;
     int32_t narrow = 0;
@@ -59,27 +58,100 @@ static ch_status copy_ids(const ch_tensor *tensor, const char *path, token_matri
       memcpy(&narrow, (const char *)tensor->data + i * 4, 4);
       id = narrow;
     }
-    if (id < 0 || id > INT32_MAX)
-      return ch_fail(error, CH_ERROR_FORMAT, "%s: token id %lld is not one", path, (long long)id);
-    tokens->ids[i] = (int32_t)id;
+    if (id < least || id > INT32_MAX)
+      return ch_fail(error, CH_ERROR_FORMAT, "%s: %s %lld is not one", path, what, (long long)id);
+    (*ids)[i] = (int32_t)id;
   }
   return CH_OK;
 }
 
-static ch_status read_tokens(const char *text, token_matrix *tokens, ch_error *error) {
+static bool is_integer(const ch_tensor *tensor) {
+  return tensor->dtype == CH_I64 || tensor->dtype == CH_I32;
+}
+
+static ch_status copy_tokens(const ch_tensor *tensor, const char *path, given *tokens, ch_error *error) {
+  if (tensor->rank != 2 || !is_integer(tensor))
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: tokens must be an I32 or I64 tensor [B, T]", path);
+  if (ch_tensor_count(tensor) < 1)
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: tokens is empty; it must hold at least one id", path);
+  tokens->sequences = tensor->shape[0];
+  tokens->length = tensor->shape[1];
+  return copy_ids(tensor, path, "token id", 0, &tokens->ids, error);
+}
+
+static ch_status read_tokens(const char *text, given *tokens, ch_error *error) {
   if (!ch_is_file(text) && !strstr(text, ".safetensors")) return parse_list(text, tokens, error);
   ch_safetensors file;
   CH_TRY(ch_safetensors_open(text, &file, error));
   const ch_stored_tensor *stored = ch_safetensors_find(&file, "tokens");
-  ch_status status = stored ? copy_ids(&stored->tensor, text, tokens, error)
+  ch_status status = stored ? copy_tokens(&stored->tensor, text, tokens, error)
                             : ch_fail(error, CH_ERROR_FORMAT, "%s has no tensor named tokens", text);
   ch_safetensors_close(&file);
   return status;
 }
 
+/* --- images -------------------------------------------------------------------------------------------------- */
+
+static ch_status copy_pixels(const ch_tensor *tensor, const char *path, const ch_config *c, given *images,
+                             ch_error *error) {
+  char shape[96];
+  bool fits = tensor->dtype == CH_F32 && tensor->rank == 4 && tensor->shape[0] > 0 &&
+              tensor->shape[1] == c->num_channels && tensor->shape[2] == c->image_size &&
+              tensor->shape[3] == c->image_size;
+  if (!fits)
+    return ch_fail(
+        error, CH_ERROR_FORMAT, "%s: pixels are %s %s where the model needs F32 [B, %lld, %lld, %lld]", path,
+        ch_dtype_name(tensor->dtype), ch_shape_text(tensor->rank, tensor->shape, shape, sizeof shape),
+        (long long)c->num_channels, (long long)c->image_size, (long long)c->image_size);
+  images->sequences = tensor->shape[0];
+  images->length = 1;
+  images->pixels = malloc(ch_tensor_bytes(tensor));
+  if (!images->pixels) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the images of %s", path);
+  memcpy(images->pixels, tensor->data, ch_tensor_bytes(tensor));
+  return CH_OK;
+}
+
+static ch_status copy_labels(const ch_tensor *tensor, const char *path, given *images, ch_error *error) {
+  if (tensor->rank != 1 || !is_integer(tensor) || tensor->shape[0] != images->sequences)
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: labels must be an I32 or I64 tensor [%lld], one an image",
+                   path, (long long)images->sequences);
+  return copy_ids(tensor, path, "label", -1, &images->labels, error);
+}
+
+static ch_status read_images(const char *path, const ch_config *config, given *images, ch_error *error) {
+  ch_safetensors file;
+  if (!ch_config_is_vision(config))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--pixels is for models of images, which a \"%s\" is not; give --tokens",
+                   config->model_type);
+  CH_TRY(ch_safetensors_open(path, &file, error));
+  const ch_stored_tensor *pixels = ch_safetensors_find(&file, "pixels"),
+                         *labels = ch_safetensors_find(&file, "labels");
+  if (!pixels) pixels = ch_safetensors_find(&file, "pixel_values");
+  ch_status status = pixels ? copy_pixels(&pixels->tensor, path, config, images, error)
+                            : ch_fail(error, CH_ERROR_FORMAT, "%s has no tensor named pixels", path);
+  if (status == CH_OK && labels) status = copy_labels(&labels->tensor, path, images, error);
+  ch_safetensors_close(&file);
+  return status;
+}
+
+static ch_status read_given(const arguments *a, const ch_config *config, given *g, ch_error *error) {
+  if (a->pixels) return read_images(a->pixels, config, g, error);
+  if (ch_config_is_vision(config))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "this model takes images; give them with --pixels FILE.safetensors");
+  return read_tokens(a->tokens, g, error);
+}
+
 /* --- results ------------------------------------------------------------------------------------------------- */
 
-static ch_status write_result(const char *path, const ch_model *model, const token_matrix *tokens,
+/* [B, T, V], or [B, classes]. */
+static ch_tensor logits_of(const given *g, const ch_forward_result *result) {
+  if (g->pixels) return (ch_tensor){CH_F32, 2, {g->sequences, result->classes}, result->logits};
+  return (ch_tensor){CH_F32, 3, {g->sequences, g->length, result->classes}, result->logits};
+}
+
+static ch_status write_result(const char *path, const ch_model *model, const given *g,
                               const ch_forward_result *result, ch_error *error) {
   int count = 0, parameters = result->gradients ? model->params.count : 0;
   float loss = (float)result->loss;
@@ -87,9 +159,7 @@ static ch_status write_result(const char *path, const ch_model *model, const tok
   ch_stored_tensor *all = calloc((size_t)parameters + 2, sizeof *all);
   ch_status status = all ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
   if (status == CH_OK) {
-    all[count++] = (ch_stored_tensor){
-        .name = "logits",
-        .tensor = {CH_F32, 3, {tokens->sequences, tokens->length, model->config.vocab_size}, result->logits}};
+    all[count++] = (ch_stored_tensor){.name = "logits", .tensor = logits_of(g, result)};
     if (result->has_loss)
       all[count++] = (ch_stored_tensor){.name = "loss", .tensor = {CH_F32, 1, {1}, &loss}};
   }
@@ -107,16 +177,18 @@ static ch_status write_result(const char *path, const ch_model *model, const tok
   return status;
 }
 
-static ch_status print_result(bool json, const ch_forward_result *result, ch_error *error) {
+static ch_status print_result(bool json, bool cached, const ch_forward_result *result, ch_error *error) {
   if (!json) {
     if (result->has_loss) printf("loss %.9g\n", result->loss);
-    printf("cache %lld elements a token, %zu bytes for %lld tokens\n",
-           (long long)result->cache_elements_per_token, result->cache_bytes_allocated,
-           (long long)result->cache_tokens);
+    if (cached)
+      printf("cache %lld elements a token, %zu bytes for %lld tokens\n",
+             (long long)result->cache_elements_per_token, result->cache_bytes_allocated,
+             (long long)result->cache_tokens);
     return CH_OK;
   }
   json_t *object = json_object();
   if (result->has_loss) json_object_set_new(object, "loss", json_real(result->loss));
+  if (!cached) return ch_print_json(object, 0, error);
   json_object_set_new(object, "cache_elements_per_token", json_integer(result->cache_elements_per_token));
   json_object_set_new(object, "cache_bytes_allocated",
                       json_integer((json_int_t)result->cache_bytes_allocated));
@@ -132,8 +204,13 @@ static ch_weights_mode weights_mode(ch_dtype dtype, bool gradients) {
 }
 
 static ch_status check_arguments(const arguments *a, ch_error *error) {
-  if (!a->tokens)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--tokens is needed: ids like 5,9,2 or a .safetensors file");
+  if (!a->tokens && !a->pixels)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--tokens is needed: ids like 5,9,2 or a .safetensors file; or --pixels, for a model of images");
+  if (a->tokens && a->pixels)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--tokens and --pixels exclude each other: a model takes one of them");
   if (a->cached > 0 && a->gradients)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--cached and --grads exclude each other: gradients need the whole pass");
@@ -144,30 +221,34 @@ static ch_status check_arguments(const arguments *a, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status run(const void *given, ch_error *error) {
-  const arguments *a = given;
+static ch_status run(const void *options_given, ch_error *error) {
+  const arguments *a = options_given;
   CH_TRY(check_arguments(a, error));
   ch_dtype dtype = strcmp(a->dtype, "f64") == 0 ? CH_F64 : CH_F32;
-  token_matrix tokens = {0};
+  given g = {0};
   ch_model *model = NULL;
   ch_forward_result result = {0};
   ch_status status;
-  CH_TRY_GOTO(read_tokens(a->tokens, &tokens, error));
   CH_TRY_GOTO(ch_model_load(a->positional[0], weights_mode(dtype, a->gradients), &model, error));
+  CH_TRY_GOTO(read_given(a, &model->config, &g, error));
   if (!a->gradients) CH_TRY_GOTO(ch_model_restate(model, CH_FORM_SERVING, error));
-  ch_forward_request request = {.tokens = tokens.ids,
-                                .sequences = tokens.sequences,
-                                .length = tokens.length,
+  ch_forward_request request = {.tokens = g.ids,
+                                .pixels = g.pixels,
+                                .labels = g.labels,
+                                .sequences = g.sequences,
+                                .length = g.length,
                                 .dtype = dtype,
                                 .gradients = a->gradients,
                                 .cached = a->cached};
   CH_TRY_GOTO(ch_forward(model, &request, &result, error));
-  if (a->out) CH_TRY_GOTO(write_result(a->out, model, &tokens, &result, error));
-  status = print_result(a->json, &result, error);
+  if (a->out) CH_TRY_GOTO(write_result(a->out, model, &g, &result, error));
+  status = print_result(a->json, !g.pixels, &result, error);
 done:
   ch_forward_result_free(&result);
   ch_model_unload(model);
-  free(tokens.ids);
+  free(g.ids);
+  free(g.pixels);
+  free(g.labels);
   return status;
 }
 
@@ -179,11 +260,19 @@ static const ch_option options[] = {
      .offset = offsetof(arguments, tokens),
      .metavar = "IDS|FILE",
      .help = "Token ids like 5,9,2, or a .safetensors file with an integer tensor tokens [B, T]."},
+    {.name = "pixels",
+     .type = CH_OPTION_PATH,
+     .offset = offsetof(arguments, pixels),
+     .metavar = "FILE",
+     .help =
+         "For models of images: a .safetensors file with an F32 tensor pixels [B, C, H, W] and, for a loss, "
+         "integers labels [B]."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = offsetof(arguments, out),
      .metavar = "FILE",
-     .help = "Write logits [B, T, V], loss [1] and gradients to this safetensors file."},
+     .help =
+         "Write logits [B, T, V] (of images [B, classes]), loss [1] and gradients to this safetensors file."},
     {.name = "grads",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, gradients),
@@ -211,10 +300,12 @@ static const ch_option options[] = {
 const ch_command ch_cmd_forward = {
     .name = "forward",
     .positional = "MODEL",
-    .summary = "Compute logits, loss and gradients of given tokens.",
-    .description =
-        "Runs a model once over given tokens and writes what it computed, so that other implementations "
-        "can be compared with it number by number. The loss is the mean next-token cross entropy.",
+    .summary = "Compute logits, loss and gradients of given tokens or images.",
+    .description = "Runs a model once over given tokens or images and writes what it computed, so that other "
+                   "implementations "
+                   "can be compared with it number by number. The loss is the mean next-token cross entropy, "
+                   "or that of the "
+                   "labels.",
     .examples =
         "crosshead forward models/tiny --tokens 5,9,2\n"
         "crosshead forward models/tiny --tokens tokens.safetensors --out out.safetensors --grads\n"

@@ -114,6 +114,7 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
   ch_text json = {0};
   *as = *config;
   as->init = CH_INIT_DEFAULT; /* how training starts is nothing that others write down */
+  memset(as->model_type, 0, sizeof as->model_type); /* nothing of the longer name may stay behind it */
   snprintf(as->model_type, sizeof as->model_type, "%s", type);
   if (ch_config_validate(as, type, NULL) != CH_OK) return false;
   ch_config_write(as, &json);

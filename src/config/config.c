@@ -12,9 +12,40 @@
 
 enum { MOST_CONFIG_BYTES = 1 << 20, MOST_HEADS_WIDTH = 1 << 24 };
 
-void ch_config_defaults(ch_config *config) {
+static const char vision_type[] = "crosshead_vit";
+
+static void set_defaults(ch_config *config, const char *model_type) {
   memset(config, 0, sizeof *config);
+  snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
   ch_config_apply_defaults(config);
+}
+
+void ch_config_defaults(ch_config *config) {
+  set_defaults(config, "crosshead");
+}
+
+void ch_config_defaults_for_images(ch_config *config) {
+  set_defaults(config, vision_type);
+}
+
+/* "vit" is what reading calls one of Hugging Face before it is ours. */
+bool ch_config_is_vision(const ch_config *config) {
+  return strcmp(config->model_type, vision_type) == 0 || strcmp(config->model_type, "vit") == 0;
+}
+
+ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error) {
+  if (!ch_config_is_vision(config)) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for models of text; this one, a \"%s\", takes images", name,
+                 config->model_type);
+}
+
+int64_t ch_config_patches(const ch_config *config) {
+  int64_t side = config->image_size / config->patch_size;
+  return side * side;
+}
+
+int64_t ch_config_image_tokens(const ch_config *config) {
+  return 1 + ch_config_patches(config);
 }
 
 /* Widths of all heads side by side, whichever key gives the size of one. */
@@ -122,8 +153,27 @@ static ch_status check_id(const char *key, int64_t id, const ch_config *c, const
                  where, key, (long long)id, (long long)c->vocab_size);
 }
 
+static ch_status check_images(const ch_config *c, const char *where, ch_error *error) {
+  if (!ch_config_is_vision(c)) return CH_OK;
+  if (c->num_classes < 1)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"num_classes\" is missing; it must be a whole number from 1",
+                   where);
+  if (c->image_size % c->patch_size != 0)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"patch_size\" is %lld, which must divide \"image_size\", %lld", where,
+                   (long long)c->patch_size, (long long)c->image_size);
+  if (c->attention.gate_embedding_dim)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.gate_embedding_dim\" gates by the ids of tokens, which patches of images do "
+        "not have; leave it out",
+        where);
+  return CH_OK;
+}
+
 ch_status ch_config_validate(const ch_config *config, const char *where, ch_error *error) {
   CH_TRY(ch_config_check_ranges(config, where, error));
+  CH_TRY(check_images(config, where, error));
   CH_TRY(check_heads(config, where, error));
   CH_TRY(check_rope_scaling(config, where, error));
   CH_TRY(check_moe(config, where, error));
@@ -151,6 +201,10 @@ static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   return CH_OK;
 }
 
+static bool is_ours(const ch_config *config) {
+  return strcmp(config->model_type, "crosshead") == 0 || strcmp(config->model_type, vision_type) == 0;
+}
+
 /* A config of our own: the attention's type first, since it decides what absent keys mean. */
 static ch_status read_ours(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *attention = json_object_get(root, "attention");
@@ -158,13 +212,18 @@ static ch_status read_ours(const json_t *root, const char *where, ch_config *con
     CH_TRY(ch_config_read_key(attention, "attention", "attention.", "type", where, config, error));
     ch_config_set_mechanism(config, ch_mechanism_of(config)->name);
   }
-  return ch_config_read_group(root, "", "", CH_KEY_OURS, true, where, config, error);
+  CH_TRY(ch_config_read_group(root, "", "", CH_KEY_OURS, true, where, config, error));
+  if (ch_config_is_vision(config)) config->attention_output_bias = config->attention_bias;
+  return CH_OK;
 }
 
 static ch_status read_root(const json_t *root, const char *where, ch_config *config, ch_error *error) {
-  /* The model type decides which keys the file may have. */
+  /* The model type decides which keys the file may have, and what absent ones mean. */
+  char model_type[CH_NAME_SIZE];
   CH_TRY(ch_config_read_key(root, "", "", "model_type", where, config, error));
-  if (strcmp(config->model_type, "crosshead") == 0)
+  snprintf(model_type, sizeof model_type, "%s", config->model_type);
+  set_defaults(config, model_type);
+  if (is_ours(config))
     CH_TRY(read_ours(root, where, config, error));
   else
     CH_TRY(ch_config_read_family(root, where, config, error));
@@ -195,7 +254,7 @@ ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
 }
 
 void ch_config_write(const ch_config *config, ch_text *json) {
-  if (strcmp(config->model_type, "crosshead") != 0) {
+  if (!is_ours(config)) {
     ch_config_put_family(config, json);
     return;
   }

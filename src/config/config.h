@@ -109,13 +109,16 @@ typedef struct ch_moe_config {
 } ch_moe_config;
 
 typedef struct ch_config {
-  char model_type[CH_NAME_SIZE]; /* "crosshead", "llama", "qwen2", "qwen3", "mistral" */
+  char model_type[CH_NAME_SIZE]; /* "crosshead", "crosshead_vit", or a Hugging Face family of text */
   int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
   int64_t num_attention_heads, num_key_value_heads, head_dim;
   int64_t max_position_embeddings;
   double rms_norm_eps;
-  bool tie_word_embeddings, attention_bias; /* attention_bias: q/k/v biases */
-  bool attention_output_bias;               /* o_proj too has one (Hugging Face llama, qwen3) */
+  /* crosshead_vit */
+  int64_t image_size, patch_size, num_channels, num_classes; /* square images of square patches */
+  double layer_norm_eps;                                     /* of the blocks' LayerNorms */
+  bool tie_word_embeddings, attention_bias;                  /* attention_bias: q/k/v biases */
+  bool attention_output_bias; /* o_proj too has one (Hugging Face llama, qwen3) */
   ch_activation hidden_act;
   ch_position position;
   double rope_theta;
@@ -139,8 +142,16 @@ ch_status ch_config_read(const char *path, ch_config *config, ch_error *error);
 ch_status ch_config_validate(const ch_config *config, const char *where, ch_error *error);
 /* Writes the config as config.json text of model_type "crosshead" or its Hugging Face family. */
 void ch_config_write(const ch_config *config, ch_text *json);
-/* The default of every key that has one; sizes are 0. */
+/* The default of every key that has one; sizes are 0. The other sets those of a "crosshead_vit". */
 void ch_config_defaults(ch_config *config);
+void ch_config_defaults_for_images(ch_config *config);
+/* Whether the model takes images (a Vision Transformer) and not text. */
+bool ch_config_is_vision(const ch_config *config);
+/* An error for such a model: "NAME is for models of text, ...". */
+ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error);
+/* Patches of an image, and the tokens that they and the class token are. */
+int64_t ch_config_patches(const ch_config *config);
+int64_t ch_config_image_tokens(const ch_config *config);
 /* Sets attention.type to a registered mechanism and fills what an absent key means for it. */
 void ch_config_set_mechanism(ch_config *config, const char *type);
 /* Whether "sharing.projections" names the projection `name` ("q_proj"). */

@@ -35,7 +35,8 @@ static const family families[] = {
 enum { FAMILIES = sizeof families / sizeof *families };
 
 const char *const *ch_config_families(void) {
-  static const char *const names[] = {"crosshead", "llama", "qwen2", "qwen3", "mistral", NULL};
+  static const char *const names[] = {"crosshead", "crosshead_vit", "llama", "qwen2",
+                                      "qwen3",     "mistral",       "vit",   NULL};
   return names;
 }
 
@@ -93,7 +94,28 @@ static ch_status settle_window(const json_t *root, const family *of, const char 
   return CH_OK;
 }
 
+/* A Vision Transformer becomes one of ours: its tensors have other names there (io/tensor_names.h), nothing else. */
+static ch_status read_vit(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  const json_t *bias = json_object_get(root, "qkv_bias");
+  config->layer_norm_eps = 1e-12;
+  config->attention_bias = config->attention_output_bias = true;
+  CH_TRY(ch_config_read_group(root, "", "", CH_KEY_HUGGING_FACE, false, where, config, error));
+  if (bias && !json_is_true(bias))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"qkv_bias\" is not true; a vit whose output projection alone has a bias is not supported",
+        where);
+  if (!config->num_classes)
+    config->num_classes = (int64_t)json_object_size(json_object_get(root, "id2label"));
+  if (!config->num_classes) config->num_classes = 2; /* what the family's class assumes */
+  ch_config ours;
+  ch_config_defaults_for_images(&ours);
+  memcpy(config->model_type, ours.model_type, sizeof config->model_type);
+  return CH_OK;
+}
+
 ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  if (ch_config_is_vision(config)) return read_vit(root, where, config, error);
   const family *of = family_of(config);
   config->num_key_value_heads = of->num_key_value_heads;
   config->head_dim = of->head_dim;
@@ -118,7 +140,7 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
   const char *problem = NULL;
   bool bias = config->attention_bias, output = config->attention_output_bias;
   if (!of)
-    problem = output ? "attention_output_bias" : NULL;
+    problem = output != (bias && ch_config_is_vision(config)) ? "attention_output_bias" : NULL;
   else if (config->position != CH_POSITION_ROPE)
     problem = "position";
   else if (config->rope_interleaved)

@@ -351,8 +351,13 @@ static ch_status read_row(const place *at, const ch_config_key *key, const json_
                  key->name, wanted(key, right, sizeof right));
 }
 
-static bool applies(const ch_config_key *key, const char *group, int files) {
-  return (key->files & files) && strcmp(key->group, group) == 0;
+static bool of_models(const ch_config_key *key, const ch_config *config) {
+  return !key->models ||
+         key->models == (ch_config_is_vision(config) ? CH_KEY_IMAGE_MODELS : CH_KEY_TEXT_MODELS);
+}
+
+static bool applies(const ch_config_key *key, const char *group, int files, const ch_config *config) {
+  return (key->files & files) && strcmp(key->group, group) == 0 && of_models(key, config);
 }
 
 /* The name of the object that holds `group`, for "it stands in ...". */
@@ -363,7 +368,8 @@ static const char *holder_of(const char *group) {
   return "the top level";
 }
 
-static ch_status unknown_key(const place *at, const char *group, const char *name, ch_error *error) {
+static ch_status unknown_key(const place *at, const char *group, const char *name, const ch_config *config,
+                             ch_error *error) {
   const char *near[128];
   int count = 0;
   char shown[90];
@@ -371,6 +377,11 @@ static ch_status unknown_key(const place *at, const char *group, const char *nam
   for (int i = 0; i < ch_config_key_count; i++) {
     const ch_config_key *key = &ch_config_keys[i];
     if (!(key->files & at->files)) continue;
+    if (strcmp(key->group, group) == 0 && strcmp(key->name, name) == 0)
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: %s belongs to models of %s and not to a \"%s\"; leave it out", at->where, shown,
+                     ch_config_is_vision(config) ? "text" : "images", config->model_type);
+    if (!of_models(key, config)) continue;
     if (strcmp(key->group, group) == 0 && count < 127)
       near[count++] = key->name;
     else if (strcmp(key->name, name) == 0)
@@ -393,13 +404,13 @@ ch_status ch_config_read_group(const json_t *object, const char *group, const ch
   json_t *value;
   json_object_foreach((json_t *)object, name, value) {
     int row = 0;
-    while (row < ch_config_key_count &&
-           !(applies(&ch_config_keys[row], group, files) && strcmp(ch_config_keys[row].name, name) == 0))
+    while (row < ch_config_key_count && !(applies(&ch_config_keys[row], group, files, config) &&
+                                          strcmp(ch_config_keys[row].name, name) == 0))
       row++;
-    if (strict && row == ch_config_key_count) return unknown_key(&at, group, name, error);
+    if (strict && row == ch_config_key_count) return unknown_key(&at, group, name, config, error);
   }
   for (int i = 0; i < ch_config_key_count; i++)
-    if (applies(&ch_config_keys[i], group, files))
+    if (applies(&ch_config_keys[i], group, files, config))
       CH_TRY(read_row(&at, &ch_config_keys[i], object, strict, config, error));
   return CH_OK;
 }
@@ -408,7 +419,7 @@ ch_status ch_config_read_key(const json_t *object, const char *group, const char
                              const char *where, ch_config *config, ch_error *error) {
   const place at = {where, prefix, CH_KEY_EVERYWHERE};
   for (int i = 0; i < ch_config_key_count; i++)
-    if (applies(&ch_config_keys[i], group, at.files) && strcmp(ch_config_keys[i].name, name) == 0)
+    if (applies(&ch_config_keys[i], group, at.files, config) && strcmp(ch_config_keys[i].name, name) == 0)
       return read_row(&at, &ch_config_keys[i], object, true, config, error);
   return ch_fail(error, CH_ERROR_ARGUMENT, "there is no configuration key \"%s%s\"", prefix, name);
 }
@@ -457,23 +468,27 @@ static ch_status check_range(const ch_config_key *key, const ch_config *config, 
 ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_error *error) {
   for (int i = 0; i < ch_config_key_count; i++) {
     const ch_config_key *key = &ch_config_keys[i];
-    if (key->offset == CH_KEY_NO_MEMBER || key->type == CH_KEY_OBJECT) continue;
+    if (key->offset == CH_KEY_NO_MEMBER || key->type == CH_KEY_OBJECT || !of_models(key, config)) continue;
     if (key->type == CH_KEY_CHOICE && !(key->files & CH_KEY_OURS)) continue; /* a family's check says why */
     CH_TRY((key->type == CH_KEY_NAME ? check_name : check_range)(key, config, where, error));
   }
   return CH_OK;
 }
 
+static void apply_default(const ch_config_key *key, ch_config *config) {
+  char *member = (char *)config + key->offset;
+  if (is_list(key))
+    ch_config_default_list(key, config);
+  else if (key->type != CH_KEY_NAME)
+    store(key, key->otherwise, config);
+  else if (!*member)
+    snprintf(member, CH_NAME_SIZE, "%s", key->names()[0]);
+}
+
 void ch_config_apply_defaults(ch_config *config) {
-  for (int i = 0; i < ch_config_key_count; i++) {
-    const ch_config_key *key = &ch_config_keys[i];
-    if (key->type == CH_KEY_NAME)
-      snprintf((char *)config + key->offset, CH_NAME_SIZE, "%s", key->names()[0]);
-    else if (is_list(key))
-      ch_config_default_list(key, config);
-    else
-      store(key, key->otherwise, config);
-  }
+  for (int own = 0; own < 2; own++)
+    for (int i = 0; i < ch_config_key_count; i++)
+      if (of_models(&ch_config_keys[i], config) == own) apply_default(&ch_config_keys[i], config);
 }
 
 static bool written(const ch_config_key *key, int files, const ch_config *config);
@@ -481,7 +496,8 @@ static bool written(const ch_config_key *key, int files, const ch_config *config
 /* Whether an object has something to say: a row that is written. */
 static bool any_written(const char *group, int files, const ch_config *config) {
   for (int i = 0; i < ch_config_key_count; i++)
-    if (applies(&ch_config_keys[i], group, files) && written(&ch_config_keys[i], files, config)) return true;
+    if (applies(&ch_config_keys[i], group, files, config) && written(&ch_config_keys[i], files, config))
+      return true;
   return false;
 }
 
@@ -498,7 +514,7 @@ void ch_config_put_group(const char *group, int indent, int files, const ch_conf
   bool first = true;
   for (int i = 0; i < ch_config_key_count; i++) {
     const ch_config_key *key = &ch_config_keys[i];
-    if (!applies(key, group, files) || !written(key, files, config)) continue;
+    if (!applies(key, group, files, config) || !written(key, files, config)) continue;
     ch_text_printf(json, "%s\n%*s\"%s\": ", first ? "" : ",", indent, "", key->name);
     first = false;
     if (key->type == CH_KEY_OBJECT) {

@@ -23,11 +23,15 @@ typedef enum ch_key_type {
 /* Whose files a key is read from. */
 enum { CH_KEY_OURS = 1, CH_KEY_HUGGING_FACE = 2, CH_KEY_EVERYWHERE = 3 };
 
+/* What the models take that a key belongs to; 0: all of them. */
+typedef enum ch_key_models { CH_KEY_ALL_MODELS, CH_KEY_TEXT_MODELS, CH_KEY_IMAGE_MODELS } ch_key_models;
+
 typedef struct ch_config_key {
   const char *group; /* "" for the top level, else the `members` of the object that holds the key */
   const char *name;
   ch_key_type type;
   int files; /* CH_KEY_OURS | CH_KEY_HUGGING_FACE */
+  ch_key_models models;
   bool
       required; /* where the object that holds it stands and, if it is of mechanisms, the type is one of them */
   bool nullable;    /* null means absent; written only when it is not at its default */
@@ -47,7 +51,7 @@ typedef struct ch_config_key {
 
 #define CH_KEY_NO_MEMBER ((size_t)-1)
 
-/* The model types this version reads, "crosshead" first. */
+/* The model types this version reads, "crosshead" first. A Hugging Face "vit" is read as a "crosshead_vit". */
 const char *const *ch_config_families(void);
 
 extern const ch_config_key ch_config_keys[];
@@ -63,7 +67,8 @@ ch_status ch_config_read_key(const json_t *object, const char *group, const char
                              const char *where, ch_config *config, ch_error *error);
 /* Checks the ranges of the members themselves, for configs that were made and not read. */
 ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_error *error);
-/* Sets every member that has a row to its default. */
+/* Sets every member that has a row to its default; where rows of text and of images share one, the model type that the
+   config has decides (none: text). */
 void ch_config_apply_defaults(ch_config *config);
 /* Writes the rows of `group` that stand in `files` as the inside of an object, a line each with `indent`
    spaces; rows that other attention types own and nullable rows at their default are left out. */

@@ -12,6 +12,8 @@
 #define HUGGING_FACE .files = CH_KEY_HUGGING_FACE
 #define EVERYWHERE .files = CH_KEY_EVERYWHERE
 #define OF_MECHANISMS .of_mechanisms = true
+#define TEXT .models = CH_KEY_TEXT_MODELS
+#define IMAGES .models = CH_KEY_IMAGE_MODELS
 /* Known, so that it gets a clear message, but nothing implements it yet. */
 #define NOT_YET .unsupported = true, NO_MEMBER
 #define CHOICES(...)                                                                                         \
@@ -28,11 +30,15 @@
 #define MOST_LAYERS 10000.0
 #define MOST_RANK 1048576.0
 #define MOST_COMPONENTS 65535.0
+#define MOST_IMAGE 4096.0
+#define MOST_CHANNELS 1024.0
+#define MOST_CLASSES 1048576.0
 
 const ch_config_key ch_config_keys[] = {
     {"", "model_type", CH_KEY_NAME, EVERYWHERE, .required = true, .names = ch_config_families,
      MEMBER(model_type)},
-    {"", "vocab_size", CH_KEY_WHOLE, EVERYWHERE, .required = true, MEMBER(vocab_size), RANGE(1, MOST_INT32)},
+    {"", "vocab_size", CH_KEY_WHOLE, EVERYWHERE, TEXT, .required = true, MEMBER(vocab_size),
+     RANGE(1, MOST_INT32)},
     {"", "hidden_size", CH_KEY_WHOLE, EVERYWHERE, .required = true, MEMBER(hidden_size),
      RANGE(1, MOST_HIDDEN)},
     {"", "intermediate_size", CH_KEY_WHOLE, EVERYWHERE, .required = true, MEMBER(intermediate_size),
@@ -44,33 +50,50 @@ const ch_config_key ch_config_keys[] = {
     {"", "num_key_value_heads", CH_KEY_WHOLE, EVERYWHERE, .nullable = true, MEMBER(num_key_value_heads),
      RANGE(1, MOST_HEADS)},
     {"", "head_dim", CH_KEY_WHOLE, EVERYWHERE, .nullable = true, MEMBER(head_dim), RANGE(1, MOST_HEADS)},
-    {"", "max_position_embeddings", CH_KEY_WHOLE, EVERYWHERE, MEMBER(max_position_embeddings),
+    {"", "max_position_embeddings", CH_KEY_WHOLE, EVERYWHERE, TEXT, MEMBER(max_position_embeddings),
      RANGE(1, MOST_INT32), .otherwise = 2048},
     {"", "rms_norm_eps", CH_KEY_NUMBER, EVERYWHERE, MEMBER(rms_norm_eps), RANGE(0, 1), .otherwise = 1e-5},
-    {"", "tie_word_embeddings", CH_KEY_BOOL, EVERYWHERE, MEMBER(tie_word_embeddings)},
-    {"", "hidden_act", CH_KEY_CHOICE, OURS, MEMBER(hidden_act), CHOICES("silu", "gelu")},
-    {"", "hidden_act", CH_KEY_CHOICE, HUGGING_FACE, MEMBER(hidden_act), CHOICES("silu")},
-    {"", "position", CH_KEY_CHOICE, OURS, MEMBER(position), CHOICES("rope", "alibi", "none")},
-    {"", "rope_theta", CH_KEY_NUMBER, EVERYWHERE, MEMBER(rope_theta), RANGE(1, 1e15), .otherwise = 10000},
-    {"", "rope_interleaved", CH_KEY_BOOL, OURS, MEMBER(rope_interleaved)},
-    {"", "rope_scaling", CH_KEY_OBJECT, EVERYWHERE, .nullable = true, NO_MEMBER, .members = "rope"},
-    {"", "rope_parameters", CH_KEY_OBJECT, HUGGING_FACE, .nullable = true, .alias = true, NO_MEMBER,
+    {"", "tie_word_embeddings", CH_KEY_BOOL, EVERYWHERE, TEXT, MEMBER(tie_word_embeddings)},
+    {"", "hidden_act", CH_KEY_CHOICE, OURS, TEXT, MEMBER(hidden_act), CHOICES("silu", "gelu")},
+    {"", "hidden_act", CH_KEY_CHOICE, HUGGING_FACE, TEXT, MEMBER(hidden_act), CHOICES("silu")},
+    {"", "position", CH_KEY_CHOICE, OURS, TEXT, MEMBER(position), CHOICES("rope", "alibi", "none")},
+    {"", "rope_theta", CH_KEY_NUMBER, EVERYWHERE, TEXT, MEMBER(rope_theta), RANGE(1, 1e15),
+     .otherwise = 10000},
+    {"", "rope_interleaved", CH_KEY_BOOL, OURS, TEXT, MEMBER(rope_interleaved)},
+    {"", "rope_scaling", CH_KEY_OBJECT, EVERYWHERE, TEXT, .nullable = true, NO_MEMBER, .members = "rope"},
+    {"", "rope_parameters", CH_KEY_OBJECT, HUGGING_FACE, TEXT, .nullable = true, .alias = true, NO_MEMBER,
      .members = "rope"},
-    {"", "partial_rotary_factor", CH_KEY_NUMBER, HUGGING_FACE, .nullable = true, RANGE(0, 1), .otherwise = 1,
-     NOT_YET},
+    {"", "partial_rotary_factor", CH_KEY_NUMBER, HUGGING_FACE, TEXT, .nullable = true, RANGE(0, 1),
+     .otherwise = 1, NOT_YET},
     {"", "attention_bias", CH_KEY_BOOL, EVERYWHERE, MEMBER(attention_bias)},
-    {"", "mlp_bias", CH_KEY_BOOL, HUGGING_FACE, .nullable = true, NOT_YET},
-    {"", "sliding_window", CH_KEY_WHOLE, HUGGING_FACE, .nullable = true, MEMBER(sliding_window),
+    {"", "mlp_bias", CH_KEY_BOOL, HUGGING_FACE, TEXT, .nullable = true, NOT_YET},
+    {"", "sliding_window", CH_KEY_WHOLE, HUGGING_FACE, TEXT, .nullable = true, MEMBER(sliding_window),
      RANGE(1, MOST_INT32)},
     {"", "quantization_config", CH_KEY_OBJECT, HUGGING_FACE, .nullable = true, NOT_YET},
     {"", "attention", CH_KEY_OBJECT, OURS, NO_MEMBER, .members = "attention"},
     {"", "sharing", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "sharing"},
-    {"", "moe", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "moe"},
+    {"", "moe", CH_KEY_OBJECT, OURS, TEXT, .nullable = true, NO_MEMBER, .members = "moe"},
     {"", "init", CH_KEY_CHOICE, OURS, MEMBER(init), CHOICES("default", "deepseek")},
-    {"", "bos_token_id", CH_KEY_ID, EVERYWHERE, .nullable = true, MEMBER(bos_token_id), RANGE(0, MOST_INT32),
-     .otherwise = -1},
-    {"", "eos_token_id", CH_KEY_ID, EVERYWHERE, .nullable = true, MEMBER(eos_token_id), RANGE(0, MOST_INT32),
-     .otherwise = -1},
+    {"", "bos_token_id", CH_KEY_ID, EVERYWHERE, TEXT, .nullable = true, MEMBER(bos_token_id),
+     RANGE(0, MOST_INT32), .otherwise = -1},
+    {"", "eos_token_id", CH_KEY_ID, EVERYWHERE, TEXT, .nullable = true, MEMBER(eos_token_id),
+     RANGE(0, MOST_INT32), .otherwise = -1},
+
+    {"", "image_size", CH_KEY_WHOLE, EVERYWHERE, IMAGES, .required = true, MEMBER(image_size),
+     RANGE(1, MOST_IMAGE)},
+    {"", "patch_size", CH_KEY_WHOLE, EVERYWHERE, IMAGES, .required = true, MEMBER(patch_size),
+     RANGE(1, MOST_IMAGE)},
+    {"", "num_channels", CH_KEY_WHOLE, EVERYWHERE, IMAGES, MEMBER(num_channels), RANGE(1, MOST_CHANNELS),
+     .otherwise = 3},
+    {"", "num_labels", CH_KEY_WHOLE, EVERYWHERE, IMAGES, .alias = true, MEMBER(num_classes),
+     RANGE(1, MOST_CLASSES)},
+    {"", "num_classes", CH_KEY_WHOLE, OURS, IMAGES, MEMBER(num_classes), RANGE(1, MOST_CLASSES)},
+    {"", "layer_norm_eps", CH_KEY_NUMBER, EVERYWHERE, IMAGES, MEMBER(layer_norm_eps), RANGE(0, 1),
+     .otherwise = 1e-6},
+    {"", "hidden_act", CH_KEY_CHOICE, EVERYWHERE, IMAGES, MEMBER(hidden_act), CHOICES("gelu"),
+     .first = CH_ACTIVATION_GELU, .otherwise = CH_ACTIVATION_GELU},
+    {"", "position", CH_KEY_CHOICE, OURS, IMAGES, MEMBER(position), CHOICES("none"),
+     .first = CH_POSITION_NONE, .otherwise = CH_POSITION_NONE},
 
     /* rope_scaling, or Hugging Face's newer rope_parameters; of the two names of the type the later row wins.
      */

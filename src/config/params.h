@@ -14,7 +14,11 @@ typedef enum ch_param_kind { /* what `info` counts a tensor as */
                              CH_PARAM_GATE_EMBEDDING,
                              CH_PARAM_FFN,
                              CH_PARAM_EXPERT, /* a matrix of an expert that tokens choose */
-                             CH_PARAM_NORM    /* norms outside attention */
+                             CH_PARAM_NORM,   /* norms outside attention */
+                             /* of models of images */
+                             CH_PARAM_PATCH,    /* patch embedding */
+                             CH_PARAM_POSITION, /* positions and the class token */
+                             CH_PARAM_HEAD      /* classifier */
 } ch_param_kind;
 
 typedef enum ch_param_init {

@@ -27,6 +27,7 @@ typedef struct scoring {
 
 ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *error) {
   *result = NULL;
+  CH_TRY(ch_config_needs_text(&model->config, "scoring text", error));
   ch_scorer *scorer = calloc(1, sizeof *scorer);
   if (!scorer) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score text");
   scorer->model = model;

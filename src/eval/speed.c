@@ -220,6 +220,7 @@ static ch_status train_once(void *context, ch_error *error) {
 ch_status ch_speed_train(const ch_config *config, const ch_speed_options *options, ch_speed *speed,
                          ch_error *error) {
   *speed = (ch_speed){0};
+  CH_TRY(ch_config_needs_text(config, "bench", error));
   ch_train_options settings;
   ch_train_options_default(config, &settings);
   settings.batch = options->batch;

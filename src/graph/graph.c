@@ -61,8 +61,19 @@ ch_node *ch_graph_input(ch_graph *graph, ch_input slot) {
   node->index = (int)slot;
   node->dtype = CH_I32;
   node->rank = 1;
-  node->shape[0] = graph->sequences * graph->length;
+  node->shape[0] = graph->sequences * (slot == CH_INPUT_LABELS ? 1 : graph->length);
   return graph->inputs[slot] = node;
+}
+
+ch_node *ch_graph_pixels(ch_graph *graph, int64_t channels, int64_t size) {
+  ch_node *node = ch_graph_input(graph, CH_INPUT_PIXELS);
+  if (!node) return NULL;
+  node->dtype = CH_F32;
+  node->rank = 4;
+  node->shape[0] = graph->sequences;
+  node->shape[1] = channels;
+  node->shape[2] = node->shape[3] = size;
+  return node;
 }
 
 ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,

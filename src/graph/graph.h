@@ -66,7 +66,7 @@ struct ch_node {
   const ch_graph *graph;
   int id;         /* position in the graph: inputs come before their users */
   int index;      /* INPUT: slot; PARAM: parameter number */
-  ch_dtype dtype; /* the graph's type, or CH_I32 */
+  ch_dtype dtype; /* the graph's type, or an input's: CH_I32, CH_F32 */
   int rank;
   int64_t shape[CH_MAX_RANK];
   int inputs;
@@ -79,12 +79,14 @@ struct ch_node {
   const char *label;               /* the parameter's name, or NULL */
 };
 
-/* Input slots: integers the caller binds for each run. */
+/* Input slots: what the caller binds for each run; integers, but for pixels. */
 typedef enum ch_input {
   CH_INPUT_TOKENS,         /* [rows] ids */
   CH_INPUT_POSITIONS,      /* [rows] position of each token */
   CH_INPUT_TARGETS,        /* [rows] next ids, -1 = not predicted */
   CH_INPUT_DOCUMENT_START, /* [rows] first position each token sees */
+  CH_INPUT_LABELS,         /* [sequences] class of each image, -1 = not known */
+  CH_INPUT_PIXELS,         /* F32 [sequences, channels, size, size] */
   CH_INPUT_COUNT
 } ch_input;
 
@@ -103,8 +105,10 @@ struct ch_graph {
 ch_graph *ch_graph_create(ch_dtype dtype, int64_t sequences, int64_t length);
 void ch_graph_free(ch_graph *graph);
 
-/* The integer input of a slot, [rows]; the same node every time. */
+/* The integer input of a slot; the same node every time. */
 ch_node *ch_graph_input(ch_graph *graph, ch_input slot);
+/* The images of a run, one a sequence: CH_INPUT_PIXELS. */
+ch_node *ch_graph_pixels(ch_graph *graph, int64_t channels, int64_t size);
 /* A parameter leaf; the model makes one per parameter. trainable: gradients are wanted. */
 ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,
                         bool trainable);

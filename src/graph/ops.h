@@ -153,6 +153,19 @@ ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_no
    targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
 
+/* --- images: a sequence is an image, its rows are the class token and the patches --- */
+
+/* pixels [sequences, C, S, S] -> [sequences * (S / patch)^2, C * patch^2]: a row a patch, as [C, patch, patch]. */
+ch_node *ch_op_patches(ch_graph *graph, ch_node *pixels, int64_t patch);
+/* Every sequence's class token before its patches, and positions: patches [sequences * (length - 1), D], token [D],
+   positions [length, D] -> [N, D]. */
+ch_node *ch_op_image_tokens(ch_graph *graph, ch_node *patches, ch_node *token, ch_node *positions);
+/* Cross entropy of logits [rows, K] against targets [rows] (-1: no loss), of which `smoothing` is spread over all
+   classes -> [rows, 1]. */
+ch_node *ch_op_cross_entropy(ch_graph *graph, ch_node *logits, ch_node *targets, double smoothing);
+/* How many logits come before the target's -> [rows, 1]; 0: it is the first choice. Has no gradient. */
+ch_node *ch_op_target_rank(ch_graph *graph, ch_node *logits, ch_node *targets);
+
 /* --- mixture of experts --- */
 
 /* The `active` experts with the largest logits [N, E], or where bias [E] is given with the largest softmax + bias
@@ -179,7 +192,7 @@ typedef struct ch_expert_weights {
 ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *weights, ch_node *chosen,
                        const ch_expert_weights *experts);
 
-/* The last row of every sequence: [N, columns] -> [sequences, columns]. */
-ch_node *ch_op_last_rows(ch_graph *graph, ch_node *x);
+/* Row `row` of every sequence: [N, columns] -> [sequences, columns]. */
+ch_node *ch_op_sequence_row(ch_graph *graph, ch_node *x, int64_t row);
 
 #endif

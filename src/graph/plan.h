@@ -59,8 +59,8 @@ struct ch_run {
   void *const *gradients;  /* [parameters] where gradients go; NULL when no backward. An entry may be NULL. */
   bool accumulate;         /* add to parameter gradients instead of overwriting */
   double seed;             /* gradient of every element of the root */
-  const int32_t *inputs[CH_INPUT_COUNT];
-  ch_cache *cache; /* for graphs that remember, else NULL */
+  const void *inputs[CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float */
+  ch_cache *cache;                    /* for graphs that remember, else NULL */
   const struct ch_token_groups
       *groups;         /* of the cache's tokens, this run's among them; for graphs that need them */
   ch_profile *profile; /* or NULL */

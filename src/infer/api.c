@@ -44,7 +44,8 @@ ch_status ch_model_open(const char *directory, ch_model **model, ch_error *error
   *model = NULL;
   ch_model *opened = NULL;
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_MAPPED, &opened, error));
-  ch_status status = ch_model_restate(opened, CH_FORM_SERVING, error);
+  ch_status status = ch_config_needs_text(&opened->config, "generating", error);
+  if (status == CH_OK) status = ch_model_restate(opened, CH_FORM_SERVING, error);
   if (status == CH_OK && (holds(directory, "tokenizer.json") || holds(directory, "tokenizer.bin")))
     status = ch_tokenizer_open(directory, &opened->tokenizer, error);
   if (status == CH_OK)

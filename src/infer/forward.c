@@ -1,4 +1,4 @@
-/* Logits, loss and gradients of given tokens. */
+/* Logits, loss and gradients of given tokens or images. */
 #include "infer/forward.h"
 
 #include <math.h>
@@ -17,16 +17,27 @@ static double cross_entropy(const float *logits, int64_t vocabulary, int32_t tar
   return most + log(sum) - logits[target];
 }
 
-static void loss_of_logits(const ch_forward_request *r, int64_t vocabulary, ch_forward_result *result) {
-  result->has_loss = r->length > 1;
-  if (!result->has_loss) return;
+/* What each row of logits should say, [sequences, length]: the next token, or the label; -1 where nothing is known.
+   Returns how many are. */
+static int64_t fill_targets(const ch_forward_request *r, int32_t *targets) {
+  int64_t known = 0;
+  for (int64_t i = 0; i < r->sequences * r->length; i++) {
+    if (r->pixels)
+      targets[i] = r->labels ? r->labels[i] : -1;
+    else
+      targets[i] = (i + 1) % r->length ? r->tokens[i + 1] : -1;
+    known += targets[i] >= 0;
+  }
+  return known;
+}
+
+static void loss_of_logits(const int32_t *targets, int64_t rows, int64_t known, ch_forward_result *result) {
   double sum = 0;
-  for (int64_t s = 0; s < r->sequences; s++)
-    for (int64_t t = 0; t + 1 < r->length; t++) {
-      int64_t row = s * r->length + t;
-      sum += cross_entropy(result->logits + row * vocabulary, vocabulary, r->tokens[row + 1]);
-    }
-  result->loss = sum / (double)(r->sequences * (r->length - 1));
+  result->has_loss = known > 0;
+  for (int64_t row = 0; row < rows; row++)
+    if (targets[row] >= 0)
+      sum += cross_entropy(result->logits + row * result->classes, result->classes, targets[row]);
+  if (known > 0) result->loss = sum / (double)known;
 }
 
 static ch_status check_finite(const ch_forward_request *r, int64_t vocabulary, const float *logits,
@@ -34,10 +45,10 @@ static ch_status check_finite(const ch_forward_request *r, int64_t vocabulary, c
   int64_t count = r->sequences * r->length * vocabulary;
   for (int64_t i = 0; i < count; i++)
     if (!isfinite(logits[i]))
-      return ch_fail(
-          error, CH_ERROR_NUMERIC,
-          "the logits of sequence %lld, token %lld are not finite; a weight is damaged or too large",
-          (long long)(i / vocabulary / r->length), (long long)(i / vocabulary % r->length));
+      return ch_fail(error, CH_ERROR_NUMERIC,
+                     "the logits of %s %lld, token %lld are not finite; a weight is damaged or too large",
+                     r->pixels ? "image" : "sequence", (long long)(i / vocabulary / r->length),
+                     (long long)(i / vocabulary % r->length));
   return CH_OK;
 }
 
@@ -49,12 +60,11 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
       .sequences = r->sequences, .length = r->length, .dtype = r->dtype, .head = CH_HEAD_LOGITS};
   ch_runner *runner;
   CH_TRY(ch_runner_create(engine, &model->config, &model->params, &shape, false, &runner, error));
-  ch_runner_call call = {.weights = model->weights.tensors, .tokens = r->tokens};
+  ch_runner_call call = {.weights = model->weights.tensors, .tokens = r->tokens, .pixels = r->pixels};
   const void *value = NULL;
   ch_status status = ch_runner_run(runner, &call, &value, error);
   if (status == CH_OK)
-    engine->kernels->convert_to(r->sequences * r->length * model->config.vocab_size, value, CH_F32,
-                                result->logits);
+    engine->kernels->convert_to(r->sequences * r->length * result->classes, value, CH_F32, result->logits);
   ch_runner_free(runner);
   return status;
 }
@@ -80,7 +90,7 @@ static ch_status allocate_gradients(const ch_model *model, ch_dtype dtype, ch_fo
 }
 
 static ch_status gradient_pass(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
-                               void **places, const int32_t *targets, ch_error *error) {
+                               void **places, const int32_t *targets, int64_t known, ch_error *error) {
   ch_model_graph shape = {.sequences = r->sequences,
                           .length = r->length,
                           .dtype = r->dtype,
@@ -90,9 +100,10 @@ static ch_status gradient_pass(const ch_model *model, const ch_forward_request *
   CH_TRY(ch_runner_create(engine, &model->config, &model->params, &shape, false, &runner, error));
   ch_runner_call call = {.weights = model->weights.tensors,
                          .tokens = r->tokens,
+                         .pixels = r->pixels,
                          .targets = targets,
                          .gradients = places,
-                         .seed = 1 / (double)(r->sequences * (r->length - 1))};
+                         .seed = 1 / (double)known};
   const void *value = NULL;
   ch_status status = ch_runner_run(runner, &call, &value, error);
   ch_runner_free(runner);
@@ -100,29 +111,28 @@ static ch_status gradient_pass(const ch_model *model, const ch_forward_request *
 }
 
 static ch_status gradients(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
-                           ch_forward_result *result, ch_error *error) {
-  if (r->length < 2)
+                           const int32_t *targets, int64_t known, ch_forward_result *result,
+                           ch_error *error) {
+  if (known < 1 && r->pixels)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "without labels there is no loss to differentiate; give some");
+  if (known < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "one token predicts nothing, so there is no loss to differentiate; give two or more");
   void **places = NULL;
-  int32_t *targets = malloc((size_t)(r->sequences * r->length) * sizeof *targets);
-  ch_status status = targets ? allocate_gradients(model, r->dtype, result, &places, error)
-                             : ch_fail(error, CH_ERROR_MEMORY, "no memory for targets");
-  for (int64_t i = 0; targets && i < r->sequences * r->length; i++)
-    targets[i] = (i + 1) % r->length ? r->tokens[i + 1] : -1;
-  if (status == CH_OK) status = gradient_pass(model, r, engine, places, targets, error);
-  free(targets);
+  ch_status status = allocate_gradients(model, r->dtype, result, &places, error);
+  if (status == CH_OK) status = gradient_pass(model, r, engine, places, targets, known, error);
   free(places);
   return status;
 }
 
-static ch_status plain(const ch_model *model, const ch_forward_request *r, ch_forward_result *result,
-                       ch_error *error) {
+static ch_status plain(const ch_model *model, const ch_forward_request *r, const int32_t *targets,
+                       int64_t known, ch_forward_result *result, ch_error *error) {
   ch_engine engine;
   CH_TRY(ch_engine_init(&engine, r->dtype, error));
   ch_status status = plain_logits(model, r, &engine, result, error);
-  if (status == CH_OK && r->gradients) status = gradients(model, r, &engine, result, error);
+  if (status == CH_OK && r->gradients) status = gradients(model, r, &engine, targets, known, result, error);
   ch_engine_free(&engine);
+  if (r->pixels) return status;
   result->cache_elements_per_token = ch_state_elements(&model->config);
   result->cache_bytes_allocated =
       (size_t)(result->cache_elements_per_token * r->sequences * r->length) * sizeof(float);
@@ -174,22 +184,47 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
 
 /* --- both ---------------------------------------------------------------------------------------------------- */
 
+static ch_status check_request(const ch_model *model, const ch_forward_request *r, ch_error *error) {
+  if (ch_config_is_vision(&model->config)) {
+    if (!r->pixels)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "this model takes images; it has no tokens to be given");
+    if (r->cached)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "a model of images has no cache to decode through");
+    for (int64_t i = 0; r->labels && i < r->sequences; i++)
+      if (r->labels[i] < -1 || r->labels[i] >= model->config.num_classes)
+        return ch_fail(error, CH_ERROR_ARGUMENT, "label %d of image %lld is outside the classes of 0 to %lld",
+                       r->labels[i], (long long)i, (long long)model->config.num_classes - 1);
+  } else if (r->pixels)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "this model takes text; it has nothing to see images with");
+  if (r->sequences < 1 || r->length < 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "no %s are given; at least one is needed",
+                   r->pixels ? "images" : "tokens");
+  return CH_OK;
+}
+
 ch_status ch_forward(const ch_model *model, const ch_forward_request *request, ch_forward_result *result,
                      ch_error *error) {
-  int64_t vocabulary = model->config.vocab_size, rows = request->sequences * request->length;
-  if (request->sequences < 1 || request->length < 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens are given; at least one is needed");
-  *result = (ch_forward_result){.cache_tokens = rows};
-  result->logits = malloc((size_t)rows * (size_t)vocabulary * sizeof *result->logits);
-  if (!result->logits)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the logits of %lld tokens", (long long)rows);
-  ch_status status = request->cached > 0 ? through_cache(model, request, result, error)
-                                         : plain(model, request, result, error);
-  if (status == CH_OK) status = check_finite(request, vocabulary, result->logits, error);
+  const ch_config *config = &model->config;
+  int64_t rows = request->sequences * request->length;
+  CH_TRY(check_request(model, request, error));
+  *result = (ch_forward_result){.cache_tokens = request->pixels ? 0 : rows,
+                                .classes = request->pixels ? config->num_classes : config->vocab_size};
+  result->logits = malloc((size_t)rows * (size_t)result->classes * sizeof *result->logits);
+  int32_t *targets = malloc((size_t)rows * sizeof *targets);
+  ch_status status = result->logits && targets
+                         ? CH_OK
+                         : ch_fail(error, CH_ERROR_MEMORY, "no memory for the logits of %lld %s",
+                                   (long long)rows, request->pixels ? "images" : "tokens");
+  int64_t known = status == CH_OK ? fill_targets(request, targets) : 0;
   if (status == CH_OK)
-    loss_of_logits(request, vocabulary, result);
+    status = request->cached > 0 ? through_cache(model, request, result, error)
+                                 : plain(model, request, targets, known, result, error);
+  if (status == CH_OK) status = check_finite(request, result->classes, result->logits, error);
+  if (status == CH_OK)
+    loss_of_logits(targets, rows, known, result);
   else
     ch_forward_result_free(result);
+  free(targets);
   return status;
 }
 

@@ -1,4 +1,4 @@
-/* One pass over given tokens: logits, loss, gradients - plain, or through the cache token by token. */
+/* One pass over given tokens or images: logits, loss, gradients - plain, or through the cache token by token. */
 #ifndef CH_INFER_FORWARD_H
 #define CH_INFER_FORWARD_H
 
@@ -8,15 +8,19 @@
 typedef struct ch_forward_request {
   const int32_t *tokens; /* [sequences, length] */
   int64_t sequences, length;
-  ch_dtype dtype; /* CH_F32 or CH_F64 (plain passes only) */
-  bool gradients; /* of the loss, for every parameter */
-  int64_t cached; /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
+  /* Models of images: sequences are images and length is 1. */
+  const float *pixels;   /* [sequences, channels, size, size], in place of tokens */
+  const int32_t *labels; /* [sequences], -1 = not known; or NULL */
+  ch_dtype dtype;        /* CH_F32 or CH_F64 (plain passes only) */
+  bool gradients;        /* of the loss, for every parameter */
+  int64_t cached;        /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
 } ch_forward_request;
 
 typedef struct ch_forward_result {
-  float *logits;        /* [sequences, length, V] */
-  bool has_loss;        /* length > 1 */
-  double loss;          /* mean cross entropy of the sequences * (length - 1) next tokens */
+  float *logits;        /* [sequences, length, V]; of images [sequences, 1, classes] */
+  int64_t classes;      /* V, or those of images */
+  bool has_loss;        /* something is predicted: length > 1, or labels */
+  double loss;          /* mean cross entropy of the sequences * (length - 1) next tokens, or of the labels */
   ch_tensor *gradients; /* [params] of the request's dtype, or NULL */
   void *gradient_data;
   int64_t cache_elements_per_token, cache_tokens; /* of the cache object; by formula when there was none */

@@ -75,6 +75,7 @@ static ch_status check_options(const ch_config *config, const ch_timeline_option
 ch_status ch_timeline_create(const ch_config *config, const ch_params *params, const ch_tensor *weights,
                              const ch_timeline_options *options, ch_timeline **result, ch_error *error) {
   *result = NULL;
+  CH_TRY(ch_config_needs_text(config, "decoding", error));
   CH_TRY(check_options(config, options, error));
   ch_timeline *timeline = calloc(1, sizeof *timeline);
   if (!timeline) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "io/tensor_names.h"
 #include "tensor/kernels.h"
 
 enum { MOST_INDEX_BYTES = 8 << 20, MOST_INDEX_OBJECTS = 64, MOST_SHARDS = 10000 };
@@ -168,10 +169,23 @@ static ch_status tensor_error(const opening *o, ch_status code, const char *name
   return code;
 }
 
+/* Whether a tensor has the row's elements in its order: the same shape, but that leading ones may stand before it and its
+   last dimension may be cut into several, as in a convolution's weight. */
+static bool same_elements(const ch_tensor *tensor, const ch_param *row) {
+  int first = 0;
+  while (tensor->rank - first > row->rank && tensor->shape[first] == 1) first++;
+  if (tensor->rank - first < row->rank) return false;
+  int64_t last = 1;
+  for (int i = first + row->rank - 1; i < tensor->rank; i++) last *= tensor->shape[i];
+  bool same = last == row->shape[row->rank - 1];
+  for (int i = 0; same && i + 1 < row->rank; i++) same = tensor->shape[first + i] == row->shape[i];
+  return same;
+}
+
 static ch_status check_shape(const opening *o, const ch_param *row, const ch_stored_tensor *stored) {
   const ch_tensor *tensor = &stored->tensor;
-  bool same = tensor->rank == row->rank;
-  for (int i = 0; same && i < row->rank; i++) same = tensor->shape[i] == row->shape[i];
+  bool same = tensor->rank == row->rank || strcmp(stored->name, row->name) != 0;
+  if (same) same = same_elements(tensor, row);
   char what[300], has[100], wants[100];
   if (!same) {
     snprintf(what, sizeof what, "has shape %s where the configuration asks for %s",
@@ -204,7 +218,9 @@ static ch_status match(opening *o) {
   for (int s = 0; s < o->weights->shard_count; s++)
     for (int64_t i = 0; i < o->weights->shards[s].count; i++) {
       const ch_stored_tensor *stored = &o->weights->shards[s].tensors[i];
-      int row = ch_params_find(o->params, stored->name);
+      char buffer[CH_TENSOR_NAME_SIZE];
+      const char *ours = ch_config_is_vision(o->config) ? ch_tensor_name_of_vit(stored->name, buffer) : NULL;
+      int row = ch_params_find(o->params, ours ? ours : stored->name);
       if (row >= 0) {
         if (o->stored[row].name) return tensor_error(o, CH_ERROR_FORMAT, stored->name, "is in two shards");
         o->stored[row] = *stored;
@@ -305,8 +321,8 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
   for (int i = 0; i < o->params->count; i++) {
     const ch_tensor *stored = &o->stored[i].tensor;
     ch_dtype dtype = wanted_dtype(&o->params->rows[i], stored, mode);
-    weights->tensors[i] = *stored;
-    weights->tensors[i].dtype = dtype;
+    weights->tensors[i] = (ch_tensor){.dtype = dtype, .rank = o->params->rows[i].rank, .data = stored->data};
+    memcpy(weights->tensors[i].shape, o->params->rows[i].shape, sizeof weights->tensors[i].shape);
     if (is_copied(&o->params->rows[i], stored, dtype))
       weights->owned_bytes += bytes_of(&o->params->rows[i], dtype);
   }

@@ -35,8 +35,19 @@ static void count_parameters(const ch_config *config, const ch_params *params, c
     case CH_PARAM_NORM:
       account->parameters_norm += n;
       break;
+    case CH_PARAM_PATCH:
+      account->parameters_patch += n;
+      break;
+    case CH_PARAM_POSITION:
+      account->parameters_position += n;
+      break;
+    case CH_PARAM_HEAD:
+      account->parameters_head += n;
+      break;
     }
   }
+  account->parameters_embedding +=
+      account->parameters_patch + account->parameters_position + account->parameters_head;
   account->parameters_active = account->parameters_total - account->parameters_gate_embedding;
   if (experts) /* all of one size */
     account->parameters_active -= experts / config->moe.experts * (config->moe.experts - config->moe.active);
@@ -59,16 +70,16 @@ static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) 
   const char *name = weight_name(node, moves);
   if (!name || strstr(name, ".self_attn.") || strstr(name, "model.dictionary."))
     return &flops->attention_projections;
+  if (strstr(name, ".patch_embed.")) return &flops->patches;
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
 }
 
-/* What a node takes for a token of the graph when a query sees `context` tokens. A streamed value is made for each of
-   those, once for the whole run. */
-static double arithmetic(ch_graph *graph, const ch_node *node, double context) {
-  double rows = (double)(graph->sequences * graph->length);
+/* What a node takes for each of the graph's `units`, tokens or images, when a query sees `context` tokens. A streamed
+   value is made for each of those, once for the whole run. */
+static double arithmetic(ch_graph *graph, const ch_node *node, double context, double units) {
   graph->context = context;
-  double flops = node->op->flops(node) / rows;
-  return node->streamed ? flops * context / rows : flops;
+  double flops = node->op->flops(node) / units;
+  return node->streamed ? flops * context / (double)(graph->sequences * graph->length) : flops;
 }
 
 /* Marks what the root is made of: a graph may hold values that nobody asks for, which no plan makes. Inputs come before
@@ -79,21 +90,22 @@ static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed
     for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++) needed[graph->nodes[i]->in[k]->id] = true;
 }
 
-/* What every token of the graph takes when a query sees `context` tokens. What no context needs lands in its term, all
+/* What every unit of the graph takes when a query sees `context` tokens. What no context needs lands in its term, all
    else in attention_context. moves: whether a value depends on the tokens; what does not is made once, when a model is
    loaded. */
-static void count_graph(ch_graph *graph, const bool *needed, double context, bool *moves, ch_flops *flops) {
+static void count_graph(ch_graph *graph, const bool *needed, double context, double units, bool *moves,
+                        ch_flops *flops) {
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
     moves[i] = node->kind == CH_NODE_INPUT || node->streamed;
     for (int k = 0; k < node->inputs; k++) moves[i] = moves[i] || moves[node->in[k]->id];
     if (!needed[i] || !moves[i] || node->kind != CH_NODE_OP || !node->op->flops) continue;
-    double alone = 2 * arithmetic(graph, node, 1) - arithmetic(graph, node, 2);
+    double alone = 2 * arithmetic(graph, node, 1, units) - arithmetic(graph, node, 2, units);
     *term_of(node, moves, flops) += alone;
-    if (context > 0) flops->attention_context += arithmetic(graph, node, context) - alone;
+    if (context > 0) flops->attention_context += arithmetic(graph, node, context, units) - alone;
   }
-  flops->total =
-      flops->attention_projections + flops->attention_context + flops->feed_forward + flops->lm_head;
+  flops->total = flops->attention_projections + flops->attention_context + flops->feed_forward +
+                 flops->lm_head + flops->patches;
 }
 
 static ch_status count_flops(const ch_config *config, const ch_params *params, bool remember, int64_t length,
@@ -115,7 +127,8 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
     status = ch_fail(error, graph->error.status, "%s", graph->error.message);
   else {
     mark_needed(graph, root, moves + count);
-    count_graph(graph, moves + count, (double)context, moves, flops);
+    double units = ch_config_is_vision(config) ? 1 : (double)length;
+    count_graph(graph, moves + count, (double)context, units, moves, flops);
   }
   free(moves);
   ch_graph_free(graph);
@@ -127,11 +140,15 @@ ch_status ch_account_model(const ch_config *config, const ch_params *params, int
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   *account = (ch_account){0};
   count_parameters(config, params, account);
-  account->cache_elements_per_token = ch_state_elements(config);
+  if (ch_config_is_vision(config)) /* every token sees all of its image, and nothing is cached */
+    depth = ch_config_image_tokens(config);
+  else
+    account->cache_elements_per_token = ch_state_elements(config);
   account->cache_bytes_per_token = account->cache_elements_per_token * (int64_t)ch_dtype_size(cache_dtype);
   account->total_effective_rank = mechanism->total_effective_rank(config);
   account->shared_latent_dim = mechanism->shared_latent_dim(config);
   CH_TRY(count_flops(config, params, false, 1, depth, &account->flops, error));
+  if (ch_config_is_vision(config)) return CH_OK;
   CH_TRY(count_flops(config, params, true, PREFILL_CHUNK, depth, &account->prefill, error));
   return count_flops(config, params, true, 1, depth, &account->decode, error);
 }

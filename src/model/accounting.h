@@ -5,20 +5,22 @@
 
 #include "config/params.h"
 
-/* Multiply-adds times two that one token takes. */
+/* Multiply-adds times two that one token takes; in models of images, one image. */
 typedef struct ch_flops {
   double attention_projections; /* every matrix under self_attn */
   double attention_context;     /* what grows with the tokens looked back at: scores, weighted values */
   double feed_forward;
-  double lm_head; /* 2 V D, tied or not; looking up an embedding is no product */
+  double lm_head; /* 2 V D, tied or not; looking up an embedding is no product. Of images: the classifier */
+  double patches; /* the patch embedding of images */
   double total;
 } ch_flops;
 
 typedef struct ch_account {
   int64_t parameters_total;
-  int64_t parameters_attention;      /* under self_attn and model.dictionary, without gate tables */
-  int64_t parameters_embedding;      /* embed_tokens and an untied lm_head */
-  int64_t parameters_gate_embedding; /* lookup tables of embedding gates */
+  int64_t parameters_attention; /* under self_attn and model.dictionary, without gate tables */
+  int64_t parameters_embedding; /* embed_tokens and an untied lm_head; of images all of the next three */
+  int64_t parameters_patch, parameters_position, parameters_head; /* positions with the class token */
+  int64_t parameters_gate_embedding;                              /* lookup tables of embedding gates */
   int64_t parameters_feed_forward;
   int64_t parameters_norm;          /* norms outside attention */
   int64_t parameters_active;        /* the total less gate tables and experts not chosen */
@@ -27,7 +29,7 @@ typedef struct ch_account {
   int64_t total_effective_rank; /* per layer: heads times the rank of a head's query-key map */
   int64_t shared_latent_dim;    /* per layer: width of the latent space that heads share */
   ch_flops flops;           /* one forward pass, as in training; a training step takes three times as many */
-  ch_flops prefill, decode; /* through the cache: many tokens at once, one token */
+  ch_flops prefill, decode; /* through the cache: many tokens at once, one token; of images none */
 } ch_account;
 
 /* params: the config's table. depth: tokens that attention looks back at. */

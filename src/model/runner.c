@@ -10,7 +10,8 @@ struct ch_runner {
   ch_engine *engine;
   ch_plan *plan;
   ch_model_graph shape;
-  int64_t vocab_size;
+  int64_t vocab_size; /* ids are below it: tokens, or classes */
+  bool vision;
   int32_t *positions; /* [sequences, length] */
 };
 
@@ -37,7 +38,10 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
         (long long)config->sliding_window, (long long)shape->length);
   ch_runner *runner = calloc(1, sizeof *runner);
   if (!runner) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a runner");
-  *runner = (ch_runner){.engine = engine, .shape = *shape, .vocab_size = config->vocab_size};
+  *runner = (ch_runner){.engine = engine,
+                        .shape = *shape,
+                        .vision = ch_config_is_vision(config),
+                        .vocab_size = ch_config_is_vision(config) ? config->num_classes : config->vocab_size};
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_model_build(config, params, shape, &graph, &root);
@@ -68,8 +72,9 @@ static ch_status check_ids(const ch_runner *runner, const int32_t *ids, int32_t 
   int64_t count = runner->shape.sequences * runner->shape.length;
   for (int64_t i = 0; i < count; i++)
     if (ids[i] < least || ids[i] >= runner->vocab_size)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "%s %d at place %lld is outside the vocabulary of 0 to %lld",
-                     what, ids[i], (long long)i, (long long)runner->vocab_size - 1);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s %d at place %lld is outside the %s of 0 to %lld", what,
+                     ids[i], (long long)i, runner->vision ? "classes" : "vocabulary",
+                     (long long)runner->vocab_size - 1);
   return CH_OK;
 }
 
@@ -98,8 +103,9 @@ static void note_tokens(const ch_runner *runner, const ch_runner_call *call) {
 
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error) {
   ch_engine *engine = runner->engine;
-  CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
-  if (runner->shape.head == CH_HEAD_LOSS) CH_TRY(check_ids(runner, call->targets, -1, "target id", error));
+  if (!runner->vision) CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
+  if (runner->shape.head == CH_HEAD_LOSS || runner->shape.head == CH_HEAD_SCORES)
+    CH_TRY(check_ids(runner, call->targets, -1, runner->vision ? "label" : "target id", error));
   if (runner->shape.remember) CH_TRY(check_room(runner, call->cache, error));
   if (runner->shape.remember && call->cache->tokens) {
     note_tokens(runner, call);
@@ -123,6 +129,8 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   run.inputs[CH_INPUT_POSITIONS] = runner->positions;
   run.inputs[CH_INPUT_TARGETS] = call->targets;
   run.inputs[CH_INPUT_DOCUMENT_START] = call->document_start;
+  run.inputs[CH_INPUT_LABELS] = call->targets;
+  run.inputs[CH_INPUT_PIXELS] = call->pixels;
   CH_TRY(ch_plan_run(runner->plan, &run));
   for (int64_t s = 0; call->cache && s < runner->shape.sequences; s++)
     call->cache->length[s] += (int32_t)runner->shape.length;

@@ -26,9 +26,11 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
 void ch_runner_free(ch_runner *runner);
 
 typedef struct ch_runner_call {
-  const ch_tensor *weights;      /* [params->count] */
-  const int32_t *tokens;         /* [sequences, length]; checked against the vocabulary */
-  const int32_t *targets;        /* [sequences, length], -1 = not predicted; loss heads only */
+  const ch_tensor *weights; /* [params->count] */
+  const int32_t *tokens;    /* [sequences, length]; checked against the vocabulary */
+  const int32_t
+      *targets; /* [sequences, length], -1 = not predicted; heads with a loss only. Of images: labels */
+  const float *pixels; /* [sequences, channels, size, size] in place of tokens, in models of images */
   const int32_t *document_start; /* [sequences, length] or NULL; graphs with documents only */
   ch_cache *cache;               /* graphs that remember; its lengths advance by `length` after a good run */
   void *const *gradients;        /* [params->count]; trainable graphs only */

@@ -1,4 +1,4 @@
-/* The decoder-only transformer: its tensors, and its graph for a shape. */
+/* The model that a config describes: its tensors, and its graph for a shape. Decoders of text; encoders of images (vit.h). */
 #ifndef CH_MODEL_TRANSFORMER_H
 #define CH_MODEL_TRANSFORMER_H
 
@@ -9,24 +9,30 @@
 ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error *error);
 
 typedef enum ch_head {
-  CH_HEAD_LOGITS,      /* root [N, V]: logits of every token */
+  CH_HEAD_LOGITS,      /* root [N, V]: logits of every token; images: [sequences, classes] */
   CH_HEAD_LAST_LOGITS, /* root [sequences, V]: logits of each sequence's last token */
-  CH_HEAD_LOSS         /* root [N, 1]: cross entropy of every token against CH_INPUT_TARGETS */
+  CH_HEAD_LOSS,  /* root [N, 1]: cross entropy of every token against CH_INPUT_TARGETS; images: [sequences, 1]
+                          against CH_INPUT_LABELS */
+  CH_HEAD_SCORES /* images: root [sequences, 2], the loss and the place of the label among the logits; text:
+                          CH_HEAD_LOSS */
 } ch_head;
 
 typedef struct ch_model_graph {
-  int64_t sequences, length; /* N = sequences * length */
-  ch_dtype dtype;            /* CH_F32 or CH_F64 */
+  int64_t sequences,
+      length;     /* N = sequences * length; a sequence may be an image, whose length is 1: one thing to
+                                tell, whatever its tokens are */
+  ch_dtype dtype; /* CH_F32 or CH_F64 */
   ch_head head;
-  bool trainable;    /* gradients of the parameters are wanted */
-  bool remember;     /* keys and values go through a cache; queries see what it holds */
-  bool gates_known;  /* ch_builder's; graphs that remember only */
-  bool expand_gates; /* ch_builder's, to compare with */
-  bool documents;    /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */
+  bool trainable;         /* gradients of the parameters are wanted */
+  bool remember;          /* keys and values go through a cache; queries see what it holds */
+  bool gates_known;       /* ch_builder's; graphs that remember only */
+  bool expand_gates;      /* ch_builder's, to compare with */
+  bool documents;         /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */
+  double label_smoothing; /* of CH_HEAD_LOSS over images */
 } ch_model_graph;
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts
-   where asked for. *graph may be NULL when memory is out; failures are in its error: hand both to ch_plan_create. */
+   where asked for; of images CH_INPUT_PIXELS and the labels. *graph may be NULL when memory is out; failures are in its error: hand both to ch_plan_create. */
 void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape,
                     ch_graph **graph, ch_node **root);
 

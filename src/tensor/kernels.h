@@ -166,11 +166,21 @@ typedef struct ch_kernels {
   void (*embedding_backward)(int64_t rows, int64_t n, int64_t vocabulary, const int32_t *ids, const void *dy,
                              void *dweight, bool accumulate);
 
+  /* --- images ----------------------------------------------------------------------------------------------- */
+  /* y [images * (size / patch)^2, channels * patch^2]: the patches of x [images, channels, size, size], image by image
+     and line by line, each as [channels, patch, patch]. */
+  void (*patches)(int64_t images, int64_t channels, int64_t size, int64_t patch, const float *x, void *y);
+
   /* --- softmax cross entropy over a chunk of logits ----------------------------------------------------------- */
-  /* logits [rows, vocabulary] -> loss[r] = logsumexp(logits[r]) - logits[r, target[r]] (0 where target < 0).
-     With dscale != NULL: also overwrites logits by dscale[r] * (softmax - onehot) (0 where target < 0). */
-  void (*cross_entropy)(int64_t rows, int64_t vocabulary, void *logits, const int32_t *targets, void *loss,
-                        const void *dscale);
+  /* logits [rows, vocabulary] -> loss[r] = logsumexp(logits[r]) - logits[r, target[r]] (0 where target < 0). With
+     smoothing s the target is not one-hot: s / vocabulary everywhere and 1 - s more at target[r].
+     With dscale != NULL: also overwrites logits by dscale[r] * (softmax - target) (0 where target < 0). */
+  void (*cross_entropy)(int64_t rows, int64_t vocabulary, double smoothing, void *logits,
+                        const int32_t *targets, void *loss, const void *dscale);
+  /* ranks[r]: how many logits come before the target's, larger ones and equal ones that stand earlier: 0 where the target
+     is the first choice (and -1 where target < 0). */
+  void (*target_ranks)(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *targets,
+                       void *ranks);
 
   /* --- products --------------------------------------------------------------------------------------------- */
   /* y[m, :] = x[m, :] . W^T (+ bias) for few rows (rows <= 8 is what it is for, any number works); W [out, in] of

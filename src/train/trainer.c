@@ -123,6 +123,7 @@ static ch_status set_up(ch_trainer *trainer, ch_error *error) {
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options, const ch_source *source,
                             ch_trainer **result, ch_error *error) {
   *result = NULL;
+  CH_TRY(ch_config_needs_text(config, "training", error));
   CH_TRY(ch_train_options_check(options, config, error));
   ch_trainer *trainer = calloc(1, sizeof *trainer);
   if (!trainer) return no_memory(error);

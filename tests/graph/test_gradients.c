@@ -33,6 +33,7 @@ typedef struct bench {
   ch_tensor params[MAX_LEAVES];
   void *gradients[MAX_LEAVES];
   int32_t ids[ROWS], targets[ROWS], positions[ROWS], starts[ROWS];
+  float pixels[SEQUENCES * 2 * 4 * 4];
 } bench;
 
 static ch_error error;
@@ -58,7 +59,7 @@ static const double *run_case(bench *b, bool accumulate) {
                 .gradients = b->gradients,
                 .accumulate = accumulate,
                 .seed = 0.7,
-                .inputs = {b->ids, b->positions, b->targets, b->starts},
+                .inputs = {b->ids, b->positions, b->targets, b->starts, b->targets, b->pixels},
                 .error = &error};
   if (ch_plan_run(b->plan, &run) != CH_OK) fail_msg("%s: %s", b->c->name, error.message);
   return ch_run_value(&run, ch_plan_root(b->plan));
@@ -104,6 +105,8 @@ static void fill(bench *b, const gradient_case *c) {
     memset(b->gradients[i], 0xff, (size_t)count * sizeof *x);
     for (int64_t j = 0; j < count; j++) x[j] = 0.6 * ch_random_normal(&random) + (rank == 1 ? 1 : 0);
   }
+  for (size_t i = 0; i < sizeof b->pixels / sizeof *b->pixels; i++)
+    b->pixels[i] = (float)ch_random_normal(&random);
   for (int i = 0; i < ROWS; i++) {
     b->ids[i] = (int32_t)ch_random_below(&random, VOCABULARY);
     b->targets[i] = i % 4 == 3 ? -1 : (int32_t)ch_random_below(&random, VOCABULARY);
@@ -191,7 +194,40 @@ static ch_node *build_embedding(ch_graph *g, ch_node *const *p) {
 }
 
 static ch_node *build_last_rows(ch_graph *g, ch_node *const *p) {
-  return ch_op_gelu(g, ch_op_last_rows(g, ch_op_add(g, p[0], p[1])));
+  return ch_op_gelu(g, ch_op_sequence_row(g, ch_op_add(g, p[0], p[1]), LENGTH - 1));
+}
+
+static ch_node *build_image_tokens(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_image_tokens(g, p[0], p[1], p[2]));
+}
+
+/* Patches and their tokens used twice. */
+static ch_node *build_image_tokens_shared(ch_graph *g, ch_node *const *p) {
+  ch_node *patches = ch_op_gelu(g, p[0]);
+  ch_node *once = ch_op_image_tokens(g, patches, p[1], p[2]);
+  ch_node *twice = ch_op_image_tokens(g, ch_op_scale(g, patches, 0.5), p[1], p[2]);
+  return ch_op_swiglu(g, once, twice);
+}
+
+/* Images of 2 x 4 x 4 in patches of 2, through a matrix. */
+static ch_node *build_patches(ch_graph *g, ch_node *const *p) {
+  ch_node *patches = ch_op_patches(g, ch_graph_pixels(g, 2, 4), 2);
+  return ch_op_gelu(g, ch_op_linear(g, patches, p[0], p[1]));
+}
+
+static ch_node *build_cross_entropy(ch_graph *g, ch_node *const *p) {
+  return ch_op_cross_entropy(g, p[0], ch_graph_input(g, CH_INPUT_TARGETS), 0);
+}
+
+static ch_node *build_cross_entropy_smoothed(ch_graph *g, ch_node *const *p) {
+  ch_node *logits = ch_op_gelu(g, p[0]);
+  ch_node *loss = ch_op_cross_entropy(g, logits, ch_graph_input(g, CH_INPUT_TARGETS), 0.3);
+  return ch_op_add(g, ch_op_gelu(g, loss), ch_op_slice_heads(g, logits, 1, (ch_head_slice){0, 1, 1}));
+}
+
+static ch_node *build_labels(ch_graph *g, ch_node *const *p) {
+  ch_node *first = ch_op_sequence_row(g, p[0], 0);
+  return ch_op_cross_entropy(g, first, ch_graph_input(g, CH_INPUT_LABELS), 0.1);
 }
 
 static ch_node *build_lm_loss(ch_graph *g, ch_node *const *p) {
@@ -437,6 +473,12 @@ static const gradient_case cases[] = {
     {"rope, half layout", 1, {{ROWS, 12}}, build_rope_half},
     {"rope, interleaved and partial", 1, {{ROWS, 12}}, build_rope_interleaved_partial},
     {"embedding", 1, {{VOCABULARY, 3}}, build_embedding},
+    {"image tokens", 3, {{SEQUENCES * (LENGTH - 1), 3}, {3}, {LENGTH, 3}}, build_image_tokens},
+    {"image tokens, shared", 3, {{SEQUENCES * (LENGTH - 1), 3}, {3}, {LENGTH, 3}}, build_image_tokens_shared},
+    {"patches", 2, {{3, 8}, {3}}, build_patches},
+    {"cross entropy", 1, {{ROWS, VOCABULARY}}, build_cross_entropy},
+    {"cross entropy, smoothed, inside", 1, {{ROWS, VOCABULARY}}, build_cross_entropy_smoothed},
+    {"labels of the first row", 1, {{ROWS, VOCABULARY}}, build_labels},
     {"last rows", 2, {{ROWS, 3}, {ROWS, 3}}, build_last_rows},
     {"loss", 2, {{ROWS, 4}, {VOCABULARY, 4}}, build_lm_loss},
     {"loss inside", 2, {{ROWS, 4}, {VOCABULARY, 4}}, build_lm_loss_inside},
@@ -487,6 +529,44 @@ static void dropping_and_recomputing_changes_no_gradient(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], true);
 }
 
+/* A value of the graph that no parameter leads to. */
+static void run_inputs(ch_graph *graph, ch_node *root, const void *const *inputs, int64_t count,
+                       double *value) {
+  ch_plan *plan;
+  ch_plan_options options = {0};
+  ch_workspace workspace = {0};
+  assert_int_equal(ch_plan_create(graph, root, ch_kernels_best(CH_F64), &options, &plan, &error), CH_OK);
+  assert_int_equal(ch_workspace_reserve(&workspace, ch_plan_bytes(plan), &error), CH_OK);
+  ch_run run = {.kernels = ch_kernels_best(CH_F64), .workspace = &workspace, .error = &error};
+  memcpy(run.inputs, inputs, sizeof run.inputs);
+  assert_int_equal(ch_plan_run(plan, &run), CH_OK);
+  memcpy(value, ch_run_value(&run, root), (size_t)count * sizeof *value);
+  ch_plan_free(plan);
+  ch_workspace_free(&workspace);
+}
+
+static void patches_are_rows_by_channel_and_line(void **state) {
+  (void)state;
+  /* Pixel values say where they are: image, channel, line, column. */
+  float pixels[2 * 2 * 4 * 4];
+  for (int i = 0; i < 64; i++) pixels[i] = (float)(i / 32 * 1000 + i / 16 % 2 * 100 + i / 4 % 4 * 10 + i % 4);
+  const void *inputs[CH_INPUT_COUNT] = {[CH_INPUT_PIXELS] = pixels};
+  double rows[8 * 8];
+  ch_graph *graph = ch_graph_create(CH_F64, 2, 5);
+  run_inputs(graph, ch_op_patches(graph, ch_graph_pixels(graph, 2, 4), 2), inputs, 64, rows);
+  static const double second[] = {2, 3, 12, 13, 102, 103, 112, 113}; /* of image 0: right of the first */
+  static const double sixth[] = {1002, 1003, 1012, 1013,
+                                 1102, 1103, 1112, 1113}; /* the same place of image 1 */
+  static const double last[] = {1022, 1023, 1032, 1033, 1122, 1123, 1132, 1133};
+  assert_memory_equal(rows + 8, second, sizeof second);
+  assert_memory_equal(rows + 5 * 8, sixth, sizeof sixth);
+  assert_memory_equal(rows + 7 * 8, last, sizeof last);
+  graph = ch_graph_create(CH_F64, 2, 5);
+  assert_null(ch_op_patches(graph, ch_graph_pixels(graph, 2, 4), 3));
+  assert_non_null(strstr(graph->error.message, "whose side patches of 3 divide"));
+  ch_graph_free(graph);
+}
+
 static void impossible_shapes_are_explained(void **state) {
   (void)state;
   ch_graph *graph = ch_graph_create(CH_F64, 1, 4);
@@ -534,6 +614,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(backward_agrees_with_differences),
       cmocka_unit_test(dropping_and_recomputing_changes_no_gradient),
+      cmocka_unit_test(patches_are_rows_by_channel_and_line),
       cmocka_unit_test(impossible_shapes_are_explained),
       cmocka_unit_test(columns_that_do_not_fit_are_explained),
   };

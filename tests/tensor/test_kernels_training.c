@@ -8,6 +8,7 @@
 typedef struct loss_case {
   int64_t rows, vocabulary;
   const int32_t *targets;
+  double smoothing;
 } loss_case;
 
 static void call_cross_entropy(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
@@ -15,26 +16,30 @@ static void call_cross_entropy(const ch_kernels *kernels, void *const *in, void 
   const loss_case *c = data;
   size_t bytes = (size_t)(c->rows * c->vocabulary) * ch_dtype_size(kernels->dtype);
   memcpy(out[0], in[0], bytes);
-  kernels->cross_entropy(c->rows, c->vocabulary, out[0], c->targets, out[1], in[1]);
+  kernels->cross_entropy(c->rows, c->vocabulary, c->smoothing, out[0], c->targets, out[1], in[1]);
   /* The loss alone: the logits stay, the loss has the same bits. */
   memcpy(scratch, in[0], bytes);
-  kernels->cross_entropy(c->rows, c->vocabulary, scratch, c->targets, out[2], NULL);
+  kernels->cross_entropy(c->rows, c->vocabulary, c->smoothing, scratch, c->targets, out[2], NULL);
   assert_memory_equal(scratch, in[0], bytes);
   assert_memory_equal(out[1], out[2], (size_t)c->rows * ch_dtype_size(kernels->dtype));
 }
 
-/* Expected loss and gradient of one row. */
-static double row_loss(int64_t n, const double *x, int32_t target, double scale, double *gradient) {
-  double max = x[0], sum = 0;
+/* Expected loss and gradient of one row: -sum of the target's shares times log probabilities. */
+static double row_loss(int64_t n, const double *x, int32_t target, double smoothing, double scale,
+                       double *gradient) {
+  double max = x[0], sum = 0, loss = 0;
   for (int64_t i = 0; i < n; i++) max = fmax(max, x[i]);
   for (int64_t i = 0; i < n; i++) sum += exp(x[i] - max);
-  for (int64_t i = 0; i < n; i++)
-    gradient[i] = target < 0 ? 0 : scale * (exp(x[i] - max) / sum - (i == target));
-  return target < 0 ? 0 : log(sum) + (max - x[target]);
+  for (int64_t i = 0; i < n; i++) {
+    double share = smoothing / (double)n + (i == target ? 1 - smoothing : 0);
+    gradient[i] = target < 0 ? 0 : scale * (exp(x[i] - max) / sum - share);
+    loss -= share * (x[i] - max - log(sum));
+  }
+  return target < 0 ? 0 : loss;
 }
 
-static void check_cross_entropy(ch_random *random, int64_t rows, int64_t vocabulary, double spread,
-                                double shift) {
+static void check_cross_entropy(ch_random *random, int64_t rows, int64_t vocabulary, double smoothing,
+                                double spread, double shift) {
   int64_t size = rows * vocabulary;
   double *x = random_values(random, size, spread), *scale = random_values(random, rows, 1);
   int32_t *targets = malloc((size_t)rows * sizeof *targets);
@@ -44,7 +49,7 @@ static void check_cross_entropy(ch_random *random, int64_t rows, int64_t vocabul
   for (int64_t r = 0; r < rows; r++) {
     targets[r] = ch_random_below(random, 5) ? (int32_t)ch_random_below(random, (uint64_t)vocabulary) : -1;
     const double *row = x + r * vocabulary;
-    loss[r] = row_loss(vocabulary, row, targets[r], scale[r], gradient + r * vocabulary);
+    loss[r] = row_loss(vocabulary, row, targets[r], smoothing, scale[r], gradient + r * vocabulary);
     double least = row[0], most = row[0];
     for (int64_t i = 0; i < vocabulary; i++) least = fmin(least, row[i]), most = fmax(most, row[i]);
     /* Each exponential is off by its argument's rounding; the sum of positive terms by as many units as
@@ -53,10 +58,11 @@ static void check_cross_entropy(ch_random *random, int64_t rows, int64_t vocabul
     loss_bound[r] = units + fabs(loss[r]) * 2;
     for (int64_t i = 0; i < vocabulary; i++) {
       double p = targets[r] < 0 ? 0 : fabs(gradient[r * vocabulary + i]);
-      bound[r * vocabulary + i] = units * (p + (i == targets[r] ? 2 * fabs(scale[r]) : 0)) + 1e-30;
+      double share = smoothing / (double)vocabulary + (i == targets[r] ? 2 : 0);
+      bound[r * vocabulary + i] = units * (p + share * fabs(scale[r])) + 1e-30;
     }
   }
-  loss_case c = {rows, vocabulary, targets};
+  loss_case c = {rows, vocabulary, targets, smoothing};
   kernel_check check = {.what = "cross_entropy",
                         .call = call_cross_entropy,
                         .data = &c,
@@ -78,11 +84,13 @@ static void cross_entropy_and_its_gradient_follow_their_equations(void **state) 
   ch_random_seed(&random, 61, 0);
   static const int64_t vocabularies[] = {1, 2, 3, 15, 17, 63, 65, 129, 1000, 8193};
   for (int v = 0; v < 10; v++) {
-    check_cross_entropy(&random, 1 + (int64_t)ch_random_below(&random, 7), vocabularies[v], 2, 0);
-    check_cross_entropy(&random, 5, vocabularies[v], 40, 0); /* most terms underflow */
-    check_cross_entropy(&random, 5, vocabularies[v], 1, 10000);
+    check_cross_entropy(&random, 1 + (int64_t)ch_random_below(&random, 7), vocabularies[v], 0, 2, 0);
+    check_cross_entropy(&random, 6, vocabularies[v], 0.1, 2, 0);
+    check_cross_entropy(&random, 5, vocabularies[v], 0, 40, 0); /* most terms underflow */
+    check_cross_entropy(&random, 5, vocabularies[v], 0, 1, 10000);
   }
-  check_cross_entropy(&random, 37, 1001, 3, -50);
+  check_cross_entropy(&random, 37, 1001, 0, 3, -50);
+  check_cross_entropy(&random, 37, 1001, 0.4, 3, -50);
 }
 
 static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **state) {
@@ -99,7 +107,7 @@ static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **sta
           void *logits = reals_from(kernels, n, values), *loss = reals_from(kernels, 1, NULL);
           const int32_t target = 0;
           memset(loss, 0, ch_dtype_size(kernels->dtype));
-          kernels->cross_entropy(1, n, logits, &target, loss, NULL);
+          kernels->cross_entropy(1, n, 0, logits, &target, loss, NULL);
           assert_false(isfinite(real_at(kernels, loss, 0)));
           free(logits), free(loss);
         }
@@ -107,7 +115,7 @@ static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **sta
     const double masked[3] = {0, -INFINITY, 0};
     void *logits = reals_from(kernels, 3, masked), *loss = reals_from(kernels, 1, NULL);
     const int32_t target = 2;
-    kernels->cross_entropy(1, 3, logits, &target, loss, NULL);
+    kernels->cross_entropy(1, 3, 0, logits, &target, loss, NULL);
     assert_true(fabs(real_at(kernels, loss, 0) - log(2)) < 1e-6);
     free(logits), free(loss);
   }
@@ -117,7 +125,8 @@ static double cross_entropy_loss(const double *x, const void *data) {
   const loss_case *c = data;
   double *logits = zeros(c->rows * c->vocabulary), *loss = zeros(c->rows), sum = 0;
   memcpy(logits, x, (size_t)(c->rows * c->vocabulary) * sizeof *logits);
-  ch_kernels_for(CH_F64, CH_ISA_PLAIN)->cross_entropy(c->rows, c->vocabulary, logits, c->targets, loss, NULL);
+  ch_kernels_for(CH_F64, CH_ISA_PLAIN)
+      ->cross_entropy(c->rows, c->vocabulary, c->smoothing, logits, c->targets, loss, NULL);
   for (int64_t r = 0; r < c->rows; r++) sum += loss[r];
   free(logits), free(loss);
   return sum;
@@ -128,10 +137,10 @@ static void the_cross_entropy_gradient_in_double_matches_differences(void **stat
   ch_random random;
   ch_random_seed(&random, 62, 0);
   const int32_t targets[4] = {3, -1, 0, 10};
-  loss_case c = {4, 11, targets};
+  loss_case c = {4, 11, targets, 0.2};
   double *x = random_values(&random, 44, 2), *gradient = zeros(44), loss[4], ones[4] = {1, 1, 1, 1};
   memcpy(gradient, x, 44 * sizeof *x);
-  ch_kernels_for(CH_F64, CH_ISA_PLAIN)->cross_entropy(4, 11, gradient, targets, loss, ones);
+  ch_kernels_for(CH_F64, CH_ISA_PLAIN)->cross_entropy(4, 11, 0.2, gradient, targets, loss, ones);
   check_gradient("cross_entropy", cross_entropy_loss, &c, 44, x, gradient);
   free(x), free(gradient);
 }

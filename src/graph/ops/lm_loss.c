@@ -41,7 +41,7 @@ static ch_status pass(ch_run *run, const ch_node *node, bool gradients) {
     size_t at = (size_t)first * element;
     CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, ch_run_value(run, weight),
                           stored ? stored->dtype : node->dtype, NULL, logits, false, run->error));
-    run->kernels->cross_entropy(count, vocabulary, logits, targets + first,
+    run->kernels->cross_entropy(count, vocabulary, 0, logits, targets + first,
                                 (char *)ch_run_output(run, node) + at,
                                 gradients ? (const char *)ch_run_output_gradient(run, node) + at : NULL);
     if (dx)

@@ -34,9 +34,10 @@ static ch_status forward_by_id(ch_run *run, const ch_node *node) {
   int64_t width = ch_node_columns(node);
   ch_state_view view = view_of(run, node);
   size_t row = (size_t)width * ch_dtype_size(view.dtype), own = (size_t)width * ch_dtype_size(node->dtype);
+  const int32_t *ids = run->inputs[CH_INPUT_TOKENS];
   for (int64_t r = 0; r < ch_node_rows(node); r++)
     run->kernels->convert_to(width, (const char *)ch_run_value(run, node->in[0]) + (size_t)r * own,
-                             view.dtype, (char *)view.data + (size_t)run->inputs[CH_INPUT_TOKENS][r] * row);
+                             view.dtype, (char *)view.data + (size_t)ids[r] * row);
   return CH_OK;
 }
 

@@ -32,8 +32,15 @@ ALWAYS_INLINE real row_exp_sum(const real *x, int64_t n, real max, real *terms) 
   return total;
 }
 
-void KERNEL(cross_entropy)(int64_t rows, int64_t vocabulary, void *logits, const int32_t *targets, void *loss,
-                           const void *dscale) {
+/* The mean, for targets that are not one-hot. */
+static real row_mean(const real *x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += (double)x[i];
+  return (real)(sum / (double)n);
+}
+
+void KERNEL(cross_entropy)(int64_t rows, int64_t vocabulary, double smoothing, void *logits,
+                           const int32_t *targets, void *loss, const void *dscale) {
 #pragma omp parallel for schedule(static) if (rows > 1 && rows * vocabulary >= CH_PARALLEL_ELEMENTS)
   for (int64_t r = 0; r < rows; r++) {
     real *row = (real *)logits + r * vocabulary, *loss_of = (real *)loss + r;
@@ -44,11 +51,27 @@ void KERNEL(cross_entropy)(int64_t rows, int64_t vocabulary, void *logits, const
       continue;
     }
     real max = row_max(row, vocabulary), chosen = row[target];
+    if (smoothing > 0) chosen += (real)smoothing * (row_mean(row, vocabulary) - chosen);
     real sum = dscale ? row_exp_sum(row, vocabulary, max, row) : row_exp_sum(row, vocabulary, max, NULL);
     *loss_of = (real)log((double)sum) - (chosen - max);
     if (!dscale) continue;
-    real scale = ((const real *)dscale)[r], share = scale / sum;
+    real scale = ((const real *)dscale)[r], share = scale / sum, kept = (real)(1 - smoothing) * scale;
     for (int64_t i = 0; i < vocabulary; i++) row[i] *= share;
-    row[target] -= scale;
+    row[target] -= kept;
+    if (smoothing <= 0) continue;
+    real spread = (scale - kept) / (real)vocabulary;
+    for (int64_t i = 0; i < vocabulary; i++) row[i] -= spread;
+  }
+}
+
+void KERNEL(target_ranks)(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *targets,
+                          void *ranks) {
+  for (int64_t r = 0; r < rows; r++) {
+    const real *row = (const real *)logits + r * vocabulary;
+    int32_t target = targets[r];
+    int64_t before = target < 0 ? -1 : 0;
+    for (int64_t i = 0; target >= 0 && i < vocabulary; i++)
+      before += row[i] > row[target] || (row[i] == row[target] && i < target);
+    ((real *)ranks)[r] = (real)before;
   }
 }

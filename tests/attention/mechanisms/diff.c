@@ -41,7 +41,7 @@ static double *attention(reference_run *run, const double *x) {
                          c->groups * d, d, 1 / sqrt((double)d), weights);
         reference_softmax(run, t, weights);
         /* The two values of a pair lie side by side. */
-        reference_gather(t, weights, side ? -lambda[p] : 1, v + 2 * pair * d, c->groups * d, 2 * d,
+        reference_gather(run, t, weights, side ? -lambda[p] : 1, v + 2 * pair * d, c->groups * d, 2 * d,
                          context + (t * pairs + p) * 2 * d);
       }
     }

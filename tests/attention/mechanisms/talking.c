@@ -3,7 +3,7 @@
 
 #include "mechanism.h"
 
-/* mixed[h][j] = sum_i mix[h, i] rows[i][j] for j <= t; rows [heads][length]. */
+/* mixed[h][j] = sum_i mix[h, i] rows[i][j] for the keys j that query t sees; rows [heads][length]. */
 static double *mix_rows(reference_run *run, const char *name, bool on, double *rows, int64_t t) {
   if (!on) return rows;
   int64_t heads = run->config->heads, length = run->length;
@@ -11,7 +11,8 @@ static double *mix_rows(reference_run *run, const char *name, bool on, double *r
   double *mixed = reference_zeros(run, heads * length);
   for (int64_t h = 0; h < heads; h++)
     for (int64_t i = 0; i < heads; i++)
-      for (int64_t j = 0; j <= t; j++) mixed[h * length + j] += mix[h * heads + i] * rows[i * length + j];
+      for (int64_t j = 0; j <= reference_last(run, t); j++)
+        mixed[h * length + j] += mix[h * heads + i] * rows[i * length + j];
   return mixed;
 }
 
@@ -30,7 +31,8 @@ static double *attention(reference_run *run, const double *x) {
     for (int64_t h = 0; h < c->heads; h++) reference_softmax(run, t, rows + h * length);
     rows = mix_rows(run, "self_attn.weight_mix.weight", c->mix_weights, rows, t);
     for (int64_t h = 0; h < c->heads; h++)
-      reference_gather(t, rows + h * length, 1, v + h * d, c->heads * d, d, context + (t * c->heads + h) * d);
+      reference_gather(run, t, rows + h * length, 1, v + h * d, c->heads * d, d,
+                       context + (t * c->heads + h) * d);
   }
   reference_head_norm(run, context, c->heads, d);
   return reference_project(run, "o_proj", context, c->heads * d, c->hidden);

@@ -102,6 +102,14 @@ static void read_scaling(const json_t *scaling, reference_config *c) {
   c->scaling.context = number(scaling, "original_max_position_embeddings", 1);
 }
 
+static void read_images(const json_t *root, reference_config *c) {
+  c->image.size = whole(root, "image_size", 0);
+  c->image.patch = whole(root, "patch_size", 0);
+  c->image.channels = whole(root, "num_channels", 3);
+  c->image.classes = whole(root, "num_classes", 0);
+  c->image.eps = number(root, "layer_norm_eps", 1e-6);
+}
+
 static void read_moe(const json_t *moe, reference_config *c) {
   c->experts = whole(moe, "experts", 0);
   c->active = whole(moe, "active", 0);
@@ -148,15 +156,17 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->heads = whole(root, "num_attention_heads", 0);
   c->groups = whole(root, "num_key_value_heads", c->type->one_key ? 1 : c->heads);
   c->head_dim = whole(root, "head_dim", c->hidden / c->heads);
-  c->eps = number(root, "rms_norm_eps", is(root, "model_type", "crosshead") ? 1e-5 : 1e-6);
+  bool vit = is(root, "model_type", "crosshead_vit");
+  c->eps = number(root, "rms_norm_eps", vit || is(root, "model_type", "crosshead") ? 1e-5 : 1e-6);
+  if (vit) read_images(root, c);
   c->theta = number(root, "rope_theta", 10000);
   c->tied = flag(root, "tie_word_embeddings", false);
   c->biases = flag(root, "attention_bias", false);
-  c->gelu = is(root, "hidden_act", "gelu");
+  c->gelu = vit || is(root, "hidden_act", "gelu");
   c->interleaved = flag(root, "rope_interleaved", false);
-  c->position = is(root, "position", "alibi")  ? REFERENCE_ALIBI
-                : is(root, "position", "none") ? REFERENCE_NO_POSITION
-                                               : REFERENCE_ROPE;
+  c->position = is(root, "position", "alibi")         ? REFERENCE_ALIBI
+                : vit || is(root, "position", "none") ? REFERENCE_NO_POSITION
+                                                      : REFERENCE_ROPE;
   read_scaling(json_object_get(root, "rope_scaling"), c);
   read_attention(attention, c);
   read_moe(json_object_get(root, "moe"), c);

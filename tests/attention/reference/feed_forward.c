@@ -20,12 +20,23 @@ static double *swiglu(reference_run *run, const char *part, const double *x, int
   return reference_apply(run, gate, width, mlp_matrix(run, part, "down", hidden, width), hidden);
 }
 
+/* With "mlp.{name}_proj.bias" where the model's networks have one. */
+static double *biased(reference_run *run, const char *name, const double *x, int64_t in, int64_t out) {
+  char full[96];
+  double *y = reference_apply(run, x, in, mlp_matrix(run, "", name, out, in), out);
+  if (!run->config->image.size) return y;
+  snprintf(full, sizeof full, "mlp.%s_proj.bias", name);
+  const double *bias = reference_vector(run, full, out);
+  for (int64_t i = 0; i < run->length * out; i++) y[i] += bias[i % out];
+  return y;
+}
+
 static double *gelu(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t width = c->intermediate;
-  double *up = reference_apply(run, x, c->hidden, mlp_matrix(run, "", "up", width, c->hidden), width);
+  double *up = biased(run, "up", x, c->hidden, width);
   for (int64_t i = 0; i < run->length * width; i++) up[i] *= 0.5 * (1 + erf(up[i] / sqrt(2)));
-  return reference_apply(run, up, width, mlp_matrix(run, "", "down", c->hidden, width), c->hidden);
+  return biased(run, "down", up, width, c->hidden);
 }
 
 /* The weight of every expert for every token, zero where it was not chosen: [length][experts]. */

@@ -70,12 +70,20 @@ bool reference_has(reference_run *run, const char *name) {
 
 /* --- one sequence --- */
 
-/* A normalised copy of x [length][hidden]. */
-static double *normalised(reference_run *run, const double *x, const double *weight) {
-  int64_t hidden = run->config->hidden;
-  double *y = reference_zeros(run, run->length * hidden);
-  memcpy(y, x, (size_t)(run->length * hidden) * sizeof *y);
-  reference_rmsnorm(y, run->length, hidden, weight, run->config->eps);
+/* A normalised copy of x [rows][hidden] by the tensors "{name}.weight" and, in models of images, "{name}.bias". */
+static double *normalised(reference_run *run, const double *x, int64_t rows, const char *name) {
+  const reference_config *c = run->config;
+  char full[128];
+  double *y = reference_zeros(run, rows * c->hidden);
+  memcpy(y, x, (size_t)(rows * c->hidden) * sizeof *y);
+  snprintf(full, sizeof full, "%s.weight", name);
+  const double *weight = reference_model_tensor(run, full, 1, c->hidden, 1);
+  snprintf(full, sizeof full, "%s.bias", name);
+  if (c->image.size)
+    reference_layernorm(y, rows, c->hidden, weight, reference_model_tensor(run, full, 1, c->hidden, 1),
+                        c->image.eps);
+  else
+    reference_rmsnorm(y, rows, c->hidden, weight, c->eps);
   return y;
 }
 
@@ -83,25 +91,45 @@ static void add(double *x, const double *y, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] += y[i];
 }
 
+/* x [length][hidden] through all layers, in place. */
+static void through_layers(reference_run *run, double *x) {
+  const reference_config *c = run->config;
+  char name[128];
+  for (run->layer = 0; run->layer < c->layers; run->layer++) {
+    double *before = normalised(run, x, run->length, in_layer(run, "input_layernorm", name));
+    add(x, c->type->attention(run, before), run->length * c->hidden);
+    double *between = normalised(run, x, run->length, in_layer(run, "post_attention_layernorm", name));
+    add(x, reference_feed_forward(run, between), run->length * c->hidden);
+  }
+}
+
 /* logits [length][vocab] of one sequence. */
 static void forward_one(reference_run *run, double *logits) {
   const reference_config *c = run->config;
-  int64_t count = run->length * c->hidden;
   const double *embedding = reference_model_tensor(run, "model.embed_tokens.weight", 2, c->vocab, c->hidden);
-  double *x = reference_zeros(run, count);
+  double *x = reference_zeros(run, run->length * c->hidden);
   for (int64_t t = 0; t < run->length; t++)
     memcpy(x + t * c->hidden, embedding + run->tokens[t] * c->hidden, (size_t)c->hidden * sizeof *x);
-  for (run->layer = 0; run->layer < c->layers; run->layer++) {
-    const double *before = reference_vector(run, "input_layernorm.weight", c->hidden);
-    add(x, c->type->attention(run, normalised(run, x, before)), count);
-    const double *between = reference_vector(run, "post_attention_layernorm.weight", c->hidden);
-    add(x, reference_feed_forward(run, normalised(run, x, between)), count);
-  }
-  x = normalised(run, x, reference_model_tensor(run, "model.norm.weight", 1, c->hidden, 1));
+  through_layers(run, x);
+  x = normalised(run, x, run->length, "model.norm");
   const double *head =
       c->tied ? embedding : reference_model_tensor(run, "lm_head.weight", 2, c->vocab, c->hidden);
   memcpy(logits, reference_apply(run, x, c->hidden, head, c->vocab),
          (size_t)(run->length * c->vocab) * sizeof *logits);
+}
+
+/* logits [classes] of one image. */
+static void see_one(reference_run *run, const double *pixels, double *logits) {
+  const reference_config *c = run->config;
+  double *x = reference_image_tokens(run, pixels);
+  through_layers(run, x);
+  x = normalised(run, x, 1, "model.norm");
+  const double *head = reference_model_tensor(run, "classifier.weight", 2, c->image.classes, c->hidden);
+  const double *bias = reference_model_tensor(run, "classifier.bias", 1, c->image.classes, 1);
+  for (int64_t k = 0; k < c->image.classes; k++) {
+    logits[k] = bias[k];
+    for (int64_t i = 0; i < c->hidden; i++) logits[k] += head[k * c->hidden + i] * x[i];
+  }
 }
 
 static double cross_entropy(const double *logits, int64_t vocab, int32_t target) {
@@ -109,6 +137,27 @@ static double cross_entropy(const double *logits, int64_t vocab, int32_t target)
   for (int64_t v = 0; v < vocab; v++) largest = fmax(largest, logits[v]);
   for (int64_t v = 0; v < vocab; v++) sum += exp(logits[v] - largest);
   return largest + log(sum) - logits[target];
+}
+
+static void check_all_used(const reference_weights *weights) {
+  for (int i = 0; i < weights->count; i++)
+    if (!weights->tensors[i].used) fail_msg("no definition names the tensor %s", weights->tensors[i].name);
+}
+
+double reference_see(const reference_config *config, reference_weights *weights, const double *pixels,
+                     const int32_t *labels, int64_t images, double *logits) {
+  int64_t side = config->image.size / config->image.patch, classes = config->image.classes;
+  double loss = 0;
+  for (int64_t s = 0; s < images; s++) {
+    ch_arena arena = {0};
+    reference_run run = {.config = config, .weights = weights, .arena = &arena, .length = 1 + side * side};
+    see_one(&run, pixels + s * config->image.channels * config->image.size * config->image.size,
+            logits + s * classes);
+    ch_arena_free(&arena);
+    loss += cross_entropy(logits + s * classes, classes, labels[s]);
+  }
+  check_all_used(weights);
+  return loss / (double)images;
 }
 
 double reference_forward(const reference_config *config, reference_weights *weights, const int32_t *tokens,
@@ -128,7 +177,6 @@ double reference_forward(const reference_config *config, reference_weights *weig
     for (int64_t t = 0; t + 1 < length; t++)
       loss += cross_entropy(rows + t * config->vocab, config->vocab, tokens[s * length + t + 1]);
   }
-  for (int i = 0; i < weights->count; i++)
-    if (!weights->tensors[i].used) fail_msg("no definition names the tensor %s", weights->tensors[i].name);
+  check_all_used(weights);
   return length > 1 ? loss / (double)(sequences * (length - 1)) : 0;
 }

@@ -67,14 +67,16 @@ void reference_head_norm(reference_run *run, double *context, int64_t heads, int
 
 /* --- softmax.c --- */
 
-/* Scores of query t of `head` with keys 0 ... t, positions included: q [dim]; key j at keys + j * stride. */
+/* The last key that query t sees: itself, or in images the last of all. */
+int64_t reference_last(const reference_run *run, int64_t t);
+/* Scores of query t of `head` with those keys, positions included: q [dim]; key j at keys + j * stride. */
 void reference_scores(reference_run *run, int64_t head, int64_t t, const double *q, const double *keys,
                       int64_t stride, int64_t dim, double scale, double *scores);
 /* Turns the scores of query t into weights, zero for what it does not see. */
 void reference_softmax(reference_run *run, int64_t t, double *scores);
-/* sum += factor * weighted values 0 ... t; value j at values + j * stride. */
-void reference_gather(int64_t t, const double *weights, double factor, const double *values, int64_t stride,
-                      int64_t dim, double *sum);
+/* sum += factor * weighted values of what query t sees; value j at values + j * stride. */
+void reference_gather(reference_run *run, int64_t t, const double *weights, double factor,
+                      const double *values, int64_t stride, int64_t dim, double *sum);
 /* softmax(scale q k) v of all heads: q [length][heads][key_dim], keys [length][groups][key_dim], values
    [length][groups][value_dim] -> [length][heads][value_dim]. */
 double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
@@ -93,6 +95,11 @@ int64_t reference_cached_heads(const reference_config *config, bool mixed, int l
 /* q_proj, k_proj, v_proj and o_proj; keys and values in the cache. */
 int reference_projections_by_head(const reference_config *config, int layer, struct projection_shape *shapes);
 int64_t reference_cache_by_head(const reference_config *config, int layer);
+
+/* --- images.c --- */
+
+/* The tokens of an image [channels][size][size]: [length][hidden]. */
+double *reference_image_tokens(reference_run *run, const double *pixels);
 
 /* --- feed_forward.c --- */
 

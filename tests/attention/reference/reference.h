@@ -68,6 +68,10 @@ typedef struct reference_config {
     bool mlp;     /* masa: coefficients come of embeddings of the layers */
     bool common;  /* masa: one dictionary for all projections of one shape */
   } sharing;
+  struct {
+    int64_t size, patch, channels, classes;
+    double eps; /* of the blocks' LayerNorms */
+  } image;      /* size 0: a model of text */
 } reference_config;
 
 /* Reads the JSON text of one of our own configs, or of a Llama-layout one. */
@@ -91,6 +95,10 @@ typedef struct reference_weights {
    definition names is missing or of another shape, and when a tensor is left that no definition names. */
 double reference_forward(const reference_config *config, reference_weights *weights, const int32_t *tokens,
                          int64_t sequences, int64_t length, const int32_t *document_start, double *logits);
+
+/* The same for images [images][channels][size][size] with their labels; logits [images, classes]. */
+double reference_see(const reference_config *config, reference_weights *weights, const double *pixels,
+                     const int32_t *labels, int64_t images, double *logits);
 
 /* What the definitions say a model costs, as formulas. */
 typedef struct reference_figures {

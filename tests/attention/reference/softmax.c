@@ -15,7 +15,7 @@ static double alibi_slope(int64_t head, int64_t heads) {
 
 void reference_scores(reference_run *run, int64_t head, int64_t t, const double *q, const double *keys,
                       int64_t stride, int64_t dim, double scale, double *scores) {
-  for (int64_t j = 0; j <= t; j++) {
+  for (int64_t j = 0; j <= reference_last(run, t); j++) {
     double product = 0;
     for (int64_t i = 0; i < dim; i++) product += q[i] * keys[j * stride + i];
     scores[j] = product * scale;
@@ -25,16 +25,20 @@ void reference_scores(reference_run *run, int64_t head, int64_t t, const double 
 }
 
 void reference_softmax(reference_run *run, int64_t t, double *scores) {
-  int64_t first = run->start ? run->start[t] : 0;
+  int64_t first = run->start ? run->start[t] : 0, last = reference_last(run, t);
   double largest = -INFINITY, sum = 0;
-  for (int64_t j = first; j <= t; j++) largest = fmax(largest, scores[j]);
-  for (int64_t j = first; j <= t; j++) sum += exp(scores[j] - largest);
-  for (int64_t j = 0; j <= t; j++) scores[j] = j < first ? 0 : exp(scores[j] - largest) / sum;
+  for (int64_t j = first; j <= last; j++) largest = fmax(largest, scores[j]);
+  for (int64_t j = first; j <= last; j++) sum += exp(scores[j] - largest);
+  for (int64_t j = 0; j <= last; j++) scores[j] = j < first ? 0 : exp(scores[j] - largest) / sum;
 }
 
-void reference_gather(int64_t t, const double *weights, double factor, const double *values, int64_t stride,
-                      int64_t dim, double *sum) {
-  for (int64_t j = 0; j <= t; j++)
+int64_t reference_last(const reference_run *run, int64_t t) {
+  return run->config->image.size ? run->length - 1 : t;
+}
+
+void reference_gather(reference_run *run, int64_t t, const double *weights, double factor,
+                      const double *values, int64_t stride, int64_t dim, double *sum) {
+  for (int64_t j = 0; j <= reference_last(run, t); j++)
     for (int64_t i = 0; i < dim; i++) sum[i] += factor * weights[j] * values[j * stride + i];
 }
 
@@ -49,7 +53,7 @@ double *reference_attend(reference_run *run, int64_t groups, const double *q, co
       reference_scores(run, h, t, q + (t * heads + h) * key_dim, keys + g * key_dim, groups * key_dim,
                        key_dim, scale, weights);
       reference_softmax(run, t, weights);
-      reference_gather(t, weights, 1, values + g * value_dim, groups * value_dim, value_dim,
+      reference_gather(run, t, weights, 1, values + g * value_dim, groups * value_dim, value_dim,
                        out + (t * heads + h) * value_dim);
     }
   return out;

@@ -1,0 +1,18 @@
+/* The Vision Transformer: what stands before and behind the blocks of a model that takes images. */
+#ifndef CH_MODEL_VIT_H
+#define CH_MODEL_VIT_H
+
+#include "attention/mechanism.h"
+#include "model/transformer.h"
+
+/* "model.patch_embed" (a linear over flattened patches [C, patch, patch]), "model.cls_token" and
+   "model.position_embeddings"; and "classifier" over the class token. */
+void ch_vit_declare_embedding(const ch_config *config, ch_params *params, double std);
+void ch_vit_declare_head(const ch_config *config, ch_params *params, double std);
+
+/* Pixels -> the tokens of all images, the class token first. */
+ch_node *ch_vit_embedding(ch_builder *builder);
+/* Tokens behind the last block -> what the shape's head says of each image. */
+ch_node *ch_vit_head(ch_builder *builder, ch_node *x, const ch_model_graph *shape);
+
+#endif
