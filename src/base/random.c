@@ -56,3 +56,22 @@ uint64_t ch_random_stream_of(const char *text) {
   for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
   return hash;
 }
+
+/* Four Feistel rounds on the next even number of bits, walked until inside. */
+uint64_t ch_random_permute(uint64_t i, uint64_t n, uint64_t key) {
+  int half = 1;
+  while (half < 31 && (UINT64_C(1) << (2 * half)) < n) half++;
+  uint64_t mask = (UINT64_C(1) << half) - 1;
+  do {
+    uint64_t left = i >> half, right = i & mask;
+    for (uint64_t round = 0; round < 4; round++) {
+      uint64_t mixed = (right + 1) * 0x9e3779b97f4a7c15u + key + round * 0xbf58476d1ce4e5b9u;
+      mixed = (mixed ^ (mixed >> 29)) * 0x94d049bb133111ebu;
+      uint64_t next = left ^ ((mixed ^ (mixed >> 32)) & mask);
+      left = right;
+      right = next;
+    }
+    i = left << half | right;
+  } while (i >= n);
+  return i;
+}

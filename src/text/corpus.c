@@ -102,25 +102,6 @@ int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_
   return (tokens - 1) / length;
 }
 
-/* A permutation of 0 … n-1: four Feistel rounds on the next even number of bits, walked until inside. */
-static uint64_t permute(uint64_t i, uint64_t n, uint64_t key) {
-  int half = 1;
-  while (half < 31 && (UINT64_C(1) << (2 * half)) < n) half++;
-  uint64_t mask = (UINT64_C(1) << half) - 1;
-  do {
-    uint64_t left = i >> half, right = i & mask;
-    for (uint64_t round = 0; round < 4; round++) {
-      uint64_t mixed = (right + 1) * 0x9e3779b97f4a7c15u + key + round * 0xbf58476d1ce4e5b9u;
-      mixed = (mixed ^ (mixed >> 29)) * 0x94d049bb133111ebu;
-      uint64_t next = left ^ ((mixed ^ (mixed >> 32)) & mask);
-      left = right;
-      right = next;
-    }
-    i = left << half | right;
-  } while (i >= n);
-  return i;
-}
-
 /* Where window `index` of the training stream begins. Concatenated text is cut at another offset every epoch, for which
    one window of a pass stays unused. */
 static int64_t train_offset(const ch_corpus *corpus, uint64_t seed, int64_t index, int64_t length) {
@@ -131,7 +112,7 @@ static int64_t train_offset(const ch_corpus *corpus, uint64_t seed, int64_t inde
   ch_random_seed(&random, seed, (uint64_t)(index / windows));
   uint64_t key = ch_random_u64(&random);
   if (shifted) shift = (int64_t)ch_random_below(&random, (uint64_t)length);
-  return shift + length * (int64_t)permute((uint64_t)(index % windows), (uint64_t)windows, key);
+  return shift + length * (int64_t)ch_random_permute((uint64_t)(index % windows), (uint64_t)windows, key);
 }
 
 static int32_t id_at(const ch_corpus *corpus, ch_corpus_split split, int64_t place) {

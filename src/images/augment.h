@@ -1,0 +1,20 @@
+/* Images as what a model sees: numbers from -1 to 1, in training also mirrored and shifted. */
+#ifndef CH_IMAGES_AUGMENT_H
+#define CH_IMAGES_AUGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ch_augmentation {
+  bool flip; /* every second image is mirrored, left to right */
+  int64_t
+      crop; /* images are cut out of ones with so many black pixels around, anywhere: shifted by as many at most */
+} ch_augmentation;
+
+/* y [channels, size, size] = x / 127.5 - 1: what Hugging Face's image processors make of bytes. */
+void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, float *y);
+/* The same of an augmented image. What is done to it depends on seed and number alone. */
+void ch_image_augment(const unsigned char *x, int64_t channels, int64_t size,
+                      const ch_augmentation *augmentation, uint64_t seed, uint64_t number, float *y);
+
+#endif

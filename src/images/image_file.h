@@ -1,0 +1,31 @@
+/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, whose labels lie in a
+ * second one. */
+#ifndef CH_IMAGES_IMAGE_FILE_H
+#define CH_IMAGES_IMAGE_FILE_H
+
+#include <stdint.h>
+
+#include "images/file_bytes.h"
+
+typedef enum ch_image_format { CH_IMAGES_CIFAR10, CH_IMAGES_CIFAR100, CH_IMAGES_IDX } ch_image_format;
+
+/* "CIFAR-10" */
+const char *ch_image_format_name(ch_image_format format);
+
+/* Views of the bytes: image i's pixels [channels, size, size] begin at pixels + i * pixel_stride. */
+typedef struct ch_image_file {
+  ch_image_format format;
+  int64_t count, channels, size;
+  const unsigned char *pixels, *labels, *coarse; /* coarse: CIFAR-100's twenty groups of classes, or NULL */
+  int64_t pixel_stride, label_stride;
+} ch_image_file;
+
+/* Understands the bytes of an image file. IDX images come without labels: see below. Errors: an empty file, one that is
+   neither, one that is cut short, labels that the format does not have. */
+ch_status ch_image_file_parse(const void *data, size_t size, const char *where, ch_image_file *file,
+                              ch_error *error);
+/* Takes the labels of an IDX file from the bytes of another. */
+ch_status ch_image_file_take_labels(const void *data, size_t size, const char *where, ch_image_file *file,
+                                    ch_error *error);
+
+#endif
