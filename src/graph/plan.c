@@ -48,12 +48,12 @@ static void schedule_recompute(ch_plan *plan, ch_node *reader, bool *back) {
   }
 }
 
-static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
-  bool *accumulate = plan->accumulate;
-  reached[plan->root->id] = plan->root->needs_gradient;
+/* Backward steps of the settled nodes, or of all others, from the root on. */
+static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool settled,
+                           bool *accumulate) {
   for (int id = plan->root->id; id >= 0; id--) {
     ch_node *node = plan->graph->nodes[id];
-    if (!needed[id] || !reached[id] || node->kind != CH_NODE_OP) continue;
+    if (!needed[id] || !reached[id] || node->kind != CH_NODE_OP || plan->settled[id] != settled) continue;
     schedule_recompute(plan, node, back);
     add_step(plan, CH_STEP_BACKWARD, node)->accumulate = accumulate;
     for (int i = 0; i < node->inputs; i++) {
@@ -64,6 +64,31 @@ static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, 
     }
     accumulate += node->inputs;
   }
+  return accumulate;
+}
+
+/* What is settled comes last: it waits for the gradients of all runs of a series. */
+static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
+  reached[plan->root->id] = plan->root->needs_gradient;
+  bool *accumulate = schedule_part(plan, needed, reached, back, false, plan->accumulate);
+  schedule_part(plan, needed, reached, back, true, accumulate);
+}
+
+/* What parameters alone determine; parameters that nothing else uses. */
+static void mark_settled(const ch_plan *plan, const bool *needed) {
+  bool *settled = plan->settled;
+  for (int id = 0; plan->options.series && id <= plan->root->id; id++) {
+    const ch_node *node = plan->graph->nodes[id];
+    settled[id] =
+        node->kind == CH_NODE_PARAM || (node->kind == CH_NODE_OP && node->inputs > 0 && !node->op->stateful);
+    for (int i = 0; i < node->inputs; i++) settled[id] = settled[id] && settled[node->in[i]->id];
+  }
+  settled[plan->root->id] = false;
+  for (int id = 0; plan->options.series && id <= plan->root->id; id++) {
+    const ch_node *node = plan->graph->nodes[id];
+    for (int i = 0; needed[id] && !settled[id] && i < node->inputs; i++)
+      if (node->in[i]->kind == CH_NODE_PARAM) settled[node->in[i]->id] = false;
+  }
 }
 
 /* Values worth computing twice: cheap ones whose inputs stay for the backward pass anyway (their own backward reads
@@ -73,6 +98,7 @@ static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
     if (!needed[id] || node->kind != CH_NODE_OP || !node->op->cheap || !node->needs_gradient) continue;
+    if (plan->settled[id]) continue;
     bool inputs_stay = true;
     for (int i = 0; i < node->inputs; i++) {
       bool kept = reads_input(node, i) && !plan->dropped[node->in[i]->id];
@@ -140,6 +166,19 @@ static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
   if (has_value_buffer(plan->root)) ch_buffer_use(buffer_of(buffers, VALUE, plan->root), plan->step_count);
 }
 
+/* What a series makes once stays where it is from its first run to its last. */
+static void keep_settled(ch_plan *plan, ch_buffer *buffers) {
+  for (int id = 0; id < plan->graph->count; id++)
+    for (int kind = 0; plan->settled[id] && kind < BUFFERS; kind++) {
+      ch_buffer *buffer = buffer_of(buffers, kind, plan->graph->nodes[id]);
+      if (!buffer->intervals) continue;
+      buffer->intervals = 1;
+      buffer->first[0] = 0;
+      buffer->last[0] = plan->step_count;
+      plan->settled_bytes += buffer->bytes;
+    }
+}
+
 static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels) {
   ch_run probe = {.kernels = kernels, .plan = plan};
   size_t most = 0;
@@ -166,19 +205,23 @@ static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, ch_error *e
   plan->steps = calloc(3 * n, sizeof *plan->steps);
   plan->accumulate = calloc(all_inputs(plan->graph) + 1, sizeof *plan->accumulate);
   plan->dropped = calloc(n, sizeof *plan->dropped);
+  plan->settled = calloc(n, sizeof *plan->settled);
   plan->offsets = calloc(BUFFERS * n, sizeof *plan->offsets);
   bool *marks = calloc(3 * n, sizeof *marks);
   ch_buffer *buffers = calloc(BUFFERS * n, sizeof *buffers);
-  if (!plan->steps || !plan->accumulate || !plan->dropped || !plan->offsets || !marks || !buffers) {
+  if (!plan->steps || !plan->accumulate || !plan->dropped || !plan->settled || !plan->offsets || !marks ||
+      !buffers) {
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to plan %zu operations", n);
     goto done;
   }
   bool *needed = marks, *reached = marks + n, *back = marks + 2 * n;
   mark_needed(plan, needed);
+  mark_settled(plan, needed);
   choose_dropped(plan, needed);
   schedule_forward(plan, needed);
   if (plan->options.backward) schedule_backward(plan, needed, reached, back);
   find_lifetimes(plan, buffers);
+  keep_settled(plan, buffers);
   size_t end = 0;
   CH_TRY_GOTO(ch_layout(buffers, (int)(BUFFERS * n), &end, error));
   for (size_t i = 0; i < BUFFERS * n; i++) plan->offsets[i] = buffers[i].offset;
@@ -222,12 +265,17 @@ void ch_plan_free(ch_plan *plan) {
   free(plan->steps);
   free(plan->accumulate);
   free(plan->dropped);
+  free(plan->settled);
   free(plan->offsets);
   free(plan);
 }
 
 size_t ch_plan_bytes(const ch_plan *plan) {
   return plan->bytes;
+}
+
+size_t ch_plan_settled_bytes(const ch_plan *plan) {
+  return plan->settled_bytes;
 }
 
 double ch_plan_flops(const ch_plan *plan) {

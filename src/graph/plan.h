@@ -21,6 +21,9 @@ void ch_workspace_free(ch_workspace *workspace);
 typedef struct ch_plan_options {
   bool backward;  /* also compute gradients of the trainable parameters */
   bool recompute; /* drop cheap values after the forward pass and compute them again: less memory */
+  bool
+      series; /* runs come in series with the same parameters: what is made of these alone is made once in each, and
+                     its gradients go on to the parameters at the end of it (ch_run.continues, ch_run.more) */
 } ch_plan_options;
 
 /* Plans `graph` (owned by the plan from here on, also on failure) for the value of `root`. */
@@ -29,6 +32,8 @@ ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kerne
 void ch_plan_free(ch_plan *plan);
 /* Bytes of workspace a run needs. */
 size_t ch_plan_bytes(const ch_plan *plan);
+/* Bytes of it that hold what a series makes once. */
+size_t ch_plan_settled_bytes(const ch_plan *plan);
 /* FLOPs (2 x multiply-adds) of one forward pass. */
 double ch_plan_flops(const ch_plan *plan);
 const ch_node *ch_plan_root(const ch_plan *plan);
@@ -58,7 +63,10 @@ struct ch_run {
   const ch_tensor *params; /* [parameters] values */
   void *const *gradients;  /* [parameters] where gradients go; NULL when no backward. An entry may be NULL. */
   bool accumulate;         /* add to parameter gradients instead of overwriting */
-  double seed;             /* gradient of every element of the root */
+  /* Of a series: the run before left what it made of parameters; a run of it follows. Between them the workspace is
+     nobody else's. */
+  bool continues, more;
+  double seed;                        /* gradient of every element of the root */
   const void *inputs[CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float */
   ch_cache *cache;                    /* for graphs that remember, else NULL */
   const struct ch_token_groups

@@ -24,8 +24,11 @@ struct ch_plan {
   int step_count;
   bool *accumulate; /* what the steps' lie in */
   bool *dropped;    /* [nodes] computed again for the backward pass */
-  size_t *offsets;  /* [nodes][BUFFERS] bytes from the workspace's start */
-  size_t scratch_offset, bytes;
+  bool
+      *settled; /* [nodes] made of parameters alone, or a parameter that only such nodes use; all false unless
+                       runs come in series */
+  size_t *offsets; /* [nodes][BUFFERS] bytes from the workspace's start */
+  size_t scratch_offset, bytes, settled_bytes;
 };
 
 #endif

@@ -48,10 +48,15 @@ const void *ch_run_output_gradient(const ch_run *run, const ch_node *node) {
 
 void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accumulate) {
   const ch_node *input = node->in[i];
+  bool settled = run->plan->settled[input->id];
   *accumulate = run->step->accumulate[i];
   if (!input->needs_gradient) return NULL;
-  if (input->kind == CH_NODE_OP) return place(run, input, GRADIENT);
-  *accumulate |= run->accumulate;
+  if (input->kind == CH_NODE_OP) {
+    *accumulate |= settled && !run->plan->settled[node->id] && run->continues;
+    return place(run, input, GRADIENT);
+  }
+  *accumulate |=
+      run->accumulate && !(settled && run->continues); /* the first of the series to write it is this run */
   return run->gradients[input->index];
 }
 
@@ -88,9 +93,12 @@ ch_status ch_plan_run(const ch_plan *plan, ch_run *run) {
     return ch_fail(run->error, CH_ERROR_ARGUMENT, "the workspace has %zu bytes where the plan needs %zu",
                    run->workspace->bytes, plan->bytes);
   for (int t = 0; t < plan->step_count; t++) {
+    const ch_step *step = &plan->steps[t];
+    if (plan->settled[step->node->id] && (step->kind == CH_STEP_FORWARD ? run->continues : run->more))
+      continue;
     double start = run->profile ? now() : 0;
-    CH_TRY(run_step(run, &plan->steps[t]));
-    if (run->profile) note(run->profile, &plan->steps[t], now() - start);
+    CH_TRY(run_step(run, step));
+    if (run->profile) note(run->profile, step, now() - start);
   }
   return CH_OK;
 }

@@ -45,7 +45,7 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_model_build(config, params, shape, &graph, &root);
-  ch_plan_options options = {.backward = shape->trainable, .recompute = recompute};
+  ch_plan_options options = {.backward = shape->trainable, .recompute = recompute, .series = shape->series};
   ch_status status = ch_plan_create(graph, root, engine->kernels, &options, &runner->plan, error);
   if (status == CH_OK) {
     runner->positions = malloc((size_t)(shape->sequences * shape->length) * sizeof *runner->positions);
@@ -119,6 +119,8 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
                 .params = call->weights,
                 .gradients = call->gradients,
                 .accumulate = call->accumulate,
+                .continues = call->continues,
+                .more = call->more,
                 .seed = call->seed,
                 .routing = call->routing,
                 .cache = call->cache,

@@ -35,6 +35,7 @@ typedef struct ch_runner_call {
   ch_cache *cache;               /* graphs that remember; its lengths advance by `length` after a good run */
   void *const *gradients;        /* [params->count]; trainable graphs only */
   bool accumulate;               /* add to the gradients */
+  bool continues, more;          /* ch_run's; graphs for series only */
   ch_routing *routing;           /* loads of experts to count, a balance loss to take along; or NULL */
   double seed;                   /* gradient of each row's loss, e.g. 1 / predicted tokens */
 } ch_runner_call;

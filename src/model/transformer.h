@@ -29,6 +29,7 @@ typedef struct ch_model_graph {
   bool expand_gates;      /* ch_builder's, to compare with */
   bool documents;         /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */
   double label_smoothing; /* of CH_HEAD_LOSS over images */
+  bool series;            /* ch_plan_options' */
 } ch_model_graph;
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts

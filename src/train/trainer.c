@@ -23,19 +23,23 @@ static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, boo
                           .dtype = trainer->options.dtype,
                           .head = CH_HEAD_LOSS,
                           .trainable = trainable,
-                          .documents = trainer->options.documents};
+                          .documents = trainer->options.documents,
+                          .series =
+                              trainable && sequences < trainer->options.batch * trainer->options.accumulate};
 }
 
-/* Bytes that activations of `sequences` would take. The plan is made without reserving its memory. */
+/* Bytes that activations of `sequences` would take, weights made of atoms not counted. The plan is made without reserving
+   its memory. */
 static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, size_t *bytes, ch_error *error) {
   ch_model_graph shape = shape_of(trainer, sequences, true);
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_plan *plan = NULL;
-  ch_plan_options options = {.backward = true, .recompute = trainer->options.recompute};
+  ch_plan_options options = {
+      .backward = true, .recompute = trainer->options.recompute, .series = shape.series};
   ch_model_build(&trainer->config, &trainer->params, &shape, &graph, &root);
   CH_TRY(ch_plan_create(graph, root, trainer->engine.kernels, &options, &plan, error));
-  *bytes = ch_plan_bytes(plan);
+  *bytes = ch_plan_bytes(plan) - ch_plan_settled_bytes(plan);
   ch_plan_free(plan);
   return CH_OK;
 }
@@ -197,6 +201,8 @@ static ch_status pass(ch_trainer *trainer, ch_runner *runner, int64_t first, dou
                          .document_start = batch->document_start ? batch->document_start + at : NULL,
                          .gradients = training ? trainer->set.gradient_data : NULL,
                          .accumulate = first > 0,
+                         .continues = training && first > 0,
+                         .more = training && first + trainer->options.micro_batch < batch->sequences,
                          .routing = training ? ch_expert_balance_routing(&trainer->balance) : NULL,
                          .seed = seed};
   const void *losses;

@@ -38,31 +38,37 @@ typedef struct bench {
 
 static ch_error error;
 
-static void plan_case(bench *b, bool backward, bool recompute) {
+static void plan_case(bench *b, bool backward, bool recompute, bool series) {
   ch_graph *graph = ch_graph_create(CH_F64, SEQUENCES, LENGTH);
   ch_node *leaf[MAX_LEAVES];
   for (int i = 0; i < b->c->leaves; i++)
     leaf[i] = ch_graph_param(graph, i, "leaf", b->params[i].rank, b->params[i].shape, backward);
   ch_node *root = b->c->build(graph, leaf);
-  ch_plan_options options = {.backward = backward, .recompute = recompute};
+  ch_plan_options options = {.backward = backward, .recompute = recompute, .series = series};
   if (ch_plan_create(graph, root, ch_kernels_best(CH_F64), &options, &b->plan, &error) != CH_OK)
     fail_msg("%s: %s", b->c->name, error.message);
   assert_int_equal(ch_workspace_reserve(&b->workspace, ch_plan_bytes(b->plan), &error), CH_OK);
   memset(b->workspace.data, 0xff, b->workspace.bytes); /* NaN: nothing may read what nobody wrote */
 }
 
-static const double *run_case(bench *b, bool accumulate) {
+static const double *run_part(bench *b, bool accumulate, bool continues, bool more) {
   ch_run run = {.kernels = ch_kernels_best(CH_F64),
                 .gemm = b->gemm,
                 .workspace = &b->workspace,
                 .params = b->params,
                 .gradients = b->gradients,
                 .accumulate = accumulate,
+                .continues = continues,
+                .more = more,
                 .seed = 0.7,
                 .inputs = {b->ids, b->positions, b->targets, b->starts, b->targets, b->pixels},
                 .error = &error};
   if (ch_plan_run(b->plan, &run) != CH_OK) fail_msg("%s: %s", b->c->name, error.message);
   return ch_run_value(&run, ch_plan_root(b->plan));
+}
+
+static const double *run_case(bench *b, bool accumulate) {
+  return run_part(b, accumulate, false, false);
 }
 
 static double objective(bench *b) {
@@ -115,12 +121,29 @@ static void fill(bench *b, const gradient_case *c) {
   }
 }
 
+/* Three runs as one series, in which what parameters alone determine is made once: three times the gradient. */
+static void compare_with_series(bench *b, bool recompute, double *const *once) {
+  plan_case(b, true, recompute, true);
+  for (int i = 0; i < b->c->leaves; i++) memset(b->gradients[i], 0xff, ch_tensor_bytes(&b->params[i]));
+  run_part(b, false, false, true);
+  run_part(b, true, true, true);
+  run_part(b, true, true, false);
+  for (int i = 0; i < b->c->leaves; i++)
+    for (int64_t j = 0; j < ch_tensor_count(&b->params[i]); j++) {
+      double *thrice = &((double *)b->gradients[i])[j];
+      if (!(fabs(*thrice - 3 * once[i][j]) <= 1e-12 * (1 + fabs(*thrice))))
+        fail_msg("%s: a series gave %.17g for three times %.17g", b->c->name, *thrice, once[i][j]);
+      *thrice = once[i][j];
+    }
+  ch_plan_free(b->plan);
+}
+
 static void check(const gradient_case *c, bool recompute) {
   static bench b;
   memset(&b, 0, sizeof b);
   fill(&b, c);
   assert_int_equal(ch_gemm_create(ch_kernels_best(CH_F64), &b.gemm, &error), CH_OK);
-  plan_case(&b, true, recompute);
+  plan_case(&b, true, recompute, false);
   run_case(&b, false);
   double *once[MAX_LEAVES];
   for (int i = 0; i < c->leaves; i++) {
@@ -137,7 +160,8 @@ static void check(const gradient_case *c, bool recompute) {
       ((double *)b.gradients[i])[j] = once[i][j];
     }
   ch_plan_free(b.plan);
-  plan_case(&b, false, false);
+  compare_with_series(&b, recompute, once);
+  plan_case(&b, false, false, false);
   compare_with_differences(&b);
   ch_plan_free(b.plan);
   ch_gemm_free(b.gemm);
