@@ -22,6 +22,7 @@ typedef struct ch_projection_shape {
   const char *name;
   int64_t out, in;
   int64_t other_out, other_in; /* of a layer where it is not [out, in]; 0: none */
+  int64_t layers;              /* that have it: groups of layers have some of theirs once */
 } ch_projection_shape;
 
 typedef struct ch_projection_shapes {

@@ -10,13 +10,15 @@
 
 enum { SHARE = 3 /* one number of so many stays */ };
 
-/* Names all projections of the mechanism, or all but the output's; `shapes` are those. */
+/* Names all projections that every layer has, or all but the output's; `shapes` are those. */
 static ch_status name_projections(ch_config *config, bool with_output, ch_projection_shapes *shapes,
                                   ch_error *error) {
   int kept = 0;
   CH_TRY(ch_list_projections(config, shapes, error));
   for (int i = 0; i < shapes->count; i++)
-    if (with_output || strcmp(shapes->rows[i].name, "o_proj") != 0) shapes->rows[kept++] = shapes->rows[i];
+    if (shapes->rows[i].layers == config->num_hidden_layers &&
+        (with_output || strcmp(shapes->rows[i].name, "o_proj") != 0))
+      shapes->rows[kept++] = shapes->rows[i];
   for (int i = 0; i < kept; i++)
     snprintf(config->sharing.projections[i], CH_PROJECTION_NAME_SIZE, "%s", shapes->rows[i].name);
   config->sharing.projection_count = shapes->count = kept;
