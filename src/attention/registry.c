@@ -5,7 +5,6 @@
 
 #define MECHANISMS(X)                                                                                        \
   X(gqa)                                                                                                     \
-  X(gated)                                                                                                   \
   X(gta)                                                                                                     \
   X(mla)                                                                                                     \
   X(mfa)                                                                                                     \
