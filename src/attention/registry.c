@@ -5,6 +5,7 @@
 
 #define MECHANISMS(X)                                                                                        \
   X(gqa)                                                                                                     \
+  X(gated)                                                                                                   \
   X(gta)                                                                                                     \
   X(mla)                                                                                                     \
   X(mfa)                                                                                                     \

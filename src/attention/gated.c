@@ -1,0 +1,48 @@
+/* Gated attention (Qiu et al. 2025): grouped-query attention whose heads' outputs pass an elementwise gate of the query.
+ *
+ *   write:  k, v of G heads of d, as gqa
+ *   read:   y = W_o (sigmoid(W_g x) * headnorm(softmax(q k^T / sqrt(d)) v))
+ *
+ * The gate is the query's own: nothing of it is cached.
+ */
+#include <math.h>
+
+#include "attention/mechanism.h"
+
+extern const ch_mechanism ch_mechanism_gqa;
+
+static void declare(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  ch_mechanism_gqa.declare(declaration);
+  ch_declare_projection(declaration, "g_proj", c->num_attention_heads * c->head_dim, c->hidden_size);
+}
+
+static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+  const ch_config *c = builder->config;
+  ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), c->head_dim);
+  ch_node *context = ch_attend_keys_values(builder, q, states, 1 / sqrt((double)c->head_dim));
+  ch_node *gate = ch_project(builder, x, "g_proj");
+  context = ch_op_sigmoid_gate(builder->graph, ch_head_norm(builder, context), gate, 1);
+  return ch_project(builder, context, "o_proj");
+}
+
+static const ch_preset presets[] = {
+    {"gated", ch_preset_counts_groups,
+     "gated attention: what each head says passes a sigmoid gate (default: as gqa)", ch_preset_grouped},
+    {0},
+};
+
+const ch_mechanism ch_mechanism_gated = {.name = "gated",
+                                         .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
+                                                    CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
+                                                    CH_MODULE_HEAD_MIX | CH_MODULE_BIAS,
+                                         .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
+                                         .mixes = CH_ON_K | CH_ON_V,
+                                         .declare = declare,
+                                         .state = ch_keys_values_state,
+                                         .write = ch_write_keys_values,
+                                         .read = read,
+                                         .rows = ch_rows_by_head,
+                                         .total_effective_rank = ch_rank_of_heads,
+                                         .shared_latent_dim = ch_width_of_shared_heads,
+                                         .presets = presets};

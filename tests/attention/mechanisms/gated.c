@@ -1,0 +1,94 @@
+/* Gated attention: the definition; norms, knocking, mixed heads, every position, biases, odd shapes. */
+#include <math.h>
+
+#include "mechanism.h"
+
+/* Section 1.1's attention, each of its H d numbers multiplied by a sigmoid of the layer's input. */
+static double *attention(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t d = c->head_dim, width = c->heads * d;
+  double *q, *k, *v;
+  reference_queries_keys_values(run, x, &q, &k, &v);
+  double *context = reference_attend(run, c->groups, q, k, d, v, d, 1 / sqrt((double)d));
+  reference_head_norm(run, context, c->heads, d);
+  const double *gate = reference_project(run, "g_proj", x, c->hidden, width);
+  for (int64_t i = 0; i < run->length * width; i++) context[i] *= reference_sigmoid(gate[i]);
+  return reference_project(run, "o_proj", context, width, c->hidden);
+}
+
+static int projections(const reference_config *c, int layer, projection_shape shapes[MOST_PROJECTIONS]) {
+  int count = reference_projections_by_head(c, layer, shapes);
+  shapes[count++] = (projection_shape){"g_proj", c->heads * c->head_dim, c->hidden};
+  return count;
+}
+
+#define GROUPED "'num_key_value_heads': 2"
+#define WIDE GROUPED ", 'head_dim': 24"
+#define FEW_COMPONENTS "'head_mix': {'on': ['k', 'v'], 'component_heads': 1}"
+#define ALL "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
+
+static const tried with_experts[] = {
+    {"'qk_norm': true", GROUPED},
+    {FEW_COMPONENTS ", 'head_norm': true", GROUPED},
+    {0},
+};
+
+static const tried long_texts[] = {
+    {"", WIDE},
+    {"'qk_norm': true, 'head_norm': true, " ALL, WIDE ", 'position': 'alibi'"},
+    {FEW_COMPONENTS, WIDE},
+    {0},
+};
+
+static const tried learns[] = {
+    {"'qk_norm': true, 'head_norm': true", GROUPED},
+    {FEW_COMPONENTS, GROUPED},
+    {"'knocking': {'type': 'mlp', 'on': ['v']}", GROUPED},
+    {0},
+};
+
+static void combinations(combination_list *list) {
+  static const char *const norms[] = {"", "'qk_norm': true", "'head_norm': true",
+                                      "'qk_norm': true, 'head_norm': true", NULL};
+  static const char *const modules[] = {"",
+                                        ALL,
+                                        "'knocking': {'type': 'mlp', 'on': ['k', 'v']}",
+                                        "'knocking': {'type': 'gate', 'on': ['q', 'v']}",
+                                        FEW_COMPONENTS,
+                                        "'head_mix': {'on': ['k', 'v'], 'component_heads': 3}",
+                                        "'head_mix': {'on': ['v'], 'component_heads': 1}, " ALL,
+                                        NULL};
+  static const char *const sizes[] = {
+      GROUPED ", 'head_dim': 6", GROUPED ", 'head_dim': 5, 'position': 'alibi'",
+      GROUPED ", 'head_dim': 3, 'position': 'none'", GROUPED ", 'rope_interleaved': true", NULL};
+  crossing attention[28];
+  int count = cross(norms, modules, attention, 28);
+  for (int i = 0; i < count; i++)
+    for (const char *const *size = sizes; *size; size++)
+      if (size == sizes || size == sizes + 1 + i % 3)
+        add_combination(list, *size, "gated", attention[i].text);
+
+  const char *everything = "'qk_norm': true, 'head_norm': true, 'head_mix': {'on': ['k', 'v'], "
+                           "'component_heads': [1, 2, 5]}, " ALL;
+  add_combination(list, GROUPED ", 'num_hidden_layers': 3, 'attention_bias': true", "gated", everything);
+  add_combination(list, "'num_key_value_heads': 1, 'attention_bias': true, 'tie_word_embeddings': false",
+                  "gated", ALL);
+  add_combination_of(list, 3, 1, GROUPED, "gated", "");
+  add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'head_dim': 10, 'hidden_act': 'gelu'", "gated",
+                     "'head_norm': true");
+  add_combination_of(list, 1, 9, "'num_attention_heads': 1, 'head_dim': 2, 'num_hidden_layers': 1", "gated",
+                     "");
+}
+
+const tested_mechanism tested_gated = {
+    .name = "gated",
+    .attention = attention,
+    .projections = projections,
+    .cache = reference_cache_by_head,
+    .absorbs_mixes = true,
+    .combinations = combinations,
+    .with_experts = with_experts,
+    .long_texts = long_texts,
+    .learns = learns,
+    .presets = {{"gated", 2 * 2 * 16}, {"gated:4", 2 * 4 * 16}},
+};
