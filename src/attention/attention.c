@@ -99,10 +99,14 @@ ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name) {
   return ch_op_linear(builder->graph, x, source->weight(builder, name), bias_leaf);
 }
 
-ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name) {
+ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double eps) {
   char weight[64];
   snprintf(weight, sizeof weight, "%s.weight", name);
-  return ch_op_rmsnorm(builder->graph, x, ch_attention_param(builder, weight), builder->config->rms_norm_eps);
+  return ch_op_rmsnorm(builder->graph, x, ch_attention_param(builder, weight), eps);
+}
+
+ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name) {
+  return ch_norm_with(builder, x, name, builder->config->rms_norm_eps);
 }
 
 /* --- positions ----------------------------------------------------------------------------------------------- */
@@ -131,16 +135,34 @@ static ch_node *rope_of_states(ch_builder *builder, ch_angles *angles, ch_node *
                            builder->config->rope_interleaved);
 }
 
-ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary) {
+/* The table of this run's positions. */
+static ch_node *table_of(ch_builder *builder, ch_angles *angles) {
   ch_graph *graph = builder->graph;
+  if (!angles->table)
+    angles->table = ch_op_rope_table(graph, ch_graph_input(graph, CH_INPUT_POSITIONS), angles->rotary,
+                                     angles->frequencies);
+  return angles->table;
+}
+
+ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary) {
   if (builder->config->position != CH_POSITION_ROPE || !x) return x;
   ch_angles *angles = angles_of(builder, rotary);
   if (!angles) return NULL;
   if (x->streamed) return rope_of_states(builder, angles, x, head_dim);
-  if (!angles->table)
-    angles->table =
-        ch_op_rope_table(graph, ch_graph_input(graph, CH_INPUT_POSITIONS), rotary, angles->frequencies);
-  return ch_op_rope(graph, x, angles->table, head_dim, builder->config->rope_interleaved);
+  return ch_op_rope(builder->graph, x, table_of(builder, angles), head_dim,
+                    builder->config->rope_interleaved);
+}
+
+/* YaRN scales cosines and sines of queries and keys alike: once for both, here. */
+ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary) {
+  double scale = ch_rope_score_scale(builder->config);
+  if (scale == 1 || builder->config->position != CH_POSITION_ROPE || !q)
+    return ch_apply_rope(builder, q, head_dim, rotary);
+  ch_angles *angles = angles_of(builder, rotary);
+  if (!angles) return NULL;
+  if (!angles->query_table)
+    angles->query_table = ch_op_scale(builder->graph, table_of(builder, angles), scale);
+  return ch_op_rope(builder->graph, q, angles->query_table, head_dim, builder->config->rope_interleaved);
 }
 
 /* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then every second

@@ -96,7 +96,8 @@ ch_node *ch_attend_gated(ch_builder *builder, ch_node *q, ch_node *kv_b, ch_node
                               .nope = a->qk_nope_head_dim,
                               .value = a->v_head_dim,
                               .ids = c->vocab_size,
-                              .scale = 1 / sqrt((double)(a->qk_nope_head_dim + a->qk_rope_head_dim)),
+                              .scale = ch_latent_score_scale(builder->config) /
+                                       sqrt((double)(a->qk_nope_head_dim + a->qk_rope_head_dim)),
                               .slopes = ch_alibi_slopes(builder, 0, 1, c->num_attention_heads)};
   ch_node *weight = a->gate_norm ? ch_attention_param(builder, "kv_gate_norm.weight") : NULL,
           *bias = a->gate_norm ? ch_attention_param(builder, "kv_gate_norm.bias") : NULL;

@@ -108,7 +108,7 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
 
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary) {
   q = ch_qk_norm(builder, CH_ON_Q, ch_knock(builder, CH_ON_Q, q));
-  return ch_apply_rope(builder, q, builder->config->head_dim, rotary);
+  return ch_rotate_queries(builder, q, builder->config->head_dim, rotary);
 }
 
 int64_t ch_rank_of_heads(const ch_config *config) {

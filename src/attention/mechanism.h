@@ -38,11 +38,12 @@ typedef struct ch_declaration {
   ch_projection_shapes *shapes; /* projections are noted here and not declared; NULL: they are declared */
 } ch_declaration;
 
-/* What turns `rotary` dims: a table of this run's positions, or levels for those of the cache; NULL until needed. */
+/* What turns `rotary` dims: tables of this run's positions, of queries with YaRN's factor, or levels for those of the
+   cache; NULL until needed. */
 typedef struct ch_angles {
   int64_t rotary;
   const double *frequencies;
-  ch_node *table;
+  ch_node *table, *query_table;
   const void *levels;
   struct ch_angles *next;
 } ch_angles;
@@ -143,11 +144,17 @@ ch_node *ch_projection_weight(ch_builder *builder, const char *name);
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 /* RMSNorm with "{name}.weight", of whole rows or of every head, by the weight's length. */
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
+ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double eps);
 /* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of this run, or
    of the cache when x stands for states in it; x itself where the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
 /* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies);
+/* The same of queries, which also take YaRN's factor of the scores of turned dims along. */
+ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary);
+/* YaRN's factor of the scores of turned dims, and the one that DeepSeek's MLA has for whole scores; 1 without. */
+double ch_rope_score_scale(const ch_config *config);
+double ch_latent_score_scale(const ch_config *config);
 /* ALiBi's slopes of the query heads first, first + step, ... of all heads, `count` of them; NULL without ALiBi. */
 const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count);
 /* softmax(...) as ch_op_attend, causal where the model is, inside documents; spec.slopes NULL: ALiBi of heads 0, 1, 2 ... if the model has

@@ -97,6 +97,16 @@ static ch_node *join(ch_builder *builder, ch_node *a, int64_t a_width, ch_node *
                           (ch_head_slice[]){{a_width, 0, a_width}, b_slice});
 }
 
+static double score_scale(const ch_builder *builder) {
+  sizes s = sizes_of(builder->config);
+  return ch_latent_score_scale(builder->config) / sqrt((double)(s.nope + s.rope));
+}
+
+static ch_node *latent_norm(ch_builder *builder, ch_node *x, const char *name) {
+  double eps = builder->config->attention.latent_norm_eps;
+  return ch_norm_with(builder, x, name, eps ? eps : builder->config->rms_norm_eps);
+}
+
 /* Keys and values of all heads, (k_h, v_h) side by side, of the tokens that `latent` stands for; before any gate. */
 static ch_node *expanded(ch_builder *builder, ch_node *latent) {
   const ch_config *c = builder->config;
@@ -115,7 +125,7 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
   ch_node *latent = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.latent});
   ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
-  latent = ch_norm(builder, latent, "kv_a_layernorm");
+  latent = latent_norm(builder, latent, "kv_a_layernorm");
   rope = ch_apply_rope(builder, rope, s.rope, s.rope);
   out[0] = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
                             (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
@@ -132,14 +142,14 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   int64_t width = s.nope + s.rope;
   ch_node *q =
       c->attention.q_lora_rank
-          ? ch_project(builder, ch_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm"),
+          ? ch_project(builder, latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm"),
                        "q_b_proj")
           : ch_project(builder, x, "q_proj");
   if (ch_is_knocked(c, CH_ON_Q)) {
     ch_node *knocked = ch_knock(builder, CH_ON_Q, slice(builder, q, width, 0, s.nope));
     q = join(builder, knocked, s.nope, q, (ch_head_slice){width, s.nope, s.rope});
   }
-  return ch_apply_rope(builder, q, width, s.rope);
+  return ch_rotate_queries(builder, q, width, s.rope);
 }
 
 /* --- reading by expansion: training, and behind an embedding gate ---------------------------------------------- */
@@ -161,7 +171,7 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
                                            .key_dim = s.nope + s.rope,
                                            .value_dim = s.value,
                                            .value_columns = {s.nope, width},
-                                           .scale = 1 / sqrt((double)(s.nope + s.rope))});
+                                           .scale = score_scale(builder)});
 }
 
 /* --- reading latents as they are ------------------------------------------------------------------------------- */
@@ -200,7 +210,7 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
                                                        .key_dim = s.latent + s.rope,
                                                        .value_dim = s.latent,
                                                        .value_columns = {0, s.latent + s.rope},
-                                                       .scale = 1 / sqrt((double)width)});
+                                                       .scale = score_scale(builder)});
   ch_node *context = through_kv_b(builder, latents, s.nope, s.value, false);
   builder->layer = leader;
   context = ch_knock(builder, CH_ON_V, context);
@@ -263,8 +273,8 @@ static ch_status gated_sizes(ch_config *config, int64_t number, const char *wher
 }
 
 static const char *const keys[] = {
-    "q_lora_rank",        "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
-    "gate_embedding_dim", "gate_op",      "gate_norm",        "layer_group_size", NULL};
+    "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "gate_embedding_dim",
+    "gate_op",     "gate_norm",    "layer_group_size", "latent_norm_eps",  NULL};
 
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent a token",

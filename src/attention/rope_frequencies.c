@@ -1,4 +1,4 @@
-/* RoPE's frequencies, with the linear and llama3 scalings. */
+/* RoPE's frequencies, with the linear, llama3 and yarn scalings. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -15,6 +15,49 @@ static double llama3(double frequency, const ch_rope_scaling *scaling) {
   return (1 - smooth) * frequency / scaling->factor + smooth * frequency;
 }
 
+/* YaRN (Peng et al. 2023): pairs that turn often in the original context keep their frequency, those that turn less than
+   once are stretched by `factor`, a ramp over the pairs between. */
+static double correction_pair(double turns, const ch_config *config, int64_t rotary) {
+  const double pi = 3.14159265358979323846;
+  double context = (double)config->rope_scaling.original_max_position_embeddings;
+  return (double)rotary * log(context / (turns * 2 * pi)) / (2 * log(config->rope_theta));
+}
+
+static void yarn(const ch_config *config, int64_t rotary, double *frequencies) {
+  const ch_rope_scaling *scaling = &config->rope_scaling;
+  double fast = scaling->beta_fast ? scaling->beta_fast : 32,
+         slow = scaling->beta_slow ? scaling->beta_slow : 1;
+  double low = fmax(floor(correction_pair(fast, config, rotary)), 0);
+  double high = fmin(ceil(correction_pair(slow, config, rotary)), (double)rotary - 1);
+  if (low == high) high += 0.001;
+  for (int64_t i = 0; i < rotary / 2; i++) {
+    double ramp = fmin(fmax(((double)i - low) / (high - low), 0), 1);
+    frequencies[i] = frequencies[i] / scaling->factor * ramp + frequencies[i] * (1 - ramp);
+  }
+}
+
+static double yarn_mscale(double factor, double mscale) {
+  return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1;
+}
+
+double ch_rope_score_scale(const ch_config *config) {
+  const ch_rope_scaling *s = &config->rope_scaling;
+  if (s->type != CH_ROPE_YARN) return 1;
+  double factor = s->attention_factor;
+  if (!factor)
+    factor = s->mscale && s->mscale_all_dim
+                 ? yarn_mscale(s->factor, s->mscale) / yarn_mscale(s->factor, s->mscale_all_dim)
+                 : yarn_mscale(s->factor, 1);
+  return factor * factor;
+}
+
+double ch_latent_score_scale(const ch_config *config) {
+  const ch_rope_scaling *s = &config->rope_scaling;
+  if (s->type != CH_ROPE_YARN || !s->mscale_all_dim) return 1;
+  double scale = yarn_mscale(s->factor, s->mscale_all_dim);
+  return scale * scale;
+}
+
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies) {
   const ch_rope_scaling *scaling = &config->rope_scaling;
   for (int64_t i = 0; i < rotary / 2; i++) {
@@ -23,4 +66,5 @@ void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *freque
     if (scaling->type == CH_ROPE_LLAMA3) frequency = llama3(frequency, scaling);
     frequencies[i] = frequency;
   }
+  if (scaling->type == CH_ROPE_YARN) yarn(config, rotary, frequencies);
 }

@@ -83,14 +83,19 @@ static ch_status check_heads(const ch_config *c, const char *where, ch_error *er
 static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_error *error) {
   const ch_rope_scaling *s = &c->rope_scaling;
   const char *missing = NULL;
+  bool yarn = s->beta_fast || s->beta_slow || s->mscale || s->mscale_all_dim || s->attention_factor;
   if (s->type == CH_ROPE_DEFAULT) {
-    if (s->factor || s->low_freq_factor || s->high_freq_factor || s->original_max_position_embeddings)
+    if (s->factor || s->low_freq_factor || s->high_freq_factor || s->original_max_position_embeddings || yarn)
       return ch_fail(
           error, CH_ERROR_CONFIG,
-          "%s: \"rope_scaling\" has factors but no \"rope_type\"; it must be \"linear\" or \"llama3\"",
+          "%s: \"rope_scaling\" has factors but no \"rope_type\"; it must be \"linear\", \"llama3\" or "
+          "\"yarn\"",
           where);
     return CH_OK;
   }
+  if (yarn && s->type != CH_ROPE_YARN)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"rope_scaling\" has keys of rope type \"yarn\", which it is not", where);
   if (c->position != CH_POSITION_ROPE)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_scaling\" needs \"position\": \"rope\"; leave it out",
                    where);
@@ -108,16 +113,41 @@ static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_er
                      "%s: \"rope_scaling.high_freq_factor\" is %g, which must be above low_freq_factor, %g",
                      where, s->high_freq_factor, s->low_freq_factor);
   }
+  if (!missing && s->type == CH_ROPE_YARN && !s->original_max_position_embeddings)
+    missing = "original_max_position_embeddings";
   if (!missing) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_scaling.%s\" is missing; rope type \"%s\" needs it",
-                 where, missing, s->type == CH_ROPE_LINEAR ? "linear" : "llama3");
+                 where, missing,
+                 s->type == CH_ROPE_LINEAR   ? "linear"
+                 : s->type == CH_ROPE_LLAMA3 ? "llama3"
+                                             : "yarn");
+}
+
+static ch_status check_expert_groups(const ch_moe_config *m, const char *where, ch_error *error) {
+  if (!m->groups && !m->active_groups) return CH_OK;
+  if (!m->groups || !m->active_groups || m->active_groups > m->groups)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"moe.active_groups\" is %lld, which must be 1 to \"moe.groups\", %lld", where,
+                   (long long)m->active_groups, (long long)m->groups);
+  int64_t size = m->experts / m->groups, least = m->scoring == CH_SCORING_SIGMOID ? 2 : 1;
+  if (m->experts % m->groups != 0 || size < least)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"moe.groups\" is %lld, which must divide \"moe.experts\", %lld, in groups of %lld at least",
+        where, (long long)m->groups, (long long)m->experts, (long long)least);
+  if (m->active > m->active_groups * size)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"moe.active\" is %lld, but the %lld active groups have only %lld experts", where,
+                   (long long)m->active, (long long)m->active_groups, (long long)(m->active_groups * size));
+  return CH_OK;
 }
 
 /* Experts beside what they go with; ranges of the keys were checked. */
 static ch_status check_moe(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   bool any = m->experts || m->active || m->shared || m->expert_intermediate_size || m->first_dense_layers ||
-             m->balance != CH_BALANCE_AUX || m->aux_coefficient != 0.01;
+             m->balance != CH_BALANCE_AUX || m->aux_coefficient != 0.01 || m->scoring != CH_SCORING_SOFTMAX ||
+             !m->renormalise || m->scale != 1 || m->groups || m->active_groups;
   if (!any) return CH_OK;
   if (!m->experts || !m->active || !m->expert_intermediate_size)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"moe.%s\" is missing; it must be a whole number from 1",
@@ -143,7 +173,7 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
         error, CH_ERROR_CONFIG,
         "%s: \"moe.aux_coefficient\" is %g, but it belongs to \"moe.balance\": \"aux\"; leave it out", where,
         m->aux_coefficient);
-  return CH_OK;
+  return check_expert_groups(m, where, error);
 }
 
 static ch_status check_id(const char *key, int64_t id, const ch_config *c, const char *where,

@@ -16,14 +16,16 @@ enum {
 typedef enum ch_position { CH_POSITION_ROPE, CH_POSITION_ALIBI, CH_POSITION_NONE } ch_position;
 typedef enum ch_activation { CH_ACTIVATION_SILU, CH_ACTIVATION_GELU } ch_activation;
 typedef enum ch_init { CH_INIT_DEFAULT, CH_INIT_DEEPSEEK } ch_init;
-typedef enum ch_rope_type { CH_ROPE_DEFAULT, CH_ROPE_LINEAR, CH_ROPE_LLAMA3 } ch_rope_type;
+typedef enum ch_rope_type { CH_ROPE_DEFAULT, CH_ROPE_LINEAR, CH_ROPE_LLAMA3, CH_ROPE_YARN } ch_rope_type;
 
 typedef struct ch_rope_scaling {
   ch_rope_type type;
   double factor;
   /* llama3 only */
   double low_freq_factor, high_freq_factor;
-  int64_t original_max_position_embeddings;
+  int64_t original_max_position_embeddings; /* yarn too */
+  /* yarn only; 0: not given */
+  double beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor;
 } ch_rope_scaling;
 
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
@@ -62,6 +64,7 @@ typedef struct ch_attention_config {
   int64_t q_lora_rank; /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
   int64_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+  double latent_norm_eps;     /* of q_a_layernorm and kv_a_layernorm; 0: rms_norm_eps */
   int64_t gate_embedding_dim; /* 0: no embedding gate */
   ch_gate_op gate_op;
   bool gate_norm;
@@ -98,6 +101,9 @@ typedef struct ch_sharing {
 /* What keeps the loads of experts even in training. */
 typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
 
+/* What a router's logits become: weights, and what decides the choice. */
+typedef enum ch_scoring { CH_SCORING_SOFTMAX, CH_SCORING_SIGMOID } ch_scoring;
+
 /* The `moe` object: mixture of experts in the layers from first_dense_layers on. */
 typedef struct ch_moe_config {
   int64_t experts; /* of a layer; 0: there are none */
@@ -106,6 +112,10 @@ typedef struct ch_moe_config {
   int64_t expert_intermediate_size, first_dense_layers;
   ch_balance balance;
   double aux_coefficient;
+  ch_scoring scoring;
+  bool renormalise; /* weights of the chosen sum to `scale`, where there are several */
+  double scale;
+  int64_t groups, active_groups; /* experts are chosen from the best groups; 0: from all */
 } ch_moe_config;
 
 typedef struct ch_config {

@@ -1,5 +1,6 @@
 /* Hugging Face configs: each family's defaults, fixed properties and keys. */
 #include "config/config_families.h"
+#include "config/config_deepseek.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct family {
   bool window_by_layer;   /* only with use_sliding_window, in the layers that layer_types names */
   bool qk_norm;
   bias_rule biases;
+  const ch_deepseek_family *deepseek; /* or NULL */
 } family;
 
 static const family families[] = {
@@ -30,13 +32,17 @@ static const family families[] = {
      .biases = BIAS_WHEN_ASKED},
     {"mistral", "MistralForCausalLM", .num_key_value_heads = 8, .max_position_embeddings = 131072,
      .sliding_window = 4096, .biases = BIAS_NEVER},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", .max_position_embeddings = 2048, .biases = BIAS_WHEN_ASKED,
+     .deepseek = &ch_deepseek_v2},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", .max_position_embeddings = 4096, .biases = BIAS_WHEN_ASKED,
+     .deepseek = &ch_deepseek_v3},
 };
 
 enum { FAMILIES = sizeof families / sizeof *families };
 
 const char *const *ch_config_families(void) {
-  static const char *const names[] = {"crosshead", "crosshead_vit", "llama", "qwen2",
-                                      "qwen3",     "mistral",       "vit",   NULL};
+  static const char *const names[] = {"crosshead", "crosshead_vit", "llama",       "qwen2", "qwen3",
+                                      "mistral",   "deepseek_v2",   "deepseek_v3", "vit",   NULL};
   return names;
 }
 
@@ -123,6 +129,7 @@ ch_status ch_config_read_family(const json_t *root, const char *where, ch_config
   config->sliding_window = of->sliding_window;
   config->rms_norm_eps = 1e-6;
   CH_TRY(ch_config_read_group(root, "", "", CH_KEY_HUGGING_FACE, false, where, config, error));
+  if (of->deepseek) CH_TRY(ch_config_read_deepseek(of->deepseek, root, where, config, error));
   CH_TRY(settle_window(root, of, where, config, error));
   config->attention.qk_norm = of->qk_norm;
   bool asked = config->attention_bias && of->biases == BIAS_WHEN_ASKED;
@@ -130,7 +137,8 @@ ch_status ch_config_read_family(const json_t *root, const char *where, ch_config
   config->attention_output_bias = asked;
   ch_rope_scaling *scaling = &config->rope_scaling;
   if (scaling->type == CH_ROPE_DEFAULT) *scaling = (ch_rope_scaling){0}; /* its other keys have no effect */
-  if (scaling->type == CH_ROPE_LLAMA3 && !scaling->original_max_position_embeddings)
+  bool of_context = scaling->type == CH_ROPE_LLAMA3 || scaling->type == CH_ROPE_YARN;
+  if (of_context && !scaling->original_max_position_embeddings)
     scaling->original_max_position_embeddings = config->max_position_embeddings;
   return CH_OK;
 }
@@ -143,25 +151,29 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = output != (bias && ch_config_is_vision(config)) ? "attention_output_bias" : NULL;
   else if (config->position != CH_POSITION_ROPE)
     problem = "position";
-  else if (config->rope_interleaved)
+  else if (config->rope_interleaved && !of->deepseek)
     problem = "rope_interleaved";
   else if (config->hidden_act != CH_ACTIVATION_SILU)
     problem = "hidden_act";
-  else if (strcmp(config->attention.type, "gqa") != 0)
+  else if (strcmp(config->attention.type, of->deepseek ? "mla" : "gqa") != 0)
     problem = "attention.type";
+  else if (config->sharing.type != CH_SHARING_NONE)
+    problem = "sharing";
   else if (config->attention.head_norm)
     problem = "attention.head_norm";
   else if (config->attention.knocking.on)
     problem = "attention.knocking";
   else if (config->attention.head_mix.on)
     problem = "attention.head_mix";
-  else if (config->moe.experts)
+  else if (config->moe.experts && !of->deepseek)
     problem = "moe";
   else if (config->attention.qk_norm != of->qk_norm)
     problem = "attention.qk_norm";
   else if (bias != (of->biases == BIAS_QKV_ALWAYS || (of->biases == BIAS_WHEN_ASKED && bias)) ||
            output != (of->biases == BIAS_WHEN_ASKED && bias))
     problem = "attention_bias";
+  else if (of->deepseek)
+    problem = ch_config_check_deepseek(of->deepseek, config);
   if (!problem) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
                  "%s: model_type \"%s\" cannot express this \"%s\"; use \"crosshead\"", where,
@@ -182,6 +194,7 @@ void ch_config_put_family(const ch_config *config, ch_text *json) {
   const family *of = family_of(config);
   ch_text_printf(json, "{\n  \"architectures\": [\"%s\"],", of->architecture);
   ch_config_put_group("", 2, CH_KEY_HUGGING_FACE, config, json);
+  if (of->deepseek) ch_config_put_deepseek(of->deepseek, config, json);
   if (of->window_by_layer)
     ch_text_printf(json, ",\n  \"use_sliding_window\": %s", config->sliding_window ? "true" : "false");
   if (of->sliding_window && !config->sliding_window) ch_text_puts(json, ",\n  \"sliding_window\": null");

@@ -147,7 +147,11 @@ static ch_status read_divisors(metadata *m, const ch_gguf_tensor *divisors, ch_c
   for (int64_t context = 16; plain && context <= MOST_CONTEXT; context *= 2) {
     memcpy(&factor, divisors->data + 4 * (divisors->shape[0] - 1), 4);
     if (!matches_llama3(divisors, c, (double)factor, (double)context)) continue;
-    c->rope_scaling = (ch_rope_scaling){CH_ROPE_LLAMA3, (double)factor, 1, 4, context};
+    c->rope_scaling = (ch_rope_scaling){.type = CH_ROPE_LLAMA3,
+                                        .factor = (double)factor,
+                                        .low_freq_factor = 1,
+                                        .high_freq_factor = 4,
+                                        .original_max_position_embeddings = context};
     return CH_OK;
   }
   return ch_fail(m->error, CH_ERROR_CONFIG,

@@ -170,12 +170,19 @@ ch_node *ch_op_target_rank(ch_graph *graph, ch_node *logits, ch_node *targets);
 
 /* The `active` experts with the largest logits [N, E], or where bias [E] is given with the largest softmax + bias
    -> integers [N, active]. `layer` counts the layers with experts: the row of ch_routing.load. */
-ch_node *ch_op_choose_experts(ch_graph *graph, ch_node *logits, ch_node *bias, int64_t active, int layer);
+typedef struct ch_choice_spec {
+  int64_t active;
+  bool sigmoid;                  /* for softmax, here and below */
+  int64_t groups, active_groups; /* above 1: from the best groups alone (ch_routing_rule) */
+} ch_choice_spec;
+ch_node *ch_op_choose_experts(ch_graph *graph, ch_node *logits, ch_node *bias, const ch_choice_spec *spec,
+                              int layer);
 
 typedef struct ch_route_spec {
   bool renormalise; /* weights of the chosen sum to `scale` */
   double scale;
   double balance_coefficient; /* of the balance loss, or 0 */
+  bool sigmoid;
 } ch_route_spec;
 
 /* The chosen experts' softmax(logits): logits [N, E], chosen [N, active] -> [N, active]. */

@@ -212,6 +212,15 @@ static ch_status unknown_tensor(const opening *o, const char *name) {
   return tensor_error(o, CH_ERROR_FORMAT, name, what);
 }
 
+/* What other programs write and nobody reads: tables of frequencies, and DeepSeek-V3's layers that predict further tokens,
+   which come after the model's own. */
+static bool is_left_over(const ch_config *config, const char *name) {
+  long long layer = -1;
+  if (ends_with(name, "rotary_emb.inv_freq")) return true;
+  return strcmp(config->model_type, "deepseek_v3") == 0 && sscanf(name, "model.layers.%lld.", &layer) == 1 &&
+         layer >= config->num_hidden_layers;
+}
+
 static ch_status match(opening *o) {
   bool tied = o->config->tie_word_embeddings;
   const ch_stored_tensor *head = NULL;
@@ -226,7 +235,7 @@ static ch_status match(opening *o) {
         o->stored[row] = *stored;
       } else if (tied && strcmp(stored->name, "lm_head.weight") == 0)
         head = stored;
-      else if (!ends_with(stored->name, "rotary_emb.inv_freq"))
+      else if (!is_left_over(o->config, stored->name))
         return unknown_tensor(o, stored->name);
     }
   int embedding = ch_params_find(o->params, "model.embed_tokens.weight");

@@ -1,7 +1,8 @@
 /* Mixture of experts, with DeepSeek's names: y = shared(x) + sum over the chosen experts e of w_e expert_e(x).
  *
  * The router's softmax p over all experts gives the weights of the `active` best, made to sum to 1; a single one keeps
- * its p, or the router would have no gradient. Loss-free balancing (Wang et al. 2024) adds a bias to p for the choice
+ * its p, or the router would have no gradient. The config may ask for sigmoids, for a scale, for weights as they are, and
+ * for a choice among the best groups of experts alone (DeepSeek-V2 and V3). Loss-free balancing (Wang et al. 2024) adds a bias to p for the choice
  * alone, which the trainer moves (train/balance.h).
  */
 #include <stdio.h>
@@ -56,12 +57,15 @@ static ch_node *correction_bias(ch_builder *builder) {
 ch_node *ch_moe(ch_builder *builder, ch_node *x) {
   ch_graph *graph = builder->graph;
   const ch_moe_config *moe = &builder->config->moe;
-  const ch_route_spec spec = {.renormalise = moe->active > 1,
-                              .scale = 1,
+  bool sigmoid = moe->scoring == CH_SCORING_SIGMOID;
+  const ch_choice_spec choice = {moe->active, sigmoid, moe->groups, moe->active_groups};
+  const ch_route_spec spec = {.renormalise = moe->renormalise && (moe->active > 1 || sigmoid),
+                              .scale = moe->scale,
+                              .sigmoid = sigmoid,
                               .balance_coefficient =
                                   moe->balance == CH_BALANCE_AUX ? moe->aux_coefficient : 0};
   ch_node *logits = ch_op_linear(graph, x, ch_ffn_param(builder, "gate"), NULL);
-  ch_node *chosen = ch_op_choose_experts(graph, logits, correction_bias(builder), moe->active,
+  ch_node *chosen = ch_op_choose_experts(graph, logits, correction_bias(builder), &choice,
                                          builder->layer - (int)moe->first_dense_layers);
   ch_expert_weights weights = {moe->experts, expert_leaves(builder, "gate_proj"),
                                expert_leaves(builder, "up_proj"), expert_leaves(builder, "down_proj")};

@@ -25,6 +25,10 @@ typedef struct ch_routing_rule {
   int64_t experts, active; /* 1 <= active <= experts <= CH_MAX_EXPERTS */
   bool renormalise;
   double scale;
+  bool sigmoid; /* of every logit by itself, where the softmax is spoken of */
+  int64_t groups,
+      active_groups; /* groups > 1: only experts of the best groups are chosen from. A group is as good as its
+                                    best expert, with sigmoid as the sum of its best two */
 } ch_routing_rule;
 
 /* A slice of every head of every row: row r's head h begins at element r * row + h * head of data (head 0: all heads
@@ -200,7 +204,7 @@ typedef struct ch_kernels {
   /* --- mixture of experts ----------------------------------------------------------------------------------- */
   /* chosen [rows, active]: the experts with the largest logits [rows, experts], best first, the first of equals; with
      bias [experts] (or NULL) those with the largest softmax(logits) + bias. */
-  void (*choose_experts)(int64_t rows, int64_t experts, int64_t active, const void *logits, const void *bias,
+  void (*choose_experts)(int64_t rows, const ch_routing_rule *rule, const void *logits, const void *bias,
                          int32_t *chosen);
   /* weights [rows, active] of the chosen experts by the rule. */
   void (*route_forward)(int64_t rows, const ch_routing_rule *rule, const void *logits, const int32_t *chosen,

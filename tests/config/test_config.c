@@ -112,13 +112,14 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"rope_scaling", "[]", "\"rope_scaling\" is a list"},
       {"rope_scaling", "{\"factor\": 2}", "no \"rope_type\""},
       {"rope_scaling", "{\"rope_type\": \"linear\"}", "\"rope_scaling.factor\" is missing"},
-      {"rope_scaling.rope_type", "\"yarn\"", "\"rope_scaling.rope_type\" is \"yarn\""},
+      {"rope_scaling.rope_type", "\"dynamic\"", "\"rope_scaling.rope_type\" is \"dynamic\""},
+      {"rope_scaling.mscale", "1", "keys of rope type \"yarn\""},
       {"rope_scaling.factor", "0", "\"rope_scaling.factor\" is 0"},
       {"rope_scaling.factor", "\"8\"", "\"rope_scaling.factor\" is \"8\""},
       {"rope_scaling.low_freq_factor", NULL, "low_freq_factor\" is missing"},
       {"rope_scaling.high_freq_factor", "1", "must be above low_freq_factor"},
       {"rope_scaling.original_max_position_embeddings", "-3", "original_max_position_embeddings\" is -3"},
-      {"rope_scaling.beta_fast", "32", "unknown key \"beta_fast\""},
+      {"rope_scaling.beta_medium", "8", "unknown key \"beta_medium\""},
       {"attention", "\"gqa\"", "\"attention\" is \"gqa\" where an object"},
       {"attention", "null", "\"attention\" is null"},
       {"attention.type", "\"gqaa\"", "\"attention.type\" is \"gqaa\""},
@@ -300,7 +301,7 @@ static void what_a_family_cannot_do_here_is_refused(void **state) {
        "\"quantization_config\" is an object"},
       {"llama", "rope_scaling", "{\"type\": \"dynamic\", \"factor\": 2}",
        "\"rope_scaling.type\" is \"dynamic\""},
-      {"llama", "rope_parameters", "{\"rope_type\": \"yarn\", \"factor\": 2}",
+      {"llama", "rope_parameters", "{\"rope_type\": \"longrope\", \"factor\": 2}",
        "\"rope_parameters.rope_type\" is"},
       {"llama", "rope_parameters", "{\"partial_rotary_factor\": 0.25}",
        "\"rope_parameters.partial_rotary_factor\""},
@@ -319,7 +320,7 @@ static void what_a_family_cannot_do_here_is_refused(void **state) {
        "\"use_sliding_window\" is not true"},
       {"qwen3", "use_sliding_window", "1", "\"use_sliding_window\" must be true or false"},
       {"gpt2", "x", "0", "\"model_type\" is \"gpt2\""},
-      {"deepseek_v2", "x", "0", "\"model_type\" is \"deepseek_v2\""},
+      {"deepseek_vl", "x", "0", "\"model_type\" is \"deepseek_vl\""},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char *family = as_family(cases[i].family), *text = changed(family, cases[i].path, cases[i].value);
@@ -327,6 +328,85 @@ static void what_a_family_cannot_do_here_is_refused(void **state) {
     free(text);
     free(family);
   }
+}
+
+/* DeepSeek-V2-Lite's and V3's, shortened. */
+static const char deepseek_v2[] =
+    "{\"model_type\": \"deepseek_v2\", \"vocab_size\": 97, \"hidden_size\": 96, \"intermediate_size\": 64, "
+    "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"kv_lora_rank\": 20, "
+    "\"q_lora_rank\": null, \"qk_nope_head_dim\": 12, \"qk_rope_head_dim\": 8, \"v_head_dim\": 16, "
+    "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"n_shared_experts\": 2, "
+    "\"moe_intermediate_size\": 24, "
+    "\"first_k_dense_replace\": 1, \"moe_layer_freq\": 1, \"n_group\": 1, \"topk_group\": 1, \"ep_size\": 1, "
+    "\"topk_method\": \"greedy\", \"scoring_func\": \"softmax\", \"norm_topk_prob\": false, "
+    "\"routed_scaling_factor\": 1.0, \"rms_norm_eps\": 1e-5, \"torch_dtype\": \"bfloat16\", "
+    "\"rope_scaling\": "
+    "{\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32, \"beta_slow\": 1, \"mscale\": 0.707, "
+    "\"mscale_all_dim\": 0.707, \"original_max_position_embeddings\": 4096}}";
+static const char deepseek_v3[] =
+    "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 97, \"hidden_size\": 96, \"intermediate_size\": 64, "
+    "\"num_hidden_layers\": 5, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"topk_method\": "
+    "\"noaux_tc\", "
+    "\"num_nextn_predict_layers\": 1, \"dtype\": \"bfloat16\", \"rope_parameters\": {\"rope_theta\": "
+    "50000.0, "
+    "\"rope_type\": \"default\"}}";
+
+static void deepseek_configs_are_latent_attention_with_experts(void **state) {
+  (void)state;
+  ch_config c;
+  ch_error error = {0};
+  assert_int_equal(ch_config_parse(deepseek_v2, "v2", &c, &error), CH_OK);
+  assert_string_equal(c.attention.type, "mla");
+  assert_true(c.rope_interleaved && c.attention.q_lora_rank == 0 && c.attention.kv_lora_rank == 20 &&
+              c.head_dim == 8);
+  assert_true(c.rms_norm_eps == 1e-5 && c.attention.latent_norm_eps == 1e-6);
+  assert_true(c.moe.experts == 8 && c.moe.active == 2 && c.moe.shared == 2 && c.moe.first_dense_layers == 1);
+  assert_true(c.moe.scoring == CH_SCORING_SOFTMAX && !c.moe.renormalise && c.moe.scale == 1 && !c.moe.groups);
+  assert_true(c.rope_scaling.type == CH_ROPE_YARN && c.rope_scaling.mscale == 0.707 &&
+              c.rope_scaling.factor == 40);
+  assert_int_equal(ch_config_parse(deepseek_v3, "v3", &c, &error), CH_OK);
+  assert_true(c.attention.q_lora_rank == 1536 && c.attention.kv_lora_rank == 512 && c.rope_theta == 50000);
+  assert_true(c.moe.experts == 256 && c.moe.active == 8 && c.moe.shared == 1 &&
+              c.moe.first_dense_layers == 3);
+  assert_true(c.moe.scoring == CH_SCORING_SIGMOID && c.moe.renormalise && c.moe.scale == 2.5 &&
+              c.moe.groups == 8);
+  assert_true(c.moe.active_groups == 4 && c.moe.balance == CH_BALANCE_LOSS_FREE);
+}
+
+static void deepseek_layers_may_all_be_dense(void **state) {
+  (void)state;
+  static const char *const changes[][2] = {{"n_routed_experts", "null"}, {"first_k_dense_replace", "3"}};
+  for (int i = 0; i < 2; i++) {
+    ch_config c;
+    read_changed(deepseek_v2, changes[i][0], changes[i][1], &c);
+    assert_true(c.moe.experts == 0 && c.moe.active == 0);
+  }
+}
+
+static void what_deepseek_configs_ask_for_wrongly_is_refused(void **state) {
+  (void)state;
+  static const char *const cases[][3] = {{"topk_method", "\"noaux_tc\"", "group_limited_greedy"},
+                                         {"topk_method", "7", "\"topk_method\" is 7"},
+                                         {"scoring_func", "\"sigmoid\"", "must be \"softmax\""},
+                                         {"moe_layer_freq", "2", "moe_layer_freq"},
+                                         {"num_experts_per_tok", "9", "moe.active"},
+                                         {"num_experts_per_tok", "null", "moe.active"},
+                                         {"attention_bias", "true", "attention_bias"},
+                                         {"num_key_value_heads", "2", "num_key_value_heads"},
+                                         {"qk_rope_head_dim", "7", "must be even"},
+                                         {"kv_lora_rank", "0", "kv_lora_rank"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *text = changed(deepseek_v2, cases[i][0], cases[i][1]);
+    assert_refused(text, cases[i][2]);
+    free(text);
+  }
+  char *grouped = changed(deepseek_v2, "topk_method", "\"group_limited_greedy\"");
+  char *uneven = changed(grouped, "n_group", "3"), *few = changed(grouped, "n_group", "8");
+  char *none = changed(few, "topk_group", "null");
+  assert_refused(uneven, "moe.groups");
+  assert_refused(few, "moe.active");
+  assert_refused(none, "moe.active_groups");
+  free(grouped), free(uneven), free(few), free(none);
 }
 
 static void a_written_config_reads_back_the_same(void **state) {
@@ -339,7 +419,15 @@ static void a_written_config_reads_back_the_same(void **state) {
                    changed(mistral, "sliding_window", "null"),
                    changed(mistral, "rms_norm_eps", "1.1920928955078125e-07"),
                    changed(qwen2, "num_key_value_heads", "1"),
-                   changed(qwen3, "num_key_value_heads", "2")};
+                   changed(qwen3, "num_key_value_heads", "2"),
+                   changed(deepseek_v2, "n_shared_experts", "null"),
+                   changed(deepseek_v2, "n_routed_experts", "null"),
+                   changed(deepseek_v2, "norm_topk_prob", "true"),
+                   changed(deepseek_v2, "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 2}"),
+                   changed(deepseek_v3, "n_group", "1"),
+                   changed(deepseek_v3, "q_lora_rank", "null"),
+                   changed(deepseek_v3, "first_k_dense_replace", "5"),
+                   changed(deepseek_v3, "rope_interleave", "false")};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     ch_config first, second;
     ch_error error = {0};
@@ -457,6 +545,9 @@ int main(void) {
       cmocka_unit_test(token_ids_may_be_lists_or_null),
       cmocka_unit_test(an_active_sliding_window_is_kept),
       cmocka_unit_test(what_a_family_cannot_do_here_is_refused),
+      cmocka_unit_test(deepseek_configs_are_latent_attention_with_experts),
+      cmocka_unit_test(deepseek_layers_may_all_be_dense),
+      cmocka_unit_test(what_deepseek_configs_ask_for_wrongly_is_refused),
       cmocka_unit_test(a_written_config_reads_back_the_same),
       cmocka_unit_test(a_made_config_is_checked_like_a_read_one),
       cmocka_unit_test(a_directory_stands_for_its_config),

@@ -61,8 +61,11 @@ static void plan(mixture *m, spec s) {
   ch_node *leaf[LEAVES];
   for (int i = 0; i < LEAVES; i++)
     leaf[i] = ch_graph_param(g, i, "leaf", m->params[i].rank, m->params[i].shape, s.backward && i != BIAS);
-  ch_node *chosen = ch_op_choose_experts(g, leaf[LOGITS], s.biased ? leaf[BIAS] : NULL, s.active, 1);
-  ch_node *weights = ch_op_route(g, leaf[LOGITS], chosen, &(ch_route_spec){s.renormalise, 1, s.coefficient});
+  ch_node *chosen = ch_op_choose_experts(g, leaf[LOGITS], s.biased ? leaf[BIAS] : NULL,
+                                         &(ch_choice_spec){.active = s.active}, 1);
+  ch_node *weights = ch_op_route(
+      g, leaf[LOGITS], chosen,
+      &(ch_route_spec){.renormalise = s.renormalise, .scale = 1, .balance_coefficient = s.coefficient});
   ch_node *const *matrices = leaf + MATRICES;
   ch_node *root =
       ch_op_experts(g, leaf[X], weights, chosen,
@@ -317,8 +320,8 @@ static void impossible_mixtures_are_explained(void **state) {
   for (int c = 0; c < 4; c++) {
     ch_graph *g = ch_graph_create(CH_F64, 1, 4);
     ch_node *x = ch_graph_param(g, 0, "x", 2, rows, false), *w = ch_graph_param(g, 1, "w", 2, other, false);
-    ch_node *chosen = ch_op_choose_experts(g, x, NULL, c == 0 ? 4 : 2, 0);
-    const ch_route_spec plain = {true, 1, 0};
+    ch_node *chosen = ch_op_choose_experts(g, x, NULL, &(ch_choice_spec){.active = c == 0 ? 4 : 2}, 0);
+    const ch_route_spec plain = {.renormalise = true, .scale = 1};
     ch_node *weights = ch_op_route(g, x, c == 1 ? x : chosen, &plain);
     ch_expert_weights experts = {c == 2 ? 0 : 1, &w, &w, &w};
     ch_node *root = ch_op_experts(g, x, weights, chosen, &experts);

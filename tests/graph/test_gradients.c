@@ -451,22 +451,32 @@ static ch_node *build_block(ch_graph *g, ch_node *const *p) {
 }
 
 /* x, router logits, then gate, up and down of three experts, of which each row takes `active`. */
-static ch_node *experts(ch_graph *g, ch_node *const *p, int64_t active, bool renormalise) {
-  ch_node *chosen = ch_op_choose_experts(g, p[1], NULL, active, 0);
-  ch_node *weights = ch_op_route(g, p[1], chosen, &(ch_route_spec){renormalise, 1.5, 0});
+static ch_node *experts(ch_graph *g, ch_node *const *p, int64_t active, bool renormalise, bool sigmoid) {
+  ch_node *chosen =
+      ch_op_choose_experts(g, p[1], NULL, &(ch_choice_spec){.active = active, .sigmoid = sigmoid}, 0);
+  ch_node *weights = ch_op_route(
+      g, p[1], chosen, &(ch_route_spec){.renormalise = renormalise, .scale = 1.5, .sigmoid = sigmoid});
   return ch_op_gelu(g, ch_op_experts(g, p[0], weights, chosen, &(ch_expert_weights){3, p + 2, p + 5, p + 8}));
 }
 
 static ch_node *build_experts(ch_graph *g, ch_node *const *p) {
-  return experts(g, p, 2, true);
+  return experts(g, p, 2, true, false);
+}
+
+static ch_node *build_experts_by_sigmoids(ch_graph *g, ch_node *const *p) {
+  return experts(g, p, 2, true, true);
+}
+
+static ch_node *build_experts_at_their_sigmoid(ch_graph *g, ch_node *const *p) {
+  return experts(g, p, 2, false, true);
 }
 
 static ch_node *build_experts_at_their_probability(ch_graph *g, ch_node *const *p) {
-  return experts(g, p, 2, false);
+  return experts(g, p, 2, false, false);
 }
 
 static ch_node *build_one_expert(ch_graph *g, ch_node *const *p) {
-  return experts(g, p, 1, false);
+  return experts(g, p, 1, false, false);
 }
 
 /* Twelve experts with the same matrices, under a value that is used elsewhere too: more inputs than a word has bits,
@@ -474,8 +484,9 @@ static ch_node *build_one_expert(ch_graph *g, ch_node *const *p) {
 static ch_node *build_experts_alike(ch_graph *g, ch_node *const *p) {
   ch_node *gate[12], *up[12], *down[12];
   for (int e = 0; e < 12; e++) gate[e] = p[2], up[e] = p[3], down[e] = p[4];
-  ch_node *x = ch_op_gelu(g, p[0]), *chosen = ch_op_choose_experts(g, p[1], NULL, 3, 0);
-  ch_node *weights = ch_op_route(g, p[1], chosen, &(ch_route_spec){true, 1, 0});
+  ch_node *x = ch_op_gelu(g, p[0]),
+          *chosen = ch_op_choose_experts(g, p[1], NULL, &(ch_choice_spec){.active = 3}, 0);
+  ch_node *weights = ch_op_route(g, p[1], chosen, &(ch_route_spec){.renormalise = true, .scale = 1});
   ch_node *y = ch_op_experts(g, x, weights, chosen, &(ch_expert_weights){12, gate, up, down});
   return ch_op_add(g, ch_op_swiglu(g, y, x),
                    ch_op_experts(g, y, weights, chosen, &(ch_expert_weights){12, gate, up, down}));
@@ -538,6 +549,8 @@ static const gradient_case cases[] = {
     {"made twice", 2, {{ROWS, 4}, {3, 4}}, build_made_twice},
     {"block", 5, {{ROWS, 4}, {4}, {6, 4}, {6, 4}, {4, 6}}, build_block},
     {"experts", 11, {EXPERT_LEAVES}, build_experts},
+    {"experts by sigmoids", 11, {EXPERT_LEAVES}, build_experts_by_sigmoids},
+    {"experts at their sigmoid", 11, {EXPERT_LEAVES}, build_experts_at_their_sigmoid},
     {"experts at their probability", 11, {EXPERT_LEAVES}, build_experts_at_their_probability},
     {"one expert a token", 11, {EXPERT_LEAVES}, build_one_expert},
     {"experts alike", 5, {{ROWS, 4}, {ROWS, 12}, {5, 4}, {5, 4}, {4, 5}}, build_experts_alike},

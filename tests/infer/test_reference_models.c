@@ -95,12 +95,65 @@ static void qwen3_with_qk_norm(void **state) {
   check_model(TEST_DATA "/reference/qwen3", TEST_DATA "/reference/qwen3");
 }
 
+/* Gradients that the reference file has of some tensors. */
+static void check_gradients(const char *directory) {
+  reference r;
+  ch_model *model;
+  ch_forward_result result;
+  open_reference(directory, &r);
+  must(ch_model_load(directory, CH_WEIGHTS_F32, &model, &error));
+  ch_forward_request request = {.tokens = r.ids->tensor.data,
+                                .sequences = r.ids->tensor.shape[0],
+                                .length = r.ids->tensor.shape[1],
+                                .dtype = CH_F32,
+                                .gradients = true};
+  must(ch_forward(model, &request, &result, &error));
+  int compared = 0;
+  for (int i = 0; i < model->params.count; i++) {
+    char name[128];
+    snprintf(name, sizeof name, "grad.%s", model->params.rows[i].name);
+    const ch_stored_tensor *stored = ch_safetensors_find(&r.file, name);
+    if (!stored) continue;
+    const float *expected = stored->tensor.data, *got = result.gradients[i].data;
+    double worst = 0, largest = 0;
+    for (int64_t k = 0; k < ch_tensor_count(&stored->tensor); k++) {
+      worst = fmax(worst, fabs((double)got[k] - expected[k]));
+      largest = fmax(largest, fabs((double)expected[k]));
+    }
+    assert_true(largest > 0 && worst < 1e-5 * largest);
+    compared++;
+  }
+  assert_true(compared >= 3);
+  ch_forward_result_free(&result);
+  ch_model_unload(model);
+  ch_safetensors_close(&r.file);
+}
+
+/* Latents, interleaved RoPE with YaRN, a softmax over experts in groups. */
+static void deepseek_v2_with_grouped_experts(void **state) {
+  (void)state;
+  check_model(TEST_DATA "/reference/deepseek_v2", TEST_DATA "/reference/deepseek_v2");
+  check_gradients(TEST_DATA "/reference/deepseek_v2");
+}
+
+/* The same with a factored query, sigmoids and a correction of the choice. */
+static void deepseek_v3_with_corrected_choice(void **state) {
+  (void)state;
+  check_model(TEST_DATA "/reference/deepseek_v3", TEST_DATA "/reference/deepseek_v3");
+  check_gradients(TEST_DATA "/reference/deepseek_v3");
+}
+
 static void check_shared(const char *model_directory, const char *reference_directory) {
   if (!ch_is_directory(reference_directory)) {
     print_message("%s is not there: skipped\n", reference_directory);
     skip();
   }
   check_model(model_directory, reference_directory);
+}
+
+static void deepseek_v2_without_experts(void **state) {
+  (void)state;
+  check_shared(SHARED_DATA "/data/reference/deepseek_v2_mla", SHARED_DATA "/data/reference/deepseek_v2_mla");
 }
 
 static void trained_llama(void **state) {
@@ -120,9 +173,15 @@ static void trained_llama2c_model(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(llama_with_grouped_queries), cmocka_unit_test(llama3_scaled_rope),
-      cmocka_unit_test(qwen3_with_qk_norm),         cmocka_unit_test(trained_llama),
-      cmocka_unit_test(trained_qwen3_in_bf16),      cmocka_unit_test(trained_llama2c_model),
+      cmocka_unit_test(llama_with_grouped_queries),
+      cmocka_unit_test(llama3_scaled_rope),
+      cmocka_unit_test(qwen3_with_qk_norm),
+      cmocka_unit_test(trained_llama),
+      cmocka_unit_test(deepseek_v2_with_grouped_experts),
+      cmocka_unit_test(deepseek_v3_with_corrected_choice),
+      cmocka_unit_test(deepseek_v2_without_experts),
+      cmocka_unit_test(trained_qwen3_in_bf16),
+      cmocka_unit_test(trained_llama2c_model),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,6 +127,8 @@ static void of_experts_the_chosen_and_the_shared_count(void **state) {
   ch_config c = sized(5, 40, 4, 2, 12, 44, 73);
   account(&c, 0, CH_BF16, &dense);
   c.moe = (ch_moe_config){.experts = 6,
+                          .renormalise = true,
+                          .scale = 1,
                           .active = 2,
                           .shared = 3,
                           .expert_intermediate_size = 7,

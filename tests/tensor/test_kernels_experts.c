@@ -5,15 +5,24 @@ typedef struct routing_case {
   int64_t rows, experts, active;
   bool renormalise, biased, pulled, accumulate;
   const int32_t *chosen;
+  bool sigmoid;
+  int64_t groups, active_groups;
 } routing_case;
 
 enum { PULL_ROWS = 7 };
 
 static const routing_case cases[] = {
-    {1, 1, 1, false, false, false, false, NULL},  {9, 5, 2, true, false, true, false, NULL},
-    {20, 17, 3, false, true, true, true, NULL},   {33, 64, 6, true, true, false, true, NULL},
-    {300, 256, 8, true, true, true, false, NULL}, {15, CH_MAX_EXPERTS, 4, false, false, true, true, NULL},
-    {40, 8, 8, true, false, true, false, NULL},
+    {1, 1, 1, false, false, false, false, .chosen = NULL},
+    {9, 5, 2, true, false, true, false, .chosen = NULL},
+    {20, 17, 3, false, true, true, true, .chosen = NULL},
+    {33, 64, 6, true, true, false, true, .chosen = NULL},
+    {300, 256, 8, true, true, true, false, .chosen = NULL},
+    {15, CH_MAX_EXPERTS, 4, false, false, true, true, .chosen = NULL},
+    {40, 8, 8, true, false, true, false, .chosen = NULL},
+    {25, 16, 4, true, true, false, false, .sigmoid = true},
+    {30, 24, 3, false, true, true, true, .sigmoid = true, .groups = 4, .active_groups = 2},
+    {300, 64, 6, true, true, false, true, .sigmoid = true, .groups = 8, .active_groups = 3},
+    {35, 20, 2, false, false, true, false, .groups = 5, .active_groups = 2},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -24,12 +33,44 @@ static void softmax(int64_t n, const double *logits, double *p) {
   for (int64_t e = 0; e < n; e++) p[e] /= sum;
 }
 
+static void probabilities(const routing_case *c, const double *logits, double *p) {
+  if (!c->sigmoid) softmax(c->experts, logits, p);
+  for (int64_t e = 0; e < c->experts && c->sigmoid; e++) p[e] = 1 / (1 + exp(-logits[e]));
+}
+
+/* A group counts those that are better: the first of equals wins. */
+static void leave_worse_groups_out(const routing_case *c, double *score) {
+  double of_group[64];
+  if (c->groups < 2) return;
+  int64_t size = c->experts / c->groups;
+  for (int64_t g = 0; g < c->groups; g++) {
+    of_group[g] = -INFINITY;
+    for (int64_t i = g * size; i < (g + 1) * size; i++) {
+      if (!c->sigmoid) of_group[g] = fmax(of_group[g], score[i]);
+      for (int64_t j = g * size; j < i && c->sigmoid; j++)
+        of_group[g] = fmax(of_group[g], score[i] + score[j]);
+    }
+  }
+  for (int64_t g = 0; g < c->groups; g++) {
+    int64_t better = 0;
+    for (int64_t h = 0; h < c->groups; h++)
+      better += of_group[h] > of_group[g] || (of_group[h] == of_group[g] && h < g);
+    for (int64_t e = g * size; e < (g + 1) * size && better >= c->active_groups; e++) score[e] = -INFINITY;
+  }
+}
+
+static ch_routing_rule rule_of(const routing_case *c) {
+  return (ch_routing_rule){c->experts, c->active, c->renormalise,  1.5,
+                           c->sigmoid, c->groups, c->active_groups};
+}
+
 /* The best by repeated search. */
 static void choose(const routing_case *c, const double *logits, const double *bias, int32_t *chosen) {
   double *score = zeros(c->experts);
   for (int64_t r = 0; r < c->rows; r++) {
-    softmax(c->experts, logits + r * c->experts, score);
+    probabilities(c, logits + r * c->experts, score);
     for (int64_t e = 0; e < c->experts; e++) score[e] += bias ? bias[e] : 0;
+    leave_worse_groups_out(c, score);
     for (int64_t j = 0; j < c->active; j++) {
       int64_t best = 0;
       for (int64_t e = 1; e < c->experts; e++)
@@ -64,8 +105,8 @@ static void the_best_experts_are_chosen_the_first_of_equals(void **state) {
       for (int threads = 1; threads <= MOST_THREADS; threads++) {
         omp_set_num_threads(threads);
         memset(got, 0xff, (size_t)choices * sizeof *got);
-        kernels->choose_experts(c->rows, c->experts, c->active, real_logits, c->biased ? real_bias : NULL,
-                                got);
+        const ch_routing_rule rule = rule_of(c);
+        kernels->choose_experts(c->rows, &rule, real_logits, c->biased ? real_bias : NULL, got);
         if (memcmp(got, expected, (size_t)choices * sizeof *got) != 0)
           fail_msg("case %d, table %s, %d threads chose otherwise", i, kernels->name, threads);
       }
@@ -80,34 +121,39 @@ static void call_route(const ch_kernels *kernels, void *const *in, void **out, v
                        const void *data) {
   (void)scratch;
   const routing_case *c = data;
-  const ch_routing_rule rule = {c->experts, c->active, c->renormalise, 1.5};
+  const ch_routing_rule rule = rule_of(c);
   kernels->route_forward(c->rows, &rule, in[0], c->chosen, out[0]);
   kernels->route_backward(c->rows, &rule, in[0], c->chosen, in[1], c->pulled ? in[2] : NULL, PULL_ROWS,
                           out[1], out[2], c->accumulate);
+}
+
+/* dp_i / dl_e */
+static double slope(const routing_case *c, const double *p, int32_t i, int64_t e) {
+  return c->sigmoid ? (i == e) * p[i] * (1 - p[i]) : p[i] * ((i == e) - p[e]);
 }
 
 /* What call_route makes of one row, by the derivative of the softmax written out: dw_j / dl_e. */
 static void expected_row(const routing_case *c, const double *logits, const int32_t *chosen,
                          const double *dweights, const double *pull, double *weights, double *pulled,
                          double *dlogits) {
-  double *p = zeros(c->experts), total = 0;
-  softmax(c->experts, logits, p);
+  double *p = zeros(c->experts), *soft = zeros(c->experts), total = 0;
+  probabilities(c, logits, p);
+  softmax(c->experts, logits, soft); /* what pulls are on */
   for (int64_t j = 0; j < c->active; j++) total += c->renormalise ? p[chosen[j]] : 1;
   if (!c->renormalise) total = 1;
   *pulled = 0;
-  for (int64_t e = 0; e < c->experts; e++) *pulled += pull ? pull[e] * p[e] : 0;
+  for (int64_t e = 0; e < c->experts; e++) *pulled += pull ? pull[e] * soft[e] : 0;
   for (int64_t j = 0; j < c->active; j++) weights[j] = 1.5 * p[chosen[j]] / total;
   for (int64_t e = 0; e < c->experts; e++) {
     double of_total = 0; /* d total / d l_e */
-    for (int64_t j = 0; j < c->active && c->renormalise; j++)
-      of_total += p[chosen[j]] * ((chosen[j] == e) - p[e]);
+    for (int64_t j = 0; j < c->active && c->renormalise; j++) of_total += slope(c, p, chosen[j], e);
     for (int64_t j = 0; j < c->active; j++) {
-      double own = p[chosen[j]], of_own = own * ((chosen[j] == e) - p[e]);
+      double own = p[chosen[j]], of_own = slope(c, p, chosen[j], e);
       dlogits[e] += 1.5 * dweights[j] * (of_own / total - own * of_total / (total * total));
     }
-    if (pull) dlogits[e] += p[e] * (pull[e] - *pulled);
+    if (pull) dlogits[e] += soft[e] * (pull[e] - *pulled);
   }
-  free(p);
+  free(p), free(soft);
 }
 
 static void weights_and_their_gradients_follow_the_softmax(void **state) {

@@ -11,6 +11,8 @@ static ch_config mixture(ch_balance balance) {
   ch_config config = test_config();
   config.num_hidden_layers = 3;
   config.moe = (ch_moe_config){.experts = EXPERTS,
+                               .renormalise = true,
+                               .scale = 1,
                                .active = ACTIVE,
                                .shared = 1,
                                .expert_intermediate_size = 20,

@@ -2,27 +2,37 @@
 #include "graph/ops/shapes.h"
 
 typedef struct choose_experts {
-  int64_t active;
+  ch_choice_spec spec;
   int layer;
 } choose_experts;
 
 static ch_status shape(ch_node *node, ch_error *error) {
-  const choose_experts *attributes = node->attributes;
+  const ch_choice_spec *spec = &((const choose_experts *)node->attributes)->spec;
   int64_t experts = ch_node_columns(node->in[0]);
-  if (experts > CH_MAX_EXPERTS || attributes->active < 1 || attributes->active > experts)
+  if (experts > CH_MAX_EXPERTS || spec->active < 1 || spec->active > experts)
     return ch_fail(error, CH_ERROR_CONFIG, "%lld of %lld experts; 1 to all of at most %d can be chosen",
-                   (long long)attributes->active, (long long)experts, CH_MAX_EXPERTS);
+                   (long long)spec->active, (long long)experts, CH_MAX_EXPERTS);
+  if (spec->groups > 1 &&
+      (experts % spec->groups != 0 || spec->active_groups < 1 || spec->active_groups > spec->groups ||
+       spec->active > spec->active_groups * (experts / spec->groups)))
+    return ch_fail(error, CH_ERROR_CONFIG, "%lld of %lld groups of experts cannot be chosen from",
+                   (long long)spec->active_groups, (long long)spec->groups);
   if (node->inputs == 2) CH_TRY(ch_vector_of(node->in[1], experts, "bias", error));
   node->dtype = CH_I32;
-  return ch_shape_matrix(node, ch_node_rows(node->in[0]), attributes->active);
+  return ch_shape_matrix(node, ch_node_rows(node->in[0]), spec->active);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const choose_experts *attributes = node->attributes;
   int64_t experts = ch_node_columns(node->in[0]);
   int32_t *chosen = ch_run_output(run, node);
-  run->kernels->choose_experts(ch_node_rows(node), experts, attributes->active,
-                               ch_run_value(run, node->in[0]),
+  const ch_choice_spec *spec = &attributes->spec;
+  const ch_routing_rule rule = {.experts = experts,
+                                .active = spec->active,
+                                .sigmoid = spec->sigmoid,
+                                .groups = spec->groups,
+                                .active_groups = spec->active_groups};
+  run->kernels->choose_experts(ch_node_rows(node), &rule, ch_run_value(run, node->in[0]),
                                node->inputs == 2 ? ch_run_value(run, node->in[1]) : NULL, chosen);
   if (!run->routing || !run->routing->load) return CH_OK;
   int64_t *load = run->routing->load + attributes->layer * experts;
@@ -32,7 +42,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 
 static const ch_op op = {.name = "choose", .shape = shape, .forward = forward};
 
-ch_node *ch_op_choose_experts(ch_graph *graph, ch_node *logits, ch_node *bias, int64_t active, int layer) {
-  return ch_graph_node(graph, &op, bias ? 2 : 1, (ch_node *[]){logits, bias},
-                       &(choose_experts){active, layer}, sizeof(choose_experts));
+ch_node *ch_op_choose_experts(ch_graph *graph, ch_node *logits, ch_node *bias, const ch_choice_spec *spec,
+                              int layer) {
+  return ch_graph_node(graph, &op, bias ? 2 : 1, (ch_node *[]){logits, bias}, &(choose_experts){*spec, layer},
+                       sizeof(choose_experts));
 }

@@ -94,6 +94,7 @@ ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch
     attributes.rule = (ch_routing_rule){.experts = ch_node_columns(logits),
                                         .active = ch_node_columns(chosen),
                                         .renormalise = spec->renormalise,
-                                        .scale = spec->scale};
+                                        .scale = spec->scale,
+                                        .sigmoid = spec->sigmoid};
   return ch_graph_node(graph, &op, 2, (ch_node *[]){logits, chosen}, &attributes, sizeof attributes);
 }

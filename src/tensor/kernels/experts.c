@@ -24,28 +24,74 @@ static void choose_row(int64_t n, int64_t active, const real *score, int32_t *ch
   }
 }
 
-static void choose_range(int64_t first, int64_t last, int64_t experts, int64_t active, const real *logits,
+static void sigmoid(int64_t n, const real *logits, real *p) {
+  for (int64_t e = 0; e < n; e += VL) store_some(p + e, vec_sigmoid(load_some(logits + e, n - e)), n - e);
+}
+
+/* What the router makes of a row of logits. */
+static void score_row(const ch_routing_rule *rule, const real *logits, real *score) {
+  (rule->sigmoid ? sigmoid : softmax)(rule->experts, logits, score);
+}
+
+/* The best score of a group, or the sum of its best two. */
+static real score_of_group(int64_t size, const real *score, bool of_two) {
+  real best = score[0], second = -INFINITY;
+  for (int64_t e = 1; e < size; e++)
+    if (score[e] > best) {
+      second = best;
+      best = score[e];
+    } else if (score[e] > second)
+      second = score[e];
+  return of_two ? best + second : best;
+}
+
+/* Takes experts outside of the best groups out of the choice. */
+static void keep_best_groups(const ch_routing_rule *rule, real *score) {
+  real of_group[CH_MAX_EXPERTS];
+  int32_t best[CH_MAX_EXPERTS];
+  bool kept[CH_MAX_EXPERTS] = {false};
+  int64_t size = rule->experts / rule->groups;
+  for (int64_t g = 0; g < rule->groups; g++)
+    of_group[g] = score_of_group(size, score + g * size, rule->sigmoid);
+  choose_row(rule->groups, rule->active_groups, of_group, best);
+  for (int64_t g = 0; g < rule->active_groups; g++) kept[best[g]] = true;
+  for (int64_t e = 0; e < rule->experts; e++)
+    if (!kept[e / size]) score[e] = -INFINITY;
+}
+
+static void choose_range(int64_t first, int64_t last, const ch_routing_rule *rule, const real *logits,
                          const real *bias, int32_t *chosen) {
+  int64_t experts = rule->experts, active = rule->active;
+  bool scored = bias || rule->groups > 1; /* else the logits are in the same order */
   for (int64_t r = first; r < last; r++) {
     real score[CH_MAX_EXPERTS];
-    if (bias) {
-      softmax(experts, logits + r * experts, score);
-      for (int64_t e = 0; e < experts; e++) score[e] += bias[e];
-    }
-    choose_row(experts, active, bias ? score : logits + r * experts, chosen + r * active);
+    if (scored) score_row(rule, logits + r * experts, score);
+    for (int64_t e = 0; e < experts && bias; e++) score[e] += bias[e];
+    if (rule->groups > 1) keep_best_groups(rule, score);
+    choose_row(experts, active, scored ? score : logits + r * experts, chosen + r * active);
   }
 }
 
-void KERNEL(choose_experts)(int64_t rows, int64_t experts, int64_t active, const void *logits,
-                            const void *bias, int32_t *chosen) {
-  FOR_RANGE(rows, rows > 1 && rows * experts * active >= CH_PARALLEL_ELEMENTS,
-            choose_range(first, last, experts, active, logits, bias, chosen));
+void KERNEL(choose_experts)(int64_t rows, const ch_routing_rule *rule, const void *logits, const void *bias,
+                            int32_t *chosen) {
+  FOR_RANGE(rows, rows > 1 && rows * rule->experts * rule->active >= CH_PARALLEL_ELEMENTS,
+            choose_range(first, last, rule, logits, bias, chosen));
 }
+
+/* What keeps a sum of sigmoids that are all zero from dividing by zero, as DeepSeek's code has it. */
+#define TINY ((real)1e-20)
 
 /* Weights of the chosen experts, without the scale. */
 static void route_row(const ch_routing_rule *rule, const real *logits, const int32_t *chosen, real *weights) {
   real all[CH_MAX_EXPERTS];
   for (int64_t j = 0; j < rule->active; j++) weights[j] = logits[chosen[j]];
+  if (rule->sigmoid) {
+    real sum = 0;
+    sigmoid(rule->active, weights, weights);
+    for (int64_t j = 0; j < rule->active; j++) sum += weights[j];
+    for (int64_t j = 0; j < rule->active && rule->renormalise; j++) weights[j] /= sum + TINY;
+    return;
+  }
   if (rule->renormalise) { /* the others cancel */
     softmax(rule->active, weights, weights);
     return;
@@ -77,6 +123,21 @@ static real add_softmax_gradient(int64_t n, const real *p, const real *d, real *
   return inner;
 }
 
+/* Gradients of the chosen logits whose sigmoids s, or s / (sum of s), have the gradients d. */
+static void sigmoid_gradient(const ch_routing_rule *rule, const real *logits, const int32_t *chosen,
+                             const real *d, real *gradient) {
+  real s[CH_MAX_EXPERTS], sum = 0, inner = 0;
+  for (int64_t j = 0; j < rule->active; j++) s[j] = logits[chosen[j]];
+  sigmoid(rule->active, s, s);
+  for (int64_t j = 0; j < rule->active; j++) sum += s[j];
+  for (int64_t j = 0; j < rule->active; j++) inner += d[j] * s[j];
+  sum += TINY;
+  for (int64_t j = 0; j < rule->active; j++) {
+    real of_score = rule->renormalise ? (d[j] - inner / sum) / sum : d[j];
+    gradient[chosen[j]] += of_score * s[j] * (1 - s[j]);
+  }
+}
+
 /* The gradient of one row's logits: what its weights ask for, and `pull` on every expert's probability (or NULL).
    Returns the pulls' sum, each times its probability. */
 static real route_gradient(const ch_routing_rule *rule, const real *logits, const int32_t *chosen,
@@ -85,9 +146,12 @@ static real route_gradient(const ch_routing_rule *rule, const real *logits, cons
   real p[CH_MAX_EXPERTS], d[CH_MAX_EXPERTS], pulled = 0;
   const real scale = (real)rule->scale;
   memset(gradient, 0, (size_t)experts * sizeof *gradient);
-  if (pull || !rule->renormalise) softmax(experts, logits, p);
+  if (pull || !(rule->renormalise || rule->sigmoid)) softmax(experts, logits, p);
   if (pull) pulled = add_softmax_gradient(experts, p, pull, gradient);
-  if (rule->renormalise) {
+  if (rule->sigmoid) {
+    for (int64_t j = 0; j < active; j++) d[j] = scale * dweights[j];
+    sigmoid_gradient(rule, logits, chosen, d, gradient);
+  } else if (rule->renormalise) {
     real among[CH_MAX_EXPERTS], back[CH_MAX_EXPERTS] = {0};
     route_row(rule, logits, chosen, among);
     for (int64_t j = 0; j < active; j++) d[j] = scale * dweights[j];
