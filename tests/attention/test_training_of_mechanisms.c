@@ -127,6 +127,36 @@ static void every_module_learns(void **state) {
   }
 }
 
+/* Behind a mechanism by head and one that factorises, with the modules that stand behind their projections. */
+static void every_way_of_sharing_learns(void **state) {
+  (void)state;
+  static const char *const ways[] = {
+      "'type': 'masa', 'atoms': 2",
+      "'type': 'masa', 'atoms': 2, 'coefficients': 'mlp'",
+      "'type': 'masa', 'atoms': 1, 'coefficients': 'mlp', 'common_dictionary': true",
+      "'type': 'sequential', 'atoms': 2",
+      "'type': 'repeat', 'atoms': 2",
+      "'type': 'low_rank', 'rank': 6",
+      NULL};
+  static const struct {
+    const char *type, *projections, *attention;
+  } mechanisms[] = {
+      {"gqa", "'q', 'k', 'v', 'o'", "'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['v']}"},
+      {"mfa_kr", "'q_a_proj', 'q_b_proj', 'k', 'v_reuse', 'o'", "'q_a_norm': true"}};
+  for (int m = 0; m < 2; m++)
+    for (int i = 0; ways[i]; i++) {
+      char sharing[200];
+      combination_list list = {.count = 0};
+      snprintf(sharing, sizeof sharing, "'num_hidden_layers': 3, 'sharing': {%s, 'projections': [%s]}",
+               ways[i], mechanisms[m].projections);
+      crossing sizes[1];
+      cross((const char *const[]){SIZES, NULL}, (const char *const[]){sharing, NULL}, sizes, 1);
+      add_combination(&list, sizes[0].text, mechanisms[m].type, mechanisms[m].attention);
+      ch_config config = parsed(&list.items[0]);
+      assert_learns(list.items[0].json, &config, i % 2);
+    }
+}
+
 static double first_loss(const ch_config *config) {
   ch_trainer *trainer = new_trainer(config, 1, false);
   double loss = take_step(trainer).loss;
@@ -165,6 +195,7 @@ static void knocking_starts_as_if_it_were_not_there(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_preset_learns),
                                      cmocka_unit_test(every_module_learns),
+                                     cmocka_unit_test(every_way_of_sharing_learns),
                                      cmocka_unit_test(knocking_starts_as_if_it_were_not_there)};
   omp_set_num_threads(1); /* models this small are not worth two */
   return cmocka_run_group_tests(tests, open_text, close_text);
