@@ -114,14 +114,31 @@ const double *reference_projection(reference_run *run, const char *name, int64_t
 
 /* --- figures --- */
 
-/* The same in every layer, or it is not shared. */
-static projection_shape shape_of(const reference_config *c, const char *name) {
+/* The projection of a layer, or false. */
+static bool in_layer(const reference_config *c, int layer, const char *name, projection_shape *shape) {
   projection_shape shapes[MOST_PROJECTIONS];
-  int count = c->type->projections(c, 0, shapes);
+  int count = c->type->projections(c, layer, shapes);
   for (int i = 0; i < count; i++)
-    if (strcmp(shapes[i].name, name) == 0) return shapes[i];
-  fail_msg("the reference knows no projection %s", name);
-  return shapes[0];
+    if (strcmp(shapes[i].name, name) == 0) {
+      *shape = shapes[i];
+      return true;
+    }
+  return false;
+}
+
+/* The same in every layer that has it, as the first one does. */
+static projection_shape shape_of(const reference_config *c, const char *name) {
+  projection_shape shape = {0};
+  if (!in_layer(c, 0, name, &shape)) fail_msg("the reference knows no projection %s", name);
+  return shape;
+}
+
+/* Layers that have a matrix: of a group that shares latents one alone. */
+static int64_t layers_of(const reference_config *c, const char *name) {
+  int64_t layers = 0;
+  projection_shape shape;
+  for (int layer = 0; layer < c->layers; layer++) layers += in_layer(c, layer, name, &shape);
+  return layers;
 }
 
 /* Whether a projection before this one has a dictionary of this shape for both. */
@@ -137,14 +154,14 @@ int64_t reference_shared_parameters(const reference_config *c) {
   int64_t change = 0, S = c->sharing.atoms;
   for (int i = 0; i < c->sharing.count; i++) {
     projection_shape shape = shape_of(c, c->sharing.names[i]);
-    int64_t dense = shape.out * shape.in;
-    change -= c->layers * dense;
+    int64_t dense = shape.out * shape.in, layers = layers_of(c, c->sharing.names[i]);
+    change -= layers * dense;
     if (c->sharing.type == REFERENCE_LOW_RANK) {
-      change += c->layers * c->sharing.rank * (shape.out + shape.in);
+      change += layers * c->sharing.rank * (shape.out + shape.in);
       continue;
     }
     if (!has_dictionary(c, i, shape)) change += S * dense;
-    if (c->sharing.type == REFERENCE_MASA) change += c->layers * S;
+    if (c->sharing.type == REFERENCE_MASA) change += layers * S;
   }
   return change;
 }
@@ -153,5 +170,7 @@ int64_t reference_uncounted_parameters(const reference_config *c) {
   int64_t S = c->sharing.atoms;
   int64_t mlp = WIDTH * EMBEDDING + WIDTH + WIDTH * WIDTH + WIDTH + S * WIDTH + S;
   if (c->sharing.type != REFERENCE_MASA || !c->sharing.mlp) return 0;
-  return c->sharing.count * (c->layers * EMBEDDING + mlp - c->layers * S);
+  int64_t uncounted = c->sharing.count * (c->layers * EMBEDDING + mlp);
+  for (int i = 0; i < c->sharing.count; i++) uncounted -= layers_of(c, c->sharing.names[i]) * S;
+  return uncounted;
 }
