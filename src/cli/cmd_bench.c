@@ -299,6 +299,7 @@ static ch_status run(const void *given, ch_error *error) {
   ch_status status;
   CH_TRY_GOTO(parse_arguments(b, error));
   CH_TRY_GOTO(open_model(b, error));
+  CH_TRY_GOTO(ch_config_needs_text(&b->model->config, "bench", error));
   b->config = b->model->config; /* of training: as it is, not as it is served */
   CH_TRY_GOTO(
       ch_model_restate(b->model, b->arguments->keep_dictionary ? CH_FORM_INFERENCE : CH_FORM_SERVING, error));

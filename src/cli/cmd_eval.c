@@ -1,4 +1,4 @@
-/* crosshead eval: perplexities of a text under a model. */
+/* crosshead eval: perplexities of a text under a model, or its accuracy on images. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
+#include "eval/accuracy.h"
 #include "eval/perplexity.h"
 #include "text/documents.h"
 #include "text/text_file.h"
@@ -16,8 +17,8 @@ enum { DEFAULT_WINDOW = 1024, MOST_DOCUMENTS = 1 << 28 };
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *text, *tokenizer, *documents;
-  int64_t window, stride;
+  const char *text, *images, *tokenizer, *documents;
+  int64_t window, stride, limit;
   bool json;
 } arguments;
 
@@ -89,6 +90,7 @@ static ch_status open_all(evaluation *e, ch_error *error) {
   CH_TRY(ch_text_file_open(&e->file, a->text, error));
   CH_TRY(split_text(e, error));
   CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &e->model, error));
+  CH_TRY(ch_config_needs_text(&e->model->config, "eval --text", error));
   CH_TRY(ch_model_restate(e->model, CH_FORM_SERVING, error));
   CH_TRY(choose_window(e, error));
   CH_TRY(ch_tokenizer_open(a->tokenizer ? a->tokenizer : a->positional[0], &e->tokenizer, error));
@@ -187,8 +189,7 @@ static ch_status print_json(const evaluation *e, double seconds, ch_error *error
 
 /* --- the command --------------------------------------------------------------------------------------------- */
 
-static ch_status run(const void *given, ch_error *error) {
-  const arguments *a = given;
+static ch_status evaluate_text(const arguments *a, ch_error *error) {
   evaluation e = {.arguments = a};
   double start = ch_clock();
   ch_status status;
@@ -206,16 +207,80 @@ done:
   return status;
 }
 
+static bool show_images(void *context, int64_t done, int64_t total) {
+  ch_progress_line *line = context;
+  if (ch_progress_due(line)) {
+    double rate = (double)done / ch_progress_seconds(line);
+    char left[32];
+    ch_progress_show(line, false, "%lld of %lld images, %.0f images/s, %s left", (long long)done,
+                     (long long)total, rate,
+                     ch_format_duration((double)(total - done) / (rate > 0 ? rate : 1), left, sizeof left));
+  }
+  return !ch_interrupted();
+}
+
+static ch_status print_accuracy(const arguments *a, const ch_accuracy *got, double seconds, ch_error *error) {
+  if (a->json)
+    return ch_print_json(json_pack("{sf sf sf sI sf}", "top1", got->top1, "top5", got->top5, "loss",
+                                   got->loss, "images", (json_int_t)got->images, "seconds", seconds),
+                         0, error);
+  printf(
+      "top-1 accuracy  %.2f %%\ntop-5 accuracy  %.2f %%\nloss            %.6f  (%lld images)\n%.1f seconds\n",
+      100 * got->top1, 100 * got->top5, got->loss, (long long)got->images, seconds);
+  return CH_OK;
+}
+
+/* On the test files of a directory that has some beside others; else on all images. */
+static ch_status evaluate_images(const arguments *a, ch_error *error) {
+  ch_model *model = NULL;
+  ch_image_set *set = NULL;
+  ch_accuracy accuracy;
+  ch_progress_line line;
+  double start = ch_clock();
+  ch_status status;
+  CH_TRY_GOTO(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &model, error));
+  CH_TRY_GOTO(ch_model_restate(model, CH_FORM_SERVING, error));
+  CH_TRY_GOTO(ch_image_set_open(a->images, 1, &set, error));
+  ch_interrupt_watch();
+  ch_progress_begin(&line, stderr);
+  status = ch_accuracy_of(model, set, CH_IMAGES_VALIDATION, a->limit, show_images, &line, &accuracy, error);
+  ch_progress_end(&line);
+  ch_interrupt_release();
+  if (status == CH_OK) status = print_accuracy(a, &accuracy, ch_clock() - start, error);
+done:
+  ch_image_set_close(set);
+  ch_model_unload(model);
+  return status;
+}
+
+static ch_status run(const void *given, ch_error *error) {
+  const arguments *a = given;
+  if (!a->text == !a->images)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   a->text ? "--text and --images exclude each other: a model takes one"
+                           : "--text is missing; for a model of images, --images");
+  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --images");
+  return a->text ? evaluate_text(a, error) : evaluate_images(a, error);
+}
+
 static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
 
 #define AT(member) .offset = offsetof(arguments, member)
 static const ch_option options[] = {
-    {.name = "text",
+    {.name = "text", .type = CH_OPTION_PATH, AT(text), .metavar = "FILE", .help = "The text, UTF-8."},
+    {.name = "images",
      .type = CH_OPTION_PATH,
-     AT(text),
-     .metavar = "FILE",
-     .required = true,
-     .help = "The text, UTF-8."},
+     AT(images),
+     .metavar = "DIR",
+     .help =
+         "For models of images: their directory, of which the test files are taken, or files (CIFAR, IDX)."},
+    {.name = "limit",
+     .type = CH_OPTION_COUNT,
+     AT(limit),
+     .metavar = "N",
+     .min = 1,
+     .max = 1e9,
+     .help = "Images, the first ones, that are looked at; by default all."},
     {.name = "window",
      .type = CH_OPTION_COUNT,
      AT(window),
@@ -250,14 +315,15 @@ static const ch_option options[] = {
 const ch_command ch_cmd_eval = {
     .name = "eval",
     .positional = "MODEL",
-    .summary = "Measure a model's perplexity on a text.",
+    .summary = "Measure a model's perplexity on a text, or its accuracy on images.",
     .description = "Token perplexity is that of all documents joined by the end token: each token is "
                    "predicted once, from at least "
                    "window - stride tokens before it. Word and byte perplexity are those of the documents "
                    "one by one, counted as "
                    "lm-evaluation-harness does, so that models with different tokenizers can be compared.",
     .examples = "crosshead eval models/stories --text valid.txt\n"
-                "crosshead eval models/stories --text valid.txt --window 512 --stride 128 --json",
+                "crosshead eval models/stories --text valid.txt --window 512 --stride 128 --json\n"
+                "crosshead eval models/vit --images cifar-10-batches-bin",
     .options = options,
     .arguments_size = sizeof(arguments),
     .run = run,

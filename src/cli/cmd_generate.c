@@ -116,6 +116,7 @@ static ch_status choose_context(const writer *w, int64_t *context, ch_error *err
 static ch_status open_model(writer *w, ch_error *error) {
   const arguments *a = w->arguments;
   CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &w->model, error));
+  CH_TRY(ch_config_needs_text(&w->model->config, "generate", error));
   if (a->keep_dictionary && w->model->config.sharing.type != CH_SHARING_MASA)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,

@@ -1,4 +1,4 @@
-/* crosshead train: one model from a text, to a directory that every other command opens. */
+/* crosshead train: one model from a text or from images, to a directory that every other command opens. */
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>
@@ -12,14 +12,15 @@
 #include "cli/interrupt.h"
 #include "cli/parse.h"
 #include "train/data.h"
+#include "train/image_data.h"
 #include "train/options_json.h"
 #include "train/run.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *out, *init_from, *tokenizer, *schedule, *dtype, *separator;
+  const char *data, *images, *out, *init_from, *tokenizer, *schedule, *dtype, *separator, *augment;
   bool resume, json;
-  int64_t tokens, seed;
+  int64_t tokens, epochs, seed;
   double validation;
   ch_train_options training; /* members whose options were given; the others are taken elsewhere */
 } arguments;
@@ -29,6 +30,7 @@ typedef struct arguments {
 static const char *const schedules[] = {"cosine", "constant", NULL};
 static const char *const dtypes[] = {"f32", "f64", NULL};
 static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
+static const char *const augmentations[] = {"auto", "none", "flip", "crop", "flip+crop", NULL};
 
 #define AT(member) offsetof(arguments, member)
 #define TRAINING(member) offsetof(arguments, training.member)
@@ -38,9 +40,14 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      .offset = AT(data),
      .metavar = "TEXT",
-     .help = "The text (UTF-8; several files with commas between), or a token file. A part is kept for "
-             "validation. "
-             "Required unless a run is resumed."},
+     .help =
+         "The text (UTF-8; several files with commas between), or a token file; for a model of images their "
+         "directory or files (CIFAR, IDX). A part is kept for validation. Required unless a run is resumed."},
+    {.name = "images",
+     .type = CH_OPTION_PATH,
+     .offset = AT(images),
+     .metavar = "DIR",
+     .help = "The same as --data, for a model of images."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = AT(out),
@@ -72,6 +79,13 @@ static const ch_option options[] = {
      .min = 1,
      .max = 1e15,
      .help = "Tokens to train on; a short text is read again, shuffled anew (one pass over the text)."},
+    {.name = "epochs",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(epochs),
+     .metavar = "N",
+     .min = 1,
+     .max = 1e6,
+     .help = "The same, counted in passes over the text or the images (1; of images 10)."},
     {.name = "steps",
      .type = CH_OPTION_COUNT,
      .offset = TRAINING(steps),
@@ -85,8 +99,7 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 1e6,
-     .default_value = "8",
-     .help = "Sequences of a batch."},
+     .help = "Sequences or images of a batch (8; of images 64)."},
     {.name = "seq",
      .type = CH_OPTION_COUNT,
      .offset = TRAINING(sequence),
@@ -201,7 +214,32 @@ static const ch_option options[] = {
      .min = 1e-6,
      .max = 0.5,
      .default_value = "0.05",
-     .help = "Share of the text that is kept for validation."},
+     .help = "Share of the text, or of images without test files, that is kept for validation."},
+    {.name = "", .help = "Images"},
+    {.name = "augment",
+     .type = CH_OPTION_CHOICE,
+     .offset = AT(augment),
+     .metavar = "NAME",
+     .choices = augmentations,
+     .default_value = "auto",
+     .help = "What is done to images at random: mirrored left to right, cut out of a black margin; auto does "
+             "both to "
+             "images in colour and nothing to grey ones."},
+    {.name = "crop",
+     .type = CH_OPTION_COUNT,
+     .offset = TRAINING(crop),
+     .metavar = "PIXELS",
+     .min = 1,
+     .max = 4096,
+     .help = "Pixels of that margin (an eighth of an image)."},
+    {.name = "label-smoothing",
+     .type = CH_OPTION_NUMBER,
+     .offset = TRAINING(label_smoothing),
+     .metavar = "S",
+     .min = 0,
+     .max = 0.99,
+     .default_value = "0",
+     .help = "Share of the target that is spread over all classes."},
     {.name = "", .help = "Evaluation, checkpoints, memory"},
     {.name = "eval-every",
      .type = CH_OPTION_COUNT,
@@ -219,7 +257,7 @@ static const ch_option options[] = {
      .min = 0,
      .max = 1e12,
      .default_value = "131072",
-     .help = "Validation tokens of an evaluation, at most; 0 for all there are."},
+     .help = "Validation tokens (or images) of an evaluation, at most; 0 for all there are."},
     {.name = "checkpoint-every",
      .type = CH_OPTION_COUNT,
      .offset = TRAINING(checkpoint_every),
@@ -266,14 +304,27 @@ static void overlay(const arguments *args, ch_train_options *training) {
   if (ch_option_given(args, "seed")) training->seed = (uint64_t)args->seed;
 }
 
+/* How images are augmented: what was asked for, or at the start of a run what suits them. */
+static void choose_augmentation(const arguments *args, const ch_config *config, bool resumed,
+                                ch_train_options *training) {
+  bool asked = ch_option_given(args, "augment") && strcmp(args->augment, "auto") != 0;
+  if (!ch_config_is_vision(config) || (resumed && !asked)) return;
+  bool colour = config->num_channels > 1 && !asked;
+  training->flip = colour || strncmp(args->augment, "flip", 4) == 0;
+  bool crops = colour || strstr(args->augment, "crop") || args->training.crop;
+  if (!crops) training->crop = 0;
+  if (crops && !args->training.crop) training->crop = (config->image_size + 7) / 8;
+}
+
 /* --- what is to be done -------------------------------------------------------------------------------------- */
 
 typedef struct job {
   const arguments *args;
   ch_config config;
   ch_train_options training;
-  bool resumed; /* a checkpoint is there to go on from */
-  ch_data data;
+  bool resumed;         /* a checkpoint is there to go on from */
+  ch_data data;         /* of a model of text */
+  ch_image_data images; /* or of images */
   ch_trainer *trainer;
   ch_progress_line line;
   int64_t began_step;
@@ -348,18 +399,35 @@ static ch_status read_fresh(job *j, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a config is missing: write `crosshead train CONFIG --data %s --out %s`",
                    args->data ? args->data : "TEXT", args->out);
-  if (!args->data) return ch_fail(error, CH_ERROR_ARGUMENT, "--data is missing: the text to train on");
+  if (!args->data && !args->images)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--data is missing: the text to train on, or the images");
   CH_TRY(ch_config_read(args->positional[0] ? args->positional[0] : args->init_from, &j->config, error));
   ch_train_options_default(&j->config, &j->training);
   if (args->init_from) j->training.lr = 1e-4;
   return CH_OK;
 }
 
+/* Options that mean nothing to the kind of model that is trained. */
+static ch_status check_kind(const job *j, ch_error *error) {
+  static const char *const of_text[] = {"tokens", "seq", "tokenizer", "documents", "separator", NULL};
+  static const char *const of_images[] = {"images", "augment", "crop", "label-smoothing", NULL};
+  bool vision = ch_config_is_vision(&j->config);
+  for (const char *const *name = vision ? of_text : of_images; *name; name++)
+    if (ch_option_given(j->args, *name))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for models of %s; a \"%s\" takes %s%s", *name,
+                     vision ? "text" : "images", j->config.model_type, vision ? "images" : "text",
+                     strcmp(*name, "tokens") == 0 ? ", whose length is given with --epochs or --steps" : "");
+  return CH_OK;
+}
+
 /* Config and options, from the command line or from the checkpoint that lies in --out. */
 static ch_status decide(job *j, ch_error *error) {
   const arguments *args = j->args;
-  if (args->tokens && args->training.steps)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--tokens and --steps say the same; give one of them");
+  if ((args->tokens != 0) + (args->training.steps != 0) + (args->epochs != 0) > 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s and %s say the same; give one of them",
+                   args->tokens ? "--tokens" : "--steps", args->epochs ? "--epochs" : "--steps");
+  if (args->data && args->images)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--data and --images say the same; give one of them");
   char *checkpoint = ch_path_join(args->out, CH_RUN_CHECKPOINT);
   if (!checkpoint) return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
   j->resumed = args->resume && ch_is_file(checkpoint);
@@ -367,7 +435,9 @@ static ch_status decide(job *j, ch_error *error) {
   if (status == CH_OK) status = j->resumed ? read_stored(j, checkpoint, error) : read_fresh(j, error);
   free(checkpoint);
   CH_TRY(status);
+  CH_TRY(check_kind(j, error));
   overlay(args, &j->training);
+  choose_augmentation(args, &j->config, j->resumed, &j->training);
   /* Before any work on the text; a length that is not known yet fits every warm-up. */
   ch_train_options known = j->training;
   if (known.steps == 0) known.steps = 100000000;
@@ -399,25 +469,42 @@ static void show_step(void *context, const ch_step_report *report) {
   double rate = (double)ch_train_step_tokens(ch_trainer_options(j->trainer)) / fmax(j->smooth_seconds, 1e-9);
   /* The time left counts evaluations and checkpoints too. */
   double a_step = ch_progress_seconds(&j->line) / (double)taken;
-  ch_progress_show(&j->line, last, "step %lld/%lld  loss %.4f  %s tokens/s  lr %.2e  %s left",
+  ch_progress_show(&j->line, last, "step %lld/%lld  loss %.4f  %s %s/s  lr %.2e  %s left",
                    (long long)report->step, (long long)steps, j->smooth_loss,
-                   ch_format_count(rate, tokens, sizeof tokens), report->lr,
+                   ch_format_count(rate, tokens, sizeof tokens), ch_trainer_unit(j->trainer), report->lr,
                    ch_format_duration((double)(steps - report->step) * a_step, left, sizeof left));
 }
 
-static void show_evaluation(void *context, int64_t step, double loss) {
+/* What a loss is as people read it: "perplexity 3.21", or "top-1 61.2 %, top-5 95.0 %". */
+static const char *quality(const ch_validation_point *point, char *buffer, size_t size) {
+  if (point->top1 >= 0)
+    snprintf(buffer, size, "top-1 %.2f %%, top-5 %.2f %%", 100 * point->top1, 100 * point->top5);
+  else
+    snprintf(buffer, size, "perplexity %.2f", exp(point->loss));
+  return buffer;
+}
+
+static void show_evaluation(void *context, const ch_validation_point *point) {
   job *j = context;
-  char experts[64] = "";
+  char experts[64] = "", shown[64];
   double least, most;
   if (ch_trainer_expert_shares(j->trainer, &least, &most))
     snprintf(experts, sizeof experts, ", expert shares %.1f to %.1f %%", 100 * least, 100 * most);
-  ch_progress_print(&j->line, "step %lld: validation loss %.4f, perplexity %.2f%s", (long long)step, loss,
-                    exp(loss), experts);
+  ch_progress_print(&j->line, "step %lld: validation loss %.4f, %s%s", (long long)point->step, point->loss,
+                    quality(point, shown, sizeof shown), experts);
 }
 
 /* --- the run ------------------------------------------------------------------------------------------------- */
 
-static ch_status open_data(job *j, ch_error *error) {
+static ch_status open_images(job *j, ch_error *error) {
+  const arguments *args = j->args;
+  const char *names = args->images ? args->images : args->data;
+  CH_TRY(ch_image_data_open(names, args->validation, args->out, &j->images, error));
+  CH_TRY(ch_image_data_prepare(&j->images, &j->config, &j->training, error));
+  return j->resumed ? CH_OK : ch_image_data_record(&j->images, args->out, error);
+}
+
+static ch_status open_text(job *j, ch_error *error) {
   const arguments *args = j->args;
   ch_data_options o = {.data = args->data,
                        .tokenizer = args->tokenizer,
@@ -441,21 +528,36 @@ static ch_status open_data(job *j, ch_error *error) {
 
 /* A twentieth of the run, unless evaluations would then take more than about a tenth of the training's time: a token
    costs a third of what it costs in training. */
-static int64_t usual_eval_every(const ch_train_options *t, const ch_data *data) {
-  int64_t tokens = data->source.validation_sequences * t->sequence;
+static int64_t usual_eval_every(const ch_train_options *t, const ch_source *source) {
+  int64_t tokens = source->validation_sequences * t->sequence;
   if (t->eval_tokens > 0 && t->eval_tokens < tokens) tokens = t->eval_tokens;
   int64_t share = (t->steps + 19) / 20, affordable = (tokens * 10 / 3) / ch_train_step_tokens(t) + 1;
   return share > affordable ? share : affordable;
 }
 
-/* What depends on the length of the text. */
-static void complete_options(job *j) {
+static const ch_source *source_of(const job *j) {
+  return ch_config_is_vision(&j->config) ? &j->images.source : &j->data.source;
+}
+
+/* Tokens or images of one pass over them all. */
+static int64_t epoch_of(const job *j) {
+  return ch_config_is_vision(&j->config) ? j->images.info.count[CH_IMAGES_TRAIN]
+                                         : j->data.train_sequences * j->training.sequence;
+}
+
+/* What depends on the length of the text, or the number of images. */
+static ch_status complete_options(job *j, ch_error *error) {
+  enum { USUAL_EPOCHS_OF_IMAGES = 10 };
   const arguments *args = j->args;
   ch_train_options *t = &j->training;
-  int64_t tokens = args->tokens;
-  if (!tokens && t->steps == 0) tokens = j->data.train_sequences * t->sequence;
+  int64_t usual = ch_config_is_vision(&j->config) ? USUAL_EPOCHS_OF_IMAGES : 1;
+  int64_t epochs = args->epochs ? args->epochs : t->steps == 0 ? usual : 0, tokens = args->tokens;
+  if (epochs > INT64_MAX / 2 / epoch_of(j))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--epochs %lld are too many", (long long)epochs);
+  if (!tokens) tokens = epochs * epoch_of(j);
   if (tokens) t->steps = ch_train_steps_for(t, tokens);
-  if (!j->resumed && !ch_option_given(args, "eval-every")) t->eval_every = usual_eval_every(t, &j->data);
+  if (!j->resumed && !ch_option_given(args, "eval-every")) t->eval_every = usual_eval_every(t, source_of(j));
+  return CH_OK;
 }
 
 static int64_t parameter_count(const ch_trainer *trainer) {
@@ -468,15 +570,18 @@ static int64_t parameter_count(const ch_trainer *trainer) {
 static void announce(void *context, int64_t step) {
   job *j = context;
   j->began_step = step;
-  char parameters[32], tokens[32], memory[32], batch[64] = "";
+  char parameters[32], tokens[32], memory[32], batch[64] = "", length[40] = "";
   const ch_train_options *t = ch_trainer_options(j->trainer);
+  const char *unit = ch_trainer_unit(j->trainer);
+  bool vision = ch_config_is_vision(&j->config);
   if (t->accumulate > 1) snprintf(batch, sizeof batch, " x %lld", (long long)t->accumulate);
-  ch_progress_print(&j->line,
-                    "%s parameters, %s training tokens, %sB of memory; %lld steps of %lld%s x %lld tokens",
+  if (!vision) snprintf(length, sizeof length, " x %lld", (long long)t->sequence);
+  double trains = (double)(vision ? j->images.info.count[CH_IMAGES_TRAIN] : j->data.train_tokens);
+  ch_progress_print(&j->line, "%s parameters, %s training %s, %sB of memory; %lld steps of %lld%s%s %s",
                     ch_format_count((double)parameter_count(j->trainer), parameters, sizeof parameters),
-                    ch_format_count((double)j->data.train_tokens, tokens, sizeof tokens),
+                    ch_format_count(trains, tokens, sizeof tokens), unit,
                     ch_format_count((double)ch_trainer_bytes(j->trainer), memory, sizeof memory),
-                    (long long)t->steps, (long long)t->batch, batch, (long long)t->sequence);
+                    (long long)t->steps, (long long)t->batch, batch, length, unit);
   ch_progress_begin(&j->line, stderr); /* rates count from here */
   if (j->args->resume && !j->resumed)
     ch_progress_print(&j->line, "%s has no checkpoint yet: training begins at step 1", j->args->out);
@@ -486,7 +591,7 @@ static void announce(void *context, int64_t step) {
 }
 
 static ch_status make_trainer(job *j, ch_error *error) {
-  CH_TRY(ch_trainer_create(&j->config, &j->training, &j->data.source, &j->trainer, error));
+  CH_TRY(ch_trainer_create(&j->config, &j->training, source_of(j), &j->trainer, error));
   if (j->resumed || !j->args->init_from) return CH_OK;
   return ch_trainer_load_weights(j->trainer, j->args->init_from, error);
 }
@@ -497,22 +602,28 @@ static ch_status print_result(const job *j, ch_error *error) {
   double rate = record.seconds > 0 ? (double)record.tokens / record.seconds : 0;
   const ch_validation_point *last =
       record.validation_points ? &record.validation[record.validation_points - 1] : NULL;
-  double loss = record.step ? record.losses[record.step - 1] : 0, validation = last ? last->loss : NAN;
+  double loss = record.step ? record.losses[record.step - 1] : 0;
+  const char *unit = ch_trainer_unit(j->trainer);
+  char per_second[64];
   if (!j->args->json) {
-    char tokens[32], speed[32];
-    printf("%s: %lld steps, %s tokens, training loss %.4f", j->args->out, (long long)record.step,
-           ch_format_count((double)record.tokens, tokens, sizeof tokens), loss);
-    if (last) printf(", validation loss %.4f, perplexity %.2f", validation, exp(validation));
-    printf(", %s tokens/s\n", ch_format_count(rate, speed, sizeof speed));
+    char tokens[32], speed[32], shown[64];
+    printf("%s: %lld steps, %s %s, training loss %.4f", j->args->out, (long long)record.step,
+           ch_format_count((double)record.tokens, tokens, sizeof tokens), unit, loss);
+    if (last) printf(", validation loss %.4f, %s", last->loss, quality(last, shown, sizeof shown));
+    printf(", %s %s/s\n", ch_format_count(rate, speed, sizeof speed), unit);
     return CH_OK;
   }
-  json_t *object = json_pack("{ss sI sI sI sf sf sf}", "model", j->args->out, "parameters",
-                             (json_int_t)parameter_count(j->trainer), "steps", (json_int_t)record.step,
-                             "tokens", (json_int_t)record.tokens, "loss", loss, "seconds", record.seconds,
-                             "train_tokens_per_second", rate);
+  snprintf(per_second, sizeof per_second, "train_%s_per_second", unit);
+  json_t *object =
+      json_pack("{ss sI sI sI sf sf sf}", "model", j->args->out, "parameters",
+                (json_int_t)parameter_count(j->trainer), "steps", (json_int_t)record.step, unit,
+                (json_int_t)record.tokens, "loss", loss, "seconds", record.seconds, per_second, rate);
   if (object && last) {
-    json_object_set_new(object, "validation_loss", json_real(validation));
-    json_object_set_new(object, "perplexity", json_real(exp(validation)));
+    json_object_set_new(object, "validation_loss", json_real(last->loss));
+    if (last->top1 >= 0)
+      json_object_update_new(object, json_pack("{sf sf}", "top1", last->top1, "top5", last->top5));
+    else
+      json_object_set_new(object, "perplexity", json_real(exp(last->loss)));
   }
   double least, most;
   if (object && ch_trainer_expert_shares(j->trainer, &least, &most))
@@ -523,8 +634,9 @@ static ch_status print_result(const job *j, ch_error *error) {
 static ch_status train(job *j, ch_error *error) {
   CH_TRY(decide(j, error));
   ch_interrupt_watch();
-  CH_TRY(open_data(j, error));
-  complete_options(j);
+  bool vision = ch_config_is_vision(&j->config);
+  CH_TRY(vision ? open_images(j, error) : open_text(j, error));
+  CH_TRY(complete_options(j, error));
   CH_TRY(make_trainer(j, error));
   ch_run_events events = {.context = j,
                           .started = announce,
@@ -532,7 +644,7 @@ static ch_status train(job *j, ch_error *error) {
                           .evaluated = show_evaluation,
                           .interrupted = interrupted};
   CH_TRY(ch_train_run(j->trainer, j->args->out, j->args->resume, &events, error));
-  return ch_data_give_tokenizer(&j->data, j->args->out, error);
+  return vision ? CH_OK : ch_data_give_tokenizer(&j->data, j->args->out, error);
 }
 
 static ch_status run(const void *given, ch_error *error) {
@@ -544,13 +656,14 @@ static ch_status run(const void *given, ch_error *error) {
   if (status == CH_OK) status = print_result(&j, error);
   ch_trainer_free(j.trainer);
   ch_data_close(&j.data);
+  ch_image_data_close(&j.images);
   return status;
 }
 
 const ch_command ch_cmd_train = {
     .name = "train",
     .positional = "[CONFIG]",
-    .summary = "Train one model on a text.",
+    .summary = "Train one model on a text, or on images.",
     .description = "CONFIG is a config.json (configs/ has some). The tokenizer is trained on the text unless "
                    "one is given; the "
                    "result in --out is a model directory for every other command.\n\n"
@@ -562,6 +675,7 @@ const ch_command ch_cmd_train = {
     .examples =
         "crosshead train configs/tiny-gqa.json --data story.txt --out model\n"
         "crosshead train configs/small-mqa.json --data a.txt,b.txt --out model --tokens 50M --lr 6e-4\n"
+        "crosshead train configs/tiny-vit.json --images cifar-10-batches-bin --out vit --epochs 20\n"
         "crosshead train --out model --resume\n"
         "crosshead train --init-from Qwen3-0.6B --data notes.txt --out tuned --schedule constant",
     .options = options,

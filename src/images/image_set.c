@@ -132,7 +132,7 @@ static ch_status list_directory(ch_image_set *set, const char *directory, ch_err
   qsort(set->parts, (size_t)set->count, sizeof *set->parts, by_path); /* nothing is open yet */
   if (status == CH_OK && set->count == 0)
     status = ch_fail(
-        error, CH_ERROR_ARGUMENT,
+        error, CH_ERROR_FORMAT,
         "%s holds no images: neither CIFAR batches (*.bin) nor IDX files (*ubyte), packed (.gz) or not",
         directory);
   return status;
@@ -294,7 +294,7 @@ ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, in
                            ch_error *error) {
   const ch_image_file *file = &set->parts[0].file;
   if (channels != file->channels || size != file->size)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
+    return ch_fail(error, CH_ERROR_FORMAT,
                    "%s holds images of %lld channel%s and %lld x %lld pixels, where the model's "
                    "\"num_channels\" is %lld "
                    "and its \"image_size\" %lld",
@@ -305,7 +305,7 @@ ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, in
     int64_t where = 0;
     int label = most_label(set, &set->parts[i], &where);
     if (label >= classes)
-      return ch_fail(error, CH_ERROR_ARGUMENT,
+      return ch_fail(error, CH_ERROR_FORMAT,
                      "%s: image %lld has label %d, but the model's \"num_classes\" is %lld; it must be above "
                      "every label",
                      set->parts[i].path, (long long)where, label, (long long)classes);

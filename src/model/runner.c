@@ -140,6 +140,10 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   return CH_OK;
 }
 
+int64_t ch_runner_columns(const ch_runner *runner) {
+  return ch_node_columns(ch_plan_root(runner->plan));
+}
+
 size_t ch_runner_bytes(const ch_runner *runner) {
   return ch_plan_bytes(runner->plan);
 }

@@ -44,6 +44,8 @@ typedef struct ch_runner_call {
    root until the next run of any runner of the engine. */
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error);
 
+/* Columns of the root. */
+int64_t ch_runner_columns(const ch_runner *runner);
 /* Bytes of work memory, and FLOPs of one forward pass. */
 size_t ch_runner_bytes(const ch_runner *runner);
 double ch_runner_flops(const ch_runner *runner);

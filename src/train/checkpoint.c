@@ -1,7 +1,7 @@
 /* Checkpoints: the whole state of a trainer in one safetensors file.
  *
  * Tensors `weight.NAME`, `m.NAME` and `v.NAME` for every parameter NAME, `losses` [step] and `validation` [points, 2]
- * (step, loss); metadata with the step, options, config and source. Random numbers need no room of their own: every
+ * (step, loss; of images [points, 4], the accuracies behind); metadata with the step, options, config and source. Random numbers need no room of their own: every
  * one follows from the seed and the step.
  */
 #include <math.h>
@@ -44,10 +44,15 @@ static const ch_tensor *group_of(const ch_parameter_set *set, int group) {
   return group == 0 ? set->weights : group == 1 ? set->m : set->v;
 }
 
+/* Numbers that a validation point is written as. */
+static int64_t point_numbers(const ch_trainer *trainer) {
+  return ch_config_is_vision(&trainer->config) ? 4 : 2;
+}
+
 /* Lists every tensor of the file; names live in `names`, validation points as doubles in `points`. */
 static int64_t list_tensors(const ch_trainer *trainer, ch_stored_tensor *list, ch_arena *names,
                             double *points) {
-  int64_t count = 0;
+  int64_t count = 0, numbers = point_numbers(trainer);
   for (int g = 0; g < GROUPS; g++)
     for (int p = 0; p < trainer->params.count; p++)
       list[count++] =
@@ -57,12 +62,13 @@ static int64_t list_tensors(const ch_trainer *trainer, ch_stored_tensor *list, c
     list[count++] = (ch_stored_tensor){.name = ch_arena_strdup(names, "losses"),
                                        .tensor = {CH_F64, 1, {trainer->step}, trainer->losses}};
   for (int64_t i = 0; i < trainer->validation_points; i++) {
-    points[2 * i] = (double)trainer->validation[i].step;
-    points[2 * i + 1] = trainer->validation[i].loss;
+    const ch_validation_point *point = &trainer->validation[i];
+    const double values[] = {(double)point->step, point->loss, point->top1, point->top5};
+    memcpy(points + numbers * i, values, (size_t)numbers * sizeof *points);
   }
   if (trainer->validation_points > 0)
     list[count++] = (ch_stored_tensor){.name = ch_arena_strdup(names, "validation"),
-                                       .tensor = {CH_F64, 2, {trainer->validation_points, 2}, points}};
+                                       .tensor = {CH_F64, 2, {trainer->validation_points, numbers}, points}};
   return count;
 }
 
@@ -87,7 +93,7 @@ ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error 
   char *metadata_text = NULL;
   size_t most = (size_t)GROUPS * (size_t)trainer->params.count + 2;
   ch_stored_tensor *list = calloc(most, sizeof *list);
-  double *points = malloc(((size_t)trainer->validation_points * 2 + 1) * sizeof *points);
+  double *points = malloc((size_t)(trainer->validation_points * point_numbers(trainer) + 1) * sizeof *points);
   json_t *metadata = describe(trainer);
   if (metadata) metadata_text = json_dumps(metadata, JSON_COMPACT);
   bool enough = list && points && metadata_text;
@@ -215,22 +221,26 @@ static ch_status copy_curves(ch_trainer *trainer, const ch_safetensors *file, co
                              ch_error *error) {
   const ch_stored_tensor *stored = ch_safetensors_find(file, "validation");
   int64_t points = stored && stored->tensor.rank == 2 ? stored->tensor.shape[0] : 0;
+  int64_t numbers = point_numbers(trainer);
   CH_TRY(ch_trainer_reserve(trainer, step, points + trainer->validation_capacity, error));
   ch_tensor losses = {CH_F64, 1, {step}, trainer->losses};
   if (step > 0) CH_TRY(copy_tensor(file, path, "losses", &losses, error));
   trainer->validation_points = 0;
   if (points == 0) return CH_OK;
-  double *pairs = malloc((size_t)points * 2 * sizeof *pairs);
-  if (!pairs) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
-  ch_tensor validation = {CH_F64, 2, {points, 2}, pairs};
+  double *values = malloc((size_t)(points * numbers) * sizeof *values);
+  if (!values) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  ch_tensor validation = {CH_F64, 2, {points, numbers}, values};
   ch_status status = copy_tensor(file, path, "validation", &validation, error);
   for (int64_t i = 0; i < points && status == CH_OK; i++) {
-    bool sound = pairs[2 * i] >= 0 && pairs[2 * i] <= (double)step;
+    const double *v = values + numbers * i;
+    bool sound = v[0] >= 0 && v[0] <= (double)step, ranked = numbers > 2;
     if (!sound) status = damaged(error, path, "validation curve");
-    if (sound) trainer->validation[i] = (ch_validation_point){(int64_t)pairs[2 * i], pairs[2 * i + 1]};
+    if (sound)
+      trainer->validation[i] =
+          (ch_validation_point){(int64_t)v[0], v[1], ranked ? v[2] : -1, ranked ? v[3] : -1};
   }
   if (status == CH_OK) trainer->validation_points = points;
-  free(pairs);
+  free(values);
   return status;
 }
 
@@ -283,11 +293,11 @@ static ch_status restore(ch_trainer *trainer, const ch_safetensors *file, const 
                          const char *path, ch_error *error) {
   CH_TRY(match_config(trainer, facts, path, error));
   if (strcmp(facts->source, trainer->source.fingerprint) != 0)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "%s was made from another text or tokenizer; resume with the --data it began with or train into "
-        "another directory",
-        path);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s was made from another text or tokenizer, or other images; resume with the --data it "
+                   "began with or train into "
+                   "another directory",
+                   path);
   CH_TRY(adopt(trainer, &facts->options, error));
   CH_TRY(ch_train_options_match(&facts->options, &trainer->options, path, error));
   if (facts->step > trainer->options.steps)

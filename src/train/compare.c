@@ -222,9 +222,9 @@ static void on_step(void *context, const ch_step_report *report) {
   if (t->events->step) t->events->step(t->events->context, report);
 }
 
-static void on_evaluated(void *context, int64_t step, double loss) {
+static void on_evaluated(void *context, const ch_validation_point *point) {
   const timing *t = context;
-  if (t->events->evaluated) t->events->evaluated(t->events->context, step, loss);
+  if (t->events->evaluated) t->events->evaluated(t->events->context, point);
 }
 
 static bool on_interrupted(void *context) {

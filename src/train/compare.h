@@ -35,7 +35,7 @@ typedef struct ch_compare_events {
   void (*begins)(void *context, int index, int count, const char *name, const ch_config *config,
                  int64_t parameters, int64_t steps);
   void (*step)(void *context, const ch_step_report *report);
-  void (*evaluated)(void *context, int64_t step, double loss);
+  void (*evaluated)(void *context, const ch_validation_point *point);
   /* A model is finished; `earlier`: it already was when this run began. */
   void (*finished)(void *context, const ch_compared *model, bool earlier);
   /* results.json was written; the report can follow. */

@@ -151,14 +151,15 @@ static void put_experts(const ch_step_report *report, ch_text *line) {
   ch_text_puts(line, "]]");
 }
 
-ch_status ch_log_step(ch_log *log, const ch_step_report *report, double tokens_per_second, ch_error *error) {
+ch_status ch_log_step(ch_log *log, const ch_step_report *report, const char *unit, double rate,
+                      ch_error *error) {
   char loss[40], lr[40], norm[40], time[32];
   ch_text line = {0};
   ch_text_printf(&line,
-                 "{\"event\":\"step\",\"step\":%lld,\"tokens\":%lld,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,"
-                 "\"tokens_per_second\":%.1f,\"seconds\":%.4f,\"time\":\"%s\"",
-                 (long long)report->step, (long long)report->tokens, number_text(report->loss, loss),
-                 number_text(report->lr, lr), number_text(report->grad_norm, norm), tokens_per_second,
+                 "{\"event\":\"step\",\"step\":%lld,\"%s\":%lld,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,"
+                 "\"%s_per_second\":%.1f,\"seconds\":%.4f,\"time\":\"%s\"",
+                 (long long)report->step, unit, (long long)report->tokens, number_text(report->loss, loss),
+                 number_text(report->lr, lr), number_text(report->grad_norm, norm), unit, rate,
                  report->seconds, utc_now(time));
   put_experts(report, &line);
   ch_text_puts(&line, "}");
@@ -168,12 +169,15 @@ ch_status ch_log_step(ch_log *log, const ch_step_report *report, double tokens_p
   return status;
 }
 
-ch_status ch_log_evaluation(ch_log *log, int64_t step, int64_t tokens, double loss, ch_error *error) {
+ch_status ch_log_evaluation(ch_log *log, const ch_validation_point *point, const char *unit, int64_t done,
+                            ch_error *error) {
   char time[32];
-  return put_object(log,
-                    json_pack("{ss sI sI sf ss}", "event", "evaluation", "step", (json_int_t)step, "tokens",
-                              (json_int_t)tokens, "validation_loss", loss, "time", utc_now(time)),
-                    error);
+  json_t *line = json_pack("{ss sI sI sf}", "event", "evaluation", "step", (json_int_t)point->step, unit,
+                           (json_int_t)done, "validation_loss", point->loss);
+  if (line && point->top1 >= 0)
+    json_object_update_new(line, json_pack("{sf sf}", "top1", point->top1, "top5", point->top5));
+  if (line) json_object_set_new(line, "time", json_string(utc_now(time)));
+  return put_object(log, line, error);
 }
 
 ch_status ch_log_event(ch_log *log, const char *name, int64_t step, const char *message, ch_error *error) {

@@ -24,8 +24,12 @@ ch_status ch_log_clear(ch_log *log, ch_error *error);
 
 /* {"event": "start", …}: version, machine, config, options, source; or "resume", with the step. */
 ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error);
-ch_status ch_log_step(ch_log *log, const ch_step_report *report, double tokens_per_second, ch_error *error);
-ch_status ch_log_evaluation(ch_log *log, int64_t step, int64_t tokens, double loss, ch_error *error);
+/* unit: "tokens" or "images", of which there are so many a second. */
+ch_status ch_log_step(ch_log *log, const ch_step_report *report, const char *unit, double rate,
+                      ch_error *error);
+/* done: units trained on. */
+ch_status ch_log_evaluation(ch_log *log, const ch_validation_point *point, const char *unit, int64_t done,
+                            ch_error *error);
 /* {"event": NAME, "step": …, "message": …}: message may be NULL. */
 ch_status ch_log_event(ch_log *log, const char *name, int64_t step, const char *message, ch_error *error);
 

@@ -12,7 +12,8 @@
 typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option_kind;
 
 /* When two runs may not differ in an option. */
-typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE } option_sameness;
+/* OF_IMAGES: the same, for models of images: written only where it is not zero, its default. */
+typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE, OF_IMAGES } option_sameness;
 
 typedef struct option_row {
   const char *name, *flag; /* member; what the command line calls it */
@@ -42,13 +43,16 @@ static const option_row rows[] = {
     {"clip", "--clip", NUMBER, AT(clip), SAME, 1, 0, 1e9},
     {"seed", "--seed", SEED, AT(seed), SAME, 0, 0, 0},
     {"documents", "--documents", YES_NO, AT(documents), SAME, 0, 0, 1},
+    {"flip", "--augment", YES_NO, AT(flip), OF_IMAGES, 0, 0, 1},
+    {"crop", "--crop", WHOLE, AT(crop), OF_IMAGES, 0, 0, 4096},
+    {"label_smoothing", "--label-smoothing", NUMBER, AT(label_smoothing), OF_IMAGES, 0, 0, 0.99},
     {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1},
     {"dtype", "--dtype", DTYPE, AT(dtype), SAME, CH_F32, 0, 0},
     {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9},
     {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12},
     {"checkpoint_every", "--checkpoint-every", WHOLE, AT(checkpoint_every), FREE, 0, 0, 1e9},
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { ROWS = sizeof rows / sizeof *rows, IMAGES_OF_A_BATCH = 64 };
 
 static int64_t *whole_at(const ch_train_options *options, const option_row *row) {
   return (int64_t *)((char *)(uintptr_t)options + row->offset);
@@ -70,6 +74,9 @@ void ch_train_options_default(const ch_config *config, ch_train_options *options
   }
   if (options->sequence > config->max_position_embeddings)
     options->sequence = config->max_position_embeddings;
+  if (!ch_config_is_vision(config)) return;
+  options->sequence = 1;
+  options->batch = IMAGES_OF_A_BATCH;
 }
 
 static ch_status check_ranges(const ch_train_options *options, ch_error *error) {
@@ -84,9 +91,27 @@ static ch_status check_ranges(const ch_train_options *options, ch_error *error) 
   return CH_OK;
 }
 
+/* What is for images only, and what is not for images. */
+static ch_status check_kind(const ch_train_options *o, const ch_config *config, ch_error *error) {
+  bool vision = ch_config_is_vision(config);
+  if (vision && (o->sequence != 1 || o->documents))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for text; this model takes images",
+                   o->documents ? "--documents" : "--seq");
+  if (vision && o->crop > config->image_size / 2)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--crop %lld is more than half of the images' %lld pixels",
+                   (long long)o->crop, (long long)config->image_size);
+  if (!vision && (o->flip || o->crop || o->label_smoothing > 0))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for images; this model takes text",
+                   o->flip   ? "--augment"
+                   : o->crop ? "--crop"
+                             : "--label-smoothing");
+  return CH_OK;
+}
+
 ch_status ch_train_options_check(const ch_train_options *options, const ch_config *config, ch_error *error) {
   const ch_train_options *o = options;
   CH_TRY(check_ranges(o, error));
+  CH_TRY(check_kind(o, config, error));
   if (o->lr <= 0) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is %g; it must be above 0", o->lr);
   if (o->dtype != CH_F32 && o->dtype != CH_F64)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--dtype is %s; training runs in F32 or F64",
@@ -165,13 +190,21 @@ json_t *ch_config_to_json(const ch_config *config) {
   return json;
 }
 
+static bool is_zero(const ch_train_options *options, const option_row *row) {
+  return row->kind == WHOLE    ? *whole_at(options, row) == 0
+         : row->kind == NUMBER ? *number_at(options, row) == 0
+                               : !*bool_at(options, row);
+}
+
 json_t *ch_train_options_to_json(const ch_train_options *options) {
   json_t *object = json_object();
-  for (int i = 0; i < ROWS; i++)
+  for (int i = 0; i < ROWS; i++) {
+    if (rows[i].same == OF_IMAGES && is_zero(options, &rows[i])) continue;
     if (json_object_set_new(object, rows[i].name, value_of(options, &rows[i])) != 0) {
       json_decref(object);
       return NULL;
     }
+  }
   return object;
 }
 
@@ -202,18 +235,22 @@ static bool read_value(const json_t *value, const option_row *row, ch_train_opti
 ch_status ch_train_options_from_json(const json_t *object, const char *where, ch_train_options *options,
                                      ch_error *error) {
   *options = (ch_train_options){0};
-  for (int i = 0; i < ROWS; i++)
-    if (!read_value(json_object_get(object, rows[i].name), &rows[i], options))
+  for (int i = 0; i < ROWS; i++) {
+    const json_t *value = json_object_get(object, rows[i].name);
+    bool left_out = rows[i].same == OF_IMAGES && !value;
+    if (!left_out && !read_value(value, &rows[i], options))
       return ch_fail(error, CH_ERROR_FORMAT,
                      "%s: its options lack a usable \"%s\"; it is damaged or of another version", where,
                      rows[i].name);
+  }
   return CH_OK;
 }
 
 /* --- resuming ------------------------------------------------------------------------------------------------ */
 
 static bool must_match(const option_row *row, const ch_train_options *options) {
-  return row->same == SAME || (row->same == SAME_WITH_COSINE && options->schedule == CH_SCHEDULE_COSINE);
+  return row->same == SAME || row->same == OF_IMAGES ||
+         (row->same == SAME_WITH_COSINE && options->schedule == CH_SCHEDULE_COSINE);
 }
 
 ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_options *asked,

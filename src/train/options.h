@@ -15,8 +15,9 @@ typedef enum ch_schedule {
 
 /* Members marked [same] decide the result: a run can only be resumed with the values it was started with. */
 typedef struct ch_train_options {
-  int64_t batch;      /* [same] sequences of a forward and backward pass */
-  int64_t sequence;   /* [same] tokens of a sequence */
+  int64_t batch; /* [same] sequences of a forward and backward pass */
+  int64_t
+      sequence; /* [same] tokens of a sequence; 1 in models of images, and "tokens" below are images there */
   int64_t accumulate; /* [same] batches whose gradients are summed for one step */
   int64_t
       micro_batch; /* [same] sequences computed at a time, a divisor of `batch`: less memory, the same result up
@@ -30,6 +31,9 @@ typedef struct ch_train_options {
   double clip;              /* [same] largest global gradient norm; 0 = no clipping */
   uint64_t seed;            /* [same] of initial weights; the source's order has its own copy */
   bool documents;           /* [same] attention stays inside documents; the source must fill document_start */
+  bool flip;                /* [same] of images, as `crop`: how they are augmented (images/augment.h) */
+  int64_t crop;             /* [same] */
+  double label_smoothing;   /* [same] of images: share of the target that is spread over all classes */
   bool recompute;           /* drop cheap activations and compute them twice: less memory, the same result */
   ch_dtype dtype;           /* [same] CH_F32, or CH_F64 for the reference path */
   int64_t eval_every;       /* steps between evaluations; 0 = one, after the last step */

@@ -113,8 +113,9 @@ static ch_status evaluate(run *r, ch_error *error) {
   double loss;
   CH_TRY(ch_trainer_evaluate(r->trainer, r->events->interrupted, r->events->context, &loss, error));
   ch_progress_record record = progress_of(r);
-  CH_TRY(ch_log_evaluation(&r->log, record.step, record.tokens, loss, error));
-  if (r->events->evaluated) r->events->evaluated(r->events->context, record.step, loss);
+  const ch_validation_point *point = &record.validation[record.validation_points - 1];
+  CH_TRY(ch_log_evaluation(&r->log, point, ch_trainer_unit(r->trainer), record.tokens, error));
+  if (r->events->evaluated) r->events->evaluated(r->events->context, point);
   return CH_OK;
 }
 
@@ -131,7 +132,7 @@ static ch_status step(run *r, ch_error *error) {
   ch_step_report report;
   CH_TRY(ch_trainer_step(r->trainer, r->events->interrupted, r->events->context, &report, error));
   double rate = (double)ch_train_step_tokens(r->options) / (report.seconds > 0 ? report.seconds : 1e-9);
-  CH_TRY(ch_log_step(&r->log, &report, rate, error));
+  CH_TRY(ch_log_step(&r->log, &report, ch_trainer_unit(r->trainer), rate, error));
   if (r->events->step) r->events->step(r->events->context, &report);
   return CH_OK;
 }

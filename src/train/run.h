@@ -10,7 +10,7 @@ typedef struct ch_run_events {
   /* After every step. */
   void (*step)(void *context, const ch_step_report *report);
   /* After every evaluation. */
-  void (*evaluated)(void *context, int64_t step, double loss);
+  void (*evaluated)(void *context, const ch_validation_point *point);
   /* After every checkpoint. */
   void (*saved)(void *context, int64_t step, const char *path);
   /* True once the run should stop; asked often. The run then saves a checkpoint and returns CH_ERROR_INTERRUPTED. */

@@ -1,4 +1,4 @@
-/* Where a trainer's tokens come from: random access, so that a resumed run needs no more than its step number. */
+/* Where a trainer's tokens or images come from: random access, so that a resumed run needs no more than its step number. */
 #ifndef CH_TRAIN_SOURCE_H
 #define CH_TRAIN_SOURCE_H
 
@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 
-/* One batch's integers, [sequences, length] each, owned by the trainer and filled by the source. */
+/* One batch's integers, [sequences, length] each, owned by the trainer and filled by the source. A sequence may be an
+   image: length is 1, and the target its label. */
 typedef struct ch_batch {
   int64_t sequences, length;
   int32_t *tokens;
@@ -14,9 +15,10 @@ typedef struct ch_batch {
   int32_t
       *document_start; /* the first position each token may see, counted from its sequence's first; NULL when
                               documents are not kept apart */
+  float *pixels;       /* [sequences, channels, size, size]: images in place of tokens, which then are NULL */
 } ch_batch;
 
-/* Training and validation text. Both functions must give the same tokens whenever they are asked for the same
+/* Training and validation text, or images. Both functions must give the same whenever they are asked for the same
    place; they are called by one thread at a time and allocate nothing. */
 typedef struct ch_source {
   void *context;
@@ -26,8 +28,9 @@ typedef struct ch_source {
   /* The same sequences of the validation text, in its order; `first` + sequences may pass the end, and the rows past
      it have no targets (-1). */
   ch_status (*validate)(void *context, int64_t first, ch_batch *batch, ch_error *error);
-  int64_t validation_sequences; /* 0: there is no validation text */
-  char fingerprint[64]; /* the same text and tokenizer give the same one; checked when a run is resumed */
+  int64_t validation_sequences; /* 0: there is nothing to validate on */
+  char fingerprint
+      [64]; /* the same text and tokenizer, or images, give the same one; checked when a run is resumed */
 } ch_source;
 
 #endif

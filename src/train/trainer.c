@@ -21,11 +21,12 @@ static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, boo
   return (ch_model_graph){.sequences = sequences,
                           .length = trainer->options.sequence,
                           .dtype = trainer->options.dtype,
-                          .head = CH_HEAD_LOSS,
+                          .head = trainable ? CH_HEAD_LOSS : CH_HEAD_SCORES,
                           .trainable = trainable,
                           .documents = trainer->options.documents,
                           .series =
-                              trainable && sequences < trainer->options.batch * trainer->options.accumulate};
+                              trainable && sequences < trainer->options.batch * trainer->options.accumulate,
+                          .label_smoothing = trainer->options.label_smoothing};
 }
 
 /* Bytes that activations of `sequences` would take, weights made of atoms not counted. The plan is made without reserving
@@ -93,16 +94,27 @@ ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points,
   return CH_OK;
 }
 
+/* Elements of an image; 0 where the model takes text. */
+static int64_t image_elements(const ch_trainer *trainer) {
+  const ch_config *c = &trainer->config;
+  return ch_config_is_vision(c) ? c->num_channels * c->image_size * c->image_size : 0;
+}
+
 static ch_status reserve_batch(ch_trainer *trainer, ch_error *error) {
   const ch_train_options *options = &trainer->options;
+  int64_t elements = image_elements(trainer);
   ch_batch *batch = &trainer->batch;
   batch->sequences = options->batch * options->accumulate;
   batch->length = options->sequence;
   size_t bytes = (size_t)ch_train_step_tokens(options) * sizeof(int32_t);
-  batch->tokens = malloc(bytes);
   batch->targets = malloc(bytes);
+  if (elements)
+    batch->pixels = malloc((size_t)(batch->sequences * elements) * sizeof *batch->pixels);
+  else
+    batch->tokens = malloc(bytes);
   if (options->documents) batch->document_start = malloc(bytes);
-  bool enough = batch->tokens && batch->targets && (batch->document_start || !options->documents);
+  bool enough =
+      (batch->tokens || batch->pixels) && batch->targets && (batch->document_start || !options->documents);
   return enough ? CH_OK : no_memory(error);
 }
 
@@ -127,7 +139,6 @@ static ch_status set_up(ch_trainer *trainer, ch_error *error) {
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options, const ch_source *source,
                             ch_trainer **result, ch_error *error) {
   *result = NULL;
-  CH_TRY(ch_config_needs_text(config, "training", error));
   CH_TRY(ch_train_options_check(options, config, error));
   ch_trainer *trainer = calloc(1, sizeof *trainer);
   if (!trainer) return no_memory(error);
@@ -154,6 +165,7 @@ void ch_trainer_free(ch_trainer *trainer) {
   free(trainer->batch.tokens);
   free(trainer->batch.targets);
   free(trainer->batch.document_start);
+  free(trainer->batch.pixels);
   free(trainer->losses);
   free(trainer->validation);
   free(trainer);
@@ -180,23 +192,36 @@ static int64_t count_predicted(const int32_t *targets, int64_t count) {
   return predicted;
 }
 
-static double sum_losses(const ch_trainer *trainer, const void *losses, int64_t rows) {
-  double sum = 0;
-  if (trainer->options.dtype == CH_F64)
-    for (int64_t i = 0; i < rows; i++) sum += ((const double *)losses)[i];
-  else
-    for (int64_t i = 0; i < rows; i++) sum += (double)((const float *)losses)[i];
-  return sum;
+static double value_at(const ch_trainer *trainer, const void *values, int64_t i) {
+  return trainer->options.dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
 
-/* Runs the sequences from `first` on of the trainer's batch and adds their losses to *sum. */
-static ch_status pass(ch_trainer *trainer, ch_runner *runner, int64_t first, double seed, double *sum,
+/* What passes add up to. */
+typedef struct sums {
+  double loss;
+  int64_t first, first_five; /* images whose label is the first choice, or among the first five */
+} sums;
+
+/* A row is a loss, or a loss and the place of the label. Rows without a target have no loss, and the place -1. */
+static void add_rows(const ch_trainer *trainer, const ch_runner *runner, const void *values, sums *all) {
+  int64_t rows = trainer->options.micro_batch * trainer->batch.length, columns = ch_runner_columns(runner);
+  for (int64_t r = 0; r < rows; r++) {
+    all->loss += value_at(trainer, values, r * columns);
+    double place = columns > 1 ? value_at(trainer, values, r * columns + 1) : -1;
+    all->first += place == 0;
+    all->first_five += place >= 0 && place < 5;
+  }
+}
+
+/* Runs the sequences from `first` on of the trainer's batch and adds up what they say. */
+static ch_status pass(ch_trainer *trainer, ch_runner *runner, int64_t first, double seed, sums *all,
                       ch_error *error) {
   const ch_batch *batch = &trainer->batch;
-  int64_t at = first * batch->length, rows = trainer->options.micro_batch * batch->length;
+  int64_t at = first * batch->length;
   bool training = runner == trainer->trainable;
   ch_runner_call call = {.weights = trainer->set.weights,
-                         .tokens = batch->tokens + at,
+                         .tokens = batch->tokens ? batch->tokens + at : NULL,
+                         .pixels = batch->pixels ? batch->pixels + first * image_elements(trainer) : NULL,
                          .targets = batch->targets + at,
                          .document_start = batch->document_start ? batch->document_start + at : NULL,
                          .gradients = training ? trainer->set.gradient_data : NULL,
@@ -205,9 +230,9 @@ static ch_status pass(ch_trainer *trainer, ch_runner *runner, int64_t first, dou
                          .more = training && first + trainer->options.micro_batch < batch->sequences,
                          .routing = training ? ch_expert_balance_routing(&trainer->balance) : NULL,
                          .seed = seed};
-  const void *losses;
-  CH_TRY(ch_runner_run(runner, &call, &losses, error));
-  *sum += sum_losses(trainer, losses, rows);
+  const void *values;
+  CH_TRY(ch_runner_run(runner, &call, &values, error));
+  add_rows(trainer, runner, values, all);
   return CH_OK;
 }
 
@@ -238,15 +263,15 @@ static ch_status differentiate(ch_trainer *trainer, ch_stop_test stop, void *sto
   CH_TRY(trainer->source.train(trainer->source.context, trainer->step * sequences, batch, error));
   int64_t predicted = count_predicted(batch->targets, sequences * batch->length);
   if (predicted == 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "step %lld has no token to predict", (long long)step);
-  double sum = 0;
+    return ch_fail(error, CH_ERROR_ARGUMENT, "step %lld has nothing to predict", (long long)step);
+  sums all = {0};
   ch_expert_balance_begin(&trainer->balance, sequences);
   for (int64_t first = 0; first < sequences; first += trainer->options.micro_batch) {
     if (stop && stop(stop_context)) return stopped(error, step);
-    CH_TRY(pass(trainer, trainer->trainable, first, 1 / (double)predicted, &sum, error));
-    if (!isfinite(sum)) return loss_not_finite(trainer, step, sum, error);
+    CH_TRY(pass(trainer, trainer->trainable, first, 1 / (double)predicted, &all, error));
+    if (!isfinite(all.loss)) return loss_not_finite(trainer, step, all.loss, error);
   }
-  *loss = sum / (double)predicted;
+  *loss = all.loss / (double)predicted;
   return CH_OK;
 }
 
@@ -294,6 +319,10 @@ bool ch_trainer_can_evaluate(const ch_trainer *trainer) {
   return trainer->source.validation_sequences > 0;
 }
 
+const char *ch_trainer_unit(const ch_trainer *trainer) {
+  return ch_config_is_vision(&trainer->config) ? "images" : "tokens";
+}
+
 static int64_t evaluation_sequences(const ch_trainer *trainer) {
   const ch_train_options *options = &trainer->options;
   int64_t all = trainer->source.validation_sequences;
@@ -302,14 +331,24 @@ static int64_t evaluation_sequences(const ch_trainer *trainer) {
   return asked < all ? asked : all;
 }
 
-static ch_status record_validation(ch_trainer *trainer, double loss, ch_error *error) {
+static ch_status record_validation(ch_trainer *trainer, ch_validation_point point, ch_error *error) {
   int64_t n = trainer->validation_points;
-  bool again = n > 0 && trainer->validation[n - 1].step == trainer->step;
+  bool again = n > 0 && trainer->validation[n - 1].step == point.step;
   if (again) n--;
   if (n == trainer->validation_capacity) CH_TRY(ch_trainer_reserve(trainer, 0, 2 * n + 2, error));
-  trainer->validation[n] = (ch_validation_point){.step = trainer->step, .loss = loss};
+  trainer->validation[n] = point;
   trainer->validation_points = n + 1;
   return CH_OK;
+}
+
+/* What sums over `predicted` rows say of the weights as they are. */
+static ch_validation_point point_of(const ch_trainer *trainer, const sums *all, int64_t predicted) {
+  ch_validation_point point = {
+      .step = trainer->step, .loss = all->loss / (double)predicted, .top1 = -1, .top5 = -1};
+  if (!trainer->batch.pixels) return point;
+  point.top1 = (double)all->first / (double)predicted;
+  point.top5 = (double)all->first_five / (double)predicted;
+  return point;
 }
 
 /* Rows past the last sequence asked for are computed, as the plan's shape is fixed, but predict nothing. */
@@ -321,8 +360,8 @@ static void silence(ch_batch *batch, int64_t sequences) {
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error) {
   int64_t total = evaluation_sequences(trainer), predicted = 0, micro = trainer->options.micro_batch;
-  if (total == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "there is no validation text to evaluate on");
-  double sum = 0;
+  if (total == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "there is nothing to validate on");
+  sums all = {0};
   for (int64_t first = 0; first < total; first += micro) {
     if (stop && stop(stop_context))
       return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted in the evaluation after step %lld",
@@ -332,14 +371,16 @@ ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop
     CH_TRY(trainer->source.validate(trainer->source.context, first, &part, error));
     if (total - first < micro) silence(&part, total - first);
     predicted += count_predicted(part.targets, micro * part.length);
-    CH_TRY(pass(trainer, trainer->forward, 0, 0, &sum, error));
+    CH_TRY(pass(trainer, trainer->forward, 0, 0, &all, error));
   }
-  if (predicted == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "the validation text has no token to predict");
-  *loss = sum / (double)predicted;
+  if (predicted == 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "there is nothing to predict in what validates");
+  ch_validation_point point = point_of(trainer, &all, predicted);
+  *loss = point.loss;
   if (!isfinite(*loss))
     return ch_fail(error, CH_ERROR_NUMERIC, "the validation loss after step %lld is %g",
                    (long long)trainer->step, *loss);
-  return record_validation(trainer, *loss, error);
+  return record_validation(trainer, point, error);
 }
 
 /* --- what others may see ------------------------------------------------------------------------------------- */

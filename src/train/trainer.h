@@ -1,4 +1,4 @@
-/* A trainer: a model's weights with their optimizer, moved on step by step through a text.
+/* A trainer: a model's weights with their optimizer, moved on step by step through a text or a set of images.
  *
  * It computes and knows nothing of directories, logs or signals: train/run.h drives it through a whole run. All memory
  * is allocated by ch_trainer_create; steps and evaluations allocate nothing. With the same config, options, source and
@@ -29,7 +29,7 @@ ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch
 /* What one step did. */
 typedef struct ch_step_report {
   int64_t step;         /* 1 for the first */
-  int64_t tokens;       /* trained on so far, this step included */
+  int64_t tokens;       /* trained on so far, this step included; images where the model takes those */
   double loss;          /* mean over the step's predicted tokens, before the update */
   double lr, grad_norm; /* grad_norm: before clipping */
   double seconds;       /* of this step */
@@ -56,18 +56,21 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
-/* True when the source has validation text. */
+/* True when the source has something to validate on. */
 bool ch_trainer_can_evaluate(const ch_trainer *trainer);
+/* What is counted where this header says tokens: "tokens" or "images". */
+const char *ch_trainer_unit(const ch_trainer *trainer);
 
 /* What has been done so far. The arrays belong to the trainer and grow with it. */
 typedef struct ch_validation_point {
   int64_t step;
   double loss;
+  double top1, top5; /* images: shares whose label was the first choice, or among the first five; text: -1 */
 } ch_validation_point;
 
 typedef struct ch_progress_record {
   int64_t step, steps;  /* done, and of the whole run */
-  int64_t tokens;       /* trained on: step * ch_train_step_tokens */
+  int64_t tokens;       /* trained on (or images): step * ch_train_step_tokens */
   double seconds;       /* spent in ch_trainer_step, over all resumptions */
   const double *losses; /* [step] training loss of every step */
   const ch_validation_point *validation;

@@ -84,7 +84,7 @@ static void a_text_becomes_batches_whose_targets_follow_their_tokens(void **stat
   assert_true(data.vocab_size == 2048 && data.eos >= 0);
   assert_int_equal(data.train_sequences, (data.train_tokens - 1) / 32);
   int32_t tokens[3 * 32], targets[3 * 32], again[32], again_targets[32];
-  ch_batch three = {3, 32, tokens, targets, NULL}, one = {1, 32, again, again_targets, NULL};
+  ch_batch three = {3, 32, tokens, targets, NULL, NULL}, one = {1, 32, again, again_targets, NULL, NULL};
   assert_ok(data.source.train(data.source.context, 1000, &three, &failure));
   for (int i = 0; i + 1 < 32; i++) assert_int_equal(targets[i], tokens[i + 1]);
   assert_ok(data.source.train(data.source.context, 1002, &one, &failure));
@@ -201,7 +201,7 @@ static void documents_stay_apart_when_asked(void **state) {
   ch_data data;
   assert_ok(ch_data_open(&s->options, &data, &failure));
   int32_t tokens[128], targets[128], start[128];
-  ch_batch batch = {1, 128, tokens, targets, start};
+  ch_batch batch = {1, 128, tokens, targets, start, NULL};
   int later = 0;
   for (int64_t i = 0; i < 10; i++) {
     assert_ok(data.source.train(data.source.context, i, &batch, &failure));

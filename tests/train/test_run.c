@@ -44,9 +44,8 @@ static void on_step(void *context, const ch_step_report *report) {
   if (w->limit_after == report->step) limit_files(30000);
 }
 
-static void on_evaluation(void *context, int64_t step, double loss) {
-  (void)step;
-  assert_true(isfinite(loss));
+static void on_evaluation(void *context, const ch_validation_point *point) {
+  assert_true(isfinite(point->loss) && point->top1 == -1);
   ((watcher *)context)->evaluations++;
 }
 

@@ -1,0 +1,173 @@
+/* Images at random access: which image a place of the endless stream is, and what is done to it, follows from the seed. */
+#define _GNU_SOURCE
+#include "train/image_data.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/random.h"
+#include "images/augment.h"
+#include "text/text_file.h"
+#include "train/data.h"
+
+enum { MOST_RECORD_BYTES = 1 << 20 };
+
+struct ch_image_source {
+  char *names; /* with commas between, from the root */
+  double validation;
+  ch_image_set *set;
+  int64_t channels, size, count[2];
+  ch_augmentation augmentation;
+  uint64_t seed;
+};
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the images");
+}
+
+/* --- batches ------------------------------------------------------------------------------------------------- */
+
+/* Every epoch has an order of its own. */
+static int64_t shuffled(const struct ch_image_source *p, int64_t place) {
+  uint64_t count = (uint64_t)p->count[CH_IMAGES_TRAIN];
+  ch_random random;
+  ch_random_seed(&random, p->seed, (uint64_t)place / count);
+  return (int64_t)ch_random_permute((uint64_t)place % count, count, ch_random_u64(&random));
+}
+
+static ch_status fill_train(void *context, int64_t first, ch_batch *batch, ch_error *error) {
+  const struct ch_image_source *p = context;
+  int64_t elements = p->channels * p->size * p->size;
+  (void)error;
+#pragma omp parallel for schedule(static)
+  for (int64_t s = 0; s < batch->sequences; s++) {
+    int64_t image = shuffled(p, first + s);
+    batch->targets[s] = ch_image_set_label(p->set, CH_IMAGES_TRAIN, image);
+    /* Another seed than the order's: what happens to an image has nothing to do with its place. */
+    ch_image_augment(ch_image_set_pixels(p->set, CH_IMAGES_TRAIN, image), p->channels, p->size,
+                     &p->augmentation, ~p->seed, (uint64_t)(first + s), batch->pixels + s * elements);
+  }
+  return CH_OK;
+}
+
+static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, ch_error *error) {
+  const struct ch_image_source *p = context;
+  int64_t elements = p->channels * p->size * p->size, count = p->count[CH_IMAGES_VALIDATION];
+  (void)error;
+#pragma omp parallel for schedule(static)
+  for (int64_t s = 0; s < batch->sequences; s++) {
+    int64_t image =
+        first + s < count ? first + s : count - 1; /* past the end one is seen again, and not counted */
+    batch->targets[s] = first + s < count ? ch_image_set_label(p->set, CH_IMAGES_VALIDATION, image) : -1;
+    ch_image_normalise(ch_image_set_pixels(p->set, CH_IMAGES_VALIDATION, image), p->channels, p->size,
+                       batch->pixels + s * elements);
+  }
+  return CH_OK;
+}
+
+/* --- the record ---------------------------------------------------------------------------------------------- */
+
+/* The names as they are found from anywhere. */
+static ch_status absolute(const char *names, char **result, ch_error *error) {
+  ch_text text = {0};
+  char **paths;
+  size_t count;
+  CH_TRY(ch_text_paths(names, &paths, &count, error));
+  for (size_t i = 0; i < count; i++) {
+    char *path = realpath(paths[i], NULL);
+    ch_text_printf(&text, "%s%s", i ? "," : "", path ? path : paths[i]);
+    free(path);
+  }
+  free(paths);
+  *result = text.failed ? NULL : text.data;
+  if (!*result) ch_text_free(&text);
+  return *result ? CH_OK : no_memory(error);
+}
+
+/* What a record says was trained on. */
+static ch_status read_record(const char *directory, struct ch_image_source *p, ch_error *error) {
+  char *path = ch_path_join(directory, CH_DATA_RECORD), *text = NULL;
+  size_t size = 0;
+  json_t *record = NULL;
+  if (!path) return no_memory(error);
+  ch_status status = ch_read_file(path, MOST_RECORD_BYTES, &text, &size, NULL);
+  if (status == CH_OK) status = ch_json_parse(text, size, path, &record, NULL);
+  const json_t *names = json_object_get(record, "images"),
+               *validation = json_object_get(record, "validation");
+  if (status != CH_OK || !json_is_string(names) || !json_is_number(validation))
+    status = ch_fail(error, CH_ERROR_ARGUMENT,
+                     "%s does not say which images an earlier run had; name them with --data", directory);
+  if (status == CH_OK) {
+    p->names = strdup(json_string_value(names));
+    p->validation = json_number_value(validation);
+    if (!p->names) status = no_memory(error);
+  }
+  json_decref(record);
+  free(text);
+  free(path);
+  return status;
+}
+
+ch_status ch_image_data_record(const ch_image_data *data, const char *directory, ch_error *error) {
+  char content[24];
+  CH_TRY(ch_make_directory(directory, error));
+  snprintf(content, sizeof content, "%016" PRIx64, data->info.content);
+  json_t *record = json_pack("{si ss sf ss}", "version", 1, "images", data->parts->names, "validation",
+                             data->parts->validation, "content", content);
+  char *text = record ? json_dumps(record, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+  char *path = ch_path_join(directory, CH_DATA_RECORD);
+  ch_status status = text && path ? ch_write_file(path, text, strlen(text), error) : no_memory(error);
+  free(path);
+  free(text);
+  json_decref(record);
+  return status;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------- */
+
+ch_status ch_image_data_open(const char *names, double validation, const char *directory, ch_image_data *data,
+                             ch_error *error) {
+  *data = (ch_image_data){.parts = calloc(1, sizeof *data->parts)};
+  struct ch_image_source *p = data->parts;
+  if (!p) return no_memory(error);
+  p->validation = validation;
+  CH_TRY(names ? absolute(names, &p->names, error) : read_record(directory, p, error));
+  CH_TRY(ch_image_set_open(p->names, p->validation, &p->set, error));
+  ch_image_set_describe(p->set, &data->info);
+  return CH_OK;
+}
+
+ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, const ch_train_options *options,
+                                ch_error *error) {
+  struct ch_image_source *p = data->parts;
+  const ch_image_info *info = &data->info;
+  CH_TRY(ch_image_set_fit(p->set, config->num_channels, config->image_size, config->num_classes, error));
+  if (info->count[CH_IMAGES_TRAIN] < 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s has no image left to train on; give more, or a smaller --validation", p->names);
+  p->channels = info->channels;
+  p->size = info->size;
+  p->count[0] = info->count[0];
+  p->count[1] = info->count[1];
+  p->augmentation = (ch_augmentation){.flip = options->flip, .crop = options->crop};
+  p->seed = options->seed;
+  data->source = (ch_source){.context = p,
+                             .train = fill_train,
+                             .validate = fill_validation,
+                             .validation_sequences = info->count[CH_IMAGES_VALIDATION]};
+  snprintf(data->source.fingerprint, sizeof data->source.fingerprint, "%016" PRIx64 "-%lld-%lld",
+           info->content, (long long)p->count[0], (long long)p->count[1]);
+  return CH_OK;
+}
+
+void ch_image_data_close(ch_image_data *data) {
+  if (!data->parts) return;
+  ch_image_set_close(data->parts->set);
+  free(data->parts->names);
+  free(data->parts);
+  *data = (ch_image_data){0};
+}
