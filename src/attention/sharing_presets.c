@@ -1,7 +1,7 @@
 /* Presets that share the projections of whichever mechanism they stand behind: the papers' savings by default.
  *
- * A third as many atoms as layers, or factors with a third of a matrix's numbers, save 66.7 % of the projections named:
- * of all of them, or of all but the output's (50 % of multi-head attention). */
+ * A third as many atoms as layers (rounded up), and factors with the same share of their matrices' numbers, save 66.7 %
+ * of the projections named: of all of them, or of all but the output's (50 % of multi-head attention). */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,8 +28,7 @@ static ch_status name_projections(ch_config *config, bool with_output, ch_projec
 /* --- presets ----------------------------------------------------------------------------------------------------------- */
 
 static int64_t third_of_layers(const ch_config *config) {
-  int64_t atoms = (config->num_hidden_layers + SHARE / 2) / SHARE;
-  return atoms > 0 ? atoms : 1;
+  return (config->num_hidden_layers + SHARE - 1) / SHARE;
 }
 
 static ch_status atoms(ch_config *config, ch_sharing_type type, bool with_output, int64_t number,
@@ -63,7 +62,7 @@ static ch_status repeat(ch_config *config, int64_t number, const char *where, ch
   return atoms(config, CH_SHARING_REPEAT, true, number, error);
 }
 
-/* One rank for all matrices, whose factors together have a third of the numbers. */
+/* One rank for all matrices, whose factors together have as many numbers as a third of the layers' atoms. */
 static ch_status low_rank(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   ch_projection_shapes shapes;
@@ -74,8 +73,9 @@ static ch_status low_rank(ch_config *config, int64_t number, const char *where, 
     numbers += shapes.rows[i].out * shapes.rows[i].in;
     of_rank_one += shapes.rows[i].out + shapes.rows[i].in;
   }
-  int64_t third = (2 * numbers / SHARE + of_rank_one) / (2 * of_rank_one); /* rounded */
-  config->sharing.rank = number ? number : third > 0 ? third : 1;
+  double share = (double)third_of_layers(config) / (double)config->num_hidden_layers;
+  int64_t rank = (int64_t)(share * (double)numbers / (double)of_rank_one + 0.5);
+  config->sharing.rank = number ? number : rank > 0 ? rank : 1;
   return CH_OK;
 }
 
@@ -88,6 +88,6 @@ const ch_preset ch_sharing_presets[] = {
      masa_qkvo},
     {"sequential", atoms_counted, "every three layers in a row have the same matrices", sequential},
     {"repeat", atoms_counted, "the first third of the layers' matrices come again and again", repeat},
-    {"low-rank", "ranks", "every matrix is a product of two with a third of its numbers", low_rank},
+    {"low-rank", "ranks", "every matrix is a product of two that save what masa-qkvo saves", low_rank},
     {0},
 };

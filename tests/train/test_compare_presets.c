@@ -1,4 +1,5 @@
 /* Names of mechanisms, and the shape that compared models share. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,6 +121,21 @@ static void sharing_saves_what_the_papers_do(void **state) {
     double saved = saving(cases[i].mechanism, cases[i].name, 6);
     if (!(saved > cases[i].saves - 0.01 && saved < cases[i].saves + 0.01))
       fail_msg("%s saves %.4f where %.4f is right", cases[i].name, saved, cases[i].saves);
+  }
+}
+
+/* At any depth the four ways that share all of attention save the same, as near as a whole rank comes. */
+static void sharing_saves_the_same_at_any_depth(void **state) {
+  (void)state;
+  static const char *const names[] = {"sequential", "repeat", "low-rank"};
+  for (int64_t layers = 2; layers <= 13; layers++) {
+    double masa = saving("mha", "masa-qkvo", layers);
+    assert_true(masa < 2.0 / 3 + 1e-6);
+    for (int i = 0; i < 3; i++) {
+      double saved = saving("mha", names[i], layers);
+      if (!(fabs(saved - masa) < 0.006))
+        fail_msg("%s saves %.4f of %d layers, masa-qkvo %.4f", names[i], saved, (int)layers, masa);
+    }
   }
 }
 
@@ -260,6 +276,7 @@ int main(void) {
       cmocka_unit_test(numbers_after_the_colon_are_checked),
       cmocka_unit_test(sharing_stands_behind_one_mechanism),
       cmocka_unit_test(sharing_saves_what_the_papers_do),
+      cmocka_unit_test(sharing_saves_the_same_at_any_depth),
       cmocka_unit_test(paths_are_told_from_names),
       cmocka_unit_test(shapes_are_valid_and_near_their_size_for_any_number_of_parameters),
       cmocka_unit_test(wishes_are_kept),
