@@ -1,0 +1,72 @@
+/* What the methods of compression share: what they are given, what they make of a model, what they say about it.
+ *
+ * A method takes a model that is open (its matrices stay mapped), works on one matrix at a time, and gives another
+ * model, whose tensors lie in the old one's mapping where nothing was changed.
+ */
+#ifndef CH_COMPRESS_COMPRESS_H
+#define CH_COMPRESS_COMPRESS_H
+
+#include "infer/model.h"
+
+/* E[x x^T] [n, n] of a projection's input x over calibration text, symmetric. */
+typedef struct ch_autocorrelation {
+  int64_t n;
+  const float *c;
+} ch_autocorrelation;
+
+typedef struct ch_calibration ch_calibration; /* calibration.h makes it */
+/* Of the input of `projection` ("q_proj") in `layer`; NULL when it was not asked for. */
+const ch_autocorrelation *ch_calibration_of(const ch_calibration *calibration, int layer,
+                                            const char *projection);
+/* How far the token-averaged output of block l + 1 is from that of block l, for l = 0 ... layers - 2, as a KL divergence
+   of the words that the final norm and the head make of them; NULL when it was not measured. */
+const double *ch_calibration_drift(const ch_calibration *calibration);
+
+/* Told before and after each piece of work; done and total count in one unit. Not CH_OK stops the method with it. */
+typedef ch_status ch_compress_step(void *context, const char *what, double done, double total,
+                                   ch_error *error);
+
+typedef struct ch_compress_options {
+  double ratio;            /* of the attention parameters to take away, inside (0, 1) */
+  int64_t groups, atoms;   /* masa: groups of layers, and atoms of each; 0: chosen by the error */
+  const char *const *keep; /* [keep_count] full names of projections to leave alone: "o_proj" */
+  int keep_count;
+  ch_dtype dtype;         /* of the matrices that are made: CH_F32, CH_F16 or CH_BF16 */
+  ch_compress_step *step; /* or NULL */
+  void *context;          /* of step */
+} ch_compress_options;
+
+/* One matrix, before and after. What several matrices share is counted in the totals alone. */
+typedef struct ch_compressed_matrix {
+  int layer;
+  char projection[CH_PROJECTION_NAME_SIZE];
+  int64_t before, after; /* its own parameters: coefficients and factors, without shared atoms */
+  int64_t rank;          /* of its factors or residual; 0: it has none */
+  double error;          /* |W' - W| / |W|, Frobenius */
+  double
+      whitened_error; /* |(W' - W) R| / |W R| with E[x x^T] = R R^T: of its outputs; -1 without calibration */
+} ch_compressed_matrix;
+
+typedef struct ch_compressed {
+  ch_restated model;              /* its tensors may lie in the old model's, which must outlive it */
+  ch_compressed_matrix *matrices; /* [matrix_count], by layer, then projection */
+  int matrix_count;
+  int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */
+  int64_t shared;        /* of them atoms */
+  int64_t groups, atoms; /* masa: what was used or chosen */
+} ch_compressed;
+
+void ch_compressed_free(ch_compressed *compressed);
+
+/* A method: calibration may be NULL where the method can do without. */
+typedef ch_status ch_compress_method(const ch_model *model, const ch_calibration *calibration,
+                                     const ch_compress_options *options, ch_compressed *compressed,
+                                     ch_error *error);
+
+/* matrix_pca.c: atoms of groups of layers and whitened residuals (MASA); without calibration nothing is whitened, and
+   groups are of equal size. */
+ch_compress_method ch_compress_masa;
+/* svd_methods.c: truncated SVD of every matrix: of W R (needs calibration), and of W (never looks at it). */
+ch_compress_method ch_compress_svd_llm, ch_compress_svd;
+
+#endif
