@@ -125,7 +125,7 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
 }
 
 /* Families that other programs load, before our own type. */
-static void choose_model_type(ch_config *config) {
+void ch_choose_model_type(ch_config *config) {
   static const char *const types[] = {"llama", "qwen2", "qwen3"};
   ch_config as;
   if (strcmp(config->model_type, "crosshead") != 0) return;
@@ -250,7 +250,7 @@ static ch_status fold_all(folding *f) {
   ch_absorbed *a = f->absorbed;
   CH_TRY(settle_mixing(f, &a->config));
   settle_knocking(f, &a->config);
-  choose_model_type(&a->config);
+  ch_choose_model_type(&a->config);
   CH_TRY(ch_model_declare(&a->config, &a->params, f->error));
   CH_TRY(take_over(f));
   if (a->knocked || a->mixed_layers)

@@ -29,4 +29,7 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
                     ch_error *error);
 void ch_absorbed_free(ch_absorbed *absorbed);
 
+/* Makes one of our own configs one of a family that other programs load, where such a one says the same. */
+void ch_choose_model_type(ch_config *config);
+
 #endif

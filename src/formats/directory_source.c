@@ -1,7 +1,8 @@
-/* A Hugging Face model directory as a source: every tensor in its own type. */
+/* A model directory as a source: every tensor in its own type, without what training alone needs. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "compress/absorb.h"
 #include "formats/source.h"
 #include "infer/model.h"
 #include "tensor/kernels.h"
@@ -9,7 +10,8 @@
 static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
                       ch_error *error) {
   const ch_model *model = source->context;
-  const ch_tensor *tensor = &model->weights.tensors[index];
+  const ch_tensor *tensor =
+      &model->weights.tensors[ch_params_find(&model->params, source->params.rows[index].name)];
   int64_t all, columns;
   (void)error;
   ch_rows_of(&source->params.rows[index], &all, &columns);
@@ -36,11 +38,13 @@ ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source 
   ch_model *model;
   CH_TRY(ch_model_load(path, CH_WEIGHTS_MAPPED, &model, error));
   source->context = model;
+  ch_status status = ch_model_restate(model, CH_FORM_INFERENCE, error);
   source->config = model->config;
+  ch_choose_model_type(&source->config);
   source->companions = vocabulary ? strdup(path) : NULL;
-  ch_status status = vocabulary && !source->companions
-                         ? ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path)
-                         : ch_source_declare(source, path, error);
+  if (status == CH_OK && vocabulary && !source->companions)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (status == CH_OK) status = ch_source_declare(source, path, error);
   for (int i = 0; status == CH_OK && i < source->params.count; i++)
     source->dtypes[i] = stored_dtype(model, source->params.rows[i].name);
   if (status != CH_OK) ch_source_close(source);

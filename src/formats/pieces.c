@@ -155,7 +155,9 @@ ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *
   const ch_gguf_value *tokens;
   char shown[64];
   CH_TRY(ch_gguf_text(file, "tokenizer.ggml.model", false, &model, error));
-  if (!model.data || (model.size == 4 && memcmp(model.data, "none", 4) == 0)) return CH_OK;
+  bool none = !model.data || (model.size == 4 && memcmp(model.data, "none", 4) == 0) ||
+              (model.size == 8 && memcmp(model.data, "no_vocab", 8) == 0);
+  if (none) return CH_OK;
   bool scored = model.size == 5 && memcmp(model.data, "llama", 5) == 0;
   pieces->byte_level = model.size == 4 && memcmp(model.data, "gpt2", 4) == 0;
   if (!scored && !pieces->byte_level)

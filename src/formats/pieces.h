@@ -59,6 +59,10 @@ const ch_word_rule *ch_word_rule_like(const ch_word_rule *rule);
 ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
 /* The vocabulary of a llama2.c tokenizer.bin. */
 ch_status ch_pieces_from_bin(const char *path, ch_pieces *pieces, ch_error *error);
+/* The vocabulary of a tokenizer opened from a tokenizer.json, filled up to vocab_size with names that no text holds; texts
+   point into the tokenizer. */
+ch_status ch_pieces_from_tokenizer(const ch_tokenizer *tokenizer, int64_t vocab_size, ch_pieces *pieces,
+                                   ch_error *error);
 /* Fills pairs of a vocabulary with scores: every way to cut a piece in two pieces, the best piece first. */
 ch_status ch_pieces_pair_up(ch_pieces *pieces, const char *where, ch_error *error);
 /* Appends a tokenizer.json and a tokenizer_config.json of Hugging Face's. */

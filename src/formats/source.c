@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/config_families.h"
 #include "io/companions.h"
 #include "io/model_files.h"
 #include "model/transformer.h"
@@ -19,9 +20,14 @@ int64_t ch_interleaved_row(int64_t row, int64_t size) {
   return head * size + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
+int64_t ch_halved_row(int64_t row, int64_t size) {
+  int64_t head = row / size, i = row % size;
+  return head * size + i % 2 * (size / 2) + i / 2;
+}
+
 void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns) {
   *rows = param->rank == 1 ? 1 : param->shape[0];
-  *columns = param->rank == 1 ? param->shape[0] : param->shape[1];
+  *columns = ch_param_count(param) / *rows;
 }
 
 ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error) {
@@ -148,6 +154,7 @@ static ch_status write_all(const ch_source *source, const char *directory, const
 
 ch_status ch_source_write(const ch_source *source, const char *directory, const ch_source_writing *writing,
                           ch_error *error) {
+  CH_TRY(ch_config_check_writable(&source->config, directory, error));
   char *config = ch_path_join(directory, "config.json");
   if (!config) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
   bool taken = ch_is_file(config), there = ch_is_directory(directory);

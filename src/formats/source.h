@@ -23,6 +23,8 @@ typedef struct ch_source {
 /* Llama weights whose rotary pairs are neighbours, as llama2.c and GGUF store them: the row that stands for row `row` of
    a projection of heads of `size`, where Hugging Face turns row i with row i + size / 2. */
 int64_t ch_interleaved_row(int64_t row, int64_t size);
+/* The other way: the row that Hugging Face has where they have `row`. */
+int64_t ch_halved_row(int64_t row, int64_t size);
 /* The shape of a tensor as rows of columns: a vector is one row. */
 void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns);
 /* Declares the parameter table of source->config, and dtypes that are all F32. */

@@ -1,0 +1,362 @@
+/* A model as GGUF: metadata, vocabulary, and tensors in the architecture's order of rows. */
+#include "formats/gguf_export.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/mechanism.h"
+#include "base/file.h"
+#include "formats/gguf_names.h"
+#include "formats/gguf_write.h"
+#include "formats/pieces.h"
+#include "formats/source.h"
+#include "tensor/kernels.h"
+
+enum { PIECE_ELEMENTS = 1 << 20 };
+
+static const struct architecture {
+  const char *family, *name;
+  bool turned; /* rows of queries and keys have their rotary pairs as neighbours */
+} architectures[] = {{"llama", "llama", true},
+                     {"mistral", "llama", true},
+                     {"qwen2", "qwen2", false},
+                     {"qwen3", "qwen3", false}};
+
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
+
+typedef struct writing {
+  const ch_config *config;
+  const ch_params *params;
+  const ch_tensor *tensors;
+  const ch_gguf_export *how;
+  const struct architecture *of;
+  ch_gguf_header header;
+  ch_writer writer;
+  double done, total;
+  float *values; /* rows that are converted, */
+  void *stored;  /* and as they are stored */
+  int64_t room;
+  ch_error *error;
+} writing;
+
+/* --- what GGUF cannot say ----------------------------------------------------------------------------------------- */
+
+static ch_status cannot(const writing *w, const char *what) {
+  return ch_fail(w->error, CH_ERROR_CONFIG,
+                 "GGUF's architectures for llama.cpp have no %s; safetensors can hold it", what);
+}
+
+static ch_status check(writing *w) {
+  const ch_config *c = w->config;
+  const ch_rope_scaling *s = &c->rope_scaling;
+  for (int i = 0; i < ARCHITECTURES && !w->of; i++)
+    if (strcmp(architectures[i].family, c->model_type) == 0) w->of = &architectures[i];
+  if (!w->of)
+    return ch_fail(w->error, CH_ERROR_CONFIG,
+                   "a model of type \"%s\" with attention \"%s\" has no architecture in llama.cpp; llama, "
+                   "mistral, qwen2 "
+                   "and qwen3 models have, and what absorb makes one of these",
+                   c->model_type, c->attention.type);
+  if (c->attention_output_bias && strcmp(w->of->name, "qwen3") == 0) return cannot(w, "biases in qwen3");
+  if (s->type == CH_ROPE_LLAMA3 && !w->of->turned)
+    return cannot(w, "llama3 scaling of RoPE outside of llama");
+  if (s->type == CH_ROPE_YARN && (s->mscale || s->mscale_all_dim || s->attention_factor))
+    return cannot(w, "factors of YaRN's own");
+  if (c->sliding_window && strcmp(c->model_type, "mistral") != 0)
+    return cannot(w, "sliding window in some layers");
+  return CH_OK;
+}
+
+/* --- metadata ----------------------------------------------------------------------------------------------------- */
+
+static const char *key_of(const writing *w, const char *name, char key[96]) {
+  snprintf(key, 96, "%s.%s", w->of->name, name);
+  return key;
+}
+
+static void put_whole(writing *w, const char *name, int64_t value) {
+  char key[96];
+  ch_gguf_put_u32(&w->header, key_of(w, name, key), (uint32_t)value);
+}
+
+static void put_number(writing *w, const char *name, double value) {
+  char key[96];
+  ch_gguf_put_f32(&w->header, key_of(w, name, key), value);
+}
+
+static void put_scaling(writing *w) {
+  char key[96];
+  const ch_rope_scaling *s = &w->config->rope_scaling;
+  if (s->type != CH_ROPE_LINEAR && s->type != CH_ROPE_YARN) return;
+  ch_gguf_put_text(&w->header, key_of(w, "rope.scaling.type", key),
+                   s->type == CH_ROPE_LINEAR ? "linear" : "yarn");
+  put_number(w, "rope.scaling.factor", s->factor);
+  if (s->type == CH_ROPE_LINEAR) return;
+  put_whole(w, "rope.scaling.original_context_length", s->original_max_position_embeddings);
+  if (s->beta_fast) put_number(w, "rope.scaling.yarn_beta_fast", s->beta_fast);
+  if (s->beta_slow) put_number(w, "rope.scaling.yarn_beta_slow", s->beta_slow);
+}
+
+/* The numbers that llama.cpp gives whole files. */
+static uint32_t file_type(ch_block_type type) {
+  return type == CH_BLOCK_F32 ? 0 : type == CH_BLOCK_F16 ? 1 : type == CH_BLOCK_Q8_0 ? 7 : 32;
+}
+
+static void put_metadata(writing *w) {
+  const ch_config *c = w->config;
+  ch_gguf_header *header = &w->header;
+  int64_t context = c->max_position_embeddings;
+  if (c->sliding_window && c->sliding_window < context) context = c->sliding_window;
+  ch_gguf_put_text(header, "general.architecture", w->of->name);
+  ch_gguf_put_text(header, "general.type", "model");
+  ch_gguf_put_text(header, "general.name", w->how->name);
+  ch_gguf_put_u32(header, "general.file_type", file_type(w->how->type));
+  if (w->how->type == CH_BLOCK_Q8_0) ch_gguf_put_u32(header, "general.quantization_version", 2);
+  put_whole(w, "block_count", c->num_hidden_layers);
+  put_whole(w, "context_length", context);
+  put_whole(w, "embedding_length", c->hidden_size);
+  put_whole(w, "feed_forward_length", c->intermediate_size);
+  put_whole(w, "attention.head_count", c->num_attention_heads);
+  put_whole(w, "attention.head_count_kv", c->num_key_value_heads);
+  put_whole(w, "attention.key_length", c->head_dim);
+  put_whole(w, "attention.value_length", c->head_dim);
+  put_number(w, "attention.layer_norm_rms_epsilon", c->rms_norm_eps);
+  put_whole(w, "vocab_size", c->vocab_size);
+  put_whole(w, "rope.dimension_count", c->head_dim);
+  put_number(w, "rope.freq_base", c->rope_theta);
+  put_scaling(w);
+}
+
+static void put_ids(ch_gguf_header *header, const ch_pieces *pieces) {
+  const struct {
+    const char *key;
+    int32_t id;
+  } ids[] = {{"tokenizer.ggml.bos_token_id", pieces->begin},
+             {"tokenizer.ggml.eos_token_id", pieces->end},
+             {"tokenizer.ggml.unknown_token_id", pieces->byte_level ? -1 : pieces->unknown}};
+  for (int i = 0; i < 3; i++)
+    if (ids[i].id >= 0) ch_gguf_put_u32(header, ids[i].key, (uint32_t)ids[i].id);
+  ch_gguf_put_bool(header, "tokenizer.ggml.add_bos_token", pieces->add_begin);
+  ch_gguf_put_bool(header, "tokenizer.ggml.add_eos_token", pieces->add_end);
+  if (!pieces->byte_level) ch_gguf_put_bool(header, "tokenizer.ggml.add_space_prefix", pieces->space_prefix);
+}
+
+static void put_merges(ch_gguf_header *header, const ch_pieces *pieces) {
+  ch_text merge = {0};
+  ch_gguf_put_list(header, "tokenizer.ggml.merges", CH_GGUF_STRING, (uint64_t)pieces->pair_count);
+  for (int64_t i = 0; i < pieces->pair_count; i++) {
+    const ch_piece *left = &pieces->items[pieces->pairs[i].left],
+                   *right = &pieces->items[pieces->pairs[i].right];
+    merge.size = 0;
+    ch_text_put(&merge, left->text, left->size);
+    ch_text_puts(&merge, " ");
+    ch_text_put(&merge, right->text, right->size);
+    ch_gguf_add_text(header, merge.data, merge.size);
+  }
+  header->values.failed = header->values.failed || merge.failed;
+  ch_text_free(&merge);
+}
+
+static void put_pieces(ch_gguf_header *header, const ch_pieces *pieces) {
+  uint64_t count = (uint64_t)pieces->count;
+  ch_gguf_put_text(header, "tokenizer.ggml.model", pieces->byte_level ? "gpt2" : "llama");
+  ch_gguf_put_text(header, "tokenizer.ggml.pre", pieces->byte_level ? pieces->words->names[0] : "default");
+  ch_gguf_put_list(header, "tokenizer.ggml.tokens", CH_GGUF_STRING, count);
+  for (int32_t i = 0; i < pieces->count; i++)
+    ch_gguf_add_text(header, pieces->items[i].text, pieces->items[i].size);
+  ch_gguf_put_list(header, "tokenizer.ggml.token_type", CH_GGUF_I32, count);
+  for (int32_t i = 0; i < pieces->count; i++) ch_gguf_add_i32(header, (int32_t)pieces->items[i].kind);
+  if (pieces->byte_level) {
+    put_merges(header, pieces);
+    return;
+  }
+  ch_gguf_put_list(header, "tokenizer.ggml.scores", CH_GGUF_F32, count);
+  for (int32_t i = 0; i < pieces->count; i++) ch_gguf_add_f32(header, pieces->items[i].score);
+}
+
+/* Whether SentencePiece's way, any two pieces that make a third, merges no pair that the tokenizer does not. */
+static ch_status compare_pairs(const ch_pieces *pieces, bool *exact, ch_error *error) {
+  ch_pieces all = *pieces;
+  all.pairs = NULL;
+  if (pieces->byte_level) return CH_OK;
+  ch_status status = ch_pieces_pair_up(&all, "the tokenizer", error);
+  *exact = status == CH_OK && all.pair_count == pieces->pair_count;
+  free(all.pairs);
+  return status;
+}
+
+static ch_status put_vocabulary(writing *w, bool *exact) {
+  ch_pieces pieces;
+  if (!w->how->tokenizer) {
+    ch_gguf_put_text(&w->header, "tokenizer.ggml.model", "no_vocab");
+    return CH_OK;
+  }
+  ch_status status = ch_pieces_from_tokenizer(w->how->tokenizer, w->config->vocab_size, &pieces, w->error);
+  if (status == CH_OK) status = compare_pairs(&pieces, exact, w->error);
+  if (status == CH_OK) put_pieces(&w->header, &pieces);
+  if (status == CH_OK) put_ids(&w->header, &pieces);
+  ch_pieces_free(&pieces);
+  return status;
+}
+
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
+
+static const ch_block_format *format_of(const writing *w, const ch_param *param) {
+  int64_t columns = param->shape[param->rank - 1];
+  ch_block_type type = param->rank == 1 ? CH_BLOCK_F32 : w->how->type;
+  const ch_block_format *format = ch_block_format_of(type);
+  return columns % format->values ? ch_block_format_of(CH_BLOCK_F16) : format;
+}
+
+/* Llama 3's scaling of RoPE, as divisors of the frequencies. */
+static bool has_divisors(const writing *w) {
+  return w->config->rope_scaling.type == CH_ROPE_LLAMA3;
+}
+
+static ch_status describe_tensors(writing *w) {
+  char name[CH_GGUF_NAME_SIZE];
+  int expert;
+  for (int i = 0; i < w->params->count; i++) {
+    const ch_param *param = &w->params->rows[i];
+    if (!ch_gguf_name_of(param->name, name, &expert) || expert >= 0) return cannot(w, param->name);
+    ch_gguf_put_tensor(&w->header, name, param->rank, param->shape, format_of(w, param));
+    w->total += (double)ch_param_count(param);
+  }
+  int64_t half = w->config->head_dim / 2;
+  if (has_divisors(w))
+    ch_gguf_put_tensor(&w->header, "rope_freqs.weight", 1, &half, ch_block_format_of(CH_BLOCK_F32));
+  return CH_OK;
+}
+
+static ch_status check_range(const writing *w, const ch_param *param, ch_block_type type, int64_t count) {
+  float most = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (!isfinite(w->values[i]))
+      return ch_fail(w->error, CH_ERROR_NUMERIC,
+                     "tensor %s holds a value that is not finite; the model is damaged", param->name);
+    most = fmaxf(most, fabsf(w->values[i]));
+  }
+  if (most < 65520 || (type != CH_BLOCK_F16 && !(type == CH_BLOCK_Q8_0 && most >= 127.0F * 65520)))
+    return CH_OK;
+  return ch_fail(w->error, CH_ERROR_NUMERIC, "tensor %s holds %g, which %s cannot; bf16 and f32 can",
+                 param->name, (double)most, ch_block_format_of(type)->name);
+}
+
+static void encode(const writing *w, ch_block_type type, int64_t count) {
+  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+  if (type == CH_BLOCK_Q8_0)
+    ch_blocks_encode_q8_0(w->values, count, w->stored);
+  else
+    kernels->convert_to(count, w->values,
+                        type == CH_BLOCK_F16    ? CH_F16
+                        : type == CH_BLOCK_BF16 ? CH_BF16
+                                                : CH_F32,
+                        w->stored);
+}
+
+/* Rows `first` on of a tensor into w->values; of a vector its elements are turned as rows are. */
+static void gather(const writing *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
+                   int64_t columns) {
+  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+  size_t size = ch_dtype_size(tensor->dtype);
+  const char *data = tensor->data;
+  bool vector = tensor->rank == 1;
+  if (!turned || vector)
+    kernels->convert_from(rows * columns, data + (size_t)(first * columns) * size, tensor->dtype, w->values);
+  for (int64_t r = 0; turned && !vector && r < rows; r++) {
+    int64_t from = ch_halved_row(first + r, w->config->head_dim);
+    kernels->convert_from(columns, data + (size_t)(from * columns) * size, tensor->dtype,
+                          w->values + r * columns);
+  }
+  if (!turned || !vector) return;
+  float *scratch = w->stored; /* as large, and not needed yet */
+  memcpy(scratch, w->values, (size_t)columns * sizeof *scratch);
+  for (int64_t i = 0; i < columns; i++) w->values[i] = scratch[ch_halved_row(i, w->config->head_dim)];
+}
+
+static ch_status put_padding(writing *w, size_t bytes) {
+  static const char zeros[64];
+  return ch_writer_put(&w->writer, zeros, ch_gguf_padding(bytes), w->error);
+}
+
+static ch_status put_tensor(writing *w, int index) {
+  const ch_param *param = &w->params->rows[index];
+  const ch_block_format *format = format_of(w, param);
+  bool turned = w->of->turned && (strstr(param->name, ".q_proj.") || strstr(param->name, ".k_proj."));
+  int64_t rows, columns;
+  size_t bytes = 0;
+  ch_rows_of(param, &rows, &columns);
+  int64_t at_once = w->room / columns;
+  for (int64_t first = 0; first < rows; first += at_once) {
+    int64_t n = rows - first < at_once ? rows - first : at_once, count = n * columns;
+    size_t size = (size_t)(count / format->values) * format->bytes;
+    if (w->how->stop && w->how->stop(w->how->context))
+      return ch_fail(w->error, CH_ERROR_INTERRUPTED, "interrupted; nothing was written");
+    gather(w, &w->tensors[index], turned, first, n, columns);
+    CH_TRY(check_range(w, param, format->type, count));
+    encode(w, format->type, count);
+    CH_TRY(ch_writer_put(&w->writer, w->stored, size, w->error));
+    bytes += size;
+    w->done += (double)count;
+    if (w->how->progress) w->how->progress(w->how->context, w->done / w->total);
+  }
+  return put_padding(w, bytes);
+}
+
+static ch_status put_divisors(writing *w) {
+  ch_config plain = *w->config;
+  int64_t rotary = w->config->head_dim;
+  plain.rope_scaling = (ch_rope_scaling){0};
+  double *with = malloc((size_t)rotary * sizeof *with);
+  if (!with) return ch_fail(w->error, CH_ERROR_MEMORY, "no memory to write %s", w->writer.path);
+  ch_rope_frequencies(w->config, rotary, with);
+  ch_rope_frequencies(&plain, rotary, with + rotary / 2);
+  for (int64_t i = 0; i < rotary / 2; i++) w->values[i] = (float)(with[rotary / 2 + i] / with[i]);
+  free(with);
+  CH_TRY(ch_writer_put(&w->writer, w->values, (size_t)rotary / 2 * sizeof(float), w->error));
+  return put_padding(w, (size_t)rotary / 2 * sizeof(float));
+}
+
+/* --- the file ----------------------------------------------------------------------------------------------------- */
+
+static ch_status open_buffers(writing *w) {
+  w->room = PIECE_ELEMENTS;
+  for (int i = 0; i < w->params->count; i++) {
+    int64_t rows, columns;
+    ch_rows_of(&w->params->rows[i], &rows, &columns);
+    if (columns > w->room) w->room = columns;
+  }
+  w->values = malloc((size_t)w->room * sizeof *w->values);
+  w->stored = malloc((size_t)w->room * sizeof(float));
+  return w->values && w->stored ? CH_OK : ch_fail(w->error, CH_ERROR_MEMORY, "no memory to convert tensors");
+}
+
+static ch_status write_file(writing *w, const char *path, bool *exact) {
+  CH_TRY(check(w));
+  CH_TRY(open_buffers(w));
+  put_metadata(w);
+  CH_TRY(put_vocabulary(w, exact));
+  CH_TRY(describe_tensors(w));
+  ch_text header = {0};
+  ch_gguf_finish(&w->header, &header);
+  ch_status status = header.failed ? ch_fail(w->error, CH_ERROR_MEMORY, "no memory to write %s", path)
+                                   : ch_writer_open(&w->writer, path, w->error);
+  if (status == CH_OK) status = ch_writer_put(&w->writer, header.data, header.size, w->error);
+  ch_text_free(&header);
+  for (int i = 0; i < w->params->count && status == CH_OK; i++) status = put_tensor(w, i);
+  if (status == CH_OK && has_divisors(w)) status = put_divisors(w);
+  return status == CH_OK ? ch_writer_commit(&w->writer, w->error) : status;
+}
+
+ch_status ch_gguf_write(const char *path, const ch_config *config, const ch_params *params,
+                        const ch_tensor *tensors, const ch_gguf_export *how, bool *exact, ch_error *error) {
+  writing w = {.config = config, .params = params, .tensors = tensors, .how = how, .error = error};
+  *exact = true;
+  ch_status status = write_file(&w, path, exact);
+  ch_writer_abort(&w.writer);
+  ch_gguf_header_free(&w.header);
+  free(w.values);
+  free(w.stored);
+  return status;
+}

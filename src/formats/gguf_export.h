@@ -1,0 +1,24 @@
+/* Writing a model as GGUF, for llama.cpp. */
+#ifndef CH_FORMATS_GGUF_EXPORT_H
+#define CH_FORMATS_GGUF_EXPORT_H
+
+#include "formats/blocks.h"
+#include "infer/model.h"
+#include "text/tokenizer.h"
+
+typedef struct ch_gguf_export {
+  const char *name; /* general.name */
+  ch_block_type
+      type; /* of matrices: F32, F16, BF16 or Q8_0; what does not fit its blocks is F16, vectors are F32 */
+  const ch_tokenizer *tokenizer;                 /* or NULL */
+  bool (*stop)(void *context);                   /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
+  void (*progress)(void *context, double share); /* or NULL */
+  void *context;
+} ch_gguf_export;
+
+/* The model as `config` (of a family that GGUF has an architecture for) and its tensors say, beside and renamed.
+   *exact false: the vocabulary has pieces that llama.cpp would also make of pairs which the tokenizer does not merge. */
+ch_status ch_gguf_write(const char *path, const ch_config *config, const ch_params *params,
+                        const ch_tensor *tensors, const ch_gguf_export *how, bool *exact, ch_error *error);
+
+#endif

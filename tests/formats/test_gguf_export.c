@@ -1,0 +1,202 @@
+/* Models written as GGUF and read back: what they compute, their vocabularies, and what cannot be written. */
+#include "formats_testing.h"
+
+#include "base/file.h"
+#include "compress/absorb.h"
+#include "formats/gguf.h"
+#include "formats/gguf_export.h"
+
+#define REFERENCE TEST_DATA "/reference"
+
+typedef struct desk {
+  char directory[64], path[96], back[96];
+  ch_model *model;
+  ch_absorbed plain;
+  bool exact;
+} desk;
+
+static void open_desk(desk *d, const char *model) {
+  scratch_begin(d->directory);
+  snprintf(d->path, sizeof d->path, "%s/model.gguf", d->directory);
+  must(ch_model_load(model, CH_WEIGHTS_MAPPED, &d->model, &problem));
+  must(ch_absorb(d->model, &(ch_absorb_options){.keep_cache = false}, &d->plain, &problem));
+}
+
+static ch_status write_as(desk *d, ch_block_type type, const ch_tokenizer *tokenizer) {
+  const ch_gguf_export how = {.name = "test", .type = type, .tokenizer = tokenizer};
+  return ch_gguf_write(d->path, &d->plain.config, &d->plain.params, d->plain.tensors, &how, &d->exact,
+                       &problem);
+}
+
+static void close_desk(desk *d) {
+  ch_absorbed_free(&d->plain);
+  ch_model_unload(d->model);
+  scratch_end(d->directory);
+}
+
+static double difference_after(const char *model, ch_block_type type) {
+  desk d;
+  char reference[256];
+  open_desk(&d, model);
+  must(write_as(&d, type, NULL));
+  import_model(d.path, NULL, d.directory, d.back);
+  snprintf(reference, sizeof reference, "%s/ref.safetensors", model);
+  double difference = logit_difference(d.back, reference, "input_ids", "logits");
+  close_desk(&d);
+  return difference;
+}
+
+static void models_compute_the_same_when_they_come_back(void **state) {
+  (void)state;
+  assert_true(difference_after(REFERENCE "/llama_gqa", CH_BLOCK_F32) < 2e-5);
+  assert_true(difference_after(REFERENCE "/llama3_rope", CH_BLOCK_F32) < 2e-5);
+  assert_true(difference_after(REFERENCE "/qwen3", CH_BLOCK_F32) < 2e-5);
+}
+
+static void smaller_types_round_as_much_as_they_must(void **state) {
+  (void)state;
+  static const struct {
+    ch_block_type type;
+    double least, most;
+  } cases[] = {{CH_BLOCK_F16, 1e-5, 5e-3}, {CH_BLOCK_BF16, 1e-4, 4e-2}, {CH_BLOCK_Q8_0, 1e-4, 4e-2}};
+  for (int i = 0; i < 3; i++) {
+    double difference = difference_after(REFERENCE "/qwen3", cases[i].type);
+    if (!(difference > cases[i].least && difference < cases[i].most)) fail_msg("type %d: %g", i, difference);
+  }
+}
+
+static void q8_0_stands_back_where_rows_do_not_fit_its_blocks(void **state) {
+  (void)state;
+  desk d;
+  ch_gguf file;
+  open_desk(&d, REFERENCE "/llama_gqa");
+  must(write_as(&d, CH_BLOCK_Q8_0, NULL));
+  must(ch_gguf_open(d.path, &file, &problem));
+  int blocks = 0, halves = 0;
+  for (int64_t i = 0; i < file.tensor_count; i++) {
+    const ch_gguf_tensor *t = &file.tensors[i];
+    bool fits = t->shape[t->rank - 1] % 32 == 0;
+    ch_block_type wanted = t->rank == 1 ? CH_BLOCK_F32 : fits ? CH_BLOCK_Q8_0 : CH_BLOCK_F16;
+    assert_int_equal(t->format->type, wanted);
+    blocks += wanted == CH_BLOCK_Q8_0;
+    halves += wanted == CH_BLOCK_F16;
+  }
+  assert_true(blocks + halves > 0);
+  ch_gguf_close(&file);
+  close_desk(&d);
+}
+
+/* --- vocabularies -------------------------------------------------------------------------------------------------- */
+
+static const char sample[] =
+    "Once upon a time, there was  a caf\xc3\xa9 - \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80\n\n"
+    "It's 12345 o'clock, WE'LL see\t. End";
+
+static void compare_ids(const ch_tokenizer *a, const ch_tokenizer *b, const char *text, size_t size) {
+  ch_ids x = {0}, y = {0};
+  must(ch_tokenizer_encode(a, text, size, CH_ENCODE_TEMPLATE, &x, &problem));
+  must(ch_tokenizer_encode(b, text, size, CH_ENCODE_TEMPLATE, &y, &problem));
+  assert_int_equal(x.size, y.size);
+  assert_memory_equal(x.data, y.data, x.size * sizeof *x.data);
+  ch_ids_free(&x);
+  ch_ids_free(&y);
+}
+
+/* Through a model of `vocab_size` tokens whose weights do not matter. */
+static void check_vocabulary(const char *path, int64_t vocab_size) {
+  desk d;
+  ch_tokenizer *before, *after;
+  char *text;
+  size_t size;
+  open_desk(&d, TEST_DATA "/TinyStories-656K");
+  must(ch_tokenizer_open(path, &before, &problem));
+  if (!vocab_size) vocab_size = ch_tokenizer_vocab_size(before);
+  assert_true(vocab_size <= d.plain.config.vocab_size);
+  int embedding = ch_params_find(&d.plain.params, "model.embed_tokens.weight");
+  d.plain.config.vocab_size = d.plain.params.rows[embedding].shape[0] = vocab_size;
+  must(write_as(&d, CH_BLOCK_F16, before));
+  import_model(d.path, NULL, d.directory, d.back);
+  must(ch_tokenizer_open(d.back, &after, &problem));
+  compare_ids(before, after, sample, strlen(sample));
+  must(ch_read_file(TEST_DATA "/../../README.md", 1 << 20, &text, &size, &problem));
+  compare_ids(before, after, text, size);
+  assert_int_equal(ch_tokenizer_bos(before), ch_tokenizer_bos(after));
+  assert_int_equal(ch_tokenizer_eos(before), ch_tokenizer_eos(after));
+  assert_int_equal(ch_tokenizer_adds_bos(before), ch_tokenizer_adds_bos(after));
+  free(text);
+  ch_tokenizer_free(before);
+  ch_tokenizer_free(after);
+  close_desk(&d);
+}
+
+static void a_byte_level_vocabulary_comes_back_with_its_ids(void **state) {
+  (void)state;
+  check_vocabulary(TEST_DATA "/text/bytelevel.json", 0);
+}
+
+static void a_sentencepiece_vocabulary_comes_back_with_its_ids(void **state) {
+  (void)state;
+  check_vocabulary(TEST_DATA "/text/spm.json", 0);
+}
+
+static void rows_without_a_token_get_names(void **state) {
+  (void)state;
+  check_vocabulary(TEST_DATA "/text/bytelevel.json", 2048);
+}
+
+/* --- what is refused ----------------------------------------------------------------------------------------------- */
+
+static void refuse(desk *d, ch_block_type type, const char *part) {
+  assert_int_not_equal(write_as(d, type, NULL), CH_OK);
+  if (!strstr(problem.message, part)) fail_msg("\"%s\" does not say \"%s\"", problem.message, part);
+  assert_false(ch_is_file(d->path));
+  problem = (ch_error){0};
+}
+
+static void models_without_an_architecture_are_refused(void **state) {
+  (void)state;
+  desk d;
+  open_desk(&d, REFERENCE "/deepseek_v3");
+  refuse(&d, CH_BLOCK_F32, "no architecture in llama.cpp");
+  close_desk(&d);
+  open_desk(&d, REFERENCE "/qwen3");
+  d.plain.config.rope_scaling = (ch_rope_scaling){.type = CH_ROPE_LLAMA3, .factor = 8};
+  refuse(&d, CH_BLOCK_F32, "llama3 scaling");
+  d.plain.config.rope_scaling = (ch_rope_scaling){.type = CH_ROPE_YARN, .factor = 8, .mscale = 1};
+  refuse(&d, CH_BLOCK_F32, "factors of YaRN");
+  close_desk(&d);
+}
+
+static void values_that_a_type_cannot_hold_are_refused(void **state) {
+  (void)state;
+  desk d;
+  open_desk(&d, REFERENCE "/llama_gqa");
+  int index = ch_params_find(&d.plain.params, "model.layers.0.mlp.up_proj.weight");
+  ch_tensor *tensor = &d.plain.tensors[index];
+  float *copy = malloc(ch_tensor_bytes(tensor));
+  assert_non_null(copy);
+  memcpy(copy, tensor->data, ch_tensor_bytes(tensor));
+  tensor->data = copy;
+  copy[17] = 70000;
+  refuse(&d, CH_BLOCK_F16, "70000, which F16 cannot");
+  must(write_as(&d, CH_BLOCK_BF16, NULL));
+  assert_int_equal(unlink(d.path), 0);
+  copy[17] = NAN;
+  refuse(&d, CH_BLOCK_BF16, "not finite");
+  free(copy);
+  close_desk(&d);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(models_compute_the_same_when_they_come_back),
+      cmocka_unit_test(smaller_types_round_as_much_as_they_must),
+      cmocka_unit_test(q8_0_stands_back_where_rows_do_not_fit_its_blocks),
+      cmocka_unit_test(a_byte_level_vocabulary_comes_back_with_its_ids),
+      cmocka_unit_test(a_sentencepiece_vocabulary_comes_back_with_its_ids),
+      cmocka_unit_test(rows_without_a_token_get_names),
+      cmocka_unit_test(models_without_an_architecture_are_refused),
+      cmocka_unit_test(values_that_a_type_cannot_hold_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
