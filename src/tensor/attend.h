@@ -14,7 +14,8 @@
 
 #include "tensor/tensor.h"
 
-enum { CH_ATTEND_BLOCK = 64, CH_MAX_STATE_PARTS = 4 };
+/* Tokens at once: few queries that share their keys take more, so that the queries are laid out for fewer blocks. */
+enum { CH_ATTEND_BLOCK = 64, CH_ATTEND_LONG_BLOCK = 128, CH_MAX_STATE_PARTS = 4 };
 
 /* One part of the states that tokens left behind, for all sequences: element [sequence, token, i]. */
 typedef struct ch_state_view {
@@ -51,7 +52,7 @@ typedef struct ch_tile_span {
 struct ch_attend;
 
 /* Makes the key tile [heads, count, key_dim] and the value tile [heads, count, value_dim] of a span; count <=
-   CH_ATTEND_BLOCK. `scratch` is the thread's own, of scratch_elements(args, heads, count) elements of the table's
+   CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own, of scratch_elements(args, heads, count) elements of the table's
    type, and the tiles live until the thread's next call. A prefill asks for one head at a time, decoding for all at
    once, so that token-major memory is read in order. Called from many threads at once. */
 typedef struct ch_tile_producer {

@@ -75,6 +75,26 @@ static void decoding_shapes_are_right(void **state) {
     }
 }
 
+/* Every number of query heads on a key head that one register tile, or several, are made for; heads of whole vectors or
+   not, blocks that fill their tiles or not, dimensions of one piece or two. */
+static void every_size_of_a_group_is_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 9, 0);
+  static const ch_dtype types[] = {CH_F64, CH_BF16, CH_F16};
+  static const int64_t dims[] = {32, 64, 52, 9};
+  for (int64_t group = 2; group <= 16; group++)
+    for (int n = 0; n < 3; n++) {
+      int64_t kv_heads = n == 2 ? 3 : 1;
+      attend_case c = plain_case(1, 1, group * kv_heads, kv_heads, dims[(group + n) % 4]);
+      c.past = pick(&random, 0, 300);
+      if (n == 1 && group % 4 == 0) c.key_dim = 576, c.past = 140;
+      c.produced = n == 0 && group % 2 == 0;
+      if (!c.produced) c.state_type[0] = types[(group + n) % 3], c.state_type[1] = types[(group + 2 * n) % 3];
+      check_forward(&random, c);
+    }
+}
+
 /* Many query heads on one wide key head whose first elements are the value: the absorbed form of latent attention. */
 static void decoding_from_latents_is_right(void **state) {
   (void)state;
@@ -236,6 +256,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_shapes_are_right),
       cmocka_unit_test(decoding_shapes_are_right),
+      cmocka_unit_test(every_size_of_a_group_is_right),
       cmocka_unit_test(decoding_from_latents_is_right),
       cmocka_unit_test(random_shapes_masks_and_types_are_right),
       cmocka_unit_test(a_query_that_sees_no_key_gets_zeros),

@@ -173,7 +173,7 @@ ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int
   vec added = splat(0);
   for (int64_t r = 0; r < rows; r++) {
     vec s = masked ? load(out + r * ld_weights) : load(in + r * ld_scores);
-    vec p = vec_exp(s - base);
+    vec p = vec_exp_distance(s, base);
     store(out + r * ld_weights, p);
     added += p;
   }

@@ -6,7 +6,7 @@
  */
 #include "tensor/kernels/attend_few.h"
 
-enum { BLOCK_BYTES = 256 * 1024 };
+enum { BLOCK_BYTES = 320 * 1024, FIRST_BLOCK = 32 };
 
 static int64_t group_columns(const ch_attend *args) {
   return args->queries * (args->heads / args->kv_heads);
@@ -23,6 +23,7 @@ static few_plan plan_few(const ch_attend *args) {
                    .key_padded = round_up(args->key_dim, VL),
                    .value_padded = round_up(args->value_dim, VL)};
   plan.dots = plan.group_columns <= DOT_COLUMNS;
+  if (plan.dots && plan.group_columns > 1) plan.block = CH_ATTEND_LONG_BLOCK;
   plan.pitch = plan.dots ? plan.group_columns : round_up(plan.group_columns, VL);
   plan.total = round_up(args->kv_heads * plan.pitch, VL);
   /* A block, its tiles and the next one that is asked for meanwhile stay in the second cache. */
@@ -106,11 +107,12 @@ static int64_t visible_tokens(const ch_attend *args, int64_t sequence, int64_t *
   return end > *first ? end - *first : 0;
 }
 
-static few_block produce_block(const ch_attend *args, const few_plan *plan, int64_t sequence, int64_t first,
-                               int64_t left, void *scratch) {
+/* The next `most` tokens, before `coming` more. */
+static few_block produce_block(const ch_attend *args, int64_t sequence, int64_t first, int64_t left,
+                               int64_t most, int64_t coming, void *scratch) {
   few_block block = {.sequence = sequence, .first = first};
-  block.count = left < plan->block ? left : plan->block;
-  block.coming = left - block.count < plan->block ? left - block.count : plan->block;
+  block.count = left < most ? left : most;
+  block.coming = left - block.count < coming ? left - block.count : coming;
   ch_tile_span span = {
       .sequence = sequence, .head = 0, .heads = args->kv_heads, .first = first, .count = block.count};
   args->producer->produce(args, &span, scratch, &block.keys, &block.values);
@@ -123,13 +125,17 @@ static void read_tokens(const ch_attend *args, const few_plan *plan, int64_t seq
     attend_start_dots(args, plan, sequence, space, state);
   else
     start_panels(args, plan, sequence, space, state);
+  /* Nobody asked for the first block: long ones begin short, and double. */
+  int64_t most = plan->block > BLOCK ? FIRST_BLOCK : plan->block;
   while (first < end) {
-    few_block block = produce_block(args, plan, sequence, first, end - first, space->tile);
+    int64_t coming = 2 * most < plan->block ? 2 * most : plan->block;
+    few_block block = produce_block(args, sequence, first, end - first, most, coming, space->tile);
     if (plan->dots)
       attend_dot_block(args, plan, &block, space, state);
     else
       panel_block(args, plan, &block, space);
     first += block.count;
+    most = coming;
   }
 }
 

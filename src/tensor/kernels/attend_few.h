@@ -27,6 +27,8 @@ typedef struct few_space {
   real *tile, *keys, *values, *scores, *weights;
   query_columns columns; /* dots: all columns */
   real *q;               /* dots: [total, key_padded], scaled */
+  real *repeated;        /* dots, several columns a head: the same as the tiles want it */
+  real *last_keys;       /* and a tile of keys that are fewer */
   forward_panel *panel;  /* else: one per key-value head */
 } few_space;
 

@@ -39,15 +39,6 @@ typedef struct x_rows {
   int64_t step, stride;
 } x_rows;
 
-/* Keeps a loaded vector in its register, where the compiler would rather read memory again in each use. */
-#if defined(__AVX512F__)
-#define KEEP_LOADED(v) __asm__("" : "+v"(v))
-#elif defined(__x86_64__)
-#define KEEP_LOADED(v) __asm__("" : "+x"(v))
-#else
-#define KEEP_LOADED(v) (void)(v)
-#endif
-
 /* sum[r * outs + o] = the products of `rows` rows of x with `outs` rows of weights, over `in` elements. rows and outs
    are constants where this is called, so that all sums are in registers. */
 ALWAYS_INLINE void dot_rows(const int rows, const int outs, const bool packed, int64_t in, const x_rows *x,

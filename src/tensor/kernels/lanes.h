@@ -51,37 +51,50 @@ ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
       }
 }
 
-/* Lane i of the result: the sum of v[i]'s lanes. Overwrites v. */
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE __m512 add_quarters(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
 
-/* Moves within quarters first, of two vectors at once: nothing but single instructions. */
-ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
-  __m512 quarters[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    __m512 a = (__m512)v[4 * i], b = (__m512)v[4 * i + 1], c = (__m512)v[4 * i + 2], d = (__m512)v[4 * i + 3];
-    __m512d ab = (__m512d)_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-    __m512d cd = (__m512d)_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-    quarters[i] = _mm512_add_ps((__m512)_mm512_unpacklo_pd(ab, cd), (__m512)_mm512_unpackhi_pd(ab, cd));
-  }
-  return (vec)add_quarters(add_quarters(quarters[0], quarters[1]), add_quarters(quarters[2], quarters[3]));
+/* Moves within quarters, of two vectors at once: nothing but single instructions. */
+ALWAYS_INLINE __m512 sum_quarters(const vec v[4]) {
+  __m512 a = (__m512)v[0], b = (__m512)v[1], c = (__m512)v[2], d = (__m512)v[3];
+  __m512d ab = (__m512d)_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+  __m512d cd = (__m512d)_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+  return _mm512_add_ps((__m512)_mm512_unpacklo_pd(ab, cd), (__m512)_mm512_unpackhi_pd(ab, cd));
 }
-#else
-ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
+#endif
+
+/* Sums within pieces of `lanes` (a constant) lanes of as many vectors: lane j of a piece is from v[j]. Overwrites v. */
+ALWAYS_INLINE vec sum_pieces(const int lanes, vec *v) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  if (lanes == 8) { /* add_quarters leaves the pieces' quarters in turns */
+    __m512 sum = add_quarters(sum_quarters(v), sum_quarters(v + 4));
+    return (vec)_mm512_shuffle_f32x4(sum, sum, 0xd8);
+  }
+#endif
 #pragma GCC unroll 4
-  for (int unit = 1; unit < VL; unit *= 2)
+  for (int unit = 1; unit < lanes; unit *= 2)
 #pragma GCC unroll 16
-    for (int i = 0; i < VL; i += 2 * unit) {
+    for (int i = 0; i < lanes; i += 2 * unit) {
       vec low, high;
       interleave_units(unit, v[i], v[i + unit], &low, &high);
       v[i] = low + high;
     }
   return v[0];
 }
+
+/* Lane i of the result: the sum of v[i]'s lanes. Overwrites v. */
+ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  __m512 quarters[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) quarters[i] = sum_quarters(v + 4 * i);
+  return (vec)add_quarters(add_quarters(quarters[0], quarters[1]), add_quarters(quarters[2], quarters[3]));
+#else
+  return sum_pieces(VL, v);
 #endif
+}
 
 /* Whether a comparison held in any lane. */
 ALWAYS_INLINE bool any_lane(ivec mask) {

@@ -70,6 +70,15 @@ ALWAYS_INLINE vec splat(real value) {
   return value - (vec){0}; /* minus, so that -0 stays -0 */
 }
 
+/* Keeps a loaded vector in its register, where the compiler would rather read memory again in each use. */
+#if defined(__AVX512F__)
+#define KEEP_LOADED(v) __asm__("" : "+v"(v))
+#elif defined(__x86_64__)
+#define KEEP_LOADED(v) __asm__("" : "+x"(v))
+#else
+#define KEEP_LOADED(v) (void)(v)
+#endif
+
 /* The first `count` elements (0 … VL), zeros in the other lanes; reads nothing past them. */
 ALWAYS_INLINE vec load_part(const real *p, int64_t count) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)

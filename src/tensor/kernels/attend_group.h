@@ -1,0 +1,83 @@
+/* Several columns that share a key-value head: their register tiles, and the next block's memory asked for meanwhile. */
+#ifndef CH_KERNELS_ATTEND_GROUP_H
+#define CH_KERNELS_ATTEND_GROUP_H
+
+#include "tensor/kernels/attend_few.h"
+
+/* A vector holds EACH elements of KEYS keys. */
+enum { EACH = VL < 8 ? VL : 8, KEYS = VL / EACH };
+
+/* Columns whose sums are in registers at once, and beside how many of them there is room for how many vectors of keys or
+   of values: columns * vectors sums, the vectors, and a register for queries or weights. */
+enum { MOST_COLUMNS = VEC_BYTES == 64 ? 14 : 6, MOST_VECTORS = 4, TILE_KEYS = MOST_VECTORS * KEYS };
+#define TILE_VECTORS_OF(columns) ((columns) <= (VEC_BYTES == 64 ? 6 : 2) ? 4 : 2)
+
+/* A group's columns in chunks that fit in registers, of sizes that there are tiles for: 2 … 8, 10, 12, 14. */
+static inline int64_t chunk_of(int64_t left) {
+  int64_t chunks = (left + MOST_COLUMNS - 1) / MOST_COLUMNS;
+  if (chunks == 1 && left > 8 && left % 2 != 0) chunks = 2;
+  return (left + chunks - 1) / chunks;
+}
+
+#define FOR_COLUMNS(columns, CASE)                                                                           \
+  switch (columns) {                                                                                         \
+    CASE(2);                                                                                                 \
+    CASE(3);                                                                                                 \
+    CASE(4);                                                                                                 \
+    CASE(5);                                                                                                 \
+    CASE(6);                                                                                                 \
+    CASE(7);                                                                                                 \
+    CASE(8);                                                                                                 \
+    CASE(10);                                                                                                \
+    CASE(12);                                                                                                \
+    CASE(14);                                                                                                \
+  }
+
+/* The memory of the next block, whatever is made of it, is asked for while this one is computed, evenly over its `calls`
+   calls of the innermost loops: more at once would stop them until memory has caught up. */
+typedef struct fetch_stream {
+  const char *next, *end;
+  int64_t share;        /* lines a call */
+  int64_t lines, calls; /* to go in all */
+  struct {
+    const char *begin, *end;
+  } later[CH_MAX_STATE_PARTS];
+  int count, taken;
+} fetch_stream;
+
+ALWAYS_INLINE void fetch_step(fetch_stream *stream) {
+  for (int64_t i = stream->share; i > 0; i--, stream->next += 64) __builtin_prefetch(stream->next, 0, 3);
+}
+
+/* Before a loop of so many calls. */
+ALWAYS_INLINE void begin_steps(fetch_stream *stream, int64_t calls) {
+  if (stream->next >= stream->end && stream->taken < stream->count) {
+    stream->next = stream->later[stream->taken].begin;
+    stream->end = stream->later[stream->taken++].end;
+  }
+  stream->share = stream->next < stream->end && stream->calls > 0
+                      ? (stream->lines + stream->calls - 1) / stream->calls
+                      : 0;
+  stream->lines -= stream->share * calls;
+  stream->calls -= calls;
+}
+
+#define attend_carve_group KERNEL(attend_carve_group)
+#define attend_start_group KERNEL(attend_start_group)
+#define attend_group_scores KERNEL(attend_group_scores)
+#define attend_group_sums KERNEL(attend_group_sums)
+#define attend_group_stream KERNEL(attend_group_stream)
+
+void attend_carve_group(const few_plan *plan, carver *from, few_space *space);
+/* Lays out the queries [total, key_padded] for the tiles. */
+void attend_start_group(const few_plan *plan, int64_t heads, const few_space *space);
+/* What to ask for during a block. */
+fetch_stream attend_group_stream(const ch_attend *args, const few_plan *plan, const few_block *block);
+/* scores [count, total] of a block's keys and all columns; rows [columns, value_padded] += weights [count, total] times
+   its values. */
+void attend_group_scores(const ch_attend *args, const few_plan *plan, const few_block *block,
+                         const few_space *space, fetch_stream *stream);
+void attend_group_sums(const ch_attend *args, const few_plan *plan, const few_block *block,
+                       const few_space *space, real *rows, fetch_stream *stream);
+
+#endif
