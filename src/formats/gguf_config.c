@@ -1,5 +1,6 @@
 /* Reading GGUF's metadata: which model it is and its sizes. */
 #include "formats/gguf_config.h"
+#include "formats/gguf_metadata.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,58 +12,20 @@
 static const struct architecture {
   const char *name, *family;
   bool turned;
-} architectures[] = {{"llama", "llama", true}, {"qwen2", "qwen2", false}, {"qwen3", "qwen3", false}};
+  bool latent;
+} architectures[] = {{"llama", "llama", true, false},
+                     {"qwen2", "qwen2", false, false},
+                     {"qwen3", "qwen3", false, false},
+                     {"deepseek2", "deepseek_v2", false, true}};
 
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
-/* Keys of one file, which begin with its architecture. */
 typedef struct metadata {
   const ch_gguf *file;
   const struct architecture *of;
   ch_error *error;
-  char key[96];
+  ch_metadata keys;
 } metadata;
-
-static const char *key_of(metadata *m, const char *name) {
-  snprintf(m->key, sizeof m->key, "%s.%s", m->of->name, name);
-  return m->key;
-}
-
-static ch_status whole(metadata *m, const char *name, bool required, int64_t *value) {
-  return ch_gguf_whole(m->file, key_of(m, name), required, value, m->error);
-}
-
-/* The decimal number with the fewest digits that is this F32: 1e-06 of 9.99999997e-07. */
-static double tidy(double value) {
-  char text[40];
-  for (int digits = 1; digits < 10; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if ((float)strtod(text, NULL) == (float)value) return strtod(text, NULL);
-  }
-  return value;
-}
-
-static ch_status number(metadata *m, const char *name, bool required, double *value) {
-  CH_TRY(ch_gguf_number(m->file, key_of(m, name), required, value, m->error));
-  *value = tidy(*value);
-  return CH_OK;
-}
-
-/* A number, or a list with the same number for every layer. */
-static ch_status whole_of_layers(metadata *m, const char *name, bool required, int64_t *value) {
-  const ch_gguf_value *list = ch_gguf_find(m->file, key_of(m, name));
-  if (!list || !list->list) return whole(m, name, required, value);
-  int64_t first = 0, other = 0;
-  for (uint64_t i = 0; i < list->count; i++)
-    if (list->type == CH_GGUF_STRING || !ch_gguf_whole_at(list, i, i ? &other : &first) ||
-        (i && other != first))
-      return ch_fail(m->error, CH_ERROR_CONFIG,
-                     "%s: \"%s\" differs between layers; only models whose layers are alike are read",
-                     m->file->where, m->key);
-  if (list->count == 0) return whole(m, "", true, value);
-  *value = first;
-  return CH_OK;
-}
 
 static const struct architecture *architecture_of(const ch_gguf *file, ch_gguf_string *name) {
   *name = (ch_gguf_string){0};
@@ -84,31 +47,25 @@ static ch_status find_architecture(metadata *m) {
   ch_gguf_string name;
   char quoted[100], text[80];
   m->of = architecture_of(m->file, &name);
-  if (m->of) return CH_OK;
+  if (m->of) {
+    m->keys = (ch_metadata){.file = m->file, .architecture = m->of->name, .error = m->error};
+    return CH_OK;
+  }
   if (!name.data) return ch_gguf_text(m->file, "general.architecture", true, &name, m->error);
   snprintf(text, sizeof text, "%.*s", (int)(name.size < 60 ? name.size : 60), name.data);
-  return ch_fail(m->error, CH_ERROR_CONFIG, "%s is of architecture %s; llama, qwen2 and qwen3 are read",
-                 m->file->where, ch_json_quote(text, quoted, sizeof quoted));
+  return ch_fail(m->error, CH_ERROR_CONFIG,
+                 "%s is of architecture %s; llama, qwen2, qwen3 and deepseek2 are read", m->file->where,
+                 ch_json_quote(text, quoted, sizeof quoted));
 }
 
-static ch_status read_sizes(metadata *m, ch_config *c) {
-  CH_TRY(whole(m, "block_count", true, &c->num_hidden_layers));
-  CH_TRY(whole(m, "context_length", true, &c->max_position_embeddings));
-  CH_TRY(whole(m, "embedding_length", true, &c->hidden_size));
-  CH_TRY(whole_of_layers(m, "feed_forward_length", true, &c->intermediate_size));
-  CH_TRY(whole_of_layers(m, "attention.head_count", true, &c->num_attention_heads));
-  c->num_key_value_heads = c->num_attention_heads;
-  CH_TRY(whole_of_layers(m, "attention.head_count_kv", false, &c->num_key_value_heads));
-  CH_TRY(number(m, "attention.layer_norm_rms_epsilon", true, &c->rms_norm_eps));
-  if (c->num_attention_heads < 1 || c->hidden_size < 1)
-    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: head_count and embedding_length must be above 0",
-                   m->file->where);
+/* The size of heads, and nothing that these architectures could have but the models here do not. */
+static ch_status read_heads(metadata *m, ch_config *c) {
   int64_t experts = 0, value_length;
   c->head_dim = c->hidden_size / c->num_attention_heads;
-  CH_TRY(whole(m, "attention.key_length", false, &c->head_dim));
+  CH_TRY(ch_metadata_whole(&m->keys, "attention.key_length", false, &c->head_dim));
   value_length = c->head_dim;
-  CH_TRY(whole(m, "attention.value_length", false, &value_length));
-  CH_TRY(whole(m, "expert_count", false, &experts));
+  CH_TRY(ch_metadata_whole(&m->keys, "attention.value_length", false, &value_length));
+  CH_TRY(ch_metadata_whole(&m->keys, "expert_count", false, &experts));
   if (value_length != c->head_dim)
     return ch_fail(m->error, CH_ERROR_CONFIG,
                    "%s: keys of %lld and values of %lld elements a head are not read", m->file->where,
@@ -117,6 +74,21 @@ static ch_status read_sizes(metadata *m, ch_config *c) {
     return ch_fail(m->error, CH_ERROR_CONFIG, "%s: experts are not read with architecture %s", m->file->where,
                    m->of->name);
   return CH_OK;
+}
+
+static ch_status read_sizes(metadata *m, ch_config *c) {
+  CH_TRY(ch_metadata_whole(&m->keys, "block_count", true, &c->num_hidden_layers));
+  CH_TRY(ch_metadata_whole(&m->keys, "context_length", true, &c->max_position_embeddings));
+  CH_TRY(ch_metadata_whole(&m->keys, "embedding_length", true, &c->hidden_size));
+  CH_TRY(ch_metadata_of_layers(&m->keys, "feed_forward_length", true, &c->intermediate_size));
+  CH_TRY(ch_metadata_of_layers(&m->keys, "attention.head_count", true, &c->num_attention_heads));
+  c->num_key_value_heads = c->num_attention_heads;
+  CH_TRY(ch_metadata_of_layers(&m->keys, "attention.head_count_kv", false, &c->num_key_value_heads));
+  CH_TRY(ch_metadata_number(&m->keys, "attention.layer_norm_rms_epsilon", true, &c->rms_norm_eps));
+  if (c->num_attention_heads < 1 || c->hidden_size < 1)
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: head_count and embedding_length must be above 0",
+                   m->file->where);
+  return m->of->latent ? ch_gguf_read_deepseek(&m->keys, c) : read_heads(m, c);
 }
 
 /* --- rotation ------------------------------------------------------------------------------------------------- */
@@ -160,25 +132,19 @@ static ch_status read_divisors(metadata *m, const ch_gguf_tensor *divisors, ch_c
 }
 
 static ch_status read_rotation(metadata *m, ch_config *c) {
-  ch_gguf_string type = {"none", 4};
   int64_t rotary = c->head_dim;
-  CH_TRY(number(m, "rope.freq_base", false, &c->rope_theta));
-  CH_TRY(whole(m, "rope.dimension_count", false, &rotary));
+  CH_TRY(ch_metadata_number(&m->keys, "rope.freq_base", false, &c->rope_theta));
+  CH_TRY(ch_metadata_whole(&m->keys, "rope.dimension_count", false, &rotary));
   if (rotary != c->head_dim)
     return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements a head is not read",
                    m->file->where, (long long)rotary, (long long)c->head_dim);
-  CH_TRY(ch_gguf_text(m->file, key_of(m, "rope.scaling.type"), false, &type, m->error));
+  CH_TRY(ch_metadata_scaling(&m->keys, &c->rope_scaling));
   const ch_gguf_tensor *divisors = ch_gguf_find_tensor(m->file, "rope_freqs.weight");
-  if (type.size == 4 && memcmp(type.data, "none", 4) == 0) {
-    CH_TRY(number(m, "rope.scale_linear", false, &c->rope_scaling.factor)); /* older files */
-    if (c->rope_scaling.factor == 1) c->rope_scaling.factor = 0;
-    if (c->rope_scaling.factor != 0) c->rope_scaling.type = CH_ROPE_LINEAR;
-    return divisors ? read_divisors(m, divisors, c) : CH_OK;
-  }
-  if (type.size != 6 || memcmp(type.data, "linear", 6) != 0 || divisors)
-    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: \"%s\" must be none or linear", m->file->where, m->key);
-  c->rope_scaling.type = CH_ROPE_LINEAR;
-  return number(m, "rope.scaling.factor", true, &c->rope_scaling.factor);
+  if (!divisors) return CH_OK;
+  if (c->rope_scaling.type != CH_ROPE_DEFAULT)
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s has both rope_freqs.weight and rope.scaling.type",
+                   m->file->where);
+  return read_divisors(m, divisors, c);
 }
 
 /* --- what the tensors say -------------------------------------------------------------------------------------- */

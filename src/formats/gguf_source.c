@@ -12,9 +12,11 @@ typedef struct gguf_source {
   ch_gguf file;
   struct place {
     const ch_gguf_tensor *tensor;
-    int expert;     /* of a stack of matrices, else -1 */
-    int64_t turned; /* rows of a head whose rows are in interleaved order; 0: as they are */
-  } * places;       /* [params.count] */
+    const ch_gguf_tensor *key_part,
+        *value_part; /* of a kv_b_proj that newer files cut in two; tensor is NULL then */
+    int expert;      /* of a stack of matrices, else -1 */
+    int64_t turned;  /* rows of a head whose rows are in interleaved order; 0: as they are */
+  } * places;        /* [params.count] */
 } gguf_source;
 
 static ch_status wrong_tensor(const ch_gguf *file, const char *name, const char *what, ch_error *error) {
@@ -42,6 +44,26 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+static bool has_shape(const ch_gguf_tensor *tensor, int64_t a, int64_t b, int64_t c) {
+  return tensor && tensor->rank == 3 && tensor->shape[0] == a && tensor->shape[1] == b &&
+         tensor->shape[2] == c;
+}
+
+/* kv_b_proj as two stacks with a matrix a head: keys [c, n], transposed, and values [v, c]. */
+static bool find_parts(gguf_source *g, const ch_source *source, const char *name, struct place *place) {
+  int layer;
+  char part[CH_GGUF_NAME_SIZE];
+  const ch_attention_config *a = &source->config.attention;
+  int64_t heads = source->config.num_attention_heads;
+  if (sscanf(name, "blk.%d.attn_kv_b.", &layer) != 1 || !strstr(name, ".attn_kv_b.weight")) return false;
+  snprintf(part, sizeof part, "blk.%d.attn_k_b.weight", layer);
+  place->key_part = ch_gguf_find_tensor(&g->file, part);
+  snprintf(part, sizeof part, "blk.%d.attn_v_b.weight", layer);
+  place->value_part = ch_gguf_find_tensor(&g->file, part);
+  return has_shape(place->key_part, heads, a->kv_lora_rank, a->qk_nope_head_dim) &&
+         has_shape(place->value_part, heads, a->v_head_dim, a->kv_lora_rank);
+}
+
 static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_error *error) {
   char name[CH_GGUF_NAME_SIZE];
   const ch_param *param = &source->params.rows[index];
@@ -49,6 +71,7 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
   if (!ch_gguf_name_of(param->name, name, &place->expert))
     return wrong_tensor(&g->file, param->name, "has no name in GGUF files", error);
   place->tensor = ch_gguf_find_tensor(&g->file, name);
+  if (!place->tensor && find_parts(g, source, name, place)) return CH_OK;
   if (!place->tensor) return wrong_tensor(&g->file, name, "is missing", error);
   bool turns = strstr(name, ".attn_q.") || strstr(name, ".attn_k.");
   place->turned = turns && ch_gguf_turns_rows(&g->file) ? source->config.head_dim : 0;
@@ -61,7 +84,12 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
 static ch_status check_all_used(const gguf_source *g, const ch_source *source, ch_error *error) {
   bool *used = calloc((size_t)g->file.tensor_count + 1, sizeof *used);
   if (!used) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
-  for (int i = 0; i < source->params.count; i++) used[g->places[i].tensor - g->file.tensors] = true;
+  for (int i = 0; i < source->params.count; i++) {
+    const struct place *place = &g->places[i];
+    const ch_gguf_tensor *parts[] = {place->tensor, place->key_part, place->value_part};
+    for (int p = 0; p < 3; p++)
+      if (parts[p]) used[parts[p] - g->file.tensors] = true;
+  }
   ch_status status = CH_OK;
   for (int64_t i = 0; i < g->file.tensor_count && status == CH_OK; i++) {
     const char *name = g->file.tensors[i].name;
@@ -85,6 +113,38 @@ static void turn_vector(float *values, int64_t count, int64_t size, float *scrat
   for (int64_t i = 0; i < count; i++) values[i] = scratch[ch_interleaved_row(i, size)];
 }
 
+/* Matrix `index` of a stack. */
+static const unsigned char *matrix_at(const ch_gguf_tensor *stack, int64_t index) {
+  return stack->data + (size_t)index * (stack->bytes / (size_t)stack->shape[0]);
+}
+
+/* The rows of kv_b_proj that are head `head`'s, all of them: n of keys, then v of values. */
+static void join_head(const struct place *place, int64_t head, float *keys, float *values) {
+  int64_t c = place->key_part->shape[1], n = place->key_part->shape[2], v = place->value_part->shape[1];
+  ch_blocks_decode(place->key_part->format, matrix_at(place->key_part, head), c * n, keys);
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < c; j++) values[i * c + j] = keys[j * n + i];
+  ch_blocks_decode(place->value_part->format, matrix_at(place->value_part, head), v * c, values + n * c);
+}
+
+static ch_status joined_rows(const gguf_source *g, const struct place *place, int64_t first, int64_t count,
+                             float *values, ch_error *error) {
+  int64_t c = place->key_part->shape[1], n = place->key_part->shape[2],
+          size = n + place->value_part->shape[1];
+  float *keys = malloc((size_t)(c * n) * sizeof *keys), *joined = malloc((size_t)(c * size) * sizeof *joined);
+  bool room = keys && joined;
+  for (int64_t r = 0; room && r < count;) {
+    int64_t head = (first + r) / size, from = (first + r) % size;
+    int64_t take = size - from < count - r ? size - from : count - r;
+    join_head(place, head, keys, joined);
+    memcpy(values + r * c, joined + from * c, (size_t)(take * c) * sizeof *values);
+    r += take;
+  }
+  free(keys);
+  free(joined);
+  return room ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+}
+
 static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
                       ch_error *error) {
   const gguf_source *g = source->context;
@@ -92,6 +152,7 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   const ch_param *param = &source->params.rows[index];
   int64_t all, columns;
   ch_rows_of(param, &all, &columns);
+  if (place->key_part) return joined_rows(g, place, first, count, values, error);
   bool by_row = place->turned && param->rank > 1;
 #pragma omp parallel for schedule(static) if (count * columns > 1 << 16)
   for (int64_t r = 0; r < count; r++) {

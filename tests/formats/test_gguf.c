@@ -345,6 +345,42 @@ static void qwen3_models_come_back(void **state) {
   check(TEST_DATA "/reference/qwen3", "qwen3", false);
 }
 
+/* Files of the gguf package: kv_b_proj in two parts, as newer ones have it, and in one. */
+static void a_latents_expansion_may_come_in_two_parts(void **state) {
+  (void)state;
+  char directory[64], model[96];
+  scratch_begin(directory);
+  import_model(TEST_DATA "/formats/deepseek_v2.gguf", NULL, directory, model);
+  assert_true(logit_difference(model, TEST_DATA "/reference/deepseek_v2/ref.safetensors", "input_ids",
+                               "logits") < 2e-5);
+  scratch_end(directory);
+}
+
+/* GGUF says one number of YaRN's for mscale and mscale_all_dim; with both as it has them the model is the same. */
+static void deepseek_v3_comes_with_the_correction_of_its_choice(void **state) {
+  (void)state;
+  char directory[64], model[96];
+  ch_config before, after;
+  ch_model *expected, *got;
+  scratch_begin(directory);
+  import_model(TEST_DATA "/formats/deepseek_v3.gguf", NULL, directory, model);
+  must(ch_config_read(TEST_DATA "/reference/deepseek_v3", &before, &problem));
+  must(ch_config_read(model, &after, &problem));
+  before.rope_scaling.mscale = before.rope_scaling.mscale_all_dim;
+  before.bos_token_id = before.eos_token_id = -1;
+  before.rope_scaling.beta_fast = before.rope_scaling.beta_slow = 0; /* at what absence means */
+  assert_memory_equal(&before, &after, sizeof before);
+  must(ch_model_load(TEST_DATA "/reference/deepseek_v3", CH_WEIGHTS_F32, &expected, &problem));
+  must(ch_model_load(model, CH_WEIGHTS_F32, &got, &problem));
+  assert_int_equal(expected->params.count, got->params.count);
+  for (int i = 0; i < got->params.count; i++)
+    assert_memory_equal(expected->weights.tensors[i].data, got->weights.tensors[i].data,
+                        ch_tensor_bytes(&got->weights.tensors[i]));
+  ch_model_unload(expected);
+  ch_model_unload(got);
+  scratch_end(directory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_of_every_type_are_read),
@@ -356,6 +392,8 @@ int main(void) {
       cmocka_unit_test(llama_models_come_back_with_their_rows_in_place),
       cmocka_unit_test(llama3_scaling_is_found_in_its_divisors),
       cmocka_unit_test(qwen3_models_come_back),
+      cmocka_unit_test(a_latents_expansion_may_come_in_two_parts),
+      cmocka_unit_test(deepseek_v3_comes_with_the_correction_of_its_choice),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,24 @@ static void models_compute_the_same_when_they_come_back(void **state) {
   assert_true(difference_after(REFERENCE "/qwen3", CH_BLOCK_F32) < 2e-5);
 }
 
+static void scalings_of_positions_come_back(void **state) {
+  (void)state;
+  const ch_rope_scaling cases[] = {
+      {.type = CH_ROPE_LINEAR, .factor = 2.5},
+      {.type = CH_ROPE_YARN, .factor = 4, .original_max_position_embeddings = 32, .beta_fast = 16}};
+  for (int i = 0; i < 2; i++) {
+    desk d;
+    ch_config config;
+    open_desk(&d, REFERENCE "/qwen3");
+    d.plain.config.rope_scaling = cases[i];
+    must(write_as(&d, CH_BLOCK_F32, NULL));
+    import_model(d.path, NULL, d.directory, d.back);
+    must(ch_config_read(d.back, &config, &problem));
+    assert_memory_equal(&config.rope_scaling, &cases[i], sizeof config.rope_scaling);
+    close_desk(&d);
+  }
+}
+
 static void smaller_types_round_as_much_as_they_must(void **state) {
   (void)state;
   static const struct {
@@ -190,6 +208,7 @@ static void values_that_a_type_cannot_hold_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(models_compute_the_same_when_they_come_back),
+      cmocka_unit_test(scalings_of_positions_come_back),
       cmocka_unit_test(smaller_types_round_as_much_as_they_must),
       cmocka_unit_test(q8_0_stands_back_where_rows_do_not_fit_its_blocks),
       cmocka_unit_test(a_byte_level_vocabulary_comes_back_with_its_ids),

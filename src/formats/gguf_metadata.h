@@ -1,0 +1,29 @@
+/* Metadata of a GGUF file by the names that its architecture gives them: "llama.block_count". */
+#ifndef CH_FORMATS_GGUF_METADATA_H
+#define CH_FORMATS_GGUF_METADATA_H
+
+#include "config/config.h"
+#include "formats/gguf.h"
+
+/* Zero-initialise but for the first three. */
+typedef struct ch_metadata {
+  const ch_gguf *file;
+  const char *architecture;
+  ch_error *error;
+  char key[96]; /* the last one made */
+} ch_metadata;
+
+/* The whole key of a name, until the next call. */
+const char *ch_metadata_key(ch_metadata *m, const char *name);
+/* Values as ch_gguf_ gives them; numbers with the fewest digits that are the same F32, 1e-06 of 9.99999997e-07. */
+ch_status ch_metadata_whole(ch_metadata *m, const char *name, bool required, int64_t *value);
+ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, double *value);
+/* A number, or a list with the same number for every layer. */
+ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required, int64_t *value);
+/* rope.scaling.*: linear and YaRN. */
+ch_status ch_metadata_scaling(ch_metadata *m, ch_rope_scaling *scaling);
+
+/* gguf_deepseek.c: what architecture deepseek2 has beside the sizes that all have. */
+ch_status ch_gguf_read_deepseek(ch_metadata *m, ch_config *config);
+
+#endif
