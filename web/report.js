@@ -1,7 +1,13 @@
 "use strict";
 (function () {
   const results = JSON.parse(document.getElementById("results").textContent);
-  const models = results.models.slice().sort((a, b) => a.validation_loss - b.validation_loss);
+  const seesImages = "images_trained" in (results.models[0] || {});
+  const unit = seesImages ? "images" : "tokens";
+  /* What is shown as quality, what is lower the better it is, and what it is bought with. */
+  const quality = seesImages ? (m) => 100 * m.top1 : (m) => m.validation_loss;
+  const badness = seesImages ? (m) => -m.top1 : (m) => m.validation_loss;
+  const cost = seesImages ? (m) => m.parameters_attention : (m) => m.cache_bytes_per_token;
+  const models = results.models.slice().sort((a, b) => badness(a) - badness(b) || a.validation_loss - b.validation_loss);
   if (!models.length || typeof Chart === "undefined") return;
   document.querySelectorAll("section.chart").forEach((section) => { section.hidden = false; });
 
@@ -68,13 +74,14 @@
 
   /* --- quality against cache ------------------------------------------------------------------------------------ */
 
-  const byCache = models.slice().sort((a, b) => a.cache_bytes_per_token - b.cache_bytes_per_token || a.validation_loss - b.validation_loss);
+  const byCost = models.slice().sort((a, b) => cost(a) - cost(b) || badness(a) - badness(b));
   const front = [];
-  for (const m of byCache)
-    if (!front.length || m.validation_loss < front[front.length - 1].validation_loss) front.push(m);
-  const lowest = models[0].validation_loss;
-  const limit = lowest * (1 + results.tolerance);
-  const percent = +(100 * results.tolerance).toPrecision(3) + " %";
+  for (const m of byCost)
+    if (!front.length || badness(m) < badness(front[front.length - 1])) front.push(m);
+  const best = models[0];
+  const limit = seesImages ? quality(best) - 100 * results.tolerance : quality(best) * (1 + results.tolerance);
+  const margin = +(100 * results.tolerance).toPrecision(3) + (seesImages ? (results.tolerance === 0.01 ? " point" : " points") + " of the highest accuracy" : " % of the lowest loss");
+  const shown = (m) => (seesImages ? quality(m).toFixed(2) + " %" : quality(m).toFixed(4));
 
   /* Writes each model's name beside its point, on the side that has room; names that would overlap move up. */
   const names = {
@@ -105,32 +112,32 @@
   };
 
   function cacheChart() {
-    const losses = models.map((m) => m.validation_loss).concat(limit);
-    const span = Math.max(Math.max(...losses) - Math.min(...losses), lowest * 0.002);
-    const bytes = models.map((m) => m.cache_bytes_per_token);
-    const least = Math.min(...bytes) / 1.6, most = Math.max(...bytes) * 1.6;
+    const qualities = models.map(quality).concat(limit);
+    const span = Math.max(Math.max(...qualities) - Math.min(...qualities), Math.abs(quality(best)) * 0.002);
+    const costs = models.map(cost);
+    const least = Math.min(...costs) / 1.6, most = Math.max(...costs) * 1.6;
     const sets = models.map((m, i) => ({
-      label: m.name, data: [{ x: m.cache_bytes_per_token, y: m.validation_loss }], pointStyle: shapes[i % shapes.length],
+      label: m.name, data: [{ x: cost(m), y: quality(m) }], pointStyle: shapes[i % shapes.length],
       backgroundColor: series(i), borderColor: series(i), borderWidth: 2, pointRadius: 7, pointHoverRadius: 9, order: 1,
     }));
     sets.push({
-      label: "not beaten in both", type: "line", data: front.map((m) => ({ x: m.cache_bytes_per_token, y: m.validation_loss })),
+      label: "not beaten in both", type: "line", data: front.map((m) => ({ x: cost(m), y: quality(m) })),
       borderColor: css("--quiet"), borderWidth: 1.5, pointRadius: 0, pointHitRadius: 0, fill: false, order: 3,
     });
     sets.push({
-      label: "within " + percent + " of the lowest loss", type: "line", data: [{ x: least, y: limit }, { x: most, y: limit }],
+      label: "within " + margin, type: "line", data: [{ x: least, y: limit }, { x: most, y: limit }],
       borderColor: css("--accent"), borderDash: [6, 5], borderWidth: 1.25, pointRadius: 0, pointHitRadius: 0, order: 4,
-      fill: { target: { value: Math.min(...losses) - span } }, backgroundColor: css("--accent-soft"),
+      fill: { target: { value: seesImages ? Math.max(...qualities) + span : Math.min(...qualities) - span } }, backgroundColor: css("--accent-soft"),
     });
-    const x = axis("cache, bytes a token at 16 bits (logarithmic)", short, true);
+    const x = axis(seesImages ? "parameters of attention (logarithmic)" : "cache, bytes a token at 16 bits (logarithmic)", short, true);
     x.min = least;
     x.max = most;
-    x.afterBuildTicks = (scale) => { scale.ticks = powerTicks(least, most); };
-    x.ticks.callback = whole;
+    x.afterBuildTicks = (scale) => { scale.ticks = (seesImages ? roundTicks : powerTicks)(least, most); };
+    x.ticks.callback = seesImages ? short : whole;
     x.ticks.autoSkip = true;
-    const y = axis("validation loss, nats a token", (v) => +v.toFixed(4), false);
-    y.suggestedMin = Math.min(...losses) - span * 0.25;
-    y.suggestedMax = Math.max(...losses) + span * 0.25;
+    const y = axis(seesImages ? "top-1 accuracy, %" : "validation loss, nats a token", (v) => +v.toFixed(4), false);
+    y.suggestedMin = Math.min(...qualities) - span * 0.25;
+    y.suggestedMax = Math.max(...qualities) + span * 0.25;
     return {
       type: "scatter", data: { datasets: sets }, plugins: [names],
       options: {
@@ -139,11 +146,22 @@
           legend: { labels: Object.assign(legend().labels, { usePointStyle: false, boxWidth: 26, boxHeight: 1, filter: (item) => item.datasetIndex >= models.length }), onClick() {} },
           tooltip: {
             filter: (item) => item.datasetIndex < models.length,
-            callbacks: { label: (item) => item.dataset.label + ": loss " + item.parsed.y.toFixed(4) + ", " + whole(item.parsed.x) + " bytes a token" },
+            callbacks: { label: (item) => item.dataset.label + ": " + (seesImages ? "" : "loss ") + shown(models[item.datasetIndex]) + ", " + whole(item.parsed.x) + (seesImages ? " parameters of attention" : " bytes a token") },
           },
         },
       },
     };
+  }
+
+  /* 1, 2 and 5 times powers of ten between the limits. */
+  function roundTicks(least, most) {
+    const ticks = [];
+    for (let p = Math.floor(Math.log10(least)); p <= Math.log10(most); p++)
+      for (const digit of [1, 2, 5]) {
+        const value = digit * Math.pow(10, p);
+        if (value >= least && value <= most) ticks.push({ value });
+      }
+    return ticks;
   }
 
   /* Powers of two between the limits: the sizes caches have. */
@@ -160,7 +178,7 @@
 
   function curvesChart() {
     const logTokens = checked("log-tokens"), logLoss = checked("log-loss");
-    const most = Math.max(...models.map((m) => m.tokens_trained)), from = checked("second-half") ? most / 2 : logTokens ? 1 : 0;
+    const most = Math.max(...models.map((m) => m[unit + "_trained"])), from = checked("second-half") ? most / 2 : logTokens ? 1 : 0;
     const points = (curve) => curve.filter((p) => p[0] >= from).map((p) => ({ x: p[0], y: p[1] }));
     const sets = [];
     models.forEach((m, i) => {
@@ -175,10 +193,10 @@
           backgroundColor: series(i), borderWidth: 1.1, pointRadius: 0, pointHoverRadius: 4, pointStyle: "line", order: 2,
         });
     });
-    const x = axis("training tokens" + (logTokens ? " (logarithmic)" : ""), short, logTokens);
+    const x = axis("training " + unit + (logTokens ? " (logarithmic)" : ""), short, logTokens);
     if (!logTokens) x.max = most;
     if (checked("second-half")) x.min = from;
-    const y = axis("loss, nats a token" + (logLoss ? " (logarithmic)" : ""), (v) => +v.toPrecision(3), logLoss);
+    const y = axis("loss, nats " + (seesImages ? "an image" : "a token") + (logLoss ? " (logarithmic)" : ""), (v) => +v.toPrecision(3), logLoss);
     if (logLoss) y.ticks.callback = (v) => +v.toPrecision(3);
     return {
       type: "line", data: { datasets: sets },
@@ -187,7 +205,7 @@
         plugins: {
           legend: Object.assign(legend(), { labels: Object.assign(legend().labels, { filter: (item) => !item.text.endsWith(", training") }), onClick: toggle }),
           tooltip: { callbacks: {
-            title: (items) => items.length ? short(items[0].parsed.x) + " tokens" : "",
+            title: (items) => items.length ? short(items[0].parsed.x) + " " + unit : "",
             label: (item) => item.dataset.label + ": " + item.parsed.y.toFixed(4),
           } },
         },
@@ -235,7 +253,7 @@
     return {
       type: "bar",
       data: { labels: models.map((m) => m.name), datasets: [{ data: models.map((m) => m[key]), backgroundColor: models.map((m, i) => series(i)), borderRadius: 4, maxBarThickness: 26 }] },
-      options: { indexAxis: "y", scales: { x, y }, plugins: { legend: { display: false }, tooltip: { callbacks: { label: (item) => whole(item.parsed.x) + " tokens/s" } } } },
+      options: { indexAxis: "y", scales: { x, y }, plugins: { legend: { display: false }, tooltip: { callbacks: { label: (item) => whole(item.parsed.x) + " " + unit + "/s" } } } },
       plugins: [values],
     };
   }
@@ -243,10 +261,11 @@
   document.querySelectorAll(".bars").forEach((box) => { box.style.height = 44 + 38 * models.length + "px"; });
 
   const losses = models.map((m) => m.name + " " + m.validation_loss.toFixed(4)).join(", ");
-  place("cache-chart", "Validation loss against cache bytes a token: " + models.map((m) => m.name + " loss " + m.validation_loss.toFixed(4) + " at " + whole(m.cache_bytes_per_token) + " bytes").join(", ") + ".", cacheChart);
-  const drawCurves = place("curves-chart", "Training and validation loss by training tokens. Final validation loss: " + losses + ".", curvesChart);
-  place("training-chart", "Training speed in tokens a second: " + models.map((m) => m.name + " " + whole(m.train_tokens_per_second)).join(", ") + ".", () => speedChart("train_tokens_per_second"));
-  place("decoding-chart", "Decoding speed in tokens a second: " + models.map((m) => m.name + " " + whole(m.decode_tokens_per_second)).join(", ") + ".", () => speedChart("decode_tokens_per_second"));
+  const trainingKey = "train_" + unit + "_per_second", secondKey = seesImages ? "predict_images_per_second" : "decode_tokens_per_second";
+  place("cache-chart", (seesImages ? "Top-1 accuracy against parameters of attention: " : "Validation loss against cache bytes a token: ") + models.map((m) => m.name + (seesImages ? " " : " loss ") + shown(m) + " at " + whole(cost(m)) + (seesImages ? " parameters" : " bytes")).join(", ") + ".", cacheChart);
+  const drawCurves = place("curves-chart", "Training and validation loss by training " + unit + ". Final validation loss: " + losses + ".", curvesChart);
+  place("training-chart", "Training speed in " + unit + " a second: " + models.map((m) => m.name + " " + whole(m[trainingKey])).join(", ") + ".", () => speedChart(trainingKey));
+  place("decoding-chart", (seesImages ? "Images told apart in a second: " : "Decoding speed in tokens a second: ") + models.map((m) => m.name + " " + whole(m[secondKey])).join(", ") + ".", () => speedChart(secondKey));
 
   for (const id of ["show-validation", "show-training", "second-half", "log-tokens", "log-loss"])
     document.getElementById(id).addEventListener("change", drawCurves);

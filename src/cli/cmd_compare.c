@@ -1,4 +1,4 @@
-/* crosshead compare --data TEXT */
+/* crosshead compare --data TEXT, or --images DIR */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,8 +18,9 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *mechanisms, *out, *tokenizer, *schedule;
-  int64_t params, tokens, vocab, layers, hidden, heads, batch, sequence, warmup, seed, eval_tokens;
+  const char *data, *images, *mechanisms, *out, *tokenizer, *schedule;
+  int64_t params, tokens, epochs, patch, vocab, layers, hidden, heads, batch, sequence, warmup, seed,
+      eval_tokens;
   double lr, tolerance;
   bool json;
 } arguments;
@@ -32,8 +33,12 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      .offset = AT(data),
      .metavar = "TEXT",
-     .required = true,
      .help = "The text to train on, UTF-8; a part of it is held back for validation."},
+    {.name = "images",
+     .type = CH_OPTION_PATH,
+     .offset = AT(images),
+     .metavar = "DIR",
+     .help = "Instead of a text: images (CIFAR or IDX files) to train Vision Transformers on."},
     {.name = "mechanisms",
      .type = CH_OPTION_TEXT,
      .offset = AT(mechanisms),
@@ -82,6 +87,13 @@ static const ch_option options[] = {
      .min = 1,
      .max = 4096,
      .help = "Query heads, instead of 8 (or heads of 64 in models wider than 512)."},
+    {.name = "patch",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(patch),
+     .metavar = "PIXELS",
+     .min = 1,
+     .max = 4096,
+     .help = "Side of a patch of an image, instead of one that makes about 64 patches."},
     {.name = "", .help = "Text"},
     {.name = "vocab",
      .type = CH_OPTION_COUNT,
@@ -101,7 +113,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 0,
-     .help = "Validation tokens of an evaluation (all, but at most a thirtieth of --tokens or 32768)."},
+     .help = "Validation tokens of an evaluation (all, but at most a thirtieth of --tokens or 32768; of "
+             "images all)."},
     {.name = "", .help = "Training"},
     {.name = "tokens",
      .type = CH_OPTION_COUNT,
@@ -111,14 +124,21 @@ static const ch_option options[] = {
      .min = 1,
      .max = 0,
      .help = "Tokens each model is trained on; a short text is read repeatedly."},
+    {.name = "epochs",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(epochs),
+     .metavar = "N",
+     .default_value = "10",
+     .min = 1,
+     .max = 100000,
+     .help = "With --images: passes over them that each model is trained for."},
     {.name = "batch",
      .type = CH_OPTION_COUNT,
      .offset = AT(batch),
      .metavar = "N",
-     .default_value = "16",
      .min = 1,
      .max = 65536,
-     .help = "Sequences of a step."},
+     .help = "Sequences of a step (16), or images (64)."},
     {.name = "seq",
      .type = CH_OPTION_COUNT,
      .offset = AT(sequence),
@@ -131,10 +151,9 @@ static const ch_option options[] = {
      .type = CH_OPTION_NUMBER,
      .offset = AT(lr),
      .metavar = "RATE",
-     .default_value = "2e-3",
      .min = 1e-12,
      .max = 1,
-     .help = "Peak learning rate."},
+     .help = "Peak learning rate (2e-3; of images 1e-3)."},
     {.name = "schedule",
      .type = CH_OPTION_CHOICE,
      .offset = AT(schedule),
@@ -166,7 +185,9 @@ static const ch_option options[] = {
      .min = 0,
      .max = 100,
      .help = "Of the models whose loss is at most this much above the lowest, the one with the smallest "
-             "cache is taken."},
+             "cache is taken; with --images, whose top-1 accuracy is at most so many points below the "
+             "highest, the "
+             "one whose attention has the fewest parameters."},
     {0},
 };
 
@@ -235,6 +256,14 @@ static void on_preparing(void *context, const char *stage, double done, double t
 static void on_prepared(void *context, const ch_compared_data *data) {
   display *d = context;
   char train[32], validation[32];
+  if (data->images) {
+    ch_progress_print(&d->progress, "%s: %s images (%s) to train on, %s to validate, %lld classes",
+                      data->file, ch_format_count((double)data->train_tokens, train, sizeof train),
+                      data->format,
+                      ch_format_count((double)data->validation_tokens, validation, sizeof validation),
+                      (long long)data->classes);
+    return;
+  }
   ch_progress_print(&d->progress, "%s: %s tokens to train on, %s to validate, a vocabulary of %lld",
                     data->file, ch_format_count((double)data->train_tokens, train, sizeof train),
                     ch_format_count((double)data->validation_tokens, validation, sizeof validation),
@@ -265,19 +294,20 @@ static void on_step(void *context, const ch_step_report *report) {
   char rate[32], left[32];
   double tokens = (double)d->step_tokens / (d->seconds > 0 ? d->seconds : 1);
   double remaining = d->seconds * ((double)(d->steps - report->step) + d->other_steps);
-  ch_progress_show(&d->progress, false, "%s (%d of %d)  step %lld/%lld  loss %.3f  %s tokens/s  %s left",
-                   d->name, d->index + 1, d->count, (long long)report->step, (long long)d->steps,
-                   report->loss, ch_format_count(tokens, rate, sizeof rate),
+  ch_progress_show(&d->progress, false, "%s (%d of %d)  step %lld/%lld  loss %.3f  %s %s/s  %s left", d->name,
+                   d->index + 1, d->count, (long long)report->step, (long long)d->steps, report->loss,
+                   ch_format_count(tokens, rate, sizeof rate), d->arguments->images ? "images" : "tokens",
                    ch_format_duration(remaining, left, sizeof left));
 }
 
 static void on_finished(void *context, const ch_compared *model, bool earlier) {
   display *d = context;
-  char rate[32];
-  ch_progress_print(&d->progress, "%s: validation loss %.4f, %s tokens/s%s", model->name,
+  char rate[32], accuracy[32] = "";
+  if (model->images) snprintf(accuracy, sizeof accuracy, "top-1 %.2f %%, ", 100 * model->top1);
+  ch_progress_print(&d->progress, "%s: %svalidation loss %.4f, %s %s/s%s", model->name, accuracy,
                     model->validation_loss,
                     ch_format_count(model->train_tokens_per_second, rate, sizeof rate),
-                    earlier ? " (finished earlier)" : "");
+                    model->images ? "images" : "tokens", earlier ? " (finished earlier)" : "");
 }
 
 static bool on_interrupted(void *context) {
@@ -311,12 +341,34 @@ static ch_status print_table(const arguments *a, const ch_comparison *comparison
   return ch_print_text(&text, error);
 }
 
+/* Options that mean nothing to what is compared on. */
+static ch_status check_kind(const arguments *a, ch_error *error) {
+  static const char *const of_text[] = {"vocab", "tokenizer", "tokens", "seq", NULL};
+  static const char *const of_images[] = {"epochs", "patch", NULL};
+  if (!a->data == !a->images)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   a->data ? "--data and --images exclude each other: a comparison is on one of them"
+                           : "--data is missing: the text to train on; or --images, for Vision Transformers");
+  for (const char *const *name = a->images ? of_text : of_images; *name; name++)
+    if (ch_option_given(a, *name))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for comparisons on %s; leave it out", *name,
+                     a->images ? "text" : "images");
+  return CH_OK;
+}
+
+/* What is usual for text or for images where nothing is asked for. */
+static void choose_usual(const arguments *a, ch_compare_options *asked) {
+  asked->batch = ch_option_given(a, "batch") ? a->batch : a->images ? 64 : 16;
+  asked->sequence = a->images ? 1 : a->sequence;
+  asked->lr = ch_option_given(a, "lr") ? a->lr : a->images ? 1e-3 : 2e-3;
+}
+
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   ch_compare_options asked;
   ch_comparison comparison;
   ch_text command = {0};
-  display d = {.arguments = a, .step_tokens = a->batch * a->sequence};
+  display d = {.arguments = a};
   ch_compare_events events = {.context = &d,
                               .preparing = on_preparing,
                               .prepared = on_prepared,
@@ -325,19 +377,22 @@ static ch_status run(const void *given, ch_error *error) {
                               .finished = on_finished,
                               .written = write_page,
                               .interrupted = on_interrupted};
+  CH_TRY(check_kind(a, error));
   ch_compare_options_default(&asked);
+  choose_usual(a, &asked);
+  d.step_tokens = asked.batch * asked.sequence;
   put_command(a, &command);
   if (command.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory to start the comparison");
   asked.data = a->data;
+  asked.images = a->images;
+  asked.epochs = a->epochs;
   asked.mechanisms = a->mechanisms;
   asked.out = a->out;
   asked.tokenizer = a->tokenizer;
   asked.shape = (ch_shape_wishes){
       .params = a->params, .vocab = a->vocab, .layers = a->layers, .hidden = a->hidden, .heads = a->heads};
+  asked.shape.image.patch = a->patch;
   asked.tokens = a->tokens;
-  asked.batch = a->batch;
-  asked.sequence = a->sequence;
-  asked.lr = a->lr;
   asked.schedule = strcmp(a->schedule, "constant") == 0 ? CH_SCHEDULE_CONSTANT : CH_SCHEDULE_COSINE;
   asked.warmup = ch_option_given(a, "warmup") ? a->warmup : -1;
   asked.seed = (uint64_t)a->seed;
@@ -369,7 +424,7 @@ static bool list_preset(int index, ch_text *entry, ch_text *meaning) {
 const ch_command ch_cmd_compare = {
     .name = "compare",
     .positional = "",
-    .summary = "Train attention mechanisms side by side on a text and say which to take.",
+    .summary = "Train attention mechanisms side by side on a text or on images and say which to take.",
     .description =
         "Trains a small model with each of the named mechanisms: on the same text, with the same tokenizer, "
         "seed, "
@@ -380,6 +435,7 @@ const ch_command ch_cmd_compare = {
         "writes results.json and report.html, a page with loss curves and the quality-against-cache plot "
         "that needs "
         "no network. Every model is left in its own directory, ready for `crosshead generate`.\n\n"
+        "With --images, Vision Transformers are trained, and accuracies are compared.\n\n"
         "An interrupted comparison continues when the same command is run again.",
     .examples =
         "crosshead compare --data book.txt\n"

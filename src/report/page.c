@@ -119,12 +119,14 @@ static void put_count(int64_t value, ch_text *html) {
 
 static void put_basis(const page *p, ch_text *html) {
   const ch_compared_training *training = &p->comparison->training;
+  bool images = p->comparison->data.images;
   ch_text_puts(html, "One run each, seed ");
   ch_text_printf(html, "%llu", (unsigned long long)training->seed);
-  ch_text_puts(html,
-               ": small differences may be chance, which other seeds would show. The loss is the mean over ");
+  ch_text_puts(html, ": small differences may be chance, which other seeds would show. ");
+  ch_text_puts(html, images ? "Accuracies and losses are those on " : "The loss is the mean over ");
   put_count(training->eval_tokens, html);
-  ch_text_puts(html, " tokens of text that no model was trained on.");
+  ch_text_puts(html, images ? " images that no model was trained on."
+                            : " tokens of text that no model was trained on.");
 }
 
 static void put_notice(const page *p, ch_text *html) {
@@ -146,11 +148,11 @@ static void put_name_cell(const page *p, int rank, bool mark, ch_text *html) {
   ch_text_puts(html, "</th>");
 }
 
-static void put_table_head(ch_text *html) {
+static void put_table_head(const ch_column *columns, ch_text *html) {
   ch_text_puts(html, "<thead>\n<tr><th scope=\"col\">mechanism</th>");
   for (int c = 0; c < CH_COLUMNS; c++) {
-    ch_text_printf(html, "<th scope=\"col\">%s", ch_columns[c].title);
-    if (*ch_columns[c].title_unit) ch_text_printf(html, "<small>%s</small>", ch_columns[c].title_unit);
+    ch_text_printf(html, "<th scope=\"col\">%s", columns[c].title);
+    if (*columns[c].title_unit) ch_text_printf(html, "<small>%s</small>", columns[c].title_unit);
     ch_text_puts(html, "</th>");
   }
   ch_text_puts(html, "</tr>\n</thead>\n");
@@ -158,16 +160,17 @@ static void put_table_head(ch_text *html) {
 
 static void put_table(const page *p, ch_text *html) {
   const ch_comparison *c = p->comparison;
+  const ch_column *columns = ch_columns_of(c);
   ch_text_puts(html, "<table>\n");
-  put_table_head(html);
+  put_table_head(columns, html);
   ch_text_puts(html, "<tbody>\n");
   for (int i = 0; i < c->count; i++) {
     const ch_compared *model = &c->models[p->order[i]];
     put_name_cell(p, i, true, html);
     for (int k = 0; k < CH_COLUMNS; k++) {
       char value[64];
-      ch_column_format(&ch_columns[k], ch_columns[k].value(model), value, sizeof value);
-      if (ch_column_is_best(&ch_columns[k], c, model))
+      ch_column_format(&columns[k], columns[k].value(model), value, sizeof value);
+      if (ch_column_is_best(&columns[k], c, model))
         ch_text_printf(
             html,
             "<td class=\"best\"><span class=\"best-mark\" role=\"img\" aria-label=\"best\">★</span>%s</td>",
@@ -219,18 +222,43 @@ __attribute__((format(printf, 3, 4))) static void put_fact(ch_text *html, const 
   ch_text_puts(html, "</dd>\n");
 }
 
-static void put_training(const page *p, ch_text *html) {
-  const ch_compared_data *data = &p->comparison->data;
-  const ch_compared_training *training = &p->comparison->training;
-  char a[32], b[32], c[32];
+static void put_text_facts(const ch_compared_data *data, ch_text *html) {
+  char a[32], b[32];
   put_fact(html, "text", "%s, %s bytes", data->file, ch_format_count((double)data->bytes, a, sizeof a));
   put_fact(html, "tokenizer", "%s, %lld tokens", data->tokenizer, (long long)data->vocab_size);
   put_fact(html, "tokens", "%s to train on, %s to validate",
            ch_format_count((double)data->train_tokens, a, sizeof a),
            ch_format_count((double)data->validation_tokens, b, sizeof b));
-  put_fact(html, "budget", "%s tokens a model: %lld steps of %lld × %lld",
-           ch_format_count((double)training->tokens, c, sizeof c), (long long)training->steps,
-           (long long)training->batch, (long long)training->sequence);
+}
+
+static void put_image_facts(const ch_compared_data *data, ch_text *html) {
+  char a[32], b[32];
+  put_fact(html, "images", "%s (%s), %lld × %lld %s, %lld classes", data->file, data->format,
+           (long long)data->image_size, (long long)data->image_size,
+           data->channels == 1 ? "grey" : "in colour", (long long)data->classes);
+  put_fact(html, "number", "%s to train on, %s to validate",
+           ch_format_count((double)data->train_tokens, a, sizeof a),
+           ch_format_count((double)data->validation_tokens, b, sizeof b));
+}
+
+static void put_budget(const ch_compared_training *training, bool images, ch_text *html) {
+  char count[32];
+  ch_format_count((double)training->tokens, count, sizeof count);
+  if (images)
+    put_fact(html, "budget", "%s images a model: %lld steps of %lld", count, (long long)training->steps,
+             (long long)training->batch);
+  else
+    put_fact(html, "budget", "%s tokens a model: %lld steps of %lld × %lld", count,
+             (long long)training->steps, (long long)training->batch, (long long)training->sequence);
+  if (images && training->flip)
+    put_fact(html, "augmentation", "mirrored, shifted by up to %lld pixels", (long long)training->crop);
+}
+
+static void put_training(const page *p, ch_text *html) {
+  const ch_compared_data *data = &p->comparison->data;
+  const ch_compared_training *training = &p->comparison->training;
+  (data->images ? put_image_facts : put_text_facts)(data, html);
+  put_budget(training, data->images, html);
   put_fact(html, "optimizer", "AdamW, weight decay %g", training->weight_decay);
   put_fact(html, "learning rate", "%g, %s, %lld steps of warm-up", training->lr, training->schedule,
            (long long)training->warmup);
@@ -269,16 +297,66 @@ static void put_results(const page *p, ch_text *html) {
   free(text);
 }
 
+/* --- words that differ between text and images ------------------------------------------------------------------ */
+
+static void put_words(const page *p, const char *of_text, const char *of_images, ch_text *html) {
+  ch_text_puts(html, p->comparison->data.images ? of_images : of_text);
+}
+
+static void put_quality_heading(const page *p, ch_text *html) {
+  put_words(p, "Quality against cache", "Accuracy against parameters of attention", html);
+}
+
+static void put_quality_note(const page *p, ch_text *html) {
+  put_words(p,
+            "Down and to the left is better: a lower loss from a smaller cache. The line joins the models "
+            "that no other "
+            "beats in both.",
+            "Up and to the left is better: a higher accuracy from fewer parameters. The line joins the "
+            "models that no "
+            "other beats in both.",
+            html);
+}
+
+static void put_amount(const page *p, ch_text *html) {
+  put_words(p, "tokens", "images", html);
+}
+
+static void put_second_speed(const page *p, ch_text *html) {
+  put_words(p, "Decoding one sequence, tokens/s", "Telling images apart, images/s", html);
+}
+
+static void put_source(const page *p, ch_text *html) {
+  put_words(p, "Text", "Images", html);
+}
+
 /* --- the template ------------------------------------------------------------------------------------------------ */
 
 static const struct {
   const char *name;
   void (*put)(const page *p, ch_text *html);
 } parts[] = {
-    {"version", put_version}, {"created", put_created}, {"title", put_title},       {"style", put_style},
-    {"answer", put_answer},   {"notice", put_notice},   {"table", put_table},       {"rule", put_rule},
-    {"basis", put_basis},     {"shapes", put_shapes},   {"training", put_training}, {"machine", put_machine},
-    {"command", put_command}, {"results", put_results}, {"chart_js", put_chart_js}, {"script", put_script},
+    {"version", put_version},
+    {"created", put_created},
+    {"title", put_title},
+    {"style", put_style},
+    {"answer", put_answer},
+    {"notice", put_notice},
+    {"table", put_table},
+    {"rule", put_rule},
+    {"basis", put_basis},
+    {"shapes", put_shapes},
+    {"training", put_training},
+    {"machine", put_machine},
+    {"command", put_command},
+    {"results", put_results},
+    {"chart_js", put_chart_js},
+    {"script", put_script},
+    {"quality_heading", put_quality_heading},
+    {"quality_note", put_quality_note},
+    {"amount", put_amount},
+    {"second_speed", put_second_speed},
+    {"source", put_source},
 };
 
 static bool put_part(const page *p, const char *name, size_t length, ch_text *html) {

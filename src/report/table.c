@@ -36,7 +36,19 @@ static double decoding(const ch_compared *model) {
   return model->decode_tokens_per_second;
 }
 
-const ch_column ch_columns[CH_COLUMNS] = {
+static double top1(const ch_compared *model) {
+  return 100 * model->top1;
+}
+
+static double top5(const ch_compared *model) {
+  return 100 * model->top5;
+}
+
+static double attention(const ch_compared *model) {
+  return (double)model->parameters_attention;
+}
+
+static const ch_column of_text[CH_COLUMNS] = {
     {"validation", "loss", "nats", "validation loss", "nats a token", CH_BEST_LOW, loss, 4},
     {"validation", "perplexity", "", "perplexity", "", CH_BEST_LOW, perplexity, 2},
     {"", "parameters", "", "parameters", "", CH_BEST_NONE, parameters, 0},
@@ -45,6 +57,20 @@ const ch_column ch_columns[CH_COLUMNS] = {
     {"speed", "training", "tokens/s", "training", "tokens/s", CH_BEST_HIGH, training, 0},
     {"speed", "decoding", "tokens/s", "decoding", "tokens/s", CH_BEST_HIGH, decoding, 0},
 };
+
+static const ch_column of_images[CH_COLUMNS] = {
+    {"accuracy", "top-1", "%", "top-1 accuracy", "%", CH_BEST_HIGH, top1, 2},
+    {"accuracy", "top-5", "%", "top-5 accuracy", "%", CH_BEST_HIGH, top5, 2},
+    {"validation", "loss", "nats", "validation loss", "nats an image", CH_BEST_LOW, loss, 4},
+    {"parameters", "all", "", "parameters", "", CH_BEST_NONE, parameters, 0},
+    {"parameters", "attention", "", "of attention", "parameters", CH_BEST_LOW, attention, 0},
+    {"speed", "training", "images/s", "training", "images/s", CH_BEST_HIGH, training, 0},
+    {"speed", "seeing", "images/s", "telling apart", "images/s", CH_BEST_HIGH, decoding, 0},
+};
+
+const ch_column *ch_columns_of(const ch_comparison *comparison) {
+  return comparison->data.images ? of_images : of_text;
+}
 
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size) {
   char plain[400];
@@ -108,13 +134,13 @@ static int width_of(const ch_column *column, const ch_comparison *comparison) {
 }
 
 /* Group headings stand over the right end of their columns. */
-static void put_groups(const int *widths, int names, ch_text *text) {
+static void put_groups(const ch_column *columns, const int *widths, int names, ch_text *text) {
   pad(names, text);
   int due = 0;
   for (int c = 0; c < CH_COLUMNS; c++) {
     due += widths[c] + 3;
-    const char *group = ch_columns[c].group;
-    if (c + 1 < CH_COLUMNS && *group && strcmp(group, ch_columns[c + 1].group) == 0) continue;
+    const char *group = columns[c].group;
+    if (c + 1 < CH_COLUMNS && *group && strcmp(group, columns[c + 1].group) == 0) continue;
     pad(due - columns_of(group) - 1, text);
     ch_text_puts(text, group);
     pad(c + 1 < CH_COLUMNS, text);
@@ -123,12 +149,12 @@ static void put_groups(const int *widths, int names, ch_text *text) {
   ch_text_puts(text, "\n");
 }
 
-static void put_headings(const int *widths, int names, bool units, ch_text *text) {
+static void put_headings(const ch_column *columns, const int *widths, int names, bool units, ch_text *text) {
   const char *first = units ? "" : "mechanism";
   ch_text_puts(text, first);
   pad(names - columns_of(first), text);
   for (int c = 0; c < CH_COLUMNS; c++) {
-    const char *word = units ? ch_columns[c].unit : ch_columns[c].heading;
+    const char *word = units ? columns[c].unit : columns[c].heading;
     pad(widths[c] + 2 - columns_of(word), text);
     ch_text_puts(text, word);
     pad(c + 1 < CH_COLUMNS, text);
@@ -138,13 +164,14 @@ static void put_headings(const int *widths, int names, bool units, ch_text *text
 
 static void put_row(const ch_comparison *comparison, const ch_compared *model, const int *widths, int names,
                     ch_text *text) {
+  const ch_column *columns = ch_columns_of(comparison);
   ch_text_puts(text, model->name);
   pad(names - columns_of(model->name), text);
   for (int c = 0; c < CH_COLUMNS; c++) {
     char buffer[64];
-    bool best = ch_column_is_best(&ch_columns[c], comparison, model);
+    bool best = ch_column_is_best(&columns[c], comparison, model);
     ch_text_printf(text, "  %*s", widths[c],
-                   ch_column_format(&ch_columns[c], ch_columns[c].value(model), buffer, sizeof buffer));
+                   ch_column_format(&columns[c], columns[c].value(model), buffer, sizeof buffer));
     if (best || c + 1 < CH_COLUMNS) ch_text_puts(text, best ? "*" : " ");
   }
   ch_text_puts(text, "\n");
@@ -156,16 +183,17 @@ void ch_table_write(const ch_comparison *comparison, ch_text *text) {
     text->failed = true;
     return;
   }
+  const ch_column *columns = ch_columns_of(comparison);
   ch_comparison_order(comparison, order);
   int names = columns_of("mechanism");
   for (int i = 0; i < comparison->count; i++) {
     int width = columns_of(comparison->models[i].name);
     if (width > names) names = width;
   }
-  for (int c = 0; c < CH_COLUMNS; c++) widths[c] = width_of(&ch_columns[c], comparison);
-  put_groups(widths, names, text);
-  put_headings(widths, names, false, text);
-  put_headings(widths, names, true, text);
+  for (int c = 0; c < CH_COLUMNS; c++) widths[c] = width_of(&columns[c], comparison);
+  put_groups(columns, widths, names, text);
+  put_headings(columns, widths, names, false, text);
+  put_headings(columns, widths, names, true, text);
   for (int i = 0; i < comparison->count; i++)
     put_row(comparison, &comparison->models[order[i]], widths, names, text);
   free(order);

@@ -14,16 +14,16 @@ typedef struct ch_column {
   int decimals;
 } ch_column;
 
-/* The columns after the name, in order; CH_COLUMNS of them. */
+/* The columns after the name, in order, of a comparison on text or on images; CH_COLUMNS of them. */
 enum { CH_COLUMNS = 7 };
-extern const ch_column ch_columns[CH_COLUMNS];
+const ch_column *ch_columns_of(const ch_comparison *comparison);
 
 /* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
 /* True when the model has the best value of the column, and not all have it. */
 bool ch_column_is_best(const ch_column *column, const ch_comparison *comparison, const ch_compared *model);
 
-/* The aligned table, sorted by validation loss, the best of each column marked, with its notes and the last line that
+/* The aligned table, the best model first, the best of each column marked, with its notes and the last line that
    says which to take. */
 void ch_table_write(const ch_comparison *comparison, ch_text *text);
 

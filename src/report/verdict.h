@@ -6,8 +6,9 @@
 #include "train/compare_results.h"
 
 typedef struct ch_verdict {
-  int best; /* lowest validation loss; -1: there is no model */
-  int take; /* the smallest cache among those whose loss is within the tolerance of the best; the lower loss of equals */
+  int best; /* lowest validation loss, or on images highest top-1 accuracy; -1: there is no model */
+  int take; /* the smallest cache - on images the fewest parameters of attention - among those whose loss or accuracy is
+               within the tolerance of the best; the better one of equals */
 } ch_verdict;
 
 ch_verdict ch_verdict_of(const ch_comparison *comparison);

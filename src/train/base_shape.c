@@ -61,11 +61,34 @@ static int64_t usual_width(const ch_shape_wishes *wishes) {
   return best;
 }
 
+/* Sixty-four patches, or as near to them as divides the image. */
+static int64_t usual_patch(int64_t size) {
+  int64_t best = 1;
+  for (int64_t patch = 1; patch <= size; patch++)
+    if (size % patch == 0 &&
+        fabs(log(8.0 * (double)patch / (double)size)) < fabs(log(8.0 * (double)best / (double)size)))
+      best = patch;
+  return best;
+}
+
+/* Numbers outside the blocks for each element of the width: a token's embedding, or what an image's patches, class token,
+   positions and classes have. */
+static int64_t rows_outside(const ch_shape_wishes *wishes) {
+  int64_t size = wishes->image.size, patch = wishes->image.patch;
+  if (!size) return wishes->vocab;
+  return wishes->image.channels * patch * patch + (size / patch) * (size / patch) + wishes->image.classes + 5;
+}
+
 static ch_status too_small(const ch_shape_wishes *wishes, ch_error *error) {
   int64_t layers = wishes->layers ? wishes->layers : LEAST_LAYERS,
           hidden = wishes->hidden ? wishes->hidden : 32;
   int64_t least = wishes->vocab * hidden + layers * 6 * hidden * hidden;
   char asked[32], needed[32];
+  if (wishes->image.size)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT, "--params %s is too small for %lld layers of width %lld; give at least %s",
+        ch_format_count((double)wishes->params, asked, sizeof asked), (long long)layers, (long long)hidden,
+        ch_format_count(ceil((double)least / 1000) * 1000, needed, sizeof needed));
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "--params %s is too small for %lld layers of width %lld with a vocabulary of %lld tokens; "
                  "give at least "
@@ -88,7 +111,7 @@ static ch_status choose(const ch_shape_wishes *wishes, ch_config *config, ch_err
                    "--heads %lld does not divide the width, %lld; give heads that do, or --hidden",
                    (long long)config->num_attention_heads, (long long)config->hidden_size);
   config->head_dim = config->hidden_size / config->num_attention_heads;
-  if (config->head_dim % 2 != 0)
+  if (config->head_dim % 2 != 0 && config->position == CH_POSITION_ROPE)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "--heads %lld makes heads of %lld, an odd number that rotary positions cannot turn; give fewer heads",
@@ -96,15 +119,36 @@ static ch_status choose(const ch_shape_wishes *wishes, ch_config *config, ch_err
   return CH_OK;
 }
 
-ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error) {
+static ch_status text_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error) {
   ch_config_defaults(config);
-  snprintf(config->model_type, sizeof config->model_type, "crosshead");
-  snprintf(config->attention.type, sizeof config->attention.type, "gqa");
   config->vocab_size = wishes->vocab;
   config->max_position_embeddings = wishes->context;
   config->tie_word_embeddings = true;
   CH_TRY(choose(wishes, config, error));
-  config->num_key_value_heads = config->num_attention_heads;
   config->intermediate_size = (config->hidden_size * 8 / 3 + 15) / 16 * 16;
+  return CH_OK;
+}
+
+static ch_status image_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error) {
+  ch_shape_wishes whole = *wishes;
+  if (!whole.image.patch) whole.image.patch = usual_patch(whole.image.size);
+  if (whole.image.size % whole.image.patch != 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--patch %lld does not divide the images' %lld pixels",
+                   (long long)whole.image.patch, (long long)whole.image.size);
+  whole.vocab = rows_outside(&whole);
+  ch_config_defaults_for_images(config);
+  config->image_size = whole.image.size;
+  config->patch_size = whole.image.patch;
+  config->num_channels = whole.image.channels;
+  config->num_classes = whole.image.classes;
+  CH_TRY(choose(&whole, config, error));
+  config->intermediate_size = 4 * config->hidden_size;
+  return CH_OK;
+}
+
+ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error) {
+  CH_TRY(wishes->image.size ? image_shape(wishes, config, error) : text_shape(wishes, config, error));
+  snprintf(config->attention.type, sizeof config->attention.type, "gqa");
+  config->num_key_value_heads = config->num_attention_heads;
   return ch_config_validate(config, "the shape asked for", error);
 }

@@ -1,4 +1,4 @@
-/* One comparison from its options to its results: plan, text, then model after model. */
+/* One comparison from its options to its results: plan, text or images, then model after model. */
 #include "train/compare.h"
 
 #include <math.h>
@@ -16,6 +16,7 @@
 #include "train/compare_plan.h"
 #include "train/compare_settings.h"
 #include "train/data.h"
+#include "train/image_data.h"
 #include "train/machine.h"
 #include "train/schedule.h"
 #include "train/match.h"
@@ -55,9 +56,14 @@ typedef struct run {
   const ch_compare_events *events;
   ch_comparison *comparison;
   ch_compare_plan plan;
-  ch_data data;
+  ch_data data;              /* of a comparison on text, */
+  ch_image_data images;      /* or on images */
   ch_train_options training; /* of every model */
 } run;
+
+static bool on_images(const run *r) {
+  return r->options->images != NULL;
+}
 
 /* --- what all models share ----------------------------------------------------------------------------------------- */
 
@@ -76,6 +82,17 @@ static int64_t steps_between_evaluations(const ch_train_options *training, int64
   return (int64_t)ceil((double)training->steps / count); /* rounded up: no evaluation just before the last */
 }
 
+/* Images in colour are mirrored and shifted, as `train` does by itself. */
+static void settle_images(run *r) {
+  const ch_config *config = &r->plan.models[0].config;
+  ch_train_options *training = &r->training;
+  int64_t validation = r->images.info.count[CH_IMAGES_VALIDATION], asked = r->options->eval_tokens;
+  training->flip = config->num_channels > 1;
+  training->crop = training->flip ? (config->image_size + 7) / 8 : 0;
+  training->steps = ch_train_steps_for(training, r->options->epochs * r->images.info.count[CH_IMAGES_TRAIN]);
+  training->eval_tokens = asked > 0 && asked < validation ? asked : validation;
+}
+
 static ch_status settle_training(run *r, ch_error *error) {
   const ch_compare_options *o = r->options;
   ch_train_options *training = &r->training;
@@ -87,8 +104,12 @@ static ch_status settle_training(run *r, ch_error *error) {
   training->schedule = o->schedule;
   training->warmup = o->warmup;
   training->seed = o->seed;
-  training->steps = ch_train_steps_for(training, o->tokens);
-  training->eval_tokens = evaluated_tokens(o, r->data.validation_tokens);
+  if (on_images(r)) {
+    settle_images(r);
+  } else {
+    training->steps = ch_train_steps_for(training, o->tokens);
+    training->eval_tokens = evaluated_tokens(o, r->data.validation_tokens);
+  }
   training->eval_every = steps_between_evaluations(training, training->eval_tokens);
   for (int i = 0; i < r->plan.count; i++)
     CH_TRY(ch_train_options_check(training, &r->plan.models[i].config, error));
@@ -103,18 +124,37 @@ static const char *now(ch_arena *arena) {
   return ch_arena_strdup(arena, text);
 }
 
+static ch_compared_data describe_text(const run *r, ch_arena *arena) {
+  const ch_compare_options *o = r->options;
+  return (ch_compared_data){.file = ch_valid_text(arena, o->data),
+                            .tokenizer =
+                                ch_valid_text(arena, o->tokenizer ? o->tokenizer : "trained on this text"),
+                            .bytes = r->data.text_bytes,
+                            .train_tokens = r->data.train_tokens,
+                            .validation_tokens = r->data.validation_tokens,
+                            .vocab_size = r->data.vocab_size};
+}
+
+static ch_compared_data describe_images(const run *r, ch_arena *arena) {
+  const ch_image_info *info = &r->images.info;
+  return (ch_compared_data){.file = ch_valid_text(arena, r->options->images),
+                            .tokenizer = "",
+                            .images = true,
+                            .format = ch_image_format_name(info->format),
+                            .bytes = info->bytes,
+                            .train_tokens = info->count[CH_IMAGES_TRAIN],
+                            .validation_tokens = info->count[CH_IMAGES_VALIDATION],
+                            .image_size = info->size,
+                            .channels = info->channels,
+                            .classes = r->plan.models[0].config.num_classes};
+}
+
 static ch_status describe(run *r, ch_error *error) {
   const ch_compare_options *o = r->options;
   const ch_train_options *t = &r->training;
   ch_comparison *c = r->comparison;
   ch_arena *arena = &c->arena;
-  c->data = (ch_compared_data){.file = ch_valid_text(arena, o->data),
-                               .tokenizer =
-                                   ch_valid_text(arena, o->tokenizer ? o->tokenizer : "trained on this text"),
-                               .bytes = r->data.text_bytes,
-                               .train_tokens = r->data.train_tokens,
-                               .validation_tokens = r->data.validation_tokens,
-                               .vocab_size = r->data.vocab_size};
+  c->data = on_images(r) ? describe_images(r, arena) : describe_text(r, arena);
   c->command = ch_valid_text(arena, o->command);
   c->version = ch_valid_text(arena, o->version);
   c->created = now(arena);
@@ -130,7 +170,9 @@ static ch_status describe(run *r, ch_error *error) {
                                        .lr = t->lr,
                                        .weight_decay = t->weight_decay,
                                        .schedule = t->schedule == CH_SCHEDULE_COSINE ? "cosine" : "constant",
-                                       .seed = t->seed};
+                                       .seed = t->seed,
+                                       .flip = t->flip,
+                                       .crop = t->crop};
   ch_machine_describe(&c->machine);
   bool fine = c->data.file && c->data.tokenizer && c->command && c->version && c->created && c->models;
   return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
@@ -165,7 +207,14 @@ static ch_status choose_vocabulary(const run *r, int64_t *vocab, ch_error *error
   return CH_OK;
 }
 
-static ch_status open_data(run *r, bool continued, ch_error *error) {
+static ch_status open_images(run *r, bool continued, ch_error *error) {
+  const ch_compare_options *o = r->options;
+  CH_TRY(ch_image_data_open(o->images, validation_share, o->out, &r->images, error));
+  return continued ? ch_image_data_check(&r->images, o->out, error)
+                   : ch_image_data_record(&r->images, o->out, error);
+}
+
+static ch_status open_text(run *r, bool continued, ch_error *error) {
   const ch_compare_options *o = r->options;
   ch_data_options options = {.data = o->data,
                              .tokenizer = o->tokenizer,
@@ -184,8 +233,13 @@ static ch_status plan_models(run *r, ch_error *error) {
   ch_shape_wishes shape = r->options->shape;
   shape.vocab = r->data.vocab_size;
   shape.context = r->options->sequence;
+  if (on_images(r)) {
+    shape.image.size = r->images.info.size;
+    shape.image.channels = r->images.info.channels;
+    shape.image.classes = r->images.info.classes;
+  }
   CH_TRY(ch_compare_plan_shapes(&r->plan, &shape, USUAL_PARAMS, error));
-  for (int i = 0; i < r->plan.count; i++) {
+  for (int i = 0; !on_images(r) && i < r->plan.count; i++) {
     r->plan.models[i].config.bos_token_id = r->data.bos;
     r->plan.models[i].config.eos_token_id = r->data.eos;
   }
@@ -199,9 +253,11 @@ static ch_status prepare(run *r, ch_error *error) {
   CH_TRY(ch_compare_plan_names(r->options->mechanisms, &r->plan, error));
   CH_TRY(ch_make_directory(r->options->out, error));
   CH_TRY(ch_compare_settings_check(r->options, &r->plan, &continued, error));
-  CH_TRY(open_data(r, continued, error));
+  CH_TRY(on_images(r) ? open_images(r, continued, error) : open_text(r, continued, error));
   CH_TRY(plan_models(r, error));
   CH_TRY(settle_training(r, error));
+  for (int i = 0; on_images(r) && i < r->plan.count; i++)
+    CH_TRY(ch_image_data_prepare(&r->images, &r->plan.models[i].config, &r->training, error));
   CH_TRY(describe(r, error));
   if (!continued) CH_TRY(ch_compare_settings_write(r->options, &r->plan, error));
   if (r->events->prepared) r->events->prepared(r->events->context, &r->comparison->data);
@@ -260,7 +316,8 @@ static ch_status fill_curves(const run *r, const ch_progress_record *record, ch_
 static ch_status fill_shape(const run *r, const ch_planned_model *planned, ch_compared *model,
                             ch_error *error) {
   const ch_config *config = &planned->config;
-  int64_t elements = ch_state_elements(config);
+  int64_t elements = on_images(r) ? 0 : ch_state_elements(config), attention;
+  CH_TRY(ch_count_attention(config, &attention, error));
   bool own_sizes = ch_mechanism_of(config)->modules & CH_MODULE_OWN_SIZES;
   *model = (ch_compared){.name = ch_valid_text(&r->comparison->arena, planned->name),
                          .directory = ch_arena_strdup(&r->comparison->arena, planned->directory),
@@ -276,6 +333,8 @@ static ch_status fill_shape(const run *r, const ch_planned_model *planned, ch_co
                          .parameters = planned->parameters,
                          .cache_elements_per_token = elements,
                          .cache_bytes_per_token = elements * CACHE_ELEMENT_BYTES,
+                         .images = on_images(r),
+                         .parameters_attention = attention,
                          .seed = r->options->seed};
   bool fine = model->name && model->directory && model->mechanism;
   return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
@@ -288,10 +347,14 @@ static ch_status fill_training(const run *r, const ch_trainer *trainer, timing *
   double tokens = (double)ch_train_step_tokens(&r->training),
          median = ch_median(times->seconds, times->taken);
   if (!record.validation_points)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--data has no validation text to compare models on; give a longer text");
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "there is nothing to validate on and compare models by; give a longer text, or more images");
   model->tokens_trained = record.tokens;
-  model->validation_loss = record.validation[record.validation_points - 1].loss;
+  const ch_validation_point *last = &record.validation[record.validation_points - 1];
+  model->validation_loss = last->loss;
+  model->top1 = last->top1;
+  model->top5 = last->top5;
   /* A model whose last step was done by an interrupted run is left with the mean. */
   if (median > 0)
     model->train_tokens_per_second = tokens / median;
@@ -307,17 +370,23 @@ static ch_status train(run *r, const ch_planned_model *planned, const char *dire
       .context = &times, .step = on_step, .evaluated = on_evaluated, .interrupted = on_interrupted};
   ch_trainer *trainer = NULL;
   ch_status status = CH_OK;
+  const ch_source *source = on_images(r) ? &r->images.source : &r->data.source;
   times.seconds = calloc((size_t)r->training.steps, sizeof *times.seconds);
   if (!times.seconds) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", planned->name));
-  CH_TRY_GOTO(ch_trainer_create(&planned->config, &r->training, &r->data.source, &trainer, error));
+  CH_TRY_GOTO(ch_trainer_create(&planned->config, &r->training, source, &trainer, error));
   CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
   CH_TRY_GOTO(fill_training(r, trainer, &times, model, error));
   /* The trainer's memory is better free while decoding is timed. */
   ch_trainer_free(trainer);
   trainer = NULL;
-  CH_TRY_GOTO(ch_data_give_tokenizer(&r->data, directory, error));
-  CH_TRY_GOTO(ch_measure_decoding(directory, r->options->sequence, on_interrupted, &times,
-                                  &model->decode_tokens_per_second, error));
+  if (on_images(r)) {
+    CH_TRY_GOTO(
+        ch_measure_seeing(directory, on_interrupted, &times, &model->decode_tokens_per_second, error));
+  } else {
+    CH_TRY_GOTO(ch_data_give_tokenizer(&r->data, directory, error));
+    CH_TRY_GOTO(ch_measure_decoding(directory, r->options->sequence, on_interrupted, &times,
+                                    &model->decode_tokens_per_second, error));
+  }
 done:
   ch_trainer_free(trainer);
   free(times.seconds);
@@ -395,6 +464,7 @@ ch_status ch_compare(const ch_compare_options *options, const ch_compare_events 
   }
   if (status == CH_ERROR_INTERRUPTED) status = interrupted(&r, error);
   ch_data_close(&r.data);
+  ch_image_data_close(&r.images);
   ch_compare_plan_free(&r.plan);
   return status;
 }

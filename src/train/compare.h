@@ -1,4 +1,5 @@
-/* Training mechanisms side by side: the same text, tokenizer, seed, batches, budget and number of parameters for all. */
+/* Training mechanisms side by side: the same text and tokenizer, or images, seed, batches, budget and number of
+ * parameters for all. */
 #ifndef CH_TRAIN_COMPARE_H
 #define CH_TRAIN_COMPARE_H
 
@@ -7,13 +8,16 @@
 #include "train/run.h"
 
 typedef struct ch_compare_options {
-  const char *data;       /* the text, as in train/data.h */
-  const char *mechanisms; /* names with commas between */
-  const char *out;        /* directory; one model a subdirectory */
-  const char *tokenizer;  /* file or directory, or NULL: trained on the text's training part */
-  ch_shape_wishes shape;  /* context is filled in from `sequence`; params 0 = see compare_plan.h */
-  int64_t tokens;         /* budget a model, rounded up to whole steps */
-  int64_t batch, sequence;
+  const char *data; /* the text, as in train/data.h; or NULL, and */
+  const char
+      *images; /* the images, as in train/image_data.h, of which `shape.image` but the patch is filled in */
+  const char *mechanisms;  /* names with commas between */
+  const char *out;         /* directory; one model a subdirectory */
+  const char *tokenizer;   /* file or directory, or NULL: trained on the text's training part */
+  ch_shape_wishes shape;   /* context is filled in from `sequence`; params 0 = see compare_plan.h */
+  int64_t tokens;          /* budget a model, rounded up to whole steps; of images: */
+  int64_t epochs;          /* passes over them */
+  int64_t batch, sequence; /* sequence: 1 with images */
   double lr;
   ch_schedule schedule;
   int64_t warmup; /* -1 = the trainer's default */

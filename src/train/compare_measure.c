@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "infer/model.h"
 #include "infer/timeline.h"
+#include "model/runner.h"
 
 enum { LONGEST_PROMPT = 512, LONGEST_DECODING = 256, LEAST_TOKENS = 64, MOST_TOKENS = 8192 };
 static const double enough_seconds = 0.25, most_seconds = 5;
@@ -84,8 +85,63 @@ ch_status ch_measure_decoding(const char *directory, int64_t context, ch_stop_te
   *tokens_per_second = 0;
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_F32, &model, error));
   ch_status status = ch_model_restate(model, CH_FORM_SERVING, error);
-  if (status == CH_OK)
-    status = measure(model, context, stop, stop_context, tokens_per_second, error);
+  if (status == CH_OK) status = measure(model, context, stop, stop_context, tokens_per_second, error);
+  ch_model_unload(model);
+  return status;
+}
+
+/* --- images -------------------------------------------------------------------------------------------------- */
+
+enum { IMAGES = 32, LEAST_BATCHES = 5, MOST_BATCHES = 500 };
+
+static ch_status time_batches(ch_runner *runner, const ch_runner_call *call, ch_stop_test stop,
+                              void *stop_context, double *seconds, int64_t *taken, ch_error *error) {
+  double began = ch_clock();
+  const void *value;
+  CH_TRY(ch_runner_run(runner, call, &value, error)); /* memory is touched */
+  for (*taken = 0; *taken < MOST_BATCHES; (*taken)++) {
+    double start = ch_clock();
+    if (start - began > most_seconds || (start - began > enough_seconds && *taken >= LEAST_BATCHES)) break;
+    CH_TRY(ch_runner_run(runner, call, &value, error));
+    seconds[*taken] = ch_clock() - start;
+    if (stop && stop(stop_context))
+      return ch_fail(error, CH_ERROR_INTERRUPTED, "stopped while images were timed");
+  }
+  return CH_OK;
+}
+
+static ch_status measure_seeing(const ch_model *model, ch_stop_test stop, void *stop_context,
+                                double *images_per_second, ch_error *error) {
+  const ch_config *c = &model->config;
+  int64_t count = IMAGES * c->num_channels * c->image_size * c->image_size, taken = 0;
+  ch_model_graph shape = {.sequences = IMAGES, .length = 1, .dtype = CH_F32, .head = CH_HEAD_LOGITS};
+  ch_engine engine = {0};
+  ch_runner *runner = NULL;
+  double seconds[MOST_BATCHES], median;
+  float *pixels = malloc((size_t)count * sizeof *pixels);
+  if (!pixels) return ch_fail(error, CH_ERROR_MEMORY, "no memory to measure how fast images are told apart");
+  for (int64_t i = 0; i < count; i++) pixels[i] = (float)(i * 7919 % 255) / 127.5f - 1;
+  ch_runner_call call = {.weights = model->weights.tensors, .pixels = pixels};
+  ch_status status;
+  CH_TRY_GOTO(ch_engine_init(&engine, CH_F32, error));
+  CH_TRY_GOTO(ch_runner_create(&engine, c, &model->params, &shape, false, &runner, error));
+  status = time_batches(runner, &call, stop, stop_context, seconds, &taken, error);
+  median = ch_median(seconds, taken);
+  *images_per_second = median > 0 ? IMAGES / median : 0;
+done:
+  ch_runner_free(runner);
+  ch_engine_free(&engine);
+  free(pixels);
+  return status;
+}
+
+ch_status ch_measure_seeing(const char *directory, ch_stop_test stop, void *stop_context,
+                            double *images_per_second, ch_error *error) {
+  ch_model *model;
+  *images_per_second = 0;
+  CH_TRY(ch_model_load(directory, CH_WEIGHTS_F32, &model, error));
+  ch_status status = ch_model_restate(model, CH_FORM_SERVING, error);
+  if (status == CH_OK) status = measure_seeing(model, stop, stop_context, images_per_second, error);
   ch_model_unload(model);
   return status;
 }

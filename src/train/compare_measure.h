@@ -9,6 +9,10 @@
 ch_status ch_measure_decoding(const char *directory, int64_t context, ch_stop_test stop, void *stop_context,
                               double *tokens_per_second, ch_error *error);
 
+/* Images told apart in a second, from the median time of a batch. The images are made up. */
+ch_status ch_measure_seeing(const char *directory, ch_stop_test stop, void *stop_context,
+                            double *images_per_second, ch_error *error);
+
 /* The median of n values; sorts them. 0 when there are none. */
 double ch_median(double *values, int64_t n);
 

@@ -113,6 +113,11 @@ ch_status ch_compare_plan_size(const ch_compare_plan *plan, const ch_shape_wishe
 /* A config file keeps its shape; its vocabulary is the tokenizer's and its FFN is adjusted. */
 static ch_status complete_file(ch_planned_model *model, const ch_shape_wishes *wishes, ch_error *error) {
   ch_config *config = &model->config;
+  bool images = wishes->image.size > 0;
+  if (ch_config_is_vision(config) != images)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s takes %s, where the comparison is on %s", model->name,
+                   images ? "text" : "images", images ? "images" : "text");
+  if (images) return CH_OK; /* whether the images fit shows when they are prepared for it */
   config->vocab_size = wishes->vocab;
   config->bos_token_id = config->eos_token_id = -1;
   if (config->max_position_embeddings < wishes->context) config->max_position_embeddings = wishes->context;

@@ -13,31 +13,45 @@
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED } row_type;
 
+/* A row of text alone, of images alone, or of both. */
+typedef enum row_kind { ROW_BOTH, ROW_OF_TEXT, ROW_OF_IMAGES } row_kind;
+
 static const struct {
   const char *key;
   row_type type;
   size_t offset;
+  row_kind kind;
 } rows[] = {
-    {"name", ROW_TEXT, offsetof(ch_compared, name)},
-    {"directory", ROW_TEXT, offsetof(ch_compared, directory)},
-    {"mechanism", ROW_TEXT, offsetof(ch_compared, mechanism)},
-    {"layers", ROW_WHOLE, offsetof(ch_compared, layers)},
-    {"hidden_size", ROW_WHOLE, offsetof(ch_compared, hidden_size)},
-    {"heads", ROW_WHOLE, offsetof(ch_compared, heads)},
-    {"key_value_heads", ROW_WHOLE, offsetof(ch_compared, key_value_heads)},
-    {"head_dim", ROW_WHOLE, offsetof(ch_compared, head_dim)},
-    {"intermediate_size", ROW_WHOLE, offsetof(ch_compared, intermediate_size)},
-    {"parameters", ROW_WHOLE, offsetof(ch_compared, parameters)},
-    {"validation_loss", ROW_NUMBER, offsetof(ch_compared, validation_loss)},
-    {"cache_elements_per_token", ROW_WHOLE, offsetof(ch_compared, cache_elements_per_token)},
-    {"cache_bytes_per_token", ROW_WHOLE, offsetof(ch_compared, cache_bytes_per_token)},
-    {"train_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second)},
-    {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second)},
-    {"tokens_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained)},
-    {"seed", ROW_SEED, offsetof(ch_compared, seed)},
+    {"name", ROW_TEXT, offsetof(ch_compared, name), ROW_BOTH},
+    {"directory", ROW_TEXT, offsetof(ch_compared, directory), ROW_BOTH},
+    {"mechanism", ROW_TEXT, offsetof(ch_compared, mechanism), ROW_BOTH},
+    {"layers", ROW_WHOLE, offsetof(ch_compared, layers), ROW_BOTH},
+    {"hidden_size", ROW_WHOLE, offsetof(ch_compared, hidden_size), ROW_BOTH},
+    {"heads", ROW_WHOLE, offsetof(ch_compared, heads), ROW_BOTH},
+    {"key_value_heads", ROW_WHOLE, offsetof(ch_compared, key_value_heads), ROW_BOTH},
+    {"head_dim", ROW_WHOLE, offsetof(ch_compared, head_dim), ROW_BOTH},
+    {"intermediate_size", ROW_WHOLE, offsetof(ch_compared, intermediate_size), ROW_BOTH},
+    {"parameters", ROW_WHOLE, offsetof(ch_compared, parameters), ROW_BOTH},
+    {"validation_loss", ROW_NUMBER, offsetof(ch_compared, validation_loss), ROW_BOTH},
+    {"cache_elements_per_token", ROW_WHOLE, offsetof(ch_compared, cache_elements_per_token), ROW_OF_TEXT},
+    {"cache_bytes_per_token", ROW_WHOLE, offsetof(ch_compared, cache_bytes_per_token), ROW_OF_TEXT},
+    {"train_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_TEXT},
+    {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_TEXT},
+    {"tokens_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained), ROW_OF_TEXT},
+    {"seed", ROW_SEED, offsetof(ch_compared, seed), ROW_BOTH},
+    {"parameters_attention", ROW_WHOLE, offsetof(ch_compared, parameters_attention), ROW_OF_IMAGES},
+    {"top1", ROW_NUMBER, offsetof(ch_compared, top1), ROW_OF_IMAGES},
+    {"top5", ROW_NUMBER, offsetof(ch_compared, top5), ROW_OF_IMAGES},
+    {"train_images_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_IMAGES},
+    {"predict_images_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_IMAGES},
+    {"images_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained), ROW_OF_IMAGES},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
+
+static bool of_kind(int row, bool images) {
+  return rows[row].kind == ROW_BOTH || (rows[row].kind == ROW_OF_IMAGES) == images;
+}
 
 static json_t *row_to_json(const ch_compared *model, int row) {
   const char *member = (const char *)model + rows[row].offset;
@@ -69,8 +83,9 @@ json_t *ch_compared_to_json(const ch_compared *model) {
   json_t *object = json_object();
   bool fine = object != NULL;
   for (int i = 0; fine && i < ROWS; i++) {
+    if (!of_kind(i, model->images)) continue;
     fine = json_object_set_new(object, rows[i].key, row_to_json(model, i)) == 0;
-    if (fine && strcmp(rows[i].key, "validation_loss") == 0)
+    if (fine && !model->images && strcmp(rows[i].key, "validation_loss") == 0)
       fine =
           json_object_set_new(object, "perplexity", json_real(fmin(exp(model->validation_loss), 1e300))) == 0;
   }
@@ -130,9 +145,10 @@ static ch_status curve_from_json(const json_t *list, const char *key, const char
 
 ch_status ch_compared_from_json(const json_t *object, const char *where, ch_arena *arena, ch_compared *model,
                                 ch_error *error) {
-  *model = (ch_compared){0};
+  *model = (ch_compared){.images = json_object_get(object, "images_trained") != NULL};
   for (int i = 0; i < ROWS; i++)
-    CH_TRY(row_from_json(json_object_get(object, rows[i].key), i, where, arena, model, error));
+    if (of_kind(i, model->images))
+      CH_TRY(row_from_json(json_object_get(object, rows[i].key), i, where, arena, model, error));
   CH_TRY(curve_from_json(json_object_get(object, "curve"), "curve", where, arena, &model->curve,
                          &model->curve_points, error));
   return curve_from_json(json_object_get(object, "validation_curve"), "validation_curve", where, arena,
@@ -151,26 +167,47 @@ static json_t *models_to_json(const ch_comparison *comparison) {
   return list;
 }
 
+static json_t *data_to_json(const ch_compared_data *data) {
+  if (data->images)
+    return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "file", data->file, "bytes",
+                     (json_int_t)data->bytes, "format", data->format, "train_images",
+                     (json_int_t)data->train_tokens, "validation_images", (json_int_t)data->validation_tokens,
+                     "image_size", (json_int_t)data->image_size, "channels", (json_int_t)data->channels,
+                     "classes", (json_int_t)data->classes);
+  return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "file", data->file, "bytes", (json_int_t)data->bytes,
+                   "train_tokens", (json_int_t)data->train_tokens, "validation_tokens",
+                   (json_int_t)data->validation_tokens, "vocab_size", (json_int_t)data->vocab_size,
+                   "tokenizer", data->tokenizer);
+}
+
+static json_t *training_to_json(const ch_compared_training *t, bool images) {
+  json_t *object = images ? json_pack("{s:I, s:I, s:I}", "images", (json_int_t)t->tokens, "steps",
+                                      (json_int_t)t->steps, "batch", (json_int_t)t->batch)
+                          : json_pack("{s:I, s:I, s:I, s:I}", "tokens", (json_int_t)t->tokens, "steps",
+                                      (json_int_t)t->steps, "batch", (json_int_t)t->batch, "sequence",
+                                      (json_int_t)t->sequence);
+  json_t *rest = json_pack("{s:f, s:s, s:I, s:f, s:I, s:I}", "lr", t->lr, "schedule", t->schedule, "warmup",
+                           (json_int_t)t->warmup, "weight_decay", t->weight_decay,
+                           images ? "eval_images" : "eval_tokens", (json_int_t)t->eval_tokens, "seed",
+                           (json_int_t)t->seed);
+  if (object && rest && images)
+    json_object_update_new(rest, json_pack("{s:b, s:I}", "flip", t->flip, "crop", (json_int_t)t->crop));
+  bool fine = object && rest && json_object_update(object, rest) == 0;
+  json_decref(rest);
+  if (fine) return object;
+  json_decref(object);
+  return NULL;
+}
+
 json_t *ch_comparison_to_json(const ch_comparison *c) {
-  const ch_compared_data *data = &c->data;
-  const ch_compared_training *training = &c->training;
   const ch_machine *machine = &c->machine;
-  json_t *models = models_to_json(c);
-  if (!models) return NULL;
-  return json_pack(
-      "{s:s, s:s, s:s, s:b, s:{s:s, s:I, s:I, s:I, s:I, s:s}, "
-      "s:{s:I, s:I, s:I, s:I, s:f, s:s, s:I, s:f, s:I, s:I}, s:{s:s, s:s, s:s, s:I, s:I, s:I}, s:f, s:o}",
-      "command", c->command, "version", c->version, "created", c->created, "complete", c->count == c->planned,
-      "data", "file", data->file, "bytes", (json_int_t)data->bytes, "train_tokens",
-      (json_int_t)data->train_tokens, "validation_tokens", (json_int_t)data->validation_tokens, "vocab_size",
-      (json_int_t)data->vocab_size, "tokenizer", data->tokenizer, "training", "tokens",
-      (json_int_t)training->tokens, "steps", (json_int_t)training->steps, "batch",
-      (json_int_t)training->batch, "sequence", (json_int_t)training->sequence, "lr", training->lr, "schedule",
-      training->schedule, "warmup", (json_int_t)training->warmup, "weight_decay", training->weight_decay,
-      "eval_tokens", (json_int_t)training->eval_tokens, "seed", (json_int_t)training->seed, "machine",
-      "processor", machine->processor, "system", machine->system, "kernels", machine->kernels, "cores",
-      (json_int_t)machine->cores, "threads", (json_int_t)machine->threads, "memory_bytes",
-      (json_int_t)machine->memory_bytes, "tolerance", c->tolerance, "models", models);
+  return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:{s:s, s:s, s:s, s:I, s:I, s:I}, s:f, s:o}", "command",
+                   c->command, "version", c->version, "created", c->created, "complete",
+                   c->count == c->planned, "data", data_to_json(&c->data), "training",
+                   training_to_json(&c->training, c->data.images), "machine", "processor", machine->processor,
+                   "system", machine->system, "kernels", machine->kernels, "cores",
+                   (json_int_t)machine->cores, "threads", (json_int_t)machine->threads, "memory_bytes",
+                   (json_int_t)machine->memory_bytes, "tolerance", c->tolerance, "models", models_to_json(c));
 }
 
 /* Puts every list of plain numbers on one line; in jansson's text a line break is never inside a string. Returns the
@@ -222,11 +259,15 @@ const char *ch_valid_text(ch_arena *arena, const char *text) {
   return copy;
 }
 
+bool ch_compared_is_better(const ch_compared *a, const ch_compared *b) {
+  if (a->images && a->top1 != b->top1) return a->top1 > b->top1;
+  return a->validation_loss < b->validation_loss;
+}
+
 void ch_comparison_order(const ch_comparison *comparison, int *order) {
   for (int i = 0; i < comparison->count; i++) {
     int at = i;
-    while (at > 0 &&
-           comparison->models[order[at - 1]].validation_loss > comparison->models[i].validation_loss) {
+    while (at > 0 && ch_compared_is_better(&comparison->models[i], &comparison->models[order[at - 1]])) {
       order[at] = order[at - 1];
       at--;
     }

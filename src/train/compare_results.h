@@ -24,16 +24,24 @@ typedef struct ch_compared {
   double validation_loss; /* perplexity is exp of it */
   double train_tokens_per_second, decode_tokens_per_second;
   int64_t tokens_trained;
+  /* On images: the three above count images, of which the second is how many are told apart in a second; nothing is
+     cached; and */
+  bool images;
+  int64_t parameters_attention;
+  double top1, top5; /* shares of the images that validate */
   uint64_t seed;
   ch_curve_point *curve, *validation_curve;
   int curve_points, validation_points;
 } ch_compared;
 
-/* The text, and how it became tokens. */
+/* The text, and how it became tokens; or the images, which are counted where tokens are. */
 typedef struct ch_compared_data {
   const char *file;
   int64_t bytes, train_tokens, validation_tokens, vocab_size;
   const char *tokenizer; /* the file it came from, or "trained on this text" */
+  bool images;
+  const char *format; /* "CIFAR-10" */
+  int64_t image_size, channels, classes;
 } ch_compared_data;
 
 /* How every model was trained. */
@@ -43,6 +51,8 @@ typedef struct ch_compared_training {
   double lr, weight_decay;
   const char *schedule;
   uint64_t seed;
+  bool flip; /* images */
+  int64_t crop;
 } ch_compared_training;
 
 typedef struct ch_machine {
@@ -80,7 +90,9 @@ ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *
    out. */
 const char *ch_valid_text(ch_arena *arena, const char *text);
 
-/* Models by validation loss, the lowest first; equal ones keep their order. order [count]. */
+/* Models by validation loss, the lowest first, or on images by top-1 accuracy, the highest first; equal ones keep their
+   order. order [count]. */
+bool ch_compared_is_better(const ch_compared *a, const ch_compared *b);
 void ch_comparison_order(const ch_comparison *comparison, int *order);
 
 #endif

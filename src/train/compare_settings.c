@@ -36,12 +36,19 @@ static bool put_configs(json_t *settings, const ch_compare_plan *plan) {
   return true;
 }
 
+/* What stands in the settings of comparisons on images alone. */
+static bool put_kind(json_t *settings, const ch_compare_options *o) {
+  if (!o->images) return true;
+  return put(settings, "--epochs", json_integer(o->epochs)) &&
+         put(settings, "--patch", json_integer(o->shape.image.patch));
+}
+
 static json_t *describe(const ch_compare_options *o, const ch_compare_plan *plan) {
   json_t *settings = json_object();
   bool fine =
       settings && put_mechanisms(settings, plan) &&
 
-      put(settings, "--params", json_integer(o->shape.params)) &&
+      put_kind(settings, o) && put(settings, "--params", json_integer(o->shape.params)) &&
       put(settings, "--layers", json_integer(o->shape.layers)) &&
       put(settings, "--hidden", json_integer(o->shape.hidden)) &&
       put(settings, "--heads", json_integer(o->shape.heads)) &&

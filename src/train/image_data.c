@@ -88,27 +88,47 @@ static ch_status absolute(const char *names, char **result, ch_error *error) {
   return *result ? CH_OK : no_memory(error);
 }
 
-/* What a record says was trained on. */
-static ch_status read_record(const char *directory, struct ch_image_source *p, ch_error *error) {
+/* The directory's record, NULL when there is none or it cannot be read. */
+static json_t *stored_record(const char *directory) {
   char *path = ch_path_join(directory, CH_DATA_RECORD), *text = NULL;
   size_t size = 0;
   json_t *record = NULL;
-  if (!path) return no_memory(error);
-  ch_status status = ch_read_file(path, MOST_RECORD_BYTES, &text, &size, NULL);
-  if (status == CH_OK) status = ch_json_parse(text, size, path, &record, NULL);
+  if (path && ch_read_file(path, MOST_RECORD_BYTES, &text, &size, NULL) == CH_OK)
+    if (ch_json_parse(text, size, path, &record, NULL) != CH_OK) record = NULL;
+  free(text);
+  free(path);
+  return record;
+}
+
+/* What a record says was trained on. */
+static ch_status read_record(const char *directory, struct ch_image_source *p, ch_error *error) {
+  json_t *record = stored_record(directory);
+  ch_status status = CH_OK;
   const json_t *names = json_object_get(record, "images"),
                *validation = json_object_get(record, "validation");
-  if (status != CH_OK || !json_is_string(names) || !json_is_number(validation))
+  if (!json_is_string(names) || !json_is_number(validation)) {
     status = ch_fail(error, CH_ERROR_ARGUMENT,
                      "%s does not say which images an earlier run had; name them with --data", directory);
-  if (status == CH_OK) {
+  } else {
     p->names = strdup(json_string_value(names));
     p->validation = json_number_value(validation);
     if (!p->names) status = no_memory(error);
   }
   json_decref(record);
-  free(text);
-  free(path);
+  return status;
+}
+
+ch_status ch_image_data_check(const ch_image_data *data, const char *directory, ch_error *error) {
+  char content[24];
+  json_t *record = stored_record(directory);
+  const char *stored = json_string_value(json_object_get(record, "content"));
+  snprintf(content, sizeof content, "%016" PRIx64, data->info.content);
+  ch_status status = CH_OK;
+  if (!stored || strcmp(stored, content) != 0)
+    status = ch_fail(error, CH_ERROR_ARGUMENT,
+                     "%s was made from other images than %s; go on with those, or choose another directory",
+                     directory, data->parts->names);
+  json_decref(record);
   return status;
 }
 

@@ -24,6 +24,8 @@ ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, co
                                 ch_error *error);
 /* Writes the record into the directory, which is created when missing. */
 ch_status ch_image_data_record(const ch_image_data *data, const char *directory, ch_error *error);
+/* An error when the directory's record is of other images. */
+ch_status ch_image_data_check(const ch_image_data *data, const char *directory, ch_error *error);
 void ch_image_data_close(ch_image_data *data);
 
 #endif

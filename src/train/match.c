@@ -22,6 +22,16 @@ ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error 
   return status;
 }
 
+ch_status ch_count_attention(const ch_config *config, int64_t *count, ch_error *error) {
+  ch_params params = {0};
+  ch_status status = ch_model_declare(config, &params, error);
+  *count = 0;
+  for (int i = 0; status == CH_OK && i < params.count; i++)
+    if (params.rows[i].kind == CH_PARAM_ATTENTION) *count += ch_param_figure(&params.rows[i]);
+  ch_params_free(&params);
+  return status;
+}
+
 static int64_t *width_of(ch_config *config) {
   return config->moe.experts > 0 ? &config->moe.expert_intermediate_size : &config->intermediate_size;
 }

@@ -9,6 +9,8 @@
 
 /* All parameters of the model that `config` describes: the sum over its parameter table. */
 ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error *error);
+/* Those of attention alone, shared ones counted once. */
+ch_status ch_count_attention(const ch_config *config, int64_t *count, ch_error *error);
 
 /* Sets the FFN width (ch_matched_width) of every config so that each has as nearly as possible `target` parameters, in whole
    multiples of the largest power of two that keeps them close; where a mixture of experts cannot come near, the others

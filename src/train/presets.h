@@ -21,12 +21,16 @@ typedef struct ch_shape_wishes {
   int64_t vocab;  /* never 0 in ch_base_shape */
   int64_t layers, hidden, heads;
   int64_t context; /* max_position_embeddings */
+  struct {
+    int64_t size, channels, classes, patch;
+  } image; /* size 0: models of text; patch 0 = to be chosen. vocab then does not count */
 } ch_shape_wishes;
 
 /* The vocabulary size for a model of so many parameters trained on so many bytes of text. */
 int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes);
 /* The shared shape: layers, width, heads and head size by the rule in docs/compare.md, tied embeddings, RoPE, SwiGLU.
-   intermediate_size is left at the customary 8/3 of the width; see match.h. Multi-head until a preset is applied. */
+   intermediate_size is left at the customary 8/3 of the width; see match.h. Of images: a Vision Transformer, with an FFN
+   of 4 times the width. Multi-head until a preset is applied. */
 ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error);
 
 #endif

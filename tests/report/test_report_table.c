@@ -38,6 +38,52 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
+/* The same models, as ones that see images. */
+static void make_images(ch_comparison *comparison) {
+  static const double top1[] = {0.615, 0.6093, 0.6065, 0.58};
+  comparison->data.images = true;
+  for (int i = 0; i < comparison->count; i++) {
+    ch_compared *model = &comparison->models[i];
+    model->images = true;
+    model->top1 = top1[i];
+    model->top5 = top1[i] + 0.3;
+    model->parameters_attention = 400000 >> i;
+  }
+}
+
+static void images_are_compared_by_their_accuracies(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_text text = {0};
+  sample_comparison(&comparison, 4);
+  make_images(&comparison);
+  comparison.models[2].validation_loss = 3; /* the lowest loss is not what counts */
+  ch_table_write(&comparison, &text);
+  assert_string_equal(
+      text.data,
+      "                accuracy validation              parameters                 speed\n"
+      "mechanism  top-1   top-5     loss         all   attention   training     seeing\n"
+      "               %       %     nats                           images/s   images/s\n"
+      "mha        61.50*  91.50*  3.4012   1,000,960     400,000     14,210      9,120\n"
+      "gqa:4      60.93   90.93   3.4101   1,000,704     200,000     15,010      9,820\n"
+      "gqa:2      60.65   90.65   3.0000*  1,000,576     100,000     15,920     10,455\n"
+      "mqa        58.00   88.00   3.4587   1,000,512      50,000*    16,130*    10,800*\n"
+      "\n"
+      "* best of its column. The rule: of the top-1 accuracies at most 1 point below the highest, the fewest "
+      "parameters of attention.\n"
+      "Take gqa:2: its top-1 accuracy, 60.65 %, is within 1 point of the best (mha, 61.50 %), and its "
+      "attention has 4 "
+      "times fewer parameters.\n");
+  ch_text_free(&text);
+  comparison.tolerance = 0.001;
+  ch_verdict_sentence(&comparison, &text);
+  assert_string_equal(
+      text.data, "Take mha: it has the highest top-1 accuracy, 61.50 %, and none within 0.1 points of it "
+                 "has fewer parameters in its attention.");
+  ch_text_free(&text);
+  ch_arena_free(&comparison.arena);
+}
+
 static void long_names_widen_their_column(void **state) {
   (void)state;
   ch_comparison comparison;
@@ -129,6 +175,7 @@ static void numbers_are_grouped_by_thousands(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_table_is_aligned_and_sorted_with_the_best_marked),
+      cmocka_unit_test(images_are_compared_by_their_accuracies),
       cmocka_unit_test(long_names_widen_their_column),
       cmocka_unit_test(the_verdict_follows_the_tolerance),
       cmocka_unit_test(of_equal_caches_the_lower_loss_is_taken),
