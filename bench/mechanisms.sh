@@ -1,17 +1,19 @@
 #!/bin/sh
-# Training and decoding of every configuration in bench/configs/mechanisms, all of one width, with the program that was
-# built.
-#   bench/mechanisms.sh train | decode [OPTION OF crosshead bench]...
+# Training and decoding of every configuration in a folder (all of one width; bench/configs/mechanisms unless another is
+# named), with the program that was built.
+#   bench/mechanisms.sh train | decode [FOLDER] [OPTION OF crosshead bench]...
 set -eu
 cd "$(dirname "$0")/.."
 what=${1:-decode}
 [ $# -gt 0 ] && shift
+folder=bench/configs/mechanisms
+case ${1:-} in */*) folder=$1; shift ;; esac
 case $what in
 train) set -- --prompt 1 --depth 0 --tokens 1 --repeat 2 --train --batch 4 --seq 512 "$@" ;;
 decode) set -- --prompt 1 --depth 0,4096,16384 --tokens 16 --repeat 3 "$@" ;;
 *) echo "bench/mechanisms.sh: '$what' is neither train nor decode" >&2; exit 2 ;;
 esac
-for config in bench/configs/mechanisms/*.json; do
+for config in "$folder"/*.json; do
   echo "== $(basename "$config" .json)"
   ./build/crosshead bench "$config" "$@"
 done

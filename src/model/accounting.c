@@ -135,6 +135,24 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   return status;
 }
 
+/* Prefill and decoding, of matrices that were written out when the model was opened (restate.h, CH_FORM_SERVING). */
+static ch_status count_serving(const ch_config *config, const ch_params *params, int64_t depth,
+                               ch_account *account, ch_error *error) {
+  ch_params written = {0};
+  ch_config dense = *config;
+  ch_status status = CH_OK;
+  if (config->sharing.type != CH_SHARING_NONE && config->sharing.type != CH_SHARING_LOW_RANK) {
+    dense.sharing = (ch_sharing){0};
+    status = ch_model_declare(&dense, &written, error);
+    params = &written;
+  }
+  if (status == CH_OK)
+    status = count_flops(&dense, params, true, PREFILL_CHUNK, depth, &account->prefill, error);
+  if (status == CH_OK) status = count_flops(&dense, params, true, 1, depth, &account->decode, error);
+  ch_params_free(&written);
+  return status;
+}
+
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_dtype cache_dtype, ch_account *account, ch_error *error) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
@@ -149,6 +167,5 @@ ch_status ch_account_model(const ch_config *config, const ch_params *params, int
   account->shared_latent_dim = mechanism->shared_latent_dim(config);
   CH_TRY(count_flops(config, params, false, 1, depth, &account->flops, error));
   if (ch_config_is_vision(config)) return CH_OK;
-  CH_TRY(count_flops(config, params, true, PREFILL_CHUNK, depth, &account->prefill, error));
-  return count_flops(config, params, true, 1, depth, &account->decode, error);
+  return count_serving(config, params, depth, account, error);
 }

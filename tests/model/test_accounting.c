@@ -39,6 +39,28 @@ static ch_config sized(int64_t layers, int64_t width, int64_t heads, int64_t gro
   return c;
 }
 
+/* Matrices are written out once, where a model is opened: a token takes what a dense model's takes. Factors stay. */
+static void shared_matrices_cost_a_token_nothing(void **state) {
+  (void)state;
+  static const ch_sharing_type types[] = {CH_SHARING_MASA, CH_SHARING_SEQUENTIAL, CH_SHARING_REPEAT};
+  ch_account dense, a;
+  ch_config c = sized(3, 40, 6, 2, 8, 44, 73);
+  account(&c, 500, CH_BF16, &dense);
+  c.sharing = (ch_sharing){.atoms = 2, .projections = {"q_proj", "o_proj"}, .projection_count = 2};
+  for (int i = 0; i < 3; i++) {
+    c.sharing.type = types[i];
+    account(&c, 500, CH_BF16, &a);
+    assert_memory_equal(&a.decode, &dense.decode, sizeof a.decode);
+    assert_memory_equal(&a.prefill, &dense.prefill, sizeof a.prefill);
+    assert_true(a.flops.total == dense.flops.total);
+  }
+  c.sharing =
+      (ch_sharing){.type = CH_SHARING_LOW_RANK, .rank = 5, .projections = {"q_proj"}, .projection_count = 1};
+  account(&c, 500, CH_BF16, &a);
+  assert_true(dense.decode.attention_projections - a.decode.attention_projections ==
+              3 * 2.0 * (48 * 40 - 5 * (48 + 40)));
+}
+
 static void arithmetic_is_counted_term_by_term(void **state) {
   (void)state;
   ch_account a;
@@ -204,6 +226,7 @@ static void reference_cases_have_their_figures(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(shared_matrices_cost_a_token_nothing),
       cmocka_unit_test(arithmetic_is_counted_term_by_term),
       cmocka_unit_test(decoding_is_counted_in_its_own_form),
       cmocka_unit_test(every_tensor_is_counted_where_it_belongs),
