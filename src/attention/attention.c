@@ -17,10 +17,12 @@ static double initial_std(const ch_config *config) {
 /* By whichever source the config names for it. */
 static void declare_by_source(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                               double std) {
-  if (declaration->shapes)
+  if (declaration->shapes) {
     ch_note_projection(declaration->shapes, name, out, in);
-  else
-    ch_weight_source_of(declaration->config, name)->declare(declaration, name, out, in, std);
+    return;
+  }
+  ch_weight_source_of(declaration->config, name)->declare(declaration, name, out, in, std);
+  ch_residual_declare(declaration, name, out, in, std);
 }
 
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
@@ -86,7 +88,8 @@ ch_node *ch_attention_param(ch_builder *builder, const char *name) {
 }
 
 ch_node *ch_projection_weight(ch_builder *builder, const char *name) {
-  return ch_weight_source_of(builder->config, name)->weight(builder, name);
+  ch_node *weight = ch_weight_source_of(builder->config, name)->weight(builder, name);
+  return ch_add_residual(builder, weight, name);
 }
 
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name) {
@@ -95,8 +98,9 @@ ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name) {
   bool biased = ch_params_find(builder->params, full_name(builder, bias, full)) >= 0;
   ch_node *bias_leaf = biased ? ch_attention_param(builder, bias) : NULL;
   const ch_weight_source *source = ch_weight_source_of(builder->config, name);
-  if (source->project) return source->project(builder, x, name, bias_leaf);
-  return ch_op_linear(builder->graph, x, source->weight(builder, name), bias_leaf);
+  ch_node *y = source->project ? source->project(builder, x, name, bias_leaf)
+                               : ch_op_linear(builder->graph, x, source->weight(builder, name), bias_leaf);
+  return ch_add_residual_of(builder, y, x, name);
 }
 
 ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double eps) {

@@ -2,7 +2,8 @@
  * one atom alone, as sequential sharing (Takase & Kiyono) and repeat-all-over (MobileLLM) assign them.
  *
  * Coefficients are trained themselves ("direct"), or a block embedding of each layer goes through a small MLP that
- * gives them ("mlp", the paper's); inference keeps only what it gives. */
+ * gives them ("mlp", the paper's); inference keeps only what it gives. Groups of consecutive layers may have a dictionary
+ * each. */
 #include <math.h>
 #include <stdio.h>
 
@@ -15,16 +16,44 @@ static const double gelu_power = 0.425;
 
 /* --- declaring --------------------------------------------------------------------------------------------------- */
 
-/* The atoms of a projection [out, in], or the common ones of that shape: their row, -1 after a failure. They start as
-   the projections of the layers that use them would, on average over these. */
+/* "model.dictionary.{name}.atoms", {g} before the name of group g's, or the common ones of that shape. */
+static const char *atoms_name(const ch_config *config, int layer, const char *name, int64_t out, int64_t in,
+                              char full[NAME_SIZE]) {
+  int64_t layers;
+  int group = ch_group_of_layer(config, layer, &layers);
+  if (config->sharing.common_dictionary)
+    snprintf(full, NAME_SIZE, "model.dictionary.common_%lldx%lld.atoms", (long long)out, (long long)in);
+  else if (group >= 0)
+    snprintf(full, NAME_SIZE, "model.dictionary.%d.%s.atoms", group, name);
+  else
+    snprintf(full, NAME_SIZE, "model.dictionary.%s.atoms", name);
+  return full;
+}
+
+/* S of the layer's dictionary: what the config says, in a group of fewer layers these; or what the file that is being
+   opened holds. 0 after a failure. */
+static int64_t atom_count(const ch_declaration *declaration, const char *full) {
+  int64_t layers, atoms = declaration->config->sharing.atoms;
+  ch_group_of_layer(declaration->config, declaration->layer, &layers);
+  if (atoms > 0) return atoms < layers ? atoms : layers;
+  const ch_known_shape *known = ch_known_shape_of(declaration->params->known, full);
+  if (known && known->rank == 3 && known->shape[0] > 0) return known->shape[0];
+  ch_params_fail(
+      declaration->params,
+      "\"sharing.atoms\" is missing, and no checkpoint beside the configuration says it by the shape of "
+      "%s; set it to a whole number",
+      full);
+  return 0;
+}
+
+/* The atoms of a projection [out, in] of the layer: their row, -1 after a failure. They start as the projections of the
+   layers that use them would, on average over these. */
 static int declare_atoms(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
-  const ch_config *c = declaration->config;
   ch_params *params = declaration->params;
   char full[NAME_SIZE];
-  if (c->sharing.common_dictionary)
-    snprintf(full, sizeof full, "model.dictionary.common_%lldx%lld.atoms", (long long)out, (long long)in);
-  else
-    snprintf(full, sizeof full, "model.dictionary.%s.atoms", name);
+  atoms_name(declaration->config, declaration->layer, name, out, in, full);
+  int64_t count = atom_count(declaration, full);
+  if (count < 1) return -1;
   int index = ch_params_find(params, full);
   if (index < 0) index = ch_params_matrix(params, CH_PARAM_ATTENTION, std, out, in, "%s", full);
   if (index < 0) return -1;
@@ -38,7 +67,7 @@ static int declare_atoms(ch_declaration *declaration, const char *name, int64_t 
     return -1;
   }
   row->rank = 3;
-  row->shape[0] = c->sharing.atoms;
+  row->shape[0] = count;
   row->shape[1] = out;
   row->shape[2] = in;
   row->std = sqrt((row->std * row->std * row->layers + std * std) / (row->layers + 1));
@@ -89,12 +118,14 @@ static void declare_masa(ch_declaration *declaration, const char *name, int64_t 
   const ch_sharing *sharing = &declaration->config->sharing;
   ch_params *params = declaration->params;
   int atoms = declare_atoms(declaration, name, out, in, std), coefficients;
+  if (atoms < 0) return;
   if (sharing->coefficients == CH_COEFFICIENTS_MLP) {
     coefficients = declare_mlp(declaration, name);
   } else {
-    coefficients = ch_params_vector(params, CH_PARAM_ATTENTION, 0, sharing->atoms,
+    int64_t count = params->rows[atoms].shape[0];
+    coefficients = ch_params_vector(params, CH_PARAM_ATTENTION, 0, count,
                                     "model.layers.%d.self_attn.%s.coefficients", declaration->layer, name);
-    if (coefficients >= 0) params->rows[coefficients].std = 1 / sqrt((double)sharing->atoms);
+    if (coefficients >= 0) params->rows[coefficients].std = 1 / sqrt((double)count);
   }
   if (coefficients >= 0) params->rows[coefficients].atoms = atoms;
 }

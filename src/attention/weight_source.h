@@ -23,6 +23,14 @@ const ch_weight_source *ch_weight_source_of(const ch_config *config, const char 
    low_rank.c: W_l = B_l A_l. */
 extern const ch_weight_source ch_source_masa, ch_source_one_atom, ch_source_low_rank;
 
+/* residual.c: what checkpoints may hold beside any projection's matrix, W_l = What_l + b_l a_l ("{name}.residual.a.weight"
+   [rank, in] and ".b." [out, rank]); declared where ch_params.known has it. */
+void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std);
+bool ch_has_residual(const ch_params *params, int layer, const char *name);
+/* The matrix with its residual; and y = x What^T with x a^T b^T added. As given where there is none. */
+ch_node *ch_add_residual(ch_builder *builder, ch_node *weight, const char *name);
+ch_node *ch_add_residual_of(ch_builder *builder, ch_node *y, ch_node *x, const char *name);
+
 /* Which of S atoms layer l of L is under `sequential` and `repeat`; -1 under other types: it is none of them alone. */
 int64_t ch_atom_of_layer(const ch_config *config, int layer);
 

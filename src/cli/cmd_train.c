@@ -591,8 +591,13 @@ static void announce(void *context, int64_t step) {
 }
 
 static ch_status make_trainer(job *j, ch_error *error) {
-  CH_TRY(ch_trainer_create(&j->config, &j->training, source_of(j), &j->trainer, error));
-  if (j->resumed || !j->args->init_from) return CH_OK;
+  const char *from = j->args->init_from;
+  char *checkpoint = j->resumed ? ch_path_join(j->args->out, CH_RUN_CHECKPOINT) : NULL;
+  if (j->resumed && !checkpoint) return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
+  ch_status status = ch_trainer_create_like(j->resumed ? checkpoint : from, &j->config, &j->training,
+                                            source_of(j), &j->trainer, error);
+  free(checkpoint);
+  if (status != CH_OK || j->resumed || !from) return status;
   return ch_trainer_load_weights(j->trainer, j->args->init_from, error);
 }
 

@@ -264,7 +264,7 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
                     ch_error *error) {
   *absorbed = (ch_absorbed){0};
   ch_model dense = *model;
-  if (ch_form_differs(&model->config, CH_FORM_DENSE)) {
+  if (ch_form_differs(&model->config, &model->params, CH_FORM_DENSE)) {
     CH_TRY(ch_restate(&model->config, &model->params, model->weights.tensors, CH_FORM_DENSE, &absorbed->dense,
                       error));
     dense.config = absorbed->dense.config;

@@ -85,17 +85,20 @@ typedef enum ch_sharing_type {
 } ch_sharing_type;
 typedef enum ch_coefficients { CH_COEFFICIENTS_DIRECT, CH_COEFFICIENTS_MLP } ch_coefficients;
 
-enum { CH_MAX_SHARED_PROJECTIONS = 16, CH_PROJECTION_NAME_SIZE = 32 };
+enum { CH_MAX_SHARED_PROJECTIONS = 16, CH_PROJECTION_NAME_SIZE = 32, CH_MAX_GROUPS = CH_MAX_LISTED_LAYERS };
 
 /* The `sharing` object (MASA eq. 2 and what it is compared with). */
 typedef struct ch_sharing {
   ch_sharing_type type;
   char projections[CH_MAX_SHARED_PROJECTIONS][CH_PROJECTION_NAME_SIZE]; /* full names: "q_proj" */
   int projection_count;
-  int64_t atoms;                /* S; masa, sequential, repeat */
-  int64_t rank;                 /* rho; low_rank; 0: each matrix's own, as its tensors say */
-  ch_coefficients coefficients; /* masa */
-  bool common_dictionary;       /* masa: one dictionary for all projections of one shape */
+  int64_t atoms; /* S; masa, sequential, repeat; at most the layers of a group. 0, where there are groups:
+                                   each dictionary's own, as its tensors say */
+  int64_t rank;  /* rho; low_rank; 0: each matrix's own, as its tensors say */
+  ch_coefficients coefficients;      /* masa */
+  bool common_dictionary;            /* masa: one dictionary for all projections of one shape */
+  uint16_t groups[CH_MAX_GROUPS][2]; /* masa: [first, last] layer of each, a dictionary of its own */
+  int group_count;                   /* 0: all layers are one, and nothing is named after it */
 } ch_sharing;
 
 /* What keeps the loads of experts even in training. */
@@ -166,6 +169,8 @@ int64_t ch_config_image_tokens(const ch_config *config);
 void ch_config_set_mechanism(ch_config *config, const char *type);
 /* Whether "sharing.projections" names the projection `name` ("q_proj"). */
 bool ch_is_shared(const ch_config *config, const char *name);
+/* The group of layers with one dictionary that `layer` is in, and in *layers how many there are; -1 without groups. */
+int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);
 /* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix them. */
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state);
 

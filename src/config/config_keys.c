@@ -9,7 +9,8 @@
 #include "attention/registry.h"
 
 static bool is_list(const ch_config_key *key) {
-  return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS || key->type == CH_KEY_PROJECTIONS;
+  return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS || key->type == CH_KEY_PROJECTIONS ||
+         key->type == CH_KEY_GROUPS;
 }
 
 /* The value of a key that one number holds: any type but names, lists and objects. Every whole number in range is
@@ -38,6 +39,7 @@ static void store(const ch_config_key *key, double value, ch_config *config) {
   case CH_KEY_SPAN:
   case CH_KEY_COMPONENTS:
   case CH_KEY_PROJECTIONS:
+  case CH_KEY_GROUPS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -61,6 +63,7 @@ static double load(const ch_config_key *key, const ch_config *config) {
   case CH_KEY_SPAN:
   case CH_KEY_COMPONENTS:
   case CH_KEY_PROJECTIONS:
+  case CH_KEY_GROUPS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -161,6 +164,9 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
              "like \"q_b_proj\")",
              CH_MAX_SHARED_PROJECTIONS);
     break;
+  case CH_KEY_GROUPS:
+    snprintf(buffer, size, "a list of at most %d groups of layers, as in [[0, 3], [4, 11]]", CH_MAX_GROUPS);
+    break;
   case CH_KEY_OBJECT:
     snprintf(buffer, size, "an object {...}");
     break;
@@ -202,6 +208,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
   case CH_KEY_SPAN:
   case CH_KEY_COMPONENTS:
   case CH_KEY_PROJECTIONS:
+  case CH_KEY_GROUPS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -276,6 +283,7 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   case CH_KEY_SPAN:
   case CH_KEY_COMPONENTS:
   case CH_KEY_PROJECTIONS:
+  case CH_KEY_GROUPS:
   case CH_KEY_OBJECT:
     break;
   }

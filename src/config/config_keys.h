@@ -17,6 +17,7 @@ typedef enum ch_key_type {
   CH_KEY_SPAN,   /* two int64_t: a list [first, last], both included; {0, -1} = all */
   CH_KEY_COMPONENTS,  /* ch_head_mix: a number for all layers, or a list with one a layer */
   CH_KEY_PROJECTIONS, /* ch_sharing: a list of distinct names of projections, one at least */
+  CH_KEY_GROUPS,      /* ch_sharing: a list of lists [first, last] of layers */
   CH_KEY_OBJECT       /* a nested object: the rows of group `members` */
 } ch_key_type;
 
@@ -74,7 +75,7 @@ void ch_config_apply_defaults(ch_config *config);
    spaces; rows that other attention types own and nullable rows at their default are left out. */
 void ch_config_put_group(const char *group, int indent, int files, const ch_config *config, ch_text *json);
 
-/* --- keys that are lists (config_lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS------------------------------------ */
+/* --- keys that are lists (config_lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS ------------------------------------ */
 
 /* The numbers of the list, or false where the value is no such list. */
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config);

@@ -1,4 +1,4 @@
-/* Configuration keys whose values are lists: a span of layers, numbers layer by layer, names of projections. */
+/* Configuration keys whose values are lists: spans of layers, numbers layer by layer, names of projections. */
 #include <stdio.h>
 #include <string.h>
 
@@ -86,10 +86,45 @@ static void put_projections(const ch_sharing *sharing, ch_text *json) {
   ch_text_puts(json, "]");
 }
 
+/* --- groups of layers ------------------------------------------------------------------------------------------- */
+
+static bool read_groups(const ch_config_key *key, const json_t *json, ch_sharing *sharing) {
+  size_t size = json_array_size(json);
+  sharing->group_count = 0;
+  if (size < 1 || size > CH_MAX_GROUPS) return false;
+  for (size_t i = 0; i < size; i++) {
+    int64_t span[2];
+    if (!read_span(key, json_array_get(json, i), span)) return false;
+    for (int end = 0; end < 2; end++) sharing->groups[i][end] = (uint16_t)span[end];
+  }
+  sharing->group_count = (int)size;
+  return true;
+}
+
+static void put_groups(const ch_sharing *sharing, ch_text *json) {
+  for (int i = 0; i < sharing->group_count; i++)
+    ch_text_printf(json, "%s[%u, %u]", i ? ", " : "[", (unsigned)sharing->groups[i][0],
+                   (unsigned)sharing->groups[i][1]);
+  ch_text_puts(json, "]");
+}
+
+int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers) {
+  const ch_sharing *sharing = &config->sharing;
+  for (int i = 0; i < sharing->group_count; i++) {
+    int first = sharing->groups[i][0], last = sharing->groups[i][1];
+    if (layer < first || layer > last) continue;
+    *layers = last - first + 1;
+    return i;
+  }
+  *layers = config->num_hidden_layers;
+  return -1;
+}
+
 /* --- any of them ------------------------------------------------------------------------------------------------- */
 
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config) {
   if (key->type == CH_KEY_PROJECTIONS) return read_projections(json, sharing_of(key, config));
+  if (key->type == CH_KEY_GROUPS) return read_groups(key, json, sharing_of(key, config));
   return key->type == CH_KEY_SPAN ? read_span(key, json, span_of(key, config))
                                   : read_components(key, json, mix_of(key, config));
 }
@@ -98,6 +133,11 @@ void ch_config_default_list(const ch_config_key *key, ch_config *config) {
   if (key->type == CH_KEY_PROJECTIONS) {
     memset(sharing_of(key, config)->projections, 0, sizeof sharing_of(key, config)->projections);
     sharing_of(key, config)->projection_count = 0;
+    return;
+  }
+  if (key->type == CH_KEY_GROUPS) {
+    memset(sharing_of(key, config)->groups, 0, sizeof sharing_of(key, config)->groups);
+    sharing_of(key, config)->group_count = 0;
     return;
   }
   if (key->type == CH_KEY_SPAN) {
@@ -113,6 +153,7 @@ void ch_config_default_list(const ch_config_key *key, ch_config *config) {
 bool ch_config_list_is_default(const ch_config_key *key, const ch_config *config) {
   ch_config *c = (ch_config *)config;
   if (key->type == CH_KEY_PROJECTIONS) return sharing_of(key, c)->projection_count == 0;
+  if (key->type == CH_KEY_GROUPS) return sharing_of(key, c)->group_count == 0;
   if (key->type == CH_KEY_SPAN) return span_of(key, c)[0] == 0 && span_of(key, c)[1] == -1;
   return mix_of(key, c)->component_heads == 0 && mix_of(key, c)->listed_layers == 0;
 }
@@ -124,6 +165,8 @@ static bool in_range(const ch_config_key *key, int64_t number) {
 bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config) {
   ch_config *c = (ch_config *)config;
   if (key->type == CH_KEY_PROJECTIONS) return projections_in_range(sharing_of(key, c));
+  if (key->type == CH_KEY_GROUPS)
+    return sharing_of(key, c)->group_count > 0 && sharing_of(key, c)->group_count <= CH_MAX_GROUPS;
   if (key->type == CH_KEY_SPAN) return in_range(key, span_of(key, c)[0]) && in_range(key, span_of(key, c)[1]);
   const ch_head_mix *mix = mix_of(key, c);
   if (mix->listed_layers < 0 || mix->listed_layers > CH_MAX_LISTED_LAYERS) return false;
@@ -136,6 +179,10 @@ void ch_config_put_list(const ch_config_key *key, const ch_config *config, ch_te
   ch_config *c = (ch_config *)config;
   if (key->type == CH_KEY_PROJECTIONS) {
     put_projections(sharing_of(key, c), json);
+    return;
+  }
+  if (key->type == CH_KEY_GROUPS) {
+    put_groups(sharing_of(key, c), json);
     return;
   }
   if (key->type == CH_KEY_SPAN) {

@@ -14,9 +14,57 @@ static ch_status not_of_type(const ch_sharing *s, const char *key, const char *v
       where, key, value, owner, type_names[s->type]);
 }
 
+/* Groups follow each other and take in every layer. */
+static ch_status check_groups(const ch_config *c, const char *where, ch_error *error) {
+  const ch_sharing *s = &c->sharing;
+  int64_t next = 0;
+  for (int i = 0; i < s->group_count; i++) {
+    long long first = s->groups[i][0], last = s->groups[i][1];
+    if (first != next || last < first || last >= c->num_hidden_layers)
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"sharing.groups\" has [%lld, %lld] where a group from layer %lld to one of at most "
+          "%lld is needed: groups follow each other and take in all %lld layers",
+          where, first, last, (long long)next, (long long)c->num_hidden_layers - 1,
+          (long long)c->num_hidden_layers);
+    next = last + 1;
+  }
+  if (next < c->num_hidden_layers)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"sharing.groups\" ends with layer %lld, but the last of \"num_hidden_layers\" is %lld; "
+        "groups must take in all of them",
+        where, (long long)next - 1, (long long)c->num_hidden_layers - 1);
+  if (s->coefficients)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"sharing.coefficients\" is \"mlp\", but groups of layers have \"direct\" ones; leave it "
+        "or \"sharing.groups\" out",
+        where);
+  if (s->common_dictionary)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"sharing.common_dictionary\" is true, but groups of layers have a dictionary for each "
+        "projection; leave it or \"sharing.groups\" out",
+        where);
+  return CH_OK;
+}
+
+/* Layers that share one dictionary, at most. */
+static int64_t most_layers(const ch_config *c) {
+  int64_t most = 0, layers = c->num_hidden_layers;
+  if (!c->sharing.group_count) return layers;
+  for (int i = 0; i < c->sharing.group_count; i++) {
+    ch_group_of_layer(c, c->sharing.groups[i][0], &layers);
+    if (layers > most) most = layers;
+  }
+  return most;
+}
+
 static ch_status check_atoms(const ch_config *c, const char *where, ch_error *error) {
   const ch_sharing *s = &c->sharing;
-  if (!s->atoms)
+  if (s->group_count) CH_TRY(check_groups(c, where, error));
+  if (!s->atoms && !s->group_count)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"sharing.atoms\" is missing; \"sharing.type\" \"%s\" needs a whole number from 1 to "
                    "\"num_hidden_layers\", %lld",
@@ -27,6 +75,12 @@ static ch_status check_atoms(const ch_config *c, const char *where, ch_error *er
         "%s: \"sharing.atoms\" is %lld, more than \"num_hidden_layers\", %lld; as many save nothing, "
         "so ask for fewer",
         where, (long long)s->atoms, (long long)c->num_hidden_layers);
+  if (s->atoms > most_layers(c))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"sharing.atoms\" is %lld, but the largest of \"sharing.groups\" has %lld layers; as many "
+        "atoms save nothing, so ask for fewer",
+        where, (long long)s->atoms, (long long)most_layers(c));
   if (s->rank) return not_of_type(s, "rank", "a number", "\"low_rank\"", where, error);
   return CH_OK;
 }
@@ -42,7 +96,8 @@ static ch_status check_named_once(const ch_sharing *s, const char *where, ch_err
 
 ch_status ch_config_check_sharing(const ch_config *config, const char *where, ch_error *error) {
   const ch_sharing *s = &config->sharing;
-  bool any = s->projection_count || s->atoms || s->rank || s->coefficients || s->common_dictionary;
+  bool any =
+      s->projection_count || s->atoms || s->rank || s->coefficients || s->common_dictionary || s->group_count;
   if (s->type == CH_SHARING_NONE)
     return !any ? CH_OK
                 : ch_fail(error, CH_ERROR_CONFIG,
@@ -58,6 +113,8 @@ ch_status ch_config_check_sharing(const ch_config *config, const char *where, ch
     return not_of_type(s, "coefficients", "\"mlp\"", "\"masa\"", where, error);
   if (s->type != CH_SHARING_MASA && s->common_dictionary)
     return not_of_type(s, "common_dictionary", "true", "\"masa\"", where, error);
+  if (s->type != CH_SHARING_MASA && s->group_count)
+    return not_of_type(s, "groups", "a list", "\"masa\"", where, error);
   if (s->type != CH_SHARING_LOW_RANK) return check_atoms(config, where, error);
   if (s->atoms)
     return not_of_type(s, "atoms", "a number", "\"masa\", \"sequential\" or \"repeat\"", where, error);

@@ -185,6 +185,7 @@ const ch_config_key ch_config_keys[] = {
      CHOICES("masa", "sequential", "repeat", "low_rank"), .first = CH_SHARING_MASA},
     {"sharing", "projections", CH_KEY_PROJECTIONS, OURS, .required = true, MEMBER(sharing)},
     {"sharing", "atoms", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(sharing.atoms), RANGE(1, MOST_LAYERS)},
+    {"sharing", "groups", CH_KEY_GROUPS, OURS, .nullable = true, MEMBER(sharing), RANGE(0, MOST_LAYERS)},
     {"sharing", "rank", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(sharing.rank), RANGE(1, MOST_RANK)},
     {"sharing", "coefficients", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(sharing.coefficients),
      CHOICES("direct", "mlp")},

@@ -66,7 +66,7 @@ ch_status ch_model_random(const char *path, ch_dtype dtype, uint64_t seed, ch_mo
   model->directory = strdup(path);
   if (!model->directory) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a model");
   if (status == CH_OK) status = ch_config_read(path, &model->config, error);
-  if (status == CH_OK) status = ch_model_declare(&model->config, &model->params, error);
+  if (status == CH_OK) status = ch_model_declare_stored(path, &model->config, &model->params, error);
   if (status == CH_OK) status = place_tensors(&model->params, dtype, &model->weights, error);
   if (status == CH_OK) status = fill_tensors(&model->params, seed, dtype, &model->weights, error);
   if (status != CH_OK) {

@@ -25,7 +25,7 @@ ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **
 }
 
 ch_status ch_model_restate(ch_model *model, ch_form form, ch_error *error) {
-  if (!ch_form_differs(&model->config, form)) return CH_OK;
+  if (!ch_form_differs(&model->config, &model->params, form)) return CH_OK;
   if (model->restated)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s was brought into another form already; open it again",
                    model->directory);

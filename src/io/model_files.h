@@ -33,10 +33,13 @@ void ch_weights_close(ch_weights *weights);
 /* The first half of that: opens the files and reads their headers; `tensors` stays NULL. */
 ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);
 
-/* Declares the tensors of a model (ch_model_declare); shapes that the configuration leaves open ("sharing.rank") are those
-   of the files in `directory`, if it is one. */
+/* Declares the tensors of a model (ch_model_declare); shapes that the configuration leaves open ("sharing.rank",
+   "sharing.atoms" of groups) and residuals are those of the files in `directory`, if it is one. */
 ch_status ch_model_declare_stored(const char *directory, const ch_config *config, ch_params *params,
                                   ch_error *error);
+/* The same by the tensors of a safetensors file whose names begin with `prefix`. */
+ch_status ch_model_declare_saved(const char *path, const char *prefix, const ch_config *config,
+                                 ch_params *params, ch_error *error);
 
 /* Puts tensor `index` of a parameter table into the file, all its values as `dtype`. */
 typedef ch_status ch_tensor_put(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error);

@@ -11,12 +11,20 @@
 
 enum { ALIGNMENT = 64 };
 
+static const char residual_a[] = ".residual.a.weight";
+
 /* --- the configuration of a form ----------------------------------------------------------------------------------- */
 
-bool ch_form_differs(const ch_config *config, ch_form form) {
+static bool any_residual(const ch_params *params) {
+  for (int i = 0; i < params->count; i++)
+    if (strstr(params->rows[i].name, residual_a)) return true;
+  return false;
+}
+
+bool ch_form_differs(const ch_config *config, const ch_params *params, ch_form form) {
   const ch_sharing *sharing = &config->sharing;
   if (form == CH_FORM_INFERENCE) return sharing->coefficients == CH_COEFFICIENTS_MLP;
-  return sharing->type != CH_SHARING_NONE;
+  return sharing->type != CH_SHARING_NONE || any_residual(params);
 }
 
 /* Whether a graph asks for the whole product of a projection's factors: "model.layers.0.self_attn.{name}.b.weight". */
@@ -100,8 +108,16 @@ static int atoms_row(const restating *r, const made_row *row) {
   return ch_atoms_row(r->config, r->params, row->layer, row->name);
 }
 
+/* Whether the row is a matrix that a residual joins. */
+static bool joins_residual(const restating *r, const made_row *row) {
+  return !row->coefficients && r->form != CH_FORM_STAND_IN &&
+         ch_has_residual(r->params, row->layer, row->name) &&
+         !ch_has_residual(&r->to->params, row->layer, row->name);
+}
+
 /* A layer's matrix that is one of the atoms, in place. */
 static bool is_view(const restating *r, const made_row *row, ch_tensor *tensor) {
+  if (joins_residual(r, row)) return false;
   int index = atoms_row(r, row);
   int64_t atom = r->form == CH_FORM_STAND_IN && index >= 0 ? row->layer % r->tensors[index].shape[0]
                                                            : ch_atom_of_layer(r->config, row->layer);
@@ -119,6 +135,7 @@ static bool is_view(const restating *r, const made_row *row, ch_tensor *tensor) 
 static ch_dtype type_of(const restating *r, const made_row *row, const ch_param *param) {
   int index = atoms_row(r, row);
   ch_dtype real = r->engine.kernels->dtype;
+  if (index < 0) index = ch_params_find(r->params, param->name); /* a matrix that a residual joins */
   if (r->form != CH_FORM_SERVING || param->always_real || index < 0) return real;
   return r->tensors[index].dtype;
 }
@@ -136,7 +153,11 @@ static ch_status run_graph(restating *r, ch_graph *graph, ch_node *root, int64_t
     status = root->kind == CH_NODE_PARAM ? CH_OK : ch_plan_run(plan, &run);
     int64_t count = ch_tensor_count(to);
     const char *value = status == CH_OK ? ch_run_value(&run, root) : NULL;
-    if (value)
+    const ch_tensor *stored = ch_run_param(&run, root);
+    if (value && stored && stored->dtype != r->engine.kernels->dtype)
+      r->engine.kernels->convert_from(count, value, stored->dtype,
+                                      to->data); /* a matrix of its own, widened */
+    else if (value)
       r->engine.kernels->convert_to(count,
                                     value + (size_t)(row * count) * ch_dtype_size(r->engine.kernels->dtype),
                                     to->dtype, to->data);
@@ -177,11 +198,12 @@ static ch_status place_tensors(restating *r) {
     const ch_param *param = &to->params.rows[i];
     int from = ch_params_find(r->params, param->name);
     made_row made;
-    if (from >= 0) {
+    bool parsed = parse_row(param->name, &made);
+    if (from >= 0 && !(parsed && joins_residual(r, &made))) {
       to->tensors[i] = r->tensors[from];
       continue;
     }
-    if (!parse_row(param->name, &made))
+    if (!parsed)
       return ch_fail(r->error, CH_ERROR_CONFIG, "nothing gives %s; this is a defect of ours", param->name);
     if (is_view(r, &made, &to->tensors[i])) continue;
     to->tensors[i] = (ch_tensor){.dtype = type_of(r, &made, param), .rank = param->rank};
@@ -210,15 +232,29 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
+/* Whether the new form has the old one's tensor of this name, where it is a residual's: where a projection keeps the
+   factors that it is beside. */
+static bool stays(const restating *r, const char *name) {
+  const char *mark = strstr(name, ".residual.");
+  char projection[CH_PROJECTION_NAME_SIZE];
+  int layer;
+  if (!mark || r->form == CH_FORM_INFERENCE) return true;
+  if (r->form == CH_FORM_SERVING && r->to->config.sharing.type == CH_SHARING_LOW_RANK &&
+      sscanf(name, "model.layers.%d.self_attn.%31[a-z0-9_]", &layer, projection) == 2)
+    return ch_is_shared(&r->to->config, projection);
+  return false;
+}
+
 /* Declares the new form; shapes that a config leaves open are those of the old one's tensors. */
 static ch_status declare(restating *r) {
-  ch_known_shapes known = {.rows = calloc((size_t)r->params->count + 1, sizeof *known.rows),
-                           .count = r->params->count};
+  ch_known_shapes known = {.rows = calloc((size_t)r->params->count + 1, sizeof *known.rows)};
   if (!known.rows) return no_memory(r->error);
   for (int i = 0; i < r->params->count; i++) {
     const ch_param *row = &r->params->rows[i];
-    known.rows[i] = (ch_known_shape){.name = row->name, .rank = row->rank};
-    memcpy(known.rows[i].shape, row->shape, sizeof row->shape);
+    if (!stays(r, row->name)) continue;
+    ch_known_shape *shape = &known.rows[known.count++];
+    *shape = (ch_known_shape){.name = row->name, .rank = row->rank};
+    memcpy(shape->shape, row->shape, sizeof row->shape);
   }
   qsort(known.rows, (size_t)known.count, sizeof *known.rows, by_name);
   r->to->params.known = &known;

@@ -6,9 +6,10 @@
 
 typedef enum ch_form {
   CH_FORM_INFERENCE, /* coefficients in place of the MLP and block embeddings that gave them */
-  CH_FORM_SERVING, /* what decodes fastest: sums of atoms written out in the atoms' type; an atom that is a layer's
-                        matrix stays where it is; low-rank factors too, unless decoding needs their product */
-  CH_FORM_DENSE, /* every projection a matrix of its own, computed ones in F32 (or F64) */
+  CH_FORM_SERVING, /* what decodes fastest: sums of atoms and residuals written out in the type of what they are
+                        made of; an atom that is a layer's matrix stays where it is; low-rank factors too, unless
+                        decoding needs their product */
+  CH_FORM_DENSE,   /* every projection a matrix of its own, computed ones in F32 (or F64) */
   CH_FORM_STAND_IN /* to time against: every projection a matrix, an atom in place of a sum; computes nonsense */
 } ch_form;
 
@@ -21,7 +22,7 @@ typedef struct ch_restated {
 } ch_restated;
 
 /* Whether the form has other tensors than the config says. */
-bool ch_form_differs(const ch_config *config, ch_form form);
+bool ch_form_differs(const ch_config *config, const ch_params *params, ch_form form);
 /* params, tensors [params->count]: the model's own; they must outlive the result, which ch_restated_free releases. */
 ch_status ch_restate(const ch_config *config, const ch_params *params, const ch_tensor *tensors, ch_form form,
                      ch_restated *restated, ch_error *error);

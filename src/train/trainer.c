@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/progress.h"
 #include "io/model_files.h"
 #include "train/initialise.h"
@@ -118,12 +119,18 @@ static ch_status reserve_batch(ch_trainer *trainer, ch_error *error) {
   return enough ? CH_OK : no_memory(error);
 }
 
-static ch_status set_up(ch_trainer *trainer, ch_error *error) {
+static ch_status declare(const char *stored, const ch_config *config, ch_params *params, ch_error *error) {
+  if (!stored) return ch_model_declare(config, params, error);
+  if (ch_is_directory(stored)) return ch_model_declare_stored(stored, config, params, error);
+  return ch_model_declare_saved(stored, "weight.", config, params, error);
+}
+
+static ch_status set_up(ch_trainer *trainer, const char *stored, ch_error *error) {
   ch_train_options *options = &trainer->options;
   trainer->chosen_micro_batch = options->micro_batch == 0;
   trainer->chosen_warmup = options->warmup < 0;
   options->warmup = ch_schedule_warmup(options);
-  CH_TRY(ch_model_declare(&trainer->config, &trainer->params, error));
+  CH_TRY(declare(stored, &trainer->config, &trainer->params, error));
   CH_TRY(ch_engine_init(&trainer->engine, options->dtype, error));
   CH_TRY(ch_parameter_set_create(&trainer->set, &trainer->params, options->dtype, error));
   CH_TRY(ch_expert_balance_create(&trainer->config, &trainer->params, &trainer->balance, error));
@@ -136,8 +143,8 @@ static ch_status set_up(ch_trainer *trainer, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options, const ch_source *source,
-                            ch_trainer **result, ch_error *error) {
+ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
+                                 const ch_source *source, ch_trainer **result, ch_error *error) {
   *result = NULL;
   CH_TRY(ch_train_options_check(options, config, error));
   ch_trainer *trainer = calloc(1, sizeof *trainer);
@@ -145,13 +152,18 @@ ch_status ch_trainer_create(const ch_config *config, const ch_train_options *opt
   trainer->config = *config;
   trainer->options = *options;
   trainer->source = *source;
-  ch_status status = set_up(trainer, error);
+  ch_status status = set_up(trainer, stored, error);
   if (status != CH_OK) {
     ch_trainer_free(trainer);
     return status;
   }
   *result = trainer;
   return CH_OK;
+}
+
+ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options, const ch_source *source,
+                            ch_trainer **trainer, ch_error *error) {
+  return ch_trainer_create_like(NULL, config, options, source, trainer, error);
 }
 
 void ch_trainer_free(ch_trainer *trainer) {

@@ -20,6 +20,10 @@ typedef struct ch_trainer ch_trainer;
    Errors: what ch_train_options_check and the config say; CH_ERROR_MEMORY, with the bytes that were needed. */
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options, const ch_source *source,
                             ch_trainer **trainer, ch_error *error);
+/* The same for a configuration that leaves shapes to tensors that exist (ch_model_declare_stored): those of `stored`, a
+   model directory or a checkpoint file. */
+ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
+                                 const ch_source *source, ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
 
 /* Replaces the initial weights by those of a model directory of the same shape (ours or Hugging Face's, any float

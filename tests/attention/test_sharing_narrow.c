@@ -12,17 +12,26 @@
 
 static const struct {
   const char *sharing, *type, *attention;
+  bool residuals;
 } cases[] = {
-    {"'sharing': {'type': 'masa', " QKVO ", 'atoms': 2}", "gqa", "'qk_norm': true"},
+    {"'sharing': {'type': 'masa', " QKVO ", 'atoms': 2}", "gqa", "'qk_norm': true", false},
     {"'sharing': {'type': 'masa', " QKVO ", 'atoms': 2, 'coefficients': 'mlp', 'common_dictionary': true}",
-     "gqa", ""},
-    {"'sharing': {'type': 'sequential', " QKVO ", 'atoms': 2}", "talking", ""},
-    {"'sharing': {'type': 'repeat', 'projections': ['kv_b_proj', 'o'], 'atoms': 2}", "mla", LATENT},
+     "gqa", "", false},
+    {"'sharing': {'type': 'sequential', " QKVO ", 'atoms': 2}", "talking", "", false},
+    {"'sharing': {'type': 'repeat', 'projections': ['kv_b_proj', 'o'], 'atoms': 2}", "mla", LATENT, false},
     {"'sharing': {'type': 'low_rank', 'projections': ['q', 'kv_b_proj', 'kv_gate_proj'], 'rank': 4}", "mla",
-     LATENT ", 'gate_embedding_dim': 3"},
+     LATENT ", 'gate_embedding_dim': 3", false},
     {"'sharing': {'type': 'masa', 'projections': ['kv_b_proj', 'kv_gate_proj'], 'atoms': 2}", "mla",
-     LATENT ", 'gate_embedding_dim': 3"},
+     LATENT ", 'gate_embedding_dim': 3", false},
+    {"'sharing': {'type': 'masa', " QKVO ", 'atoms': 1, 'groups': [[0, 1], [2, 2]]}", "gqa", "", true},
+    {"'sharing': {'type': 'sequential', " QKVO ", 'atoms': 2}", "gqa", "", true},
+    {"'sharing': {'type': 'low_rank', 'projections': ['q', 'o'], 'rank': 4}", "gqa", "", true},
+    {"", "gqa", "'qk_norm': true", true},
 };
+
+static const reference_stored residuals[] = {{REFERENCE_RESIDUAL, 0, "q_proj", 3},
+                                             {REFERENCE_RESIDUAL, 1, "k_proj", 2},
+                                             {REFERENCE_RESIDUAL, 2, "o_proj", 1}};
 
 static laboratory lab;
 
@@ -101,7 +110,8 @@ static void stored_in_16_bits_they_compute_what_the_definition_says(void **state
       char directory[512], command[600];
       cross((const char *const[]){"'num_hidden_layers': 3", NULL},
             (const char *const[]){cases[i].sharing, NULL}, sizes, 1);
-      add_combination(list, sizes[0].text, cases[i].type, cases[i].attention);
+      add_combination_stored(list, residuals, cases[i].residuals ? 3 : 0, sizes[0].text, cases[i].type,
+                             cases[i].attention);
       assert_true(specimen_open(&list->items[0], &s));
       snprintf(directory, sizeof directory, "%s/crosshead-test-XXXXXX", base ? base : "/tmp");
       assert_non_null(mkdtemp(directory));

@@ -27,6 +27,7 @@ static ch_config parsed(const char *attention, const char *sharing) {
 #define MLA(more)                                                                                            \
   "{\"type\": \"mla\", \"kv_lora_rank\": 20, \"qk_nope_head_dim\": 12, \"qk_rope_head_dim\": 8, "            \
   "\"v_head_dim\": 10" more "}"
+#define GROUPS(groups) "{\"type\": \"masa\", \"projections\": [\"q\"], \"groups\": " groups "}"
 #define MASA(names) "{\"type\": \"masa\", \"projections\": [" names "], \"atoms\": 2}"
 
 static const struct {
@@ -43,6 +44,8 @@ static const struct {
     {GQA, "{\"type\": \"repeat\", \"projections\": [\"q\", \"o\"], \"atoms\": 3}"},
     {GQA, "{\"type\": \"low_rank\", \"projections\": [\"k\"], \"rank\": 1000}"},
     {GQA, "{\"projections\": [\"k\"], \"type\": \"low_rank\"}"},
+    {GQA, GROUPS("[[0, 3]]")},
+    {GQA, GROUPS("[[0, 0], [1, 3]], \"atoms\": 2")},
     {"{\"type\": \"gta\"}", MASA("\"kv_proj\", \"k_rope_proj\"")},
     {MLA(", \"q_lora_rank\": 24"), MASA("\"q_a_proj\", \"q_b_proj\", \"kv_a_proj_with_mqa\", \"kv_b_proj\"")},
     {MLA(", \"gate_embedding_dim\": 3"), MASA("\"kv_gate_proj\", \"q\"")},
@@ -192,6 +195,26 @@ static const struct {
      "\"sharing.coefficients\" is \"MLP\"", "one of \"direct\", \"mlp\""},
     {GQA, "{\"type\": \"masa\", \"projections\": [\"q\"], \"atoms\": 2, \"common_dictionary\": 1}",
      "\"sharing.common_dictionary\" is 1", "true or false"},
+    /* Groups of the 4 layers. */
+    {GQA, GROUPS("3"), "\"sharing.groups\" is 3", "as in [[0, 3], [4, 11]]"},
+    {GQA, GROUPS("[]"), "\"sharing.groups\"", "a list of at most 512 groups"},
+    {GQA, GROUPS("[0, 3]"), "\"sharing.groups\"", "a list of at most"},
+    {GQA, GROUPS("[[0, 1], [2]]"), "\"sharing.groups\"", "a list of at most"},
+    {GQA, GROUPS("[[0, 1.5], [2, 3]]"), "\"sharing.groups\"", "a list of at most"},
+    {GQA, GROUPS("[[-1, 3]]"), "\"sharing.groups\"", "a list of at most"},
+    {GQA, GROUPS("[[1, 3]]"), "\"sharing.groups\" has [1, 3]", "a group from layer 0"},
+    {GQA, GROUPS("[[0, 1], [1, 3]]"), "\"sharing.groups\" has [1, 3]", "a group from layer 2"},
+    {GQA, GROUPS("[[0, 1], [3, 3]]"), "\"sharing.groups\" has [3, 3]", "a group from layer 2"},
+    {GQA, GROUPS("[[0, 1], [3, 2]]"), "\"sharing.groups\" has [3, 2]", "a group from layer 2"},
+    {GQA, GROUPS("[[0, 4]]"), "\"sharing.groups\" has [0, 4]", "at most 3"},
+    {GQA, GROUPS("[[0, 2]]"), "\"sharing.groups\" ends with layer 2", "is 3"},
+    {GQA, GROUPS("[[0, 0], [1, 1], [2, 3]], \"atoms\": 3"), "\"sharing.atoms\" is 3", "has 2 layers"},
+    {GQA, GROUPS("[[0, 1], [2, 3]], \"coefficients\": \"mlp\""), "\"sharing.coefficients\" is \"mlp\"",
+     "\"sharing.groups\""},
+    {GQA, GROUPS("[[0, 1], [2, 3]], \"common_dictionary\": true"), "\"sharing.common_dictionary\" is true",
+     "\"sharing.groups\""},
+    {GQA, "{\"type\": \"repeat\", \"projections\": [\"q\"], \"atoms\": 1, \"groups\": [[0, 3]]}",
+     "\"sharing.groups\" is a list", "\"sharing.type\" \"masa\""},
 };
 
 static void what_makes_no_sense_is_refused_by_name(void **state) {
@@ -259,6 +282,9 @@ static void made_configs_are_checked_too(void **state) {
   EXPECT_INVALID(bad.sharing.type = CH_SHARING_LOW_RANK, "sharing.atoms");
   EXPECT_INVALID(bad.sharing.coefficients = (ch_coefficients)2, "coefficients");
   EXPECT_INVALID(bad.sharing.projection_count = 0, "projections");
+  EXPECT_INVALID(bad.sharing.group_count = -1, "groups");
+  EXPECT_INVALID(bad.sharing.group_count = 5000, "groups");
+  EXPECT_INVALID(bad.sharing.group_count = 1, "groups");
   EXPECT_INVALID(bad.sharing.projection_count = 1000, "projections");
   EXPECT_INVALID(bad.sharing.projection_count = -1, "projections");
   EXPECT_INVALID(strcpy(bad.sharing.projections[1], "q_proj"), "projections");

@@ -1,4 +1,4 @@
-/* y = a + b. */
+/* y = a + b; a may be a weight as it is stored. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
@@ -8,8 +8,16 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->add(ch_node_count(node), ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
-                    ch_run_output(run, node));
+  int64_t n = ch_node_count(node);
+  const ch_kernels *kernels = run->kernels;
+  const void *a = ch_run_value(run, node->in[0]), *b = ch_run_value(run, node->in[1]);
+  const ch_tensor *stored = ch_run_param(run, node->in[0]);
+  if (!stored || stored->dtype == kernels->dtype) {
+    kernels->add(n, a, b, ch_run_output(run, node));
+    return CH_OK;
+  }
+  kernels->convert_from(n, a, stored->dtype, ch_run_output(run, node));
+  kernels->copy_or_add(n, b, ch_run_output(run, node), true);
   return CH_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "properties.h"
 
 static bool foldable(const reference_config *c) {
-  if (c->mix_k || c->mix_v || c->sharing.type != REFERENCE_NO_SHARING) return true;
+  if (c->mix_k || c->mix_v || c->sharing.type != REFERENCE_NO_SHARING || c->stored_count) return true;
   return c->knock.type == REFERENCE_KNOCK_LINEAR;
 }
 

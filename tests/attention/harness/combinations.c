@@ -60,6 +60,13 @@ void add_combination(combination_list *list, const char *sizes, const char *type
   add_combination_of(list, 2, 8, sizes, type, attention);
 }
 
+void add_combination_stored(combination_list *list, const reference_stored *stored, int count,
+                            const char *sizes, const char *type, const char *attention) {
+  add_combination(list, sizes, type, attention);
+  list->items[list->count - 1].stored = stored;
+  list->items[list->count - 1].stored_count = count;
+}
+
 int cross(const char *const *first, const char *const *second, crossing *out, int most) {
   int count = 0;
   for (const char *const *a = first; *a; a++)

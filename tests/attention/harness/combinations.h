@@ -9,11 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "attention/reference/reference.h"
+
 enum { MOST_COMBINATIONS = 160, COMBINATION_TEXT = 800 };
 
 typedef struct combination {
-  char json[COMBINATION_TEXT]; /* config.json */
-  int64_t sequences, length;   /* of the tokens it is tried on */
+  char json[COMBINATION_TEXT];    /* config.json */
+  int64_t sequences, length;      /* of the tokens it is tried on */
+  const reference_stored *stored; /* sizes that its checkpoint says and not the config, or NULL */
+  int stored_count;
 } combination;
 
 typedef struct combination_list {
@@ -28,6 +32,9 @@ void add_combination(combination_list *list, const char *sizes, const char *type
 /* The same on so many tokens, instead of 2 sequences of 8. */
 void add_combination_of(combination_list *list, int64_t sequences, int64_t length, const char *sizes,
                         const char *type, const char *attention);
+/* The same with a checkpoint that says `count` sizes, which must outlive the list. */
+void add_combination_stored(combination_list *list, const reference_stored *stored, int count,
+                            const char *sizes, const char *type, const char *attention);
 /* All texts "a, b" of an a of the first and a b of the second list (NULL-terminated; "" adds nothing). */
 typedef struct crossing {
   char text[COMBINATION_TEXT];

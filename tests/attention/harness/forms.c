@@ -81,7 +81,7 @@ static void check_form(laboratory *lab, const specimen *s, ch_form form, bool wi
 
 void check_forms(laboratory *lab, const specimen *s) {
   static const ch_form forms[] = {CH_FORM_INFERENCE, CH_FORM_SERVING, CH_FORM_DENSE};
-  if (s->definition.sharing.type == REFERENCE_NO_SHARING) return;
+  if (s->definition.sharing.type == REFERENCE_NO_SHARING && !s->definition.stored_count) return;
   for (int i = 0; i < 3; i++) check_form(lab, s, forms[i], false);
   check_form(lab, s, CH_FORM_INFERENCE, true);
   check_form(lab, s, CH_FORM_DENSE, true);

@@ -123,12 +123,41 @@ static ch_status check_declared(const specimen *s, ch_error *error) {
                  (long long)declared, (long long)figures.parameters_stored);
 }
 
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
+}
+
+/* Declares with the shapes that a checkpoint would say. */
+static ch_status declare(const combination *from, specimen *s, ch_error *error) {
+  enum { MOST_STORED = 32 };
+  static const char *const formats[] = {"model.layers.%d.self_attn.%s.residual.a.weight",
+                                        "model.layers.%d.self_attn.%s.a.weight",
+                                        "model.dictionary.%d.%s.atoms"};
+  char names[MOST_STORED][96];
+  ch_known_shape rows[MOST_STORED];
+  ch_known_shapes known = {rows, from->stored_count};
+  assert_in_range(from->stored_count, 0, MOST_STORED);
+  for (int i = 0; i < from->stored_count; i++) {
+    const reference_stored *stored = &from->stored[i];
+    snprintf(names[i], sizeof names[i], formats[stored->what], stored->at, stored->name);
+    rows[i] = (ch_known_shape){
+        .name = names[i], .rank = stored->what == REFERENCE_ATOMS ? 3 : 2, .shape = {stored->size, 1, 1}};
+  }
+  qsort(rows, (size_t)known.count, sizeof *rows, by_name);
+  s->params.known = &known;
+  ch_status status = ch_model_declare(&s->config, &s->params, error);
+  s->params.known = NULL;
+  return status;
+}
+
 bool specimen_open(const combination *from, specimen *s) {
   ch_error error = {0};
   *s = (specimen){.from = from, .sequences = from->sequences, .length = from->length};
   reference_config_parse(from->json, &s->definition);
+  s->definition.stored = from->stored;
+  s->definition.stored_count = from->stored_count;
   if (ch_config_parse(from->json, "combination", &s->config, &error) != CH_OK ||
-      ch_model_declare(&s->config, &s->params, &error) != CH_OK || check_declared(s, &error) != CH_OK) {
+      declare(from, s, &error) != CH_OK || check_declared(s, &error) != CH_OK) {
     print_message("left out: %s\n    %s\n", from->json, error.message);
     ch_params_free(&s->params);
     return false;

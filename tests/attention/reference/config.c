@@ -137,6 +137,12 @@ static void read_sharing(const json_t *sharing, reference_config *c) {
   c->sharing.rank = whole(sharing, "rank", 0);
   c->sharing.mlp = is(sharing, "coefficients", "mlp");
   c->sharing.common = flag(sharing, "common_dictionary", false);
+  const json_t *groups = json_object_get(sharing, "groups");
+  c->sharing.group_count = (int)json_array_size(groups);
+  assert_in_range(c->sharing.group_count, 0, REFERENCE_MAX_GROUPS);
+  for (int i = 0; i < c->sharing.group_count; i++)
+    c->sharing.group_ends[i] =
+        1 + (int)json_integer_value(json_array_get(json_array_get(groups, (size_t)i), 1));
 }
 
 void reference_config_parse(const char *text, reference_config *c) {

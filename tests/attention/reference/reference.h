@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { REFERENCE_MAX_LAYERS = 8, REFERENCE_MAX_SHARED = 12 };
+enum { REFERENCE_MAX_LAYERS = 8, REFERENCE_MAX_SHARED = 12, REFERENCE_MAX_GROUPS = 4 };
 
 struct tested_mechanism; /* attention/mechanisms/mechanism.h */
 
@@ -29,6 +29,14 @@ typedef enum reference_sharing {
   REFERENCE_REPEAT,
   REFERENCE_LOW_RANK
 } reference_sharing;
+
+/* A size that no configuration says: the checkpoint's tensors have it. */
+typedef struct reference_stored {
+  enum { REFERENCE_RESIDUAL, REFERENCE_FACTORS, REFERENCE_ATOMS } what;
+  int at; /* layer; of atoms the group */
+  const char *name;
+  int64_t size; /* rank, or number of atoms */
+} reference_stored;
 
 /* A configuration as the reference understands it, every default filled in. */
 typedef struct reference_config {
@@ -67,7 +75,10 @@ typedef struct reference_config {
     int64_t rank; /* low_rank; 0: each matrix's own */
     bool mlp;     /* masa: coefficients come of embeddings of the layers */
     bool common;  /* masa: one dictionary for all projections of one shape */
+    int group_count, group_ends[REFERENCE_MAX_GROUPS]; /* groups of layers, by the layer behind each */
   } sharing;
+  const reference_stored *stored; /* what the checkpoint says beside that */
+  int stored_count;
   struct {
     int64_t size, patch, channels, classes;
     double eps; /* of the blocks' LayerNorms */

@@ -19,15 +19,48 @@ static bool is_shared(const reference_config *c, const char *name) {
   return false;
 }
 
+/* --- sizes --- */
+
+/* What the checkpoint says, or 0. */
+static int64_t stored_size(const reference_config *c, int what, int at, const char *name) {
+  for (int i = 0; i < c->stored_count; i++)
+    if ((int)c->stored[i].what == what && c->stored[i].at == at && strcmp(c->stored[i].name, name) == 0)
+      return c->stored[i].size;
+  return 0;
+}
+
+/* The group that a layer is in; 0 where all layers are one. */
+static int group_of(const reference_config *c, int layer) {
+  int group = 0;
+  while (group + 1 < c->sharing.group_count && layer >= c->sharing.group_ends[group]) group++;
+  return group;
+}
+
+/* Atoms of a group: as many as asked for, at most one a layer; or as many as the checkpoint has. */
+static int64_t atoms_in(const reference_config *c, int group, const char *name) {
+  int64_t layers = c->layers;
+  if (!c->sharing.atoms) return stored_size(c, REFERENCE_ATOMS, group, name);
+  if (c->sharing.group_count)
+    layers = c->sharing.group_ends[group] - (group ? c->sharing.group_ends[group - 1] : 0);
+  return c->sharing.atoms < layers ? c->sharing.atoms : layers;
+}
+
+static int64_t rank_in(const reference_config *c, int layer, const char *name) {
+  return c->sharing.rank ? c->sharing.rank : stored_size(c, REFERENCE_FACTORS, layer, name);
+}
+
 /* --- matrices --- */
 
 static const double *atoms_of(reference_run *run, const char *name, int64_t out, int64_t in) {
   char full[128];
-  if (run->config->sharing.common)
+  int group = group_of(run->config, run->layer);
+  if (run->config->sharing.group_count)
+    snprintf(full, sizeof full, "model.dictionary.%d.%s.atoms", group, name);
+  else if (run->config->sharing.common)
     snprintf(full, sizeof full, "model.dictionary.common_%dx%d.atoms", (int)out, (int)in);
   else
     snprintf(full, sizeof full, "model.dictionary.%s.atoms", name);
-  return reference_atoms(run, full, run->config->sharing.atoms, out, in);
+  return reference_atoms(run, full, atoms_in(run->config, group, name), out, in);
 }
 
 /* "model.dictionary.{name}.mlp.{layer}": y [out] = W x + b. */
@@ -56,7 +89,7 @@ static const double *coefficients_of(reference_run *run, const char *name) {
   char full[128];
   if (!c->sharing.mlp) {
     snprintf(full, sizeof full, "self_attn.%s.coefficients", name);
-    return reference_vector(run, full, c->sharing.atoms);
+    return reference_vector(run, full, atoms_in(c, group_of(c, run->layer), name));
   }
   snprintf(full, sizeof full, "model.dictionary.%s.block_embedding", name);
   const double *embedding = reference_model_tensor(run, full, 2, c->layers, EMBEDDING);
@@ -70,27 +103,33 @@ static const double *coefficients_of(reference_run *run, const char *name) {
 static const double *combined_atoms(reference_run *run, const char *name, int64_t out, int64_t in) {
   const double *atoms = atoms_of(run, name, out, in), *coefficients = coefficients_of(run, name);
   double *weight = reference_zeros(run, out * in);
-  for (int64_t s = 0; s < run->config->sharing.atoms; s++)
+  int64_t count = atoms_in(run->config, group_of(run->config, run->layer), name);
+  for (int64_t s = 0; s < count; s++)
     for (int64_t i = 0; i < out * in; i++) weight[i] += coefficients[s] * atoms[s * out * in + i];
   return weight;
 }
 
-/* B A, with the rank of the config. */
-static const double *product(reference_run *run, const char *name, int64_t out, int64_t in) {
-  int64_t rank = run->config->sharing.rank;
+/* B A of the layer's tensors "{name}.a.weight" and "{name}.b.weight", added to a weight. */
+static void add_product(reference_run *run, const char *name, int64_t rank, int64_t out, int64_t in,
+                        double *weight) {
   char full[128];
   snprintf(full, sizeof full, "self_attn.%s.a.weight", name);
   const double *a = reference_matrix(run, full, rank, in);
   snprintf(full, sizeof full, "self_attn.%s.b.weight", name);
   const double *b = reference_matrix(run, full, out, rank);
-  double *weight = reference_zeros(run, out * in);
   for (int64_t o = 0; o < out; o++)
     for (int64_t i = 0; i < in; i++)
       for (int64_t r = 0; r < rank; r++) weight[o * in + i] += b[o * rank + r] * a[r * in + i];
+}
+
+static const double *product(reference_run *run, const char *name, int64_t out, int64_t in) {
+  double *weight = reference_zeros(run, out * in);
+  add_product(run, name, rank_in(run->config, run->layer, name), out, in, weight);
   return weight;
 }
 
-const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in) {
+/* Without the residual. */
+static const double *plain_projection(reference_run *run, const char *name, int64_t out, int64_t in) {
   const reference_config *c = run->config;
   int64_t atoms = c->sharing.atoms;
   char full[128];
@@ -110,6 +149,18 @@ const double *reference_projection(reference_run *run, const char *name, int64_t
   }
   fail_msg("%s is shared in no way", name);
   return NULL;
+}
+
+const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in) {
+  const double *plain = plain_projection(run, name, out, in);
+  int64_t rank = stored_size(run->config, REFERENCE_RESIDUAL, run->layer, name);
+  if (!rank) return plain;
+  char residual[64];
+  snprintf(residual, sizeof residual, "%s.residual", name);
+  double *weight = reference_zeros(run, out * in);
+  memcpy(weight, plain, (size_t)(out * in) * sizeof *weight);
+  add_product(run, residual, rank, out, in, weight);
+  return weight;
 }
 
 /* --- figures --- */
@@ -150,18 +201,46 @@ static bool has_dictionary(const reference_config *c, int projection, projection
   return false;
 }
 
+static int64_t residual_parameters(const reference_config *c) {
+  int64_t parameters = 0;
+  for (int i = 0; i < c->stored_count; i++) {
+    projection_shape shape;
+    if (c->stored[i].what == REFERENCE_RESIDUAL && in_layer(c, c->stored[i].at, c->stored[i].name, &shape))
+      parameters += c->stored[i].size * (shape.out + shape.in);
+  }
+  return parameters;
+}
+
+/* Atoms of all groups with a layer that has the projection. */
+static int64_t atoms_of_groups(const reference_config *c, const char *name) {
+  int64_t atoms = 0;
+  projection_shape shape;
+  for (int layer = 0, counted = -1; layer < c->layers; layer++) {
+    int group = group_of(c, layer);
+    if (group == counted || !in_layer(c, layer, name, &shape)) continue;
+    atoms += atoms_in(c, group, name);
+    counted = group;
+  }
+  return atoms;
+}
+
 int64_t reference_shared_parameters(const reference_config *c) {
-  int64_t change = 0, S = c->sharing.atoms;
+  int64_t change = residual_parameters(c);
   for (int i = 0; i < c->sharing.count; i++) {
     projection_shape shape = shape_of(c, c->sharing.names[i]);
     int64_t dense = shape.out * shape.in, layers = layers_of(c, c->sharing.names[i]);
     change -= layers * dense;
     if (c->sharing.type == REFERENCE_LOW_RANK) {
-      change += layers * c->sharing.rank * (shape.out + shape.in);
+      for (int layer = 0; layer < c->layers; layer++)
+        if (in_layer(c, layer, c->sharing.names[i], &shape))
+          change += rank_in(c, layer, c->sharing.names[i]) * (shape.out + shape.in);
       continue;
     }
-    if (!has_dictionary(c, i, shape)) change += S * dense;
-    if (c->sharing.type == REFERENCE_MASA) change += layers * S;
+    if (!has_dictionary(c, i, shape)) change += atoms_of_groups(c, c->sharing.names[i]) * dense;
+    if (c->sharing.type != REFERENCE_MASA) continue;
+    for (int layer = 0; layer < c->layers; layer++)
+      if (in_layer(c, layer, c->sharing.names[i], &shape))
+        change += atoms_in(c, group_of(c, layer), c->sharing.names[i]);
   }
   return change;
 }
