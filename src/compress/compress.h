@@ -12,6 +12,7 @@
 typedef struct ch_autocorrelation {
   int64_t n;
   const float *c;
+  const float *mean; /* E[x] [n], for projections with a bias */
 } ch_autocorrelation;
 
 typedef struct ch_calibration ch_calibration; /* calibration.h makes it */
@@ -27,9 +28,10 @@ typedef ch_status ch_compress_step(void *context, const char *what, double done,
                                    ch_error *error);
 
 typedef struct ch_compress_options {
-  double ratio;            /* of the attention parameters to take away, inside (0, 1) */
-  int64_t groups, atoms;   /* masa: groups of layers, and atoms of each; 0: chosen by the error */
-  const char *const *keep; /* [keep_count] full names of projections to leave alone: "o_proj" */
+  const int64_t *component_heads; /* mea: [layers] h' of each; 0 or G leaves a layer as it is */
+  double ratio;                   /* of the attention parameters to take away, inside (0, 1) */
+  int64_t groups, atoms;          /* masa: groups of layers, and atoms of each; 0: chosen by the error */
+  const char *const *keep;        /* [keep_count] full names of projections to leave alone: "o_proj" */
   int keep_count;
   ch_dtype dtype;         /* of the matrices that are made: CH_F32, CH_F16 or CH_BF16 */
   ch_compress_step *step; /* or NULL */
@@ -63,6 +65,9 @@ typedef ch_status ch_compress_method(const ch_model *model, const ch_calibration
                                      const ch_compress_options *options, ch_compressed *compressed,
                                      ch_error *error);
 
+/* virtual_heads.c: fewer key and value heads, mixed (MEA eqs. 23, 36-38): matrices are those of keys and values; `rank` is
+   h'. With calibration it is their outputs that lose least. */
+ch_compress_method ch_compress_mea;
 /* matrix_pca.c: atoms of groups of layers and whitened residuals (MASA); without calibration nothing is whitened, and
    groups are of equal size. */
 ch_compress_method ch_compress_masa;

@@ -55,6 +55,13 @@ typedef struct ch_routing {
   double balance_loss; /* balance losses are added, each times balance_seed */
 } ch_routing;
 
+/* Looks at values as a run makes them: called after each forward step with its node, whose inputs and value are still
+   there (ch_run_value). Not CH_OK ends the run with it. */
+typedef struct ch_observer {
+  ch_status (*seen)(void *context, const ch_run *run, const ch_node *node);
+  void *context;
+} ch_observer;
+
 /* Everything a run reads and writes. The caller binds the first group; the rest is the plan's. */
 struct ch_run {
   const ch_kernels *kernels;
@@ -70,9 +77,10 @@ struct ch_run {
   const void *inputs[CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float */
   ch_cache *cache;                    /* for graphs that remember, else NULL */
   const struct ch_token_groups
-      *groups;         /* of the cache's tokens, this run's among them; for graphs that need them */
-  ch_profile *profile; /* or NULL */
-  ch_routing *routing; /* or NULL: loads are not counted, balance losses left out */
+      *groups;                 /* of the cache's tokens, this run's among them; for graphs that need them */
+  ch_profile *profile;         /* or NULL */
+  const ch_observer *observer; /* or NULL */
+  ch_routing *routing;         /* or NULL: loads are not counted, balance losses left out */
   ch_error *error;
   /* set by the plan */
   const ch_plan *plan;

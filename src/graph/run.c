@@ -99,6 +99,8 @@ ch_status ch_plan_run(const ch_plan *plan, ch_run *run) {
     double start = run->profile ? now() : 0;
     CH_TRY(run_step(run, step));
     if (run->profile) note(run->profile, step, now() - start);
+    if (run->observer && step->kind == CH_STEP_FORWARD)
+      CH_TRY(run->observer->seen(run->observer->context, run, step->node));
   }
   return CH_OK;
 }

@@ -49,7 +49,10 @@ ch_status ch_weights_write(const char *directory, const ch_params *params, const
 /* Writes DIR/config.json, whose layout is that of config->model_type, ours or a Hugging Face family's. Last of all: a
    directory without it is no model. */
 ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
-/* Both, beside and renamed; tensors [params->count] of any float type, stored as `dtype`. */
+/* Both, beside and renamed; tensors [params->count] of any float type, stored as dtypes [params->count] say, or all of
+   them as `dtype`. */
+ch_status ch_model_write_as(const char *directory, const ch_config *config, const ch_params *params,
+                            const ch_tensor *tensors, const ch_dtype *dtypes, ch_error *error);
 ch_status ch_model_write(const char *directory, const ch_config *config, const ch_params *params,
                          const ch_tensor *tensors, ch_dtype dtype, ch_error *error);
 

@@ -86,19 +86,25 @@ ch_status ch_config_store(const char *directory, const ch_config *config, ch_err
   return status;
 }
 
-ch_status ch_model_write(const char *directory, const ch_config *config, const ch_params *params,
-                         const ch_tensor *tensors, ch_dtype dtype, ch_error *error) {
+ch_status ch_model_write_as(const char *directory, const ch_config *config, const ch_params *params,
+                            const ch_tensor *tensors, const ch_dtype *dtypes, ch_error *error) {
   CH_TRY(ch_config_validate(config, directory, error));
   CH_TRY(ch_config_check_writable(config, directory, error));
   converter *convert = malloc(sizeof *convert);
-  ch_dtype *dtypes = malloc(((size_t)params->count + 1) * sizeof *dtypes);
-  ch_status status = CH_OK;
-  if (!convert || !dtypes) status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
-  for (int i = 0; dtypes && i < params->count; i++) dtypes[i] = dtype;
-  if (convert) convert->tensors = tensors;
-  if (status == CH_OK) status = ch_weights_write(directory, params, dtypes, put_converted, convert, error);
+  if (!convert) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
+  convert->tensors = tensors;
+  ch_status status = ch_weights_write(directory, params, dtypes, put_converted, convert, error);
   if (status == CH_OK) status = ch_config_store(directory, config, error);
   free(convert);
+  return status;
+}
+
+ch_status ch_model_write(const char *directory, const ch_config *config, const ch_params *params,
+                         const ch_tensor *tensors, ch_dtype dtype, ch_error *error) {
+  ch_dtype *dtypes = malloc(((size_t)params->count + 1) * sizeof *dtypes);
+  if (!dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
+  for (int i = 0; i < params->count; i++) dtypes[i] = dtype;
+  ch_status status = ch_model_write_as(directory, config, params, tensors, dtypes, error);
   free(dtypes);
   return status;
 }

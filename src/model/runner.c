@@ -126,6 +126,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
                 .cache = call->cache,
                 .groups = engine->groups,
                 .profile = engine->profile,
+                .observer = call->observer,
                 .error = error};
   run.inputs[CH_INPUT_TOKENS] = call->tokens;
   run.inputs[CH_INPUT_POSITIONS] = runner->positions;

@@ -37,6 +37,7 @@ typedef struct ch_runner_call {
   bool accumulate;               /* add to the gradients */
   bool continues, more;          /* ch_run's; graphs for series only */
   ch_routing *routing;           /* loads of experts to count, a balance loss to take along; or NULL */
+  const ch_observer *observer;   /* looks at what is computed, or NULL */
   double seed;                   /* gradient of each row's loss, e.g. 1 / predicted tokens */
 } ch_runner_call;
 

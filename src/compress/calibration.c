@@ -1,0 +1,310 @@
+/* Sums of x x^T, taken from the inputs of linear maps while text runs, and of block outputs. */
+#include "compress/calibration.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* The input of one or several projections of a layer. */
+typedef struct input {
+  ch_autocorrelation sums; /* what the public sees; c and mean lie in `data` */
+  float *data;             /* [n, n], then [n] */
+  size_t bytes;
+} input;
+
+/* What the node that is looked at has to do with us: number of an input, or of a block. */
+typedef struct watched {
+  int32_t input; /* -1: none, or another node on the same input counts it */
+  int32_t block; /* -1: none; its input is the output of that block */
+} watched;
+
+struct ch_calibration {
+  ch_calibration_options options;
+  int64_t layers, tokens;
+  double loss;
+  int32_t *input_of; /* [layers, projections]: number of the input + 1 */
+  input *inputs;
+  int32_t input_count;
+  double *block_sums; /* [layers, D], of the outputs */
+  double *drift;      /* [layers - 1] */
+};
+
+/* One call's work. */
+typedef struct watch {
+  ch_calibration *calibration;
+  const ch_model *model;
+  ch_gemm *gemm;
+  const ch_graph *graph; /* that `nodes` is about */
+  watched *nodes;        /* [graph->count] */
+  ch_error *error;
+} watch;
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for calibration");
+}
+
+/* --- which nodes to look at -------------------------------------------------------------------------------------- */
+
+/* "model.layers.3.self_attn.q_proj.weight" -> 3 and the number of q_proj among the wanted; -1 for other names. */
+static int wanted_projection(const ch_calibration *calibration, const char *label, int *layer) {
+  int end = 0;
+  if (sscanf(label, "model.layers.%d.self_attn.%n", layer, &end) != 1 || !end) return -1;
+  for (int i = 0; i < calibration->options.projection_count; i++) {
+    const char *name = calibration->options.projections[i];
+    size_t length = strlen(name);
+    if (strncmp(label + end, name, length) == 0 && strcmp(label + end + length, ".weight") == 0) return i;
+  }
+  return -1;
+}
+
+/* The block whose output the norm with that weight takes, or -1. */
+static int block_before(const ch_calibration *calibration, const char *label) {
+  int layer, end = 0;
+  if (strcmp(label, "model.norm.weight") == 0) return (int)calibration->layers - 1;
+  if (sscanf(label, "model.layers.%d.input_layernorm.weight%n", &layer, &end) == 1 && end && !label[end])
+    return layer - 1;
+  return -1;
+}
+
+static ch_status new_input(ch_calibration *calibration, int64_t n, ch_error *error) {
+  input *more = realloc(calibration->inputs, ((size_t)calibration->input_count + 1) * sizeof *more);
+  if (!more) return no_memory(error);
+  calibration->inputs = more;
+  input *in = &more[calibration->input_count];
+  *in = (input){.bytes = (size_t)(n * n + n) * sizeof(float)};
+  in->data = ch_pages_alloc(in->bytes);
+  if (!in->data)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the autocorrelation of %lld inputs (%zu MiB)",
+                   (long long)n, in->bytes >> 20);
+  memset(in->data, 0, in->bytes);
+  in->sums = (ch_autocorrelation){.n = n, .c = in->data, .mean = in->data + n * n};
+  calibration->input_count++;
+  return CH_OK;
+}
+
+/* The input of a projection that the graph has: its own, or one that was met with another projection. */
+static ch_status note_projection(watch *w, const ch_node *node, int layer, int projection) {
+  ch_calibration *calibration = w->calibration;
+  int count = calibration->options.projection_count;
+  int32_t *slot = &calibration->input_of[layer * count + projection];
+  for (int i = 0; !*slot && i < w->graph->count; i++) { /* met before in this graph? */
+    const ch_node *other = w->graph->nodes[i];
+    int other_layer = -1;
+    if (other == node) break;
+    if (other->kind != CH_NODE_OP || strcmp(other->op->name, "linear") != 0 || other->in[0] != node->in[0] ||
+        !other->in[1]->label)
+      continue;
+    int with = wanted_projection(calibration, other->in[1]->label, &other_layer);
+    if (with >= 0 && other_layer == layer) *slot = calibration->input_of[layer * count + with];
+  }
+  if (!*slot) {
+    CH_TRY(new_input(calibration, ch_node_columns(node->in[0]), w->error));
+    *slot = calibration->input_count;
+  }
+  bool counted = false; /* by another node of this graph */
+  for (int i = 0; i < w->graph->count; i++) counted |= w->nodes[i].input == *slot - 1;
+  if (!counted) w->nodes[node->id].input = *slot - 1;
+  return CH_OK;
+}
+
+static ch_status look_through(watch *w, const ch_graph *graph) {
+  ch_calibration *calibration = w->calibration;
+  free(w->nodes);
+  w->graph = graph;
+  w->nodes = malloc((size_t)graph->count * sizeof *w->nodes);
+  if (!w->nodes) return no_memory(w->error);
+  for (int i = 0; i < graph->count; i++) w->nodes[i] = (watched){-1, -1};
+  for (int i = 0; i < graph->count; i++) {
+    const ch_node *node = graph->nodes[i];
+    if (node->kind != CH_NODE_OP || node->inputs < 2 || !node->in[1]->label) continue;
+    const char *label = node->in[1]->label;
+    int layer = -1;
+    int projection =
+        strcmp(node->op->name, "linear") == 0 ? wanted_projection(calibration, label, &layer) : -1;
+    if (projection >= 0 && layer >= 0 && layer < calibration->layers)
+      CH_TRY(note_projection(w, node, layer, projection));
+    if (calibration->options.drift && strcmp(node->op->name, "rmsnorm") == 0)
+      w->nodes[i].block = block_before(calibration, label);
+  }
+  return CH_OK;
+}
+
+/* --- sums -------------------------------------------------------------------------------------------------------- */
+
+static ch_status add_products(watch *w, input *in, const float *x, int64_t rows) {
+  int64_t n = in->sums.n;
+  float *mean = in->data + n * n;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < n; i++) mean[i] += x[r * n + i];
+  return ch_gemm_run(w->gemm, true, false, n, n, rows, x, n, x, n, in->data, n, true, w->error);
+}
+
+static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
+  watch *w = context;
+  ch_calibration *calibration = w->calibration;
+  if (node->graph != w->graph) CH_TRY(look_through(w, node->graph));
+  const watched *found = &w->nodes[node->id];
+  if (found->input < 0 && found->block < 0) return CH_OK;
+  const float *x = ch_run_value(run, node->in[0]);
+  int64_t rows = ch_node_rows(node->in[0]), columns = ch_node_columns(node->in[0]);
+  if (found->input >= 0) CH_TRY(add_products(w, &calibration->inputs[found->input], x, rows));
+  if (found->block >= 0) {
+    double *sum = calibration->block_sums + found->block * columns;
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t i = 0; i < columns; i++) sum[i] += (double)x[r * columns + i];
+  }
+  return CH_OK;
+}
+
+/* Sums to means; products are made exactly symmetric. */
+static ch_status settle(ch_calibration *calibration, ch_error *error) {
+  float scale = (float)(1 / (double)calibration->tokens);
+  for (int32_t k = 0; k < calibration->input_count; k++) {
+    int64_t n = calibration->inputs[k].sums.n;
+    float *c = calibration->inputs[k].data, trace = 0;
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j <= i; j++)
+        c[i * n + j] = c[j * n + i] = scale * 0.5F * (c[i * n + j] + c[j * n + i]);
+    for (int64_t i = 0; i < n; i++) c[n * n + i] *= scale;
+    for (int64_t i = 0; i < n; i++) trace += c[i * n + i];
+    if (!(trace > 0) || !isfinite(trace))
+      return ch_fail(error, CH_ERROR_NUMERIC,
+                     "the calibration text gives a projection nothing but %s as input; use another text",
+                     trace == 0 ? "zeros" : "numbers that are not finite");
+  }
+  return CH_OK;
+}
+
+/* --- drift ------------------------------------------------------------------------------------------------------- */
+
+/* Mean outputs through the final norm, into x [layers, D]. */
+static void normalise(const ch_calibration *calibration, const ch_model *model, float *x) {
+  int64_t width = model->config.hidden_size;
+  const float *weight = model->weights.tensors[ch_params_find(&model->params, "model.norm.weight")].data;
+  for (int64_t l = 0; l < calibration->layers; l++) {
+    const double *sum = calibration->block_sums + l * width;
+    double squares = 0, tokens = (double)calibration->tokens;
+    for (int64_t i = 0; i < width; i++) squares += sum[i] / tokens * (sum[i] / tokens);
+    double factor = 1 / sqrt(squares / (double)width + model->config.rms_norm_eps) / tokens;
+    for (int64_t i = 0; i < width; i++) x[l * width + i] = (float)(sum[i] * factor * (double)weight[i]);
+  }
+}
+
+static double log_of_sum(const float *logits, int64_t count) {
+  double most = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < count; i++) most = fmax(most, (double)logits[i]);
+  for (int64_t i = 0; i < count; i++) sum += exp((double)logits[i] - most);
+  return most + log(sum);
+}
+
+/* KL(p || q) of the words that two rows of logits stand for. */
+static double divergence(const float *p, const float *q, int64_t count) {
+  double p_norm = log_of_sum(p, count), q_norm = log_of_sum(q, count), sum = 0;
+  for (int64_t i = 0; i < count; i++) {
+    double log_p = (double)p[i] - p_norm;
+    sum += exp(log_p) * (log_p - ((double)q[i] - q_norm));
+  }
+  return sum > 0 ? sum : 0;
+}
+
+static ch_status measure_drift(watch *w) {
+  ch_calibration *calibration = w->calibration;
+  const ch_model *model = w->model;
+  int64_t layers = calibration->layers, width = model->config.hidden_size, words = model->config.vocab_size;
+  const char *name = model->config.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+  const ch_tensor *head = &model->weights.tensors[ch_params_find(&model->params, name)];
+  float *x = malloc((size_t)(layers * width) * sizeof *x);
+  float *logits = malloc((size_t)(layers * words) * sizeof *logits);
+  calibration->drift = calloc((size_t)layers, sizeof *calibration->drift);
+  ch_status status = CH_OK;
+  if (!x || !logits || !calibration->drift)
+    status = no_memory(w->error);
+  else {
+    normalise(calibration, model, x);
+    status = ch_gemm_linear(w->gemm, layers, width, words, x, head->data, head->dtype, NULL, logits, false,
+                            w->error);
+    for (int64_t l = 0; status == CH_OK && l + 1 < layers; l++)
+      calibration->drift[l] = divergence(logits + l * words, logits + (l + 1) * words, words);
+  }
+  free(x);
+  free(logits);
+  return status;
+}
+
+/* --- the public side --------------------------------------------------------------------------------------------- */
+
+static ch_status run_text(watch *w, const int32_t *tokens, int64_t count, ch_error *error) {
+  ch_calibration *calibration = w->calibration;
+  const ch_calibration_options *o = &calibration->options;
+  ch_text_pass_options of_pass = {
+      .window = o->window, .step = o->step, .context = o->context, .what = "calibration"};
+  ch_text_pass *pass = NULL;
+  CH_TRY(ch_text_pass_create(w->model, tokens, count, &of_pass, &pass, error));
+  w->gemm = ch_text_pass_gemm(pass);
+  ch_observer observer = {.seen = seen, .context = w};
+  ch_status status = ch_text_pass_run(pass, w->model->weights.tensors, &observer, &calibration->loss, error);
+  calibration->tokens = ch_text_pass_tokens(pass);
+  if (status == CH_OK) status = settle(calibration, error);
+  if (status == CH_OK && o->drift) status = measure_drift(w);
+  ch_text_pass_free(pass);
+  return status;
+}
+
+ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t count,
+                       const ch_calibration_options *options, ch_calibration **result, ch_error *error) {
+  *result = NULL;
+  ch_calibration *calibration = calloc(1, sizeof *calibration);
+  if (!calibration) return no_memory(error);
+  calibration->options = *options;
+  calibration->layers = model->config.num_hidden_layers;
+  size_t slots = (size_t)calibration->layers * (size_t)(options->projection_count + 1);
+  calibration->input_of = calloc(slots, sizeof *calibration->input_of);
+  calibration->block_sums = calloc((size_t)(calibration->layers * model->config.hidden_size), sizeof(double));
+  watch w = {.calibration = calibration, .model = model, .error = error};
+  ch_status status = calibration->input_of && calibration->block_sums ? run_text(&w, tokens, count, error)
+                                                                      : no_memory(error);
+  free(w.nodes);
+  if (status != CH_OK) {
+    ch_calibration_free(calibration);
+    return status;
+  }
+  *result = calibration;
+  return CH_OK;
+}
+
+void ch_calibration_free(ch_calibration *calibration) {
+  if (!calibration) return;
+  for (int32_t k = 0; k < calibration->input_count; k++)
+    ch_pages_free(calibration->inputs[k].data, calibration->inputs[k].bytes);
+  free(calibration->inputs);
+  free(calibration->input_of);
+  free(calibration->block_sums);
+  free(calibration->drift);
+  free(calibration);
+}
+
+const ch_autocorrelation *ch_calibration_of(const ch_calibration *calibration, int layer,
+                                            const char *projection) {
+  int count = calibration->options.projection_count;
+  for (int i = 0; i < count; i++)
+    if (strcmp(calibration->options.projections[i], projection) == 0) {
+      int32_t number = calibration->input_of[layer * count + i];
+      return number ? &calibration->inputs[number - 1].sums : NULL;
+    }
+  return NULL;
+}
+
+const double *ch_calibration_drift(const ch_calibration *calibration) {
+  return calibration->drift;
+}
+
+double ch_calibration_loss(const ch_calibration *calibration) {
+  return calibration->loss;
+}
+
+int64_t ch_calibration_tokens(const ch_calibration *calibration) {
+  return calibration->tokens;
+}

@@ -1,0 +1,26 @@
+/* Calibration: what the inputs of projections look like on a text, and how blocks change the words they would say. */
+#ifndef CH_COMPRESS_CALIBRATION_H
+#define CH_COMPRESS_CALIBRATION_H
+
+#include "compress/text_pass.h"
+
+typedef struct ch_calibration_options {
+  const char *const
+      *projections; /* [projection_count] full names of those whose inputs are wanted: "q_proj" */
+  int projection_count;
+  bool drift;     /* ch_calibration_drift is wanted */
+  int64_t window; /* ch_text_pass_options' */
+  ch_compress_step *step;
+  void *context;
+} ch_calibration_options;
+
+/* Runs tokens [count] through the model, once. Its projections must be matrices of their layers (CH_FORM_DENSE). Memory:
+   n^2 floats for every distinct input (q, k and v of a layer share theirs) of width n. */
+ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t count,
+                       const ch_calibration_options *options, ch_calibration **calibration, ch_error *error);
+void ch_calibration_free(ch_calibration *calibration);
+/* The mean loss on the text, and the tokens it is of. */
+double ch_calibration_loss(const ch_calibration *calibration);
+int64_t ch_calibration_tokens(const ch_calibration *calibration);
+
+#endif

@@ -1,0 +1,32 @@
+/* Text through a model, window by window: its mean loss, and a look at what the model computes on the way. */
+#ifndef CH_COMPRESS_TEXT_PASS_H
+#define CH_COMPRESS_TEXT_PASS_H
+
+#include "compress/compress.h"
+#include "model/runner.h"
+
+/* The text's windows and the plans to run them. */
+typedef struct ch_text_pass ch_text_pass;
+
+typedef struct ch_text_pass_options {
+  int64_t window;         /* tokens seen at once; 0: the model's context, at most 1024 */
+  ch_compress_step *step; /* or NULL */
+  void *context;
+  const char *what; /* for step */
+} ch_text_pass_options;
+
+/* Cuts tokens [count] into windows of one length; what is left at the end is not used. model and tokens must outlive the
+   pass. Fails when there are fewer than two tokens. */
+ch_status ch_text_pass_create(const ch_model *model, const int32_t *tokens, int64_t count,
+                              const ch_text_pass_options *options, ch_text_pass **pass, ch_error *error);
+void ch_text_pass_free(ch_text_pass *pass);
+/* Runs all windows with `tensors` (the model's own, or others of the same shapes). *loss is the mean over the
+   predicted tokens. observer may be NULL. */
+ch_status ch_text_pass_run(ch_text_pass *pass, const ch_tensor *tensors, const ch_observer *observer,
+                           double *loss, ch_error *error);
+/* Tokens that one run goes through. */
+int64_t ch_text_pass_tokens(const ch_text_pass *pass);
+/* Products for who looks on; of the pass. */
+ch_gemm *ch_text_pass_gemm(const ch_text_pass *pass);
+
+#endif

@@ -1,0 +1,139 @@
+/* Calibration against sums made from the text by hand: a block's inputs, window by window. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "compress_testing.h"
+
+enum { WIDTH = 24, WINDOW = 40 };
+
+static const char sizes[] = "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8";
+
+/* What the first layer's projections see: normed embeddings. */
+static void first_input(const ch_model *model, int32_t id, double x[WIDTH]) {
+  const float *row = tensor_of(model, "model.embed_tokens.", "weight") + (size_t)id * WIDTH;
+  const float *weight = tensor_of(model, "model.layers.0.input_layernorm.", "weight");
+  double squares = 0;
+  for (int i = 0; i < WIDTH; i++) squares += (double)row[i] * row[i];
+  double factor = 1 / sqrt(squares / WIDTH + model->config.rms_norm_eps);
+  for (int i = 0; i < WIDTH; i++) x[i] = row[i] * factor * (double)weight[i];
+}
+
+static void autocorrelation_is_the_mean_of_products_of_inputs(void **state) {
+  (void)state;
+  ch_model *model = random_model(sizes, "'type': 'gqa'");
+  ch_calibration *calibration = calibrate(model);
+  int64_t tokens = (TEXT - 1) / WINDOW * WINDOW;
+  assert_int_equal(ch_calibration_tokens(calibration), tokens);
+  double c[WIDTH][WIDTH] = {{0}}, mean[WIDTH] = {0}, x[WIDTH];
+  for (int64_t t = 0; t < tokens; t++) {
+    first_input(model, text[t], x);
+    for (int i = 0; i < WIDTH; i++) {
+      mean[i] += x[i] / (double)tokens;
+      for (int j = 0; j < WIDTH; j++) c[i][j] += x[i] * x[j] / (double)tokens;
+    }
+  }
+  const ch_autocorrelation *got = ch_calibration_of(calibration, 0, "v_proj");
+  assert_non_null(got);
+  assert_int_equal(got->n, WIDTH);
+  for (int i = 0; i < WIDTH; i++) {
+    assert_true(fabs(got->mean[i] - mean[i]) < 1e-4);
+    for (int j = 0; j < WIDTH; j++) {
+      assert_true(fabs(got->c[i * WIDTH + j] - c[i][j]) < 1e-4);
+      assert_true(got->c[i * WIDTH + j] == got->c[j * WIDTH + i]);
+    }
+  }
+  ch_calibration_free(calibration);
+  unload(model);
+}
+
+static void queries_keys_and_values_share_their_input_and_outputs_have_their_own(void **state) {
+  (void)state;
+  ch_model *model = random_model(sizes, "'type': 'gqa'");
+  ch_calibration *calibration = calibrate(model);
+  for (int layer = 0; layer < LAYERS; layer++) {
+    const ch_autocorrelation *q = ch_calibration_of(calibration, layer, "q_proj");
+    assert_non_null(q);
+    assert_ptr_equal(q, ch_calibration_of(calibration, layer, "k_proj"));
+    assert_ptr_equal(q, ch_calibration_of(calibration, layer, "v_proj"));
+    const ch_autocorrelation *o = ch_calibration_of(calibration, layer, "o_proj");
+    assert_non_null(o);
+    assert_ptr_not_equal(o, q);
+    assert_int_equal(o->n, 32);
+    for (int other = 0; other < layer; other++)
+      assert_ptr_not_equal(q, ch_calibration_of(calibration, other, "q_proj"));
+  }
+  assert_null(ch_calibration_of(calibration, 0, "kv_b_proj"));
+  ch_calibration_free(calibration);
+  unload(model);
+}
+
+/* With value and output matrices of zero no block's attention says anything; with the FFN's last too, blocks do nothing. */
+static void drift_is_the_divergence_of_what_blocks_would_say(void **state) {
+  (void)state;
+  ch_model *model = random_model(sizes, "'type': 'gqa'");
+  for (int layer = 0; layer < LAYERS; layer++) {
+    char name[80];
+    snprintf(name, sizeof name, "model.layers.%d.", layer);
+    if (layer == 1) continue;
+    memset(tensor_of(model, name, "self_attn.o_proj.weight"), 0, sizeof(float) * WIDTH * 32);
+    memset(tensor_of(model, name, "mlp.down_proj.weight"), 0, sizeof(float) * WIDTH * 20);
+  }
+  ch_calibration *calibration = calibrate(model);
+  const double *drift = ch_calibration_drift(calibration);
+  assert_non_null(drift);
+  assert_true(drift[0] > 1e-3);       /* the block in the middle changes something */
+  assert_true(fabs(drift[1]) < 1e-6); /* the last one does not */
+  ch_calibration_free(calibration);
+  unload(model);
+}
+
+static void the_loss_is_that_of_the_text(void **state) {
+  (void)state;
+  ch_model *model = random_model(sizes, "'type': 'gqa'");
+  ch_calibration *calibration;
+  ch_calibration_options options = {.window = LENGTH - 1};
+  int32_t tokens[LENGTH];
+  for (int t = 0; t < LENGTH; t++) tokens[t] = (t * 7) % VOCABULARY;
+  ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = LENGTH, .dtype = CH_F32};
+  ch_forward_result result;
+  must(ch_forward(model, &request, &result, &failure));
+  must(ch_calibrate(model, tokens, LENGTH, &options, &calibration, &failure));
+  assert_true(fabs(ch_calibration_loss(calibration) - result.loss) < 1e-5 * result.loss);
+  assert_null(ch_calibration_drift(calibration));
+  ch_calibration_free(calibration);
+  ch_forward_result_free(&result);
+  unload(model);
+}
+
+static void a_text_of_a_token_is_refused_and_one_of_two_will_do(void **state) {
+  (void)state;
+  ch_model *model = random_model(sizes, "'type': 'gqa'");
+  static const char *const names[] = {"q_proj"};
+  ch_calibration *calibration;
+  ch_calibration_options options = {.projections = names, .projection_count = 1};
+  assert_int_equal(ch_calibrate(model, text, 1, &options, &calibration, &failure), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(failure.message, "1 token;"));
+  must(ch_calibrate(model, text, 2, &options, &calibration, &failure));
+  assert_int_equal(ch_calibration_tokens(calibration), 1);
+  ch_calibration_free(calibration);
+  unload(model);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(autocorrelation_is_the_mean_of_products_of_inputs),
+      cmocka_unit_test(queries_keys_and_values_share_their_input_and_outputs_have_their_own),
+      cmocka_unit_test(drift_is_the_divergence_of_what_blocks_would_say),
+      cmocka_unit_test(the_loss_is_that_of_the_text),
+      cmocka_unit_test(a_text_of_a_token_is_refused_and_one_of_two_will_do),
+  };
+  return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
