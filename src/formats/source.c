@@ -10,7 +10,6 @@
 #include "config/config_families.h"
 #include "io/companions.h"
 #include "io/model_files.h"
-#include "model/transformer.h"
 #include "tensor/kernels.h"
 
 enum { PIECE_ELEMENTS = 1 << 20 }; /* of a tensor, in memory at a time, where a row is not longer */
@@ -32,7 +31,7 @@ void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns) {
 
 ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error) {
   CH_TRY(ch_config_validate(&source->config, where, error));
-  CH_TRY(ch_model_declare(&source->config, &source->params, error));
+  CH_TRY(ch_model_declare_stored(where, &source->config, &source->params, error));
   source->dtypes = calloc((size_t)source->params.count + 1, sizeof *source->dtypes);
   if (!source->dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
   for (int i = 0; i < source->params.count; i++) source->dtypes[i] = CH_F32;
