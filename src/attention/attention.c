@@ -10,7 +10,7 @@ enum { NAME_SIZE = 160 };
 
 /* --- declaring ----------------------------------------------------------------------------------------------- */
 
-static double initial_std(const ch_config *config) {
+double ch_initial_std(const ch_config *config) {
   return config->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02;
 }
 
@@ -26,11 +26,11 @@ static void declare_by_source(ch_declaration *declaration, const char *name, int
 }
 
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
-  declare_by_source(declaration, name, out, in, initial_std(declaration->config));
+  declare_by_source(declaration, name, out, in, ch_initial_std(declaration->config));
 }
 
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
-  double std = initial_std(declaration->config);
+  double std = ch_initial_std(declaration->config);
   if (declaration->config->init == CH_INIT_DEFAULT) std /= sqrt(2.0 * (declaration->layer + 1));
   declare_by_source(declaration, name, out, in, std);
 }

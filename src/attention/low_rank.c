@@ -1,5 +1,4 @@
 /* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], every layer its own two. */
-#include <math.h>
 #include <stdio.h>
 
 #include "attention/weight_source.h"
@@ -20,14 +19,13 @@ static int64_t rank_of(ch_declaration *declaration, const char *name) {
   return 0;
 }
 
-/* Spreads whose product's sum over the rank is the dense matrix's. */
+/* Both factors are linear weights and start as such; an output's division by depth is B's. */
 static void declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
   int64_t rank = rank_of(declaration, name);
   if (rank < 1) return;
-  double own = sqrt(std / sqrt((double)rank));
-  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, own, rank, in,
+  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, ch_initial_std(declaration->config), rank, in,
                    "model.layers.%d.self_attn.%s.a.weight", declaration->layer, name);
-  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, own, out, rank,
+  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, rank,
                    "model.layers.%d.self_attn.%s.b.weight", declaration->layer, name);
 }
 
