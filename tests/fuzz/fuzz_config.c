@@ -21,7 +21,9 @@ static void check_accepted(const ch_config *config) {
   if (!by_layer && memcmp(config, &again, sizeof again) != 0) abort();
   ch_text_free(&json);
   if (config->num_hidden_layers > 8) return; /* a large table is slow, not wrong */
-  if (config->sharing.type == CH_SHARING_LOW_RANK && !config->sharing.rank) return; /* a checkpoint says it */
+  const ch_sharing *sharing =
+      &config->sharing; /* what a checkpoint alone says cannot be declared without one */
+  if (sharing->type == CH_SHARING_LOW_RANK ? !sharing->rank : sharing->group_count && !sharing->atoms) return;
   ch_params params = {0};
   if (ch_model_declare(config, &params, &error) != CH_OK) abort();
   for (int i = 0; i < params.count; i++)
