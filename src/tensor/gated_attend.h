@@ -10,8 +10,9 @@
  *   q . k           = (f . c_t - mean_t (q . gamma_k)) / std_t + q . beta_k
  *   sum of a_t v_t  = gamma_v (sum over ids of g_i * W_UV (sum of a_t c_t / std_t) - sum of a_t mean_t / std_t) + beta_v
  *
- * U ids cost U c (n + v) multiply-adds a head, and T tokens 2 T c, where expanding all of them costs T c (n + v): an id
- * that came once costs the same either way.
+ * U ids cost U c (n + v) multiply-adds a head, and T tokens 2 T c, where expanding all of them costs T c (n + v). An id
+ * that came once costs as many either way, but tokens that are expanded go through one product together, with the same
+ * matrix for all, where each folded id has a query and a sum of its own: the kernel chooses by what both cost it.
  */
 #ifndef CH_TENSOR_GATED_ATTEND_H
 #define CH_TENSOR_GATED_ATTEND_H
@@ -24,7 +25,11 @@ typedef struct ch_id_groups {
   const int32_t *id, *first, *token;
 } ch_id_groups;
 
+/* Which form: ids that come seldom expanded and the others folded, by what each costs; or all in one way. */
+typedef enum ch_gated_form { CH_GATED_CHOSEN, CH_GATED_FOLDED, CH_GATED_EXPANDED } ch_gated_form;
+
 typedef struct ch_gated_attend {
+  ch_gated_form form;
   int64_t sequences, heads;
   int64_t latent, rope, nope, value; /* c, r, n, v */
   const void *q;                     /* [sequences, heads, n + r] */

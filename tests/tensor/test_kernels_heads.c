@@ -324,6 +324,7 @@ static void a_norm_in_two_halves_is_the_norm(void **state) {
 enum { HEADS = 3, TOKENS = 300, IDS = 41, GATED = HEADS * (NOPE + VALUE), STATE = LATENT + ROPE };
 
 typedef struct gated_case {
+  ch_gated_form form;
   ch_id_groups groups;
   bool norm;
   const double *slopes;
@@ -332,7 +333,8 @@ typedef struct gated_case {
 static void call_gated(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   const gated_case *c = data;
   const ch_id_groups *groups = &c->groups;
-  ch_gated_attend args = {.sequences = 1,
+  ch_gated_attend args = {.form = c->form,
+                          .sequences = 1,
                           .heads = HEADS,
                           .latent = LATENT,
                           .rope = ROPE,
@@ -381,42 +383,65 @@ static void expand_and_attend(const gated_case *c, const int32_t *id, double *co
   }
 }
 
-static void tokens_of_one_id_together_give_what_expansion_gives(void **state) {
+/* What ids tokens have: half of them one id, more tokens than are met at once, and others that come once or a few times;
+   every token an id of its own; all the same. */
+enum { MIXED_IDS, DIFFERENT_IDS, ONE_ID };
+
+static int32_t made_up_id(int kind, int t) {
+  if (kind != MIXED_IDS) return kind == ONE_ID ? 0 : (int32_t)(t * 7 % TOKENS);
+  if (t % 2) return 0;
+  return t % 4 ? (int32_t)ch_random_below(&randomness, IDS) : IDS + t / 4;
+}
+
+static ch_id_groups group_by_id(const int32_t *id, int32_t *ids, int32_t *first, int32_t *token) {
+  ch_id_groups groups = {.id = ids, .first = first, .token = token};
+  int32_t n = 0;
+  for (int32_t g = 0; g < TOKENS; g++) {
+    first[groups.count] = n;
+    for (int32_t t = 0; t < TOKENS; t++)
+      if (id[t] == g) token[n++] = t;
+    if (n > first[groups.count]) ids[groups.count++] = g;
+  }
+  first[groups.count] = n;
+  return groups;
+}
+
+static void compare_gated(gated_case c, const int32_t *id) {
+  const int64_t sizes[7] = {HEADS * (NOPE + ROPE), GATED * LATENT, GATED,     GATED,
+                            TOKENS * STATE,        TOKENS * GATED, TOKENS * 2};
+  double *in[7], *out = zeros(HEADS * VALUE);
+  for (int i = 0; i < 7; i++) in[i] = random_values(&randomness, sizes[i], 0.5);
+  expand_and_attend(&c, id, in, out);
+  double *bound = near_to(out, HEADS * VALUE, 400);
+  kernel_check check = {.what = "gated latents",
+                        .call = call_gated,
+                        .data = &c,
+                        .inputs = 7,
+                        .outputs = 1,
+                        .out_size = {HEADS * VALUE},
+                        .expected = {out},
+                        .bound = {bound},
+                        .scratch_size = (1 << 22) / 4};
+  for (int i = 0; i < 7; i++) {
+    check.in[i] = in[i];
+    check.in_size[i] = sizes[i];
+  }
+  run_check(&check);
+  for (int i = 0; i < 7; i++) free(in[i]);
+  free(out), free(bound);
+}
+
+static void every_form_of_gated_attention_gives_what_its_equation_gives(void **state) {
   (void)state;
   static const double slopes[HEADS] = {0.02, 0.005, 0.1};
-  const int64_t sizes[7] = {HEADS * (NOPE + ROPE), GATED * LATENT, GATED,     GATED,
-                            TOKENS * STATE,        IDS * GATED,    TOKENS * 2};
-  for (int form = 0; form < 4; form++) {
-    int32_t id[TOKENS], ids[IDS], first[IDS + 1] = {0}, token[TOKENS];
-    for (int t = 0; t < TOKENS; t++) /* one id has half of the tokens: more than are met at once */
-      id[t] = t % 2 ? 0 : (int32_t)ch_random_below(&randomness, IDS);
-    for (int g = 0, n = 0; g < IDS; g++) {
-      ids[g] = g;
-      for (int t = 0; t < TOKENS; t++)
-        if (id[t] == g) token[n++] = t;
-      first[g + 1] = n;
-    }
-    gated_case c = {{IDS, ids, first, token}, form & 1, form & 2 ? slopes : NULL};
-    double *in[7], *out = zeros(HEADS * VALUE);
-    for (int i = 0; i < 7; i++) in[i] = random_values(&randomness, sizes[i], 0.5);
-    expand_and_attend(&c, id, in, out);
-    double *bound = near_to(out, HEADS * VALUE, 400);
-    kernel_check check = {.what = "gated latents",
-                          .call = call_gated,
-                          .data = &c,
-                          .inputs = 7,
-                          .outputs = 1,
-                          .out_size = {HEADS * VALUE},
-                          .expected = {out},
-                          .bound = {bound},
-                          .scratch_size = (1 << 22) / 4};
-    for (int i = 0; i < 7; i++) {
-      check.in[i] = in[i];
-      check.in_size[i] = sizes[i];
-    }
-    run_check(&check);
-    for (int i = 0; i < 7; i++) free(in[i]);
-    free(out), free(bound);
+  static const ch_gated_form forms[] = {CH_GATED_CHOSEN, CH_GATED_FOLDED, CH_GATED_EXPANDED};
+  for (int kind = MIXED_IDS; kind <= ONE_ID; kind++) {
+    int32_t id[TOKENS], ids[TOKENS], first[TOKENS + 1], token[TOKENS];
+    for (int t = 0; t < TOKENS; t++) id[t] = made_up_id(kind, t);
+    ch_id_groups groups = group_by_id(id, ids, first, token);
+    for (int form = 0; form < 3; form++)
+      for (int n = 0; n < 4; n++)
+        compare_gated((gated_case){forms[form], groups, n & 1, n & 2 ? slopes : NULL}, id);
   }
 }
 
@@ -430,7 +455,7 @@ int main(void) {
       cmocka_unit_test(heads_have_rows_of_a_matrix_of_their_own),
       cmocka_unit_test(states_turn_by_their_places),
       cmocka_unit_test(a_norm_in_two_halves_is_the_norm),
-      cmocka_unit_test(tokens_of_one_id_together_give_what_expansion_gives),
+      cmocka_unit_test(every_form_of_gated_attention_gives_what_its_equation_gives),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

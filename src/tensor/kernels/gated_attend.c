@@ -1,38 +1,13 @@
-/* EG-MLA's grouped decoding (tensor/gated_attend.h): ids in blocks, folded into the query and out of the sums by small
- * matrix products; tokens one after the other, all heads at once, under a running softmax.
+/* EG-MLA's decoding (tensor/gated_attend.h): ids that come often in blocks, folded into the query and out of the sums by
+ * small matrix products, their tokens one after the other, all heads at once, under a running softmax; tokens of the
+ * others expanded (gated_expand.c).
  */
-#include "tensor/kernels/attend_columns.h"
-#include "tensor/kernels/attend_states.h"
-#include "tensor/kernels/lanes.h"
-
-/* Ids folded at once, and tokens whose scores are held: a group of more tokens is met in pieces. */
-enum { IDS = 16, TOKENS = 128 };
+#include "tensor/kernels/gated_space.h"
 
 /* A piece of a group: tokens first … first+count-1 of the sequence's list, for row `row` of the block of ids. */
 typedef struct piece {
   int64_t row, first, count;
 } piece;
-
-/* What one thread works in; heads are padded to whole vectors in rows of scores. */
-typedef struct gated_space {
-  real *max, *sum, *shift,
-      *rows;    /* running: [padded], [padded], [padded], [heads, v]: weighted, gated values */
-  real *folded; /* [IDS, heads, c] */
-  real *sums;   /* [IDS, heads, c] */
-  real *query, *product, *turned;  /* [IDS, widest], [widest, IDS] twice */
-  real *weight;                    /* one head's rows of kv_b, widened */
-  real *scores;                    /* [TOKENS, padded] */
-  real *states, *scalars;          /* [TOKENS, c + r padded], [TOKENS, 2] */
-  real *rope, *base_query, *fixed; /* [heads, r] scaled; [heads, n] scaled; [2, padded]: q.gamma and q.beta */
-} gated_space;
-
-static int64_t padded_heads(const ch_gated_attend *a) {
-  return round_up(a->heads, VL);
-}
-
-static int64_t state_width(const ch_gated_attend *a) {
-  return round_up(a->latent + a->rope, VL);
-}
 
 static void carve_gated(const ch_gated_attend *a, carver *from, gated_space *s) {
   int64_t padded = padded_heads(a), widest = a->nope > a->value ? a->nope : a->value;
@@ -47,37 +22,16 @@ static void carve_gated(const ch_gated_attend *a, carver *from, gated_space *s) 
   s->query = carve_reals(from, IDS * widest);
   s->product = carve_reals(from, IDS * widest);
   s->turned = carve_reals(from, IDS * widest);
-  s->weight = carve_reals(from, widest * a->latent);
+  s->weight = carve_reals(from, head_width(a) * a->latent);
   s->scores = carve_reals(from, TOKENS * padded);
   s->states = carve_reals(from, TOKENS * state_width(a));
   s->scalars = carve_reals(from, TOKENS * 2);
+  s->across = carve_reals(from, round_up(a->latent + a->rope, VL) * EXPANDED);
+  s->products = carve_reals(from, round_up(a->nope + a->value, VL) * EXPANDED);
+  s->gates = carve_reals(from, round_up(a->nope + a->value, VL) * EXPANDED);
   s->rope = carve_reals(from, a->heads * a->rope + VL);
   s->base_query = carve_reals(from, a->heads * a->nope + VL);
   s->fixed = carve_reals(from, 2 * padded);
-}
-
-/* Rows first … first+rows-1 of kv_b as reals: in place, or widened. */
-static const real *kv_b_rows(const ch_gated_attend *a, int64_t first, int64_t rows, real *space) {
-  int64_t n = rows * a->latent;
-  const char *at = (const char *)a->kv_b + first * a->latent * state_size(a->kv_b_dtype);
-  if (a->kv_b_dtype == CH_KERNEL_DTYPE) return (const real *)(const void *)at;
-  for (int64_t i = 0; i < n; i += VL)
-    store_some(space + i,
-               a->kv_b_dtype == CH_F16 ? load_state(CH_F16, at, i, n - i) : load_state(CH_BF16, at, i, n - i),
-               n - i);
-  return space;
-}
-
-static int64_t head_width(const ch_gated_attend *a) {
-  return a->nope + a->value;
-}
-
-static real gamma_of(const ch_gated_attend *a, int64_t i) {
-  return a->gamma ? ((const real *)a->gamma)[i] : 1;
-}
-
-static real beta_of(const ch_gated_attend *a, int64_t i) {
-  return a->beta ? ((const real *)a->beta)[i] : 0;
 }
 
 /* What of a query is the same for all ids. */
@@ -102,17 +56,11 @@ static void start_query(const ch_gated_attend *a, int64_t sequence, const gated_
   }
 }
 
-static const real *gates_of(const ch_gated_attend *a, int32_t id) {
-  return (const real *)a->gates.data + id * a->gates.token_stride;
-}
-
 /* folded[id, h, :] = W_UK^T (q * gamma * gate of the id). */
-static void fold_queries(const ch_gated_attend *a, const ch_id_groups *groups, int64_t group, int64_t ids,
-                         const gated_space *s) {
+static void fold_queries(const ch_gated_attend *a, const int32_t *id, int64_t ids, const gated_space *s) {
   for (int64_t h = 0; h < a->heads; h++) {
     for (int64_t b = 0; b < ids; b++) {
-      const real *gate = gates_of(a, groups->id[group + b]) + h * head_width(a),
-                 *base = s->base_query + h * a->nope;
+      const real *gate = gates_of(a, id[b]) + h * head_width(a), *base = s->base_query + h * a->nope;
       for (int64_t i = 0; i < a->nope; i += VL)
         store_some(s->query + b * a->nope + i,
                    load_some(base + i, a->nope - i) * load_some(gate + i, a->nope - i), a->nope - i);
@@ -121,26 +69,6 @@ static void fold_queries(const ch_gated_attend *a, const ch_id_groups *groups, i
     KERNEL(tile_product)
     (ids, a->latent, a->nope, s->query, a->nope, 1, weight, a->latent, s->folded + h * a->latent,
      a->heads * a->latent, false);
-  }
-}
-
-/* The states of a piece's tokens as reals, and their moments. */
-static void take_tokens(const ch_gated_attend *a, int64_t sequence, const int32_t *token, int64_t count,
-                        real *states, real *scalars) {
-  int64_t width = a->latent + a->rope, padded = state_width(a), size = state_size(a->latents.dtype);
-  for (int64_t t = 0; t < count; t++) {
-    int64_t at = sequence * a->latents.sequence_stride + token[t] * a->latents.token_stride;
-    const char *row = (const char *)a->latents.data + at * size;
-    for (int64_t i = 0; i < width; i += VL) {
-      vec v = a->latents.dtype == CH_F16    ? load_state(CH_F16, row, i, width - i)
-              : a->latents.dtype == CH_BF16 ? load_state(CH_BF16, row, i, width - i)
-                                            : load_state(CH_KERNEL_DTYPE, row, i, width - i);
-      store(states + t * padded + i, v);
-    }
-    const real *moments = (const real *)a->moments.data + sequence * a->moments.sequence_stride +
-                          token[t] * a->moments.token_stride;
-    scalars[2 * t] = a->gamma ? moments[0] : 0;
-    scalars[2 * t + 1] = a->gamma ? moments[1] : 1;
   }
 }
 
@@ -229,22 +157,8 @@ static void meet(const ch_gated_attend *a, const ch_id_groups *groups, int64_t l
                 s->sums + pieces[p].row * row_width);
 }
 
-/* y [columns, ldy] = the transpose of x [rows, ldx], in whole vectors: y has room for rows and columns rounded up, and
-   zeros where x has no rows. */
-static void turn(const real *x, int64_t rows, int64_t ldx, int64_t columns, real *y, int64_t ldy) {
-  for (int64_t r = 0; r < round_up(rows, VL); r += VL)
-    for (int64_t c = 0; c < columns; c += VL) {
-      vec square[VL];
-      for (int64_t j = 0; j < VL; j++)
-        square[j] = r + j < rows ? load_some(x + (r + j) * ldx + c, columns - c) : splat(0);
-      transpose_lanes(square);
-      for (int64_t j = 0; j < VL; j++) store(y + (c + j) * ldy + r, square[j]);
-    }
-}
-
 /* rows[h, :] += sum over ids of gate * W_UV (sum of latents). */
-static void unfold_values(const ch_gated_attend *a, const ch_id_groups *groups, int64_t group, int64_t ids,
-                          const gated_space *s) {
+static void unfold_values(const ch_gated_attend *a, const int32_t *id, int64_t ids, const gated_space *s) {
   int64_t value = round_up(a->value, VL);
   for (int64_t h = 0; h < a->heads; h++) {
     const real *weight = kv_b_rows(a, h * head_width(a) + a->nope, a->value, s->weight);
@@ -254,7 +168,7 @@ static void unfold_values(const ch_gated_attend *a, const ch_id_groups *groups, 
     turn(s->product, a->value, IDS, IDS, s->query, value);
     real *row = s->rows + h * a->value;
     for (int64_t b = 0; b < ids; b++) {
-      const real *gate = gates_of(a, groups->id[group + b]) + h * head_width(a) + a->nope;
+      const real *gate = gates_of(a, id[b]) + h * head_width(a) + a->nope;
       for (int64_t i = 0; i < a->value; i += VL) {
         int64_t left = a->value - i;
         store_some(row + i,
@@ -265,48 +179,142 @@ static void unfold_values(const ch_gated_attend *a, const ch_id_groups *groups, 
   }
 }
 
-/* Groups first … last-1. */
-static void read_groups(const ch_gated_attend *a, int64_t sequence, int64_t first, int64_t last,
-                        const gated_space *s) {
-  const ch_id_groups *groups = a->groups[sequence];
-  int64_t newest = groups->first[groups->count] - 1;
-  for (int64_t group = first; group < last; group += IDS) {
-    int64_t ids = last - group < IDS ? last - group : IDS, taken = 0;
-    piece pieces[IDS + 1];
-    int count = 0;
-    fold_queries(a, groups, group, ids, s);
-    memset(s->sums, 0, (size_t)(IDS * a->heads * a->latent) * sizeof(real));
-    for (int64_t b = 0; b < ids; b++)
-      for (int64_t t = groups->first[group + b], end = groups->first[group + b + 1]; t < end;) {
-        int64_t n = end - t < TOKENS - taken ? end - t : TOKENS - taken;
-        take_tokens(a, sequence, groups->token + t, n, s->states + taken * state_width(a),
-                    s->scalars + 2 * taken);
-        pieces[count++] = (piece){b, t, n};
-        taken += n;
-        t += n;
-        if (taken < TOKENS) continue;
-        meet(a, groups, newest, pieces, count, s);
-        taken = count = 0;
-      }
-    if (count) meet(a, groups, newest, pieces, count, s);
-    unfold_values(a, groups, group, ids, s);
-  }
+/* --- which form ---------------------------------------------------------------------------------------------- */
+
+/* What a thread does of a sequence: the tokens begin … end-1 of the groups' list, from group `group` on. */
+typedef struct share {
+  int64_t group, begin, end;
+} share;
+
+/* Costs in multiply-adds of a head, weighted by the rates at which they go through: a token that is expanded is a column
+   of one product of kv_b with a block of tokens; an id that is folded has two small products to itself; a token that
+   meets a folded query, and joins a sum, reads both from the second cache. */
+typedef struct costs {
+  double expanded, folded, met; /* a token; an id; a token of a folded id */
+  int64_t seldom;               /* ids of at most so many tokens are expanded */
+} costs;
+
+static const double FOLDED_RATE = 0.75, MET_RATE = 0.2; /* of the rate of expanding */
+
+static costs costs_of(const ch_gated_attend *a) {
+  double product = (double)(a->latent * (a->nope + a->value));
+  costs c = {.expanded = product + (double)(2 * (a->nope + a->value) + a->rope),
+             .folded = product / FOLDED_RATE,
+             .met = (double)(2 * a->latent + a->rope) / MET_RATE};
+  if (a->form == CH_GATED_EXPANDED) c.seldom = INT64_MAX;
+  if (a->form == CH_GATED_CHOSEN)
+    while (c.expanded * (double)(c.seldom + 1) < c.folded + c.met * (double)(c.seldom + 1) &&
+           c.seldom < TOKENS)
+      c.seldom++;
+  return c;
 }
 
-/* Where a thread's share of the groups begins: by the work of folding and of meeting tokens. */
-static int64_t share_of(const ch_gated_attend *a, const ch_id_groups *groups, int thread, int threads) {
-  int64_t fold = a->nope + a->value, all = groups->count * fold + 2 * groups->first[groups->count], low = 0,
-          high = groups->count, wanted = all / threads * thread;
-  if (thread == threads) return groups->count;
-  while (low < high) {
-    int64_t middle = (low + high) / 2;
-    if (middle * fold + 2 * groups->first[middle] < wanted)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+static double cost_of(const costs *c, int64_t tokens) {
+  return tokens <= c->seldom ? c->expanded * (double)tokens : c->folded + c->met * (double)tokens;
 }
+
+/* Where a share of the work ends. A group is cut only where both parts are worth folding it again. */
+static share share_of(const ch_id_groups *groups, const costs *c, double from, double to) {
+  share s = {
+      .group = groups->count, .begin = groups->first[groups->count], .end = groups->first[groups->count]};
+  bool begun = false;
+  double done = 0;
+  for (int64_t g = 0; g < groups->count; g++) {
+    int64_t first = groups->first[g], tokens = groups->first[g + 1] - first;
+    double cost = cost_of(c, tokens);
+    for (int border = begun; border < 2; border++) {
+      double wanted = (border ? to : from) - done;
+      if (wanted >= cost) break;
+      int64_t cut = (int64_t)(wanted / c->expanded);
+      if (tokens > c->seldom) {
+        cut = (int64_t)((wanted - c->folded) / c->met);
+        if (cut < TOKENS || tokens - cut < TOKENS) cut = 0;
+      }
+      if (border) {
+        s.end = first + cut;
+        return s;
+      }
+      begun = true;
+      s.group = g;
+      s.begin = first + cut;
+    }
+    done += cost;
+  }
+  return s;
+}
+
+/* Ids that are folded together, and the tokens of each in this thread's share. */
+typedef struct id_block {
+  int64_t count;
+  int32_t id[IDS];
+  int64_t begin[IDS], end[IDS];
+} id_block;
+
+static void meet_ids(const ch_gated_attend *a, int64_t sequence, id_block *block, const gated_space *s) {
+  const ch_id_groups *groups = a->groups[sequence];
+  int64_t newest = groups->first[groups->count] - 1, taken = 0;
+  piece pieces[IDS + 1];
+  int count = 0;
+  fold_queries(a, block->id, block->count, s);
+  memset(s->sums, 0, (size_t)(IDS * a->heads * a->latent) * sizeof(real));
+  for (int64_t b = 0; b < block->count; b++)
+    for (int64_t t = block->begin[b], end = block->end[b]; t < end;) {
+      int64_t n = end - t < TOKENS - taken ? end - t : TOKENS - taken;
+      take_tokens(a, sequence, groups->token + t, n, s->states + taken * state_width(a),
+                  s->scalars + 2 * taken);
+      pieces[count++] = (piece){b, t, n};
+      taken += n;
+      t += n;
+      if (taken < TOKENS) continue;
+      meet(a, groups, newest, pieces, count, s);
+      taken = count = 0;
+    }
+  if (count) meet(a, groups, newest, pieces, count, s);
+  unfold_values(a, block->id, block->count, s);
+  block->count = 0;
+}
+
+/* Tokens that are expanded together. */
+typedef struct token_block {
+  int64_t count;
+  int32_t token[EXPANDED], id[EXPANDED];
+} token_block;
+
+static void expand_tokens(const ch_gated_attend *a, int64_t sequence, token_block *block,
+                          const gated_space *s) {
+  const ch_id_groups *groups = a->groups[sequence];
+  gated_expand(a, sequence, block->token, block->id, block->count, groups->first[groups->count] - 1, s);
+  block->count = 0;
+}
+
+static void read_share(const ch_gated_attend *a, int64_t sequence, const share *part, const costs *c,
+                       const gated_space *s) {
+  const ch_id_groups *groups = a->groups[sequence];
+  id_block often = {.count = 0};
+  token_block seldom = {.count = 0};
+  for (int64_t g = part->group; g < groups->count && groups->first[g] < part->end; g++) {
+    int64_t first = groups->first[g], last = groups->first[g + 1];
+    bool is_seldom = last - first <= c->seldom;
+    if (first < part->begin) first = part->begin;
+    if (last > part->end) last = part->end;
+    if (first >= last) continue;
+    if (!is_seldom) {
+      often.id[often.count] = groups->id[g];
+      often.begin[often.count] = first;
+      often.end[often.count++] = last;
+      if (often.count == IDS) meet_ids(a, sequence, &often, s);
+    }
+    for (int64_t t = first; is_seldom && t < last; t++) {
+      seldom.id[seldom.count] = groups->id[g];
+      seldom.token[seldom.count++] = groups->token[t];
+      if (seldom.count == EXPANDED) expand_tokens(a, sequence, &seldom, s);
+    }
+  }
+  if (often.count) meet_ids(a, sequence, &often, s);
+  if (seldom.count) expand_tokens(a, sequence, &seldom, s);
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------- */
 
 /* Adds another thread's part. */
 static void merge(const ch_gated_attend *a, const gated_space *into, const gated_space *part) {
@@ -351,15 +359,19 @@ static size_t bytes_of_thread(const ch_gated_attend *a) {
 
 void KERNEL(gated_attend)(const ch_gated_attend *a) {
   size_t bytes = bytes_of_thread(a);
+  const costs c = costs_of(a);
   for (int64_t sequence = 0; sequence < a->sequences; sequence++) {
     const ch_id_groups *groups = a->groups[sequence];
+    double all = 0;
+    for (int64_t g = 0; g < groups->count; g++) all += cost_of(&c, groups->first[g + 1] - groups->first[g]);
 #pragma omp parallel num_threads(ch_threads())
     {
       int thread = omp_get_thread_num(), threads = omp_get_num_threads();
       gated_space space = space_of(a, bytes, thread);
       start_query(a, sequence, &space);
-      read_groups(a, sequence, share_of(a, groups, thread, threads), share_of(a, groups, thread + 1, threads),
-                  &space);
+      share own = share_of(groups, &c, all * thread / threads,
+                           thread + 1 < threads ? all * (thread + 1) / threads : INFINITY);
+      read_share(a, sequence, &own, &c, &space);
 #pragma omp barrier
       if (thread == 0) {
         for (int other = 1; other < threads; other++) {
