@@ -15,8 +15,8 @@ bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key);
 const ch_mechanism *ch_mechanism_of(const ch_config *config);
 /* The projections of a config valid so far, as its mechanism declares them (shared_projections.c). */
 ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error);
-/* An error names an entry of "sharing.projections" that the mechanism does not have, or not in one shape. Layers that lack
-   it - those that read another's latents - have no coefficients either: W_l is defined for the layers that have one. */
+/* An error names an entry of "sharing.projections" that the mechanism does not have, or not in one shape and a matrix for
+   every layer. */
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);

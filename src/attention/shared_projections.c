@@ -40,6 +40,11 @@ static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes
                            const char *where, ch_error *error) {
   const ch_projection_shape *row = find(shapes, name);
   if (!row) return no_such_projection(config, shapes, name, where, error);
+  if (row->layers < config->num_hidden_layers)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"sharing.projections\" names \"%s\", which the layers of a group share already: "
+                   "\"attention.layer_group_size\" is %lld; leave it out, or set that to 1",
+                   where, name, (long long)config->attention.layer_group_size);
   if (!row->other_out || config->sharing.type == CH_SHARING_LOW_RANK) return CH_OK;
   return ch_fail(
       error, CH_ERROR_CONFIG,

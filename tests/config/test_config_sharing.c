@@ -49,7 +49,7 @@ static const struct {
     {"{\"type\": \"gta\"}", MASA("\"kv_proj\", \"k_rope_proj\"")},
     {MLA(", \"q_lora_rank\": 24"), MASA("\"q_a_proj\", \"q_b_proj\", \"kv_a_proj_with_mqa\", \"kv_b_proj\"")},
     {MLA(", \"gate_embedding_dim\": 3"), MASA("\"kv_gate_proj\", \"q\"")},
-    {MLA(", \"layer_group_size\": 2"), MASA("\"q\", \"kv_b_proj\", \"o\"")},
+    {MLA(", \"layer_group_size\": 2"), MASA("\"q\", \"o\"")},
     {"{\"type\": \"mfa\"}", MASA("\"q_a_proj\", \"q_b_proj\", \"k\", \"v\", \"o\"")},
     {"{\"type\": \"mfa_kr\"}", MASA("\"k\", \"v_reuse\"")},
     {"{\"type\": \"diff\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}", MASA("\"k\"")},
@@ -147,7 +147,13 @@ static const struct {
      "\"attention.type\" \"mla\""},
     {MLA(""), MASA("\"kv_gate_proj\""), "\"sharing.projections\" names \"kv_gate_proj\"",
      "\"attention.type\" \"mla\""},
-    /* One shape in all layers. */
+    /* A group's tensors; one shape in all layers. */
+    {MLA(", \"layer_group_size\": 2"), MASA("\"kv_b_proj\""), "\"sharing.projections\" names \"kv_b_proj\"",
+     "\"attention.layer_group_size\""},
+    {MLA(", \"layer_group_size\": 4"), MASA("\"q\", \"kv_a_proj_with_mqa\""),
+     "\"sharing.projections\" names \"kv_a_proj_with_mqa\"", "\"attention.layer_group_size\""},
+    {MLA(", \"gate_embedding_dim\": 3, \"layer_group_size\": 2"), MASA("\"kv_gate_proj\""),
+     "\"sharing.projections\" names \"kv_gate_proj\"", "\"attention.layer_group_size\""},
     {"{\"type\": \"gqa\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": [1, 2, 3, 4]}}",
      MASA("\"q\", \"k\""), "\"sharing.projections\" names \"k", "\"attention.head_mix"},
     {"{\"type\": \"gqa\", \"head_mix\": {\"on\": [\"v\"], \"component_heads\": 2, \"layers\": [1, 3]}}",

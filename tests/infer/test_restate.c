@@ -87,7 +87,7 @@ static const char *const shared_models[] = {
     "'attention': {'type': 'mla', 'kv_lora_rank': 10, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4,"
     " 'v_head_dim': 8}, 'sharing': {'type': 'low_rank', 'projections': ['q', 'kv_b_proj', 'o'], 'rank': 4}",
     "'attention': {'type': 'mla', 'kv_lora_rank': 10, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4,"
-    " 'v_head_dim': 8, 'gate_embedding_dim': 5, 'layer_group_size': 2}, 'sharing': {'type': 'masa',"
+    " 'v_head_dim': 8, 'gate_embedding_dim': 5}, 'sharing': {'type': 'masa',"
     " 'projections': ['kv_a_proj_with_mqa', 'kv_b_proj', 'kv_gate_proj'], 'atoms': 2}",
     "'attention': {'type': 'mfa_kr'}, 'head_dim': 10, 'sharing': {'type': 'masa', 'projections': "
     "['q_b_proj', "
