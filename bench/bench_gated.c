@@ -1,0 +1,112 @@
+/* Attention of one token over gated latents (EG-MLA), in milliseconds a layer: ids folded, tokens expanded, or each id by
+ * what it costs, for different numbers of ids among the cached tokens. 12 heads, c 128, r = n = v = 64. Usage:
+ * bench_gated [cached tokens]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
+#include <math.h>
+#include <omp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "tensor/kernels.h"
+
+enum {
+  HEADS = 12,
+  LATENT = 128,
+  ROPE = 64,
+  NOPE = 64,
+  VALUE = 64,
+  GATED = HEADS * (NOPE + VALUE),
+  ROUNDS = 7
+};
+
+static void *reserve(int64_t count, size_t size) {
+  void *memory = ch_pages_alloc((size_t)count * size);
+  if (!memory) {
+    fprintf(stderr, "bench_gated: no memory for %lld values\n", (long long)count);
+    exit(1);
+  }
+  return memory;
+}
+
+static float *values(int64_t count, float shift) {
+  float *made = reserve(count, sizeof *made);
+  for (int64_t i = 0; i < count; i++) made[i] = (float)(i * 79 % 1009) / 1009 - 0.5f + shift;
+  return made;
+}
+
+/* Tokens in a scattered order. With `single`, every other id comes once and the rest share the other tokens; else all ids
+   come equally often. */
+static ch_id_groups make_groups(int64_t tokens, int64_t ids, bool single, int32_t *memory) {
+  int32_t *id = memory, *first = id + tokens, *token = first + tokens + 1;
+  int64_t shared = single ? ids - ids / 2 : ids, rest = single ? tokens - ids / 2 : tokens, at = 0;
+  for (int64_t g = 0, n = 0; g < ids; g++) {
+    id[g] = (int32_t)g;
+    first[g] = (int32_t)at;
+    if (single && g % 2) {
+      at++;
+    } else {
+      at += rest * (n + 1) / shared - rest * n / shared;
+      n++;
+    }
+  }
+  first[ids] = (int32_t)at;
+  for (int64_t t = 0; t < tokens; t++) token[t] = (int32_t)(t * 7919 % tokens); /* a prime */
+  return (ch_id_groups){.count = ids, .id = id, .first = first, .token = token};
+}
+
+static double best_milliseconds(const ch_kernels *k, ch_gated_attend *args, ch_gated_form form) {
+  double best = 0;
+  args->form = form;
+  for (int round = 0; round < ROUNDS; round++) {
+    double start = omp_get_wtime();
+    k->gated_attend(args);
+    double seconds = omp_get_wtime() - start;
+    if (round == 0 || seconds < best) best = seconds;
+  }
+  return 1e3 * best;
+}
+
+int main(int argc, char **argv) {
+  const ch_kernels *k = ch_kernels_best(CH_F32);
+  int64_t tokens = argc > 1 ? strtoll(argv[1], NULL, 10) : 16384;
+  if (tokens < 16 || tokens > 1 << 20) {
+    fprintf(stderr, "bench_gated: 16 to 1048576 cached tokens, not '%s'\n", argv[1]);
+    return 2;
+  }
+  ch_gated_attend args = {.sequences = 1,
+                          .heads = HEADS,
+                          .latent = LATENT,
+                          .rope = ROPE,
+                          .nope = NOPE,
+                          .value = VALUE,
+                          .q = values(HEADS * (NOPE + ROPE), 0),
+                          .out = values(HEADS * VALUE, 0),
+                          .scale = 1 / sqrt(NOPE + ROPE),
+                          .kv_b = values(GATED * LATENT, 0),
+                          .kv_b_dtype = CH_F32,
+                          .gamma = values(GATED, 1),
+                          .beta = values(GATED, 0),
+                          .latents = {values(tokens * (LATENT + ROPE), 0), CH_F32, LATENT + ROPE, 0, 0},
+                          .gates = {values(tokens * GATED, 0), CH_F32, GATED, 0, 0},
+                          .moments = {values(tokens * 2, 1), CH_F32, 2, 0, 0}};
+  int32_t *memory = reserve(3 * tokens + 1, sizeof *memory);
+  args.scratch = reserve((int64_t)k->gated_attend_scratch(&args), 1);
+  printf("%s, %d threads, %lld tokens\n%-28s %10s %10s %10s\n", k->name, ch_threads(), (long long)tokens,
+         "different ids", "folded", "expanded", "chosen");
+  for (int single = 0; single < 2; single++)
+    for (int64_t ids = tokens; ids >= 1; ids = ids == 1   ? 0
+                                               : ids > 16 ? ids / (ids > tokens / 8 ? 2 : 8)
+                                                          : 1) {
+      if (single && (ids < 16 || ids == tokens)) continue;
+      ch_id_groups groups = make_groups(tokens, ids, single, memory);
+      args.groups = &(const ch_id_groups *){&groups};
+      printf("%-8lld%-20s", (long long)ids, single ? " half of them once" : "");
+      for (int form = 0; form < 3; form++)
+        printf(" %7.2f ms",
+               best_milliseconds(
+                   k, &args, (ch_gated_form[]){CH_GATED_FOLDED, CH_GATED_EXPANDED, CH_GATED_CHOSEN}[form]));
+      putchar('\n');
+    }
+  return 0;
+}
