@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,16 @@ void ch_map_touch(const void *data, size_t bytes) {
   volatile unsigned char sink;
   for (size_t at = 0; at < bytes; at += STEP) sink = ((const unsigned char *)data)[at];
   (void)sink;
+}
+
+void ch_map_forget(const ch_map *map, const void *data, size_t bytes) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)map->data, end = start + map->size;
+  uintptr_t first = (uintptr_t)data, last = first + bytes;
+  if (first < start) first = start;
+  if (last > end) last = end;
+  first = (first + page - 1) / page * page;
+  last = last / page * page;
+  if (map->data && first < last) madvise((void *)first, last - first, MADV_DONTNEED);
 }
 
 ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size, ch_error *error) {

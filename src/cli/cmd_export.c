@@ -96,8 +96,8 @@ static ch_status open_tokenizer(const arguments *a, ch_tokenizer **tokenizer, ch
   return status;
 }
 
-static ch_status write_plain(const arguments *a, const ch_absorbed *plain, ch_dtype own,
-                             ch_progress_line *line, ch_error *error) {
+static ch_status write_plain(const arguments *a, const ch_absorbed *plain, const ch_weights *mapped,
+                             ch_dtype own, ch_progress_line *line, ch_error *error) {
   static const ch_block_type blocks[] = {CH_BLOCK_F32, CH_BLOCK_F16, CH_BLOCK_BF16, CH_BLOCK_Q8_0};
   char name[64];
   ch_path_stem(a->positional[0], name, sizeof name);
@@ -110,7 +110,8 @@ static ch_status write_plain(const arguments *a, const ch_absorbed *plain, ch_dt
                               .tokenizer = tokenizer,
                               .stop = stop,
                               .progress = show,
-                              .context = line};
+                              .context = line,
+                              .mapped = mapped};
   ch_status status =
       ch_gguf_write(a->out, &plain->config, &plain->params, plain->tensors, &how, &o.exact, error);
   ch_progress_end(line);
@@ -125,7 +126,7 @@ static ch_status write_gguf(const arguments *a, ch_progress_line *line, ch_error
   CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &model, error));
   ch_status status = ch_absorb(model, &(ch_absorb_options){.keep_cache = false}, &plain, error);
   if (status == CH_OK) {
-    status = write_plain(a, &plain, model->weights.tensors[0].dtype, line, error);
+    status = write_plain(a, &plain, &model->weights, model->weights.tensors[0].dtype, line, error);
     ch_absorbed_free(&plain);
   }
   ch_model_unload(model);

@@ -175,9 +175,14 @@ const ch_block_format *ch_block_format_of(uint32_t type) {
   return NULL;
 }
 
-static void decode_floats(ch_block_type type, const unsigned char *data, int64_t count, float *values) {
+/* Plain floats that do not lie on their alignment. */
+static void decode_unaligned(ch_block_type type, const unsigned char *data, int64_t count, float *values) {
   for (int64_t i = 0; i < count; i++) {
     uint32_t bits;
+    if (type == CH_BLOCK_F16) {
+      values[i] = half(data + 2 * i);
+      continue;
+    }
     if (type == CH_BLOCK_F32)
       memcpy(&bits, data + 4 * i, 4);
     else
@@ -188,15 +193,14 @@ static void decode_floats(ch_block_type type, const unsigned char *data, int64_t
 
 void ch_blocks_decode(const ch_block_format *format, const unsigned char *data, int64_t count,
                       float *values) {
-  if (format->type == CH_BLOCK_F16) {
-    for (int64_t i = 0; i < count; i++) values[i] = half(data + 2 * i);
-    return;
-  }
-  if (!format->decode) {
-    decode_floats(format->type, data, count, values);
-    return;
-  }
-  for (int64_t i = 0; i < count; i += format->values, data += format->bytes) format->decode(data, values + i);
+  ch_dtype dtype = format->type == CH_BLOCK_F16 ? CH_F16 : format->type == CH_BLOCK_BF16 ? CH_BF16 : CH_F32;
+  if (format->decode)
+    for (int64_t i = 0; i < count; i += format->values, data += format->bytes)
+      format->decode(data, values + i);
+  else if ((uintptr_t)data % format->bytes == 0)
+    ch_kernels_best(CH_F32)->convert_from(count, data, dtype, values);
+  else
+    decode_unaligned(format->type, data, count, values);
 }
 
 void ch_blocks_encode_q8_0(const float *values, int64_t count, unsigned char *data) {

@@ -17,6 +17,7 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   ch_rows_of(&source->params.rows[index], &all, &columns);
   const char *from = (const char *)tensor->data + (size_t)(first * columns) * ch_dtype_size(tensor->dtype);
   ch_kernels_best(CH_F32)->convert_from(count * columns, from, tensor->dtype, values);
+  ch_weights_forget(&model->weights, from, (size_t)(count * columns) * ch_dtype_size(tensor->dtype));
   return CH_OK;
 }
 

@@ -301,6 +301,8 @@ static ch_status put_tensor(writing *w, int index) {
     w->done += (double)count;
     if (w->how->progress) w->how->progress(w->how->context, w->done / w->total);
   }
+  const ch_tensor *tensor = &w->tensors[index];
+  if (w->how->mapped) ch_weights_forget(w->how->mapped, tensor->data, ch_tensor_bytes(tensor));
   return put_padding(w, bytes);
 }
 

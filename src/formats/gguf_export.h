@@ -14,6 +14,7 @@ typedef struct ch_gguf_export {
   bool (*stop)(void *context);                   /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;
+  const ch_weights *mapped; /* what tensors may lie in, to let go of what is written; or NULL */
 } ch_gguf_export;
 
 /* The model as `config` (of a family that GGUF has an architecture for) and its tensors say, beside and renamed.

@@ -159,6 +159,9 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
     int64_t row = by_row ? ch_interleaved_row(first + r, place->turned) : first + r;
     ch_blocks_decode(place->tensor->format, row_at(place, all, columns, row), columns, values + r * columns);
   }
+  const unsigned char *start = row_at(place, all, columns, first),
+                      *end = row_at(place, all, columns, first + count);
+  ch_map_forget(&g->file.map, start, (size_t)(end - start));
   if (!place->turned || by_row) return CH_OK;
   float *scratch = malloc((size_t)columns * sizeof *scratch);
   if (!scratch) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);

@@ -184,6 +184,8 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
     int64_t row = from->turned ? ch_interleaved_row(first + r, c->head_size) : first + r;
     decode(c, from, all * columns, row * columns, columns, values + r * columns);
   }
+  size_t size = from->grouped ? 1 : 4;
+  ch_map_forget(&c->map, from->data + (size_t)(first * columns) * size, (size_t)(count * columns) * size);
   return CH_OK;
 }
 

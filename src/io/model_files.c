@@ -384,3 +384,7 @@ void ch_weights_close(ch_weights *weights) {
   ch_pages_free(weights->owned, weights->owned_bytes);
   *weights = (ch_weights){0};
 }
+
+void ch_weights_forget(const ch_weights *weights, const void *data, size_t bytes) {
+  for (int i = 0; i < weights->shard_count; i++) ch_map_forget(&weights->shards[i].map, data, bytes);
+}

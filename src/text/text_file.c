@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "text/hash.h"
 #include "text/utf8.h"
@@ -85,10 +83,7 @@ void ch_text_file_close(ch_text_file *file) {
 }
 
 void ch_text_file_release(const ch_text_file *file, size_t from, size_t to) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE),
-         base = (size_t)((const unsigned char *)file->text - file->map.data);
-  size_t first = (base + from + page - 1) / page * page, last = (base + to) / page * page;
-  if (first < last) madvise((void *)(file->map.data + first), last - first, MADV_DONTNEED);
+  ch_map_forget(&file->map, file->text + from, to - from);
 }
 
 ch_status ch_text_paths(const char *names, char ***paths, size_t *count, ch_error *error) {

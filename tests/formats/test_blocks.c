@@ -52,6 +52,23 @@ static void half_floats_decode_with_subnormals_and_signs(void **state) {
   assert_true(values[4] == 0 && signbit(values[4]) && isinf(values[5]));
 }
 
+static void floats_off_their_alignment_decode_alike(void **state) {
+  (void)state;
+  static const ch_block_type plain[] = {CH_BLOCK_F32, CH_BLOCK_F16, CH_BLOCK_BF16};
+  enum { COUNT = 37 };
+  for (int t = 0; t < 3; t++) {
+    const ch_block_format *format = ch_block_format_of(plain[t]);
+    uint32_t aligned[COUNT + 1];
+    unsigned char bytes[4 * COUNT + 4];
+    float expected[COUNT], got[COUNT];
+    for (int i = 0; i < COUNT; i++) aligned[i] = 0x3c003c01u + 0x01230321u * (unsigned)i % 0x03ff03ffu;
+    memcpy(bytes + 1, aligned, sizeof aligned - 4);
+    ch_blocks_decode(format, (const unsigned char *)aligned, COUNT, expected);
+    ch_blocks_decode(format, bytes + 1, COUNT, got);
+    assert_memory_equal(expected, got, sizeof got);
+  }
+}
+
 static void q8_0_keeps_values_within_half_a_step(void **state) {
   (void)state;
   float values[64], back[64];
@@ -75,6 +92,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_decode_bit_for_bit),
       cmocka_unit_test(half_floats_decode_with_subnormals_and_signs),
+      cmocka_unit_test(floats_off_their_alignment_decode_alike),
       cmocka_unit_test(q8_0_keeps_values_within_half_a_step),
       cmocka_unit_test(unknown_types_are_refused),
   };
