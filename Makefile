@@ -31,6 +31,7 @@ bench: build
 	./build/bench/bench_kernels
 	./build/bench/bench_gemm
 	./build/bench/bench_attend
+	./build/bench/bench_gated
 	./build/crosshead bench bench/configs/shape-a.json --train --batch 16 --seq 256
 	./build/crosshead bench bench/configs/shape-b.json --depth 0,16384 --train --batch 4 --seq 512
 
