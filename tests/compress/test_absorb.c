@@ -1,95 +1,13 @@
 /* Folding modules into weights: the same logits from a plainer model, plain and through the cache. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
-
 #include "attention/registry.h"
-#include "base/file.h"
-#include "base/random.h"
 #include "compress/absorb.h"
-#include "eval/random_model.h"
-#include "infer/forward.h"
+#include "small_models.h"
 
-enum { LENGTH = 11, VOCABULARY = 23 };
-
-static ch_error failure;
-static char directory[] = "/tmp/crosshead-absorb-XXXXXX";
-
-static void must(ch_status status) {
-  if (status != CH_OK) fail_msg("%s", failure.message);
-}
-
-static int make_directory(void **state) {
-  (void)state;
-  return mkdtemp(directory) ? 0 : -1;
-}
-
-static int remove_directory(void **state) {
-  (void)state;
-  static const char *const names[] = {"config.json", "model.safetensors"};
-  for (int i = 0; i < 2; i++) {
-    char *path = ch_path_join(directory, names[i]);
-    unlink(path);
-    free(path);
-  }
-  return rmdir(directory);
-}
-
-/* Random weights that no module starts with: nothing is the identity, one or zero. */
 static ch_model *random_model(const char *sizes, const char *attention) {
-  char text[1400], *path = ch_path_join(directory, "config.json");
-  snprintf(text, sizeof text,
-           "{'model_type': 'crosshead', 'vocab_size': %d, 'hidden_size': 24, 'intermediate_size': 20,"
-           " 'num_hidden_layers': 3%s%s, 'attention': {%s}}",
-           VOCABULARY, *sizes ? ", " : "", sizes, attention);
-  for (char *c = text; *c; c++)
-    if (*c == '\'') *c = '"';
-  must(ch_write_file(path, text, strlen(text), &failure));
-  ch_model *model;
-  must(ch_model_random(path, CH_F32, 1, &model, &failure));
-  free(path);
-  ch_random random;
-  ch_random_seed(&random, 7, 0);
-  for (int i = 0; i < model->params.count; i++) {
-    float *x = model->weights.tensors[i].data;
-    for (int64_t k = 0; k < ch_param_count(&model->params.rows[i]); k++)
-      x[k] += (float)(0.6 * (ch_random_uniform(&random) - 0.5));
-  }
-  return model;
-}
-
-static void logits_of(const ch_model *model, int64_t cached, float *logits) {
-  int32_t tokens[LENGTH];
-  for (int t = 0; t < LENGTH; t++) tokens[t] = (t * 5 + t * t) % VOCABULARY;
-  ch_forward_request request = {
-      .tokens = tokens, .sequences = 1, .length = LENGTH, .dtype = CH_F32, .cached = cached};
-  ch_forward_result result;
-  must(ch_forward(model, &request, &result, &failure));
-  memcpy(logits, result.logits, sizeof(float) * LENGTH * VOCABULARY);
-  ch_forward_result_free(&result);
-}
-
-static void assert_same_logits(const ch_model *model, const ch_model *folded, const char *what) {
-  static const int64_t splits[] = {0, 1, 6};
-  float expected[LENGTH * VOCABULARY], got[LENGTH * VOCABULARY];
-  logits_of(model, 0, expected);
-  for (int s = 0; s < 3; s++) {
-    double worst = 0, largest = 0;
-    logits_of(folded, splits[s], got);
-    for (int i = 0; i < LENGTH * VOCABULARY; i++) {
-      worst = fmax(worst, fabs((double)got[i] - expected[i]));
-      largest = fmax(largest, fabs((double)expected[i]));
-    }
-    if (!(worst < 2e-5 * largest))
-      fail_msg("%s: logits differ by %g of %g, cached %d", what, worst, largest, (int)splits[s]);
-  }
+  char keys[1200];
+  snprintf(keys, sizeof keys, "'num_hidden_layers': 3%s%s, 'attention': {%s}", *sizes ? ", " : "", sizes,
+           attention);
+  return model_of(keys, CH_F32);
 }
 
 typedef struct folded_case {
@@ -194,7 +112,7 @@ static void check(const folded_case *c) {
   must(ch_model_write(directory, &a.config, &a.params, a.tensors, CH_F32, &failure));
   ch_absorbed_free(&a);
   must(ch_model_load(directory, CH_WEIGHTS_MAPPED, &folded, &failure));
-  assert_same_logits(model, folded, c->attention);
+  assert_same_logits(model, folded, 2e-5, c->attention);
   ch_model_unload(folded);
   ch_model_unload(model);
 }

@@ -135,5 +135,5 @@ int main(void) {
       cmocka_unit_test(the_loss_is_that_of_the_text),
       cmocka_unit_test(a_text_of_a_token_is_refused_and_one_of_two_will_do),
   };
-  return cmocka_run_group_tests(tests, make_directory, remove_directory);
+  return cmocka_run_group_tests(tests, make_directory_and_text, remove_directory);
 }

@@ -247,5 +247,5 @@ int main(void) {
       cmocka_unit_test(heads_that_are_alike_or_zero_need_no_more_components),
       cmocka_unit_test(what_cannot_be_done_is_said_in_a_sentence),
   };
-  return cmocka_run_group_tests(tests, make_directory, remove_directory);
+  return cmocka_run_group_tests(tests, make_directory_and_text, remove_directory);
 }

@@ -1,78 +1,14 @@
 /* Models in other forms: what is written out, dropped or kept gives the same logits, plain and through the cache. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
-
 #include "attention/weight_source.h"
-#include "base/file.h"
-#include "base/random.h"
 #include "eval/dictionary_cost.h"
-#include "eval/random_model.h"
-#include "infer/forward.h"
+#include "small_models.h"
 
-enum { LENGTH = 11, VOCABULARY = 23 };
-
-static ch_error failure;
-static char path[] = "/tmp/crosshead-restate-XXXXXX.json";
-
-static void must(ch_status status) {
-  if (status != CH_OK) fail_msg("%s", failure.message);
-}
-
-#define SIZES                                                                                                \
-  "'model_type': 'crosshead', 'vocab_size': 23, 'hidden_size': 24, 'intermediate_size': 20,"                 \
-  " 'num_hidden_layers': 5, 'num_attention_heads': 4"
 #define QKVO "'projections': ['q', 'k', 'v', 'o']"
 
-/* Weights that are not those of a start. */
-static ch_model *model_of(const char *rest, ch_dtype dtype) {
-  char text[1400];
-  snprintf(text, sizeof text, "{" SIZES ", %s}", rest);
-  for (char *c = text; *c; c++)
-    if (*c == '\'') *c = '"';
-  must(ch_write_file(path, text, strlen(text), &failure));
-  ch_model *model;
-  must(ch_model_random(path, dtype, 1, &model, &failure));
-  ch_random random;
-  ch_random_seed(&random, 7, 0);
-  for (int i = 0; i < model->params.count; i++)
-    for (int64_t k = 0;
-         model->weights.tensors[i].dtype == CH_F32 && k < ch_param_count(&model->params.rows[i]); k++)
-      ((float *)model->weights.tensors[i].data)[k] += (float)(0.4 * (ch_random_uniform(&random) - 0.5));
-  return model;
-}
-
-static void logits_of(const ch_model *model, int64_t cached, float *logits) {
-  int32_t tokens[LENGTH];
-  for (int t = 0; t < LENGTH; t++) tokens[t] = (t * 5 + t * t) % VOCABULARY;
-  ch_forward_request request = {
-      .tokens = tokens, .sequences = 1, .length = LENGTH, .dtype = CH_F32, .cached = cached};
-  ch_forward_result result;
-  must(ch_forward(model, &request, &result, &failure));
-  memcpy(logits, result.logits, sizeof(float) * LENGTH * VOCABULARY);
-  ch_forward_result_free(&result);
-}
-
-static void assert_says(const ch_model *model, const float *expected, double allowed, const char *what) {
-  static const int64_t splits[] = {0, 1, 6};
-  float got[LENGTH * VOCABULARY];
-  for (int s = 0; s < 3; s++) {
-    double worst = 0, largest = 0;
-    logits_of(model, splits[s], got);
-    for (int i = 0; i < LENGTH * VOCABULARY; i++) {
-      worst = fmax(worst, fabs((double)got[i] - expected[i]));
-      largest = fmax(largest, fabs((double)expected[i]));
-    }
-    if (!(worst < allowed * largest))
-      fail_msg("%s: logits differ by %g of %g, cached %d", what, worst, largest, (int)splits[s]);
-  }
+static ch_model *sharing_model(const char *rest, ch_dtype dtype) {
+  char keys[1200];
+  snprintf(keys, sizeof keys, "'num_hidden_layers': 5, 'num_attention_heads': 4, %s", rest);
+  return model_of(keys, dtype);
 }
 
 static const char *const shared_models[] = {
@@ -100,7 +36,7 @@ static void every_form_says_the_same(void **state) {
   float expected[LENGTH * VOCABULARY];
   for (size_t i = 0; i < sizeof shared_models / sizeof *shared_models; i++)
     for (int f = 0; f < 3; f++) {
-      ch_model *model = model_of(shared_models[i], CH_F32);
+      ch_model *model = sharing_model(shared_models[i], CH_F32);
       logits_of(model, 0, expected);
       assert_says(model, expected, 2e-5, "as it was trained");
       must(ch_model_restate(model, forms[f], &failure));
@@ -114,7 +50,7 @@ static void every_form_says_the_same(void **state) {
 /* Inference keeps atoms + L S numbers of a dictionary. */
 static void inference_drops_what_gives_coefficients(void **state) {
   (void)state;
-  ch_model *model = model_of(shared_models[1], CH_F32);
+  ch_model *model = sharing_model(shared_models[1], CH_F32);
   assert_true(ch_params_find(&model->params, "model.dictionary.q_proj.mlp.0.weight") >= 0);
   int64_t figures = 0, kept = 0;
   for (int i = 0; i < model->params.count; i++) figures += ch_param_figure(&model->params.rows[i]);
@@ -129,7 +65,7 @@ static void inference_drops_what_gives_coefficients(void **state) {
 /* Atoms that are layers' matrices are not copied; sums take the atoms' type. */
 static void serving_takes_no_more_memory_than_it_must(void **state) {
   (void)state;
-  ch_model *model = model_of(shared_models[4], CH_F32);
+  ch_model *model = sharing_model(shared_models[4], CH_F32);
   int atoms = ch_params_find(&model->params, "model.dictionary.v_proj.atoms");
   const float *data = model->weights.tensors[atoms].data;
   must(ch_model_restate(model, CH_FORM_SERVING, &failure));
@@ -140,7 +76,7 @@ static void serving_takes_no_more_memory_than_it_must(void **state) {
     assert_ptr_equal(own->data, data + layer * 2 / 5 * 24 * 24);
   }
   ch_model_unload(model);
-  model = model_of(shared_models[2], CH_BF16);
+  model = sharing_model(shared_models[2], CH_BF16);
   must(ch_model_restate(model, CH_FORM_SERVING, &failure));
   int own = ch_params_find(&model->params, "model.layers.3.self_attn.k_proj.weight");
   assert_int_equal(model->weights.tensors[own].dtype, CH_BF16);
@@ -150,7 +86,7 @@ static void serving_takes_no_more_memory_than_it_must(void **state) {
 /* Factors are cheaper one after the other than their product, except where a matrix is folded into queries. */
 static void low_rank_factors_stay_where_they_can(void **state) {
   (void)state;
-  ch_model *model = model_of(shared_models[7], CH_F32);
+  ch_model *model = sharing_model(shared_models[7], CH_F32);
   must(ch_model_restate(model, CH_FORM_SERVING, &failure));
   assert_true(ch_is_shared(&model->config, "q_proj") && ch_is_shared(&model->config, "o_proj"));
   assert_false(ch_is_shared(&model->config, "kv_b_proj"));
@@ -159,7 +95,7 @@ static void low_rank_factors_stay_where_they_can(void **state) {
 
 static void a_model_is_restated_once(void **state) {
   (void)state;
-  ch_model *model = model_of(shared_models[1], CH_F32);
+  ch_model *model = sharing_model(shared_models[1], CH_F32);
   must(ch_model_restate(model, CH_FORM_INFERENCE, &failure));
   assert_int_equal(ch_model_restate(model, CH_FORM_DENSE, &failure), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(failure.message, "open it again"));
@@ -169,7 +105,7 @@ static void a_model_is_restated_once(void **state) {
 /* How much slower is the machine's to say; what it weighs is not. */
 static void a_kept_dictionary_is_weighed_against_matrices(void **state) {
   (void)state;
-  ch_model *model = model_of(shared_models[0], CH_F32);
+  ch_model *model = sharing_model(shared_models[0], CH_F32);
   ch_dictionary_cost cost;
   must(ch_dictionary_cost_measure(model, &cost, &failure));
   assert_true(cost.bytes == 4.0 * (4 * 2 * 24 * 24 + 4 * 5 * 2));
@@ -181,7 +117,7 @@ static void a_kept_dictionary_is_weighed_against_matrices(void **state) {
 /* S = L atoms and a single one as every layer's coefficients: no sharing at all. */
 static void one_hot_coefficients_are_dense_matrices(void **state) {
   (void)state;
-  ch_model *model = model_of("'sharing': {'type': 'masa', " QKVO ", 'atoms': 5}", CH_F32);
+  ch_model *model = sharing_model("'sharing': {'type': 'masa', " QKVO ", 'atoms': 5}", CH_F32);
   float expected[LENGTH * VOCABULARY];
   for (int layer = 0; layer < 5; layer++)
     for (int p = 0; p < 4; p++) {
@@ -207,17 +143,6 @@ static void one_hot_coefficients_are_dense_matrices(void **state) {
   ch_model_unload(model);
 }
 
-static int make_file(void **state) {
-  (void)state;
-  int file = mkstemps(path, 5);
-  return file < 0 ? -1 : close(file);
-}
-
-static int remove_file(void **state) {
-  (void)state;
-  return unlink(path);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_form_says_the_same),
@@ -228,5 +153,5 @@ int main(void) {
       cmocka_unit_test(a_kept_dictionary_is_weighed_against_matrices),
       cmocka_unit_test(one_hot_coefficients_are_dense_matrices),
   };
-  return cmocka_run_group_tests(tests, make_file, remove_file);
+  return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
