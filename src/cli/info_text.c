@@ -78,6 +78,15 @@ static void put_model(const ch_config *c, ch_text *text) {
   put_modules(c, text);
   put_heads(c, text);
   if (c->moe.experts) put_experts(c, text);
+  if (ch_config_is_vision(c)) {
+    ch_text_printf(text,
+                   "           GELU FFN of %" PRId64 ", images of %" PRId64 " x %" PRId64 " x %" PRId64
+                   " as %" PRId64 " patches of %" PRId64 " x %" PRId64 " and a class token, %" PRId64
+                   " classes\n",
+                   c->intermediate_size, c->num_channels, c->image_size, c->image_size, ch_config_patches(c),
+                   c->patch_size, c->patch_size, c->num_classes);
+    return;
+  }
   ch_text_printf(
       text, "           %s FFN of %" PRId64 ", vocabulary of %" PRId64 " (%s), %s, context %" PRId64 "\n",
       activations[c->hidden_act], c->intermediate_size, c->vocab_size,
@@ -97,18 +106,8 @@ static void put_flops(const char *name, double flops, ch_text *text) {
   ch_text_printf(text, "  %-24s %16.0f   %s\n", name, flops, ch_format_count(flops, shown, sizeof shown));
 }
 
-void ch_info_page(const ch_info *info, int64_t depth, const char *cache_dtype, ch_text *text) {
-  const ch_account *a = &info->account;
-  put_model(&info->config, text);
-  ch_text_puts(text, "\nparameters\n");
-  put_parameters("total", a->parameters_total, a->parameters_total, text);
-  put_parameters("attention", a->parameters_attention, a->parameters_total, text);
-  put_parameters("embedding", a->parameters_embedding, a->parameters_total, text);
-  if (a->parameters_gate_embedding)
-    put_parameters("gate embedding", a->parameters_gate_embedding, a->parameters_total, text);
-  put_parameters("feed-forward", a->parameters_feed_forward, a->parameters_total, text);
-  put_parameters("norms", a->parameters_norm, a->parameters_total, text);
-  put_parameters("active", a->parameters_active, a->parameters_total, text);
+/* Cache and arithmetic of a model of text; */
+static void put_text_figures(const ch_account *a, int64_t depth, const char *cache_dtype, ch_text *text) {
   ch_text_printf(text, "\nKV cache a token\n  %-24s %16" PRId64 "\n", "elements",
                  a->cache_elements_per_token);
   ch_text_printf(text, "  %-24s %16" PRId64 "   %s\n", "bytes", a->cache_bytes_per_token, cache_dtype);
@@ -121,6 +120,42 @@ void ch_info_page(const ch_info *info, int64_t depth, const char *cache_dtype, c
   put_flops("training", 3 * a->flops.total, text);
   put_flops("prefill", a->prefill.total, text);
   put_flops("decoding", a->decode.total, text);
+}
+
+/* and of images, which cache nothing. */
+static void put_image_figures(const ch_account *a, ch_text *text) {
+  ch_text_puts(text, "\nno KV cache: an image is seen at once\n\nFLOPs an image, forward\n");
+  put_flops("patch embedding", a->flops.patches, text);
+  put_flops("attention projections", a->flops.attention_projections, text);
+  put_flops("attention over patches", a->flops.attention_context, text);
+  put_flops("feed-forward", a->flops.feed_forward, text);
+  put_flops("head", a->flops.lm_head, text);
+  put_flops("total", a->flops.total, text);
+  put_flops("training", 3 * a->flops.total, text);
+}
+
+void ch_info_page(const ch_info *info, int64_t depth, const char *cache_dtype, ch_text *text) {
+  const ch_account *a = &info->account;
+  bool vision = ch_config_is_vision(&info->config);
+  put_model(&info->config, text);
+  ch_text_puts(text, "\nparameters\n");
+  put_parameters("total", a->parameters_total, a->parameters_total, text);
+  put_parameters("attention", a->parameters_attention, a->parameters_total, text);
+  if (vision) {
+    put_parameters("patch embedding", a->parameters_patch, a->parameters_total, text);
+    put_parameters("positions, class token", a->parameters_position, a->parameters_total, text);
+    put_parameters("head", a->parameters_head, a->parameters_total, text);
+  } else
+    put_parameters("embedding", a->parameters_embedding, a->parameters_total, text);
+  if (a->parameters_gate_embedding)
+    put_parameters("gate embedding", a->parameters_gate_embedding, a->parameters_total, text);
+  put_parameters("feed-forward", a->parameters_feed_forward, a->parameters_total, text);
+  put_parameters("norms", a->parameters_norm, a->parameters_total, text);
+  put_parameters("active", a->parameters_active, a->parameters_total, text);
+  if (vision)
+    put_image_figures(a, text);
+  else
+    put_text_figures(a, depth, cache_dtype, text);
   ch_text_printf(text, "\na layer's attention\n  %-24s %16" PRId64 "\n", "total effective rank",
                  a->total_effective_rank);
   ch_text_printf(text, "  %-24s %16" PRId64 "\n", "shared latent dimension", a->shared_latent_dim);
@@ -253,6 +288,8 @@ void ch_info_table(const ch_info *infos, int count, int64_t depth, ch_text *text
       ch_text_printf(text, "  %*s", widths[c], format(columns[c].value(&infos[i]), buffer, sizeof buffer));
     ch_text_puts(text, "\n");
   }
-  ch_text_printf(text, "\nRanks are those of a layer; FLOPs are those of a token at context %" PRId64 ".\n",
-                 depth);
+  bool images = false;
+  for (int i = 0; i < count; i++) images = images || ch_config_is_vision(&infos[i].config);
+  ch_text_printf(text, "\nRanks are those of a layer; FLOPs are those of a token at context %" PRId64 "%s.\n",
+                 depth, images ? ", in models of images of an image" : "");
 }

@@ -90,6 +90,33 @@ static void arithmetic_is_counted_term_by_term(void **state) {
   assert_true(a.prefill.lm_head == a.flops.lm_head / 512); /* the last logits of a chunk */
 }
 
+/* Every token of an image is counted, and each sees all of them; the head looks at one. */
+static void images_are_counted_whole(void **state) {
+  (void)state;
+  enum { L = 3, D = 40, H = 4, F = 44, C = 3, P = 4, K = 7, T = 1 + 36 };
+  ch_account a;
+  ch_config c;
+  ch_config_defaults_for_images(&c);
+  c.image_size = 24, c.patch_size = P, c.num_channels = C, c.num_classes = K;
+  c.num_hidden_layers = L, c.hidden_size = D, c.intermediate_size = F;
+  c.num_attention_heads = c.num_key_value_heads = H, c.head_dim = D / H;
+  account(&c, 0, CH_BF16, &a);
+  assert_true(a.parameters_patch == D * (C * P * P + 1) && a.parameters_position == D * (T + 1));
+  assert_true(a.parameters_head == K * (D + 1) && a.parameters_attention == L * 4 * D * D);
+  assert_true(a.parameters_feed_forward == L * (2 * D * F + D + F) &&
+              a.parameters_norm == (2 * L + 1) * 2 * D);
+  assert_true(a.parameters_embedding == a.parameters_patch + a.parameters_position + a.parameters_head);
+  assert_true(a.parameters_total == a.parameters_embedding + a.parameters_attention +
+                                        a.parameters_feed_forward + a.parameters_norm);
+  assert_true(a.cache_elements_per_token == 0 && a.cache_bytes_per_token == 0);
+  assert_true(a.flops.patches == 2.0 * 36 * D * C * P * P && a.flops.lm_head == 2.0 * K * D);
+  assert_true(a.flops.attention_projections == L * T * 2.0 * 4 * D * D);
+  assert_true(a.flops.attention_context == L * T * 2.0 * T * 2 * D);
+  assert_true(a.flops.feed_forward == L * T * 2.0 * 2 * D * F);
+  assert_true(a.flops.total == a.flops.patches + a.flops.lm_head + a.flops.attention_projections +
+                                   a.flops.attention_context + a.flops.feed_forward);
+}
+
 /* Latents are expanded in training, compared as they are in decoding, and expanded token by token behind a gate. */
 static void decoding_is_counted_in_its_own_form(void **state) {
   (void)state;
@@ -228,6 +255,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shared_matrices_cost_a_token_nothing),
       cmocka_unit_test(arithmetic_is_counted_term_by_term),
+      cmocka_unit_test(images_are_counted_whole),
       cmocka_unit_test(decoding_is_counted_in_its_own_form),
       cmocka_unit_test(every_tensor_is_counted_where_it_belongs),
       cmocka_unit_test(of_experts_the_chosen_and_the_shared_count),
