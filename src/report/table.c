@@ -65,7 +65,7 @@ static const ch_column of_images[CH_COLUMNS] = {
     {"parameters", "all", "", "parameters", "", CH_BEST_NONE, parameters, 0},
     {"parameters", "attention", "", "of attention", "parameters", CH_BEST_LOW, attention, 0},
     {"speed", "training", "images/s", "training", "images/s", CH_BEST_HIGH, training, 0},
-    {"speed", "seeing", "images/s", "telling apart", "images/s", CH_BEST_HIGH, decoding, 0},
+    {"speed", "seeing", "images/s", "seeing", "images/s", CH_BEST_HIGH, decoding, 0},
 };
 
 const ch_column *ch_columns_of(const ch_comparison *comparison) {
