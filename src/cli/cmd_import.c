@@ -109,7 +109,8 @@ const ch_command ch_cmd_import = {
     .positional = "FILE_OR_DIR",
     .summary = "Turn a GGUF file or a llama2.c checkpoint into a model directory.",
     .description =
-        "Reads GGUF files (llama, qwen2, qwen3, deepseek2), llama2.c checkpoints of versions 0 to 2 and Hugging Face "
+        "Reads GGUF files (llama, qwen2, qwen3, deepseek2), llama2.c checkpoints of versions 0 to 2 and "
+        "Hugging Face "
         "directories, and writes config.json, model.safetensors and tokenizer.json, tensor by tensor. "
         "Quantised tensors become plain floats; rotary pairs are put where Hugging Face has them. "
         "Hugging Face directories of the families that are known need no import; it brings their shards "
