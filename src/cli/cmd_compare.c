@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "cli/output.h"
 #include "cli/command.h"
+#include "cli/typed.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
 #include "report/page.h"
@@ -191,50 +192,6 @@ static const ch_option options[] = {
     {0},
 };
 
-/* --- the command as it would be typed --------------------------------------------------------------------------- */
-
-static void put_word(const char *word, ch_text *text) {
-  if (*word &&
-      !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%")]) {
-    ch_text_puts(text, word);
-    return;
-  }
-  ch_text_puts(text, "'");
-  for (; *word; word++)
-    if (*word == '\'')
-      ch_text_puts(text, "'\\''");
-    else
-      ch_text_put(text, word, 1);
-  ch_text_puts(text, "'");
-}
-
-/* 2000000 as 2M: what most people type. */
-static void put_count(int64_t count, ch_text *text) {
-  if (count && count % 1000000 == 0)
-    ch_text_printf(text, "%lldM", (long long)(count / 1000000));
-  else if (count && count % 1000 == 0)
-    ch_text_printf(text, "%lldk", (long long)(count / 1000));
-  else
-    ch_text_printf(text, "%lld", (long long)count);
-}
-
-static void put_command(const arguments *a, ch_text *text) {
-  ch_text_puts(text, "crosshead compare");
-  for (const ch_option *o = options; o->name; o++) {
-    if (!*o->name || !ch_option_given(a, o->name)) continue;
-    const void *member = (const char *)a + o->offset;
-    ch_text_printf(text, " --%s", o->name);
-    if (o->type == CH_OPTION_FLAG) continue;
-    ch_text_puts(text, " ");
-    if (o->type == CH_OPTION_COUNT)
-      put_count(*(const int64_t *)member, text);
-    else if (o->type == CH_OPTION_NUMBER)
-      ch_text_printf(text, "%g", *(const double *)member);
-    else
-      put_word(*(const char *const *)member, text);
-  }
-}
-
 /* --- progress ----------------------------------------------------------------------------------------------------- */
 
 typedef struct display {
@@ -381,7 +338,7 @@ static ch_status run(const void *given, ch_error *error) {
   ch_compare_options_default(&asked);
   choose_usual(a, &asked);
   d.step_tokens = asked.batch * asked.sequence;
-  put_command(a, &command);
+  ch_put_typed("compare", options, a, &command);
   if (command.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory to start the comparison");
   asked.data = a->data;
   asked.images = a->images;

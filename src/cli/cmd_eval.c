@@ -9,11 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/parse.h"
 #include "eval/accuracy.h"
-#include "eval/perplexity.h"
-#include "text/documents.h"
-#include "text/text_file.h"
-
-enum { DEFAULT_WINDOW = 1024, MOST_DOCUMENTS = 1 << 28 };
+#include "eval/document_set.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
@@ -28,9 +24,7 @@ typedef struct evaluation {
   ch_model *model;
   ch_tokenizer *tokenizer;
   ch_scorer *scorer;
-  ch_text_file file;
-  ch_document *documents;
-  int64_t count;
+  ch_document_set text;
   int64_t window, stride;
   ch_progress_line progress;
   const char *what; /* for the progress line */
@@ -48,28 +42,6 @@ static ch_separator separator_of(const char *name) {
                                             : CH_SEPARATOR_AUTO;
 }
 
-static ch_status split_text(evaluation *e, ch_error *error) {
-  const char *text = e->file.text;
-  ch_separator separator = ch_separator_resolve(separator_of(e->arguments->documents), text, e->file.size);
-  size_t place = 0;
-  int64_t capacity = 0;
-  ch_document document;
-  while (ch_next_document(separator, text, e->file.size, &place, &document.text, &document.size)) {
-    if (e->count == capacity) {
-      capacity = capacity ? 2 * capacity : 64;
-      ch_document *more =
-          capacity < MOST_DOCUMENTS ? realloc(e->documents, (size_t)capacity * sizeof *more) : NULL;
-      if (!more)
-        return ch_fail(error, CH_ERROR_MEMORY, "no memory for more than %lld documents", (long long)e->count);
-      e->documents = more;
-    }
-    e->documents[e->count++] = document;
-  }
-  if (e->count == 0)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s has no document; it must hold text", e->arguments->text);
-  return CH_OK;
-}
-
 /* --- opening ------------------------------------------------------------------------------------------------- */
 
 static ch_status choose_window(evaluation *e, ch_error *error) {
@@ -80,15 +52,14 @@ static ch_status choose_window(evaluation *e, ch_error *error) {
   if (a->window > most && (config->position == CH_POSITION_ROPE || config->sliding_window > 0))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is more than the %lld tokens this model can see",
                    (long long)a->window, (long long)most);
-  e->window = a->window > 0 ? a->window : most < DEFAULT_WINDOW ? most : DEFAULT_WINDOW;
+  e->window = a->window > 0 ? a->window : ch_window_of(config);
   e->stride = a->stride > 0 ? a->stride : e->window > 1 ? e->window / 2 : 1;
   return CH_OK;
 }
 
 static ch_status open_all(evaluation *e, ch_error *error) {
   const arguments *a = e->arguments;
-  CH_TRY(ch_text_file_open(&e->file, a->text, error));
-  CH_TRY(split_text(e, error));
+  CH_TRY(ch_document_set_open(a->text, separator_of(a->documents), &e->text, error));
   CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &e->model, error));
   CH_TRY(ch_config_needs_text(&e->model->config, "eval --text", error));
   CH_TRY(ch_model_restate(e->model, CH_FORM_SERVING, error));
@@ -101,8 +72,7 @@ static void close_all(evaluation *e) {
   ch_scorer_free(e->scorer);
   ch_tokenizer_free(e->tokenizer);
   ch_model_unload(e->model);
-  ch_text_file_close(&e->file);
-  free(e->documents);
+  ch_document_set_close(&e->text);
 }
 
 /* --- scoring ------------------------------------------------------------------------------------------------- */
@@ -127,21 +97,21 @@ static int32_t first_known(int64_t a, int64_t b, int64_t c, int64_t d) {
 static ch_status score(evaluation *e, ch_error *error) {
   const ch_config *config = &e->model->config;
   int32_t bos = ch_tokenizer_bos(e->tokenizer), eos = ch_tokenizer_eos(e->tokenizer);
-  int32_t end_token = first_known(eos, config->eos_token_id, -1, -1);
+  int32_t end_token = ch_token_between(e->tokenizer, config);
   int32_t prefix = first_known(bos, eos, config->bos_token_id, config->eos_token_id);
   ch_perplexity_options options = {
       .window = e->window, .stride = e->stride, .progress = show_progress, .context = e};
   ch_progress_begin(&e->progress, stderr);
   e->what = "whole text";
-  CH_TRY(ch_token_perplexity_of(e->scorer, e->tokenizer, e->documents, e->count, end_token, &options,
-                                &e->tokens, error));
+  CH_TRY(ch_token_perplexity_of(e->scorer, e->tokenizer, e->text.documents, e->text.count, end_token,
+                                &options, &e->tokens, error));
   e->has_documents = prefix >= 0;
   if (!e->has_documents) return CH_OK;
   ch_progress_end(&e->progress);
   ch_progress_begin(&e->progress, stderr);
   e->what = "documents";
-  return ch_document_perplexity_of(e->scorer, e->tokenizer, e->documents, e->count, prefix, &options,
-                                   &e->per_document, error);
+  return ch_document_perplexity_of(e->scorer, e->tokenizer, e->text.documents, e->text.count, prefix,
+                                   &options, &e->per_document, error);
 }
 
 /* --- figures ------------------------------------------------------------------------------------------------- */

@@ -22,7 +22,9 @@ typedef struct watched {
 } watched;
 
 struct ch_calibration {
-  ch_calibration_options options;
+  ch_calibration_options options;         /* while text runs */
+  char (*names)[CH_PROJECTION_NAME_SIZE]; /* [names_count] of the wanted projections */
+  int names_count;
   int64_t layers, tokens;
   double loss;
   int32_t *input_of; /* [layers, projections]: number of the input + 1 */
@@ -52,8 +54,8 @@ static ch_status no_memory(ch_error *error) {
 static int wanted_projection(const ch_calibration *calibration, const char *label, int *layer) {
   int end = 0;
   if (sscanf(label, "model.layers.%d.self_attn.%n", layer, &end) != 1 || !end) return -1;
-  for (int i = 0; i < calibration->options.projection_count; i++) {
-    const char *name = calibration->options.projections[i];
+  for (int i = 0; i < calibration->names_count; i++) {
+    const char *name = calibration->names[i];
     size_t length = strlen(name);
     if (strncmp(label + end, name, length) == 0 && strcmp(label + end + length, ".weight") == 0) return i;
   }
@@ -88,7 +90,7 @@ static ch_status new_input(ch_calibration *calibration, int64_t n, ch_error *err
 /* The input of a projection that the graph has: its own, or one that was met with another projection. */
 static ch_status note_projection(watch *w, const ch_node *node, int layer, int projection) {
   ch_calibration *calibration = w->calibration;
-  int count = calibration->options.projection_count;
+  int count = calibration->names_count;
   int32_t *slot = &calibration->input_of[layer * count + projection];
   for (int i = 0; !*slot && i < w->graph->count; i++) { /* met before in this graph? */
     const ch_node *other = w->graph->nodes[i];
@@ -260,6 +262,10 @@ ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t cou
   if (!calibration) return no_memory(error);
   calibration->options = *options;
   calibration->layers = model->config.num_hidden_layers;
+  calibration->names = calloc((size_t)options->projection_count + 1, sizeof *calibration->names);
+  for (int i = 0; calibration->names && i < options->projection_count; i++)
+    snprintf(calibration->names[calibration->names_count++], CH_PROJECTION_NAME_SIZE, "%s",
+             options->projections[i]);
   size_t slots = (size_t)calibration->layers * (size_t)(options->projection_count + 1);
   calibration->input_of = calloc(slots, sizeof *calibration->input_of);
   calibration->block_sums = calloc((size_t)(calibration->layers * model->config.hidden_size), sizeof(double));
@@ -280,6 +286,7 @@ void ch_calibration_free(ch_calibration *calibration) {
   for (int32_t k = 0; k < calibration->input_count; k++)
     ch_pages_free(calibration->inputs[k].data, calibration->inputs[k].bytes);
   free(calibration->inputs);
+  free(calibration->names);
   free(calibration->input_of);
   free(calibration->block_sums);
   free(calibration->drift);
@@ -288,9 +295,9 @@ void ch_calibration_free(ch_calibration *calibration) {
 
 const ch_autocorrelation *ch_calibration_of(const ch_calibration *calibration, int layer,
                                             const char *projection) {
-  int count = calibration->options.projection_count;
+  int count = calibration->names_count;
   for (int i = 0; i < count; i++)
-    if (strcmp(calibration->options.projections[i], projection) == 0) {
+    if (strcmp(calibration->names[i], projection) == 0) {
       int32_t number = calibration->input_of[layer * count + i];
       return number ? &calibration->inputs[number - 1].sums : NULL;
     }

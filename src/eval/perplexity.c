@@ -2,6 +2,7 @@
 #include "eval/perplexity.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "eval/windows.h"
@@ -66,19 +67,20 @@ static ch_status put_id(ch_ids *ids, int32_t id, ch_error *error) {
   return CH_OK;
 }
 
-/* The first document brings what the tokenizer puts before a text. */
-static ch_status encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
-                               int32_t end_token, ch_ids *ids, ch_error *error) {
+ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
+                           int32_t end_token, int64_t most, ch_ids *ids, ch_error *error) {
   ch_encoder *encoder = NULL;
+  size_t limit = most > 0 ? ids->size + (size_t)most : SIZE_MAX;
   CH_TRY(ch_encoder_new(tokenizer, &encoder, error));
   ch_status status = CH_OK;
-  for (int64_t i = 0; status == CH_OK && i < count; i++) {
+  for (int64_t i = 0; status == CH_OK && i < count && ids->size < limit; i++) {
     unsigned flags = CH_ENCODE_SPECIAL | (i == 0 ? CH_ENCODE_TEMPLATE : 0);
     if (i > 0 && end_token >= 0) status = put_id(ids, end_token, error);
     if (status == CH_OK)
       status = ch_encoder_encode(encoder, documents[i].text, documents[i].size, flags, ids, error);
   }
   ch_encoder_free(encoder);
+  if (ids->size > limit) ids->size = limit;
   return status;
 }
 
@@ -91,7 +93,7 @@ ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenize
   ch_ids ids = {0};
   ch_windows windows = {0};
   ch_status status;
-  CH_TRY_GOTO(encode_joined(tokenizer, documents, count, end_token, &ids, error));
+  CH_TRY_GOTO(ch_encode_joined(tokenizer, documents, count, end_token, options->most, &ids, error));
   if (ids.size < 2) {
     status = ch_fail(error, CH_ERROR_ARGUMENT,
                      "the text has %zu token%s; at least 2 are needed, for the first is not predicted",

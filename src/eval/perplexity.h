@@ -14,6 +14,7 @@ typedef struct ch_document {
 typedef struct ch_perplexity_options {
   int64_t window; /* tokens that the model sees at once */
   int64_t stride; /* tokens between the beginnings of two windows of the whole text; less than window */
+  int64_t most;   /* tokens of the whole text that are looked at, its first; 0: all */
   ch_score_progress progress; /* may be NULL */
   void *context;
 } ch_perplexity_options;
@@ -34,6 +35,11 @@ typedef struct ch_document_perplexity {
   double word_perplexity, byte_perplexity; /* exp(nll / words), exp(nll / bytes) */
   double bits_per_byte;                    /* nll / bytes / log 2 */
 } ch_document_perplexity;
+
+/* Appends the tokens of documents [count] as one sequence: what the tokenizer puts before a text, and end_token between two
+   of them unless it is -1. Stops once there are `most`, unless that is 0. */
+ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
+                           int32_t end_token, int64_t most, ch_ids *ids, ch_error *error);
 
 /* documents [count] in the order of the text; end_token: -1 = nothing stands between them. Errors: CH_ERROR_ARGUMENT
    when fewer than two tokens are there, or window and stride do not fit. */

@@ -1,0 +1,29 @@
+/* A text file with its documents, to measure a model on. */
+#ifndef CH_EVAL_DOCUMENT_SET_H
+#define CH_EVAL_DOCUMENT_SET_H
+
+#include "eval/perplexity.h"
+#include "text/documents.h"
+#include "text/text_file.h"
+
+typedef struct ch_document_set {
+  ch_text_file file;
+  ch_document *documents; /* [count], in the file's order; they lie in it */
+  int64_t count;
+} ch_document_set;
+
+/* Opens a text and finds its documents; none is an error. path must outlive the set. */
+ch_status ch_document_set_open(const char *path, ch_separator separator, ch_document_set *set,
+                               ch_error *error);
+void ch_document_set_close(ch_document_set *set);
+/* Gives the last part of the text, `share` of it, to `rest`, in whole documents where there are several, else cut where words
+   part. What `rest` holds lies in `set`, which must be closed after it; both are left with at least one document, or an error
+   says that the text is too short. */
+ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_set *rest, ch_error *error);
+
+/* The token between two documents: the tokenizer's end token, else the configuration's; -1 when there is none. */
+int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config);
+/* Tokens that a model is shown at once unless told otherwise: its context, at most 1024. */
+int64_t ch_window_of(const ch_config *config);
+
+#endif

@@ -1,0 +1,172 @@
+/* report.json of a compression, and its lines for a terminal. */
+#include "report/compression.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *number(bool known, double value) {
+  return known && isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *figures_json(const ch_compression_figures *f) {
+  return json_pack("{sI sI sI sI sI so so so}", "parameters_total", (json_int_t)f->parameters,
+                   "parameters_attention", (json_int_t)f->parameters_attention, "cache_elements_per_token",
+                   (json_int_t)f->cache_elements_per_token, "cache_bytes_per_token",
+                   (json_int_t)f->cache_bytes_per_token, "weight_bytes", (json_int_t)f->weight_bytes, "loss",
+                   number(f->measured, f->loss), "perplexity", number(f->measured, f->perplexity),
+                   "decode_tokens_per_second",
+                   number(f->decode_tokens_per_second > 0, f->decode_tokens_per_second));
+}
+
+static json_t *profile_json(const ch_sensitivity *s) {
+  if (!s) return json_null();
+  json_t *rows = json_array();
+  for (int64_t l = s->first; l <= s->last; l++)
+    for (int c = 0; c < s->choices; c++)
+      json_array_append_new(rows,
+                            json_pack("{sI sI sf}", "layer", (json_int_t)l, "component_heads",
+                                      (json_int_t)s->heads[c], "loss_change", s->change[l * s->choices + c]));
+  return json_pack("{sf sI so}", "loss", s->loss, "tokens", (json_int_t)s->tokens, "layers", rows);
+}
+
+static json_t *matrices_json(const ch_compressed *compressed) {
+  json_t *rows = json_array();
+  for (int i = 0; i < compressed->matrix_count; i++) {
+    const ch_compressed_matrix *m = &compressed->matrices[i];
+    json_array_append_new(rows, json_pack("{si ss sI sI sI so so}", "layer", m->layer, "projection",
+                                          m->projection, "parameters_before", (json_int_t)m->before,
+                                          "parameters", (json_int_t)m->after, "rank", (json_int_t)m->rank,
+                                          "error", number(true, m->error), "output_error",
+                                          number(m->whitened_error >= 0, m->whitened_error)));
+  }
+  return rows;
+}
+
+static json_t *text_json(const char *file, int64_t tokens, json_t *more) {
+  if (!file) {
+    json_decref(more);
+    return json_null();
+  }
+  json_t *object = json_pack("{ss sI}", "file", file, "tokens", (json_int_t)tokens);
+  if (object && more) json_object_update(object, more);
+  json_decref(more);
+  return object;
+}
+
+static json_t *heads_json(const ch_compression_report *r) {
+  if (!r->component_heads) return json_null();
+  json_t *list = json_array();
+  for (int64_t l = 0; l < r->layers; l++)
+    json_array_append_new(list, json_integer((json_int_t)r->component_heads[l]));
+  return list;
+}
+
+json_t *ch_compression_to_json(const ch_compression_report *r) {
+  const ch_compressed *c = r->compressed;
+  json_t *object = json_object();
+  if (!object) return NULL;
+  json_object_set_new(object, "method", json_string(r->method));
+  json_object_set_new(object, "model", json_string(r->model));
+  json_object_set_new(object, "out", json_string(r->out));
+  json_object_set_new(object, "before", figures_json(&r->before));
+  json_object_set_new(object, "after", figures_json(&r->after));
+  json_object_set_new(object, "ratio", number(r->ratio > 0, r->ratio));
+  json_object_set_new(object, "ratio_reached",
+                      json_real(1 - (double)c->after / (double)(c->before > 0 ? c->before : 1)));
+  json_object_set_new(object, "component_heads", heads_json(r));
+  if (c->groups) json_object_set_new(object, "groups", json_integer((json_int_t)c->groups));
+  if (c->atoms) json_object_set_new(object, "atoms", json_integer((json_int_t)c->atoms));
+  json_object_set_new(
+      object, "held_out",
+      text_json(r->text, r->text_tokens, json_pack("{sb}", "of_calibration", r->text_kept_back)));
+  json_object_set_new(
+      object, "calibration",
+      text_json(r->calibration, r->calibration_tokens, json_pack("{sf}", "loss", r->calibration_loss)));
+  json_object_set_new(object, "profile", profile_json(r->sensitivity));
+  json_object_set_new(object, "matrices", matrices_json(c));
+  json_object_set_new(object, "dtype", json_string(r->dtype));
+  json_object_set_new(object, "decode_depth", json_integer((json_int_t)r->decode_depth));
+  json_object_set_new(object, "seconds", json_real(r->seconds));
+  json_object_set_new(object, "command", json_string(r->command));
+  json_object_set_new(object, "created", json_string(r->created));
+  json_object_set_new(object, "version", json_string(r->version));
+  return object;
+}
+
+/* --- words ------------------------------------------------------------------------------------------------------- */
+
+static double change(double before, double after) {
+  return 100 * (after - before) / (before > 0 ? before : 1);
+}
+
+void ch_compression_sentence(const ch_compression_report *r, ch_text *text) {
+  const ch_compression_figures *b = &r->before, *a = &r->after;
+  bool cache = a->cache_elements_per_token != b->cache_elements_per_token;
+  ch_text_printf(text, "Attention has %.1f %% fewer parameters",
+                 -change((double)b->parameters_attention, (double)a->parameters_attention));
+  if (cache)
+    ch_text_printf(text, " and the cache is %.1f %% smaller",
+                   -change((double)b->cache_elements_per_token, (double)a->cache_elements_per_token));
+  if (a->measured)
+    ch_text_printf(text, "; perplexity goes from %.4g to %.4g (%+.2f %%)", b->perplexity, a->perplexity,
+                   change(b->perplexity, a->perplexity));
+  ch_text_puts(text, ".");
+}
+
+static void put_row(ch_text *text, const char *what, double before, double after, int decimals) {
+  ch_text_printf(text, "%-26s %14.*f %14.*f %+9.2f %%\n", what, decimals, before, decimals, after,
+                 change(before, after));
+}
+
+static void put_figures(const ch_compression_report *r, ch_text *text) {
+  const ch_compression_figures *b = &r->before, *a = &r->after;
+  ch_text_printf(text, "%-26s %14s %14s\n", "", "before", "after");
+  put_row(text, "parameters", (double)b->parameters, (double)a->parameters, 0);
+  put_row(text, "attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0);
+  put_row(text, "cache elements a token", (double)b->cache_elements_per_token,
+          (double)a->cache_elements_per_token, 0);
+  put_row(text, "bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0);
+  if (a->measured) put_row(text, "perplexity", b->perplexity, a->perplexity, 4);
+  if (a->decode_tokens_per_second > 0)
+    put_row(text, "decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1);
+}
+
+/* Bars of a change, the largest of which has `width` signs. */
+static void put_profile(const ch_sensitivity *s, ch_text *text) {
+  enum { WIDTH = 40 };
+  double most = 1e-12;
+  for (int64_t i = 0; i < s->layers * s->choices; i++) most = fmax(most, fabs(s->change[i]));
+  ch_text_printf(text, "\nloss change of each layer alone (loss %.4f over %lld tokens)\n", s->loss,
+                 (long long)s->tokens);
+  for (int64_t l = s->first; l <= s->last; l++)
+    for (int c = 0; c < s->choices; c++) {
+      double value = s->change[l * s->choices + c];
+      int signs = (int)lround(WIDTH * fabs(value) / most);
+      ch_text_printf(text, "layer %3lld to %lld heads %+9.5f ", (long long)l, (long long)s->heads[c], value);
+      for (int i = 0; i < signs; i++) ch_text_puts(text, value < 0 ? "-" : "#");
+      ch_text_puts(text, "\n");
+    }
+}
+
+static void put_matrices(const ch_compressed *c, ch_text *text) {
+  if (!c->matrix_count) return;
+  ch_text_puts(text, "\nlayer  projection   rank     weights     outputs   (what is lost, of 1)\n");
+  for (int i = 0; i < c->matrix_count; i++) {
+    const ch_compressed_matrix *m = &c->matrices[i];
+    ch_text_printf(text, "%5d  %-11s %5lld  %10.5f", m->layer, m->projection, (long long)m->rank, m->error);
+    if (m->whitened_error >= 0) ch_text_printf(text, "  %10.5f", m->whitened_error);
+    ch_text_puts(text, "\n");
+  }
+}
+
+void ch_compression_write(const ch_compression_report *r, ch_text *text) {
+  put_figures(r, text);
+  if (r->sensitivity) put_profile(r->sensitivity, text);
+  put_matrices(r->compressed, text);
+  ch_text_puts(text, "\n");
+  ch_compression_sentence(r, text);
+  ch_text_printf(text, "\n%s: the model, report.json and report.html\n", r->out);
+}

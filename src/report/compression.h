@@ -1,0 +1,52 @@
+/* What compression cost: the contents of report.json, its page and the lines for a terminal. */
+#ifndef CH_REPORT_COMPRESSION_H
+#define CH_REPORT_COMPRESSION_H
+
+#include <jansson.h>
+
+#include "base/text.h"
+#include "compress/compress.h"
+#include "compress/sensitivity.h"
+#include "train/compare_results.h"
+
+/* A model's figures. */
+typedef struct ch_compression_figures {
+  int64_t parameters, parameters_attention;
+  int64_t cache_elements_per_token, cache_bytes_per_token; /* at 16 bits */
+  int64_t weight_bytes;                                    /* of its files */
+  bool measured;                                           /* loss and perplexity, on the text kept back */
+  double loss, perplexity;
+  double decode_tokens_per_second;
+} ch_compression_figures;
+
+typedef struct ch_compression_report {
+  const char *command, *version, *model, *out, *method;
+  char created[32];
+  const char *dtype; /* of the matrices that were made */
+  ch_compression_figures before, after;
+  int64_t decode_depth;
+  const char *text; /* that perplexities are of, or NULL */
+  int64_t text_tokens;
+  bool text_kept_back;     /* it is the last part of the calibration text */
+  const char *calibration; /* text, or NULL: data-free */
+  int64_t calibration_tokens;
+  double calibration_loss;
+  double ratio;                      /* asked for; masa and the SVDs */
+  const int64_t *component_heads;    /* [layers] mea: h' of each; else NULL */
+  int64_t layers, groups;            /* G */
+  const ch_sensitivity *sensitivity; /* or NULL */
+  const ch_compressed *compressed;
+  double seconds;
+  ch_machine machine;
+} ch_compression_report;
+
+/* NULL when memory is out. */
+json_t *ch_compression_to_json(const ch_compression_report *report);
+/* What was lost, in a sentence. */
+void ch_compression_sentence(const ch_compression_report *report, ch_text *text);
+/* The figures before and after, the profile and errors by layer, for a terminal. */
+void ch_compression_write(const ch_compression_report *report, ch_text *text);
+/* A page that needs nothing else (compression_page.c). */
+ch_status ch_compression_page(const ch_compression_report *report, ch_text *html, ch_error *error);
+
+#endif
