@@ -546,11 +546,11 @@ const ch_command ch_cmd_compress = {
                    "It is put into place "
                    "when it is complete.",
     .examples =
-        "crosshead compress Qwen3-0.6B --method mea --component-heads 4 --calibration text.txt --out small\n"
-        "crosshead compress Qwen3-0.6B --method mea --component-heads 4 --budget 50% --calibration text.txt "
+        "crosshead compress qwen3 --method mea --component-heads 4 --calibration text.txt --out small\n"
+        "crosshead compress qwen3 --method mea --component-heads 4 --budget 50% --calibration text.txt "
         "--out "
         "half\n"
-        "crosshead compress Llama-3.2-1B --method masa --ratio 0.2 --calibration text.txt --out small",
+        "crosshead compress llama --method masa --ratio 0.2 --calibration text.txt --out small",
     .options = options,
     .arguments_size = sizeof(arguments),
     .run = run,

@@ -19,7 +19,7 @@
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *data, *images, *out, *init_from, *tokenizer, *schedule, *dtype, *separator, *augment;
-  bool resume, json;
+  bool resume, recover, json;
   int64_t tokens, epochs, seed;
   double validation;
   ch_train_options training; /* members whose options were given; the others are taken elsewhere */
@@ -27,7 +27,7 @@ typedef struct arguments {
 
 /* --- options ------------------------------------------------------------------------------------------------- */
 
-static const char *const schedules[] = {"cosine", "constant", NULL};
+static const char *const schedules[] = {"cosine", "constant", "cosine-to-zero", NULL};
 static const char *const dtypes[] = {"f32", "f64", NULL};
 static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
 static const char *const augmentations[] = {"auto", "none", "flip", "crop", "flip+crop", NULL};
@@ -67,6 +67,12 @@ static const ch_option options[] = {
      .help = "Continue training the model of DIR (ours, or a Hugging Face llama, qwen2, qwen3 or mistral), "
              "with its "
              "config and tokenizer."},
+    {.name = "recover",
+     .type = CH_OPTION_FLAG,
+     .offset = AT(recover),
+     .help = "With --init-from: the recipe that MEA gives for a compressed model. Rate 1.6e-5, warm-up of "
+             "1000 steps "
+             "(at most a tenth of all), cosine to zero; options that are given count more."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
      .offset = AT(json),
@@ -129,8 +135,9 @@ static const ch_option options[] = {
      .metavar = "NAME",
      .choices = schedules,
      .default_value = "cosine",
-     .help = "After the warm-up: down to 10 % of the peak, or staying there. A constant run can be prolonged "
-             "later."},
+     .help =
+         "After the warm-up: down to 10 % of the peak, staying there, or down to nothing. A constant run can "
+         "be prolonged later."},
     {.name = "warmup",
      .type = CH_OPTION_COUNT,
      .offset = TRAINING(warmup),
@@ -399,11 +406,18 @@ static ch_status read_fresh(job *j, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a config is missing: write `crosshead train CONFIG --data %s --out %s`",
                    args->data ? args->data : "TEXT", args->out);
+  if (args->recover && !args->init_from)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--recover is for a model that exists: give it with --init-from");
   if (!args->data && !args->images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--data is missing: the text to train on, or the images");
   CH_TRY(ch_config_read(args->positional[0] ? args->positional[0] : args->init_from, &j->config, error));
   ch_train_options_default(&j->config, &j->training);
   if (args->init_from) j->training.lr = 1e-4;
+  if (args->recover) {
+    j->training.lr = 1.6e-5;
+    j->training.schedule = CH_SCHEDULE_COSINE_TO_ZERO;
+  }
   return CH_OK;
 }
 
@@ -556,6 +570,8 @@ static ch_status complete_options(job *j, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT, "--epochs %lld are too many", (long long)epochs);
   if (!tokens) tokens = epochs * epoch_of(j);
   if (tokens) t->steps = ch_train_steps_for(t, tokens);
+  if (args->recover && !j->resumed && !ch_option_given(args, "warmup"))
+    t->warmup = t->steps < 10000 ? t->steps / 10 : 1000;
   if (!j->resumed && !ch_option_given(args, "eval-every")) t->eval_every = usual_eval_every(t, source_of(j));
   return CH_OK;
 }

@@ -133,7 +133,7 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--batch %lld x --accumulate %lld x --seq %lld make more than 1G tokens a step",
                    (long long)o->batch, (long long)o->accumulate, (long long)o->sequence);
-  if (o->schedule == CH_SCHEDULE_COSINE && o->warmup >= o->steps && o->warmup > 0)
+  if (o->schedule != CH_SCHEDULE_CONSTANT && o->warmup >= o->steps && o->warmup > 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--warmup %lld leaves nothing of the %lld steps; it must be shorter", (long long)o->warmup,
                    (long long)o->steps);
@@ -152,11 +152,15 @@ int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens) {
 /* --- names of choices ---------------------------------------------------------------------------------------- */
 
 const char *ch_schedule_name(ch_schedule schedule) {
-  return schedule == CH_SCHEDULE_CONSTANT ? "constant" : "cosine";
+  return schedule == CH_SCHEDULE_CONSTANT         ? "constant"
+         : schedule == CH_SCHEDULE_COSINE_TO_ZERO ? "cosine-to-zero"
+                                                  : "cosine";
 }
 
 bool ch_schedule_parse(const char *name, ch_schedule *schedule) {
-  *schedule = strcmp(name, "constant") == 0 ? CH_SCHEDULE_CONSTANT : CH_SCHEDULE_COSINE;
+  *schedule = strcmp(name, "constant") == 0         ? CH_SCHEDULE_CONSTANT
+              : strcmp(name, "cosine-to-zero") == 0 ? CH_SCHEDULE_COSINE_TO_ZERO
+                                                    : CH_SCHEDULE_COSINE;
   return strcmp(name, ch_schedule_name(*schedule)) == 0;
 }
 
@@ -250,7 +254,7 @@ ch_status ch_train_options_from_json(const json_t *object, const char *where, ch
 
 static bool must_match(const option_row *row, const ch_train_options *options) {
   return row->same == SAME || row->same == OF_IMAGES ||
-         (row->same == SAME_WITH_COSINE && options->schedule == CH_SCHEDULE_COSINE);
+         (row->same == SAME_WITH_COSINE && options->schedule != CH_SCHEDULE_CONSTANT);
 }
 
 ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_options *asked,

@@ -9,8 +9,9 @@
 #include "tensor/tensor.h"
 
 typedef enum ch_schedule {
-  CH_SCHEDULE_COSINE,  /* warm-up, then half a cosine down to 10 % of the peak at the last step */
-  CH_SCHEDULE_CONSTANT /* warm-up, then the peak */
+  CH_SCHEDULE_COSINE,        /* warm-up, then half a cosine down to 10 % of the peak at the last step */
+  CH_SCHEDULE_CONSTANT,      /* warm-up, then the peak */
+  CH_SCHEDULE_COSINE_TO_ZERO /* warm-up, then half a cosine down to nothing after the last step */
 } ch_schedule;
 
 /* Members marked [same] decide the result: a run can only be resumed with the values it was started with. */

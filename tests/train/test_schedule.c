@@ -45,6 +45,20 @@ static void a_cosine_warms_up_to_the_peak_and_ends_at_a_tenth(void **state) {
     assert_true(ch_schedule_lr(&options, step) < ch_schedule_lr(&options, step - 1));
 }
 
+static void a_cosine_to_zero_gets_there_after_the_last_step(void **state) {
+  (void)state;
+  ch_train_options options = some_options();
+  options.schedule = CH_SCHEDULE_COSINE_TO_ZERO;
+  options.lr = 0.5;
+  options.warmup = 0;
+  options.steps = 99;
+  assert_near(ch_schedule_lr(&options, 1), 0.5);
+  assert_near(ch_schedule_lr(&options, 1 + 49), 0.25 * (1 + cos(3.14159265358979323846 * 49 / 99)));
+  assert_true(ch_schedule_lr(&options, 99) > 0);
+  assert_true(ch_schedule_lr(&options, 99) < 0.001);
+  assert_true(fabs(ch_schedule_lr(&options, 100)) < 1e-12);
+}
+
 static void a_constant_rate_stays_at_the_peak(void **state) {
   (void)state;
   ch_train_options options = some_options();
@@ -176,6 +190,7 @@ static void what_decides_the_result_must_match_and_the_rest_may_change(void **st
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_cosine_warms_up_to_the_peak_and_ends_at_a_tenth),
+      cmocka_unit_test(a_cosine_to_zero_gets_there_after_the_last_step),
       cmocka_unit_test(a_constant_rate_stays_at_the_peak),
       cmocka_unit_test(without_warm_up_the_first_step_has_the_peak),
       cmocka_unit_test(the_default_warm_up_is_a_twentieth_and_at_most_a_thousand),
