@@ -1,0 +1,25 @@
+/* Dense linear algebra in double, by LAPACK: products, eigenvectors of symmetric matrices, Cholesky factors. Matrices are
+ * row-major. */
+#ifndef CH_COMPRESS_LINEAR_ALGEBRA_H
+#define CH_COMPRESS_LINEAR_ALGEBRA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* C [m, n] = op(A) op(B) (+ C when accumulate), op by the transpose flags; row strides lda, ldb and n. */
+void ch_multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const double *a,
+                 int64_t lda, const double *b, int64_t ldb, double *c, bool accumulate);
+/* C [n, n] += X X^T of X [n, k]; all of C is filled. */
+void ch_multiply_self(int64_t n, int64_t k, const double *x, double *c);
+/* Eigenvalues [n] of a symmetric matrix, the largest first; a [n, n] becomes its eigenvectors, one a row in that order -
+   or is destroyed, where they are not wanted. */
+ch_status ch_eigen(int64_t n, double *a, double *values, bool vectors, ch_error *error);
+/* The lower R [n, n], zeros above, with A = R R^T. A singular A gets a ridge on its diagonal, relative to the mean of
+   that: *ridge is what was added, 0 if nothing. */
+ch_status ch_cholesky(int64_t n, const double *a, double *r, double *ridge, ch_error *error);
+/* X [m, n] becomes X R^-1 with a lower R [n, n]. */
+void ch_divide_by_factor(int64_t m, int64_t n, const double *r, double *x);
+
+#endif

@@ -1,0 +1,71 @@
+/* Factors of one matrix, and what they cost in accuracy. */
+#include "compress/low_rank_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "compress/linear_algebra.h"
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a matrix");
+}
+
+ch_status ch_compress_tell(const ch_compress_options *options, const char *what, double done, double total,
+                           ch_error *error) {
+  return options->step ? options->step(options->context, what, done, total, error) : CH_OK;
+}
+
+/* Writes a factor and reads back what rounding made of it. */
+static ch_status store(const ch_matrix *matrix, const char *stem, char which, int64_t count, double *values,
+                       ch_compressed *compressed, ch_error *error) {
+  char name[160];
+  snprintf(name, sizeof name, "model.layers.%d.self_attn.%s%s.%c.weight", matrix->layer, matrix->name, stem,
+           which);
+  CH_TRY(ch_compressed_put(compressed, name, 0, count, values, error));
+  return ch_compressed_get(compressed, name, 0, count, values, error);
+}
+
+ch_status ch_write_factors(const ch_matrix *matrix, const char *stem, int64_t rank,
+                           const ch_autocorrelation *c, double *m, ch_compressed *compressed,
+                           ch_error *error) {
+  int64_t out = matrix->out, in = matrix->in;
+  double *a = malloc((size_t)(rank * in) * sizeof *a), *b = malloc((size_t)(out * rank) * sizeof *b);
+  ch_truncation truncation = {0};
+  ch_status status = a && b ? CH_OK : no_memory(error);
+  if (status == CH_OK) status = ch_truncation_find(out, in, m, c, true, &truncation, error);
+  if (status == CH_OK) {
+    ch_truncation_factors(&truncation, m, rank, a, b);
+    status = store(matrix, stem, 'a', rank * in, a, compressed, error);
+  }
+  if (status == CH_OK) status = store(matrix, stem, 'b', out * rank, b, compressed, error);
+  if (status == CH_OK) {
+    for (int64_t i = 0; i < out * rank; i++) b[i] = -b[i];
+    ch_multiply(false, false, out, in, rank, b, rank, a, in, m, true);
+  }
+  ch_truncation_free(&truncation);
+  free(a), free(b);
+  return status;
+}
+
+ch_status ch_note_matrix(const ch_model *model, const ch_matrix *matrix, const double *missing,
+                         const ch_autocorrelation *c, int64_t after, int64_t rank, ch_compressed *compressed,
+                         ch_error *error) {
+  int64_t out = matrix->out, in = matrix->in;
+  double *whole = malloc((size_t)(out * in) * sizeof *whole);
+  if (!whole) return no_memory(error);
+  ch_matrix_read(model, matrix, 0, out * in, whole);
+  ch_compressed_matrix *row = &compressed->matrices[compressed->matrix_count++];
+  *row = (ch_compressed_matrix){
+      .layer = matrix->layer, .before = out * in, .after = after, .rank = rank, .whitened_error = -1};
+  snprintf(row->projection, sizeof row->projection, "%s", matrix->name);
+  double all = ch_whitened_square(out, in, whole, NULL), left = ch_whitened_square(out, in, missing, NULL);
+  row->error = all > 0 ? sqrt(left / all) : 0;
+  if (c) {
+    all = ch_whitened_square(out, in, whole, c);
+    left = ch_whitened_square(out, in, missing, c);
+    row->whitened_error = all > 0 ? sqrt(left / all) : 0;
+  }
+  free(whole);
+  return all < 0 || left < 0 ? no_memory(error) : CH_OK;
+}

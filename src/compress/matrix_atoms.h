@@ -1,0 +1,35 @@
+/* Matrix PCA: the atoms of one projection in one group of layers (MASA; "Matrix PCA").
+ *
+ * Matrices W_1 ... W_L as long vectors are the rows of a matrix W; the top S eigenvectors of W^T W are the atoms. They come
+ * from the L x L Gram matrix G = W W^T: with G = U diag(s^2) U^T atom s is sum over l of U[l, s] W_l / s_s, of length one,
+ * and c[l, s] = tr(D_s^T W_l) = U[l, s] s_s. Files get atoms of the matrices' own size, so that 16 bits hold them well. */
+#ifndef CH_COMPRESS_MATRIX_ATOMS_H
+#define CH_COMPRESS_MATRIX_ATOMS_H
+
+#include "compress/matrices.h"
+
+/* tr(W_l^T W_m) [count, count] of matrices of one shape; they are read piece by piece. */
+ch_status ch_gram_of_matrices(const ch_model *model, const ch_matrix *const *matrices, int count,
+                              double *gram, ch_error *error);
+
+typedef struct ch_atoms {
+  int count;       /* L */
+  double *values;  /* [L] s^2, the largest first */
+  double *vectors; /* [L, L] U^T: a row an atom */
+  double scale;    /* of the stored atoms: sqrt(mean |W_l|^2) */
+} ch_atoms;
+
+/* gram [count, count]. Release with ch_atoms_free. */
+ch_status ch_atoms_find(int count, const double *gram, ch_atoms *atoms, ch_error *error);
+void ch_atoms_free(ch_atoms *atoms);
+/* W_l less what S atoms say of it, [out, in]. */
+ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
+                           int kept, int l, double *missing, ch_error *error);
+/* Writes S atoms as `name` and every layer's coefficients. */
+ch_status ch_atoms_write(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
+                         int kept, const char *name, ch_compressed *compressed, ch_error *error);
+/* W_l less what the written atoms and coefficients say of it. */
+ch_status ch_atoms_missing_written(const ch_model *model, const ch_matrix *matrix, int kept, const char *name,
+                                   const ch_compressed *compressed, double *missing, ch_error *error);
+
+#endif
