@@ -18,6 +18,7 @@
 #include "train/machine.h"
 
 enum { MOST_KEPT = CH_MAX_PROJECTIONS, PROFILE_TOKENS = 1 << 14, FINEST_CHOICES = 4 };
+static const char *const methods[] = {"mea", "masa", "svd-llm", "svd", NULL};
 static const double kept_back = 0.2; /* of the calibration text, to measure on */
 
 typedef struct arguments {
@@ -322,7 +323,11 @@ static ch_status choose_heads(request *r, ch_error *error) {
 /* --- compressing ------------------------------------------------------------------------------------------------- */
 
 static ch_compress_method *method_of(const char *name) {
-  return strcmp(name, "mea") == 0 ? ch_compress_mea : NULL;
+  static ch_compress_method *const of[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
+                                           ch_compress_svd};
+  int i = 0;
+  while (strcmp(methods[i], name) != 0) i++;
+  return of[i];
 }
 
 static ch_status compress(request *r, ch_error *error) {
@@ -338,11 +343,7 @@ static ch_status compress(request *r, ch_error *error) {
                                  .context = s};
   CH_TRY(calibrate(r, error));
   if (r->mea) CH_TRY(choose_heads(r, error));
-  ch_compress_method *method = method_of(r->a->method);
-  if (!method)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--method %s is not part of this build; there is mea",
-                   r->a->method);
-  CH_TRY(method(s->model, s->calibration, &options, &s->compressed, error));
+  CH_TRY(method_of(r->a->method)(s->model, s->calibration, &options, &s->compressed, error));
   s->report.compressed = &s->compressed;
   return CH_OK;
 }
@@ -407,7 +408,6 @@ static ch_status run(const void *given, ch_error *error) {
 
 /* --- options ----------------------------------------------------------------------------------------------------- */
 
-static const char *const methods[] = {"mea", "masa", "svd-llm", "svd", NULL};
 static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
 
 #define AT(member) .offset = offsetof(arguments, member)
