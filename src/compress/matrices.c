@@ -68,9 +68,6 @@ static ch_status check_budget(const ch_matrices *list, const ch_compress_options
                               ch_error *error) {
   int64_t least = list->others;
   for (int i = 0; i < list->count; i++) least += list->rows[i].out + list->rows[i].in;
-  if (!(options->ratio >= 0 && options->ratio < 1))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "a ratio of %g takes nothing or everything away; it lies between 0 and 1", options->ratio);
   if (list->others + list->budget >= least) return CH_OK;
   double most = 1 - (double)least / (double)list->before;
   return ch_fail(
@@ -106,6 +103,9 @@ static ch_status fill(const ch_model *model, const ch_compress_options *options,
 ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *options, ch_matrices *matrices,
                            ch_error *error) {
   *matrices = (ch_matrices){0};
+  if (!(options->ratio >= 0 && options->ratio < 1))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a ratio of %g takes nothing or everything away; it lies between 0 and 1", options->ratio);
   if (ch_form_differs(&model->config, &model->params, CH_FORM_DENSE))
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s shares matrices; write them out before compressing it",
                    model->directory);
