@@ -182,8 +182,11 @@ static ch_status check_groups(work *w) {
                          w->error);
 }
 
+/* The plan by which least is lost. With more atoms the error falls and then rises, or rises at once: once it has risen,
+   more atoms of the same groups are not tried. */
 static ch_status choose(work *w, plan *best) {
   plan plans[MOST_PLANS];
+  double before = INFINITY;
   int count = list_plans(w, plans);
   if (!count) {
     const plan least = {.groups = w->options->groups ? (int)w->options->groups : 1,
@@ -199,6 +202,13 @@ static ch_status choose(work *w, plan *best) {
   }
   w->total = (double)w->list.count * (count + (count > 1) + 1);
   for (int i = 0; i < count; i++) {
+    bool same = i > 0 && plans[i].groups == plans[i - 1].groups;
+    plans[i].error = INFINITY;
+    if (same && !(plans[i - 1].error < before)) { /* more atoms of such groups did not help already */
+      w->done += w->list.count;
+      continue;
+    }
+    before = same ? plans[i - 1].error : INFINITY;
     CH_TRY(evaluate(w, &plans[i]));
     if (i == 0 || plans[i].error < best->error) *best = plans[i];
   }
