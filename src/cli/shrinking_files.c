@@ -59,8 +59,8 @@ static ch_status write_model(ch_shrinking *s, ch_error *error) {
   ch_dtype *dtypes = malloc(((size_t)made->params.count + 1) * sizeof *dtypes);
   if (!dtypes) return no_memory(s->out, error);
   for (int i = 0; i < made->params.count; i++) dtypes[i] = made->tensors[i].dtype;
-  ch_status status =
-      ch_model_write_as(s->staging, &made->config, &made->params, made->tensors, dtypes, error);
+  ch_status status = ch_model_write_as(s->staging, &made->config, &made->params, made->tensors, dtypes,
+                                       &s->own->weights, error);
   free(dtypes);
   return status;
 }

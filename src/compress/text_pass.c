@@ -108,10 +108,25 @@ static ch_status run_batch(ch_text_pass *pass, int64_t first, int64_t count, ch_
   return ch_fail(error, CH_ERROR_NUMERIC, "the model's loss on the calibration text is not finite");
 }
 
+/* Who looks on, and after whom the weights are let go of. */
+typedef struct onlooker {
+  const ch_model *model;
+  const ch_observer *observer; /* or NULL */
+} onlooker;
+
+static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
+  const onlooker *o = context;
+  if (o->observer) CH_TRY(o->observer->seen(o->observer->context, run, node));
+  ch_model_forget_used(o->model, run, node);
+  return CH_OK;
+}
+
 ch_status ch_text_pass_run(ch_text_pass *pass, const ch_tensor *tensors, const ch_observer *observer,
                            double *loss, ch_error *error) {
+  onlooker looking = {pass->model, observer};
+  ch_observer both = {.seen = look_on, .context = &looking};
   ch_runner_call call = {
-      .weights = tensors, .tokens = pass->tokens, .targets = pass->targets, .observer = observer};
+      .weights = tensors, .tokens = pass->tokens, .targets = pass->targets, .observer = &both};
   double sum = 0;
   CH_TRY(told(pass, 0, error));
   for (int64_t first = 0; first < pass->windows;) {

@@ -105,8 +105,11 @@ static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int6
   CH_TRY(take_shape(scorer, count, rows, error));
   for (int64_t i = 0; i < count; i++)
     fill_row(&s->windows[order[i]], rows, scorer->tokens + i * rows, scorer->targets + i * rows);
-  ch_runner_call call = {
-      .weights = scorer->model->weights.tensors, .tokens = scorer->tokens, .targets = scorer->targets};
+  ch_observer forgetting = ch_model_forgetting(scorer->model);
+  ch_runner_call call = {.weights = scorer->model->weights.tensors,
+                         .tokens = scorer->tokens,
+                         .targets = scorer->targets,
+                         .observer = &forgetting};
   const void *losses = NULL;
   CH_TRY(ch_runner_run(scorer->runner, &call, &losses, error));
   for (int64_t i = 0; i < count; i++) {

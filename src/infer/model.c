@@ -49,3 +49,26 @@ void ch_model_unload(ch_model *model) {
   free(model->directory);
   free(model);
 }
+
+int64_t ch_model_file_bytes(const ch_model *model) {
+  int64_t bytes = 0;
+  for (int i = 0; i < model->weights.shard_count; i++) bytes += (int64_t)model->weights.shards[i].map.size;
+  return bytes;
+}
+
+void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_node *node) {
+  if (ch_model_file_bytes(model) <= CH_LARGE_WEIGHTS) return;
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_tensor *tensor = ch_run_param(run, node->in[i]);
+    if (tensor) ch_weights_forget(&model->weights, tensor->data, ch_tensor_bytes(tensor));
+  }
+}
+
+static ch_status forget_used(void *context, const ch_run *run, const ch_node *node) {
+  ch_model_forget_used(context, run, node);
+  return CH_OK;
+}
+
+ch_observer ch_model_forgetting(const ch_model *model) {
+  return (ch_observer){.seen = forget_used, .context = (void *)model};
+}

@@ -4,6 +4,7 @@
 
 #include "infer/end_tokens.h"
 #include "io/model_files.h"
+#include "graph/plan.h"
 #include "model/restate.h"
 
 typedef struct ch_model {
@@ -25,5 +26,15 @@ ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **
 void ch_model_unload(ch_model *model);
 /* Brings the model into another form, where that differs; before anyone uses it. */
 ch_status ch_model_restate(ch_model *model, ch_form form, ch_error *error);
+
+/* Mapped weights of more than this are let go of as they are used, where whole texts run. */
+#define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
+/* Bytes of the files that the weights lie in. */
+int64_t ch_model_file_bytes(const ch_model *model);
+/* After a step of a run: lets go of the mapped matrices that it read, in models of more than CH_LARGE_WEIGHTS, so that
+   they do not all stay in memory for one pass over text. */
+void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_node *node);
+/* An observer that does this; it holds on to the model. */
+ch_observer ch_model_forgetting(const ch_model *model);
 
 #endif

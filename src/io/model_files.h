@@ -52,9 +52,10 @@ ch_status ch_weights_write(const char *directory, const ch_params *params, const
    directory without it is no model. */
 ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
 /* Both, beside and renamed; tensors [params->count] of any float type, stored as dtypes [params->count] say, or all of
-   them as `dtype`. */
+   them as `dtype`. read: the weights that tensors may lie in, which are let go of as they are written; or NULL. */
 ch_status ch_model_write_as(const char *directory, const ch_config *config, const ch_params *params,
-                            const ch_tensor *tensors, const ch_dtype *dtypes, ch_error *error);
+                            const ch_tensor *tensors, const ch_dtype *dtypes, const ch_weights *read,
+                            ch_error *error);
 ch_status ch_model_write(const char *directory, const ch_config *config, const ch_params *params,
                          const ch_tensor *tensors, ch_dtype dtype, ch_error *error);
 

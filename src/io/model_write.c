@@ -12,13 +12,13 @@ enum { PIECE = 1 << 13 };
 /* Tensors in memory on their way into a file. */
 typedef struct converter {
   const ch_tensor *tensors;
+  const ch_weights *read; /* to let go of, or NULL */
   double middle[PIECE],
       out[PIECE]; /* one float type to another, through F32, or through F64 when either is */
 } converter;
 
-static ch_status put_converted(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error) {
-  converter *convert = context;
-  const ch_tensor *tensor = &convert->tensors[index];
+static ch_status convert_tensor(converter *convert, const ch_tensor *tensor, ch_dtype dtype,
+                                ch_writer *writer, ch_error *error) {
   if (tensor->dtype == dtype) return ch_writer_put(writer, tensor->data, ch_tensor_bytes(tensor), error);
   bool wide = tensor->dtype == CH_F64 || dtype == CH_F64;
   const ch_kernels *kernels = ch_kernels_best(wide ? CH_F64 : CH_F32);
@@ -31,6 +31,14 @@ static ch_status put_converted(void *context, int index, ch_dtype dtype, ch_writ
     CH_TRY(ch_writer_put(writer, convert->out, (size_t)n * ch_dtype_size(dtype), error));
   }
   return CH_OK;
+}
+
+static ch_status put_converted(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error) {
+  converter *convert = context;
+  const ch_tensor *tensor = &convert->tensors[index];
+  ch_status status = convert_tensor(convert, tensor, dtype, writer, error);
+  if (convert->read) ch_weights_forget(convert->read, tensor->data, ch_tensor_bytes(tensor));
+  return status;
 }
 
 static ch_status write_tensors(const char *path, const ch_params *params, const ch_dtype *dtypes,
@@ -87,12 +95,14 @@ ch_status ch_config_store(const char *directory, const ch_config *config, ch_err
 }
 
 ch_status ch_model_write_as(const char *directory, const ch_config *config, const ch_params *params,
-                            const ch_tensor *tensors, const ch_dtype *dtypes, ch_error *error) {
+                            const ch_tensor *tensors, const ch_dtype *dtypes, const ch_weights *read,
+                            ch_error *error) {
   CH_TRY(ch_config_validate(config, directory, error));
   CH_TRY(ch_config_check_writable(config, directory, error));
   converter *convert = malloc(sizeof *convert);
   if (!convert) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
   convert->tensors = tensors;
+  convert->read = read;
   ch_status status = ch_weights_write(directory, params, dtypes, put_converted, convert, error);
   if (status == CH_OK) status = ch_config_store(directory, config, error);
   free(convert);
@@ -104,7 +114,7 @@ ch_status ch_model_write(const char *directory, const ch_config *config, const c
   ch_dtype *dtypes = malloc(((size_t)params->count + 1) * sizeof *dtypes);
   if (!dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
   for (int i = 0; i < params->count; i++) dtypes[i] = dtype;
-  ch_status status = ch_model_write_as(directory, config, params, tensors, dtypes, error);
+  ch_status status = ch_model_write_as(directory, config, params, tensors, dtypes, NULL, error);
   free(dtypes);
   return status;
 }
