@@ -98,7 +98,11 @@ static void atoms_in_16_bits_are_widened(void **state) {
       k->convert_from(ATOMS * SMALL, halves, types[t], wide);
       k->combine_forward(SMALL, ATOMS, coefficients, wide, k->dtype, expected);
       k->combine_forward(SMALL, ATOMS, coefficients, halves, types[t], got);
-      assert_memory_equal(got, expected, SMALL * ch_dtype_size(k->dtype));
+      for (int i = 0; i < SMALL; i++) { /* multiply-adds may be fused in one of the two */
+        double size = 0;
+        for (int a = 0; a < ATOMS; a++) size += fabs(c[a] * real_at(k, wide, a * SMALL + i));
+        assert_true(fabs(real_at(k, got, i) - real_at(k, expected, i)) <= 2 * table_eps(k) * size);
+      }
       free(coefficients), free(wide), free(expected), free(got);
     }
   free(c), free(x);
