@@ -484,6 +484,7 @@ ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_
 }
 
 static void apply_default(const ch_config_key *key, ch_config *config) {
+  if (key->offset == CH_KEY_NO_MEMBER) return;
   char *member = (char *)config + key->offset;
   if (is_list(key))
     ch_config_default_list(key, config);
