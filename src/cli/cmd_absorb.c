@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/element_types.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "compress/absorb.h"
@@ -18,12 +19,8 @@ typedef struct arguments {
 
 /* What was folded is rounded once, to F32; what was only copied keeps its type. */
 static ch_dtype type_to_write(const arguments *a, const ch_model *model, const ch_absorbed *absorbed) {
-  static const struct {
-    const char *name;
-    ch_dtype dtype;
-  } types[] = {{"f32", CH_F32}, {"f16", CH_F16}, {"bf16", CH_BF16}};
-  for (int i = 0; a->dtype && i < 3; i++)
-    if (strcmp(a->dtype, types[i].name) == 0) return types[i].dtype;
+  const ch_dtype *asked = ch_element_type(a->dtype);
+  if (asked) return *asked;
   return absorbed->knocked || absorbed->mixed_layers || absorbed->shared ? CH_F32
                                                                          : model->weights.tensors[0].dtype;
 }
@@ -114,8 +111,6 @@ static ch_status run(const void *given, ch_error *error) {
   return status;
 }
 
-static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
-
 static const ch_option options[] = {
     {.name = "out",
      .type = CH_OPTION_PATH,
@@ -131,7 +126,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_CHOICE,
      .offset = offsetof(arguments, dtype),
      .metavar = "TYPE",
-     .choices = dtypes,
+     .choices = ch_element_type_names,
      .help = "Element type to write: f32 when something is folded, else the model's own, "
              "unless given."},
     {.name = "json",

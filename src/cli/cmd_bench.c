@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "cli/element_types.h"
 #include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
@@ -83,10 +84,6 @@ static ch_status parse_arguments(bench *b, ch_error *error) {
   return parse_values("batch", a->batch, 1, 4096, &b->batches, error);
 }
 
-static ch_dtype dtype_of(const char *name) {
-  return strcmp(name, "f32") == 0 ? CH_F32 : strcmp(name, "f16") == 0 ? CH_F16 : CH_BF16;
-}
-
 static bool holds(const char *directory, const char *name) {
   char *path = ch_path_join(directory, name);
   bool there = path && ch_is_file(path);
@@ -99,7 +96,7 @@ static ch_status open_model(bench *b, ch_error *error) {
   const char *path = b->arguments->positional[0];
   if (holds(path, "model.safetensors") || holds(path, "model.safetensors.index.json"))
     return ch_model_load(path, CH_WEIGHTS_MAPPED, &b->model, error);
-  return ch_model_random(path, dtype_of(b->arguments->dtype), 1, &b->model, error);
+  return ch_model_random(path, *ch_element_type(b->arguments->dtype), 1, &b->model, error);
 }
 
 /* --- output -------------------------------------------------------------------------------------------------- */
@@ -196,7 +193,7 @@ static ch_speed_options options_of(bench *b, int64_t batch, int64_t tokens, int6
   return (ch_speed_options){.batch = batch,
                             .tokens = tokens,
                             .depth = depth,
-                            .cache_dtype = dtype_of(b->arguments->cache_dtype),
+                            .cache_dtype = *ch_element_type(b->arguments->cache_dtype),
                             .repeat = (int)b->arguments->repeat,
                             .precompute_gates = b->arguments->precompute_gates,
                             .expand_gates = b->arguments->expand_gates,
@@ -314,8 +311,6 @@ done:
   return status;
 }
 
-static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
-
 #define AT(member) .offset = offsetof(arguments, member)
 static const ch_option options[] = {
     {.name = "prompt",
@@ -349,14 +344,14 @@ static const ch_option options[] = {
      AT(cache_dtype),
      .metavar = "TYPE",
      .default_value = "f32",
-     .choices = dtypes,
+     .choices = ch_element_type_names,
      .help = "How cached keys and values are stored."},
     {.name = "dtype",
      .type = CH_OPTION_CHOICE,
      AT(dtype),
      .metavar = "TYPE",
      .default_value = "f32",
-     .choices = dtypes,
+     .choices = ch_element_type_names,
      .help = "Type of random matrices, where CONFIG has no weights beside it."},
     {.name = "train",
      .type = CH_OPTION_FLAG,

@@ -9,6 +9,7 @@
 #include "attention/registry.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/element_types.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -151,16 +152,9 @@ static ch_status read_heads(const request *r, ch_error *error) {
 }
 
 static void choose_dtype(request *r) {
-  static const struct {
-    const char *name;
-    ch_dtype dtype;
-  } types[] = {{"f32", CH_F32}, {"f16", CH_F16}, {"bf16", CH_BF16}};
-  ch_shrinking *s = r->s;
-  r->dtype = s->own->weights.tensors[0].dtype;
-  for (int i = 0; i < 3; i++)
-    if (r->a->dtype && strcmp(r->a->dtype, types[i].name) == 0) r->dtype = types[i].dtype;
-  for (int i = 0; i < 3; i++)
-    if (types[i].dtype == r->dtype) s->report.dtype = types[i].name;
+  const ch_dtype *asked = ch_element_type(r->a->dtype);
+  r->dtype = asked ? *asked : r->s->own->weights.tensors[0].dtype;
+  r->s->report.dtype = ch_element_type_name(r->dtype);
 }
 
 /* --- opening ----------------------------------------------------------------------------------------------------- */
@@ -408,8 +402,6 @@ static ch_status run(const void *given, ch_error *error) {
 
 /* --- options ----------------------------------------------------------------------------------------------------- */
 
-static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
-
 #define AT(member) .offset = offsetof(arguments, member)
 static const ch_option options[] = {
     {.name = "method",
@@ -431,7 +423,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_CHOICE,
      AT(dtype),
      .metavar = "TYPE",
-     .choices = dtypes,
+     .choices = ch_element_type_names,
      .help = "Element type of the matrices that are made; the model's own unless given."},
     {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print the report as one JSON object."},
     {.name = "", .help = "Text"},

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/element_types.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -68,10 +69,9 @@ static ch_status report(const arguments *a, const outcome *o, ch_error *error) {
 /* --- safetensors --------------------------------------------------------------------------------------------------- */
 
 static ch_status write_directory(const arguments *a, ch_progress_line *line, ch_error *error) {
-  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16};
   ch_source source;
-  ch_source_writing writing = {.stop = stop, .progress = show, .context = line};
-  if (a->dtype) writing.dtype = &dtypes[type_of(a, CH_F32)];
+  ch_source_writing writing = {
+      .dtype = ch_element_type(a->dtype), .stop = stop, .progress = show, .context = line};
   CH_TRY(ch_directory_source_open(a->positional[0], !a->no_tokenizer, &source, error));
   ch_status status = ch_source_write(&source, a->out, &writing, error);
   ch_progress_end(line);

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "eval/dictionary_cost.h"
+#include "cli/element_types.h"
 #include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
@@ -90,10 +91,6 @@ static ch_status encode_prompt(writer *w, ch_error *error) {
 
 /* --- opening ------------------------------------------------------------------------------------------------- */
 
-static ch_dtype cache_dtype(const char *name) {
-  return strcmp(name, "f32") == 0 ? CH_F32 : strcmp(name, "f16") == 0 ? CH_F16 : CH_BF16;
-}
-
 /* Tokens a sequence may hold: what was asked for, else what prompt and text can need within the model's context. */
 static ch_status choose_context(const writer *w, int64_t *context, ch_error *error) {
   const arguments *a = w->arguments;
@@ -156,7 +153,7 @@ static ch_status open_all(writer *w, ch_error *error) {
   CH_TRY(encode_prompt(w, error));
   ch_timeline_options options;
   ch_timeline_options_default(&w->model->config, &options);
-  options.cache_dtype = cache_dtype(a->cache_dtype);
+  options.cache_dtype = *ch_element_type(a->cache_dtype);
   options.precompute_gates = a->precompute_gates;
   CH_TRY(choose_context(w, &options.context, error));
   return ch_timeline_create(&w->model->config, &w->model->params, w->model->weights.tensors, &options,
@@ -315,8 +312,6 @@ done:
   return status;
 }
 
-static const char *const cache_dtypes[] = {"f32", "bf16", "f16", NULL};
-
 #define AT(member) .offset = offsetof(arguments, member)
 static const ch_option options[] = {
     {.name = "", .help = "Prompt"},
@@ -391,7 +386,7 @@ static const ch_option options[] = {
      AT(cache_dtype),
      .metavar = "TYPE",
      .default_value = "f32",
-     .choices = cache_dtypes,
+     .choices = ch_element_type_names,
      .help = "How cached keys and values are stored."},
     {.name = "context",
      .type = CH_OPTION_COUNT,

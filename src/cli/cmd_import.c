@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/element_types.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -53,14 +54,9 @@ static ch_status report(const arguments *a, const ch_source *source, ch_error *e
 }
 
 static ch_status convert(const arguments *a, const ch_source *source, ch_error *error) {
-  static const struct {
-    const char *name;
-    ch_dtype dtype;
-  } types[] = {{"f32", CH_F32}, {"f16", CH_F16}, {"bf16", CH_BF16}};
   ch_progress_line line;
-  ch_source_writing writing = {.stop = stop, .progress = show, .context = &line};
-  for (int i = 0; a->dtype && i < 3; i++)
-    if (strcmp(a->dtype, types[i].name) == 0) writing.dtype = &types[i].dtype;
+  ch_source_writing writing = {
+      .dtype = ch_element_type(a->dtype), .stop = stop, .progress = show, .context = &line};
   ch_progress_begin(&line, stderr);
   ch_interrupt_watch();
   ch_status status = ch_source_write(source, a->out, &writing, error);
@@ -78,8 +74,6 @@ static ch_status run(const void *given, ch_error *error) {
   return status;
 }
 
-static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
-
 static const ch_option options[] = {
     {.name = "out",
      .type = CH_OPTION_PATH,
@@ -96,7 +90,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_CHOICE,
      .offset = offsetof(arguments, dtype),
      .metavar = "TYPE",
-     .choices = dtypes,
+     .choices = ch_element_type_names,
      .help = "Element type to write: each tensor's own unless given, f32 where it is quantised."},
     {.name = "json",
      .type = CH_OPTION_FLAG,

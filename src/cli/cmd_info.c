@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/element_types.h"
 #include "cli/info_text.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -17,18 +18,14 @@ typedef struct arguments {
   int64_t depth;
 } arguments;
 
-static ch_dtype dtype_of(const char *name) {
-  return strcmp(name, "f32") == 0 ? CH_F32 : strcmp(name, "f16") == 0 ? CH_F16 : CH_BF16;
-}
-
 static ch_status examine(const arguments *a, const char *path, ch_info *info, ch_error *error) {
   ch_params params = {0};
   ch_path_stem(path, info->name, sizeof info->name);
   CH_TRY(ch_config_read(path, &info->config, error));
   ch_status status = ch_model_declare_stored(path, &info->config, &params, error);
   if (status == CH_OK)
-    status =
-        ch_account_model(&info->config, &params, a->depth, dtype_of(a->cache_dtype), &info->account, error);
+    status = ch_account_model(&info->config, &params, a->depth, *ch_element_type(a->cache_dtype),
+                              &info->account, error);
   ch_params_free(&params);
   return status;
 }
@@ -70,8 +67,6 @@ static ch_status run(const void *given, ch_error *error) {
   return status;
 }
 
-static const char *const cache_dtypes[] = {"bf16", "f16", "f32", NULL};
-
 static const ch_option options[] = {{.name = "json",
                                      .type = CH_OPTION_FLAG,
                                      .offset = offsetof(arguments, json),
@@ -85,7 +80,7 @@ static const ch_option options[] = {{.name = "json",
                                      .offset = offsetof(arguments, cache_dtype),
                                      .metavar = "TYPE",
                                      .default_value = "bf16",
-                                     .choices = cache_dtypes,
+                                     .choices = ch_element_type_names,
                                      .help = "Element type of the cache for its size in bytes."},
                                     {.name = "depth",
                                      .type = CH_OPTION_COUNT,
