@@ -1,0 +1,83 @@
+/* A trained model's row of the results. */
+#include "train/compare_model.h"
+
+#include "attention/registry.h"
+#include "train/compare_measure.h"
+#include "train/match.h"
+
+enum { MOST_CURVE_POINTS = 400, CACHE_ELEMENT_BYTES = 2 /* 16 bits, as `info` counts */ };
+
+/* Training losses, averaged over equal stretches when there are more steps than points. */
+static ch_status fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
+                             ch_compared *model, ch_error *error) {
+  ch_arena *arena = &setup->comparison->arena;
+  int64_t step_tokens = ch_train_step_tokens(&setup->training);
+  int points = (int)(record->step < MOST_CURVE_POINTS ? record->step : MOST_CURVE_POINTS);
+  model->curve = ch_arena_alloc(arena, (size_t)(points + 1) * sizeof *model->curve);
+  model->validation_curve =
+      ch_arena_alloc(arena, (size_t)(record->validation_points + 1) * sizeof *model->validation_curve);
+  if (!model->curve || !model->validation_curve)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the loss curves");
+  for (int p = 0; p < points; p++) {
+    int64_t from = record->step * p / points, to = record->step * (p + 1) / points;
+    double sum = 0;
+    for (int64_t s = from; s < to; s++) sum += record->losses[s];
+    model->curve[p] = (ch_curve_point){to * step_tokens, sum / (double)(to - from)};
+  }
+  for (int64_t p = 0; p < record->validation_points; p++)
+    model->validation_curve[p] =
+        (ch_curve_point){record->validation[p].step * step_tokens, record->validation[p].loss};
+  model->curve_points = points;
+  model->validation_points = (int)record->validation_points;
+  return CH_OK;
+}
+
+ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                 ch_compared *model, ch_error *error) {
+  const ch_config *config = &planned->config;
+  int64_t elements = ch_compare_on_images(setup) ? 0 : ch_state_elements(config), attention;
+  CH_TRY(ch_count_attention(config, &attention, error));
+  bool own_sizes = ch_mechanism_of(config)->modules & CH_MODULE_OWN_SIZES;
+  *model = (ch_compared){.name = ch_valid_text(&setup->comparison->arena, planned->name),
+                         .directory = ch_arena_strdup(&setup->comparison->arena, planned->directory),
+                         .mechanism = ch_arena_strdup(&setup->comparison->arena, config->attention.type),
+                         .layers = config->num_hidden_layers,
+                         .hidden_size = config->hidden_size,
+                         .heads = config->num_attention_heads,
+                         .key_value_heads = own_sizes ? 0 : config->num_key_value_heads,
+                         .head_dim = own_sizes ? config->attention.qk_nope_head_dim +
+                                                     config->attention.qk_rope_head_dim
+                                               : config->head_dim,
+                         .intermediate_size = ch_matched_width(config),
+                         .parameters = planned->parameters,
+                         .cache_elements_per_token = elements,
+                         .cache_bytes_per_token = elements * CACHE_ELEMENT_BYTES,
+                         .images = ch_compare_on_images(setup),
+                         .parameters_attention = attention,
+                         .seed = setup->options->seed};
+  bool fine = model->name && model->directory && model->mechanism;
+  return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
+}
+
+ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
+                                    ch_step_times *times, ch_compared *model, ch_error *error) {
+  ch_progress_record record;
+  ch_trainer_progress(trainer, &record);
+  double tokens = (double)ch_train_step_tokens(&setup->training),
+         median = ch_median(times->seconds, times->taken);
+  if (!record.validation_points)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "there is nothing to validate on and compare models by; give a longer text, or more images");
+  model->tokens_trained = record.tokens;
+  const ch_validation_point *last = &record.validation[record.validation_points - 1];
+  model->validation_loss = last->loss;
+  model->top1 = last->top1;
+  model->top5 = last->top5;
+  /* A model whose last step was done by an interrupted run is left with the mean. */
+  if (median > 0)
+    model->train_tokens_per_second = tokens / median;
+  else if (record.seconds > 0)
+    model->train_tokens_per_second = (double)record.tokens / record.seconds;
+  return fill_curves(setup, &record, model, error);
+}

@@ -1,0 +1,20 @@
+/* What a comparison notes down of a model: its shape, and how its training went. */
+#ifndef CH_TRAIN_COMPARE_MODEL_H
+#define CH_TRAIN_COMPARE_MODEL_H
+
+#include "train/compare_setup.h"
+
+/* Seconds of the steps that this process took. */
+typedef struct ch_step_times {
+  double *seconds;
+  int64_t taken, room;
+} ch_step_times;
+
+/* Name, shape and counts, with the seed of the options. Strings go into the comparison's arena. */
+ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                 ch_compared *model, ch_error *error);
+/* Losses, accuracies, curves and the rate, from the median of the times (sorted by this). */
+ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
+                                    ch_step_times *times, ch_compared *model, ch_error *error);
+
+#endif
