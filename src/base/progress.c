@@ -2,6 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/progress.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -75,6 +77,16 @@ void ch_progress_show(ch_progress_line *progress, bool force, const char *format
     fprintf(progress->stream, "%s\n", line);
   }
   fflush(progress->stream);
+}
+
+void ch_progress_show_share(ch_progress_line *progress, const char *what, double share, double seconds) {
+  char left[32];
+  if (!ch_progress_due(progress)) return;
+  if (share > 0)
+    ch_progress_show(progress, false, "%s: %.0f %%, %s left", what, 100 * share,
+                     ch_format_duration(seconds / share - seconds, left, sizeof left));
+  else
+    ch_progress_show(progress, false, "%s", what);
 }
 
 void ch_progress_print(ch_progress_line *progress, const char *format, ...) {

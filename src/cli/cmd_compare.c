@@ -267,11 +267,6 @@ static void on_finished(void *context, const ch_compared *model, bool earlier) {
                     model->images ? "images" : "tokens", earlier ? " (finished earlier)" : "");
 }
 
-static bool on_interrupted(void *context) {
-  (void)context;
-  return ch_interrupted();
-}
-
 /* --- what is left behind ------------------------------------------------------------------------------------------ */
 
 static ch_status write_page(void *context, const ch_comparison *comparison, ch_error *error) {
@@ -333,7 +328,7 @@ static ch_status run(const void *given, ch_error *error) {
                               .step = on_step,
                               .finished = on_finished,
                               .written = write_page,
-                              .interrupted = on_interrupted};
+                              .interrupted = ch_stop_wanted};
   CH_TRY(check_kind(a, error));
   ch_compare_options_default(&asked);
   choose_usual(a, &asked);

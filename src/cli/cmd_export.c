@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/conversion.h"
 #include "cli/element_types.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -28,20 +29,6 @@ static int type_of(const arguments *a, ch_dtype own) {
   for (int j = 0; a->dtype && types[j]; j++)
     if (strcmp(types[j], a->dtype) == 0) i = j;
   return i;
-}
-
-static bool stop(void *context) {
-  (void)context;
-  return ch_interrupted();
-}
-
-static void show(void *context, double share) {
-  ch_progress_line *line = context;
-  if (!ch_progress_due(line)) return;
-  char left[32];
-  double seconds = ch_progress_seconds(line);
-  ch_progress_show(line, false, "converting: %.0f %%, %s left", 100 * share,
-                   ch_format_duration(seconds / share - seconds, left, sizeof left));
 }
 
 /* What was written. */
@@ -70,8 +57,10 @@ static ch_status report(const arguments *a, const outcome *o, ch_error *error) {
 
 static ch_status write_directory(const arguments *a, ch_progress_line *line, ch_error *error) {
   ch_source source;
-  ch_source_writing writing = {
-      .dtype = ch_element_type(a->dtype), .stop = stop, .progress = show, .context = line};
+  ch_source_writing writing = {.dtype = ch_element_type(a->dtype),
+                               .stop = ch_stop_wanted,
+                               .progress = ch_show_conversion,
+                               .context = line};
   CH_TRY(ch_directory_source_open(a->positional[0], !a->no_tokenizer, &source, error));
   ch_status status = ch_source_write(&source, a->out, &writing, error);
   ch_progress_end(line);
@@ -108,8 +97,8 @@ static ch_status write_plain(const arguments *a, const ch_absorbed *plain, const
   const ch_gguf_export how = {.name = name,
                               .type = blocks[type],
                               .tokenizer = tokenizer,
-                              .stop = stop,
-                              .progress = show,
+                              .stop = ch_stop_wanted,
+                              .progress = ch_show_conversion,
                               .context = line,
                               .mapped = mapped};
   ch_status status =

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/conversion.h"
 #include "cli/element_types.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -17,20 +18,6 @@ typedef struct arguments {
   const char *out, *tokenizer, *dtype;
   bool json;
 } arguments;
-
-static bool stop(void *context) {
-  (void)context;
-  return ch_interrupted();
-}
-
-static void show(void *context, double share) {
-  ch_progress_line *line = context;
-  if (!ch_progress_due(line)) return;
-  char left[32];
-  double seconds = ch_progress_seconds(line);
-  ch_progress_show(line, false, "converting: %.0f %%, %s left", 100 * share,
-                   ch_format_duration(seconds / share - seconds, left, sizeof left));
-}
 
 static ch_status report(const arguments *a, const ch_source *source, ch_error *error) {
   double parameters = 0;
@@ -55,8 +42,10 @@ static ch_status report(const arguments *a, const ch_source *source, ch_error *e
 
 static ch_status convert(const arguments *a, const ch_source *source, ch_error *error) {
   ch_progress_line line;
-  ch_source_writing writing = {
-      .dtype = ch_element_type(a->dtype), .stop = stop, .progress = show, .context = &line};
+  ch_source_writing writing = {.dtype = ch_element_type(a->dtype),
+                               .stop = ch_stop_wanted,
+                               .progress = ch_show_conversion,
+                               .context = &line};
   ch_progress_begin(&line, stderr);
   ch_interrupt_watch();
   ch_status status = ch_source_write(source, a->out, &writing, error);

@@ -16,11 +16,6 @@ static ch_status make_trainer(ch_training *run, ch_error *error) {
   return ch_trainer_load_weights(run->trainer, run->args->init_from, error);
 }
 
-static bool interrupted(void *context) {
-  (void)context;
-  return ch_interrupted();
-}
-
 static ch_status train(ch_training *run, ch_error *error) {
   CH_TRY(ch_training_decide(run, error));
   ch_interrupt_watch();
@@ -30,7 +25,7 @@ static ch_status train(ch_training *run, ch_error *error) {
                           .started = ch_training_show_start,
                           .step = ch_training_show_step,
                           .evaluated = ch_training_show_evaluation,
-                          .interrupted = interrupted};
+                          .interrupted = ch_stop_wanted};
   CH_TRY(ch_train_run(run->trainer, run->args->out, run->args->resume, &events, error));
   return ch_config_is_vision(&run->config) ? CH_OK
                                            : ch_data_give_tokenizer(&run->data, run->args->out, error);

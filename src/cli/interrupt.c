@@ -55,6 +55,11 @@ bool ch_interrupted(void) {
   return interrupted != 0;
 }
 
+bool ch_stop_wanted(void *context) {
+  (void)context;
+  return ch_interrupted();
+}
+
 void ch_interrupt_release(void) {
   if (!watching) return;
   for (int i = 0; i < 2; i++) sigaction(signals[i], &before[i], NULL);

@@ -24,15 +24,7 @@ ch_status ch_shrinking_step(void *context, const char *what, double done, double
     s->stage = what;
     s->stage_began = ch_clock();
   }
-  if (ch_progress_due(&s->progress)) {
-    char left[32];
-    double seconds = ch_clock() - s->stage_began, share = total > 0 ? done / total : 0;
-    if (share > 0)
-      ch_progress_show(&s->progress, false, "%s: %.0f %%, %s left", what, 100 * share,
-                       ch_format_duration(seconds / share - seconds, left, sizeof left));
-    else
-      ch_progress_show(&s->progress, false, "%s", what);
-  }
+  ch_progress_show_share(&s->progress, what, total > 0 ? done / total : 0, ch_clock() - s->stage_began);
   return ch_interrupted() ? interrupted(error) : CH_OK;
 }
 

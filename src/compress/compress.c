@@ -1,10 +1,29 @@
-/* Releasing what a method made. */
+/* What all methods of compression begin and end with. */
 #include "compress/compress.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void ch_compressed_free(ch_compressed *compressed) {
   ch_restated_free(&compressed->model);
   free(compressed->matrices);
   *compressed = (ch_compressed){0};
+}
+
+ch_status ch_compressed_config(const ch_model *model, ch_config *config, ch_error *error) {
+  if (config->attention_output_bias)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s has a bias on o_proj, which compressed models cannot have; only those without it can be "
+        "compressed",
+        model->directory);
+  if (strncmp(config->model_type, "crosshead", strlen("crosshead")) != 0)
+    snprintf(config->model_type, sizeof config->model_type, "crosshead");
+  if (config->sliding_window > 0) { /* our configs have none: what it hides must not be seen */
+    if (config->sliding_window < config->max_position_embeddings)
+      config->max_position_embeddings = config->sliding_window;
+    config->sliding_window = 0;
+  }
+  return CH_OK;
 }

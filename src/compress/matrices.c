@@ -170,25 +170,6 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
-static ch_status settle_config(const ch_model *model, ch_config *config, ch_error *error) {
-  if (config->attention_output_bias)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s has a bias on o_proj, which compressed models cannot have; only those without it can be "
-        "compressed so",
-        model->directory);
-  if (strncmp(config->model_type, "crosshead", strlen("crosshead")) != 0) {
-    memset(config->model_type, 0, sizeof config->model_type);
-    snprintf(config->model_type, sizeof config->model_type, "crosshead");
-  }
-  if (config->sliding_window > 0) { /* our configs have none: what it hides must not be seen */
-    if (config->sliding_window < config->max_position_embeddings)
-      config->max_position_embeddings = config->sliding_window;
-    config->sliding_window = 0;
-  }
-  return ch_config_validate(config, model->directory, error);
-}
-
 static size_t padded(const ch_tensor *tensor) {
   return (ch_tensor_bytes(tensor) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -221,7 +202,8 @@ ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch
                               ch_error *error) {
   ch_restated *to = &compressed->model;
   to->config = *config;
-  CH_TRY(settle_config(model, &to->config, error));
+  CH_TRY(ch_compressed_config(model, &to->config, error));
+  CH_TRY(ch_config_validate(&to->config, model->directory, error));
   if (shapes->failed) return no_memory(error);
   qsort(shapes->known.rows, (size_t)shapes->known.count, sizeof *shapes->known.rows, by_name);
   to->params.known = &shapes->known;

@@ -73,19 +73,7 @@ static ch_status set_mix(const work *w, ch_head_mix *mix) {
 
 static ch_status set_config(const work *w, ch_config *config) {
   *config = w->model->config;
-  if (config->attention_output_bias)
-    return ch_fail(
-        w->error, CH_ERROR_CONFIG,
-        "%s has a bias on o_proj, which models with virtual heads cannot have; only those without it can "
-        "be compressed so",
-        w->model->directory);
-  memset(config->model_type, 0, sizeof config->model_type);
-  snprintf(config->model_type, sizeof config->model_type, "crosshead");
-  if (config->sliding_window > 0) { /* our configs have none: what it hides must not be seen */
-    if (config->sliding_window < config->max_position_embeddings)
-      config->max_position_embeddings = config->sliding_window;
-    config->sliding_window = 0;
-  }
+  CH_TRY(ch_compressed_config(w->model, config, w->error));
   CH_TRY(set_mix(w, &config->attention.head_mix));
   return ch_config_validate(config, w->model->directory, w->error);
 }
