@@ -3,7 +3,8 @@
  *   write:  k = S_k x                                               [C, before RoPE: all that is kept]
  *   read:   y = W_o headnorm(softmax(q RoPE(norm(k))^T / sqrt(C)) v),   v = k + alpha * (N k)
  *
- * alpha starts at zero. In decoding the map, being linear, is applied once to the weighted sum of keys.
+ * alpha starts at zero. In decoding the map, being linear, is applied once to the weighted sum of keys. `value_reuse` leaves
+ * parts of it out, as the steps of Table 5 do: v = k + N k, v = N k, v = k.
  */
 #include <math.h>
 
@@ -14,8 +15,9 @@ static void declare(ch_declaration *declaration) {
   ch_factored_query_declare(declaration);
   ch_declare_projection(declaration, "k_proj", c->head_dim, c->hidden_size);
   ch_knocking_declare(declaration, CH_ON_K, c->head_dim);
-  ch_declare_projection(declaration, "v_reuse", c->head_dim, c->head_dim);
-  ch_declare_vector(declaration, "v_reuse.gate", c->head_dim, 0, 0);
+  ch_value_reuse made = c->attention.value_reuse;
+  if (made != CH_REUSE_KEY) ch_declare_projection(declaration, "v_reuse", c->head_dim, c->head_dim);
+  if (made == CH_REUSE_GATED) ch_declare_vector(declaration, "v_reuse.gate", c->head_dim, 0, 0);
   ch_declare_output_projection(declaration, "o_proj", c->hidden_size, c->num_attention_heads * c->head_dim);
   ch_head_norm_declare(declaration, c->head_dim);
 }
@@ -30,11 +32,15 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   out[0] = ch_project(builder, x, "k_proj");
 }
 
-/* (I + diag(alpha) N) of every head. */
+/* (I + diag(alpha) N) of every head, or what `value_reuse` leaves of it. */
 static ch_node *reuse(ch_builder *builder, ch_node *keys) {
+  ch_value_reuse made = builder->config->attention.value_reuse;
+  if (made == CH_REUSE_KEY) return keys;
   ch_node *mapped = ch_project(builder, keys, "v_reuse");
-  ch_node *gated = ch_op_mul(builder->graph, mapped, ch_attention_param(builder, "v_reuse.gate"));
-  return ch_op_add(builder->graph, keys, gated);
+  if (made == CH_REUSE_PROJECTION) return mapped;
+  if (made == CH_REUSE_GATED)
+    mapped = ch_op_mul(builder->graph, mapped, ch_attention_param(builder, "v_reuse.gate"));
+  return ch_op_add(builder->graph, keys, mapped);
 }
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
@@ -58,7 +64,7 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
   return 1;
 }
 
-static const char *const keys[] = {"q_lora_rank", "q_a_norm", NULL};
+static const char *const keys[] = {"q_lora_rank", "q_a_norm", "value_reuse", NULL};
 
 static const ch_preset presets[] = {
     {"mfa_kr", "elements a head", "MFA with key reuse: one key a token, values made from it",

@@ -30,6 +30,13 @@ typedef struct ch_rope_scaling {
 
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
 typedef enum ch_diff_lambda { CH_DIFF_REPARAMETERIZED, CH_DIFF_PER_PAIR } ch_diff_lambda;
+/* How MFA-KR makes values of keys: the mechanism, and the steps on the way to it (MFA, Table 5). */
+typedef enum ch_value_reuse {
+  CH_REUSE_GATED,      /* k + alpha * N k */
+  CH_REUSE_RESIDUAL,   /* k + N k */
+  CH_REUSE_PROJECTION, /* N k */
+  CH_REUSE_KEY         /* k */
+} ch_value_reuse;
 typedef enum ch_knocking_type {
   CH_KNOCKING_NONE,
   CH_KNOCKING_LINEAR,
@@ -69,6 +76,7 @@ typedef struct ch_attention_config {
   ch_gate_op gate_op;
   bool gate_norm;
   int64_t layer_group_size;
+  ch_value_reuse value_reuse;
   ch_diff_lambda diff_lambda;
   bool mix_logits, mix_weights;
   ch_knocking knocking;

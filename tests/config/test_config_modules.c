@@ -43,6 +43,7 @@ static const char *const forms[] = {
     "{\"type\": \"mfa\"}",
     "{\"type\": \"mfa\", \"q_lora_rank\": 24, \"q_a_norm\": true, \"qk_norm\": true}",
     "{\"type\": \"mfa_kr\", \"knocking\": {\"type\": \"linear\", \"on\": [\"k\"]}}",
+    "{\"type\": \"mfa_kr\", \"value_reuse\": \"residual\", \"qk_norm\": true}",
     "{\"type\": \"diff\"}",
     "{\"type\": \"diff\", \"diff_lambda\": \"per_pair\", \"head_norm\": false,"
     " \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 4}}",
@@ -211,6 +212,8 @@ static void contradictions_name_both_keys(void **state) {
        "\"attention.knocking.on\" names \"v\"", "\"attention.type\" \"mfa_kr\""},
       {"{\"type\": \"talking\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}",
        "\"attention.head_mix\"", "\"attention.type\" \"talking\""},
+      {"{\"type\": \"mfa_kr\", \"value_reuse\": \"gate\"}", "\"attention.value_reuse\" is \"gate\"",
+       "one of \"gated\", \"residual\", \"projection\", \"key\""},
       {"{\"type\": \"diff\", \"diff_lambda\": \"learned\"}", "\"attention.diff_lambda\" is \"learned\"",
        "one of \"reparameterized\", \"per_pair\""},
   };

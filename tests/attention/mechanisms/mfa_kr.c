@@ -1,14 +1,19 @@
 /* MFA with key reuse (1.5): the definition; query widths, norms, knocking, positions. */
 #include <math.h>
+#include <string.h>
 
 #include "factored.h"
 
-/* v = k + alpha * (N k) with the key as projected: [length][C]. */
+/* v = k + alpha * (N k) with the key as projected, or a part of that: [length][C]. */
 static double *reused_values(reference_run *run, const double *k, int64_t dim) {
+  const reference_config *c = run->config;
+  if (!c->reuse_projects)
+    return memcpy(reference_zeros(run, run->length * dim), k, (size_t)(run->length * dim) * sizeof *k);
   double *v = reference_apply(run, k, dim, reference_projection(run, "v_reuse", dim, dim), dim);
-  const double *gate = reference_vector(run, "self_attn.v_reuse.gate", dim);
+  const double *gate = c->reuse_gates ? reference_vector(run, "self_attn.v_reuse.gate", dim) : NULL;
   for (int64_t t = 0; t < run->length; t++)
-    for (int64_t i = 0; i < dim; i++) v[t * dim + i] = k[t * dim + i] + gate[i] * v[t * dim + i];
+    for (int64_t i = 0; i < dim; i++)
+      v[t * dim + i] = (c->reuse_adds ? k[t * dim + i] : 0) + (gate ? gate[i] : 1) * v[t * dim + i];
   return v;
 }
 
@@ -30,13 +35,13 @@ static int projections(const reference_config *c, int layer, projection_shape sh
   (void)layer;
   int count = factored_query_projections(c, shapes);
   shapes[count++] = (projection_shape){"k_proj", c->head_dim, c->hidden};
-  shapes[count++] = (projection_shape){"v_reuse", c->head_dim, c->head_dim};
+  if (c->reuse_projects) shapes[count++] = (projection_shape){"v_reuse", c->head_dim, c->head_dim};
   return count;
 }
 
 static int64_t others(const reference_config *c, int layer) {
   (void)layer;
-  return c->head_dim + (c->q_a_norm ? c->q_rank : 0);
+  return (c->reuse_gates ? c->head_dim : 0) + (c->q_a_norm ? c->q_rank : 0);
 }
 
 static int64_t cache(const reference_config *c, int layer) {
@@ -67,6 +72,11 @@ static void combinations(combination_list *list) {
                   "'high_freq_factor': 2.0, "
                   "'original_max_position_embeddings': 8}",
                   "mfa_kr", "'qk_norm': true");
+  add_combination(list, "'head_dim': 8", "mfa_kr", "'value_reuse': 'residual', 'qk_norm': true");
+  add_combination(list, "'head_dim': 8", "mfa_kr",
+                  "'value_reuse': 'projection', 'knocking': {'type': 'linear', 'on': ['q', 'k']}");
+  add_combination(list, "'head_dim': 8", "mfa_kr",
+                  "'value_reuse': 'key', 'knocking': {'type': 'mlp', 'on': ['k']}");
 }
 
 const tested_mechanism tested_mfa_kr = {

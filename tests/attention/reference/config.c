@@ -87,6 +87,9 @@ static void read_attention(const json_t *attention, reference_config *c) {
   c->gate_norm = flag(attention, "gate_norm", true);
   c->q_a_norm = flag(attention, "q_a_norm", false);
   c->q_rank = whole(attention, "q_lora_rank", 0);
+  c->reuse_projects = !is(attention, "value_reuse", "key");
+  c->reuse_adds = !is(attention, "value_reuse", "projection");
+  c->reuse_gates = !is(attention, "value_reuse", "residual") && c->reuse_projects && c->reuse_adds;
   c->lambda_a_pair = is(attention, "diff_lambda", "per_pair");
   c->mix_logits = flag(attention, "mix_logits", true);
   c->mix_weights = flag(attention, "mix_weights", true);

@@ -62,7 +62,8 @@ typedef struct reference_config {
   int64_t latent, nope, rotary, values; /* mla: c, n, r, v */
   int64_t gate_dim, group_size;         /* mla: E, z */
   bool gate_adds, gate_norm;
-  bool q_a_norm;      /* mfa */
+  bool q_a_norm;                                /* mfa */
+  bool reuse_projects, reuse_adds, reuse_gates; /* mfa_kr: N, the residual k, alpha */
   bool lambda_a_pair; /* diff: one lambda a pair instead of the reparameterized one a layer */
   bool mix_logits, mix_weights;
   int64_t experts, active, shared_experts, expert_width, dense_layers; /* experts 0: none */
