@@ -19,13 +19,14 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *images, *mechanisms, *out, *tokenizer, *schedule;
+  const char *data, *images, *mechanisms, *out, *tokenizer, *schedule, *match;
   int64_t params, tokens, epochs, patch, vocab, layers, hidden, heads, batch, sequence, warmup, seed,
       eval_tokens;
   double lr, tolerance;
   bool json;
 } arguments;
 
+static const char *const matches[] = {"all", "active", NULL};
 static const char *const schedules[] = {"cosine", "constant", NULL};
 
 #define AT(member) offsetof(arguments, member)
@@ -67,6 +68,14 @@ static const ch_option options[] = {
      .max = 0,
      .help =
          "Parameters of each model, embeddings included (1M; with config files, what the first one has)."},
+    {.name = "match",
+     .type = CH_OPTION_CHOICE,
+     .offset = AT(match),
+     .metavar = "WHAT",
+     .choices = matches,
+     .default_value = "all",
+     .help = "Which parameters are made equal: all, or those that a token meets, without lookup tables of "
+             "gates and experts that are not chosen."},
     {.name = "layers",
      .type = CH_OPTION_COUNT,
      .offset = AT(layers),
@@ -344,6 +353,7 @@ static ch_status run(const void *given, ch_error *error) {
   asked.shape = (ch_shape_wishes){
       .params = a->params, .vocab = a->vocab, .layers = a->layers, .hidden = a->hidden, .heads = a->heads};
   asked.shape.image.patch = a->patch;
+  if (strcmp(a->match, "active") == 0) asked.shape.counted = CH_COUNT_ACTIVE;
   asked.tokens = a->tokens;
   asked.schedule = strcmp(a->schedule, "constant") == 0 ? CH_SCHEDULE_CONSTANT : CH_SCHEDULE_COSINE;
   asked.warmup = ch_option_given(a, "warmup") ? a->warmup : -1;

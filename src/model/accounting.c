@@ -9,7 +9,8 @@
 
 enum { PREFILL_CHUNK = 512 /* tokens that prefill takes at once */ };
 
-static void count_parameters(const ch_config *config, const ch_params *params, ch_account *account) {
+void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account) {
+  *account = (ch_account){0};
   int64_t experts = 0;
   for (int i = 0; i < params->count; i++) {
     const ch_param *row = &params->rows[i];
@@ -157,7 +158,7 @@ ch_status ch_account_model(const ch_config *config, const ch_params *params, int
                            ch_dtype cache_dtype, ch_account *account, ch_error *error) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   *account = (ch_account){0};
-  count_parameters(config, params, account);
+  ch_account_parameters(config, params, account);
   if (ch_config_is_vision(config)) /* every token sees all of its image, and nothing is cached */
     depth = ch_config_image_tokens(config);
   else

@@ -32,6 +32,8 @@ typedef struct ch_account {
   ch_flops prefill, decode; /* through the cache: many tokens at once, one token; of images none */
 } ch_account;
 
+/* The parameters_ members alone; the others are zero. */
+void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account);
 /* params: the config's table. depth: tokens that attention looks back at. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_dtype cache_dtype, ch_account *account, ch_error *error);

@@ -36,7 +36,7 @@ ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned
                                  ch_compared *model, ch_error *error) {
   const ch_config *config = &planned->config;
   int64_t elements = ch_compare_on_images(setup) ? 0 : ch_state_elements(config), attention;
-  CH_TRY(ch_count_attention(config, &attention, error));
+  CH_TRY(ch_count_parameters(config, CH_COUNT_ATTENTION, &attention, error));
   bool own_sizes = ch_mechanism_of(config)->modules & CH_MODULE_OWN_SIZES;
   *model = (ch_compared){.name = ch_valid_text(&setup->comparison->arena, planned->name),
                          .directory = ch_arena_strdup(&setup->comparison->arena, planned->directory),

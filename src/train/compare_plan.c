@@ -100,14 +100,14 @@ ch_status ch_compare_plan_size(const ch_compare_plan *plan, const ch_shape_wishe
   if (file) {
     ch_config config = file->config;
     if (wishes->vocab) config.vocab_size = wishes->vocab;
-    return ch_count_parameters(&config, params, error);
+    return ch_count_parameters(&config, wishes->counted, params, error);
   }
   if (!wishes->layers || !wishes->hidden) return CH_OK;
   ch_shape_wishes whole = *wishes;
   ch_config config;
   if (!whole.vocab) whole.vocab = ch_base_vocabulary(usual_params, INT64_MAX);
   CH_TRY(ch_base_shape(&whole, &config, error));
-  return ch_count_parameters(&config, params, error);
+  return ch_count_parameters(&config, wishes->counted, params, error);
 }
 
 /* A config file keeps its shape; its vocabulary is the tokenizer's and its FFN is adjusted. */
@@ -146,10 +146,10 @@ ch_status ch_compare_plan_shapes(ch_compare_plan *plan, const ch_shape_wishes *w
     configs[i] = model->config;
     names[i] = model->name;
   }
-  CH_TRY(ch_match_parameters(configs, names, plan->count, plan->target, parameters, error));
+  CH_TRY(ch_match_parameters(configs, names, plan->count, shape.counted, plan->target, parameters, error));
   for (int i = 0; i < plan->count; i++) {
     plan->models[i].config = configs[i];
-    plan->models[i].parameters = parameters[i];
+    CH_TRY(ch_count_parameters(&configs[i], CH_COUNT_ALL, &plan->models[i].parameters, error));
   }
   return CH_OK;
 }

@@ -49,6 +49,7 @@ static json_t *describe(const ch_compare_options *o, const ch_compare_plan *plan
       settings && put_mechanisms(settings, plan) &&
 
       put_kind(settings, o) && put(settings, "--params", json_integer(o->shape.params)) &&
+      put(settings, "--match", json_string(o->shape.counted == CH_COUNT_ACTIVE ? "active" : "all")) &&
       put(settings, "--layers", json_integer(o->shape.layers)) &&
       put(settings, "--hidden", json_integer(o->shape.hidden)) &&
       put(settings, "--heads", json_integer(o->shape.heads)) &&
@@ -82,6 +83,11 @@ static ch_status differs(const char *out, const char *key, const json_t *kept, c
                  out, key, show(kept, a, sizeof a), show(asked, b, sizeof b), advice);
 }
 
+/* Options that comparisons of version 0.1.0 did not have. */
+static bool is_default(const char *key, const json_t *value) {
+  return strcmp(key, "--match") == 0 && strcmp(json_string_value(value), "all") == 0;
+}
+
 static ch_status check(const char *out, const char *path, const json_t *asked, ch_error *error) {
   char *text = NULL;
   size_t size = 0;
@@ -94,6 +100,7 @@ static ch_status check(const char *out, const char *path, const json_t *asked, c
   json_t *value;
   json_object_foreach((json_t *)asked, key, value) {
     const json_t *before = json_object_get(kept, key);
+    if (!before && is_default(key, value)) continue;
     if (status == CH_OK && !json_equal(before, value)) status = differs(out, key, before, value, error);
   }
   json_decref(kept);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "config/params.h"
+#include "model/accounting.h"
 #include "model/transformer.h"
 
 /* Widths are multiples of the largest of these steps that keeps the counts within `aimed`: even rows are faster. */
@@ -13,23 +13,21 @@ static const double aimed = 0.0025;
 
 enum { WIDEST_FFN = 1 << 20 };
 
-ch_status ch_count_parameters(const ch_config *config, int64_t *count, ch_error *error) {
+static ch_status account(const ch_config *config, ch_account *counted, ch_error *error) {
   ch_params params = {0};
   ch_status status = ch_model_declare(config, &params, error);
-  *count = 0;
-  for (int i = 0; status == CH_OK && i < params.count; i++) *count += ch_param_figure(&params.rows[i]);
+  if (status == CH_OK) ch_account_parameters(config, &params, counted);
   ch_params_free(&params);
   return status;
 }
 
-ch_status ch_count_attention(const ch_config *config, int64_t *count, ch_error *error) {
-  ch_params params = {0};
-  ch_status status = ch_model_declare(config, &params, error);
-  *count = 0;
-  for (int i = 0; status == CH_OK && i < params.count; i++)
-    if (params.rows[i].kind == CH_PARAM_ATTENTION) *count += ch_param_figure(&params.rows[i]);
-  ch_params_free(&params);
-  return status;
+ch_status ch_count_parameters(const ch_config *config, ch_counted counted, int64_t *count, ch_error *error) {
+  ch_account all = {0};
+  CH_TRY(account(config, &all, error));
+  *count = counted == CH_COUNT_ACTIVE      ? all.parameters_active
+           : counted == CH_COUNT_ATTENTION ? all.parameters_attention
+                                           : all.parameters_total;
+  return CH_OK;
 }
 
 static int64_t *width_of(ch_config *config) {
@@ -41,28 +39,29 @@ int64_t ch_matched_width(const ch_config *config) {
   return *width_of(&copy);
 }
 
-static ch_status count_at(const ch_config *config, int64_t width, int64_t *count, ch_error *error) {
+static ch_status count_at(const ch_config *config, ch_counted counted, int64_t width, int64_t *count,
+                          ch_error *error) {
   ch_config trial = *config;
   *width_of(&trial) = width;
-  return ch_count_parameters(&trial, count, error);
+  return ch_count_parameters(&trial, counted, count, error);
 }
 
 /* The width, a multiple of step, whose count is nearest to target: the count grows with the width. */
-static ch_status nearest_width(const ch_config *config, int64_t target, int64_t step, int64_t *width,
-                               int64_t *count, ch_error *error) {
+static ch_status nearest_width(const ch_config *config, ch_counted counted, int64_t target, int64_t step,
+                               int64_t *width, int64_t *count, ch_error *error) {
   int64_t low = 1, high = WIDEST_FFN / step, reached, below;
   while (low < high) { /* smallest multiple that reaches the target */
     int64_t middle = (low + high) / 2;
-    CH_TRY(count_at(config, middle * step, &reached, error));
+    CH_TRY(count_at(config, counted, middle * step, &reached, error));
     if (reached >= target)
       high = middle;
     else
       low = middle + 1;
   }
   *width = low * step;
-  CH_TRY(count_at(config, *width, count, error));
+  CH_TRY(count_at(config, counted, *width, count, error));
   if (low == 1) return CH_OK;
-  CH_TRY(count_at(config, (low - 1) * step, &below, error));
+  CH_TRY(count_at(config, counted, (low - 1) * step, &below, error));
   if (target - below <= *count - target) {
     *width = (low - 1) * step;
     *count = below;
@@ -111,27 +110,28 @@ static ch_status explain(const ch_config *configs, const char *const *names, con
 }
 
 /* Sets all widths for a target; *difference is how far the counts then lie apart. */
-static ch_status match_to(ch_config *configs, int count, int64_t target, int64_t *parameters,
-                          double *difference, ch_error *error) {
+static ch_status match_to(ch_config *configs, int count, ch_counted counted, int64_t target,
+                          int64_t *parameters, double *difference, ch_error *error) {
   *difference = 1;
   for (size_t s = 0; s<sizeof steps / sizeof *steps && * difference> aimed; s++) {
     for (int i = 0; i < count; i++)
-      CH_TRY(nearest_width(&configs[i], target, steps[s], width_of(&configs[i]), &parameters[i], error));
+      CH_TRY(nearest_width(&configs[i], counted, target, steps[s], width_of(&configs[i]), &parameters[i],
+                           error));
     *difference = spread(parameters, count, target);
   }
   return CH_OK;
 }
 
-ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, int64_t target,
-                              int64_t *parameters, ch_error *error) {
+ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_counted counted,
+                              int64_t target, int64_t *parameters, ch_error *error) {
   double difference;
-  CH_TRY(match_to(configs, count, target, parameters, &difference, error));
+  CH_TRY(match_to(configs, count, counted, target, parameters, &difference, error));
   int worst = farthest(parameters, count, target);
   /* The experts of all layers grow together, so that a mixture has few counts: the others come to the nearest. */
   if (difference > CH_MATCH_TOLERANCE && configs[worst].moe.experts > 0 &&
       ch_matched_width(&configs[worst]) > 1) {
     target = parameters[worst];
-    CH_TRY(match_to(configs, count, target, parameters, &difference, error));
+    CH_TRY(match_to(configs, count, counted, target, parameters, &difference, error));
   }
   return difference <= CH_MATCH_TOLERANCE ? CH_OK : explain(configs, names, parameters, count, target, error);
 }

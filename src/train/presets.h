@@ -3,6 +3,7 @@
 #define CH_TRAIN_PRESETS_H
 
 #include "attention/preset.h"
+#include "train/match.h"
 
 /* Preset number `index` of all: those of the mechanisms in the registry, those that are modules (presets.c), and of
    sharing; NULL behind the last. */
@@ -17,8 +18,9 @@ ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error);
 
 /* What the user asked of the shape that all models share; 0 = to be chosen. */
 typedef struct ch_shape_wishes {
-  int64_t params; /* all parameters of a model, embeddings included */
-  int64_t vocab;  /* never 0 in ch_base_shape */
+  int64_t params;     /* parameters of a model, embeddings included, */
+  ch_counted counted; /* of these */
+  int64_t vocab;      /* never 0 in ch_base_shape */
   int64_t layers, hidden, heads;
   int64_t context; /* max_position_embeddings */
   struct {

@@ -64,7 +64,7 @@ static void every_preset_makes_a_model_of_its_cache(void **state) {
       assert_int_equal(ch_preset_check(t->name, &error), CH_OK);
       assert_string_equal(config.attention.type, (*m)->name);
       assert_int_equal(ch_state_elements(&config), t->elements * config.num_hidden_layers);
-      assert_int_equal(ch_count_parameters(&config, &count, &error), CH_OK);
+      assert_int_equal(ch_count_parameters(&config, CH_COUNT_ALL, &count, &error), CH_OK);
     }
     for (const ch_preset *p = (*m)->presets; p->name; p++) {
       bool plain = false, numbered = false;

@@ -82,7 +82,7 @@ static void on_begins(void *context, int index, int count, const char *name, con
   ch_error error;
   assert_int_equal(count, 2);
   assert_int_equal(steps, 12);
-  assert_int_equal(ch_count_parameters(config, &counted, &error), CH_OK);
+  assert_int_equal(ch_count_parameters(config, CH_COUNT_ALL, &counted, &error), CH_OK);
   assert_int_equal(counted, parameters);
   w->begun++;
 }
@@ -199,7 +199,7 @@ static void results_agree_with_the_models(void **state) {
     int64_t parameters;
     snprintf(path, sizeof path, "%s/%s", options.out, model->directory);
     assert_int_equal(ch_config_read(path, &config, &error), CH_OK);
-    assert_int_equal(ch_count_parameters(&config, &parameters, &error), CH_OK);
+    assert_int_equal(ch_count_parameters(&config, CH_COUNT_ALL, &parameters, &error), CH_OK);
     assert_int_equal(parameters, model->parameters);
     assert_int_equal(config.num_key_value_heads, i == 0 ? config.num_attention_heads : 1);
     assert_int_equal(model->cache_elements_per_token,

@@ -35,7 +35,7 @@ static void counts_agree_within_half_a_percent_for_many_sizes(void **state) {
       assert_int_equal(ch_base_shape(&wishes, &configs[i], &error), CH_OK);
       assert_int_equal(ch_preset_apply(names[i], &configs[i], &error), CH_OK);
     }
-    if (ch_match_parameters(configs, names, 4, target, parameters, &error) != CH_OK)
+    if (ch_match_parameters(configs, names, 4, CH_COUNT_ALL, target, parameters, &error) != CH_OK)
       fail_msg("%lld: %s", (long long)target, error.message);
     for (int i = 0; i < 4; i++) {
       assert_int_equal(parameters[i], by_hand(&configs[i]));
@@ -65,7 +65,7 @@ static void every_tensor_is_counted(void **state) {
     config.attention.qk_norm = variant & 4;
     config.attention.head_norm = variant & 8;
     config.hidden_act = variant & 16 ? CH_ACTIVATION_GELU : CH_ACTIVATION_SILU;
-    assert_int_equal(ch_count_parameters(&config, &count, &error), CH_OK);
+    assert_int_equal(ch_count_parameters(&config, CH_COUNT_ALL, &count, &error), CH_OK);
     assert_int_equal(count, by_hand(&config));
   }
 }
@@ -82,11 +82,37 @@ static void different_shapes_are_matched_too(void **state) {
   assert_int_equal(ch_base_shape(&wide, &configs[1], &error), CH_OK);
   configs[1].tie_word_embeddings = false;
   configs[1].hidden_act = CH_ACTIVATION_GELU;
-  assert_int_equal(ch_match_parameters(configs, names, 2, 4000000, parameters, &error), CH_OK);
+  assert_int_equal(ch_match_parameters(configs, names, 2, CH_COUNT_ALL, 4000000, parameters, &error), CH_OK);
   assert_int_equal(parameters[0], by_hand(&configs[0]));
   assert_int_equal(parameters[1], by_hand(&configs[1]));
   assert_in_range(parameters[0], 3980000, 4020000);
   assert_in_range(parameters[1], 3980000, 4020000);
+}
+
+static void tables_and_idle_experts_need_not_count(void **state) {
+  (void)state;
+  const char *names[] = {"mla", "egmla", "experts"};
+  ch_config configs[3];
+  int64_t parameters[3], total[3];
+  ch_error error = {0};
+  ch_shape_wishes wishes = {.params = 3000000, .vocab = 4000, .context = 256};
+  for (int i = 0; i < 3; i++) assert_int_equal(ch_base_shape(&wishes, &configs[i], &error), CH_OK);
+  assert_int_equal(ch_preset_apply("mla", &configs[0], &error), CH_OK);
+  assert_int_equal(ch_preset_apply("egmla", &configs[1], &error), CH_OK);
+  configs[2].moe =
+      (ch_moe_config){.experts = 8, .active = 2, .expert_intermediate_size = 1, .balance = CH_BALANCE_NONE};
+  assert_int_equal(ch_match_parameters(configs, names, 3, CH_COUNT_ACTIVE, 3000000, parameters, &error),
+                   CH_OK);
+  for (int i = 0; i < 3; i++) {
+    assert_true(parameters[i] > 2985000 && parameters[i] < 3015000);
+    assert_int_equal(ch_count_parameters(&configs[i], CH_COUNT_ALL, &total[i], &error), CH_OK);
+  }
+  int64_t tables = configs[1].num_hidden_layers * 4000 * configs[1].attention.gate_embedding_dim;
+  int64_t expert = 3 * configs[2].hidden_size * configs[2].moe.expert_intermediate_size;
+  assert_true(tables > 100000);
+  assert_int_equal(total[0], parameters[0]);
+  assert_int_equal(total[1], parameters[1] + tables);
+  assert_int_equal(total[2], parameters[2] + configs[2].num_hidden_layers * 6 * expert);
 }
 
 static void what_cannot_match_is_said(void **state) {
@@ -97,7 +123,8 @@ static void what_cannot_match_is_said(void **state) {
   ch_error error = {0};
   ch_shape_wishes wishes = {.params = 4000000, .vocab = 1000, .layers = 4, .hidden = 256, .context = 64};
   assert_int_equal(ch_base_shape(&wishes, &config, &error), CH_OK);
-  assert_int_equal(ch_match_parameters(&config, names, 1, 1000000, &parameters, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(ch_match_parameters(&config, names, 1, CH_COUNT_ALL, 1000000, &parameters, &error),
+                   CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "mha has 1.3 M parameters even with an FFN of width 1"));
   /* One column of the FFN in every layer is a large part of a model that is deep and otherwise slim. */
   int64_t least;
@@ -106,10 +133,11 @@ static void what_cannot_match_is_said(void **state) {
   config.head_dim = 2;
   config.num_attention_heads = config.num_key_value_heads = 1;
   config.intermediate_size = 1;
-  assert_int_equal(ch_count_parameters(&config, &least, &error), CH_OK);
+  assert_int_equal(ch_count_parameters(&config, CH_COUNT_ALL, &least, &error), CH_OK);
   int64_t column = 3 * 256 * 400;
-  assert_int_equal(ch_match_parameters(&config, names, 1, least + column / 2, &parameters, &error),
-                   CH_ERROR_ARGUMENT);
+  assert_int_equal(
+      ch_match_parameters(&config, names, 1, CH_COUNT_ALL, least + column / 2, &parameters, &error),
+      CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise --params"));
 }
 
@@ -124,9 +152,9 @@ static void a_mixture_is_matched_by_the_width_of_its_experts(void **state) {
   configs[1].moe.active = 2;
   configs[1].moe.expert_intermediate_size = 1;
   int64_t dense_width = configs[1].intermediate_size;
-  assert_int_equal(
-      ch_match_parameters(configs, (const char *const[]){"dense", "mixture"}, 2, 3000000, parameters, &error),
-      CH_OK);
+  assert_int_equal(ch_match_parameters(configs, (const char *const[]){"dense", "mixture"}, 2, CH_COUNT_ALL,
+                                       3000000, parameters, &error),
+                   CH_OK);
   assert_int_equal(configs[1].intermediate_size, dense_width);
   assert_int_equal(ch_matched_width(&configs[1]), configs[1].moe.expert_intermediate_size);
   assert_int_equal(ch_matched_width(&configs[0]), configs[0].intermediate_size);
@@ -137,9 +165,9 @@ static void a_mixture_is_matched_by_the_width_of_its_experts(void **state) {
   assert_int_equal(parameters[1] - parameters[0], experts + routers - ffn);
   /* 64 experts of one column more are 5 % of the model: the dense one comes to the mixture's count. */
   configs[1].moe.experts = 64;
-  assert_int_equal(
-      ch_match_parameters(configs, (const char *const[]){"dense", "mixture"}, 2, 3000000, parameters, &error),
-      CH_OK);
+  assert_int_equal(ch_match_parameters(configs, (const char *const[]){"dense", "mixture"}, 2, CH_COUNT_ALL,
+                                       3000000, parameters, &error),
+                   CH_OK);
   assert_true(llabs(parameters[1] - 3000000) > 0.005 * 3000000);
   assert_true(llabs(parameters[1] - parameters[0]) < 0.005 * 3000000);
 }
@@ -149,6 +177,7 @@ int main(void) {
       cmocka_unit_test(counts_agree_within_half_a_percent_for_many_sizes),
       cmocka_unit_test(every_tensor_is_counted),
       cmocka_unit_test(different_shapes_are_matched_too),
+      cmocka_unit_test(tables_and_idle_experts_need_not_count),
       cmocka_unit_test(what_cannot_match_is_said),
       cmocka_unit_test(a_mixture_is_matched_by_the_width_of_its_experts),
   };
