@@ -20,11 +20,15 @@ static ch_status interrupted(ch_error *error) {
 
 ch_status ch_shrinking_step(void *context, const char *what, double done, double total, ch_error *error) {
   ch_shrinking *s = context;
+  double share = total > 0 ? done / total : 0;
   if (s->stage != what) {
     s->stage = what;
     s->stage_began = ch_clock();
+    s->stage_share = share;
   }
-  ch_progress_show_share(&s->progress, what, total > 0 ? done / total : 0, ch_clock() - s->stage_began);
+  double gained = share - s->stage_share, seconds = ch_clock() - s->stage_began;
+  ch_progress_show_share(&s->progress, what, gained > 0 ? share : 0,
+                         gained > 0 ? seconds * share / gained : seconds); /* as if at one pace from 0 on */
   return ch_interrupted() ? interrupted(error) : CH_OK;
 }
 
@@ -47,8 +51,7 @@ ch_status ch_shrinking_perplexity(ch_shrinking *s, const ch_model *model, const 
                                    .context = s};
   ch_scorer *scorer = NULL;
   ch_token_perplexity found;
-  s->stage = what;
-  s->stage_began = ch_clock();
+  CH_TRY(ch_shrinking_step(s, what, 0, 1, error));
   CH_TRY(ch_scorer_create(model, &scorer, error));
   ch_status status =
       ch_token_perplexity_of(scorer, s->tokenizer, s->text.documents, s->text.count,

@@ -12,10 +12,10 @@
 typedef struct ch_shrinking {
   const char *directory, *out;
   ch_progress_line progress;
-  double stage_began;
-  const char *stage; /* that the progress line shows */
-  ch_model *before;  /* as it runs */
-  ch_model *own;     /* as its files have it, */
+  double stage_began, stage_share; /* when, and how much of the work was done then */
+  const char *stage;               /* that the progress line shows */
+  ch_model *before;                /* as it runs */
+  ch_model *own;                   /* as its files have it, */
   ch_absorbed absorbed;
   ch_model plain;        /* with what mixes heads taken into the projections, */
   const ch_model *model; /* whichever of the two a method takes */

@@ -59,8 +59,9 @@ static ch_status write_model(ch_shrinking *s, ch_error *error) {
   ch_dtype *dtypes = malloc(((size_t)made->params.count + 1) * sizeof *dtypes);
   if (!dtypes) return no_memory(s->out, error);
   for (int i = 0; i < made->params.count; i++) dtypes[i] = made->tensors[i].dtype;
-  ch_status status = ch_model_write_as(s->staging, &made->config, &made->params, made->tensors, dtypes,
-                                       &s->own->weights, error);
+  ch_model_writing writing = {.read = &s->own->weights, .step = ch_shrinking_step, .context = s};
+  ch_status status =
+      ch_model_write_as(s->staging, &made->config, &made->params, made->tensors, dtypes, &writing, error);
   free(dtypes);
   return status;
 }
@@ -70,11 +71,9 @@ ch_status ch_shrinking_write(ch_shrinking *s, ch_error *error) {
   s->staging = staging_of(s->out);
   if (!s->staging) return no_memory(s->out, error);
   remove_files(s->staging); /* of a run that was killed */
-  CH_TRY(ch_shrinking_step(s, "writing", 0, 1, error));
   CH_TRY(ch_make_directory(s->staging, error));
   CH_TRY(write_model(s, error));
-  CH_TRY(ch_companions_copy(s->directory, s->staging, error));
-  return ch_shrinking_step(s, "writing", 1, 1, error);
+  return ch_companions_copy(s->directory, s->staging, error);
 }
 
 static ch_status put_file(const char *directory, const char *name, const char *data, size_t size,

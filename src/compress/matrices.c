@@ -119,6 +119,11 @@ void ch_matrices_free(ch_matrices *matrices) {
   *matrices = (ch_matrices){0};
 }
 
+double ch_matrix_work(const ch_matrix *matrix) {
+  int64_t smaller = matrix->out < matrix->in ? matrix->out : matrix->in;
+  return (double)matrix->out * (double)matrix->in * (double)smaller;
+}
+
 static void read_elements(const ch_tensor *tensor, int64_t first, int64_t count, double *values) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   float piece[PIECE];
@@ -135,7 +140,12 @@ static void read_elements(const ch_tensor *tensor, int64_t first, int64_t count,
 
 void ch_matrix_read(const ch_model *model, const ch_matrix *matrix, int64_t first, int64_t count,
                     double *values) {
-  read_elements(&model->weights.tensors[matrix->row], first, count, values);
+  const ch_tensor *tensor = &model->weights.tensors[matrix->row];
+  size_t size = ch_dtype_size(tensor->dtype);
+  read_elements(tensor, first, count, values);
+  if (ch_model_file_bytes(model) > CH_LARGE_WEIGHTS)
+    ch_weights_forget(&model->weights, (const char *)tensor->data + (size_t)first * size,
+                      (size_t)count * size);
 }
 
 /* --- what becomes of it ------------------------------------------------------------------------------------------ */

@@ -28,7 +28,7 @@ typedef struct work {
   double *weights;          /* [list.count] 1 / |W R|^2 */
   double *matrix;           /* room for the largest */
   uint16_t spans[CH_MAX_GROUPS][2];
-  double done, total; /* matrices looked at */
+  double all, done, total; /* ch_matrix_work of all matrices; of what was done, and will be */
 } work;
 
 /* Members of one projection in one group: sorted[first ... first + count - 1]. */
@@ -112,8 +112,11 @@ static ch_status find_atoms(work *w, const family *f, ch_atoms *atoms) {
 
 /* --- what a plan costs ------------------------------------------------------------------------------------------- */
 
-static ch_status tell(work *w, const char *what) {
-  return ch_compress_tell(w->options, what, w->done++, w->total, w->error);
+/* Before work on a matrix. */
+static ch_status tell(work *w, const char *what, const ch_matrix *m) {
+  double done = w->done;
+  w->done += ch_matrix_work(m);
+  return ch_compress_tell(w->options, what, done, w->total, w->error);
 }
 
 static ch_status look_at(work *w, const family *f) {
@@ -126,7 +129,7 @@ static ch_status look_at(work *w, const family *f) {
     ch_truncation t = {0};
     free((double *)w->ranks[i].values);
     w->ranks[i] = (ch_ranked){0};
-    status = tell(w, "atoms and residuals");
+    status = tell(w, "atoms and residuals", m);
     if (status == CH_OK)
       status = ch_atoms_missing(w->model, w->sorted + f->first, &atoms, f->kept, l, w->matrix, w->error);
     if (status == CH_OK)
@@ -200,12 +203,12 @@ static ch_status choose(work *w, plan *best) {
                    w->model->directory, w->options->ratio, least.groups, least.atoms, 1 - most,
                    most > 0 ? most : 0);
   }
-  w->total = (double)w->list.count * (count + (count > 1) + 1);
+  w->total = w->all * (count + (count > 1) + 1);
   for (int i = 0; i < count; i++) {
     bool same = i > 0 && plans[i].groups == plans[i - 1].groups;
     plans[i].error = INFINITY;
     if (same && !(plans[i - 1].error < before)) { /* more atoms of such groups did not help already */
-      w->done += w->list.count;
+      w->total -= w->all;
       continue;
     }
     before = same ? plans[i - 1].error : INFINITY;
@@ -236,7 +239,7 @@ static ch_status write_family(work *w, const family *f) {
     const ch_matrix *m = w->sorted[i];
     const ch_autocorrelation *c = inputs_of(w, m);
     int64_t rank = w->ranks[i].rank;
-    CH_TRY(tell(w, "writing"));
+    CH_TRY(tell(w, "factors", m));
     CH_TRY(ch_atoms_missing_written(w->model, m, f->kept, name, w->compressed, w->matrix, w->error));
     if (rank) CH_TRY(ch_write_factors(m, ".residual", rank, c, w->matrix, w->compressed, w->error));
     CH_TRY(ch_note_matrix(w->model, m, w->matrix, c, f->kept + rank * (m->out + m->in), rank, w->compressed,
@@ -333,7 +336,10 @@ static ch_status compress_all(work *w) {
   w->compressed->matrices = calloc(count, sizeof *w->compressed->matrices);
   if (!w->sorted || !w->grams || !w->ranks || !w->weights || !w->compressed->matrices)
     return no_memory(w->error);
-  for (size_t i = 0; i < count; i++) w->sorted[i] = &w->list.rows[i];
+  for (size_t i = 0; i < count; i++) {
+    w->sorted[i] = &w->list.rows[i];
+    w->all += ch_matrix_work(&w->list.rows[i]);
+  }
   qsort(w->sorted, count, sizeof *w->sorted, by_projection);
   CH_TRY(check_shapes(w));
   CH_TRY(measure(w));
@@ -345,7 +351,7 @@ static ch_status compress_all(work *w) {
   w->compressed->groups = best.groups;
   w->compressed->atoms = best.atoms;
   CH_TRY(ch_compressed_end(&w->list, w->compressed, w->error));
-  return ch_compress_tell(w->options, "writing", w->total, w->total, w->error);
+  return ch_compress_tell(w->options, "factors", w->total, w->total, w->error);
 }
 
 ch_status ch_compress_masa(const ch_model *model, const ch_calibration *calibration,

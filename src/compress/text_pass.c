@@ -87,10 +87,11 @@ ch_gemm *ch_text_pass_gemm(const ch_text_pass *pass) {
   return pass->engine.gemm;
 }
 
-static ch_status told(const ch_text_pass *pass, int64_t windows, ch_error *error) {
+/* windows: how many are through, a part of one counting as that. */
+static ch_status told(const ch_text_pass *pass, double windows, ch_error *error) {
   const ch_text_pass_options *o = &pass->options;
   if (!o->step) return CH_OK;
-  return o->step(o->context, o->what, (double)(windows * pass->length), (double)ch_text_pass_tokens(pass),
+  return o->step(o->context, o->what, windows * (double)pass->length, (double)ch_text_pass_tokens(pass),
                  error);
 }
 
@@ -108,22 +109,26 @@ static ch_status run_batch(ch_text_pass *pass, int64_t first, int64_t count, ch_
   return ch_fail(error, CH_ERROR_NUMERIC, "the model's loss on the calibration text is not finite");
 }
 
-/* Who looks on, and after whom the weights are let go of. */
+/* Who looks on, after whom the weights are let go of, and the windows that are running: of a large model a batch takes
+   minutes. */
 typedef struct onlooker {
-  const ch_model *model;
+  const ch_text_pass *pass;
   const ch_observer *observer; /* or NULL */
+  int64_t first, count;
+  ch_error *error;
 } onlooker;
 
 static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
   const onlooker *o = context;
   if (o->observer) CH_TRY(o->observer->seen(o->observer->context, run, node));
-  ch_model_forget_used(o->model, run, node);
-  return CH_OK;
+  ch_model_forget_used(o->pass->model, run, node);
+  double part = (double)node->id / (double)node->graph->count;
+  return told(o->pass, (double)o->first + part * (double)o->count, o->error);
 }
 
 ch_status ch_text_pass_run(ch_text_pass *pass, const ch_tensor *tensors, const ch_observer *observer,
                            double *loss, ch_error *error) {
-  onlooker looking = {pass->model, observer};
+  onlooker looking = {.pass = pass, .observer = observer, .error = error};
   ch_observer both = {.seen = look_on, .context = &looking};
   ch_runner_call call = {
       .weights = tensors, .tokens = pass->tokens, .targets = pass->targets, .observer = &both};
@@ -131,9 +136,11 @@ ch_status ch_text_pass_run(ch_text_pass *pass, const ch_tensor *tensors, const c
   CH_TRY(told(pass, 0, error));
   for (int64_t first = 0; first < pass->windows;) {
     int64_t left = pass->windows - first, count = left < pass->sequences ? left : pass->sequences;
+    looking.first = first;
+    looking.count = count;
     CH_TRY(run_batch(pass, first, count, &call, &sum, error));
     first += count;
-    CH_TRY(told(pass, first, error));
+    CH_TRY(told(pass, (double)first, error));
   }
   *loss = sum / (double)ch_text_pass_tokens(pass);
   return CH_OK;

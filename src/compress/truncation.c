@@ -45,9 +45,14 @@ double ch_whitened_square(int64_t out, int64_t in, const double *m, const ch_aut
 /* M E[x x^T] M^T [out, out]. */
 static ch_status square_by_rows(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c,
                                 double *square, ch_error *error) {
-  double *product = c ? times_autocorrelation(out, in, m, c) : NULL;
-  if (c && !product) return no_memory(out, in, error);
-  ch_multiply(false, true, out, out, in, c ? product : m, in, m, in, square, false);
+  if (!c) {
+    memset(square, 0, (size_t)(out * out) * sizeof *square);
+    ch_multiply_self(out, in, m, square);
+    return CH_OK;
+  }
+  double *product = times_autocorrelation(out, in, m, c);
+  if (!product) return no_memory(out, in, error);
+  ch_multiply(false, true, out, out, in, product, in, m, in, square, false);
   for (int64_t i = 0; i < out; i++) /* what rounding makes of symmetry */
     for (int64_t j = 0; j < i; j++)
       square[i * out + j] = square[j * out + i] = (square[i * out + j] + square[j * out + i]) / 2;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "compress/linear_algebra.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 
@@ -169,63 +170,19 @@ static ch_status load(const ch_model *model, int layer, unsigned state, ch_head_
   return made ? CH_OK : no_memory(error);
 }
 
-/* One rotation of the columns p and q of a symmetric matrix and of the vectors, after which a[p][q] is 0. */
-static void rotate(int64_t n, double *a, double *v, int64_t p, int64_t q) {
-  double theta = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
-  double t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1));
-  double c = 1 / sqrt(t * t + 1), s = t * c;
-  for (int64_t i = 0; i < n; i++) {
-    double ip = a[i * n + p], iq = a[i * n + q];
-    a[i * n + p] = c * ip - s * iq;
-    a[i * n + q] = s * ip + c * iq;
-  }
-  for (int64_t i = 0; i < n; i++) {
-    double pi = a[p * n + i], qi = a[q * n + i];
-    a[p * n + i] = c * pi - s * qi;
-    a[q * n + i] = s * pi + c * qi;
-  }
-  for (int64_t i = 0; i < n; i++) {
-    double ip = v[i * n + p], iq = v[i * n + q];
-    v[i * n + p] = c * ip - s * iq;
-    v[i * n + q] = s * ip + c * iq;
-  }
-}
-
-/* Jacobi's method: the eigenvectors of symmetric a [n, n] (destroyed) into the columns of v; a's diagonal becomes the
-   eigenvalues. n is a number of heads, and small vectors come out as exact as large ones. */
-static void jacobi(int64_t n, double *a, double *v) {
-  enum { MOST_SWEEPS = 60 };
-  for (int64_t i = 0; i < n * n; i++) v[i] = i % (n + 1) == 0;
-  for (int sweep = 0; sweep < MOST_SWEEPS; sweep++) {
-    double off = 0, all = 0;
-    for (int64_t i = 0; i < n * n; i++) {
-      all += a[i] * a[i];
-      if (i % (n + 1)) off += a[i] * a[i];
-    }
-    if (off <= 1e-32 * all) return;
-    for (int64_t p = 0; p + 1 < n; p++)
-      for (int64_t q = p + 1; q < n; q++)
-        if (a[p * n + q] != 0) rotate(n, a, v, p, q);
-  }
-}
-
 /* Eigenvectors of the gram, largest first, into V; the roots of their eigenvalues are the singular values. */
 static ch_status take_apart(ch_head_factors *f, const double *gram, ch_error *error) {
   int64_t n = f->heads;
-  double *a = malloc((size_t)(2 * n * n) * sizeof *a), *v = a + n * n;
-  if (!a) return no_memory(error);
-  memcpy(a, gram, (size_t)(n * n) * sizeof *a);
-  jacobi(n, a, v);
-  for (int64_t j = 0; j < n; j++) {
-    int64_t best = 0; /* of those not taken yet */
-    for (int64_t i = 1; i < n; i++)
-      if (a[i * n + i] > a[best * n + best]) best = i;
-    f->values[j] = sqrt(fmax(a[best * n + best], 0));
-    a[best * n + best] = -INFINITY;
-    for (int64_t g = 0; g < n; g++) f->vectors[g * n + j] = v[g * n + best];
+  double *rows = malloc((size_t)(n * n) * sizeof *rows);
+  if (!rows) return no_memory(error);
+  memcpy(rows, gram, (size_t)(n * n) * sizeof *rows);
+  ch_status status = ch_eigen(n, rows, f->values, true, error);
+  for (int64_t j = 0; status == CH_OK && j < n; j++) {
+    f->values[j] = sqrt(fmax(f->values[j], 0));
+    for (int64_t g = 0; g < n; g++) f->vectors[g * n + j] = rows[j * n + g];
   }
-  free(a);
-  return CH_OK;
+  free(rows);
+  return status;
 }
 
 ch_status ch_head_factors_find(const ch_model *model, int layer, unsigned state,

@@ -99,17 +99,39 @@ static ch_status sum_losses(const ch_score_window *window, const float *losses, 
   return CH_OK;
 }
 
+static ch_status tell(const scoring *s, int64_t done, ch_error *error) {
+  if (!s->progress || s->progress(s->context, done, s->total)) return CH_OK;
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld predicted tokens",
+                 (long long)done, (long long)s->total);
+}
+
+/* A batch while it runs: of a large model it takes minutes. */
+typedef struct running {
+  const scoring *s;
+  int64_t tokens; /* predicted in the batch */
+  ch_error *error;
+} running;
+
+static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
+  const running *r = context;
+  ch_model_forget_used(r->s->scorer->model, run, node);
+  return tell(r->s, r->s->done + r->tokens * node->id / node->graph->count, r->error);
+}
+
 /* Runs windows order[0] ... order[count - 1], all of `rows` padded rows. */
 static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int64_t rows, ch_error *error) {
   ch_scorer *scorer = s->scorer;
   CH_TRY(take_shape(scorer, count, rows, error));
   for (int64_t i = 0; i < count; i++)
     fill_row(&s->windows[order[i]], rows, scorer->tokens + i * rows, scorer->targets + i * rows);
-  ch_observer forgetting = ch_model_forgetting(scorer->model);
+  running batch = {.s = s, .error = error};
+  for (int64_t i = 0; i < count; i++)
+    batch.tokens += s->windows[order[i]].length - s->windows[order[i]].first;
+  ch_observer observer = {.seen = look_on, .context = &batch};
   ch_runner_call call = {.weights = scorer->model->weights.tensors,
                          .tokens = scorer->tokens,
                          .targets = scorer->targets,
-                         .observer = &forgetting};
+                         .observer = &observer};
   const void *losses = NULL;
   CH_TRY(ch_runner_run(scorer->runner, &call, &losses, error));
   for (int64_t i = 0; i < count; i++) {
@@ -117,10 +139,7 @@ static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int6
     CH_TRY(sum_losses(window, (const float *)losses + i * rows, &s->nll[order[i]], error));
     s->done += window->length - window->first;
   }
-  if (s->progress && !s->progress(s->context, s->done, s->total))
-    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld predicted tokens",
-                   (long long)s->done, (long long)s->total);
-  return CH_OK;
+  return tell(s, s->done, error);
 }
 
 /* --- order --------------------------------------------------------------------------------------------------- */

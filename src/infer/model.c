@@ -63,12 +63,3 @@ void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_nod
     if (tensor) ch_weights_forget(&model->weights, tensor->data, ch_tensor_bytes(tensor));
   }
 }
-
-static ch_status forget_used(void *context, const ch_run *run, const ch_node *node) {
-  ch_model_forget_used(context, run, node);
-  return CH_OK;
-}
-
-ch_observer ch_model_forgetting(const ch_model *model) {
-  return (ch_observer){.seen = forget_used, .context = (void *)model};
-}

@@ -34,7 +34,5 @@ int64_t ch_model_file_bytes(const ch_model *model);
 /* After a step of a run: lets go of the mapped matrices that it read, in models of more than CH_LARGE_WEIGHTS, so that
    they do not all stay in memory for one pass over text. */
 void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_node *node);
-/* An observer that does this; it holds on to the model. */
-ch_observer ch_model_forgetting(const ch_model *model);
 
 #endif

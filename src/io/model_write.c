@@ -8,21 +8,42 @@
 
 /* Elements converted at once: so few that the kernels do not call for more threads, whose start would cost more. */
 enum { PIECE = 1 << 13 };
+/* Bytes between two steps. */
+static const size_t stride = (size_t)16 << 20;
 
 /* Tensors in memory on their way into a file. */
 typedef struct converter {
   const ch_tensor *tensors;
-  const ch_weights *read; /* to let go of, or NULL */
+  const ch_model_writing *writing;
+  double done, total; /* bytes */
   double middle[PIECE],
       out[PIECE]; /* one float type to another, through F32, or through F64 when either is */
 } converter;
 
+static ch_status tell(const converter *convert, ch_error *error) {
+  const ch_model_writing *w = convert->writing;
+  return w->step ? w->step(w->context, "writing", convert->done, convert->total, error) : CH_OK;
+}
+
+static ch_status copy_tensor(converter *convert, const ch_tensor *tensor, ch_writer *writer,
+                             ch_error *error) {
+  size_t bytes = ch_tensor_bytes(tensor);
+  for (size_t at = 0, n; at < bytes; at += n) {
+    n = bytes - at < stride ? bytes - at : stride;
+    CH_TRY(tell(convert, error));
+    CH_TRY(ch_writer_put(writer, (const char *)tensor->data + at, n, error));
+    convert->done += (double)n;
+  }
+  return CH_OK;
+}
+
 static ch_status convert_tensor(converter *convert, const ch_tensor *tensor, ch_dtype dtype,
                                 ch_writer *writer, ch_error *error) {
-  if (tensor->dtype == dtype) return ch_writer_put(writer, tensor->data, ch_tensor_bytes(tensor), error);
+  if (tensor->dtype == dtype) return copy_tensor(convert, tensor, writer, error);
   bool wide = tensor->dtype == CH_F64 || dtype == CH_F64;
   const ch_kernels *kernels = ch_kernels_best(wide ? CH_F64 : CH_F32);
   int64_t count = ch_tensor_count(tensor);
+  CH_TRY(tell(convert, error));
   for (int64_t first = 0; first < count; first += PIECE) {
     int64_t n = count - first < PIECE ? count - first : PIECE;
     const char *in = (const char *)tensor->data + (size_t)first * ch_dtype_size(tensor->dtype);
@@ -30,6 +51,7 @@ static ch_status convert_tensor(converter *convert, const ch_tensor *tensor, ch_
     kernels->convert_to(n, convert->middle, dtype, convert->out);
     CH_TRY(ch_writer_put(writer, convert->out, (size_t)n * ch_dtype_size(dtype), error));
   }
+  convert->done += (double)count * (double)ch_dtype_size(dtype);
   return CH_OK;
 }
 
@@ -37,7 +59,8 @@ static ch_status put_converted(void *context, int index, ch_dtype dtype, ch_writ
   converter *convert = context;
   const ch_tensor *tensor = &convert->tensors[index];
   ch_status status = convert_tensor(convert, tensor, dtype, writer, error);
-  if (convert->read) ch_weights_forget(convert->read, tensor->data, ch_tensor_bytes(tensor));
+  const ch_weights *read = convert->writing->read;
+  if (read) ch_weights_forget(read, tensor->data, ch_tensor_bytes(tensor));
   return status;
 }
 
@@ -95,14 +118,17 @@ ch_status ch_config_store(const char *directory, const ch_config *config, ch_err
 }
 
 ch_status ch_model_write_as(const char *directory, const ch_config *config, const ch_params *params,
-                            const ch_tensor *tensors, const ch_dtype *dtypes, const ch_weights *read,
+                            const ch_tensor *tensors, const ch_dtype *dtypes, const ch_model_writing *writing,
                             ch_error *error) {
   CH_TRY(ch_config_validate(config, directory, error));
   CH_TRY(ch_config_check_writable(config, directory, error));
   converter *convert = malloc(sizeof *convert);
   if (!convert) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
   convert->tensors = tensors;
-  convert->read = read;
+  convert->writing = writing;
+  convert->done = convert->total = 0;
+  for (int i = 0; i < params->count; i++)
+    convert->total += (double)ch_tensor_count(&tensors[i]) * (double)ch_dtype_size(dtypes[i]);
   ch_status status = ch_weights_write(directory, params, dtypes, put_converted, convert, error);
   if (status == CH_OK) status = ch_config_store(directory, config, error);
   free(convert);
@@ -114,7 +140,8 @@ ch_status ch_model_write(const char *directory, const ch_config *config, const c
   ch_dtype *dtypes = malloc(((size_t)params->count + 1) * sizeof *dtypes);
   if (!dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
   for (int i = 0; i < params->count; i++) dtypes[i] = dtype;
-  ch_status status = ch_model_write_as(directory, config, params, tensors, dtypes, NULL, error);
+  ch_status status =
+      ch_model_write_as(directory, config, params, tensors, dtypes, &(ch_model_writing){0}, error);
   free(dtypes);
   return status;
 }

@@ -113,6 +113,35 @@ static void the_loss_is_that_of_the_text(void **state) {
   unload(model);
 }
 
+typedef struct told {
+  int calls, most;
+  double last;
+} told;
+
+static ch_status count_steps(void *context, const char *what, double done, double total, ch_error *error) {
+  told *t = context;
+  assert_string_equal(what, "calibration");
+  assert_true(done >= t->last && done <= total && total == LENGTH - 1);
+  t->last = done;
+  return ++t->calls > t->most ? ch_fail(error, CH_ERROR_INTERRUPTED, "stopped") : CH_OK;
+}
+
+/* One window is one batch here, and of a large model that takes minutes. */
+static void a_batch_tells_how_far_it_is_and_can_be_stopped(void **state) {
+  (void)state;
+  ch_model *model = random_model(sizes, "'type': 'gqa'");
+  ch_calibration *calibration;
+  told t = {.most = 1000};
+  ch_calibration_options options = {.window = LENGTH - 1, .step = count_steps, .context = &t};
+  must(ch_calibrate(model, text, LENGTH, &options, &calibration, &failure));
+  assert_true(t.calls > 2 * LAYERS && t.last == LENGTH - 1);
+  ch_calibration_free(calibration);
+  t = (told){.most = 4};
+  assert_int_equal(ch_calibrate(model, text, LENGTH, &options, &calibration, &failure), CH_ERROR_INTERRUPTED);
+  assert_true(t.calls == 5 && t.last > 0 && t.last < LENGTH - 1);
+  unload(model);
+}
+
 static void a_text_of_a_token_is_refused_and_one_of_two_will_do(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");
@@ -133,6 +162,7 @@ int main(void) {
       cmocka_unit_test(queries_keys_and_values_share_their_input_and_outputs_have_their_own),
       cmocka_unit_test(drift_is_the_divergence_of_what_blocks_would_say),
       cmocka_unit_test(the_loss_is_that_of_the_text),
+      cmocka_unit_test(a_batch_tells_how_far_it_is_and_can_be_stopped),
       cmocka_unit_test(a_text_of_a_token_is_refused_and_one_of_two_will_do),
   };
   return cmocka_run_group_tests(tests, make_directory_and_text, remove_directory);

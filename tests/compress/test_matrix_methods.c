@@ -240,6 +240,25 @@ static void never_more_than_asked_and_hardly_less(void **state) {
   unload(model);
 }
 
+static void svd_takes_the_same_share_of_every_matrix(void **state) {
+  (void)state;
+  ch_model *model = random_model(GROUPED, GQA);
+  for (double ratio = 0.1; ratio < 0.6; ratio += 0.07) {
+    ch_compress_options options = {.ratio = ratio, .dtype = CH_F32};
+    ch_compressed made;
+    must(ch_compress_svd(model, NULL, &options, &made, &failure));
+    for (int i = 0; i < made.matrix_count; i++) {
+      const ch_compressed_matrix *m = &made.matrices[i];
+      double unit = (double)m->after / (double)m->rank, share = (1 - ratio) * (double)m->before / unit;
+      if (!((double)m->rank > share - 1 &&
+            (double)m->rank < share + 2)) /* a unit may fit where no larger one does */
+        fail_msg("ratio %g: rank %d where %g is the share", ratio, (int)m->rank, share);
+    }
+    ch_compressed_free(&made);
+  }
+  unload(model);
+}
+
 static void calibration_lowers_the_error_of_outputs(void **state) {
   (void)state;
   ch_model *model = random_model(GROUPED, GQA);
@@ -340,6 +359,7 @@ int main(void) {
                                      cmocka_unit_test(ranks_go_where_a_parameter_helps_most),
                                      cmocka_unit_test(with_no_limit_every_method_is_exact),
                                      cmocka_unit_test(never_more_than_asked_and_hardly_less),
+                                     cmocka_unit_test(svd_takes_the_same_share_of_every_matrix),
                                      cmocka_unit_test(calibration_lowers_the_error_of_outputs),
                                      cmocka_unit_test(what_two_atoms_can_say_they_say),
                                      cmocka_unit_test(what_cannot_be_is_said_in_a_sentence),

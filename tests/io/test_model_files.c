@@ -202,6 +202,48 @@ static void every_type_reads_back_in_every_mode(void **state) {
   }
 }
 
+typedef struct told {
+  double done, total, most;
+} told;
+
+static ch_status stop_after(void *context, const char *what, double done, double total, ch_error *error) {
+  told *t = context;
+  assert_string_equal(what, "writing");
+  assert_true(done >= t->done && done < total);
+  *t = (told){done, total, t->most};
+  return done > t->most ? ch_fail(error, CH_ERROR_INTERRUPTED, "stopped") : CH_OK;
+}
+
+static void writing_that_is_stopped_leaves_no_file(void **state) {
+  (void)state;
+  model m;
+  ch_error error = {0};
+  make_model(ours, &m);
+  ch_dtype *dtypes = calloc((size_t)m.params.count, sizeof *dtypes);
+  double bytes = 0;
+  for (int i = 0; i < m.params.count; i++) {
+    dtypes[i] = i % 2 ? CH_F32 : CH_BF16;
+    bytes += (double)ch_tensor_count(&m.tensors[i]) * (double)ch_dtype_size(dtypes[i]);
+  }
+  char *config = ch_path_join(directory, "config.json"),
+       *weights = ch_path_join(directory, "model.safetensors");
+  for (int stopped = 1; stopped >= 0; stopped--) {
+    told t = {.most = stopped ? bytes / 2 : bytes};
+    ch_model_writing writing = {.step = stop_after, .context = &t};
+    remove(config);
+    remove(weights);
+    ch_status status =
+        ch_model_write_as(directory, &m.config, &m.params, m.tensors, dtypes, &writing, &error);
+    assert_int_equal(status, stopped ? CH_ERROR_INTERRUPTED : CH_OK);
+    assert_true(t.total == bytes && t.done > bytes / 2);
+    assert_true(ch_is_file(config) == !stopped && ch_is_file(weights) == !stopped);
+  }
+  free(config);
+  free(weights);
+  free(dtypes);
+  free_model(&m);
+}
+
 static void every_family_writes_a_directory_that_opens(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -582,6 +624,7 @@ static void trained_models_open(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       IN_A_DIRECTORY(every_type_reads_back_in_every_mode),
+      IN_A_DIRECTORY(writing_that_is_stopped_leaves_no_file),
       IN_A_DIRECTORY(every_family_writes_a_directory_that_opens),
       cmocka_unit_test(q_k_and_v_have_biases_where_the_family_says),
       IN_A_DIRECTORY(data_off_its_alignment_is_copied),
