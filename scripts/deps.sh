@@ -7,7 +7,7 @@ wanted=
 for group in "$@"; do
   case $group in
   build) wanted="$wanted make gcc g++ cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libutf8proc-dev
-                 libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libcmocka-dev libjs-chart.js" ;;
+                 libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libcmocka-dev libjs-vega" ;;
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
   format) wanted="$wanted clang-format clang-tidy" ;;
   *) echo "deps.sh: unknown group '$group'; it is one of build, fuzz or format" >&2; exit 2 ;;

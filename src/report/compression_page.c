@@ -1,49 +1,17 @@
-/* report.html of a compression: tables and a bar chart drawn as SVG; it loads nothing and runs no script. */
+/* report.html of a compression: tables, and the profile as a figure. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "report/compression.h"
-#include "report/embedded.h"
-#include "report/page.h"
+#include "report/figure.h"
 #include "report/table.h"
-
-static void put_escaped(ch_text *text, ch_text *html) {
-  if (text->data) ch_html_escape(text->data, html);
-  html->failed |= text->failed;
-  ch_text_free(text);
-}
 
 static void put_number(double value, int decimals, ch_text *html) {
   ch_column plain = {.decimals = decimals};
   char buffer[64];
   ch_text_puts(html, ch_column_format(&plain, value, buffer, sizeof buffer));
-}
-
-static void put_title(const ch_compression_report *r, ch_text *html) {
-  char stem[128];
-  ch_path_stem(r->model, stem, sizeof stem);
-  ch_html_escape(stem, html);
-  ch_text_puts(html, " compressed by ");
-  ch_html_escape(r->method, html);
-}
-
-static void put_head(const ch_compression_report *r, ch_text *html) {
-  ch_text sentence = {0};
-  ch_text_puts(
-      html, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-            "content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light "
-            "dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>");
-  put_title(r, html);
-  ch_text_puts(html, "</title>\n<style>\n");
-  ch_text_puts(html, (const char *)ch_embedded_report_css);
-  ch_text_puts(html, "</style>\n</head>\n<body>\n<header>\n<p class=\"kicker\">crosshead compress</p>\n<h1>");
-  put_title(r, html);
-  ch_text_puts(html, "</h1>\n<p class=\"answer\">");
-  ch_compression_sentence(r, &sentence);
-  put_escaped(&sentence, html);
-  ch_text_puts(html, "</p>\n</header>\n<main>\n");
 }
 
 /* --- before and after -------------------------------------------------------------------------------------------- */
@@ -91,75 +59,32 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
 
 /* --- the profile ------------------------------------------------------------------------------------------------- */
 
-enum { CHART_WIDTH = 900, CHART_HEIGHT = 300, LEFT = 70, RIGHT = 10, TOP = 15, BOTTOM = 40 };
-
-static bool is_chosen(const ch_compression_report *r, int64_t layer, int64_t heads) {
-  return r->component_heads && r->component_heads[layer] == heads;
-}
-
-/* A level line with its value. */
-static void put_level(double value, double y, ch_text *html) {
-  ch_text_printf(html,
-                 "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"var(--line)\"/>"
-                 "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"var(--quiet)\">%+.3g</text>\n",
-                 LEFT, CHART_WIDTH - RIGHT, y, y, LEFT - 8, y + 4, value);
-}
-
-static void put_bars(const ch_compression_report *r, double low, double high, ch_text *html) {
+/* A bar a layer and number of component heads; what was chosen is named. */
+static json_t *profile_bars(const ch_compression_report *r) {
   const ch_sensitivity *s = r->sensitivity;
-  int64_t shown = s->last - s->first + 1;
-  double slot = (double)(CHART_WIDTH - LEFT - RIGHT) / (double)shown,
-         scale = (CHART_HEIGHT - TOP - BOTTOM) / (high - low);
-  double bar = 0.8 * slot / s->choices, zero = TOP + high * scale;
-  for (int64_t l = s->first; l <= s->last; l++) {
-    double x = LEFT + (double)(l - s->first) * slot + 0.1 * slot;
+  json_t *bars = json_array();
+  for (int64_t l = s->first; l <= s->last; l++)
     for (int c = 0; c < s->choices; c++) {
-      double value = s->change[l * s->choices + c], height = fabs(value) * scale;
-      ch_text_printf(html,
-                     "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
-                     "fill=\"var(--series-%d)\"%s><title>layer "
-                     "%lld, %lld heads: %+.6f</title></rect>\n",
-                     x + c * bar, value < 0 ? zero : zero - height, bar * 0.92, height < 0.5 ? 0.5 : height,
-                     c % 14, is_chosen(r, l, s->heads[c]) ? "" : " opacity=\"0.45\"", (long long)l,
-                     (long long)s->heads[c], value);
+      bool chosen = r->component_heads && r->component_heads[l] == s->heads[c];
+      json_array_append_new(bars, json_pack("{s:o, s:i, s:f}", "name",
+                                            json_sprintf("layer %lld, %lld heads%s", (long long)l,
+                                                         (long long)s->heads[c], chosen ? " ✓" : ""),
+                                            "colour", c, "value", s->change[l * s->choices + c]));
     }
-    if (shown <= 32 || l % 4 == 0)
-      ch_text_printf(html,
-                     "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" fill=\"var(--quiet)\">%lld</text>\n",
-                     x + 0.4 * slot, CHART_HEIGHT - BOTTOM + 18, (long long)l);
-  }
+  return bars;
 }
 
 static void put_profile(const ch_compression_report *r, ch_text *html) {
   const ch_sensitivity *s = r->sensitivity;
-  double low = 0, high = 1e-9;
   if (!s) return;
-  for (int64_t l = s->first; l <= s->last; l++)
-    for (int c = 0; c < s->choices; c++) {
-      low = fmin(low, s->change[l * s->choices + c]);
-      high = fmax(high, s->change[l * s->choices + c]);
-    }
-  ch_text_printf(
-      html,
-      "<section>\n<h2>Loss change of compressing each layer alone</h2>\n<svg viewBox=\"0 0 %d %d\" "
-      "role=\"img\" "
-      "aria-label=\"Bars of the loss change by layer\" style=\"width:100%%;height:auto;font-size:12px\">\n",
-      CHART_WIDTH, CHART_HEIGHT);
-  double scale = (CHART_HEIGHT - TOP - BOTTOM) / (high - low);
-  put_level(high, TOP, html);
-  put_level(0, TOP + high * scale, html);
-  if (low < 0) put_level(low, TOP + (high - low) * scale, html);
-  put_bars(r, low, high, html);
-  ch_text_printf(
-      html, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"var(--quiet)\">layer</text>\n</svg>\n",
-      (LEFT + CHART_WIDTH) / 2, CHART_HEIGHT - 4);
-  ch_text_printf(
-      html, "<p class=\"note\">Against a loss of %.4f over %lld tokens of calibration text. Component heads:",
-      s->loss, (long long)s->tokens);
-  for (int c = 0; c < s->choices; c++)
-    ch_text_printf(html, " <span style=\"color:var(--series-%d)\">■ %lld</span>", c % 14,
-                   (long long)s->heads[c]);
-  ch_text_printf(html, " of %lld. What was chosen is drawn full.</p>\n</section>\n", (long long)s->groups);
+  json_t *note = json_sprintf(
+      "Against a loss of %.4f over %lld tokens of calibration text; of %lld heads each. What was "
+      "chosen has a tick.",
+      s->loss, (long long)s->tokens, (long long)r->groups);
+  ch_page_figure(json_pack("{s:s, s:s, s:s, s:o, s:{s:s}, s:o}", "id", "profile", "kind", "bars", "title",
+                           "Loss change of compressing each layer alone", "note", note, "x", "title",
+                           "change of the loss", "bars", profile_bars(r)),
+                 html);
 }
 
 /* --- matrices ---------------------------------------------------------------------------------------------------- */
@@ -230,17 +155,21 @@ static void put_facts(const ch_compression_report *r, ch_text *html) {
 }
 
 ch_status ch_compression_page(const ch_compression_report *r, ch_text *html, ch_error *error) {
-  put_head(r, html);
+  char stem[128];
+  ch_text title = {0}, answer = {0};
+  ch_path_stem(r->model, stem, sizeof stem);
+  ch_text_printf(&title, "%s compressed by %s", stem, r->method);
+  ch_compression_sentence(r, &answer);
+  html->failed |= title.failed || answer.failed;
+  ch_page_head head = {"crosshead compress", title.data ? title.data : "", answer.data ? answer.data : "",
+                       r->version, r->created};
+  ch_page_begin(&head, html);
   put_figures(r, html);
   put_profile(r, html);
   put_matrices(r, html);
   put_facts(r, html);
-  ch_text_puts(html, "</main>\n<footer><p>Crosshead ");
-  ch_html_escape(r->version, html);
-  ch_text_puts(html, ", ");
-  ch_html_escape(r->created, html);
-  ch_text_puts(
-      html,
-      ". This page is complete in itself: it loads nothing from elsewhere.</p></footer>\n</body>\n</html>\n");
+  ch_page_end(&head, html);
+  ch_text_free(&title);
+  ch_text_free(&answer);
   return html->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the report") : CH_OK;
 }

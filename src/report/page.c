@@ -1,42 +1,22 @@
-/* Fills the template web/report.html. What comes from the user passes ch_html_escape or, in the embedded JSON, has its
- * markup characters written as \uXXXX: no name can end an element or start a script. */
+/* The page of a comparison: its template report/page/compare.html filled. */
 #include "report/page.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "report/compare_figures.h"
 #include "report/embedded.h"
+#include "report/matrices.h"
 #include "report/table.h"
 #include "report/verdict.h"
 
 enum { SERIES_COLOURS = 14, MOST_NAMES_IN_TITLE = 4 };
 
-void ch_html_escape(const char *string, ch_text *html) {
-  for (const char *p = string; *p; p++) {
-    unsigned char c = (unsigned char)*p;
-    switch (c) {
-    case '&':
-      ch_text_puts(html, "&amp;");
-      break;
-    case '<':
-      ch_text_puts(html, "&lt;");
-      break;
-    case '>':
-      ch_text_puts(html, "&gt;");
-      break;
-    case '"':
-      ch_text_puts(html, "&quot;");
-      break;
-    case '\'':
-      ch_text_puts(html, "&#39;");
-      break;
-    default:
-      if ((c >= ' ' && c != 127) || c == '\n' || c == '\t') ch_text_put(html, p, 1);
-    }
-  }
-}
+typedef struct page {
+  const ch_comparison *comparison;
+  const ch_summary *summary;
+} page;
 
 /* Escapes what `text` holds and releases it. */
 static void put_escaped(ch_text *text, ch_text *html) {
@@ -45,65 +25,26 @@ static void put_escaped(ch_text *text, ch_text *html) {
   ch_text_free(text);
 }
 
-/* --- the parts, one function a placeholder ----------------------------------------------------------------------- */
-
-typedef struct page {
-  const ch_comparison *comparison;
-  const int *order; /* models by validation loss */
-} page;
-
-static void put_version(const page *p, ch_text *html) {
-  ch_html_escape(p->comparison->version, html);
-}
-
-static void put_created(const page *p, ch_text *html) {
-  char day[32];
-  snprintf(day, sizeof day, "%s", p->comparison->created);
-  char *letter = strchr(day, 'T');
-  if (letter) *letter = ' ';
-  char *zone = strchr(day, 'Z');
-  if (zone) *zone = 0;
-  ch_html_escape(day, html);
-}
-
-static void put_style(const page *p, ch_text *html) {
-  (void)p;
-  ch_text_puts(html, (const char *)ch_embedded_report_css);
-}
-
-static void put_script(const page *p, ch_text *html) {
-  (void)p;
-  ch_text_puts(html, (const char *)ch_embedded_report_js);
-}
-
-static void put_chart_js(const page *p, ch_text *html) {
-  (void)p;
-  ch_text_puts(html, (const char *)ch_embedded_chart_js);
-}
-
 static const char *file_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash && slash[1] ? slash + 1 : path;
 }
 
-static void put_title(const page *p, ch_text *html) {
-  const ch_comparison *c = p->comparison;
-  if (c->count > MOST_NAMES_IN_TITLE || c->count == 0)
-    ch_text_printf(html, "%d attention mechanisms", c->count);
+static void put_title(const page *p, ch_text *title) {
+  const ch_summary *s = p->summary;
+  if (s->count > MOST_NAMES_IN_TITLE || s->count == 0)
+    ch_text_printf(title, "%d attention mechanisms", s->count);
   else
-    for (int i = 0; i < c->count; i++) {
-      if (i) ch_text_puts(html, i + 1 == c->count ? " and " : ", ");
-      ch_html_escape(file_name(c->models[i].name), html);
-    }
-  ch_text_puts(html, " on ");
-  ch_html_escape(file_name(c->data.file), html);
+    for (int i = 0; i < s->count; i++)
+      ch_text_printf(title, "%s%s",
+                     i == 0              ? ""
+                     : i + 1 == s->count ? " and "
+                                         : ", ",
+                     file_name(s->groups[i].name));
+  ch_text_printf(title, " on %s", file_name(p->comparison->data.file));
 }
 
-static void put_answer(const page *p, ch_text *html) {
-  ch_text sentence = {0};
-  ch_verdict_sentence(p->comparison, &sentence);
-  put_escaped(&sentence, html);
-}
+/* --- the parts, one function a placeholder ----------------------------------------------------------------------- */
 
 static void put_rule(const page *p, ch_text *html) {
   ch_text sentence = {0};
@@ -120,9 +61,13 @@ static void put_count(int64_t value, ch_text *html) {
 static void put_basis(const page *p, ch_text *html) {
   const ch_compared_training *training = &p->comparison->training;
   bool images = p->comparison->data.images;
-  ch_text_puts(html, "One run each, seed ");
-  ch_text_printf(html, "%llu", (unsigned long long)training->seed);
-  ch_text_puts(html, ": small differences may be chance, which other seeds would show. ");
+  if (p->summary->seeds > 1)
+    ch_text_printf(html, "Means of %d runs with different seeds, ± their standard deviation. ",
+                   p->summary->seeds);
+  else
+    ch_text_printf(html,
+                   "One run each, seed %llu: small differences may be chance, which other seeds would show. ",
+                   (unsigned long long)training->seed);
   ch_text_puts(html, images ? "Accuracies and losses are those on " : "The loss is the mean over ");
   put_count(training->eval_tokens, html);
   ch_text_puts(html, images ? " images that no model was trained on."
@@ -140,10 +85,10 @@ static void put_notice(const page *p, ch_text *html) {
 }
 
 static void put_name_cell(const page *p, int rank, bool mark, ch_text *html) {
-  const ch_comparison *c = p->comparison;
+  const ch_summary *s = p->summary;
   ch_text_printf(html, "<tr><th scope=\"row\" style=\"--swatch:var(--series-%d)\">", rank % SERIES_COLOURS);
-  ch_html_escape(c->models[p->order[rank]].name, html);
-  if (mark && c->count > 1 && ch_verdict_of(c).take == p->order[rank])
+  ch_html_escape(s->groups[rank].name, html);
+  if (mark && s->count > 1 && ch_verdict_of(s, p->comparison->tolerance).take == rank)
     ch_text_puts(html, " <span class=\"take\">take this</span>");
   ch_text_puts(html, "</th>");
 }
@@ -159,24 +104,21 @@ static void put_table_head(const ch_column *columns, ch_text *html) {
 }
 
 static void put_table(const page *p, ch_text *html) {
-  const ch_comparison *c = p->comparison;
-  const ch_column *columns = ch_columns_of(c);
+  const ch_column *columns = ch_columns_of(p->comparison);
   ch_text_puts(html, "<table>\n");
   put_table_head(columns, html);
   ch_text_puts(html, "<tbody>\n");
-  for (int i = 0; i < c->count; i++) {
-    const ch_compared *model = &c->models[p->order[i]];
+  for (int i = 0; i < p->summary->count; i++) {
+    const ch_group *group = &p->summary->groups[i];
     put_name_cell(p, i, true, html);
     for (int k = 0; k < CH_COLUMNS; k++) {
-      char value[64];
-      ch_column_format(&columns[k], columns[k].value(model), value, sizeof value);
-      if (ch_column_is_best(&columns[k], c, model))
-        ch_text_printf(
-            html,
-            "<td class=\"best\"><span class=\"best-mark\" role=\"img\" aria-label=\"best\">★</span>%s</td>",
-            value);
-      else
-        ch_text_printf(html, "<td>%s</td>", value);
+      char value[128];
+      bool best = ch_column_is_best(&columns[k], p->summary, group);
+      ch_text_printf(html,
+                     best ? "<td class=\"best\"><span class=\"best-mark\" role=\"img\" "
+                            "aria-label=\"best\">★</span>%s</td>"
+                          : "<td>%s</td>",
+                     ch_column_cell(&columns[k], group, value, sizeof value));
     }
     ch_text_puts(html, "</tr>\n");
   }
@@ -186,13 +128,12 @@ static void put_table(const page *p, ch_text *html) {
 static void put_shapes(const page *p, ch_text *html) {
   static const char *const headings[] = {"layers",          "width",     "query heads",
                                          "key-value heads", "head size", "FFN width"};
-  const ch_comparison *c = p->comparison;
   ch_text_puts(html, "<table>\n<thead>\n<tr><th scope=\"col\">mechanism</th>");
   for (size_t i = 0; i < sizeof headings / sizeof *headings; i++)
     ch_text_printf(html, "<th scope=\"col\">%s</th>", headings[i]);
   ch_text_puts(html, "</tr>\n</thead>\n<tbody>\n");
-  for (int i = 0; i < c->count; i++) {
-    const ch_compared *m = &c->models[p->order[i]];
+  for (int i = 0; i < p->summary->count; i++) {
+    const ch_compared *m = p->summary->groups[i].runs[0];
     int64_t cells[] = {m->layers,          m->hidden_size, m->heads,
                        m->key_value_heads, m->head_dim,    m->intermediate_size};
     put_name_cell(p, i, false, html);
@@ -262,8 +203,13 @@ static void put_training(const page *p, ch_text *html) {
   put_fact(html, "optimizer", "AdamW, weight decay %g", training->weight_decay);
   put_fact(html, "learning rate", "%g, %s, %lld steps of warm-up", training->lr, training->schedule,
            (long long)training->warmup);
-  put_fact(html, "seed", "%llu; the same batches in the same order for all",
-           (unsigned long long)training->seed);
+  if (p->summary->seeds > 1)
+    put_fact(html, "seeds", "%llu to %llu; of each seed the same batches in the same order for all",
+             (unsigned long long)training->seed,
+             (unsigned long long)training->seed + (unsigned long long)p->summary->seeds - 1);
+  else
+    put_fact(html, "seed", "%llu; the same batches in the same order for all",
+             (unsigned long long)training->seed);
 }
 
 static void put_machine(const page *p, ch_text *html) {
@@ -276,58 +222,131 @@ static void put_machine(const page *p, ch_text *html) {
   if (machine->kernels[0]) put_fact(html, "arithmetic", "%s", machine->kernels);
 }
 
-static void put_command(const page *p, ch_text *html) {
-  ch_html_escape(p->comparison->command, html);
+/* --- differences between seeds ----------------------------------------------------------------------------------- */
+
+/* "+0.0123 ± 0.0042", in points where images are told apart. */
+static void put_difference(const ch_difference *d, bool images, ch_text *html) {
+  double unit = images ? 100 : 1;
+  int decimals = images ? 2 : 4;
+  ch_text_printf(html, d->beyond_noise ? "<td class=\"best\">%+.*f ± %.*f</td>" : "<td>%+.*f ± %.*f</td>",
+                 decimals, unit * d->mean, decimals, unit * (d->high - d->mean));
 }
 
-/* The results as JSON inside a script element: "</script>" and "<!--" must not appear in it. */
-static void put_results(const page *p, ch_text *html) {
-  json_t *object = ch_comparison_to_json(p->comparison);
-  char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
-  json_decref(object);
-  if (!text) {
-    html->failed = true;
-    return;
+static void put_pairs(const page *p, ch_text *html) {
+  const ch_summary *s = p->summary;
+  bool images = p->comparison->data.images;
+  ch_text_puts(html, "<div class=\"scroll\" role=\"region\" aria-label=\"Differences, paired by seed\" "
+                     "tabindex=\"0\">\n<table class=\"pairs\">\n<thead>\n<tr><th scope=\"col\">less →</th>");
+  for (int k = 0; k + 1 < s->count; k++) {
+    ch_text_puts(html, "<th scope=\"col\">");
+    ch_html_escape(s->groups[k].name, html);
+    ch_text_puts(html, "</th>");
   }
-  for (const char *c = text; *c; c++)
-    if (*c == '<' || *c == '>' || *c == '&')
-      ch_text_printf(html, "\\u%04x", (unsigned)*c);
-    else
-      ch_text_put(html, c, 1);
-  free(text);
+  ch_text_puts(html, "</tr>\n</thead>\n<tbody>\n");
+  for (int i = 1; i < s->count; i++) {
+    put_name_cell(p, i, false, html);
+    for (int k = 0; k + 1 < s->count; k++) {
+      ch_difference d = ch_group_difference(&s->groups[i], &s->groups[k], ch_compared_quality);
+      if (k < i && d.pairs > 1)
+        put_difference(&d, images, html);
+      else
+        ch_text_puts(html, "<td></td>");
+    }
+    ch_text_puts(html, "</tr>\n");
+  }
+  ch_text_puts(html, "</tbody>\n</table>\n</div>\n");
 }
 
-/* --- words that differ between text and images ------------------------------------------------------------------ */
-
-static void put_words(const page *p, const char *of_text, const char *of_images, ch_text *html) {
-  ch_text_puts(html, p->comparison->data.images ? of_images : of_text);
+static void put_noise(const page *p, ch_text *html) {
+  if (p->summary->seeds < 2) return;
+  ch_text sentence = {0};
+  ch_page_figure(ch_figure_seeds(p->summary), html);
+  if (p->summary->count < 2) return;
+  ch_text_puts(html,
+               "<section aria-labelledby=\"noise-heading\">\n<h2 id=\"noise-heading\">Which differences "
+               "are larger than the noise</h2>\n<p class=\"note\">");
+  ch_verdict_noise(p->summary, &sentence);
+  put_escaped(&sentence, html);
+  ch_text_puts(html, "</p>\n");
+  put_pairs(p, html);
+  ch_text_puts(
+      html,
+      "<p class=\"note\">The mechanism of the row less that of the column, ± half of the interval; bold: "
+      "beyond the noise. Of many pairs, one in twenty would be called different by chance.</p>\n"
+      "</section>\n");
 }
 
-static void put_quality_heading(const page *p, ch_text *html) {
-  put_words(p, "Quality against cache", "Accuracy against parameters of attention", html);
+/* --- figures ----------------------------------------------------------------------------------------------------- */
+
+static void put_quality(const page *p, ch_text *html) {
+  if (p->summary->count) ch_page_figure(ch_figure_quality(p->summary, p->comparison), html);
 }
 
-static void put_quality_note(const page *p, ch_text *html) {
-  put_words(p,
-            "Down and to the left is better: a lower loss from a smaller cache. The line joins the models "
-            "that no other "
-            "beats in both.",
-            "Up and to the left is better: a higher accuracy from fewer parameters. The line joins the "
-            "models that no "
-            "other beats in both.",
-            html);
+static void put_curves(const page *p, ch_text *html) {
+  if (p->summary->count) ch_page_figure(ch_figure_curves(p->summary, p->comparison), html);
 }
 
-static void put_amount(const page *p, ch_text *html) {
-  put_words(p, "tokens", "images", html);
+static void put_speed(const page *p, ch_text *html) {
+  if (!p->summary->count) return;
+  ch_text_puts(html, "<section class=\"pair\" aria-label=\"Speed\">\n");
+  ch_page_small_figure(ch_figure_training_speed(p->summary), html);
+  ch_page_small_figure(ch_figure_second_speed(p->summary), html);
+  ch_text_puts(html, "</section>\n");
+  if (ch_has_depths(p->summary)) ch_page_figure(ch_figure_depths(p->summary), html);
 }
 
-static void put_second_speed(const page *p, ch_text *html) {
-  put_words(p, "Decoding one sequence, tokens/s", "Telling images apart, images/s", html);
+static void put_size(const page *p, ch_text *html) {
+  if (!p->summary->count || !ch_has_account(p->summary)) return;
+  ch_text_puts(html, "<section class=\"pair\" aria-label=\"Size\">\n");
+  ch_page_small_figure(ch_figure_parameters(p->summary), html);
+  ch_page_small_figure(ch_figure_flops(p->summary), html);
+  ch_text_puts(html, "</section>\n");
 }
+
+static void put_matrices(const page *p, ch_text *html) {
+  ch_matrices_put(p->summary, p->comparison->out, html);
+}
+
+/* --- words ------------------------------------------------------------------------------------------------------- */
 
 static void put_source(const page *p, ch_text *html) {
-  put_words(p, "Text", "Images", html);
+  ch_text_puts(html, p->comparison->data.images ? "Images" : "Text");
+}
+
+static void put_pre(const char *before, const char *command, const char *after, ch_text *html) {
+  ch_text_printf(html, "<p class=\"note\">%s</p>\n<pre tabindex=\"0\"><code>", before);
+  ch_html_escape(command, html);
+  ch_html_escape(after, html);
+  ch_text_puts(html, "</code></pre>\n");
+}
+
+static void put_commands(const page *p, ch_text *html) {
+  const ch_comparison *c = p->comparison;
+  ch_text_puts(html, "<p class=\"note\">Made by Crosshead ");
+  ch_html_escape(c->version, html);
+  ch_text_puts(
+      html, ". The same command continues what was interrupted; in another --out it begins again, and gives "
+            "the same losses on the same machine.</p>\n<pre tabindex=\"0\"><code>");
+  ch_html_escape(c->command, html);
+  ch_text_puts(html, "</code></pre>\n");
+  if (!c->count) return;
+  const char *model = p->summary->groups[0].runs[0]->directory;
+  ch_text more = {0};
+  ch_text_printf(&more, "crosshead info %s\n", model);
+  if (c->data.images)
+    ch_text_printf(&more, "crosshead eval %s --images IMAGES", model);
+  else
+    ch_text_printf(&more,
+                   "crosshead eval %s --text FILE\ncrosshead bench %s --depth 0,2048\ncrosshead generate %s "
+                   "--prompt \"...\"",
+                   model, model, model);
+  if (more.data) put_pre("A model by itself, in the directory of this page:", more.data, "", html);
+  html->failed |= more.failed;
+  ch_text_free(&more);
+}
+
+static void put_results(const page *p, ch_text *html) {
+  ch_html_json(ch_comparison_to_json(p->comparison), html);
 }
 
 /* --- the template ------------------------------------------------------------------------------------------------ */
@@ -336,56 +355,41 @@ static const struct {
   const char *name;
   void (*put)(const page *p, ch_text *html);
 } parts[] = {
-    {"version", put_version},
-    {"created", put_created},
-    {"title", put_title},
-    {"style", put_style},
-    {"answer", put_answer},
-    {"notice", put_notice},
-    {"table", put_table},
-    {"rule", put_rule},
-    {"basis", put_basis},
-    {"shapes", put_shapes},
-    {"training", put_training},
-    {"machine", put_machine},
-    {"command", put_command},
-    {"results", put_results},
-    {"chart_js", put_chart_js},
-    {"script", put_script},
-    {"quality_heading", put_quality_heading},
-    {"quality_note", put_quality_note},
-    {"amount", put_amount},
-    {"second_speed", put_second_speed},
+    {"notice", put_notice},     {"table", put_table},       {"rule", put_rule},
+    {"basis", put_basis},       {"quality", put_quality},   {"noise", put_noise},
+    {"curves", put_curves},     {"speed", put_speed},       {"size", put_size},
+    {"matrices", put_matrices}, {"shapes", put_shapes},     {"training", put_training},
+    {"machine", put_machine},   {"commands", put_commands}, {"results", put_results},
     {"source", put_source},
 };
 
-static bool put_part(const page *p, const char *name, size_t length, ch_text *html) {
+static bool put_part(const void *context, const char *name, size_t length, ch_text *html) {
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (strlen(parts[i].name) == length && strncmp(parts[i].name, name, length) == 0) {
-      parts[i].put(p, html);
+      parts[i].put(context, html);
       return true;
     }
   return false;
 }
 
 ch_status ch_page_write(const ch_comparison *comparison, ch_text *html, ch_error *error) {
-  int *order = calloc((size_t)comparison->count + 1, sizeof *order);
-  if (!order) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
-  ch_comparison_order(comparison, order);
-  page p = {comparison, order};
-  const char *at = (const char *)ch_embedded_report_html;
-  ch_status status = CH_OK;
-  for (const char *open; status == CH_OK && (open = strstr(at, "{{")) != NULL;) {
-    const char *close = strstr(open, "}}");
-    ch_text_put(html, at, (size_t)(open - at));
-    if (!close || !put_part(&p, open + 2, (size_t)(close - open - 2), html))
-      status = ch_fail(error, CH_ERROR_FORMAT,
-                       "web/report.html has a placeholder that page.c does not fill: %.20s", open);
-    else
-      at = close + 2;
+  ch_summary summary;
+  ch_text title = {0}, answer = {0};
+  ch_status status = ch_summarise(comparison, &summary, error);
+  if (status == CH_OK) {
+    page p = {comparison, &summary};
+    put_title(&p, &title);
+    ch_verdict_sentence(&summary, comparison, &answer);
+    html->failed |= title.failed || answer.failed;
+    ch_page_head head = {"crosshead compare", title.data ? title.data : "", answer.data ? answer.data : "",
+                         comparison->version, comparison->created};
+    ch_page_begin(&head, html);
+    ch_template_fill((const char *)ch_embedded_compare_html, NULL, put_part, &p, html);
+    ch_page_end(&head, html);
+    if (html->failed) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
   }
-  ch_text_puts(html, at);
-  free(order);
-  if (status == CH_OK && html->failed) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
+  ch_text_free(&title);
+  ch_text_free(&answer);
+  ch_arena_free(&summary.arena);
   return status;
 }

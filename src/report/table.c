@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "report/verdict.h"
@@ -89,6 +88,21 @@ const char *ch_column_format(const ch_column *column, double value, char *buffer
   return buffer;
 }
 
+const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size) {
+  ch_spread spread = ch_group_spread(group, column->value);
+  ch_column_format(column, spread.mean, buffer, size);
+  if (!(spread.deviation > 1e-12 * fabs(spread.mean))) return buffer;
+  char deviation[64];
+  ch_column_format(column, spread.deviation, deviation, sizeof deviation);
+  size_t used = strlen(buffer);
+  snprintf(buffer + used, size - used, " ± %s", deviation);
+  return buffer;
+}
+
+static double mean_of(const ch_column *column, const ch_group *group) {
+  return ch_group_spread(group, column->value).mean;
+}
+
 /* Equal when they are written alike. */
 static bool alike(const ch_column *column, double a, double b) {
   char first[64], second[64];
@@ -96,12 +110,12 @@ static bool alike(const ch_column *column, double a, double b) {
                 ch_column_format(column, b, second, sizeof second)) == 0;
 }
 
-bool ch_column_is_best(const ch_column *column, const ch_comparison *comparison, const ch_compared *model) {
+bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group) {
   if (column->best == CH_BEST_NONE) return false;
-  double value = column->value(model);
+  double value = mean_of(column, group);
   bool differs = false;
-  for (int i = 0; i < comparison->count; i++) {
-    double other = column->value(&comparison->models[i]);
+  for (int i = 0; i < summary->count; i++) {
+    double other = mean_of(column, &summary->groups[i]);
     if (alike(column, other, value)) continue;
     if (column->best == CH_BEST_LOW ? other < value : other > value) return false;
     differs = true;
@@ -121,13 +135,12 @@ static void pad(int spaces, ch_text *text) {
   ch_text_printf(text, "%*s", spaces > 0 ? spaces : 0, "");
 }
 
-static int width_of(const ch_column *column, const ch_comparison *comparison) {
-  int width = (int)strlen(column->heading), unit = (int)strlen(column->unit);
+static int width_of(const ch_column *column, const ch_summary *summary) {
+  int width = columns_of(column->heading), unit = columns_of(column->unit);
   if (unit > width) width = unit;
-  for (int i = 0; i < comparison->count; i++) {
-    char buffer[64];
-    int length =
-        (int)strlen(ch_column_format(column, column->value(&comparison->models[i]), buffer, sizeof buffer));
+  for (int i = 0; i < summary->count; i++) {
+    char buffer[128];
+    int length = columns_of(ch_column_cell(column, &summary->groups[i], buffer, sizeof buffer));
     if (length > width) width = length;
   }
   return width;
@@ -162,44 +175,43 @@ static void put_headings(const ch_column *columns, const int *widths, int names,
   ch_text_puts(text, "\n");
 }
 
-static void put_row(const ch_comparison *comparison, const ch_compared *model, const int *widths, int names,
-                    ch_text *text) {
-  const ch_column *columns = ch_columns_of(comparison);
-  ch_text_puts(text, model->name);
-  pad(names - columns_of(model->name), text);
+static void put_row(const ch_column *columns, const ch_summary *summary, const ch_group *group,
+                    const int *widths, int names, ch_text *text) {
+  ch_text_puts(text, group->name);
+  pad(names - columns_of(group->name), text);
   for (int c = 0; c < CH_COLUMNS; c++) {
-    char buffer[64];
-    bool best = ch_column_is_best(&columns[c], comparison, model);
-    ch_text_printf(text, "  %*s", widths[c],
-                   ch_column_format(&columns[c], columns[c].value(model), buffer, sizeof buffer));
+    char buffer[128];
+    bool best = ch_column_is_best(&columns[c], summary, group);
+    ch_column_cell(&columns[c], group, buffer, sizeof buffer);
+    pad(widths[c] + 2 - columns_of(buffer), text);
+    ch_text_puts(text, buffer);
     if (best || c + 1 < CH_COLUMNS) ch_text_puts(text, best ? "*" : " ");
   }
   ch_text_puts(text, "\n");
 }
 
 void ch_table_write(const ch_comparison *comparison, ch_text *text) {
-  int *order = calloc((size_t)comparison->count + 1, sizeof *order), widths[CH_COLUMNS];
-  if (!order) {
-    text->failed = true;
-    return;
-  }
+  ch_summary summary;
+  ch_error error;
+  int widths[CH_COLUMNS];
   const ch_column *columns = ch_columns_of(comparison);
-  ch_comparison_order(comparison, order);
+  if (ch_summarise(comparison, &summary, &error) != CH_OK) text->failed = true;
   int names = columns_of("mechanism");
-  for (int i = 0; i < comparison->count; i++) {
-    int width = columns_of(comparison->models[i].name);
+  for (int i = 0; i < summary.count; i++) {
+    int width = columns_of(summary.groups[i].name);
     if (width > names) names = width;
   }
-  for (int c = 0; c < CH_COLUMNS; c++) widths[c] = width_of(&columns[c], comparison);
+  for (int c = 0; c < CH_COLUMNS; c++) widths[c] = width_of(&columns[c], &summary);
   put_groups(columns, widths, names, text);
   put_headings(columns, widths, names, false, text);
   put_headings(columns, widths, names, true, text);
-  for (int i = 0; i < comparison->count; i++)
-    put_row(comparison, &comparison->models[order[i]], widths, names, text);
-  free(order);
+  for (int i = 0; i < summary.count; i++) put_row(columns, &summary, &summary.groups[i], widths, names, text);
   ch_text_puts(text, "\n* best of its column. ");
   ch_verdict_rule(comparison, text);
   ch_text_puts(text, "\n");
-  ch_verdict_sentence(comparison, text);
+  ch_verdict_noise(&summary, text);
+  if (summary.count > 1) ch_text_puts(text, "\n");
+  ch_verdict_sentence(&summary, comparison, text);
   ch_text_puts(text, "\n");
+  ch_arena_free(&summary.arena);
 }

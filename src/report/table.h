@@ -3,7 +3,7 @@
 #define CH_REPORT_TABLE_H
 
 #include "base/text.h"
-#include "train/compare_results.h"
+#include "train/compare_summary.h"
 
 /* What a column holds, and which end of it is better. */
 typedef struct ch_column {
@@ -20,8 +20,10 @@ const ch_column *ch_columns_of(const ch_comparison *comparison);
 
 /* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
-/* True when the model has the best value of the column, and not all have it. */
-bool ch_column_is_best(const ch_column *column, const ch_comparison *comparison, const ch_compared *model);
+/* The mean over a group's runs, and where they differ " ± " their standard deviation. Returns buffer. */
+const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size);
+/* True when the group has the best mean of the column, and not all have it. */
+bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group);
 
 /* The aligned table, the best model first, the best of each column marked, with its notes and the last line that
    says which to take. */

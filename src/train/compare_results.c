@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "train/compare_summary.h"
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED } row_type;
 
@@ -199,15 +200,26 @@ static json_t *training_to_json(const ch_compared_training *t, bool images) {
   return NULL;
 }
 
+static json_t *machine_to_json(const ch_machine *machine) {
+  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "processor", machine->processor, "system",
+                   machine->system, "kernels", machine->kernels, "cores", (json_int_t)machine->cores,
+                   "threads", (json_int_t)machine->threads, "memory_bytes",
+                   (json_int_t)machine->memory_bytes);
+}
+
 json_t *ch_comparison_to_json(const ch_comparison *c) {
-  const ch_machine *machine = &c->machine;
-  return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:{s:s, s:s, s:s, s:I, s:I, s:I}, s:f, s:o}", "command",
-                   c->command, "version", c->version, "created", c->created, "complete",
-                   c->count == c->planned, "data", data_to_json(&c->data), "training",
-                   training_to_json(&c->training, c->data.images), "machine", "processor", machine->processor,
-                   "system", machine->system, "kernels", machine->kernels, "cores",
-                   (json_int_t)machine->cores, "threads", (json_int_t)machine->threads, "memory_bytes",
-                   (json_int_t)machine->memory_bytes, "tolerance", c->tolerance, "models", models_to_json(c));
+  ch_summary summary;
+  ch_error error;
+  json_t *object = NULL;
+  if (ch_summarise(c, &summary, &error) == CH_OK)
+    object = json_pack(
+        "{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "command", c->command, "version",
+        c->version, "created", c->created, "complete", c->count == c->planned, "data", data_to_json(&c->data),
+        "training", training_to_json(&c->training, c->data.images), "machine", machine_to_json(&c->machine),
+        "tolerance", c->tolerance, "summary", ch_summary_to_json(&summary), "differences",
+        ch_differences_to_json(&summary), "models", models_to_json(c));
+  ch_arena_free(&summary.arena);
+  return object;
 }
 
 /* Puts every list of plain numbers on one line; in jansson's text a line break is never inside a string. Returns the
@@ -257,20 +269,4 @@ const char *ch_valid_text(ch_arena *arena, const char *text) {
   const char *copy = valid.failed ? NULL : ch_arena_strdup(arena, valid.data ? valid.data : "");
   ch_text_free(&valid);
   return copy;
-}
-
-bool ch_compared_is_better(const ch_compared *a, const ch_compared *b) {
-  if (a->images && a->top1 != b->top1) return a->top1 > b->top1;
-  return a->validation_loss < b->validation_loss;
-}
-
-void ch_comparison_order(const ch_comparison *comparison, int *order) {
-  for (int i = 0; i < comparison->count; i++) {
-    int at = i;
-    while (at > 0 && ch_compared_is_better(&comparison->models[i], &comparison->models[order[at - 1]])) {
-      order[at] = order[at - 1];
-      at--;
-    }
-    order[at] = i;
-  }
 }

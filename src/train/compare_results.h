@@ -8,6 +8,9 @@
 #include "base/error.h"
 #include "config/config.h"
 
+/* The most seeds of a comparison. */
+enum { CH_COMPARE_MOST_SEEDS = 100 };
+
 /* A loss after so many training tokens. */
 typedef struct ch_curve_point {
   int64_t tokens;
@@ -62,6 +65,7 @@ typedef struct ch_machine {
 
 typedef struct ch_comparison {
   const char *command, *version, *created; /* created: UTC, ISO 8601 */
+  const char *out; /* the directory that the models' lie in, or NULL: nothing is read from it */
   ch_compared_data data;
   ch_compared_training training;
   ch_machine machine;
@@ -89,10 +93,5 @@ ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *
 /* A copy in the arena that is valid UTF-8 whatever a file name holds: stray bytes become U+FFFD. NULL when memory is
    out. */
 const char *ch_valid_text(ch_arena *arena, const char *text);
-
-/* Models by validation loss, the lowest first, or on images by top-1 accuracy, the highest first; equal ones keep their
-   order. order [count]. */
-bool ch_compared_is_better(const ch_compared *a, const ch_compared *b);
-void ch_comparison_order(const ch_comparison *comparison, int *order);
 
 #endif

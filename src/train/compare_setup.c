@@ -119,6 +119,7 @@ static ch_status describe(ch_compare_setup *setup, ch_error *error) {
   ch_arena *arena = &c->arena;
   c->data = ch_compare_on_images(setup) ? describe_images(setup, arena) : describe_text(setup, arena);
   c->command = ch_valid_text(arena, o->command);
+  c->out = ch_arena_strdup(arena, o->out);
   c->version = ch_valid_text(arena, o->version);
   c->created = now(arena);
   c->tolerance = o->tolerance;
@@ -137,7 +138,8 @@ static ch_status describe(ch_compare_setup *setup, ch_error *error) {
                                        .flip = t->flip,
                                        .crop = t->crop};
   ch_machine_describe(&c->machine);
-  bool fine = c->data.file && c->data.tokenizer && c->command && c->version && c->created && c->models;
+  bool fine =
+      c->data.file && c->data.tokenizer && c->command && c->out && c->version && c->created && c->models;
   return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
 }
 

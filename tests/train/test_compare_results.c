@@ -126,28 +126,12 @@ static void broken_files_are_refused_with_the_key(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-static void models_are_ordered_by_loss(void **state) {
-  (void)state;
-  ch_comparison comparison;
-  int order[4];
-  sample_comparison(&comparison, 4);
-  comparison.models[0].validation_loss = 5;
-  comparison.models[2].validation_loss = comparison.models[1].validation_loss;
-  ch_comparison_order(&comparison, order);
-  assert_int_equal(order[0], 1);
-  assert_int_equal(order[1], 2);
-  assert_int_equal(order[2], 3);
-  assert_int_equal(order[3], 0);
-  ch_arena_free(&comparison.arena);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_promised_keys_are_there),
       cmocka_unit_test(a_model_survives_the_file),
       cmocka_unit_test(curves_are_written_a_point_a_line),
       cmocka_unit_test(broken_files_are_refused_with_the_key),
-      cmocka_unit_test(models_are_ordered_by_loss),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,242 @@
+/* From the results of a comparison to its figures. A group's colour is its rank. */
+#include "report/compare_figures.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static bool on_images(const ch_summary *summary) {
+  return summary->count && summary->groups[0].runs[0]->images;
+}
+
+/* What a figure shows as quality: percents of images, losses as they are. */
+static double shown_quality(const ch_compared *run) {
+  return run->images ? 100 * run->top1 : run->validation_loss;
+}
+
+static double cost(const ch_compared *run) {
+  return (double)(run->images ? run->parameters_attention : run->cache_bytes_per_token);
+}
+
+static double training_rate(const ch_compared *run) {
+  return run->train_tokens_per_second;
+}
+
+static double second_rate(const ch_compared *run) {
+  return run->decode_tokens_per_second;
+}
+
+static json_t *axis(const char *title, const char *word, bool log, int base) {
+  return json_pack("{s:s, s:s, s:b, s:i}", "title", title, "word", word, "log", log, "base", base);
+}
+
+static void put(json_t *object, const char *key, json_t *value) {
+  json_object_set_new(object, key, value);
+}
+
+/* --- quality ----------------------------------------------------------------------------------------------------- */
+
+static json_t *quality_points(const ch_summary *summary) {
+  json_t *list = json_array();
+  for (int i = 0; i < summary->count; i++) {
+    const ch_group *group = &summary->groups[i];
+    ch_spread spread = ch_group_spread(group, shown_quality);
+    json_t *point = json_pack("{s:s, s:i, s:f, s:f}", "name", group->name, "colour", i, "x",
+                              cost(group->runs[0]), "y", spread.mean);
+    if (spread.count > 1) {
+      put(point, "low", json_real(spread.mean - spread.deviation));
+      put(point, "high", json_real(spread.mean + spread.deviation));
+    }
+    json_array_append_new(list, point);
+  }
+  return list;
+}
+
+/* Those that no other beats in both, the cheapest first. Groups are sorted by quality: one is on the front if it is
+   cheaper than all before it. */
+static json_t *front(const ch_summary *summary) {
+  json_t *list = json_array();
+  double cheapest = INFINITY;
+  for (int i = 0; i < summary->count; i++) {
+    const ch_group *group = &summary->groups[i];
+    double price = cost(group->runs[0]);
+    if (price >= cheapest) continue;
+    cheapest = price;
+    json_array_insert_new(list, 0, json_pack("[f, f]", price, ch_group_spread(group, shown_quality).mean));
+  }
+  return list;
+}
+
+static json_t *limit(const ch_summary *summary, const ch_comparison *comparison) {
+  double best = ch_group_spread(&summary->groups[0], shown_quality).mean,
+         percent = 100 * comparison->tolerance;
+  char name[80];
+  bool images = on_images(summary);
+  snprintf(name, sizeof name, images ? "within %.3g points of the highest" : "within %.3g %% of the lowest",
+           percent);
+  return json_pack("{s:f, s:s, s:s}", "y", images ? best - percent : best * (1 + comparison->tolerance),
+                   "name", name, "better", images ? "high" : "low");
+}
+
+json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *comparison) {
+  bool images = on_images(summary);
+  return json_pack(
+      "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", "quality", "kind", "points", "title",
+      images ? "Accuracy against parameters of attention" : "Quality against cache", "note",
+      images ? "Up and to the left is better: a higher accuracy from fewer parameters. The line joins the "
+               "models "
+               "that no other beats in both."
+             : "Down and to the left is better: a lower loss from a smaller cache. The line joins the models "
+               "that "
+               "no other beats in both.",
+      "x",
+      images ? axis("parameters of attention", "parameters", true, 10)
+             : axis("cache, bytes a token at 16 bits", "cache", true, 2),
+      "y",
+      images ? axis("top-1 accuracy, %", "accuracy", false, 10)
+             : axis("validation loss, nats a token", "loss", false, 10),
+      "points", quality_points(summary), "front", front(summary), "limit", limit(summary, comparison));
+}
+
+/* --- losses ------------------------------------------------------------------------------------------------------ */
+
+typedef struct curve {
+  const ch_curve_point *points;
+  int count;
+} curve;
+
+static curve training_of(const ch_compared *run) {
+  return (curve){run->curve, run->curve_points};
+}
+
+static curve validation_of(const ch_compared *run) {
+  return (curve){run->validation_curve, run->validation_points};
+}
+
+static int shortest(const ch_group *group, curve (*of)(const ch_compared *run)) {
+  int count = of(group->runs[0]).count;
+  for (int i = 1; i < group->count; i++)
+    if (of(group->runs[i]).count < count) count = of(group->runs[i]).count;
+  return count;
+}
+
+/* The mean over seeds, and the range of them. */
+static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const ch_compared *run),
+                           const char *kind, const char *style) {
+  json_t *points = json_array(), *band = json_array();
+  for (int p = 0, count = shortest(group, of); p < count; p++) {
+    double mean = 0, low = INFINITY, high = -INFINITY;
+    double tokens = (double)of(group->runs[0]).points[p].tokens;
+    for (int i = 0; i < group->count; i++) {
+      double loss = of(group->runs[i]).points[p].loss;
+      mean += loss / group->count;
+      low = fmin(low, loss);
+      high = fmax(high, loss);
+    }
+    json_array_append_new(points, json_pack("[f, f]", tokens, mean));
+    if (group->count > 1) json_array_append_new(band, json_pack("[f, f, f]", tokens, low, high));
+  }
+  return json_pack("{s:s, s:i, s:s, s:s, s:o, s:o}", "name", group->name, "colour", colour, "group", kind,
+                   "style", style, "points", points, "band", band);
+}
+
+json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *comparison) {
+  bool images = on_images(summary);
+  json_t *series = json_array();
+  (void)comparison;
+  for (int i = 0; i < summary->count; i++) {
+    const ch_group *group = &summary->groups[i];
+    json_array_append_new(series, mean_series(group, i, validation_of, "validation", "marks"));
+    json_t *training = mean_series(group, i, training_of, "training", "thin");
+    json_object_del(training, "band"); /* the spread of single batches says little */
+    json_array_append_new(series, training);
+  }
+  json_t *figure =
+      json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s, s]}", "id", "loss", "kind", "lines", "title",
+                "Loss while training", "x",
+                axis(images ? "training images" : "training tokens", images ? "images" : "tokens", false, 10),
+                "y", axis(images ? "loss, nats an image" : "loss, nats a token", "loss", false, 10), "series",
+                series, "switches", "second-half", "log-x", "log-y");
+  if (summary->seeds > 1)
+    put(figure, "note", json_string("Means over seeds; the bands are the range of validation losses."));
+  return figure;
+}
+
+/* --- seeds ------------------------------------------------------------------------------------------------------- */
+
+json_t *ch_figure_seeds(const ch_summary *summary) {
+  json_t *dots = json_array(), *runs = json_array();
+  const ch_group *longest = NULL;
+  for (int i = 0; i < summary->count; i++) {
+    const ch_group *group = &summary->groups[i];
+    ch_spread spread = ch_group_spread(group, shown_quality);
+    json_t *values = json_array();
+    if (group->count == summary->seeds) longest = group;
+    for (int k = 0; k < group->count; k++)
+      json_array_append_new(values, json_real(shown_quality(group->runs[k])));
+    json_array_append_new(dots,
+                          json_pack("{s:s, s:i, s:o, s:f, s:f}", "name", group->name, "colour", i, "values",
+                                    values, "mean", spread.mean, "deviation", spread.deviation));
+  }
+  for (int k = 0; longest && k < longest->count; k++)
+    json_array_append_new(runs, json_sprintf("seed %llu", (unsigned long long)longest->runs[k]->seed));
+  bool images = on_images(summary);
+  return json_pack(
+      "{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "id", "seeds", "kind", "dots", "title", "Spread between seeds",
+      "note",
+      "A symbol is a run, one symbol a seed; the line is their mean, the bar one standard deviation to "
+      "each side.",
+      "x",
+      images ? axis("top-1 accuracy, %", "accuracy", false, 10)
+             : axis("validation loss, nats a token", "loss", false, 10),
+      "runs", runs, "dots", dots);
+}
+
+/* --- speed ------------------------------------------------------------------------------------------------------- */
+
+static json_t *bars_of(const ch_summary *summary, const char *id, const char *title, const char *unit,
+                       ch_compared_value *value) {
+  json_t *bars = json_array();
+  for (int i = 0; i < summary->count; i++)
+    json_array_append_new(bars, json_pack("{s:s, s:i, s:f}", "name", summary->groups[i].name, "colour", i,
+                                          "value", ch_group_spread(&summary->groups[i], value).mean));
+  return json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", id, "kind", "bars", "title", title, "x",
+                   axis(unit, "speed", false, 10), "bars", bars);
+}
+
+json_t *ch_figure_training_speed(const ch_summary *summary) {
+  const char *unit = on_images(summary) ? "images a second" : "tokens a second";
+  return bars_of(summary, "training-speed", "Training speed", unit, training_rate);
+}
+
+json_t *ch_figure_second_speed(const ch_summary *summary) {
+  if (on_images(summary))
+    return bars_of(summary, "seeing-speed", "Telling images apart", "images a second", second_rate);
+  return bars_of(summary, "decoding-speed", "Decoding one sequence", "tokens a second", second_rate);
+}
+
+bool ch_has_depths(const ch_summary *summary) {
+  (void)summary;
+  return false;
+}
+
+json_t *ch_figure_depths(const ch_summary *summary) {
+  (void)summary;
+  return NULL;
+}
+
+/* --- size -------------------------------------------------------------------------------------------------------- */
+
+bool ch_has_account(const ch_summary *summary) {
+  (void)summary;
+  return false;
+}
+
+json_t *ch_figure_parameters(const ch_summary *summary) {
+  (void)summary;
+  return NULL;
+}
+
+json_t *ch_figure_flops(const ch_summary *summary) {
+  (void)summary;
+  return NULL;
+}

@@ -1,0 +1,74 @@
+"use strict";
+/* Kind "bars": a bar a model, whole or of parts. Kind "dots": what single runs of each model gave, and their mean. */
+const chartBars = (function () {
+  const labels = (options, x) => ({
+    orient: "left", scale: "names", domain: false, ticks: false, labelColor: options.colours.ink, labelLimit: Math.max(90, options.width * 0.36), labelPadding: 8,
+  });
+  const names = (list) => ({ name: "names", type: "band", domain: list, range: "height", padding: 0.28 });
+
+  function bars(figure, options) {
+    const { colours } = options, stacked = figure.parts;
+    const values = figure.bars.flatMap((b) => {
+      let from = 0;
+      return (stacked ? b.values : [b.value]).map((v, i) => {
+        const one = { name: b.name, part: stacked ? figure.parts[i] : "", from, to: from + v, last: !stacked || i + 1 === b.values.length, colour: parts.colour(colours, stacked ? i : b.colour) };
+        from += v;
+        return one;
+      });
+    });
+    const high = Math.max(...values.map((v) => v.to), 1e-12);
+    const x = parts.axis("x", figure.x, [0, high * 1.12], options.width);
+    if (!figure.x.title) delete x.shown.title;
+    const middle = { scale: "names", field: "name", band: 0.5 };
+    return parts.frame(options, options.height, {
+      data: [{ name: "bars", values }],
+      scales: [names(figure.bars.map((b) => b.name)), x.scale].concat(stacked ? [{ name: "parts", type: "ordinal", domain: figure.parts, range: figure.parts.map((p, i) => parts.colour(colours, i)) }] : []),
+      axes: [x.shown, labels(options)],
+      legends: stacked ? [{ fill: "parts", orient: "top", direction: "horizontal", symbolType: "square", columns: Math.max(1, Math.floor(options.width / 150)) }] : [],
+      marks: [
+        { type: "rect", from: { data: "bars" }, encode: { update: {
+          x: { scale: "x", field: "from" }, x2: { scale: "x", field: "to" }, y: { scale: "names", field: "name" }, height: { scale: "names", band: 1 }, fill: { field: "colour" }, cornerRadius: { value: stacked ? 0 : 3 },
+          tooltip: { signal: "datum.name + (datum.part ? ', ' + datum.part : '') + ': ' + format(datum.to - datum.from, ',.6~r')" },
+        } } },
+        { type: "text", from: { data: "bars" }, encode: { update: {
+          x: { scale: "x", field: "to", offset: 5 }, y: middle, baseline: { value: "middle" }, text: { signal: "datum.last ? crossheadShort(datum.to) : ''" }, fill: { value: colours.ink }, fontWeight: { value: 600 },
+        } } },
+      ],
+    });
+  }
+
+  function barsTable(figure) {
+    if (!figure.parts) return { columns: ["name", figure.x.title], rows: figure.bars.map((b) => [b.name, b.value]) };
+    return { columns: ["name"].concat(figure.parts, "all"), rows: figure.bars.map((b) => [b.name].concat(b.values, b.values.reduce((a, v) => a + v, 0))) };
+  }
+
+  function dots(figure, options) {
+    const { colours } = options;
+    const single = figure.dots.flatMap((d) => d.values.map((v, i) => ({ name: d.name, value: v, label: figure.runs[i], colour: parts.colour(colours, d.colour), shape: parts.symbol(i) })));
+    const means = figure.dots.map((d) => ({ name: d.name, mean: d.mean, low: d.mean - d.deviation, high: d.mean + d.deviation, colour: parts.colour(colours, d.colour) }));
+    const x = parts.axis("x", figure.x, parts.around(single.map((s) => s.value).concat(means.flatMap((m) => [m.low, m.high])), 0.06, false), options.width);
+    const middle = { scale: "names", field: "name", band: 0.5 };
+    return parts.frame(options, options.height, {
+      data: [{ name: "single", values: single }, { name: "means", values: means }],
+      scales: [names(figure.dots.map((d) => d.name)), x.scale], axes: [x.shown, labels(options)],
+      marks: [
+        { type: "rule", from: { data: "means" }, encode: { update: { x: { scale: "x", field: "low" }, x2: { scale: "x", field: "high" }, y: middle, stroke: { field: "colour" }, strokeWidth: { value: 7 }, strokeOpacity: { value: 0.25 } } } },
+        { type: "rect", from: { data: "means" }, encode: { update: { x: { scale: "x", field: "mean", offset: -1.25 }, width: { value: 2.5 }, y: { scale: "names", field: "name", band: 0.12 }, height: { scale: "names", band: 0.76 }, fill: { field: "colour" } } } },
+        { type: "symbol", from: { data: "single" }, encode: { update: {
+          x: { scale: "x", field: "value" }, y: middle, shape: { field: "shape" }, fill: { field: "colour" }, size: { value: 55 }, stroke: { value: colours.card }, strokeWidth: { value: 0.75 },
+          tooltip: { signal: "datum.name + ', ' + datum.label + ': ' + format(datum.value, '.4f')" },
+        } } },
+      ],
+    });
+  }
+
+  function dotsTable(figure) {
+    return { columns: ["name"].concat(figure.runs, "mean", "standard deviation"), rows: figure.dots.map((d) => [d.name].concat(d.values, d.mean, d.deviation)) };
+  }
+
+  const height = (list) => 56 + 30 * list.length;
+  return {
+    bars: { spec: bars, table: barsTable, height: (width, figure) => height(figure.bars) + (figure.parts ? 34 : 0) },
+    dots: { spec: dots, table: dotsTable, height: (width, figure) => height(figure.dots) },
+  };
+})();

@@ -1,0 +1,87 @@
+"use strict";
+/* Kind "heatmaps": matrices side by side. Small ones are cells; large ones a picture with a dot an element. */
+const chartHeatmaps = (function () {
+  const MOST_CELLS = 400, GAP = 18, TITLE = 22;
+
+  /* The colour of a value on a scale of the figure: {low, high, scheme}; what lies outside has the end's colour. */
+  function painter(scale) {
+    const scheme = vega.scheme(scale.scheme);
+    return (value) => scheme(Math.max(0, Math.min(1, (value - scale.low) / (scale.high - scale.low || 1))));
+  }
+
+  function picture(values, paint) {
+    const canvas = document.createElement("canvas");
+    canvas.width = values[0].length;
+    canvas.height = values.length;
+    const context = canvas.getContext("2d");
+    values.forEach((row, r) => row.forEach((value, c) => {
+      context.fillStyle = paint(value);
+      context.fillRect(c, r, 1, 1);
+    }));
+    return canvas.toDataURL();
+  }
+
+  /* How many stand in a row, and how large. A figure of few columns keeps them: a row of it is a layer. */
+  function layout(figure, width) {
+    const wanted = Math.min(figure.columns || figure.panels.length, figure.panels.length);
+    const fits = Math.max(1, Math.min(wanted, Math.floor((width + GAP) / (64 + GAP))));
+    const side = Math.floor(Math.min(150, (width - 8 - GAP * (fits - 1)) / fits));
+    const rows = [];
+    for (let i = 0; i < figure.panels.length; i += wanted)
+      for (let k = i; k < Math.min(i + wanted, figure.panels.length); k += fits) rows.push(figure.panels.slice(k, Math.min(k + fits, i + wanted)));
+    const tall = rows.map((row) => TITLE + Math.max(...row.map((p) => sideways(p, side).height)) + 12);
+    return { rows, side, tall, whole: tall.reduce((a, b) => a + b, 0) };
+  }
+
+  /* Wide matrices keep the width, tall ones are at most as high as that. */
+  function sideways(panel, side) {
+    const rows = panel.values.length, columns = panel.values[0].length;
+    const cell = Math.min(side / columns, side * 1.2 / rows);
+    return { width: Math.max(6, cell * columns), height: Math.max(6, cell * rows) };
+  }
+
+  function cells(panel, size, paint) {
+    const rows = panel.values.length, columns = panel.values[0].length, list = [];
+    panel.values.forEach((row, r) => row.forEach((value, c) => list.push({
+      x: (c * size.width) / columns, y: (r * size.height) / rows, fill: paint(value), text: panel.title + ", row " + r + ", column " + c + ": " + parts.plain(value),
+    })));
+    return {
+      data: [{ name: "cells", values: list }],
+      marks: [{ type: "rect", from: { data: "cells" }, encode: { update: {
+        x: { field: "x" }, y: { field: "y" }, width: { value: size.width / columns + 0.3 }, height: { value: size.height / rows + 0.3 }, fill: { field: "fill" }, tooltip: { field: "text" },
+      } } }],
+    };
+  }
+
+  function spec(figure, options) {
+    const { colours } = options, paints = figure.scales.map(painter), plan = layout(figure, options.width), marks = [];
+    let y = 0;
+    plan.rows.forEach((row, r) => {
+      row.forEach((panel, i) => {
+        const size = sideways(panel, plan.side), paint = paints[panel.scale || 0];
+        const small = panel.values.length * panel.values[0].length <= MOST_CELLS;
+        const inside = small ? cells(panel, size, paint) : {
+          marks: [{ type: "image", encode: { update: { url: { value: picture(panel.values, paint) }, width: { value: size.width }, height: { value: size.height }, aspect: { value: false }, smooth: { value: false } } } }],
+        };
+        marks.push(Object.assign({
+          type: "group",
+          encode: { update: { x: { value: i * (plan.side + GAP) }, y: { value: y + TITLE }, width: { value: size.width }, height: { value: size.height }, stroke: { value: colours.line } } },
+        }, inside));
+        marks.push({ type: "text", encode: { update: { x: { value: i * (plan.side + GAP) }, y: { value: y + TITLE - 6 }, text: { value: panel.title }, fill: { value: colours.quiet }, fontSize: { value: 11 }, limit: { value: plan.side + GAP - 4 } } } });
+      });
+      y += plan.tall[r];
+    });
+    const scales = figure.scales.map((s, i) => ({ name: "scale" + i, type: "linear", domain: [s.low, s.high], range: { scheme: s.scheme } }));
+    const legends = figure.scales.map((s, i) => ({ fill: "scale" + i, type: "gradient", orient: "bottom", direction: "horizontal", title: s.name, gradientLength: Math.min(200, options.width * 0.4), tickCount: 4, titleLimit: options.width }));
+    return parts.frame(options, plan.whole, { autosize: { type: "pad" }, scales, legends, marks });
+  }
+
+  function table(figure) {
+    return {
+      columns: ["matrix", "row", "column", "value"],
+      rows: figure.panels.flatMap((p) => p.values.flatMap((row, r) => row.map((value, c) => [p.title, r, c, value]))),
+    };
+  }
+
+  return { spec, table, height: (width, figure) => layout(figure, width).whole };
+})();

@@ -1,0 +1,44 @@
+"use strict";
+/* Kind "points": one named point a model, the line of those that nothing beats, and what is good enough. */
+const chartPoints = (function () {
+  function spec(figure, options) {
+    const { colours } = options;
+    const points = figure.points.map((p) => ({
+      name: p.name, x: p.x, y: p.y, low: p.low === undefined ? p.y : p.low, high: p.high === undefined ? p.y : p.high,
+      colour: parts.colour(colours, p.colour), shape: parts.symbol(p.colour),
+    }));
+    const limit = figure.limit;
+    const ys = points.flatMap((p) => [p.low, p.high]).concat(limit ? [limit.y] : []);
+    const xd = parts.around(points.map((p) => p.x), 0.18, figure.x.log), yd = parts.around(ys, 0.18, false);
+    const x = parts.axis("x", figure.x, xd, options.width), y = parts.axis("y", figure.y, yd, options.height);
+    const front = (figure.front || []).map((p) => ({ x: p[0], y: p[1] }));
+    const marks = [], at = { x: { scale: "x", field: "x" }, y: { scale: "y", field: "y" } };
+    if (limit) {
+      const edge = limit.better === "high" ? { value: 0 } : { signal: "height" };
+      marks.push({ type: "rect", encode: { update: { x: { value: 0 }, x2: { signal: "width" }, y: { scale: "y", value: limit.y }, y2: edge, fill: { value: colours["accent-soft"] } } } });
+      marks.push({ type: "rule", encode: { update: { x: { value: 0 }, x2: { signal: "width" }, y: { scale: "y", value: limit.y }, stroke: { value: colours.accent }, strokeWidth: { value: 1.25 }, strokeDash: { value: [6, 5] } } } });
+      marks.push({ type: "text", encode: { update: {
+        x: { signal: "width - 6" }, y: { scale: "y", value: limit.y, offset: limit.better === "high" ? 13 : -5 }, align: { value: "right" }, text: { value: limit.name }, fill: { value: colours.accent },
+      } } });
+    }
+    marks.push({ type: "line", from: { data: "front" }, encode: { update: Object.assign({ stroke: { value: colours.quiet }, strokeWidth: { value: 1.5 } }, at) } });
+    marks.push({ type: "rule", from: { data: "points" }, encode: { update: { x: at.x, y: { scale: "y", field: "low" }, y2: { scale: "y", field: "high" }, stroke: { field: "colour" }, strokeWidth: { value: 1.5 } } } });
+    marks.push({ type: "symbol", name: "marks", from: { data: "points" }, encode: { update: Object.assign({
+      fill: { field: "colour" }, shape: { field: "shape" }, size: { value: 130 }, stroke: { value: colours.card }, strokeWidth: { value: 1 },
+      tooltip: { signal: "datum.name + ': " + "' + format(datum.y, '.4f') + ', ' + crossheadShort(datum.x)" },
+    }, at) } });
+    marks.push({ type: "text", from: { data: "marks" }, encode: { enter: { text: { field: "datum.name" }, fill: { value: colours.ink }, fontSize: { value: 12 }, fontWeight: { value: 600 } } },
+      transform: [{ type: "label", size: { signal: "[width, height]" }, anchor: ["right", "left", "top", "bottom", "top-right", "bottom-right", "top-left", "bottom-left"], offset: [4], padding: 4 }] });
+    return parts.frame(options, options.height, {
+      data: [{ name: "points", values: points }, { name: "front", values: front }], scales: [x.scale, y.scale], axes: [x.shown, y.shown], marks,
+    });
+  }
+
+  function table(figure) {
+    const ranged = figure.points.some((p) => p.low !== undefined);
+    const columns = ["name", figure.x.title, figure.y.title].concat(ranged ? ["from", "to"] : []);
+    return { columns, rows: figure.points.map((p) => [p.name, p.x, p.y].concat(ranged ? [p.low, p.high] : [])) };
+  }
+
+  return { spec, table, height: (width) => Math.max(300, Math.min(400, width * 0.42)) };
+})();

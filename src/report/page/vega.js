@@ -1,0 +1,9 @@
+"use strict";
+/* What Vega's own front module does: all parts under one name, and the transforms it knows. */
+const vega = (function () {
+  const parts = ["vega-util", "vega-scale", "vega-scenegraph", "vega-functions", "vega-view", "vega-parser"].map(modules.require);
+  const transforms = modules.require("vega-dataflow").transforms;
+  for (const name of ["vega-transforms", "vega-view-transforms", "vega-encode", "vega-label"])
+    Object.assign(transforms, modules.require(name));
+  return Object.assign({}, ...parts);
+})();
