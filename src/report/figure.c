@@ -147,6 +147,8 @@ static void put_figure(json_t *figure, const char *element, const char *heading,
     put_text_of(figure, "note", html);
     ch_text_puts(html, "</p>\n");
   }
+  json_object_del(figure, "title"); /* they stand above */
+  json_object_del(figure, "note");
   ch_text_puts(html, "<script type=\"application/json\" class=\"figure-data\">");
   ch_html_json(figure, html);
   ch_text_printf(html, "</script>\n</%s>\n", element);

@@ -16,9 +16,10 @@ const parts = (function () {
   const colour = (colours, index) => (index === undefined || index === null ? colours.quiet : colours.series[index % SERIES]);
   const symbol = (index) => symbols[(index || 0) % symbols.length];
 
-  /* 1.5M, 820k, 12: three digits. */
+  /* 1.5M, 820k, 1,024, 12: three digits, but of whole numbers below ten thousand all. */
   function short(value) {
     const size = Math.abs(value);
+    if (size < 1e4 && Number.isInteger(value)) return value.toLocaleString("en-US");
     for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])
       if (size >= unit) return +(value / unit).toPrecision(3) + name;
     return String(+value.toPrecision(size < 1 ? 2 : 3));

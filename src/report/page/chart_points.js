@@ -21,14 +21,14 @@ const chartPoints = (function () {
         x: { signal: "width - 6" }, y: { scale: "y", value: limit.y, offset: limit.better === "high" ? 13 : -5 }, align: { value: "right" }, text: { value: limit.name }, fill: { value: colours.accent },
       } } });
     }
-    marks.push({ type: "line", from: { data: "front" }, encode: { update: Object.assign({ stroke: { value: colours.quiet }, strokeWidth: { value: 1.5 } }, at) } });
-    marks.push({ type: "rule", from: { data: "points" }, encode: { update: { x: at.x, y: { scale: "y", field: "low" }, y2: { scale: "y", field: "high" }, stroke: { field: "colour" }, strokeWidth: { value: 1.5 } } } });
+    marks.push({ type: "line", name: "joined", from: { data: "front" }, encode: { update: Object.assign({ stroke: { value: colours.quiet }, strokeWidth: { value: 1.5 } }, at) } });
+    marks.push({ type: "rule", name: "ranges", from: { data: "points" }, encode: { update: { x: at.x, y: { scale: "y", field: "low" }, y2: { scale: "y", field: "high" }, stroke: { field: "colour" }, strokeWidth: { value: 1.5 } } } });
     marks.push({ type: "symbol", name: "marks", from: { data: "points" }, encode: { update: Object.assign({
       fill: { field: "colour" }, shape: { field: "shape" }, size: { value: 130 }, stroke: { value: colours.card }, strokeWidth: { value: 1 },
       tooltip: { signal: "datum.name + ': " + "' + format(datum.y, '.4f') + ', ' + crossheadShort(datum.x)" },
     }, at) } });
     marks.push({ type: "text", from: { data: "marks" }, encode: { enter: { text: { field: "datum.name" }, fill: { value: colours.ink }, fontSize: { value: 12 }, fontWeight: { value: 600 } } },
-      transform: [{ type: "label", size: { signal: "[width, height]" }, anchor: ["right", "left", "top", "bottom", "top-right", "bottom-right", "top-left", "bottom-left"], offset: [4], padding: 4 }] });
+      transform: [{ type: "label", size: { signal: "[width, height]" }, anchor: ["right", "left", "top", "bottom", "top-right", "bottom-right", "top-left", "bottom-left"], offset: [4], padding: 4, avoidMarks: ["joined", "ranges"] }] });
     return parts.frame(options, options.height, {
       data: [{ name: "points", values: points }, { name: "front", values: front }], scales: [x.scale, y.scale], axes: [x.shown, y.shown], marks,
     });

@@ -98,7 +98,7 @@
     const input = make("input", { type: "checkbox" });
     input.checked = checked;
     input.addEventListener("change", () => act(input.checked));
-    return make("label", swatch ? { class: "swatch", style: "--swatch:" + swatch } : {}, input, " " + label);
+    return make("label", {}, input, ...(swatch ? [make("span", { class: "swatch", style: "--swatch:" + swatch })] : []), " " + label);
   }
 
   function switches(chart) {
@@ -171,5 +171,13 @@
   const charts = [...document.querySelectorAll(".figure")].filter((s) => s.querySelector("script.figure-data")).map(begin);
   const redraw = () => charts.forEach(draw);
   for (const query of ["(prefers-color-scheme: dark)", "print"]) window.matchMedia(query).addEventListener("change", redraw);
-  new ResizeObserver(() => charts.filter((c) => Math.floor(c.plot.clientWidth) !== c.width && c.plot.clientWidth > 0).forEach(draw)).observe(document.body);
+  let waiting = false;
+  window.addEventListener("resize", () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      charts.filter((c) => Math.floor(c.plot.clientWidth) !== c.width && c.plot.clientWidth > 0).forEach(draw);
+    });
+  });
 })();
