@@ -6,7 +6,7 @@ set -eu
 wanted=
 for group in "$@"; do
   case $group in
-  build) wanted="$wanted make gcc g++ cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libutf8proc-dev
+  build) wanted="$wanted make gcc g++ cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libutf8proc-dev libsqlite3-dev
                  libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libcmocka-dev libjs-vega" ;;
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
   format) wanted="$wanted clang-format clang-tidy" ;;

@@ -8,7 +8,7 @@
 
 #include "train/compare_measure.h"
 
-enum { MOST_POINTS = 400, GRID = 40, ROUNDS = 40, PARAMETERS = 3 };
+enum { MOST_POINTS = 400, GRID = 24, ROUNDS = 40, PARAMETERS = 3 };
 static const double least_alpha = 0.01, most_alpha = 5;
 static const double huber = 1.345, bisquare = 4.685; /* 95 % efficient for normal noise */
 static const double golden = 0.61803398874989485;
@@ -126,7 +126,7 @@ static candidate fit_profile(const curve *c, const constraint *held) {
   double low = from + (at > 0 ? at - 1 : 0) * step, high = from + (at < GRID ? at + 1 : GRID) * step;
   double left = high - golden * (high - low), right = low + golden * (high - low);
   candidate a = fit_linear(c, exp(left), held), b = fit_linear(c, exp(right), held);
-  while (high - low > 1e-9) {
+  while (high - low > 1e-7) {
     if (a.sum < b.sum) {
       high = right;
       right = left;

@@ -63,9 +63,9 @@ static void a_curve_without_noise_gives_its_law_back(void **state) {
   }
 }
 
-/* Intervals of 95 % must hold the truth about so often: fewer than 90 % of 300 is a chance of 1 in 5000. */
+/* Intervals of 95 % must hold the truth about so often: fewer than 90 % of 200 is a chance of 1 in 300. */
 static void check_coverage(const made *m, double least) {
-  enum { CURVES = 300 };
+  enum { CURVES = 200 };
   int alpha = 0, tokens = 0, low_loss = 0, at = 0;
   for (int i = 0; i < CURVES; i++) {
     ch_scaling_law law = fit(m, (uint64_t)i + 100, 5e8);

@@ -1,0 +1,237 @@
+/* Reading a run's log. */
+#define _GNU_SOURCE
+#include "runs/collect.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "train/machine.h"
+
+enum { MOST_POINTS = 1000, MOST_RESULT_BYTES = 1 << 26 };
+
+/* Points as they come. */
+typedef struct points {
+  ch_kept_point *list;
+  int64_t count, room;
+} points;
+
+typedef struct reading {
+  const char *directory;
+  ch_arena *arena;
+  ch_kept_run *run;
+  points training, validation;
+  bool begun;
+} reading;
+
+static ch_status no_memory(const reading *r, ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to read the log of %s", r->directory);
+}
+
+const char *ch_utc_now(char buffer[32]) {
+  struct tm parts;
+  time_t now = time(NULL);
+  gmtime_r(&now, &parts);
+  strftime(buffer, 32, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return buffer;
+}
+
+/* --- lines ------------------------------------------------------------------------------------------------------- */
+
+static bool add_point(points *p, int64_t tokens, double loss) {
+  if (p->count == p->room) {
+    int64_t room = 2 * p->room + 256;
+    ch_kept_point *list = realloc(p->list, (size_t)room * sizeof *list);
+    if (!list) return false;
+    p->list = list;
+    p->room = room;
+  }
+  p->list[p->count++] = (ch_kept_point){tokens, loss};
+  return true;
+}
+
+static const char *copy(const reading *r, const char *text) {
+  return ch_arena_strdup(r->arena, text ? text : "");
+}
+
+static const char *copy_json(const reading *r, const json_t *value) {
+  char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  const char *kept = copy(r, text ? text : "{}");
+  free(text);
+  return kept;
+}
+
+static const char *text_at(const json_t *object, const char *key) {
+  return json_string_value(json_object_get(object, key));
+}
+
+static double number_at(const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* Tokens, or images. */
+static int64_t amount_of(const json_t *line) {
+  const json_t *value = json_object_get(line, "tokens");
+  if (!value) value = json_object_get(line, "images");
+  return json_is_integer(value) ? json_integer_value(value) : -1;
+}
+
+static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
+  const json_t *options = json_object_get(line, "options"), *config = json_object_get(line, "config");
+  const char *seed = text_at(options, "seed"),
+             *mechanism = text_at(json_object_get(config, "attention"), "type");
+  ch_kept_run *run = r->run;
+  r->begun = true;
+  if (seed) run->seed = strtoll(seed, NULL, 10);
+  run->lr = number_at(options, "lr");
+  run->started = copy(r, text_at(line, "time"));
+  run->version = copy(r, text_at(line, "version"));
+  run->config = copy_json(r, config);
+  run->options = copy_json(r, options);
+  run->mechanism = copy(r, mechanism);
+  run->parameters = json_integer_value(json_object_get(line, "parameters"));
+  bool fine = run->started && run->version && run->config && run->options && run->mechanism;
+  return fine ? CH_OK : no_memory(r, error);
+}
+
+static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
+  const char *event = text_at(line, "event"), *time = text_at(line, "time");
+  ch_kept_run *run = r->run;
+  if (!event) return CH_OK;
+  if (strcmp(event, "start") == 0 || (strcmp(event, "resume") == 0 && !r->begun))
+    CH_TRY(read_start(r, line, error));
+  if (strcmp(event, "start") == 0 || strcmp(event, "resume") == 0)
+    run->status = "interrupted"; /* until something else is said */
+  if (strcmp(event, "step") == 0) {
+    double seconds = number_at(line, "seconds");
+    if (!add_point(&r->training, amount_of(line), number_at(line, "loss"))) return no_memory(r, error);
+    if (isfinite(seconds)) run->seconds += seconds;
+  }
+  if (strcmp(event, "evaluation") == 0 &&
+      !add_point(&r->validation, amount_of(line), number_at(line, "validation_loss")))
+    return no_memory(r, error);
+  if (strcmp(event, "done") == 0) run->status = "done";
+  if (strcmp(event, "error") == 0) run->status = "failed";
+  if (time) run->finished = copy(r, time);
+  return run->finished ? CH_OK : no_memory(r, error);
+}
+
+static ch_status read_log(reading *r, const char *path, ch_error *error) {
+  FILE *file = fopen(path, "re");
+  char *text = NULL;
+  size_t room = 0;
+  ssize_t size;
+  ch_status status = CH_OK;
+  if (!file) return ch_fail(error, CH_ERROR_IO, "%s: %s; a run's directory has a log", path, strerror(errno));
+  while (status == CH_OK && (size = getline(&text, &room, file)) > 0) {
+    json_t *line = json_loadb(text, (size_t)size, 0, NULL); /* a last line cut short is none */
+    if (line) status = read_line(r, line, error);
+    json_decref(line);
+  }
+  free(text);
+  fclose(file);
+  if (status == CH_OK && !r->begun)
+    return ch_fail(error, CH_ERROR_FORMAT, "%s does not begin as the log of a training run does", path);
+  return status;
+}
+
+/* --- what is made of them ---------------------------------------------------------------------------------------- */
+
+/* Means of equal stretches where there are more than MOST_POINTS. */
+static ch_status keep_curve(const reading *r, const points *p, const ch_kept_point **kept, int64_t *count,
+                            ch_error *error) {
+  *count = p->count < MOST_POINTS ? p->count : MOST_POINTS;
+  ch_kept_point *list = ch_arena_alloc(r->arena, (size_t)(*count + 1) * sizeof *list);
+  if (!list) return no_memory(r, error);
+  for (int64_t i = 0; i < *count; i++) {
+    int64_t from = p->count * i / *count, to = p->count * (i + 1) / *count;
+    double sum = 0;
+    for (int64_t k = from; k < to; k++) sum += p->list[k].loss;
+    list[i] = (ch_kept_point){p->list[to - 1].tokens, sum / (double)(to - from)};
+  }
+  *kept = list;
+  return CH_OK;
+}
+
+static ch_status keep_curves(const reading *r, ch_error *error) {
+  ch_kept_run *run = r->run;
+  CH_TRY(keep_curve(r, &r->training, &run->curve, &run->curve_points, error));
+  CH_TRY(keep_curve(r, &r->validation, &run->validation_curve, &run->validation_points, error));
+  run->tokens = r->training.count ? r->training.list[r->training.count - 1].tokens : 0;
+  if (run->curve_points) run->loss = run->curve[run->curve_points - 1].loss;
+  if (run->validation_points) run->validation_loss = run->validation_curve[run->validation_points - 1].loss;
+  return CH_OK;
+}
+
+static ch_status keep_machine(const reading *r, ch_error *error) {
+  ch_machine m;
+  ch_machine_describe(&m);
+  json_t *object = json_pack("{ss ss ss sI sI sI}", "processor", m.processor, "system", m.system, "kernels",
+                             m.kernels, "cores", (json_int_t)m.cores, "threads", (json_int_t)m.threads,
+                             "memory_bytes", (json_int_t)m.memory_bytes);
+  r->run->machine = object ? copy_json(r, object) : NULL;
+  json_decref(object);
+  return r->run->machine ? CH_OK : no_memory(r, error);
+}
+
+/* result.json but its curves, which are kept as points. */
+static ch_status keep_results(const reading *r, const char *path, ch_error *error) {
+  char *text = NULL;
+  size_t size;
+  json_t *object = NULL;
+  r->run->results = "{}";
+  if (!ch_is_file(path)) return CH_OK;
+  CH_TRY(ch_read_file(path, MOST_RESULT_BYTES, &text, &size, error));
+  ch_status status = ch_json_parse(text, size, path, &object, error);
+  free(text);
+  CH_TRY(status);
+  json_object_del(object, "curve");
+  json_object_del(object, "validation_curve");
+  r->run->results = copy_json(r, object);
+  json_decref(object);
+  return r->run->results ? CH_OK : no_memory(r, error);
+}
+
+static ch_status collect(reading *r, const ch_run_labels *labels, ch_error *error) {
+  ch_kept_run *run = r->run;
+  char whole[PATH_MAX], name[256];
+  if (!realpath(r->directory, whole))
+    return ch_fail(error, CH_ERROR_IO, "%s: %s", r->directory, strerror(errno));
+  ch_path_stem(whole, name, sizeof name);
+  run->kind = labels->kind ? labels->kind : "train";
+  run->directory = copy(r, whole);
+  run->name = copy(r, labels->name ? labels->name : name);
+  run->dataset = copy(r, labels->dataset);
+  run->command = copy(r, labels->command);
+  run->commit = copy(r, labels->commit);
+  char *log = ch_path_join(r->directory, "log.jsonl"), *result = ch_path_join(r->directory, "result.json");
+  ch_status status = CH_OK;
+  if (!log || !result || !run->directory || !run->name || !run->dataset || !run->command || !run->commit)
+    CH_TRY_GOTO(no_memory(r, error));
+  CH_TRY_GOTO(read_log(r, log, error));
+  CH_TRY_GOTO(keep_curves(r, error));
+  CH_TRY_GOTO(keep_machine(r, error));
+  status = keep_results(r, result, error);
+  if (labels->status) run->status = labels->status;
+done:
+  free(log);
+  free(result);
+  return status;
+}
+
+ch_status ch_run_collect(const char *directory, const ch_run_labels *labels, ch_arena *arena,
+                         ch_kept_run *run, ch_error *error) {
+  reading r = {.directory = directory, .arena = arena, .run = run};
+  *run = (ch_kept_run){.seed = -1, .parameters = -1, .lr = NAN, .loss = NAN, .validation_loss = NAN};
+  ch_status status = collect(&r, labels, error);
+  free(r.training.list);
+  free(r.validation.list);
+  return status;
+}

@@ -1,0 +1,297 @@
+/* Finding runs, and runs as JSON. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "runs/schema.h"
+
+/* --- keys and terms ---------------------------------------------------------------------------------------------- */
+
+typedef struct search {
+  ch_arena *arena;
+  ch_text sql;
+  const char *bound[128]; /* parameters in order: paths and values */
+  bool number[128];
+  int count;
+} search;
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to look for runs");
+}
+
+static ch_status bind(search *s, const char *value, bool number, ch_error *error) {
+  if (s->count == 128) return ch_fail(error, CH_ERROR_ARGUMENT, "too many terms; 64 at most");
+  if (!value) return no_memory(error);
+  s->bound[s->count] = value;
+  s->number[s->count++] = number;
+  return CH_OK;
+}
+
+static ch_status unknown_key(const char *key, ch_error *error) {
+  const char *names[CH_RUNS_COLUMNS + 2] = {"id"};
+  for (int c = 0; c < CH_RUNS_COLUMNS; c++) names[c + 1] = ch_runs_columns[c].name;
+  const char *near = ch_nearest_name(key, names);
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "runs have no \"%.60s\"; %s%s%s, and config., options., results. or machine. go before members "
+      "of those",
+      key, near ? "did you mean \"" : "there are seed, lr, validation_loss, kind, name", near ? near : "",
+      near ? "\"?" : " and others");
+}
+
+/* A column, or a member of a JSON column: "config.hidden_size". */
+static ch_status put_key(search *s, const char *key, ch_error *error) {
+  if (strcmp(key, "id") == 0) {
+    ch_text_puts(&s->sql, "id");
+    return CH_OK;
+  }
+  for (int c = 0; c < CH_RUNS_COLUMNS; c++) {
+    const ch_runs_column *column = &ch_runs_columns[c];
+    size_t length = strlen(column->name);
+    if (strncmp(key, column->name, length) != 0) continue;
+    if (!key[length] && column->type != CH_COLUMN_JSON) {
+      ch_text_printf(&s->sql, "\"%s\"", column->name);
+      return CH_OK;
+    }
+    if (key[length] != '.' || !key[length + 1] || column->type != CH_COLUMN_JSON) continue;
+    if (strpbrk(key + length, "\"[]"))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" is no key: it has a quote or a bracket", key);
+    ch_text_printf(&s->sql, "json_extract(\"%s\", ?)", column->name);
+    return bind(s, ch_arena_printf(s->arena, "$%s", key + length), false, error);
+  }
+  return unknown_key(key, error);
+}
+
+static bool is_id(const char *term, int64_t *id) {
+  char *end;
+  *id = strtoll(term, &end, 10);
+  return *term >= '0' && *term <= '9' && !*end;
+}
+
+/* KEY=VALUE; a value that reads as a number is one where the column is not text. */
+static ch_status put_term(search *s, const char *term, ch_error *error) {
+  static const char *const operators[] = {"<=", ">=", "!=", "=", "<", ">", "~"};
+  size_t length = strcspn(term, "<>!=~"), op = 0;
+  while (op < 7 && strncmp(term + length, operators[op], strlen(operators[op])) != 0) op++;
+  if (length == 0 || op == 7)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "\"%.60s\" finds nothing; write the number of a run, or KEY=VALUE with one of = != < <= > >= ~",
+        term);
+  const char *value = term + length + strlen(operators[op]);
+  char *key = ch_arena_printf(s->arena, "%.*s", (int)length, term);
+  int64_t whole;
+  double number;
+  if (!key) return no_memory(error);
+  if (*value == 0 && op != 3 && op != 2)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" has no value behind %s", term, operators[op]);
+  bool contains = op == 6, counts = ch_parse_count(value, &whole);
+  bool numeric = !contains && (counts || ch_parse_number(value, &number));
+  if (contains) ch_text_puts(&s->sql, "instr(lower(");
+  CH_TRY(put_key(s, key, error));
+  if (contains) {
+    ch_text_puts(&s->sql, "), lower(?)) > 0");
+  } else if (numeric) { /* a name may look like a number: text columns are compared as text */
+    ch_text_printf(&s->sql, " %s CASE typeof(", operators[op]);
+    CH_TRY(put_key(s, key, error));
+    ch_text_puts(&s->sql, ") WHEN 'text' THEN ? ELSE CAST(? AS REAL) END");
+    CH_TRY(bind(s, value, false, error));
+    value = counts ? ch_arena_printf(s->arena, "%lld", (long long)whole) : value;
+  } else {
+    ch_text_printf(&s->sql, " %s ?", operators[op]);
+  }
+  return bind(s, value, numeric, error);
+}
+
+static ch_status put_where(search *s, const ch_runs_query *query, ch_error *error) {
+  int64_t id;
+  bool any = false;
+  for (int i = 0; i < query->count; i++) {
+    if (!is_id(query->terms[i], &id)) continue;
+    ch_text_printf(&s->sql, "%s%lld", any ? ", " : " WHERE id IN (", (long long)id);
+    any = true;
+  }
+  if (any) ch_text_puts(&s->sql, ")");
+  for (int i = 0; i < query->count; i++) {
+    if (is_id(query->terms[i], &id)) continue;
+    ch_text_puts(&s->sql, any ? " AND " : " WHERE ");
+    any = true;
+    CH_TRY(put_term(s, query->terms[i], error));
+  }
+  ch_text_puts(&s->sql, " ORDER BY ");
+  if (query->sort) {
+    bool down = query->sort[0] == '-';
+    CH_TRY(put_key(s, query->sort + down, error));
+    ch_text_printf(&s->sql, "%s NULLS LAST, ", down ? " DESC" : "");
+  }
+  ch_text_puts(&s->sql, "id");
+  if (query->limit > 0) ch_text_printf(&s->sql, " LIMIT %lld", (long long)query->limit);
+  return s->sql.failed ? no_memory(error) : CH_OK;
+}
+
+/* --- reading ----------------------------------------------------------------------------------------------------- */
+
+static bool read_column(sqlite3_stmt *statement, int c, ch_arena *arena, ch_kept_run *run) {
+  char *member = (char *)run + ch_runs_columns[c].offset;
+  bool null = sqlite3_column_type(statement, c + 1) == SQLITE_NULL;
+  const char *text;
+  switch (ch_runs_columns[c].type) {
+  case CH_COLUMN_WHOLE:
+    *(int64_t *)(void *)member = null ? -1 : sqlite3_column_int64(statement, c + 1);
+    return true;
+  case CH_COLUMN_NUMBER:
+    *(double *)(void *)member = null ? NAN : sqlite3_column_double(statement, c + 1);
+    return true;
+  case CH_COLUMN_TEXT:
+  case CH_COLUMN_JSON:
+    break;
+  }
+  text = (const char *)sqlite3_column_text(statement, c + 1);
+  text = ch_arena_strdup(arena, text ? text : "");
+  *(const char **)(void *)member = text;
+  return text != NULL;
+}
+
+static ch_status read_curve(ch_runs *runs, int64_t id, const char *kind, ch_arena *arena,
+                            const ch_kept_point **points, int64_t *count, ch_error *error) {
+  sqlite3_stmt *statement;
+  int64_t room = 0, taken = 0;
+  int result;
+  ch_kept_point *list = NULL;
+  CH_TRY(ch_runs_prepare(
+      runs, "SELECT tokens, loss, count(*) OVER () FROM curves WHERE run = ? AND kind = ? ORDER BY tokens",
+      &statement, error));
+  sqlite3_bind_int64(statement, 1, id);
+  sqlite3_bind_text(statement, 2, kind, -1, SQLITE_STATIC);
+  while ((result = sqlite3_step(statement)) == SQLITE_ROW) {
+    if (!list) {
+      room = sqlite3_column_int64(statement, 2);
+      list = ch_arena_alloc(arena, (size_t)room * sizeof *list);
+      if (!list) break;
+    }
+    bool null = sqlite3_column_type(statement, 1) == SQLITE_NULL;
+    if (taken < room)
+      list[taken++] = (ch_kept_point){sqlite3_column_int64(statement, 0),
+                                      null ? NAN : sqlite3_column_double(statement, 1)};
+  }
+  sqlite3_finalize(statement);
+  *points = list;
+  *count = taken;
+  if (result == SQLITE_ROW) return no_memory(error);
+  return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
+}
+
+static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *arena, ch_kept_run **found,
+                           int64_t *count, ch_error *error) {
+  int64_t room = 0;
+  int result;
+  while ((result = sqlite3_step(statement)) == SQLITE_ROW) {
+    if (*count == room) { /* arenas do not grow in place: doubling wastes as much again */
+      room = 2 * room + 16;
+      ch_kept_run *more = ch_arena_alloc(arena, (size_t)room * sizeof *more);
+      if (!more) return no_memory(error);
+      if (*count) memcpy(more, *found, (size_t)*count * sizeof *more);
+      *found = more;
+    }
+    ch_kept_run *run = &(*found)[(*count)++];
+    run->id = sqlite3_column_int64(statement, 0);
+    for (int c = 0; c < CH_RUNS_COLUMNS; c++)
+      if (!read_column(statement, c, arena, run)) return no_memory(error);
+  }
+  return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
+}
+
+/* Numbers of runs that are not there are mistakes, not empty answers. */
+static ch_status check_ids(ch_runs *runs, const ch_runs_query *query, ch_error *error) {
+  int64_t id;
+  for (int i = 0; i < query->count; i++) {
+    if (!is_id(query->terms[i], &id)) continue;
+    sqlite3_stmt *statement;
+    CH_TRY(ch_runs_prepare(runs, "SELECT 1 FROM runs WHERE id = ?", &statement, error));
+    sqlite3_bind_int64(statement, 1, id);
+    int result = sqlite3_step(statement);
+    sqlite3_finalize(statement);
+    if (result == SQLITE_DONE)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s has no run %lld; `crosshead runs` lists them", runs->path,
+                     (long long)id);
+    if (result != SQLITE_ROW) return ch_runs_failed(runs, "read", error);
+  }
+  return CH_OK;
+}
+
+ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_arena *arena, ch_kept_run **found,
+                       int64_t *count, ch_error *error) {
+  search s = {.arena = arena};
+  sqlite3_stmt *statement = NULL;
+  ch_status status;
+  *found = NULL;
+  *count = 0;
+  ch_text_puts(&s.sql, "SELECT id");
+  for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&s.sql, ", \"%s\"", ch_runs_columns[c].name);
+  ch_text_puts(&s.sql, " FROM runs");
+  CH_TRY_GOTO(put_where(&s, query, error));
+  CH_TRY_GOTO(check_ids(runs, query, error));
+  CH_TRY_GOTO(ch_runs_prepare(runs, s.sql.data, &statement, error));
+  for (int i = 0; i < s.count; i++) sqlite3_bind_text(statement, i + 1, s.bound[i], -1, SQLITE_STATIC);
+  status = read_rows(runs, statement, arena, found, count, error);
+  for (int64_t i = 0; i < *count && status == CH_OK && query->curves; i++) {
+    ch_kept_run *run = &(*found)[i];
+    CH_TRY_GOTO(read_curve(runs, run->id, "training", arena, &run->curve, &run->curve_points, error));
+    CH_TRY_GOTO(read_curve(runs, run->id, "validation", arena, &run->validation_curve,
+                           &run->validation_points, error));
+  }
+done:
+  sqlite3_finalize(statement);
+  ch_text_free(&s.sql);
+  return status;
+}
+
+/* --- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *number_or_null(double number) {
+  return isfinite(number) ? json_real(number) : json_null();
+}
+
+static json_t *column_to_json(const ch_kept_run *run, int c) {
+  const char *member = (const char *)run + ch_runs_columns[c].offset, *text;
+  int64_t whole;
+  json_t *object;
+  switch (ch_runs_columns[c].type) {
+  case CH_COLUMN_WHOLE:
+    whole = *(const int64_t *)(const void *)member;
+    return whole < 0 ? json_null() : json_integer(whole);
+  case CH_COLUMN_NUMBER:
+    return number_or_null(*(const double *)(const void *)member);
+  case CH_COLUMN_JSON:
+    text = *(const char *const *)(const void *)member;
+    object = text ? json_loads(text, 0, NULL) : NULL;
+    return object ? object : json_object();
+  case CH_COLUMN_TEXT:
+    break;
+  }
+  text = *(const char *const *)(const void *)member;
+  return json_string(text ? text : "");
+}
+
+static json_t *curve_to_json(const ch_kept_point *points, int64_t count) {
+  json_t *list = json_array();
+  for (int64_t i = 0; list && i < count; i++)
+    json_array_append_new(list,
+                          json_pack("[I, o]", (json_int_t)points[i].tokens, number_or_null(points[i].loss)));
+  return list;
+}
+
+json_t *ch_kept_run_to_json(const ch_kept_run *run, bool curves) {
+  json_t *object = json_object();
+  bool fine = object && json_object_set_new(object, "id", json_integer(run->id)) == 0;
+  for (int c = 0; fine && c < CH_RUNS_COLUMNS; c++)
+    fine = json_object_set_new(object, ch_runs_columns[c].name, column_to_json(run, c)) == 0;
+  if (fine && curves)
+    fine = json_object_set_new(object, "curve", curve_to_json(run->curve, run->curve_points)) == 0 &&
+           json_object_set_new(object, "validation_curve",
+                               curve_to_json(run->validation_curve, run->validation_points)) == 0;
+  if (fine) return object;
+  json_decref(object);
+  return NULL;
+}

@@ -1,0 +1,35 @@
+/* The columns of a kept run, once: the table, what is bound and read, and the keys of queries follow from them. */
+#ifndef CH_RUNS_SCHEMA_H
+#define CH_RUNS_SCHEMA_H
+
+#include <sqlite3.h>
+
+#include "base/text.h"
+#include "runs/store.h"
+
+typedef enum ch_column_type {
+  CH_COLUMN_TEXT,
+  CH_COLUMN_WHOLE,
+  CH_COLUMN_NUMBER,
+  CH_COLUMN_JSON
+} ch_column_type;
+
+typedef struct ch_runs_column {
+  const char *name;
+  ch_column_type type;
+  size_t offset; /* in ch_kept_run */
+} ch_runs_column;
+
+enum { CH_RUNS_COLUMNS = 22 };
+extern const ch_runs_column ch_runs_columns[CH_RUNS_COLUMNS];
+
+struct ch_runs {
+  sqlite3 *database;
+  char *path;
+};
+
+/* What SQLite said of the last call, with the file's name. */
+ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error);
+ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);
+
+#endif

@@ -1,0 +1,380 @@
+/* Kept runs: written by several processes at once, found, compared with what was written, lost by nothing. */
+#include "train/training.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runs/collect.h"
+#include "runs/store.h"
+
+static char root[64];
+
+static const char *in_root(const char *name) {
+  static char paths[16][160];
+  static int next;
+  next = (next + 1) % 16;
+  snprintf(paths[next], sizeof paths[next], "%s/%s", root, name);
+  return paths[next];
+}
+
+static ch_runs *open_runs(const char *path) {
+  ch_runs *runs;
+  assert_ok(ch_runs_open(path, true, &runs, &failure));
+  return runs;
+}
+
+static ch_kept_run sample(const char *name, const char *started) {
+  static const ch_kept_point curve[] = {{100, 5.5}, {200, 4.25}, {300, NAN}}, validation[] = {{300, 4.5}};
+  return (ch_kept_run){.kind = "train",
+                       .name = name,
+                       .directory = "/somewhere/model",
+                       .status = "done",
+                       .mechanism = "gqa",
+                       .dataset = "story.txt",
+                       .seed = 7,
+                       .tokens = 300,
+                       .parameters = 12345,
+                       .lr = 1.0 / 300,
+                       .loss = 4.25,
+                       .validation_loss = 4.5,
+                       .seconds = 1.5,
+                       .started = started,
+                       .finished = "2026-11-20T12:00:00Z",
+                       .version = "0.1.0",
+                       .config = "{\"hidden_size\":64}",
+                       .options = "{\"batch\":8}",
+                       .results = "{\"spikes\":2,\"verdict\":\"stable\"}",
+                       .curve = curve,
+                       .curve_points = 3,
+                       .validation_curve = validation,
+                       .validation_points = 1};
+}
+
+static int64_t found_by(ch_runs *runs, const char *term) {
+  ch_arena arena = {0};
+  ch_kept_run *found;
+  int64_t count;
+  ch_runs_query query = {.terms = &term, .count = term != NULL};
+  assert_ok(ch_runs_find(runs, &query, &arena, &found, &count, &failure));
+  ch_arena_free(&arena);
+  return count;
+}
+
+static void a_run_is_read_as_it_was_written(void **state) {
+  (void)state;
+  ch_runs *runs = open_runs(in_root("one.sqlite"));
+  ch_kept_run run = sample("gqa:4", "2026-11-20T11:00:00Z"), *found;
+  ch_arena arena = {0};
+  int64_t id, count;
+  assert_ok(ch_runs_put(runs, &run, &id, &failure));
+  assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &arena, &found, &count, &failure));
+  assert_int_equal(count, 1);
+  assert_int_equal(found->id, id);
+  assert_string_equal(found->name, "gqa:4");
+  assert_string_equal(found->commit, "");
+  assert_string_equal(found->machine, "{}");
+  assert_string_equal(found->config, run.config);
+  assert_int_equal(found->seed, 7);
+  assert_true(found->lr == run.lr && found->validation_loss == 4.5);
+  assert_int_equal(found->curve_points, 3);
+  assert_int_equal(found->curve[1].tokens, 200);
+  assert_true(found->curve[1].loss == 4.25 && isnan(found->curve[2].loss));
+  assert_int_equal(found->validation_points, 1);
+  ch_arena_free(&arena);
+  /* The same run, gone on: known by kind, directory, name and start. */
+  run.status = "interrupted";
+  run.curve_points = 1;
+  int64_t again;
+  assert_ok(ch_runs_put(runs, &run, &again, &failure));
+  assert_int_equal(again, id);
+  assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &arena, &found, &count, &failure));
+  assert_int_equal(count, 1);
+  assert_string_equal(found->status, "interrupted");
+  assert_int_equal(found->curve_points, 1);
+  json_t *object = ch_kept_run_to_json(found, true);
+  assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "results"), "spikes")), 2);
+  json_decref(object);
+  ch_arena_free(&arena);
+  ch_runs_close(runs);
+}
+
+static void terms_find_what_they_say(void **state) {
+  (void)state;
+  ch_runs *runs = open_runs(in_root("terms.sqlite"));
+  for (int i = 0; i < 6; i++) {
+    char name[8], started[32];
+    snprintf(name, sizeof name, "%s%d", i % 2 ? "mqa" : "gqa:", i);
+    snprintf(started, sizeof started, "2026-11-20T11:00:0%dZ", i);
+    ch_kept_run run = sample(name, started);
+    run.seed = i;
+    run.tokens = i * 1000;
+    run.validation_loss = i == 5 ? NAN : 4 - 0.5 * i;
+    if (i == 3) run.results = "{}";
+    assert_ok(ch_runs_put(runs, &run, NULL, &failure));
+  }
+  const struct {
+    const char *term;
+    int count;
+  } terms[] = {{"seed=3", 1},
+               {"seed!=3", 5},
+               {"seed<=2", 3},
+               {"tokens>=3k", 3},
+               {"validation_loss<3", 2},
+               {"name~MQA", 3},
+               {"name=mqa1", 1},
+               {"results.spikes=2", 5},
+               {"results.verdict=stable", 5},
+               {"config.hidden_size>63", 6},
+               {"options.batch=9", 0},
+               {"dataset=story.txt", 6},
+               {"name=3", 0},
+               {"4", 1},
+               {"id>4", 2}};
+  for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)
+    if (found_by(runs, terms[i].term) != terms[i].count)
+      fail_msg("%s finds %lld", terms[i].term, (long long)found_by(runs, terms[i].term));
+  const char *wrong[] = {"sed=3", "seed", "99", "=3", "seed<", "config.a\"b=1", "results=3"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    ch_arena arena = {0};
+    ch_kept_run *found;
+    int64_t count;
+    ch_error error = {0};
+    ch_runs_query query = {.terms = &wrong[i], .count = 1};
+    assert_int_equal(ch_runs_find(runs, &query, &arena, &found, &count, &error), CH_ERROR_ARGUMENT);
+    assert_true(strlen(error.message) > 10);
+    ch_arena_free(&arena);
+  }
+  ch_arena arena = {0};
+  ch_kept_run *found;
+  int64_t count;
+  assert_ok(ch_runs_find(runs, &(ch_runs_query){.sort = "validation_loss", .limit = 2}, &arena, &found,
+                         &count, &failure));
+  assert_int_equal(count, 2);
+  assert_int_equal(found[0].seed, 4);
+  assert_int_equal(found[1].seed, 3);
+  ch_arena_free(&arena);
+  int64_t ids[] = {1, 2};
+  assert_ok(ch_runs_delete(runs, ids, 2, &failure));
+  assert_int_equal(found_by(runs, NULL), 4);
+  ch_runs_close(runs);
+}
+
+/* Writes runs until there are `most`, opening the file anew for each, as commands do. */
+static void write_runs(const char *path, int writer, int most) {
+  for (int i = 0; i < most; i++) {
+    ch_runs *runs;
+    char name[32];
+    ch_error error;
+    snprintf(name, sizeof name, "w%d-%d", writer, i);
+    ch_kept_run run = sample(name, "2026-11-20T11:00:00Z");
+    if (ch_runs_open(path, true, &runs, &error) != CH_OK || ch_runs_put(runs, &run, NULL, &error) != CH_OK) {
+      fprintf(stderr, "%s\n", error.message);
+      _exit(1);
+    }
+    ch_runs_close(runs);
+  }
+}
+
+static void processes_that_write_at_once_lose_nothing(void **state) {
+  (void)state;
+  enum { WRITERS = 4, EACH = 40 };
+  const char *path = in_root("many.sqlite"); /* made by whoever comes first */
+  pid_t children[WRITERS];
+  for (int w = 0; w < WRITERS; w++) {
+    children[w] = fork();
+    if (children[w] == 0) {
+      write_runs(path, w, EACH);
+      _exit(0);
+    }
+  }
+  for (int w = 0; w < WRITERS; w++) {
+    int status;
+    waitpid(children[w], &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  ch_runs *runs = open_runs(path);
+  assert_int_equal(found_by(runs, NULL), WRITERS * EACH);
+  ch_runs_close(runs);
+}
+
+/* A writer tells of every run that it has kept; it is killed in the middle of another. */
+static void a_killed_writer_loses_nothing_it_had_kept(void **state) {
+  (void)state;
+  const char *path = in_root("killed.sqlite");
+  for (int round = 0; round < 5; round++) {
+    int told[2];
+    assert_int_equal(pipe(told), 0);
+    pid_t child = fork();
+    if (child == 0) {
+      ch_runs *runs;
+      ch_error error;
+      if (ch_runs_open(path, true, &runs, &error) != CH_OK) _exit(1);
+      for (int i = 0;; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "r%d-%d", round, i);
+        ch_kept_run run = sample(name, "2026-11-20T11:00:00Z");
+        if (ch_runs_put(runs, &run, NULL, &error) != CH_OK || write(told[1], "x", 1) != 1) _exit(1);
+      }
+    }
+    close(told[1]);
+    char byte;
+    int kept = 0;
+    while (kept < 10 + 3 * round && read(told[0], &byte, 1) == 1) kept++;
+    kill(child, SIGKILL);
+    while (read(told[0], &byte, 1) == 1) kept++;
+    close(told[0]);
+    waitpid(child, NULL, 0);
+    ch_runs *runs = open_runs(path);
+    char term[32];
+    snprintf(term, sizeof term, "name~r%d-", round);
+    int64_t found = found_by(runs, term);
+    assert_true(found >= kept && found <= kept + 1); /* the last one may be kept and not told */
+    ch_runs_close(runs);
+  }
+}
+
+static void assert_not_opened(const char *path, bool create, const char *part) {
+  ch_runs *runs;
+  ch_error error = {0};
+  assert_int_not_equal(ch_runs_open(path, create, &runs, &error), CH_OK);
+  if (!strstr(error.message, part)) fail_msg("\"%s\" does not say \"%s\"", error.message, part);
+}
+
+static void files_that_hold_no_runs_are_refused(void **state) {
+  (void)state;
+  sqlite3 *other;
+  assert_not_opened(in_root("none.sqlite"), false, "there are no runs");
+  assert_not_opened(root, true, "is a directory");
+  assert_ok(ch_write_file(in_root("text.sqlite"),
+                          "no database at all, though long enough to be read as one ....", 60, &failure));
+  assert_not_opened(in_root("text.sqlite"), true, "is not a file of runs");
+  assert_int_equal(sqlite3_open(in_root("other.sqlite"), &other), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(other, "CREATE TABLE a (b)", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(other);
+  assert_not_opened(in_root("other.sqlite"), true, "of another program");
+  /* Ours by its marks, with something added. */
+  ch_runs_close(open_runs(in_root("added.sqlite")));
+  assert_int_equal(sqlite3_open(in_root("added.sqlite"), &other), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(other, "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
+                                NULL, NULL, NULL),
+                   SQLITE_OK);
+  sqlite3_close(other);
+  assert_not_opened(in_root("added.sqlite"), true, "other tables");
+  ch_runs_close(open_runs(in_root("newer.sqlite")));
+  assert_int_equal(sqlite3_open(in_root("newer.sqlite"), &other), SQLITE_OK);
+  sqlite3_exec(other, "PRAGMA user_version = 99", NULL, NULL, NULL);
+  sqlite3_close(other);
+  assert_not_opened(in_root("newer.sqlite"), true, "newer version");
+}
+
+/* Every page in turn is overwritten: the file may be refused, or read, but never crashes or hangs. */
+static void damaged_files_are_refused_or_read(void **state) {
+  (void)state;
+  const char *path = in_root("damaged.sqlite");
+  ch_runs *runs = open_runs(in_root("whole.sqlite"));
+  ch_kept_run run = sample("gqa", "2026-11-20T11:00:00Z");
+  for (int i = 0; i < 30; i++) {
+    char started[16];
+    snprintf(started, sizeof started, "%d", i);
+    run.started = started;
+    assert_ok(ch_runs_put(runs, &run, NULL, &failure));
+  }
+  ch_runs_close(runs);
+  char *whole;
+  size_t size;
+  int refused = 0;
+  assert_ok(ch_read_file(in_root("whole.sqlite"), 1 << 24, &whole, &size, &failure));
+  for (size_t page = 0; page * 4096 < size; page++)
+    for (int way = 0; way < 3; way++) {
+      char *bad = malloc(size);
+      memcpy(bad, whole, size);
+      for (size_t i = 0; i < 4096; i += way == 2 ? 97 : 1)
+        bad[page * 4096 + i] = way == 0 ? 0 : way == 1 ? (char)0xff : (char)(i * 31);
+      assert_ok(ch_write_file(path, bad, size, &failure));
+      free(bad);
+      ch_error error = {0};
+      ch_arena arena = {0};
+      ch_kept_run *found;
+      int64_t count;
+      ch_status status = ch_runs_open(path, true, &runs, &error);
+      if (status == CH_OK) {
+        status = ch_runs_find(runs, &(ch_runs_query){.curves = true}, &arena, &found, &count, &error);
+        run.started = "new";
+        ch_runs_put(runs, &run, NULL, NULL);
+      }
+      if (status != CH_OK) assert_true(strlen(error.message) > 10);
+      refused += status != CH_OK;
+      ch_runs_close(runs);
+      ch_arena_free(&arena);
+    }
+  assert_true(refused > 3);
+  free(whole);
+}
+
+static void a_training_run_is_collected_from_its_directory(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  ch_train_options options;
+  ch_trainer *trainer;
+  ch_train_options_default(&config, &options);
+  options.steps = 6;
+  options.batch = 2;
+  options.sequence = 16;
+  options.eval_every = 3;
+  options.seed = 11;
+  ch_source source = made_up_source();
+  assert_ok(ch_trainer_create(&config, &options, &source, &trainer, &failure));
+  assert_ok(ch_train_run(trainer, in_root("model"), false, NULL, &failure));
+  ch_progress_record record;
+  ch_trainer_progress(trainer, &record);
+  ch_arena arena = {0};
+  ch_kept_run run;
+  assert_ok(ch_run_collect(in_root("model"), &(ch_run_labels){.dataset = "made up", .commit = "abc"}, &arena,
+                           &run, &failure));
+  assert_string_equal(run.status, "done");
+  assert_string_equal(run.name, "model");
+  assert_string_equal(run.mechanism, "gqa");
+  assert_int_equal(run.seed, 11);
+  assert_int_equal(run.tokens, 6 * 32);
+  assert_int_equal(run.curve_points, 6);
+  assert_true(fabs(run.curve[2].loss - record.losses[2]) < 1e-6);
+  assert_int_equal(run.validation_points, 2);
+  assert_true(fabs(run.validation_loss - record.validation[1].loss) < 1e-6);
+  assert_non_null(strstr(run.options, "\"batch\":2"));
+  assert_non_null(strstr(run.machine, "cores"));
+  assert_int_equal(strlen(run.started), 20);
+  ch_arena_free(&arena);
+  ch_trainer_free(trainer);
+  ch_error error = {0};
+  assert_int_equal(ch_run_collect(root, &(ch_run_labels){0}, &arena, &run, &error), CH_ERROR_IO);
+  assert_non_null(strstr(error.message, "a run's directory has a log"));
+  ch_arena_free(&arena);
+}
+
+static int make_root(void **state) {
+  (void)state;
+  snprintf(root, sizeof root, "/tmp/crosshead-runs-XXXXXX");
+  return mkdtemp(root) ? 0 : 1;
+}
+
+static int remove_root(void **state) {
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", root);
+  return system(command);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_run_is_read_as_it_was_written),
+      cmocka_unit_test(terms_find_what_they_say),
+      cmocka_unit_test(processes_that_write_at_once_lose_nothing),
+      cmocka_unit_test(a_killed_writer_loses_nothing_it_had_kept),
+      cmocka_unit_test(files_that_hold_no_runs_are_refused),
+      cmocka_unit_test(damaged_files_are_refused_or_read),
+      cmocka_unit_test(a_training_run_is_collected_from_its_directory),
+  };
+  return cmocka_run_group_tests(tests, make_root, remove_root);
+}
