@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/typed.h"
 #include "cli/interrupt.h"
+#include "cli/keep.h"
 #include "cli/parse.h"
 #include "report/page.h"
 #include "report/table.h"
@@ -19,7 +20,7 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *images, *mechanisms, *out, *tokenizer, *schedule, *match;
+  const char *data, *images, *mechanisms, *out, *runs, *tokenizer, *schedule, *match;
   int64_t params, tokens, epochs, patch, vocab, layers, hidden, heads, batch, sequence, warmup, seed,
       eval_tokens;
   double lr, tolerance;
@@ -59,6 +60,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_FLAG,
      .offset = AT(json),
      .help = "Print the contents of results.json instead of the table."},
+    CH_RUNS_OPTION(AT(runs)),
     {.name = "", .help = "Size"},
     {.name = "params",
      .type = CH_OPTION_COUNT,
@@ -206,6 +208,7 @@ static const ch_option options[] = {
 typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
+  ch_keeper keeper;
   const char *name; /* of the model being trained */
   int index, count;
   int64_t steps, step_tokens;
@@ -274,6 +277,9 @@ static void on_finished(void *context, const ch_compared *model, bool earlier) {
                     model->validation_loss,
                     ch_format_count(model->train_tokens_per_second, rate, sizeof rate),
                     model->images ? "images" : "tokens", earlier ? " (finished earlier)" : "");
+  char *directory = ch_path_join(d->arguments->out, model->directory);
+  if (directory) ch_keeper_keep(&d->keeper, directory, model->name, &d->progress);
+  free(directory);
 }
 
 /* --- what is left behind ------------------------------------------------------------------------------------------ */
@@ -339,6 +345,7 @@ static ch_status run(const void *given, ch_error *error) {
                               .written = write_page,
                               .interrupted = ch_stop_wanted};
   CH_TRY(check_kind(a, error));
+  CH_TRY(ch_keeper_begin(&d.keeper, a->runs, a->out, error));
   ch_compare_options_default(&asked);
   choose_usual(a, &asked);
   d.step_tokens = asked.batch * asked.sequence;
@@ -361,6 +368,8 @@ static ch_status run(const void *given, ch_error *error) {
   asked.eval_tokens = a->eval_tokens;
   asked.tolerance = a->tolerance / 100;
   asked.command = command.data;
+  d.keeper.labels =
+      (ch_run_labels){.kind = "compare", .dataset = a->data ? a->data : a->images, .command = command.data};
   asked.version = CH_VERSION_STRING;
   ch_interrupt_watch();
   ch_progress_begin(&d.progress, stderr);
@@ -370,6 +379,7 @@ static ch_status run(const void *given, ch_error *error) {
   if (status == CH_OK) status = a->json ? print_json(&comparison, error) : print_table(a, &comparison, error);
   ch_arena_free(&comparison.arena);
   ch_text_free(&command);
+  ch_keeper_end(&d.keeper);
   return status;
 }
 

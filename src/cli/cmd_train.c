@@ -3,7 +3,9 @@
 
 #include "base/file.h"
 #include "cli/interrupt.h"
+#include "cli/keep.h"
 #include "cli/training.h"
+#include "cli/typed.h"
 
 static ch_status make_trainer(ch_training *run, ch_error *error) {
   const char *from = run->args->init_from;
@@ -31,10 +33,25 @@ static ch_status train(ch_training *run, ch_error *error) {
                                            : ch_data_give_tokenizer(&run->data, run->args->out, error);
 }
 
+/* Whatever became of it: finished, interrupted or failed. */
+static void keep(ch_training *run, ch_keeper *keeper) {
+  const ch_training_arguments *args = run->args;
+  ch_text command = {0};
+  ch_put_typed("train", ch_training_option_table, args, &command);
+  keeper->labels = (ch_run_labels){
+      .kind = "train", .dataset = args->data ? args->data : args->images, .command = command.data};
+  ch_keeper_keep(keeper, args->out, NULL, &run->line);
+  ch_text_free(&command);
+}
+
 static ch_status run(const void *given, ch_error *error) {
   ch_training t = {.args = given};
+  ch_keeper keeper;
+  CH_TRY(ch_keeper_begin(&keeper, t.args->runs, t.args->out, error));
   ch_progress_begin(&t.line, stderr);
   ch_status status = train(&t, error);
+  if (t.began) keep(&t, &keeper);
+  ch_keeper_end(&keeper);
   ch_progress_end(&t.line);
   ch_interrupt_release();
   if (status == CH_OK) status = ch_training_show_result(&t, error);

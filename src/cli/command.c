@@ -36,17 +36,19 @@ static void print_error(const char *command, const char *message) {
   fprintf(stderr, "%s\n", line);
 }
 
-/* How many of argv's words name the command in `list` (one or two), or 0. */
+/* How many of argv's words name the command in `list` (one or two), or 0; two before one. */
 static int match(const ch_command *const *list, int argc, char **argv, const ch_command **found) {
+  int words = 0;
   for (; *list; list++) {
     const char *name = (*list)->name, *space = strchr(name, ' ');
     size_t first = space ? (size_t)(space - name) : strlen(name);
     if (strlen(argv[0]) != first || memcmp(name, argv[0], first) != 0) continue;
     if (space && (argc < 2 || strcmp(space + 1, argv[1]) != 0)) continue;
+    if (words == 2) continue;
     *found = *list;
-    return space ? 2 : 1;
+    words = space ? 2 : 1;
   }
-  return 0;
+  return words;
 }
 
 int ch_find_command(int argc, char **argv, const ch_command **found) {

@@ -11,7 +11,7 @@
 
 typedef struct ch_training_arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *images, *out, *init_from, *tokenizer, *schedule, *dtype, *separator, *augment;
+  const char *data, *images, *out, *runs, *init_from, *tokenizer, *schedule, *dtype, *separator, *augment;
   bool resume, recover, json;
   int64_t tokens, epochs, seed;
   double validation;
@@ -27,6 +27,7 @@ typedef struct ch_training {
   ch_image_data images; /* or of images */
   ch_trainer *trainer;
   ch_progress_line line;
+  bool began; /* the first step was reached, and a log is there */
   int64_t began_step;
   double smooth_loss, smooth_seconds; /* running means over about the last twenty steps */
 } ch_training;

@@ -1,6 +1,8 @@
 /* The options of crosshead train. */
 #include "cli/training.h"
 
+#include "cli/keep.h"
+
 static const char *const schedules[] = {"cosine", "constant", "cosine-to-zero", NULL};
 static const char *const dtypes[] = {"f32", "f64", NULL};
 const char *const ch_separator_names[] = {"auto", "marker", "blank-lines", "none", NULL};
@@ -48,6 +50,7 @@ const ch_option ch_training_option_table[] = {
      .type = CH_OPTION_FLAG,
      .offset = AT(json),
      .help = "Print the result as one JSON object on standard output."},
+    CH_RUNS_OPTION(AT(runs)),
     {.name = "", .help = "Length"},
     {.name = "tokens",
      .type = CH_OPTION_COUNT,

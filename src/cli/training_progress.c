@@ -59,6 +59,7 @@ static int64_t parameter_count(const ch_trainer *trainer) {
 
 void ch_training_show_start(void *context, int64_t step) {
   ch_training *run = context;
+  run->began = true;
   run->began_step = step;
   char parameters[32], tokens[32], memory[32], batch[64] = "", length[40] = "";
   const ch_train_options *t = ch_trainer_options(run->trainer);

@@ -69,7 +69,7 @@ static void put_table(ch_text *sql) {
   ch_text_puts(sql, "CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++)
     ch_text_printf(sql, ", \"%s\" %s", ch_runs_columns[c].name, types[ch_runs_columns[c].type]);
-  ch_text_puts(sql, ", UNIQUE (kind, directory, name, started)) STRICT");
+  ch_text_puts(sql, ", UNIQUE (directory, started)) STRICT");
 }
 
 static ch_status whole_of(ch_runs *runs, const char *sql, int64_t *value, ch_error *error) {
@@ -216,7 +216,9 @@ void ch_runs_close(ch_runs *runs) {
 char *ch_runs_beside(const char *output) {
   char *whole = realpath(output, NULL), *path = NULL;
   const char *name = whole ? whole : output;
-  const char *slash = strrchr(name, '/');
+  size_t whole_length = strlen(name);
+  while (whole_length > 1 && name[whole_length - 1] == '/') whole_length--;
+  const char *slash = memrchr(name, '/', whole_length);
   int length = slash ? (int)(slash - name) : 0;
   if (asprintf(&path, "%.*s%s" CH_RUNS_FILE, length, name, slash ? "/" : "") < 0) path = NULL;
   free(whole);
@@ -248,6 +250,13 @@ static void bind_column(sqlite3_stmt *statement, int c, const ch_kept_run *run) 
   }
 }
 
+static bool is_name(const char *column) {
+  static const char *const names[] = {"kind", "name", "directory", "status", "started"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(column, names[i]) == 0) return true;
+  return false;
+}
+
 static ch_status put_row(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
   ch_text sql = {0};
   sqlite3_stmt *statement = NULL;
@@ -256,10 +265,14 @@ static ch_status put_row(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_
     ch_text_printf(&sql, "%s\"%s\"", c ? ", " : "", ch_runs_columns[c].name);
   ch_text_puts(&sql, ") VALUES (?");
   for (int c = 1; c < CH_RUNS_COLUMNS; c++) ch_text_puts(&sql, ", ?");
-  ch_text_puts(&sql, ") ON CONFLICT (kind, directory, name, started) DO UPDATE SET ");
-  for (int c = 0; c < CH_RUNS_COLUMNS; c++)
-    ch_text_printf(&sql, "%s\"%s\" = excluded.\"%s\"", c ? ", " : "", ch_runs_columns[c].name,
-                   ch_runs_columns[c].name);
+  /* What it is called stays, and a text that is not said again (the data of a resumed run). */
+  ch_text_puts(&sql, ") ON CONFLICT (directory, started) DO UPDATE SET status = excluded.status");
+  for (int c = 0; c < CH_RUNS_COLUMNS; c++) {
+    const char *name = ch_runs_columns[c].name;
+    if (is_name(name)) continue;
+    ch_text_printf(&sql, ", \"%s\" = CASE excluded.\"%s\" WHEN '' THEN runs.\"%s\" ELSE excluded.\"%s\" END",
+                   name, name, name, name);
+  }
   ch_text_puts(&sql, " RETURNING id");
   ch_status status = sql.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to keep a run")
                                 : ch_runs_prepare(runs, sql.data, &statement, error);

@@ -42,8 +42,8 @@ typedef struct ch_kept_run {
 ch_status ch_runs_open(const char *path, bool create, ch_runs **runs, ch_error *error);
 void ch_runs_close(ch_runs *runs);
 
-/* Keeps a run: as a new one, or in place of what is known of it, where kind, directory, name and start are the same. *id
-   (may be NULL) receives its number. */
+/* Keeps a run: as a new one, or in place of what is known of it, where directory and start are the same. *id (may be
+   NULL) receives its number. */
 ch_status ch_runs_put(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error);
 
 /* What to look for. Terms, all of which must hold: a number (a run's id; several are any of them), or KEY=VALUE with one of

@@ -83,8 +83,9 @@ static void a_run_is_read_as_it_was_written(void **state) {
   assert_true(found->curve[1].loss == 4.25 && isnan(found->curve[2].loss));
   assert_int_equal(found->validation_points, 1);
   ch_arena_free(&arena);
-  /* The same run, gone on: known by kind, directory, name and start. */
+  /* The same run, gone on: known by directory and start. */
   run.status = "interrupted";
+  run.name = run.dataset = "";
   run.curve_points = 1;
   int64_t again;
   assert_ok(ch_runs_put(runs, &run, &again, &failure));
@@ -92,6 +93,8 @@ static void a_run_is_read_as_it_was_written(void **state) {
   assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &arena, &found, &count, &failure));
   assert_int_equal(count, 1);
   assert_string_equal(found->status, "interrupted");
+  assert_string_equal(found->name, "gqa:4");
+  assert_string_equal(found->dataset, "story.txt");
   assert_int_equal(found->curve_points, 1);
   json_t *object = ch_kept_run_to_json(found, true);
   assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "results"), "spikes")), 2);
@@ -168,7 +171,7 @@ static void write_runs(const char *path, int writer, int most) {
     char name[32];
     ch_error error;
     snprintf(name, sizeof name, "w%d-%d", writer, i);
-    ch_kept_run run = sample(name, "2026-11-20T11:00:00Z");
+    ch_kept_run run = sample(name, name);
     if (ch_runs_open(path, true, &runs, &error) != CH_OK || ch_runs_put(runs, &run, NULL, &error) != CH_OK) {
       fprintf(stderr, "%s\n", error.message);
       _exit(1);
@@ -214,7 +217,7 @@ static void a_killed_writer_loses_nothing_it_had_kept(void **state) {
       for (int i = 0;; i++) {
         char name[32];
         snprintf(name, sizeof name, "r%d-%d", round, i);
-        ch_kept_run run = sample(name, "2026-11-20T11:00:00Z");
+        ch_kept_run run = sample(name, name);
         if (ch_runs_put(runs, &run, NULL, &error) != CH_OK || write(told[1], "x", 1) != 1) _exit(1);
       }
     }

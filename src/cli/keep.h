@@ -1,0 +1,36 @@
+/* Keeping what a command trains: in runs.sqlite beside its output, or where --runs or CROSSHEAD_RUNS says. */
+#ifndef CH_CLI_KEEP_H
+#define CH_CLI_KEEP_H
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "runs/collect.h"
+
+typedef struct ch_keeper {
+  char *path; /* NULL: nothing is kept */
+  ch_run_labels labels;
+} ch_keeper;
+
+/* The option of commands that keep runs. */
+#define CH_RUNS_OPTION(member)                                                                               \
+  {                                                                                                          \
+    .name = "runs", .type = CH_OPTION_PATH, .offset = (member), .metavar = "FILE",                           \
+    .help = "Where the run is kept for `crosshead runs` (runs.sqlite beside --out; none: nowhere)."          \
+  }
+
+/* asked: --runs, or NULL; output: --out, beside which runs are kept when nothing else is said; NULL: nowhere then. A file
+   that is there and holds no runs is an error, before anything is trained. */
+ch_status ch_keeper_begin(ch_keeper *keeper, const char *asked, const char *output, ch_error *error);
+void ch_keeper_end(ch_keeper *keeper);
+
+/* Keeps the run of a directory under a name (NULL: the directory's). What goes wrong is said on the progress line's
+   stream, and is no failure: the run's own files have everything. */
+void ch_keeper_keep(const ch_keeper *keeper, const char *directory, const char *name, ch_progress_line *line);
+
+/* The file that `crosshead runs` reads: asked, CROSSHEAD_RUNS, or runs.sqlite here. */
+const char *ch_runs_file(const char *asked);
+
+/* The commit that the program was built from; "" when it was not built from a repository. */
+extern const char ch_build_commit[];
+
+#endif
