@@ -21,7 +21,7 @@
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *data, *images, *mechanisms, *out, *runs, *tokenizer, *schedule, *match;
-  int64_t params, tokens, epochs, patch, vocab, layers, hidden, heads, batch, sequence, warmup, seed,
+  int64_t params, tokens, epochs, patch, vocab, layers, hidden, heads, batch, sequence, warmup, seed, seeds,
       eval_tokens;
   double lr, tolerance;
   bool json;
@@ -188,6 +188,16 @@ static const ch_option options[] = {
      .min = 0,
      .max = 9e15,
      .help = "Of the initial weights and the order of the text."},
+    {.name = "seeds",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(seeds),
+     .metavar = "N",
+     .default_value = "1",
+     .min = 1,
+     .max = CH_COMPARE_MOST_SEEDS,
+     .help = "Runs of each model, with --seed and the seeds that follow it: shows means, spreads and which "
+             "differences "
+             "are larger than the noise. A finished comparison can be given more."},
     {.name = "", .help = "Verdict"},
     {.name = "tolerance",
      .type = CH_OPTION_NUMBER,
@@ -209,7 +219,7 @@ typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_keeper keeper;
-  const char *name; /* of the model being trained */
+  char name[160]; /* of the model being trained, with the seed where there are several */
   int index, count;
   int64_t steps, step_tokens;
   double seconds;     /* smoothed, of a step */
@@ -239,18 +249,26 @@ static void on_prepared(void *context, const ch_compared_data *data) {
                     (long long)data->vocab_size);
 }
 
+static void name_run(const arguments *a, const char *name, uint64_t seed, char *buffer, size_t size) {
+  if (a->seeds > 1)
+    snprintf(buffer, size, "%s, seed %llu", name, (unsigned long long)seed);
+  else
+    snprintf(buffer, size, "%s", name);
+}
+
 static void on_begins(void *context, int index, int count, const char *name, const ch_config *config,
                       int64_t parameters, int64_t steps) {
   display *d = context;
   char size[32];
-  d->name = name;
+  name_run(d->arguments, name, (uint64_t)(d->arguments->seed + index / (count / d->arguments->seeds)),
+           d->name, sizeof d->name);
   d->index = index;
   d->count = count;
   d->steps = steps;
   d->seconds = 0;
   d->other_steps = (double)steps * (count - index - 1);
   ch_progress_print(&d->progress,
-                    "%s (%d of %d): %lld layers of width %lld, FFN %lld, %s parameters, %lld steps", name,
+                    "%s (%d of %d): %lld layers of width %lld, FFN %lld, %s parameters, %lld steps", d->name,
                     index + 1, count, (long long)config->num_hidden_layers, (long long)config->hidden_size,
                     (long long)ch_matched_width(config),
                     ch_format_count((double)parameters, size, sizeof size), (long long)steps);
@@ -271,9 +289,10 @@ static void on_step(void *context, const ch_step_report *report) {
 
 static void on_finished(void *context, const ch_compared *model, bool earlier) {
   display *d = context;
-  char rate[32], accuracy[32] = "";
+  char rate[32], accuracy[32] = "", name[160];
+  name_run(d->arguments, model->name, model->seed, name, sizeof name);
   if (model->images) snprintf(accuracy, sizeof accuracy, "top-1 %.2f %%, ", 100 * model->top1);
-  ch_progress_print(&d->progress, "%s: %svalidation loss %.4f, %s %s/s%s", model->name, accuracy,
+  ch_progress_print(&d->progress, "%s: %svalidation loss %.4f, %s %s/s%s", name, accuracy,
                     model->validation_loss,
                     ch_format_count(model->train_tokens_per_second, rate, sizeof rate),
                     model->images ? "images" : "tokens", earlier ? " (finished earlier)" : "");
@@ -365,6 +384,7 @@ static ch_status run(const void *given, ch_error *error) {
   asked.schedule = strcmp(a->schedule, "constant") == 0 ? CH_SCHEDULE_CONSTANT : CH_SCHEDULE_COSINE;
   asked.warmup = ch_option_given(a, "warmup") ? a->warmup : -1;
   asked.seed = (uint64_t)a->seed;
+  asked.seeds = a->seeds;
   asked.eval_tokens = a->eval_tokens;
   asked.tolerance = a->tolerance / 100;
   asked.command = command.data;

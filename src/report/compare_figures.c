@@ -214,29 +214,99 @@ json_t *ch_figure_second_speed(const ch_summary *summary) {
   return bars_of(summary, "decoding-speed", "Decoding one sequence", "tokens a second", second_rate);
 }
 
+/* --- decoding by depth ------------------------------------------------------------------------------------------- */
+
+static curve depths_of(const ch_compared *run) {
+  return (curve){run->decode_curve, run->decode_points};
+}
+
 bool ch_has_depths(const ch_summary *summary) {
-  (void)summary;
+  for (int i = 0; i < summary->count; i++)
+    if (shortest(&summary->groups[i], depths_of) > 1) return true;
   return false;
 }
 
 json_t *ch_figure_depths(const ch_summary *summary) {
-  (void)summary;
-  return NULL;
+  json_t *series = json_array();
+  for (int i = 0; i < summary->count; i++) {
+    json_t *one = mean_series(&summary->groups[i], i, depths_of, "", "marks");
+    json_object_del(one, "group");
+    json_array_append_new(series, one);
+  }
+  return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s], s:[s, s]}", "id", "decoding-depth", "kind",
+                   "lines", "title", "Decoding speed against depth", "note",
+                   "One sequence in F32, its cache filled with made-up states up to the depth.", "x",
+                   axis("tokens in the cache", "depth", true, 2), "y",
+                   axis("tokens a second", "speed", true, 10), "series", series, "switches", "log-x", "log-y",
+                   "on", "log-x", "log-y");
 }
 
 /* --- size -------------------------------------------------------------------------------------------------------- */
 
 bool ch_has_account(const ch_summary *summary) {
-  (void)summary;
+  for (int i = 0; i < summary->count; i++)
+    if (summary->groups[i].runs[0]->flops > 0) return true;
   return false;
 }
 
+enum { MOST_PARTS = 5 };
+
+/* Bars of parts; a part that no model has is left out. */
+static json_t *stacked(const ch_summary *summary, const char *id, const char *title, json_t *x,
+                       const char *const *names,
+                       void (*parts_of)(const ch_compared *run, double values[MOST_PARTS])) {
+  double values[MOST_PARTS];
+  bool used[MOST_PARTS] = {false};
+  json_t *parts = json_array(), *bars = json_array();
+  for (int i = 0; i < summary->count; i++) {
+    parts_of(summary->groups[i].runs[0], values);
+    for (int p = 0; p < MOST_PARTS; p++) used[p] |= values[p] > 0;
+  }
+  for (int p = 0; p < MOST_PARTS; p++)
+    if (used[p]) json_array_append_new(parts, json_string(names[p]));
+  for (int i = 0; i < summary->count; i++) {
+    json_t *list = json_array();
+    parts_of(summary->groups[i].runs[0], values);
+    for (int p = 0; p < MOST_PARTS; p++)
+      if (used[p]) json_array_append_new(list, json_real(values[p]));
+    json_array_append_new(bars, json_pack("{s:s, s:o}", "name", summary->groups[i].name, "values", list));
+  }
+  return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "id", id, "kind", "bars", "title", title, "x", x,
+                   "parts", parts, "bars", bars);
+}
+
+static void parameter_parts(const ch_compared *run, double values[MOST_PARTS]) {
+  int64_t known = run->parameters_attention + run->parameters_feed_forward + run->parameters_embedding +
+                  run->parameters_gate_embedding;
+  values[0] = (double)run->parameters_attention;
+  values[1] = (double)run->parameters_feed_forward;
+  values[2] = (double)run->parameters_embedding;
+  values[3] = (double)run->parameters_gate_embedding;
+  values[4] = (double)(run->parameters > known ? run->parameters - known : 0);
+}
+
 json_t *ch_figure_parameters(const ch_summary *summary) {
-  (void)summary;
-  return NULL;
+  static const char *const names[MOST_PARTS] = {"attention", "FFN", "embedding", "gate tables", "norms"};
+  return stacked(summary, "parameters", "Parameters", axis("parameters", "parameters", false, 10), names,
+                 parameter_parts);
+}
+
+static void flop_parts(const ch_compared *run, double values[MOST_PARTS]) {
+  values[0] = run->flops_projections;
+  values[1] = run->flops_context;
+  values[2] = run->flops_feed_forward;
+  values[3] = run->flops_head;
+  values[4] = 0;
 }
 
 json_t *ch_figure_flops(const ch_summary *summary) {
-  (void)summary;
-  return NULL;
+  static const char *const names[MOST_PARTS] = {"attention's matrices", "looking back", "FFN", "head", ""};
+  const ch_compared *run = summary->groups[0].runs[0];
+  char title[80];
+  if (run->images)
+    snprintf(title, sizeof title, "FLOPs an image");
+  else
+    snprintf(title, sizeof title, "FLOPs a token, %lld tokens to look back at", (long long)run->flops_depth);
+  return stacked(summary, "flops", title, axis("forward pass, multiply-adds times two", "FLOPs", false, 10),
+                 names, flop_parts);
 }

@@ -19,6 +19,7 @@ void ch_compare_options_default(ch_compare_options *options) {
                                   .schedule = CH_SCHEDULE_COSINE,
                                   .warmup = -1,
                                   .seed = 1,
+                                  .seeds = 1,
                                   .tolerance = 0.01,
                                   .command = "",
                                   .version = ""};
@@ -71,6 +72,11 @@ static ch_status train(ch_compare_setup *setup, const ch_planned_model *planned,
     CH_TRY_GOTO(ch_data_give_tokenizer(&setup->data, directory, error));
     CH_TRY_GOTO(ch_measure_decoding(directory, setup->options->sequence, on_interrupted, &times,
                                     &model->decode_tokens_per_second, error));
+    model->decode_curve = ch_arena_alloc(&setup->comparison->arena, CH_DEPTHS * sizeof *model->decode_curve);
+    if (!model->decode_curve)
+      CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", planned->name));
+    CH_TRY_GOTO(ch_measure_depths(directory, on_interrupted, &times, model->decode_curve,
+                                  &model->decode_points, error));
   }
 done:
   ch_trainer_free(trainer);
@@ -101,11 +107,19 @@ static ch_status write_results(ch_compare_setup *setup, ch_error *error) {
   return status;
 }
 
+/* What a run's directory is called below --out: that of the model, and of further seeds one inside "seed-2". */
+static const char *directory_of(ch_compare_setup *setup, const ch_planned_model *planned) {
+  ch_arena *arena = &setup->comparison->arena;
+  if (setup->training.seed == setup->options->seed) return ch_arena_strdup(arena, planned->directory);
+  return ch_arena_printf(arena, "seed-%llu/%s", (unsigned long long)setup->training.seed, planned->directory);
+}
+
 static ch_status compare_one(ch_compare_setup *setup, int index, ch_error *error) {
-  const ch_planned_model *planned = &setup->plan.models[index];
+  const ch_planned_model *planned = &setup->plan.models[index % setup->plan.count];
   const ch_compare_events *events = setup->events;
   ch_compared *model = &setup->comparison->models[setup->comparison->count];
-  char *directory = ch_path_join(setup->options->out, planned->directory);
+  const char *name = directory_of(setup, planned);
+  char *directory = name ? ch_path_join(setup->options->out, name) : NULL;
   char *result = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
   ch_status status = CH_OK;
   if (!result) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to train %s", planned->name));
@@ -114,16 +128,18 @@ static ch_status compare_one(ch_compare_setup *setup, int index, ch_error *error
     CH_TRY_GOTO(read_result(setup, result, model, error));
   } else {
     if (events->begins)
-      events->begins(events->context, index, setup->plan.count, planned->name, &planned->config,
+      events->begins(events->context, index, setup->comparison->planned, planned->name, &planned->config,
                      planned->parameters, setup->training.steps);
     CH_TRY_GOTO(ch_compared_fill_shape(setup, planned, model, error));
+    model->directory = name;
     CH_TRY_GOTO(train(setup, planned, directory, model, error));
     CH_TRY_GOTO(ch_write_json(result, ch_compared_to_json(model), CH_DIGITS_EXACT, error));
   }
   setup->comparison->count++;
   if (events->finished) events->finished(events->context, model, earlier);
   /* Results of finished models can be looked at while the others are trained. */
-  if (!earlier || setup->comparison->count == setup->plan.count) CH_TRY_GOTO(write_results(setup, error));
+  if (!earlier || setup->comparison->count == setup->comparison->planned)
+    CH_TRY_GOTO(write_results(setup, error));
 done:
   free(result);
   free(directory);
@@ -134,7 +150,7 @@ static ch_status interrupted(const ch_compare_setup *setup, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_INTERRUPTED,
       "interrupted with %d of %d models finished; all work is saved in %s, and the same command continues it",
-      setup->comparison->count, setup->plan.count, setup->options->out);
+      setup->comparison->count, setup->comparison->planned, setup->options->out);
 }
 
 ch_status ch_compare(const ch_compare_options *options, const ch_compare_events *events,
@@ -143,9 +159,12 @@ ch_status ch_compare(const ch_compare_options *options, const ch_compare_events 
   ch_compare_setup setup;
   *comparison = (ch_comparison){0};
   ch_status status = ch_compare_setup_open(options, events ? events : &none, comparison, &setup, error);
-  for (int i = 0; status == CH_OK && i < setup.plan.count; i++) {
+  /* Seed by seed: after the first there is a whole comparison. */
+  for (int i = 0; status == CH_OK && i < comparison->planned; i++) {
+    int model = i % setup.plan.count;
+    if (model == 0) ch_compare_take_seed(&setup, options->seed + (uint64_t)(i / setup.plan.count));
     status = compare_one(&setup, i, error);
-    if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, setup.plan.models[i].name);
+    if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, setup.plan.models[model].name);
   }
   if (status == CH_ERROR_INTERRUPTED) status = interrupted(&setup, error);
   ch_compare_setup_close(&setup);

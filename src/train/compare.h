@@ -21,7 +21,8 @@ typedef struct ch_compare_options {
   double lr;
   ch_schedule schedule;
   int64_t warmup; /* -1 = the trainer's default */
-  uint64_t seed;
+  uint64_t seed;  /* of the first run; the others' follow it */
+  int64_t seeds;  /* runs of every model, 1 to CH_COMPARE_MOST_SEEDS */
   int64_t
       eval_tokens; /* validation tokens of every evaluation; 0 = all, but at most what is sensible for the budget */
   double tolerance;              /* see ch_comparison */
@@ -35,12 +36,12 @@ typedef struct ch_compare_events {
   void (*preparing)(void *context, const char *stage, double done, double total);
   /* Once, when the text is ready. */
   void (*prepared)(void *context, const ch_compared_data *data);
-  /* Before a model is trained or continued; index counts from 0. */
+  /* Before a run of a model begins or continues; index counts runs from 0, of `count` of all models and seeds. */
   void (*begins)(void *context, int index, int count, const char *name, const ch_config *config,
                  int64_t parameters, int64_t steps);
   void (*step)(void *context, const ch_step_report *report);
   void (*evaluated)(void *context, const ch_validation_point *point);
-  /* A model is finished; `earlier`: it already was when this run began. */
+  /* A run is finished; `earlier`: it already was when this run began. */
   void (*finished)(void *context, const ch_compared *model, bool earlier);
   /* results.json was written; the report can follow. */
   ch_status (*written)(void *context, const ch_comparison *comparison, ch_error *error);

@@ -3,12 +3,13 @@
 
 #include <stdlib.h>
 
+#include "attention/registry.h"
 #include "base/progress.h"
 #include "infer/model.h"
 #include "infer/timeline.h"
 #include "model/runner.h"
 
-enum { LONGEST_PROMPT = 512, LONGEST_DECODING = 256, LEAST_TOKENS = 64, MOST_TOKENS = 8192 };
+enum { LONGEST_PROMPT = 512, LONGEST_DECODING = 256, MOST_TOKENS = 8192 };
 static const double enough_seconds = 0.25, most_seconds = 5;
 
 static int ascending(const void *a, const void *b) {
@@ -27,16 +28,24 @@ static int32_t some_token(int64_t i, int64_t vocabulary) {
   return (int32_t)((i * 7919 + 13) % vocabulary);
 }
 
+/* When there are times enough. */
+typedef struct effort {
+  double enough_seconds, most_seconds;
+  int64_t least_tokens;
+} effort;
+
+static const effort thorough = {0.25, 5, 64}, brief = {0.08, 1, 12};
+
 /* Decodes up to `count` tokens after the prompt, over and over, until there are times enough. */
 static ch_status take_times(ch_timeline *timeline, int64_t prompt, int64_t count, int64_t vocabulary,
-                            ch_stop_test stop, void *stop_context, double *seconds, int64_t *taken,
-                            ch_error *error) {
+                            const effort *e, ch_stop_test stop, void *stop_context, double *seconds,
+                            int64_t *taken, ch_error *error) {
   double began = ch_clock();
   const float *logits;
   *taken = 0;
   while (*taken < MOST_TOKENS) {
     double spent = ch_clock() - began;
-    if (spent > most_seconds || (spent > enough_seconds && *taken >= LEAST_TOKENS)) break;
+    if (spent > e->most_seconds || (spent > e->enough_seconds && *taken >= e->least_tokens)) break;
     ch_timeline_rewind(timeline, prompt);
     for (int64_t i = 0; i < count && *taken < MOST_TOKENS; i++) {
       int32_t token = some_token(i, vocabulary);
@@ -68,8 +77,8 @@ static ch_status measure(const ch_model *model, int64_t context, ch_stop_test st
       ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options, &timeline, error));
   const float *logits;
   if (prompt > 0) CH_TRY_GOTO(ch_timeline_feed(timeline, tokens, prompt, &logits, error));
-  CH_TRY_GOTO(take_times(timeline, prompt, count, model->config.vocab_size, stop, stop_context, seconds,
-                         &taken, error));
+  CH_TRY_GOTO(take_times(timeline, prompt, count, model->config.vocab_size, &thorough, stop, stop_context,
+                         seconds, &taken, error));
   double median = ch_median(seconds, taken);
   *tokens_per_second = median > 0 ? 1 / median : 0;
 done:
@@ -86,6 +95,48 @@ ch_status ch_measure_decoding(const char *directory, int64_t context, ch_stop_te
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_F32, &model, error));
   ch_status status = ch_model_restate(model, CH_FORM_SERVING, error);
   if (status == CH_OK) status = measure(model, context, stop, stop_context, tokens_per_second, error);
+  ch_model_unload(model);
+  return status;
+}
+
+/* --- depths -------------------------------------------------------------------------------------------------- */
+
+enum { TOKENS_AT_DEPTH = 16, LEAST_DEPTH = 128, DEPTH_STEP = 4 };
+static const double most_cache_bytes = 256.0 * 1024 * 1024;
+
+static ch_status measure_depth(const ch_model *model, int64_t depth, ch_stop_test stop, void *stop_context,
+                               double *tokens_per_second, ch_error *error) {
+  ch_timeline_options options;
+  ch_timeline *timeline = NULL;
+  double seconds[MOST_TOKENS];
+  int64_t taken = 0;
+  ch_timeline_options_default(&model->config, &options);
+  options.context = depth + TOKENS_AT_DEPTH;
+  ch_status status =
+      ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options, &timeline, error);
+  if (status == CH_OK) status = ch_timeline_pretend(timeline, depth, 1, NULL, 0, error);
+  if (status == CH_OK)
+    status = take_times(timeline, depth, TOKENS_AT_DEPTH, model->config.vocab_size, &brief, stop,
+                        stop_context, seconds, &taken, error);
+  ch_timeline_free(timeline);
+  double median = ch_median(seconds, taken);
+  *tokens_per_second = median > 0 ? 1 / median : 0;
+  return status;
+}
+
+ch_status ch_measure_depths(const char *directory, ch_stop_test stop, void *stop_context,
+                            ch_curve_point *curve, int *points, ch_error *error) {
+  ch_model *model;
+  *points = 0;
+  CH_TRY(ch_model_load(directory, CH_WEIGHTS_F32, &model, error));
+  ch_status status = ch_model_restate(model, CH_FORM_SERVING, error);
+  double token_bytes = (double)ch_state_elements(&model->config) * sizeof(float);
+  for (int64_t depth = LEAST_DEPTH; status == CH_OK && *points < CH_DEPTHS; depth *= DEPTH_STEP) {
+    double rate;
+    if ((double)depth * token_bytes > most_cache_bytes) break;
+    status = measure_depth(model, depth, stop, stop_context, &rate, error);
+    curve[(*points)++] = (ch_curve_point){depth, rate};
+  }
   ch_model_unload(model);
   return status;
 }

@@ -3,6 +3,7 @@
 
 #include "attention/registry.h"
 #include "train/compare_measure.h"
+#include "model/accounting.h"
 #include "train/match.h"
 
 enum { MOST_CURVE_POINTS = 400, CACHE_ELEMENT_BYTES = 2 /* 16 bits, as `info` counts */ };
@@ -32,6 +33,29 @@ static ch_status fill_curves(const ch_compare_setup *setup, const ch_progress_re
   return CH_OK;
 }
 
+/* What parameters and arithmetic are spent on: the latter with as many tokens to look back at as training has at most. */
+static ch_status fill_account(const ch_compare_setup *setup, const ch_config *config, ch_compared *model,
+                              ch_error *error) {
+  ch_params params = {0};
+  ch_account shallow, deep;
+  ch_status status = ch_model_declare(config, &params, error);
+  model->flops_depth = ch_compare_on_images(setup) ? 0 : setup->options->sequence;
+  if (status == CH_OK) status = ch_account_model(config, &params, 0, CH_F16, &shallow, error);
+  if (status == CH_OK) status = ch_account_model(config, &params, model->flops_depth, CH_F16, &deep, error);
+  if (status == CH_OK) {
+    model->parameters_embedding = deep.parameters_embedding;
+    model->parameters_feed_forward = deep.parameters_feed_forward;
+    model->parameters_gate_embedding = deep.parameters_gate_embedding;
+    model->flops = shallow.flops.total;
+    model->flops_projections = deep.flops.attention_projections;
+    model->flops_context = deep.flops.attention_context;
+    model->flops_feed_forward = deep.flops.feed_forward;
+    model->flops_head = deep.flops.lm_head + deep.flops.patches;
+  }
+  ch_params_free(&params);
+  return status;
+}
+
 ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
                                  ch_compared *model, ch_error *error) {
   const ch_config *config = &planned->config;
@@ -39,7 +63,7 @@ ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned
   CH_TRY(ch_count_parameters(config, CH_COUNT_ATTENTION, &attention, error));
   bool own_sizes = ch_mechanism_of(config)->modules & CH_MODULE_OWN_SIZES;
   *model = (ch_compared){.name = ch_valid_text(&setup->comparison->arena, planned->name),
-                         .directory = ch_arena_strdup(&setup->comparison->arena, planned->directory),
+                         .directory = planned->directory,
                          .mechanism = ch_arena_strdup(&setup->comparison->arena, config->attention.type),
                          .layers = config->num_hidden_layers,
                          .hidden_size = config->hidden_size,
@@ -54,9 +78,10 @@ ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned
                          .cache_bytes_per_token = elements * CACHE_ELEMENT_BYTES,
                          .images = ch_compare_on_images(setup),
                          .parameters_attention = attention,
-                         .seed = setup->options->seed};
-  bool fine = model->name && model->directory && model->mechanism;
-  return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
+                         .seed = setup->training.seed};
+  bool fine = model->name && model->mechanism;
+  if (!fine) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
+  return fill_account(setup, config, model, error);
 }
 
 ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,

@@ -14,14 +14,14 @@
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED } row_type;
 
-/* A row of text alone, of images alone, or of both. */
-typedef enum row_kind { ROW_BOTH, ROW_OF_TEXT, ROW_OF_IMAGES } row_kind;
+/* A row of text alone, of images alone, or of both; one that files of earlier versions lack, where it reads as 0. */
+enum { ROW_BOTH = 0, ROW_OF_TEXT = 1, ROW_OF_IMAGES = 2, ROW_LATER = 4 };
 
 static const struct {
   const char *key;
   row_type type;
   size_t offset;
-  row_kind kind;
+  int kind;
 } rows[] = {
     {"name", ROW_TEXT, offsetof(ch_compared, name), ROW_BOTH},
     {"directory", ROW_TEXT, offsetof(ch_compared, directory), ROW_BOTH},
@@ -40,18 +40,31 @@ static const struct {
     {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_TEXT},
     {"tokens_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained), ROW_OF_TEXT},
     {"seed", ROW_SEED, offsetof(ch_compared, seed), ROW_BOTH},
-    {"parameters_attention", ROW_WHOLE, offsetof(ch_compared, parameters_attention), ROW_OF_IMAGES},
+    {"parameters_attention", ROW_WHOLE, offsetof(ch_compared, parameters_attention), ROW_BOTH | ROW_LATER},
     {"top1", ROW_NUMBER, offsetof(ch_compared, top1), ROW_OF_IMAGES},
     {"top5", ROW_NUMBER, offsetof(ch_compared, top5), ROW_OF_IMAGES},
     {"train_images_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_IMAGES},
     {"predict_images_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_IMAGES},
     {"images_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained), ROW_OF_IMAGES},
+    {"parameters_embedding", ROW_WHOLE, offsetof(ch_compared, parameters_embedding), ROW_BOTH | ROW_LATER},
+    {"parameters_feed_forward", ROW_WHOLE, offsetof(ch_compared, parameters_feed_forward),
+     ROW_BOTH | ROW_LATER},
+    {"parameters_gate_embedding", ROW_WHOLE, offsetof(ch_compared, parameters_gate_embedding),
+     ROW_BOTH | ROW_LATER},
+    {"flops_per_token_forward", ROW_NUMBER, offsetof(ch_compared, flops), ROW_OF_TEXT | ROW_LATER},
+    {"flops_per_image_forward", ROW_NUMBER, offsetof(ch_compared, flops), ROW_OF_IMAGES | ROW_LATER},
+    {"flops_depth", ROW_WHOLE, offsetof(ch_compared, flops_depth), ROW_BOTH | ROW_LATER},
+    {"flops_attention_projections", ROW_NUMBER, offsetof(ch_compared, flops_projections),
+     ROW_BOTH | ROW_LATER},
+    {"flops_attention_context", ROW_NUMBER, offsetof(ch_compared, flops_context), ROW_BOTH | ROW_LATER},
+    {"flops_feed_forward", ROW_NUMBER, offsetof(ch_compared, flops_feed_forward), ROW_BOTH | ROW_LATER},
+    {"flops_head", ROW_NUMBER, offsetof(ch_compared, flops_head), ROW_BOTH | ROW_LATER},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static bool of_kind(int row, bool images) {
-  return rows[row].kind == ROW_BOTH || (rows[row].kind == ROW_OF_IMAGES) == images;
+  return !(rows[row].kind & (images ? ROW_OF_TEXT : ROW_OF_IMAGES));
 }
 
 static json_t *row_to_json(const ch_compared *model, int row) {
@@ -90,6 +103,9 @@ json_t *ch_compared_to_json(const ch_compared *model) {
       fine =
           json_object_set_new(object, "perplexity", json_real(fmin(exp(model->validation_loss), 1e300))) == 0;
   }
+  if (model->decode_points)
+    fine = fine && json_object_set_new(object, "decode_curve",
+                                       curve_to_json(model->decode_curve, model->decode_points)) == 0;
   fine = fine &&
          json_object_set_new(object, "curve", curve_to_json(model->curve, model->curve_points)) == 0 &&
          json_object_set_new(object, "validation_curve",
@@ -112,6 +128,7 @@ static ch_status row_from_json(const json_t *value, int row, const char *where, 
                                ch_compared *model, ch_error *error) {
   char *member = (char *)model + rows[row].offset;
   row_type type = rows[row].type;
+  if (!value && (rows[row].kind & ROW_LATER)) return CH_OK;
   if (type == ROW_TEXT     ? !json_is_string(value)
       : type == ROW_NUMBER ? !json_is_number(value)
                            : !json_is_integer(value))
@@ -150,6 +167,10 @@ ch_status ch_compared_from_json(const json_t *object, const char *where, ch_aren
   for (int i = 0; i < ROWS; i++)
     if (of_kind(i, model->images))
       CH_TRY(row_from_json(json_object_get(object, rows[i].key), i, where, arena, model, error));
+  const json_t *depths = json_object_get(object, "decode_curve");
+  if (depths)
+    CH_TRY(curve_from_json(depths, "decode_curve", where, arena, &model->decode_curve, &model->decode_points,
+                           error));
   CH_TRY(curve_from_json(json_object_get(object, "curve"), "curve", where, arena, &model->curve,
                          &model->curve_points, error));
   return curve_from_json(json_object_get(object, "validation_curve"), "validation_curve", where, arena,
@@ -187,10 +208,10 @@ static json_t *training_to_json(const ch_compared_training *t, bool images) {
                           : json_pack("{s:I, s:I, s:I, s:I}", "tokens", (json_int_t)t->tokens, "steps",
                                       (json_int_t)t->steps, "batch", (json_int_t)t->batch, "sequence",
                                       (json_int_t)t->sequence);
-  json_t *rest = json_pack("{s:f, s:s, s:I, s:f, s:I, s:I}", "lr", t->lr, "schedule", t->schedule, "warmup",
-                           (json_int_t)t->warmup, "weight_decay", t->weight_decay,
+  json_t *rest = json_pack("{s:f, s:s, s:I, s:f, s:I, s:I, s:I}", "lr", t->lr, "schedule", t->schedule,
+                           "warmup", (json_int_t)t->warmup, "weight_decay", t->weight_decay,
                            images ? "eval_images" : "eval_tokens", (json_int_t)t->eval_tokens, "seed",
-                           (json_int_t)t->seed);
+                           (json_int_t)t->seed, "seeds", (json_int_t)t->seeds);
   if (object && rest && images)
     json_object_update_new(rest, json_pack("{s:b, s:I}", "flip", t->flip, "crop", (json_int_t)t->crop));
   bool fine = object && rest && json_object_update(object, rest) == 0;

@@ -11,7 +11,7 @@
 /* The most seeds of a comparison. */
 enum { CH_COMPARE_MOST_SEEDS = 100 };
 
-/* A loss after so many training tokens. */
+/* A loss after so many training tokens; or what else there is at a number of tokens. */
 typedef struct ch_curve_point {
   int64_t tokens;
   double loss;
@@ -32,9 +32,15 @@ typedef struct ch_compared {
   bool images;
   int64_t parameters_attention;
   double top1, top5; /* shares of the images that validate */
+  /* What was counted before files said so is 0, which also stands for "not known". */
+  int64_t parameters_embedding, parameters_feed_forward, parameters_gate_embedding;
+  double flops;        /* a token (or image), forward, with nothing to look back at; */
+  int64_t flops_depth; /* with so many tokens to look back at: */
+  double flops_projections, flops_context, flops_feed_forward, flops_head;
   uint64_t seed;
   ch_curve_point *curve, *validation_curve;
-  int curve_points, validation_points;
+  ch_curve_point *decode_curve; /* tokens in the cache, tokens decoded a second; of images none */
+  int curve_points, validation_points, decode_points;
 } ch_compared;
 
 /* The text, and how it became tokens; or the images, which are counted where tokens are. */
@@ -53,7 +59,8 @@ typedef struct ch_compared_training {
       eval_tokens; /* eval_tokens: predicted for validation_loss */
   double lr, weight_decay;
   const char *schedule;
-  uint64_t seed;
+  uint64_t seed; /* of the first run */
+  int64_t seeds;
   bool flip; /* images */
   int64_t crop;
 } ch_compared_training;

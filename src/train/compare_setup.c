@@ -25,6 +25,14 @@ static const double evaluation_share = 0.3;
 /* Of the text; more than usual, because small texts are what is mostly compared on. */
 static const double validation_share = 0.1;
 
+void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed) {
+  setup->training.seed = seed;
+  if (ch_compare_on_images(setup))
+    ch_image_data_reseed(&setup->images, seed);
+  else
+    ch_data_reseed(&setup->data, seed);
+}
+
 bool ch_compare_on_images(const ch_compare_setup *setup) {
   return setup->options->images != NULL;
 }
@@ -123,8 +131,8 @@ static ch_status describe(ch_compare_setup *setup, ch_error *error) {
   c->version = ch_valid_text(arena, o->version);
   c->created = now(arena);
   c->tolerance = o->tolerance;
-  c->planned = setup->plan.count;
-  c->models = ch_arena_alloc(arena, (size_t)setup->plan.count * sizeof *c->models);
+  c->planned = setup->plan.count * (int)o->seeds;
+  c->models = ch_arena_alloc(arena, (size_t)c->planned * sizeof *c->models);
   c->training = (ch_compared_training){.tokens = t->steps * ch_train_step_tokens(t),
                                        .steps = t->steps,
                                        .batch = t->batch,
@@ -135,6 +143,7 @@ static ch_status describe(ch_compare_setup *setup, ch_error *error) {
                                        .weight_decay = t->weight_decay,
                                        .schedule = t->schedule == CH_SCHEDULE_COSINE ? "cosine" : "constant",
                                        .seed = t->seed,
+                                       .seeds = o->seeds,
                                        .flip = t->flip,
                                        .crop = t->crop};
   ch_machine_describe(&c->machine);

@@ -24,6 +24,9 @@ ch_status ch_compare_setup_open(const ch_compare_options *options, const ch_comp
                                 ch_comparison *comparison, ch_compare_setup *setup, ch_error *error);
 void ch_compare_setup_close(ch_compare_setup *setup);
 
+/* Of the next runs: initial weights, order of the text, what happens to images. */
+void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed);
+
 bool ch_compare_on_images(const ch_compare_setup *setup);
 
 #endif

@@ -73,8 +73,9 @@ double ch_student_t(int degrees) {
                                2.446912, 2.364624,  2.306004, 2.262157, 2.228139};
   const double z = 1.959963985;
   if (degrees < (int)(sizeof few / sizeof *few)) return few[degrees > 0 ? degrees : 0];
-  double z3 = z * z * z, z5 = z3 * z * z, n = degrees;
-  return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n);
+  double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, n = degrees;
+  return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
+         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
 
 ch_difference ch_group_difference(const ch_group *a, const ch_group *b, ch_compared_value *value) {

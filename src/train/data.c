@@ -394,6 +394,10 @@ ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *
   return status;
 }
 
+void ch_data_reseed(ch_data *data, uint64_t seed) {
+  data->parts->seed = seed;
+}
+
 void ch_data_close(ch_data *data) {
   struct ch_data_parts *p = data->parts;
   if (!p) return;

@@ -45,6 +45,8 @@ typedef struct ch_data {
    or tokenizer that is not the one the directory's files were made from. */
 ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *error);
 void ch_data_close(ch_data *data);
+/* From now on the training sequences come in the order of another seed. */
+void ch_data_reseed(ch_data *data, uint64_t seed);
 /* Copies the tokenizer's files into a model's directory; nothing to do when that is the data's own. */
 ch_status ch_data_give_tokenizer(const ch_data *data, const char *directory, ch_error *error);
 

@@ -184,6 +184,10 @@ ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, co
   return CH_OK;
 }
 
+void ch_image_data_reseed(ch_image_data *data, uint64_t seed) {
+  data->parts->seed = seed;
+}
+
 void ch_image_data_close(ch_image_data *data) {
   if (!data->parts) return;
   ch_image_set_close(data->parts->set);

@@ -26,6 +26,8 @@ ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, co
 ch_status ch_image_data_record(const ch_image_data *data, const char *directory, ch_error *error);
 /* An error when the directory's record is of other images. */
 ch_status ch_image_data_check(const ch_image_data *data, const char *directory, ch_error *error);
+/* From now on another seed decides on the order of the images and on what is done to them. */
+void ch_image_data_reseed(ch_image_data *data, uint64_t seed);
 void ch_image_data_close(ch_image_data *data);
 
 #endif

@@ -11,6 +11,7 @@
 #include <omp.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "train/compare.h"
 #include "train/match.h"
 
@@ -64,6 +65,7 @@ static ch_compare_options small(const char *out) {
 
 typedef struct watch {
   int steps, begun, finished, earlier, written;
+  int runs;       /* of all models and seeds; 0: 2 */
   int stop_after; /* steps; 0 = never */
 } watch;
 
@@ -80,7 +82,7 @@ static void on_begins(void *context, int index, int count, const char *name, con
   (void)name;
   int64_t counted;
   ch_error error;
-  assert_int_equal(count, 2);
+  assert_int_equal(count, w->runs ? w->runs : 2);
   assert_int_equal(steps, 12);
   assert_int_equal(ch_count_parameters(config, CH_COUNT_ALL, &counted, &error), CH_OK);
   assert_int_equal(counted, parameters);
@@ -125,12 +127,14 @@ static char *results_without_times(const char *out) {
   json_t *results = json_load_file(path, 0, NULL), *model;
   assert_non_null(results);
   json_object_del(results, "created");
+  json_object_del(results, "summary"); /* has mean rates */
   size_t i;
   json_array_foreach(json_object_get(results, "models"), i, model) {
     assert_true(json_number_value(json_object_get(model, "train_tokens_per_second")) > 0);
     assert_true(json_number_value(json_object_get(model, "decode_tokens_per_second")) > 0);
     json_object_del(model, "train_tokens_per_second");
     json_object_del(model, "decode_tokens_per_second");
+    json_object_del(model, "decode_curve");
   }
   char *text = json_dumps(results, JSON_INDENT(1));
   json_decref(results);
@@ -182,6 +186,82 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   free(repeated);
   free(continued);
   free(expected);
+}
+
+/* The value of a key in every object of a list of results.json, as one text. */
+static char *listed(const char *out, const char *list, const char *const *keys) {
+  char path[200];
+  ch_text text = {0};
+  snprintf(path, sizeof path, "%s/%s", out, CH_COMPARE_RESULTS);
+  json_t *results = json_load_file(path, 0, NULL), *one;
+  assert_non_null(results);
+  size_t i;
+  json_array_foreach(json_object_get(results, list), i, one) {
+    for (const char *const *key = keys; *key; key++) {
+      char *value = json_dumps(json_object_get(one, *key), JSON_ENCODE_ANY | JSON_COMPACT);
+      ch_text_printf(&text, "%s%s", key == keys ? "" : " ", value ? value : "-");
+      free(value);
+    }
+    ch_text_puts(&text, "\n");
+  }
+  json_decref(results);
+  return text.data;
+}
+
+static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
+  (void)state;
+  static const char *const names[] = {"name", "seed", "directory", NULL};
+  static const char *const losses[] = {"curve", "validation_curve", NULL};
+  static const char *const pairs[] = {"name", "minus", "pairs", NULL};
+  ch_comparison comparison;
+  ch_error error = {0};
+  ch_compare_options options = small("seeds");
+  options.seeds = 2;
+  watch w = {.stop_after = 30, .runs = 4}; /* within the second seed of the first model */
+  assert_int_equal(compare(&options, &w, &comparison, &error), CH_ERROR_INTERRUPTED);
+  assert_non_null(strstr(error.message, "2 of 4 models finished"));
+  ch_arena_free(&comparison.arena);
+  watch rest = {.runs = 4};
+  if (compare(&options, &rest, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
+  assert_int_equal(rest.steps, 48 - 30);
+  assert_int_equal(rest.earlier, 2);
+  assert_int_equal(comparison.count, 4);
+  /* What a seed gives does not depend on the others: the data's order and the initial weights are the seed's. */
+  const ch_compared *runs = comparison.models;
+  assert_true(runs[0].curve[0].loss != runs[2].curve[0].loss);
+  assert_true(runs[0].curve[11].loss != runs[2].curve[11].loss);
+  ch_arena_free(&comparison.arena);
+  char *found = listed(options.out, "models", names);
+  assert_string_equal(found, "\"mha\" 1 \"mha\"\n\"mqa\" 1 \"mqa\"\n\"mha\" 2 \"seed-2/mha\"\n"
+                             "\"mqa\" 2 \"seed-2/mqa\"\n");
+  free(found);
+  char *interrupted_losses = listed(options.out, "models", losses);
+
+  /* The same from one seed that another was added to, and a single run of the second seed. */
+  options = small("added");
+  watch first = {.runs = 2};
+  assert_int_equal(compare(&options, &first, &comparison, &error), CH_OK);
+  ch_arena_free(&comparison.arena);
+  found = listed(options.out, "differences", pairs);
+  assert_non_null(strstr(found, " 1\n")); /* one pair: no interval */
+  free(found);
+  options.seeds = 2;
+  watch second = {.runs = 4};
+  assert_int_equal(compare(&options, &second, &comparison, &error), CH_OK);
+  assert_int_equal(second.steps, 24);
+  char *added_losses = listed(options.out, "models", losses);
+  assert_string_equal(added_losses, interrupted_losses);
+  double second_loss = comparison.models[3].validation_loss;
+  ch_arena_free(&comparison.arena);
+  options = small("alone");
+  options.seed = 2;
+  watch alone = {.runs = 2};
+  assert_int_equal(compare(&options, &alone, &comparison, &error), CH_OK);
+  assert_true(comparison.models[1].validation_loss == second_loss);
+  assert_string_equal(comparison.models[1].directory, "mqa");
+  ch_arena_free(&comparison.arena);
+  free(added_losses);
+  free(interrupted_losses);
 }
 
 static void results_agree_with_the_models(void **state) {
@@ -361,6 +441,7 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_interrupted_comparison_continues_to_the_same_results),
+      cmocka_unit_test(seeds_repeat_every_model_and_may_be_added_later),
       cmocka_unit_test(results_agree_with_the_models),
       cmocka_unit_test(other_options_in_the_same_directory_are_refused_by_name),
       cmocka_unit_test(config_files_take_part),
