@@ -125,10 +125,11 @@ static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_val
   int64_t skipped = wanted.first - value->columns.first;
   if (value->dtype == kernels->dtype && value->stride == wanted.count && skipped == 0) return *value;
   size_t from = ch_dtype_size(value->dtype), to = ch_dtype_size(kernels->dtype);
-  for (int64_t t = 0; t < count; t++)
-    kernels->convert_from(wanted.count,
-                          (const char *)value->data + (size_t)(t * value->stride + skipped) * from,
-                          value->dtype, (char *)space + (size_t)(t * wanted.count) * to);
+  bool together = value->stride == wanted.count && skipped == 0;
+  int64_t rows = together ? 1 : count, row = together ? count * wanted.count : wanted.count;
+  for (int64_t t = 0; t < rows; t++)
+    kernels->convert_from(row, (const char *)value->data + (size_t)(t * value->stride + skipped) * from,
+                          value->dtype, (char *)space + (size_t)(t * row) * to);
   return (ch_stream_value){space, kernels->dtype, wanted.count, wanted};
 }
 

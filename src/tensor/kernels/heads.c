@@ -2,6 +2,8 @@
 #include "tensor/kernels/attend_states.h"
 #include "tensor/kernels/partials.h"
 
+enum { MIXED_TOGETHER = 4 };
+
 /* What a mix is about: out head g of a row is the sum over j of mix[g * row + j * column] times in head j. */
 typedef struct mix_call {
   int64_t in_heads, out_heads, dim, mix_row, mix_column;
@@ -10,7 +12,37 @@ typedef struct mix_call {
   bool accumulate;
 } mix_call;
 
+/* A vector of `heads` out heads from g on: what is loaded serves all of them. */
+ALWAYS_INLINE void mix_vector(const mix_call *c, const int heads, int64_t g, const real *x, real *y) {
+  vec sum[MIXED_TOGETHER];
+  for (int k = 0; k < heads; k++) sum[k] = c->accumulate ? load(y + k * c->dim) : splat(0);
+  for (int64_t j = 0; j < c->in_heads; j++) {
+    vec in = load(x + j * c->dim);
+    const real *mix = c->mix + g * c->mix_row + j * c->mix_column;
+    for (int k = 0; k < heads; k++) sum[k] += splat(mix[k * c->mix_row]) * in;
+  }
+  for (int k = 0; k < heads; k++) store(y + k * c->dim, sum[k]);
+}
+
+/* The same, for heads of whole vectors. */
+static void mix_whole_rows(const mix_call *c, int64_t first, int64_t last) {
+  for (int64_t r = first; r < last; r++) {
+    const real *x = c->x + r * c->in_heads * c->dim;
+    real *y = c->y + r * c->out_heads * c->dim;
+    for (int64_t i = 0; i < c->dim; i += VL) {
+      int64_t g = 0;
+      for (; g + MIXED_TOGETHER <= c->out_heads; g += MIXED_TOGETHER)
+        mix_vector(c, MIXED_TOGETHER, g, x + i, y + g * c->dim + i);
+      for (; g < c->out_heads; g++) mix_vector(c, 1, g, x + i, y + g * c->dim + i);
+    }
+  }
+}
+
 static void mix_rows(const mix_call *c, int64_t first, int64_t last) {
+  if (c->dim % VL == 0) {
+    mix_whole_rows(c, first, last);
+    return;
+  }
   for (int64_t r = first; r < last; r++) {
     const real *x = c->x + r * c->in_heads * c->dim;
     real *y = c->y + r * c->out_heads * c->dim;

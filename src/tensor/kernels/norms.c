@@ -30,14 +30,24 @@ ALWAYS_INLINE real sum_of(const real *x, int64_t n) {
   return total;
 }
 
+/* Sums, roots and products of several rows in turn: the root of one row need not wait for the sum of the next. */
 static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, const real *x, const real *w, double eps,
                          real *y, real *rstd) {
-  for (int64_t r = first; r < last; r++) {
-    const real *in = x + r * n;
-    real *out = y + r * n;
-    real scale = (real)(1 / sqrt((double)(sum_of_squares(in, n, 0) / (real)n) + eps));
-    if (rstd) rstd[r] = scale;
-    for (int64_t i = 0; i < n; i++) out[i] = in[i] * scale * w[i];
+  enum { TOGETHER = 16 };
+  double scale[TOGETHER];
+  for (int64_t r = first; r < last; r += TOGETHER) {
+    int64_t rows = last - r < TOGETHER ? last - r : TOGETHER;
+    for (int64_t k = 0; k < rows; k++) scale[k] = (double)(sum_of_squares(x + (r + k) * n, n, 0) / (real)n);
+    for (int64_t k = rows; k < TOGETHER; k++) scale[k] = 1;
+    for (int k = 0; k < TOGETHER; k++) scale[k] = 1 / sqrt(scale[k] + eps);
+    for (int64_t k = 0; k < rows; k++) {
+      const real *in = x + (r + k) * n, by = (real)scale[k];
+      real *out = y + (r + k) * n;
+      int64_t i = 0;
+      if (rstd) rstd[r + k] = by;
+      for (; i + VL <= n; i += VL) store(out + i, load(in + i) * by * load(w + i));
+      for (; i < n; i++) out[i] = in[i] * by * w[i];
+    }
   }
 }
 
