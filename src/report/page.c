@@ -103,6 +103,21 @@ static void put_table_head(const ch_column *columns, ch_text *html) {
   ch_text_puts(html, "</tr>\n</thead>\n");
 }
 
+/* "3.4012", and below it "± 0.0031" */
+static void put_cell(const ch_column *column, const ch_group *group, bool best, ch_text *html) {
+  char value[128];
+  ch_column_cell(column, group, value, sizeof value);
+  char *deviation = strstr(value, " ± ");
+  if (deviation) *deviation++ = 0;
+  ch_text_printf(html,
+                 best ? "<td class=\"best\"><span class=\"best-mark\" role=\"img\" "
+                        "aria-label=\"best\">★</span>%s"
+                      : "<td>%s",
+                 value);
+  if (deviation) ch_text_printf(html, " <small>%s</small>", deviation);
+  ch_text_puts(html, "</td>");
+}
+
 static void put_table(const page *p, ch_text *html) {
   const ch_column *columns = ch_columns_of(p->comparison);
   ch_text_puts(html, "<table>\n");
@@ -111,15 +126,8 @@ static void put_table(const page *p, ch_text *html) {
   for (int i = 0; i < p->summary->count; i++) {
     const ch_group *group = &p->summary->groups[i];
     put_name_cell(p, i, true, html);
-    for (int k = 0; k < CH_COLUMNS; k++) {
-      char value[128];
-      bool best = ch_column_is_best(&columns[k], p->summary, group);
-      ch_text_printf(html,
-                     best ? "<td class=\"best\"><span class=\"best-mark\" role=\"img\" "
-                            "aria-label=\"best\">★</span>%s</td>"
-                          : "<td>%s</td>",
-                     ch_column_cell(&columns[k], group, value, sizeof value));
-    }
+    for (int k = 0; k < CH_COLUMNS; k++)
+      put_cell(&columns[k], group, ch_column_is_best(&columns[k], p->summary, group), html);
     ch_text_puts(html, "</tr>\n");
   }
   ch_text_puts(html, "</tbody>\n</table>\n");
@@ -228,7 +236,9 @@ static void put_machine(const page *p, ch_text *html) {
 static void put_difference(const ch_difference *d, bool images, ch_text *html) {
   double unit = images ? 100 : 1;
   int decimals = images ? 2 : 4;
-  ch_text_printf(html, d->beyond_noise ? "<td class=\"best\">%+.*f ± %.*f</td>" : "<td>%+.*f ± %.*f</td>",
+  ch_text_printf(html,
+                 d->beyond_noise ? "<td class=\"best\">%+.*f <small>± %.*f</small></td>"
+                                 : "<td>%+.*f <small>± %.*f</small></td>",
                  decimals, unit * d->mean, decimals, unit * (d->high - d->mean));
 }
 

@@ -48,23 +48,23 @@ static double attention(const ch_compared *model) {
 }
 
 static const ch_column of_text[CH_COLUMNS] = {
-    {"validation", "loss", "nats", "validation loss", "nats a token", CH_BEST_LOW, loss, 4},
-    {"validation", "perplexity", "", "perplexity", "", CH_BEST_LOW, perplexity, 2},
-    {"", "parameters", "", "parameters", "", CH_BEST_NONE, parameters, 0},
-    {"cache a token", "elements", "", "cache", "elements a token", CH_BEST_LOW, elements, 0},
-    {"cache a token", "16-bit", "bytes", "cache at 16 bits", "bytes a token", CH_BEST_LOW, bytes, 0},
-    {"speed", "training", "tokens/s", "training", "tokens/s", CH_BEST_HIGH, training, 0},
-    {"speed", "decoding", "tokens/s", "decoding", "tokens/s", CH_BEST_HIGH, decoding, 0},
+    {"validation", "loss", "nats", "validation loss", "nats a token", CH_BEST_LOW, loss, 4, true},
+    {"validation", "perplexity", "", "perplexity", "", CH_BEST_LOW, perplexity, 2, true},
+    {"", "parameters", "", "parameters", "", CH_BEST_NONE, parameters, 0, false},
+    {"cache a token", "elements", "", "cache", "elements a token", CH_BEST_LOW, elements, 0, false},
+    {"cache a token", "16-bit", "bytes", "cache at 16 bits", "bytes a token", CH_BEST_LOW, bytes, 0, false},
+    {"speed", "training", "tokens/s", "training", "tokens/s", CH_BEST_HIGH, training, 0, false},
+    {"speed", "decoding", "tokens/s", "decoding", "tokens/s", CH_BEST_HIGH, decoding, 0, false},
 };
 
 static const ch_column of_images[CH_COLUMNS] = {
-    {"accuracy", "top-1", "%", "top-1 accuracy", "%", CH_BEST_HIGH, top1, 2},
-    {"accuracy", "top-5", "%", "top-5 accuracy", "%", CH_BEST_HIGH, top5, 2},
-    {"validation", "loss", "nats", "validation loss", "nats an image", CH_BEST_LOW, loss, 4},
-    {"parameters", "all", "", "parameters", "", CH_BEST_NONE, parameters, 0},
-    {"parameters", "attention", "", "of attention", "parameters", CH_BEST_LOW, attention, 0},
-    {"speed", "training", "images/s", "training", "images/s", CH_BEST_HIGH, training, 0},
-    {"speed", "seeing", "images/s", "seeing", "images/s", CH_BEST_HIGH, decoding, 0},
+    {"accuracy", "top-1", "%", "top-1 accuracy", "%", CH_BEST_HIGH, top1, 2, true},
+    {"accuracy", "top-5", "%", "top-5 accuracy", "%", CH_BEST_HIGH, top5, 2, true},
+    {"validation", "loss", "nats", "validation loss", "nats an image", CH_BEST_LOW, loss, 4, true},
+    {"parameters", "all", "", "parameters", "", CH_BEST_NONE, parameters, 0, false},
+    {"parameters", "attention", "", "of attention", "parameters", CH_BEST_LOW, attention, 0, false},
+    {"speed", "training", "images/s", "training", "images/s", CH_BEST_HIGH, training, 0, false},
+    {"speed", "seeing", "images/s", "seeing", "images/s", CH_BEST_HIGH, decoding, 0, false},
 };
 
 const ch_column *ch_columns_of(const ch_comparison *comparison) {
@@ -91,7 +91,7 @@ const char *ch_column_format(const ch_column *column, double value, char *buffer
 const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size) {
   ch_spread spread = ch_group_spread(group, column->value);
   ch_column_format(column, spread.mean, buffer, size);
-  if (!(spread.deviation > 1e-12 * fabs(spread.mean))) return buffer;
+  if (!column->spread || spread.count < 2) return buffer;
   char deviation[64];
   ch_column_format(column, spread.deviation, deviation, sizeof deviation);
   size_t used = strlen(buffer);

@@ -12,6 +12,7 @@ typedef struct ch_column {
   enum { CH_BEST_NONE, CH_BEST_LOW, CH_BEST_HIGH } best;
   double (*value)(const ch_compared *model);
   int decimals;
+  bool spread; /* the deviation between seeds is shown too */
 } ch_column;
 
 /* The columns after the name, in order, of a comparison on text or on images; CH_COLUMNS of them. */
@@ -20,7 +21,7 @@ const ch_column *ch_columns_of(const ch_comparison *comparison);
 
 /* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
-/* The mean over a group's runs, and where they differ " ± " their standard deviation. Returns buffer. */
+/* The mean over a group's runs, and of several " ± " their standard deviation, if the column shows it. Returns buffer. */
 const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size);
 /* True when the group has the best mean of the column, and not all have it. */
 bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group);

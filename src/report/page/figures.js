@@ -151,9 +151,6 @@
     chart.view = new vega.View(vega.parse(chart.kind.spec(chart.figure, options)), { renderer: "svg", container: chart.canvas, hover: true });
     chart.view.tooltip(showBubble);
     chart.ready = chart.view.runAsync().then(() => {
-      const drawing = chart.canvas.querySelector("svg");
-      drawing.setAttribute("aria-hidden", "true");
-      drawing.setAttribute("focusable", "false");
       chart.plot.dataset.drawn = "yes";
     });
   }
@@ -161,7 +158,7 @@
   function begin(section) {
     const figure = JSON.parse(section.querySelector("script.figure-data").textContent), kind = kinds[figure.kind];
     const chart = { figure, kind, section, title: section.querySelector("h2,h3").textContent, state: { hidden: new Set((figure.off || []).map((g) => "\u0000" + g)), on: new Set(figure.on || []) } };
-    chart.canvas = make("div", {});
+    chart.canvas = make("div", { "aria-hidden": "true" }); /* the plot around it is the image, and has a name */
     chart.plot = make("div", { class: "plot", role: "img", "aria-label": summary(chart) }, chart.canvas);
     section.append(...switches(chart), chart.plot, make("div", { class: "under" }, tableOf(chart), downloads(chart)));
     draw(chart);
