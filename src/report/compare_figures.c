@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "train/compare_law.h"
+
 static bool on_images(const ch_summary *summary) {
   return summary->count && summary->groups[0].runs[0]->images;
 }
@@ -139,16 +141,32 @@ static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const 
                    "style", style, "points", points, "band", band);
 }
 
+enum { LAW_POINTS = 48, MOST_LAWS_AT_FIRST = 4 };
+
+/* The fitted law over the tokens that it was fitted to; NULL: there is none. */
+static json_t *law_series(const ch_group *group, int colour, const ch_compared_training *training) {
+  ch_scaling_law law;
+  if (!ch_group_law(group, training, &law)) return NULL;
+  json_t *points = json_array();
+  for (int i = 0; i < LAW_POINTS; i++) {
+    double tokens = law.first * pow(law.last / law.first, (double)i / (LAW_POINTS - 1));
+    json_array_append_new(points, json_pack("[f, f]", tokens, ch_scaling_law_loss(&law, tokens)));
+  }
+  return json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", group->name, "colour", colour, "group", "fitted law",
+                   "style", "dashed", "points", points);
+}
+
 json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *comparison) {
   bool images = on_images(summary);
   json_t *series = json_array();
-  (void)comparison;
   for (int i = 0; i < summary->count; i++) {
     const ch_group *group = &summary->groups[i];
     json_array_append_new(series, mean_series(group, i, validation_of, "validation", "marks"));
     json_t *training = mean_series(group, i, training_of, "training", "thin");
     json_object_del(training, "band"); /* the spread of single batches says little */
     json_array_append_new(series, training);
+    json_t *law = law_series(group, i, &comparison->training);
+    if (law) json_array_append_new(series, law);
   }
   json_t *figure =
       json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s, s]}", "id", "loss", "kind", "lines", "title",
@@ -156,6 +174,7 @@ json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *compari
                 axis(images ? "training images" : "training tokens", images ? "images" : "tokens", false, 10),
                 "y", axis(images ? "loss, nats an image" : "loss, nats a token", "loss", false, 10), "series",
                 series, "switches", "second-half", "log-x", "log-y");
+  if (summary->count > MOST_LAWS_AT_FIRST) put(figure, "off", json_pack("[s]", "fitted law"));
   if (summary->seeds > 1)
     put(figure, "note", json_string("Means over seeds; the bands are the range of validation losses."));
   return figure;

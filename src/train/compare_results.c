@@ -237,7 +237,7 @@ json_t *ch_comparison_to_json(const ch_comparison *c) {
         "{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "command", c->command, "version",
         c->version, "created", c->created, "complete", c->count == c->planned, "data", data_to_json(&c->data),
         "training", training_to_json(&c->training, c->data.images), "machine", machine_to_json(&c->machine),
-        "tolerance", c->tolerance, "summary", ch_summary_to_json(&summary), "differences",
+        "tolerance", c->tolerance, "summary", ch_summary_to_json(&summary, &c->training), "differences",
         ch_differences_to_json(&summary), "models", models_to_json(c));
   ch_arena_free(&summary.arena);
   return object;

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "train/compare_law.h"
+
 double ch_compared_quality(const ch_compared *run) {
   return run->images ? run->top1 : run->validation_loss;
 }
@@ -149,9 +151,15 @@ static json_t *group_to_json(const ch_group *group) {
   return object;
 }
 
-json_t *ch_summary_to_json(const ch_summary *summary) {
+json_t *ch_summary_to_json(const ch_summary *summary, const ch_compared_training *training) {
   json_t *list = json_array();
-  for (int i = 0; i < summary->count; i++) json_array_append_new(list, group_to_json(&summary->groups[i]));
+  for (int i = 0; i < summary->count; i++) {
+    ch_scaling_law law;
+    json_t *object = group_to_json(&summary->groups[i]);
+    bool fitted = ch_group_law(&summary->groups[i], training, &law);
+    json_object_set_new(object, "law", fitted ? ch_law_to_json(&law) : json_null());
+    json_array_append_new(list, object);
+  }
   return list;
 }
 

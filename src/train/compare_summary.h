@@ -44,7 +44,7 @@ ch_difference ch_group_difference(const ch_group *a, const ch_group *b, ch_compa
 double ch_student_t(int degrees);
 
 /* A list with one object a name, and one with an object a pair. NULL when memory is out. */
-json_t *ch_summary_to_json(const ch_summary *summary);
+json_t *ch_summary_to_json(const ch_summary *summary, const ch_compared_training *training);
 json_t *ch_differences_to_json(const ch_summary *summary);
 
 #endif

@@ -17,7 +17,7 @@ const chartBars = (function () {
       });
     });
     const high = Math.max(...values.map((v) => v.to), 1e-12);
-    const x = parts.axis("x", figure.x, [0, high * 1.12], options.width);
+    const x = parts.axis("x", figure.x, [0, high * (1 + 52 / (options.width * 0.6))], options.width);
     if (!figure.x.title) delete x.shown.title;
     const middle = { scale: "names", field: "name", band: 0.5 };
     return parts.frame(options, options.height, {

@@ -32,7 +32,7 @@ const chartLines = (function () {
     const marks = [
       { type: "group", from: { facet: { name: "band", data: "bands", groupby: "series" } }, marks: [{
         type: "area", from: { data: "band" }, clip: true,
-        encode: { update: { x: { scale: "x", field: "x" }, y: { scale: "y", field: "low" }, y2: { scale: "y", field: "high" }, fill: { field: "fill" }, fillOpacity: { value: 0.16 } } },
+        encode: { update: { x: { scale: "x", field: "x" }, y: { scale: "y", field: "low" }, y2: { scale: "y", field: "high" }, fill: { field: "fill" }, fillOpacity: { value: 0.2 } } },
       }] },
       { type: "group", from: { facet: { name: "line", data: "lines", groupby: "series" } }, marks: [{
         type: "line", from: { data: "line" }, encode: { update: {

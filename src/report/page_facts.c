@@ -1,0 +1,112 @@
+/* How a comparison was made: data, training, machine, commands. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/page_private.h"
+
+/* A term and its value, printf-style, escaped. */
+__attribute__((format(printf, 3, 4))) static void put_fact(ch_text *html, const char *term,
+                                                           const char *format, ...) {
+  char value[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(value, sizeof value, format, arguments);
+  va_end(arguments);
+  ch_text_printf(html, "<dt>%s</dt><dd>", term);
+  ch_html_escape(value, html);
+  ch_text_puts(html, "</dd>\n");
+}
+
+static void put_text_facts(const ch_compared_data *data, ch_text *html) {
+  char a[32], b[32];
+  put_fact(html, "text", "%s, %s bytes", data->file, ch_format_count((double)data->bytes, a, sizeof a));
+  put_fact(html, "tokenizer", "%s, %lld tokens", data->tokenizer, (long long)data->vocab_size);
+  put_fact(html, "tokens", "%s to train on, %s to validate",
+           ch_format_count((double)data->train_tokens, a, sizeof a),
+           ch_format_count((double)data->validation_tokens, b, sizeof b));
+}
+
+static void put_image_facts(const ch_compared_data *data, ch_text *html) {
+  char a[32], b[32];
+  put_fact(html, "images", "%s (%s), %lld × %lld %s, %lld classes", data->file, data->format,
+           (long long)data->image_size, (long long)data->image_size,
+           data->channels == 1 ? "grey" : "in colour", (long long)data->classes);
+  put_fact(html, "number", "%s to train on, %s to validate",
+           ch_format_count((double)data->train_tokens, a, sizeof a),
+           ch_format_count((double)data->validation_tokens, b, sizeof b));
+}
+
+static void put_budget(const ch_compared_training *training, bool images, ch_text *html) {
+  char count[32];
+  ch_format_count((double)training->tokens, count, sizeof count);
+  if (images)
+    put_fact(html, "budget", "%s images a model: %lld steps of %lld", count, (long long)training->steps,
+             (long long)training->batch);
+  else
+    put_fact(html, "budget", "%s tokens a model: %lld steps of %lld × %lld", count,
+             (long long)training->steps, (long long)training->batch, (long long)training->sequence);
+  if (images && training->flip)
+    put_fact(html, "augmentation", "mirrored, shifted by up to %lld pixels", (long long)training->crop);
+}
+
+void ch_page_put_training(const ch_page *p, ch_text *html) {
+  const ch_compared_data *data = &p->comparison->data;
+  const ch_compared_training *training = &p->comparison->training;
+  (data->images ? put_image_facts : put_text_facts)(data, html);
+  put_budget(training, data->images, html);
+  put_fact(html, "optimizer", "AdamW, weight decay %g", training->weight_decay);
+  put_fact(html, "learning rate", "%g, %s, %lld steps of warm-up", training->lr, training->schedule,
+           (long long)training->warmup);
+  if (p->summary->seeds > 1)
+    put_fact(html, "seeds", "%llu to %llu; of each seed the same batches in the same order for all",
+             (unsigned long long)training->seed,
+             (unsigned long long)training->seed + (unsigned long long)p->summary->seeds - 1);
+  else
+    put_fact(html, "seed", "%llu; the same batches in the same order for all",
+             (unsigned long long)training->seed);
+}
+
+void ch_page_put_machine(const ch_page *p, ch_text *html) {
+  const ch_machine *machine = &p->comparison->machine;
+  if (machine->processor[0]) put_fact(html, "processor", "%s", machine->processor);
+  put_fact(html, "cores", "%lld, %lld threads used", (long long)machine->cores, (long long)machine->threads);
+  if (machine->memory_bytes)
+    put_fact(html, "memory", "%.1f GiB", (double)machine->memory_bytes / (1024.0 * 1024 * 1024));
+  if (machine->system[0]) put_fact(html, "system", "%s", machine->system);
+  if (machine->kernels[0]) put_fact(html, "arithmetic", "%s", machine->kernels);
+}
+
+/* --- commands ---------------------------------------------------------------------------------------------------- */
+
+static void put_pre(const char *before, const char *command, const char *after, ch_text *html) {
+  ch_text_printf(html, "<p class=\"note\">%s</p>\n<pre tabindex=\"0\"><code>", before);
+  ch_html_escape(command, html);
+  ch_html_escape(after, html);
+  ch_text_puts(html, "</code></pre>\n");
+}
+
+void ch_page_put_commands(const ch_page *p, ch_text *html) {
+  const ch_comparison *c = p->comparison;
+  ch_text_puts(html, "<p class=\"note\">Made by Crosshead ");
+  ch_html_escape(c->version, html);
+  ch_text_puts(
+      html, ". The same command continues what was interrupted; in another --out it begins again, and gives "
+            "the same losses on the same machine.</p>\n<pre tabindex=\"0\"><code>");
+  ch_html_escape(c->command, html);
+  ch_text_puts(html, "</code></pre>\n");
+  if (!c->count) return;
+  const char *model = p->summary->groups[0].runs[0]->directory;
+  ch_text more = {0};
+  ch_text_printf(&more, "crosshead info %s\n", model);
+  if (c->data.images)
+    ch_text_printf(&more, "crosshead eval %s --images IMAGES", model);
+  else
+    ch_text_printf(&more,
+                   "crosshead eval %s --text FILE\ncrosshead bench %s --depth 0,2048\ncrosshead generate %s "
+                   "--prompt \"...\"",
+                   model, model, model);
+  if (more.data) put_pre("A model by itself, in the directory of this page:", more.data, "", html);
+  html->failed |= more.failed;
+  ch_text_free(&more);
+}
