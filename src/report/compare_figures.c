@@ -141,16 +141,17 @@ static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const 
                    "style", style, "points", points, "band", band);
 }
 
-enum { LAW_POINTS = 48, MOST_LAWS_AT_FIRST = 4 };
+enum { MOST_LAWS_AT_FIRST = 4 };
 
 /* The fitted law over the tokens that it was fitted to; NULL: there is none. */
 static json_t *law_series(const ch_group *group, int colour, const ch_compared_training *training) {
   ch_scaling_law law;
   if (!ch_group_law(group, training, &law)) return NULL;
   json_t *points = json_array();
-  for (int i = 0; i < LAW_POINTS; i++) {
-    double tokens = law.first * pow(law.last / law.first, (double)i / (LAW_POINTS - 1));
-    json_array_append_new(points, json_pack("[f, f]", tokens, ch_scaling_law_loss(&law, tokens)));
+  for (int i = 0; i < group->runs[0]->curve_points; i++) {
+    double tokens = (double)group->runs[0]->curve[i].tokens;
+    if (tokens >= law.first)
+      json_array_append_new(points, json_pack("[f, f]", tokens, ch_scaling_law_loss(&law, tokens)));
   }
   return json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", group->name, "colour", colour, "group", "fitted law",
                    "style", "dashed", "points", points);
