@@ -271,8 +271,8 @@ static void keys_hide_curves_and_open_tables(void **state) {
   json_decref(browser_value(&chromium, "document.querySelector('#loss-heading ~ .controls input').focus()"));
   browser_key(&chromium, " ", 32, " ");
   json_decref(browser_value(&chromium, "new Promise((f) => setTimeout(f, 200))"));
-  assert_float_equal(browser_number(&chromium, lines), before - 2,
-                     0); /* validation and training of one model */
+  assert_float_equal(browser_number(&chromium, lines), before - 3,
+                     0); /* validation, training and law of one model */
   json_decref(browser_value(
       &chromium,
       "document.querySelector('#quality-heading').closest('.figure').querySelector('summary').focus()"));
