@@ -25,6 +25,8 @@ typedef struct ch_compare_options {
   int64_t seeds;  /* runs of every model, 1 to CH_COMPARE_MOST_SEEDS */
   int64_t
       eval_tokens; /* validation tokens of every evaluation; 0 = all, but at most what is sensible for the budget */
+  bool sweep;                    /* several learning rates (train/sweep.h): `lr` does not count, and */
+  int64_t evaluations;           /* of every run; not of a sweep: 4 to 20, as the budget allows */
   double tolerance;              /* see ch_comparison */
   const char *command, *version; /* for the report */
 } ch_compare_options;
@@ -51,6 +53,7 @@ typedef struct ch_compare_events {
 /* Files of a comparison's directory. */
 #define CH_COMPARE_RESULTS "results.json"
 #define CH_COMPARE_SETTINGS "compare.json"
+#define CH_SWEEP_SETTINGS "sweep.json"
 #define CH_COMPARE_RESULT "result.json" /* in a model's directory: it is finished */
 
 /* The defaults; data, out and what the report needs are NULL and must be set. */

@@ -9,8 +9,8 @@
 enum { MOST_CURVE_POINTS = 400, CACHE_ELEMENT_BYTES = 2 /* 16 bits, as `info` counts */ };
 
 /* Training losses, averaged over equal stretches when there are more steps than points. */
-static ch_status fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
-                             ch_compared *model, ch_error *error) {
+ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
+                                  ch_compared *model, ch_error *error) {
   ch_arena *arena = &setup->comparison->arena;
   int64_t step_tokens = ch_train_step_tokens(&setup->training);
   int points = (int)(record->step < MOST_CURVE_POINTS ? record->step : MOST_CURVE_POINTS);
@@ -104,5 +104,5 @@ ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trai
     model->train_tokens_per_second = tokens / median;
   else if (record.seconds > 0)
     model->train_tokens_per_second = (double)record.tokens / record.seconds;
-  return fill_curves(setup, &record, model, error);
+  return ch_compared_fill_curves(setup, &record, model, error);
 }

@@ -13,6 +13,9 @@ typedef struct ch_step_times {
 /* Name, shape and counts, with the seed of the options. Strings go into the comparison's arena. */
 ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
                                  ch_compared *model, ch_error *error);
+/* Both curves, of as many steps as were taken. */
+ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
+                                  ch_compared *model, ch_error *error);
 /* Losses, accuracies, curves and the rate, from the median of the times (sorted by this). */
 ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
                                     ch_step_times *times, ch_compared *model, ch_error *error);

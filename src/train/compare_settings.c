@@ -56,7 +56,8 @@ static json_t *describe(const ch_compare_options *o, const ch_compare_plan *plan
       put(settings, "--vocab", json_integer(o->shape.vocab)) &&
       put(settings, "--tokens", json_integer(o->tokens)) &&
       put(settings, "--batch", json_integer(o->batch)) && put(settings, "--seq", json_integer(o->sequence)) &&
-      put(settings, "--lr", json_real(o->lr)) &&
+      (o->sweep ? put(settings, "--evaluations", json_integer(o->evaluations))
+                : put(settings, "--lr", json_real(o->lr))) &&
       put(settings, "--schedule", json_string(o->schedule == CH_SCHEDULE_COSINE ? "cosine" : "constant")) &&
       put(settings, "--warmup", json_integer(o->warmup)) &&
       put(settings, "--seed", json_integer((json_int_t)o->seed)) &&
@@ -72,15 +73,24 @@ static const char *show(const json_t *value, char *buffer, size_t size) {
   return ch_json_show(value, buffer, size);
 }
 
-static ch_status differs(const char *out, const char *key, const json_t *kept, const json_t *asked,
-                         ch_error *error) {
+static const char *kind_of(const ch_compare_options *options) {
+  return options->sweep ? "sweep" : "comparison";
+}
+
+static char *path_of(const ch_compare_options *options) {
+  return ch_path_join(options->out, options->sweep ? CH_SWEEP_SETTINGS : CH_COMPARE_SETTINGS);
+}
+
+static ch_status differs(const ch_compare_options *options, const char *key, const json_t *kept,
+                         const json_t *asked, ch_error *error) {
   static const char advice[] = "repeat those options to continue it, or give another --out";
   char a[160], b[160];
   if (strncmp(key, "--", 2) != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s holds a comparison in which %.200s was another configuration; %s", out, key, advice);
-  return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a comparison with %s %s, where this command has %s; %s",
-                 out, key, show(kept, a, sizeof a), show(asked, b, sizeof b), advice);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a %s in which %.200s was another configuration; %s",
+                   options->out, kind_of(options), key, advice);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a %s with %s %s, where this command has %s; %s",
+                 options->out, kind_of(options), key, show(kept, a, sizeof a), show(asked, b, sizeof b),
+                 advice);
 }
 
 /* Options that comparisons of version 0.1.0 did not have. */
@@ -88,7 +98,8 @@ static bool is_default(const char *key, const json_t *value) {
   return strcmp(key, "--match") == 0 && strcmp(json_string_value(value), "all") == 0;
 }
 
-static ch_status check(const char *out, const char *path, const json_t *asked, ch_error *error) {
+static ch_status check(const ch_compare_options *options, const char *path, const json_t *asked,
+                       ch_error *error) {
   char *text = NULL;
   size_t size = 0;
   json_t *kept = NULL;
@@ -101,7 +112,7 @@ static ch_status check(const char *out, const char *path, const json_t *asked, c
   json_object_foreach((json_t *)asked, key, value) {
     const json_t *before = json_object_get(kept, key);
     if (!before && is_default(key, value)) continue;
-    if (status == CH_OK && !json_equal(before, value)) status = differs(out, key, before, value, error);
+    if (status == CH_OK && !json_equal(before, value)) status = differs(options, key, before, value, error);
   }
   json_decref(kept);
   return status;
@@ -114,10 +125,10 @@ static ch_status no_memory(ch_error *error) {
 ch_status ch_compare_settings_check(const ch_compare_options *options, const ch_compare_plan *plan,
                                     bool *kept, ch_error *error) {
   json_t *settings = describe(options, plan);
-  char *path = ch_path_join(options->out, CH_COMPARE_SETTINGS);
+  char *path = path_of(options);
   ch_status status = settings && path ? CH_OK : no_memory(error);
   *kept = status == CH_OK && ch_is_file(path);
-  if (*kept) status = check(options->out, path, settings, error);
+  if (*kept) status = check(options, path, settings, error);
   json_decref(settings);
   free(path);
   return status;
@@ -125,7 +136,7 @@ ch_status ch_compare_settings_check(const ch_compare_options *options, const ch_
 
 ch_status ch_compare_settings_write(const ch_compare_options *options, const ch_compare_plan *plan,
                                     ch_error *error) {
-  char *path = ch_path_join(options->out, CH_COMPARE_SETTINGS);
+  char *path = path_of(options);
   ch_status status =
       path ? ch_write_json(path, describe(options, plan), CH_DIGITS_EXACT, error) : no_memory(error);
   free(path);

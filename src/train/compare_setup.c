@@ -81,7 +81,8 @@ static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
     training->steps = ch_train_steps_for(training, o->tokens);
     training->eval_tokens = evaluated_tokens(o, setup->data.validation_tokens);
   }
-  training->eval_every = steps_between_evaluations(training, training->eval_tokens);
+  training->eval_every = o->sweep ? (training->steps + o->evaluations - 1) / o->evaluations
+                                  : steps_between_evaluations(training, training->eval_tokens);
   for (int i = 0; i < setup->plan.count; i++)
     CH_TRY(ch_train_options_check(training, &setup->plan.models[i].config, error));
   return CH_OK;
