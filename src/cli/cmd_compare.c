@@ -10,6 +10,7 @@
 #include "cli/typed.h"
 #include "cli/interrupt.h"
 #include "cli/keep.h"
+#include "cli/lineup.h"
 #include "cli/parse.h"
 #include "report/page.h"
 #include "report/table.h"
@@ -20,14 +21,13 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *images, *mechanisms, *out, *runs, *tokenizer, *schedule, *match;
-  int64_t params, tokens, epochs, patch, vocab, layers, hidden, heads, batch, sequence, warmup, seed, seeds,
-      eval_tokens;
+  const char *data, *images, *out, *runs, *schedule;
+  ch_lineup lineup;
+  int64_t epochs, patch, batch, seeds, eval_tokens;
   double lr, tolerance;
   bool json;
 } arguments;
 
-static const char *const matches[] = {"all", "active", NULL};
 static const char *const schedules[] = {"cosine", "constant", NULL};
 
 #define AT(member) offsetof(arguments, member)
@@ -42,14 +42,7 @@ static const ch_option options[] = {
      .offset = AT(images),
      .metavar = "DIR",
      .help = "Instead of a text: images (CIFAR or IDX files) to train Vision Transformers on."},
-    {.name = "mechanisms",
-     .type = CH_OPTION_TEXT,
-     .offset = AT(mechanisms),
-     .metavar = "LIST",
-     .default_value = "mha,gqa,mqa",
-     .help =
-         "Names of the list below, or paths of config files, with commas between; what layers share stands "
-         "behind a mechanism and a plus (mfa+masa-qkvo), or alone for mha."},
+    CH_LINEUP_MECHANISMS(AT(lineup)),
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = AT(out),
@@ -62,43 +55,7 @@ static const ch_option options[] = {
      .help = "Print the contents of results.json instead of the table."},
     CH_RUNS_OPTION(AT(runs)),
     {.name = "", .help = "Size"},
-    {.name = "params",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(params),
-     .metavar = "N",
-     .min = 1,
-     .max = 0,
-     .help =
-         "Parameters of each model, embeddings included (1M; with config files, what the first one has)."},
-    {.name = "match",
-     .type = CH_OPTION_CHOICE,
-     .offset = AT(match),
-     .metavar = "WHAT",
-     .choices = matches,
-     .default_value = "all",
-     .help = "Which parameters are made equal: all, or those that a token meets, without lookup tables of "
-             "gates and experts that are not chosen."},
-    {.name = "layers",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(layers),
-     .metavar = "N",
-     .min = 1,
-     .max = 1000,
-     .help = "Layers, instead of those that --params gives."},
-    {.name = "hidden",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(hidden),
-     .metavar = "N",
-     .min = 1,
-     .max = 65536,
-     .help = "Width, instead of the one that --params gives."},
-    {.name = "heads",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(heads),
-     .metavar = "N",
-     .min = 1,
-     .max = 4096,
-     .help = "Query heads, instead of 8 (or heads of 64 in models wider than 512)."},
+    CH_LINEUP_SIZE(AT(lineup)),
     {.name = "patch",
      .type = CH_OPTION_COUNT,
      .offset = AT(patch),
@@ -107,18 +64,7 @@ static const ch_option options[] = {
      .max = 4096,
      .help = "Side of a patch of an image, instead of one that makes about 64 patches."},
     {.name = "", .help = "Text"},
-    {.name = "vocab",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(vocab),
-     .metavar = "N",
-     .min = 257,
-     .max = 4000000,
-     .help = "Size of the vocabulary that is trained, instead of one that suits --params and the text."},
-    {.name = "tokenizer",
-     .type = CH_OPTION_PATH,
-     .offset = AT(tokenizer),
-     .metavar = "FILE",
-     .help = "A tokenizer.json, or a directory with one, instead of one trained on the text."},
+    CH_LINEUP_TOKENIZER(AT(lineup)),
     {.name = "eval-tokens",
      .type = CH_OPTION_COUNT,
      .offset = AT(eval_tokens),
@@ -128,14 +74,7 @@ static const ch_option options[] = {
      .help = "Validation tokens of an evaluation (all, but at most a thirtieth of --tokens or 32768; of "
              "images all)."},
     {.name = "", .help = "Training"},
-    {.name = "tokens",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(tokens),
-     .metavar = "N",
-     .default_value = "2M",
-     .min = 1,
-     .max = 0,
-     .help = "Tokens each model is trained on; a short text is read repeatedly."},
+    CH_LINEUP_TOKENS(AT(lineup)),
     {.name = "epochs",
      .type = CH_OPTION_COUNT,
      .offset = AT(epochs),
@@ -151,14 +90,7 @@ static const ch_option options[] = {
      .min = 1,
      .max = 65536,
      .help = "Sequences of a step (16), or images (64)."},
-    {.name = "seq",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(sequence),
-     .metavar = "N",
-     .default_value = "256",
-     .min = 2,
-     .max = 1048576,
-     .help = "Tokens of a sequence."},
+    CH_LINEUP_SEQ(AT(lineup)),
     {.name = "lr",
      .type = CH_OPTION_NUMBER,
      .offset = AT(lr),
@@ -173,21 +105,7 @@ static const ch_option options[] = {
      .default_value = "cosine",
      .choices = schedules,
      .help = "How the learning rate goes on after the warm-up."},
-    {.name = "warmup",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(warmup),
-     .metavar = "STEPS",
-     .min = 0,
-     .max = 1e9,
-     .help = "Steps of linear warm-up (5 % of all)."},
-    {.name = "seed",
-     .type = CH_OPTION_COUNT,
-     .offset = AT(seed),
-     .metavar = "N",
-     .default_value = "1",
-     .min = 0,
-     .max = 9e15,
-     .help = "Of the initial weights and the order of the text."},
+    CH_LINEUP_WARMUP(AT(lineup)),
     {.name = "seeds",
      .type = CH_OPTION_COUNT,
      .offset = AT(seeds),
@@ -260,7 +178,7 @@ static void on_begins(void *context, int index, int count, const char *name, con
                       int64_t parameters, int64_t steps) {
   display *d = context;
   char size[32];
-  name_run(d->arguments, name, (uint64_t)(d->arguments->seed + index / (count / d->arguments->seeds)),
+  name_run(d->arguments, name, (uint64_t)(d->arguments->lineup.seed + index / (count / d->arguments->seeds)),
            d->name, sizeof d->name);
   d->index = index;
   d->count = count;
@@ -345,7 +263,7 @@ static ch_status check_kind(const arguments *a, ch_error *error) {
 /* What is usual for text or for images where nothing is asked for. */
 static void choose_usual(const arguments *a, ch_compare_options *asked) {
   asked->batch = ch_option_given(a, "batch") ? a->batch : a->images ? 64 : 16;
-  asked->sequence = a->images ? 1 : a->sequence;
+  if (a->images) asked->sequence = 1;
   asked->lr = ch_option_given(a, "lr") ? a->lr : a->images ? 1e-3 : 2e-3;
 }
 
@@ -366,6 +284,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(check_kind(a, error));
   CH_TRY(ch_keeper_begin(&d.keeper, a->runs, a->out, error));
   ch_compare_options_default(&asked);
+  ch_lineup_ask(a, &a->lineup, &asked);
   choose_usual(a, &asked);
   d.step_tokens = asked.batch * asked.sequence;
   ch_put_typed("compare", options, a, &command);
@@ -373,17 +292,9 @@ static ch_status run(const void *given, ch_error *error) {
   asked.data = a->data;
   asked.images = a->images;
   asked.epochs = a->epochs;
-  asked.mechanisms = a->mechanisms;
   asked.out = a->out;
-  asked.tokenizer = a->tokenizer;
-  asked.shape = (ch_shape_wishes){
-      .params = a->params, .vocab = a->vocab, .layers = a->layers, .hidden = a->hidden, .heads = a->heads};
   asked.shape.image.patch = a->patch;
-  if (strcmp(a->match, "active") == 0) asked.shape.counted = CH_COUNT_ACTIVE;
-  asked.tokens = a->tokens;
   asked.schedule = strcmp(a->schedule, "constant") == 0 ? CH_SCHEDULE_CONSTANT : CH_SCHEDULE_COSINE;
-  asked.warmup = ch_option_given(a, "warmup") ? a->warmup : -1;
-  asked.seed = (uint64_t)a->seed;
   asked.seeds = a->seeds;
   asked.eval_tokens = a->eval_tokens;
   asked.tolerance = a->tolerance / 100;
@@ -401,16 +312,6 @@ static ch_status run(const void *given, ch_error *error) {
   ch_text_free(&command);
   ch_keeper_end(&d.keeper);
   return status;
-}
-
-/* "gqa[:N]", and what it is. */
-static bool list_preset(int index, ch_text *entry, ch_text *meaning) {
-  const ch_preset *preset = ch_preset_at(index);
-  if (!preset) return false;
-  ch_text_printf(entry, "%s%s", preset->name, preset->number ? "[:N]" : "");
-  ch_text_puts(meaning, preset->summary);
-  if (preset->number) ch_text_printf(meaning, "; N: %s", preset->number);
-  return true;
 }
 
 const ch_command ch_cmd_compare = {
@@ -434,7 +335,7 @@ const ch_command ch_cmd_compare = {
         "crosshead compare --data book.txt --mechanisms mha,gqa:4,mqa --params 3M --tokens 10M --out book",
     .options = options,
     .list_title = "Mechanisms",
-    .list = list_preset,
+    .list = ch_lineup_list,
     .arguments_size = sizeof(arguments),
     .run = run,
 };

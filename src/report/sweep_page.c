@@ -1,0 +1,191 @@
+/* Figures of a sweep, in the form of report/figure.h. */
+#include "report/sweep_page.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/sweep_text.h"
+
+enum { LAW_POINTS = 60 };
+
+static json_t *axis(const char *title, const char *word, bool log) {
+  return json_pack("{s:s, s:s, s:b, s:i}", "title", title, "word", word, "log", log, "base", 10);
+}
+
+static bool of(const ch_swept *run, const ch_sweep_choice *choice) {
+  return strcmp(run->name, choice->name) == 0;
+}
+
+/* --- losses against rates ---------------------------------------------------------------------------------------- */
+
+/* A mechanism's runs of one kind: stable ones joined, the others apart, where they have a loss at all. */
+static json_t *rate_series(const ch_sweep *sweep, int m, bool stable) {
+  const ch_sweep_choice *choice = &sweep->choices[m];
+  json_t *points = json_array();
+  for (int i = 0; i < sweep->count; i++) {
+    const ch_swept *run = &sweep->runs[i];
+    if (of(run, choice) && (run->verdict == CH_STABLE) == stable && isfinite(run->validation_loss))
+      json_array_append_new(points, json_pack("[f, f]", run->lr, run->validation_loss));
+  }
+  return json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", choice->name, "colour", m, "group",
+                   stable ? "stable" : "unstable", "style", stable ? "marks" : "dashed", "points", points);
+}
+
+static json_t *rates_figure(const ch_sweep *sweep) {
+  json_t *series = json_array();
+  for (int m = 0; m < sweep->mechanisms; m++) json_array_append_new(series, rate_series(sweep, m, true));
+  for (int m = 0; m < sweep->mechanisms; m++) {
+    json_t *unstable = rate_series(sweep, m, false);
+    if (json_array_size(json_object_get(unstable, "points"))) json_array_append(series, unstable);
+    json_decref(unstable);
+  }
+  return json_pack(
+      "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s], s:[s]}", "id", "rates", "kind", "lines", "title",
+      "Loss against learning rate", "note",
+      "Marks are stable runs; dashed lines join unstable ones by the last loss they had. Runs that "
+      "ended before their first evaluation have no point.",
+      "x", axis("learning rate", "rate", true), "y", axis("validation loss, nats a token", "loss", false),
+      "series", series, "switches", "log-x", "log-y", "on", "log-x");
+}
+
+/* --- curves with laws -------------------------------------------------------------------------------------------- */
+
+static json_t *measured(const ch_swept *run, const char *name, int colour) {
+  json_t *points = json_array();
+  for (int i = 0; i < run->validation_points; i++)
+    json_array_append_new(
+        points, json_pack("[f, f]", (double)run->validation_curve[i].tokens, run->validation_curve[i].loss));
+  return json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", name, "colour", colour, "group", "validation",
+                   "style", "marks", "points", points);
+}
+
+/* The law from the first fitted point to the budget, with the interval there as a band. */
+static json_t *fitted(const ch_swept *run, const char *name, int colour) {
+  const ch_scaling_law *law = &run->law;
+  json_t *points = json_array();
+  double ratio = law->budget / law->first;
+  for (int i = 0; i < LAW_POINTS; i++) {
+    double tokens = law->first * pow(ratio, (double)i / (LAW_POINTS - 1));
+    json_array_append_new(points, json_pack("[f, f]", tokens, ch_scaling_law_loss(law, tokens)));
+  }
+  json_t *series = json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", name, "colour", colour, "group", "law",
+                             "style", "dashed", "points", points);
+  if (isfinite(law->at.low) && isfinite(law->at.high))
+    json_object_set_new(series, "band",
+                        json_pack("[[f, f, f], [f, f, f]]", law->last, ch_scaling_law_loss(law, law->last),
+                                  ch_scaling_law_loss(law, law->last), law->budget, law->at.low,
+                                  law->at.high));
+  return series;
+}
+
+static void put_run(json_t *series, const ch_swept *run, const char *name, int colour) {
+  json_array_append_new(series, measured(run, name, colour));
+  if (run->has_law) json_array_append_new(series, fitted(run, name, colour));
+}
+
+static json_t *curves_figure(const char *id, const char *title, json_t *series) {
+  return json_pack(
+      "{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:[s, s, s], s:[s]}", "id", id, "kind", "lines", "title",
+      json_string(title), "note",
+      "Dashed: the law fitted to the losses behind the warm-up and the first tenth, up to the budget; "
+      "the band ends in its 95 % interval there.",
+      "x", axis("training tokens", "tokens", true), "y", axis("validation loss, nats a token", "loss", false),
+      "series", series, "switches", "second-half", "log-x", "log-y", "on", "log-x");
+}
+
+/* The first seed of every mechanism at its chosen rate. */
+static json_t *chosen_figure(const ch_sweep *sweep) {
+  json_t *series = json_array();
+  for (int m = 0; m < sweep->mechanisms; m++) {
+    const ch_sweep_choice *choice = &sweep->choices[m];
+    for (int i = 0; i < sweep->count; i++) {
+      const ch_swept *run = &sweep->runs[i];
+      char name[160];
+      if (!of(run, choice) || run->lr != choice->chosen) continue;
+      snprintf(name, sizeof name, "%s at %.4g", run->name, run->lr);
+      put_run(series, run, name, m);
+      break;
+    }
+  }
+  return curves_figure("chosen", "Each mechanism at its largest stable rate", series);
+}
+
+static json_t *mechanism_figure(const ch_sweep *sweep, int m) {
+  const ch_sweep_choice *choice = &sweep->choices[m];
+  json_t *series = json_array();
+  char id[32], title[200];
+  int colour = -1;
+  double last = 0;
+  for (int i = 0; i < sweep->count; i++) {
+    const ch_swept *run = &sweep->runs[i];
+    char name[80];
+    if (!of(run, choice) || run->lr == last) continue; /* the first seed of a rate */
+    last = run->lr;
+    snprintf(name, sizeof name, "%.4g", run->lr);
+    put_run(series, run, name, ++colour);
+  }
+  snprintf(id, sizeof id, "curves-%d", m + 1);
+  snprintf(title, sizeof title, "%s at every rate", choice->name);
+  return curves_figure(id, title, series);
+}
+
+/* --- the page ---------------------------------------------------------------------------------------------------- */
+
+static void put_escaped(ch_text *text, ch_text *html) {
+  if (text->data) ch_html_escape(text->data, html);
+  html->failed |= text->failed;
+  ch_text_free(text);
+}
+
+static void put_sentences(const ch_sweep *sweep, ch_text *html) {
+  ch_text table = {0};
+  ch_text_puts(
+      html, "<section aria-labelledby=\"results-heading\">\n<h2 id=\"results-heading\">Rates</h2>\n<ul>\n");
+  for (int m = 0; m < sweep->mechanisms; m++) {
+    ch_text sentence = {0};
+    ch_sweep_sentence(&sweep->choices[m], &sentence);
+    ch_text_puts(html, "<li>");
+    put_escaped(&sentence, html);
+    ch_text_puts(html, "</li>\n");
+  }
+  ch_text_puts(html,
+               "</ul>\n<div class=\"scroll\" role=\"region\" aria-label=\"All runs\" tabindex=\"0\"><pre>");
+  ch_sweep_table(sweep, &table);
+  put_escaped(&table, html);
+  ch_text_puts(html, "</pre></div>\n</section>\n");
+}
+
+static void put_command(const ch_sweep *sweep, ch_text *html) {
+  ch_text_puts(html, "<section aria-labelledby=\"command-heading\">\n<h2 id=\"command-heading\">To "
+                     "reproduce</h2>\n<pre tabindex=\"0\"><code>");
+  ch_html_escape(sweep->about.command, html);
+  ch_text_puts(html, "</code></pre>\n</section>\n");
+}
+
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash && slash[1] ? slash + 1 : path;
+}
+
+ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *error) {
+  char title[200], answer[200];
+  snprintf(title, sizeof title, "Learning rates on %s", file_name(sweep->about.data.file));
+  snprintf(answer, sizeof answer, "%d of %d runs; losses are extrapolated to %.4g tokens.", sweep->count,
+           sweep->planned, sweep->budget);
+  const ch_page_head head = {.kicker = "Learning-rate sweep",
+                             .title = title,
+                             .answer = answer,
+                             .version = sweep->about.version,
+                             .created = sweep->about.created};
+  ch_page_begin(&head, html);
+  put_sentences(sweep, html);
+  if (sweep->count) {
+    ch_page_figure(rates_figure(sweep), html);
+    ch_page_figure(chosen_figure(sweep), html);
+    for (int m = 0; m < sweep->mechanisms; m++) ch_page_figure(mechanism_figure(sweep, m), html);
+  }
+  put_command(sweep, html);
+  ch_page_end(&head, html);
+  return html->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the report") : CH_OK;
+}

@@ -1,0 +1,10 @@
+/* The page of a sweep: losses against rates, curves with their laws, a table. */
+#ifndef CH_REPORT_SWEEP_PAGE_H
+#define CH_REPORT_SWEEP_PAGE_H
+
+#include "report/figure.h"
+#include "train/sweep_results.h"
+
+ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *error);
+
+#endif
