@@ -71,7 +71,7 @@ bool ch_stability_loss(ch_stability_watch *w, double loss) {
     accept(w, loss);
     return false;
   }
-  w->spike.last = w->step;
+  if (loss > w->limit) w->spike.last = w->step;
   w->spike.height = fmax(w->spike.height, loss - w->level);
   int64_t patience = w->steps / HOPELESS_PART > LEAST_HOPELESS ? w->steps / HOPELESS_PART : LEAST_HOPELESS;
   return w->step - w->spike.first >= patience;
