@@ -81,7 +81,7 @@ double ch_student_t(int degrees) {
 }
 
 ch_difference ch_group_difference(const ch_group *a, const ch_group *b, ch_compared_value *value) {
-  double values[CH_COMPARE_MOST_SEEDS];
+  double values[CH_COMPARE_MOST_SEEDS] = {0};
   int pairs = 0;
   for (int i = 0; i < a->count; i++)
     for (int k = 0; k < b->count; k++)
