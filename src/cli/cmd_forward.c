@@ -203,6 +203,16 @@ static ch_weights_mode weights_mode(ch_dtype dtype, bool gradients) {
   return gradients ? CH_WEIGHTS_F32 : CH_WEIGHTS_MAPPED;
 }
 
+/* The form for serving writes sums of matrices of 16 bits out in 16 bits again, rounded: not here, where numbers are
+   compared. */
+static ch_form form_of(const ch_model *model) {
+  for (int i = 0; i < model->params.count; i++) {
+    ch_dtype dtype = model->weights.tensors[i].dtype;
+    if (dtype == CH_F16 || dtype == CH_BF16) return CH_FORM_INFERENCE;
+  }
+  return CH_FORM_SERVING;
+}
+
 static ch_status check_arguments(const arguments *a, ch_error *error) {
   if (!a->tokens && !a->pixels)
     return ch_fail(
@@ -231,7 +241,7 @@ static ch_status run(const void *options_given, ch_error *error) {
   ch_status status;
   CH_TRY_GOTO(ch_model_load(a->positional[0], weights_mode(dtype, a->gradients), &model, error));
   CH_TRY_GOTO(read_given(a, &model->config, &g, error));
-  if (!a->gradients) CH_TRY_GOTO(ch_model_restate(model, CH_FORM_SERVING, error));
+  if (!a->gradients) CH_TRY_GOTO(ch_model_restate(model, form_of(model), error));
   ch_forward_request request = {.tokens = g.ids,
                                 .pixels = g.pixels,
                                 .labels = g.labels,
