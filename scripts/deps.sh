@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that the Debian packages of the named groups are installed: deps.sh build|fuzz|format ...
+# Makes sure that the Debian packages of the named groups are installed: deps.sh build|fuzz|format|browser ...
 # Installs what is missing where that is allowed without a question; else prints the one command to run.
 set -eu
 
@@ -9,8 +9,9 @@ for group in "$@"; do
   build) wanted="$wanted make gcc g++ cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libutf8proc-dev libsqlite3-dev
                  libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libcmocka-dev libjs-vega" ;;
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
+  browser) wanted="$wanted chromium" ;; # the tests of report pages; they are skipped without it
   format) wanted="$wanted clang-format clang-tidy" ;;
-  *) echo "deps.sh: unknown group '$group'; it is one of build, fuzz or format" >&2; exit 2 ;;
+  *) echo "deps.sh: unknown group '$group'; it is one of build, fuzz, format or browser" >&2; exit 2 ;;
   esac
 done
 

@@ -237,6 +237,21 @@ static void figures_are_saved_as_svg_that_stands_alone(void **state) {
   browser_do(&chromium, "Emulation.setEmulatedMedia", json_pack("{s:[]}", "features"));
 }
 
+static void heatmaps_are_saved_with_their_pictures(void **state) {
+  (void)state;
+  needs_a_browser();
+  browser_open(&chromium, heatmap_page());
+  char *text = saved("heat", "SVG");
+  assert_non_null(strstr(text, "data:image/png;base64,"));
+  assert_non_null(strstr(text, "layer 0: v_knock.gate"));
+  free(text);
+  text = saved("heat", "CSV");
+  assert_non_null(
+      strstr(text, "matrix,row,column,value\r\nlayer 0: v_knock.up,0,0,1.5\r\n")); /* not clipped */
+  assert_non_null(strstr(text, "\r\nlayer 0: v_knock.gate,1,1,1\r\n"));
+  free(text);
+}
+
 static void everything_is_reached_with_the_tab_key_and_shows_it(void **state) {
   (void)state;
   needs_a_browser();
@@ -408,6 +423,7 @@ int main(void) {
       cmocka_unit_test(pages_draw_every_figure_and_fetch_nothing),
       cmocka_unit_test(figures_are_saved_as_csv_with_their_numbers),
       cmocka_unit_test(figures_are_saved_as_svg_that_stands_alone),
+      cmocka_unit_test(heatmaps_are_saved_with_their_pictures),
       cmocka_unit_test(everything_is_reached_with_the_tab_key_and_shows_it),
       cmocka_unit_test(keys_hide_curves_and_open_tables),
       cmocka_unit_test(screen_readers_find_a_name_for_everything),
