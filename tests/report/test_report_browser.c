@@ -83,6 +83,10 @@ static const char *heatmap_page(void) {
                 "columns", 2, "panels", "title", "layer 0: v_knock.up", "values", large, "title",
                 "layer 0: v_knock.gate", "values", 0.5, -0.5, 0.0, 1.0, "scale", 1),
       &html);
+  ch_page_figure(json_pack("{s:s, s:s, s:s, s:{s:s}, s:[{s:s, s:i, s:f}, {s:s, s:i, s:f}]}", "id", "change",
+                           "kind", "bars", "title", "Change", "x", "title", "change", "bars", "name", "less",
+                           "colour", 0, "value", -0.25, "name", "more", "colour", 1, "value", 0.5),
+                 &html);
   ch_page_end(&head, &html);
   assert_false(html.failed);
   const char *path = write_page("heatmaps.html", &html);
@@ -148,6 +152,13 @@ static void pages_draw_every_figure_and_fetch_nothing(void **state) {
   browser_open(&chromium, page);
   assert_quiet(page);
   assert_float_equal(browser_number(&chromium, "document.querySelectorAll('svg image').length"), 1, 0);
+  /* Bars below zero go to the left from it. */
+  char *widths = browser_text(
+      &chromium, "[...document.querySelectorAll('#change-heading ~ .plot .mark-rect path')].map((p) => "
+                 "p.getBoundingClientRect()).map((r, i, all) => [r.width, Math.abs(r.right - all[1].left)])"
+                 ".map(([w, d], i, all) => i ? (w / all[0][0]).toFixed(1) : d < 2).join(' ')");
+  assert_string_equal(widths, "true 2.0");
+  free(widths);
   /* 1.5 is shown as 1, the end of viridis; the small matrix is four cells. */
   char *colours = browser_text(
       &chromium, "(async () => { const image = new Image(); image.src = document.querySelector('svg "

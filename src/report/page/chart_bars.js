@@ -16,8 +16,9 @@ const chartBars = (function () {
         return one;
       });
     });
-    const high = Math.max(...values.map((v) => v.to), 1e-12);
-    const x = parts.axis("x", figure.x, [0, high * (1 + 52 / (options.width * 0.6))], options.width);
+    /* From 0, with room for the numbers at the ends of the bars; below 0 on the left. */
+    const high = Math.max(...values.map((v) => v.to), 0), low = Math.min(...values.map((v) => v.to), 0), room = (52 / (options.width * 0.6)) * (high - low || 1);
+    const x = parts.axis("x", figure.x, [low < 0 ? low - room : 0, high > 0 || low === 0 ? high + room : 0], options.width);
     if (!figure.x.title) delete x.shown.title;
     const middle = { scale: "names", field: "name", band: 0.5 };
     return parts.frame(options, options.height, {
@@ -31,7 +32,7 @@ const chartBars = (function () {
           tooltip: { signal: "datum.name + (datum.part ? ', ' + datum.part : '') + ': ' + format(datum.to - datum.from, ',.6~r')" },
         } } },
         { type: "text", from: { data: "bars" }, encode: { update: {
-          x: { scale: "x", field: "to", offset: 5 }, y: middle, baseline: { value: "middle" }, text: { signal: "datum.last ? crossheadShort(datum.to) : ''" }, fill: { value: colours.ink }, fontWeight: { value: 600 },
+          x: { scale: "x", field: "to", offset: { signal: "datum.to < 0 ? -5 : 5" } }, align: { signal: "datum.to < 0 ? 'right' : 'left'" }, y: middle, baseline: { value: "middle" }, text: { signal: "datum.last ? crossheadShort(datum.to) : ''" }, fill: { value: colours.ink }, fontWeight: { value: 600 },
         } } },
       ],
     });
