@@ -127,17 +127,15 @@ static ch_tile copy_tile(const ch_tile *from, const ch_tile_span *span, int64_t 
   return (ch_tile){scratch, CH_F32, dim, span->count * dim};
 }
 
-static void copy_keys(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,
-                      ch_tile *values) {
-  ch_tile_producer_dense.produce(args, span, NULL, keys, values);
-  *keys = copy_tile(keys, span, args->key_dim, scratch);
+static void copy_keys(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
+  ch_tile_producer_dense.produce(args, span, NULL, tiles);
+  tiles->keys = copy_tile(&tiles->keys, span, args->key_dim, scratch);
 }
 
-static void copy_both(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,
-                      ch_tile *values) {
-  copy_keys(args, span, scratch, keys, values);
-  *values = copy_tile(values, span, args->value_dim,
-                      (float *)scratch + copied_keys(args, span->heads, span->count));
+static void copy_both(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
+  copy_keys(args, span, scratch, tiles);
+  tiles->values = copy_tile(&tiles->values, span, args->value_dim,
+                            (float *)scratch + copied_keys(args, span->heads, span->count));
 }
 
 static const ch_tile_producer producing_keys = {"keys", copy_keys, copied_keys},

@@ -24,6 +24,11 @@ typedef struct ch_column_range {
   int64_t first, count;
 } ch_column_range;
 
+/* `width` columns of head h of a row, from column h * stride + offset on; stride 0: all heads have the same. */
+typedef struct ch_head_slice {
+  int64_t stride, offset, width;
+} ch_head_slice;
+
 /* An operation. One file in graph/ops/ each: shape rule, forward, backward, cost. */
 typedef struct ch_op {
   const char *name;
@@ -48,6 +53,9 @@ typedef struct ch_op {
      stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
   void (*stream)(const ch_stream_call *call);
   ch_column_range (*stream_needs)(const ch_node *node, int i, ch_column_range wanted);
+  /* For values that are columns of their inputs, head by head: which columns of input i, side by side, every head is made
+     of. Attention reads them where they are. */
+  ch_head_slice (*stream_slice)(const ch_node *node, int i);
   bool stream_source; /* a function of the tokens' places in the cache: streamed without a streamed input */
   bool stream_raw;    /* streamed inputs as they lie in the cache: its type, any stride, more columns */
   bool stream_whole;  /* it needs and makes all columns or none: a norm over the row */

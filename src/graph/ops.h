@@ -47,11 +47,6 @@ ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 ch_node *ch_op_collapse_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 
-/* `width` columns of head h of a row, from column h * stride + offset on; stride 0: all heads have the same. */
-typedef struct ch_head_slice {
-  int64_t stride, offset, width;
-} ch_head_slice;
-
 enum { CH_MAX_JOINED = 4 };
 
 /* Heads made of one slice of each input, side by side -> [N, heads * (sum of widths)]; at most CH_MAX_JOINED parts. */

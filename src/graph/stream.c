@@ -25,13 +25,49 @@ static ch_status collect(ch_stream *stream, const ch_node *node) {
   return CH_OK;
 }
 
+/* Token after token; what is kept by id is gathered. */
+static bool lies_in_cache(const ch_node *node) {
+  return node->op->stateful && !node->op->stream;
+}
+
+/* Whether an end is whole heads of a value that is made of columns of its inputs. */
+static bool is_slices(const ch_stream_end *end) {
+  const ch_node *node = end->node;
+  int64_t width = 0;
+  if (!node->op->stream_slice || end->offset > 0 || end->stride != end->dim) return false;
+  for (int i = 0; i < node->inputs; i++) {
+    if (!node->in[i]->streamed) return false;
+    width += node->op->stream_slice(node, i).width;
+  }
+  return width == end->dim;
+}
+
+static ch_stream_end slice_of(const ch_node *node, int i) {
+  ch_head_slice slice = node->op->stream_slice(node, i);
+  return (ch_stream_end){node->in[i], slice.offset, slice.stride, slice.width};
+}
+
+/* Heads that are columns of another value are read there; keys that are columns of two values of one type, from both. */
+static void read_slices(ch_stream *stream) {
+  ch_stream_end *keys = &stream->end[CH_STREAM_KEYS], *values = &stream->end[CH_STREAM_VALUES];
+  while (keys->node->inputs == 1 && is_slices(keys)) *keys = slice_of(keys->node, 0);
+  while (values->node->inputs == 1 && is_slices(values)) *values = slice_of(values->node, 0);
+  const ch_node *node = keys->node;
+  if (node->inputs != 2 || !is_slices(keys) || lies_in_cache(node->in[0]) != lies_in_cache(node->in[1]))
+    return;
+  if (node->op->stream_slice(node, 0).width % CH_TAIL_UNIT != 0) return;
+  *keys = slice_of(node, 0);
+  stream->end[CH_STREAM_KEY_TAILS] = slice_of(node, 1);
+}
+
 ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
                          const ch_stream_end *values) {
-  stream->run = run;
-  stream->nodes = 0;
-  stream->end[0] = *keys;
-  stream->end[1] = *values;
-  for (int i = 0; i < 2; i++) CH_TRY(collect(stream, stream->end[i].node));
+  *stream = (ch_stream){.run = run};
+  stream->end[CH_STREAM_KEYS] = *keys;
+  stream->end[CH_STREAM_VALUES] = *values;
+  read_slices(stream);
+  for (int i = 0; i < CH_STREAM_ENDS; i++)
+    if (stream->end[i].node) CH_TRY(collect(stream, stream->end[i].node));
   return CH_OK;
 }
 
@@ -64,8 +100,9 @@ static ch_column_range needed_of(const ch_node *node, int input, ch_column_range
 /* The columns of every node that heads head … head+heads-1 need. */
 static void find_columns(const ch_stream *stream, int64_t head, int64_t heads, ch_column_range columns[]) {
   memset(columns, 0, (size_t)stream->nodes * sizeof *columns);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < CH_STREAM_ENDS; i++) {
     const ch_stream_end *end = &stream->end[i];
+    if (!end->node) continue;
     ch_column_range own = {end->offset + head * end->stride, (heads - 1) * end->stride + end->dim};
     int place = place_of(stream, end->node);
     columns[place] = joined(columns[place], own);
@@ -95,11 +132,6 @@ static void *take(pile *from, int64_t elements) {
   void *piece = from->base ? from->base + (size_t)from->used * from->element : NULL;
   from->used += (elements + LINE - 1) / LINE * LINE;
   return piece;
-}
-
-/* Token after token; what is kept by id is gathered. */
-static bool lies_in_cache(const ch_node *node) {
-  return node->op->stateful && !node->op->stream;
 }
 
 void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]) {
@@ -183,16 +215,19 @@ static ch_tile tile_of(const ch_stream *stream, const ch_stream_end *end, const 
                    .head_stride = end->stride};
 }
 
-static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,
-                    ch_tile *values) {
+static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
   const ch_stream *stream = args->context;
   ch_column_range columns[CH_MAX_STREAM_NODES];
   ch_stream_value made[CH_MAX_STREAM_NODES];
   pile from = {.base = scratch, .element = ch_dtype_size(stream->run->kernels->dtype)};
   find_columns(stream, span->head, span->heads, columns);
   for (int n = 0; n < stream->nodes; n++) made[n] = evaluate(stream, n, span, columns, made, &from);
-  *keys = tile_of(stream, &stream->end[0], made, span->head);
-  *values = tile_of(stream, &stream->end[1], made, span->head);
+  const ch_stream_end *end = stream->end;
+  *tiles = (ch_tiles){.keys = tile_of(stream, &end[CH_STREAM_KEYS], made, span->head),
+                      .values = tile_of(stream, &end[CH_STREAM_VALUES], made, span->head)};
+  if (!end[CH_STREAM_KEY_TAILS].node) return;
+  tiles->tail = tile_of(stream, &end[CH_STREAM_KEY_TAILS], made, span->head);
+  tiles->tail_dim = end[CH_STREAM_KEY_TAILS].dim;
 }
 
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {

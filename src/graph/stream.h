@@ -42,12 +42,14 @@ typedef struct ch_stream_end {
   int64_t offset, stride, dim;
 } ch_stream_end;
 
+enum { CH_STREAM_KEYS, CH_STREAM_KEY_TAILS, CH_STREAM_VALUES, CH_STREAM_ENDS };
+
 /* What attention reads through: the streamed values behind its keys and its values. */
 typedef struct ch_stream {
   const ch_run *run;
   const ch_node *node[CH_MAX_STREAM_NODES]; /* inputs before users */
   int nodes;
-  ch_stream_end end[2]; /* keys, values */
+  ch_stream_end end[CH_STREAM_ENDS]; /* where nothing is read, node is NULL */
 } ch_stream;
 
 /* Collects what keys and values are made of; run may be a probe without cache. */

@@ -51,14 +51,22 @@ typedef struct ch_tile_span {
 
 struct ch_attend;
 
-/* Makes the key tile [heads, count, key_dim] and the value tile [heads, count, value_dim] of a span; count <=
-   CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own, of scratch_elements(args, heads, count) elements of the table's
-   type, and the tiles live until the thread's next call. A prefill asks for one head at a time, decoding for all at
-   once, so that token-major memory is read in order. Called from many threads at once. */
+/* The keys and values of a span: [heads, count, key_dim] and [heads, count, value_dim]. The last tail_dim elements of the
+   keys may lie elsewhere, as those that all heads share do: then in `tail`, of the same type as `keys`, and the others
+   are a multiple of CH_TAIL_UNIT. */
+enum { CH_TAIL_UNIT = 16 };
+typedef struct ch_tiles {
+  ch_tile keys, tail, values;
+  int64_t tail_dim; /* 0: keys are whole */
+} ch_tiles;
+
+/* Makes the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own, of scratch_elements(args,
+   heads, count) elements of the table's type, and the tiles live until the thread's next call. A prefill asks for one
+   head at a time, decoding for all at once, so that token-major memory is read in order. Without scratch tiles are the
+   memory itself, and go on in it for the tokens that follow. Called from many threads at once. */
 typedef struct ch_tile_producer {
   const char *name;
-  void (*produce)(const struct ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,
-                  ch_tile *values);
+  void (*produce)(const struct ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles);
   int64_t (*scratch_elements)(const struct ch_attend *args, int64_t heads, int64_t count);
 } ch_tile_producer;
 

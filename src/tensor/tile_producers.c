@@ -11,11 +11,10 @@ static ch_tile tile_in_place(const ch_state_view *part, const ch_tile_span *span
                    .head_stride = head_stride};
 }
 
-static void produce_dense(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tile *keys,
-                          ch_tile *values) {
+static void produce_dense(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
   (void)scratch;
-  *keys = tile_in_place(&args->parts[0], span, args->key_dim);
-  *values = tile_in_place(&args->parts[1], span, args->value_dim);
+  *tiles = (ch_tiles){.keys = tile_in_place(&args->parts[0], span, args->key_dim),
+                      .values = tile_in_place(&args->parts[1], span, args->value_dim)};
 }
 
 static int64_t no_scratch(const ch_attend *args, int64_t heads, int64_t count) {

@@ -14,6 +14,7 @@ typedef struct attend_case {
   int64_t apart[3];       /* elements between two heads of queries, keys, values */
   bool shared;            /* values are the first elements of the keys; needs value_dim <= key_dim */
   bool produced;          /* tiles are written into scratch (copying_producer) */
+  int64_t tail;           /* elements of keys that a tile of their own has (splitting_producer) */
   double q_scale;         /* size of the queries: large ones make the softmax sharp */
 } attend_case;
 
@@ -190,6 +191,7 @@ static inline const char *describe(const attend_case *c) {
            c->apart[0] + c->apart[1] + c->apart[2] > 0 ? ", heads apart" : "",
            c->shared     ? ", values in keys"
            : c->produced ? ", produced"
+           : c->tail > 0 ? ", keys of two parts"
                          : "",
            ch_dtype_name(c->state_type[0]), ch_dtype_name(c->state_type[1]), c->q_scale);
   return text;
@@ -219,11 +221,12 @@ static inline ch_tile copied_tile(const ch_state_view *part, const ch_tile_span 
 }
 
 static inline void produce_copies(const ch_attend *args, const ch_tile_span *span, void *scratch,
-                                  ch_tile *keys, ch_tile *values) {
+                                  ch_tiles *tiles) {
   size_t key_bytes =
       (size_t)copied_elements(args->key_dim, span->heads, span->count) * ch_dtype_size(args->parts[0].dtype);
-  *keys = copied_tile(&args->parts[0], span, args->key_dim, scratch);
-  *values = copied_tile(&args->parts[1], span, args->value_dim, (char *)scratch + key_bytes);
+  *tiles =
+      (ch_tiles){.keys = copied_tile(&args->parts[0], span, args->key_dim, scratch),
+                 .values = copied_tile(&args->parts[1], span, args->value_dim, (char *)scratch + key_bytes)};
 }
 
 static inline int64_t copies_elements(const ch_attend *args, int64_t heads, int64_t count) {
@@ -232,6 +235,25 @@ static inline int64_t copies_elements(const ch_attend *args, int64_t heads, int6
 
 static const ch_tile_producer copying_producer = {
     .name = "copies", .produce = produce_copies, .scratch_elements = copies_elements};
+
+/* Keys and values where they are, the last elements of the keys as a tile of their own: ch_attend.context says how many.
+ */
+static inline void produce_split(const ch_attend *args, const ch_tile_span *span, void *scratch,
+                                 ch_tiles *tiles) {
+  ch_tile_producer_dense.produce(args, span, scratch, tiles);
+  tiles->tail_dim = *(const int64_t *)args->context;
+  tiles->tail = tiles->keys;
+  tiles->tail.data = (const char *)tiles->keys.data +
+                     (size_t)(args->key_dim - tiles->tail_dim) * ch_dtype_size(tiles->keys.dtype);
+}
+
+static inline int64_t split_elements(const ch_attend *args, int64_t heads, int64_t count) {
+  (void)args, (void)heads, (void)count;
+  return 0;
+}
+
+static const ch_tile_producer splitting_producer = {
+    .name = "split", .produce = produce_split, .scratch_elements = split_elements};
 
 /* The arguments of a call on a table: states in their types, q of the table's. Free with free_attend_args. */
 static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels *kernels) {
@@ -266,6 +288,10 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
   }
   args.producer = c->produced ? &copying_producer : ch_tile_producer_for(kernels, types[0], types[1]);
   assert_non_null(args.producer);
+  if (c->tail > 0) {
+    args.producer = &splitting_producer;
+    args.context = &c->tail;
+  }
   return args;
 }
 

@@ -95,6 +95,26 @@ static void every_size_of_a_group_is_right(void **state) {
     }
 }
 
+/* Keys whose last elements lie elsewhere: decoding with one query head on a key head, with several, and prefill. */
+static void keys_of_two_parts_are_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 10, 0);
+  static const ch_dtype types[] = {CH_F64, CH_BF16, CH_F16};
+  static const int64_t dims[][2] = {{64, 32}, {48, 32}, {37, 5}, {64, 48}, {144, 128}, {576, 64}, {17, 1}};
+  for (int64_t n = 0; n < 42; n++) {
+    int64_t kv_heads = 1 + n % 3 * 2, group = 1 + n % 8, d = n % 7;
+    attend_case c = plain_case(1, n % 4 == 3 ? 70 : 1, group * kv_heads, kv_heads, dims[d][0]);
+    c.tail = dims[d][1];
+    c.value_dim = pick(&random, 1, 70);
+    c.past = pick(&random, 0, 300);
+    c.state_type[0] = types[n % 3];
+    c.state_type[1] = types[n / 3 % 3];
+    if (n % 5 == 0) c.extra = 3, c.apart[1] = 2;
+    check_forward(&random, c);
+  }
+}
+
 /* Many query heads on one wide key head whose first elements are the value: the absorbed form of latent attention. */
 static void decoding_from_latents_is_right(void **state) {
   (void)state;
@@ -257,6 +277,7 @@ int main(void) {
       cmocka_unit_test(training_shapes_are_right),
       cmocka_unit_test(decoding_shapes_are_right),
       cmocka_unit_test(every_size_of_a_group_is_right),
+      cmocka_unit_test(keys_of_two_parts_are_right),
       cmocka_unit_test(decoding_from_latents_is_right),
       cmocka_unit_test(random_shapes_masks_and_types_are_right),
       cmocka_unit_test(a_query_that_sees_no_key_gets_zeros),

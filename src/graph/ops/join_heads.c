@@ -88,6 +88,10 @@ static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range 
   return (ch_column_range){first, last - first};
 }
 
+static ch_head_slice stream_slice(const ch_node *node, int i) {
+  return ((const join_heads *)node->attributes)->slice[i];
+}
+
 static void stream(const ch_stream_call *call) {
   const join_heads *attributes = call->node->attributes;
   size_t element = ch_dtype_size(call->run->kernels->dtype);
@@ -113,6 +117,7 @@ static const ch_op op = {.name = "join_heads",
                          .cheap = true,
                          .stream = stream,
                          .stream_needs = stream_needs,
+                         .stream_slice = stream_slice,
                          .stream_raw = true};
 
 ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *const *in,

@@ -50,16 +50,16 @@ ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const int64_t dim, const real 
   return sum;
 }
 
-/* scores [count, heads] = keys q^T, in the order in which the keys lie in memory; VL dot products are summed at once.
+/* scores [count, heads] = (or +=) keys q^T, in the order in which the keys lie in memory; VL dot products are summed at once.
    Writes up to VL - 1 elements past the last. (Shapes are copied to locals here and below: stores of vectors could
    change them, for all the compiler knows.) */
 ALWAYS_INLINE void single_scores(const ch_dtype dtype, const int64_t dim, const few_plan *plan, int64_t heads,
-                                 const few_block *block, const real *q, real *scores) {
+                                 int64_t count, const ch_tile *tile, const real *q, real *scores, bool add) {
   const int64_t padded = plan->key_padded, size = state_size(dtype);
-  const int64_t stride = block->keys.stride * size, head_stride = block->keys.head_stride * size;
-  const char *token = block->keys.data, *key = token;
+  const int64_t stride = tile->stride * size, head_stride = tile->head_stride * size;
+  const char *token = tile->data, *key = token;
   const real *query = q;
-  int64_t g = 0, left = block->count * heads;
+  int64_t g = 0, left = count * heads;
   while (left > 0) {
     vec lanes[VL];
     for (int i = 0; i < VL; i++) {
@@ -73,7 +73,8 @@ ALWAYS_INLINE void single_scores(const ch_dtype dtype, const int64_t dim, const 
       key = token;
       query = q;
     }
-    store(scores, sum_lanes(lanes));
+    vec sums = sum_lanes(lanes);
+    store(scores, add ? load(scores) + sums : sums);
     scores += VL;
     left -= VL;
   }
@@ -109,7 +110,7 @@ ALWAYS_INLINE void add_values(const ch_dtype dtype, const int64_t dim, const int
 
 ALWAYS_INLINE void single_sums(const ch_dtype dtype, const int64_t dim, const few_plan *plan, int64_t heads,
                                const few_block *block, const real *weights, real *rows) {
-  const ch_tile *tile = &block->values;
+  const ch_tile *tile = &block->tiles.values;
   int64_t t = 0;
   for (; t + 4 <= block->count; t += 4)
     add_values(dtype, dim, 4, plan, heads, weights + t * plan->total, tile_row(tile, 0, t), tile, rows);
@@ -149,15 +150,20 @@ static void weigh(const few_plan *plan, const few_block *block, const few_space 
 void attend_dot_block(const ch_attend *args, const few_plan *plan, const few_block *block,
                       const few_space *space, const few_state *state) {
   if (plan->group_columns > 1) {
-    fetch_stream stream = attend_group_stream(args, plan, block);
+    fetch_stream stream = {.count = 0};
     attend_group_scores(args, plan, block, space, &stream);
     weigh(plan, block, space, state, plan->total);
     attend_group_sums(args, plan, block, space, state->rows, &stream);
     return;
   }
-  FOR_TYPE_AND_DIM(block->keys.dtype, args->key_dim, single_scores, plan, args->kv_heads, block, space->q,
-                   space->scores);
+  const ch_tiles *tiles = &block->tiles;
+  const int64_t heads = args->kv_heads, head_dim = args->key_dim - tiles->tail_dim;
+  FOR_TYPE_AND_DIM(tiles->keys.dtype, head_dim, single_scores, plan, heads, block->count, &tiles->keys,
+                   space->q, space->scores, false);
+  if (tiles->tail_dim > 0)
+    FOR_TYPE_AND_DIM(tiles->keys.dtype, tiles->tail_dim, single_scores, plan, heads, block->count,
+                     &tiles->tail, space->q + head_dim, space->scores, true);
   weigh(plan, block, space, state, space->columns.count);
-  FOR_TYPE_AND_DIM(block->values.dtype, args->value_dim, single_sums, plan, args->kv_heads, block,
+  FOR_TYPE_AND_DIM(tiles->values.dtype, args->value_dim, single_sums, plan, args->kv_heads, block,
                    space->weights, state->rows);
 }

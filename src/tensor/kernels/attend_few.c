@@ -34,6 +34,7 @@ static few_plan plan_few(const ch_attend *args) {
          args->producer->scratch_elements(args, args->kv_heads, plan.block) * (int64_t)sizeof(real) >
              BLOCK_BYTES / 2)
     plan.block /= 2;
+  plan.in_place = args->producer->scratch_elements(args, args->kv_heads, plan.block) == 0;
   return plan;
 }
 
@@ -78,13 +79,14 @@ static void start_panels(const ch_attend *args, const few_plan *plan, int64_t se
 
 static void panel_block(const ch_attend *args, const few_plan *plan, const few_block *block,
                         const few_space *space) {
-  bool in_place = args->producer->scratch_elements(args, args->kv_heads, plan->block) == 0;
-  int64_t coming = in_place ? block->coming : 0;
+  const ch_tiles *tiles = &block->tiles;
+  int64_t coming = plan->in_place ? block->coming : 0;
   for (int64_t g = 0; g < args->kv_heads; g++) {
-    block_rows rows = read_block(&block->keys, args->key_dim, &block->values, args->value_dim, g,
-                                 block->count, space->keys, space->values);
-    upcoming next_keys = upcoming_rows(&block->keys, g, block->count, coming, args->key_dim);
-    upcoming next_values = upcoming_rows(&block->values, g, block->count,
+    block_rows rows =
+        read_block(tiles, args->key_dim, args->value_dim, g, block->count, space->keys, space->values);
+    upcoming next_keys =
+        upcoming_rows(&tiles->keys, g, block->count, coming, args->key_dim - tiles->tail_dim);
+    upcoming next_values = upcoming_rows(&tiles->values, g, block->count,
                                          rows.values == rows.keys ? 0 : coming, args->value_dim);
     attend_meet_block(args, &space->panel[g], block->first, block->count, &rows, space->scores, &next_keys,
                       &next_values);
@@ -115,7 +117,7 @@ static few_block produce_block(const ch_attend *args, int64_t sequence, int64_t 
   block.coming = left - block.count < coming ? left - block.count : coming;
   ch_tile_span span = {
       .sequence = sequence, .head = 0, .heads = args->kv_heads, .first = first, .count = block.count};
-  args->producer->produce(args, &span, scratch, &block.keys, &block.values);
+  args->producer->produce(args, &span, scratch, &block.tiles);
   return block;
 }
 

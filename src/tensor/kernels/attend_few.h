@@ -12,7 +12,7 @@ typedef struct few_plan {
   int64_t group_columns, pitch, total; /* columns of a key-value head; of all, with padding */
   int64_t block;                       /* tokens at once */
   int64_t key_padded, value_padded;
-  bool dots;
+  bool dots, in_place; /* in_place: tiles are the memory itself */
 } few_plan;
 
 /* Running sums of one sequence: per column the maximum, the sum of weights, and that of weighted values. */
@@ -35,7 +35,7 @@ typedef struct few_space {
 /* A block of a sequence's tokens, all heads; `coming`: how many the next one has. */
 typedef struct few_block {
   int64_t sequence, first, count, coming;
-  ch_tile keys, values;
+  ch_tiles tiles;
 } few_block;
 
 #define attend_start_dots KERNEL(attend_start_dots)

@@ -75,10 +75,11 @@ static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t 
   if (plan->in_place && number % plan->tasks_per_head == 0) {
     int64_t tokens = tokens_before(args, s) + args->queries;
     ch_tile_span span = {.sequence = s, .head = g, .heads = 1, .first = 0, .count = 1};
-    ch_tile keys, values;
-    args->producer->produce(args, &span, NULL, &keys, &values);
-    queue_piece(queue, upcoming_rows(&keys, 0, 0, tokens < BLOCK ? tokens : BLOCK, args->key_dim));
-    queue_piece(queue, upcoming_rows(&values, 0, 0, tokens < BLOCK ? tokens : BLOCK, args->value_dim));
+    ch_tiles tiles;
+    args->producer->produce(args, &span, NULL, &tiles);
+    queue_piece(queue, upcoming_rows(&tiles.keys, 0, 0, tokens < BLOCK ? tokens : BLOCK,
+                                     args->key_dim - tiles.tail_dim));
+    queue_piece(queue, upcoming_rows(&tiles.values, 0, 0, tokens < BLOCK ? tokens : BLOCK, args->value_dim));
   }
   for (int64_t p = 0; p < panels; p++)
     queue_piece(queue, upcoming_columns(args, query_rows(args, args->q), s, g, task.column + p * plan->width,
@@ -97,14 +98,13 @@ static void run_block(const ch_attend *args, const forward_plan *plan, const for
   int64_t count = left < BLOCK ? left : BLOCK, coming = left - count < BLOCK ? left - count : BLOCK;
   ch_tile_span span = {
       .sequence = task->sequence, .head = task->kv_head, .heads = 1, .first = first, .count = count};
-  ch_tile keys, values;
-  args->producer->produce(args, &span, space->tile, &keys, &values);
+  ch_tiles tiles;
+  args->producer->produce(args, &span, space->tile, &tiles);
   if (!plan->in_place) coming = 0;
-  block_rows rows =
-      read_block(&keys, args->key_dim, &values, args->value_dim, 0, count, space->keys, space->values);
-  upcoming next_keys = upcoming_rows(&keys, 0, count, coming, args->key_dim);
+  block_rows rows = read_block(&tiles, args->key_dim, args->value_dim, 0, count, space->keys, space->values);
+  upcoming next_keys = upcoming_rows(&tiles.keys, 0, count, coming, args->key_dim - tiles.tail_dim);
   upcoming next_values =
-      upcoming_rows(&values, 0, count, rows.values == rows.keys ? 0 : coming, args->value_dim);
+      upcoming_rows(&tiles.values, 0, count, rows.values == rows.keys ? 0 : coming, args->value_dim);
   for (int64_t p = 0; p < panels; p++) {
     const query_columns *c = &panel[p].columns;
     if (first >= c->end || first + count <= c->first) continue;

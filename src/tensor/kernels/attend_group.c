@@ -80,24 +80,32 @@ ALWAYS_INLINE void add_products(const int columns, const int vectors, const vec 
   }
 }
 
-/* scores [KEYS * vectors, columns], `ld` apart, (+)= the products of elements 0 … dim-1 of keys, and repeated
-   queries. */
-ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, int64_t dim, const char *keys,
-                              int64_t stride, const real *q, real *scores, int64_t ld, bool accumulate,
-                              fetch_stream *stream) {
+/* Rows of keys: elements of a head from `keys` on, `stride` bytes apart, `dim` of them. */
+typedef struct key_rows {
+  const char *keys;
+  int64_t stride, dim;
+} key_rows;
+
+/* scores [KEYS * vectors, columns], `ld` apart, (+)= the products of keys, which go on in rows[1], and repeated queries. */
+ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, const key_rows rows[2], const real *q,
+                              real *scores, int64_t ld, bool accumulate, fetch_stream *stream) {
   const int vectors = TILE_VECTORS_OF(columns);
   vec sum[MOST_VECTORS][MOST_COLUMNS];
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++)
 #pragma GCC unroll 14
     for (int c = 0; c < columns; c++) sum[v][c] = splat(0);
-  int64_t k = 0;
-  for (; k + EACH <= dim; k += EACH, q += columns * VL) {
-    fetch_step(stream);
-    vec taken[MOST_VECTORS];
+  const char *keys = rows[0].keys;
+  int64_t stride = rows[0].stride, dim = rows[0].dim, k = 0;
+  for (int r = 0;; r = 1, keys = rows[1].keys, stride = rows[1].stride, dim = rows[1].dim, k = 0) {
+    for (; k + EACH <= dim; k += EACH, q += columns * VL) {
+      fetch_step(has_few_columns(columns), stream);
+      vec taken[MOST_VECTORS];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) taken[v] = take_keys(dtype, keys + v * KEYS * stride, stride, k);
-    add_products(columns, vectors, taken, q, sum);
+      for (int v = 0; v < vectors; v++) taken[v] = take_keys(dtype, keys + v * KEYS * stride, stride, k);
+      add_products(columns, vectors, taken, q, sum);
+    }
+    if (r == 1 || rows[1].dim == 0) break;
   }
   if (k < dim) {
     vec taken[MOST_VECTORS];
@@ -128,60 +136,102 @@ ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, int64_t d
     }
 }
 
-/* Keys first … first+rows-1 (fewer than a tile) of a head with zeros after them, side by side. */
-static const char *copy_last(const few_block *block, int64_t head, int64_t first, int64_t rows, int64_t dim,
-                             int64_t tile, real *space) {
-  const int64_t bytes = dim * state_size(block->keys.dtype);
-  char *to = (char *)space;
-  for (int64_t r = 0; r < rows; r++)
-    memcpy(to + r * bytes, tile_row(&block->keys, head, first + r), (size_t)bytes);
-  memset(to + rows * bytes, 0, (size_t)((tile - rows) * bytes));
-  return to;
+/* Elements from `k` on, `part` of them, of a head's keys. */
+static inline void find_rows(const ch_tiles *tiles, int64_t dim, int64_t head, int64_t k, int64_t part,
+                             key_rows rows[2]) {
+  const int64_t size = state_size(tiles->keys.dtype), own = dim - tiles->tail_dim;
+  const int64_t before = k < own ? own - k : 0, in_keys = part < before ? part : before;
+  const key_rows keys = {tile_row(&tiles->keys, head, 0) + k * size, tiles->keys.stride * size, in_keys};
+  rows[1] = keys; /* of no dimension */
+  rows[1].dim = 0;
+  if (in_keys == part) {
+    rows[0] = keys;
+    return;
+  }
+  const int64_t skipped = k + in_keys - own;
+  const key_rows tail = {tile_row(&tiles->tail, head, 0) + skipped * size, tiles->tail.stride * size,
+                         part - in_keys};
+  rows[0] = in_keys > 0 ? keys : tail;
+  if (in_keys > 0) rows[1] = tail;
 }
 
-/* One chunk of a head's columns, piece by piece of the head's dimension. */
-ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, int64_t dim, const few_block *block,
-                               int64_t head, const real *q, real *last_keys, real *scores, int64_t ld,
-                               fetch_stream *stream) {
-  const int64_t tile = TILE_VECTORS_OF(columns) * KEYS, size = state_size(dtype), count = block->count;
-  const int64_t stride = block->keys.stride * size, most = piece_of(columns), whole = count / tile * tile;
-  const char *keys = tile_row(&block->keys, head, 0), *last = keys;
-  if (whole < count) last = copy_last(block, head, whole, count - whole, dim, tile, last_keys);
+/* The last keys of a block, fewer than a tile, are copied, and zeros after them. */
+static __attribute__((noinline)) void copy_last(int64_t tile, key_rows rows[2], int64_t left, int64_t size,
+                                                real *space) {
+  char *to = (char *)space;
+  memset(to, 0, (size_t)(tile * (rows[0].dim + rows[1].dim) * size));
+  for (int r = 0; r < 2; to += tile * rows[r++].dim * size) {
+    const int64_t bytes = rows[r].dim * size;
+    for (int64_t i = 0; i < left; i++)
+      memcpy(to + i * bytes, rows[r].keys + i * rows[r].stride, (size_t)bytes);
+    rows[r].keys = to;
+    rows[r].stride = bytes;
+  }
+}
+
+/* Chunk after chunk of the columns, piece after piece of the head's dimension: the keys of some heads tile by tile, in
+   the order in which they lie in memory. */
+ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch_attend *args,
+                               const few_plan *plan, const few_block *block, int64_t column, int64_t head,
+                               int64_t heads, const few_space *space, fetch_stream *stream) {
+  const int64_t tile = TILE_VECTORS_OF(columns) * KEYS, count = block->count, group = plan->group_columns;
+  const int64_t dim = args->key_dim, most = piece_of(columns), ld = plan->total, size = state_size(dtype);
+  fetch_stream local = *stream;
   for (int64_t k = 0; k < dim; k += most) {
     const int64_t part = dim - k < most ? dim - k : most;
-    const real *queries = q + k * columns * KEYS;
-    for (int64_t t = 0; t < count; t += tile) {
-      begin_steps(stream, part / EACH);
-      score_tile(dtype, columns, part, t < whole ? keys + t * stride + k * size : last + k * size,
-                 t < whole ? stride : dim * size, queries, scores + t * ld, ld, k > 0, stream);
+    key_rows first[2], next[2] = {{0}};
+    find_rows(&block->tiles, dim, head, k, part, first);
+    if (heads > 1) find_rows(&block->tiles, dim, head + 1, k, part, next);
+    const int64_t apart[2] = {next[0].keys - first[0].keys, next[1].keys - first[1].keys};
+    for (int64_t t = 0; t < count;
+         t += tile, first[0].keys += tile * first[0].stride, first[1].keys += tile * first[1].stride) {
+      const real *q = repeated_of(plan, space->repeated, head * group + column) + k * columns * KEYS;
+      real *scores = space->scores + t * ld + head * group + column;
+      key_rows rows[2] = {first[0], first[1]};
+      for (int64_t g = 0; g < heads; g++) {
+        key_rows last[2] = {rows[0], rows[1]};
+        if (t + tile > count) copy_last(tile, last, count - t, size, space->last_keys);
+        begin_steps(&local, part / EACH);
+        score_tile(dtype, columns, last, q, scores, ld, k > 0, &local);
+        q += group * plan->key_padded * KEYS;
+        scores += group;
+        rows[0].keys += apart[0];
+        rows[1].keys += apart[1];
+      }
     }
   }
+  *stream = local;
 }
 
 #define SCORE_CASE(n)                                                                                        \
   case n:                                                                                                    \
-    if (n <= MOST_COLUMNS) score_chunk(dtype, n, dim, block, g, q, space->last_keys, to, ld, stream);        \
+    if (n <= MOST_COLUMNS) score_chunk(dtype, n, args, plan, block, c, g, heads, space, stream);             \
     break
 
+/* Heads whose queries stay in the first cache together. */
+static int64_t heads_at_once(const ch_attend *args, const few_plan *plan) {
+  int64_t heads = QUERY_BYTES / 2 / (plan->group_columns * plan->key_padded * KEYS * (int64_t)sizeof(real));
+  return heads < 1 ? 1 : heads < args->kv_heads ? heads : args->kv_heads;
+}
+
 ALWAYS_INLINE void all_scores(const ch_dtype dtype, const ch_attend *args, const few_plan *plan,
-                              const few_block *block, const few_space *space, fetch_stream *into) {
-  const int64_t group = plan->group_columns, ld = plan->total, dim = args->key_dim;
-  fetch_stream local = *into, *stream = &local;
-  for (int64_t g = 0; g < args->kv_heads; g++)
-    for (int64_t c = 0, columns; c < group; c += columns) {
-      const real *q = repeated_of(plan, space->repeated, g * group + c);
-      real *to = space->scores + g * group + c;
-      columns = chunk_of(group - c);
+                              const few_block *block, const few_space *space, fetch_stream *stream) {
+  const int64_t most = heads_at_once(args, plan);
+  for (int64_t g = 0, heads; g < args->kv_heads; g += heads) {
+    heads = args->kv_heads - g < most ? args->kv_heads - g : most;
+    for (int64_t c = 0, columns; c < plan->group_columns; c += columns) {
+      columns = chunk_of(plan->group_columns - c);
       FOR_COLUMNS(columns, SCORE_CASE)
     }
-  *into = local;
+  }
 }
 
 void attend_group_scores(const ch_attend *args, const few_plan *plan, const few_block *block,
                          const few_space *space, fetch_stream *stream) {
-  if (block->keys.dtype == CH_F16)
+  attend_group_ask(args, plan, block, false, stream);
+  if (block->tiles.keys.dtype == CH_F16)
     all_scores(CH_F16, args, plan, block, space, stream);
-  else if (block->keys.dtype == CH_BF16)
+  else if (block->tiles.keys.dtype == CH_BF16)
     all_scores(CH_BF16, args, plan, block, space, stream);
   else
     all_scores(CH_KERNEL_DTYPE, args, plan, block, space, stream);
@@ -189,26 +239,64 @@ void attend_group_scores(const ch_attend *args, const few_plan *plan, const few_
 
 /* --- memory ---------------------------------------------------------------------------------------------------- */
 
-fetch_stream attend_group_stream(const ch_attend *args, const few_plan *plan, const few_block *block) {
-  fetch_stream stream = {.count = 0};
+static void add_piece(fetch_stream *stream, const char *begin, int64_t bytes) {
+  stream->later[stream->count].begin = begin;
+  stream->later[stream->count++].end = begin + bytes;
+  stream->lines += (bytes + 63) / 64;
+}
+
+/* The rows of a tile that goes on in memory, so many bytes further. */
+static void add_tile(fetch_stream *stream, const ch_tile *tile, int64_t count) {
+  int64_t row = tile->stride * state_size(tile->dtype);
+  add_piece(stream, (const char *)tile->data + (FAR_AHEAD + row - 1) / row * row, count * row);
+}
+
+/* All states of the next block, whatever is made of them. */
+static void add_parts(fetch_stream *stream, const ch_attend *args, const few_block *block) {
   for (int p = 0; p < CH_MAX_STATE_PARTS && block->coming > 0; p++) {
     const ch_state_view *part = &args->parts[p];
     if (!part->data || (p > 0 && part->data == args->parts[p - 1].data)) continue;
-    int64_t size = (int64_t)ch_dtype_size(part->dtype);
-    int64_t at = block->sequence * part->sequence_stride + (block->first + block->count) * part->token_stride;
-    const char *begin = (const char *)part->data + at * size;
-    int64_t bytes = block->coming * part->token_stride * size;
-    stream.later[stream.count].begin = begin;
-    stream.later[stream.count++].end = begin + bytes;
-    stream.lines += (bytes + 63) / 64;
+    int64_t at = block->sequence * part->sequence_stride + (block->first + block->count) * part->token_stride,
+            size = state_size(part->dtype);
+    add_piece(stream, (const char *)part->data + at * size, block->coming * part->token_stride * size);
   }
+}
+
+static int64_t score_calls(const ch_attend *args, const few_plan *plan, const few_block *block) {
+  int64_t calls = 0;
   for (int64_t c = 0, columns; c < plan->group_columns; c += columns) {
     columns = chunk_of(plan->group_columns - c);
-    int64_t vectors = TILE_VECTORS_OF(columns),
-            tiles = (block->count + vectors * KEYS - 1) / (vectors * KEYS);
-    stream.calls += tiles * (args->key_dim / EACH) +
-                    block->count * ((args->value_dim + vectors * VL - 1) / (vectors * VL));
+    int64_t tile = TILE_VECTORS_OF(columns) * KEYS;
+    calls += (block->count + tile - 1) / tile * (args->key_dim / EACH);
   }
-  stream.calls *= args->kv_heads;
-  return stream;
+  return calls * args->kv_heads;
+}
+
+static int64_t sum_calls(const ch_attend *args, const few_plan *plan, const few_block *block) {
+  int64_t calls = 0;
+  for (int64_t c = 0, columns; c < plan->group_columns; c += columns) {
+    columns = chunk_of(plan->group_columns - c);
+    int64_t elements = TILE_VECTORS_OF(columns) * VL;
+    calls += block->count * ((args->value_dim + elements - 1) / elements);
+  }
+  return calls * args->kv_heads;
+}
+
+/* Tiles in memory are asked for a little ahead of their turn. Where some are made of states, all of those are needed at
+   once: then the next block's, while this one is computed. */
+void attend_group_ask(const ch_attend *args, const few_plan *plan, const few_block *block, bool sums,
+                      fetch_stream *stream) {
+  const ch_tiles *tiles = &block->tiles;
+  if (!plan->in_place || !has_few_columns(plan->group_columns)) {
+    if (sums) return;
+    *stream = (fetch_stream){.calls = score_calls(args, plan, block) + sum_calls(args, plan, block)};
+    add_parts(stream, args, block);
+    return;
+  }
+  *stream = (fetch_stream){.calls = sums ? sum_calls(args, plan, block) : score_calls(args, plan, block)};
+  if (sums)
+    add_tile(stream, &tiles->values, block->count);
+  else
+    add_tile(stream, &tiles->keys, block->count);
+  if (!sums && tiles->tail_dim > 0) add_tile(stream, &tiles->tail, block->count);
 }

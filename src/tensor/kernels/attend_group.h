@@ -19,6 +19,11 @@ static inline int64_t chunk_of(int64_t left) {
   return (left + chunks - 1) / chunks;
 }
 
+/* With few columns arithmetic is short of what memory takes, and its order is what counts. */
+static inline bool has_few_columns(int64_t columns) {
+  return columns <= MOST_COLUMNS && TILE_VECTORS_OF(columns) == 4;
+}
+
 #define FOR_COLUMNS(columns, CASE)                                                                           \
   switch (columns) {                                                                                         \
     CASE(2);                                                                                                 \
@@ -33,8 +38,9 @@ static inline int64_t chunk_of(int64_t left) {
     CASE(14);                                                                                                \
   }
 
-/* The memory of the next block, whatever is made of it, is asked for while this one is computed, evenly over its `calls`
-   calls of the innermost loops: more at once would stop them until memory has caught up. */
+/* Memory that will be needed soon is asked for in even shares over the `calls` calls of the innermost loops. While more is
+   under way than the processor keeps track of, it forgets requests: so each is made twice, far ahead and nearer. */
+enum { FAR_AHEAD = 16 * 1024, NEAR_AHEAD = 8 * 1024 };
 typedef struct fetch_stream {
   const char *next, *end;
   int64_t share;        /* lines a call */
@@ -45,8 +51,11 @@ typedef struct fetch_stream {
   int count, taken;
 } fetch_stream;
 
-ALWAYS_INLINE void fetch_step(fetch_stream *stream) {
-  for (int64_t i = stream->share; i > 0; i--, stream->next += 64) __builtin_prefetch(stream->next, 0, 3);
+ALWAYS_INLINE void fetch_step(const bool twice, fetch_stream *stream) {
+  for (int64_t i = stream->share; i > 0; i--, stream->next += 64) {
+    __builtin_prefetch(stream->next, 0, 3);
+    if (twice) __builtin_prefetch(stream->next - (FAR_AHEAD - NEAR_AHEAD), 0, 3);
+  }
 }
 
 /* Before a loop of so many calls. */
@@ -66,13 +75,14 @@ ALWAYS_INLINE void begin_steps(fetch_stream *stream, int64_t calls) {
 #define attend_start_group KERNEL(attend_start_group)
 #define attend_group_scores KERNEL(attend_group_scores)
 #define attend_group_sums KERNEL(attend_group_sums)
-#define attend_group_stream KERNEL(attend_group_stream)
+#define attend_group_ask KERNEL(attend_group_ask)
 
 void attend_carve_group(const few_plan *plan, carver *from, few_space *space);
 /* Lays out the queries [total, key_padded] for the tiles. */
 void attend_start_group(const few_plan *plan, int64_t heads, const few_space *space);
-/* What to ask for during a block. */
-fetch_stream attend_group_stream(const ch_attend *args, const few_plan *plan, const few_block *block);
+/* What to ask for during a block's scores, or its sums. */
+void attend_group_ask(const ch_attend *args, const few_plan *plan, const few_block *block, bool sums,
+                      fetch_stream *stream);
 /* scores [count, total] of a block's keys and all columns; rows [columns, value_padded] += weights [count, total] times
    its values. */
 void attend_group_scores(const ch_attend *args, const few_plan *plan, const few_block *block,

@@ -13,7 +13,7 @@ ALWAYS_INLINE void sum_tile(const ch_dtype dtype, const int columns, const int v
     for (int v = 0; v < vectors; v++) sum[c][v] = load(rows + c * padded + v * VL);
   begin_steps(stream, count);
   for (int64_t t = 0; t < count; t++, values += stride, weights += ld) {
-    fetch_step(stream);
+    fetch_step(has_few_columns(columns), stream);
     vec line[MOST_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
@@ -34,12 +34,13 @@ ALWAYS_INLINE void sum_tile(const ch_dtype dtype, const int columns, const int v
     for (int v = 0; v < vectors; v++) store(rows + c * padded + v * VL, sum[c][v]);
 }
 
-ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, int64_t dim, const few_block *block,
-                             int64_t head, const real *weights, int64_t ld, real *rows, int64_t padded,
-                             fetch_stream *stream) {
+/* The rows first … first+count-1 of one head. */
+ALWAYS_INLINE void sum_rows(const ch_dtype dtype, const int columns, int64_t dim, const ch_tile *tile,
+                            int64_t head, int64_t first, int64_t count, const real *weights, int64_t ld,
+                            real *rows, int64_t padded, fetch_stream *stream) {
   const int most = TILE_VECTORS_OF(columns);
-  const int64_t size = state_size(dtype), stride = block->values.stride * size, count = block->count;
-  const char *values = tile_row(&block->values, head, 0);
+  const int64_t size = state_size(dtype), stride = tile->stride * size;
+  const char *values = tile_row(tile, head, first);
   int64_t k = 0;
   for (; most == 4 && k + 4 * VL <= dim; k += 4 * VL)
     sum_tile(dtype, columns, 4, count, weights, ld, values + k * size, stride, 4 * VL, rows + k, padded,
@@ -52,31 +53,47 @@ ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, int64_t di
              stream);
 }
 
+/* Tokens whose values are summed before those of the next head are: few, and memory is read in its order. */
+enum { FEW_TOKENS = 4 };
+
+/* One chunk of every head's columns: some tokens of all heads, as they lie in memory, then more. */
+ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, const ch_attend *args,
+                             const few_plan *plan, const few_block *block, int64_t column,
+                             const few_space *space, real *rows, fetch_stream *stream) {
+  const int64_t group = plan->group_columns, ld = plan->total, padded = plan->value_padded,
+                most = has_few_columns(group) ? FEW_TOKENS : block->count;
+  fetch_stream local = *stream;
+  for (int64_t t = 0; t < block->count; t += most) {
+    int64_t count = block->count - t < most ? block->count - t : most;
+    for (int64_t g = 0; g < args->kv_heads; g++) {
+      int64_t at = g * group + column;
+      sum_rows(dtype, columns, args->value_dim, &block->tiles.values, g, t, count,
+               space->weights + t * ld + at, ld, rows + at * padded, padded, &local);
+    }
+  }
+  *stream = local;
+}
+
 #define SUM_CASE(n)                                                                                          \
   case n:                                                                                                    \
-    if (n <= MOST_COLUMNS) sum_chunk(dtype, n, dim, block, g, weights, ld, to, padded, stream);              \
+    if (n <= MOST_COLUMNS) sum_chunk(dtype, n, args, plan, block, c, space, rows, stream);                   \
     break
 
 ALWAYS_INLINE void all_sums(const ch_dtype dtype, const ch_attend *args, const few_plan *plan,
-                            const few_block *block, const few_space *space, real *rows, fetch_stream *into) {
-  const int64_t group = plan->group_columns, ld = plan->total, dim = args->value_dim,
-                padded = plan->value_padded;
-  fetch_stream local = *into, *stream = &local;
-  for (int64_t g = 0; g < args->kv_heads; g++)
-    for (int64_t c = 0, columns; c < group; c += columns) {
-      const real *weights = space->weights + g * group + c;
-      real *to = rows + (g * group + c) * padded;
-      columns = chunk_of(group - c);
-      FOR_COLUMNS(columns, SUM_CASE)
-    }
-  *into = local;
+                            const few_block *block, const few_space *space, real *rows,
+                            fetch_stream *stream) {
+  for (int64_t c = 0, columns; c < plan->group_columns; c += columns) {
+    columns = chunk_of(plan->group_columns - c);
+    FOR_COLUMNS(columns, SUM_CASE)
+  }
 }
 
 void attend_group_sums(const ch_attend *args, const few_plan *plan, const few_block *block,
                        const few_space *space, real *rows, fetch_stream *stream) {
-  if (block->values.dtype == CH_F16)
+  attend_group_ask(args, plan, block, true, stream);
+  if (block->tiles.values.dtype == CH_F16)
     all_sums(CH_F16, args, plan, block, space, rows, stream);
-  else if (block->values.dtype == CH_BF16)
+  else if (block->tiles.values.dtype == CH_BF16)
     all_sums(CH_BF16, args, plan, block, space, rows, stream);
   else
     all_sums(CH_KERNEL_DTYPE, args, plan, block, space, rows, stream);

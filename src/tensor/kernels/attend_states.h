@@ -31,6 +31,17 @@ ALWAYS_INLINE void widen_rows(const ch_dtype dtype, const ch_tile *tile, int64_t
   }
 }
 
+/* The rows of one head as reals in whole vectors, `padded` apart. */
+static inline void put_rows(const ch_tile *tile, int64_t head, int64_t count, int64_t dim, real *out,
+                            int64_t padded) {
+  if (tile->dtype == CH_F16)
+    widen_rows(CH_F16, tile, head, count, dim, out, padded);
+  else if (tile->dtype == CH_BF16)
+    widen_rows(CH_BF16, tile, head, count, dim, out, padded);
+  else
+    widen_rows(CH_KERNEL_DTYPE, tile, head, count, dim, out, padded);
+}
+
 /* Whether a column of whole vectors down the rows of a block finds room in the first cache: rows that many lines apart
    fall into few of its sets. */
 static inline bool is_spread(int64_t stride) {
@@ -48,12 +59,7 @@ static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t c
   if (tile->dtype == CH_KERNEL_DTYPE && (!vectors || dense))
     return (const real *)(const void *)tile_row(tile, head, 0);
   *stride = padded;
-  if (tile->dtype == CH_F16)
-    widen_rows(CH_F16, tile, head, count, dim, space, padded);
-  else if (tile->dtype == CH_BF16)
-    widen_rows(CH_BF16, tile, head, count, dim, space, padded);
-  else
-    widen_rows(CH_KERNEL_DTYPE, tile, head, count, dim, space, padded);
+  put_rows(tile, head, count, dim, space, padded);
   return space;
 }
 
@@ -64,17 +70,25 @@ typedef struct block_rows {
 } block_rows;
 
 /* Values that are the first elements of the keys are read, and widened, once. */
-static inline bool is_shared(const ch_tile *keys, const ch_tile *values) {
-  return keys->data == values->data && keys->dtype == values->dtype && keys->stride == values->stride &&
-         keys->head_stride == values->head_stride;
+static inline bool is_shared(const ch_tiles *tiles) {
+  const ch_tile *keys = &tiles->keys, *values = &tiles->values;
+  return tiles->tail_dim == 0 && keys->data == values->data && keys->dtype == values->dtype &&
+         keys->stride == values->stride && keys->head_stride == values->head_stride;
 }
 
-static inline block_rows read_block(const ch_tile *keys, int64_t key_dim, const ch_tile *values,
-                                    int64_t value_dim, int64_t head, int64_t count, real *key_space,
-                                    real *value_space) {
-  bool shared = is_shared(keys, values) && value_dim <= key_dim;
+static inline block_rows read_block(const ch_tiles *tiles, int64_t key_dim, int64_t value_dim, int64_t head,
+                                    int64_t count, real *key_space, real *value_space) {
+  const ch_tile *keys = &tiles->keys, *values = &tiles->values;
+  bool shared = is_shared(tiles) && value_dim <= key_dim;
   block_rows rows;
-  rows.keys = head_rows(keys, head, count, key_dim, shared, key_space, &rows.key_stride);
+  if (tiles->tail_dim > 0) {
+    rows.keys = key_space;
+    rows.key_stride = (key_dim + VL - 1) / VL * VL;
+    put_rows(keys, head, count, key_dim - tiles->tail_dim, key_space, rows.key_stride);
+    put_rows(&tiles->tail, head, count, tiles->tail_dim, key_space + key_dim - tiles->tail_dim,
+             rows.key_stride);
+  } else
+    rows.keys = head_rows(keys, head, count, key_dim, shared, key_space, &rows.key_stride);
   rows.values = rows.keys;
   rows.value_stride = rows.key_stride;
   if (!shared) rows.values = head_rows(values, head, count, value_dim, true, value_space, &rows.value_stride);

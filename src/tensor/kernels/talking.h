@@ -97,10 +97,10 @@ static inline void carve_state_space(const ch_attend *args, const talking_shape 
 }
 
 static inline void produce_block(const ch_attend *args, const talking_unit *unit, const talking_block *block,
-                                 const state_space *space, ch_tile *keys, ch_tile *values) {
+                                 const state_space *space, ch_tiles *tiles) {
   ch_tile_span span = {
       .sequence = unit->sequence, .heads = args->heads, .first = block->first, .count = block->count};
-  args->producer->produce(args, &span, space->tile, keys, values);
+  args->producer->produce(args, &span, space->tile, tiles);
 }
 
 /* The unit's rows of a tensor [sequences, queries, heads, dim], times a number: [heads, rows, dim]. */

@@ -171,15 +171,16 @@ static void meet_block(const talking_call *call, const talking_unit *unit, int64
   const ch_head_mixes *mixes = call->mixes;
   talking_block block = block_number(unit, number);
   tile_set tiles = tiles_of(call, number, space);
-  ch_tile keys, values;
-  produce_block(args, unit, &block, &space->states, &keys, &values);
-  logits_of_block(args, mixes, unit, &block, space->q, &keys, &space->states, tiles.scores, tiles.weights);
+  ch_tiles states;
+  produce_block(args, unit, &block, &space->states, &states);
+  logits_of_block(args, mixes, unit, &block, space->q, &states.keys, &space->states, tiles.scores,
+                  tiles.weights);
   for (int64_t h = 0; h < args->heads; h++)
     for (int64_t r = 0; r < unit->rows; r++)
       exponentiate_row(tiles.weights + h * block.plane + r * block.ld, block.ld,
                        space->lse[h * unit->rows + r], 1);
   real *dmixed = mixes->weights ? space->work : tiles.dweights; /* dW */
-  multiply_states(args, unit, &block, space->dout, &values, args->value_dim, &space->states, dmixed);
+  multiply_states(args, unit, &block, space->dout, &states.values, args->value_dim, &space->states, dmixed);
   if (mixes->weights) mix_heads(args, unit, &block, mixes->weights, true, dmixed, tiles.dweights);
   if (!first) return;
   if (sums->dweights)
@@ -216,9 +217,9 @@ static void leave_block(const talking_call *call, const talking_unit *unit, int6
   }
   if (sums->dk) add_to_states(args, unit, &block, dscores, space->q, args->key_dim, sums->dk);
   if (!call->gradient->dq) return;
-  ch_tile keys, values;
-  produce_block(args, unit, &block, &space->states, &keys, &values);
-  sum_states(args, unit, &block, dscores, &keys, args->key_dim, &space->states, space->dq, number > 0);
+  ch_tiles states;
+  produce_block(args, unit, &block, &space->states, &states);
+  sum_states(args, unit, &block, dscores, &states.keys, args->key_dim, &space->states, space->dq, number > 0);
 }
 
 static void write_dq(const talking_call *call, const talking_unit *unit, const gradient_space *space) {

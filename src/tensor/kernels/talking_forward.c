@@ -78,9 +78,9 @@ static void scan_keys(const ch_attend *args, const ch_head_mixes *mixes, const t
   for (int64_t b = range->first; b < range->end; b++) {
     talking_block block = block_number(unit, b);
     real *logits = slot_of(args, plan, range, b, space);
-    ch_tile keys, values;
-    produce_block(args, unit, &block, &space->states, &keys, &values);
-    logits_of_block(args, mixes, unit, &block, space->q, &keys, &space->states, space->work, logits);
+    ch_tiles tiles;
+    produce_block(args, unit, &block, &space->states, &tiles);
+    logits_of_block(args, mixes, unit, &block, space->q, &tiles.keys, &space->states, space->work, logits);
     for (int64_t h = 0; h < args->heads; h++)
       for (int64_t r = 0; r < unit->rows; r++)
         add_logits(logits + h * block.plane + r * block.ld, block.ld, &space->max[h * unit->rows + r],
@@ -109,10 +109,10 @@ static void weigh_values(const ch_attend *args, const ch_head_mixes *mixes, cons
   for (int64_t b = range->first; b < range->end; b++) {
     talking_block block = block_number(unit, b);
     real *weights = slot_of(args, plan, range, b, space), *mixed = weights;
-    ch_tile keys, values;
-    produce_block(args, unit, &block, &space->states, &keys, &values);
+    ch_tiles tiles;
+    produce_block(args, unit, &block, &space->states, &tiles);
     if (!is_kept(plan, range, b))
-      logits_of_block(args, mixes, unit, &block, space->q, &keys, &space->states, space->work, weights);
+      logits_of_block(args, mixes, unit, &block, space->q, &tiles.keys, &space->states, space->work, weights);
     for (int64_t h = 0; h < args->heads; h++)
       for (int64_t r = 0; r < unit->rows; r++)
         exponentiate_row(weights + h * block.plane + r * block.ld, block.ld, space->base[h * unit->rows + r],
@@ -121,7 +121,7 @@ static void weigh_values(const ch_attend *args, const ch_head_mixes *mixes, cons
       mixed = space->work;
       mix_heads(args, unit, &block, mixes->weights, false, weights, mixed);
     }
-    sum_states(args, unit, &block, mixed, &values, args->value_dim, &space->states, space->context,
+    sum_states(args, unit, &block, mixed, &tiles.values, args->value_dim, &space->states, space->context,
                b > range->first);
   }
 }
