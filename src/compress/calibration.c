@@ -19,6 +19,7 @@ typedef struct input {
 typedef struct watched {
   int32_t input; /* -1: none, or another node on the same input counts it */
   int32_t block; /* -1: none; its input is the output of that block */
+  int32_t joins; /* -1: none; it adds that block's attention to the stream */
 } watched;
 
 struct ch_calibration {
@@ -32,6 +33,8 @@ struct ch_calibration {
   int32_t input_count;
   double *block_sums; /* [layers, D], of the outputs */
   double *drift;      /* [layers - 1] */
+  double *squares;    /* [layers, 2] sums of squares: what attention adds, and the stream with it */
+  double *shares;     /* [layers] */
 };
 
 /* One call's work. */
@@ -60,6 +63,13 @@ static int wanted_projection(const ch_calibration *calibration, const char *labe
     if (strncmp(label + end, name, length) == 0 && strcmp(label + end + length, ".weight") == 0) return i;
   }
   return -1;
+}
+
+/* The block with that norm between its attention and its FFN, or -1. */
+static int block_inside(const ch_calibration *calibration, const char *label) {
+  int layer, end = 0;
+  bool named = sscanf(label, "model.layers.%d.post_attention_layernorm.weight%n", &layer, &end) == 1 && end;
+  return named && !label[end] && layer >= 0 && layer < calibration->layers ? layer : -1;
 }
 
 /* The block whose output the norm with that weight takes, or -1. */
@@ -118,7 +128,7 @@ static ch_status look_through(watch *w, const ch_graph *graph) {
   w->graph = graph;
   w->nodes = malloc((size_t)graph->count * sizeof *w->nodes);
   if (!w->nodes) return no_memory(w->error);
-  for (int i = 0; i < graph->count; i++) w->nodes[i] = (watched){-1, -1};
+  for (int i = 0; i < graph->count; i++) w->nodes[i] = (watched){-1, -1, -1};
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
     if (node->kind != CH_NODE_OP || node->inputs < 2 || !node->in[1]->label) continue;
@@ -128,8 +138,11 @@ static ch_status look_through(watch *w, const ch_graph *graph) {
         strcmp(node->op->name, "linear") == 0 ? wanted_projection(calibration, label, &layer) : -1;
     if (projection >= 0 && layer >= 0 && layer < calibration->layers)
       CH_TRY(note_projection(w, node, layer, projection));
-    if (calibration->options.drift && strcmp(node->op->name, "rmsnorm") == 0)
-      w->nodes[i].block = block_before(calibration, label);
+    if (!calibration->options.drift || strcmp(node->op->name, "rmsnorm") != 0) continue;
+    w->nodes[i].block = block_before(calibration, label);
+    const ch_node *stream = node->in[0];
+    if (stream->kind == CH_NODE_OP && strcmp(stream->op->name, "add") == 0)
+      w->nodes[stream->id].joins = block_inside(calibration, label);
   }
   return CH_OK;
 }
@@ -144,11 +157,22 @@ static ch_status add_products(watch *w, input *in, const float *x, int64_t rows)
   return ch_gemm_run(w->gemm, true, false, n, n, rows, x, n, x, n, in->data, n, true, w->error);
 }
 
+static double sum_of_squares(const float *x, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += (double)x[i] * (double)x[i];
+  return sum;
+}
+
 static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   watch *w = context;
   ch_calibration *calibration = w->calibration;
   if (node->graph != w->graph) CH_TRY(look_through(w, node->graph));
   const watched *found = &w->nodes[node->id];
+  if (found->joins >= 0) {
+    double *squares = calibration->squares + 2 * (int64_t)found->joins;
+    squares[0] += sum_of_squares(ch_run_value(run, node->in[1]), ch_node_count(node));
+    squares[1] += sum_of_squares(ch_run_value(run, node), ch_node_count(node));
+  }
   if (found->input < 0 && found->block < 0) return CH_OK;
   const float *x = ch_run_value(run, node->in[0]);
   int64_t rows = ch_node_rows(node->in[0]), columns = ch_node_columns(node->in[0]);
@@ -212,6 +236,16 @@ static double divergence(const float *p, const float *q, int64_t count) {
   return sum > 0 ? sum : 0;
 }
 
+static ch_status measure_shares(ch_calibration *calibration, ch_error *error) {
+  calibration->shares = malloc((size_t)calibration->layers * sizeof *calibration->shares);
+  if (!calibration->shares) return no_memory(error);
+  for (int64_t l = 0; l < calibration->layers; l++) {
+    const double *squares = calibration->squares + 2 * l;
+    calibration->shares[l] = squares[1] > 0 ? squares[0] / squares[1] : 1;
+  }
+  return CH_OK;
+}
+
 static ch_status measure_drift(watch *w) {
   ch_calibration *calibration = w->calibration;
   const ch_model *model = w->model;
@@ -250,6 +284,7 @@ static ch_status run_text(watch *w, const int32_t *tokens, int64_t count, ch_err
   ch_status status = ch_text_pass_run(pass, w->model->weights.tensors, &observer, &calibration->loss, error);
   calibration->tokens = ch_text_pass_tokens(pass);
   if (status == CH_OK) status = settle(calibration, error);
+  if (status == CH_OK && o->drift) status = measure_shares(calibration, error);
   if (status == CH_OK && o->drift) status = measure_drift(w);
   ch_text_pass_free(pass);
   return status;
@@ -269,9 +304,10 @@ ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t cou
   size_t slots = (size_t)calibration->layers * (size_t)(options->projection_count + 1);
   calibration->input_of = calloc(slots, sizeof *calibration->input_of);
   calibration->block_sums = calloc((size_t)(calibration->layers * model->config.hidden_size), sizeof(double));
+  calibration->squares = calloc((size_t)calibration->layers, 2 * sizeof(double));
   watch w = {.calibration = calibration, .model = model, .error = error};
-  ch_status status = calibration->input_of && calibration->block_sums ? run_text(&w, tokens, count, error)
-                                                                      : no_memory(error);
+  bool room = calibration->names && calibration->input_of && calibration->block_sums && calibration->squares;
+  ch_status status = room ? run_text(&w, tokens, count, error) : no_memory(error);
   free(w.nodes);
   if (status != CH_OK) {
     ch_calibration_free(calibration);
@@ -290,6 +326,8 @@ void ch_calibration_free(ch_calibration *calibration) {
   free(calibration->input_of);
   free(calibration->block_sums);
   free(calibration->drift);
+  free(calibration->squares);
+  free(calibration->shares);
   free(calibration);
 }
 
@@ -314,4 +352,8 @@ double ch_calibration_loss(const ch_calibration *calibration) {
 
 int64_t ch_calibration_tokens(const ch_calibration *calibration) {
   return calibration->tokens;
+}
+
+const double *ch_calibration_shares(const ch_calibration *calibration) {
+  return calibration->shares;
 }

@@ -8,7 +8,7 @@ typedef struct ch_calibration_options {
   const char *const
       *projections; /* [projection_count] full names of those whose inputs are wanted: "q_proj" */
   int projection_count;
-  bool drift;     /* ch_calibration_drift is wanted */
+  bool drift;     /* ch_calibration_drift and ch_calibration_shares are wanted */
   int64_t window; /* ch_text_pass_options' */
   ch_compress_step *step;
   void *context;

@@ -22,6 +22,9 @@ const ch_autocorrelation *ch_calibration_of(const ch_calibration *calibration, i
 /* How far the token-averaged output of block l + 1 is from that of block l, for l = 0 ... layers - 2, as a KL divergence
    of the words that the final norm and the head make of them; NULL when it was not measured. */
 const double *ch_calibration_drift(const ch_calibration *calibration);
+/* [layers] E|a|^2 / E|x + a|^2 where a block's attention adds a to the stream x: how much of what goes on comes from it.
+   Measured with the drift; NULL without. */
+const double *ch_calibration_shares(const ch_calibration *calibration);
 
 /* Told before and after each piece of work; done and total count in one unit. Not CH_OK stops the method with it. */
 typedef ch_status ch_compress_step(void *context, const char *what, double done, double total,
@@ -55,7 +58,7 @@ typedef struct ch_compressed {
   int matrix_count;
   int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */
   int64_t shared;        /* of them atoms */
-  int64_t groups, atoms; /* masa: what was used or chosen */
+  int64_t groups, atoms; /* masa: of layers; of all dictionaries */
 } ch_compressed;
 
 void ch_compressed_free(ch_compressed *compressed);

@@ -40,16 +40,32 @@ ch_status ch_gram_of_matrices(const ch_model *model, const ch_matrix *const *mat
   return CH_OK;
 }
 
-ch_status ch_atoms_find(int count, const double *gram, ch_atoms *atoms, ch_error *error) {
+/* w of mean square 1. None is below a thousandth of the largest: coefficients are divided by them. */
+static void find_weights(int count, const double *squares, double *weights) {
+  double most = 0, sum = 0;
+  for (int l = 0; l < count; l++) most = fmax(most, squares[l]);
+  for (int l = 0; l < count; l++) {
+    weights[l] = most > 0 ? fmax(squares[l], 1e-6 * most) : 1;
+    sum += weights[l] / count;
+  }
+  for (int l = 0; l < count; l++) weights[l] = sqrt(weights[l] / sum);
+}
+
+ch_status ch_atoms_find(int count, const double *gram, const double *squares, ch_atoms *atoms,
+                        ch_error *error) {
   *atoms = (ch_atoms){.count = count};
+  atoms->weights = malloc((size_t)count * sizeof(double));
   atoms->values = malloc((size_t)count * sizeof(double));
   atoms->vectors = malloc((size_t)count * (size_t)count * sizeof(double));
   ch_status status = CH_OK;
-  if (!atoms->values || !atoms->vectors) status = no_memory(error);
+  if (!atoms->values || !atoms->vectors || !atoms->weights) status = no_memory(error);
   for (int l = 0; status == CH_OK && l < count; l++) atoms->scale += gram[l * count + l] / count;
   atoms->scale = sqrt(atoms->scale);
   if (status == CH_OK) {
-    memcpy(atoms->vectors, gram, (size_t)count * (size_t)count * sizeof(double));
+    find_weights(count, squares, atoms->weights);
+    for (int l = 0; l < count; l++)
+      for (int m = 0; m < count; m++)
+        atoms->vectors[l * count + m] = atoms->weights[l] * atoms->weights[m] * gram[l * count + m];
     status = ch_eigen(count, atoms->vectors, atoms->values, true, error);
   }
   if (status != CH_OK) ch_atoms_free(atoms);
@@ -57,11 +73,11 @@ ch_status ch_atoms_find(int count, const double *gram, ch_atoms *atoms, ch_error
 }
 
 void ch_atoms_free(ch_atoms *atoms) {
-  free(atoms->values), free(atoms->vectors);
+  free(atoms->values), free(atoms->vectors), free(atoms->weights);
   *atoms = (ch_atoms){0};
 }
 
-/* W_l - sum over m of P[l, m] W_m with P = U_S U_S^T. */
+/* W_l - sum over m of P[l, m] w_m / w_l W_m with P = U_S U_S^T. */
 ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
                            int kept, int l, double *missing, ch_error *error) {
   int count = atoms->count;
@@ -71,7 +87,9 @@ ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matric
   ch_status status = shares && piece ? CH_OK : no_memory(error);
   for (int m = 0; status == CH_OK && m < count; m++) {
     shares[m] = m == l ? 1 : 0;
-    for (int s = 0; s < kept; s++) shares[m] -= atoms->vectors[s * count + l] * atoms->vectors[s * count + m];
+    double ratio = atoms->weights[m] / atoms->weights[l];
+    for (int s = 0; s < kept; s++)
+      shares[m] -= ratio * atoms->vectors[s * count + l] * atoms->vectors[s * count + m];
   }
   for (int64_t at = 0, n; status == CH_OK && at < elements; at += n) {
     n = piece_at(at, elements);
@@ -93,9 +111,9 @@ static ch_status write_coefficients(const ch_matrix *matrix, const ch_atoms *ato
   double *c = malloc((size_t)kept * sizeof *c);
   if (!c) return no_memory(error);
   for (int s = 0; s < kept; s++)
-    c[s] = atoms->scale > 0
-               ? atoms->vectors[s * atoms->count + l] * sqrt(fmax(atoms->values[s], 0)) / atoms->scale
-               : 0;
+    c[s] = atoms->scale > 0 ? atoms->vectors[s * atoms->count + l] * sqrt(fmax(atoms->values[s], 0)) /
+                                  (atoms->scale * atoms->weights[l])
+                            : 0;
   snprintf(name, sizeof name, "model.layers.%d.self_attn.%s.coefficients", matrix->layer, matrix->name);
   ch_status status = ch_compressed_put(compressed, name, 0, kept, c, error);
   free(c);
@@ -112,7 +130,8 @@ ch_status ch_atoms_write(const ch_model *model, const ch_matrix *const *matrices
   ch_status status = mix && piece && made ? CH_OK : no_memory(error);
   for (int s = 0; status == CH_OK && s < kept; s++)
     for (int l = 0; l < count; l++)
-      mix[s * count + l] = atoms->scale * inverse_length(atoms, s) * atoms->vectors[s * count + l];
+      mix[s * count + l] =
+          atoms->scale * inverse_length(atoms, s) * atoms->vectors[s * count + l] * atoms->weights[l];
   for (int64_t at = 0, n; status == CH_OK && at < elements; at += n) {
     n = piece_at(at, elements);
     read_piece(model, matrices, count, at, n, piece);

@@ -1,8 +1,9 @@
 /* Matrix PCA: the atoms of one projection in one group of layers (MASA; "Matrix PCA").
  *
- * Matrices W_1 ... W_L as long vectors are the rows of a matrix W; the top S eigenvectors of W^T W are the atoms. They come
- * from the L x L Gram matrix G = W W^T: with G = U diag(s^2) U^T atom s is sum over l of U[l, s] W_l / s_s, of length one,
- * and c[l, s] = tr(D_s^T W_l) = U[l, s] s_s. Files get atoms of the matrices' own size, so that 16 bits hold them well. */
+ * Matrices w_1 W_1 ... w_L W_L as long vectors are the rows of a matrix W; the top S eigenvectors of W^T W are the atoms:
+ * those by which sum over l of w_l^2 |W_l - W'_l|^2 is least (MASA eq. 4; the paper's w_l are 1). They come from the L x L
+ * Gram matrix G = W W^T: with G = U diag(s^2) U^T atom s is sum over l of U[l, s] w_l W_l / s_s, of length one, and
+ * c[l, s] = tr(D_s^T W_l) = U[l, s] s_s / w_l. Files get atoms of the matrices' own size, so that 16 bits hold them well. */
 #ifndef CH_COMPRESS_MATRIX_ATOMS_H
 #define CH_COMPRESS_MATRIX_ATOMS_H
 
@@ -16,11 +17,14 @@ typedef struct ch_atoms {
   int count;       /* L */
   double *values;  /* [L] s^2, the largest first */
   double *vectors; /* [L, L] U^T: a row an atom */
+  double *weights; /* [L] w */
   double scale;    /* of the stored atoms: sqrt(mean |W_l|^2) */
 } ch_atoms;
 
-/* gram [count, count]. Release with ch_atoms_free. */
-ch_status ch_atoms_find(int count, const double *gram, ch_atoms *atoms, ch_error *error);
+/* gram [count, count] of the matrices as they are; squares [count] w^2, what their errors count for. Release with
+   ch_atoms_free. */
+ch_status ch_atoms_find(int count, const double *gram, const double *squares, ch_atoms *atoms,
+                        ch_error *error);
 void ch_atoms_free(ch_atoms *atoms);
 /* W_l less what S atoms say of it, [out, in]. */
 ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,

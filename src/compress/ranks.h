@@ -16,6 +16,22 @@ typedef struct ch_ranked {
 /* Spends `budget` parameters unit by unit, each where a parameter lowers the error most among those that can still pay
    for it; ties go to the first. Returns what is left: less than any unit that would lower an error. */
 int64_t ch_allocate_ranks(ch_ranked *matrices, int count, int64_t budget);
+/* One of the ways to write a family of matrices: what it costs before any rank, and what ranks are worth then. */
+typedef struct ch_ranked_choice {
+  int64_t cost;
+  const ch_ranked *members; /* [members]; their ranks are not read */
+} ch_ranked_choice;
+
+typedef struct ch_ranked_family {
+  const ch_ranked_choice *choices; /* [choice_count] */
+  int choice_count, members, chosen;
+} ch_ranked_family;
+
+/* Takes one choice for every family and ranks for all members, so that what is left of the error is small: those that one
+   price for a parameter leads to, whichever of them, and then what exchanging single choices improves. `members` gets all
+   families' members, one family after the other, with their ranks. Returns the error that is left, or -1 when even the
+   cheapest choices cost more than the budget. */
+double ch_choose_and_rank(ch_ranked_family *families, int count, int64_t budget, ch_ranked *members);
 /* The error that is left: sum over matrices of weight times the values behind the rank. */
 double ch_error_left(const ch_ranked *matrices, int count);
 

@@ -95,6 +95,35 @@ static void drift_is_the_divergence_of_what_blocks_would_say(void **state) {
   unload(model);
 }
 
+/* The share of the first layer's attention when what it adds is taken `factor` times. */
+static double share_of_first(double factor) {
+  ch_model *model = random_model(sizes, "'type': 'gqa'");
+  float *o = tensor_of(model, "model.layers.0.", "self_attn.o_proj.weight");
+  for (int i = 0; i < WIDTH * 32; i++) o[i] = (float)(factor * (double)o[i]);
+  ch_calibration *calibration = calibrate(model);
+  double share = ch_calibration_shares(calibration)[0];
+  ch_calibration_free(calibration);
+  unload(model);
+  return share;
+}
+
+/* With A = E|a|^2, B = E(x a), X = E|x|^2, f times a has the share f^2 A / (X + 2 f B + f^2 A). Two shares give X / A and
+   B / A, and with them all others. */
+static void the_share_of_attention_is_what_it_adds_among_what_goes_on(void **state) {
+  (void)state;
+  const double base = 1.0 / 16;
+  double plus = 1 / share_of_first(base), minus = 1 / share_of_first(-base);
+  double x = (plus + minus) / 2 - 1, b = (plus - minus) / 4; /* of base a */
+  if (!(x > 0.01 && fabs(b) > 1e-4)) fail_msg("X is %g A and B %g A", x, b);
+  for (double f = 0.5; f < 4; f *= 2) {
+    double expected = f * f / (x + 2 * f * b + f * f), got = share_of_first(base * f);
+    if (fabs(got - expected) > 1e-4 * expected)
+      fail_msg("%g times: a share of %g and not %g", f, got, expected);
+  }
+  assert_true(share_of_first(0) == 0);
+  assert_true(share_of_first(1e5) > 0.999);
+}
+
 static void the_loss_is_that_of_the_text(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");
@@ -108,6 +137,7 @@ static void the_loss_is_that_of_the_text(void **state) {
   must(ch_calibrate(model, tokens, LENGTH, &options, &calibration, &failure));
   assert_true(fabs(ch_calibration_loss(calibration) - result.loss) < 1e-5 * result.loss);
   assert_null(ch_calibration_drift(calibration));
+  assert_null(ch_calibration_shares(calibration));
   ch_calibration_free(calibration);
   ch_forward_result_free(&result);
   unload(model);
@@ -161,6 +191,7 @@ int main(void) {
       cmocka_unit_test(autocorrelation_is_the_mean_of_products_of_inputs),
       cmocka_unit_test(queries_keys_and_values_share_their_input_and_outputs_have_their_own),
       cmocka_unit_test(drift_is_the_divergence_of_what_blocks_would_say),
+      cmocka_unit_test(the_share_of_attention_is_what_it_adds_among_what_goes_on),
       cmocka_unit_test(the_loss_is_that_of_the_text),
       cmocka_unit_test(a_batch_tells_how_far_it_is_and_can_be_stopped),
       cmocka_unit_test(a_text_of_a_token_is_refused_and_one_of_two_will_do),

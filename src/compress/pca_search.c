@@ -1,0 +1,281 @@
+/* Every family of every grouping is looked at once with several numbers of atoms: the singular values of what these leave
+ * over. Numbers of atoms and ranks of residuals then come out of one budget. */
+#include "compress/pca_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compress/layer_groups.h"
+#include "compress/low_rank_parts.h"
+#include "compress/truncation.h"
+
+enum { MOST_GROUPINGS = 8, MOST_CHOICES = 10, WIDE = 1024 };
+
+/* A family that was looked at: groupings have some in common. */
+typedef struct looked_at {
+  ch_pca_family family;
+  int count;              /* of choices */
+  int kept[MOST_CHOICES]; /* atoms */
+  ch_ranked *members;     /* [count, family.count] */
+  ch_ranked_choice choices[MOST_CHOICES];
+} looked_at;
+
+typedef struct search {
+  ch_pca *pca;
+  int groupings[MOST_GROUPINGS], grouping_count;
+  looked_at *pool;
+  int pool_count;
+} search;
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a model");
+}
+
+const ch_autocorrelation *ch_pca_inputs(const ch_pca *pca, const ch_matrix *matrix) {
+  return pca->calibration ? ch_calibration_of(pca->calibration, matrix->layer, matrix->name) : NULL;
+}
+
+ch_status ch_pca_tell(ch_pca *pca, const char *what) {
+  return ch_compress_tell(pca->options, what, pca->done++, pca->total, pca->error);
+}
+
+/* --- families ---------------------------------------------------------------------------------------------------- */
+
+static int projection_of(const ch_matrices *list, const char *name) {
+  int i = 0;
+  while (strcmp(list->names[i], name) != 0) i++;
+  return i;
+}
+
+/* Groups of layers, and the families in them in the order of `sorted`; returns how many. */
+static ch_status list_families(const ch_pca *pca, int groups, uint16_t spans[][2], ch_pca_family *families,
+                               int *family_count) {
+  const double *drift = pca->calibration ? ch_calibration_drift(pca->calibration) : NULL;
+  *family_count = 0;
+  CH_TRY(ch_group_layers(drift, (int)pca->model->config.num_hidden_layers, groups, spans, pca->error));
+  for (int first = 0, count; first < pca->list.count; first += count) {
+    const ch_matrix *m = pca->sorted[first];
+    ch_pca_family *f = &families[(*family_count)++];
+    *f = (ch_pca_family){.projection = projection_of(&pca->list, m->name), .first = first};
+    while (m->layer > spans[f->group][1]) f->group++;
+    for (count = 1; first + count < pca->list.count; count++) {
+      const ch_matrix *next = pca->sorted[first + count];
+      if (strcmp(next->name, m->name) != 0 || next->layer > spans[f->group][1]) break;
+    }
+    f->count = count;
+  }
+  return CH_OK;
+}
+
+ch_status ch_pca_atoms(const ch_pca *pca, const ch_pca_family *family, ch_atoms *atoms) {
+  int start = family->first, all = 0, count = family->count;
+  while (start > 0 && strcmp(pca->sorted[start - 1]->name, pca->sorted[start]->name) == 0) start--;
+  while (start + all < pca->list.count &&
+         strcmp(pca->sorted[start + all]->name, pca->sorted[start]->name) == 0)
+    all++;
+  const double *whole = pca->grams[family->projection];
+  double *gram = malloc((size_t)count * (size_t)count * sizeof *gram);
+  if (!gram) return no_memory(pca->error);
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < count; j++)
+      gram[i * count + j] = whole[(family->first - start + i) * all + family->first - start + j];
+  ch_status status = ch_atoms_find(count, gram, pca->weights + family->first, atoms, pca->error);
+  free(gram);
+  return status;
+}
+
+static int64_t cost_of_atoms(const ch_pca *pca, const ch_pca_family *family, int kept) {
+  const ch_matrix *m = pca->sorted[family->first];
+  return kept * (m->out * m->in + family->count);
+}
+
+/* --- what to look at --------------------------------------------------------------------------------------------- */
+
+static bool is_wide(const ch_pca *pca) {
+  bool wide = false;
+  for (int i = 0; i < pca->list.count; i++)
+    wide = wide || (pca->list.rows[i].out > WIDE && pca->list.rows[i].in > WIDE);
+  return wide;
+}
+
+/* One group of all layers, and several of fewer; of wide matrices, where each look takes seconds, not so many. */
+static void list_groupings(search *s) {
+  static const int counts[] = {1, 2, 3, 4, 6, 8}, few[] = {1, 4};
+  const ch_pca *pca = s->pca;
+  int layers = (int)pca->model->config.num_hidden_layers;
+  bool wide = is_wide(pca);
+  if (pca->options->groups) {
+    s->groupings[s->grouping_count++] = (int)pca->options->groups;
+    return;
+  }
+  for (int i = 0; i < (wide ? 2 : 6); i++) {
+    int groups = wide ? few[i] : counts[i];
+    if (groups == 1 || groups <= layers / 2) s->groupings[s->grouping_count++] = groups;
+  }
+}
+
+/* Numbers of atoms that a family may have, rising: few, some, all but few, and all, which leave nothing over. */
+static void list_atoms(const ch_pca *pca, looked_at *l) {
+  int all = l->family.count, asked = (int)pca->options->atoms;
+  const ch_matrix *m = pca->sorted[l->family.first];
+  if (asked || pca->options->ratio == 0) {
+    l->kept[l->count++] = asked && asked < all ? asked : all;
+    return;
+  }
+  const int few[] = {1, all - 1, all},
+            more[] = {1, 2, 3, all / 4, all / 2, 3 * all / 4, all - 2, all - 1, all};
+  bool wide = m->out > WIDE && m->in > WIDE;
+  for (int i = 0; i < (wide ? 3 : 9); i++) {
+    int kept = wide ? few[i] : more[i];
+    if (kept >= 1 && (!l->count || kept > l->kept[l->count - 1])) l->kept[l->count++] = kept;
+  }
+}
+
+static ch_status add_to_pool(search *s, const ch_pca_family *family) {
+  for (int i = 0; i < s->pool_count; i++)
+    if (s->pool[i].family.first == family->first && s->pool[i].family.count == family->count) return CH_OK;
+  looked_at *more = realloc(s->pool, ((size_t)s->pool_count + 1) * sizeof *more);
+  if (!more) return no_memory(s->pca->error);
+  s->pool = more;
+  looked_at *l = &more[s->pool_count];
+  *l = (looked_at){.family = *family};
+  list_atoms(s->pca, l);
+  l->members = calloc((size_t)(l->count * family->count), sizeof *l->members);
+  if (!l->members) return no_memory(s->pca->error);
+  s->pool_count++;
+  for (int c = 0; c < l->count; c++)
+    if (l->kept[c] < family->count) s->pca->total += family->count;
+  return CH_OK;
+}
+
+/* --- looking ----------------------------------------------------------------------------------------------------- */
+
+/* What `kept` atoms leave of every member, as singular values. */
+static ch_status look(ch_pca *pca, const ch_pca_family *family, const ch_atoms *atoms, int kept,
+                      ch_ranked *members) {
+  for (int l = 0; l < family->count; l++) {
+    const ch_matrix *m = pca->sorted[family->first + l];
+    ch_truncation t = {0};
+    members[l] = (ch_ranked){.cost = m->out + m->in, .weight = pca->weights[family->first + l]};
+    if (kept == family->count) continue; /* nothing is left */
+    CH_TRY(ch_pca_tell(pca, "atoms and residuals"));
+    CH_TRY(
+        ch_atoms_missing(pca->model, pca->sorted + family->first, atoms, kept, l, pca->matrix, pca->error));
+    CH_TRY(ch_truncation_find(m->out, m->in, pca->matrix, ch_pca_inputs(pca, m), false, &t, pca->error));
+    members[l].values = t.values;
+    members[l].most = t.most;
+  }
+  return CH_OK;
+}
+
+static ch_status look_at(ch_pca *pca, looked_at *l) {
+  ch_atoms atoms;
+  CH_TRY(ch_pca_atoms(pca, &l->family, &atoms));
+  ch_status status = CH_OK;
+  for (int c = 0; status == CH_OK && c < l->count; c++) {
+    ch_ranked *members = l->members + (ptrdiff_t)c * l->family.count;
+    l->choices[c] = (ch_ranked_choice){cost_of_atoms(pca, &l->family, l->kept[c]), members};
+    status = look(pca, &l->family, &atoms, l->kept[c], members);
+  }
+  ch_atoms_free(&atoms);
+  return status;
+}
+
+/* --- choosing ---------------------------------------------------------------------------------------------------- */
+
+/* The best with so many groups: the error that is left, -1 when the budget is too small. Room for list.count each. */
+static ch_status weigh(const search *s, int groups, ch_pca_family *families, ch_ranked_family *weighed,
+                       ch_ranked *ranks, double *error) {
+  uint16_t spans[CH_MAX_GROUPS][2];
+  int count;
+  CH_TRY(list_families(s->pca, groups, spans, families, &count));
+  for (int f = 0; f < count; f++) {
+    int i = 0;
+    while (s->pool[i].family.first != families[f].first || s->pool[i].family.count != families[f].count) i++;
+    const looked_at *l = &s->pool[i];
+    weighed[f] =
+        (ch_ranked_family){.choices = l->choices, .choice_count = l->count, .members = families[f].count};
+  }
+  *error = ch_choose_and_rank(weighed, count, s->pca->list.budget, ranks);
+  for (int f = 0; f < count; f++) {
+    int i = 0;
+    while (s->pool[i].choices != weighed[f].choices) i++;
+    families[f].kept = s->pool[i].kept[weighed[f].chosen];
+  }
+  return CH_OK;
+}
+
+static ch_status out_of_reach(const search *s, int64_t cheapest) {
+  const ch_pca *pca = s->pca;
+  double most = 1 - (double)(pca->list.others + cheapest) / (double)pca->list.before;
+  int layers = (int)pca->model->config.num_hidden_layers;
+  int atoms = pca->options->atoms ? (int)pca->options->atoms : 1;
+  return ch_fail(pca->error, CH_ERROR_ARGUMENT,
+                 "%s cannot lose %g of its attention parameters with groups and atoms: %d of %d leave at "
+                 "least %.3f of them; ask for a ratio of at most %.3f",
+                 pca->model->directory, pca->options->ratio, s->groupings[0], atoms < layers ? atoms : layers,
+                 1 - most, most > 0 ? most : 0);
+}
+
+static ch_status choose(search *s) {
+  ch_pca *pca = s->pca;
+  size_t most = (size_t)pca->list.count;
+  ch_pca_family *families = malloc(most * sizeof *families);
+  ch_ranked_family *weighed = malloc(most * sizeof *weighed);
+  ch_ranked *ranks = malloc(most * sizeof *ranks);
+  ch_status status = families && weighed && ranks ? CH_OK : no_memory(pca->error);
+  double least = INFINITY;
+  for (int g = 0; status == CH_OK && g < s->grouping_count; g++) {
+    double error = -1;
+    status = weigh(s, s->groupings[g], families, weighed, ranks, &error);
+    if (status != CH_OK || error < 0 || error >= least) continue;
+    least = error;
+    pca->groups = s->groupings[g];
+    memcpy(pca->ranks, ranks, most * sizeof *ranks);
+    status = list_families(pca, pca->groups, pca->spans, pca->families, &pca->family_count);
+    for (int f = 0; f < pca->family_count; f++) pca->families[f].kept = families[f].kept;
+  }
+  free(families), free(weighed), free(ranks);
+  return status;
+}
+
+/* Whether the grouping with the fewest groups, with its fewest atoms, meets the ratio; before anything is looked at. */
+static ch_status check_reach(const search *s) {
+  const ch_pca *pca = s->pca;
+  int count;
+  int64_t cheapest = 0;
+  CH_TRY(list_families(pca, s->groupings[0], s->pca->spans, s->pca->families, &count));
+  for (int f = 0; f < count; f++) {
+    looked_at l = {.family = pca->families[f]};
+    list_atoms(pca, &l);
+    cheapest += cost_of_atoms(pca, &l.family, l.kept[0]);
+  }
+  return cheapest <= pca->list.budget ? CH_OK : out_of_reach(s, cheapest);
+}
+
+static ch_status run(search *s) {
+  ch_pca *pca = s->pca;
+  list_groupings(s);
+  CH_TRY(check_reach(s));
+  for (int g = 0; g < s->grouping_count; g++) {
+    int count;
+    CH_TRY(list_families(pca, s->groupings[g], pca->spans, pca->families, &count));
+    for (int f = 0; f < count; f++) CH_TRY(add_to_pool(s, &pca->families[f]));
+  }
+  for (int i = 0; i < s->pool_count; i++) CH_TRY(look_at(pca, &s->pool[i]));
+  return choose(s);
+}
+
+ch_status ch_pca_search(ch_pca *pca) {
+  search s = {.pca = pca};
+  pca->total += pca->list.count; /* for writing */
+  ch_status status = run(&s);
+  for (int i = 0; i < s.pool_count; i++) {
+    const looked_at *l = &s.pool[i];
+    for (int k = 0; k < l->count * l->family.count; k++) free((double *)l->members[k].values);
+    free(l->members);
+  }
+  free(s.pool);
+  return status;
+}
