@@ -1,8 +1,9 @@
 "use strict";
 /* Kind "bars": a bar a model, whole or of parts. Kind "dots": what single runs of each model gave, and their mean. */
 const chartBars = (function () {
-  const labels = (options, x) => ({
-    orient: "left", scale: "names", domain: false, ticks: false, labelColor: options.colours.ink, labelLimit: Math.max(90, options.width * 0.36), labelPadding: 8,
+  const limit = (options) => Math.max(90, options.width * 0.36); /* pixels of a name */
+  const labels = (options) => ({
+    orient: "left", scale: "names", domain: false, ticks: false, labelColor: options.colours.ink, labelLimit: limit(options), labelPadding: 8,
   });
   const names = (list) => ({ name: "names", type: "band", domain: list, range: "height", padding: 0.28 });
 
@@ -17,7 +18,10 @@ const chartBars = (function () {
       });
     });
     /* From 0, with room for the numbers at the ends of the bars; below 0 on the left. */
-    const high = Math.max(...values.map((v) => v.to), 0), low = Math.min(...values.map((v) => v.to), 0), room = (52 / (options.width * 0.6)) * (high - low || 1);
+    const high = Math.max(...values.map((v) => v.to), 0), low = Math.min(...values.map((v) => v.to), 0);
+    const wide = 10 + 7.6 * Math.max(...values.filter((v) => v.last).map((v) => parts.short(v.to).length));
+    const inside = options.width - 20 - Math.min(limit(options), 6.8 * Math.max(...figure.bars.map((b) => b.name.length)));
+    const room = ((high - low || 1) * wide) / Math.max(40, inside - wide * (low < 0 && high > 0 ? 2 : 1));
     const x = parts.axis("x", figure.x, [low < 0 ? low - room : 0, high > 0 || low === 0 ? high + room : 0], options.width);
     if (!figure.x.title) delete x.shown.title;
     const middle = { scale: "names", field: "name", band: 0.5 };
