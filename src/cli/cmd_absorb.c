@@ -17,12 +17,15 @@ typedef struct arguments {
   bool keep_cache, json;
 } arguments;
 
+static bool anything_folded(const ch_absorbed *absorbed) {
+  return absorbed->knocked || absorbed->mixed_layers || absorbed->shared || absorbed->residuals;
+}
+
 /* What was folded is rounded once, to F32; what was only copied keeps its type. */
 static ch_dtype type_to_write(const arguments *a, const ch_model *model, const ch_absorbed *absorbed) {
   const ch_dtype *asked = ch_element_type(a->dtype);
   if (asked) return *asked;
-  return absorbed->knocked || absorbed->mixed_layers || absorbed->shared ? CH_F32
-                                                                         : model->weights.tensors[0].dtype;
+  return anything_folded(absorbed) ? CH_F32 : model->weights.tensors[0].dtype;
 }
 
 /* "q, k, v" of CH_ON_ bits; "" of none. */
@@ -34,11 +37,14 @@ static const char *states(unsigned on, char buffer[16]) {
 
 static void put_page(const arguments *a, const ch_absorbed *absorbed, ch_text *text) {
   char buffer[16];
-  bool folded = absorbed->knocked || absorbed->mixed_layers || absorbed->shared;
+  bool folded = anything_folded(absorbed);
   bool left = absorbed->knocks_left || absorbed->mixes_left;
   if (absorbed->shared)
     ch_text_printf(text, "wrote out the matrices of %lld shared projections, layer by layer\n",
                    (long long)absorbed->shared);
+  if (absorbed->residuals)
+    ch_text_printf(text, "added the low-rank residuals of %lld matrices to them\n",
+                   (long long)absorbed->residuals);
   if (absorbed->knocked)
     ch_text_printf(text, "folded linear knocking of %s into the projections\n",
                    states(absorbed->knocked, buffer));
@@ -73,13 +79,13 @@ static json_t *letters(unsigned on) {
 static ch_status report(const arguments *a, const ch_absorbed *absorbed, ch_error *error) {
   if (a->json)
     return ch_print_json(
-        json_pack("{s:s, s:I, s:o, s:I, s:o, s:I, s:I, s:I}", "model_type", absorbed->config.model_type,
-                  "shared_projections_written", (json_int_t)absorbed->shared, "knocking_folded",
-                  letters(absorbed->knocked), "mixed_layers_folded", (json_int_t)absorbed->mixed_layers,
-                  "knocking_left", letters(absorbed->knocks_left), "mixed_layers_left",
-                  (json_int_t)absorbed->mixes_left, "cache_elements_per_token_before",
-                  (json_int_t)absorbed->cache_before, "cache_elements_per_token",
-                  (json_int_t)absorbed->cache_after),
+        json_pack("{s:s, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I}", "model_type", absorbed->config.model_type,
+                  "shared_projections_written", (json_int_t)absorbed->shared, "residuals_added",
+                  (json_int_t)absorbed->residuals, "knocking_folded", letters(absorbed->knocked),
+                  "mixed_layers_folded", (json_int_t)absorbed->mixed_layers, "knocking_left",
+                  letters(absorbed->knocks_left), "mixed_layers_left", (json_int_t)absorbed->mixes_left,
+                  "cache_elements_per_token_before", (json_int_t)absorbed->cache_before,
+                  "cache_elements_per_token", (json_int_t)absorbed->cache_after),
         JSON_INDENT(2), error);
   ch_text text = {0};
   put_page(a, absorbed, &text);

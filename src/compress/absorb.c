@@ -273,6 +273,7 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
   }
   absorbed->config = dense.config;
   absorbed->shared = model->config.sharing.projection_count;
+  absorbed->residuals = ch_count_residuals(&model->params);
   folding f = {.model = &dense, .absorbed = absorbed, .error = error, .keep_cache = options->keep_cache};
   ch_status status = ch_gemm_create(ch_kernels_best(CH_F32), &f.gemm, error);
   if (status == CH_OK) status = fold_all(&f);

@@ -21,6 +21,7 @@ typedef struct ch_absorbed {
   int64_t mixes_left;                /* and that keep it */
   int64_t cache_before, cache_after; /* elements a token */
   int64_t shared;                    /* projections that were shared and are matrices of their layers now */
+  int64_t residuals;                 /* matrices that took in what lay beside them */
   ch_restated dense;                 /* what they lie in */
   ch_arena arena;
 } ch_absorbed;

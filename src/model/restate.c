@@ -15,16 +15,16 @@ static const char residual_a[] = ".residual.a.weight";
 
 /* --- the configuration of a form ----------------------------------------------------------------------------------- */
 
-static bool any_residual(const ch_params *params) {
-  for (int i = 0; i < params->count; i++)
-    if (strstr(params->rows[i].name, residual_a)) return true;
-  return false;
+int64_t ch_count_residuals(const ch_params *params) {
+  int64_t count = 0;
+  for (int i = 0; i < params->count; i++) count += strstr(params->rows[i].name, residual_a) != NULL;
+  return count;
 }
 
 bool ch_form_differs(const ch_config *config, const ch_params *params, ch_form form) {
   const ch_sharing *sharing = &config->sharing;
   if (form == CH_FORM_INFERENCE) return sharing->coefficients == CH_COEFFICIENTS_MLP;
-  return sharing->type != CH_SHARING_NONE || any_residual(params);
+  return sharing->type != CH_SHARING_NONE || ch_count_residuals(params) > 0;
 }
 
 /* Whether a graph asks for the whole product of a projection's factors: "model.layers.0.self_attn.{name}.b.weight". */

@@ -21,6 +21,8 @@ typedef struct ch_restated {
   size_t data_bytes;
 } ch_restated;
 
+/* Matrices that have a residual beside them. */
+int64_t ch_count_residuals(const ch_params *params);
 /* Whether the form has other tensors than the config says. */
 bool ch_form_differs(const ch_config *config, const ch_params *params, ch_form form);
 /* params, tensors [params->count]: the model's own; they must outlive the result, which ch_restated_free releases. */

@@ -140,10 +140,47 @@ static void what_is_folded_twice_stays_as_it_is(void **state) {
   ch_model_unload(model);
 }
 
+/* A model of BF16 with a residual of rank 1 beside one matrix, on disk. */
+static void write_with_residual(void) {
+  enum { WIDTH = 24, MOST = 64 };
+  static uint16_t factor[WIDTH];
+  for (int i = 0; i < WIDTH; i++) factor[i] = (uint16_t)(0x3e80 + i); /* from 0.25 on */
+  ch_model *model = model_of(FOUR_TWO ", 'num_hidden_layers': 1, 'position': 'alibi'", CH_BF16);
+  char a[] = "model.layers.0.self_attn.q_proj.residual.a.weight",
+       b[] = "model.layers.0.self_attn.q_proj.residual.b.weight";
+  ch_stored_tensor tensors[MOST];
+  int count = 0;
+  for (; count < model->params.count; count++)
+    tensors[count] = (ch_stored_tensor){.name = (char *)model->params.rows[count].name,
+                                        .tensor = model->weights.tensors[count]};
+  tensors[count++] = (ch_stored_tensor){.name = a, .tensor = {CH_BF16, 2, {1, WIDTH}, factor}};
+  tensors[count++] = (ch_stored_tensor){.name = b, .tensor = {CH_BF16, 2, {WIDTH, 1}, factor}};
+  char *path = ch_path_join(directory, "model.safetensors");
+  must(ch_safetensors_write(path, tensors, count, NULL, &failure));
+  free(path);
+  ch_model_unload(model);
+}
+
+static void a_residual_is_something_to_fold(void **state) {
+  (void)state;
+  ch_model *model;
+  ch_absorbed absorbed;
+  write_with_residual();
+  must(ch_model_load(directory, CH_WEIGHTS_MAPPED, &model, &failure));
+  must(ch_absorb(model, &(ch_absorb_options){0}, &absorbed, &failure));
+  assert_int_equal(absorbed.residuals, 1);
+  int row = ch_params_find(&absorbed.params, "model.layers.0.self_attn.q_proj.weight");
+  assert_int_equal(absorbed.tensors[row].dtype, CH_F32);
+  assert_int_equal(ch_params_find(&absorbed.params, "model.layers.0.self_attn.q_proj.residual.a.weight"), -1);
+  ch_absorbed_free(&absorbed);
+  ch_model_unload(model);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(folded_models_say_the_same),
       cmocka_unit_test(what_is_folded_twice_stays_as_it_is),
+      cmocka_unit_test(a_residual_is_something_to_fold),
   };
   return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
