@@ -82,8 +82,10 @@ static void put_text(const fitted *f, ch_text *text) {
       snprintf(name, sizeof name, "loss at %s", ch_format_count(law->budget, budget, sizeof budget));
       put_estimate(name, &law->at, text);
     }
-    ch_text_printf(text, "  %-22s %.3g, correlation %.2f, %d outlier%s\n", "noise", law->noise,
-                   law->correlation, law->outliers, law->outliers == 1 ? "" : "s");
+    ch_text_printf(text, "  %-22s %.3g", "noise", law->noise);
+    if (law->noise_power > 0) ch_text_printf(text, " (grows with loss^%g)", law->noise_power);
+    ch_text_printf(text, ", correlation %.2f, %d outlier%s\n", law->correlation, law->outliers,
+                   law->outliers == 1 ? "" : "s");
   } else {
     ch_text_printf(text, "no law: %s\n", f->why.message);
   }

@@ -1,5 +1,6 @@
 /* Finding runs, and runs as JSON. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,12 +33,13 @@ static ch_status unknown_key(const char *key, ch_error *error) {
   const char *names[CH_RUNS_COLUMNS + 2] = {"id"};
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) names[c + 1] = ch_runs_columns[c].name;
   const char *near = ch_nearest_name(key, names);
+  char hint[64] = "seed, lr, loss, name and others are columns";
+  if (near) snprintf(hint, sizeof hint, "did you mean \"%.40s\"", near);
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "runs have no \"%.60s\"; %s%s%s, and config., options., results. or machine. go before members "
-      "of those",
-      key, near ? "did you mean \"" : "there are seed, lr, validation_loss, kind, name", near ? near : "",
-      near ? "\"?" : " and others");
+      "runs have no \"%.60s\"; %s, and members of config, options, results and machine are written as "
+      "config.hidden_size",
+      key, hint);
 }
 
 /* A column, or a member of a JSON column: "config.hidden_size". */

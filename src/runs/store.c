@@ -260,13 +260,17 @@ static bool is_name(const char *column) {
 static ch_status put_row(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
   ch_text sql = {0};
   sqlite3_stmt *statement = NULL;
-  ch_text_puts(&sql, "INSERT INTO runs (");
-  for (int c = 0; c < CH_RUNS_COLUMNS; c++)
-    ch_text_printf(&sql, "%s\"%s\"", c ? ", " : "", ch_runs_columns[c].name);
-  ch_text_puts(&sql, ") VALUES (?");
-  for (int c = 1; c < CH_RUNS_COLUMNS; c++) ch_text_puts(&sql, ", ?");
+  ch_text_puts(&sql, "INSERT INTO runs (id");
+  for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&sql, ", \"%s\"", ch_runs_columns[c].name);
+  /* A run that is there keeps its number; else SQLite gives the next. */
+  ch_text_puts(&sql, ") VALUES ((SELECT id FROM runs WHERE ");
+  for (int c = 0, n = 0; c < CH_RUNS_COLUMNS; c++)
+    if (strcmp(ch_runs_columns[c].name, "directory") == 0 || strcmp(ch_runs_columns[c].name, "started") == 0)
+      ch_text_printf(&sql, "%s%s = ?%d", n++ ? " AND " : "", ch_runs_columns[c].name, c + 1);
+  ch_text_puts(&sql, ")");
+  for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&sql, ", ?%d", c + 1);
   /* What it is called stays, and a text that is not said again (the data of a resumed run). */
-  ch_text_puts(&sql, ") ON CONFLICT (directory, started) DO UPDATE SET status = excluded.status");
+  ch_text_puts(&sql, ") ON CONFLICT DO UPDATE SET status = excluded.status");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) {
     const char *name = ch_runs_columns[c].name;
     if (is_name(name)) continue;

@@ -13,6 +13,7 @@ static const double least_alpha = 0.01, most_alpha = 5;
 static const double huber = 1.345, bisquare = 4.685; /* 95 % efficient for normal noise */
 static const double golden = 0.61803398874989485;
 static const double rounding = 1e-7;     /* of losses as they are written */
+static const double tails = 4;           /* degrees of freedom */
 static const double widest_group = 1.05; /* last tokens of a thinned group over its first */
 
 /* What is held fixed while the rest is fitted. */
@@ -190,6 +191,48 @@ static candidate fit_robust(curve *c, double *scale) {
   return law;
 }
 
+/* --- noise that grows with the loss ---------------------------------------------------------------------------- */
+
+static double loss_of(const curve *c, const candidate *law, int i) {
+  return law->amplitude * exp(-law->alpha * c->log_tokens[i]) + law->floor;
+}
+
+/* Twice the log likelihood of noise that is proportional to the loss to a power, with the tails of Student's t for
+   outliers; its scale is found by expectation maximisation. */
+static double likelihood(const curve *c, const candidate *law, double power) {
+  double last = loss_of(c, law, c->n - 1), sum = 0;
+  double *size = c->powers; /* scratch */
+  for (int i = 0; i < c->n; i++) {
+    double ratio = loss_of(c, law, i) / last;
+    size[i] = fabs(deviation(c, i)) * pow(ratio, -power);
+    sum += 2 * power * log(ratio);
+  }
+  double scale = fmax(1.4826 * ch_median(size, c->n), rounding * last);
+  for (int round = 0; round < ROUNDS; round++) {
+    double square = 0;
+    for (int i = 0; i < c->n; i++)
+      square += (tails + 1) * size[i] * size[i] / (tails + size[i] * size[i] / (scale * scale));
+    scale = fmax(sqrt(square / c->n), rounding * last);
+  }
+  for (int i = 0; i < c->n; i++)
+    sum += (tails + 1) * log1p(size[i] * size[i] / (scale * scale * tails)) + 2 * log(scale);
+  return -sum;
+}
+
+/* The likeliest power of the loss that the noise grows with; points are weighted by it. */
+static double settle_noise(curve *c, const candidate *law) {
+  double power = 0, best = likelihood(c, law, 0);
+  for (double p = 0.5; p <= 2; p += 0.5) {
+    double found = likelihood(c, law, p);
+    if (found <= best) continue;
+    best = found;
+    power = p;
+  }
+  double last = loss_of(c, law, c->n - 1);
+  for (int i = 0; i < c->n; i++) c->precision[i] *= pow(loss_of(c, law, i) / last, -2 * power);
+  return power;
+}
+
 /* --- intervals -------------------------------------------------------------------------------------------------- */
 
 /* What turns a rise of the weighted sum into an F statistic, and the value that it may reach. */
@@ -342,6 +385,8 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
   if (!(fall > 1e-9 * (best.floor + best.amplitude)))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "the losses do not fall with the tokens, so that no law fits them");
+  double power = settle_noise(c, &best);
+  if (power > 0) best = fit_robust(c, &scale);
   double correlation = correlation_of(c, scale);
   test t = make_test(c, &best, scale, correlation);
   double highest = c->loss[0];
@@ -352,6 +397,7 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
                           .at = {NAN, NAN, NAN},
                           .budget = budget,
                           .noise = scale,
+                          .noise_power = power,
                           .correlation = correlation,
                           .first = exp(c->log_tokens[0] + c->unit),
                           .last = exp(c->log_tokens[c->n - 1] + c->unit),

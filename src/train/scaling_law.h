@@ -18,7 +18,8 @@ typedef struct ch_scaling_law {
   ch_estimate floor;  /* L_0, never below 0 */
   ch_estimate at;     /* L(budget); NaN without one */
   double budget;      /* tokens that `at` is for; 0: none */
-  double noise;       /* standard deviation of a point about the law, outliers aside */
+  double noise;       /* standard deviation of the last point about the law, outliers aside; and */
+  double noise_power; /* of the loss, which it grows with: 0, 0.5, 1, 1.5 or 2 */
   double correlation; /* of a point's deviation with the next one's, from 0 to 0.95; widens the intervals */
   double first, last; /* tokens of the first and the last fitted point */
   int points;         /* fitted to */

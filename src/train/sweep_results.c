@@ -22,10 +22,11 @@ static json_t *estimate_to_json(ch_estimate e) {
 }
 
 json_t *ch_scaling_law_to_json(const ch_scaling_law *law) {
-  json_t *object = json_pack("{so, so, so, sf, sf, si, si, sf, sf}", "alpha", estimate_to_json(law->alpha),
-                             "D_c", estimate_to_json(law->tokens), "L_0", estimate_to_json(law->floor),
-                             "noise", law->noise, "correlation", law->correlation, "points", law->points,
-                             "outliers", law->outliers, "first_tokens", law->first, "last_tokens", law->last);
+  json_t *object =
+      json_pack("{so, so, so, sf, sf, sf, si, si, sf, sf}", "alpha", estimate_to_json(law->alpha), "D_c",
+                estimate_to_json(law->tokens), "L_0", estimate_to_json(law->floor), "noise", law->noise,
+                "noise_power", law->noise_power, "correlation", law->correlation, "points", law->points,
+                "outliers", law->outliers, "first_tokens", law->first, "last_tokens", law->last);
   if (object && law->budget > 0)
     json_object_update_new(
         object, json_pack("{sf, so}", "budget", law->budget, "loss_at_budget", estimate_to_json(law->at)));

@@ -100,6 +100,10 @@ static void a_run_is_read_as_it_was_written(void **state) {
   assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "results"), "spikes")), 2);
   json_decref(object);
   ch_arena_free(&arena);
+  /* Numbers go on where they were. */
+  run.started = "later";
+  assert_ok(ch_runs_put(runs, &run, &again, &failure));
+  assert_int_equal(again, id + 1);
   ch_runs_close(runs);
 }
 

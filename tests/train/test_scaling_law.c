@@ -3,8 +3,8 @@
 #include "train/scaling_law.h"
 
 typedef struct made {
-  double alpha, tokens, floor, noise, correlation;
-  int points, outliers; /* one in `outliers` points is a spike; 0 = none */
+  double alpha, tokens, floor, noise, correlation, power; /* power: of the loss, that the noise grows with */
+  int points, outliers;                                   /* one in `outliers` points is a spike; 0 = none */
 } made;
 
 static double truth(const made *m, double tokens) {
@@ -19,7 +19,7 @@ static void make(const made *m, uint64_t seed, double *tokens, double *losses) {
   for (int i = 0; i < m->points; i++) {
     tokens[i] = 50e6 * (i + 1) / m->points;
     last = m->correlation * last + sqrt(1 - m->correlation * m->correlation) * ch_random_normal(&random);
-    losses[i] = truth(m, tokens[i]) + m->noise * last;
+    losses[i] = truth(m, tokens[i]) + m->noise * pow(truth(m, tokens[i]), m->power) * last;
     if (m->outliers && ch_random_below(&random, (uint64_t)m->outliers) == 0)
       losses[i] += 0.5 + 3 * ch_random_uniform(&random);
   }
@@ -87,6 +87,12 @@ static void intervals_cover_the_truth(void **state) {
   (void)state;
   made m = {.alpha = 0.35, .tokens = 4e8, .floor = 1.9, .noise = 0.01, .points = 40};
   check_coverage(&m, 0.9);
+}
+
+static void intervals_of_noise_that_grows_with_the_loss_cover_the_truth(void **state) {
+  (void)state;
+  made m = {.alpha = 0.35, .tokens = 4e8, .floor = 1.9, .noise = 0.005, .points = 60, .power = 1};
+  check_coverage(&m, 0.88);
 }
 
 static void intervals_of_short_curves_cover_the_truth(void **state) {
@@ -161,6 +167,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_curve_without_noise_gives_its_law_back),
       cmocka_unit_test(intervals_cover_the_truth),
+      cmocka_unit_test(intervals_of_noise_that_grows_with_the_loss_cover_the_truth),
       cmocka_unit_test(intervals_of_short_curves_cover_the_truth),
       cmocka_unit_test(intervals_of_correlated_noise_cover_the_truth),
       cmocka_unit_test(intervals_with_outliers_cover_the_truth),
