@@ -39,7 +39,6 @@ typedef struct request {
   char names[MOST_KEPT][CH_PROJECTION_NAME_SIZE];
   const char *keep[MOST_KEPT];
   int keep_count;
-  ch_dtype dtype;
   ch_shrinking *s;
 } request;
 
@@ -153,16 +152,19 @@ static ch_status read_heads(const request *r, ch_error *error) {
 
 static void choose_dtype(request *r) {
   const ch_dtype *asked = ch_element_type(r->a->dtype);
-  r->dtype = asked ? *asked : r->s->own->weights.tensors[0].dtype;
-  r->s->report.dtype = ch_element_type_name(r->dtype);
+  r->s->dtype = asked ? *asked : r->s->own->weights.tensors[0].dtype;
+  r->s->report.dtype = ch_element_type_name(r->s->dtype);
 }
 
 /* --- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Mixed heads go into the projections first: components are taken apart anew. */
+/* What layers share and what are factors is written out first, and mixed heads go into the projections where components
+   are taken apart anew. */
 static ch_status settle_model(request *r, ch_error *error) {
   ch_shrinking *s = r->s;
   s->model = s->own;
+  if (ch_form_differs(&s->own->config, &s->own->params, CH_FORM_DENSE))
+    CH_TRY(ch_model_restate(s->own, CH_FORM_DENSE, error));
   if (!r->mea || !s->own->config.attention.head_mix.on) return CH_OK;
   if (r->a->budget || r->a->profile)
     return ch_fail(error, CH_ERROR_CONFIG,
@@ -215,13 +217,13 @@ static ch_status open_all(request *r, ch_error *error) {
   CH_TRY(read_heads(r, error));
   CH_TRY(read_keep(r, error));
   choose_dtype(r);
+  CH_TRY(ch_shrinking_count(s->own, &s->report.before, error));
   CH_TRY(settle_model(r, error));
   unsigned states;
   if (r->mea) CH_TRY(ch_virtual_heads_check(s->model, &states, error));
   CH_TRY(open_texts(r, error));
   CH_TRY(ch_model_load(s->directory, CH_WEIGHTS_MAPPED, &s->before, error));
-  CH_TRY(ch_model_restate(s->before, CH_FORM_SERVING, error));
-  return ch_shrinking_count(s->own, &s->report.before, error);
+  return ch_model_restate(s->before, CH_FORM_SERVING, error);
 }
 
 static void close_all(ch_shrinking *s) {
@@ -328,11 +330,12 @@ static ch_status compress(request *r, ch_error *error) {
   ch_shrinking *s = r->s;
   ch_compress_options options = {.component_heads = s->heads,
                                  .ratio = r->a->ratio,
+                                 .before = s->report.before.parameters_attention,
                                  .groups = r->a->groups,
                                  .atoms = r->a->atoms,
                                  .keep = r->keep,
                                  .keep_count = r->keep_count,
-                                 .dtype = r->dtype,
+                                 .dtype = r->s->dtype,
                                  .step = ch_shrinking_step,
                                  .context = s};
   CH_TRY(calibrate(r, error));

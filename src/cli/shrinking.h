@@ -25,6 +25,7 @@ typedef struct ch_shrinking {
   ch_calibration *calibration;
   ch_sensitivity sensitivity;
   int64_t heads[CH_MAX_LISTED_LAYERS]; /* mea: h' of each layer */
+  ch_dtype dtype;                      /* of the matrices that are made */
   ch_compressed compressed;
   char *staging; /* where the model is written first, or NULL */
   ch_compression_report report;

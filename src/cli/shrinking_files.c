@@ -54,11 +54,20 @@ static char *staging_of(const char *out) {
   return path;
 }
 
+/* Whether the tensor stands for one that the model's files have as several: it is F32, whatever they are. */
+static bool is_written_out(const ch_model *model, const ch_tensor *tensor) {
+  const char *data = tensor->data, *first = model->restated;
+  return first && tensor->rank == 2 && data >= first && data < first + model->restated_bytes;
+}
+
 static ch_status write_model(ch_shrinking *s, ch_error *error) {
   const ch_restated *made = &s->compressed.model;
   ch_dtype *dtypes = malloc(((size_t)made->params.count + 1) * sizeof *dtypes);
   if (!dtypes) return no_memory(s->out, error);
-  for (int i = 0; i < made->params.count; i++) dtypes[i] = made->tensors[i].dtype;
+  for (int i = 0; i < made->params.count; i++) {
+    const ch_tensor *tensor = &made->tensors[i];
+    dtypes[i] = is_written_out(s->own, tensor) ? s->dtype : tensor->dtype;
+  }
   ch_model_writing writing = {.read = &s->own->weights, .step = ch_shrinking_step, .context = s};
   ch_status status =
       ch_model_write_as(s->staging, &made->config, &made->params, made->tensors, dtypes, &writing, error);

@@ -32,7 +32,8 @@ typedef ch_status ch_compress_step(void *context, const char *what, double done,
 
 typedef struct ch_compress_options {
   const int64_t *component_heads; /* mea: [layers] h' of each; 0 or G leaves a layer as it is */
-  double ratio; /* of the attention parameters to take away, inside (0, 1); 0: no limit, all is exact */
+  double ratio;   /* of the attention parameters to take away, inside (0, 1); 0: no limit, all is exact */
+  int64_t before; /* attention parameters that the ratio is of; 0: those of the model */
   int64_t groups, atoms;   /* masa: groups of layers, and atoms of each; 0: chosen by the error */
   const char *const *keep; /* [keep_count] full names of projections to leave alone: "o_proj" */
   int keep_count;

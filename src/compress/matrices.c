@@ -85,6 +85,7 @@ static ch_status fill(const ch_model *model, const ch_compress_options *options,
     if (model->params.rows[i].kind == CH_PARAM_ATTENTION)
       list->before += ch_param_figure(&model->params.rows[i]);
   list->others = list->before;
+  if (options->before) list->before = options->before;
   list->rows = calloc((size_t)(shapes.count * model->config.num_hidden_layers) + 1, sizeof *list->rows);
   if (!list->rows) return no_memory(error);
   for (int i = 0; i < shapes.count; i++)

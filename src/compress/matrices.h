@@ -16,8 +16,8 @@ typedef struct ch_matrices {
   int count;
   char names[CH_MAX_PROJECTIONS][CH_PROJECTION_NAME_SIZE]; /* of the projections among them */
   int name_count;
-  int64_t before; /* attention parameters of the model, */
-  int64_t others; /* those that stay as they are, */
+  int64_t before; /* attention parameters that the ratio is of, */
+  int64_t others; /* those of the model that stay as they are, */
   int64_t budget; /* and those that what becomes of `rows` may have for options->ratio */
 } ch_matrices;
 

@@ -211,6 +211,7 @@ static ch_status compress_all(work *w) {
     CH_TRY(compress_layer(w, l));
   }
   CH_TRY(count_attention(&w->model->config, &w->model->params, &to->before, w->error));
+  if (o->before) to->before = o->before;
   CH_TRY(count_attention(&to->model.config, &to->model.params, &to->after, w->error));
   return o->step ? o->step(o->context, "virtual heads", layers, layers, w->error) : CH_OK;
 }

@@ -105,8 +105,9 @@ static double change(double before, double after) {
 void ch_compression_sentence(const ch_compression_report *r, ch_text *text) {
   const ch_compression_figures *b = &r->before, *a = &r->after;
   bool cache = a->cache_elements_per_token != b->cache_elements_per_token;
-  ch_text_printf(text, "Attention has %.1f %% fewer parameters",
-                 -change((double)b->parameters_attention, (double)a->parameters_attention));
+  double attention = change((double)b->parameters_attention, (double)a->parameters_attention);
+  ch_text_printf(text, "Attention has %.1f %% %s parameters", fabs(attention),
+                 attention > 0 ? "more" : "fewer");
   if (cache)
     ch_text_printf(text, " and the cache is %.1f %% smaller",
                    -change((double)b->cache_elements_per_token, (double)a->cache_elements_per_token));
