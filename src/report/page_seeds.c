@@ -72,6 +72,8 @@ static void put_estimate(const ch_estimate *e, bool tokens, ch_text *html) {
   for (int i = 0; i < 3; i++)
     if (!isfinite(ends[i]))
       snprintf(words[i], sizeof words[i], "?");
+    else if (ends[i] >= 1e15)
+      snprintf(words[i], sizeof words[i], "%.1e", ends[i]);
     else if (tokens)
       ch_format_count(ends[i], words[i], sizeof words[i]);
     else
