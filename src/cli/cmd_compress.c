@@ -242,12 +242,25 @@ static void close_all(ch_shrinking *s) {
 
 /* --- calibration and choice -------------------------------------------------------------------------------------- */
 
+/* Fewer tokens than inputs leave directions that nothing was seen of, along which whitened methods would cut as they
+   please. */
+static ch_status check_calibration(const request *r, ch_error *error) {
+  int64_t tokens = (int64_t)r->s->tokens.size, inputs = r->s->model->config.hidden_size;
+  if (r->mea || tokens > inputs) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s gives %lld tokens to calibrate on, too few for the %lld inputs of a projection; take a "
+                 "text of some times %lld, or %s",
+                 r->a->calibration, (long long)tokens, (long long)inputs, (long long)inputs,
+                 strcmp(r->a->method, "masa") == 0 ? "--data-free" : "--method svd");
+}
+
 static ch_status calibrate(request *r, ch_error *error) {
   ch_shrinking *s = r->s;
   ch_projection_shapes shapes = {0};
   const char *names[CH_MAX_PROJECTIONS];
   int count = 0;
   if (!r->a->calibration || r->a->data_free || strcmp(r->a->method, "svd") == 0) return CH_OK;
+  CH_TRY(check_calibration(r, error));
   CH_TRY(ch_list_projections(&s->model->config, &shapes, error));
   for (int i = 0; i < shapes.count; i++) {
     const char *name = shapes.rows[i].name;

@@ -1,5 +1,6 @@
 /* The compressed model's files: written beside --out, measured there, put into place all at once. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +27,24 @@ static ch_status no_memory(const char *out, ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", out);
 }
 
-static void remove_files(const char *directory) {
+/* One of ours, or what a run that was killed had of it so far: "model.safetensors.tmp.4711". */
+static bool is_ours(const char *name) {
   for (int i = 0; files[i]; i++) {
-    char *path = ch_path_join(directory, files[i]);
+    size_t length = strlen(files[i]);
+    if (strncmp(name, files[i], length) != 0) continue;
+    if (!name[length] || strncmp(name + length, ".tmp.", strlen(".tmp.")) == 0) return true;
+  }
+  return false;
+}
+
+static void remove_files(const char *directory) {
+  DIR *listing = opendir(directory);
+  for (struct dirent *entry; listing && (entry = readdir(listing));) {
+    char *path = is_ours(entry->d_name) ? ch_path_join(directory, entry->d_name) : NULL;
     if (path) unlink(path);
     free(path);
   }
+  if (listing) closedir(listing);
   rmdir(directory);
 }
 
