@@ -81,8 +81,8 @@ static const char *shorten(const char *text, char *buffer, size_t size) {
 }
 
 const char *ch_json_show(const json_t *value, char *buffer, size_t size) {
-  if (json_is_object(value) || json_is_array(value)) {
-    snprintf(buffer, size, "%s", json_is_object(value) ? "an object" : "a list");
+  if (json_is_object(value)) {
+    snprintf(buffer, size, "an object");
     return buffer;
   }
   char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(12));

@@ -99,6 +99,12 @@ static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_er
   if (c->position != CH_POSITION_ROPE)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_scaling\" needs \"position\": \"rope\"; leave it out",
                    where);
+  if (s->type == CH_ROPE_YARN && c->rope_theta <= 1)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"rope_theta\" is %g, which must be above 1 with rope type \"yarn\": its pairs must turn at "
+        "different speeds",
+        where, c->rope_theta);
   if (!s->factor)
     missing = "factor";
   else if (s->type == CH_ROPE_LLAMA3) {

@@ -53,11 +53,11 @@ static ch_status check(writing *w) {
   for (int i = 0; i < ARCHITECTURES && !w->of; i++)
     if (strcmp(architectures[i].family, c->model_type) == 0) w->of = &architectures[i];
   if (!w->of)
-    return ch_fail(w->error, CH_ERROR_CONFIG,
-                   "a model of type \"%s\" with attention \"%s\" has no architecture in llama.cpp; llama, "
-                   "mistral, qwen2 "
-                   "and qwen3 models have, and what absorb makes one of these",
-                   c->model_type, c->attention.type);
+    return ch_fail(
+        w->error, CH_ERROR_CONFIG,
+        "a model of type \"%s\" with attention \"%s\" is not written as GGUF; llama, mistral, qwen2 and "
+        "qwen3 models are, and what absorb makes one of these",
+        c->model_type, c->attention.type);
   if (c->attention_output_bias && strcmp(w->of->name, "qwen3") == 0) return cannot(w, "biases in qwen3");
   if (s->type == CH_ROPE_LLAMA3 && !w->of->turned)
     return cannot(w, "llama3 scaling of RoPE outside of llama");

@@ -81,7 +81,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"vocab_size", "\"73\"", "\"vocab_size\" is \"73\""},
       {"vocab_size", "true", "\"vocab_size\" is true"},
       {"vocab_size", "null", "\"vocab_size\" is null"},
-      {"vocab_size", "[73]", "\"vocab_size\" is a list"},
+      {"vocab_size", "[73]", "\"vocab_size\" is [73] where"},
       {"vocab_size", "{}", "\"vocab_size\" is an object"},
       {"vocab_size", "9223372036854775807", "\"vocab_size\" is 9223372036854775807"},
       {"vocab_size", "1e300", "\"vocab_size\" is 1e300"},
@@ -109,7 +109,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"rope_theta", "0", "\"rope_theta\" is 0"},
       {"rope_theta", "-10000", "\"rope_theta\" is -10000"},
       {"rope_theta", "1e308", "\"rope_theta\" is 1e308"},
-      {"rope_scaling", "[]", "\"rope_scaling\" is a list"},
+      {"rope_scaling", "[]", "\"rope_scaling\" is [] where"},
       {"rope_scaling", "{\"factor\": 2}", "no \"rope_type\""},
       {"rope_scaling", "{\"rope_type\": \"linear\"}", "\"rope_scaling.factor\" is missing"},
       {"rope_scaling.rope_type", "\"dynamic\"", "\"rope_scaling.rope_type\" is \"dynamic\""},
@@ -133,18 +133,18 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"attention.mix_logits", "false", "belongs to \"attention.type\" \"talking\""},
       {"attention.layer_group_size", "2", "leave it out or set 1"},
       {"attention.knocking", "true", "\"attention.knocking\" is true where an object"},
-      {"attention.head_mix", "[]", "\"attention.head_mix\" is a list"},
+      {"attention.head_mix", "[]", "\"attention.head_mix\" is [] where"},
       {"attention.rope_theta", "7", "\"rope_theta\" is no key of attention; it stands in the top level"},
       {"qk_norm", "true", "\"qk_norm\" is no key of the top level; it stands in attention"},
       {"hiden_size", "4", "unknown key \"hiden_size\"; did you mean \"hidden_size\"?"},
       {"zzzzzz\\u001b", "4", "unknown key"},
       {"sharing", "{\"type\": \"masa\"}", "\"sharing.projections\" is missing"},
-      {"moe", "[]", "\"moe\" is a list"},
+      {"moe", "[]", "\"moe\" is [] where"},
       {"moe", "false", "\"moe\" is false"},
       {"init", "\"xavier\"", "one of \"default\", \"deepseek\""},
       {"bos_token_id", "73", "must be below \"vocab_size\", 73"},
       {"eos_token_id", "-1", "\"eos_token_id\" is -1"},
-      {"eos_token_id", "[4, 5]", "\"eos_token_id\" is a list"},
+      {"eos_token_id", "[4, 5]", "\"eos_token_id\" is [4, 5] where"},
       {"sliding_window", "4", "unknown key \"sliding_window\""},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -156,6 +156,12 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
   char *odd = changed(text, "hidden_size", "50");
   assert_refused(odd, "must divide \"hidden_size\", 50");
   free(odd);
+  free(text);
+  text = changed(ours, "rope_theta", "1");
+  char *still = changed(text, "rope_scaling",
+                        "{\"rope_type\": \"yarn\", \"factor\": 2, \"original_max_position_embeddings\": 8}");
+  assert_refused(still, "\"rope_theta\" is 1, which must be above 1");
+  free(still);
   free(text);
 }
 

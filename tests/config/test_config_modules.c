@@ -146,7 +146,7 @@ static void contradictions_name_both_keys(void **state) {
       {"{\"type\": \"gqa\", \"knocking\": {\"type\": \"none\", \"on\": [\"v\"]}}",
        "\"attention.knocking.type\" is \"none\"", "\"linear\", \"mlp\", \"gate\""},
       {"{\"type\": \"gqa\", \"knocking\": {\"type\": \"mlp\", \"on\": []}}",
-       "\"attention.knocking.on\" is a list", "some of"},
+       "\"attention.knocking.on\" is [] where", "some of"},
       {"{\"type\": \"gqa\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"v\", \"v\"]}}",
        "\"attention.knocking.on\"", "some of"},
       {"{\"type\": \"gqa\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"o\"]}}", "\"attention.knocking.on\"",

@@ -102,13 +102,13 @@ static const struct {
 } refused[] = {
     /* The object and its type. */
     {GQA, "3", "\"sharing\" is 3", "an object"},
-    {GQA, "[]", "\"sharing\" is a list", "an object"},
+    {GQA, "[]", "\"sharing\" is [] where", "an object"},
     {GQA, "{}", "\"sharing.type\" is missing", "one of \"masa\", \"sequential\", \"repeat\", \"low_rank\""},
     {GQA, "{\"type\": null, \"projections\": [\"q\"], \"atoms\": 2}", "\"sharing.type\" is null", "\"masa\""},
     {GQA, "{\"type\": \"mass\", \"projections\": [\"q\"], \"atoms\": 2}", "\"sharing.type\" is \"mass\"",
      "\"low_rank\""},
     {GQA, "{\"type\": \"none\"}", "\"sharing.type\" is \"none\"", "\"masa\""},
-    {GQA, "{\"type\": [\"masa\"], \"projections\": [\"q\"], \"atoms\": 2}", "\"sharing.type\" is a list",
+    {GQA, "{\"type\": [\"masa\"], \"projections\": [\"q\"], \"atoms\": 2}", "\"sharing.type\" is [\"masa\"]",
      "\"masa\""},
     {GQA, "{\"type\": \"masa\", \"projections\": [\"q\"], \"atoms\": 2, \"atom\": 3}",
      "unknown key \"atom\" in sharing", "did you mean \"sharing.atoms\"?"},
@@ -177,8 +177,8 @@ static const struct {
      "\"sharing.atoms\" is 9", "whole number"},
     {GQA, "{\"type\": \"masa\", \"projections\": [\"q\"], \"atoms\": 1e300}", "\"sharing.atoms\" is 1e",
      "whole number"},
-    {GQA, "{\"type\": \"masa\", \"projections\": [\"q\"], \"atoms\": [2, 2, 2, 2]}",
-     "\"sharing.atoms\" is a list", "a whole number"},
+    {GQA, "{\"type\": \"masa\", \"projections\": [\"q\"], \"atoms\": [2, 2, 2, 2]}", "\"sharing.atoms\" is [",
+     "a whole number"},
     /* Keys of other types. */
     {GQA, "{\"type\": \"low_rank\", \"projections\": [\"q\"], \"atoms\": 2}", "\"sharing.atoms\" is",
      "\"sharing.type\" \"masa\""},
