@@ -1,7 +1,21 @@
 # Puts files into the program. `crosshead_embed(VARIABLE name=file ...)` makes C sources that define
 # `const unsigned char ch_embedded_NAME[]` (NUL-terminated) for each file, remade when the file changes, and puts their paths into
-# VARIABLE. Run as a script (cmake -P) this file does the conversion.
+# VARIABLE. `crosshead_embed_tasks(VARIABLE FILE...)` makes one source with all descriptions of tasks. Run as a script (cmake -P) this file does the conversion.
 if(CMAKE_SCRIPT_MODE_FILE)
+  if(EMBED_TASKS)
+    set(texts)
+    set(table)
+    foreach(input ${EMBED_TASKS})
+      get_filename_component(name ${input} NAME_WE)
+      file(READ ${input} bytes HEX)
+      string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+      string(APPEND texts "static const unsigned char text_${name}[] = {${bytes}0};\n")
+      string(APPEND table "    {\"${name}\", text_${name}},\n")
+    endforeach()
+    file(WRITE ${EMBED_OUTPUT}
+      "/* Descriptions of tasks, made by cmake/embed.cmake. */\n#include \"eval/tasks/builtin.h\"\n\n#include <stddef.h>\n\n${texts}\nconst ch_builtin_task ch_builtin_tasks[] = {\n${table}    {NULL, NULL}};\n")
+    return()
+  endif()
   file(READ ${EMBED_INPUT} bytes HEX)
   string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
@@ -25,4 +39,13 @@ function(crosshead_embed variable)
     list(APPEND outputs ${output})
   endforeach()
   set(${variable} ${outputs} PARENT_SCOPE)
+endfunction()
+
+function(crosshead_embed_tasks variable)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded/tasks.c)
+  list(SORT ARGN)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} "-DEMBED_TASKS=${ARGN}" -DEMBED_OUTPUT=${output} -P ${crosshead_embed_script}
+    DEPENDS ${ARGN} ${crosshead_embed_script} VERBATIM)
+  set(${variable} ${output} PARENT_SCOPE)
 endfunction()

@@ -1,20 +1,22 @@
-/* crosshead eval: perplexities of a text under a model, or its accuracy on images. */
+/* crosshead eval: perplexities of a text under a model, answers to a task, or accuracy on images. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/progress.h"
-#include "cli/output.h"
+#include "cli/eval_task.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/parse.h"
 #include "eval/accuracy.h"
 #include "eval/document_set.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *text, *images, *tokenizer, *documents;
-  int64_t window, stride, limit;
+  const char *text, *task, *images, *tokenizer, *documents;
+  const char *task_file, *fewshot_file, *log_samples;
+  int64_t window, stride, limit, fewshot;
   bool json;
 } arguments;
 
@@ -223,13 +225,44 @@ done:
   return status;
 }
 
+/* Options of tasks are wrong without one. */
+static ch_status check_no_task(const arguments *a, ch_error *error) {
+  static const char *const names[] = {"task-file", "fewshot", "fewshot-file", "log-samples"};
+  for (int i = 0; i < 4; i++)
+    if (ch_option_given(a, names[i]))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --task", names[i]);
+  return CH_OK;
+}
+
+static ch_status evaluate_task(const arguments *a, ch_error *error) {
+  if (ch_option_given(a, "stride") || ch_option_given(a, "documents"))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--stride and --documents are for --text");
+  if (!a->task_file)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--task-file is missing: the file or directory of the task's items");
+  return ch_evaluate_task(&(ch_task_arguments){.model = a->positional[0],
+                                               .tokenizer = a->tokenizer,
+                                               .task = a->task,
+                                               .task_file = a->task_file,
+                                               .fewshot_file = a->fewshot_file,
+                                               .log_samples = a->log_samples,
+                                               .fewshot = a->fewshot,
+                                               .limit = a->limit,
+                                               .window = a->window,
+                                               .json = a->json},
+                          error);
+}
+
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
-  if (!a->text == !a->images)
+  int kinds = (a->text != NULL) + (a->task != NULL) + (a->images != NULL);
+  if (kinds != 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   a->text ? "--text and --images exclude each other: a model takes one"
-                           : "--text is missing; for a model of images, --images");
-  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --images");
+                   kinds > 1 ? "--text, --task and --images exclude each other: one is measured at a time"
+                             : "--text is missing, or --task, or for a model of images --images");
+  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --task and --images");
+  if (!a->task) CH_TRY(check_no_task(a, error));
+  if (a->task) return evaluate_task(a, error);
   return a->text ? evaluate_text(a, error) : evaluate_images(a, error);
 }
 
@@ -238,6 +271,33 @@ static const char *const separators[] = {"auto", "marker", "blank-lines", "none"
 #define AT(member) .offset = offsetof(arguments, member)
 static const ch_option options[] = {
     {.name = "text", .type = CH_OPTION_PATH, AT(text), .metavar = "FILE", .help = "The text, UTF-8."},
+    {.name = "task",
+     .type = CH_OPTION_TEXT,
+     AT(task),
+     .metavar = "NAME",
+     .help = "A task of the list below, or the path of a description of your own."},
+    {.name = "task-file",
+     .type = CH_OPTION_PATH,
+     AT(task_file),
+     .metavar = "PATH",
+     .help = "The task's items: a file, or a directory of files."},
+    {.name = "fewshot",
+     .type = CH_OPTION_COUNT,
+     AT(fewshot),
+     .metavar = "K",
+     .min = 0,
+     .max = 1000,
+     .help = "Examples with their answers before each question; by default none."},
+    {.name = "fewshot-file",
+     .type = CH_OPTION_PATH,
+     AT(fewshot_file),
+     .metavar = "PATH",
+     .help = "Items that the examples come from; by default the task's own."},
+    {.name = "log-samples",
+     .type = CH_OPTION_PATH,
+     AT(log_samples),
+     .metavar = "FILE",
+     .help = "Write what was asked and answered, a JSON object an item."},
     {.name = "images",
      .type = CH_OPTION_PATH,
      AT(images),
@@ -250,7 +310,7 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 1e9,
-     .help = "Images, the first ones, that are looked at; by default all."},
+     .help = "Items or images, the first ones, that are looked at; by default all."},
     {.name = "window",
      .type = CH_OPTION_COUNT,
      AT(window),
@@ -285,13 +345,19 @@ static const ch_option options[] = {
 const ch_command ch_cmd_eval = {
     .name = "eval",
     .positional = "MODEL",
-    .summary = "Measure a model's perplexity on a text, or its accuracy on images.",
+    .summary = "Measure a model's perplexity on a text, its answers to a task, or its accuracy on images.",
     .description = "Token perplexity is that of all documents joined by the end token: each token is "
                    "predicted once, from at least "
                    "window - stride tokens before it. Word and byte perplexity are those of the documents "
                    "one by one, counted as "
-                   "lm-evaluation-harness does, so that models with different tokenizers can be compared.",
+                   "lm-evaluation-harness does, so that models with different tokenizers can be compared.\n\n"
+                   "A task is asked with the prompts and scored by the rules of lm-evaluation-harness.",
+    .list_title = "Tasks",
+    .list = ch_list_task,
     .examples = "crosshead eval models/stories --text valid.txt\n"
+                "crosshead eval models/stories --task hellaswag --task-file hellaswag_val.jsonl\n"
+                "crosshead eval models/stories --task mmlu --task-file mmlu/test --fewshot 5 --fewshot-file "
+                "mmlu/dev\n"
                 "crosshead eval models/stories --text valid.txt --window 512 --stride 128 --json\n"
                 "crosshead eval models/vit --images cifar-10-batches-bin",
     .options = options,

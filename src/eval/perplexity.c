@@ -10,13 +10,6 @@
 
 /* --- words --------------------------------------------------------------------------------------------------- */
 
-/* What \s of Python's regular expressions matches. */
-static bool is_space(uint32_t c) {
-  return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
-         c == 0x3000;
-}
-
 int64_t ch_count_words(const char *text, size_t size) {
   const unsigned char *p = (const unsigned char *)text, *end = p + size;
   int64_t words = 1;
@@ -24,7 +17,7 @@ int64_t ch_count_words(const char *text, size_t size) {
   while (p < end) {
     uint32_t c = 0;
     size_t length = ch_utf8_decode(p, end, &c);
-    bool now = length > 0 && is_space(c);
+    bool now = length > 0 && ch_is_white_space(c);
     words += now && !space;
     space = now;
     p += length > 0 ? length : 1;

@@ -147,6 +147,8 @@ ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_no
 /* Cross entropy of x W^T against targets, row by row, without ever storing N x V logits: x [N, D], weight [V, D],
    targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
+/* The same, and how many logits come before the target's -> [N, 2]. Has no gradient. */
+ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
 
 /* --- images: a sequence is an image, its rows are the class token and the patches --- */
 

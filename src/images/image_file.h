@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "images/file_bytes.h"
+#include "base/file_bytes.h"
 
 typedef enum ch_image_format { CH_IMAGES_CIFAR10, CH_IMAGES_CIFAR100, CH_IMAGES_IDX } ch_image_format;
 

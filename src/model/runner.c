@@ -104,7 +104,8 @@ static void note_tokens(const ch_runner *runner, const ch_runner_call *call) {
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error) {
   ch_engine *engine = runner->engine;
   if (!runner->vision) CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
-  if (runner->shape.head == CH_HEAD_LOSS || runner->shape.head == CH_HEAD_SCORES)
+  if (runner->shape.head == CH_HEAD_LOSS || runner->shape.head == CH_HEAD_SCORES ||
+      runner->shape.head == CH_HEAD_RANKS)
     CH_TRY(check_ids(runner, call->targets, -1, runner->vision ? "label" : "target id", error));
   if (runner->shape.remember) CH_TRY(check_room(runner, call->cache, error));
   if (runner->shape.remember && call->cache->tokens) {

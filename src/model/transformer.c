@@ -56,6 +56,8 @@ static ch_node *lm_head(ch_builder *builder, ch_node *x, ch_head kind) {
   ch_node *weight = ch_builder_param(builder, name);
   if (kind == CH_HEAD_LOSS || kind == CH_HEAD_SCORES)
     return ch_op_lm_loss(graph, x, weight, ch_graph_input(graph, CH_INPUT_TARGETS));
+  if (kind == CH_HEAD_RANKS)
+    return ch_op_lm_loss_and_rank(graph, x, weight, ch_graph_input(graph, CH_INPUT_TARGETS));
   return ch_op_linear(graph, x, weight, NULL);
 }
 

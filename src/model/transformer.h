@@ -11,10 +11,11 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
 typedef enum ch_head {
   CH_HEAD_LOGITS,      /* root [N, V]: logits of every token; images: [sequences, classes] */
   CH_HEAD_LAST_LOGITS, /* root [sequences, V]: logits of each sequence's last token */
-  CH_HEAD_LOSS,  /* root [N, 1]: cross entropy of every token against CH_INPUT_TARGETS; images: [sequences, 1]
+  CH_HEAD_LOSS, /* root [N, 1]: cross entropy of every token against CH_INPUT_TARGETS; images: [sequences, 1]
                           against CH_INPUT_LABELS */
-  CH_HEAD_SCORES /* images: root [sequences, 2], the loss and the place of the label among the logits; text:
+  CH_HEAD_SCORES, /* images: root [sequences, 2], the loss and the place of the label among the logits; text:
                           CH_HEAD_LOSS */
+  CH_HEAD_RANKS   /* text: root [N, 2], CH_HEAD_LOSS and the place of the target among the logits */
 } ch_head;
 
 typedef struct ch_model_graph {

@@ -59,3 +59,9 @@ size_t ch_utf8_encode(uint32_t c, unsigned char out[4]) {
   out[3] = (unsigned char)(0x80 | (c & 0x3f));
   return 4;
 }
+
+bool ch_is_white_space(uint32_t c) {
+  return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
+}

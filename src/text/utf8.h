@@ -2,6 +2,7 @@
 #ifndef CH_TEXT_UTF8_H
 #define CH_TEXT_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,5 +14,8 @@ size_t ch_utf8_valid_prefix(const unsigned char *text, size_t size);
 
 /* Writes 1 to 4 bytes; returns how many. */
 size_t ch_utf8_encode(uint32_t code_point, unsigned char out[4]);
+
+/* What str.isspace and \s of Python take for white space. */
+bool ch_is_white_space(uint32_t code_point);
 
 #endif

@@ -66,6 +66,7 @@ void KERNEL(cross_entropy)(int64_t rows, int64_t vocabulary, double smoothing, v
 
 void KERNEL(target_ranks)(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *targets,
                           void *ranks) {
+#pragma omp parallel for schedule(static) if (rows > 1 && rows * vocabulary >= CH_PARALLEL_ELEMENTS)
   for (int64_t r = 0; r < rows; r++) {
     const real *row = (const real *)logits + r * vocabulary;
     int32_t target = targets[r];

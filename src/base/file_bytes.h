@@ -1,6 +1,6 @@
-/* The bytes of a file, mapped, or inflated in memory where it is gzip's. */
-#ifndef CH_IMAGES_FILE_BYTES_H
-#define CH_IMAGES_FILE_BYTES_H
+/* The bytes of a file, mapped, or unpacked in memory where it is gzip's or bzip2's. */
+#ifndef CH_BASE_FILE_BYTES_H
+#define CH_BASE_FILE_BYTES_H
 
 #include "base/file.h"
 
@@ -8,10 +8,10 @@ typedef struct ch_file_bytes {
   const unsigned char *data;
   size_t size;
   ch_map map;     /* of a file that lies as it is */
-  void *inflated; /* or what it was inflated to */
+  void *inflated; /* or what it was unpacked to */
 } ch_file_bytes;
 
-/* Release with ch_file_bytes_close, also after a failure. A gzip file that is damaged or cut short is an error; so is one
+/* Release with ch_file_bytes_close, also after a failure. A packed file that is damaged or cut short is an error; so is one
    that holds more than 4 GiB. */
 ch_status ch_file_bytes_open(const char *path, ch_file_bytes *bytes, ch_error *error);
 /* The same on memory, which must outlive `bytes`; `where` names it in messages. */

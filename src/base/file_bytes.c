@@ -1,8 +1,10 @@
-/* Mapping, and inflating with zlib. */
-#include "images/file_bytes.h"
+/* Mapping, and unpacking with zlib and bzip2. */
+#include "base/file_bytes.h"
 
+#include <bzlib.h>
 #include <stdlib.h>
 #include <stdint.h>
+#include <string.h>
 #include <zlib.h>
 
 static const size_t most_inflated = (size_t)4 << 30;
@@ -17,10 +19,10 @@ static unsigned some_of(size_t left) {
 static ch_status grow(ch_file_bytes *bytes, size_t *room, const char *where, ch_error *error) {
   size_t larger = *room ? 2 * *room : FIRST_ROOM;
   if (*room >= most_inflated)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s inflates to more than 4 GiB, which no set of images here does",
+    return ch_fail(error, CH_ERROR_FORMAT, "%s unpacks to more than 4 GiB, which no data set here does",
                    where);
   void *data = realloc(bytes->inflated, larger);
-  if (!data) return ch_fail(error, CH_ERROR_MEMORY, "no memory to inflate %s", where);
+  if (!data) return ch_fail(error, CH_ERROR_MEMORY, "no memory to unpack %s", where);
   bytes->inflated = data;
   *room = larger;
   return CH_OK;
@@ -49,18 +51,57 @@ static ch_status inflate_all(z_stream *stream, const unsigned char *data, size_t
   }
 }
 
+static ch_status inflate_gzip(const unsigned char *data, size_t size, const char *where, ch_file_bytes *bytes,
+                              ch_error *error) {
+  z_stream stream = {0};
+  if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to unpack %s", where);
+  ch_status status = inflate_all(&stream, data, size, where, bytes, error);
+  inflateEnd(&stream);
+  return status;
+}
+
+/* One stream after another, as bzip2 allows. */
+static ch_status unpack_bzip2(const unsigned char *data, size_t size, const char *where, ch_file_bytes *bytes,
+                              ch_error *error) {
+  size_t taken = 0, room = 0;
+  ch_status status = CH_OK;
+  while (status == CH_OK && taken < size) {
+    bz_stream stream = {0};
+    int result = BZ2_bzDecompressInit(&stream, 0, 0);
+    if (result != BZ_OK) return ch_fail(error, CH_ERROR_MEMORY, "no memory to unpack %s", where);
+    while (status == CH_OK && result != BZ_STREAM_END) {
+      if (bytes->size == room) CH_TRY_GOTO(grow(bytes, &room, where, error));
+      stream.next_in = (char *)(uintptr_t)(data + taken);
+      stream.avail_in = some_of(size - taken);
+      stream.next_out = (char *)bytes->inflated + bytes->size;
+      stream.avail_out = some_of(room - bytes->size);
+      unsigned in = stream.avail_in, out = stream.avail_out;
+      result = BZ2_bzDecompress(&stream);
+      taken += in - stream.avail_in;
+      bytes->size += out - stream.avail_out;
+      bool stuck = in == stream.avail_in && out == stream.avail_out;
+      if ((result != BZ_OK && result != BZ_STREAM_END) || (stuck && result == BZ_OK))
+        status = ch_fail(error, CH_ERROR_FORMAT, "%s is a damaged bzip2 file, or cut short; fetch it again",
+                         where);
+    }
+  done:
+    BZ2_bzDecompressEnd(&stream);
+  }
+  return status;
+}
+
 ch_status ch_file_bytes_of(const void *data, size_t size, const char *where, ch_file_bytes *bytes,
                            ch_error *error) {
-  static const unsigned char magic[] = {0x1f, 0x8b};
   const unsigned char *given = data;
   *bytes = (ch_file_bytes){.data = given, .size = size};
-  if (size < sizeof magic || given[0] != magic[0] || given[1] != magic[1]) return CH_OK;
-  z_stream stream = {0};
+  bool gzip = size >= 2 && given[0] == 0x1f && given[1] == 0x8b;
+  bool bzip2 = size >= 10 && memcmp(given, "BZh", 3) == 0 && given[3] >= '1' && given[3] <= '9' &&
+               (memcmp(given + 4, "1AY&SY", 6) == 0 || memcmp(given + 4, "\x17rE8P\x90", 6) == 0);
+  if (!gzip && !bzip2) return CH_OK;
   bytes->size = 0;
-  if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to inflate %s", where);
-  ch_status status = inflate_all(&stream, given, size, where, bytes, error);
-  inflateEnd(&stream);
+  ch_status status =
+      gzip ? inflate_gzip(given, size, where, bytes, error) : unpack_bzip2(given, size, where, bytes, error);
   bytes->data = bytes->inflated;
   return status;
 }

@@ -1,0 +1,447 @@
+/* Groups sorted by length; for a batch of groups the shared beginnings in one pass, then their first continuations, their
+ * second ones, and so on, each behind the beginning that the cache holds. */
+#include "eval/score_groups.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+
+enum {
+  PASSES = 24,          /* planned shapes that are kept */
+  PASS_ROWS = 2048,     /* tokens of a pass */
+  MOST_SEQUENCES = 256, /* groups of a batch */
+  BEGINNING_STEP = 8,   /* lengths are padded to multiples of these, so that few shapes are planned */
+  CONTINUATION_STEP = 4,
+  PREFIX_CHUNK = 512, /* tokens of a pass over what many groups share */
+  LEAST_PREFIX = 32,  /* tokens that neighbouring groups must share, */
+  LEAST_RUN = 4       /* and so many of them, for it to be worth a pass of its own */
+};
+static const int64_t most_cache_bytes = (int64_t)1 << 29;
+
+typedef struct planned_pass {
+  ch_runner *runner;
+  int64_t sequences, length;
+  uint64_t last_use;
+} planned_pass;
+
+/* A group as it is run. */
+typedef struct group {
+  int64_t first, count; /* its windows */
+  int64_t shared;       /* tokens at the beginning of all of them, before anything is predicted */
+  int64_t longest;      /* inputs behind that in the longest window */
+} group;
+
+typedef struct scoring {
+  const ch_model *model;
+  const ch_score_window *windows;
+  group *groups;    /* in the caller's order */
+  group **order;    /* of the run at hand, by length */
+  int64_t *members; /* the windows of a batch's groups, each group's longest first */
+  ch_engine engine;
+  planned_pass passes[PASSES];
+  uint64_t clock;
+  ch_cache *cache;
+  int64_t prefix;            /* tokens that every sequence of the cache begins with */
+  int32_t *tokens, *targets; /* of a pass */
+  int64_t room;              /* tokens that those hold */
+  int64_t token_bytes;       /* of the cache */
+  ch_continuation_score *scores;
+  ch_score_progress progress;
+  void *context;
+  int64_t done, total, computed;
+} scoring;
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to score continuations");
+}
+
+static int64_t round_up(int64_t n, int64_t step) {
+  return (n + step - 1) / step * step;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Rows of a pass that holds so many; a sliding window bounds it. */
+static int64_t padded(const scoring *s, int64_t rows, int64_t step) {
+  int64_t window = s->model->config.sliding_window, more = round_up(rows, step);
+  return window > rows && window < more ? window : more;
+}
+
+/* --- passes -------------------------------------------------------------------------------------------------- */
+
+static ch_status find_pass(scoring *s, int64_t sequences, int64_t length, ch_runner **runner,
+                           ch_error *error) {
+  planned_pass *oldest = &s->passes[0];
+  for (int i = 0; i < PASSES; i++) {
+    planned_pass *pass = &s->passes[i];
+    if (pass->runner && pass->sequences == sequences && pass->length == length) {
+      pass->last_use = ++s->clock;
+      *runner = pass->runner;
+      return CH_OK;
+    }
+    if (pass->last_use < oldest->last_use) oldest = pass;
+  }
+  ch_runner_free(oldest->runner);
+  *oldest = (planned_pass){.sequences = sequences, .length = length, .last_use = ++s->clock};
+  ch_model_graph shape = {
+      .sequences = sequences, .length = length, .dtype = CH_F32, .head = CH_HEAD_RANKS, .remember = true};
+  CH_TRY(ch_runner_create(&s->engine, &s->model->config, &s->model->params, &shape, false, &oldest->runner,
+                          error));
+  *runner = oldest->runner;
+  return CH_OK;
+}
+
+/* Room for the tokens of a pass, which are all padding then. */
+static ch_status clear_tokens(scoring *s, int64_t count, ch_error *error) {
+  if (count > s->room) {
+    free(s->tokens);
+    free(s->targets);
+    s->tokens = malloc((size_t)count * sizeof *s->tokens);
+    s->targets = malloc((size_t)count * sizeof *s->targets);
+    s->room = s->tokens && s->targets ? count : 0;
+    if (s->room == 0) return no_memory(error);
+  }
+  memset(s->tokens, 0, (size_t)count * sizeof *s->tokens);
+  memset(s->targets, -1, (size_t)count * sizeof *s->targets);
+  return CH_OK;
+}
+
+/* Runs the tokens behind what the cache holds; scores [sequences, length, 2]. */
+static ch_status run_pass(scoring *s, int64_t sequences, int64_t length, const float **scores,
+                          ch_error *error) {
+  ch_runner *runner;
+  const void *value = NULL;
+  CH_TRY(find_pass(s, sequences, length, &runner, error));
+  ch_observer forgetting = ch_model_forgetting(s->model);
+  ch_runner_call call = {.weights = s->model->weights.tensors,
+                         .tokens = s->tokens,
+                         .targets = s->targets,
+                         .cache = s->cache,
+                         .observer = &forgetting};
+  CH_TRY(ch_runner_run(runner, &call, &value, error));
+  *scores = value;
+  return CH_OK;
+}
+
+/* --- the cache ----------------------------------------------------------------------------------------------- */
+
+/* A cache of at least so many sequences and tokens a sequence. */
+static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_error *error) {
+  if (s->cache && s->cache->sequences >= sequences && s->cache->capacity >= capacity) return CH_OK;
+  const ch_config *config = &s->model->config;
+  ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
+  if (!parts) return no_memory(error);
+  ch_cache_free(s->cache);
+  s->cache = NULL;
+  ch_state_parts(config, parts);
+  ch_status status = ch_cache_create(&(ch_cache_shape){.layers = (int)config->num_hidden_layers,
+                                                       .parts = parts,
+                                                       .sequences = sequences,
+                                                       .capacity = capacity,
+                                                       .vocabulary = config->vocab_size,
+                                                       .dtype = CH_F32},
+                                     &s->cache, error);
+  free(parts);
+  return status;
+}
+
+/* Bytes that a token takes in the cache. */
+static ch_status measure_cache(scoring *s, ch_error *error) {
+  CH_TRY(take_cache(s, 1, 1, error));
+  s->token_bytes = (int64_t)s->cache->bytes + 1;
+  ch_cache_free(s->cache);
+  s->cache = NULL;
+  return CH_OK;
+}
+
+/* What every sequence holds before a pass; sequences that are not part of it hold nothing. */
+static void set_lengths(scoring *s, group *const *batch, int64_t count, bool behind_beginning) {
+  for (int64_t i = 0; i < s->cache->sequences; i++)
+    s->cache->length[i] = i >= count ? 0 : (int32_t)(behind_beginning ? batch[i]->shared : s->prefix);
+}
+
+/* Copies the first `count` tokens of sequence 0 to all others. Parts by id are not of sequences. */
+static void spread(ch_cache *cache, int64_t count) {
+  const char *from = cache->data, *to = from + cache->data_bytes;
+#pragma omp parallel for
+  for (int64_t i = 1; i < cache->sequences; i++) {
+    for (int l = 0; l < cache->layers; l++)
+      for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+        const ch_state_view *view = &cache->views[l][p];
+        const char *data = view->data;
+        if (!data || data < from || data >= to) continue;
+        size_t element = ch_dtype_size(view->dtype);
+        memcpy((char *)(uintptr_t)data + (size_t)(i * view->sequence_stride) * element, data,
+               (size_t)(count * view->token_stride) * element);
+      }
+    if (cache->tokens)
+      memcpy(ch_cache_tokens(cache, i), ch_cache_tokens(cache, 0), (size_t)count * sizeof(int32_t));
+  }
+}
+
+static ch_status run_prefix(scoring *s, const int32_t *tokens, ch_error *error) {
+  set_lengths(s, NULL, 0, false);
+  for (int64_t first = 0; first < s->prefix; first += PREFIX_CHUNK) {
+    const float *scores;
+    int64_t length = least(PREFIX_CHUNK, s->prefix - first);
+    CH_TRY(clear_tokens(s, length, error));
+    memcpy(s->tokens, tokens + first, (size_t)length * sizeof *tokens);
+    CH_TRY(run_pass(s, 1, length, &scores, error));
+  }
+  s->computed += s->prefix;
+  spread(s->cache, s->prefix);
+  return CH_OK;
+}
+
+/* --- a batch ------------------------------------------------------------------------------------------------- */
+
+/* The beginnings of the groups, into the cache. */
+static ch_status run_beginnings(scoring *s, group *const *batch, int64_t count, ch_error *error) {
+  int64_t rows = 0;
+  const float *scores;
+  for (int64_t i = 0; i < count; i++)
+    if (batch[i]->shared - s->prefix > rows) rows = batch[i]->shared - s->prefix;
+  if (rows == 0) return CH_OK;
+  rows = padded(s, rows, BEGINNING_STEP);
+  CH_TRY(clear_tokens(s, count * rows, error));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t own = batch[i]->shared - s->prefix;
+    memcpy(s->tokens + i * rows, s->windows[batch[i]->first].tokens + s->prefix,
+           (size_t)own * sizeof *s->tokens);
+    s->computed += own;
+  }
+  set_lengths(s, batch, count, false);
+  return run_pass(s, count, rows, &scores, error);
+}
+
+static ch_status read_scores(scoring *s, const group *g, int64_t index, const float *scores,
+                             ch_error *error) {
+  const ch_score_window *w = &s->windows[index];
+  ch_continuation_score sum = {.greedy = true};
+  for (int64_t t = w->first - 1 - g->shared; t < w->length - 1 - g->shared; t++) {
+    if (!isfinite(scores[2 * t]))
+      return ch_fail(error, CH_ERROR_NUMERIC, "the loss of a token is %s; the model's numbers are broken",
+                     isnan(scores[2 * t]) ? "not a number" : "infinite");
+    sum.nll += (double)scores[2 * t];
+    sum.greedy &= scores[2 * t + 1] == 0;
+  }
+  s->scores[index] = sum;
+  return CH_OK;
+}
+
+/* Continuation `place` of every group that has so many: the first `count` of the batch. */
+static ch_status run_continuations(scoring *s, group *const *batch, int64_t count, const int64_t *member,
+                                   ch_error *error) {
+  int64_t rows = 0;
+  const float *scores;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t own = s->windows[member[i]].length - 1 - batch[i]->shared;
+    if (own > rows) rows = own;
+  }
+  rows = padded(s, rows, CONTINUATION_STEP);
+  CH_TRY(clear_tokens(s, count * rows, error));
+  for (int64_t i = 0; i < count; i++) {
+    const ch_score_window *w = &s->windows[member[i]];
+    int64_t shared = batch[i]->shared, own = w->length - 1 - shared;
+    memcpy(s->tokens + i * rows, w->tokens + shared, (size_t)own * sizeof *s->tokens);
+    for (int64_t t = w->first - 1 - shared; t < own; t++)
+      s->targets[i * rows + t] = w->tokens[shared + t + 1];
+    s->computed += own;
+    s->done += w->length - 1;
+  }
+  set_lengths(s, batch, count, true);
+  CH_TRY(run_pass(s, count, rows, &scores, error));
+  for (int64_t i = 0; i < count; i++)
+    CH_TRY(read_scores(s, batch[i], member[i], scores + 2 * i * rows, error));
+  if (s->progress && !s->progress(s->context, s->done, s->total))
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld tokens", (long long)s->done,
+                   (long long)s->total);
+  return CH_OK;
+}
+
+/* The window of a group whose place is `place` when the longest comes first. */
+static int64_t by_length(const scoring *s, const group *g, int64_t place) {
+  for (int64_t i = 0; i < g->count; i++) {
+    int64_t length = s->windows[g->first + i].length, before = 0;
+    for (int64_t j = 0; j < g->count; j++) {
+      int64_t other = s->windows[g->first + j].length;
+      before += other > length || (other == length && j < i);
+    }
+    if (before == place) return g->first + i;
+  }
+  return g->first;
+}
+
+/* Groups with many continuations stand first. */
+static ch_status run_batch(scoring *s, group *const *batch, int64_t count, ch_error *error) {
+  CH_TRY(run_beginnings(s, batch, count, error));
+  for (int64_t place = 0; place < batch[0]->count; place++) {
+    int64_t have = 0;
+    while (have < count && batch[have]->count > place) {
+      s->members[have] = by_length(s, batch[have], place);
+      have++;
+    }
+    CH_TRY(run_continuations(s, batch, have, s->members, error));
+  }
+  return CH_OK;
+}
+
+/* --- runs of groups that begin alike ------------------------------------------------------------------------- */
+
+/* Longest beginnings first, so that memory is reserved once; then by continuations. */
+static int longer_first(const void *pa, const void *pb) {
+  const group *a = *(group *const *)pa, *b = *(group *const *)pb;
+  int64_t x = round_up(a->shared, BEGINNING_STEP), y = round_up(b->shared, BEGINNING_STEP);
+  if (x != y) return x < y ? 1 : -1;
+  if (a->longest != b->longest) return a->longest < b->longest ? 1 : -1;
+  return (a->first > b->first) - (a->first < b->first);
+}
+
+static int more_first(const void *pa, const void *pb) {
+  const group *a = *(group *const *)pa, *b = *(group *const *)pb;
+  if (a->count != b->count) return a->count < b->count ? 1 : -1;
+  return (a->first > b->first) - (a->first < b->first);
+}
+
+/* How many groups from `order` on make a batch. */
+static int64_t batch_size(const scoring *s, group *const *order, int64_t count) {
+  int64_t rows = order[0]->shared - s->prefix, longest = 0, i = 0;
+  if (rows < 1) rows = 1;
+  for (; i < count && i < MOST_SEQUENCES; i++) {
+    if (order[i]->longest > longest) longest = order[i]->longest;
+    int64_t tokens = (i + 1) * (s->prefix + rows + longest + BEGINNING_STEP + CONTINUATION_STEP);
+    if (i > 0 && ((i + 1) * (rows > longest ? rows : longest) > PASS_ROWS ||
+                  tokens * s->token_bytes > most_cache_bytes))
+      break;
+  }
+  return i;
+}
+
+/* What the batches of a run need of the cache: sequences, and tokens a sequence. */
+static void measure_batches(const scoring *s, int64_t count, int64_t *sequences, int64_t *capacity) {
+  for (int64_t first = 0, size; first < count; first += size) {
+    size = batch_size(s, s->order + first, count - first);
+    if (size > *sequences) *sequences = size;
+    for (int64_t i = first; i < first + size; i++) {
+      const group *g = s->order[i];
+      int64_t most = round_up(s->order[first]->shared - s->prefix, BEGINNING_STEP) + s->prefix;
+      int64_t need = g->shared + round_up(g->longest, CONTINUATION_STEP);
+      for (int64_t j = first; j < first + size; j++)
+        if (g->shared + round_up(s->order[j]->longest, CONTINUATION_STEP) > need)
+          need = g->shared + round_up(s->order[j]->longest, CONTINUATION_STEP);
+      if (most + BEGINNING_STEP > need) need = most + BEGINNING_STEP;
+      if (need > *capacity) *capacity = need;
+    }
+  }
+}
+
+/* The groups order[0] ... order[count - 1], which all begin with `prefix` tokens. */
+static ch_status run_ordered(scoring *s, int64_t count, int64_t prefix, ch_error *error) {
+  int64_t sequences = 1, capacity = 1;
+  if (count == 0) return CH_OK;
+  qsort(s->order, (size_t)count, sizeof *s->order, longer_first);
+  s->prefix = prefix;
+  measure_batches(s, count, &sequences, &capacity);
+  CH_TRY(take_cache(s, sequences, capacity, error));
+  CH_TRY(run_prefix(s, s->windows[s->order[0]->first].tokens, error));
+  for (int64_t first = 0, size; first < count; first += size) {
+    size = batch_size(s, s->order + first, count - first);
+    qsort(s->order + first, (size_t)size, sizeof *s->order, more_first);
+    CH_TRY(run_batch(s, s->order + first, size, error));
+  }
+  return CH_OK;
+}
+
+static int64_t common(const int32_t *a, const int32_t *b, int64_t most) {
+  int64_t n = 0;
+  while (n < most && a[n] == b[n]) n++;
+  return n;
+}
+
+/* How many groups from g on begin alike, and with how many tokens. */
+static int64_t find_run(const scoring *s, int64_t g, int64_t groups, int64_t *prefix) {
+  const int32_t *tokens = s->windows[s->groups[g].first].tokens;
+  int64_t shared = s->groups[g].shared, i = g + 1;
+  for (; i < groups; i++) {
+    int64_t most = least(shared, s->groups[i].shared);
+    int64_t alike = common(tokens, s->windows[s->groups[i].first].tokens, most);
+    if (alike < LEAST_PREFIX || (i > g + 1 && alike < shared / 2)) break;
+    shared = alike;
+  }
+  *prefix = shared;
+  return i - g;
+}
+
+static ch_status run_groups(scoring *s, int64_t groups, ch_error *error) {
+  int64_t alone = 0, prefix;
+  group **others = malloc(((size_t)groups + 1) * sizeof *others); /* that share with no neighbour */
+  ch_status status = CH_OK;
+  if (!others) return no_memory(error);
+  for (int64_t g = 0, run; status == CH_OK && g < groups; g += run) {
+    run = find_run(s, g, groups, &prefix);
+    for (int64_t i = 0; i < run; i++) {
+      if (run < LEAST_RUN)
+        others[alone++] = &s->groups[g + i];
+      else
+        s->order[i] = &s->groups[g + i];
+    }
+    if (run >= LEAST_RUN) status = run_ordered(s, run, prefix, error);
+  }
+  if (status == CH_OK) {
+    memcpy(s->order, others, (size_t)alone * sizeof *others);
+    status = run_ordered(s, alone, 0, error);
+  }
+  free(others);
+  return status;
+}
+
+/* --- all ----------------------------------------------------------------------------------------------------- */
+
+static void describe_group(scoring *s, group *g) {
+  const ch_score_window *w = &s->windows[g->first];
+  g->shared = w->first - 1;
+  for (int64_t i = 1; i < g->count; i++)
+    g->shared = common(w->tokens, w[i].tokens, least(g->shared, w[i].first - 1));
+  for (int64_t i = 0; i < g->count; i++) {
+    int64_t behind = w[i].length - 1 - g->shared;
+    if (behind > g->longest) g->longest = behind;
+    s->total += w[i].length - 1;
+  }
+}
+
+static ch_status prepare(scoring *s, const int64_t *starts, int64_t groups, ch_error *error) {
+  s->groups = calloc((size_t)groups + 1, sizeof *s->groups);
+  s->order = malloc(((size_t)groups + 1) * sizeof *s->order);
+  s->members = malloc(MOST_SEQUENCES * sizeof *s->members);
+  if (!s->groups || !s->order || !s->members) return no_memory(error);
+  for (int64_t g = 0; g < groups; g++) {
+    s->groups[g] = (group){.first = starts[g], .count = starts[g + 1] - starts[g]};
+    describe_group(s, &s->groups[g]);
+  }
+  CH_TRY(ch_engine_init(&s->engine, CH_F32, error));
+  return measure_cache(s, error);
+}
+
+ch_status ch_score_groups(const ch_model *model, const ch_score_window *windows, const int64_t *starts,
+                          int64_t groups, ch_continuation_score *scores, int64_t *computed,
+                          ch_score_progress progress, void *context, ch_error *error) {
+  CH_TRY(ch_config_needs_text(&model->config, "scoring text", error));
+  scoring s = {
+      .model = model, .windows = windows, .scores = scores, .progress = progress, .context = context};
+  ch_status status = prepare(&s, starts, groups, error);
+  if (status == CH_OK) status = run_groups(&s, groups, error);
+  for (int i = 0; i < PASSES; i++) ch_runner_free(s.passes[i].runner);
+  ch_cache_free(s.cache);
+  ch_engine_free(&s.engine);
+  free(s.tokens);
+  free(s.targets);
+  free(s.groups);
+  free(s.order);
+  free(s.members);
+  if (computed) *computed = s.computed;
+  return status;
+}

@@ -1,0 +1,20 @@
+/* Log-likelihoods of continuations that share what stands before them: it is computed once and stays in the cache. */
+#ifndef CH_EVAL_SCORE_GROUPS_H
+#define CH_EVAL_SCORE_GROUPS_H
+
+#include "eval/score.h"
+
+typedef struct ch_continuation_score {
+  double nll;  /* the sum of -log p over the predicted tokens */
+  bool greedy; /* each predicted token is the likeliest, the first of equals */
+} ch_continuation_score;
+
+/* Windows [starts[groups]] in groups, group g being windows starts[g] ... starts[g + 1] - 1, whose common beginning is
+   run once; neighbouring groups that begin alike (examples before every question) share that as well. Groups of similar
+   length run together. `computed` takes the tokens that went through the model, without padding; may be NULL.
+   Errors: as ch_scorer_run. */
+ch_status ch_score_groups(const ch_model *model, const ch_score_window *windows, const int64_t *starts,
+                          int64_t groups, ch_continuation_score *scores, int64_t *computed,
+                          ch_score_progress progress, void *context, ch_error *error);
+
+#endif

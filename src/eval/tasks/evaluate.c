@@ -1,0 +1,242 @@
+/* Items, questions, tokens, scores, figures: one after another. */
+#include "eval/tasks/evaluate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/document_set.h"
+#include "eval/tasks/figures.h"
+#include "eval/tasks/requests.h"
+
+/* --- tokens -------------------------------------------------------------------------------------------------- */
+
+/* What encoding in many threads leaves, item by item. */
+typedef struct encoding {
+  ch_task_evaluation *evaluation;
+  ch_request_rules rules;
+  ch_token_windows *windows; /* [items] */
+  int64_t failed;            /* the first item that could not be encoded */
+  ch_status status;
+  ch_error *error;
+} encoding;
+
+static ch_status encode_item(encoding *e, ch_encoder *encoder, int64_t index, ch_error *error) {
+  const ch_question *q = &e->evaluation->questions[index];
+  ch_ids *ids = &e->evaluation->ids[index];
+  if (e->evaluation->task->output == CH_TASK_ROLLING)
+    return ch_request_encode_rolling(&e->rules, encoder, q->requests->continuation, ids, &e->windows[index],
+                                     error);
+  for (int i = 0; i < q->count; i++)
+    CH_TRY(ch_request_encode(&e->rules, encoder, &q->requests[i], ids, &e->windows[index], error));
+  return CH_OK;
+}
+
+static void note_failure(encoding *e, int64_t index, ch_status status, const ch_error *why) {
+#pragma omp critical(task_encoding)
+  if (index < e->failed) {
+    e->failed = index;
+    e->status = status;
+    if (e->error) *e->error = *why;
+  }
+}
+
+static void encode_items(encoding *e) {
+  int64_t count = e->evaluation->items.count;
+#pragma omp parallel
+  {
+    ch_encoder *encoder = NULL;
+    ch_error why = {0};
+    ch_status status = ch_encoder_new(e->rules.tokenizer, &encoder, &why);
+    if (status != CH_OK) note_failure(e, 0, status, &why);
+#pragma omp for schedule(dynamic, 64)
+    for (int64_t i = 0; i < count; i++) {
+      if (!encoder) continue;
+      status = encode_item(e, encoder, i, &why);
+      if (status != CH_OK) note_failure(e, i, status, &why);
+    }
+    ch_encoder_free(encoder);
+  }
+}
+
+/* The windows of all items in one list; tokens stay where they are. */
+static ch_status list_windows(ch_task_evaluation *e, const ch_token_windows *windows, ch_error *error) {
+  int64_t total = 0;
+  for (int64_t i = 0; i < e->items.count; i++) {
+    e->starts[i] = total;
+    total += windows[i].count;
+  }
+  e->starts[e->items.count] = total;
+  e->windows = malloc((size_t)total * sizeof *e->windows + 1);
+  e->scores = calloc((size_t)total + 1, sizeof *e->scores);
+  e->empty = calloc((size_t)total + 1, sizeof *e->empty);
+  if (!e->windows || !e->scores || !e->empty)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the requests of a task");
+  for (int64_t i = 0; i < e->items.count; i++)
+    for (int64_t w = 0; w < windows[i].count; w++) {
+      const ch_token_window *window = &windows[i].data[w];
+      e->windows[e->starts[i] + w] = (ch_score_window){
+          .tokens = e->ids[i].data + window->at, .length = window->length, .first = window->first};
+      e->tokens += window->length - 1;
+      e->empty[e->starts[i] + w] = window->empty;
+      e->empty_count += window->empty;
+    }
+  return CH_OK;
+}
+
+static ch_status encode_all(ch_task_evaluation *e, const ch_request_rules *rules, ch_error *error) {
+  size_t count = (size_t)e->items.count + 1;
+  encoding all = {.evaluation = e, .rules = *rules, .failed = e->items.count, .error = error};
+  all.windows = calloc(count, sizeof *all.windows);
+  e->ids = calloc(count, sizeof *e->ids);
+  e->starts = calloc(count, sizeof *e->starts);
+  e->outcomes = calloc(count, sizeof *e->outcomes);
+  if (!all.windows || !e->ids || !e->starts || !e->outcomes)
+    all.status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the requests of a task");
+  if (all.status == CH_OK) encode_items(&all);
+  if (all.status == CH_ERROR_FORMAT) {
+    char place[4096];
+    ch_fail_in(error, ch_item_place(&e->items, all.failed, place, sizeof place));
+  }
+  if (all.status == CH_OK) all.status = list_windows(e, all.windows, error);
+  for (size_t i = 0; all.windows && i < count; i++) free(all.windows[i].data);
+  free(all.windows);
+  return all.status;
+}
+
+/* --- rules --------------------------------------------------------------------------------------------------- */
+
+static ch_status choose_rules(const ch_model *model, const ch_tokenizer *tokenizer,
+                              const ch_task_options *options, ch_request_rules *rules, ch_error *error) {
+  const ch_config *config = &model->config;
+  int64_t most = config->max_position_embeddings,
+          ids[] = {ch_tokenizer_bos(tokenizer), ch_tokenizer_eos(tokenizer), config->bos_token_id,
+                   config->eos_token_id};
+  if (config->sliding_window > 0 && config->sliding_window < most) most = config->sliding_window;
+  if (options->window > most && (config->position == CH_POSITION_ROPE || config->sliding_window > 0))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is more than the %lld tokens this model can see",
+                   (long long)options->window, (long long)most);
+  *rules = (ch_request_rules){
+      .tokenizer = tokenizer, .prefix = -1, .max_length = options->window ? options->window : most};
+  for (int i = 0; i < 4 && rules->prefix < 0; i++)
+    if (ids[i] >= 0 && ids[i] < config->vocab_size) rules->prefix = (int32_t)ids[i];
+  if (rules->prefix >= 0) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "neither the tokenizer nor the model names a beginning or an end token, which stands before texts "
+      "without context");
+}
+
+/* --- scores -------------------------------------------------------------------------------------------------- */
+
+static ch_status score_texts(ch_task_evaluation *e, const ch_model *model, const ch_task_options *options,
+                             ch_error *error) {
+  int64_t count = e->starts[e->items.count];
+  ch_scorer *scorer = NULL;
+  double *nll = malloc((size_t)count * sizeof *nll + 1);
+  ch_status status = nll ? ch_scorer_create(model, &scorer, error)
+                         : ch_fail(error, CH_ERROR_MEMORY, "no memory to score texts");
+  if (status == CH_OK)
+    status = ch_scorer_run(scorer, e->windows, count, nll, options->progress, options->context, error);
+  for (int64_t i = 0; status == CH_OK && i < count; i++) e->scores[i].nll = nll[i];
+  e->computed = e->tokens;
+  ch_scorer_free(scorer);
+  free(nll);
+  return status;
+}
+
+static ch_status score(ch_task_evaluation *e, const ch_model *model, const ch_task_options *options,
+                       ch_error *error) {
+  if (e->task->output == CH_TASK_ROLLING) return score_texts(e, model, options, error);
+  CH_TRY(ch_score_groups(model, e->windows, e->starts, e->items.count, e->scores, &e->computed,
+                         options->progress, options->context, error));
+  for (int64_t i = 0; i < e->starts[e->items.count]; i++)
+    if (e->empty[i]) e->scores[i] = (ch_continuation_score){.greedy = true};
+  return CH_OK;
+}
+
+static ch_status make_questions(ch_task_evaluation *e, const ch_task_options *options, ch_error *error) {
+  ch_items examples = {0};
+  ch_fewshot fewshot = {.count = options->fewshot, .pool = &examples};
+  ch_items all = {0}; /* the items without limit, where examples come from them */
+  ch_status status = CH_OK;
+  if (options->fewshot > 0 && (e->task->output == CH_TASK_ROLLING || e->task->no_fewshot))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--fewshot is not for %s, %s", e->task->name,
+                   e->task->no_fewshot ? "whose prompt has its own examples" : "which scores whole texts");
+  if (options->fewshot > 0 && options->fewshot_file)
+    status = ch_items_read(options->fewshot_file, &e->task->files, 0, &examples, error);
+  else if (options->fewshot > 0 && options->limit > 0)
+    status = ch_items_read(options->items, &e->task->files, 0, &all, error);
+  if (options->fewshot > 0 && !options->fewshot_file) fewshot.pool = options->limit > 0 ? &all : &e->items;
+  fewshot.own = fewshot.pool != &examples;
+  if (status == CH_OK)
+    status = ch_questions_make(e->task, &e->items, &fewshot, &e->arena, &e->questions, error);
+  ch_items_free(&examples);
+  ch_items_free(&all);
+  return status;
+}
+
+ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
+                           const ch_task_options *options, ch_task_evaluation *e, ch_error *error) {
+  ch_request_rules rules;
+  *e = (ch_task_evaluation){.task = task};
+  CH_TRY(choose_rules(model, tokenizer, options, &rules, error));
+  CH_TRY(ch_items_read(options->items, &task->files, options->limit, &e->items, error));
+  CH_TRY(make_questions(e, options, error));
+  CH_TRY(encode_all(e, &rules, error));
+  CH_TRY(score(e, model, options, error));
+  return ch_task_figures(e, error);
+}
+
+void ch_task_evaluation_free(ch_task_evaluation *e) {
+  for (int64_t i = 0; e->ids && i < e->items.count; i++) ch_ids_free(&e->ids[i]);
+  free(e->ids);
+  free(e->windows);
+  free(e->starts);
+  free(e->scores);
+  free(e->empty);
+  free(e->outcomes);
+  free(e->groups);
+  ch_items_free(&e->items);
+  ch_arena_free(&e->arena);
+  *e = (ch_task_evaluation){0};
+}
+
+/* --- samples ------------------------------------------------------------------------------------------------- */
+
+static json_t *target_of(const ch_task_evaluation *e, const ch_question *q) {
+  if (q->gold >= 0) return json_integer(q->gold);
+  if (!q->truths) return json_string(q->requests->continuation);
+  json_t *list = json_array();
+  for (int i = 0; i < q->count; i++) json_array_append_new(list, json_integer(q->truths[i]));
+  (void)e;
+  return list;
+}
+
+json_t *ch_task_sample(const ch_task_evaluation *e, int64_t index) {
+  const ch_question *q = &e->questions[index];
+  const ch_task_outcome *outcome = &e->outcomes[index];
+  bool rolling = e->task->output == CH_TASK_ROLLING, choices = e->task->output < CH_TASK_TARGET;
+  json_t *arguments = json_array(), *answers = json_array();
+  for (int i = 0; i < q->count; i++) {
+    const ch_question_request *r = &q->requests[i];
+    const ch_continuation_score *score = &e->scores[e->starts[index] + i];
+    json_array_append_new(arguments, rolling ? json_pack("[s]", r->continuation)
+                                             : json_pack("[s, s]", r->context, r->continuation));
+    json_array_append_new(answers, rolling ? json_pack("[f]", -outcome->nll)
+                                           : json_pack("[f, b]", -score->nll, score->greedy));
+  }
+  json_t *sample =
+      json_pack("{s:I, s:O, s:o, s:o, s:o}", "doc_id", (json_int_t)index, "doc", e->items.data[index].fields,
+                "target", target_of(e, q), "arguments", arguments, "resps", answers);
+  if (!sample) return NULL;
+  if (choices) json_object_set_new(sample, "choice", json_integer(outcome->choice));
+  if (!rolling) json_object_set_new(sample, "acc", json_real(outcome->acc));
+  if (e->task->acc_norm) json_object_set_new(sample, "acc_norm", json_real(outcome->acc_norm));
+  if (!choices) json_object_set_new(sample, "loglikelihood", json_real(-outcome->nll));
+  if (rolling) {
+    json_object_set_new(sample, "words", json_integer(q->words));
+    json_object_set_new(sample, "bytes", json_integer(q->bytes));
+  }
+  return sample;
+}

@@ -1,0 +1,12 @@
+/* Python's literals as some data sets hold them in their fields: strings, numbers, lists, tuples, dictionaries. */
+#ifndef CH_EVAL_TASKS_PYTHON_LITERAL_H
+#define CH_EVAL_TASKS_PYTHON_LITERAL_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+/* What ast.literal_eval gives, as JSON: tuples are lists, keys must be strings. NULL with *error filled. */
+json_t *ch_python_literal(const char *text, size_t size, ch_error *error);
+
+#endif

@@ -1,0 +1,90 @@
+/* MT19937 as published by Matsumoto and Nishimura, with what Python's random module makes of its words. */
+#include "eval/tasks/python_random.h"
+
+#include <stdlib.h>
+
+enum { N = CH_PYTHON_STATE, M = 397 };
+
+static void seed_words(ch_python_random *r, uint32_t seed) {
+  r->state[0] = seed;
+  for (uint32_t i = 1; i < N; i++)
+    r->state[i] = 1812433253u * (r->state[i - 1] ^ (r->state[i - 1] >> 30)) + i;
+}
+
+/* init_by_array with a key of one word, which is how Python seeds with an integer below 2^32. */
+void ch_python_seed(ch_python_random *r, uint32_t seed) {
+  uint32_t *s = r->state, i = 1;
+  seed_words(r, 19650218u);
+  for (int k = 0; k < N; k++) {
+    s[i] = (s[i] ^ ((s[i - 1] ^ (s[i - 1] >> 30)) * 1664525u)) + seed;
+    if (++i == N) s[0] = s[N - 1], i = 1;
+  }
+  for (int k = 0; k < N - 1; k++) {
+    s[i] = (s[i] ^ ((s[i - 1] ^ (s[i - 1] >> 30)) * 1566083941u)) - i;
+    if (++i == N) s[0] = s[N - 1], i = 1;
+  }
+  s[0] = 0x80000000u;
+  r->next = N;
+}
+
+static void refill(ch_python_random *r) {
+  uint32_t *s = r->state;
+  for (int i = 0; i < N; i++) {
+    uint32_t y = (s[i] & 0x80000000u) | (s[(i + 1) % N] & 0x7fffffffu);
+    s[i] = s[(i + M) % N] ^ (y >> 1) ^ (y & 1 ? 0x9908b0dfu : 0);
+  }
+  r->next = 0;
+}
+
+static uint32_t word(ch_python_random *r) {
+  if (r->next == N) refill(r);
+  uint32_t y = r->state[r->next++];
+  y ^= y >> 11;
+  y ^= (y << 7) & 0x9d2c5680u;
+  y ^= (y << 15) & 0xefc60000u;
+  return y ^ (y >> 18);
+}
+
+double ch_python_uniform(ch_python_random *r) {
+  uint32_t a = word(r) >> 5, b = word(r) >> 6;
+  return (a * 67108864.0 + b) / 9007199254740992.0;
+}
+
+/* randbelow: as many bits as `bound` has, until they are below it. bound < 2^32. */
+static int64_t below(ch_python_random *r, int64_t bound) {
+  int bits = 64 - __builtin_clzll((unsigned long long)bound);
+  for (;;) {
+    int64_t drawn = word(r) >> (32 - bits);
+    if (drawn < bound) return drawn;
+  }
+}
+
+/* Few of many: places that were drawn already are drawn again. */
+static void sample_few(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
+  for (int64_t i = 0; i < count;) {
+    chosen[i] = below(r, population);
+    int64_t before = 0;
+    while (before < i && chosen[before] != chosen[i]) before++;
+    if (before == i) i++;
+  }
+}
+
+bool ch_python_sample(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
+  int64_t set_size = 21; /* where Python thinks a set of what was drawn smaller than a list of all */
+  if (count > 5)
+    for (int64_t power = 1; power <= 3 * count;) set_size = 21 + (power *= 4);
+  if (population > set_size) {
+    sample_few(r, population, count, chosen);
+    return true;
+  }
+  int64_t *pool = malloc(((size_t)population + 1) * sizeof *pool);
+  if (!pool) return false;
+  for (int64_t i = 0; i < population; i++) pool[i] = i;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t place = below(r, population - i);
+    chosen[i] = pool[place];
+    pool[place] = pool[population - i - 1];
+  }
+  free(pool);
+  return true;
+}

@@ -1,0 +1,22 @@
+/* Python's random numbers (Mersenne Twister, MT19937): the same seed draws the same examples and resamples as the harness. */
+#ifndef CH_EVAL_TASKS_PYTHON_RANDOM_H
+#define CH_EVAL_TASKS_PYTHON_RANDOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CH_PYTHON_STATE = 624 };
+
+typedef struct ch_python_random {
+  uint32_t state[CH_PYTHON_STATE];
+  int next;
+} ch_python_random;
+
+/* random.Random(seed). */
+void ch_python_seed(ch_python_random *random, uint32_t seed);
+/* random.random(): uniform in [0, 1). */
+double ch_python_uniform(ch_python_random *random);
+/* random.sample(range(population), count) into chosen [count]. False when memory is out. */
+bool ch_python_sample(ch_python_random *random, int64_t population, int64_t count, int64_t *chosen);
+
+#endif

@@ -1,0 +1,347 @@
+/* Items into questions: the form that fits, its templates, examples before it. */
+#include "eval/tasks/question.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/perplexity.h"
+#include "eval/tasks/python_random.h"
+
+enum { FEWSHOT_SEED = 1234 /* the harness's */ };
+
+/* What all questions have in common. */
+typedef struct making {
+  const ch_task *task;
+  const ch_items *items;
+  const ch_fewshot *fewshot;
+  ch_arena *arena;
+  ch_template_scope scope;
+  ch_python_random random;
+  const char **examples;       /* [pool] their texts with answers, once they are asked for */
+  const char **example_groups; /* [pool] */
+} making;
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the questions of a task");
+}
+
+/* --- forms --------------------------------------------------------------------------------------------------- */
+
+/* Whether the fields have one at the path "choices.text". */
+static bool has(const json_t *fields, const char *path) {
+  const char *dot = strchr(path, '.');
+  if (!dot) return json_object_get(fields, path) != NULL;
+  return has(json_object_getn(fields, path, (size_t)(dot - path)), dot + 1);
+}
+
+static bool fits(const ch_task_form *form, const json_t *fields) {
+  for (size_t i = 0; i < json_array_size(form->fields); i++)
+    if (!has(fields, json_string_value(json_array_get(form->fields, i)))) return false;
+  return true;
+}
+
+static ch_status no_form(const ch_task *task, const ch_items *items, int64_t index, ch_error *error) {
+  ch_text text = {0};
+  char place[4096];
+  for (int f = 0; f < task->form_count; f++) {
+    if (f > 0) ch_text_puts(&text, ", or ");
+    for (size_t i = 0; i < json_array_size(task->forms[f].fields); i++)
+      ch_text_printf(&text, "%s%s", i > 0 ? " " : "",
+                     json_string_value(json_array_get(task->forms[f].fields, i)));
+  }
+  ch_text_put(&text, "", 1);
+  ch_fail(error, CH_ERROR_FORMAT, "%s: not an item of %s, which has the fields %s",
+          ch_item_place(items, index, place, sizeof place), task->name, text.data ? text.data : "");
+  ch_text_free(&text);
+  return CH_ERROR_FORMAT;
+}
+
+static const ch_task_form *form_of(const ch_task *task, const json_t *fields) {
+  for (int i = 0; i < task->form_count; i++)
+    if (fits(&task->forms[i], fields)) return &task->forms[i];
+  return NULL;
+}
+
+/* --- values -------------------------------------------------------------------------------------------------- */
+
+/* A template's value for the item that the scope holds. */
+static ch_status fill(making *m, const ch_template *template, json_t **value, ch_error *error) {
+  return ch_template_fill(template, &m->scope, value, error);
+}
+
+static ch_status keep_text(making *m, const json_t *value, const char *what, const char **text,
+                           ch_error *error) {
+  if (!json_is_string(value)) return ch_fail(error, CH_ERROR_FORMAT, "%s is not a text", what);
+  *text = ch_arena_strdup(m->arena, json_string_value(value));
+  return *text ? CH_OK : no_memory(error);
+}
+
+static ch_status fill_text(making *m, const ch_template *template, const char *what, const char **text,
+                           ch_error *error) {
+  json_t *value;
+  *text = "";
+  if (!template) return CH_OK;
+  CH_TRY(fill(m, template, &value, error));
+  ch_status status = keep_text(m, value, what, text, error);
+  json_decref(value);
+  return status;
+}
+
+static int64_t characters_of(const char *text) {
+  int64_t count = 0;
+  for (; *text; text++) count += (*text & 0xc0) != 0x80;
+  return count;
+}
+
+/* The choices, [*count] in the arena. */
+static ch_status fill_choices(making *m, const ch_task_form *form, const char ***choices, int *count,
+                              ch_error *error) {
+  json_t *list = NULL;
+  ch_status status = CH_OK;
+  if (form->choices) CH_TRY(fill(m, form->choices, &list, error));
+  size_t found = form->choices ? json_array_size(list) : (size_t)form->choice_count;
+  *choices = ch_arena_alloc(m->arena, (found + 1) * sizeof **choices);
+  if (found < 1 || found > CH_TASK_MOST_CHOICES)
+    status = ch_fail(error, CH_ERROR_FORMAT, "doc_to_choice gives %zu choices; 1 to %d can be", found,
+                     CH_TASK_MOST_CHOICES);
+  if (status == CH_OK && !*choices) status = no_memory(error);
+  for (size_t i = 0; status == CH_OK && i < found; i++)
+    status = list ? keep_text(m, json_array_get(list, i), "a choice", &(*choices)[i], error)
+                  : fill_text(m, form->choice[i], "a choice", &(*choices)[i], error);
+  json_decref(list);
+  *count = (int)found;
+  return status;
+}
+
+/* The index of the right choice: a number, or one written out. */
+static ch_status fill_gold(making *m, const ch_template *template, int count, int *gold, ch_error *error) {
+  json_t *value;
+  CH_TRY(fill(m, template, &value, error));
+  int64_t index = -1;
+  const char *text = json_string_value(value);
+  if (json_is_integer(value)) index = json_integer_value(value);
+  if (json_is_boolean(value)) index = json_is_true(value);
+  if (text && text[0] >= '0' && text[0] <= '9' && strspn(text, "0123456789") == strlen(text))
+    index = atoll(text);
+  json_decref(value);
+  if (index < 0 || index >= count)
+    return ch_fail(error, CH_ERROR_FORMAT, "the right choice must be a number from 0 to %d", count - 1);
+  *gold = (int)index;
+  return CH_OK;
+}
+
+/* --- parts of a question ------------------------------------------------------------------------------------- */
+
+static ch_status fill_truths(making *m, const ch_template *template, ch_question *question, ch_error *error) {
+  json_t *list;
+  CH_TRY(fill(m, template, &list, error));
+  char *truths = ch_arena_alloc(m->arena, (size_t)question->count);
+  ch_status status = truths ? CH_OK : no_memory(error);
+  if (status == CH_OK && json_array_size(list) != (size_t)question->count)
+    status = ch_fail(error, CH_ERROR_FORMAT, "there are %d choices and %zu labels", question->count,
+                     json_array_size(list));
+  for (int i = 0; status == CH_OK && i < question->count; i++) {
+    json_t *label = json_array_get(list, (size_t)i);
+    if (!json_is_integer(label) || json_integer_value(label) < 0 || json_integer_value(label) > 1)
+      status = ch_fail(error, CH_ERROR_FORMAT, "a label must be 0 or 1");
+    else
+      truths[i] = (char)json_integer_value(label);
+  }
+  json_decref(list);
+  question->truths = truths;
+  return status;
+}
+
+static const char *joined(making *m, const char *a, const char *b, const char *c) {
+  return ch_arena_printf(m->arena, "%s%s%s", a, b, c);
+}
+
+/* Contexts are given without what stands before them. */
+static ch_status make_choices(making *m, const ch_task_form *form, ch_question *q, ch_error *error) {
+  const char **choices, *text = "", *target = "";
+  bool inputs = m->task->output == CH_TASK_INPUTS;
+  CH_TRY(fill_choices(m, form, &choices, &q->count, error));
+  if (inputs) {
+    CH_TRY(fill_gold(m, form->text, q->count, &q->gold, error));
+    CH_TRY(fill_text(m, form->target, "doc_to_target", &target, error));
+  } else {
+    CH_TRY(fill_text(m, form->text, "doc_to_text", &text, error));
+    if (form->labels)
+      CH_TRY(fill_truths(m, form->labels, q, error));
+    else
+      CH_TRY(fill_gold(m, form->target, q->count, &q->gold, error));
+  }
+  q->requests = ch_arena_alloc(m->arena, (size_t)q->count * sizeof *q->requests);
+  if (!q->requests) return no_memory(error);
+  for (int i = 0; i < q->count; i++) {
+    q->requests[i] = (ch_question_request){
+        .context = inputs ? choices[i] : text,
+        .continuation = joined(m, m->task->target_delimiter, inputs ? target : choices[i], ""),
+        .characters = characters_of(choices[i])};
+    if (!q->requests[i].continuation) return no_memory(error);
+  }
+  return CH_OK;
+}
+
+static ch_status make_target(making *m, const ch_task_form *form, ch_question *q, ch_error *error) {
+  const char *counted;
+  q->count = 1;
+  q->requests = ch_arena_alloc(m->arena, sizeof *q->requests);
+  if (!q->requests) return no_memory(error);
+  CH_TRY(fill_text(m, form->text, "doc_to_text", &q->requests->context, error));
+  CH_TRY(fill_text(m, form->target, "doc_to_target", &q->requests->continuation, error));
+  if (m->task->output != CH_TASK_ROLLING) return CH_OK;
+  counted = q->requests->continuation;
+  if (form->counted) CH_TRY(fill_text(m, form->counted, "doc_to_counted", &counted, error));
+  q->words = ch_count_words(counted, strlen(counted));
+  q->bytes = (int64_t)strlen(counted);
+  if (q->bytes == 0) return ch_fail(error, CH_ERROR_FORMAT, "the text is empty");
+  return CH_OK;
+}
+
+static ch_status make_bare(making *m, const ch_items *items, int64_t index, ch_question *q,
+                           const char **description, ch_error *error) {
+  json_t *fields = items->data[index].fields;
+  const ch_task_form *form = form_of(m->task, fields);
+  *q = (ch_question){.gold = -1};
+  if (!form) return no_form(m->task, items, index, error);
+  m->scope.fields = fields;
+  ch_status status = m->task->output == CH_TASK_CHOICES || m->task->output == CH_TASK_INPUTS
+                         ? make_choices(m, form, q, error)
+                         : make_target(m, form, q, error);
+  if (status == CH_OK) status = fill_text(m, form->description, "description", description, error);
+  if (status == CH_OK && form->group) status = fill_text(m, form->group, "group", &q->group, error);
+  if (status == CH_OK || status == CH_ERROR_MEMORY) return status;
+  char place[4096];
+  return ch_fail_in(error, ch_item_place(items, index, place, sizeof place));
+}
+
+/* --- examples ------------------------------------------------------------------------------------------------ */
+
+/* The text of example `index` with its answer and the delimiter behind it. */
+static ch_status example_of(making *m, int64_t index, const char **text, ch_error *error) {
+  if (m->examples[index]) {
+    *text = m->examples[index];
+    return CH_OK;
+  }
+  ch_question q;
+  const char *description;
+  CH_TRY(make_bare(m, m->fewshot->pool, index, &q, &description, error));
+  const ch_question_request *r = &q.requests[q.gold > 0 ? q.gold : 0];
+  const char *delimiter = m->task->output == CH_TASK_TARGET ? m->task->target_delimiter : "";
+  m->examples[index] = ch_arena_printf(m->arena, "%s%s%s%s", r->context, delimiter, r->continuation,
+                                       m->task->fewshot_delimiter);
+  if (!m->examples[index]) return no_memory(error);
+  *text = m->examples[index];
+  return CH_OK;
+}
+
+/* Whether two items say the same; their places do not count. */
+static bool same_item(const json_t *a, const json_t *b) {
+  return a == b || json_equal(a, b);
+}
+
+static ch_status too_few(const making *m, int64_t found, ch_error *error) {
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--fewshot %d asks for more examples than the %lld that are there; give a file with more by "
+                 "--fewshot-file",
+                 m->fewshot->count, (long long)found);
+}
+
+/* The group of an example, or NULL. */
+static ch_status group_of(making *m, int64_t index, const char **group, ch_error *error) {
+  const ch_items *pool = m->fewshot->pool;
+  const ch_task_form *form = form_of(m->task, pool->data[index].fields);
+  *group = NULL;
+  if (!form) return no_form(m->task, pool, index, error);
+  if (!form->group) return CH_OK;
+  if (!m->example_groups[index]) {
+    m->scope.fields = pool->data[index].fields;
+    CH_TRY(fill_text(m, form->group, "group", &m->example_groups[index], error));
+  }
+  *group = m->example_groups[index];
+  return CH_OK;
+}
+
+/* The first ones of the item's group that are not the item itself. */
+static ch_status choose_first(making *m, const json_t *fields, const char *group, int64_t *chosen,
+                              ch_error *error) {
+  const ch_items *pool = m->fewshot->pool;
+  int found = 0;
+  for (int64_t i = 0; i < pool->count && found < m->fewshot->count; i++) {
+    const char *own;
+    CH_TRY(group_of(m, i, &own, error));
+    if ((group && own && strcmp(group, own) != 0) || same_item(pool->data[i].fields, fields)) continue;
+    chosen[found++] = i;
+  }
+  return found == m->fewshot->count ? CH_OK : too_few(m, found, error);
+}
+
+/* Drawn as the harness draws them: one more than needed where the item itself may come. */
+static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen, ch_error *error) {
+  const ch_items *pool = m->fewshot->pool;
+  bool extra = m->task->fewshot_extra || m->fewshot->own;
+  int64_t drawn = m->fewshot->count + extra, found = 0;
+  if (drawn > pool->count) return too_few(m, pool->count - extra, error);
+  if (!ch_python_sample(&m->random, pool->count, drawn, chosen)) return no_memory(error);
+  for (int64_t i = 0; i < drawn && found < m->fewshot->count; i++)
+    if (!extra || !same_item(pool->data[chosen[i]].fields, fields)) chosen[found++] = chosen[i];
+  return found == m->fewshot->count ? CH_OK : too_few(m, found, error);
+}
+
+static ch_status put_examples(making *m, int64_t index, const char *group, ch_text *text, ch_error *error) {
+  const json_t *fields = m->items->data[index].fields;
+  int64_t *chosen = malloc(((size_t)m->fewshot->count + 1) * sizeof *chosen);
+  if (!chosen) return no_memory(error);
+  ch_status status = m->task->fewshot_first ? choose_first(m, fields, group, chosen, error)
+                                            : choose_random(m, fields, chosen, error);
+  for (int i = 0; status == CH_OK && i < m->fewshot->count; i++) {
+    const char *example = "";
+    status = example_of(m, chosen[i], &example, error);
+    if (status == CH_OK) ch_text_puts(text, example);
+  }
+  free(chosen);
+  return status;
+}
+
+/* --- all of them --------------------------------------------------------------------------------------------- */
+
+/* Puts the description and the examples before every context; requests of one context keep sharing it. */
+static ch_status put_before(making *m, const char *before, ch_question *q, ch_error *error) {
+  if (!*before) return CH_OK;
+  for (int i = q->count - 1; i >= 0; i--) {
+    bool shared = i + 1 < q->count && m->task->output == CH_TASK_CHOICES;
+    const char *whole = shared ? q->requests[i + 1].context : joined(m, before, q->requests[i].context, "");
+    if (!whole) return no_memory(error);
+    q->requests[i].context = whole;
+  }
+  return CH_OK;
+}
+
+static ch_status make_one(making *m, int64_t index, ch_question *q, ch_text *before, ch_error *error) {
+  const char *description;
+  CH_TRY(make_bare(m, m->items, index, q, &description, error));
+  before->size = 0;
+  ch_text_puts(before, description);
+  if (m->fewshot->count > 0) CH_TRY(put_examples(m, index, q->group, before, error));
+  ch_text_put(before, "", 1);
+  return before->failed ? no_memory(error) : put_before(m, before->data, q, error);
+}
+
+ch_status ch_questions_make(const ch_task *task, const ch_items *items, const ch_fewshot *fewshot,
+                            ch_arena *arena, ch_question **questions, ch_error *error) {
+  making m = {.task = task, .items = items, .fewshot = fewshot, .arena = arena};
+  ch_text before = {0};
+  ch_status status = CH_OK;
+  size_t pool = fewshot->count > 0 ? (size_t)fewshot->pool->count : 0;
+  m.examples = ch_arena_alloc(arena, (pool + 1) * sizeof *m.examples);
+  m.example_groups = ch_arena_alloc(arena, (pool + 1) * sizeof *m.example_groups);
+  *questions = ch_arena_alloc(arena, ((size_t)items->count + 1) * sizeof **questions);
+  if (!*questions || !m.examples || !m.example_groups) return no_memory(error);
+  ch_python_seed(&m.random, FEWSHOT_SEED);
+  for (int64_t i = 0; status == CH_OK && i < items->count; i++)
+    status = make_one(&m, i, &(*questions)[i], &before, error);
+  ch_text_free(&before);
+  ch_template_scope_free(&m.scope);
+  return status;
+}

@@ -1,0 +1,34 @@
+/* Questions: an item's prompt, its choices and what is right, in the words that the model sees. */
+#ifndef CH_EVAL_TASKS_QUESTION_H
+#define CH_EVAL_TASKS_QUESTION_H
+
+#include "base/arena.h"
+#include "eval/tasks/task.h"
+
+/* What is asked of the model: how likely is `continuation` after `context`. */
+typedef struct ch_question_request {
+  const char *context; /* "" for a whole text */
+  const char *continuation;
+  int64_t characters; /* of the choice, without the delimiter before it */
+} ch_question_request;
+
+typedef struct ch_question {
+  ch_question_request *requests; /* [count] */
+  int count;
+  int gold;             /* which choice is right; -1 where there are no choices or `truths` says it */
+  const char *truths;   /* [count] 0 or 1: which choices are true; or NULL */
+  int64_t words, bytes; /* CH_TASK_ROLLING: what its log-likelihood is divided by */
+  const char *group;    /* or NULL */
+} ch_question;
+
+typedef struct ch_fewshot {
+  int count;
+  const ch_items *pool; /* where they come from */
+  bool own;             /* the items are among them */
+} ch_fewshot;
+
+/* The questions of all items [items->count] in memory of the arena. Errors name the item by file and line. */
+ch_status ch_questions_make(const ch_task *task, const ch_items *items, const ch_fewshot *fewshot,
+                            ch_arena *arena, ch_question **questions, ch_error *error);
+
+#endif

@@ -1,0 +1,36 @@
+/* Requests as tokens: what the model reads, and from where on it is judged. */
+#ifndef CH_EVAL_TASKS_REQUESTS_H
+#define CH_EVAL_TASKS_REQUESTS_H
+
+#include "eval/score.h"
+#include "eval/tasks/question.h"
+#include "text/tokenizer.h"
+
+typedef struct ch_request_rules {
+  const ch_tokenizer *tokenizer;
+  int32_t prefix;     /* stands before texts without context */
+  int64_t max_length; /* inputs that the model sees at once; longer ones lose their beginning */
+} ch_request_rules;
+
+/* The windows of a context and its continuation, appended to *windows with offsets into *ids for tokens:
+   the continuation's tokens are those of both texts together behind as many as the context has by itself; white space at
+   the end of the context belongs to the continuation. A whole text (context "" of CH_TASK_ROLLING) takes as many windows
+   as it needs. */
+typedef struct ch_token_window {
+  size_t at; /* in ids */
+  int64_t length, first;
+  bool empty; /* the continuation has no token of its own: the tokenizer joins it with the context */
+} ch_token_window;
+
+typedef struct ch_token_windows {
+  ch_token_window *data;
+  int64_t count, capacity;
+} ch_token_windows;
+
+ch_status ch_request_encode(const ch_request_rules *rules, ch_encoder *encoder,
+                            const ch_question_request *request, ch_ids *ids, ch_token_windows *windows,
+                            ch_error *error);
+ch_status ch_request_encode_rolling(const ch_request_rules *rules, ch_encoder *encoder, const char *text,
+                                    ch_ids *ids, ch_token_windows *windows, ch_error *error);
+
+#endif

@@ -1,0 +1,311 @@
+/* Descriptions of tasks: strict reading, templates parsed once. */
+#include "eval/tasks/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "eval/tasks/builtin.h"
+
+enum { MOST_BYTES = 1 << 20 };
+
+/* A description that is being read. */
+typedef struct reading {
+  const char *where;
+  ch_error *error;
+  ch_status status;
+} reading;
+
+static void *fail(reading *r, const char *key, const char *what) {
+  if (r->status == CH_OK)
+    r->status = ch_fail(r->error, CH_ERROR_CONFIG, "%s: \"%s\" %s", r->where, key, what);
+  return NULL;
+}
+
+/* --- keys ---------------------------------------------------------------------------------------------------- */
+
+static void check_keys(reading *r, const json_t *object, const char *const *known) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    bool found = false;
+    for (int i = 0; known[i]; i++) found |= strcmp(known[i], key) == 0;
+    if (found) continue;
+    const char *near = ch_nearest_name(key, known);
+    char quoted[80], what[200];
+    ch_json_quote(key, quoted, sizeof quoted);
+    snprintf(what, sizeof what, "is not known%s%s%s", near ? "; did you mean \"" : "", near ? near : "",
+             near ? "\"?" : "");
+    if (r->status == CH_OK)
+      r->status = ch_fail(r->error, CH_ERROR_CONFIG, "%s: %s %s", r->where, quoted, what);
+    return;
+  }
+}
+
+static const char *text_of(reading *r, const json_t *object, const char *key, const char *otherwise) {
+  json_t *value = json_object_get(object, key);
+  if (!value && otherwise) return otherwise;
+  if (!json_is_string(value)) return fail(r, key, value ? "must be a text" : "is missing");
+  return json_string_value(value);
+}
+
+static const json_t *names_of(reading *r, const json_t *object, const char *key, bool needed) {
+  json_t *value = json_object_get(object, key), *element;
+  size_t i;
+  if (!value && !needed) return NULL;
+  if (json_array_size(value) == 0) return fail(r, key, "must be a list of names");
+  json_array_foreach(value, i, element) if (!json_is_string(element)) return fail(r, key,
+                                                                                  "must be a list of names");
+  return value;
+}
+
+static ch_template *template_of(reading *r, const json_t *value, const char *key) {
+  ch_template *template = NULL;
+  char where[512];
+  if (r->status != CH_OK) return NULL;
+  if (!json_is_string(value)) return fail(r, key, "must be a text");
+  snprintf(where, sizeof where, "%s: %s", r->where, key);
+  r->status = ch_template_parse(json_string_value(value), where, &template, r->error);
+  return template;
+}
+
+/* Of the form, else of the whole description, else none. */
+static ch_template *optional_template(reading *r, const json_t *form, const json_t *root, const char *key) {
+  const json_t *value = json_object_get(form, key);
+  if (!value) value = json_object_get(root, key);
+  return value ? template_of(r, value, key) : NULL;
+}
+
+/* --- forms --------------------------------------------------------------------------------------------------- */
+
+static void read_choices(reading *r, const json_t *value, ch_task_form *form) {
+  static const char *const key = "doc_to_choice";
+  size_t count = json_array_size(value);
+  if (!json_is_array(value)) {
+    form->choices = template_of(r, value, key);
+    return;
+  }
+  if (count < 1 || count > CH_TASK_MOST_CHOICES) {
+    fail(r, key, "must have 1 to 64 choices");
+    return;
+  }
+  form->choice = calloc(count, sizeof *form->choice);
+  if (!form->choice) {
+    r->status = ch_fail(r->error, CH_ERROR_MEMORY, "no memory for a task");
+    return;
+  }
+  for (size_t i = 0; i < count && r->status == CH_OK; i++) {
+    form->choice[i] = template_of(r, json_array_get(value, i), key);
+    form->choice_count++;
+  }
+}
+
+static void read_form(reading *r, const json_t *root, const json_t *object, ch_task_output output,
+                      ch_task_form *form) {
+  static const char *const keys[] = {
+      "fields",         "doc_to_text", "doc_to_target", "doc_to_choice", "doc_to_labels",
+      "doc_to_counted", "description", "group",         "comment",       NULL};
+  bool choices = output == CH_TASK_CHOICES || output == CH_TASK_INPUTS;
+  check_keys(r, object, keys);
+  form->fields = names_of(r, object, "fields", true);
+  if (output != CH_TASK_ROLLING)
+    form->text = template_of(r, json_object_get(object, "doc_to_text"), "doc_to_text");
+  form->labels = optional_template(r, object, NULL, "doc_to_labels");
+  if (!form->labels) form->target = template_of(r, json_object_get(object, "doc_to_target"), "doc_to_target");
+  if (choices && r->status == CH_OK) read_choices(r, json_object_get(object, "doc_to_choice"), form);
+  form->counted = optional_template(r, object, NULL, "doc_to_counted");
+  form->description = optional_template(r, object, root, "description");
+  form->group = optional_template(r, object, root, "group");
+  if (form->labels && output != CH_TASK_CHOICES) fail(r, "doc_to_labels", "is for multiple_choice only");
+}
+
+static void read_forms(reading *r, ch_task *task) {
+  const json_t *forms = json_object_get(task->root, "forms");
+  size_t count = json_array_size(forms);
+  if (count < 1) {
+    fail(r, "forms", "must be a list of objects");
+    return;
+  }
+  task->forms = calloc(count, sizeof *task->forms);
+  if (!task->forms) r->status = ch_fail(r->error, CH_ERROR_MEMORY, "no memory for a task");
+  for (size_t i = 0; i < count && r->status == CH_OK; i++) {
+    const json_t *form = json_array_get(forms, i);
+    task->form_count++;
+    if (!json_is_object(form))
+      fail(r, "forms", "must be a list of objects");
+    else
+      read_form(r, task->root, form, task->output, &task->forms[i]);
+  }
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------------- */
+
+static void read_output(reading *r, ch_task *task) {
+  static const char *const names[] = {"multiple_choice", "multiple_input", "loglikelihood",
+                                      "loglikelihood_rolling"};
+  const char *name = text_of(r, task->root, "output_type", NULL);
+  for (int i = 0; name && i < 4; i++)
+    if (strcmp(name, names[i]) == 0) {
+      task->output = (ch_task_output)i;
+      return;
+    }
+  fail(r, "output_type", "must be multiple_choice, multiple_input, loglikelihood or loglikelihood_rolling");
+}
+
+static void read_metrics(reading *r, ch_task *task) {
+  static const char *const known[] = {
+      "acc", "acc_norm", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"};
+  static const unsigned fit[] = {1 | 2 | 4, 1 | 2, 4, 8, 8, 8}; /* bit i: of output i */
+  const json_t *names = names_of(r, task->root, "metrics", true);
+  for (size_t i = 0; i < json_array_size(names); i++) {
+    const char *name = json_string_value(json_array_get(names, i));
+    int found = 0;
+    while (found < 6 && strcmp(known[found], name) != 0) found++;
+    if (found == 6 || !(fit[found] >> task->output & 1)) {
+      fail(r, "metrics",
+           "names one that this output_type does not have: choices have acc and acc_norm, loglikelihood acc "
+           "and "
+           "perplexity, loglikelihood_rolling word_perplexity, byte_perplexity and bits_per_byte");
+      return;
+    }
+    task->acc |= found == 0;
+    task->acc_norm |= found == 1;
+    task->perplexity |= found == 2;
+  }
+}
+
+static void read_fewshot(reading *r, ch_task *task) {
+  static const char *const keys[] = {"sampler", "extra", NULL};
+  json_t *fewshot = json_object_get(task->root, "fewshot");
+  task->no_fewshot = json_is_false(fewshot);
+  if (!fewshot || task->no_fewshot) return;
+  if (!json_is_object(fewshot)) {
+    fail(r, "fewshot", "must be an object, or false");
+    return;
+  }
+  check_keys(r, fewshot, keys);
+  const char *sampler = text_of(r, fewshot, "sampler", "random");
+  if (sampler && strcmp(sampler, "random") != 0 && strcmp(sampler, "first_n") != 0)
+    fail(r, "sampler", "must be random or first_n");
+  task->fewshot_first = sampler && strcmp(sampler, "first_n") == 0;
+  task->fewshot_extra = json_is_true(json_object_get(fewshot, "extra"));
+}
+
+static void read_all(reading *r, ch_task *task) {
+  static const char *const keys[] = {"task",
+                                     "also",
+                                     "about",
+                                     "output_type",
+                                     "forms",
+                                     "metrics",
+                                     "description",
+                                     "group",
+                                     "lines",
+                                     "columns",
+                                     "pages",
+                                     "labels_file",
+                                     "fewshot",
+                                     "target_delimiter",
+                                     "fewshot_delimiter",
+                                     "comment",
+                                     NULL};
+  check_keys(r, task->root, keys);
+  task->name = text_of(r, task->root, "task", NULL);
+  names_of(r, task->root, "also", false);
+  task->about = text_of(r, task->root, "about", "");
+  task->target_delimiter = text_of(r, task->root, "target_delimiter", " ");
+  task->fewshot_delimiter = text_of(r, task->root, "fewshot_delimiter", "\n\n");
+  task->files.lines = names_of(r, task->root, "lines", false);
+  task->files.columns = names_of(r, task->root, "columns", false);
+  task->files.pages = json_object_get(task->root, "pages");
+  if (task->files.pages && !json_is_string(task->files.pages))
+    fail(r, "pages", "must be the name of a field");
+  task->files.labels =
+      json_object_get(task->root, "labels_file") ? text_of(r, task->root, "labels_file", NULL) : NULL;
+  if (task->files.labels && strchr(task->files.labels, '/'))
+    fail(r, "labels_file", "must not name another directory");
+  if (r->status == CH_OK) read_output(r, task);
+  if (r->status == CH_OK) read_metrics(r, task);
+  if (r->status == CH_OK) read_fewshot(r, task);
+  if (r->status == CH_OK) read_forms(r, task);
+}
+
+ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_task **result, ch_error *error) {
+  *result = NULL;
+  ch_task *task = calloc(1, sizeof *task);
+  if (!task) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a task");
+  reading r = {.where = where, .error = error};
+  r.status = ch_json_parse(text, size, where, &task->root, error);
+  if (r.status == CH_OK) read_all(&r, task);
+  if (r.status == CH_OK)
+    *result = task;
+  else
+    ch_task_free(task);
+  return r.status;
+}
+
+void ch_task_free(ch_task *task) {
+  if (!task) return;
+  for (int i = 0; i < task->form_count; i++) {
+    ch_task_form *form = &task->forms[i];
+    ch_template *templates[] = {form->text,    form->target,      form->choices, form->labels,
+                                form->counted, form->description, form->group};
+    for (size_t t = 0; t < sizeof templates / sizeof *templates; t++) ch_template_free(templates[t]);
+    for (int c = 0; c < form->choice_count; c++) ch_template_free(form->choice[c]);
+    free(form->choice);
+  }
+  free(task->forms);
+  json_decref(task->root);
+  free(task);
+}
+
+/* --- by name ------------------------------------------------------------------------------------------------- */
+
+bool ch_task_builtin(int index, const char **name, const char **text) {
+  if (!ch_builtin_tasks[index].name) return false;
+  *name = ch_builtin_tasks[index].name;
+  *text = (const char *)ch_builtin_tasks[index].text;
+  return true;
+}
+
+static ch_status unknown(const char *name, ch_error *error) {
+  const char *names[256], *text, *near;
+  int count = 0;
+  while (count < 255 && ch_task_builtin(count, &names[count], &text)) count++;
+  names[count] = NULL;
+  near = ch_nearest_name(name, names);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "there is no task %.80s%s%s%s; a description of your own is given by its path", name,
+                 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+/* Whether a built-in description goes by the name: its own, or one of its "also". */
+static bool goes_by(int index, const char *name) {
+  const char *builtin, *text;
+  if (!ch_task_builtin(index, &builtin, &text)) return false;
+  if (strcmp(builtin, name) == 0) return true;
+  json_t *root = json_loads(text, 0, NULL), *other;
+  bool found = false;
+  size_t i;
+  json_array_foreach(json_object_get(root, "also"), i, other) found |=
+      strcmp(json_string_value(other), name) == 0;
+  json_decref(root);
+  return found;
+}
+
+ch_status ch_task_open(const char *name, ch_task **task, ch_error *error) {
+  const char *builtin, *text;
+  size_t length = strlen(name);
+  *task = NULL;
+  for (int i = 0; ch_task_builtin(i, &builtin, &text); i++)
+    if (goes_by(i, name)) return ch_task_parse(text, strlen(text), name, task, error);
+  if (!strchr(name, '/') && (length < 5 || strcmp(name + length - 5, ".json") != 0))
+    return unknown(name, error);
+  char *own;
+  size_t size;
+  CH_TRY(ch_read_file(name, MOST_BYTES, &own, &size, error));
+  ch_status status = ch_task_parse(own, size, name, task, error);
+  free(own);
+  return status;
+}

@@ -1,0 +1,57 @@
+/* A task: what its description says - where an item's prompt, choices and answer come from, and how it is scored. */
+#ifndef CH_EVAL_TASKS_TASK_H
+#define CH_EVAL_TASKS_TASK_H
+
+#include <stdbool.h>
+
+#include "eval/tasks/items.h"
+#include "eval/tasks/template.h"
+
+typedef enum ch_task_output {
+  CH_TASK_CHOICES, /* one context, several continuations: "multiple_choice" */
+  CH_TASK_INPUTS,  /* several contexts, one continuation: "multiple_input" */
+  CH_TASK_TARGET,  /* one context, one continuation: "loglikelihood" */
+  CH_TASK_ROLLING  /* a whole text: "loglikelihood_rolling" */
+} ch_task_output;
+
+enum { CH_TASK_MOST_CHOICES = 64 };
+
+/* How an item of one shape becomes a prompt. */
+typedef struct ch_task_form {
+  const json_t *fields; /* paths of the fields that items of this form have, "choices.text" */
+  ch_template *text;    /* the context; CH_TASK_INPUTS: the index of the right choice */
+  ch_template *target;  /* the index of the right choice, or the continuation; CH_TASK_ROLLING: the text */
+  ch_template *choices; /* gives the list of choices; or NULL: */
+  ch_template **choice; /* one by one, [choice_count] */
+  int choice_count;
+  ch_template
+      *labels; /* which choices are true, a list of 0 and 1: acc is the probability on those; or NULL */
+  ch_template *counted; /* CH_TASK_ROLLING: the text whose words and bytes are counted; NULL: the target */
+  ch_template *description; /* what stands before everything; or NULL */
+  ch_template *group;       /* of items that are tasks of their own (subjects); or NULL */
+} ch_task_form;
+
+typedef struct ch_task {
+  json_t *root;
+  const char *name, *about;
+  ch_task_output output;
+  ch_task_form *forms;
+  int form_count;
+  const char *target_delimiter, *fewshot_delimiter;
+  ch_item_forms files;
+  bool acc, acc_norm, perplexity; /* metrics that are reported */
+  bool no_fewshot;                /* the prompt has its own examples */
+  bool fewshot_first;             /* examples are the first ones; else drawn at random for every item */
+  bool fewshot_extra;             /* one more is drawn, in case the item itself is among them */
+} ch_task;
+
+/* Opens a description by the name of a built-in task or by its path ("my.json"). Release with ch_task_free. */
+ch_status ch_task_open(const char *name, ch_task **task, ch_error *error);
+/* From memory; `where` names it in messages. */
+ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_task **task, ch_error *error);
+void ch_task_free(ch_task *task);
+
+/* Name and description of built-in task `index`; false behind the last. */
+bool ch_task_builtin(int index, const char **name, const char **text);
+
+#endif
