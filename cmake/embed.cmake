@@ -1,6 +1,7 @@
 # Puts files into the program. `crosshead_embed(VARIABLE name=file ...)` makes C sources that define
 # `const unsigned char ch_embedded_NAME[]` (NUL-terminated) for each file, remade when the file changes, and puts their paths into
-# VARIABLE. `crosshead_embed_tasks(VARIABLE FILE...)` makes one source with all descriptions of tasks. Run as a script (cmake -P) this file does the conversion.
+# VARIABLE. `crosshead_embed_tasks(VARIABLE FILE...)` makes one source with all descriptions of tasks. Run as a script (cmake -P) this
+# file does the conversion.
 if(CMAKE_SCRIPT_MODE_FILE)
   if(EMBED_TASKS)
     set(texts)

@@ -110,18 +110,31 @@ static ch_status clear_tokens(scoring *s, int64_t count, ch_error *error) {
   return CH_OK;
 }
 
+static ch_status tell(const scoring *s, ch_error *error) {
+  if (!s->progress || s->progress(s->context, s->done, s->total)) return CH_OK;
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld tokens", (long long)s->done,
+                 (long long)s->total);
+}
+
+/* Within a pass: of a large model it takes minutes. */
+static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
+  const scoring *s = context;
+  ch_model_forget_used(s->model, run, node);
+  return tell(s, run->error);
+}
+
 /* Runs the tokens behind what the cache holds; scores [sequences, length, 2]. */
 static ch_status run_pass(scoring *s, int64_t sequences, int64_t length, const float **scores,
                           ch_error *error) {
   ch_runner *runner;
   const void *value = NULL;
   CH_TRY(find_pass(s, sequences, length, &runner, error));
-  ch_observer forgetting = ch_model_forgetting(s->model);
+  ch_observer observer = {.seen = look_on, .context = s};
   ch_runner_call call = {.weights = s->model->weights.tensors,
                          .tokens = s->tokens,
                          .targets = s->targets,
                          .cache = s->cache,
-                         .observer = &forgetting};
+                         .observer = &observer};
   CH_TRY(ch_runner_run(runner, &call, &value, error));
   *scores = value;
   return CH_OK;
@@ -257,10 +270,7 @@ static ch_status run_continuations(scoring *s, group *const *batch, int64_t coun
   CH_TRY(run_pass(s, count, rows, &scores, error));
   for (int64_t i = 0; i < count; i++)
     CH_TRY(read_scores(s, batch[i], member[i], scores + 2 * i * rows, error));
-  if (s->progress && !s->progress(s->context, s->done, s->total))
-    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld tokens", (long long)s->done,
-                   (long long)s->total);
-  return CH_OK;
+  return tell(s, error);
 }
 
 /* The window of a group whose place is `place` when the longest comes first. */
