@@ -23,7 +23,7 @@ static ch_status fill(const char *text, json_t **value, ch_error *error) {
   json_t *object = scope.fields;
   *value = NULL;
   ch_status status = ch_template_parse(text, "test", &template, error);
-  if (status == CH_OK) status = ch_template_fill(template, &scope, value, error);
+  if (status == CH_OK) status = ch_template_value(template, &scope, value, error);
   if (status == CH_OK || template) ch_template_free(template);
   ch_template_scope_free(&scope);
   json_decref(object);

@@ -66,7 +66,7 @@ static const ch_task_form *form_of(const ch_task *task, const json_t *fields) {
 
 /* A template's value for the item that the scope holds. */
 static ch_status fill(making *m, const ch_template *template, json_t **value, ch_error *error) {
-  return ch_template_fill(template, &m->scope, value, error);
+  return ch_template_value(template, &m->scope, value, error);
 }
 
 static ch_status keep_text(making *m, const json_t *value, const char *what, const char **text,

@@ -26,7 +26,7 @@ void ch_template_scope_free(ch_template_scope *scope);
 
 /* A template that is one {{ expression }} gives its value, any other the text; *value is the caller's. Errors:
    CH_ERROR_FORMAT for a field that the item does not have and for operations that its values do not allow. */
-ch_status ch_template_fill(const ch_template *template, ch_template_scope *scope, json_t **value,
-                           ch_error *error);
+ch_status ch_template_value(const ch_template *template, ch_template_scope *scope, json_t **value,
+                            ch_error *error);
 
 #endif

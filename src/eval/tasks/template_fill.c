@@ -365,8 +365,8 @@ static void run(filling *f, const ch_statement *first) {
   }
 }
 
-ch_status ch_template_fill(const ch_template *template, ch_template_scope *scope, json_t **value,
-                           ch_error *error) {
+ch_status ch_template_value(const ch_template *template, ch_template_scope *scope, json_t **value,
+                            ch_error *error) {
   ch_text text = {0};
   ch_error own = {0};
   filling f = {.template = template, .scope = scope, .text = &text, .error = error ? error : &own};
