@@ -127,7 +127,7 @@ static candidate fit_profile(const curve *c, const constraint *held) {
   double low = from + (at > 0 ? at - 1 : 0) * step, high = from + (at < GRID ? at + 1 : GRID) * step;
   double left = high - golden * (high - low), right = low + golden * (high - low);
   candidate a = fit_linear(c, exp(left), held), b = fit_linear(c, exp(right), held);
-  while (high - low > 1e-7) {
+  while (high - low > 1e-6) {
     if (a.sum < b.sum) {
       high = right;
       right = left;
@@ -307,7 +307,7 @@ static double reach(const test *t, constraint held, double from, double limit, d
     step *= 2;
   }
   if (!bounded && is_possible(t, held, limit)) return limit;
-  for (int i = 0; i < 24; i++) {
+  for (int i = 0; i < 18; i++) {
     double middle = (inside + outside) / 2;
     if (is_possible(t, held, middle))
       inside = middle;

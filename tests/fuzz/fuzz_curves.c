@@ -1,0 +1,51 @@
+/* Fuzz target: loss curves in files, and what is made of them. Estimates must lie in their intervals. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "train/curve_file.h"
+#include "train/scaling_law.h"
+#include "train/stability.h"
+
+enum { MOST_POINTS = 24 }; /* more are slow, not wrong */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const ch_estimate *e) {
+  if (!(e->low <= e->value && e->value <= e->high)) abort();
+}
+
+static void judge(const ch_read_curve *curve) {
+  ch_stability_watch watch;
+  ch_scaling_law law;
+  ch_stability_begin(&watch, curve->count);
+  for (int i = 0; i < curve->count; i++)
+    if (isfinite(curve->losses[i])) ch_stability_loss(&watch, curve->losses[i]);
+  if (ch_stability_end(&watch, true).spikes > curve->count) abort();
+  if (curve->count > MOST_POINTS) return;
+  if (ch_scaling_law_fit(curve->tokens, curve->losses, curve->count, 1e9, &law, NULL) != CH_OK) return;
+  check(&law.alpha);
+  check(&law.floor);
+  check(&law.at);
+  if (law.tokens.value < INFINITY && law.tokens.value > 0) check(&law.tokens);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char path[64];
+  ch_arena arena = {0};
+  ch_read_curve *curves;
+  int count, file = memfd_create("curves", 0);
+  if (file < 0) return 0;
+  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  if (size == 0 || write(file, data, size) == (ssize_t)size)
+    for (int validation = 0; validation < 2; validation++)
+      if (ch_read_curves(path, validation, &arena, &curves, &count, NULL, NULL) == CH_OK)
+        for (int i = 0; i < count; i++) judge(&curves[i]);
+  ch_arena_free(&arena);
+  close(file);
+  return 0;
+}
