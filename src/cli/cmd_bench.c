@@ -105,11 +105,6 @@ static double prefill_share(const bench *b, const ch_speed *speed) {
   return speed->flops / speed->seconds / b->limits.fma_peak;
 }
 
-/* Decoding is bound by what it must read; a large batch can be bound by arithmetic first, which this does not show. */
-static double decode_share(const bench *b, const ch_speed *speed) {
-  return speed->bytes / speed->seconds / b->limits.read_bandwidth;
-}
-
 static void print_machine(const bench *b) {
   const ch_model *model = b->model;
   char count[32];
@@ -130,6 +125,7 @@ static void print_row(const row *r) {
   printf("%-8s %6lld %7lld %7lld %11.3f %11.1f %8.1f%%", r->what, (long long)r->options.batch,
          (long long)r->options.tokens, (long long)r->options.depth, 1e3 * r->speed.seconds / steps,
          r->speed.tokens_per_second, 100 * r->share);
+  if (r->speed.bandwidth > 0) printf("  at %.1f GB/s", r->speed.bandwidth / 1e9);
   if (r->speed.memory > 0) printf("  %.0f MiB at most", (double)r->speed.memory / (1 << 20));
   putchar('\n');
   fflush(stdout);
@@ -140,7 +136,8 @@ static void keep_row(bench *b, const row *r) {
   json_t *object = json_pack("{s:I, s:I, s:I, s:f, s:f}", "batch", (json_int_t)r->options.batch, "tokens",
                              (json_int_t)r->options.tokens, "depth", (json_int_t)r->options.depth, "seconds",
                              r->speed.seconds, "tokens_per_second", r->speed.tokens_per_second);
-  json_object_set_new(object, decode ? "share_of_read_bandwidth" : "share_of_fma_peak", json_real(r->share));
+  json_object_set_new(object, decode ? "share_of_limit" : "share_of_fma_peak", json_real(r->share));
+  if (decode) json_object_set_new(object, "read_bandwidth_bytes", json_real(r->speed.bandwidth));
   json_object_set_new(object, decode ? "bytes" : "flops",
                       json_real(decode ? r->speed.bytes : r->speed.flops));
   if (r->speed.memory > 0)
@@ -199,6 +196,7 @@ static ch_speed_options options_of(bench *b, int64_t batch, int64_t tokens, int6
                             .expand_gates = b->arguments->expand_gates,
                             .ids = b->ids,
                             .id_count = b->id_count,
+                            .limits = &b->limits,
                             .profile = b->arguments->profile ? &b->profile : NULL};
 }
 
@@ -226,7 +224,7 @@ static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
     row r = {.what = "decode", .options = options_of(b, batch, b->arguments->tokens, b->depths.value[i])};
     CH_TRY(go_on(b, r.what, batch, r.options.tokens, r.options.depth, error));
     CH_TRY(ch_speed_decode(b->model, &r.options, &r.speed, error));
-    r.share = decode_share(b, &r.speed);
+    r.share = r.speed.share;
     report(b, &r);
   }
   return CH_OK;
@@ -405,9 +403,11 @@ const ch_command ch_cmd_bench = {
     .description =
         "MODEL is a model directory, or a config.json whose matrices are then random. Each row also says how "
         "much of "
-        "the machine's limit it reaches, measured first in the same run: prefill and training of the F32 "
+        "the machine's limit it reaches, measured in the same run: prefill and training of the F32 "
         "multiply-add "
-        "peak, decoding of the memory bandwidth that reading every matrix and the cache once a token leaves.",
+        "peak, decoding of what reading every matrix, and then the slower of reading the cache and "
+        "attention's "
+        "products, would take at that peak and the read bandwidth measured before and after each repetition.",
     .examples =
         "crosshead bench models/stories\n"
         "crosshead bench config.json --prompt 512 --depth 0,4096,16384 --batch 1,4 --cache-dtype bf16\n"

@@ -29,21 +29,37 @@ static int by_value(const void *pa, const void *pb) {
   return (a > b) - (a < b);
 }
 
+static double median(double *values, int count) {
+  qsort(values, (size_t)count, sizeof *values, by_value);
+  return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
 /* One repetition; adds nothing to what is measured but its own work. */
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
-static ch_status median_of(repetition once, void *context, int repeat, double *median, ch_error *error) {
-  double seconds[MOST_REPEAT];
+/* seconds [repeat], and where there is a probe the bandwidth around each repetition. */
+static ch_status repeat_it(repetition once, void *context, int repeat, const ch_read_probe *probe,
+                           double seconds[], double bandwidth[], ch_error *error) {
   if (repeat < 1 || repeat > MOST_REPEAT)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%d repetitions; 1 to %d are possible", repeat, MOST_REPEAT);
   CH_TRY(once(context, error)); /* plans are made, memory is touched */
+  double before = probe ? ch_read_probe_rate(probe) : 0;
   for (int i = 0; i < repeat; i++) {
     double start = ch_clock();
     CH_TRY(once(context, error));
     seconds[i] = ch_clock() - start;
+    if (!probe) continue;
+    double after = ch_read_probe_rate(probe);
+    bandwidth[i] = (before + after) / 2;
+    before = after;
   }
-  qsort(seconds, (size_t)repeat, sizeof *seconds, by_value);
-  *median = repeat % 2 ? seconds[repeat / 2] : (seconds[repeat / 2 - 1] + seconds[repeat / 2]) / 2;
+  return CH_OK;
+}
+
+static ch_status median_of(repetition once, void *context, int repeat, double *middle, ch_error *error) {
+  double seconds[MOST_REPEAT];
+  CH_TRY(repeat_it(once, context, repeat, NULL, seconds, NULL, error));
+  *middle = median(seconds, repeat);
   return CH_OK;
 }
 
@@ -158,22 +174,57 @@ ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *option
   return status;
 }
 
+/* Products of attention in one repetition, whose passes find `held` tokens on average. */
+static ch_status attention_flops(const ch_model *model, const ch_speed_options *options, double held,
+                                 double *flops, ch_error *error) {
+  ch_account account;
+  CH_TRY(
+      ch_account_model(&model->config, &model->params, (int64_t)held, options->cache_dtype, &account, error));
+  *flops = (double)(options->batch * options->tokens) * account.decode.attention_context;
+  return CH_OK;
+}
+
+/* What a repetition should have taken, over what it took. */
+static void find_share(const ch_speed_options *options, double seconds[], double bandwidth[],
+                       ch_speed *speed) {
+  double share[MOST_REPEAT], computing = speed->flops / options->limits->fma_peak;
+  for (int i = 0; i < options->repeat; i++) {
+    double rate = bandwidth[i] > 0 ? bandwidth[i] : options->limits->read_bandwidth;
+    double reading = speed->cache_bytes / rate;
+    share[i] = ((speed->bytes - speed->cache_bytes) / rate + (reading > computing ? reading : computing)) /
+               seconds[i];
+  }
+  speed->share = median(share, options->repeat);
+  speed->bandwidth = median(bandwidth, options->repeat);
+}
+
+static ch_status decode_often(const ch_model *model, const ch_speed_options *options, inference *run,
+                              ch_speed *speed, ch_error *error) {
+  double seconds[MOST_REPEAT], bandwidth[MOST_REPEAT] = {0};
+  double passes = (double)options->tokens, batch = (double)options->batch;
+  double held = (double)options->depth + (passes + 1) / 2; /* tokens that a pass finds, on average */
+  CH_TRY(ch_timeline_pretend(run->timeline, options->depth, SEED, options->ids, options->id_count, error));
+  CH_TRY(attention_flops(model, options, held, &speed->flops, error));
+  ch_read_probe probe = {0};
+  if (options->limits) probe = ch_read_probe_open();
+  ch_status status = repeat_it(decode_once, run, options->repeat, options->limits ? &probe : NULL, seconds,
+                               bandwidth, error);
+  ch_read_probe_close(&probe);
+  CH_TRY(status);
+  speed->cache_bytes = passes * batch * held * cache_bytes_per_token(ch_timeline_cache(run->timeline));
+  speed->bytes = passes * ch_speed_matrix_bytes(model, options->batch) + speed->cache_bytes;
+  if (options->limits) find_share(options, seconds, bandwidth, speed);
+  speed->seconds = median(seconds, options->repeat);
+  finish(options, speed);
+  return CH_OK;
+}
+
 ch_status ch_speed_decode(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
                           ch_error *error) {
   *speed = (ch_speed){0};
   inference run;
   ch_status status = begin(model, options, &run, error);
-  if (status == CH_OK) {
-    status = ch_timeline_pretend(run.timeline, options->depth, SEED, options->ids, options->id_count, error);
-  }
-  if (status == CH_OK) status = median_of(decode_once, &run, options->repeat, &speed->seconds, error);
-  if (status == CH_OK) {
-    double passes = (double)options->tokens, batch = (double)options->batch;
-    double held = (double)options->depth + (passes + 1) / 2; /* tokens that a pass finds, on average */
-    finish(options, speed);
-    speed->bytes = passes * (ch_speed_matrix_bytes(model, options->batch) +
-                             batch * held * cache_bytes_per_token(ch_timeline_cache(run.timeline)));
-  }
+  if (status == CH_OK) status = decode_often(model, options, &run, speed, error);
   end(&run);
   return status;
 }

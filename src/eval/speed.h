@@ -22,21 +22,26 @@ typedef struct ch_speed_options {
   bool precompute_gates, expand_gates; /* ch_timeline_options' */
   const int32_t *ids; /* of the tokens in the cache, again and again; or NULL: made-up ones */
   int64_t id_count;
-  ch_profile *profile; /* where time by operation is added, or NULL */
+  const ch_speed_limits *limits; /* decoding: what `share` is to be of, or NULL */
+  ch_profile *profile;           /* where time by operation is added, or NULL */
 } ch_speed_options;
 
 typedef struct ch_speed {
   double seconds;           /* the median repetition's */
   double tokens_per_second; /* all sequences together */
-  double flops;             /* of one repetition */
+  double flops;             /* of one repetition; decoding: of attention's products alone */
   double bytes;             /* of matrices and cache, read once in each pass of one repetition */
+  double cache_bytes;       /* of them the cache's */
+  double share, bandwidth;  /* decoding: of the limit, and the read bandwidth; medians of the repetitions */
   size_t memory;            /* training: peak resident bytes of the process during the steps */
 } ch_speed;
 
 /* All prompts at once from an empty cache. */
 ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
                            ch_error *error);
-/* `tokens` steps of one token a sequence. */
+/* `tokens` steps of one token a sequence. The limit is, for the matrices, their bytes over the read bandwidth, and for
+   attention the slower of the cache's bytes over that and its products (as ch_account counts them) over the multiply-add
+   peak. Bandwidth is that before and after each repetition: where memory is shared it changes while one measures. */
 ch_status ch_speed_decode(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
                           ch_error *error);
 /* One optimizer step: forward, backward, AdamW. */

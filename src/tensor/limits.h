@@ -2,6 +2,8 @@
 #ifndef CH_TENSOR_LIMITS_H
 #define CH_TENSOR_LIMITS_H
 
+#include <stdint.h>
+
 /* Fused multiply-adds of F32 vectors in registers on all OpenMP threads, best of several short runs: FLOP/s (two per
    multiply-add) of the widest instruction set this processor has. */
 double ch_measure_fma_peak_f32(void);
@@ -9,5 +11,16 @@ double ch_measure_fma_peak_f32(void);
 /* Reading memory that is far larger than the caches on all OpenMP threads, best of several passes: bytes/s; 0 when
    memory for it is out. */
 double ch_measure_read_bandwidth(void);
+
+/* The same as it is at a moment: memory for it, and one pass of a few hundredths of a second. `data` is NULL when memory
+   is out; rates are 0 then. */
+typedef struct ch_read_probe {
+  float *data;
+  int64_t count;
+} ch_read_probe;
+
+ch_read_probe ch_read_probe_open(void);
+double ch_read_probe_rate(const ch_read_probe *probe);
+void ch_read_probe_close(ch_read_probe *probe);
 
 #endif
