@@ -23,7 +23,7 @@ typedef struct shape {
   const char *name;
   int64_t sequences, queries, past, heads, kv_heads, key_dim, value_dim;
   ch_dtype states;
-  enum { IN_PLACE, VALUES_IN_KEYS, PRODUCED_KEYS, PRODUCED } kind;
+  enum { IN_PLACE, VALUES_IN_KEYS, TIED, PRODUCED_KEYS, PRODUCED } kind;
 } shape;
 
 static const shape training[] = {
@@ -59,6 +59,7 @@ static const shape decoding[] = {
     {"decode GQA 12/4 of 64 at 16384", 1, 1, 16383, 12, 4, 64, 0, CH_F32, 0},
     {"decode GQA 12/4 of 64 at 16384, BF16", 1, 1, 16383, 12, 4, 64, 0, CH_BF16, 0},
     {"decode GQA 32/8 of 128 at 16384, BF16", 1, 1, 16383, 32, 8, 128, 0, CH_BF16, 0},
+    {"decode GTA 12/4 of 64 at 16384", 1, 1, 16383, 12, 4, 64, 0, CH_F32, TIED},
     {"decode MQA 12/1 of 64 at 4096", 1, 1, 4095, 12, 1, 64, 0, CH_F32, 0},
     {"decode MQA 12/1 of 64 at 16384", 1, 1, 16383, 12, 1, 64, 0, CH_F32, 0},
     {"decode MQA 12/1 of 64 at 16384, BF16", 1, 1, 16383, 12, 1, 64, 0, CH_BF16, 0},
@@ -138,26 +139,42 @@ static void copy_both(const ch_attend *args, const ch_tile_span *span, void *scr
                             (float *)scratch + copied_keys(args, span->heads, span->count));
 }
 
+/* Tied states: a value's first half is the first of its key; the second halves of all keys are one row a token. */
+static void find_tied(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
+  ch_tile_producer_dense.produce(args, span, scratch, tiles);
+  tiles->tail = tiles->values;
+  tiles->tail.head_stride = 0;
+  tiles->tail_dim = args->key_dim / 2;
+  tiles->values = tiles->keys;
+}
+
+static int64_t no_scratch(const ch_attend *args, int64_t heads, int64_t count) {
+  (void)args, (void)heads, (void)count;
+  return 0;
+}
+
+static const ch_tile_producer tied = {"tied", find_tied, no_scratch};
 static const ch_tile_producer producing_keys = {"keys", copy_keys, copied_keys},
                               producing_both = {"both", copy_both, copied_both};
 
 static void open_states(bench *b, const shape *s) {
-  const int64_t dims[] = {s->key_dim, b->value_dim};
+  const int64_t key_width = s->kv_heads * s->key_dim;
+  const int64_t widths[] = {key_width, s->kind == TIED ? s->key_dim / 2 : s->kv_heads * b->value_dim};
   b->parts = s->kind == VALUES_IN_KEYS ? 1 : 2;
   b->layers = 1;
   for (int p = 0; p < b->parts; p++)
-    b->layer_bytes[p] = (size_t)(b->tokens * s->kv_heads * dims[p]) * ch_dtype_size(s->states);
+    b->layer_bytes[p] = (size_t)(b->tokens * widths[p]) * ch_dtype_size(s->states);
   if (s->queries <= 16) b->layers += LEAST_BYTES / (int64_t)(b->layer_bytes[0] + b->layer_bytes[1]);
   for (int p = 0; p < b->parts; p++)
-    b->args.parts[p] =
-        (ch_state_view){.data = reserve(b, b->layers * b->tokens * s->kv_heads * dims[p], s->states),
-                        .dtype = s->states,
-                        .token_stride = s->kv_heads * dims[p],
-                        .sequence_stride = (s->past + s->queries) * s->kv_heads * dims[p],
-                        .head_stride = dims[p]};
+    b->args.parts[p] = (ch_state_view){.data = reserve(b, b->layers * b->tokens * widths[p], s->states),
+                                       .dtype = s->states,
+                                       .token_stride = widths[p],
+                                       .sequence_stride = (s->past + s->queries) * widths[p],
+                                       .head_stride = p == 0 || s->kind == TIED ? s->key_dim : b->value_dim};
   if (b->parts == 1) b->args.parts[1] = b->args.parts[0];
   b->args.producer = s->kind == PRODUCED        ? &producing_both
                      : s->kind == PRODUCED_KEYS ? &producing_keys
+                     : s->kind == TIED          ? &tied
                                                 : ch_tile_producer_for(b->k, s->states, s->states);
 }
 

@@ -282,12 +282,14 @@ static int64_t sum_calls(const ch_attend *args, const few_plan *plan, const few_
   return calls * args->kv_heads;
 }
 
-/* Tiles in memory are asked for a little ahead of their turn. Where some are made of states, all of those are needed at
-   once: then the next block's, while this one is computed. */
+/* Keys and values in memory are asked for a little ahead of their turn. Where tiles are made of states, those of a block
+   are needed at once; many columns, and keys that share memory with values, take time in which nothing would be asked for:
+   then it is the whole next block, over all of this one's work. */
 void attend_group_ask(const ch_attend *args, const few_plan *plan, const few_block *block, bool sums,
                       fetch_stream *stream) {
   const ch_tiles *tiles = &block->tiles;
-  if (!plan->in_place || !has_few_columns(plan->group_columns)) {
+  bool shared = tiles->keys.data == tiles->values.data; /* then sums have nothing of their own to ask for */
+  if (!plan->in_place || !has_few_columns(plan->group_columns) || shared) {
     if (sums) return;
     *stream = (fetch_stream){.calls = score_calls(args, plan, block) + sum_calls(args, plan, block)};
     add_parts(stream, args, block);
