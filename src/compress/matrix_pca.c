@@ -106,6 +106,13 @@ static ch_status measure_grams(ch_pca *p) {
   return CH_OK;
 }
 
+/* The output's error enters the stream as it is; a value's is averaged over the positions that are attended to; those of
+   queries and keys pass the softmax, and a key's is the same for all queries. Measured (docs/shrink-a-model.md). */
+static double importance_of(const char *projection) {
+  if (strcmp(projection, "o_proj") == 0) return 3;
+  return strcmp(projection, "k_proj") == 0 ? 2 : 1;
+}
+
 /* What a matrix' squared error counts for: relative to its outputs, times the share that its layer's attention has of
    the stream it is added to. Where that is little, errors do little. */
 static ch_status measure_weights(ch_pca *p) {
@@ -120,7 +127,7 @@ static ch_status measure_weights(ch_pca *p) {
     ch_matrix_read(p->model, m, 0, m->out * m->in, p->matrix);
     double square = ch_whitened_square(m->out, m->in, p->matrix, ch_pca_inputs(p, m));
     if (square < 0) return no_memory(p->error);
-    p->weights[i] = square > 0 ? (shares ? shares[m->layer] : 1) / square : 0;
+    p->weights[i] = square > 0 ? importance_of(m->name) * (shares ? shares[m->layer] : 1) / square : 0;
   }
   return CH_OK;
 }

@@ -110,12 +110,13 @@ static void every_matrix_of_svd_llm_loses_less_of_its_outputs_than_that_of_svd(v
   unload(model);
 }
 
-/* What is lost of all outputs, each relative and times its layer's share. */
+/* What is lost of all outputs, each relative, times its layer's share, outputs' three times and keys' twice. */
 static double weighed_error(const ch_compressed *made, const double *shares) {
   double sum = 0;
   for (int i = 0; i < made->matrix_count; i++) {
     const ch_compressed_matrix *m = &made->matrices[i];
-    sum += shares[m->layer] * m->whitened_error * m->whitened_error;
+    double times = m->projection[0] == 'o' ? 3 : m->projection[0] == 'k' ? 2 : 1;
+    sum += times * shares[m->layer] * m->whitened_error * m->whitened_error;
   }
   return sum;
 }
