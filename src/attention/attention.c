@@ -35,6 +35,14 @@ void ch_declare_output_projection(ch_declaration *declaration, const char *name,
   declare_by_source(declaration, name, out, in, std);
 }
 
+void ch_keep_plain(ch_declaration *declaration, const char *name) {
+  char full[NAME_SIZE];
+  if (declaration->shapes) return;
+  snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
+  int index = ch_params_find(declaration->params, full);
+  if (index >= 0) declaration->params->rows[index].in_blocks = false;
+}
+
 static int add_vector(ch_declaration *declaration, const char *name, const char *suffix, int64_t n,
                       double start) {
   return ch_params_vector(declaration->params, CH_PARAM_ATTENTION, start, n, "model.layers.%d.self_attn.%s%s",

@@ -35,6 +35,7 @@ void ch_embedding_gate_declare(ch_declaration *declaration) {
   ch_params_matrix(declaration->params, CH_PARAM_GATE_EMBEDDING, 0.02, c->vocab_size, a->gate_embedding_dim,
                    "model.layers.%d.self_attn.kv_gate_embed.weight", declaration->layer);
   ch_declare_projection(declaration, "kv_gate_proj", width, a->gate_embedding_dim);
+  ch_keep_plain(declaration, "kv_gate_proj");
   if (!a->gate_norm) return;
   ch_declare_norm(declaration, "kv_gate_norm", width);
   ch_declare_bias(declaration, "kv_gate_norm", width);

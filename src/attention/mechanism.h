@@ -122,6 +122,8 @@ double ch_initial_std(const ch_config *config);
    by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
+/* Says of a projection that it also multiplies states as they are read, or head by head: files keep it in plain floats. */
+void ch_keep_plain(ch_declaration *declaration, const char *name);
 /* One layer's projection [out, in] among those that were seen (shared_projections.c). */
 void ch_note_projection(ch_projection_shapes *shapes, const char *name, int64_t out, int64_t in);
 /* "{name}.weight" [n], starting at one; "{name}.bias" [n], starting at zero. */

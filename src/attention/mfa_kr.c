@@ -17,6 +17,7 @@ static void declare(ch_declaration *declaration) {
   ch_knocking_declare(declaration, CH_ON_K, c->head_dim);
   ch_value_reuse made = c->attention.value_reuse;
   if (made != CH_REUSE_KEY) ch_declare_projection(declaration, "v_reuse", c->head_dim, c->head_dim);
+  ch_keep_plain(declaration, "v_reuse");
   if (made == CH_REUSE_GATED) ch_declare_vector(declaration, "v_reuse.gate", c->head_dim, 0, 0);
   ch_declare_output_projection(declaration, "o_proj", c->hidden_size, c->num_attention_heads * c->head_dim);
   ch_head_norm_declare(declaration, c->head_dim);

@@ -70,6 +70,7 @@ static void declare(ch_declaration *declaration) {
     ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope, c->hidden_size);
     ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
     ch_declare_projection(declaration, "kv_b_proj", s.heads * (s.nope + s.value), s.latent);
+    ch_keep_plain(declaration, "kv_b_proj");
     ch_knocking_declare(declaration, CH_ON_K, s.nope);
     ch_knocking_declare(declaration, CH_ON_V, s.value);
     ch_embedding_gate_declare(declaration);

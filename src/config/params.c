@@ -63,7 +63,9 @@ int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t 
                   .kind = kind,
                   .init = CH_PARAM_INIT_NORMAL,
                   .std = std,
-                  .decay = true};
+                  .decay = true,
+                  .in_blocks = kind == CH_PARAM_ATTENTION || kind == CH_PARAM_FFN ||
+                               kind == CH_PARAM_EXPERT || kind == CH_PARAM_EMBEDDING};
   va_list args;
   va_start(args, name);
   int index = append(params, row, name, args);

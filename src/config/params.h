@@ -38,8 +38,10 @@ typedef struct ch_param {
   bool decay;             /* weight decay applies (matrices only) */
   bool decay_to_identity; /* it pulls to the identity matrix instead of zero */
   bool always_real;       /* read as F32 (or F64) whatever the file holds: vectors, and matrices over heads */
-  bool frozen;            /* the loss has no gradient of it, and the optimizer leaves it alone */
-  bool training_only;     /* inference drops it for `stands_for` elements, which is what figures count */
+  bool
+      in_blocks; /* inference may read it in blocks (CH_Q8_0 ...): tokens are multiplied by it or look it up, nothing else */
+  bool frozen;        /* the loss has no gradient of it, and the optimizer leaves it alone */
+  bool training_only; /* inference drops it for `stands_for` elements, which is what figures count */
   int64_t stands_for;
   int layers; /* of a dictionary's atoms: layers that they were declared for */
   int atoms;  /* of coefficients, or what gives them: the row of the atoms they combine */

@@ -1,4 +1,4 @@
-/* Decoding ggml's blocks. A scale times a small integer is exact in F32, so there is one rounding at most. */
+/* Decoding ggml's blocks; those that inference reads as they are decode in the kernels. A scale times a small integer is exact in F32, so there is one rounding at most. */
 #include "formats/blocks.h"
 
 #include <math.h>
@@ -34,11 +34,6 @@ static const signed char nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -
 
 /* --- groups of 32 -------------------------------------------------------------------------------------------- */
 
-static void q4_0(const unsigned char *b, float *y) {
-  float d = half(b);
-  for (int i = 0; i < GROUP; i++) y[i] = d * (float)(nibble(b + 2, i) - 8);
-}
-
 static void q4_1(const unsigned char *b, float *y) {
   float d = half(b), least = half(b + 2);
   for (int i = 0; i < GROUP; i++) y[i] = d * (float)nibble(b + 4, i) + least;
@@ -52,11 +47,6 @@ static void q5_0(const unsigned char *b, float *y) {
 static void q5_1(const unsigned char *b, float *y) {
   float d = half(b), least = half(b + 2);
   for (int i = 0; i < GROUP; i++) y[i] = d * (float)(nibble(b + 8, i) | bit(b + 4, i) << 4) + least;
-}
-
-static void q8_0(const unsigned char *b, float *y) {
-  float d = half(b);
-  for (int i = 0; i < GROUP; i++) y[i] = d * (float)(signed char)b[2 + i];
 }
 
 static void iq4_nl(const unsigned char *b, float *y) {
@@ -93,7 +83,7 @@ static void q3_k(const unsigned char *b, float *y) {
 }
 
 /* Scale and minimum of group `group` of 8, of 6 bits each, in 12 bytes. */
-static void scale_of_q4(const unsigned char *p, int group, float *scale, float *least) {
+static void scale_of_q5_k(const unsigned char *p, int group, float *scale, float *least) {
   if (group < 4) {
     *scale = (float)(p[group] & 63);
     *least = (float)(p[group + 4] & 63);
@@ -103,35 +93,16 @@ static void scale_of_q4(const unsigned char *p, int group, float *scale, float *
   }
 }
 
-/* Groups of 32: high is NULL, or has a fifth bit of every value. */
-static void q4_or_q5_k(const unsigned char *b, const unsigned char *high, const unsigned char *q, float *y) {
+/* Groups of 32 with a fifth bit of every value apart. */
+static void q5_k(const unsigned char *b, float *y) {
+  const unsigned char *high = b + 16, *q = b + 48;
   float d = half(b), least = half(b + 2), scale, shift;
   for (int group = 0; group < SUPER / GROUP; group++) {
-    scale_of_q4(b + 4, group, &scale, &shift);
+    scale_of_q5_k(b + 4, group, &scale, &shift);
     for (int i = 0; i < GROUP; i++) {
-      int value = q[group / 2 * GROUP + i] >> (group % 2 * 4) & 15;
-      if (high) value |= (high[i] >> group & 1) << 4;
+      int value = (q[group / 2 * GROUP + i] >> (group % 2 * 4) & 15) | (high[i] >> group & 1) << 4;
       y[group * GROUP + i] = d * scale * (float)value - least * shift;
     }
-  }
-}
-
-static void q4_k(const unsigned char *b, float *y) {
-  q4_or_q5_k(b, NULL, b + 16, y);
-}
-
-static void q5_k(const unsigned char *b, float *y) {
-  q4_or_q5_k(b, b + 16, b + 48, y);
-}
-
-/* 16 groups of 16 with scales of 8 bits: low four bits of two halves of 64, high two bits of four quarters. */
-static void q6_k(const unsigned char *b, float *y) {
-  float d = half(b + 208);
-  for (int i = 0; i < SUPER; i++) {
-    int half_of = i / 128, at = i % 128;
-    int low = b[half_of * 64 + at % 64] >> (at / 64 * 4) & 15;
-    int high = b[128 + half_of * 32 + at % 32] >> (at / 32 * 2) & 3;
-    y[i] = d * (float)(signed char)b[192 + i / 16] * (float)((low | high << 4) - 32);
   }
 }
 
@@ -149,25 +120,31 @@ static void iq4_xs(const unsigned char *b, float *y) {
 /* --- the table ----------------------------------------------------------------------------------------------- */
 
 static const ch_block_format formats[] = {
-    {CH_BLOCK_F32, "F32", 1, 4, NULL},
-    {CH_BLOCK_F16, "F16", 1, 2, NULL},
-    {CH_BLOCK_BF16, "BF16", 1, 2, NULL},
-    {CH_BLOCK_Q4_0, "Q4_0", 32, 18, q4_0},
-    {CH_BLOCK_Q4_1, "Q4_1", 32, 20, q4_1},
-    {CH_BLOCK_Q5_0, "Q5_0", 32, 22, q5_0},
-    {CH_BLOCK_Q5_1, "Q5_1", 32, 24, q5_1},
-    {CH_BLOCK_Q8_0, "Q8_0", 32, 34, q8_0},
-    {CH_BLOCK_Q2_K, "Q2_K", 256, 84, q2_k},
-    {CH_BLOCK_Q3_K, "Q3_K", 256, 110, q3_k},
-    {CH_BLOCK_Q4_K, "Q4_K", 256, 144, q4_k},
-    {CH_BLOCK_Q5_K, "Q5_K", 256, 176, q5_k},
-    {CH_BLOCK_Q6_K, "Q6_K", 256, 210, q6_k},
-    {CH_BLOCK_IQ4_NL, "IQ4_NL", 32, 18, iq4_nl},
-    {CH_BLOCK_IQ4_XS, "IQ4_XS", 256, 136, iq4_xs},
+    {CH_BLOCK_F32, "F32", 1, 4, CH_F32, NULL},
+    {CH_BLOCK_F16, "F16", 1, 2, CH_F16, NULL},
+    {CH_BLOCK_BF16, "BF16", 1, 2, CH_BF16, NULL},
+    {CH_BLOCK_Q4_0, "Q4_0", 32, 18, CH_Q4_0, NULL},
+    {CH_BLOCK_Q4_1, "Q4_1", 32, 20, CH_U8, q4_1},
+    {CH_BLOCK_Q5_0, "Q5_0", 32, 22, CH_U8, q5_0},
+    {CH_BLOCK_Q5_1, "Q5_1", 32, 24, CH_U8, q5_1},
+    {CH_BLOCK_Q8_0, "Q8_0", 32, 34, CH_Q8_0, NULL},
+    {CH_BLOCK_Q2_K, "Q2_K", 256, 84, CH_U8, q2_k},
+    {CH_BLOCK_Q3_K, "Q3_K", 256, 110, CH_U8, q3_k},
+    {CH_BLOCK_Q4_K, "Q4_K", 256, 144, CH_Q4_K, NULL},
+    {CH_BLOCK_Q5_K, "Q5_K", 256, 176, CH_U8, q5_k},
+    {CH_BLOCK_Q6_K, "Q6_K", 256, 210, CH_Q6_K, NULL},
+    {CH_BLOCK_IQ4_NL, "IQ4_NL", 32, 18, CH_U8, iq4_nl},
+    {CH_BLOCK_IQ4_XS, "IQ4_XS", 256, 136, CH_U8, iq4_xs},
 };
 
 const char ch_block_names[] =
     "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS";
+
+const ch_block_format *ch_block_format_for(ch_dtype dtype) {
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+    if (formats[i].dtype == dtype && !formats[i].decode) return &formats[i];
+  return NULL;
+}
 
 const ch_block_format *ch_block_format_of(uint32_t type) {
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -193,24 +170,11 @@ static void decode_unaligned(ch_block_type type, const unsigned char *data, int6
 
 void ch_blocks_decode(const ch_block_format *format, const unsigned char *data, int64_t count,
                       float *values) {
-  ch_dtype dtype = format->type == CH_BLOCK_F16 ? CH_F16 : format->type == CH_BLOCK_BF16 ? CH_BF16 : CH_F32;
   if (format->decode)
     for (int64_t i = 0; i < count; i += format->values, data += format->bytes)
       format->decode(data, values + i);
-  else if ((uintptr_t)data % format->bytes == 0)
-    ch_kernels_best(CH_F32)->convert_from(count, data, dtype, values);
+  else if (ch_dtype_in_blocks(format->dtype) || (uintptr_t)data % format->bytes == 0)
+    ch_kernels_best(CH_F32)->convert_from(count, data, format->dtype, values);
   else
     decode_unaligned(format->type, data, count, values);
-}
-
-void ch_blocks_encode_q8_0(const float *values, int64_t count, unsigned char *data) {
-  for (int64_t i = 0; i < count; i += GROUP, data += 2 + GROUP) {
-    float most = 0;
-    for (int j = 0; j < GROUP; j++) most = fmaxf(most, fabsf(values[i + j]));
-    float d = most / 127, inverse = d > 0 ? 1 / d : 0;
-    uint16_t scale;
-    ch_kernels_best(CH_F32)->convert_to(1, &d, CH_F16, &scale);
-    memcpy(data, &scale, 2);
-    for (int j = 0; j < GROUP; j++) data[2 + j] = (unsigned char)(signed char)roundf(values[i + j] * inverse);
-  }
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tensor/tensor.h"
+
 /* The numbers are those of GGUF files. */
 typedef enum ch_block_type {
   CH_BLOCK_F32 = 0,
@@ -30,18 +32,18 @@ typedef struct ch_block_format {
   const char *name;
   int64_t values; /* of a block */
   size_t bytes;
-  void (*decode)(const unsigned char *block, float *values); /* NULL: plain floats */
+  ch_dtype dtype; /* of a tensor that inference reads as it is; CH_U8: of none, */
+  void (*decode)(const unsigned char *block, float *values); /* and this is how it is read. Else NULL */
 } ch_block_format;
 
 /* NULL for a type that is not read. */
 const ch_block_format *ch_block_format_of(uint32_t type);
+/* That of tensors of this type; NULL for whole numbers and F64. */
+const ch_block_format *ch_block_format_for(ch_dtype dtype);
 /* All of them, for messages: "F32, F16, Q4_0, ...". */
 extern const char ch_block_names[];
 
 /* `count` values, a multiple of a block's, to F32. `data` need not be aligned. */
 void ch_blocks_decode(const ch_block_format *format, const unsigned char *data, int64_t count, float *values);
-
-/* Q8_0: the largest magnitude of 32 values becomes 127. */
-void ch_blocks_encode_q8_0(const float *values, int64_t count, unsigned char *data);
 
 #endif

@@ -15,9 +15,9 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   int64_t all, columns;
   (void)error;
   ch_rows_of(&source->params.rows[index], &all, &columns);
-  const char *from = (const char *)tensor->data + (size_t)(first * columns) * ch_dtype_size(tensor->dtype);
+  const char *from = (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first * columns);
   ch_kernels_best(CH_F32)->convert_from(count * columns, from, tensor->dtype, values);
-  ch_weights_forget(&model->weights, from, (size_t)(count * columns) * ch_dtype_size(tensor->dtype));
+  ch_weights_forget(&model->weights, from, ch_dtype_bytes(tensor->dtype, count * columns));
   return CH_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "formats/gguf_write.h"
 #include "formats/pieces.h"
 #include "formats/source.h"
+#include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
 enum { PIECE_ELEMENTS = 1 << 20 };
@@ -246,7 +247,7 @@ static ch_status check_range(const writing *w, const ch_param *param, ch_block_t
 static void encode(const writing *w, ch_block_type type, int64_t count) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   if (type == CH_BLOCK_Q8_0)
-    ch_blocks_encode_q8_0(w->values, count, w->stored);
+    ch_encode_blocks(CH_Q8_0, w->values, count, w->stored);
   else
     kernels->convert_to(count, w->values,
                         type == CH_BLOCK_F16    ? CH_F16
@@ -259,14 +260,14 @@ static void encode(const writing *w, ch_block_type type, int64_t count) {
 static void gather(const writing *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
                    int64_t columns) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
-  size_t size = ch_dtype_size(tensor->dtype);
   const char *data = tensor->data;
   bool vector = tensor->rank == 1;
   if (!turned || vector)
-    kernels->convert_from(rows * columns, data + (size_t)(first * columns) * size, tensor->dtype, w->values);
+    kernels->convert_from(rows * columns, data + ch_dtype_bytes(tensor->dtype, first * columns),
+                          tensor->dtype, w->values);
   for (int64_t r = 0; turned && !vector && r < rows; r++) {
     int64_t from = ch_halved_row(first + r, w->config->head_dim);
-    kernels->convert_from(columns, data + (size_t)(from * columns) * size, tensor->dtype,
+    kernels->convert_from(columns, data + ch_dtype_bytes(tensor->dtype, from * columns), tensor->dtype,
                           w->values + r * columns);
   }
   if (!turned || !vector) return;

@@ -194,9 +194,10 @@ static ch_status check_shape(const opening *o, const ch_param *row, const ch_sto
     return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
   }
   if (tensor->dtype == CH_F32 || tensor->dtype == CH_F64 || tensor->dtype == CH_F16 ||
-      tensor->dtype == CH_BF16)
+      tensor->dtype == CH_BF16 || ch_dtype_in_blocks(tensor->dtype))
     return CH_OK;
-  snprintf(what, sizeof what, "has type %s; weights are F32, F16, BF16 or F64", ch_dtype_name(tensor->dtype));
+  snprintf(what, sizeof what, "has type %s; weights are F32, F16, BF16, F64 or in blocks",
+           ch_dtype_name(tensor->dtype));
   return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
 }
 
@@ -253,11 +254,12 @@ static ch_status match(opening *o) {
 static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
   if (mode == CH_WEIGHTS_F64) return CH_F64;
   bool stays = mode == CH_WEIGHTS_MAPPED && !row->always_real && stored->dtype != CH_F64;
+  if (ch_dtype_in_blocks(stored->dtype) && !row->in_blocks) stays = false;
   return stays ? stored->dtype : CH_F32;
 }
 
 static bool aligned(const void *data, ch_dtype dtype) {
-  return (uintptr_t)data % ch_dtype_size(dtype) == 0;
+  return ch_dtype_in_blocks(dtype) || (uintptr_t)data % ch_dtype_size(dtype) == 0;
 }
 
 /* Whether a row's values are copied. Small ones always are: the copy is where they are checked. */
@@ -281,7 +283,7 @@ static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
 /* Copies n values as `to`, the stored type or F32 or F64; false when one is not finite. `in` may lie off its alignment. */
 static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, char *out) {
   double straight[PIECE];
-  if (!aligned(in, from)) in = memcpy(straight, in, (size_t)n * ch_dtype_size(from));
+  if (!aligned(in, from)) in = memcpy(straight, in, ch_dtype_bytes(from, n));
   if (from == to)
     memcpy(out, in, (size_t)n * ch_dtype_size(to));
   else
@@ -292,12 +294,12 @@ static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, ch
 /* Copies this thread's pieces of a tensor, checked while they are in the cache; false when one is damaged. */
 static bool copy_share(const ch_tensor *stored, const ch_tensor *copy) {
   int64_t count = ch_tensor_count(stored), pieces = (count + PIECE - 1) / PIECE;
-  size_t from_size = ch_dtype_size(stored->dtype), to_size = ch_dtype_size(copy->dtype);
+  size_t to_size = ch_dtype_size(copy->dtype);
   bool finite = true;
 #pragma omp for schedule(dynamic, 16) nowait
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t first = piece * PIECE, n = count - first < PIECE ? count - first : PIECE;
-    const char *in = (const char *)stored->data + (size_t)first * from_size;
+    const char *in = (const char *)stored->data + ch_dtype_bytes(stored->dtype, first);
     char *out = (char *)copy->data + (size_t)first * to_size;
     finite = copy_piece(in, stored->dtype, copy->dtype, n, out) && finite;
   }

@@ -17,7 +17,7 @@ typedef struct ch_weights {
 
 /* What a caller wants to do with the weights. */
 typedef enum ch_weights_mode {
-  CH_WEIGHTS_MAPPED, /* inference: matrices stay mapped in F32, F16 or BF16; vectors (and always_real ones) are F32 */
+  CH_WEIGHTS_MAPPED, /* inference: matrices stay mapped as they are stored; vectors (and always_real ones) are F32 */
   CH_WEIGHTS_F32, /* everything F32 (mapped where it already is) */
   CH_WEIGHTS_F64  /* everything double: the reference path */
 } ch_weights_mode;

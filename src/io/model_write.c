@@ -4,10 +4,11 @@
 
 #include "io/model_files.h"
 #include "config/config_families.h"
+#include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
 /* Elements converted at once: so few that the kernels do not call for more threads, whose start would cost more. */
-enum { PIECE = 1 << 13 };
+enum { PIECE = 1 << 13, STEP_VALUES = 1 << 22 /* encoded between two steps */ };
 /* Bytes between two steps. */
 static const size_t stride = (size_t)16 << 20;
 
@@ -37,21 +38,42 @@ static ch_status copy_tensor(converter *convert, const ch_tensor *tensor, ch_wri
   return CH_OK;
 }
 
+/* Rows are whole blocks, and PIECE of them. */
+static ch_status encode_tensor(converter *convert, const ch_tensor *tensor, ch_dtype dtype, ch_writer *writer,
+                               ch_error *error) {
+  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+  int64_t count = ch_tensor_count(tensor), told = 0;
+  float *values = (float *)(void *)convert->middle;
+  for (int64_t first = 0; first < count; first += PIECE) {
+    int64_t n = count - first < PIECE ? count - first : PIECE;
+    size_t bytes = ch_dtype_bytes(dtype, n);
+    if (first >= told) CH_TRY(tell(convert, error));
+    if (first >= told) told += STEP_VALUES;
+    kernels->convert_from(n, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first), tensor->dtype,
+                          values);
+    ch_encode_blocks(dtype, values, n, convert->out);
+    CH_TRY(ch_writer_put(writer, convert->out, bytes, error));
+    convert->done += (double)bytes;
+  }
+  return CH_OK;
+}
+
 static ch_status convert_tensor(converter *convert, const ch_tensor *tensor, ch_dtype dtype,
                                 ch_writer *writer, ch_error *error) {
   if (tensor->dtype == dtype) return copy_tensor(convert, tensor, writer, error);
+  if (ch_dtype_in_blocks(dtype)) return encode_tensor(convert, tensor, dtype, writer, error);
   bool wide = tensor->dtype == CH_F64 || dtype == CH_F64;
   const ch_kernels *kernels = ch_kernels_best(wide ? CH_F64 : CH_F32);
   int64_t count = ch_tensor_count(tensor);
   CH_TRY(tell(convert, error));
   for (int64_t first = 0; first < count; first += PIECE) {
     int64_t n = count - first < PIECE ? count - first : PIECE;
-    const char *in = (const char *)tensor->data + (size_t)first * ch_dtype_size(tensor->dtype);
+    const char *in = (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first);
     kernels->convert_from(n, in, tensor->dtype, convert->middle);
     kernels->convert_to(n, convert->middle, dtype, convert->out);
     CH_TRY(ch_writer_put(writer, convert->out, (size_t)n * ch_dtype_size(dtype), error));
   }
-  convert->done += (double)count * (double)ch_dtype_size(dtype);
+  convert->done += (double)ch_dtype_bytes(dtype, count);
   return CH_OK;
 }
 
@@ -128,7 +150,7 @@ ch_status ch_model_write_as(const char *directory, const ch_config *config, cons
   convert->writing = writing;
   convert->done = convert->total = 0;
   for (int i = 0; i < params->count; i++)
-    convert->total += (double)ch_tensor_count(&tensors[i]) * (double)ch_dtype_size(dtypes[i]);
+    convert->total += (double)ch_dtype_bytes(dtypes[i], ch_tensor_count(&tensors[i]));
   ch_status status = ch_weights_write(directory, params, dtypes, put_converted, convert, error);
   if (status == CH_OK) status = ch_config_store(directory, config, error);
   free(convert);

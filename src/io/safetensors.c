@@ -129,7 +129,7 @@ static ch_status parse_tensor(const reader *r, const char *name, const json_t *e
   const json_t *dtype = json_object_get(entry, "dtype");
   if (!json_is_string(dtype) || json_object_size(entry) != 3)
     return bad_tensor(r, name, "must have exactly \"dtype\", \"shape\" and \"data_offsets\"");
-  if (!ch_dtype_parse(json_string_value(dtype), &tensor->dtype)) {
+  if (!ch_dtype_parse(json_string_value(dtype), &tensor->dtype) || ch_dtype_in_blocks(tensor->dtype)) {
     char shown[80];
     return bad_tensor(r, name, "has type %s; F32, F64, F16, BF16, I32, I64 and U8 are read",
                       ch_json_show(dtype, shown, sizeof shown));
@@ -271,6 +271,35 @@ static ch_status check_names(const reader *r) {
   return CH_OK;
 }
 
+/* Gives matrices in blocks their types, which the metadata has under their names. */
+static ch_status find_blocks(const reader *r) {
+  json_t *metadata = NULL, *value;
+  const char *name;
+  if (!r->file->metadata) return CH_OK;
+  CH_TRY(ch_json_parse(r->file->metadata, strlen(r->file->metadata), r->where, &metadata, r->error));
+  ch_status status = CH_OK;
+  json_object_foreach(metadata, name, value) {
+    ch_stored_tensor *stored = (ch_stored_tensor *)ch_safetensors_find(r->file, name);
+    ch_dtype dtype;
+    if (status != CH_OK || !stored || !ch_dtype_parse(json_string_value(value), &dtype) ||
+        !ch_dtype_in_blocks(dtype))
+      continue;
+    ch_tensor *tensor = &stored->tensor;
+    int64_t bytes = (int64_t)ch_dtype_bytes(dtype, ch_dtype_block(dtype));
+    if (tensor->dtype != CH_U8 || tensor->rank != 2 || tensor->shape[1] % bytes != 0) {
+      status = bad_tensor(r, name,
+                          "is said to be %s, so it must be U8 [rows, bytes] with whole blocks of %" PRId64
+                          " bytes in a row",
+                          ch_dtype_name(dtype), bytes);
+      continue;
+    }
+    tensor->dtype = dtype;
+    tensor->shape[1] = tensor->shape[1] / bytes * ch_dtype_block(dtype);
+  }
+  json_decref(metadata);
+  return status;
+}
+
 static ch_status parse_file(const unsigned char *bytes, uint64_t size, reader *r) {
   if (size < 8)
     return ch_fail(r->error, CH_ERROR_FORMAT, "%s has %" PRIu64 " bytes; a safetensors file has at least 8",
@@ -288,7 +317,8 @@ static ch_status parse_file(const unsigned char *bytes, uint64_t size, reader *r
   r->data_size = size - 8 - length;
   CH_TRY(parse_header(r));
   CH_TRY(check_tiling(r));
-  return check_names(r);
+  CH_TRY(check_names(r));
+  return find_blocks(r);
 }
 
 ch_status ch_safetensors_parse(const void *data, size_t size, const char *where, ch_safetensors *file,
@@ -325,12 +355,44 @@ const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const ch
 
 /* --- writing --------------------------------------------------------------------------------------------------- */
 
+/* What a tensor's data must be aligned to. Blocks begin with scales of two bytes. */
+static size_t alignment_of(ch_dtype dtype) {
+  return ch_dtype_in_blocks(dtype) ? 2 : ch_dtype_size(dtype);
+}
+
 /* Wider elements first, else as given. */
 static void lay_out(const ch_stored_tensor *tensors, int64_t count, int64_t *order) {
   int64_t n = 0;
   for (size_t size = 8; size > 0; size /= 2)
     for (int64_t i = 0; i < count; i++)
-      if (ch_dtype_size(tensors[i].tensor.dtype) == size) order[n++] = i;
+      if (alignment_of(tensors[i].tensor.dtype) == size) order[n++] = i;
+}
+
+/* The metadata, an object of strings or NULL, with the types of tensors in blocks added to it. */
+static void put_metadata(const char *metadata, const ch_stored_tensor *tensors, int64_t count,
+                         ch_text *json) {
+  size_t length = metadata ? strlen(metadata) : 0;
+  bool empty = length <= 2;
+  int64_t in_blocks = 0;
+  for (int64_t i = 0; i < count; i++) in_blocks += ch_dtype_in_blocks(tensors[i].tensor.dtype);
+  if (!metadata && !in_blocks) return;
+  ch_text_puts(json, "\"__metadata__\":");
+  ch_text_put(json, metadata ? metadata : "{}", metadata ? length - 1 : 1); /* without its last brace */
+  for (int64_t i = 0; i < count; i++) {
+    if (!ch_dtype_in_blocks(tensors[i].tensor.dtype)) continue;
+    if (!empty) ch_text_puts(json, ",");
+    empty = false;
+    ch_json_put_string(json, tensors[i].name);
+    ch_text_printf(json, ":\"%s\"", ch_dtype_name(tensors[i].tensor.dtype));
+  }
+  ch_text_puts(json, count ? "}," : "}");
+}
+
+/* The type and shape as the header says them: blocks are bytes there. */
+static const char *stored_shape(ch_tensor tensor, char *buffer, size_t size) {
+  if (ch_dtype_in_blocks(tensor.dtype))
+    tensor.shape[tensor.rank - 1] = (int64_t)ch_dtype_bytes(tensor.dtype, tensor.shape[tensor.rank - 1]);
+  return ch_shape_text(tensor.rank, tensor.shape, buffer, size);
 }
 
 ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, const char *metadata,
@@ -338,7 +400,7 @@ ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, 
   lay_out(tensors, count, order);
   ch_text json = {0};
   ch_text_puts(&json, "{");
-  if (metadata) ch_text_printf(&json, "\"__metadata__\":%s%s", metadata, count ? "," : "");
+  put_metadata(metadata, tensors, count, &json);
   uint64_t offset = 0;
   for (int64_t i = 0; i < count; i++) {
     const ch_stored_tensor *stored = &tensors[order[i]];
@@ -347,9 +409,8 @@ ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, 
     if (i) ch_text_puts(&json, ",");
     ch_json_put_string(&json, stored->name);
     ch_text_printf(&json, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
-                   ch_dtype_name(stored->tensor.dtype),
-                   ch_shape_text(stored->tensor.rank, stored->tensor.shape, shape, sizeof shape), offset,
-                   end);
+                   ch_dtype_in_blocks(stored->tensor.dtype) ? "U8" : ch_dtype_name(stored->tensor.dtype),
+                   stored_shape(stored->tensor, shape, sizeof shape), offset, end);
     offset = end;
   }
   ch_text_puts(&json, "}");

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "tensor/gemm_library.h"
+#include "tensor/quantised.h"
 
 /* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
 enum { GEMV_ROWS = 32 };
@@ -125,7 +126,7 @@ static ch_status run_widened(ch_gemm *gemm, int64_t rows, int64_t in, int64_t ou
                              const void *weight, ch_dtype weight_dtype, void *y, bool accumulate,
                              ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
-  size_t real_size = ch_dtype_size(kernels->dtype), weight_size = ch_dtype_size(weight_dtype);
+  size_t real_size = ch_dtype_size(kernels->dtype), row_bytes = ch_dtype_bytes(weight_dtype, in);
   int64_t panel = PANEL_ELEMENTS / (in > 0 ? in : 1) / BLOCK_N * BLOCK_N;
   if (panel < BLOCK_N) panel = BLOCK_N;
   if (panel > out) panel = out;
@@ -135,7 +136,7 @@ static ch_status run_widened(ch_gemm *gemm, int64_t rows, int64_t in, int64_t ou
   void *widened = (char *)gemm->scratch + head;
   for (int64_t first = 0; first < out; first += panel) {
     int64_t count = out - first < panel ? out - first : panel;
-    kernels->convert_from(count * in, (const char *)weight + (size_t)(first * in) * weight_size, weight_dtype,
+    kernels->convert_from(count * in, (const char *)weight + (size_t)first * row_bytes, weight_dtype,
                           widened);
     const ch_gemm_shape shape = {rows, count, in, in, in, out, false, true, accumulate};
     CH_TRY(run_product(gemm, &shape, x, widened, (char *)y + (size_t)first * real_size, error));
@@ -143,14 +144,27 @@ static ch_status run_widened(ch_gemm *gemm, int64_t rows, int64_t in, int64_t ou
   return CH_OK;
 }
 
+/* Weights are read once; beside those in blocks x becomes small integers too. */
+static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
+                         const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
+                         bool accumulate, ch_error *error) {
+  const ch_kernels *kernels = gemm->kernels;
+  if (!ch_dtype_in_blocks(weight_dtype)) {
+    kernels->gemv(rows, in, out, x, weight, weight_dtype, bias, y, accumulate);
+    return CH_OK;
+  }
+  CH_TRY(reserve(gemm, (size_t)rows * ch_quantised_bytes(in), error));
+  kernels->quantise_rows(rows, in, x, weight_dtype, gemm->scratch);
+  kernels->gemv_blocks(rows, in, out, gemm->scratch, weight, weight_dtype, bias, y, accumulate);
+  return CH_OK;
+}
+
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
                          bool accumulate, ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
-  if (rows <= GEMV_ROWS) {
-    kernels->gemv(rows, in, out, x, weight, weight_dtype, bias, y, accumulate);
-    return CH_OK;
-  }
+  if (rows <= GEMV_ROWS)
+    return run_few(gemm, rows, in, out, x, weight, weight_dtype, bias, y, accumulate, error);
   if (weight_dtype == kernels->dtype) {
     const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate};
     CH_TRY(run_product(gemm, &shape, x, weight, y, error));
@@ -177,7 +191,7 @@ ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t o
     char *to = (char *)y + (size_t)(first * out) * element;
     count = next_piece(rows - first);
     if (count < LEAST_PIECE)
-      gemm->kernels->gemv(count, in, out, from, weight, weight_dtype, NULL, to, false);
+      CH_TRY(run_few(gemm, count, in, out, from, weight, weight_dtype, NULL, to, false, error));
     else
       CH_TRY(ch_gemm_linear(gemm, count, in, out, from, weight, weight_dtype, NULL, to, false, error));
   }

@@ -191,6 +191,12 @@ typedef struct ch_kernels {
      `weight_dtype` (this table's type, F16 or BF16), read once at memory speed. accumulate adds to y. */
   void (*gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
+  /* The same with a W in blocks (CH_Q8_0 … CH_Q6_K) and x as ch_quantised_bytes(in) bytes a row (tensor/quantised.h),
+     which quantise_rows makes of x [rows, n] for weights of that type. Values of x are rounded to one part in 254 of the
+     largest of their 32. */
+  void (*gemv_blocks)(int64_t rows, int64_t in, int64_t out, const void *quantised, const void *weight,
+                      ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
+  void (*quantise_rows)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised);
   /* For n rows of x and every head: y[r, h, :] = W_h x[r, h, :], W_h [rows, columns] beginning at element h *
      head_elements of `weight`; transposed: W_h^T x. For few rows, as gemv. */
   void (*head_product)(int64_t n, int64_t heads, int64_t rows, int64_t columns, const void *x,
@@ -247,9 +253,11 @@ typedef struct ch_kernels {
                 double beta1, double beta2, double eps, double decay, double correction1, double correction2);
 
   /* --- conversion (tables of both types) -------------------------------------------------------------------- */
-  /* real <- F32, F64, F16, BF16 and real -> the same (round to nearest even). */
+  /* real <- F32, F64, F16, BF16 and real -> the same (round to nearest even). Types in blocks can be read too; n is then
+     a whole number of blocks. widen_blocks: the same for them alone. */
   void (*convert_from)(int64_t n, const void *x, ch_dtype from, void *y);
   void (*convert_to)(int64_t n, const void *x, ch_dtype to, void *y);
+  void (*widen_blocks)(int64_t n, const void *x, ch_dtype from, void *y);
 
   /* --- limits, for tensor/limits.h; one thread ---------------------------------------------------------------- */
   /* Multiply-adds in registers and nothing else; *flops gets their number, two per multiply-add. The result depends
@@ -259,12 +267,12 @@ typedef struct ch_kernels {
   double (*read_loop)(int64_t n, const void *x);
 } ch_kernels;
 
-typedef enum ch_isa { CH_ISA_PLAIN, CH_ISA_AVX2, CH_ISA_AVX512, CH_ISA_COUNT } ch_isa;
+typedef enum ch_isa { CH_ISA_PLAIN, CH_ISA_AVX2, CH_ISA_AVX512, CH_ISA_AVX512_VNNI, CH_ISA_COUNT } ch_isa;
 
 /* The table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL when the build or this processor
    has none. */
 const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa);
-/* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512) lowers it. */
+/* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512, avx512_vnni) lowers it. */
 const ch_kernels *ch_kernels_best(ch_dtype dtype);
 /* OpenMP threads a parallel region gets: what `scratch` sizes above multiply by. */
 int ch_threads(void);

@@ -6,12 +6,22 @@
 
 static const struct {
   const char *name;
-  size_t size;
-} types[CH_DTYPE_COUNT] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2},
-                           {"I32", 4}, {"I64", 8}, {"U8", 1}};
+  size_t bytes;   /* of a block */
+  int64_t values; /* of a block */
+} types[CH_DTYPE_COUNT] = {{"F32", 4, 1},    {"F64", 8, 1},      {"F16", 2, 1},     {"BF16", 2, 1},
+                           {"I32", 4, 1},    {"I64", 8, 1},      {"U8", 1, 1},      {"Q8_0", 34, 32},
+                           {"Q4_0", 18, 32}, {"Q4_K", 144, 256}, {"Q6_K", 210, 256}};
 
 size_t ch_dtype_size(ch_dtype dtype) {
-  return types[dtype].size;
+  return ch_dtype_in_blocks(dtype) ? 0 : types[dtype].bytes;
+}
+
+size_t ch_dtype_bytes(ch_dtype dtype, int64_t count) {
+  return (size_t)(count / types[dtype].values) * types[dtype].bytes;
+}
+
+int64_t ch_dtype_block(ch_dtype dtype) {
+  return types[dtype].values;
 }
 
 const char *ch_dtype_name(ch_dtype dtype) {
@@ -34,7 +44,7 @@ int64_t ch_tensor_count(const ch_tensor *tensor) {
 }
 
 size_t ch_tensor_bytes(const ch_tensor *tensor) {
-  return (size_t)ch_tensor_count(tensor) * ch_dtype_size(tensor->dtype);
+  return ch_dtype_bytes(tensor->dtype, ch_tensor_count(tensor));
 }
 
 const char *ch_shape_text(int rank, const int64_t *shape, char *buffer, size_t size) {

@@ -8,7 +8,22 @@
 
 enum { CH_MAX_RANK = 4 };
 
-typedef enum ch_dtype { CH_F32, CH_F64, CH_F16, CH_BF16, CH_I32, CH_I64, CH_U8, CH_DTYPE_COUNT } ch_dtype;
+/* The last ones are ggml's, of matrices that inference reads: values in blocks of 32 (or 256), small integers with scales,
+   laid out as in GGUF files. A matrix in blocks has whole blocks in a row. */
+typedef enum ch_dtype {
+  CH_F32,
+  CH_F64,
+  CH_F16,
+  CH_BF16,
+  CH_I32,
+  CH_I64,
+  CH_U8,
+  CH_Q8_0,
+  CH_Q4_0,
+  CH_Q4_K,
+  CH_Q6_K,
+  CH_DTYPE_COUNT
+} ch_dtype;
 
 /* Row-major; the last dimension is contiguous. */
 typedef struct ch_tensor {
@@ -18,8 +33,16 @@ typedef struct ch_tensor {
   void *data;
 } ch_tensor;
 
+/* Bytes of an element; 0 for types in blocks, whose values have none of their own: */
 size_t ch_dtype_size(ch_dtype dtype);
-/* "F32", as safetensors writes it. */
+/* bytes of `count` values, a whole number of blocks. */
+size_t ch_dtype_bytes(ch_dtype dtype, int64_t count);
+/* Values of a block; 1 for types without. */
+int64_t ch_dtype_block(ch_dtype dtype);
+static inline bool ch_dtype_in_blocks(ch_dtype dtype) {
+  return dtype >= CH_Q8_0;
+}
+/* "F32", as safetensors writes it; "Q4_K", as GGUF files are called. */
 const char *ch_dtype_name(ch_dtype dtype);
 /* The other way; false when the name is none of ours. */
 bool ch_dtype_parse(const char *name, ch_dtype *dtype);

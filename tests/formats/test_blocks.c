@@ -3,6 +3,7 @@
 
 #include "formats/blocks.h"
 #include "io/safetensors.h"
+#include "tensor/encode_blocks.h"
 
 static const struct {
   const char *name;
@@ -74,7 +75,7 @@ static void q8_0_keeps_values_within_half_a_step(void **state) {
   float values[64], back[64];
   unsigned char blocks[68];
   for (int i = 0; i < 64; i++) values[i] = i < 32 ? 0 : sinf((float)(i * i)) * (float)i;
-  ch_blocks_encode_q8_0(values, 64, blocks);
+  ch_encode_blocks(CH_Q8_0, values, 64, blocks);
   ch_blocks_decode(ch_block_format_of(CH_BLOCK_Q8_0), blocks, 64, back);
   float most = 0;
   for (int i = 32; i < 64; i++) most = fmaxf(most, fabsf(values[i]));

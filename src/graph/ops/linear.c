@@ -79,7 +79,7 @@ static void stream(const ch_stream_call *call) {
   const char *data = ch_run_value(call->run, weight), *bias = NULL;
   if (call->node->inputs == 3) bias = ch_run_value(call->run, call->node->in[2]);
   if (whole) {
-    data += (size_t)(at * in) * ch_dtype_size(dtype);
+    data += ch_dtype_bytes(dtype, at * in);
     if (bias) bias += (size_t)at * ch_dtype_size(call->run->kernels->dtype);
   }
   call->run->kernels->gemv(call->count * (call->in[0].columns.count / in), in, count, call->in[0].data, data,

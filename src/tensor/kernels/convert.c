@@ -29,8 +29,8 @@ void KERNEL(convert_from)(int64_t n, const void *x, ch_dtype from, void *y) {
   case CH_BF16:
     FOR_EACH(n, out[i] = (real)float_from_bf16(halves[i]));
     break;
-  default:
-    break; /* whole numbers are no elements of ours */
+  default: /* whole numbers are no elements of ours */
+    if (ch_dtype_in_blocks(from)) KERNEL(widen_blocks)(n, x, from, y);
   }
 }
 

@@ -11,11 +11,13 @@ static void widen_row(int64_t n, const void *row, ch_dtype dtype, real *y) {
 
 static void take_rows(int64_t first, int64_t last, int64_t n, const int32_t *ids, const void *weight,
                       ch_dtype weight_dtype, real *y) {
-  size_t row_bytes = (size_t)n * ch_dtype_size(weight_dtype);
+  size_t row_bytes = ch_dtype_bytes(weight_dtype, n);
   for (int64_t r = first; r < last; r++) {
     const char *row = (const char *)weight + (size_t)ids[r] * row_bytes;
     if (weight_dtype == CH_KERNEL_DTYPE)
       memcpy(y + r * n, row, row_bytes);
+    else if (ch_dtype_in_blocks(weight_dtype))
+      KERNEL(widen_blocks)(n, row, weight_dtype, y + r * n);
     else
       widen_row(n, row, weight_dtype, y + r * n);
   }

@@ -24,6 +24,12 @@
 #define CH_TEXT2(a) #a
 #define CH_TEXT(a) CH_TEXT2(a)
 #define KERNEL(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_VARIANT)
+/* A variant that differs from another in a few kernels has the others from it. */
+#ifdef CH_KERNEL_BASE
+#define INHERITED(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_BASE)
+#else
+#define INHERITED(name) KERNEL(name)
+#endif
 
 /* The element type `real`, and integers of its width. */
 #ifdef CH_KERNEL_F64
@@ -40,7 +46,11 @@ typedef int32_t real_bits;
 
 #if defined(__AVX512F__)
 #define VEC_BYTES 64
+#ifdef __AVX512VNNI__
+#define CH_KERNEL_ISA_NAME "avx512_vnni"
+#else
 #define CH_KERNEL_ISA_NAME "avx512"
+#endif
 #elif defined(__AVX2__)
 #define VEC_BYTES 32
 #define CH_KERNEL_ISA_NAME "avx2"
@@ -209,7 +219,9 @@ enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
   } while (0)
 
 /* Prototypes of the table's functions, with the types of its entries. */
-#define CH_KERNEL_DECLARE(name) extern __typeof__(*((ch_kernels *)0)->name) KERNEL(name)
+#define CH_KERNEL_DECLARE(name)                                                                              \
+  extern __typeof__(*((ch_kernels *)0)->name) KERNEL(name);                                                  \
+  extern __typeof__(*((ch_kernels *)0)->name) INHERITED(name)
 CH_KERNEL_DECLARE(rmsnorm_forward);
 CH_KERNEL_DECLARE(rmsnorm_backward);
 CH_KERNEL_DECLARE(layernorm_forward);
@@ -251,6 +263,8 @@ CH_KERNEL_DECLARE(patches);
 CH_KERNEL_DECLARE(cross_entropy);
 CH_KERNEL_DECLARE(target_ranks);
 CH_KERNEL_DECLARE(gemv);
+CH_KERNEL_DECLARE(gemv_blocks);
+CH_KERNEL_DECLARE(quantise_rows);
 CH_KERNEL_DECLARE(head_product);
 CH_KERNEL_DECLARE(tile_product);
 CH_KERNEL_DECLARE(choose_experts);
@@ -270,6 +284,7 @@ CH_KERNEL_DECLARE(gated_attend_scratch);
 CH_KERNEL_DECLARE(adamw);
 CH_KERNEL_DECLARE(convert_from);
 CH_KERNEL_DECLARE(convert_to);
+CH_KERNEL_DECLARE(widen_blocks);
 CH_KERNEL_DECLARE(fma_loop);
 CH_KERNEL_DECLARE(read_loop);
 extern const ch_kernels KERNEL(table);

@@ -1,0 +1,41 @@
+/* Choosing the types of a quantised model's tensors. */
+#include "compress/quantise.h"
+
+static ch_dtype type_for(const ch_param *row, const ch_tensor *tensor, ch_dtype dtype, bool keep_embedding,
+                         ch_quantised_sizes *sizes) {
+  int64_t columns = row->shape[row->rank - 1];
+  if (row->rank != 2 || !row->in_blocks || row->always_real ||
+      (keep_embedding && row->kind == CH_PARAM_EMBEDDING)) {
+    sizes->left += row->rank == 2;
+    return tensor->dtype;
+  }
+  if (columns % ch_dtype_block(dtype) == 0) {
+    sizes->in_blocks++;
+    return dtype;
+  }
+  sizes->fallen_back++;
+  return columns % ch_dtype_block(CH_Q8_0) == 0 ? CH_Q8_0 : CH_F16;
+}
+
+ch_status ch_quantise_types(const ch_model *model, ch_dtype dtype, bool keep_embedding, ch_dtype *dtypes,
+                            ch_quantised_sizes *sizes, ch_error *error) {
+  *sizes = (ch_quantised_sizes){0};
+  if (model->config.sharing.type != CH_SHARING_NONE)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s makes its matrices of what layers share; write them out with `crosshead absorb` first",
+                   model->directory);
+  for (int i = 0; i < model->params.count; i++) {
+    const ch_tensor *tensor = &model->weights.tensors[i];
+    const ch_param *row = &model->params.rows[i];
+    if (ch_dtype_in_blocks(tensor->dtype))
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s is quantised already (%s is %s); quantise the model that it was made of",
+                     model->directory, row->name, ch_dtype_name(tensor->dtype));
+    dtypes[i] = type_for(row, tensor, dtype, keep_embedding, sizes);
+    sizes->before += (double)ch_tensor_bytes(tensor);
+    sizes->after += (double)ch_dtype_bytes(dtypes[i], ch_tensor_count(tensor));
+  }
+  if (sizes->in_blocks + sizes->fallen_back == 0)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s has no matrix that can stand in blocks", model->directory);
+  return CH_OK;
+}

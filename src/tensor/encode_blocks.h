@@ -1,0 +1,12 @@
+/* Values into blocks: what makes matrices of 8, 6 and 4 bits. */
+#ifndef CH_TENSOR_ENCODE_BLOCKS_H
+#define CH_TENSOR_ENCODE_BLOCKS_H
+
+#include "tensor/tensor.h"
+
+/* `count` finite values, whole blocks, as CH_Q8_0, CH_Q4_0, CH_Q4_K or CH_Q6_K into ch_dtype_bytes(dtype, count) bytes. Q8_0:
+   the largest magnitude of 32 values becomes 127. The others take, of several scales, the one that loses least in
+   squares. */
+void ch_encode_blocks(ch_dtype dtype, const float *values, int64_t count, void *blocks);
+
+#endif

@@ -1,0 +1,57 @@
+/* ggml's blocks, piece by piece: where their integers and scales lie. */
+#ifndef CH_KERNELS_BLOCKS_H
+#define CH_KERNELS_BLOCKS_H
+
+#include "tensor/kernels/halves.h"
+
+enum { GROUP = 32, SUPER = 256 };
+
+static inline float half_at(const unsigned char *p) {
+  uint16_t half;
+  memcpy(&half, p, sizeof half);
+  return float_from_f16(half);
+}
+
+/* Q4_K's scales and minima of its eight groups, of 6 bits each in 12 bytes, as bytes. */
+static inline void scales_of_q4_k(const unsigned char *p, uint64_t *scales, uint64_t *minima) {
+  uint32_t a, b, c;
+  memcpy(&a, p, 4), memcpy(&b, p + 4, 4), memcpy(&c, p + 8, 4);
+  uint32_t high_scales = (c & 0x0f0f0f0f) | ((a >> 6) & 0x03030303) << 4;
+  uint32_t high_minima = ((c >> 4) & 0x0f0f0f0f) | ((b >> 6) & 0x03030303) << 4;
+  *scales = (a & 0x3f3f3f3f) | (uint64_t)high_scales << 32;
+  *minima = (b & 0x3f3f3f3f) | (uint64_t)high_minima << 32;
+}
+
+/* The integers of `dtype` at `block`, without what is taken from all of them (8 in Q4_0, 32 in Q6_K): 32 values of Q8_0 and
+   Q4_0, 256 of the others. */
+static inline void integers_of(ch_dtype dtype, const unsigned char *block, int8_t *restrict q) {
+  switch (dtype) {
+  case CH_Q8_0:
+    memcpy(q, block + 2, GROUP);
+    break;
+  case CH_Q4_0:
+    for (int i = 0; i < GROUP / 2; i++) {
+      q[i] = block[2 + i] & 15;
+      q[i + GROUP / 2] = block[2 + i] >> 4;
+    }
+    break;
+  case CH_Q4_K: /* two groups share 32 bytes */
+    for (int g = 0; g < SUPER; g += 2 * GROUP)
+      for (int i = 0; i < GROUP; i++) {
+        q[g + i] = block[16 + g / 2 + i] & 15;
+        q[g + GROUP + i] = block[16 + g / 2 + i] >> 4;
+      }
+    break;
+  default: /* Q6_K: low four bits of two halves of 64, high two bits of four quarters */
+    for (int h = 0; h < 2; h++)
+      for (int i = 0; i < GROUP; i++) {
+        const unsigned char *low = block + 64 * h, high = block[128 + 32 * h + i];
+        q[128 * h + i] = (int8_t)((low[i] & 15) | (high & 3) << 4);
+        q[128 * h + 32 + i] = (int8_t)((low[32 + i] & 15) | (high >> 2 & 3) << 4);
+        q[128 * h + 64 + i] = (int8_t)(low[i] >> 4 | (high >> 4 & 3) << 4);
+        q[128 * h + 96 + i] = (int8_t)(low[32 + i] >> 4 | (high >> 6) << 4);
+      }
+  }
+}
+
+#endif

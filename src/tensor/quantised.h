@@ -1,0 +1,38 @@
+/* Rows of x as small integers, for products with weights in blocks: eight bits a value and a scale for every 32.
+ *
+ * A product of such a row with a block is a sum of products of small integers. Weights come as unsigned bytes w + zero, as
+ * the processors' instructions want them; `start`, the sum's beginning in each of its lanes of four products, takes `zero`
+ * away again.
+ */
+#ifndef CH_TENSOR_QUANTISED_H
+#define CH_TENSOR_QUANTISED_H
+
+#include "tensor/tensor.h"
+
+typedef struct ch_quantised_row {
+  int8_t *q;      /* [n] x = scale * q */
+  int32_t *start; /* [n / 4] -zero * (the sum of four q) */
+  float *scale;   /* [n / 4] of the 32 values, for each of their fours */
+  float *sum;     /* [n / 32] scale * (the sum of 32 q) */
+} ch_quantised_row;
+
+/* What is added to weights of this type to make them unsigned. */
+static inline int ch_quantised_zero(ch_dtype weights) {
+  return weights == CH_Q8_0 ? 128 : weights == CH_Q4_0 ? 8 : weights == CH_Q6_K ? 32 : 0;
+}
+
+/* Bytes of a row of n values, n a multiple of 32: every part begins on 64 bytes. */
+static inline size_t ch_quantised_bytes(int64_t n) {
+  size_t values = ((size_t)n + 63) / 64 * 64, sums = ((size_t)n / 8 + 63) / 64 * 64;
+  return 3 * values + sums;
+}
+
+/* Row r of rows that lie one behind the other from `rows` on, which lies on 64 bytes. */
+static inline ch_quantised_row ch_quantised_row_of(void *rows, int64_t n, int64_t r) {
+  size_t values = ((size_t)n + 63) / 64 * 64;
+  char *at = (char *)rows + (size_t)r * ch_quantised_bytes(n);
+  return (ch_quantised_row){(int8_t *)at, (int32_t *)(void *)(at + values),
+                            (float *)(void *)(at + 2 * values), (float *)(void *)(at + 3 * values)};
+}
+
+#endif
