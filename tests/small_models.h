@@ -46,12 +46,12 @@ static inline int remove_directory(void **state) {
 
 /* Weights that no module starts with: nothing is the identity, one or zero. `keys` are those beside the sizes that all
    these models have; its quotes are single ones. Matrices are of `dtype`. */
-static inline ch_model *model_of(const char *keys, ch_dtype dtype) {
+static inline ch_model *sized_model_of(int hidden, int intermediate, const char *keys, ch_dtype dtype) {
   char json[1600], *path = ch_path_join(directory, "config.json");
   snprintf(json, sizeof json,
-           "{'model_type': 'crosshead', 'vocab_size': %d, 'hidden_size': 24, 'intermediate_size': 20,"
+           "{'model_type': 'crosshead', 'vocab_size': %d, 'hidden_size': %d, 'intermediate_size': %d,"
            " 'max_position_embeddings': 64, %s}",
-           VOCABULARY, keys);
+           VOCABULARY, hidden, intermediate, keys);
   for (char *c = json; *c; c++)
     if (*c == '\'') *c = '"';
   must(ch_write_file(path, json, strlen(json), &failure));
@@ -66,6 +66,10 @@ static inline ch_model *model_of(const char *keys, ch_dtype dtype) {
       ((float *)tensor->data)[k] += (float)(0.6 * (ch_random_uniform(&random) - 0.5));
   }
   return model;
+}
+
+static inline ch_model *model_of(const char *keys, ch_dtype dtype) {
+  return sized_model_of(24, 20, keys, dtype);
 }
 
 /* cached: tokens prefilled before the others are decoded; 0: all at once. */

@@ -1,6 +1,7 @@
 /* ggml's blocks against their decoding by an independent implementation, and Q8_0 forth and back. */
 #include "formats_testing.h"
 
+#include "base/random.h"
 #include "formats/blocks.h"
 #include "io/safetensors.h"
 #include "tensor/encode_blocks.h"
@@ -83,6 +84,50 @@ static void q8_0_keeps_values_within_half_a_step(void **state) {
     assert_true(fabsf(back[i] - values[i]) <= (i < 32 ? 0 : most / 127 * 0.5f + most * 0x1p-11f));
 }
 
+/* The root of the mean square of what encoding changes, as a share of the values' own. */
+static double loss_of(ch_dtype dtype, const float *values, int64_t count) {
+  float *back = malloc((size_t)count * sizeof *back);
+  void *blocks = malloc(ch_dtype_bytes(dtype, count));
+  assert_true(back && blocks);
+  ch_encode_blocks(dtype, values, count, blocks);
+  ch_blocks_decode(ch_block_format_for(dtype), blocks, count, back);
+  double lost = 0, all = 0;
+  for (int64_t i = 0; i < count; i++) {
+    lost += (back[i] - values[i]) * (back[i] - values[i]);
+    all += values[i] * values[i];
+  }
+  free(back), free(blocks);
+  return sqrt(lost / all);
+}
+
+static void what_is_encoded_stays_near(void **state) {
+  (void)state;
+  static const struct {
+    ch_dtype dtype;
+    double normal, shifted; /* shares that may be lost of normal values, and of values around 0.5 */
+  } bounds[] = {
+      {CH_Q8_0, 0.006, 0.006}, {CH_Q6_K, 0.018, 0.018}, {CH_Q4_K, 0.075, 0.05}, {CH_Q4_0, 0.09, 0.09}};
+  enum { N = 64 * 256 };
+  float *normal = malloc(N * sizeof *normal), *shifted = malloc(N * sizeof *shifted), zeros[256] = {0};
+  ch_random random;
+  ch_random_seed(&random, 3, 0);
+  for (int i = 0; i < N; i++) {
+    normal[i] = (float)ch_random_normal(&random);
+    shifted[i] = 0.5f + 0.25f * (float)ch_random_normal(&random);
+  }
+  for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
+    double first = loss_of(bounds[b].dtype, normal, N), second = loss_of(bounds[b].dtype, shifted, N);
+    if (!(first < bounds[b].normal && second < bounds[b].shifted))
+      fail_msg("%s loses %g and %g", ch_dtype_name(bounds[b].dtype), first, second);
+    unsigned char blocks[512];
+    float back[256];
+    ch_encode_blocks(bounds[b].dtype, zeros, 256, blocks);
+    ch_blocks_decode(ch_block_format_for(bounds[b].dtype), blocks, 256, back);
+    for (int i = 0; i < 256; i++) assert_true(back[i] == 0);
+  }
+  free(normal), free(shifted);
+}
+
 static void unknown_types_are_refused(void **state) {
   (void)state;
   assert_null(ch_block_format_of(4)); /* Q4_2, withdrawn */
@@ -95,6 +140,7 @@ int main(void) {
       cmocka_unit_test(half_floats_decode_with_subnormals_and_signs),
       cmocka_unit_test(floats_off_their_alignment_decode_alike),
       cmocka_unit_test(q8_0_keeps_values_within_half_a_step),
+      cmocka_unit_test(what_is_encoded_stays_near),
       cmocka_unit_test(unknown_types_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,55 @@ static ch_status parse(const char *header, size_t data_size, ch_error *error) {
   return status;
 }
 
+static void matrices_in_blocks_keep_their_type(void **state) {
+  (void)state;
+  char directory[] = "/tmp/crosshead-test-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  char *path = ch_path_join(directory, "model.safetensors");
+  unsigned char q4[2 * 2 * 18], q6[3 * 210], plain[3] = {1, 2, 3};
+  for (size_t i = 0; i < sizeof q4; i++) q4[i] = (unsigned char)(7 * i);
+  for (size_t i = 0; i < sizeof q6; i++) q6[i] = (unsigned char)(11 * i);
+  ch_stored_tensor tensors[] = {{"bytes", {CH_U8, 1, {3}, plain}},
+                                {"four", {CH_Q4_0, 2, {2, 64}, q4}},
+                                {"six", {CH_Q6_K, 2, {3, 256}, q6}}};
+  static const char *const given[] = {"{\"format\":\"pt\"}", "{}", NULL};
+  for (int i = 0; i < 3; i++) {
+    ch_error error = {0};
+    ch_safetensors file;
+    assert_int_equal(ch_safetensors_write(path, tensors, 3, given[i], &error), CH_OK);
+    if (ch_safetensors_open(path, &file, &error) != CH_OK) fail_msg("%s", error.message);
+    for (int t = 0; t < 3; t++) {
+      const ch_stored_tensor *stored = ch_safetensors_find(&file, tensors[t].name);
+      assert_int_equal(stored->tensor.dtype, tensors[t].tensor.dtype);
+      assert_memory_equal(stored->tensor.shape, tensors[t].tensor.shape,
+                          (size_t)stored->tensor.rank * sizeof(int64_t));
+      assert_memory_equal(stored->tensor.data, tensors[t].tensor.data, ch_tensor_bytes(&stored->tensor));
+    }
+    assert_int_equal((uintptr_t)ch_safetensors_find(&file, "four")->tensor.data % 2, 0);
+    ch_safetensors_close(&file);
+  }
+  unlink(path), rmdir(directory), free(path);
+}
+
+static void blocks_that_do_not_fit_are_refused(void **state) {
+  (void)state;
+  ch_error error = {0};
+  assert_int_equal(parse("{\"__metadata__\":{\"w\":\"Q4_0\",\"x\":\"Q4_0\"},"
+                         "\"w\":{\"dtype\":\"U8\",\"shape\":[2,18],\"data_offsets\":[0,36]}}",
+                         36, &error),
+                   CH_OK); /* what names no tensor is any metadata */
+  static const char *const wrong[] = {"\"U8\",\"shape\":[2,20]", "\"U8\",\"shape\":[40]",
+                                      "\"F32\",\"shape\":[1,10]", "\"Q4_0\",\"shape\":[2,20]"};
+  for (int i = 0; i < 4; i++) {
+    char header[200];
+    snprintf(header, sizeof header,
+             "{\"__metadata__\":{\"w\":\"Q4_0\"},\"w\":{\"dtype\":%s,\"data_offsets\":[0,40]}}", wrong[i]);
+    assert_int_equal(parse(header, 40, &error), CH_ERROR_FORMAT);
+    assert_non_null(strstr(error.message,
+                           i < 3 ? "U8 [rows, bytes] with whole blocks of 18 bytes" : "has type \"Q4_0\""));
+  }
+}
+
 static void a_written_file_reads_back(void **state) {
   (void)state;
   char directory[] = "/tmp/crosshead-test-XXXXXX";
@@ -320,6 +369,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hostile_headers_do_not_grow_memory),
       cmocka_unit_test(a_written_file_reads_back),
+      cmocka_unit_test(matrices_in_blocks_keep_their_type),
+      cmocka_unit_test(blocks_that_do_not_fit_are_refused),
       cmocka_unit_test(a_file_without_tensors_is_fine),
       cmocka_unit_test(hostile_headers_are_refused),
       cmocka_unit_test(empty_tensors_may_share_a_place),
