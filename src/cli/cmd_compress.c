@@ -209,6 +209,7 @@ static ch_status open_all(request *r, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT, "--out %s is the model itself; give another directory", s->out);
   CH_TRY(ch_model_load(s->directory, CH_WEIGHTS_MAPPED, &s->own, error));
   CH_TRY(ch_config_needs_text(&s->own->config, "compress", error));
+  CH_TRY(ch_model_check_plain(s->own, "be compressed", error));
   if (s->own->config.num_hidden_layers > CH_MAX_LISTED_LAYERS)
     return ch_fail(error, CH_ERROR_CONFIG, "%s has %lld layers; at most %d are supported here", s->directory,
                    (long long)s->own->config.num_hidden_layers, (int)CH_MAX_LISTED_LAYERS);

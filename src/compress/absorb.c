@@ -263,6 +263,7 @@ static ch_status fold_all(folding *f) {
 ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorbed *absorbed,
                     ch_error *error) {
   *absorbed = (ch_absorbed){0};
+  CH_TRY(ch_model_check_plain(model, "be folded", error));
   ch_model dense = *model;
   if (ch_form_differs(&model->config, &model->params, CH_FORM_DENSE)) {
     CH_TRY(ch_restate(&model->config, &model->params, model->weights.tensors, CH_FORM_DENSE, &absorbed->dense,

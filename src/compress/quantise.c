@@ -24,13 +24,10 @@ ch_status ch_quantise_types(const ch_model *model, ch_dtype dtype, bool keep_emb
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s makes its matrices of what layers share; write them out with `crosshead absorb` first",
                    model->directory);
+  CH_TRY(ch_model_check_plain(model, "be quantised again", error));
   for (int i = 0; i < model->params.count; i++) {
     const ch_tensor *tensor = &model->weights.tensors[i];
     const ch_param *row = &model->params.rows[i];
-    if (ch_dtype_in_blocks(tensor->dtype))
-      return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s is quantised already (%s is %s); quantise the model that it was made of",
-                     model->directory, row->name, ch_dtype_name(tensor->dtype));
     dtypes[i] = type_for(row, tensor, dtype, keep_embedding, sizes);
     sizes->before += (double)ch_tensor_bytes(tensor);
     sizes->after += (double)ch_dtype_bytes(dtypes[i], ch_tensor_count(tensor));

@@ -63,3 +63,12 @@ void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_nod
     if (tensor) ch_weights_forget(&model->weights, tensor->data, ch_tensor_bytes(tensor));
   }
 }
+
+ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error) {
+  for (int i = 0; i < model->params.count; i++)
+    if (ch_dtype_in_blocks(model->weights.tensors[i].dtype))
+      return ch_fail(
+          error, CH_ERROR_CONFIG, "%s is quantised (%s is %s) and cannot %s; take the model it was made of",
+          model->directory, model->params.rows[i].name, ch_dtype_name(model->weights.tensors[i].dtype), what);
+  return CH_OK;
+}

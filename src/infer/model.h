@@ -27,6 +27,9 @@ void ch_model_unload(ch_model *model);
 /* Brings the model into another form, where that differs; before anyone uses it. */
 ch_status ch_model_restate(ch_model *model, ch_form form, ch_error *error);
 
+/* CH_ERROR_CONFIG where a matrix stands in blocks: `what` (a verb, "be compressed") would round it twice. */
+ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error);
+
 /* Mapped weights of more than this are let go of as they are used, where whole texts run. */
 #define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
 /* Bytes of the files that the weights lie in. */
