@@ -89,7 +89,9 @@ static ch_status fill(const ch_model *model, const ch_compress_options *options,
   list->rows = calloc((size_t)(shapes.count * model->config.num_hidden_layers) + 1, sizeof *list->rows);
   if (!list->rows) return no_memory(error);
   for (int i = 0; i < shapes.count; i++)
-    if (!names(options->keep, options->keep_count, shapes.rows[i].name))
+    if (!names(options->keep, options->keep_count, shapes.rows[i].name) &&
+        shapes.rows[i].layers ==
+            model->config.num_hidden_layers) /* fewer: layers of a group share it already */
       add_matrices(model, shapes.rows[i].name, list);
   if (!list->count)
     return ch_fail(error, CH_ERROR_ARGUMENT,

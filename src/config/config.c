@@ -276,10 +276,24 @@ ch_status ch_config_parse(const char *text, const char *where, ch_config *config
   return status;
 }
 
+static bool is_gguf(const char *path) {
+  char magic[4] = {0};
+  FILE *file = ch_is_file(path) ? fopen(path, "rb") : NULL;
+  bool whole = file && fread(magic, 1, sizeof magic, file) == sizeof magic;
+  if (file) fclose(file);
+  return whole && memcmp(magic, "GGUF", sizeof magic) == 0;
+}
+
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
   char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
   if (!file) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
   size_t size = 0;
+  if (is_gguf(file)) {
+    free(file);
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s is a GGUF file; `crosshead import %s --out DIR` makes a model directory of it", path,
+                   path);
+  }
   ch_status status = ch_read_file(file, MOST_CONFIG_BYTES, &text, &size, error);
   if (status == CH_OK && strlen(text) != size)
     status = ch_fail(error, CH_ERROR_FORMAT, "%s holds a NUL byte; a configuration is JSON text", file);

@@ -70,11 +70,13 @@ ch_spread ch_group_spread(const ch_group *group, ch_compared_value *value) {
 
 /* Exact for few degrees of freedom; beyond them the expansion in 1 / degrees around the normal quantile (Abramowitz and
    Stegun 26.7.5), which is right to 1e-4 there. */
-double ch_student_t(int degrees) {
+double ch_student_t(double degrees) {
   static const double few[] = {INFINITY, 12.706205, 4.302653, 3.182446, 2.776445, 2.570582,
                                2.446912, 2.364624,  2.306004, 2.262157, 2.228139};
   const double z = 1.959963985;
-  if (degrees < (int)(sizeof few / sizeof *few)) return few[degrees > 0 ? degrees : 0];
+  double most = (double)(sizeof few / sizeof *few) - 1;
+  if (degrees <= 0) return INFINITY;
+  if (degrees <= most && degrees == floor(degrees)) return few[(int)degrees];
   double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, n = degrees;
   return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
          (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);

@@ -40,8 +40,8 @@ typedef struct ch_difference {
 } ch_difference;
 ch_difference ch_group_difference(const ch_group *a, const ch_group *b, ch_compared_value *value);
 
-/* The quantile that a two-sided 95 % interval takes. */
-double ch_student_t(int degrees);
+/* Student's t: the quantile that a two-sided 95 % interval takes. */
+double ch_student_t(double degrees);
 
 /* A list with one object a name, and one with an object a pair. NULL when memory is out. */
 json_t *ch_summary_to_json(const ch_summary *summary, const ch_compared_training *training);

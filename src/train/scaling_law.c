@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "train/compare_measure.h"
+#include "train/compare_summary.h"
 
 enum { MOST_POINTS = 400, GRID = 24, ROUNDS = 40, PARAMETERS = 3 };
 static const double least_alpha = 0.01, most_alpha = 5;
@@ -241,13 +242,6 @@ typedef struct test {
   double least, per_unit, critical;
 } test;
 
-/* Two-sided 95 % point of Student's t (Cornish-Fisher around the normal's). */
-static double student(double freedom) {
-  double z = 1.959963985, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, f = freedom;
-  return z + (z3 + z) / (4 * f) + (5 * z5 + 16 * z3 + 3 * z) / (96 * f * f) +
-         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * f * f * f);
-}
-
 /* The bisquare's psi of a point's deviation: what it pulls with, 0 for what lies far out. */
 static double pull(const curve *c, int i, double scale) {
   return deviation(c, i) / scale * c->weight[i] / c->precision[i];
@@ -282,7 +276,7 @@ static test make_test(const curve *c, const candidate *law, double scale, double
   double factor = 1 + PARAMETERS / n * fmax(slope2 - slope * slope, 0) / (slope * slope);
   double variance =
       factor * factor * scale * scale * fmax(pull2 / (n - PARAMETERS), 1e-300) / (slope * slope);
-  double t = student(freedom);
+  double t = ch_student_t(freedom);
   return (test){.curve = c, .least = law->sum, .per_unit = worth / (variance * weights), .critical = t * t};
 }
 
