@@ -128,7 +128,7 @@ static void list_atoms(const ch_pca *pca, looked_at *l) {
   bool wide = m->out > WIDE && m->in > WIDE;
   for (int i = 0; i < (wide ? 3 : 9); i++) {
     int kept = wide ? few[i] : more[i];
-    if (kept >= 1 && (!l->count || kept > l->kept[l->count - 1])) l->kept[l->count++] = kept;
+    if (kept >= 1 && kept <= all && (!l->count || kept > l->kept[l->count - 1])) l->kept[l->count++] = kept;
   }
 }
 

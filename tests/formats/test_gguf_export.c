@@ -175,7 +175,7 @@ static void models_without_an_architecture_are_refused(void **state) {
   (void)state;
   desk d;
   open_desk(&d, REFERENCE "/deepseek_v3");
-  refuse(&d, CH_BLOCK_F32, "no architecture in llama.cpp");
+  refuse(&d, CH_BLOCK_F32, "is not written as GGUF");
   close_desk(&d);
   open_desk(&d, REFERENCE "/qwen3");
   d.plain.config.rope_scaling = (ch_rope_scaling){.type = CH_ROPE_LLAMA3, .factor = 8};
