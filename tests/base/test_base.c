@@ -14,6 +14,16 @@
 #include "base/random.h"
 #include "base/text.h"
 
+static void messages_stay_on_one_line(void **state) {
+  (void)state;
+  ch_error error;
+  assert_int_equal(ch_fail(&error, CH_ERROR_FORMAT, "%s has no %s", "a\nfile", "\033[31mname\x7f"),
+                   CH_ERROR_FORMAT);
+  assert_string_equal(error.message, "a file has no  [31mname ");
+  ch_fail_in(&error, "at\tthe end, \xc3\xa9");
+  assert_string_equal(error.message, "at the end, \xc3\xa9: a file has no  [31mname ");
+}
+
 static void counts_are_read_as_people_write_them(void **state) {
   (void)state;
   int64_t n;
@@ -131,6 +141,7 @@ static void a_path_has_a_short_name(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_path_has_a_short_name),
+      cmocka_unit_test(messages_stay_on_one_line),
       cmocka_unit_test(counts_are_read_as_people_write_them),
       cmocka_unit_test(a_near_name_is_suggested_and_a_far_one_is_not),
       cmocka_unit_test(random_numbers_repeat_and_have_the_right_moments),
