@@ -15,7 +15,7 @@ const char *ch_status_name(ch_status status) {
 /* What a file holds may be quoted in a message, which stays one line that no terminal acts on. */
 static void keep_to_a_line(char *message) {
   for (; *message; message++)
-    if ((unsigned char)*message < ' ' || *message == 0x7f) *message = ' ';
+    if ((unsigned char)*message < ' ' || *message == 0x7f) *message = '?';
 }
 
 ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...) {

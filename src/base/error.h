@@ -4,7 +4,7 @@
 
 #include <crosshead/status.h>
 
-/* Fills *error (when not NULL) with status and a printf-style sentence, control characters made spaces; returns status. */
+/* Fills *error (when not NULL) with status and a printf-style sentence, control characters made question marks; returns status. */
 ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -26,14 +26,10 @@ bool ch_option_given(const void *arguments, const char *name) {
   return false;
 }
 
-/* "crosshead train: sentence"; a control character in a file name must not make two lines of it. */
+/* "crosshead train: sentence". */
 static void print_error(const char *command, const char *message) {
-  char line[sizeof((ch_error *)0)->message + 128];
-  int size = snprintf(line, sizeof line, "crosshead%s%s: %s", *command ? " " : "", command, message);
-  for (int i = 0; i < size && line[i]; i++)
-    if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = '?';
   fflush(stdout);
-  fprintf(stderr, "%s\n", line);
+  fprintf(stderr, "crosshead%s%s: %s\n", *command ? " " : "", command, message);
 }
 
 /* How many of argv's words name the command in `list` (one or two), or 0; two before one. */

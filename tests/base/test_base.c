@@ -19,9 +19,9 @@ static void messages_stay_on_one_line(void **state) {
   ch_error error;
   assert_int_equal(ch_fail(&error, CH_ERROR_FORMAT, "%s has no %s", "a\nfile", "\033[31mname\x7f"),
                    CH_ERROR_FORMAT);
-  assert_string_equal(error.message, "a file has no  [31mname ");
+  assert_string_equal(error.message, "a?file has no ?[31mname?");
   ch_fail_in(&error, "at\tthe end, \xc3\xa9");
-  assert_string_equal(error.message, "at the end, \xc3\xa9: a file has no  [31mname ");
+  assert_string_equal(error.message, "at?the end, \xc3\xa9: a?file has no ?[31mname?");
 }
 
 static void counts_are_read_as_people_write_them(void **state) {
