@@ -122,10 +122,10 @@ static int dispatch(int argc, char **argv) {
   int words = ch_find_command(argc - 1, argv + 1, &command);
   if (words) return run(command, argc - 1 - words, argv + 1 + words);
   if (argv[1][0] == '-') {
-    char message[256];
-    snprintf(message, sizeof message,
-             "unknown option '%.64s'; a command comes first, and `crosshead --help` lists them", argv[1]);
-    print_error("", message);
+    ch_error error;
+    ch_fail(&error, CH_ERROR_ARGUMENT,
+            "unknown option '%.64s'; a command comes first, and `crosshead --help` lists them", argv[1]);
+    print_error("", error.message);
   } else if (is_family(argv[1]) && argc > 2 &&
              (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
     ch_print_family_help(argv[1], stdout);
