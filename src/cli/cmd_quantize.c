@@ -107,9 +107,10 @@ const ch_command ch_cmd_quantize = {
     .positional = "MODEL",
     .summary = "Round a model's matrices to 8, 6 or 4 bits.",
     .description =
-        "Weights become small integers with a scale for each block, laid out as in GGUF files. A token is "
-        "decoded in the time that the matrices take to be read, so a model of half the bytes is about "
-        "twice as fast. Norms, biases and what multiplies cached states stay as they are.",
+        "Weights become small integers with a scale for each block, laid out as in GGUF files. Decoding "
+        "reads "
+        "them as they are: fewer bytes a token. Norms, biases and what multiplies cached states stay as they "
+        "are.",
     .examples = "crosshead quantize Qwen3-0.6B --type q4_k --out small\n"
                 "crosshead eval small --text text.txt",
     .options = options,
