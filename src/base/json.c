@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+
 /* The last quoted string before `position` that a colon follows: the key whose value is broken. */
 static bool key_before(const char *text, size_t position, const char **key, size_t *length) {
   for (size_t colon = position; colon-- > 0;) {
@@ -55,6 +57,15 @@ ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t
   *root = NULL;
   return ch_fail(error, CH_ERROR_FORMAT, "%s holds no JSON object at its top level, which must be {...}",
                  where);
+}
+
+ch_status ch_json_read(const char *path, size_t limit, json_t **root, ch_error *error) {
+  char *text = NULL;
+  size_t size = 0;
+  CH_TRY(ch_read_file(path, limit, &text, &size, error));
+  ch_status status = ch_json_parse(text, size, path, root, error);
+  free(text);
+  return status;
 }
 
 bool ch_json_whole(const json_t *value, int64_t *whole) {

@@ -12,6 +12,9 @@
    numbers that overflow are errors that name `where`, the line and, when there is one, the key before it. */
 ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error);
 
+/* The same of a file of at most `limit` bytes. */
+ch_status ch_json_read(const char *path, size_t limit, json_t **root, ch_error *error);
+
 /* A whole number that fits 64 bits, written as one or with a zero fraction (64.0). */
 bool ch_json_whole(const json_t *value, int64_t *whole);
 

@@ -29,17 +29,13 @@ static ch_status add_file(const char *directory, const char *name, int32_t *ids,
                           ch_error *error) {
   char *path = ch_path_join(directory, name);
   if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
-  char *text = NULL;
-  size_t size = 0;
   json_t *root = NULL;
   ch_status status = CH_OK;
   if (ch_is_file(path)) {
-    status = ch_read_file(path, MOST_BYTES, &text, &size, error);
-    if (status == CH_OK) status = ch_json_parse(text, size, path, &root, error);
+    status = ch_json_read(path, MOST_BYTES, &root, error);
     if (status == CH_OK) add_value(ids, count, json_object_get(root, "eos_token_id"));
   }
   json_decref(root);
-  free(text);
   free(path);
   return status;
 }

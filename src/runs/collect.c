@@ -183,15 +183,10 @@ static ch_status keep_machine(const reading *r, ch_error *error) {
 
 /* result.json but its curves, which are kept as points. */
 static ch_status keep_results(const reading *r, const char *path, ch_error *error) {
-  char *text = NULL;
-  size_t size;
   json_t *object = NULL;
   r->run->results = "{}";
   if (!ch_is_file(path)) return CH_OK;
-  CH_TRY(ch_read_file(path, MOST_RESULT_BYTES, &text, &size, error));
-  ch_status status = ch_json_parse(text, size, path, &object, error);
-  free(text);
-  CH_TRY(status);
+  CH_TRY(ch_json_read(path, MOST_RESULT_BYTES, &object, error));
   json_object_del(object, "curve");
   json_object_del(object, "validation_curve");
   r->run->results = copy_json(r, object);

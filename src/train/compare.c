@@ -86,13 +86,9 @@ done:
 
 /* The result of a model that was finished before. */
 static ch_status read_result(ch_compare_setup *setup, const char *path, ch_compared *model, ch_error *error) {
-  char *text = NULL;
-  size_t size = 0;
   json_t *object = NULL;
-  CH_TRY(ch_read_file(path, MOST_RESULT_BYTES, &text, &size, error));
-  ch_status status = ch_json_parse(text, size, path, &object, error);
-  free(text);
-  if (status == CH_OK) status = ch_compared_from_json(object, path, &setup->comparison->arena, model, error);
+  CH_TRY(ch_json_read(path, MOST_RESULT_BYTES, &object, error));
+  ch_status status = ch_compared_from_json(object, path, &setup->comparison->arena, model, error);
   json_decref(object);
   return status;
 }

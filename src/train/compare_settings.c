@@ -100,13 +100,9 @@ static bool is_default(const char *key, const json_t *value) {
 
 static ch_status check(const ch_compare_options *options, const char *path, const json_t *asked,
                        ch_error *error) {
-  char *text = NULL;
-  size_t size = 0;
   json_t *kept = NULL;
-  CH_TRY(ch_read_file(path, MOST_SETTINGS_BYTES, &text, &size, error));
-  ch_status status = ch_json_parse(text, size, path, &kept, error);
-  free(text);
-  if (status != CH_OK) return status;
+  ch_status status = CH_OK;
+  CH_TRY(ch_json_read(path, MOST_SETTINGS_BYTES, &kept, error));
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)asked, key, value) {

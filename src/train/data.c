@@ -84,13 +84,8 @@ static ch_status describe(struct ch_data_parts *p, ch_error *error) {
 /* The record that lies in the directory, NULL when there is none or it cannot be read. */
 static json_t *stored_record(const struct ch_data_parts *p) {
   enum { MOST = 1 << 20 };
-  char *text = NULL;
-  size_t size = 0;
   json_t *record = NULL;
-  if (ch_read_file(p->record_path, MOST, &text, &size, NULL) == CH_OK)
-    if (ch_json_parse(text, size, p->record_path, &record, NULL) != CH_OK) record = NULL;
-  free(text);
-  return record;
+  return ch_json_read(p->record_path, MOST, &record, NULL) == CH_OK ? record : NULL;
 }
 
 /* True when `stored` says the same as p->record. A resumed run that names no tokenizer takes the directory's. */

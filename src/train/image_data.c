@@ -90,12 +90,9 @@ static ch_status absolute(const char *names, char **result, ch_error *error) {
 
 /* The directory's record, NULL when there is none or it cannot be read. */
 static json_t *stored_record(const char *directory) {
-  char *path = ch_path_join(directory, CH_DATA_RECORD), *text = NULL;
-  size_t size = 0;
+  char *path = ch_path_join(directory, CH_DATA_RECORD);
   json_t *record = NULL;
-  if (path && ch_read_file(path, MOST_RECORD_BYTES, &text, &size, NULL) == CH_OK)
-    if (ch_json_parse(text, size, path, &record, NULL) != CH_OK) record = NULL;
-  free(text);
+  if (path && ch_json_read(path, MOST_RECORD_BYTES, &record, NULL) != CH_OK) record = NULL;
   free(path);
   return record;
 }

@@ -270,13 +270,9 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
 }
 
 static ch_status read_result(pool *p, const char *path, ch_swept *swept, ch_error *error) {
-  char *text = NULL;
-  size_t size = 0;
   json_t *object = NULL;
-  CH_TRY(ch_read_file(path, MOST_RESULT_BYTES, &text, &size, error));
-  ch_status status = ch_json_parse(text, size, path, &object, error);
-  free(text);
-  if (status == CH_OK) status = ch_swept_from_json(object, path, &p->sweep->about.arena, swept, error);
+  CH_TRY(ch_json_read(path, MOST_RESULT_BYTES, &object, error));
+  ch_status status = ch_swept_from_json(object, path, &p->sweep->about.arena, swept, error);
   json_decref(object);
   return status;
 }
