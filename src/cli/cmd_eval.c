@@ -7,15 +7,17 @@
 #include "base/progress.h"
 #include "cli/eval_task.h"
 #include "cli/interrupt.h"
+#include "cli/keep.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/typed.h"
 #include "eval/accuracy.h"
 #include "eval/document_set.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *text, *task, *images, *tokenizer, *documents;
-  const char *task_file, *fewshot_file, *log_samples;
+  const char *task_file, *fewshot_file, *log_samples, *runs;
   int64_t window, stride, limit, fewshot;
   bool json;
 } arguments;
@@ -139,7 +141,7 @@ static json_t *number(bool known, double value) {
   return known && value < 1e300 ? json_real(value) : json_null();
 }
 
-static ch_status print_json(const evaluation *e, double seconds, ch_error *error) {
+static json_t *figures_json(const evaluation *e, double seconds) {
   const ch_token_perplexity *t = &e->tokens;
   const ch_document_perplexity *d = &e->per_document;
   bool known = e->has_documents;
@@ -156,12 +158,12 @@ static ch_status print_json(const evaluation *e, double seconds, ch_error *error
     object = NULL;
   }
   json_decref(more);
-  return ch_print_json(object, 0, error);
+  return object;
 }
 
 /* --- the command --------------------------------------------------------------------------------------------- */
 
-static ch_status evaluate_text(const arguments *a, ch_error *error) {
+static ch_status evaluate_text(const arguments *a, const ch_keeper *keeper, ch_error *error) {
   evaluation e = {.arguments = a};
   double start = ch_clock();
   ch_status status;
@@ -170,10 +172,13 @@ static ch_status evaluate_text(const arguments *a, ch_error *error) {
   status = score(&e, error);
   ch_interrupt_release();
   ch_progress_end(&e.progress);
-  if (status == CH_OK && a->json)
-    status = print_json(&e, ch_clock() - start, error);
-  else if (status == CH_OK)
-    print_figures(&e, ch_clock() - start);
+  if (status != CH_OK) goto done;
+  double seconds = ch_clock() - start;
+  json_t *figures = figures_json(&e, seconds);
+  ch_keeper_keep_evaluation(keeper, &(ch_evaluated){e.model, e.tokens.loss, seconds, figures}, "text",
+                            &e.progress);
+  if (!a->json) print_figures(&e, seconds);
+  status = ch_print_json_if(a->json, figures, error);
 done:
   close_all(&e);
   return status;
@@ -191,19 +196,19 @@ static bool show_images(void *context, int64_t done, int64_t total) {
   return !ch_interrupted();
 }
 
-static ch_status print_accuracy(const arguments *a, const ch_accuracy *got, double seconds, ch_error *error) {
-  if (a->json)
-    return ch_print_json(json_pack("{sf sf sf sI sf}", "top1", got->top1, "top5", got->top5, "loss",
-                                   got->loss, "images", (json_int_t)got->images, "seconds", seconds),
-                         0, error);
+static json_t *accuracy_json(const ch_accuracy *got, double seconds) {
+  return json_pack("{sf sf sf sI sf}", "top1", got->top1, "top5", got->top5, "loss", got->loss, "images",
+                   (json_int_t)got->images, "seconds", seconds);
+}
+
+static void print_accuracy(const ch_accuracy *got, double seconds) {
   printf(
       "top-1 accuracy  %.2f %%\ntop-5 accuracy  %.2f %%\nloss            %.6f  (%lld images)\n%.1f seconds\n",
       100 * got->top1, 100 * got->top5, got->loss, (long long)got->images, seconds);
-  return CH_OK;
 }
 
 /* On the test files of a directory that has some beside others; else on all images. */
-static ch_status evaluate_images(const arguments *a, ch_error *error) {
+static ch_status evaluate_images(const arguments *a, const ch_keeper *keeper, ch_error *error) {
   ch_model *model = NULL;
   ch_image_set *set = NULL;
   ch_accuracy accuracy;
@@ -218,7 +223,12 @@ static ch_status evaluate_images(const arguments *a, ch_error *error) {
   status = ch_accuracy_of(model, set, CH_IMAGES_VALIDATION, a->limit, show_images, &line, &accuracy, error);
   ch_progress_end(&line);
   ch_interrupt_release();
-  if (status == CH_OK) status = print_accuracy(a, &accuracy, ch_clock() - start, error);
+  if (status != CH_OK) goto done;
+  double seconds = ch_clock() - start;
+  json_t *figures = accuracy_json(&accuracy, seconds);
+  ch_keeper_keep_evaluation(keeper, &(ch_evaluated){model, accuracy.loss, seconds, figures}, "images", &line);
+  if (!a->json) print_accuracy(&accuracy, seconds);
+  status = ch_print_json_if(a->json, figures, error);
 done:
   ch_image_set_close(set);
   ch_model_unload(model);
@@ -234,7 +244,7 @@ static ch_status check_no_task(const arguments *a, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status evaluate_task(const arguments *a, ch_error *error) {
+static ch_status evaluate_task(const arguments *a, const ch_keeper *keeper, ch_error *error) {
   if (ch_option_given(a, "stride") || ch_option_given(a, "documents"))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--stride and --documents are for --text");
   if (!a->task_file)
@@ -249,21 +259,9 @@ static ch_status evaluate_task(const arguments *a, ch_error *error) {
                                                .fewshot = a->fewshot,
                                                .limit = a->limit,
                                                .window = a->window,
-                                               .json = a->json},
+                                               .json = a->json,
+                                               .keeper = keeper},
                           error);
-}
-
-static ch_status run(const void *given, ch_error *error) {
-  const arguments *a = given;
-  int kinds = (a->text != NULL) + (a->task != NULL) + (a->images != NULL);
-  if (kinds != 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   kinds > 1 ? "--text, --task and --images exclude each other: one is measured at a time"
-                             : "--text is missing, or --task, or for a model of images --images");
-  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --task and --images");
-  if (!a->task) CH_TRY(check_no_task(a, error));
-  if (a->task) return evaluate_task(a, error);
-  return a->text ? evaluate_text(a, error) : evaluate_images(a, error);
 }
 
 static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
@@ -339,8 +337,38 @@ static const ch_option options[] = {
      AT(tokenizer),
      .metavar = "PATH",
      .help = "A tokenizer.json, tokenizer.bin or directory to use instead of the model's own."},
+    {.name = "runs",
+     .type = CH_OPTION_PATH,
+     AT(runs),
+     .metavar = "FILE",
+     .help = "Where the figures are kept for `crosshead runs` (CROSSHEAD_RUNS; else nowhere)."},
     {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print one JSON object."},
     {0}};
+
+static ch_status run(const void *given, ch_error *error) {
+  const arguments *a = given;
+  int kinds = (a->text != NULL) + (a->task != NULL) + (a->images != NULL);
+  if (kinds != 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   kinds > 1 ? "--text, --task and --images exclude each other: one is measured at a time"
+                             : "--text is missing, or --task, or for a model of images --images");
+  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --task and --images");
+  if (!a->task) CH_TRY(check_no_task(a, error));
+  ch_keeper keeper;
+  CH_TRY(ch_keeper_begin(&keeper, a->runs, NULL, error));
+  ch_text command = {0};
+  ch_put_typed("eval", options, a, &command);
+  keeper.labels = (ch_run_labels){.dataset = a->task   ? a->task_file
+                                             : a->text ? a->text
+                                                       : a->images,
+                                  .command = command.data};
+  ch_status status = a->task   ? evaluate_task(a, &keeper, error)
+                     : a->text ? evaluate_text(a, &keeper, error)
+                               : evaluate_images(a, &keeper, error);
+  ch_text_free(&command);
+  ch_keeper_end(&keeper);
+  return status;
+}
 
 const ch_command ch_cmd_eval = {
     .name = "eval",

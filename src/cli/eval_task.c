@@ -168,7 +168,7 @@ static void put_figure(json_t *object, const char *name, ch_task_figure figure) 
   json_object_set_new(object, key, number(figure.error));
 }
 
-static ch_status print_json(const run *r, double seconds, ch_error *error) {
+static json_t *figures_json(const run *r, double seconds) {
   const ch_task_evaluation *e = &r->evaluation;
   named_figure figures[MOST_FIGURES + 1];
   list_figures(e, figures);
@@ -193,7 +193,7 @@ static ch_status print_json(const run *r, double seconds, ch_error *error) {
     object = NULL;
   }
   json_decref(work);
-  return ch_print_json(object, 0, error);
+  return object;
 }
 
 /* --- the whole ----------------------------------------------------------------------------------------------- */
@@ -205,10 +205,12 @@ ch_status ch_evaluate_task(const ch_task_arguments *arguments, ch_error *error) 
   CH_TRY_GOTO(open_all(&r, error));
   CH_TRY_GOTO(evaluate(&r, error));
   if (arguments->log_samples) CH_TRY_GOTO(write_samples(&r, error));
-  if (arguments->json)
-    status = print_json(&r, ch_clock() - start, error);
-  else
-    print_figures(&r, ch_clock() - start);
+  double seconds = ch_clock() - start;
+  json_t *figures = figures_json(&r, seconds);
+  ch_keeper_keep_evaluation(arguments->keeper, &(ch_evaluated){r.model, NAN, seconds, figures}, r.task->name,
+                            &r.progress);
+  if (!arguments->json) print_figures(&r, seconds);
+  status = ch_print_json_if(arguments->json, figures, error);
 done:
   ch_task_evaluation_free(&r.evaluation);
   ch_tokenizer_free(r.tokenizer);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/keep.h"
 
 typedef struct ch_task_arguments {
   const char *model, *tokenizer; /* tokenizer: NULL = the model's own */
@@ -14,6 +15,7 @@ typedef struct ch_task_arguments {
   const char *fewshot_file, *log_samples; /* or NULL */
   int64_t fewshot, limit, window;         /* 0: none, all, the model's context */
   bool json;
+  const ch_keeper *keeper;
 } ch_task_arguments;
 
 ch_status ch_evaluate_task(const ch_task_arguments *arguments, ch_error *error);

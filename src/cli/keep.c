@@ -41,7 +41,9 @@ void ch_keeper_end(ch_keeper *keeper) {
   keeper->path = NULL;
 }
 
-static ch_status keep(const ch_keeper *keeper, const char *directory, const char *name, ch_error *error) {
+/* The training run of a directory, or what was evaluated. */
+static ch_status keep(const ch_keeper *keeper, const char *directory, const ch_evaluated *evaluated,
+                      const char *name, ch_error *error) {
   ch_runs *runs = NULL;
   ch_arena arena = {0};
   ch_kept_run run;
@@ -49,7 +51,10 @@ static ch_status keep(const ch_keeper *keeper, const char *directory, const char
   ch_status status;
   labels.name = name;
   labels.commit = ch_build_commit;
-  CH_TRY_GOTO(ch_run_collect(directory, &labels, &arena, &run, error));
+  if (evaluated)
+    CH_TRY_GOTO(ch_run_of_evaluation(evaluated, &labels, &arena, &run, error));
+  else
+    CH_TRY_GOTO(ch_run_collect(directory, &labels, &arena, &run, error));
   CH_TRY_GOTO(ch_runs_open(keeper->path, true, &runs, error));
   status = ch_runs_put(runs, &run, NULL, error);
 done:
@@ -58,9 +63,19 @@ done:
   return status;
 }
 
+static void keep_or_say(const ch_keeper *keeper, const char *directory, const ch_evaluated *evaluated,
+                        const char *name, ch_progress_line *line) {
+  ch_error error = {0};
+  if (!keeper->path || keep(keeper, directory, evaluated, name, &error) == CH_OK) return;
+  ch_progress_print(line, "not kept among the runs: %s", error.message);
+}
+
 void ch_keeper_keep(const ch_keeper *keeper, const char *directory, const char *name,
                     ch_progress_line *line) {
-  ch_error error = {0};
-  if (!keeper->path || keep(keeper, directory, name, &error) == CH_OK) return;
-  ch_progress_print(line, "not kept among the runs: %s", error.message);
+  keep_or_say(keeper, directory, NULL, name, line);
+}
+
+void ch_keeper_keep_evaluation(const ch_keeper *keeper, const ch_evaluated *evaluated, const char *name,
+                               ch_progress_line *line) {
+  keep_or_say(keeper, NULL, evaluated, name, line);
 }

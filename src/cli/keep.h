@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "runs/collect.h"
+#include "runs/evaluated.h"
 
 typedef struct ch_keeper {
   char *path; /* NULL: nothing is kept */
@@ -26,6 +26,10 @@ void ch_keeper_end(ch_keeper *keeper);
 /* Keeps the run of a directory under a name (NULL: the directory's). What goes wrong is said on the progress line's
    stream, and is no failure: the run's own files have everything. */
 void ch_keeper_keep(const ch_keeper *keeper, const char *directory, const char *name, ch_progress_line *line);
+
+/* Keeps an evaluation under a name (the task, or "text"), likewise. */
+void ch_keeper_keep_evaluation(const ch_keeper *keeper, const ch_evaluated *evaluated, const char *name,
+                               ch_progress_line *line);
 
 /* The file that `crosshead runs` reads: asked, CROSSHEAD_RUNS, or runs.sqlite here. */
 const char *ch_runs_file(const char *asked);

@@ -54,6 +54,12 @@ ch_status ch_print_json(json_t *value, size_t flags, ch_error *error) {
   return CH_OK;
 }
 
+ch_status ch_print_json_if(bool wanted, json_t *value, ch_error *error) {
+  if (wanted) return ch_print_json(value, 0, error);
+  json_decref(value);
+  return CH_OK;
+}
+
 ch_status ch_print_text(ch_text *text, ch_error *error) {
   bool failed = text->failed;
   if (!failed) fwrite(text->data, 1, text->size, stdout);

@@ -19,6 +19,8 @@ bool ch_output_end(char *reason, size_t size);
 /* Prints a JSON value on a line of its own, with jansson's encoding flags, and releases it; NULL: memory ran out while
    it was made. */
 ch_status ch_print_json(json_t *value, size_t flags, ch_error *error);
+/* The same when it is wanted; releases it either way. */
+ch_status ch_print_json_if(bool wanted, json_t *value, ch_error *error);
 /* Prints a text and releases it; an error when memory ran out while it was made. */
 ch_status ch_print_text(ch_text *text, ch_error *error);
 

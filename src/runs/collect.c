@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "base/json.h"
-#include "train/machine.h"
+#include "runs/kept_texts.h"
 
 enum { MOST_POINTS = 1000, MOST_RESULT_BYTES = 1 << 26 };
 
@@ -34,14 +33,6 @@ static ch_status no_memory(const reading *r, ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory to read the log of %s", r->directory);
 }
 
-const char *ch_utc_now(char buffer[32]) {
-  struct tm parts;
-  time_t now = time(NULL);
-  gmtime_r(&now, &parts);
-  strftime(buffer, 32, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return buffer;
-}
-
 /* --- lines ------------------------------------------------------------------------------------------------------- */
 
 static bool add_point(points *p, int64_t tokens, double loss) {
@@ -61,10 +52,7 @@ static const char *copy(const reading *r, const char *text) {
 }
 
 static const char *copy_json(const reading *r, const json_t *value) {
-  char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-  const char *kept = copy(r, text ? text : "{}");
-  free(text);
-  return kept;
+  return ch_kept_json(r->arena, value);
 }
 
 static const char *text_at(const json_t *object, const char *key) {
@@ -171,13 +159,7 @@ static ch_status keep_curves(const reading *r, ch_error *error) {
 }
 
 static ch_status keep_machine(const reading *r, ch_error *error) {
-  ch_machine m;
-  ch_machine_describe(&m);
-  json_t *object = json_pack("{ss ss ss sI sI sI}", "processor", m.processor, "system", m.system, "kernels",
-                             m.kernels, "cores", (json_int_t)m.cores, "threads", (json_int_t)m.threads,
-                             "memory_bytes", (json_int_t)m.memory_bytes);
-  r->run->machine = object ? copy_json(r, object) : NULL;
-  json_decref(object);
+  r->run->machine = ch_kept_machine(r->arena);
   return r->run->machine ? CH_OK : no_memory(r, error);
 }
 

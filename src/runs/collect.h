@@ -18,7 +18,4 @@ typedef struct ch_run_labels {
 ch_status ch_run_collect(const char *directory, const ch_run_labels *labels, ch_arena *arena,
                          ch_kept_run *run, ch_error *error);
 
-/* "2026-11-20T12:00:00Z", now; buffer of 32. */
-const char *ch_utc_now(char buffer[32]);
-
 #endif

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "train/compare_summary.h"
+#include "train/machine.h"
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED } row_type;
 
@@ -221,24 +222,18 @@ static json_t *training_to_json(const ch_compared_training *t, bool images) {
   return NULL;
 }
 
-static json_t *machine_to_json(const ch_machine *machine) {
-  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "processor", machine->processor, "system",
-                   machine->system, "kernels", machine->kernels, "cores", (json_int_t)machine->cores,
-                   "threads", (json_int_t)machine->threads, "memory_bytes",
-                   (json_int_t)machine->memory_bytes);
-}
-
 json_t *ch_comparison_to_json(const ch_comparison *c) {
   ch_summary summary;
   ch_error error;
   json_t *object = NULL;
   if (ch_summarise(c, &summary, &error) == CH_OK)
-    object = json_pack(
-        "{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "command", c->command, "version",
-        c->version, "created", c->created, "complete", c->count == c->planned, "data", data_to_json(&c->data),
-        "training", training_to_json(&c->training, c->data.images), "machine", machine_to_json(&c->machine),
-        "tolerance", c->tolerance, "summary", ch_summary_to_json(&summary, &c->training), "differences",
-        ch_differences_to_json(&summary), "models", models_to_json(c));
+    object =
+        json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "command", c->command, "version",
+                  c->version, "created", c->created, "complete", c->count == c->planned, "data",
+                  data_to_json(&c->data), "training", training_to_json(&c->training, c->data.images),
+                  "machine", ch_machine_to_json(&c->machine), "tolerance", c->tolerance, "summary",
+                  ch_summary_to_json(&summary, &c->training), "differences", ch_differences_to_json(&summary),
+                  "models", models_to_json(c));
   ch_arena_free(&summary.arena);
   return object;
 }

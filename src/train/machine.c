@@ -45,3 +45,10 @@ void ch_machine_describe(ch_machine *machine) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   if (kernels) copy_plain(machine->kernels, sizeof machine->kernels, kernels->name);
 }
+
+json_t *ch_machine_to_json(const ch_machine *machine) {
+  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "processor", machine->processor, "system",
+                   machine->system, "kernels", machine->kernels, "cores", (json_int_t)machine->cores,
+                   "threads", (json_int_t)machine->threads, "memory_bytes",
+                   (json_int_t)machine->memory_bytes);
+}

@@ -6,5 +6,7 @@
 
 /* Fills in what can be learned; what cannot is left empty or 0. */
 void ch_machine_describe(ch_machine *machine);
+/* A new object; NULL when memory is out. */
+json_t *ch_machine_to_json(const ch_machine *machine);
 
 #endif
