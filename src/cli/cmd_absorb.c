@@ -94,6 +94,7 @@ static ch_status report(const arguments *a, const ch_absorbed *absorbed, ch_erro
 
 static ch_status write_absorbed(const arguments *a, const ch_model *model, ch_error *error) {
   ch_absorbed absorbed;
+  CH_TRY(ch_model_check_plain(model, "be folded", error));
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = a->keep_cache}, &absorbed, error));
   ch_status status = ch_model_write(a->out, &absorbed.config, &absorbed.params, absorbed.tensors,
                                     type_to_write(a, model, &absorbed), error);

@@ -1,4 +1,5 @@
 /* crosshead export MODEL --format safetensors|gguf --out PATH: models for other programs. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +24,11 @@ typedef struct arguments {
 
 static const char *const types[] = {"f32", "f16", "bf16", "q8_0", NULL};
 
-/* The option's place in `types`, or that of the model's own type. */
-static int type_of(const arguments *a, ch_dtype own) {
-  int i = own == CH_F16 ? 1 : own == CH_BF16 ? 2 : 0;
-  for (int j = 0; a->dtype && types[j]; j++)
-    if (strcmp(types[j], a->dtype) == 0) i = j;
-  return i;
+static ch_block_type type_of(const char *name) {
+  static const ch_block_type blocks[] = {CH_BLOCK_F32, CH_BLOCK_F16, CH_BLOCK_BF16, CH_BLOCK_Q8_0};
+  int i = 0;
+  while (types[i + 1] && strcmp(types[i], name) != 0) i++;
+  return blocks[i];
 }
 
 /* What was written. */
@@ -58,6 +58,7 @@ static ch_status report(const arguments *a, const outcome *o, ch_error *error) {
 static ch_status write_directory(const arguments *a, ch_progress_line *line, ch_error *error) {
   ch_source source;
   ch_source_writing writing = {.dtype = ch_element_type(a->dtype),
+                               .keep_blocks = !a->dtype,
                                .stop = ch_stop_wanted,
                                .progress = ch_show_conversion,
                                .context = line};
@@ -85,22 +86,31 @@ static ch_status open_tokenizer(const arguments *a, ch_tokenizer **tokenizer, ch
   return status;
 }
 
+/* Without --dtype matrices keep their types; where some were folded, those have the embedding's, and so do all. */
+static void choose_types(const arguments *a, const ch_absorbed *plain, ch_gguf_export *how) {
+  bool folded = plain->knocked || plain->mixed_layers || plain->shared || plain->residuals;
+  how->own = !a->dtype && !folded;
+  how->type = a->dtype ? type_of(a->dtype)
+              : folded ? ch_block_format_for(plain->tensors[0].dtype)->type
+                       : ch_gguf_main_type(&plain->params, plain->tensors);
+}
+
 static ch_status write_plain(const arguments *a, const ch_absorbed *plain, const ch_weights *mapped,
-                             ch_dtype own, ch_progress_line *line, ch_error *error) {
-  static const ch_block_type blocks[] = {CH_BLOCK_F32, CH_BLOCK_F16, CH_BLOCK_BF16, CH_BLOCK_Q8_0};
-  char name[64];
+                             ch_progress_line *line, ch_error *error) {
+  char name[64], type[16] = "";
   ch_path_stem(a->positional[0], name, sizeof name);
-  int type = type_of(a, own);
   ch_tokenizer *tokenizer;
   CH_TRY(open_tokenizer(a, &tokenizer, error));
-  outcome o = {plain->config.model_type, types[type], tokenizer != NULL, true};
-  const ch_gguf_export how = {.name = name,
-                              .type = blocks[type],
-                              .tokenizer = tokenizer,
-                              .stop = ch_stop_wanted,
-                              .progress = ch_show_conversion,
-                              .context = line,
-                              .mapped = mapped};
+  ch_gguf_export how = {.name = name,
+                        .tokenizer = tokenizer,
+                        .stop = ch_stop_wanted,
+                        .progress = ch_show_conversion,
+                        .context = line,
+                        .mapped = mapped};
+  choose_types(a, plain, &how);
+  const char *called = ch_block_format_of(how.type)->name;
+  for (size_t i = 0; called[i] && i + 1 < sizeof type; i++) type[i] = (char)tolower((unsigned char)called[i]);
+  outcome o = {plain->config.model_type, type, tokenizer != NULL, true};
   ch_status status =
       ch_gguf_write(a->out, &plain->config, &plain->params, plain->tensors, &how, &o.exact, error);
   ch_progress_end(line);
@@ -112,10 +122,15 @@ static ch_status write_plain(const arguments *a, const ch_absorbed *plain, const
 static ch_status write_gguf(const arguments *a, ch_progress_line *line, ch_error *error) {
   ch_model *model;
   ch_absorbed plain;
+  if (ch_is_file(a->out))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--out %s is there already; give another name", a->out);
   CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &model, error));
-  ch_status status = ch_absorb(model, &(ch_absorb_options){.keep_cache = false}, &plain, error);
+  ch_status status = a->dtype && strcmp(a->dtype, "q8_0") == 0
+                         ? ch_model_check_plain(model, "be quantised again", error)
+                         : CH_OK;
+  if (status == CH_OK) status = ch_absorb(model, &(ch_absorb_options){.keep_cache = false}, &plain, error);
   if (status == CH_OK) {
-    status = write_plain(a, &plain, &model->weights, model->weights.tensors[0].dtype, line, error);
+    status = write_plain(a, &plain, &model->weights, line, error);
     ch_absorbed_free(&plain);
   }
   ch_model_unload(model);
@@ -157,7 +172,7 @@ static const ch_option options[] = {
      .offset = offsetof(arguments, dtype),
      .metavar = "TYPE",
      .choices = types,
-     .help = "Element type of matrices; the model's own unless given. q8_0 is GGUF's."},
+     .help = "Element type of matrices; each one's own unless given. q8_0 is GGUF's."},
     {.name = "no-tokenizer",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, no_tokenizer),

@@ -16,11 +16,19 @@
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *out, *tokenizer, *dtype;
-  bool json;
+  bool keep_blocks, json;
 } arguments;
+
+/* Matrices that stand in blocks where they come from. */
+static int64_t in_blocks(const ch_source *source) {
+  int64_t count = 0;
+  for (int i = 0; i < source->params.count; i++) count += ch_dtype_in_blocks(source->dtypes[i]);
+  return count;
+}
 
 static ch_status report(const arguments *a, const ch_source *source, ch_error *error) {
   double parameters = 0;
+  int64_t blocks = in_blocks(source);
   char count[32];
   bool tokenizer = source->tokenizer.size > 0;
   char *copied = source->companions ? ch_path_join(source->companions, "tokenizer.json") : NULL;
@@ -29,20 +37,27 @@ static ch_status report(const arguments *a, const ch_source *source, ch_error *e
   for (int i = 0; i < source->params.count; i++)
     parameters += (double)ch_param_count(&source->params.rows[i]);
   if (a->json)
-    return ch_print_json(json_pack("{s:s, s:s, s:I, s:I, s:b}", "format", source->format, "model_type",
+    return ch_print_json(json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "format", source->format, "model_type",
                                    source->config.model_type, "parameters_total", (json_int_t)parameters,
-                                   "tensors", (json_int_t)source->params.count, "tokenizer", tokenizer),
+                                   "tensors", (json_int_t)source->params.count, "matrices_in_blocks",
+                                   (json_int_t)(a->keep_blocks ? blocks : 0), "tokenizer", tokenizer),
                          JSON_INDENT(2), error);
   ch_text text = {0};
   ch_text_printf(&text, "%s: a %s model of %s parameters from %s%s\n", a->out, source->config.model_type,
                  ch_format_count(parameters, count, sizeof count), source->format,
                  tokenizer ? "" : ", without a tokenizer (--tokenizer gives it one)");
+  if (blocks)
+    ch_text_printf(&text,
+                   a->keep_blocks ? "%lld matrices in blocks, as they were\n"
+                                  : "%lld quantised matrices became %s (--keep-blocks leaves them)\n",
+                   (long long)blocks, a->dtype ? a->dtype : "f32");
   return ch_print_text(&text, error);
 }
 
 static ch_status convert(const arguments *a, const ch_source *source, ch_error *error) {
   ch_progress_line line;
   ch_source_writing writing = {.dtype = ch_element_type(a->dtype),
+                               .keep_blocks = a->keep_blocks,
                                .stop = ch_stop_wanted,
                                .progress = ch_show_conversion,
                                .context = &line};
@@ -81,6 +96,10 @@ static const ch_option options[] = {
      .metavar = "TYPE",
      .choices = ch_element_type_names,
      .help = "Element type to write: each tensor's own unless given, f32 where it is quantised."},
+    {.name = "keep-blocks",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, keep_blocks),
+     .help = "Leave matrices of type Q8_0, Q6_K, Q4_K and Q4_0 as they are."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, json),
@@ -95,10 +114,12 @@ const ch_command ch_cmd_import = {
         "Reads GGUF files (llama, qwen2, qwen3, deepseek2), llama2.c checkpoints of versions 0 to 2 and "
         "Hugging Face "
         "directories, and writes config.json, model.safetensors and tokenizer.json, tensor by tensor. "
-        "Quantised tensors become plain floats; rotary pairs are put where Hugging Face has them. "
+        "Quantised tensors become plain floats, or stay in blocks with --keep-blocks; rotary pairs are put "
+        "where Hugging Face has them. "
         "Hugging Face directories of the families that are known need no import; it brings their shards "
         "together or changes their type.",
     .examples = "crosshead import model-Q4_K_M.gguf --dtype bf16 --out model\n"
+                "crosshead import model-Q4_K_M.gguf --keep-blocks --out small\n"
                 "crosshead import stories15M.bin --tokenizer tokenizer.bin --out stories",
     .options = options,
     .arguments_size = sizeof(arguments),

@@ -253,8 +253,10 @@ static ch_status fold_all(folding *f) {
   ch_choose_model_type(&a->config);
   CH_TRY(ch_model_declare(&a->config, &a->params, f->error));
   CH_TRY(take_over(f));
-  if (a->knocked || a->mixed_layers)
+  if (a->knocked || a->mixed_layers) {
+    CH_TRY(ch_model_check_plain(f->model, "be folded", f->error));
     for (f->layer = 0; f->layer < a->config.num_hidden_layers; f->layer++) CH_TRY(fold_layer(f));
+  }
   a->cache_before = ch_state_elements(&f->model->config);
   a->cache_after = ch_state_elements(&a->config);
   return check_shapes(f);
@@ -263,9 +265,9 @@ static ch_status fold_all(folding *f) {
 ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorbed *absorbed,
                     ch_error *error) {
   *absorbed = (ch_absorbed){0};
-  CH_TRY(ch_model_check_plain(model, "be folded", error));
   ch_model dense = *model;
   if (ch_form_differs(&model->config, &model->params, CH_FORM_DENSE)) {
+    CH_TRY(ch_model_check_plain(model, "be folded", error));
     CH_TRY(ch_restate(&model->config, &model->params, model->weights.tensors, CH_FORM_DENSE, &absorbed->dense,
                       error));
     dense.config = absorbed->dense.config;

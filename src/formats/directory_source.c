@@ -7,11 +7,15 @@
 #include "infer/model.h"
 #include "tensor/kernels.h"
 
+static const ch_tensor *tensor_of(const ch_source *source, int index) {
+  const ch_model *model = source->context;
+  return &model->weights.tensors[ch_params_find(&model->params, source->params.rows[index].name)];
+}
+
 static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
                       ch_error *error) {
   const ch_model *model = source->context;
-  const ch_tensor *tensor =
-      &model->weights.tensors[ch_params_find(&model->params, source->params.rows[index].name)];
+  const ch_tensor *tensor = tensor_of(source, index);
   int64_t all, columns;
   (void)error;
   ch_rows_of(&source->params.rows[index], &all, &columns);
@@ -21,21 +25,34 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   return CH_OK;
 }
 
+static ch_status blocks(const ch_source *source, int index, int64_t first, int64_t count, void *to,
+                        ch_error *error) {
+  const ch_tensor *tensor = tensor_of(source, index);
+  int64_t columns = tensor->shape[1];
+  (void)error;
+  memcpy(to, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first * columns),
+         ch_dtype_bytes(tensor->dtype, count * columns));
+  return CH_OK;
+}
+
 static void close_model(void *context) {
   ch_model_unload(context);
 }
 
-/* The type in the file, where the model's may be a converted copy. */
+/* The type in the file, where the model's may be a converted copy; blocks are of use where the model has them too. */
 static ch_dtype stored_dtype(const ch_model *model, const char *name) {
   for (int i = 0; i < model->weights.shard_count; i++) {
     const ch_stored_tensor *stored = ch_safetensors_find(&model->weights.shards[i], name);
-    if (stored) return stored->tensor.dtype == CH_F64 ? CH_F32 : stored->tensor.dtype;
+    if (!stored) continue;
+    if (ch_dtype_in_blocks(stored->tensor.dtype))
+      return model->weights.tensors[ch_params_find(&model->params, name)].dtype;
+    return stored->tensor.dtype == CH_F64 ? CH_F32 : stored->tensor.dtype;
   }
   return CH_F32;
 }
 
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error) {
-  *source = (ch_source){.format = "model directory", .rows = rows, .close = close_model};
+  *source = (ch_source){.format = "model directory", .rows = rows, .blocks = blocks, .close = close_model};
   ch_model *model;
   CH_TRY(ch_model_load(path, CH_WEIGHTS_MAPPED, &model, error));
   source->context = model;

@@ -101,7 +101,25 @@ static void put_scaling(writing *w) {
 
 /* The numbers that llama.cpp gives whole files. */
 static uint32_t file_type(ch_block_type type) {
-  return type == CH_BLOCK_F32 ? 0 : type == CH_BLOCK_F16 ? 1 : type == CH_BLOCK_Q8_0 ? 7 : 32;
+  static const struct {
+    ch_block_type type;
+    uint32_t number;
+  } files[] = {{CH_BLOCK_F32, 0},   {CH_BLOCK_F16, 1},   {CH_BLOCK_Q4_0, 2}, {CH_BLOCK_Q8_0, 7},
+               {CH_BLOCK_Q4_K, 14}, {CH_BLOCK_Q6_K, 18}, {CH_BLOCK_BF16, 32}};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (files[i].type == type) return files[i].number;
+  return 0;
+}
+
+ch_block_type ch_gguf_main_type(const ch_params *params, const ch_tensor *tensors) {
+  double elements[CH_DTYPE_COUNT] = {0};
+  int most = CH_F32;
+  for (int i = 0; i < params->count; i++)
+    if (tensors[i].rank > 1) elements[tensors[i].dtype] += (double)ch_tensor_count(&tensors[i]);
+  for (int type = 0; type < CH_DTYPE_COUNT; type++)
+    if (elements[type] > elements[most]) most = type;
+  const ch_block_format *format = ch_block_format_for((ch_dtype)most);
+  return format ? format->type : CH_BLOCK_F32;
 }
 
 static void put_metadata(writing *w) {
@@ -113,7 +131,8 @@ static void put_metadata(writing *w) {
   ch_gguf_put_text(header, "general.type", "model");
   ch_gguf_put_text(header, "general.name", w->how->name);
   ch_gguf_put_u32(header, "general.file_type", file_type(w->how->type));
-  if (w->how->type == CH_BLOCK_Q8_0) ch_gguf_put_u32(header, "general.quantization_version", 2);
+  if (ch_dtype_in_blocks(ch_block_format_of(w->how->type)->dtype))
+    ch_gguf_put_u32(header, "general.quantization_version", 2);
   put_whole(w, "block_count", c->num_hidden_layers);
   put_whole(w, "context_length", context);
   put_whole(w, "embedding_length", c->hidden_size);
@@ -203,8 +222,11 @@ static ch_status put_vocabulary(writing *w, bool *exact) {
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
-static const ch_block_format *format_of(const writing *w, const ch_param *param) {
+static const ch_block_format *format_of(const writing *w, int index) {
+  const ch_param *param = &w->params->rows[index];
   int64_t columns = param->shape[param->rank - 1];
+  const ch_block_format *own = ch_block_format_for(w->tensors[index].dtype);
+  if (w->how->own && param->rank > 1 && own) return own;
   ch_block_type type = param->rank == 1 ? CH_BLOCK_F32 : w->how->type;
   const ch_block_format *format = ch_block_format_of(type);
   return columns % format->values ? ch_block_format_of(CH_BLOCK_F16) : format;
@@ -221,7 +243,7 @@ static ch_status describe_tensors(writing *w) {
   for (int i = 0; i < w->params->count; i++) {
     const ch_param *param = &w->params->rows[i];
     if (!ch_gguf_name_of(param->name, name, &expert) || expert >= 0) return cannot(w, param->name);
-    ch_gguf_put_tensor(&w->header, name, param->rank, param->shape, format_of(w, param));
+    ch_gguf_put_tensor(&w->header, name, param->rank, param->shape, format_of(w, i));
     w->total += (double)ch_param_count(param);
   }
   int64_t half = w->config->head_dim / 2;
@@ -238,7 +260,8 @@ static ch_status check_range(const writing *w, const ch_param *param, ch_block_t
                      "tensor %s holds a value that is not finite; the model is damaged", param->name);
     most = fmaxf(most, fabsf(w->values[i]));
   }
-  if (most < 65520 || (type != CH_BLOCK_F16 && !(type == CH_BLOCK_Q8_0 && most >= 127.0F * 65520)))
+  if (most < 65520 ||
+      (type != CH_BLOCK_F16 && !(!w->how->own && type == CH_BLOCK_Q8_0 && most >= 127.0F * 65520)))
     return CH_OK;
   return ch_fail(w->error, CH_ERROR_NUMERIC, "tensor %s holds %g, which %s cannot; bf16 and f32 can",
                  param->name, (double)most, ch_block_format_of(type)->name);
@@ -254,6 +277,16 @@ static void encode(const writing *w, ch_block_type type, int64_t count) {
                         : type == CH_BLOCK_BF16 ? CH_BF16
                                                 : CH_F32,
                         w->stored);
+}
+
+/* Rows `first` on of a matrix in blocks, as they are, into w->stored. */
+static void gather_blocks(const writing *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
+                          int64_t columns) {
+  size_t bytes = ch_dtype_bytes(tensor->dtype, columns);
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t from = turned ? ch_halved_row(first + r, w->config->head_dim) : first + r;
+    memcpy((char *)w->stored + (size_t)r * bytes, (const char *)tensor->data + (size_t)from * bytes, bytes);
+  }
 }
 
 /* Rows `first` on of a tensor into w->values; of a vector its elements are turned as rows are. */
@@ -283,7 +316,8 @@ static ch_status put_padding(writing *w, size_t bytes) {
 
 static ch_status put_tensor(writing *w, int index) {
   const ch_param *param = &w->params->rows[index];
-  const ch_block_format *format = format_of(w, param);
+  const ch_block_format *format = format_of(w, index);
+  const ch_tensor *tensor = &w->tensors[index];
   bool turned = w->of->turned && (strstr(param->name, ".q_proj.") || strstr(param->name, ".k_proj."));
   int64_t rows, columns;
   size_t bytes = 0;
@@ -294,15 +328,17 @@ static ch_status put_tensor(writing *w, int index) {
     size_t size = (size_t)(count / format->values) * format->bytes;
     if (w->how->stop && w->how->stop(w->how->context))
       return ch_fail(w->error, CH_ERROR_INTERRUPTED, "interrupted; nothing was written");
-    gather(w, &w->tensors[index], turned, first, n, columns);
+    gather(w, tensor, turned, first, n, columns);
     CH_TRY(check_range(w, param, format->type, count));
-    encode(w, format->type, count);
+    if (tensor->dtype == format->dtype && ch_dtype_in_blocks(tensor->dtype))
+      gather_blocks(w, tensor, turned, first, n, columns);
+    else
+      encode(w, format->type, count);
     CH_TRY(ch_writer_put(&w->writer, w->stored, size, w->error));
     bytes += size;
     w->done += (double)count;
     if (w->how->progress) w->how->progress(w->how->context, w->done / w->total);
   }
-  const ch_tensor *tensor = &w->tensors[index];
   if (w->how->mapped) ch_weights_forget(w->how->mapped, tensor->data, ch_tensor_bytes(tensor));
   return put_padding(w, bytes);
 }

@@ -10,12 +10,16 @@ typedef struct ch_gguf_export {
   const char *name; /* general.name */
   ch_block_type
       type; /* of matrices: F32, F16, BF16 or Q8_0; what does not fit its blocks is F16, vectors are F32 */
+  bool own; /* instead each matrix has its own type, bit for bit, and `type` is what the file is called */
   const ch_tokenizer *tokenizer;                 /* or NULL */
   bool (*stop)(void *context);                   /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;
   const ch_weights *mapped; /* what tensors may lie in, to let go of what is written; or NULL */
 } ch_gguf_export;
+
+/* The type of most of a model's matrices, counted by elements. */
+ch_block_type ch_gguf_main_type(const ch_params *params, const ch_tensor *tensors);
 
 /* The model as `config` (of a family that GGUF has an architecture for) and its tensors say, beside and renamed.
    *exact false: the vocabulary has pieces that llama.cpp would also make of pairs which the tokenizer does not merge. */

@@ -75,8 +75,10 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
   if (!place->tensor) return wrong_tensor(&g->file, name, "is missing", error);
   bool turns = strstr(name, ".attn_q.") || strstr(name, ".attn_k.");
   place->turned = turns && ch_gguf_turns_rows(&g->file) ? source->config.head_dim : 0;
-  ch_block_type type = place->tensor->format->type;
-  source->dtypes[index] = type == CH_BLOCK_F16 ? CH_F16 : type == CH_BLOCK_BF16 ? CH_BF16 : CH_F32;
+  ch_dtype stored = place->tensor->format->dtype;
+  bool held = ch_dtype_in_blocks(stored) ? param->rank == 2 && param->in_blocks && !param->always_real
+                                         : stored != CH_U8;
+  source->dtypes[index] = held ? stored : CH_F32;
   return check_shape(&g->file, param, place, error);
 }
 
@@ -170,6 +172,21 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   return CH_OK;
 }
 
+static ch_status blocks(const ch_source *source, int index, int64_t first, int64_t count, void *to,
+                        ch_error *error) {
+  const gguf_source *g = source->context;
+  const struct place *place = &g->places[index];
+  int64_t all, columns;
+  (void)error;
+  ch_rows_of(&source->params.rows[index], &all, &columns);
+  size_t bytes = ch_dtype_bytes(place->tensor->format->dtype, columns);
+  for (int64_t r = 0; r < count; r++) {
+    int64_t row = place->turned ? ch_interleaved_row(first + r, place->turned) : first + r;
+    memcpy((char *)to + (size_t)r * bytes, row_at(place, all, columns, row), bytes);
+  }
+  return CH_OK;
+}
+
 /* --- opening -------------------------------------------------------------------------------------------------- */
 
 static void close_file(void *context) {
@@ -203,6 +220,7 @@ ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *sour
   if (!g) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
   source->context = g;
   source->rows = rows;
+  source->blocks = blocks;
   source->close = close_file;
   ch_status status = ch_gguf_open(path, &g->file, error);
   if (status == CH_OK) status = open_model(g, source, error);

@@ -80,17 +80,32 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
   return CH_OK;
 }
 
+/* As they are stored, after a look at what they stand for. */
+static ch_status take_blocks(conversion *w, int index, int64_t first, int64_t rows, int64_t count,
+                             ch_error *error) {
+  CH_TRY(w->source->blocks(w->source, index, first, rows, w->stored, error));
+  CH_TRY(w->source->rows(w->source, index, first, rows, w->values, error));
+  return check_values(&w->source->params.rows[index], w->values, count, CH_F32, error);
+}
+
+static ch_status take_values(conversion *w, int index, int64_t first, int64_t rows, int64_t count,
+                             ch_dtype dtype, ch_error *error) {
+  CH_TRY(w->source->rows(w->source, index, first, rows, w->values, error));
+  CH_TRY(check_values(&w->source->params.rows[index], w->values, count, dtype, error));
+  ch_kernels_best(CH_F32)->convert_to(count, w->values, dtype, w->stored);
+  return CH_OK;
+}
+
 static ch_status put_piece(conversion *w, int index, int64_t first, int64_t rows, int64_t columns,
                            ch_dtype dtype, ch_writer *writer, ch_error *error) {
   int64_t count = rows * columns;
   if (w->how->stop && w->how->stop(w->how->context))
     return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted; nothing was written");
-  CH_TRY(w->source->rows(w->source, index, first, rows, w->values, error));
-  CH_TRY(check_values(&w->source->params.rows[index], w->values, count, dtype, error));
-  ch_kernels_best(CH_F32)->convert_to(count, w->values, dtype, w->stored);
+  CH_TRY(ch_dtype_in_blocks(dtype) ? take_blocks(w, index, first, rows, count, error)
+                                   : take_values(w, index, first, rows, count, dtype, error));
   w->done += (double)count;
   if (w->how->progress) w->how->progress(w->how->context, w->done / w->total);
-  return ch_writer_put(writer, w->stored, (size_t)count * ch_dtype_size(dtype), error);
+  return ch_writer_put(writer, w->stored, ch_dtype_bytes(dtype, count), error);
 }
 
 static ch_status put_tensor(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error) {
@@ -118,14 +133,19 @@ static ch_status open_conversion(conversion *w, ch_error *error) {
   return w->values && w->stored ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to convert tensors");
 }
 
+static ch_dtype dtype_to_write(const ch_source_writing *how, ch_dtype own) {
+  if (how->keep_blocks && ch_dtype_in_blocks(own)) return own;
+  if (how->dtype) return *how->dtype;
+  return ch_dtype_in_blocks(own) ? CH_F32 : own;
+}
+
 static ch_status write_weights(const ch_source *source, const char *directory, const ch_source_writing *how,
                                ch_error *error) {
   conversion w = {.source = source, .how = how};
   ch_dtype *dtypes = malloc(((size_t)source->params.count + 1) * sizeof *dtypes);
   ch_status status =
       dtypes ? open_conversion(&w, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to convert tensors");
-  for (int i = 0; dtypes && i < source->params.count; i++)
-    dtypes[i] = how->dtype ? *how->dtype : source->dtypes[i];
+  for (int i = 0; dtypes && i < source->params.count; i++) dtypes[i] = dtype_to_write(how, source->dtypes[i]);
   if (status == CH_OK) status = ch_weights_write(directory, &source->params, dtypes, put_tensor, &w, error);
   free(dtypes);
   free(w.values);

@@ -9,14 +9,16 @@ typedef struct ch_source {
   const char *format; /* for people: "llama2.c, version 1" */
   ch_config config;   /* of a Hugging Face family */
   ch_params params;
-  ch_dtype
-      *dtypes; /* [params.count] what each tensor is stored as: its own type, F32 where it is quantised */
+  ch_dtype *dtypes; /* [params.count] what each tensor is stored as; F32 where no model of ours holds that */
   ch_text tokenizer, tokenizer_config; /* tokenizer.json and tokenizer_config.json, or empty */
   char *companions;                    /* a directory whose tokenizer files come along; or NULL */
   void *context;
   /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
   ch_status (*rows)(const struct ch_source *source, int index, int64_t first, int64_t count, float *values,
                     ch_error *error);
+  /* The same as they are stored, of a matrix whose dtype is in blocks. */
+  ch_status (*blocks)(const struct ch_source *source, int index, int64_t first, int64_t count, void *blocks,
+                      ch_error *error);
   void (*close)(void *context);
 } ch_source;
 
@@ -41,8 +43,9 @@ ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source 
 ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *source, ch_error *error);
 
 typedef struct ch_source_writing {
-  const ch_dtype *dtype;                         /* of all tensors; NULL: each its own */
-  bool (*stop)(void *context);                   /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
+  const ch_dtype *dtype;       /* of all tensors; NULL: each its own, F32 of those in blocks */
+  bool keep_blocks;            /* what stands in blocks stays in them, whatever `dtype` says */
+  bool (*stop)(void *context); /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;
 } ch_source_writing;
