@@ -37,7 +37,8 @@ typedef struct row {
   const char *what; /* "prefill", "decode", "train" */
   ch_speed_options options;
   ch_speed speed;
-  double share; /* of the limit that bounds it */
+  double share;      /* of the limit that bounds it */
+  const char *limit; /* "F32", "BF16", "INT8": arithmetic; of decoding both */
 } row;
 
 typedef struct bench {
@@ -101,8 +102,24 @@ static ch_status open_model(bench *b, ch_error *error) {
 
 /* --- output -------------------------------------------------------------------------------------------------- */
 
-static double prefill_share(const bench *b, const ch_speed *speed) {
-  return speed->flops / speed->seconds / b->limits.fma_peak;
+static void find_share(const bench *b, ch_dtype dtype, row *r) {
+  double peak = ch_speed_peak(&b->limits, dtype, &r->limit);
+  r->share = r->speed.flops / r->speed.seconds / peak;
+}
+
+/* "1083 BF16", or "no BF16". */
+static void print_peak(const char *before, double peak, const char *name) {
+  if (peak > 0)
+    printf("%s%.0f %s", before, peak / 1e9, name);
+  else
+    printf("%sno %s", before, name);
+}
+
+static void print_bandwidth(const char *before, double rate, const char *name) {
+  if (rate > 0)
+    printf("%s%.1f %s", before, rate / 1e9, name);
+  else
+    printf("%s%s not known", before, name);
 }
 
 static void print_machine(const bench *b) {
@@ -110,11 +127,16 @@ static void print_machine(const bench *b) {
   char count[32];
   double parameters = 0;
   for (int i = 0; i < model->params.count; i++) parameters += (double)ch_param_count(&model->params.rows[i]);
-  printf("machine  %s, %d threads: %.0f GFLOP/s F32 FMA peak, %.1f GB/s read\n",
-         ch_kernels_best(CH_F32)->name, ch_threads(), b->limits.fma_peak / 1e9,
-         b->limits.read_bandwidth / 1e9);
-  printf("model    %s parameters, %.1f MB of matrices read per decoded token\n\n",
-         ch_format_count(parameters, count, sizeof count), b->matrix_bytes / 1e6);
+  printf("machine  %s, %d threads\n", ch_kernels_best(CH_F32)->name, ch_threads());
+  print_peak("limits   GFLOP/s: ", b->limits.fma_peak, "F32");
+  print_peak(", ", b->limits.bf16_peak, "BF16 dot");
+  print_peak(", ", b->limits.int8_peak, "INT8 dot");
+  print_bandwidth("\n         GB/s read: ", b->limits.read_bandwidth, "memory");
+  print_bandwidth(", ", b->limits.l3_bandwidth, "L3");
+  print_bandwidth(", ", b->limits.l2_bandwidth, "L2");
+  printf("\nmodel    %s parameters, mostly %s, %.1f MB of matrices read per decoded token\n\n",
+         ch_format_count(parameters, count, sizeof count), ch_dtype_name(ch_speed_matrix_type(model)),
+         b->matrix_bytes / 1e6);
   printf("%-8s %6s %7s %7s %11s %11s %9s\n", "", "batch", "tokens", "depth", "ms a step", "tokens/s",
          "of limit");
 }
@@ -125,7 +147,10 @@ static void print_row(const row *r) {
   printf("%-8s %6lld %7lld %7lld %11.3f %11.1f %8.1f%%", r->what, (long long)r->options.batch,
          (long long)r->options.tokens, (long long)r->options.depth, 1e3 * r->speed.seconds / steps,
          r->speed.tokens_per_second, 100 * r->share);
-  if (r->speed.bandwidth > 0) printf("  at %.1f GB/s", r->speed.bandwidth / 1e9);
+  if (r->speed.bandwidth > 0)
+    printf("  at %.1f GB/s", r->speed.bandwidth / 1e9);
+  else
+    printf("  %s", r->limit);
   if (r->speed.memory > 0) printf("  %.0f MiB at most", (double)r->speed.memory / (1 << 20));
   putchar('\n');
   fflush(stdout);
@@ -136,10 +161,11 @@ static void keep_row(bench *b, const row *r) {
   json_t *object = json_pack("{s:I, s:I, s:I, s:f, s:f}", "batch", (json_int_t)r->options.batch, "tokens",
                              (json_int_t)r->options.tokens, "depth", (json_int_t)r->options.depth, "seconds",
                              r->speed.seconds, "tokens_per_second", r->speed.tokens_per_second);
-  json_object_set_new(object, decode ? "share_of_limit" : "share_of_fma_peak", json_real(r->share));
+  json_object_set_new(object, "share_of_limit", json_real(r->share));
+  json_object_set_new(object, "limit", json_string(r->limit));
   if (decode) json_object_set_new(object, "read_bandwidth_bytes", json_real(r->speed.bandwidth));
-  json_object_set_new(object, decode ? "bytes" : "flops",
-                      json_real(decode ? r->speed.bytes : r->speed.flops));
+  json_object_set_new(object, "flops", json_real(r->speed.flops));
+  if (decode) json_object_set_new(object, "bytes", json_real(r->speed.bytes));
   if (r->speed.memory > 0)
     json_object_set_new(object, "peak_memory_bytes", json_integer((json_int_t)r->speed.memory));
   json_array_append_new(json_object_get(b->rows, r->what), object);
@@ -175,9 +201,12 @@ static json_t *json_profile(const bench *b) {
 static ch_status print_json(bench *b, ch_error *error) {
   json_t *object = b->rows;
   json_object_set_new(object, "machine",
-                      json_pack("{s:s, s:i, s:f, s:f}", "kernels", ch_kernels_best(CH_F32)->name, "threads",
-                                ch_threads(), "fma_peak_flops", b->limits.fma_peak, "read_bandwidth_bytes",
-                                b->limits.read_bandwidth));
+                      json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels",
+                                ch_kernels_best(CH_F32)->name, "threads", ch_threads(), "fma_peak_flops",
+                                b->limits.fma_peak, "bf16_peak_flops", b->limits.bf16_peak, "int8_peak_ops",
+                                b->limits.int8_peak, "read_bandwidth_bytes", b->limits.read_bandwidth,
+                                "l3_bandwidth_bytes", b->limits.l3_bandwidth, "l2_bandwidth_bytes",
+                                b->limits.l2_bandwidth));
   json_object_set_new(object, "matrix_bytes_per_token", json_real(b->matrix_bytes));
   json_object_set_new(object, "cache_dtype", json_string(b->arguments->cache_dtype));
   if (b->arguments->profile) json_object_set_new(object, "profile", json_profile(b));
@@ -213,7 +242,7 @@ static ch_status measure_prefill(bench *b, int64_t batch, ch_error *error) {
     row r = {.what = "prefill", .options = options_of(b, batch, b->prompts.value[i], 0)};
     CH_TRY(go_on(b, r.what, batch, r.options.tokens, 0, error));
     CH_TRY(ch_speed_prefill(b->model, &r.options, &r.speed, error));
-    r.share = prefill_share(b, &r.speed);
+    find_share(b, ch_speed_matrix_type(b->model), &r);
     report(b, &r);
   }
   return CH_OK;
@@ -225,6 +254,7 @@ static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
     CH_TRY(go_on(b, r.what, batch, r.options.tokens, r.options.depth, error));
     CH_TRY(ch_speed_decode(b->model, &r.options, &r.speed, error));
     r.share = r.speed.share;
+    r.limit = "memory and arithmetic";
     report(b, &r);
   }
   return CH_OK;
@@ -234,7 +264,7 @@ static ch_status measure_training(bench *b, int64_t batch, ch_error *error) {
   row r = {.what = "train", .options = options_of(b, batch, b->arguments->seq, 0)};
   CH_TRY(go_on(b, r.what, batch, r.options.tokens, 0, error));
   CH_TRY(ch_speed_train(&b->config, &r.options, &r.speed, error));
-  r.share = prefill_share(b, &r.speed);
+  find_share(b, CH_F32, &r);
   report(b, &r);
   return CH_OK;
 }
@@ -403,9 +433,12 @@ const ch_command ch_cmd_bench = {
     .description =
         "MODEL is a model directory, or a config.json whose matrices are then random. Each row also says how "
         "much of "
-        "the machine's limit it reaches, measured in the same run: prefill and training of the F32 "
-        "multiply-add "
-        "peak, decoding of what reading every matrix, and then the slower of reading the cache and "
+        "the machine's limit it reaches, measured in the same run: prefill and training of the arithmetic "
+        "peak "
+        "for "
+        "the weights' type (F32 multiply-adds, BF16 or INT8 dot instructions), decoding of what the slower "
+        "of "
+        "reading every matrix and multiplying by it, and then the slower of reading the cache and "
         "attention's "
         "products, would take at that peak and the read bandwidth measured before and after each repetition.",
     .examples =

@@ -18,8 +18,19 @@
 enum { MOST_REPEAT = 1000, SEED = 1 };
 
 void ch_speed_limits_measure(ch_speed_limits *limits) {
-  *limits =
-      (ch_speed_limits){.fma_peak = ch_measure_fma_peak_f32(), .read_bandwidth = ch_measure_read_bandwidth()};
+  *limits = (ch_speed_limits){.fma_peak = ch_measure_fma_peak_f32(),
+                              .bf16_peak = ch_measure_dot_peak_bf16(),
+                              .int8_peak = ch_measure_dot_peak_int8(),
+                              .read_bandwidth = ch_measure_read_bandwidth(),
+                              .l3_bandwidth = ch_measure_read_bandwidth_l3(),
+                              .l2_bandwidth = ch_measure_read_bandwidth_l2()};
+}
+
+double ch_speed_peak(const ch_speed_limits *limits, ch_dtype dtype, const char **name) {
+  bool bf16 = dtype == CH_BF16 && limits->bf16_peak > 0,
+       int8 = ch_dtype_in_blocks(dtype) && limits->int8_peak > 0;
+  if (name) *name = bf16 ? "BF16" : int8 ? "INT8" : "F32";
+  return bf16 ? limits->bf16_peak : int8 ? limits->int8_peak : limits->fma_peak;
 }
 
 /* --- repetitions --------------------------------------------------------------------------------------------- */
@@ -88,6 +99,18 @@ double ch_speed_matrix_bytes(const ch_model *model, int64_t sequences) {
     bytes += (double)ch_tensor_bytes(&model->weights.tensors[i]) * (row->kind == CH_PARAM_EXPERT ? share : 1);
   }
   return bytes;
+}
+
+ch_dtype ch_speed_matrix_type(const ch_model *model) {
+  int64_t elements[CH_DTYPE_COUNT] = {0};
+  int most = CH_F32;
+  for (int i = 0; i < model->params.count; i++) {
+    const ch_tensor *tensor = &model->weights.tensors[i];
+    if (tensor->rank >= 2) elements[tensor->dtype] += ch_tensor_count(tensor);
+  }
+  for (int type = 0; type < CH_DTYPE_COUNT; type++)
+    if (elements[type] > elements[most]) most = type;
+  return (ch_dtype)most;
 }
 
 static double cache_bytes_per_token(const ch_cache *cache) {
@@ -174,24 +197,31 @@ ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *option
   return status;
 }
 
-/* Products of attention in one repetition, whose passes find `held` tokens on average. */
-static ch_status attention_flops(const ch_model *model, const ch_speed_options *options, double held,
-                                 double *flops, ch_error *error) {
+/* Products of one repetition, whose passes find `held` tokens on average. */
+static ch_status decode_flops(const ch_model *model, const ch_speed_options *options, double held,
+                              ch_speed *speed, ch_error *error) {
   ch_account account;
   CH_TRY(
       ch_account_model(&model->config, &model->params, (int64_t)held, options->cache_dtype, &account, error));
-  *flops = (double)(options->batch * options->tokens) * account.decode.attention_context;
+  speed->flops = (double)(options->batch * options->tokens) * account.decode.total;
+  speed->attention_flops = (double)(options->batch * options->tokens) * account.decode.attention_context;
   return CH_OK;
 }
 
+static double larger(double a, double b) {
+  return a > b ? a : b;
+}
+
 /* What a repetition should have taken, over what it took. */
-static void find_share(const ch_speed_options *options, double seconds[], double bandwidth[],
-                       ch_speed *speed) {
-  double share[MOST_REPEAT], computing = speed->flops / options->limits->fma_peak;
+static void find_share(const ch_model *model, const ch_speed_options *options, double seconds[],
+                       double bandwidth[], ch_speed *speed) {
+  double share[MOST_REPEAT], matrix_bytes = speed->bytes - speed->cache_bytes;
+  double attending = speed->attention_flops / ch_speed_peak(options->limits, options->cache_dtype, NULL);
+  double multiplying = (speed->flops - speed->attention_flops) /
+                       ch_speed_peak(options->limits, ch_speed_matrix_type(model), NULL);
   for (int i = 0; i < options->repeat; i++) {
     double rate = bandwidth[i] > 0 ? bandwidth[i] : options->limits->read_bandwidth;
-    double reading = speed->cache_bytes / rate;
-    share[i] = ((speed->bytes - speed->cache_bytes) / rate + (reading > computing ? reading : computing)) /
+    share[i] = (larger(matrix_bytes / rate, multiplying) + larger(speed->cache_bytes / rate, attending)) /
                seconds[i];
   }
   speed->share = median(share, options->repeat);
@@ -204,7 +234,7 @@ static ch_status decode_often(const ch_model *model, const ch_speed_options *opt
   double passes = (double)options->tokens, batch = (double)options->batch;
   double held = (double)options->depth + (passes + 1) / 2; /* tokens that a pass finds, on average */
   CH_TRY(ch_timeline_pretend(run->timeline, options->depth, SEED, options->ids, options->id_count, error));
-  CH_TRY(attention_flops(model, options, held, &speed->flops, error));
+  CH_TRY(decode_flops(model, options, held, speed, error));
   ch_read_probe probe = {0};
   if (options->limits) probe = ch_read_probe_open();
   ch_status status = repeat_it(decode_once, run, options->repeat, options->limits ? &probe : NULL, seconds,
@@ -213,7 +243,7 @@ static ch_status decode_often(const ch_model *model, const ch_speed_options *opt
   CH_TRY(status);
   speed->cache_bytes = passes * batch * held * cache_bytes_per_token(ch_timeline_cache(run->timeline));
   speed->bytes = passes * ch_speed_matrix_bytes(model, options->batch) + speed->cache_bytes;
-  if (options->limits) find_share(options, seconds, bandwidth, speed);
+  if (options->limits) find_share(model, options, seconds, bandwidth, speed);
   speed->seconds = median(seconds, options->repeat);
   finish(options, speed);
   return CH_OK;

@@ -5,13 +5,19 @@
 #include "graph/plan.h"
 #include "infer/model.h"
 
-/* The machine's limits, measured. */
+/* The machine's limits, measured with all threads (tensor/limits.h); 0: it has no such instruction, or does not say how large
+   the cache is. */
 typedef struct ch_speed_limits {
-  double fma_peak;       /* F32 FLOP/s */
-  double read_bandwidth; /* bytes/s */
+  double fma_peak, bf16_peak, int8_peak;             /* FLOP/s, or integer operations a second */
+  double read_bandwidth, l3_bandwidth, l2_bandwidth; /* bytes/s */
 } ch_speed_limits;
 
 void ch_speed_limits_measure(ch_speed_limits *limits);
+/* The most arithmetic that values of a type allow: BF16 dot products of BF16, integer ones of types in blocks, where the
+   machine has them; else F32 multiply-adds. *name (or NULL) gets "F32", "BF16" or "INT8". */
+double ch_speed_peak(const ch_speed_limits *limits, ch_dtype dtype, const char **name);
+/* The type that most elements of a model's matrices have. */
+ch_dtype ch_speed_matrix_type(const ch_model *model);
 
 typedef struct ch_speed_options {
   int64_t batch;  /* sequences in step */
@@ -29,7 +35,8 @@ typedef struct ch_speed_options {
 typedef struct ch_speed {
   double seconds;           /* the median repetition's */
   double tokens_per_second; /* all sequences together */
-  double flops;             /* of one repetition; decoding: of attention's products alone */
+  double flops;             /* of one repetition */
+  double attention_flops;   /* decoding: of them attention's over the cache */
   double bytes;             /* of matrices and cache, read once in each pass of one repetition */
   double cache_bytes;       /* of them the cache's */
   double share, bandwidth;  /* decoding: of the limit, and the read bandwidth; medians of the repetitions */
@@ -39,9 +46,9 @@ typedef struct ch_speed {
 /* All prompts at once from an empty cache. */
 ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
                            ch_error *error);
-/* `tokens` steps of one token a sequence. The limit is, for the matrices, their bytes over the read bandwidth, and for
-   attention the slower of the cache's bytes over that and its products (as ch_account counts them) over the multiply-add
-   peak. Bandwidth is that before and after each repetition: where memory is shared it changes while one measures. */
+/* `tokens` steps of one token a sequence. The limit is, for the matrices, the slower of their bytes over the read bandwidth
+   and their products over the peak for their type, and for attention the slower of the cache's bytes and its products (as
+   ch_account counts them) at the peak for the cache's type. Bandwidth is that before and after each repetition: where memory is shared it changes while one measures. */
 ch_status ch_speed_decode(const ch_model *model, const ch_speed_options *options, ch_speed *speed,
                           ch_error *error);
 /* One optimizer step: forward, backward, AdamW. */

@@ -1,5 +1,9 @@
 /* Which kernel table is chosen, and that each says what it is and lacks nothing. */
+#include <stdio.h>
+
 #include "tensor/kernel_testing.h"
+#include "tensor/limits.h"
+#include "tensor/limits_dots.h"
 
 static void every_table_is_named_and_typed(void **state) {
   (void)state;
@@ -56,11 +60,52 @@ static void the_loops_that_measure_limits_do_what_they_count(void **state) {
   }
 }
 
+/* What the kernel says of the processor, asked apart from the compiler's built-in. */
+static bool processor_has(const char *flag) {
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  static char line[8192];
+  bool has = false;
+  char word[64];
+  snprintf(word, sizeof word, " %s ", flag);
+  while (file && !has && fgets(line, sizeof line, file)) {
+    line[strcspn(line, "\n")] = ' ';
+    has = strstr(line, word) != NULL;
+  }
+  if (file) fclose(file);
+  return has;
+}
+
+static void dot_loops_do_what_they_count_where_there_are_such_instructions(void **state) {
+  (void)state;
+  const ch_dot_loop loops[2] = {ch_dot_loop_bf16(), ch_dot_loop_int8()};
+  const char *const flags[2] = {"avx512_bf16", "avx512_vnni"};
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(loops[i] != NULL, processor_has(flags[i]));
+    if (!loops[i]) continue;
+    double operations = 0, rounds = 1000, starts = 16 * 15 / 2;
+    /* 256 lanes; a lane's round is two products of BF16, or four of integers. */
+    double expected = i == 0 ? 16 * (starts + 16 * 3) + 256 * rounds * 2 : 16 * starts + 256 * rounds * 16;
+    assert_true(loops[i]((int64_t)rounds, 3, &operations) == expected);
+    assert_true(operations == 256 * rounds * (i == 0 ? 4 : 8));
+  }
+}
+
+static void a_lowered_instruction_set_has_no_dot_instructions(void **state) {
+  (void)state;
+  setenv("CROSSHEAD_ISA", "avx2", 1);
+  assert_true(ch_measure_dot_peak_bf16() == 0 && ch_measure_dot_peak_int8() == 0);
+  unsetenv("CROSSHEAD_ISA");
+  assert_int_equal(ch_measure_dot_peak_bf16() > 0, processor_has("avx512_bf16"));
+  assert_int_equal(ch_measure_dot_peak_int8() > 0, processor_has("avx512_vnni"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_table_is_named_and_typed),
       cmocka_unit_test(the_environment_lowers_the_instruction_set),
       cmocka_unit_test(the_loops_that_measure_limits_do_what_they_count),
+      cmocka_unit_test(dot_loops_do_what_they_count_where_there_are_such_instructions),
+      cmocka_unit_test(a_lowered_instruction_set_has_no_dot_instructions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
