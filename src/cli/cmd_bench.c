@@ -22,7 +22,7 @@ static const char SPACES[] = " \t\r\n";
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *prompt, *depth, *batch, *cache_dtype, *dtype, *context_ids;
+  const char *prompt, *depth, *batch, *cache_dtype, *dtype, *compute, *context_ids;
   int64_t tokens, seq, repeat;
   bool train, precompute_gates, expand_gates, keep_dictionary, profile, json;
 } arguments;
@@ -325,6 +325,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY_GOTO(parse_arguments(b, error));
   CH_TRY_GOTO(open_model(b, error));
   CH_TRY_GOTO(ch_config_needs_text(&b->model->config, "bench", error));
+  b->model->compute = ch_compute_type(b->arguments->compute);
   b->config = b->model->config; /* of training: as it is, not as it is served */
   CH_TRY_GOTO(
       ch_model_restate(b->model, b->arguments->keep_dictionary ? CH_FORM_INFERENCE : CH_FORM_SERVING, error));
@@ -381,6 +382,7 @@ static const ch_option options[] = {
      .default_value = "f32",
      .choices = ch_element_type_names,
      .help = "Type of random matrices, where CONFIG has no weights beside it."},
+    CH_COMPUTE_OPTION(arguments, compute),
     {.name = "train",
      .type = CH_OPTION_FLAG,
      AT(train),

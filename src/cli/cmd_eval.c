@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/progress.h"
+#include "cli/element_types.h"
 #include "cli/eval_task.h"
 #include "cli/interrupt.h"
 #include "cli/keep.h"
@@ -16,7 +17,7 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *text, *task, *images, *tokenizer, *documents;
+  const char *text, *task, *images, *tokenizer, *documents, *compute;
   const char *task_file, *fewshot_file, *log_samples, *runs;
   int64_t window, stride, limit, fewshot;
   bool json;
@@ -65,6 +66,7 @@ static ch_status open_all(evaluation *e, ch_error *error) {
   const arguments *a = e->arguments;
   CH_TRY(ch_document_set_open(a->text, separator_of(a->documents), &e->text, error));
   CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &e->model, error));
+  e->model->compute = ch_compute_type(a->compute);
   CH_TRY(ch_config_needs_text(&e->model->config, "eval --text", error));
   CH_TRY(ch_model_restate(e->model, CH_FORM_SERVING, error));
   CH_TRY(choose_window(e, error));
@@ -216,6 +218,7 @@ static ch_status evaluate_images(const arguments *a, const ch_keeper *keeper, ch
   double start = ch_clock();
   ch_status status;
   CH_TRY_GOTO(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &model, error));
+  model->compute = ch_compute_type(a->compute);
   CH_TRY_GOTO(ch_model_restate(model, CH_FORM_SERVING, error));
   CH_TRY_GOTO(ch_image_set_open(a->images, 1, &set, error));
   ch_interrupt_watch();
@@ -259,6 +262,7 @@ static ch_status evaluate_task(const arguments *a, const ch_keeper *keeper, ch_e
                                                .fewshot = a->fewshot,
                                                .limit = a->limit,
                                                .window = a->window,
+                                               .compute = ch_compute_type(a->compute),
                                                .json = a->json,
                                                .keeper = keeper},
                           error);
@@ -342,6 +346,7 @@ static const ch_option options[] = {
      AT(runs),
      .metavar = "FILE",
      .help = "Where the figures are kept for `crosshead runs` (CROSSHEAD_RUNS; else nowhere)."},
+    CH_COMPUTE_OPTION(arguments, compute),
     {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print one JSON object."},
     {0}};
 

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/element_types.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "infer/forward.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *tokens, *pixels, *out, *dtype;
+  const char *tokens, *pixels, *out, *dtype, *compute;
   int64_t cached;
   bool gradients, json;
 } arguments;
@@ -226,6 +227,10 @@ static ch_status check_arguments(const arguments *a, ch_error *error) {
                    "--cached and --grads exclude each other: gradients need the whole pass");
   if (a->cached > 0 && strcmp(a->dtype, "f64") == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--cached works in F32; --dtype f64 is for whole passes");
+  if (a->gradients && ch_compute_type(a->compute) == CH_BF16)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--grads and --compute bf16 exclude each other: gradients are computed in the type of --dtype");
   if (a->gradients && !a->out)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--grads needs --out FILE to write them to");
   return CH_OK;
@@ -240,6 +245,7 @@ static ch_status run(const void *options_given, ch_error *error) {
   ch_forward_result result = {0};
   ch_status status;
   CH_TRY_GOTO(ch_model_load(a->positional[0], weights_mode(dtype, a->gradients), &model, error));
+  model->compute = ch_compute_type(a->compute);
   CH_TRY_GOTO(read_given(a, &model->config, &g, error));
   if (!a->gradients) CH_TRY_GOTO(ch_model_restate(model, form_of(model), error));
   ch_forward_request request = {.tokens = g.ids,
@@ -301,6 +307,7 @@ static const ch_option options[] = {
      .default_value = "f32",
      .choices = dtypes,
      .help = "Arithmetic: f32, or f64 in plain C, the reference."},
+    CH_COMPUTE_OPTION(arguments, compute),
     {.name = "json",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, json),

@@ -20,7 +20,7 @@ enum { MOST_PROMPT_BYTES = 256 << 20 };
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *prompt, *prompt_file, *tokenizer, *cache_dtype;
+  const char *prompt, *prompt_file, *tokenizer, *cache_dtype, *compute;
   int64_t max_tokens, top_k, seed, context;
   double temperature, top_p;
   bool ignore_eos, precompute_gates, keep_dictionary, echo, json;
@@ -113,6 +113,7 @@ static ch_status choose_context(const writer *w, int64_t *context, ch_error *err
 static ch_status open_model(writer *w, ch_error *error) {
   const arguments *a = w->arguments;
   CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &w->model, error));
+  w->model->compute = ch_compute_type(a->compute);
   CH_TRY(ch_config_needs_text(&w->model->config, "generate", error));
   if (a->keep_dictionary && w->model->config.sharing.type != CH_SHARING_MASA)
     return ch_fail(
@@ -154,6 +155,7 @@ static ch_status open_all(writer *w, ch_error *error) {
   ch_timeline_options options;
   ch_timeline_options_default(&w->model->config, &options);
   options.cache_dtype = *ch_element_type(a->cache_dtype);
+  options.compute = w->model->compute;
   options.precompute_gates = a->precompute_gates;
   CH_TRY(choose_context(w, &options.context, error));
   return ch_timeline_create(&w->model->config, &w->model->params, w->model->weights.tensors, &options,
@@ -388,6 +390,7 @@ static const ch_option options[] = {
      .default_value = "f32",
      .choices = ch_element_type_names,
      .help = "How cached keys and values are stored."},
+    CH_COMPUTE_OPTION(arguments, compute),
     {.name = "context",
      .type = CH_OPTION_COUNT,
      AT(context),

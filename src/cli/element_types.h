@@ -11,4 +11,16 @@ const ch_dtype *ch_element_type(const char *name);
 /* The name of a type of that list, or NULL. */
 const char *ch_element_type_name(ch_dtype dtype);
 
+/* --compute: what large products multiply is rounded to (ch_model.compute), and its row in a command's options. */
+extern const char *const ch_compute_names[];
+ch_dtype ch_compute_type(const char *name);
+#define CH_COMPUTE_OPTION(arguments, member)                                                                 \
+  {                                                                                                          \
+    .name = "compute", .type = CH_OPTION_CHOICE, .offset = offsetof(arguments, member), .metavar = "TYPE",   \
+    .default_value = "f32", .choices = ch_compute_names,                                                     \
+    .help = "What products of many rows multiply: f32, or numbers rounded to bf16 with sums in f32, which "  \
+            "is faster "                                                                                     \
+            "where the processor has instructions for it."                                                   \
+  }
+
 #endif

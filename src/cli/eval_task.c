@@ -58,6 +58,7 @@ static ch_status open_all(run *r, ch_error *error) {
   const ch_task_arguments *a = r->arguments;
   CH_TRY(ch_task_open(a->task, &r->task, error));
   CH_TRY(ch_model_load(a->model, CH_WEIGHTS_MAPPED, &r->model, error));
+  r->model->compute = a->compute;
   CH_TRY(ch_config_needs_text(&r->model->config, "eval --task", error));
   CH_TRY(ch_model_restate(r->model, CH_FORM_SERVING, error));
   return ch_tokenizer_open(a->tokenizer ? a->tokenizer : a->model, &r->tokenizer, error);

@@ -8,12 +8,14 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/keep.h"
+#include "tensor/tensor.h"
 
 typedef struct ch_task_arguments {
   const char *model, *tokenizer; /* tokenizer: NULL = the model's own */
   const char *task, *task_file;
   const char *fewshot_file, *log_samples; /* or NULL */
   int64_t fewshot, limit, window;         /* 0: none, all, the model's context */
+  ch_dtype compute;                       /* ch_model's */
   bool json;
   const ch_keeper *keeper;
 } ch_task_arguments;

@@ -260,8 +260,8 @@ static ch_status measure_drift(watch *w) {
     status = no_memory(w->error);
   else {
     normalise(calibration, model, x);
-    status = ch_gemm_linear(w->gemm, layers, width, words, x, head->data, head->dtype, NULL, logits, false,
-                            w->error);
+    status = ch_gemm_linear(w->gemm, layers, width, words, x, CH_F32, head->data, head->dtype, NULL, logits,
+                            false, w->error);
     for (int64_t l = 0; status == CH_OK && l + 1 < layers; l++)
       calibration->drift[l] = divergence(logits + l * words, logits + (l + 1) * words, words);
   }

@@ -81,6 +81,7 @@ ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_spli
   e.pixels = malloc((size_t)(BATCH * e.elements) * sizeof *e.pixels);
   if (!e.pixels) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a batch of images");
   CH_TRY_GOTO(ch_engine_init(&e.engine, CH_F32, error));
+  e.engine.compute = model->compute;
   CH_TRY_GOTO(ch_runner_create(&e.engine, c, &model->params, &shape, false, &e.runner, error));
   status = run(&e, count, progress, context, accuracy, error);
 done:

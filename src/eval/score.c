@@ -32,6 +32,7 @@ ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *
   if (!scorer) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score text");
   scorer->model = model;
   ch_status status = ch_engine_init(&scorer->engine, CH_F32, error);
+  scorer->engine.compute = model->compute;
   if (status != CH_OK) {
     free(scorer);
     return status;

@@ -433,6 +433,7 @@ static ch_status prepare(scoring *s, const int64_t *starts, int64_t groups, ch_e
     describe_group(s, &s->groups[g]);
   }
   CH_TRY(ch_engine_init(&s->engine, CH_F32, error));
+  s->engine.compute = s->model->compute;
   return measure_cache(s, error);
 }
 

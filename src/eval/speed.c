@@ -131,6 +131,7 @@ static ch_status begin(const ch_model *model, const ch_speed_options *options, i
   settings.sequences = options->batch;
   settings.context = options->depth + options->tokens;
   settings.cache_dtype = options->cache_dtype;
+  settings.compute = model->compute;
   settings.precompute_gates = options->precompute_gates;
   settings.expand_gates = options->expand_gates;
   *run = (inference){.options = options};

@@ -134,11 +134,11 @@ static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
   }
 }
 
-static void live_forward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {
+static void live_forward(ch_buffer *buffers, const ch_node *node, int t) {
   use_inputs(buffers, node, t);
   if (has_value_buffer(node))
     ch_buffer_define(buffer_of(buffers, VALUE, node), t,
-                     (size_t)ch_node_count(node) * ch_dtype_size(plan->graph->dtype));
+                     (size_t)ch_node_count(node) * ch_dtype_size(node->dtype));
 }
 
 static void live_backward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {
@@ -157,7 +157,7 @@ static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
   for (int t = 0; t < plan->step_count; t++) {
     const ch_node *node = plan->steps[t].node;
     if (plan->steps[t].kind == CH_STEP_FORWARD)
-      live_forward(plan, buffers, node, t);
+      live_forward(buffers, node, t);
     else
       live_backward(plan, buffers, node, t);
     if (plan->options.backward && node->op->saved && node->needs_gradient)

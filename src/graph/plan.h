@@ -102,5 +102,7 @@ const void *ch_run_output_gradient(const ch_run *run, const ch_node *node);
 void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accumulate);
 /* The parameter's tensor behind a PARAM node (its dtype may be 16 bit), or NULL for other nodes. */
 const ch_tensor *ch_run_param(const ch_run *run, const ch_node *node);
+/* The element type of a node's value: the stored one of a parameter, else the node's. */
+ch_dtype ch_run_dtype(const ch_run *run, const ch_node *node);
 
 #endif

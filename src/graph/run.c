@@ -64,6 +64,10 @@ const ch_tensor *ch_run_param(const ch_run *run, const ch_node *node) {
   return node->kind == CH_NODE_PARAM ? &run->params[node->index] : NULL;
 }
 
+ch_dtype ch_run_dtype(const ch_run *run, const ch_node *node) {
+  return node->kind == CH_NODE_PARAM ? run->params[node->index].dtype : node->dtype;
+}
+
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

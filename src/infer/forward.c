@@ -129,6 +129,7 @@ static ch_status plain(const ch_model *model, const ch_forward_request *r, const
                        int64_t known, ch_forward_result *result, ch_error *error) {
   ch_engine engine;
   CH_TRY(ch_engine_init(&engine, r->dtype, error));
+  engine.compute = model->compute;
   ch_status status = plain_logits(model, r, &engine, result, error);
   if (status == CH_OK && r->gradients) status = gradients(model, r, &engine, targets, known, result, error);
   ch_engine_free(&engine);
@@ -160,8 +161,11 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "cannot prefill %lld tokens of a text of %lld; give at most that many",
                    (long long)r->cached, (long long)r->length);
-  ch_timeline_options options = {
-      .sequences = r->sequences, .context = r->length, .chunk = r->length, .cache_dtype = CH_F32};
+  ch_timeline_options options = {.sequences = r->sequences,
+                                 .context = r->length,
+                                 .chunk = r->length,
+                                 .cache_dtype = CH_F32,
+                                 .compute = model->compute};
   ch_timeline *timeline = NULL;
   int32_t *chunk = malloc((size_t)(r->sequences * r->length) * sizeof *chunk);
   if (!chunk) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");

@@ -51,8 +51,8 @@ static ch_status fill_layer(const ch_tensor *table, const ch_tensor *projection,
   for (int64_t id = 0; id < table->shape[0]; id += CHUNK) {
     int64_t count = table->shape[0] - id < CHUNK ? table->shape[0] - id : CHUNK;
     kernels->convert_from(count * width, (const char *)table->data + (size_t)id * stored, table->dtype, rows);
-    CH_TRY(ch_gemm_linear(gemm, count, width, projection->shape[0], rows, projection->data, projection->dtype,
-                          NULL, (char *)view->data + (size_t)id * made, false, error));
+    CH_TRY(ch_gemm_linear(gemm, count, width, projection->shape[0], rows, kernels->dtype, projection->data,
+                          projection->dtype, NULL, (char *)view->data + (size_t)id * made, false, error));
   }
   return CH_OK;
 }

@@ -84,6 +84,7 @@ ch_status ch_timeline_create(const ch_config *config, const ch_params *params, c
     timeline->options.chunk = timeline->options.context;
   ch_status status = CH_OK;
   CH_TRY_GOTO(ch_engine_init(&timeline->engine, CH_F32, error));
+  timeline->engine.compute = options->compute;
   CH_TRY_GOTO(create_cache(timeline, error));
   if (options->precompute_gates)
     CH_TRY_GOTO(ch_gate_table_fill(config, params, weights, timeline->engine.kernels, timeline->engine.gemm,

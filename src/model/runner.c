@@ -16,7 +16,7 @@ struct ch_runner {
 };
 
 ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error) {
-  *engine = (ch_engine){.kernels = ch_kernels_best(dtype)};
+  *engine = (ch_engine){.kernels = ch_kernels_best(dtype), .compute = dtype};
   return ch_gemm_create(engine->kernels, &engine->gemm, error);
 }
 
@@ -44,7 +44,8 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
                         .vocab_size = ch_config_is_vision(config) ? config->num_classes : config->vocab_size};
   ch_graph *graph = NULL;
   ch_node *root = NULL;
-  ch_model_build(config, params, shape, &graph, &root);
+  runner->shape.compute = engine->compute;
+  ch_model_build(config, params, &runner->shape, &graph, &root);
   ch_plan_options options = {.backward = shape->trainable, .recompute = recompute, .series = shape->series};
   ch_status status = ch_plan_create(graph, root, engine->kernels, &options, &runner->plan, error);
   if (status == CH_OK) {

@@ -10,6 +10,8 @@ typedef struct ch_engine {
   const ch_kernels *kernels;
   ch_gemm *gemm;
   ch_workspace workspace;
+  ch_dtype
+      compute; /* ch_graph's, of runners made from now on: CH_BF16, or the engine's own type (as it begins) */
   struct ch_token_groups *groups; /* of the cache of the last run that needed them */
   ch_profile *profile;            /* filled by every run when not NULL; owned by the caller */
 } ch_engine;

@@ -82,6 +82,7 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
     free(leaves);
     return;
   }
+  (*graph)->compute = shape->compute;
   ch_builder builder = {.graph = *graph,
                         .config = config,
                         .params = params,

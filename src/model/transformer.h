@@ -20,9 +20,10 @@ typedef enum ch_head {
 
 typedef struct ch_model_graph {
   int64_t sequences,
-      length;     /* N = sequences * length; a sequence may be an image, whose length is 1: one thing to
+      length;       /* N = sequences * length; a sequence may be an image, whose length is 1: one thing to
                                 tell, whatever its tokens are */
-  ch_dtype dtype; /* CH_F32 or CH_F64 */
+  ch_dtype dtype;   /* CH_F32 or CH_F64 */
+  ch_dtype compute; /* ch_graph's */
   ch_head head;
   bool trainable;         /* gradients of the parameters are wanted */
   bool remember;          /* keys and values go through a cache; queries see what it holds */

@@ -21,11 +21,19 @@ enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
+/* Work memory: packed blocks and rows in small integers, a panel of weights, what a panel is rounded from, factors widened. */
+enum { PACKED, PANEL, WIDE_PANEL, WIDE_A, WIDE_B, SPACES };
+
+typedef struct work_space {
+  void *data;
+  size_t bytes;
+} work_space;
+
 struct ch_gemm {
   const ch_kernels *kernels;
   ch_gemm_library *library; /* F32 only */
-  void *scratch;
-  size_t scratch_bytes;
+  bool rounds;              /* whose processor multiplies BF16 */
+  work_space spaces[SPACES];
 };
 
 ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *error) {
@@ -33,6 +41,7 @@ ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *er
   if (!*gemm) return ch_fail(error, CH_ERROR_MEMORY, "memory is out for the matrix products' preparation");
   (*gemm)->kernels = kernels;
   if (kernels->dtype != CH_F32) return CH_OK;
+  (*gemm)->rounds = ch_gemm_library_rounds();
   ch_status status = ch_gemm_library_create(&(*gemm)->library, error);
   if (status == CH_OK) return CH_OK;
   ch_gemm_free(*gemm);
@@ -43,18 +52,21 @@ ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *er
 void ch_gemm_free(ch_gemm *gemm) {
   if (!gemm) return;
   ch_gemm_library_free(gemm->library);
-  ch_pages_free(gemm->scratch, gemm->scratch_bytes);
+  for (int i = 0; i < SPACES; i++) ch_pages_free(gemm->spaces[i].data, gemm->spaces[i].bytes);
   free(gemm);
 }
 
-static ch_status reserve(ch_gemm *gemm, size_t bytes, ch_error *error) {
-  if (bytes <= gemm->scratch_bytes) return CH_OK;
-  ch_pages_free(gemm->scratch, gemm->scratch_bytes);
-  gemm->scratch = ch_pages_alloc(bytes);
-  gemm->scratch_bytes = gemm->scratch ? bytes : 0;
-  return gemm->scratch ? CH_OK
-                       : ch_fail(error, CH_ERROR_MEMORY,
-                                 "memory is out for %zu bytes of a matrix product's scratch", bytes);
+static ch_status reserve(ch_gemm *gemm, int space, size_t bytes, void **data, ch_error *error) {
+  work_space *s = &gemm->spaces[space];
+  if (bytes > s->bytes) {
+    ch_pages_free(s->data, s->bytes);
+    s->data = ch_pages_alloc(bytes);
+    s->bytes = s->data ? bytes : 0;
+  }
+  *data = s->data;
+  return s->data || !bytes ? CH_OK
+                           : ch_fail(error, CH_ERROR_MEMORY,
+                                     "memory is out for %zu bytes of a matrix product's scratch", bytes);
 }
 
 /* --- doubles: plain C ----------------------------------------------------------------------------------------------- */
@@ -71,11 +83,12 @@ static void pack_block(const ch_gemm_shape *s, const double *b, int64_t k0, int6
 static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *a, const double *b, double *c,
                            ch_error *error) {
   size_t block_bytes = BLOCK_K * BLOCK_N * sizeof(double);
-  CH_TRY(reserve(gemm, (size_t)ch_threads() * block_bytes, error));
+  void *packed;
+  CH_TRY(reserve(gemm, PACKED, (size_t)ch_threads() * block_bytes, &packed, error));
   int64_t blocks = (s->n + BLOCK_N - 1) / BLOCK_N;
 #pragma omp parallel for schedule(static) if (s->m * s->n * s->k > 1 << 15)
   for (int64_t j = 0; j < blocks; j++) {
-    double *block = (double *)gemm->scratch + (size_t)omp_get_thread_num() * BLOCK_K * BLOCK_N;
+    double *block = (double *)packed + (size_t)omp_get_thread_num() * BLOCK_K * BLOCK_N;
     int64_t columns = s->n - j * BLOCK_N < BLOCK_N ? s->n - j * BLOCK_N : BLOCK_N;
     for (int64_t k0 = 0; k0 == 0 || k0 < s->k; k0 += BLOCK_K) {
       int64_t rows = s->k - k0 < BLOCK_K ? s->k - k0 : BLOCK_K;
@@ -99,79 +112,138 @@ static bool matmul_is_faster(const ch_gemm_shape *s) {
   return s->transpose_b && (s->m <= MATMUL_ROWS || s->n < s->k);
 }
 
+static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
+                             ch_error *error);
+
 static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error) {
   if (s->m <= 0 || s->n <= 0) return CH_OK;
+  if (s->rounded && !gemm->rounds) return run_widened(gemm, s, a, b, c, error);
   if (gemm->kernels->dtype == CH_F64) return run_plain(gemm, s, a, b, c, error);
   if (s->k <= 0) { /* a sum over nothing */
     for (int64_t i = 0; i < s->m && !s->accumulate; i++)
       gemm->kernels->fill(s->n, 0, (float *)c + i * s->ldc);
     return CH_OK;
   }
-  if (matmul_is_faster(s)) return ch_gemm_library_matmul(gemm->library, s, a, b, c, error);
+  if (s->rounded || matmul_is_faster(s)) return ch_gemm_library_matmul(gemm->library, s, a, b, c, error);
   return ch_gemm_library_sgemm(s, a, b, c, error);
+}
+
+/* Elements from a matrix's first to its last. */
+static int64_t span(int64_t rows, int64_t columns, int64_t stride) {
+  return rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
+}
+
+/* Products of BF16 without instructions for them: products of two such numbers are exact in F32. */
+static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
+                             ch_error *error) {
+  const ch_kernels *kernels = gemm->kernels;
+  size_t element = ch_dtype_size(kernels->dtype);
+  int64_t count_a = s->transpose_a ? span(s->k, s->m, s->lda) : span(s->m, s->k, s->lda);
+  int64_t count_b = s->transpose_b ? span(s->n, s->k, s->ldb) : span(s->k, s->n, s->ldb);
+  ch_gemm_shape wide = *s;
+  void *wide_a, *wide_b;
+  wide.rounded = false;
+  CH_TRY(reserve(gemm, WIDE_A, (size_t)count_a * element, &wide_a, error));
+  CH_TRY(reserve(gemm, WIDE_B, (size_t)count_b * element, &wide_b, error));
+  kernels->convert_from(count_a, a, CH_BF16, wide_a);
+  kernels->convert_from(count_b, b, CH_BF16, wide_b);
+  return run_product(gemm, &wide, wide_a, wide_b, c, error);
 }
 
 ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error) {
-  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate};
+  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate, false};
   return run_product(gemm, &shape, a, b, c, error);
+}
+
+ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                           const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+                           bool accumulate, ch_error *error) {
+  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate, true};
+  return run_product(gemm, &shape, a, b, c, error);
+}
+
+bool ch_gemm_is_large(int64_t rows) {
+  return rows > GEMV_ROWS;
 }
 
 /* --- linear layers -------------------------------------------------------------------------------------------------- */
 
-/* The weights' rows in panels: each is widened, then multiplied while it is in cache. */
-static ch_status run_widened(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
-                             const void *weight, ch_dtype weight_dtype, void *y, bool accumulate,
-                             ch_error *error) {
+/* A panel of weights as the other factor's type, from any. */
+static ch_status convert_panel(ch_gemm *gemm, int64_t count, const void *weight, ch_dtype from, ch_dtype to,
+                               void *panel, ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
-  size_t real_size = ch_dtype_size(kernels->dtype), row_bytes = ch_dtype_bytes(weight_dtype, in);
+  const void *wide = weight;
+  if (to == kernels->dtype) {
+    kernels->convert_from(count, weight, from, panel);
+    return CH_OK;
+  }
+  if (from != kernels->dtype) {
+    void *room;
+    CH_TRY(reserve(gemm, WIDE_PANEL, (size_t)count * ch_dtype_size(kernels->dtype), &room, error));
+    kernels->convert_from(count, weight, from, room);
+    wide = room;
+  }
+  kernels->convert_to(count, wide, to, panel);
+  return CH_OK;
+}
+
+/* The weights' rows in panels: each is brought to x's type, then multiplied while it is in cache. */
+static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
+                            ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, void *y,
+                            bool accumulate, ch_error *error) {
+  size_t real_size = ch_dtype_size(gemm->kernels->dtype), row_bytes = ch_dtype_bytes(weight_dtype, in);
   int64_t panel = PANEL_ELEMENTS / (in > 0 ? in : 1) / BLOCK_N * BLOCK_N;
   if (panel < BLOCK_N) panel = BLOCK_N;
   if (panel > out) panel = out;
-  /* The plain product packs into the head of the same memory. */
-  size_t head = kernels->dtype == CH_F64 ? (size_t)ch_threads() * BLOCK_K * BLOCK_N * sizeof(double) : 0;
-  CH_TRY(reserve(gemm, head + (size_t)(panel * in) * real_size, error));
-  void *widened = (char *)gemm->scratch + head;
+  void *converted;
+  CH_TRY(reserve(gemm, PANEL, (size_t)(panel * in) * ch_dtype_size(x_dtype), &converted, error));
   for (int64_t first = 0; first < out; first += panel) {
     int64_t count = out - first < panel ? out - first : panel;
-    kernels->convert_from(count * in, (const char *)weight + (size_t)first * row_bytes, weight_dtype,
-                          widened);
-    const ch_gemm_shape shape = {rows, count, in, in, in, out, false, true, accumulate};
-    CH_TRY(run_product(gemm, &shape, x, widened, (char *)y + (size_t)first * real_size, error));
+    CH_TRY(convert_panel(gemm, count * in, (const char *)weight + (size_t)first * row_bytes, weight_dtype,
+                         x_dtype, converted, error));
+    const ch_gemm_shape shape = {rows, count, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16};
+    CH_TRY(run_product(gemm, &shape, x, converted, (char *)y + (size_t)first * real_size, error));
   }
   return CH_OK;
 }
 
-/* Weights are read once; beside those in blocks x becomes small integers too. */
+/* Weights are read once; beside those in blocks x becomes small integers too. x of BF16 is widened: it is little. */
 static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
-                         const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
-                         bool accumulate, ch_error *error) {
+                         ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
+                         void *y, bool accumulate, ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
+  if (x_dtype != kernels->dtype) {
+    void *wide;
+    CH_TRY(reserve(gemm, WIDE_A, (size_t)(rows * in) * ch_dtype_size(kernels->dtype), &wide, error));
+    kernels->convert_from(rows * in, x, x_dtype, wide);
+    x = wide;
+  }
   if (!ch_dtype_in_blocks(weight_dtype)) {
     kernels->gemv(rows, in, out, x, weight, weight_dtype, bias, y, accumulate);
     return CH_OK;
   }
-  CH_TRY(reserve(gemm, (size_t)rows * ch_quantised_bytes(in), error));
-  kernels->quantise_rows(rows, in, x, weight_dtype, gemm->scratch);
-  kernels->gemv_blocks(rows, in, out, gemm->scratch, weight, weight_dtype, bias, y, accumulate);
+  void *quantised;
+  CH_TRY(reserve(gemm, PACKED, (size_t)rows * ch_quantised_bytes(in), &quantised, error));
+  kernels->quantise_rows(rows, in, x, weight_dtype, quantised);
+  kernels->gemv_blocks(rows, in, out, quantised, weight, weight_dtype, bias, y, accumulate);
   return CH_OK;
 }
 
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
-                         const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
-                         bool accumulate, ch_error *error) {
-  const ch_kernels *kernels = gemm->kernels;
-  if (rows <= GEMV_ROWS)
-    return run_few(gemm, rows, in, out, x, weight, weight_dtype, bias, y, accumulate, error);
-  if (weight_dtype == kernels->dtype) {
-    const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate};
+                         ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
+                         void *y, bool accumulate, ch_error *error) {
+  if (!ch_gemm_is_large(rows))
+    return run_few(gemm, rows, in, out, x, x_dtype, weight, weight_dtype, bias, y, accumulate, error);
+  if (weight_dtype == x_dtype) {
+    const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16};
     CH_TRY(run_product(gemm, &shape, x, weight, y, error));
   } else {
-    CH_TRY(run_widened(gemm, rows, in, out, x, weight, weight_dtype, y, accumulate, error));
+    CH_TRY(run_panels(gemm, rows, in, out, x, x_dtype, weight, weight_dtype, y, accumulate, error));
   }
-  if (bias) kernels->add_bias(rows, out, bias, y);
+  if (bias) gemm->kernels->add_bias(rows, out, bias, y);
   return CH_OK;
 }
 
@@ -184,23 +256,25 @@ static int64_t next_piece(int64_t left) {
 }
 
 ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
-                              const void *weight, ch_dtype weight_dtype, void *y, ch_error *error) {
-  size_t element = ch_dtype_size(gemm->kernels->dtype);
+                              ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, void *y,
+                              ch_error *error) {
+  size_t real_size = ch_dtype_size(gemm->kernels->dtype);
   for (int64_t first = 0, count; first < rows; first += count) {
-    const char *from = (const char *)x + (size_t)(first * in) * element;
-    char *to = (char *)y + (size_t)(first * out) * element;
+    const char *from = (const char *)x + (size_t)(first * in) * ch_dtype_size(x_dtype);
+    char *to = (char *)y + (size_t)(first * out) * real_size;
     count = next_piece(rows - first);
     if (count < LEAST_PIECE)
-      CH_TRY(run_few(gemm, count, in, out, from, weight, weight_dtype, NULL, to, false, error));
+      CH_TRY(run_few(gemm, count, in, out, from, x_dtype, weight, weight_dtype, NULL, to, false, error));
     else
-      CH_TRY(ch_gemm_linear(gemm, count, in, out, from, weight, weight_dtype, NULL, to, false, error));
+      CH_TRY(
+          ch_gemm_linear(gemm, count, in, out, from, x_dtype, weight, weight_dtype, NULL, to, false, error));
   }
   return CH_OK;
 }
 
 ch_status ch_gemm_gradient_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *dy,
                                 const void *x, void *dw, bool accumulate, ch_error *error) {
-  ch_gemm_shape shape = {out, in, rows, out, in, in, true, false, accumulate};
+  ch_gemm_shape shape = {out, in, rows, out, in, in, true, false, accumulate, false};
   if (rows <= 0 || gemm->kernels->dtype == CH_F64 || !matmul_is_faster(&shape))
     return run_product(gemm, &shape, dy, x, dw, error);
   for (int64_t first = 0; first < rows; first += shape.k) {

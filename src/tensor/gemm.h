@@ -19,16 +19,28 @@ ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error);
 
+/* The same with A and B in BF16 and sums in the table's type: at twice the rate of F32 where the processor multiplies BF16,
+   else by widening both. */
+ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                           const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+                           bool accumulate, ch_error *error);
+
+/* Whether a product of so many rows goes to the library; fewer go through the matrix-vector kernel, which reads weights as
+   they are and gains nothing from rounding what it multiplies them with. */
+bool ch_gemm_is_large(int64_t rows);
+
 /* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate): few rows by the matrix-vector kernel, many by the
-   library; a W in 16 bits is widened panel by panel for the latter. */
+   library. x of the table's type: a W in another is widened panel by panel for the library. x in BF16: W is rounded to it
+   panel by panel, or taken as it is. */
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
-                         const void *weight, ch_dtype weight_dtype, const void *bias, void *y,
-                         bool accumulate, ch_error *error);
+                         ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
+                         void *y, bool accumulate, ch_error *error);
 
 /* Where the number of rows changes from call to call, as an expert's tokens do: they go through in pieces of a few
    sizes, so that no product has to be prepared anew. y = x W^T; and the gradient dW [out, in] (+)= dy^T x. */
 ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
-                              const void *weight, ch_dtype weight_dtype, void *y, ch_error *error);
+                              ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, void *y,
+                              ch_error *error);
 ch_status ch_gemm_gradient_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *dy,
                                 const void *x, void *dw, bool accumulate, ch_error *error);
 

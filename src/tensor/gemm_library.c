@@ -51,9 +51,9 @@ typedef dnnl_memory_desc_t matrix_desc;
 typedef const_dnnl_memory_desc_t desc_pointer;
 
 static dnnl_status_t describe(matrix_desc *desc, int64_t rows, int64_t columns, int64_t row_stride,
-                              int64_t column_stride) {
+                              int64_t column_stride, bool rounded) {
   const dnnl_dims_t dims = {rows, columns}, strides = {row_stride, column_stride};
-  return dnnl_memory_desc_create_with_strides(desc, 2, dims, dnnl_f32, strides);
+  return dnnl_memory_desc_create_with_strides(desc, 2, dims, rounded ? dnnl_bf16 : dnnl_f32, strides);
 }
 
 static void forget(matrix_desc *desc) {
@@ -80,9 +80,9 @@ typedef dnnl_memory_desc_t matrix_desc;
 typedef const dnnl_memory_desc_t *desc_pointer;
 
 static dnnl_status_t describe(matrix_desc *desc, int64_t rows, int64_t columns, int64_t row_stride,
-                              int64_t column_stride) {
+                              int64_t column_stride, bool rounded) {
   const dnnl_dims_t dims = {rows, columns}, strides = {row_stride, column_stride};
-  return dnnl_memory_desc_init_by_strides(desc, 2, dims, dnnl_f32, strides);
+  return dnnl_memory_desc_init_by_strides(desc, 2, dims, rounded ? dnnl_bf16 : dnnl_f32, strides);
 }
 
 static void forget(matrix_desc *desc) {
@@ -110,7 +110,7 @@ static dnnl_status_t append_sum(dnnl_post_ops_t operations) {
 static bool same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y) {
   return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb &&
          x->ldc == y->ldc && x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
-         x->accumulate == y->accumulate;
+         x->accumulate == y->accumulate && x->rounded == y->rounded;
 }
 
 /* --- preparing --------------------------------------------------------------------------------------------------- */
@@ -141,10 +141,11 @@ static dnnl_status_t prepare_with(prepared_product *product, matrix_desc desc[3]
   dnnl_primitive_attr_t attributes = NULL;
   dnnl_primitive_desc_t description = NULL;
   dnnl_status_t status =
-      describe(&desc[0], s->m, s->k, s->transpose_a ? 1 : s->lda, s->transpose_a ? s->lda : 1);
+      describe(&desc[0], s->m, s->k, s->transpose_a ? 1 : s->lda, s->transpose_a ? s->lda : 1, s->rounded);
   if (!status)
-    status = describe(&desc[1], s->k, s->n, s->transpose_b ? 1 : s->ldb, s->transpose_b ? s->ldb : 1);
-  if (!status) status = describe(&desc[2], s->m, s->n, s->ldc, 1);
+    status =
+        describe(&desc[1], s->k, s->n, s->transpose_b ? 1 : s->ldb, s->transpose_b ? s->ldb : 1, s->rounded);
+  if (!status) status = describe(&desc[2], s->m, s->n, s->ldc, 1, false);
   if (!status) status = make_attributes(s->accumulate, &attributes);
   if (!status) status = describe_product(&description, &desc[0], &desc[1], &desc[2], attributes, engine);
   if (!status) status = dnnl_primitive_create(&product->primitive, description);
@@ -219,8 +220,12 @@ void ch_gemm_library_free(ch_gemm_library *library) {
   free(library);
 }
 
-ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const float *a,
-                                 const float *b, float *c, ch_error *error) {
+bool ch_gemm_library_rounds(void) {
+  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
+ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,
+                                 const void *b, float *c, ch_error *error) {
   prepared_product *product = NULL;
   CH_TRY(find_or_prepare(library, shape, &product, error));
   /* The interface takes writable pointers also for what it only reads. */

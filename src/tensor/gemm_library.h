@@ -1,4 +1,4 @@
-/* F32 products by oneDNN: prepared matmul primitives, kept per shape, and its sgemm. */
+/* Products by oneDNN: prepared matmul primitives, kept per shape, and its sgemm. */
 #ifndef CH_TENSOR_GEMM_LIBRARY_H
 #define CH_TENSOR_GEMM_LIBRARY_H
 
@@ -11,6 +11,7 @@
 typedef struct ch_gemm_shape {
   int64_t m, n, k, lda, ldb, ldc;
   bool transpose_a, transpose_b, accumulate;
+  bool rounded; /* A and B are BF16; C is F32, as all else here */
 } ch_gemm_shape;
 
 typedef struct ch_gemm_library ch_gemm_library;
@@ -18,10 +19,13 @@ typedef struct ch_gemm_library ch_gemm_library;
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error);
 void ch_gemm_library_free(ch_gemm_library *library);
 
+/* Whether the library and this processor multiply BF16 with instructions made for it; without, `rounded` is slow. */
+bool ch_gemm_library_rounds(void);
+
 /* By a matmul primitive, prepared at the first call with this shape and number of threads. */
-ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const float *a,
-                                 const float *b, float *c, ch_error *error);
-/* By the library's sgemm. */
+ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,
+                                 const void *b, float *c, ch_error *error);
+/* By the library's sgemm; not for `rounded`. */
 ch_status ch_gemm_library_sgemm(const ch_gemm_shape *shape, const float *a, const float *b, float *c,
                                 ch_error *error);
 

@@ -7,6 +7,7 @@ typedef struct product {
   int64_t m, n, k;
   bool transpose_a, transpose_b, accumulate;
   int64_t extra; /* strides beyond the dense ones */
+  bool rounded;  /* factors of BF16 */
 } product;
 
 /* The F64 table and, once, the best F32 table: the library does the same below each. */
@@ -19,6 +20,27 @@ static int choose_tables(void **state) {
   return tables[0] && tables[1] ? 0 : -1;
 }
 
+/* Values that BF16 holds exactly. */
+static void round_values(int64_t n, double *values) {
+  const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
+  uint16_t *narrow = malloc((size_t)n * sizeof *narrow + 1);
+  assert_non_null(narrow);
+  kernels->convert_to(n, values, CH_BF16, narrow);
+  kernels->convert_from(n, narrow, CH_BF16, values);
+  free(narrow);
+}
+
+/* As reals, or as BF16. */
+static void *factor_from(const ch_kernels *kernels, int64_t n, const double *values, bool rounded) {
+  void *reals = reals_from(kernels, n, values);
+  if (!rounded) return reals;
+  void *narrow = malloc((size_t)n * sizeof(uint16_t) + 1);
+  assert_non_null(narrow);
+  kernels->convert_to(n, reals, CH_BF16, narrow);
+  free(reals);
+  return narrow;
+}
+
 static void check_product(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, product p) {
   int64_t lda = (p.transpose_a ? p.m : p.k) + p.extra, ldb = (p.transpose_b ? p.k : p.n) + p.extra;
   int64_t ldc = p.n + p.extra;
@@ -26,13 +48,16 @@ static void check_product(ch_gemm *gemm, const ch_kernels *kernels, ch_random *r
   int64_t c_size = p.m * ldc;
   double *a = random_values(random, a_size, 1), *b = random_values(random, b_size, 1);
   double *c0 = random_values(random, c_size, 1);
-  void *a_real = reals_from(kernels, a_size, a), *b_real = reals_from(kernels, b_size, b);
+  if (p.rounded) round_values(a_size, a), round_values(b_size, b);
+  void *a_real = factor_from(kernels, a_size, a, p.rounded);
+  void *b_real = factor_from(kernels, b_size, b, p.rounded);
   void *c_real[2];
   ch_error error;
   for (int run = 0; run < 2; run++) {
     c_real[run] = reals_from(kernels, c_size, c0);
-    assert_int_equal(ch_gemm_run(gemm, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a_real, lda, b_real, ldb,
-                                 c_real[run], ldc, p.accumulate, &error),
+    assert_int_equal((p.rounded ? ch_gemm_run_bf16 : ch_gemm_run)(gemm, p.transpose_a, p.transpose_b, p.m,
+                                                                  p.n, p.k, a_real, lda, b_real, ldb,
+                                                                  c_real[run], ldc, p.accumulate, &error),
                      CH_OK);
   }
   assert_memory_equal(c_real[0], c_real[1], (size_t)c_size * ch_dtype_size(kernels->dtype));
@@ -71,15 +96,15 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
     for (int c = 0; c < 240; c++) /* more shapes than are kept prepared */
       check_product(gemm, tables[t], &random,
                     (product){odd[ch_random_below(&random, 10)], odd[ch_random_below(&random, 10)],
-                              odd[ch_random_below(&random, 10)], c & 1, c & 2, c & 4, c % 3});
+                              odd[ch_random_below(&random, 10)], c & 1, c & 2, c & 4, c % 3, c & 8});
     /* Both sides of every boundary of the rule that chooses the way. */
-    check_product(gemm, tables[t], &random, (product){513, 65, 40, false, true, true, 0});
-    check_product(gemm, tables[t], &random, (product){513, 40, 65, false, true, true, 0});
-    check_product(gemm, tables[t], &random, (product){512, 1024, 9, false, true, false, 0});
-    check_product(gemm, tables[t], &random, (product){513, 1024, 9, false, true, false, 0});
-    check_product(gemm, tables[t], &random, (product){513, 1023, 9, false, true, true, 0});
-    check_product(gemm, tables[t], &random, (product){70, 50, 600, true, false, true, 0});
-    check_product(gemm, tables[t], &random, (product){50, 70, 600, true, false, true, 0});
+    check_product(gemm, tables[t], &random, (product){513, 65, 40, false, true, true, 0, false});
+    check_product(gemm, tables[t], &random, (product){513, 40, 65, false, true, true, 0, false});
+    check_product(gemm, tables[t], &random, (product){512, 1024, 9, false, true, false, 0, false});
+    check_product(gemm, tables[t], &random, (product){513, 1024, 9, false, true, false, 0, false});
+    check_product(gemm, tables[t], &random, (product){513, 1023, 9, false, true, true, 0, false});
+    check_product(gemm, tables[t], &random, (product){70, 50, 600, true, false, true, 0, false});
+    check_product(gemm, tables[t], &random, (product){50, 70, 600, true, false, true, 0, false});
     ch_gemm_free(gemm);
   }
 }
@@ -96,10 +121,12 @@ static void check_some(ch_gemm *gemm, const ch_kernels *kernels, ch_random *rand
   void *y_narrow = reals_from(kernels, rows * out, NULL);
   ch_error error;
   kernels->convert_to(in * out, w_real, CH_BF16, narrow);
-  assert_int_equal(ch_gemm_linear_some(gemm, rows, in, out, x_real, w_real, kernels->dtype, y_real, &error),
+  assert_int_equal(ch_gemm_linear_some(gemm, rows, in, out, x_real, kernels->dtype, w_real, kernels->dtype,
+                                       y_real, &error),
                    CH_OK);
-  assert_int_equal(ch_gemm_linear_some(gemm, rows, in, out, x_real, narrow, CH_BF16, y_narrow, &error),
-                   CH_OK);
+  assert_int_equal(
+      ch_gemm_linear_some(gemm, rows, in, out, x_real, kernels->dtype, narrow, CH_BF16, y_narrow, &error),
+      CH_OK);
   assert_int_equal(ch_gemm_gradient_some(gemm, rows, in, out, dy_real, x_real, dw_real, accumulate, &error),
                    CH_OK);
   for (int64_t i = 0; i < rows * out; i++) {
@@ -152,10 +179,11 @@ static void empty_products_clear_or_keep(void **state) {
     assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
     ch_random random;
     ch_random_seed(&random, 72, 0);
-    check_product(gemm, tables[t], &random, (product){3, 5, 0, false, true, true, 1});
-    check_product(gemm, tables[t], &random, (product){3, 5, 0, false, false, false, 1});
-    check_product(gemm, tables[t], &random, (product){0, 5, 4, false, false, false, 0});
-    check_product(gemm, tables[t], &random, (product){5, 0, 4, true, false, false, 0});
+    check_product(gemm, tables[t], &random, (product){3, 5, 0, false, true, true, 1, false});
+    check_product(gemm, tables[t], &random, (product){3, 5, 0, false, false, false, 1, false});
+    check_product(gemm, tables[t], &random, (product){3, 5, 0, false, false, false, 1, true});
+    check_product(gemm, tables[t], &random, (product){0, 5, 4, false, false, false, 0, false});
+    check_product(gemm, tables[t], &random, (product){5, 0, 4, true, false, false, 0, false});
     ch_gemm_free(gemm);
   }
 }
@@ -203,9 +231,9 @@ static void one_object_serves_changing_numbers_of_threads(void **state) {
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
       omp_set_num_threads(threads);
       ch_random_seed(&random, 74, 0);
-      check_product(gemm, tables[1], &random, (product){100, 90, 80, false, true, true, 0});
-      check_product(gemm, tables[1], &random, (product){100, 90, 80, false, false, false, 0});
-      check_product(gemm, tables[1], &random, (product){100, 90, 80, true, false, true, 0});
+      check_product(gemm, tables[1], &random, (product){100, 90, 80, false, true, true, 0, false});
+      check_product(gemm, tables[1], &random, (product){100, 90, 80, false, false, false, 0, false});
+      check_product(gemm, tables[1], &random, (product){100, 90, 80, true, false, true, 0, false});
     }
   omp_set_num_threads(usual_threads);
   ch_gemm_free(gemm);
@@ -214,20 +242,22 @@ static void one_object_serves_changing_numbers_of_threads(void **state) {
 /* --- linear layers ---------------------------------------------------------------------------------------------------- */
 
 static void check_linear(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, int64_t rows,
-                         int64_t in, int64_t out, ch_dtype weight_dtype, bool with_bias, bool accumulate) {
+                         int64_t in, int64_t out, ch_dtype weight_dtype, bool with_bias, bool accumulate,
+                         bool rounded) {
   double *x = random_values(random, rows * in, 1), *w = random_values(random, in * out, 1);
   double *bias = random_values(random, out, 1), *y0 = random_values(random, rows * out, 1);
   for (int64_t i = 0; i < in * out; i++)
     w[i] = round(fmin(fmax(w[i], -2), 2) * 16) / 16; /* exact in 16 bits */
-  void *x_real = reals_from(kernels, rows * in, x), *w_real = reals_from(kernels, in * out, w);
+  if (rounded) round_values(rows * in, x);
+  void *x_real = factor_from(kernels, rows * in, x, rounded), *w_real = reals_from(kernels, in * out, w);
   void *bias_real = reals_from(kernels, out, bias),
        *y_real = reals_from(kernels, rows * out, accumulate ? y0 : NULL);
   void *weight = malloc((size_t)(in * out) * sizeof(double) + 1);
   assert_non_null(weight);
   kernels->convert_to(in * out, w_real, weight_dtype, weight);
   ch_error error;
-  assert_int_equal(ch_gemm_linear(gemm, rows, in, out, x_real, weight, weight_dtype,
-                                  with_bias ? bias_real : NULL, y_real, accumulate, &error),
+  assert_int_equal(ch_gemm_linear(gemm, rows, in, out, x_real, rounded ? CH_BF16 : kernels->dtype, weight,
+                                  weight_dtype, with_bias ? bias_real : NULL, y_real, accumulate, &error),
                    CH_OK);
   for (int64_t r = 0; r < rows; r++)
     for (int64_t o = 0; o < out; o++) {
@@ -259,14 +289,17 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
     ch_random_seed(&random, 75, 0);
     for (size_t r = 0; r < sizeof all_rows / sizeof *all_rows; r++)
       for (int d = 0; d < 3; d++)
-        for (int flags = 0; flags < 4; flags++)
+        for (int flags = 0; flags < 8; flags++)
           check_linear(gemm, tables[t], &random, all_rows[r], 1 + (int64_t)ch_random_below(&random, 140),
-                       1 + (int64_t)ch_random_below(&random, 140), dtypes[d], flags & 1, flags & 2);
+                       1 + (int64_t)ch_random_below(&random, 140), dtypes[d], flags & 1, flags & 2,
+                       flags & 4);
     /* Wide enough that the widened weights come in several panels, the last one partly filled. */
-    check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_BF16, true, false);
-    check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true);
-    check_linear(gemm, tables[t], &random, 33, 1025, 3, CH_F16, false, true);
-    check_linear(gemm, tables[t], &random, 34, 1, 3, CH_F16, false, true);
+    check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_BF16, true, false, false);
+    check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true, false);
+    check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true, true);
+    check_linear(gemm, tables[t], &random, 34, 9000, 150, tables[t]->dtype, true, false, true);
+    check_linear(gemm, tables[t], &random, 33, 1025, 3, CH_F16, false, true, false);
+    check_linear(gemm, tables[t], &random, 34, 1, 3, CH_F16, false, true, false);
     ch_gemm_free(gemm);
   }
 }

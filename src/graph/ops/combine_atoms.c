@@ -41,8 +41,7 @@ static char *coefficients_in(const ch_run *run, const ch_node *node, const void 
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  const ch_tensor *stored = ch_run_param(run, node->in[ATOMS]);
-  ch_dtype dtype = stored ? stored->dtype : run->kernels->dtype;
+  ch_dtype dtype = ch_run_dtype(run, node->in[ATOMS]);
   const char *atoms = ch_run_value(run, node->in[ATOMS]);
   int64_t n = ch_node_count(node);
   if (picks(node))

@@ -8,9 +8,8 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  const ch_tensor *stored = ch_run_param(run, node->in[1]);
   run->kernels->embedding_forward(ch_node_rows(node), ch_node_columns(node), ch_run_value(run, node->in[0]),
-                                  ch_run_value(run, node->in[1]), stored ? stored->dtype : node->dtype,
+                                  ch_run_value(run, node->in[1]), ch_run_dtype(run, node->in[1]),
                                   ch_run_output(run, node));
   return CH_OK;
 }

@@ -153,9 +153,8 @@ static const void *matrix_value(const ch_run *run, const ch_node *node, int64_t 
 static ch_status through(ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
                          const void *x, void *y) {
   const ch_node *matrix = node->in[matrix_of(expert, kind)];
-  const ch_tensor *stored = ch_run_param(run, matrix);
-  return ch_gemm_linear_some(run->gemm, rows, matrix->shape[1], matrix->shape[0], x,
-                             ch_run_value(run, matrix), stored ? stored->dtype : node->dtype, y, run->error);
+  return ch_gemm_linear_some(run->gemm, rows, matrix->shape[1], matrix->shape[0], x, node->dtype,
+                             ch_run_value(run, matrix), ch_run_dtype(run, matrix), y, run->error);
 }
 
 static ch_status expert_forward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {

@@ -43,14 +43,13 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   ch_gated_attend args = describe(node);
-  const ch_tensor *stored = ch_run_param(run, node->in[KV_B]);
   size_t own = (run->kernels->gated_attend_scratch(&args) + 63) & ~(size_t)63;
   const ch_id_groups **groups = (const ch_id_groups **)(void *)((char *)ch_run_scratch(run) + own);
   for (int64_t s = 0; s < args.sequences; s++) groups[s] = ch_token_groups_of(run->groups, s);
   args.q = ch_run_value(run, node->in[Q]);
   args.out = ch_run_output(run, node);
   args.kv_b = ch_run_value(run, node->in[KV_B]);
-  args.kv_b_dtype = stored ? stored->dtype : run->kernels->dtype;
+  args.kv_b_dtype = ch_run_dtype(run, node->in[KV_B]);
   args.latents = ch_states_of(run, node->in[LATENTS]);
   args.gates = ch_states_of(run, node->in[GATES]);
   args.groups = groups;

@@ -30,12 +30,11 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  const ch_node *weight = node->in[1];
-  const ch_tensor *stored = ch_run_param(run, weight);
-  return ch_gemm_linear(
-      run->gemm, groups(node), weight->shape[1], weight->shape[0], ch_run_value(run, node->in[0]),
-      ch_run_value(run, weight), stored ? stored->dtype : node->dtype,
-      node->inputs == 3 ? ch_run_value(run, node->in[2]) : NULL, ch_run_output(run, node), false, run->error);
+  const ch_node *x = node->in[0], *weight = node->in[1];
+  return ch_gemm_linear(run->gemm, groups(node), weight->shape[1], weight->shape[0], ch_run_value(run, x),
+                        x->dtype, ch_run_value(run, weight), ch_run_dtype(run, weight),
+                        node->inputs == 3 ? ch_run_value(run, node->in[2]) : NULL, ch_run_output(run, node),
+                        false, run->error);
 }
 
 /* dx = dy W, dW = dy^T x, db = sum of dy over rows. */
@@ -74,8 +73,7 @@ static void stream(const ch_stream_call *call) {
   int64_t in = weight->shape[1], out = weight->shape[0], at = call->wanted.first;
   bool whole = groups_of_row(call->node) == 1;
   int64_t count = whole ? call->wanted.count : out;
-  const ch_tensor *stored = ch_run_param(call->run, weight);
-  ch_dtype dtype = stored ? stored->dtype : call->run->kernels->dtype;
+  ch_dtype dtype = ch_run_dtype(call->run, weight);
   const char *data = ch_run_value(call->run, weight), *bias = NULL;
   if (call->node->inputs == 3) bias = ch_run_value(call->run, call->node->in[2]);
   if (whole) {
@@ -97,5 +95,7 @@ static const ch_op op = {.name = "linear",
                          .stream_needs = stream_needs};
 
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {
+  if (x && weight && weight->rank == 2 && weight->shape[1] > 0)
+    x = ch_op_factor(graph, x, ch_node_count(x) / weight->shape[1]);
   return ch_graph_node(graph, &op, bias ? 3 : 2, (ch_node *[]){x, weight, bias}, NULL, 0);
 }

@@ -72,7 +72,7 @@ static int64_t find_rows(const ch_run *run, const ch_node *node, const forward_s
 static const char *gather(const ch_run *run, const ch_node *node, const int32_t *places, int64_t count,
                           char *rows) {
   const char *x = ch_run_value(run, node->in[0]);
-  size_t bytes = (size_t)ch_node_columns(node->in[0]) * ch_dtype_size(node->dtype);
+  size_t bytes = (size_t)ch_node_columns(node->in[0]) * ch_dtype_size(node->in[0]->dtype);
   if (places[count - 1] - places[0] == count - 1) return x + (size_t)places[0] * bytes;
   for (int64_t i = 0; i < count; i++) memcpy(rows + (size_t)i * bytes, x + (size_t)places[i] * bytes, bytes);
   return rows;
@@ -93,20 +93,19 @@ static void scatter(const ch_run *run, const ch_node *node, const forward_space 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const lm_loss *attributes = node->attributes;
   const ch_node *x = node->in[0], *weight = node->in[1];
-  const ch_tensor *stored = ch_run_param(run, weight);
   int64_t width = x->shape[1], vocabulary = weight->shape[0], chunk = chunk_rows(node);
+  ch_dtype dtype = ch_run_dtype(run, weight);
   forward_space s = divide(run, node);
   int64_t rows = find_rows(run, node, &s);
   for (int64_t first = 0; first < rows; first += chunk) {
     int64_t count = rows - first < chunk ? rows - first : chunk;
     const char *part = gather(run, node, s.places + first, count, s.rows);
-    ch_dtype dtype = stored ? stored->dtype : node->dtype;
     if (count == chunk)
-      CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, ch_run_value(run, weight), dtype, NULL,
-                            s.logits, false, run->error));
+      CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, x->dtype, ch_run_value(run, weight),
+                            dtype, NULL, s.logits, false, run->error));
     else
-      CH_TRY(ch_gemm_linear_some(run->gemm, count, width, vocabulary, part, ch_run_value(run, weight), dtype,
-                                 s.logits, run->error));
+      CH_TRY(ch_gemm_linear_some(run->gemm, count, width, vocabulary, part, x->dtype,
+                                 ch_run_value(run, weight), dtype, s.logits, run->error));
     run->kernels->cross_entropy(count, vocabulary, 0, s.logits, s.targets + first, s.losses, NULL);
     if (attributes->ranks)
       run->kernels->target_ranks(count, vocabulary, s.logits, s.targets + first, s.ranks);
@@ -120,7 +119,6 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 /* Both passes in one: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
 static ch_status backward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
-  const ch_tensor *stored = ch_run_param(run, weight);
   int64_t rows = x->shape[0], width = x->shape[1], vocabulary = weight->shape[0], chunk = chunk_rows(node);
   size_t element = ch_dtype_size(node->dtype);
   const int32_t *targets = ch_run_value(run, node->in[2]);
@@ -130,10 +128,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   void *logits = ch_run_scratch(run);
   for (int64_t first = 0; first < rows; first += chunk) {
     int64_t count = rows - first < chunk ? rows - first : chunk;
-    const char *part = (const char *)ch_run_value(run, x) + (size_t)(first * width) * element;
+    const char *part = (const char *)ch_run_value(run, x) + (size_t)(first * width) * ch_dtype_size(x->dtype);
     size_t at = (size_t)first * element;
-    CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, ch_run_value(run, weight),
-                          stored ? stored->dtype : node->dtype, NULL, logits, false, run->error));
+    CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, x->dtype, ch_run_value(run, weight),
+                          ch_run_dtype(run, weight), NULL, logits, false, run->error));
     run->kernels->cross_entropy(count, vocabulary, 0, logits, targets + first,
                                 (char *)ch_run_output(run, node) + at,
                                 (const char *)ch_run_output_gradient(run, node) + at);
@@ -162,6 +160,7 @@ static const ch_op op = {.name = "lm_loss",
                          .fused = true};
 
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets) {
+  if (x) x = ch_op_factor(graph, x, ch_node_rows(x));
   return ch_graph_node(graph, &op, 3, (ch_node *[]){x, weight, targets}, &(lm_loss){0}, sizeof(lm_loss));
 }
 
@@ -173,6 +172,7 @@ static const ch_op ranked = {.name = "lm_loss_and_rank",
                              .fused = true};
 
 ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets) {
+  if (x) x = ch_op_factor(graph, x, ch_node_rows(x));
   return ch_graph_node(graph, &ranked, 3, (ch_node *[]){x, weight, targets}, &(lm_loss){.ranks = true},
                        sizeof(lm_loss));
 }
