@@ -1,4 +1,5 @@
-/* Rows of x as small integers, for products with weights in blocks: eight bits a value and a scale for every 32.
+/* Rows of x as small integers, for products with weights in blocks: eight bits a value and a scale for every 32. How they
+ * lie in memory is between quantise_rows and gemv_blocks of one table of kernels; this is the plain way.
  *
  * A product of such a row with a block is a sum of products of small integers. Weights come as unsigned bytes w + zero, as
  * the processors' instructions want them; `start`, the sum's beginning in each of its lanes of four products, takes `zero`
@@ -21,15 +22,15 @@ static inline int ch_quantised_zero(ch_dtype weights) {
   return weights == CH_Q8_0 ? 128 : weights == CH_Q4_0 ? 8 : weights == CH_Q6_K ? 32 : 0;
 }
 
-/* Bytes of a row of n values, n a multiple of 32: every part begins on 64 bytes. */
+/* Bytes of a row of n values, n a multiple of 32, on every table: every part begins on 64 bytes. */
 static inline size_t ch_quantised_bytes(int64_t n) {
-  size_t values = ((size_t)n + 63) / 64 * 64, sums = ((size_t)n / 8 + 63) / 64 * 64;
+  size_t values = ((size_t)n + 127) / 128 * 128, sums = ((size_t)n / 8 + 63) / 64 * 64;
   return 3 * values + sums;
 }
 
 /* Row r of rows that lie one behind the other from `rows` on, which lies on 64 bytes. */
 static inline ch_quantised_row ch_quantised_row_of(void *rows, int64_t n, int64_t r) {
-  size_t values = ((size_t)n + 63) / 64 * 64;
+  size_t values = ((size_t)n + 127) / 128 * 128;
   char *at = (char *)rows + (size_t)r * ch_quantised_bytes(n);
   return (ch_quantised_row){(int8_t *)at, (int32_t *)(void *)(at + values),
                             (float *)(void *)(at + 2 * values), (float *)(void *)(at + 3 * values)};

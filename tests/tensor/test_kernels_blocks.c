@@ -1,6 +1,7 @@
 /* Weights in blocks on every table: what they stand for, and products of few rows with them. */
 #include "tensor/kernel_testing.h"
 
+#include "tensor/encode_blocks.h"
 #include "tensor/quantised.h"
 
 enum { GROUP = 32, SUPER = 256, MOST_IN = 1024, MOST_OUT = 5, MOST_ROWS = 9 };
@@ -155,35 +156,39 @@ static void large_products_are_right_too(void **state) {
     check_product(&random, &(product){7, 1024, 701, types[t], false, true});
 }
 
+/* Against the identity matrix, whose products are the rounded values themselves. */
 static void rows_are_rounded_to_their_groups_largest(void **state) {
   (void)state;
+  enum { ROWS = 2, N = 160 };
   ch_random random;
   ch_random_seed(&random, 8, 0);
-  double *x = random_values(&random, 2 * 96, 3);
-  for (int i = 0; i < GROUP; i++) x[32 + i] = 0;
-  for (int table = 0; table < TABLE_COUNT; table++) {
-    const ch_kernels *kernels = table_number(table);
-    if (!kernels) continue;
-    void *reals = reals_from(kernels, 2 * 96, x), *quantised = aligned_alloc(64, 2 * ch_quantised_bytes(96));
-    kernels->quantise_rows(2, 96, reals, CH_Q4_0, quantised);
-    for (int r = 0; r < 2; r++) {
-      ch_quantised_row row = ch_quantised_row_of(quantised, 96, r);
-      for (int g = 0; g < 3; g++) {
-        double most = 0, sum = 0;
-        for (int i = 0; i < GROUP; i++) most = fmax(most, fabs(x[r * 96 + g * GROUP + i]));
-        for (int i = 0; i < GROUP; i++) {
-          int at = g * GROUP + i;
-          sum += row.q[at];
-          assert_true(fabs(row.scale[at / 4] * row.q[at] - x[r * 96 + at]) <= most / 253);
-          if (i % 4 == 0)
-            assert_int_equal(row.start[at / 4],
-                             -8 * (row.q[at] + row.q[at + 1] + row.q[at + 2] + row.q[at + 3]));
-        }
-        assert_true(fabs(row.sum[g] - sum * row.scale[g * 8]) <= 1e-6 * fabs(sum * row.scale[g * 8]));
-      }
-    }
-    free(reals), free(quantised);
+  double *x = random_values(&random, ROWS * N, 3);
+  float plain[N];
+  unsigned char w[2][N * (N / GROUP) * 34];
+  for (int i = 0; i < GROUP; i++) x[GROUP + i] = 0;
+  for (int i = 0; i < N; i++) {
+    for (int j = 0; j < N; j++) plain[j] = i == j ? -8 : 0; /* whose block Q4_0 holds exactly */
+    ch_encode_blocks(CH_Q8_0, plain, N, w[0] + ch_dtype_bytes(CH_Q8_0, i * N));
+    ch_encode_blocks(CH_Q4_0, plain, N, w[1] + ch_dtype_bytes(CH_Q4_0, i * N));
   }
+  for (int table = 0; table < TABLE_COUNT; table++)
+    for (int t = 0; t < 2; t++) {
+      const ch_kernels *kernels = table_number(table);
+      if (!kernels) continue;
+      ch_dtype dtype = t ? CH_Q4_0 : CH_Q8_0;
+      void *reals = reals_from(kernels, ROWS * N, x), *y = reals_from(kernels, ROWS * N, NULL);
+      void *quantised = aligned_alloc(64, ROWS * ch_quantised_bytes(N));
+      kernels->quantise_rows(ROWS, N, reals, dtype, quantised);
+      kernels->gemv_blocks(ROWS, N, N, quantised, w[t], dtype, NULL, y, false);
+      for (int i = 0; i < ROWS * N; i++) {
+        double most = 0;
+        for (int j = 0; j < GROUP; j++) most = fmax(most, fabs(x[i / GROUP * GROUP + j]));
+        if (!(fabs(real_at(kernels, y, i) / -8 - x[i]) <= most * (1 / 253.0 + 1e-3)))
+          fail_msg("%s, %s: %g is %g", kernels->name, ch_dtype_name(dtype), x[i],
+                   real_at(kernels, y, i) / -8);
+      }
+      free(reals), free(y), free(quantised);
+    }
   free(x);
 }
 

@@ -1,5 +1,5 @@
-/* Few rows, as small integers (tensor/quantised.h), times a matrix in blocks: y = x W^T at the speed the weights can be
- * read. With VNNI, 64 products an instruction; elsewhere what the compiler makes of the sums. */
+/* Few rows, as small integers (tensor/quantised.h), times a matrix in blocks: y = x W^T, by what the compiler makes of
+ * sums of small products. gemv_blocks_vnni.c has the instructions made for it. */
 #include "tensor/kernels/blocks.h"
 #include "tensor/quantised.h"
 
@@ -14,168 +14,38 @@ typedef struct blocks_call {
   bool accumulate;
 } blocks_call;
 
-#if defined(__AVX512VNNI__) && defined(__AVX512VBMI__) && !defined(CH_KERNEL_F64)
+/* --- rows of x as small integers ------------------------------------------------------------------------------------ */
 
-enum { PREFETCH_BYTES = 4096 };
-
-/* What turns 64 bytes of packed values into 64 values, and picks scales out of them; constants of a call. */
-typedef struct unpacking {
-  __m512i scales, nibbles, shifts, ones, high_left, high_right;
-} unpacking;
-
-/* Bytes of the two blocks of `bytes` at the head of 64: their F16 scales, eight times each. */
-static __m512i pairs_of_scales(int bytes) {
-  unsigned char at[64] = {0};
-  for (int i = 0; i < 32; i++) at[i] = (unsigned char)(i / 16 * bytes + i % 2);
-  return _mm512_loadu_si512(at);
-}
-
-static unpacking unpacking_of(ch_dtype dtype) {
-  unpacking u = {.scales = pairs_of_scales(dtype == CH_Q8_0 ? 34 : 18)};
-  unsigned char at[64];
-  for (int i = 0; i < 64; i++) at[i] = (unsigned char)(i / 32 * 18 + 2 + i % 16);
-  u.nibbles = _mm512_loadu_si512(at);
-  uint16_t shift[32];
-  for (int i = 0; i < 32; i++) shift[i] = dtype == CH_Q4_0 ? i / 8 % 2 * 4 : i / 16 * 4;
-  u.shifts = _mm512_loadu_si512(shift);
-  for (int i = 0; i < 32; i++) shift[i] = i < 16 ? 4 : 2;
-  u.high_left = _mm512_loadu_si512(shift);
-  for (int i = 0; i < 32; i++) shift[i] = i < 16 ? 0 : 2;
-  u.high_right = _mm512_loadu_si512(shift);
-  return u;
-}
-
-/* sum[r] += scales times the products of 64 weights w with x of every row, from value `at` on. */
-ALWAYS_INLINE void add_products(const int rows, __m512i w, __m512 scales, const ch_quantised_row *x,
-                                int64_t at, bool starts, __m512 sum[MOST_ROWS]) {
-#pragma GCC unroll 4
-  for (int r = 0; r < rows; r++) {
-    __m512i start = starts ? _mm512_load_si512(x[r].start + at / 4) : _mm512_setzero_si512();
-    __m512i products = _mm512_dpbusd_epi32(start, w, _mm512_load_si512(x[r].q + at));
-    __m512 scale = _mm512_mul_ps(scales, _mm512_load_ps(x[r].scale + at / 4));
-    sum[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(products), scale, sum[r]);
+static void quantise_group(const real *restrict x, int zero, int8_t *restrict q, int32_t *restrict start,
+                           float *restrict scale, float *restrict sum) {
+  float most = 0, value[GROUP];
+  for (int i = 0; i < GROUP; i++) value[i] = (float)x[i];
+  for (int i = 0; i < GROUP; i++) most = fmaxf(most, fabsf(value[i]));
+  float d = most / 127, inverse = most > 0 ? 127 / most : 0;
+  int32_t total = 0;
+  for (int i = 0; i < GROUP; i++) q[i] = (int8_t)rintf(value[i] * inverse);
+  for (int j = 0; j < GROUP / 4; j++) {
+    int32_t four = q[4 * j] + q[4 * j + 1] + q[4 * j + 2] + q[4 * j + 3];
+    start[j] = -zero * four;
+    scale[j] = d;
+    total += four;
   }
+  *sum = d * (float)total;
 }
 
-/* Two blocks of Q8_0 or Q4_0. */
-ALWAYS_INLINE void add_two(const int rows, ch_dtype dtype, const unpacking *u, const unsigned char *w,
-                           const ch_quantised_row *x, int64_t at, __m512 sum[MOST_ROWS]) {
-  __m512i head = _mm512_loadu_si512(w), q;
-  if (dtype == CH_Q8_0) {
-    q = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(w + 2)));
-    q = _mm512_inserti64x4(q, _mm256_loadu_si256((const __m256i *)(const void *)(w + 36)), 1);
-    q = _mm512_xor_si512(q, _mm512_set1_epi8((char)0x80));
-  } else {
-    q = _mm512_srlv_epi16(_mm512_permutexvar_epi8(u->nibbles, head), u->shifts);
-    q = _mm512_and_si512(q, _mm512_set1_epi8(15));
-  }
-  __m512 scales = _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutexvar_epi8(u->scales, head)));
-  add_products(rows, q, scales, x, at, true, sum);
-}
-
-ALWAYS_INLINE void add_q4_k(const int rows, const unpacking *u, const unsigned char *w,
-                            const ch_quantised_row *x, int64_t at, __m512 sum[MOST_ROWS],
-                            __m256 minima[MOST_ROWS]) {
-  uint64_t packed_scales, packed_minima;
-  scales_of_q4_k(w + 4, &packed_scales, &packed_minima);
-  __m256 scale = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)packed_scales)));
-  __m256 least = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)packed_minima)));
-  __m512 scales = _mm512_castps256_ps512(_mm256_mul_ps(scale, _mm256_set1_ps(half_at(w))));
-  least = _mm256_mul_ps(least, _mm256_set1_ps(half_at(w + 2)));
-  for (int r = 0; r < rows; r++)
-    minima[r] = _mm256_fmadd_ps(least, _mm256_loadu_ps(x[r].sum + at / GROUP), minima[r]);
-#pragma GCC unroll 4
-  for (int pair = 0; pair < 4; pair++) {
-    __m512i q =
-        _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(w + 16 + 32 * pair)));
-    q = _mm512_and_si512(_mm512_srlv_epi16(q, u->shifts), _mm512_set1_epi8(15));
-    __m512i lanes = _mm512_inserti64x4(_mm512_set1_epi32(2 * pair), _mm256_set1_epi32(2 * pair + 1), 1);
-    add_products(rows, q, _mm512_permutexvar_ps(lanes, scales), x, at + 64 * pair, false, sum);
-  }
-}
-
-ALWAYS_INLINE void add_q6_k(const int rows, const unpacking *u, const unsigned char *w,
-                            const ch_quantised_row *x, int64_t at, __m512 sum[MOST_ROWS]) {
-  const __m512i low = _mm512_set1_epi8(15), high = _mm512_set1_epi8(0x30);
-  const __m512i quarters = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-  __m512i bytes = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(w + 192)));
-  __m512 scales = _mm512_mul_ps(_mm512_cvtepi32_ps(bytes), _mm512_set1_ps(half_at(w + 208)));
-#pragma GCC unroll 2
-  for (int half = 0; half < 2; half++) {
-    __m512i four = _mm512_loadu_si512(w + 64 * half);
-    __m512i two =
-        _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(w + 128 + 32 * half)));
-    __m512i first = _mm512_or_si512(_mm512_and_si512(four, low),
-                                    _mm512_and_si512(_mm512_sllv_epi16(two, u->high_left), high));
-    __m512i second = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(four, 4), low),
-                                     _mm512_and_si512(_mm512_srlv_epi16(two, u->high_right), high));
-    __m512i lanes = _mm512_add_epi32(quarters, _mm512_set1_epi32(8 * half));
-    add_products(rows, first, _mm512_permutexvar_ps(lanes, scales), x, at + 128 * half, true, sum);
-    lanes = _mm512_add_epi32(lanes, _mm512_set1_epi32(4));
-    add_products(rows, second, _mm512_permutexvar_ps(lanes, scales), x, at + 128 * half + 64, true, sum);
-  }
-}
-
-/* The last block of a row of an odd number, with zeros behind it: nothing past the row is read. */
-ALWAYS_INLINE void add_last(const int rows, ch_dtype dtype, const unpacking *u, const unsigned char *w,
-                            const ch_quantised_row *x, int64_t at, __m512 sum[MOST_ROWS]) {
-  unsigned char padded[128] = {0};
-  _Alignas(64) int8_t q[MOST_ROWS][64];
-  _Alignas(64) int32_t start[MOST_ROWS][16];
-  _Alignas(64) float scale[MOST_ROWS][16];
-  ch_quantised_row last[MOST_ROWS];
-  memcpy(padded, w, dtype == CH_Q8_0 ? 34 : 18);
-  memset(q, 0, sizeof q), memset(start, 0, sizeof start), memset(scale, 0, sizeof scale);
-  for (int r = 0; r < rows; r++) {
-    memcpy(q[r], x[r].q + at, GROUP);
-    memcpy(start[r], x[r].start + at / 4, sizeof *start / 2);
-    memcpy(scale[r], x[r].scale + at / 4, sizeof *scale / 2);
-    last[r] = (ch_quantised_row){q[r], start[r], scale[r], NULL};
-  }
-  add_two(rows, dtype, u, padded, last, 0, sum);
-}
-
-/* The products of one row of weights with `rows` rows of x. */
-ALWAYS_INLINE void dot_blocks(const int rows, ch_dtype dtype, const unpacking *u, const unsigned char *w,
-                              int64_t in, const ch_quantised_row *x, bool last_row, float value[MOST_ROWS]) {
-  __m512 sum[MOST_ROWS];
-  __m256 minima[MOST_ROWS];
-  for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps(), minima[r] = _mm256_setzero_ps();
-  if (dtype == CH_Q8_0 || dtype == CH_Q4_0) {
-    const size_t two = 2 * (dtype == CH_Q8_0 ? 34 : 18);
-    /* Two blocks of Q4_0 are 36 bytes, of which 64 are loaded: not at the matrix's end. */
-    int64_t at = 0, whole = in / 64 * 64 - (last_row && dtype == CH_Q4_0 ? 64 : 0);
-    for (; at < whole; at += 64, w += two) {
-      __builtin_prefetch(w + PREFETCH_BYTES);
-      add_two(rows, dtype, u, w, x, at, sum);
+void KERNEL(quantise_rows)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised) {
+  int zero = ch_quantised_zero(weight_dtype);
+  FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS, {
+    for (int64_t r = first; r < last; r++) {
+      ch_quantised_row row = ch_quantised_row_of(quantised, n, r);
+      for (int64_t b = 0; b < n / GROUP; b++)
+        quantise_group((const real *)x + r * n + b * GROUP, zero, row.q + b * GROUP,
+                       row.start + b * (GROUP / 4), row.scale + b * (GROUP / 4), row.sum + b);
     }
-    for (; at < in; at += GROUP, w += two / 2) add_last(rows, dtype, u, w, x, at, sum);
-  } else if (dtype == CH_Q4_K) {
-    for (int64_t at = 0; at < in; at += SUPER, w += 144) {
-      for (int line = 0; line < 144; line += 64) __builtin_prefetch(w + PREFETCH_BYTES + line);
-      add_q4_k(rows, u, w, x, at, sum, minima);
-    }
-  } else {
-    for (int64_t at = 0; at < in; at += SUPER, w += 210) {
-      for (int line = 0; line < 210; line += 64) __builtin_prefetch(w + PREFETCH_BYTES + line);
-      add_q6_k(rows, u, w, x, at, sum);
-    }
-  }
-  for (int r = 0; r < rows; r++) {
-    value[r] = _mm512_reduce_add_ps(sum[r]);
-    if (dtype == CH_Q4_K) value[r] -= _mm512_reduce_add_ps(_mm512_zextps256_ps512(minima[r]));
-  }
+  });
 }
 
-#else
-
-typedef struct unpacking {
-  ch_dtype dtype;
-} unpacking;
-
-static unpacking unpacking_of(ch_dtype dtype) {
-  return (unpacking){dtype};
-}
+/* --- products -------------------------------------------------------------------------------------------------------- */
 
 /* The sum of `count` products of small integers. */
 static inline int32_t dot_integers(int count, const int8_t *restrict w, const int8_t *restrict x, int zero) {
@@ -184,9 +54,8 @@ static inline int32_t dot_integers(int count, const int8_t *restrict w, const in
   return sum;
 }
 
-ALWAYS_INLINE void dot_blocks(const int rows, ch_dtype dtype, const unpacking *u, const unsigned char *w,
-                              int64_t in, const ch_quantised_row *x, bool last_row, float value[MOST_ROWS]) {
-  (void)u, (void)last_row;
+ALWAYS_INLINE void dot_blocks(const int rows, ch_dtype dtype, const unsigned char *w, int64_t in,
+                              const ch_quantised_row *x, float value[MOST_ROWS]) {
   const int64_t values = dtype == CH_Q8_0 || dtype == CH_Q4_0 ? GROUP : SUPER;
   const size_t bytes = dtype == CH_Q8_0 ? 34 : dtype == CH_Q4_0 ? 18 : dtype == CH_Q4_K ? 144 : 210;
   for (int r = 0; r < rows; r++) value[r] = 0;
@@ -217,16 +86,12 @@ ALWAYS_INLINE void dot_blocks(const int rows, ch_dtype dtype, const unpacking *u
   }
 }
 
-#endif
-
 /* Weight rows first … last-1 with `rows` rows of x from x_row on. */
 ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, ch_dtype dtype, const ch_quantised_row *x,
                              int64_t x_row, int64_t first, int64_t last) {
-  const unpacking u = unpacking_of(dtype);
   for (int64_t o = first; o < last; o++) {
     float value[MOST_ROWS];
-    dot_blocks(rows, dtype, &u, (const unsigned char *)c->weight + (size_t)o * c->row_bytes, c->in, x,
-               o + 1 == c->out, value);
+    dot_blocks(rows, dtype, (const unsigned char *)c->weight + (size_t)o * c->row_bytes, c->in, x, value);
     for (int r = 0; r < rows; r++) {
       real *y = c->y + (x_row + r) * c->out + o;
       *y = (c->accumulate ? *y : 0) + ((real)value[r] + (c->bias ? c->bias[o] : 0));
