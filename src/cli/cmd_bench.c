@@ -12,8 +12,10 @@
 #include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
+#include "cli/profile_text.h"
 #include "eval/random_model.h"
 #include "eval/speed.h"
+#include "eval/trace.h"
 #include "model/accounting.h"
 #include "tensor/kernels.h"
 
@@ -22,7 +24,7 @@ static const char SPACES[] = " \t\r\n";
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *prompt, *depth, *batch, *cache_dtype, *dtype, *compute, *context_ids;
+  const char *prompt, *depth, *batch, *cache_dtype, *dtype, *compute, *context_ids, *trace;
   int64_t tokens, seq, repeat;
   bool train, precompute_gates, expand_gates, keep_dictionary, profile, json;
 } arguments;
@@ -41,6 +43,13 @@ typedef struct row {
   const char *limit; /* "F32", "BF16", "INT8": arithmetic; of decoding both */
 } row;
 
+/* What was profiled of a row. */
+typedef struct profiled {
+  char title[96];
+  ch_profile *profile;
+  double steps; /* in it: of prompts, tokens, training steps */
+} profiled;
+
 typedef struct bench {
   const arguments *arguments;
   values prompts, depths, batches;
@@ -48,7 +57,8 @@ typedef struct bench {
   ch_config config;
   double matrix_bytes;
   ch_speed_limits limits;
-  ch_profile profile;
+  profiled *profiled; /* a row each, with --profile or --trace */
+  int profiled_count;
   ch_progress_line progress;
   json_t *rows; /* {"prefill": [...], ...} */
   int32_t *ids; /* of --context-ids */
@@ -168,6 +178,10 @@ static void keep_row(bench *b, const row *r) {
   if (decode) json_object_set_new(object, "bytes", json_real(r->speed.bytes));
   if (r->speed.memory > 0)
     json_object_set_new(object, "peak_memory_bytes", json_integer((json_int_t)r->speed.memory));
+  if (b->arguments->profile)
+    json_object_set_new(
+        object, "profile",
+        ch_profile_json(r->options.profile, b->profiled[b->profiled_count - 1].steps, &b->limits));
   json_array_append_new(json_object_get(b->rows, r->what), object);
 }
 
@@ -177,25 +191,22 @@ static void report(bench *b, const row *r) {
   keep_row(b, r);
 }
 
-static void print_profile(const bench *b) {
-  double total = 0;
-  for (int i = 0; i < b->profile.rows; i++) total += b->profile.row[i].forward + b->profile.row[i].backward;
-  printf("\n%-14s %9s %11s %11s %7s\n", "operation", "calls", "forward ms", "backward ms", "share");
-  for (int i = 0; i < b->profile.rows; i++) {
-    double forward = b->profile.row[i].forward, backward = b->profile.row[i].backward;
-    printf("%-14s %9lld %11.2f %11.2f %6.1f%%\n", b->profile.row[i].name, (long long)b->profile.row[i].calls,
-           1e3 * forward, 1e3 * backward, 100 * (forward + backward) / total);
+static void print_profiles(const bench *b) {
+  for (int i = 0; i < b->profiled_count; i++) {
+    const profiled *p = &b->profiled[i];
+    ch_profile_print(p->title, p->profile, p->steps, &b->limits);
   }
 }
 
-static json_t *json_profile(const bench *b) {
-  json_t *list = json_array();
-  for (int i = 0; i < b->profile.rows; i++)
-    json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f}", "operation", b->profile.row[i].name,
-                                          "calls", (json_int_t)b->profile.row[i].calls, "forward_seconds",
-                                          b->profile.row[i].forward, "backward_seconds",
-                                          b->profile.row[i].backward));
-  return list;
+static ch_status write_trace(const bench *b, ch_error *error) {
+  if (!b->arguments->trace) return CH_OK;
+  ch_traced *parts = calloc((size_t)b->profiled_count + 1, sizeof *parts);
+  if (!parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a trace");
+  for (int i = 0; i < b->profiled_count; i++)
+    parts[i] = (ch_traced){.title = b->profiled[i].title, .profile = b->profiled[i].profile};
+  ch_status status = ch_trace_write(b->arguments->trace, b->profiled_count, parts, &b->limits, error);
+  free(parts);
+  return status;
 }
 
 static ch_status print_json(bench *b, ch_error *error) {
@@ -209,7 +220,6 @@ static ch_status print_json(bench *b, ch_error *error) {
                                 b->limits.l2_bandwidth));
   json_object_set_new(object, "matrix_bytes_per_token", json_real(b->matrix_bytes));
   json_object_set_new(object, "cache_dtype", json_string(b->arguments->cache_dtype));
-  if (b->arguments->profile) json_object_set_new(object, "profile", json_profile(b));
   return ch_print_json(json_incref(object), JSON_REAL_PRECISION(7), error);
 }
 
@@ -225,22 +235,47 @@ static ch_speed_options options_of(bench *b, int64_t batch, int64_t tokens, int6
                             .expand_gates = b->arguments->expand_gates,
                             .ids = b->ids,
                             .id_count = b->id_count,
-                            .limits = &b->limits,
-                            .profile = b->arguments->profile ? &b->profile : NULL};
+                            .limits = &b->limits};
 }
 
-static ch_status go_on(bench *b, const char *what, int64_t batch, int64_t tokens, int64_t depth,
-                       ch_error *error) {
-  if (ch_interrupted() || !ch_output_alive()) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
-  ch_progress_show(&b->progress, false, "%s: batch %lld, %lld tokens, depth %lld", what, (long long)batch,
-                   (long long)tokens, (long long)depth);
+/* A profile for the row, where one is asked for. */
+static ch_status open_profile(bench *b, row *r, const char *title, ch_error *error) {
+  const arguments *a = b->arguments;
+  if (!a->profile && !a->trace) return CH_OK;
+  profiled *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
+  if (more) b->profiled = more;
+  r->options.profile = more ? calloc(1, sizeof *r->options.profile) : NULL;
+  if (!r->options.profile) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile");
+  profiled *p = &b->profiled[b->profiled_count++];
+  *p = (profiled){.profile = r->options.profile,
+                  .steps =
+                      (double)a->repeat * (strcmp(r->what, "decode") == 0 ? (double)r->options.tokens : 1)};
+  snprintf(p->title, sizeof p->title, "%s", title);
+  p->profile->keep_events = a->trace != NULL;
   return CH_OK;
+}
+
+static ch_status begin_row(bench *b, row *r, ch_error *error) {
+  char title[96];
+  if (ch_interrupted() || !ch_output_alive()) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
+  snprintf(title, sizeof title, "%s: batch %lld, %lld tokens, depth %lld", r->what,
+           (long long)r->options.batch, (long long)r->options.tokens, (long long)r->options.depth);
+  ch_progress_show(&b->progress, false, "%s", title);
+  return open_profile(b, r, title, error);
+}
+
+static void free_profiles(bench *b) {
+  for (int i = 0; i < b->profiled_count; i++) {
+    ch_profile_free(b->profiled[i].profile);
+    free(b->profiled[i].profile);
+  }
+  free(b->profiled);
 }
 
 static ch_status measure_prefill(bench *b, int64_t batch, ch_error *error) {
   for (int i = 0; i < b->prompts.count; i++) {
     row r = {.what = "prefill", .options = options_of(b, batch, b->prompts.value[i], 0)};
-    CH_TRY(go_on(b, r.what, batch, r.options.tokens, 0, error));
+    CH_TRY(begin_row(b, &r, error));
     CH_TRY(ch_speed_prefill(b->model, &r.options, &r.speed, error));
     find_share(b, ch_speed_matrix_type(b->model), &r);
     report(b, &r);
@@ -251,7 +286,7 @@ static ch_status measure_prefill(bench *b, int64_t batch, ch_error *error) {
 static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
   for (int i = 0; i < b->depths.count; i++) {
     row r = {.what = "decode", .options = options_of(b, batch, b->arguments->tokens, b->depths.value[i])};
-    CH_TRY(go_on(b, r.what, batch, r.options.tokens, r.options.depth, error));
+    CH_TRY(begin_row(b, &r, error));
     CH_TRY(ch_speed_decode(b->model, &r.options, &r.speed, error));
     r.share = r.speed.share;
     r.limit = "memory and arithmetic";
@@ -262,7 +297,7 @@ static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
 
 static ch_status measure_training(bench *b, int64_t batch, ch_error *error) {
   row r = {.what = "train", .options = options_of(b, batch, b->arguments->seq, 0)};
-  CH_TRY(go_on(b, r.what, batch, r.options.tokens, 0, error));
+  CH_TRY(begin_row(b, &r, error));
   CH_TRY(ch_speed_train(&b->config, &r.options, &r.speed, error));
   find_share(b, CH_F32, &r);
   report(b, &r);
@@ -312,8 +347,9 @@ static ch_status measure_and_print(bench *b, ch_error *error) {
   ch_interrupt_release();
   ch_progress_end(&b->progress);
   CH_TRY(status);
+  CH_TRY(write_trace(b, error));
   if (b->arguments->json) return print_json(b, error);
-  if (b->arguments->profile) print_profile(b);
+  if (b->arguments->profile) print_profiles(b);
   return CH_OK;
 }
 
@@ -335,6 +371,7 @@ static ch_status run(const void *given, ch_error *error) {
 done:
   json_decref(b->rows);
   ch_model_unload(b->model);
+  free_profiles(b);
   free(b->ids);
   free(b);
   return status;
@@ -424,7 +461,15 @@ static const ch_option options[] = {
     {.name = "profile",
      .type = CH_OPTION_FLAG,
      AT(profile),
-     .help = "Also print the time of every operation."},
+     .help = "Also print where the time of a step or a token goes: every operation's time, arithmetic, bytes "
+             "and share of "
+             "the limit."},
+    {.name = "trace",
+     .type = CH_OPTION_PATH,
+     AT(trace),
+     .metavar = "FILE",
+     .help =
+         "Write every operation of each row's last repetition to FILE, for chrome://tracing or Perfetto."},
     {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print one JSON object."},
     {0}};
 
@@ -446,7 +491,7 @@ const ch_command ch_cmd_bench = {
     .examples =
         "crosshead bench models/stories\n"
         "crosshead bench config.json --prompt 512 --depth 0,4096,16384 --batch 1,4 --cache-dtype bf16\n"
-        "crosshead bench config.json --train --batch 16 --seq 256 --profile --json",
+        "crosshead bench config.json --train --batch 16 --seq 256 --profile --trace step.json",
     .options = options,
     .arguments_size = sizeof(arguments),
     .run = run,

@@ -33,6 +33,11 @@ double ch_speed_peak(const ch_speed_limits *limits, ch_dtype dtype, const char *
   return bf16 ? limits->bf16_peak : int8 ? limits->int8_peak : limits->fma_peak;
 }
 
+double ch_speed_least_seconds(const ch_speed_limits *limits, ch_dtype dtype, double flops, double bytes) {
+  double computing = flops / ch_speed_peak(limits, dtype, NULL), reading = bytes / limits->read_bandwidth;
+  return computing > reading ? computing : reading;
+}
+
 /* --- repetitions --------------------------------------------------------------------------------------------- */
 
 static int by_value(const void *pa, const void *pb) {
@@ -48,17 +53,32 @@ static double median(double *values, int count) {
 /* One repetition; adds nothing to what is measured but its own work. */
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
+/* Of a profile only counted repetitions, and the last one's events. */
+static void begin_profile(ch_profile *profile, int i, int repeat, bool *keep_events) {
+  if (!profile) return;
+  if (i == 0) {
+    *keep_events = profile->keep_events;
+    ch_profile_clear(profile);
+  }
+  profile->keep_events = *keep_events && i == repeat - 1;
+}
+
 /* seconds [repeat], and where there is a probe the bandwidth around each repetition. */
-static ch_status repeat_it(repetition once, void *context, int repeat, const ch_read_probe *probe,
-                           double seconds[], double bandwidth[], ch_error *error) {
+static ch_status repeat_it(repetition once, void *context, const ch_speed_options *options,
+                           const ch_read_probe *probe, double seconds[], double bandwidth[],
+                           ch_error *error) {
+  int repeat = options->repeat;
+  bool keep_events = false;
   if (repeat < 1 || repeat > MOST_REPEAT)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%d repetitions; 1 to %d are possible", repeat, MOST_REPEAT);
   CH_TRY(once(context, error)); /* plans are made, memory is touched */
   double before = probe ? ch_read_probe_rate(probe) : 0;
   for (int i = 0; i < repeat; i++) {
+    begin_profile(options->profile, i, repeat, &keep_events);
     double start = ch_clock();
     CH_TRY(once(context, error));
     seconds[i] = ch_clock() - start;
+    if (options->profile) options->profile->seconds += seconds[i];
     if (!probe) continue;
     double after = ch_read_probe_rate(probe);
     bandwidth[i] = (before + after) / 2;
@@ -67,10 +87,11 @@ static ch_status repeat_it(repetition once, void *context, int repeat, const ch_
   return CH_OK;
 }
 
-static ch_status median_of(repetition once, void *context, int repeat, double *middle, ch_error *error) {
+static ch_status median_of(repetition once, void *context, const ch_speed_options *options, double *middle,
+                           ch_error *error) {
   double seconds[MOST_REPEAT];
-  CH_TRY(repeat_it(once, context, repeat, NULL, seconds, NULL, error));
-  *middle = median(seconds, repeat);
+  CH_TRY(repeat_it(once, context, options, NULL, seconds, NULL, error));
+  *middle = median(seconds, options->repeat);
   return CH_OK;
 }
 
@@ -188,7 +209,7 @@ ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *option
   empty.depth = 0;
   inference run;
   ch_status status = begin(model, &empty, &run, error);
-  if (status == CH_OK) status = median_of(prefill_once, &run, options->repeat, &speed->seconds, error);
+  if (status == CH_OK) status = median_of(prefill_once, &run, options, &speed->seconds, error);
   if (status == CH_OK) {
     finish(options, speed);
     status = prefill_flops(model, options, &speed->flops, error);
@@ -238,8 +259,8 @@ static ch_status decode_often(const ch_model *model, const ch_speed_options *opt
   CH_TRY(decode_flops(model, options, held, speed, error));
   ch_read_probe probe = {0};
   if (options->limits) probe = ch_read_probe_open();
-  ch_status status = repeat_it(decode_once, run, options->repeat, options->limits ? &probe : NULL, seconds,
-                               bandwidth, error);
+  ch_status status =
+      repeat_it(decode_once, run, options, options->limits ? &probe : NULL, seconds, bandwidth, error);
   ch_read_probe_close(&probe);
   CH_TRY(status);
   speed->cache_bytes = passes * batch * held * cache_bytes_per_token(ch_timeline_cache(run->timeline));
@@ -313,7 +334,7 @@ ch_status ch_speed_train(const ch_config *config, const ch_speed_options *option
   forget_peak();
   CH_TRY(ch_trainer_create(config, &settings, &source, &trainer, error));
   ch_trainer_engine(trainer)->profile = options->profile;
-  ch_status status = median_of(train_once, trainer, options->repeat, &speed->seconds, error);
+  ch_status status = median_of(train_once, trainer, options, &speed->seconds, error);
   if (status == CH_OK) {
     finish(options, speed);
     speed->flops = ch_trainer_step_flops(trainer);

@@ -16,6 +16,8 @@ void ch_speed_limits_measure(ch_speed_limits *limits);
 /* The most arithmetic that values of a type allow: BF16 dot products of BF16, integer ones of types in blocks, where the
    machine has them; else F32 multiply-adds. *name (or NULL) gets "F32", "BF16" or "INT8". */
 double ch_speed_peak(const ch_speed_limits *limits, ch_dtype dtype, const char **name);
+/* The least time that so much arithmetic on values of a type, and so many bytes from memory, can take. */
+double ch_speed_least_seconds(const ch_speed_limits *limits, ch_dtype dtype, double flops, double bytes);
 /* The type that most elements of a model's matrices have. */
 ch_dtype ch_speed_matrix_type(const ch_model *model);
 
@@ -29,7 +31,7 @@ typedef struct ch_speed_options {
   const int32_t *ids; /* of the tokens in the cache, again and again; or NULL: made-up ones */
   int64_t id_count;
   const ch_speed_limits *limits; /* decoding: what `share` is to be of, or NULL */
-  ch_profile *profile;           /* where time by operation is added, or NULL */
+  ch_profile *profile; /* or NULL: time by operation of all counted repetitions; events, of the last */
 } ch_speed_options;
 
 typedef struct ch_speed {

@@ -46,6 +46,8 @@ typedef struct ch_op {
   unsigned backward_reads;
   /* Multiply-adds times two of one forward call; NULL where there are no products to speak of. */
   double (*flops)(const ch_node *node);
+  /* The share of its parameters' bytes that a call reads, where it looks rows up; NULL: all. */
+  double (*parameters_read)(const ch_node *node);
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
   bool stateful; /* the value lies in the cache, not in the workspace (remember) */

@@ -4,6 +4,7 @@
 
 #include "graph/cache.h"
 #include "graph/graph.h"
+#include "graph/profile.h"
 #include "tensor/gemm.h"
 
 typedef struct ch_plan ch_plan;
@@ -37,16 +38,6 @@ size_t ch_plan_settled_bytes(const ch_plan *plan);
 /* FLOPs (2 x multiply-adds) of one forward pass. */
 double ch_plan_flops(const ch_plan *plan);
 const ch_node *ch_plan_root(const ch_plan *plan);
-
-/* Seconds spent, by operation; filled when ch_run.profile is set. */
-typedef struct ch_profile {
-  struct {
-    const char *name;
-    double forward, backward;
-    int64_t calls;
-  } row[32];
-  int rows;
-} ch_profile;
 
 /* What training has to do with the choice of experts. */
 typedef struct ch_routing {

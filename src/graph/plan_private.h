@@ -16,6 +16,9 @@ typedef struct ch_step {
       *accumulate; /* [inputs] whether the gradient of input i already holds something; backward steps only */
 } ch_step;
 
+/* Adds a step that took `seconds` to run->profile. */
+void ch_profile_step(ch_run *run, const ch_step *step, double start, double seconds);
+
 struct ch_plan {
   ch_graph *graph;
   ch_node *root;

@@ -1,9 +1,6 @@
 /* Running a plan, and what operations see of the run. */
-#define _GNU_SOURCE
-#include <string.h>
-#include <time.h>
-
 #include "base/memory.h"
+#include "base/progress.h"
 #include "graph/plan_private.h"
 
 ch_status ch_workspace_reserve(ch_workspace *workspace, size_t bytes, ch_error *error) {
@@ -68,21 +65,6 @@ ch_dtype ch_run_dtype(const ch_run *run, const ch_node *node) {
   return node->kind == CH_NODE_PARAM ? run->params[node->index].dtype : node->dtype;
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void note(ch_profile *profile, const ch_step *step, double seconds) {
-  int i = 0, limit = (int)(sizeof profile->row / sizeof *profile->row);
-  while (i < profile->rows && strcmp(profile->row[i].name, step->node->op->name) != 0) i++;
-  if (i == limit) return;
-  if (i == profile->rows) profile->row[profile->rows++].name = step->node->op->name;
-  *(step->kind == CH_STEP_FORWARD ? &profile->row[i].forward : &profile->row[i].backward) += seconds;
-  profile->row[i].calls++;
-}
-
 static ch_status run_step(ch_run *run, const ch_step *step) {
   const ch_node *node = step->node;
   run->step = step;
@@ -100,9 +82,9 @@ ch_status ch_plan_run(const ch_plan *plan, ch_run *run) {
     const ch_step *step = &plan->steps[t];
     if (plan->settled[step->node->id] && (step->kind == CH_STEP_FORWARD ? run->continues : run->more))
       continue;
-    double start = run->profile ? now() : 0;
+    double start = run->profile ? ch_clock() : 0;
     CH_TRY(run_step(run, step));
-    if (run->profile) note(run->profile, step, now() - start);
+    if (run->profile) ch_profile_step(run, step, start, ch_clock() - start);
     if (run->observer && step->kind == CH_STEP_FORWARD)
       CH_TRY(run->observer->seen(run->observer->context, run, step->node));
   }

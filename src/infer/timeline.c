@@ -1,6 +1,7 @@
 /* Prefill in chunks, decoding token by token: one planned pass each, kept between calls. */
 #include "infer/timeline.h"
 
+#include "base/progress.h"
 #include "infer/gate_table.h"
 
 #include <math.h>
@@ -142,7 +143,9 @@ static ch_status pass(ch_timeline *timeline, const int32_t *tokens, int64_t coun
   CH_TRY(find_pass(timeline, count, head, &runner, error));
   ch_runner_call call = {.weights = timeline->weights, .tokens = tokens, .cache = timeline->cache};
   const void *value = NULL;
+  double start = ch_clock();
   CH_TRY(ch_runner_run(runner, &call, &value, error));
+  ch_profile_span(timeline->engine.profile, count == 1 ? "token" : "tokens", start);
   *logits = value;
   return CH_OK;
 }

@@ -12,7 +12,7 @@
 #include "tensor/limits_dots.h"
 
 /* Far more than the caches of one socket that two cores get; each pass is a few hundredths of a second. */
-static const int64_t READ_BYTES = INT64_C(1) << 30, PROBE_BYTES = INT64_C(1) << 28;
+static const int64_t READ_BYTES = INT64_C(1) << 29, PROBE_BYTES = INT64_C(1) << 28;
 enum { PAGE = 4096, ROUNDS = 1 << 20, REPEATS = 12, READ_REPEATS = 6 };
 /* A thread reads so much in one repeat of a cache's measurement. */
 static const int64_t CACHE_READ_BYTES = INT64_C(1) << 27;

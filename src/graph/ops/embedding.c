@@ -24,7 +24,16 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static const ch_op op = {.name = "embedding", .shape = shape, .forward = forward, .backward = backward};
+static double parameters_read(const ch_node *node) {
+  double share = (double)ch_node_rows(node) / (double)node->in[1]->shape[0];
+  return share < 1 ? share : 1;
+}
+
+static const ch_op op = {.name = "embedding",
+                         .shape = shape,
+                         .forward = forward,
+                         .backward = backward,
+                         .parameters_read = parameters_read};
 
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){ids, weight}, NULL, 0);

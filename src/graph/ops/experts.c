@@ -245,6 +245,11 @@ static double flops(const ch_node *node) {
   return 2.0 * KINDS * (double)s.choices * (double)s.width * (double)s.hidden;
 }
 
+static double parameters_read(const ch_node *node) { /* at most, when all choices are different ones */
+  sizes s = sizes_of(node);
+  return s.choices < s.experts ? (double)s.choices / (double)s.experts : 1;
+}
+
 static const ch_op op = {.name = "experts",
                          .shape = shape,
                          .saved = saved,
@@ -252,7 +257,8 @@ static const ch_op op = {.name = "experts",
                          .forward = forward,
                          .backward = backward,
                          .backward_reads = CH_READS_INPUTS,
-                         .flops = flops};
+                         .flops = flops,
+                         .parameters_read = parameters_read};
 
 ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *weights, ch_node *chosen,
                        const ch_expert_weights *experts) {

@@ -1,0 +1,223 @@
+/* Times by operation, and what each call read, wrote and computed. */
+#include "graph/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "graph/ops/remember.h"
+#include "graph/plan_private.h"
+
+/* --- keeping --------------------------------------------------------------------------------------------------------- */
+
+void ch_profile_clear(ch_profile *profile) {
+  profile->rows = 0;
+  profile->seconds = 0;
+  profile->event_count = 0;
+  profile->full = false;
+}
+
+void ch_profile_free(ch_profile *profile) {
+  free(profile->events);
+  *profile = (ch_profile){0};
+}
+
+static void keep_event(ch_profile *profile, const ch_profile_event *event) {
+  if (!profile->keep_events || profile->full) return;
+  if (profile->event_count == profile->event_capacity) {
+    int64_t capacity = profile->event_capacity ? 2 * profile->event_capacity : 1024;
+    ch_profile_event *events = realloc(profile->events, (size_t)capacity * sizeof *events);
+    if (!events) {
+      profile->full = true;
+      return;
+    }
+    profile->events = events;
+    profile->event_capacity = capacity;
+  }
+  profile->events[profile->event_count++] = *event;
+}
+
+static void add(ch_profile *profile, const ch_profile_event *event) {
+  int i = 0, limit = (int)(sizeof profile->row / sizeof *profile->row);
+  while (i < profile->rows && (strcmp(profile->row[i].name, event->name) != 0 ||
+                               strcmp(profile->row[i].matrix, event->matrix) != 0))
+    i++;
+  if (i < limit) {
+    ch_profile_row *row = &profile->row[i];
+    if (i == profile->rows) {
+      profile->rows++;
+      *row = (ch_profile_row){.name = event->name, .dtype = event->dtype};
+      memcpy(row->matrix, event->matrix, sizeof row->matrix);
+    }
+    *(event->kind == CH_PROFILE_FORWARD ? &row->forward : &row->backward) += event->seconds;
+    row->flops += event->flops;
+    row->bytes += event->bytes;
+    row->calls++;
+  }
+  keep_event(profile, event);
+}
+
+void ch_profile_note(ch_profile *profile, const char *name, double start, double flops, double bytes) {
+  if (!profile) return;
+  const ch_profile_event event = {.kind = CH_PROFILE_FORWARD,
+                                  .name = name,
+                                  .layer = -1,
+                                  .dtype = CH_F32,
+                                  .start = start,
+                                  .seconds = ch_clock() - start,
+                                  .flops = flops,
+                                  .bytes = bytes};
+  add(profile, &event);
+}
+
+void ch_profile_span(ch_profile *profile, const char *name, double start) {
+  if (!profile) return;
+  const ch_profile_event event = {
+      .kind = CH_PROFILE_SPAN, .name = name, .layer = -1, .start = start, .seconds = ch_clock() - start};
+  keep_event(profile, &event);
+}
+
+/* --- what a step is -------------------------------------------------------------------------------------------------- */
+
+/* The layer in a parameter's name, "model.layers.3.mlp.up_proj.weight"; -1 when it has none. */
+static int layer_in(const char *label) {
+  int layer = -1;
+  const char *at = strstr(label, "layers.");
+  return at && sscanf(at, "layers.%d", &layer) == 1 ? layer : -1;
+}
+
+/* That of the node's parameters; of a node without, the last one that its values come from. */
+static int layer_of(const ch_node *node) {
+  int layer = -1;
+  for (int i = 0; i < node->inputs; i++)
+    if (node->in[i]->label) return layer_in(node->in[i]->label);
+  for (int i = 0; i < node->inputs; i++) {
+    int other = layer_of(node->in[i]);
+    if (other > layer) layer = other;
+  }
+  return layer;
+}
+
+/* "q_proj" of "model.layers.3.self_attn.q_proj.weight", for the first matrix among the inputs. */
+static void name_matrix(const ch_node *node, char *matrix, size_t size) {
+  for (int i = 0; i < node->inputs; i++) {
+    const char *label = node->in[i]->label;
+    if (!label || node->in[i]->rank < 2) continue;
+    const char *end = strrchr(label, '.'), *begin;
+    if (!end || strcmp(end, ".weight") != 0) end = label + strlen(label);
+    for (begin = end; begin > label && begin[-1] != '.'; begin--) continue;
+    snprintf(matrix, size, "%.*s", (int)(end - begin), begin);
+    return;
+  }
+}
+
+/* Tokens of all sequences that attention reads: those of the cache, this run's among them. */
+static double tokens_held(const ch_run *run, const ch_graph *graph) {
+  double held = 0;
+  for (int64_t s = 0; s < graph->sequences; s++) held += (double)(run->cache->length[s] + graph->length);
+  return held;
+}
+
+/* Tokens of the cache that a query of this run sees on average. */
+static double context_of(const ch_run *run, const ch_graph *graph) {
+  if (!run->cache) return 0;
+  return tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
+}
+
+/* Arithmetic of what is streamed into the node: made once for every token that is read. */
+static double streamed_flops(const ch_run *run, const ch_node *node) {
+  double flops = 0;
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_node *in = node->in[i];
+    if (!in->streamed || in->kind != CH_NODE_OP || in->op->stateful) continue;
+    double rows = (double)(in->graph->sequences * in->graph->length);
+    if (in->op->flops) flops += in->op->flops(in) * tokens_held(run, in->graph) / rows;
+    flops += streamed_flops(run, in);
+  }
+  return flops;
+}
+
+static double flops_of(const ch_run *run, const ch_step *step) {
+  const ch_node *node = step->node;
+  ch_graph *graph = run->plan->graph;
+  graph->context = context_of(run, graph); /* for counting alone */
+  double flops = node->op->flops ? node->op->flops(node) : 0;
+  if (node->op->reads_states && run->cache) flops += streamed_flops(run, node);
+  graph->context = 0;
+  if (step->kind == CH_STEP_FORWARD) return flops;
+  return flops * (node->op->fused ? 3 : 2); /* the gradients of both factors; and the value itself */
+}
+
+enum { MOST_STATES = 16 };
+
+typedef struct states {
+  const ch_node *node[MOST_STATES];
+  int count;
+  ch_dtype dtype;
+  double bytes;
+} states;
+
+/* The states in the cache that a streamed value is made of, each once. */
+static void find_states(const ch_run *run, const ch_node *node, states *found) {
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_node *in = node->in[i];
+    if (!in->streamed || in->kind != CH_NODE_OP) continue;
+    if (!in->op->stateful) {
+      find_states(run, in, found);
+      continue;
+    }
+    bool known = found->count == MOST_STATES;
+    for (int k = 0; k < found->count && !known; k++) known = found->node[k] == in;
+    if (known) continue;
+    found->node[found->count++] = in;
+    found->dtype = ch_states_of(run, in).dtype;
+    found->bytes += (double)ch_dtype_bytes(found->dtype, ch_node_columns(in)) * tokens_held(run, in->graph);
+  }
+}
+
+static double value_bytes(const ch_run *run, const ch_node *node) {
+  const ch_tensor *stored = ch_run_param(run, node);
+  if (stored) return (double)ch_tensor_bytes(stored);
+  return (double)(ch_node_count(node) * (int64_t)ch_dtype_size(node->dtype));
+}
+
+/* What is read and written at least once; what an operation keeps in scratch is not counted. */
+static double bytes_of(const ch_run *run, const ch_step *step) {
+  const ch_node *node = step->node;
+  bool backward = step->kind == CH_STEP_BACKWARD;
+  double share = node->op->parameters_read ? node->op->parameters_read(node) : 1;
+  double bytes = value_bytes(run, node);
+  for (int i = 0; i < node->inputs; i++) {
+    const ch_node *in = node->in[i];
+    double whole = in->streamed ? 0 : value_bytes(run, in) * (in->kind == CH_NODE_PARAM ? share : 1);
+    if (!backward || node->op->backward_reads & CH_READS_INPUT(i)) bytes += whole;
+    if (backward && in->needs_gradient) bytes += whole;
+  }
+  return bytes;
+}
+
+void ch_profile_step(ch_run *run, const ch_step *step, double start, double seconds) {
+  const ch_node *node = step->node;
+  ch_profile_event event = {.kind = step->kind == CH_STEP_FORWARD ? CH_PROFILE_FORWARD : CH_PROFILE_BACKWARD,
+                            .name = node->op->name,
+                            .layer = -1,
+                            .dtype = node->dtype,
+                            .start = start,
+                            .seconds = seconds,
+                            .flops = flops_of(run, step),
+                            .bytes = bytes_of(run, step)};
+  if (node->op->flops) name_matrix(node, event.matrix, sizeof event.matrix);
+  for (int i = 0; i < node->inputs && node->op->flops; i++) {
+    const ch_tensor *stored = ch_run_param(run, node->in[i]);
+    if (stored && stored->rank >= 2) event.dtype = stored->dtype;
+  }
+  if (node->op->reads_states && run->cache) {
+    states found = {.dtype = event.dtype};
+    find_states(run, node, &found);
+    event.bytes += found.bytes;
+    event.dtype = found.dtype;
+  }
+  if (run->profile->keep_events) event.layer = layer_of(node);
+  add(run->profile, &event);
+}

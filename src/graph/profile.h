@@ -1,0 +1,53 @@
+/* Where the time of a run goes: every operation's, with its arithmetic and the bytes it reads and writes. */
+#ifndef CH_GRAPH_PROFILE_H
+#define CH_GRAPH_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tensor/tensor.h"
+
+/* An operation, of products by a matrix each kind of matrix by itself. */
+typedef struct ch_profile_row {
+  const char *name;         /* "linear" */
+  char matrix[32];          /* "q_proj"; "" where there is none */
+  ch_dtype dtype;           /* of the matrix, or of the states that attention reads; else that of the run */
+  double forward, backward; /* seconds */
+  double flops, bytes;      /* of both */
+  int64_t calls;
+} ch_profile_row;
+
+typedef enum ch_profile_kind { CH_PROFILE_FORWARD, CH_PROFILE_BACKWARD, CH_PROFILE_SPAN } ch_profile_kind;
+
+/* One call of an operation, or a span around some: a step, a token. */
+typedef struct ch_profile_event {
+  ch_profile_kind kind;
+  const char *name;
+  char matrix[32];
+  int layer; /* -1: none */
+  ch_dtype dtype;
+  double start, seconds; /* of ch_clock */
+  double flops, bytes;
+} ch_profile_event;
+
+/* Filled by every run that has it (ch_run.profile); {0} is an empty one. */
+typedef struct ch_profile {
+  ch_profile_row row[96];
+  int rows;
+  double seconds;   /* what all of it took, as who measures says: more than the operations' sum */
+  bool keep_events; /* also each call by itself, for a trace */
+  bool full;        /* memory for events ran out, and some are missing */
+  ch_profile_event *events;
+  int64_t event_count, event_capacity;
+} ch_profile;
+
+/* Forgets what was measured; keep_events stays. */
+void ch_profile_clear(ch_profile *profile);
+void ch_profile_free(ch_profile *profile);
+
+/* Work outside of a graph: the optimizer's. name must stay. Does nothing when profile is NULL, as the next does. */
+void ch_profile_note(ch_profile *profile, const char *name, double start, double flops, double bytes);
+/* A span from `start` until now, around what was noted; kept as an event only. */
+void ch_profile_span(ch_profile *profile, const char *name, double start);
+
+#endif
