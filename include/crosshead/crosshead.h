@@ -81,7 +81,9 @@ typedef enum ch_precision {
   CH_PRECISION_DEFAULT = 0, /* what the library takes: F32 for a cache */
   CH_PRECISION_F32 = 1,
   CH_PRECISION_F16 = 2,
-  CH_PRECISION_BF16 = 3
+  CH_PRECISION_BF16 = 3,
+  CH_PRECISION_Q8_0 = 4, /* 32 values share a scale: 8.5 bits each */
+  CH_PRECISION_Q4_0 = 5  /* 4.5 bits */
 } ch_precision;
 
 /* Fill with ch_session_defaults, then change what should differ: members may be added in later versions. */
@@ -89,7 +91,9 @@ typedef struct ch_session_settings {
   int64_t max_tokens; /* room for each sequence, prompt included; 0 = the context length, at most 4096 */
   int32_t sequences;  /* B: how many sequences run in step; default 1 */
   int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
-  ch_precision cache; /* the cache's elements */
+  ch_precision cache; /* the cache's elements; */
+  ch_precision cache_keys, cache_values,
+      cache_latents; /* of these, where they differ: default = as `cache` */
 } ch_session_settings;
 
 /* What a session takes, in bytes. */

@@ -222,7 +222,8 @@ static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism
       return CH_ERROR_CONFIG;
     }
     builder->states[p] = builder->remember
-                             ? ch_op_remember(builder->graph, state[p], builder->layer, p, parts[p].kind)
+                             ? ch_op_remember(builder->graph, state[p], builder->layer, p, parts[p].kind,
+                                              ch_part_type(&parts[p], &builder->cache))
                              : state[p];
   }
   return CH_OK;

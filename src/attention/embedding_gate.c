@@ -44,9 +44,9 @@ void ch_embedding_gate_declare(ch_declaration *declaration) {
 int ch_embedding_gate_state(const ch_config *config, ch_state_part *parts) {
   const ch_attention_config *a = &config->attention;
   if (!a->gate_embedding_dim) return 0;
-  parts[0] = (ch_state_part){"gate", gate_width(config), CH_PART_BY_ID};
+  parts[0] = (ch_state_part){.name = "gate", .width = gate_width(config), .kind = CH_PART_BY_ID};
   if (!a->gate_norm) return 1;
-  parts[1] = (ch_state_part){"moments", 2, CH_PART_SCALARS};
+  parts[1] = (ch_state_part){.name = "moments", .width = 2, .kind = CH_PART_SCALARS};
   return 2;
 }
 

@@ -35,9 +35,10 @@ static void declare(ch_declaration *declaration) {
 }
 
 static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
-  parts[0] =
-      (ch_state_part){.name = "kv", .width = ch_cached_heads(config, layer, CH_ON_V) * config->head_dim};
-  parts[1] = (ch_state_part){.name = "k_rope", .width = config->head_dim / 2};
+  parts[0] = (ch_state_part){.name = "kv",
+                             .width = ch_cached_heads(config, layer, CH_ON_V) * config->head_dim,
+                             .role = CH_ROLE_LATENT};
+  parts[1] = (ch_state_part){.name = "k_rope", .width = config->head_dim / 2, .role = CH_ROLE_KEY};
   return 2;
 }
 

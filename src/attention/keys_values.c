@@ -29,10 +29,11 @@ void ch_query_modules_declare(ch_declaration *declaration) {
 }
 
 int ch_keys_values_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
-  parts[0] =
-      (ch_state_part){.name = "k", .width = ch_cached_heads(config, layer, CH_ON_K) * config->head_dim};
-  parts[1] =
-      (ch_state_part){.name = "v", .width = ch_cached_heads(config, layer, CH_ON_V) * config->head_dim};
+  parts[0] = (ch_state_part){
+      .name = "k", .width = ch_cached_heads(config, layer, CH_ON_K) * config->head_dim, .role = CH_ROLE_KEY};
+  parts[1] = (ch_state_part){.name = "v",
+                             .width = ch_cached_heads(config, layer, CH_ON_V) * config->head_dim,
+                             .role = CH_ROLE_VALUE};
   return 2;
 }
 

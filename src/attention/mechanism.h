@@ -55,10 +55,11 @@ typedef struct ch_builder {
   const ch_params *params;
   ch_node **leaves; /* [params->count] parameter leaves made so far */
   bool trainable;
-  bool causal;       /* tokens see those before them; else all tokens of their sequence: an encoder */
-  bool remember;     /* states go through the cache: decoding and cached prefill */
-  bool gates_known;  /* the cache holds the gates of all ids already */
-  bool expand_gates; /* gated latents are expanded token by token also where ids could be taken together */
+  bool causal;          /* tokens see those before them; else all tokens of their sequence: an encoder */
+  bool remember;        /* states go through the cache: decoding and cached prefill */
+  ch_cache_types cache; /* where it remembers */
+  bool gates_known;     /* the cache holds the gates of all ids already */
+  bool expand_gates;    /* gated latents are expanded token by token also where ids could be taken together */
   ch_node *document_start; /* or NULL: attention is not kept inside documents */
   int layer;
   ch_node *states[CH_MAX_STATE_PARTS]; /* what the last layer that writes states wrote */

@@ -25,7 +25,7 @@ static void declare(ch_declaration *declaration) {
 
 static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   (void)layer;
-  parts[0] = (ch_state_part){.name = "k", .width = config->head_dim};
+  parts[0] = (ch_state_part){.name = "k", .width = config->head_dim, .role = CH_ROLE_LATENT};
   return 1;
 }
 

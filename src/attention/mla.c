@@ -83,7 +83,7 @@ static void declare(ch_declaration *declaration) {
 static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   if (group_leader(config, layer) != layer) return 0;
   sizes s = sizes_of(config);
-  parts[0] = (ch_state_part){"latent", s.latent + s.rope, CH_PART_ELEMENTS};
+  parts[0] = (ch_state_part){.name = "latent", .width = s.latent + s.rope, .role = CH_ROLE_LATENT};
   return 1 + ch_embedding_gate_state(config, parts + 1);
 }
 

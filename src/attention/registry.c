@@ -63,3 +63,14 @@ int64_t ch_state_elements(const ch_config *config) {
   }
   return elements;
 }
+
+int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types) {
+  const ch_mechanism *mechanism = ch_mechanism_of(config);
+  int64_t bytes = 0;
+  for (int layer = 0; layer < config->num_hidden_layers; layer++) {
+    ch_layer_parts parts = {0};
+    mechanism->state(config, layer, parts.part);
+    bytes += ch_token_bytes(&parts, 1, types);
+  }
+  return bytes;
+}

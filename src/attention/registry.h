@@ -20,6 +20,8 @@ ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *sha
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
+/* Their bytes in a cache of these types. */
+int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types);
 /* Every layer's parts: what ch_cache_create takes. parts [num_hidden_layers]. */
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts);
 

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "cli/cache_types.h"
 #include "cli/element_types.h"
 #include "cli/output.h"
 #include "cli/interrupt.h"
@@ -55,6 +56,7 @@ typedef struct bench {
   values prompts, depths, batches;
   ch_model *model; /* NULL once training is measured: its memory is not to count */
   ch_config config;
+  ch_cache_types cache;
   double matrix_bytes;
   ch_speed_limits limits;
   profiled *profiled; /* a row each, with --profile or --trace */
@@ -229,7 +231,7 @@ static ch_speed_options options_of(bench *b, int64_t batch, int64_t tokens, int6
   return (ch_speed_options){.batch = batch,
                             .tokens = tokens,
                             .depth = depth,
-                            .cache_dtype = *ch_element_type(b->arguments->cache_dtype),
+                            .cache = b->cache,
                             .repeat = (int)b->arguments->repeat,
                             .precompute_gates = b->arguments->precompute_gates,
                             .expand_gates = b->arguments->expand_gates,
@@ -363,6 +365,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY_GOTO(ch_config_needs_text(&b->model->config, "bench", error));
   b->model->compute = ch_compute_type(b->arguments->compute);
   b->config = b->model->config; /* of training: as it is, not as it is served */
+  CH_TRY_GOTO(ch_cache_types_read(b->arguments->cache_dtype, CH_F32, &b->config, &b->cache, error));
   CH_TRY_GOTO(
       ch_model_restate(b->model, b->arguments->keep_dictionary ? CH_FORM_INFERENCE : CH_FORM_SERVING, error));
   b->matrix_bytes = ch_speed_matrix_bytes(b->model, 1);
@@ -406,12 +409,11 @@ static const ch_option options[] = {
      .max = 1 << 20,
      .help = "Tokens to decode in one repetition."},
     {.name = "cache-dtype",
-     .type = CH_OPTION_CHOICE,
+     .type = CH_OPTION_TEXT,
      AT(cache_dtype),
-     .metavar = "TYPE",
+     .metavar = CH_CACHE_TYPES_METAVAR,
      .default_value = "f32",
-     .choices = ch_element_type_names,
-     .help = "How cached keys and values are stored."},
+     .help = CH_CACHE_TYPES_HELP},
     {.name = "dtype",
      .type = CH_OPTION_CHOICE,
      AT(dtype),

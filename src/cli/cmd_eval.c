@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/progress.h"
+#include "attention/registry.h"
+#include "cli/cache_types.h"
 #include "cli/element_types.h"
 #include "cli/eval_task.h"
 #include "cli/interrupt.h"
@@ -18,7 +20,7 @@
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *text, *task, *images, *tokenizer, *documents, *compute;
-  const char *task_file, *fewshot_file, *log_samples, *runs;
+  const char *task_file, *fewshot_file, *log_samples, *runs, *cache_dtype;
   int64_t window, stride, limit, fewshot;
   bool json;
 } arguments;
@@ -31,6 +33,7 @@ typedef struct evaluation {
   ch_scorer *scorer;
   ch_document_set text;
   int64_t window, stride;
+  int64_t cache_bytes; /* a token, with --cache-dtype */
   ch_progress_line progress;
   const char *what; /* for the progress line */
   ch_token_perplexity tokens;
@@ -71,7 +74,13 @@ static ch_status open_all(evaluation *e, ch_error *error) {
   CH_TRY(ch_model_restate(e->model, CH_FORM_SERVING, error));
   CH_TRY(choose_window(e, error));
   CH_TRY(ch_tokenizer_open(a->tokenizer ? a->tokenizer : a->positional[0], &e->tokenizer, error));
-  return ch_scorer_create(e->model, &e->scorer, error);
+  CH_TRY(ch_scorer_create(e->model, &e->scorer, error));
+  if (!a->cache_dtype) return CH_OK;
+  ch_cache_types types;
+  CH_TRY(ch_cache_types_read(a->cache_dtype, CH_F32, &e->model->config, &types, error));
+  ch_scorer_use_cache(e->scorer, types);
+  e->cache_bytes = ch_state_bytes(&e->model->config, &types);
+  return CH_OK;
 }
 
 static void close_all(evaluation *e) {
@@ -135,6 +144,9 @@ static void print_figures(const evaluation *e, double seconds) {
   } else {
     printf("word and byte perplexity need a tokenizer with a beginning or an end token\n");
   }
+  if (e->arguments->cache_dtype)
+    printf("through a cache of %lld bytes a token (%s)\n", (long long)e->cache_bytes,
+           e->arguments->cache_dtype);
   printf("%.1f seconds\n", seconds);
 }
 
@@ -160,6 +172,10 @@ static json_t *figures_json(const evaluation *e, double seconds) {
     object = NULL;
   }
   json_decref(more);
+  if (object && e->arguments->cache_dtype) {
+    json_object_set_new(object, "cache_dtype", json_string(e->arguments->cache_dtype));
+    json_object_set_new(object, "cache_bytes_per_token", json_integer((json_int_t)e->cache_bytes));
+  }
   return object;
 }
 
@@ -336,6 +352,12 @@ static const ch_option options[] = {
      .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing; auto = the marker "
              "where the "
              "text has one."},
+    {.name = "cache-dtype",
+     .type = CH_OPTION_TEXT,
+     AT(cache_dtype),
+     .metavar = CH_CACHE_TYPES_METAVAR,
+     .help = "Take the text through a cache, to see what it costs; "
+             "f32, bf16, f16, q8_0 or q4_0, or apart for keys, values and latents, as k=q8_0,v=q4_0."},
     {.name = "tokenizer",
      .type = CH_OPTION_PATH,
      AT(tokenizer),
@@ -358,6 +380,7 @@ static ch_status run(const void *given, ch_error *error) {
                    kinds > 1 ? "--text, --task and --images exclude each other: one is measured at a time"
                              : "--text is missing, or --task, or for a model of images --images");
   if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --task and --images");
+  if (!a->text && a->cache_dtype) return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype is for --text");
   if (!a->task) CH_TRY(check_no_task(a, error));
   ch_keeper keeper;
   CH_TRY(ch_keeper_begin(&keeper, a->runs, NULL, error));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cache_types.h"
 #include "cli/element_types.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -12,7 +13,7 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *tokens, *pixels, *out, *dtype, *compute;
+  const char *tokens, *pixels, *out, *dtype, *compute, *cache_dtype;
   int64_t cached;
   bool gradients, json;
 } arguments;
@@ -231,6 +232,8 @@ static ch_status check_arguments(const arguments *a, ch_error *error) {
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "--grads and --compute bf16 exclude each other: gradients are computed in the type of --dtype");
+  if (a->cache_dtype && a->cached == 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype is for --cached");
   if (a->gradients && !a->out)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--grads needs --out FILE to write them to");
   return CH_OK;
@@ -256,6 +259,8 @@ static ch_status run(const void *options_given, ch_error *error) {
                                 .dtype = dtype,
                                 .gradients = a->gradients,
                                 .cached = a->cached};
+  if (a->cache_dtype)
+    CH_TRY_GOTO(ch_cache_types_read(a->cache_dtype, CH_F32, &model->config, &request.cache, error));
   CH_TRY_GOTO(ch_forward(model, &request, &result, error));
   if (a->out) CH_TRY_GOTO(write_result(a->out, model, &g, &result, error));
   status = print_result(a->json, !g.pixels, &result, error);
@@ -300,6 +305,11 @@ static const ch_option options[] = {
      .min = 1,
      .max = 1e9,
      .help = "Prefill N tokens, then decode the others one at a time through the cache."},
+    {.name = "cache-dtype",
+     .type = CH_OPTION_TEXT,
+     .offset = offsetof(arguments, cache_dtype),
+     .metavar = CH_CACHE_TYPES_METAVAR,
+     .help = CH_CACHE_TYPES_HELP},
     {.name = "dtype",
      .type = CH_OPTION_CHOICE,
      .offset = offsetof(arguments, dtype),

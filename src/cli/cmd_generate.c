@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "eval/dictionary_cost.h"
+#include "cli/cache_types.h"
 #include "cli/element_types.h"
 #include "cli/output.h"
 #include "cli/interrupt.h"
@@ -154,7 +155,7 @@ static ch_status open_all(writer *w, ch_error *error) {
   CH_TRY(encode_prompt(w, error));
   ch_timeline_options options;
   ch_timeline_options_default(&w->model->config, &options);
-  options.cache_dtype = *ch_element_type(a->cache_dtype);
+  CH_TRY(ch_cache_types_read(a->cache_dtype, CH_F32, &w->model->config, &options.cache, error));
   options.compute = w->model->compute;
   options.precompute_gates = a->precompute_gates;
   CH_TRY(choose_context(w, &options.context, error));
@@ -212,10 +213,6 @@ static ch_status write_text(writer *w, ch_generation_result *result, ch_error *e
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
-static int64_t elements_per_token(const ch_cache *cache) {
-  return (int64_t)(cache->element_bytes / ch_dtype_size(cache->dtype)) / (cache->sequences * cache->capacity);
-}
-
 static double rate(int64_t tokens, double seconds) {
   return seconds > 0 ? (double)tokens / seconds : 0;
 }
@@ -237,7 +234,6 @@ static void print_end(const writer *w, const ch_generation_result *result) {
 
 static void print_figures(const writer *w, const ch_generation_result *result) {
   const ch_cache *cache = ch_timeline_cache(w->timeline);
-  int64_t elements = elements_per_token(cache);
   if (w->text.size == 0 || w->text.data[w->text.size - 1] != '\n') putchar('\n');
   fflush(stdout);
   print_end(w, result);
@@ -246,7 +242,7 @@ static void print_figures(const writer *w, const ch_generation_result *result) {
   fprintf(stderr, "decode:  %lld tokens in %.1f ms, %.1f tokens/s\n", (long long)result->tokens,
           1e3 * result->decode_seconds, rate(result->tokens, result->decode_seconds));
   fprintf(stderr, "cache:   %lld bytes a token (%s), %lld of %lld tokens, %zu bytes allocated\n",
-          (long long)(elements * (int64_t)ch_dtype_size(cache->dtype)), w->arguments->cache_dtype,
+          (long long)cache->token_bytes, w->arguments->cache_dtype,
           (long long)ch_timeline_length(w->timeline), (long long)cache->capacity, cache->bytes);
   if (w->arguments->keep_dictionary)
     fprintf(stderr,
@@ -268,10 +264,9 @@ static json_t *json_ids(const ch_ids *ids) {
 
 static ch_status print_json(const writer *w, const ch_generation_result *result, ch_error *error) {
   const ch_cache *cache = ch_timeline_cache(w->timeline);
-  json_int_t elements = (json_int_t)elements_per_token(cache);
   json_t *figures =
       json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "dtype", w->arguments->cache_dtype, "elements_per_token",
-                elements, "bytes_per_token", elements * (json_int_t)ch_dtype_size(cache->dtype),
+                (json_int_t)cache->token_elements, "bytes_per_token", (json_int_t)cache->token_bytes,
                 "bytes_allocated", (json_int_t)cache->bytes, "tokens",
                 (json_int_t)ch_timeline_length(w->timeline), "capacity", (json_int_t)cache->capacity);
   json_t *object =
@@ -384,12 +379,11 @@ static const ch_option options[] = {
      .help = "Write on when the model ends its text."},
     {.name = "", .help = "Cache"},
     {.name = "cache-dtype",
-     .type = CH_OPTION_CHOICE,
+     .type = CH_OPTION_TEXT,
      AT(cache_dtype),
-     .metavar = "TYPE",
+     .metavar = CH_CACHE_TYPES_METAVAR,
      .default_value = "f32",
-     .choices = ch_element_type_names,
-     .help = "How cached keys and values are stored."},
+     .help = CH_CACHE_TYPES_HELP},
     CH_COMPUTE_OPTION(arguments, compute),
     {.name = "context",
      .type = CH_OPTION_COUNT,

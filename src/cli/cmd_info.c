@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/cache_types.h"
 #include "cli/command.h"
-#include "cli/element_types.h"
 #include "cli/info_text.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -22,10 +22,11 @@ static ch_status examine(const arguments *a, const char *path, ch_info *info, ch
   ch_params params = {0};
   ch_path_stem(path, info->name, sizeof info->name);
   CH_TRY(ch_config_read(path, &info->config, error));
+  ch_cache_types cache;
+  CH_TRY(ch_cache_types_read(a->cache_dtype, CH_BF16, &info->config, &cache, error));
   ch_status status = ch_model_declare_stored(path, &info->config, &params, error);
   if (status == CH_OK)
-    status = ch_account_model(&info->config, &params, a->depth, *ch_element_type(a->cache_dtype),
-                              &info->account, error);
+    status = ch_account_model(&info->config, &params, a->depth, cache, &info->account, error);
   ch_params_free(&params);
   return status;
 }
@@ -76,12 +77,11 @@ static const ch_option options[] = {{.name = "json",
                                      .offset = offsetof(arguments, table),
                                      .help = "List one or more configurations side by side."},
                                     {.name = "cache-dtype",
-                                     .type = CH_OPTION_CHOICE,
+                                     .type = CH_OPTION_TEXT,
                                      .offset = offsetof(arguments, cache_dtype),
-                                     .metavar = "TYPE",
+                                     .metavar = CH_CACHE_TYPES_METAVAR,
                                      .default_value = "bf16",
-                                     .choices = ch_element_type_names,
-                                     .help = "Element type of the cache for its size in bytes."},
+                                     .help = CH_CACHE_TYPES_HELP},
                                     {.name = "depth",
                                      .type = CH_OPTION_COUNT,
                                      .offset = offsetof(arguments, depth),

@@ -68,7 +68,7 @@ ch_status ch_shrinking_perplexity(ch_shrinking *s, const ch_model *model, const 
 
 ch_status ch_shrinking_count(const ch_model *model, ch_compression_figures *figures, ch_error *error) {
   ch_account account;
-  CH_TRY(ch_account_model(&model->config, &model->params, 0, CH_F16, &account, error));
+  CH_TRY(ch_account_model(&model->config, &model->params, 0, ch_cache_of(CH_F16), &account, error));
   figures->parameters = account.parameters_total;
   figures->parameters_attention = account.parameters_attention;
   figures->cache_elements_per_token = account.cache_elements_per_token;
@@ -90,8 +90,11 @@ ch_status ch_shrinking_race(ch_shrinking *s, const ch_model *after, ch_error *er
   if (s->report.before.weight_bytes > most_raced) return CH_OK; /* every token reads all of both */
   int64_t depth = s->before->config.max_position_embeddings / 2;
   s->report.decode_depth = depth < MOST_DEPTH ? depth : MOST_DEPTH;
-  ch_speed_options options = {
-      .batch = 1, .tokens = DECODED, .depth = s->report.decode_depth, .cache_dtype = CH_F16, .repeat = 1};
+  ch_speed_options options = {.batch = 1,
+                              .tokens = DECODED,
+                              .depth = s->report.decode_depth,
+                              .cache = ch_cache_of(CH_F16),
+                              .repeat = 1};
   while (turns < TURNS && (turns == 0 || ch_clock() - began < enough_seconds)) {
     for (int i = 0; i < 2; i++) {
       ch_speed speed;

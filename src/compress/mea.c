@@ -190,7 +190,7 @@ static ch_status compress_layer(work *w, int layer) {
 static ch_status count_attention(const ch_config *config, const ch_params *params, int64_t *count,
                                  ch_error *error) {
   ch_account account;
-  CH_TRY(ch_account_model(config, params, 0, CH_F16, &account, error));
+  CH_TRY(ch_account_model(config, params, 0, ch_cache_of(CH_F16), &account, error));
   *count = account.parameters_attention;
   return CH_OK;
 }

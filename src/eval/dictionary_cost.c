@@ -46,7 +46,7 @@ static ch_status take_turns(ch_timeline *const timelines[2], double best[2], ch_
 static ch_status measure(const ch_model *model, const ch_restated *written, ch_dictionary_cost *cost,
                          ch_error *error) {
   ch_timeline_options options = {
-      .sequences = 1, .context = PROMPT + TOKENS, .chunk = PROMPT, .cache_dtype = CH_F32};
+      .sequences = 1, .context = PROMPT + TOKENS, .chunk = PROMPT, .cache = ch_cache_of(CH_F32)};
   ch_timeline *timelines[2] = {NULL, NULL};
   double best[2] = {0, 0};
   ch_status status = ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options,

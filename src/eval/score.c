@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/registry.h"
+
 enum { BATCH_ROWS = 2048, FINE = 16, COARSE = 128 };
 
 struct ch_scorer {
@@ -13,6 +15,9 @@ struct ch_scorer {
   ch_runner *runner; /* of the shape below, or NULL */
   int64_t sequences, length;
   int32_t *tokens, *targets; /* [sequences, length] */
+  bool cached;
+  ch_cache_types types;
+  ch_cache *cache; /* of the shape, where cached */
 };
 
 /* One call's work. */
@@ -44,10 +49,18 @@ ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *
 void ch_scorer_free(ch_scorer *scorer) {
   if (!scorer) return;
   ch_runner_free(scorer->runner);
+  ch_cache_free(scorer->cache);
   ch_engine_free(&scorer->engine);
   free(scorer->tokens);
   free(scorer->targets);
   free(scorer);
+}
+
+void ch_scorer_use_cache(ch_scorer *scorer, ch_cache_types types) {
+  ch_runner_free(scorer->runner);
+  scorer->runner = NULL;
+  scorer->cached = true;
+  scorer->types = types;
 }
 
 /* --- shapes -------------------------------------------------------------------------------------------------- */
@@ -56,6 +69,25 @@ void ch_scorer_free(ch_scorer *scorer) {
 static int64_t padded_rows(int64_t length) {
   int64_t rows = length - 1, step = rows <= 2 * COARSE ? FINE : COARSE;
   return (rows + step - 1) / step * step;
+}
+
+static ch_status take_cache(ch_scorer *scorer, int64_t sequences, int64_t length, ch_error *error) {
+  const ch_config *config = &scorer->model->config;
+  ch_cache_free(scorer->cache);
+  scorer->cache = NULL;
+  if (!scorer->cached) return CH_OK;
+  ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
+  if (!parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
+  ch_state_parts(config, parts);
+  ch_status status = ch_cache_create(&(ch_cache_shape){.layers = (int)config->num_hidden_layers,
+                                                       .parts = parts,
+                                                       .sequences = sequences,
+                                                       .capacity = length,
+                                                       .vocabulary = config->vocab_size,
+                                                       .types = scorer->types},
+                                     &scorer->cache, error);
+  free(parts);
+  return status;
 }
 
 static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length, ch_error *error) {
@@ -70,7 +102,13 @@ static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length
   if (!tokens || !targets) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score text");
   scorer->sequences = sequences;
   scorer->length = length;
-  ch_model_graph shape = {.sequences = sequences, .length = length, .dtype = CH_F32, .head = CH_HEAD_LOSS};
+  CH_TRY(take_cache(scorer, sequences, length, error));
+  ch_model_graph shape = {.sequences = sequences,
+                          .length = length,
+                          .dtype = CH_F32,
+                          .head = CH_HEAD_LOSS,
+                          .remember = scorer->cached,
+                          .cache = scorer->types};
   return ch_runner_create(&scorer->engine, &scorer->model->config, &scorer->model->params, &shape, false,
                           &scorer->runner, error);
 }
@@ -132,8 +170,10 @@ static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int6
   ch_runner_call call = {.weights = scorer->model->weights.tensors,
                          .tokens = scorer->tokens,
                          .targets = scorer->targets,
+                         .cache = scorer->cache,
                          .observer = &observer};
   const void *losses = NULL;
+  if (scorer->cached) ch_cache_truncate(scorer->cache, 0);
   CH_TRY(ch_runner_run(scorer->runner, &call, &losses, error));
   for (int64_t i = 0; i < count; i++) {
     const ch_score_window *window = &s->windows[order[i]];

@@ -20,6 +20,9 @@ typedef struct ch_scorer ch_scorer;
 /* The model must outlive the scorer. */
 ch_status ch_scorer_create(const ch_model *model, ch_scorer **scorer, ch_error *error);
 void ch_scorer_free(ch_scorer *scorer);
+/* From now on every window goes through a cache of these types: tokens see the states of those before them, and their own,
+   as decoding does. */
+void ch_scorer_use_cache(ch_scorer *scorer, ch_cache_types types);
 /* nll[i]: the sum of -log p over the predicted tokens of window i. Windows of similar length run together, padded.
    Errors: CH_ERROR_ARGUMENT for an id outside the vocabulary, CH_ERROR_NUMERIC when a loss is not finite. progress
    may be NULL. */

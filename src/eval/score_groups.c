@@ -156,7 +156,7 @@ static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_
                                                        .sequences = sequences,
                                                        .capacity = capacity,
                                                        .vocabulary = config->vocab_size,
-                                                       .dtype = CH_F32},
+                                                       .types = ch_cache_of(CH_F32)},
                                      &s->cache, error);
   free(parts);
   return status;
@@ -179,17 +179,14 @@ static void set_lengths(scoring *s, group *const *batch, int64_t count, bool beh
 
 /* Copies the first `count` tokens of sequence 0 to all others. Parts by id are not of sequences. */
 static void spread(ch_cache *cache, int64_t count) {
-  const char *from = cache->data, *to = from + cache->data_bytes;
 #pragma omp parallel for
   for (int64_t i = 1; i < cache->sequences; i++) {
     for (int l = 0; l < cache->layers; l++)
       for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
         const ch_state_view *view = &cache->views[l][p];
-        const char *data = view->data;
-        if (!data || data < from || data >= to) continue;
-        size_t element = ch_dtype_size(view->dtype);
-        memcpy((char *)(uintptr_t)data + (size_t)(i * view->sequence_stride) * element, data,
-               (size_t)(count * view->token_stride) * element);
+        if (!ch_cache_holds(cache, l, p)) continue;
+        memcpy((char *)(uintptr_t)view->data + ch_dtype_bytes(view->dtype, i * view->sequence_stride),
+               view->data, ch_dtype_bytes(view->dtype, count * view->token_stride));
       }
     if (cache->tokens)
       memcpy(ch_cache_tokens(cache, i), ch_cache_tokens(cache, 0), (size_t)count * sizeof(int32_t));

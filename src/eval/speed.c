@@ -151,7 +151,7 @@ static ch_status begin(const ch_model *model, const ch_speed_options *options, i
   ch_timeline_options_default(&model->config, &settings);
   settings.sequences = options->batch;
   settings.context = options->depth + options->tokens;
-  settings.cache_dtype = options->cache_dtype;
+  settings.cache = options->cache;
   settings.compute = model->compute;
   settings.precompute_gates = options->precompute_gates;
   settings.expand_gates = options->expand_gates;
@@ -194,8 +194,8 @@ static void finish(const ch_speed_options *options, ch_speed *speed) {
 static ch_status prefill_flops(const ch_model *model, const ch_speed_options *options, double *flops,
                                ch_error *error) {
   ch_account account;
-  CH_TRY(ch_account_model(&model->config, &model->params, (options->tokens + 1) / 2, options->cache_dtype,
-                          &account, error));
+  CH_TRY(ch_account_model(&model->config, &model->params, (options->tokens + 1) / 2, options->cache, &account,
+                          error));
   double tokens = (double)options->tokens;
   *flops = (double)options->batch *
            (tokens * (account.prefill.total - account.prefill.lm_head) + account.decode.lm_head);
@@ -223,8 +223,7 @@ ch_status ch_speed_prefill(const ch_model *model, const ch_speed_options *option
 static ch_status decode_flops(const ch_model *model, const ch_speed_options *options, double held,
                               ch_speed *speed, ch_error *error) {
   ch_account account;
-  CH_TRY(
-      ch_account_model(&model->config, &model->params, (int64_t)held, options->cache_dtype, &account, error));
+  CH_TRY(ch_account_model(&model->config, &model->params, (int64_t)held, options->cache, &account, error));
   speed->flops = (double)(options->batch * options->tokens) * account.decode.total;
   speed->attention_flops = (double)(options->batch * options->tokens) * account.decode.attention_context;
   return CH_OK;
@@ -234,11 +233,19 @@ static double larger(double a, double b) {
   return a > b ? a : b;
 }
 
+/* What attention could multiply: BF16 where all states are. */
+static ch_dtype attention_type(const ch_cache_types *cache) {
+  for (int role = 0; role < CH_STATE_ROLES; role++)
+    if (cache->of[role] != CH_BF16) return CH_F32;
+  return CH_BF16;
+}
+
 /* What a repetition should have taken, over what it took. */
 static void find_share(const ch_model *model, const ch_speed_options *options, double seconds[],
                        double bandwidth[], ch_speed *speed) {
   double share[MOST_REPEAT], matrix_bytes = speed->bytes - speed->cache_bytes;
-  double attending = speed->attention_flops / ch_speed_peak(options->limits, options->cache_dtype, NULL);
+  double attending =
+      speed->attention_flops / ch_speed_peak(options->limits, attention_type(&options->cache), NULL);
   double multiplying = (speed->flops - speed->attention_flops) /
                        ch_speed_peak(options->limits, ch_speed_matrix_type(model), NULL);
   for (int i = 0; i < options->repeat; i++) {

@@ -25,7 +25,7 @@ typedef struct ch_speed_options {
   int64_t batch;  /* sequences in step */
   int64_t tokens; /* a sequence: of the prompt, or decoded in one repetition, or of a training step */
   int64_t depth;  /* decoding: tokens in the cache before the first; the cache is filled, no prompt is run */
-  ch_dtype cache_dtype;                /* F32, F16 or BF16 */
+  ch_cache_types cache;                /* what the cache stores */
   int repeat;                          /* repetitions after one that is not counted; the median is reported */
   bool precompute_gates, expand_gates; /* ch_timeline_options' */
   const int32_t *ids; /* of the tokens in the cache, again and again; or NULL: made-up ones */

@@ -7,36 +7,62 @@
 
 static const __int128_t MOST_BYTES = (__int128_t)1 << 46;
 
-/* What parts by id, and scalars, are stored as. */
-static ch_dtype type_of(const ch_cache *cache, ch_part_kind kind) {
-  if (kind == CH_PART_ELEMENTS) return cache->dtype;
-  return cache->dtype == CH_F64 ? CH_F64 : CH_F32;
+bool ch_is_cache_type(ch_dtype dtype) {
+  return dtype == CH_F32 || dtype == CH_F16 || dtype == CH_BF16 || dtype == CH_Q8_0 || dtype == CH_Q4_0;
 }
 
-static int64_t rows_of(const ch_cache *cache, ch_part_kind kind) {
-  return kind == CH_PART_BY_ID ? cache->vocabulary : cache->sequences * cache->capacity;
+ch_dtype ch_part_type(const ch_state_part *part, const ch_cache_types *types) {
+  return part->kind == CH_PART_ELEMENTS ? types->of[part->role] : CH_F32;
 }
 
-/* Bytes of all parts of a kind; a hostile capacity must not overflow. */
-static __int128_t bytes_of(const ch_cache_shape *shape, const ch_cache *cache, ch_part_kind kind) {
-  __int128_t elements = 0;
+int64_t ch_stored_width(int64_t width, ch_dtype dtype) {
+  int64_t block = ch_dtype_block(dtype);
+  return (width + block - 1) / block * block;
+}
+
+/* Bytes of a row of a part; 0: no such part. */
+static int64_t row_bytes(const ch_state_part *part, const ch_cache_types *types) {
+  ch_dtype dtype = ch_part_type(part, types);
+  return (int64_t)ch_dtype_bytes(dtype, ch_stored_width(part->width, dtype));
+}
+
+/* Bytes of a row of all parts of a kind. */
+static int64_t rows_bytes(const ch_layer_parts *parts, int layers, const ch_cache_types *types,
+                          ch_part_kind kind) {
+  int64_t bytes = 0;
+  for (int l = 0; l < layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
+      if (parts[l].part[p].kind == kind) bytes += row_bytes(&parts[l].part[p], types);
+  return bytes;
+}
+
+int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_types *types) {
+  return rows_bytes(parts, layers, types, CH_PART_ELEMENTS);
+}
+
+static int64_t token_elements(const ch_cache_shape *shape) {
+  int64_t elements = 0;
   for (int l = 0; l < shape->layers; l++)
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
-      if (shape->parts[l].part[p].kind == kind)
-        elements += (__int128_t)shape->parts[l].part[p].width * rows_of(cache, kind);
-  return elements * (__int128_t)ch_dtype_size(type_of(cache, kind));
+      if (shape->parts[l].part[p].kind == CH_PART_ELEMENTS) elements += shape->parts[l].part[p].width;
+  return elements;
 }
 
+/* A hostile capacity must not overflow. */
 static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
+  const ch_cache_types *types = &shape->types;
+  __int128_t tokens = (__int128_t)cache->sequences * cache->capacity;
   cache->views = calloc((size_t)cache->layers, sizeof *cache->views);
   cache->length = calloc((size_t)cache->sequences, sizeof *cache->length);
-  __int128_t elements = bytes_of(shape, cache, CH_PART_ELEMENTS),
-             bytes = elements + bytes_of(shape, cache, CH_PART_SCALARS),
-             by_id = bytes_of(shape, cache, CH_PART_BY_ID),
-             ids = by_id ? (__int128_t)cache->sequences * cache->capacity * (__int128_t)sizeof(int32_t) : 0;
+  cache->token_elements = token_elements(shape);
+  cache->token_bytes = ch_token_bytes(shape->parts, shape->layers, types);
+  __int128_t scalars = rows_bytes(shape->parts, shape->layers, types, CH_PART_SCALARS),
+             bytes = tokens * (cache->token_bytes + scalars),
+             by_id = (__int128_t)cache->vocabulary *
+                     rows_bytes(shape->parts, shape->layers, types, CH_PART_BY_ID),
+             ids = by_id ? tokens * (__int128_t)sizeof(int32_t) : 0;
   if (!cache->views || !cache->length || bytes > MOST_BYTES || by_id > MOST_BYTES) return false;
   cache->data_bytes = (size_t)bytes;
-  cache->element_bytes = (size_t)elements;
   cache->by_id_bytes = (size_t)by_id;
   cache->bytes = (size_t)(bytes + ids);
   cache->data = ch_pages_alloc(cache->data_bytes);
@@ -46,31 +72,37 @@ static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   return cache->data && cache->by_id && cache->tokens;
 }
 
-/* Scalars come first: they need the stricter alignment. */
+/* Puts the parts of a type one behind the other, from `next` on; returns what follows them. */
+static char *place_parts(ch_cache *cache, const ch_cache_shape *shape, bool by_id, ch_dtype dtype,
+                         char *next) {
+  int64_t rows = by_id ? cache->vocabulary : cache->sequences * cache->capacity;
+  for (int l = 0; l < cache->layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+      const ch_state_part *part = &shape->parts[l].part[p];
+      if (part->width == 0 || (part->kind == CH_PART_BY_ID) != by_id ||
+          ch_part_type(part, &shape->types) != dtype)
+        continue;
+      int64_t width = ch_stored_width(part->width, dtype);
+      cache->views[l][p] = (ch_state_view){
+          .data = next, .dtype = dtype, .token_stride = width, .sequence_stride = width * cache->capacity};
+      next += (size_t)rows * ch_dtype_bytes(dtype, width);
+    }
+  return next;
+}
+
+/* Types with stricter alignment come first. */
 static void place(ch_cache *cache, const ch_cache_shape *shape) {
-  static const ch_part_kind order[] = {CH_PART_SCALARS, CH_PART_ELEMENTS, CH_PART_BY_ID};
+  static const ch_dtype order[] = {CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
   char *next = cache->data;
-  for (int k = 0; k < 3; k++) {
-    if (order[k] == CH_PART_BY_ID) next = cache->by_id;
-    ch_dtype dtype = type_of(cache, order[k]);
-    for (int l = 0; l < cache->layers; l++)
-      for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
-        const ch_state_part *part = &shape->parts[l].part[p];
-        if (part->kind != order[k] || part->width == 0) continue;
-        cache->views[l][p] = (ch_state_view){.data = next,
-                                             .dtype = dtype,
-                                             .token_stride = part->width,
-                                             .sequence_stride = part->width * cache->capacity};
-        next += (size_t)(part->width * rows_of(cache, part->kind)) * ch_dtype_size(dtype);
-      }
-  }
+  for (int i = 0; i < 5; i++) next = place_parts(cache, shape, false, order[i], next);
+  place_parts(cache, shape, true, CH_F32, cache->by_id);
 }
 
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_error *error) {
   *result = NULL;
   ch_cache *cache = calloc(1, sizeof *cache);
   if (!cache) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
-  *cache = (ch_cache){.dtype = shape->dtype,
+  *cache = (ch_cache){.types = shape->types,
                       .sequences = shape->sequences,
                       .capacity = shape->capacity,
                       .vocabulary = shape->vocabulary,
@@ -98,6 +130,11 @@ void ch_cache_free(ch_cache *cache) {
 
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence) {
   return cache->tokens + sequence * cache->capacity;
+}
+
+bool ch_cache_holds(const ch_cache *cache, int layer, int part) {
+  const char *data = cache->views[layer][part].data, *first = cache->data;
+  return data && data >= first && data < first + cache->data_bytes;
 }
 
 void ch_cache_truncate(ch_cache *cache, int32_t length) {

@@ -11,12 +11,33 @@ typedef enum ch_part_kind {
   CH_PART_BY_ID /* a function of the token's id: one row for all tokens of an id, in memory once the id is seen */
 } ch_part_kind;
 
+/* What queries make of a part: keys, values, or - of a latent - both. Its type in the cache is chosen by that. */
+typedef enum ch_state_role { CH_ROLE_KEY, CH_ROLE_VALUE, CH_ROLE_LATENT, CH_STATE_ROLES } ch_state_role;
+
 /* One part of a token's state in one layer, e.g. the keys of all key-value heads. */
 typedef struct ch_state_part {
   const char *name; /* "k" */
   int64_t width;    /* elements a token */
   ch_part_kind kind;
+  ch_state_role role; /* of parts that are elements */
 } ch_state_part;
+
+/* The types that elements are stored in, by role: F32, F16, BF16, Q8_0 or Q4_0. In the last two a token's elements of a
+   part lie in blocks of 32 along its width, whatever heads they are of; a width that is no multiple of 32 is filled up
+   with zeros, which cost their bytes. All zero: F32. */
+typedef struct ch_cache_types {
+  ch_dtype of[CH_STATE_ROLES];
+} ch_cache_types;
+
+/* All roles alike. */
+static inline ch_cache_types ch_cache_of(ch_dtype dtype) {
+  return (ch_cache_types){{dtype, dtype, dtype}};
+}
+bool ch_is_cache_type(ch_dtype dtype);
+/* What a part is stored as: scalars and parts by id are F32. */
+ch_dtype ch_part_type(const ch_state_part *part, const ch_cache_types *types);
+/* Elements from token to token of a part of `width`: the width, filled up to whole blocks. */
+int64_t ch_stored_width(int64_t width, ch_dtype dtype);
 
 /* The parts of one layer; width 0 = no such part. */
 typedef struct ch_layer_parts {
@@ -24,7 +45,7 @@ typedef struct ch_layer_parts {
 } ch_layer_parts;
 
 typedef struct ch_cache {
-  ch_dtype dtype;              /* of the stored elements: F32, F64, F16 or BF16 */
+  ch_cache_types types;
   int64_t sequences, capacity; /* capacity: tokens per sequence */
   int64_t vocabulary;          /* rows of a part by id */
   int layers;
@@ -34,8 +55,9 @@ typedef struct ch_cache {
   int32_t *tokens;                            /* [sequences, capacity] their ids, or NULL: no part is by id */
   size_t bytes; /* allocated for tokens: elements, scalars and ids. Parts by id are not of tokens. */
   void *data;
-  size_t data_bytes, element_bytes; /* of elements and scalars; of elements alone */
-  char *by_id;                      /* all parts by id; takes memory as rows are written */
+  size_t data_bytes;                   /* of elements and scalars */
+  int64_t token_elements, token_bytes; /* a token's elements, all layers, and their bytes */
+  char *by_id;                         /* all parts by id; takes memory as rows are written */
   size_t by_id_bytes;
 } ch_cache;
 
@@ -43,14 +65,19 @@ typedef struct ch_cache_shape {
   int layers;
   const ch_layer_parts *parts; /* [layers] */
   int64_t sequences, capacity, vocabulary;
-  ch_dtype dtype;
+  ch_cache_types types;
 } ch_cache_shape;
+
+/* Bytes of a token's elements, all layers together. */
+int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_types *types);
 
 /* Storage for `capacity` tokens is allocated once. */
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **cache, ch_error *error);
 void ch_cache_free(ch_cache *cache);
 /* The ids of a sequence's tokens; the cache keeps them. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
+/* Whether a layer has such a part of every token, rather than none or one by id. */
+bool ch_cache_holds(const ch_cache *cache, int layer, int part);
 /* Forgets all tokens after the first `length` of every sequence. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);
 

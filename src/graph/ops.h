@@ -94,10 +94,10 @@ const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *fr
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
                            bool interleaved);
 
-/* Writes x [N, width] into the cache as part `part` of the states of `layer`, after the tokens already there; the
-   node then stands for the states of all tokens. Decoding only. A part by id is written to the rows of the tokens' ids,
+/* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`, after the tokens
+   already there; the node then stands for the states of all tokens. Decoding only. A part by id is written to the rows of the tokens' ids,
    and stands for the rows that all tokens have by theirs. */
-ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind);
+ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype);
 
 /* Rows [N, width] of such a part by the ids [N]: for parts whose rows are there before any token is. */
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);

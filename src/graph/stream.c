@@ -5,6 +5,9 @@
 
 #include "graph/ops/remember.h"
 
+/* Values of a block of states (CH_Q8_0, CH_Q4_0). */
+enum { STATE_BLOCK = 32 };
+
 /* --- collecting ---------------------------------------------------------------------------------------------- */
 
 static int place_of(const ch_stream *stream, const ch_node *node) {
@@ -30,6 +33,21 @@ static bool lies_in_cache(const ch_node *node) {
   return node->op->stateful && !node->op->stream;
 }
 
+static bool in_blocks(const ch_node *node) {
+  return lies_in_cache(node) && ch_dtype_in_blocks(((const ch_remember *)node->attributes)->dtype);
+}
+
+/* What the rows of a node's value are, as those who read it get them. */
+static ch_dtype type_of(const ch_node *node) {
+  return lies_in_cache(node) && !in_blocks(node) ? ((const ch_remember *)node->attributes)->dtype
+                                                 : node->dtype;
+}
+
+/* Columns of states in blocks are widened as whole blocks. */
+static ch_column_range made_columns(const ch_node *node, ch_column_range wanted) {
+  return in_blocks(node) ? ch_whole_groups(wanted, STATE_BLOCK) : wanted;
+}
+
 /* Whether an end is whole heads of a value that is made of columns of its inputs. */
 static bool is_slices(const ch_stream_end *end) {
   const ch_node *node = end->node;
@@ -53,8 +71,7 @@ static void read_slices(ch_stream *stream) {
   while (keys->node->inputs == 1 && is_slices(keys)) *keys = slice_of(keys->node, 0);
   while (values->node->inputs == 1 && is_slices(values)) *values = slice_of(values->node, 0);
   const ch_node *node = keys->node;
-  if (node->inputs != 2 || !is_slices(keys) || lies_in_cache(node->in[0]) != lies_in_cache(node->in[1]))
-    return;
+  if (node->inputs != 2 || !is_slices(keys) || type_of(node->in[0]) != type_of(node->in[1])) return;
   if (node->op->stream_slice(node, 0).width % CH_TAIL_UNIT != 0) return;
   *keys = slice_of(node, 0);
   stream->end[CH_STREAM_KEY_TAILS] = slice_of(node, 1);
@@ -140,14 +157,18 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
     if (lies_in_cache(stream->node[n])) parts[count++] = ch_states_of(stream->run, stream->node[n]);
 }
 
+/* States as they lie in the cache, or in `space` [count, columns] where they lie in blocks. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
-                                ch_column_range columns) {
+                                ch_column_range columns, void *space) {
+  const ch_kernels *kernels = stream->run->kernels;
   ch_state_view view = ch_states_of(stream->run, node);
-  int64_t at = span->sequence * view.sequence_stride + span->first * view.token_stride + columns.first;
-  return (ch_stream_value){.data = (const char *)view.data + at * (int64_t)ch_dtype_size(view.dtype),
-                           .dtype = view.dtype,
-                           .stride = view.token_stride,
-                           .columns = columns};
+  ch_column_range made = made_columns(node, columns);
+  int64_t at = span->sequence * view.sequence_stride + span->first * view.token_stride + made.first;
+  const char *data = (const char *)view.data + ch_dtype_bytes(view.dtype, at);
+  if (!in_blocks(node)) return (ch_stream_value){data, view.dtype, view.token_stride, made};
+  kernels->unpack_states(span->count, made.count, data,
+                         (int64_t)ch_dtype_bytes(view.dtype, view.token_stride), view.dtype, space);
+  return (ch_stream_value){space, kernels->dtype, made.count, made};
 }
 
 /* `wanted` columns of a value as dense rows of the table's type, [count, wanted.count]: what they are, or a copy in
@@ -169,13 +190,15 @@ static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_val
 static void *take_node(const ch_stream *stream, int n, int64_t count, const ch_column_range columns[],
                        pile *from, void *copies[CH_MAX_STREAM_INPUTS]) {
   const ch_node *node = stream->node[n];
+  if (in_blocks(node)) return take(from, count * made_columns(node, columns[n]).count);
   if (lies_in_cache(node)) return NULL;
   for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
     const ch_node *input = node->in[i];
     copies[i] = NULL;
     if (!input->streamed || node->op->stream_raw) continue;
     ch_column_range wanted = needed_of(node, i, columns[n]);
-    if (lies_in_cache(input) || !same_columns(columns[place_of(stream, input)], wanted))
+    ch_column_range made = made_columns(input, columns[place_of(stream, input)]);
+    if ((lies_in_cache(input) && !in_blocks(input)) || !same_columns(made, wanted))
       copies[i] = take(from, count * wanted.count);
   }
   return take(from, (count + 2) * columns[n].count);
@@ -185,8 +208,9 @@ static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_sp
                                 const ch_column_range columns[], const ch_stream_value *values, pile *from) {
   const ch_node *node = stream->node[n];
   const ch_kernels *kernels = stream->run->kernels;
-  if (lies_in_cache(node)) return of_cache(stream, node, span, columns[n]);
   void *copies[CH_MAX_STREAM_INPUTS];
+  if (lies_in_cache(node))
+    return of_cache(stream, node, span, columns[n], take_node(stream, n, span->count, columns, from, copies));
   ch_stream_call call = {.run = stream->run,
                          .node = node,
                          .sequence = span->sequence,

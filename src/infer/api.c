@@ -80,7 +80,7 @@ ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
   ch_params params = {0};
   CH_TRY(ch_config_read(model->directory, &config, error));
   ch_status status = ch_model_declare_stored(model->directory, &config, &params, error);
-  if (status == CH_OK) status = ch_account_model(&config, &params, 0, CH_BF16, &account, error);
+  if (status == CH_OK) status = ch_account_model(&config, &params, 0, ch_cache_of(CH_BF16), &account, error);
   ch_params_free(&params);
   CH_TRY(status);
   ch_text text = {0};
@@ -171,10 +171,23 @@ void ch_session_defaults(ch_session_settings *settings) {
   *settings = (ch_session_settings){.sequences = 1};
 }
 
+/* What the cache stores by the settings. */
+static ch_status cache_types(const ch_session_settings *settings, ch_cache_types *types, ch_error *error) {
+  static const ch_dtype known[] = {CH_F32, CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
+  static const char *const names[] = {"cache", "cache_keys", "cache_values", "cache_latents"};
+  const ch_precision asked[] = {settings->cache, settings->cache_keys, settings->cache_values,
+                                settings->cache_latents};
+  for (int i = 0; i < 4; i++)
+    if ((unsigned)asked[i] >= sizeof known / sizeof *known)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s is %d, which is no ch_precision", names[i], (int)asked[i]);
+  for (int role = 0; role < CH_STATE_ROLES; role++)
+    types->of[role] = known[asked[1 + role] ? asked[1 + role] : asked[0]];
+  return CH_OK;
+}
+
 /* The internal options behind the settings (NULL = the defaults), checked. */
 static ch_status timeline_options(const ch_model *model, const ch_session_settings *settings,
                                   ch_timeline_options *options, ch_error *error) {
-  static const ch_dtype types[] = {CH_F32, CH_F32, CH_F16, CH_BF16};
   ch_timeline_options_default(&model->config, options);
   if (!settings) return CH_OK;
   if (settings->max_tokens < 0 || settings->max_tokens > INT32_MAX)
@@ -187,22 +200,20 @@ static ch_status timeline_options(const ch_model *model, const ch_session_settin
   if (settings->threads < 0 || settings->threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
                    settings->threads);
-  if ((unsigned)settings->cache >= sizeof types / sizeof *types)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "cache is %d, which is no ch_precision", (int)settings->cache);
   if (settings->max_tokens) options->context = settings->max_tokens;
   options->sequences = settings->sequences;
-  options->cache_dtype = types[settings->cache];
-  return CH_OK;
+  return cache_types(settings, &options->cache, error);
 }
 
 /* Work memory of one pass over `length` tokens: its plan, made and thrown away. */
-static ch_status pass_bytes(const ch_model *model, int64_t sequences, int64_t length, size_t *bytes,
-                            ch_error *error) {
-  ch_model_graph shape = {.sequences = sequences,
+static ch_status pass_bytes(const ch_model *model, const ch_timeline_options *options, int64_t length,
+                            size_t *bytes, ch_error *error) {
+  ch_model_graph shape = {.sequences = options->sequences,
                           .length = length,
                           .dtype = CH_F32,
                           .head = CH_HEAD_LAST_LOGITS,
-                          .remember = true};
+                          .remember = true,
+                          .cache = options->cache};
   ch_plan_options none = {0};
   ch_graph *graph = NULL;
   ch_node *root = NULL;
@@ -221,16 +232,16 @@ ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *s
   CH_TRY(timeline_options(model, settings, &options, error));
   size_t prefill = 0, step = 0;
   int64_t chunk = options.chunk < options.context ? options.chunk : options.context;
-  CH_TRY(pass_bytes(model, options.sequences, chunk, &prefill, error));
-  CH_TRY(pass_bytes(model, options.sequences, 1, &step, error));
-  double cache = (double)ch_state_elements(&model->config) * (double)options.sequences *
-                 (double)options.context * (double)ch_dtype_size(options.cache_dtype);
+  CH_TRY(pass_bytes(model, &options, chunk, &prefill, error));
+  CH_TRY(pass_bytes(model, &options, 1, &step, error));
+  double cache = (double)ch_state_bytes(&model->config, &options.cache) * (double)options.sequences *
+                 (double)options.context;
   if (cache > 9e18)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a cache of %d sequences of %lld tokens is larger than any memory", (int)options.sequences,
                    (long long)options.context);
-  *memory = (ch_memory){.cache = (uint64_t)ch_state_elements(&model->config) * (uint64_t)options.sequences *
-                                 (uint64_t)options.context * ch_dtype_size(options.cache_dtype),
+  *memory = (ch_memory){.cache = (uint64_t)ch_state_bytes(&model->config, &options.cache) *
+                                 (uint64_t)options.sequences * (uint64_t)options.context,
                         .workspace = prefill > step ? prefill : step};
   for (int i = 0; i < model->params.count; i++)
     memory->weights += ch_tensor_bytes(&model->weights.tensors[i]);

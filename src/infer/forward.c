@@ -164,7 +164,7 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
   ch_timeline_options options = {.sequences = r->sequences,
                                  .context = r->length,
                                  .chunk = r->length,
-                                 .cache_dtype = CH_F32,
+                                 .cache = r->cache,
                                  .compute = model->compute};
   ch_timeline *timeline = NULL;
   int32_t *chunk = malloc((size_t)(r->sequences * r->length) * sizeof *chunk);
@@ -178,8 +178,7 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
   if (status == CH_OK) {
     const ch_cache *cache = ch_timeline_cache(timeline);
     result->cache_bytes_allocated = cache->bytes;
-    result->cache_elements_per_token =
-        (int64_t)(cache->element_bytes / ch_dtype_size(cache->dtype)) / (cache->sequences * cache->capacity);
+    result->cache_elements_per_token = cache->token_elements;
   }
   ch_timeline_free(timeline);
   free(chunk);

@@ -14,6 +14,7 @@ typedef struct ch_forward_request {
   ch_dtype dtype;        /* CH_F32 or CH_F64 (plain passes only) */
   bool gradients;        /* of the loss, for every parameter */
   int64_t cached;        /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
+  ch_cache_types cache;  /* what that stores */
 } ch_forward_request;
 
 typedef struct ch_forward_result {

@@ -37,7 +37,7 @@ void ch_timeline_options_default(const ch_config *config, ch_timeline_options *o
   *options = (ch_timeline_options){.sequences = 1,
                                    .context = context < DEFAULT_CONTEXT ? context : DEFAULT_CONTEXT,
                                    .chunk = DEFAULT_CHUNK,
-                                   .cache_dtype = CH_F32};
+                                   .cache = ch_cache_of(CH_F32)};
 }
 
 static ch_status create_cache(ch_timeline *timeline, ch_error *error) {
@@ -50,7 +50,7 @@ static ch_status create_cache(ch_timeline *timeline, ch_error *error) {
                                                        .sequences = timeline->options.sequences,
                                                        .capacity = timeline->options.context,
                                                        .vocabulary = config->vocab_size,
-                                                       .dtype = timeline->options.cache_dtype},
+                                                       .types = timeline->options.cache},
                                      &timeline->cache, error);
   free(parts);
   return status;
@@ -60,8 +60,9 @@ static ch_status check_options(const ch_config *config, const ch_timeline_option
   if (options->sequences < 1 || options->context < 1 || options->chunk < 1 || options->context > INT32_MAX)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a session needs at least one sequence, one token of context and chunks of one token");
-  if (options->cache_dtype != CH_F32 && options->cache_dtype != CH_F16 && options->cache_dtype != CH_BF16)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "the cache can be F32, F16 or BF16");
+  for (int role = 0; role < CH_STATE_ROLES; role++)
+    if (!ch_is_cache_type(options->cache.of[role]))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "the cache can be F32, F16, BF16, Q8_0 or Q4_0");
   if (config->sliding_window > 0 && options->context > config->sliding_window)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "the model has a sliding window of %lld tokens, which is not supported beyond it; ask for "
@@ -129,6 +130,7 @@ static ch_status find_pass(ch_timeline *timeline, int64_t length, ch_head head, 
                           .dtype = CH_F32,
                           .head = head,
                           .remember = true,
+                          .cache = timeline->options.cache,
                           .gates_known = timeline->options.precompute_gates,
                           .expand_gates = timeline->options.expand_gates};
   CH_TRY(ch_runner_create(&timeline->engine, timeline->config, timeline->params, &shape, false,
@@ -196,17 +198,33 @@ static void pretend_tokens(ch_timeline *timeline, int64_t length, ch_random *ran
           id_count ? ids[t % id_count] : (int32_t)(pow(vocabulary, ch_random_uniform(random)) - 1);
 }
 
-/* A block of normal numbers, again and again: parts are not multiples of it, so that tokens differ. */
+/* Made-up states: normal numbers, again and again. Parts are not multiples of so many, so that tokens differ. */
+enum { MADE_UP = 2047 * 32 };
+
+/* Fills a part of the cache with rows of those in its type. */
+static void pretend_part(const ch_timeline *timeline, const ch_state_view *view, const float *numbers,
+                         char *block) {
+  const ch_kernels *kernels = timeline->engine.kernels;
+  const ch_cache *cache = timeline->cache;
+  size_t used = ch_dtype_bytes(view->dtype, MADE_UP),
+         bytes = ch_dtype_bytes(view->dtype, cache->sequences * view->sequence_stride);
+  if (ch_dtype_in_blocks(view->dtype))
+    kernels->pack_states(1, MADE_UP, numbers, view->dtype, block);
+  else
+    kernels->convert_to(MADE_UP, numbers, view->dtype, block);
+#pragma omp parallel for
+  for (size_t at = 0; at < bytes; at += used)
+    memcpy((char *)(uintptr_t)view->data + at, block, bytes - at < used ? bytes - at : used);
+}
+
 ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t seed, const int32_t *ids,
                               int64_t id_count, ch_error *error) {
-  enum { BLOCK = 65521 };
   ch_cache *cache = timeline->cache;
   if (length < 0 || length > cache->capacity)
     return ch_fail(error, CH_ERROR_FULL, "a context of %lld tokens cannot hold %lld",
                    (long long)cache->capacity, (long long)length);
-  size_t element = ch_dtype_size(cache->dtype), used = BLOCK * element;
-  float *numbers = malloc(BLOCK * sizeof *numbers);
-  char *block = malloc(used);
+  float *numbers = malloc(MADE_UP * sizeof *numbers);
+  char *block = malloc(MADE_UP * sizeof *numbers);
   if (!numbers || !block) {
     free(numbers);
     free(block);
@@ -214,12 +232,11 @@ ch_status ch_timeline_pretend(ch_timeline *timeline, int64_t length, uint64_t se
   }
   ch_random random;
   ch_random_seed(&random, seed, 0);
-  for (int64_t i = 0; i < BLOCK; i++) numbers[i] = (float)ch_random_normal(&random);
-  timeline->engine.kernels->convert_to(BLOCK, numbers, cache->dtype, block);
+  for (int64_t i = 0; i < MADE_UP; i++) numbers[i] = (float)ch_random_normal(&random);
   pretend_tokens(timeline, length, &random, ids, id_count);
-#pragma omp parallel for
-  for (size_t at = 0; at < cache->data_bytes; at += used)
-    memcpy((char *)cache->data + at, block, cache->data_bytes - at < used ? cache->data_bytes - at : used);
+  for (int l = 0; l < cache->layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
+      if (ch_cache_holds(cache, l, p)) pretend_part(timeline, &cache->views[l][p], numbers, block);
   for (int64_t s = 0; s < cache->sequences; s++) cache->length[s] = (int32_t)length;
   free(numbers);
   free(block);

@@ -8,7 +8,7 @@ typedef struct ch_timeline_options {
   int64_t sequences;     /* advanced together */
   int64_t context;       /* most tokens a sequence may hold */
   int64_t chunk;         /* tokens of a prefill pass */
-  ch_dtype cache_dtype;  /* F32, F16 or BF16 */
+  ch_cache_types cache;  /* what it stores; all zero: F32 */
   ch_dtype compute;      /* ch_model's */
   bool precompute_gates; /* EG-MLA-A: embedding gates of the whole vocabulary are tabulated at once */
   bool expand_gates;     /* decode by expanding every gated latent: slower, to compare with */

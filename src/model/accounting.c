@@ -155,15 +155,16 @@ static ch_status count_serving(const ch_config *config, const ch_params *params,
 }
 
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
-                           ch_dtype cache_dtype, ch_account *account, ch_error *error) {
+                           ch_cache_types cache, ch_account *account, ch_error *error) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   *account = (ch_account){0};
   ch_account_parameters(config, params, account);
   if (ch_config_is_vision(config)) /* every token sees all of its image, and nothing is cached */
     depth = ch_config_image_tokens(config);
-  else
+  else {
     account->cache_elements_per_token = ch_state_elements(config);
-  account->cache_bytes_per_token = account->cache_elements_per_token * (int64_t)ch_dtype_size(cache_dtype);
+    account->cache_bytes_per_token = ch_state_bytes(config, &cache);
+  }
   account->total_effective_rank = mechanism->total_effective_rank(config);
   account->shared_latent_dim = mechanism->shared_latent_dim(config);
   CH_TRY(count_flops(config, params, false, 1, depth, &account->flops, error));

@@ -4,6 +4,7 @@
 #define CH_MODEL_ACCOUNTING_H
 
 #include "config/params.h"
+#include "graph/cache.h"
 
 /* Multiply-adds times two that one token takes; in models of images, one image. */
 typedef struct ch_flops {
@@ -34,10 +35,10 @@ typedef struct ch_account {
 
 /* The parameters_ members alone; the others are zero. */
 void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account);
-/* params: the config's table. depth: tokens that attention looks back at. */
+/* params: the config's table. depth: tokens that attention looks back at. cache: what it stores. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
-                           ch_dtype cache_dtype, ch_account *account, ch_error *error);
-/* Appends the account as a JSON object, with the depth and the name of the cache's type it was made for; name: first of
+                           ch_cache_types cache, ch_account *account, ch_error *error);
+/* Appends the account as a JSON object, with the depth and the name of the cache's types it was made for; name: first of
    its keys, or NULL. */
 void ch_account_json(const char *name, const ch_config *config, const ch_account *account, int64_t depth,
                      const char *cache_dtype, ch_text *json);

@@ -79,7 +79,9 @@ static ch_status check_ids(const ch_runner *runner, const int32_t *ids, int32_t 
   return CH_OK;
 }
 
-static ch_status check_room(const ch_runner *runner, const ch_cache *cache, ch_error *error) {
+static ch_status check_cache(const ch_runner *runner, const ch_cache *cache, ch_error *error) {
+  if (memcmp(&cache->types, &runner->shape.cache, sizeof cache->types) != 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the cache stores other types than the pass was planned for");
   for (int64_t s = 0; s < cache->sequences; s++)
     if (cache->length[s] + runner->shape.length > cache->capacity)
       return ch_fail(error, CH_ERROR_FULL, "the cache holds %d of %lld tokens and has no room for %lld more",
@@ -108,7 +110,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   if (runner->shape.head == CH_HEAD_LOSS || runner->shape.head == CH_HEAD_SCORES ||
       runner->shape.head == CH_HEAD_RANKS)
     CH_TRY(check_ids(runner, call->targets, -1, runner->vision ? "label" : "target id", error));
-  if (runner->shape.remember) CH_TRY(check_room(runner, call->cache, error));
+  if (runner->shape.remember) CH_TRY(check_cache(runner, call->cache, error));
   if (runner->shape.remember && call->cache->tokens) {
     note_tokens(runner, call);
     if (runner->shape.length == 1) /* several queries expand what they read */

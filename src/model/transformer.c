@@ -90,6 +90,7 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
                         .trainable = shape->trainable,
                         .causal = !vision,
                         .remember = shape->remember,
+                        .cache = shape->cache,
                         .gates_known = shape->gates_known,
                         .expand_gates = shape->expand_gates};
   *root = build(&builder, shape);

@@ -2,6 +2,7 @@
 #ifndef CH_MODEL_TRANSFORMER_H
 #define CH_MODEL_TRANSFORMER_H
 
+#include "graph/cache.h"
 #include "graph/graph.h"
 #include "config/params.h"
 
@@ -27,6 +28,7 @@ typedef struct ch_model_graph {
   ch_head head;
   bool trainable;         /* gradients of the parameters are wanted */
   bool remember;          /* keys and values go through a cache; queries see what it holds */
+  ch_cache_types cache;   /* what the cache of graphs that remember stores */
   bool gates_known;       /* ch_builder's; graphs that remember only */
   bool expand_gates;      /* ch_builder's, to compare with */
   bool documents;         /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */

@@ -38,9 +38,9 @@ typedef struct ch_gated_attend {
   const double *slopes; /* ALiBi slopes [heads], or NULL */
   const void *kv_b;     /* [heads * (n + v), c] of kv_b_dtype: the table's type, F16 or BF16 */
   ch_dtype kv_b_dtype;
-  const void *gamma, *beta; /* [heads * (n + v)], or NULL: no norm */
-  ch_state_view latents, gates,
-      moments;                       /* [c + r] a token; [heads * (n + v)] an id; [2] a token: mean, 1/std */
+  const void *gamma, *beta;          /* [heads * (n + v)], or NULL: no norm */
+  ch_state_view latents,             /* may be in blocks */
+      gates, moments;                /* [c + r] a token; [heads * (n + v)] an id; [2] a token: mean, 1/std */
   const ch_id_groups *const *groups; /* [sequences] */
   void *scratch;                     /* ch_kernels.gated_attend_scratch bytes, any alignment and content */
 } ch_gated_attend;

@@ -259,6 +259,12 @@ typedef struct ch_kernels {
   void (*convert_to)(int64_t n, const void *x, ch_dtype to, void *y);
   void (*widen_blocks)(int64_t n, const void *x, ch_dtype from, void *y);
 
+  /* States in CH_Q8_0 or CH_Q4_0, row by row of x [rows, n], the last block of a row filled up with zeros: a scale and
+     the nearest whole multiples of it. A block with a value that is not finite becomes NaN. */
+  void (*pack_states)(int64_t rows, int64_t n, const void *x, ch_dtype to, void *blocks);
+  /* y [rows, n] of blocks, n whole blocks, rows `stride` bytes apart. One thread. */
+  void (*unpack_states)(int64_t rows, int64_t n, const void *blocks, int64_t stride, ch_dtype from, void *y);
+
   /* --- limits, for tensor/limits.h; one thread ---------------------------------------------------------------- */
   /* Multiply-adds in registers and nothing else; *flops gets their number, two per multiply-add. The result depends
      on all of them and on the seed. */

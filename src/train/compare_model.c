@@ -40,8 +40,9 @@ static ch_status fill_account(const ch_compare_setup *setup, const ch_config *co
   ch_account shallow, deep;
   ch_status status = ch_model_declare(config, &params, error);
   model->flops_depth = ch_compare_on_images(setup) ? 0 : setup->options->sequence;
-  if (status == CH_OK) status = ch_account_model(config, &params, 0, CH_F16, &shallow, error);
-  if (status == CH_OK) status = ch_account_model(config, &params, model->flops_depth, CH_F16, &deep, error);
+  if (status == CH_OK) status = ch_account_model(config, &params, 0, ch_cache_of(CH_F16), &shallow, error);
+  if (status == CH_OK)
+    status = ch_account_model(config, &params, model->flops_depth, ch_cache_of(CH_F16), &deep, error);
   if (status == CH_OK) {
     model->parameters_embedding = deep.parameters_embedding;
     model->parameters_feed_forward = deep.parameters_feed_forward;

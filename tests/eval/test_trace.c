@@ -188,7 +188,7 @@ static void the_arithmetic_and_bytes_of_decoding_are_those_of_its_operations(voi
     const ch_speed_options options = {.batch = 2,
                                       .tokens = TOKENS,
                                       .depth = DEPTH,
-                                      .cache_dtype = CH_F16,
+                                      .cache = ch_cache_of(CH_F16),
                                       .repeat = 1,
                                       .profile = &profile};
     assert_int_equal(ch_speed_decode(model, &options, &speed, &error), CH_OK);

@@ -60,7 +60,7 @@ static ch_timeline *open_timeline(const fixture *f, int64_t sequences, int64_t c
   options.sequences = sequences;
   options.context = context;
   options.chunk = chunk;
-  options.cache_dtype = dtype;
+  options.cache = ch_cache_of(dtype);
   ch_timeline *timeline = NULL;
   ch_error error = {0};
   if (ch_timeline_create(&f->model->config, &f->model->params, f->model->weights.tensors, &options, &timeline,
@@ -222,7 +222,7 @@ static void impossible_options_are_errors(void **state) {
       {.sequences = 0, .context = 8, .chunk = 8},
       {.sequences = 1, .context = 0, .chunk = 8},
       {.sequences = 1, .context = 8, .chunk = 0},
-      {.sequences = 1, .context = 8, .chunk = 8, .cache_dtype = CH_F64},
+      {.sequences = 1, .context = 8, .chunk = 8, .cache = {{CH_F64}}},
       {.sequences = 1, .context = huge, .chunk = 8},
       {.sequences = huge, .context = 1 << 20, .chunk = 8},
       {.sequences = 1, .context = 8, .chunk = 8, .precompute_gates = true},

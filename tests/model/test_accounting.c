@@ -19,7 +19,7 @@ static void account(const ch_config *config, int64_t depth, ch_dtype dtype, ch_a
   ch_params params = {0};
   ch_error error = {0};
   if (ch_model_declare(config, &params, &error) != CH_OK ||
-      ch_account_model(config, &params, depth, dtype, result, &error) != CH_OK)
+      ch_account_model(config, &params, depth, ch_cache_of(dtype), result, &error) != CH_OK)
     fail_msg("%s", error.message);
   ch_params_free(&params);
 }

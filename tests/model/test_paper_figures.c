@@ -27,7 +27,7 @@ static ch_account account_of(const ch_config *config, int64_t depth) {
   ch_account account;
   ch_error error = {0};
   if (ch_model_declare(config, &params, &error) != CH_OK ||
-      ch_account_model(config, &params, depth, CH_BF16, &account, &error) != CH_OK)
+      ch_account_model(config, &params, depth, ch_cache_of(CH_BF16), &account, &error) != CH_OK)
     fail_msg("%s", error.message);
   ch_params_free(&params);
   return account;

@@ -93,7 +93,7 @@ static double saving(const char *mechanism, const char *shared, int64_t layers) 
     config[i].num_hidden_layers = layers;
     if (ch_preset_apply(names[i], &config[i], &error) != CH_OK) fail_msg("%s", error.message);
     if (ch_model_declare(&config[i], &params, &error) != CH_OK) fail_msg("%s: %s", names[i], error.message);
-    if (ch_account_model(&config[i], &params, 0, CH_BF16, &account, &error) != CH_OK)
+    if (ch_account_model(&config[i], &params, 0, ch_cache_of(CH_BF16), &account, &error) != CH_OK)
       fail_msg("%s", error.message);
     counted[i] = account.parameters_attention;
     ch_params_free(&params);

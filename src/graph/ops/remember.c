@@ -16,12 +16,15 @@ static ch_state_view view_of(const ch_run *run, const ch_node *node) {
 static ch_status forward(ch_run *run, const ch_node *node) {
   int64_t width = ch_node_columns(node), length = node->graph->length;
   ch_state_view view = view_of(run, node);
-  size_t element = ch_dtype_size(view.dtype), own = ch_dtype_size(node->dtype);
+  size_t own = ch_dtype_size(node->dtype);
   for (int64_t s = 0; s < node->graph->sequences; s++) {
     int64_t first = s * view.sequence_stride + run->cache->length[s] * view.token_stride;
-    run->kernels->convert_to(
-        length * width, (const char *)ch_run_value(run, node->in[0]) + (size_t)(s * length * width) * own,
-        view.dtype, (char *)view.data + (size_t)first * element);
+    const char *x = (const char *)ch_run_value(run, node->in[0]) + (size_t)(s * length * width) * own;
+    char *to = (char *)view.data + ch_dtype_bytes(view.dtype, first);
+    if (ch_dtype_in_blocks(view.dtype))
+      run->kernels->pack_states(length, width, x, view.dtype, to);
+    else
+      run->kernels->convert_to(length * width, x, view.dtype, to);
   }
   return CH_OK;
 }
@@ -55,9 +58,9 @@ static void stream_by_id(const ch_stream_call *call) {
 static const ch_op by_id_op = {
     .name = "remember", .shape = shape, .forward = forward_by_id, .stateful = true, .stream = stream_by_id};
 
-ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind) {
+ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype) {
   return ch_graph_node(graph, kind == CH_PART_BY_ID ? &by_id_op : &op, 1, (ch_node *[]){x},
-                       &(ch_remember){layer, part}, sizeof(ch_remember));
+                       &(ch_remember){layer, part, dtype}, sizeof(ch_remember));
 }
 
 ch_state_view ch_states_of(const ch_run *run, const ch_node *node) {

@@ -7,6 +7,7 @@
 
 typedef struct ch_remember {
   int layer, part;
+  ch_dtype dtype; /* as it lies in the cache */
 } ch_remember;
 
 /* The view an attention op reads, whatever kind of node it was given. */

@@ -45,11 +45,17 @@ static int64_t saved(const ch_node *node) {
   return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
 }
 
-static ch_attend describe(const ch_node *node) {
-  const talking *attributes = node->attributes;
-  ch_attend args = ch_attend_sizes(node, &attributes->spec);
-  args.producer = &ch_tile_producer_dense;
-  return args;
+/* Sizes, and where keys and values come from: this run, or through the stream from the cache. */
+static ch_status describe(const ch_run *run, const ch_node *node, ch_stream *stream, ch_attend *args) {
+  const ch_attend_spec *spec = &((const talking *)node->attributes)->spec;
+  *args = ch_attend_sizes(node, spec);
+  args->producer = &ch_tile_producer_dense;
+  if (!node->in[1]->streamed) return CH_OK;
+  args->producer = &ch_tile_producer_stream;
+  args->context = stream;
+  return ch_stream_open(
+      stream, run, &(ch_stream_end){.node = node->in[1], .stride = spec->key_dim, .dim = spec->key_dim},
+      &(ch_stream_end){.node = node->in[2], .stride = spec->value_dim, .dim = spec->value_dim});
 }
 
 static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_head_mixes *mixes) {
@@ -66,12 +72,16 @@ static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_hea
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  ch_attend args = describe(node);
+  ch_attend args;
+  ch_stream stream;
+  if (describe(run, node, &stream, &args) != CH_OK) return 0; /* the run will say why */
   return run->kernels->talking_scratch(&args, backward);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  ch_attend args = describe(node);
+  ch_attend args;
+  ch_stream stream;
+  CH_TRY(describe(run, node, &stream, &args));
   ch_head_mixes mixes = {NULL, NULL};
   bind(run, node, &args, &mixes);
   run->kernels->talking_forward(&args, &mixes);
@@ -80,7 +90,9 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 
 static ch_status backward(ch_run *run, const ch_node *node) {
   const talking *attributes = node->attributes;
-  ch_attend args = describe(node);
+  ch_attend args;
+  ch_stream stream;
+  CH_TRY(describe(run, node, &stream, &args));
   ch_head_mixes mixes = {NULL, NULL};
   bind(run, node, &args, &mixes);
   ch_attend_gradient gradient = {.dout = ch_run_output_gradient(run, node)};

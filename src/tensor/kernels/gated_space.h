@@ -4,6 +4,7 @@
 
 #include "tensor/kernels/attend_columns.h"
 #include "tensor/kernels/attend_states.h"
+#include "tensor/kernels/blocks.h"
 #include "tensor/kernels/lanes.h"
 
 /* Ids folded at once; tokens whose scores are held: a group of more tokens is met in pieces; tokens expanded at once. */
@@ -18,7 +19,7 @@ typedef struct gated_space {
   real *query, *product, *turned;  /* [IDS, widest], [widest, IDS] twice */
   real *weight;                    /* one head's rows of kv_b, widened */
   real *scores;                    /* [TOKENS, padded] */
-  real *states, *scalars;          /* [TOKENS, c + r padded], [TOKENS, 2] */
+  real *states, *scalars;          /* [TOKENS, c + r filled up to whole blocks], [TOKENS, 2] */
   real *across, *products, *gates; /* [c + r, EXPANDED], [n + v, EXPANDED] twice */
   real *rope, *base_query, *fixed; /* [heads, r] scaled; [heads, n] scaled; [2, padded]: q.gamma and q.beta */
 } gated_space;
@@ -28,7 +29,7 @@ static inline int64_t padded_heads(const ch_gated_attend *a) {
 }
 
 static inline int64_t state_width(const ch_gated_attend *a) {
-  return round_up(a->latent + a->rope, VL);
+  return round_up(a->latent + a->rope, GROUP);
 }
 
 /* Rows first … first+rows-1 of kv_b as reals: in place, or widened. */
@@ -69,14 +70,16 @@ static inline void fetch_gates(const ch_gated_attend *a, const int32_t *id, int6
 /* The states of a piece's tokens as reals, and their moments. */
 static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const int32_t *token,
                                int64_t count, real *states, real *scalars) {
-  int64_t width = a->latent + a->rope, padded = state_width(a), size = state_size(a->latents.dtype);
+  const ch_dtype dtype = a->latents.dtype;
+  int64_t width = a->latent + a->rope, padded = state_width(a);
   for (int64_t t = 0; t < count; t++) {
     int64_t at = sequence * a->latents.sequence_stride + token[t] * a->latents.token_stride;
-    const char *row = (const char *)a->latents.data + at * size;
-    for (int64_t i = 0; i < width; i += VL) {
-      vec v = a->latents.dtype == CH_F16    ? load_state(CH_F16, row, i, width - i)
-              : a->latents.dtype == CH_BF16 ? load_state(CH_BF16, row, i, width - i)
-                                            : load_state(CH_KERNEL_DTYPE, row, i, width - i);
+    const char *row = (const char *)a->latents.data + ch_dtype_bytes(dtype, at);
+    if (ch_dtype_in_blocks(dtype)) KERNEL(unpack_states)(1, padded, row, 0, dtype, states + t * padded);
+    for (int64_t i = 0; i < width && !ch_dtype_in_blocks(dtype); i += VL) {
+      vec v = dtype == CH_F16    ? load_state(CH_F16, row, i, width - i)
+              : dtype == CH_BF16 ? load_state(CH_BF16, row, i, width - i)
+                                 : load_state(CH_KERNEL_DTYPE, row, i, width - i);
       store(states + t * padded + i, v);
     }
     const real *moments = (const real *)a->moments.data + sequence * a->moments.sequence_stride +

@@ -67,6 +67,8 @@ const ch_kernels KERNEL(table) = {
     .convert_from = INHERITED(convert_from),
     .convert_to = INHERITED(convert_to),
     .widen_blocks = INHERITED(widen_blocks),
+    .pack_states = INHERITED(pack_states),
+    .unpack_states = INHERITED(unpack_states),
     .fma_loop = INHERITED(fma_loop),
     .read_loop = INHERITED(read_loop),
 };

@@ -285,6 +285,8 @@ CH_KERNEL_DECLARE(adamw);
 CH_KERNEL_DECLARE(convert_from);
 CH_KERNEL_DECLARE(convert_to);
 CH_KERNEL_DECLARE(widen_blocks);
+CH_KERNEL_DECLARE(pack_states);
+CH_KERNEL_DECLARE(unpack_states);
 CH_KERNEL_DECLARE(fma_loop);
 CH_KERNEL_DECLARE(read_loop);
 extern const ch_kernels KERNEL(table);

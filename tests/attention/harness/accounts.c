@@ -42,7 +42,7 @@ void check_cache_size(laboratory *lab, const specimen *s) {
   beside += reference_uncounted_scalars(&s->definition) * (int64_t)sizeof(float);
   static const ch_dtype dtypes[] = {CH_F32, CH_BF16};
   for (int i = 0; i < 2; i++) {
-    ch_timeline_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache_dtype = dtypes[i]};
+    ch_timeline_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache = ch_cache_of(dtypes[i])};
     ch_timeline *timeline = NULL;
     ch_error error = {0};
     if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK) {
@@ -63,7 +63,7 @@ void check_parameters(laboratory *lab, const specimen *s) {
   reference_count(&s->definition, &f);
   ch_account account;
   ch_error error = {0};
-  if (ch_account_model(&s->config, &s->params, 8, CH_F32, &account, &error) != CH_OK) {
+  if (ch_account_model(&s->config, &s->params, 8, ch_cache_of(CH_F32), &account, &error) != CH_OK) {
     complain(s, "%s", error.message);
     return;
   }

@@ -13,7 +13,7 @@ static void expect_none(const specimen *s, const char *what, long before) {
 static void decode(const specimen *s) {
   enum { WARM = 4 };
   ch_timeline_options options = {
-      .sequences = 1, .context = s->length, .chunk = s->length, .cache_dtype = CH_F32};
+      .sequences = 1, .context = s->length, .chunk = s->length, .cache = ch_cache_of(CH_F32)};
   ch_timeline *timeline = NULL;
   ch_error error = {0};
   const float *logits = NULL;

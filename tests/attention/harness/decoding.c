@@ -10,7 +10,7 @@
 
 static ch_timeline *open_timeline(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype) {
   ch_timeline_options options = {
-      .sequences = sequences, .context = s->length, .chunk = chunk, .cache_dtype = dtype};
+      .sequences = sequences, .context = s->length, .chunk = chunk, .cache = ch_cache_of(dtype)};
   ch_timeline *timeline = NULL;
   ch_error error = {0};
   if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK)

@@ -29,7 +29,7 @@ static bool has_run(const ch_profile *profile, const char *operation) {
 /* Half at once, the rest token by token; nothing is made of atoms or factors on the way in the form for serving. */
 static void check_decoding(const specimen *s, const ch_restated *form, bool written_out) {
   ch_timeline_options options = {
-      .sequences = 1, .context = s->length, .chunk = s->length, .cache_dtype = CH_F32};
+      .sequences = 1, .context = s->length, .chunk = s->length, .cache = ch_cache_of(CH_F32)};
   ch_timeline *timeline = NULL;
   ch_error error = {0};
   ch_profile profile = {0};
