@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Training speed of PyTorch on the reference shapes, to be held against `crosshead bench --train`.
 
-    pytorch_train.py [A|B] [--steps N] [--threads N]
+    pytorch_train.py [A|B] [--dtype f32|bf16] [--steps N] [--threads N]
 
 The model is what Crosshead trains: RMSNorm, RoPE, causal scaled_dot_product_attention, SwiGLU, cross entropy, fused
-AdamW, F32. Random weights and tokens. Prints one line: tokens/s (median step), loss of the last step, peak memory.
+AdamW, F32 or (--dtype bf16) under autocast with F32 master weights. Random weights and tokens. Prints one line: tokens/s (median step), loss of the last step, peak memory.
 Preloading tcmalloc (LD_PRELOAD=libtcmalloc_minimal.so.4) makes PyTorch faster; a fair comparison does that.
 """
 import argparse
@@ -76,6 +76,7 @@ class Model(nn.Module):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES, default="A", nargs="?")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
@@ -89,7 +90,8 @@ def main():
     seconds = []
     for _ in range(args.steps + 1):  # the first step warms up
         start = time.perf_counter()
-        loss = model(tokens, targets)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
+            loss = model(tokens, targets)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -97,7 +99,7 @@ def main():
         seconds.append(time.perf_counter() - start)
     rate = size[0] * size[1] / statistics.median(seconds[1:])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"pytorch {torch.__version__} shape {args.shape}: {rate:.0f} tokens/s, loss {loss.item():.4f}, peak {peak:.2f} GB")
+    print(f"pytorch {torch.__version__} shape {args.shape} {args.dtype}: {rate:.0f} tokens/s, loss {loss.item():.4f}, peak {peak:.2f} GB")
 
 
 if __name__ == "__main__":
