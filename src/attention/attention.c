@@ -5,14 +5,11 @@
 
 #include "attention/registry.h"
 #include "attention/weight_source.h"
+#include "config/initial_std.h"
 
 enum { NAME_SIZE = 160 };
 
 /* --- declaring ----------------------------------------------------------------------------------------------- */
-
-double ch_initial_std(const ch_config *config) {
-  return config->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02;
-}
 
 /* By whichever source the config names for it. */
 static void declare_by_source(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
@@ -26,13 +23,12 @@ static void declare_by_source(ch_declaration *declaration, const char *name, int
 }
 
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
-  declare_by_source(declaration, name, out, in, ch_initial_std(declaration->config));
+  declare_by_source(declaration, name, out, in, ch_initial_std(declaration->config, in));
 }
 
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
-  double std = ch_initial_std(declaration->config);
-  if (declaration->config->init == CH_INIT_DEFAULT) std /= sqrt(2.0 * (declaration->layer + 1));
-  declare_by_source(declaration, name, out, in, std);
+  declare_by_source(declaration, name, out, in,
+                    ch_initial_output_std(declaration->config, declaration->layer, in));
 }
 
 void ch_keep_plain(ch_declaration *declaration, const char *name) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "attention/weight_source.h"
+#include "config/initial_std.h"
 
 /* The rank: what the config says, or the rows of A in the file that is being opened. 0 after a failure. */
 static int64_t rank_of(ch_declaration *declaration, const char *name) {
@@ -23,7 +24,9 @@ static int64_t rank_of(ch_declaration *declaration, const char *name) {
 static void declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
   int64_t rank = rank_of(declaration, name);
   if (rank < 1) return;
-  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, ch_initial_std(declaration->config), rank, in,
+  double own = ch_initial_std(declaration->config, in);
+  std *= ch_initial_std(declaration->config, rank) / own; /* B's inputs are `rank` */
+  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, own, rank, in,
                    "model.layers.%d.self_attn.%s.a.weight", declaration->layer, name);
   ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, rank,
                    "model.layers.%d.self_attn.%s.b.weight", declaration->layer, name);

@@ -117,8 +117,6 @@ typedef struct ch_mechanism {
 
 /* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}" --- */
 
-/* The spread that linear weights start with. */
-double ch_initial_std(const ch_config *config);
 /* "{name}.weight" [out, in], from wherever the config says this layer's matrix comes. Output projections start divided
    by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);

@@ -284,13 +284,13 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(check_kind(a, error));
   CH_TRY(ch_keeper_begin(&d.keeper, a->runs, a->out, error));
   ch_compare_options_default(&asked);
+  asked.images = a->images; /* decides defaults of the others */
   ch_lineup_ask(a, &a->lineup, &asked);
   choose_usual(a, &asked);
   d.step_tokens = asked.batch * asked.sequence;
   ch_put_typed("compare", options, a, &command);
   if (command.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory to start the comparison");
   asked.data = a->data;
-  asked.images = a->images;
   asked.epochs = a->epochs;
   asked.out = a->out;
   asked.shape.image.patch = a->patch;

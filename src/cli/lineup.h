@@ -3,11 +3,12 @@
 #define CH_CLI_LINEUP_H
 
 #include "cli/command.h"
+#include "config/initial_std.h"
 #include "train/compare.h"
 
 /* Their values: a member of the command's arguments. */
 typedef struct ch_lineup {
-  const char *mechanisms, *tokenizer, *match;
+  const char *mechanisms, *tokenizer, *match, *init;
   int64_t params, vocab, layers, hidden, heads, tokens, sequence, warmup, seed;
 } ch_lineup;
 
@@ -55,6 +56,14 @@ extern const char *const ch_lineup_matches[];
        .min = 1,                                                                                             \
        .max = 65536,                                                                                         \
        .help = "Width, instead of the one that --params gives."},                                            \
+      {.name = "init",                                                                                       \
+       .type = CH_OPTION_CHOICE,                                                                             \
+       .offset = (at) + CH_LINEUP(init),                                                                     \
+       .metavar = "HOW",                                                                                     \
+       .choices = ch_init_names,                                                                             \
+       .help =                                                                                               \
+           "How widely weights spread at the start: 1 / sqrt(inputs), 0.02, or 0.006 (fan_in; of images "    \
+           "default)."},                                                                                     \
   {                                                                                                          \
     .name = "heads", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(heads), .metavar = "N", .min = 1,   \
     .max = 4096, .help = "Query heads, instead of 8 (or heads of 64 in models wider than 512)."              \

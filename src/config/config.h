@@ -15,7 +15,7 @@ enum {
 
 typedef enum ch_position { CH_POSITION_ROPE, CH_POSITION_ALIBI, CH_POSITION_NONE } ch_position;
 typedef enum ch_activation { CH_ACTIVATION_SILU, CH_ACTIVATION_GELU } ch_activation;
-typedef enum ch_init { CH_INIT_DEFAULT, CH_INIT_DEEPSEEK } ch_init;
+typedef enum ch_init { CH_INIT_DEFAULT, CH_INIT_DEEPSEEK, CH_INIT_FAN_IN } ch_init;
 typedef enum ch_rope_type { CH_ROPE_DEFAULT, CH_ROPE_LINEAR, CH_ROPE_LLAMA3, CH_ROPE_YARN } ch_rope_type;
 
 typedef struct ch_rope_scaling {

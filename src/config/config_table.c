@@ -73,7 +73,7 @@ const ch_config_key ch_config_keys[] = {
     {"", "attention", CH_KEY_OBJECT, OURS, NO_MEMBER, .members = "attention"},
     {"", "sharing", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "sharing"},
     {"", "moe", CH_KEY_OBJECT, OURS, TEXT, .nullable = true, NO_MEMBER, .members = "moe"},
-    {"", "init", CH_KEY_CHOICE, OURS, MEMBER(init), CHOICES("default", "deepseek")},
+    {"", "init", CH_KEY_CHOICE, OURS, MEMBER(init), CHOICES("default", "deepseek", "fan_in")},
     {"", "bos_token_id", CH_KEY_ID, EVERYWHERE, TEXT, .nullable = true, MEMBER(bos_token_id),
      RANGE(0, MOST_INT32), .otherwise = -1},
     {"", "eos_token_id", CH_KEY_ID, EVERYWHERE, TEXT, .nullable = true, MEMBER(eos_token_id),

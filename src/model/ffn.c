@@ -2,15 +2,16 @@
  * of images. */
 #include "model/ffn.h"
 
-#include <math.h>
 #include <stdio.h>
+
+#include "config/initial_std.h"
 
 /* --- declaring ----------------------------------------------------------------------------------------------- */
 
 static void declare(ch_declaration *declaration, ch_param_kind kind, const char *part, const char *name,
                     int64_t out, int64_t in, bool last) {
-  bool deepseek = declaration->config->init == CH_INIT_DEEPSEEK;
-  double std = deepseek ? 0.006 : last ? 0.02 / sqrt(2.0 * (declaration->layer + 1)) : 0.02;
+  const ch_config *c = declaration->config;
+  double std = last ? ch_initial_output_std(c, declaration->layer, in) : ch_initial_std(c, in);
   ch_params_matrix(declaration->params, kind, std, out, in, "model.layers.%d.mlp.%s%s.weight",
                    declaration->layer, part, name);
 }

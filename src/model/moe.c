@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "config/initial_std.h"
 #include "model/ffn.h"
 
 bool ch_moe_in_layer(const ch_config *config, int layer) {
@@ -22,8 +23,8 @@ void ch_moe_declare(ch_declaration *declaration) {
     snprintf(part, sizeof part, "experts.%d.", e);
     ch_swiglu_declare(declaration, CH_PARAM_EXPERT, part, c->moe.expert_intermediate_size);
   }
-  ch_params_matrix(params, CH_PARAM_FFN, c->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02, c->moe.experts,
-                   c->hidden_size, "model.layers.%d.mlp.gate.weight", layer);
+  ch_params_matrix(params, CH_PARAM_FFN, ch_initial_std(c, c->hidden_size), c->moe.experts, c->hidden_size,
+                   "model.layers.%d.mlp.gate.weight", layer);
   if (c->moe.balance == CH_BALANCE_LOSS_FREE) {
     int bias = ch_params_vector(params, CH_PARAM_FFN, 0, c->moe.experts,
                                 "model.layers.%d.mlp.gate.e_score_correction_bias", layer);

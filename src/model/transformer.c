@@ -4,39 +4,39 @@
 #include <stdlib.h>
 
 #include "attention/registry.h"
+#include "config/initial_std.h"
 #include "model/block.h"
 #include "model/vit.h"
 
 /* --- tensors ------------------------------------------------------------------------------------------------- */
 
-static void declare_embedding(const ch_config *config, ch_params *params, double std) {
+static void declare_embedding(const ch_config *config, ch_params *params) {
   if (ch_config_is_vision(config))
-    ch_vit_declare_embedding(config, params, std);
+    ch_vit_declare_embedding(config, params);
   else
-    ch_params_matrix(params, CH_PARAM_EMBEDDING, 0.02, config->vocab_size, config->hidden_size,
-                     "model.embed_tokens.weight");
+    ch_params_matrix(params, CH_PARAM_EMBEDDING, ch_initial_embedding_std(config), config->vocab_size,
+                     config->hidden_size, "model.embed_tokens.weight");
 }
 
-static void declare_head(const ch_config *config, ch_params *params, double std) {
+static void declare_head(const ch_config *config, ch_params *params) {
   if (ch_config_is_vision(config))
-    ch_vit_declare_head(config, params, std);
+    ch_vit_declare_head(config, params);
   else if (!config->tie_word_embeddings)
-    ch_params_matrix(params, CH_PARAM_EMBEDDING, std, config->vocab_size, config->hidden_size,
-                     "lm_head.weight");
+    ch_params_matrix(params, CH_PARAM_EMBEDDING, ch_initial_std(config, config->hidden_size),
+                     config->vocab_size, config->hidden_size, "lm_head.weight");
 }
 
 ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error *error) {
   if (!ch_mechanism_of(config))
     return ch_fail(error, CH_ERROR_CONFIG, "attention.type %s is not known", config->attention.type);
   ch_declaration declaration = {.config = config, .params = params};
-  double std = config->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02;
-  declare_embedding(config, params, std);
+  declare_embedding(config, params);
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
     declaration.layer = layer;
     ch_block_declare(&declaration);
   }
   ch_model_norm_declare(config, params, "model.norm");
-  declare_head(config, params, std);
+  declare_head(config, params);
   return ch_params_status(params, error);
 }
 

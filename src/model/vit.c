@@ -1,6 +1,7 @@
 /* A patch embedding with learned positions and a class token; a classifier over the class token of the last norm. */
 #include "model/vit.h"
 
+#include "config/initial_std.h"
 #include "model/block.h"
 
 static const char patch_weight[] = "model.patch_embed.weight", patch_bias[] = "model.patch_embed.bias",
@@ -9,24 +10,26 @@ static const char patch_weight[] = "model.patch_embed.weight", patch_bias[] = "m
 
 /* Learned rows start as embeddings do, and nothing pulls them to zero. They are added to tokens, and so read as real
    numbers whatever the file holds. */
-static void learned(ch_params *params, int index) {
+static void learned(const ch_config *c, ch_params *params, int index) {
   if (index < 0) return;
   params->rows[index].always_real = true;
-  params->rows[index].std = 0.02;
+  params->rows[index].std = ch_initial_embedding_std(c);
   params->rows[index].decay = false;
 }
 
-void ch_vit_declare_embedding(const ch_config *c, ch_params *params, double std) {
+void ch_vit_declare_embedding(const ch_config *c, ch_params *params) {
   int64_t patch = c->num_channels * c->patch_size * c->patch_size;
-  ch_params_matrix(params, CH_PARAM_PATCH, std, c->hidden_size, patch, patch_weight);
+  ch_params_matrix(params, CH_PARAM_PATCH, ch_initial_std(c, patch), c->hidden_size, patch, patch_weight);
   ch_params_vector(params, CH_PARAM_PATCH, 0, c->hidden_size, patch_bias);
-  learned(params, ch_params_vector(params, CH_PARAM_POSITION, 0, c->hidden_size, class_token));
-  learned(params, ch_params_matrix(params, CH_PARAM_POSITION, 0.02, ch_config_image_tokens(c), c->hidden_size,
-                                   positions));
+  learned(c, params, ch_params_vector(params, CH_PARAM_POSITION, 0, c->hidden_size, class_token));
+  learned(c, params,
+          ch_params_matrix(params, CH_PARAM_POSITION, ch_initial_embedding_std(c), ch_config_image_tokens(c),
+                           c->hidden_size, positions));
 }
 
-void ch_vit_declare_head(const ch_config *c, ch_params *params, double std) {
-  ch_params_matrix(params, CH_PARAM_HEAD, std, c->num_classes, c->hidden_size, head_weight);
+void ch_vit_declare_head(const ch_config *c, ch_params *params) {
+  ch_params_matrix(params, CH_PARAM_HEAD, ch_initial_std(c, c->hidden_size), c->num_classes, c->hidden_size,
+                   head_weight);
   ch_params_vector(params, CH_PARAM_HEAD, 0, c->num_classes, head_bias);
 }
 

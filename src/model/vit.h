@@ -7,8 +7,8 @@
 
 /* "model.patch_embed" (a linear over flattened patches [C, patch, patch]), "model.cls_token" and
    "model.position_embeddings"; and "classifier" over the class token. */
-void ch_vit_declare_embedding(const ch_config *config, ch_params *params, double std);
-void ch_vit_declare_head(const ch_config *config, ch_params *params, double std);
+void ch_vit_declare_embedding(const ch_config *config, ch_params *params);
+void ch_vit_declare_head(const ch_config *config, ch_params *params);
 
 /* Pixels -> the tokens of all images, the class token first. */
 ch_node *ch_vit_embedding(ch_builder *builder);

@@ -148,6 +148,7 @@ static ch_status image_shape(const ch_shape_wishes *wishes, ch_config *config, c
 
 ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error) {
   CH_TRY(wishes->image.size ? image_shape(wishes, config, error) : text_shape(wishes, config, error));
+  config->init = wishes->init;
   snprintf(config->attention.type, sizeof config->attention.type, "gqa");
   config->num_key_value_heads = config->num_attention_heads;
   return ch_config_validate(config, "the shape asked for", error);

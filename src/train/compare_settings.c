@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "config/initial_std.h"
 
 enum { MOST_SETTINGS_BYTES = 1 << 24 };
 
@@ -54,6 +55,7 @@ static json_t *describe(const ch_compare_options *o, const ch_compare_plan *plan
       put(settings, "--hidden", json_integer(o->shape.hidden)) &&
       put(settings, "--heads", json_integer(o->shape.heads)) &&
       put(settings, "--vocab", json_integer(o->shape.vocab)) &&
+      put(settings, "--init", json_string(ch_init_names[o->shape.init])) &&
       put(settings, "--tokens", json_integer(o->tokens)) &&
       put(settings, "--batch", json_integer(o->batch)) && put(settings, "--seq", json_integer(o->sequence)) &&
       (o->sweep ? put(settings, "--evaluations", json_integer(o->evaluations))
@@ -95,7 +97,8 @@ static ch_status differs(const ch_compare_options *options, const char *key, con
 
 /* Options that comparisons of version 0.1.0 did not have. */
 static bool is_default(const char *key, const json_t *value) {
-  return strcmp(key, "--match") == 0 && strcmp(json_string_value(value), "all") == 0;
+  return (strcmp(key, "--match") == 0 && strcmp(json_string_value(value), "all") == 0) ||
+         (strcmp(key, "--init") == 0 && strcmp(json_string_value(value), "default") == 0);
 }
 
 static ch_status check(const ch_compare_options *options, const char *path, const json_t *asked,

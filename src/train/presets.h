@@ -23,6 +23,7 @@ typedef struct ch_shape_wishes {
   int64_t vocab;      /* never 0 in ch_base_shape */
   int64_t layers, hidden, heads;
   int64_t context; /* max_position_embeddings */
+  ch_init init;
   struct {
     int64_t size, channels, classes, patch;
   } image; /* size 0: models of text; patch 0 = to be chosen. vocab then does not count */

@@ -118,8 +118,8 @@ static void check_scale(const char *sharing, const char *init, bool pooled, doub
 
 static void shared_matrices_start_as_large_as_own_ones(void **state) {
   (void)state;
-  static const char *const inits[] = {"", "'init': 'deepseek'"};
-  for (int i = 0; i < 2; i++) {
+  static const char *const inits[] = {"", "'init': 'deepseek'", "'init': 'fan_in'"};
+  for (int i = 0; i < 3; i++) {
     check_scale("'sharing': {'type': 'masa', " QKVO ", 'atoms': 3}", inits[i], false, 0.3);
     check_scale("'sharing': {'type': 'masa', " QKVO ", 'atoms': 8, 'common_dictionary': true}", inits[i],
                 true, 0.2);
@@ -145,6 +145,28 @@ static void factors_start_as_linear_weights_do(void **state) {
     snprintf(name, sizeof name, "model.layers.%d.self_attn.q_proj.b.weight", layer);
     assert_true(rows[ch_params_find(&f.params, name)].std == 0.02);
   }
+  finish(&f);
+}
+
+static void assert_std(const fresh *f, const char *name, double std) {
+  int index = ch_params_find(&f->params, name);
+  if (index < 0 || !(fabs(f->params.rows[index].std - std) < 1e-12))
+    fail_msg("%s starts with %g, not %g", name, index < 0 ? 0 : f->params.rows[index].std, std);
+}
+
+/* Each by its own inputs: 32 of the stream, 32 of the heads, 8 of the FFN, 5 of a rank. */
+static void fan_in_spreads_weights_by_their_inputs(void **state) {
+  (void)state;
+  fresh f;
+  start(SIZES ", 'init': 'fan_in', 'sharing': {'type': 'low_rank', 'projections': ['q', 'o'], 'rank': 5}", "",
+        1, &f);
+  assert_std(&f, "model.embed_tokens.weight", 1 / sqrt(32));
+  assert_std(&f, "model.layers.2.self_attn.k_proj.weight", 1 / sqrt(32));
+  assert_std(&f, "model.layers.2.self_attn.q_proj.a.weight", 1 / sqrt(32));
+  assert_std(&f, "model.layers.2.self_attn.q_proj.b.weight", 1 / sqrt(5));
+  assert_std(&f, "model.layers.2.self_attn.o_proj.b.weight", 1 / sqrt(5) / sqrt(6));
+  assert_std(&f, "model.layers.2.mlp.up_proj.weight", 1 / sqrt(32));
+  assert_std(&f, "model.layers.2.mlp.down_proj.weight", 1 / sqrt(8) / sqrt(6));
   finish(&f);
 }
 
@@ -177,6 +199,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shared_matrices_start_as_large_as_own_ones),
       cmocka_unit_test(factors_start_as_linear_weights_do),
+      cmocka_unit_test(fan_in_spreads_weights_by_their_inputs),
       cmocka_unit_test(coefficients_start_with_a_variance_of_one_over_atoms),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,20 @@
+/* The spreads of initial weights. */
+#include "config/initial_std.h"
+
+#include <math.h>
+
+const char *const ch_init_names[] = {"default", "deepseek", "fan_in", NULL};
+
+double ch_initial_std(const ch_config *config, int64_t inputs) {
+  if (config->init == CH_INIT_FAN_IN) return 1 / sqrt((double)inputs);
+  return config->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02;
+}
+
+double ch_initial_output_std(const ch_config *config, int layer, int64_t inputs) {
+  double std = ch_initial_std(config, inputs);
+  return config->init == CH_INIT_DEEPSEEK ? std : std / sqrt(2.0 * (layer + 1));
+}
+
+double ch_initial_embedding_std(const ch_config *config) {
+  return config->init == CH_INIT_FAN_IN ? 1 / sqrt((double)config->hidden_size) : 0.02;
+}
