@@ -300,8 +300,9 @@ static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
 static ch_status measure_training(bench *b, int64_t batch, ch_error *error) {
   row r = {.what = "train", .options = options_of(b, batch, b->arguments->seq, 0)};
   CH_TRY(begin_row(b, &r, error));
+  r.options.compute = ch_compute_type(b->arguments->compute);
   CH_TRY(ch_speed_train(&b->config, &r.options, &r.speed, error));
-  find_share(b, CH_F32, &r);
+  find_share(b, r.options.compute, &r);
   report(b, &r);
   return CH_OK;
 }

@@ -19,7 +19,10 @@ static void overlay(const ch_training_arguments *args, ch_train_options *trainin
     if (*o->name && o->offset >= first && o->offset < last && ch_option_given(args, o->name))
       memcpy((char *)training + (o->offset - first), (const char *)args + o->offset, size_of(o->type));
   if (ch_option_given(args, "schedule")) ch_schedule_parse(args->schedule, &training->schedule);
-  if (ch_option_given(args, "dtype")) training->dtype = strcmp(args->dtype, "f64") == 0 ? CH_F64 : CH_F32;
+  if (ch_option_given(args, "dtype"))
+    training->dtype = strcmp(args->dtype, "f64") == 0    ? CH_F64
+                      : strcmp(args->dtype, "bf16") == 0 ? CH_BF16
+                                                         : CH_F32;
   if (ch_option_given(args, "seed")) training->seed = (uint64_t)args->seed;
 }
 

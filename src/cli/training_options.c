@@ -4,7 +4,7 @@
 #include "cli/keep.h"
 
 static const char *const schedules[] = {"cosine", "constant", "cosine-to-zero", NULL};
-static const char *const dtypes[] = {"f32", "f64", NULL};
+static const char *const dtypes[] = {"f32", "bf16", "f64", NULL};
 const char *const ch_separator_names[] = {"auto", "marker", "blank-lines", "none", NULL};
 static const char *const augmentations[] = {"auto", "none", "flip", "crop", "flip+crop", NULL};
 

@@ -336,6 +336,7 @@ ch_status ch_speed_train(const ch_config *config, const ch_speed_options *option
   settings.batch = options->batch;
   settings.sequence = options->tokens;
   settings.steps = options->repeat + 1;
+  settings.dtype = options->compute;
   ch_source source = {.context = (void *)config, .train = made_up_batch, .validate = made_up_batch};
   ch_trainer *trainer = NULL;
   forget_peak();

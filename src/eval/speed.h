@@ -30,6 +30,7 @@ typedef struct ch_speed_options {
   bool precompute_gates, expand_gates; /* ch_timeline_options' */
   const int32_t *ids; /* of the tokens in the cache, again and again; or NULL: made-up ones */
   int64_t id_count;
+  ch_dtype compute;              /* training: CH_F32 or CH_BF16; else the model's own counts */
   const ch_speed_limits *limits; /* decoding: what `share` is to be of, or NULL */
   ch_profile *profile; /* or NULL: time by operation of all counted repetitions; events, of the last */
 } ch_speed_options;

@@ -50,6 +50,7 @@ typedef struct ch_op {
   double (*parameters_read)(const ch_node *node);
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
+  bool late;     /* for backward passes alone: made just before the first that reads it */
   bool stateful; /* the value lies in the cache, not in the workspace (remember) */
   /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of this run.
      stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
@@ -105,6 +106,7 @@ struct ch_graph {
   ch_dtype dtype;            /* CH_F32 or CH_F64 */
   int64_t sequences, length; /* rows = sequences * length */
   ch_dtype compute; /* CH_BF16: what large products multiply is rounded to it; else the graph's type */
+  bool trainable;   /* gradients are wanted: a rounded weight then serves several products */
   double context;   /* for counting arithmetic: tokens that a query sees; 0: those of this run alone */
   ch_node **nodes;
   int count, capacity;

@@ -13,10 +13,6 @@ ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
    is n heads, each of which goes through the same W -> [N, n * out]. */
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
 
-/* x as a product of `rows` rows takes it: where graph->compute is BF16 and the product large, x rounded to BF16; else x
-   itself. */
-ch_node *ch_op_factor(ch_graph *graph, ch_node *x, int64_t rows);
-
 /* x / sqrt(mean(x^2) + eps) * weight over groups of weight's length: a norm of the whole row when weight is [columns],
    of each head when it is [head_dim]. */
 ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps);

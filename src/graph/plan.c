@@ -29,7 +29,7 @@ static void schedule_forward(ch_plan *plan, const bool *needed) {
     ch_node *node = plan->graph->nodes[id];
     bool deferred = plan->options.backward && node == plan->root && node->op && node->op->fused;
     bool in_passing = node->streamed && !node->op->stateful; /* by whoever reads it */
-    if (needed[id] && node->kind == CH_NODE_OP && !deferred && !in_passing)
+    if (needed[id] && node->kind == CH_NODE_OP && !deferred && !in_passing && !node->op->late)
       add_step(plan, CH_STEP_FORWARD, node);
   }
 }
@@ -38,14 +38,18 @@ static bool reads_input(const ch_node *node, int i) {
   return node->op->backward_reads & CH_READS_INPUT(i);
 }
 
-/* A dropped value comes back just before the first backward step that reads it. */
+/* A dropped value comes back, after what it is made of. */
+static void bring_back(ch_plan *plan, ch_node *value, bool *back) {
+  if (!plan->dropped[value->id] || back[value->id]) return;
+  back[value->id] = true;
+  for (int i = 0; i < value->inputs; i++) bring_back(plan, value->in[i], back);
+  add_step(plan, CH_STEP_FORWARD, value);
+}
+
+/* Just before the first backward step that reads it. */
 static void schedule_recompute(ch_plan *plan, ch_node *reader, bool *back) {
-  for (int i = 0; i < reader->inputs; i++) {
-    ch_node *value = reader->in[i];
-    if (!reads_input(reader, i) || !plan->dropped[value->id] || back[value->id]) continue;
-    back[value->id] = true;
-    add_step(plan, CH_STEP_FORWARD, value);
-  }
+  for (int i = 0; i < reader->inputs; i++)
+    if (reads_input(reader, i)) bring_back(plan, reader->in[i], back);
 }
 
 /* Backward steps of the settled nodes, or of all others, from the root on. */
@@ -92,17 +96,23 @@ static void mark_settled(const ch_plan *plan, const bool *needed) {
 }
 
 /* Values worth computing twice: cheap ones whose inputs stay for the backward pass anyway (their own backward reads
-   them), so that dropping frees memory and costs one pass over it. */
+   them), so that dropping frees memory and costs one pass over it. A value that has no gradient, a rounded one, follows what
+   it is made of. */
 static void choose_dropped(ch_plan *plan, const bool *needed) {
+  for (int id = 0; id <= plan->root->id; id++) {
+    const ch_node *node = plan->graph->nodes[id];
+    plan->dropped[id] = node->kind == CH_NODE_OP && node->op->late;
+  }
   if (!plan->options.backward || !plan->options.recompute) return;
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
-    if (!needed[id] || node->kind != CH_NODE_OP || !node->op->cheap || !node->needs_gradient) continue;
+    if (!needed[id] || node->kind != CH_NODE_OP || !node->op->cheap) continue;
     if (plan->settled[id]) continue;
     bool inputs_stay = true;
     for (int i = 0; i < node->inputs; i++) {
       bool kept = reads_input(node, i) && !plan->dropped[node->in[i]->id];
-      inputs_stay &= node->in[i]->kind != CH_NODE_OP || kept;
+      bool comes_back = !node->needs_gradient && plan->dropped[node->in[i]->id];
+      inputs_stay &= node->in[i]->kind != CH_NODE_OP || kept || comes_back;
     }
     plan->dropped[id] = inputs_stay && !(node->op->backward_reads & CH_READS_OUTPUT);
   }

@@ -212,6 +212,9 @@ void ch_profile_step(ch_run *run, const ch_step *step, double start, double seco
     const ch_tensor *stored = ch_run_param(run, node->in[i]);
     if (stored && stored->rank >= 2) event.dtype = stored->dtype;
   }
+  for (int i = 0; i < node->inputs && node->op->flops; i++) { /* rounded factors say what the product is */
+    if (node->in[i]->kind == CH_NODE_OP && node->in[i]->dtype == CH_BF16) event.dtype = CH_BF16;
+  }
   if (node->op->reads_states && run->cache) {
     states found = {.dtype = event.dtype};
     find_states(run, node, &found);

@@ -83,6 +83,7 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
     return;
   }
   (*graph)->compute = shape->compute;
+  (*graph)->trainable = shape->trainable;
   ch_builder builder = {.graph = *graph,
                         .config = config,
                         .params = params,

@@ -3,6 +3,7 @@
 
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "tensor/gemm_library.h"
@@ -154,15 +155,56 @@ static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *
 ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error) {
-  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate, false};
+  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate, false, false};
   return run_product(gemm, &shape, a, b, c, error);
 }
 
 ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                            const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                            bool accumulate, ch_error *error) {
-  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate, true};
+  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate, true, false};
   return run_product(gemm, &shape, a, b, c, error);
+}
+
+int64_t ch_gemm_packed_count(int64_t k, int64_t n) {
+  return ch_gemm_library_packed_count(k, n);
+}
+
+/* Without the library: B [k, n] row by row, in BF16. */
+static ch_status pack_plain(ch_gemm *gemm, bool transpose_b, int64_t k, int64_t n, const void *b,
+                            ch_dtype dtype, int64_t ldb, uint16_t *packed, ch_error *error) {
+  int64_t rows = transpose_b ? n : k, columns = transpose_b ? k : n;
+  uint16_t *rounded = packed;
+  if (transpose_b) {
+    void *room;
+    CH_TRY(reserve(gemm, WIDE_PANEL, (size_t)(k * n) * sizeof *rounded, &room, error));
+    rounded = room;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    const char *from = (const char *)b + (size_t)(r * ldb) * ch_dtype_size(dtype);
+    if (dtype == CH_BF16)
+      memcpy(rounded + r * columns, from, (size_t)columns * sizeof *rounded);
+    else
+      gemm->kernels->convert_to(columns, from, CH_BF16, rounded + r * columns);
+  }
+#pragma omp parallel for if (k * n > 1 << 15)
+  for (int64_t i = 0; i < k; i++)
+    for (int64_t j = 0; transpose_b && j < n; j++) packed[i * n + j] = rounded[j * k + i];
+  return CH_OK;
+}
+
+ch_status ch_gemm_pack(ch_gemm *gemm, bool transpose_b, int64_t k, int64_t n, const void *b, ch_dtype dtype,
+                       int64_t ldb, void *packed, ch_error *error) {
+  if (k <= 0 || n <= 0) return CH_OK;
+  if (!gemm->rounds) return pack_plain(gemm, transpose_b, k, n, b, dtype, ldb, packed, error);
+  return ch_gemm_library_pack(gemm->library, transpose_b, k, n, b, dtype == CH_BF16, ldb, packed, error);
+}
+
+ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t n, int64_t k, const void *a,
+                             int64_t lda, const void *packed, void *c, int64_t ldc, bool accumulate,
+                             ch_error *error) {
+  const ch_gemm_shape shape = {m, n, k, lda, n, ldc, transpose_a, false, accumulate, true, gemm->rounds};
+  return run_product(gemm, &shape, a, packed, c, error);
 }
 
 bool ch_gemm_is_large(int64_t rows) {
@@ -204,7 +246,8 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
     int64_t count = out - first < panel ? out - first : panel;
     CH_TRY(convert_panel(gemm, count * in, (const char *)weight + (size_t)first * row_bytes, weight_dtype,
                          x_dtype, converted, error));
-    const ch_gemm_shape shape = {rows, count, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16};
+    const ch_gemm_shape shape = {rows, count, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16,
+                                 false};
     CH_TRY(run_product(gemm, &shape, x, converted, (char *)y + (size_t)first * real_size, error));
   }
   return CH_OK;
@@ -238,7 +281,8 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
   if (!ch_gemm_is_large(rows))
     return run_few(gemm, rows, in, out, x, x_dtype, weight, weight_dtype, bias, y, accumulate, error);
   if (weight_dtype == x_dtype) {
-    const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16};
+    const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16,
+                                 false};
     CH_TRY(run_product(gemm, &shape, x, weight, y, error));
   } else {
     CH_TRY(run_panels(gemm, rows, in, out, x, x_dtype, weight, weight_dtype, y, accumulate, error));
@@ -274,7 +318,7 @@ ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t o
 
 ch_status ch_gemm_gradient_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *dy,
                                 const void *x, void *dw, bool accumulate, ch_error *error) {
-  ch_gemm_shape shape = {out, in, rows, out, in, in, true, false, accumulate, false};
+  ch_gemm_shape shape = {out, in, rows, out, in, in, true, false, accumulate, false, false};
   if (rows <= 0 || gemm->kernels->dtype == CH_F64 || !matmul_is_faster(&shape))
     return run_product(gemm, &shape, dy, x, dw, error);
   for (int64_t first = 0; first < rows; first += shape.k) {

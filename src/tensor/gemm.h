@@ -25,6 +25,15 @@ ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, in
                            const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                            bool accumulate, ch_error *error);
 
+/* A B [k, n] that many products read, packed for them once: so many elements of BF16, op(B) from the table's type or from
+   BF16, and C [m, n] = A packed (+ C), A [m, k] (or [k, m], transposed) in BF16. On a processor that multiplies BF16 the layout is the library's. */
+int64_t ch_gemm_packed_count(int64_t k, int64_t n);
+ch_status ch_gemm_pack(ch_gemm *gemm, bool transpose_b, int64_t k, int64_t n, const void *b, ch_dtype dtype,
+                       int64_t ldb, void *packed, ch_error *error);
+ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t n, int64_t k, const void *a,
+                             int64_t lda, const void *packed, void *c, int64_t ldc, bool accumulate,
+                             ch_error *error);
+
 /* Whether a product of so many rows goes to the library; fewer go through the matrix-vector kernel, which reads weights as
    they are and gains nothing from rounding what it multiplies them with. */
 bool ch_gemm_is_large(int64_t rows);

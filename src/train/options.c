@@ -113,8 +113,8 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
   CH_TRY(check_ranges(o, error));
   CH_TRY(check_kind(o, config, error));
   if (o->lr <= 0) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is %g; it must be above 0", o->lr);
-  if (o->dtype != CH_F32 && o->dtype != CH_F64)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--dtype is %s; training runs in F32 or F64",
+  if (o->dtype != CH_F32 && o->dtype != CH_BF16 && o->dtype != CH_F64)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--dtype is %s; training runs in F32, BF16 or F64",
                    ch_dtype_name(o->dtype));
   if (o->sequence > config->max_position_embeddings)
     return ch_fail(
@@ -138,6 +138,10 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
                    "--warmup %lld leaves nothing of the %lld steps; it must be shorter", (long long)o->warmup,
                    (long long)o->steps);
   return CH_OK;
+}
+
+ch_dtype ch_train_real(const ch_train_options *options) {
+  return options->dtype == CH_BF16 ? CH_F32 : options->dtype;
 }
 
 int64_t ch_train_step_tokens(const ch_train_options *options) {

@@ -36,7 +36,8 @@ typedef struct ch_train_options {
   int64_t crop;             /* [same] */
   double label_smoothing;   /* [same] of images: share of the target that is spread over all classes */
   bool recompute;           /* drop cheap activations and compute them twice: less memory, the same result */
-  ch_dtype dtype;           /* [same] CH_F32, or CH_F64 for the reference path */
+  ch_dtype
+      dtype; /* [same] CH_F32; CH_BF16: products of BF16 with all else in F32; CH_F64: the reference path */
   int64_t eval_every;       /* steps between evaluations; 0 = one, after the last step */
   int64_t eval_tokens;      /* validation tokens of an evaluation, rounded up to whole sequences; 0 = all */
   int64_t checkpoint_every; /* steps between checkpoints; 0 = by the clock, every ten minutes */
@@ -48,6 +49,8 @@ void ch_train_options_default(const ch_config *config, ch_train_options *options
 /* Checks ranges and contradictions; messages name the member as the command line does (--batch …). */
 ch_status ch_train_options_check(const ch_train_options *options, const ch_config *config, ch_error *error);
 
+/* The type of weights, gradients, moments and losses. */
+ch_dtype ch_train_real(const ch_train_options *options);
 /* Tokens of one optimizer step: batch * accumulate * sequence. */
 int64_t ch_train_step_tokens(const ch_train_options *options);
 /* Steps that take at least `tokens` tokens. */

@@ -15,13 +15,16 @@
 /* Activations of the micro-batch that is chosen when none is asked for: small beside the optimizer's state of a model
    that is slow to train, large enough that products run at full speed. */
 static const size_t preferred_activations = (size_t)320 << 20;
+/* Products that are twice as fast take twice as many rows to be worth a pass over the weights' gradients. */
+static const size_t preferred_activations_bf16 = (size_t)640 << 20;
 
 /* --- planning ------------------------------------------------------------------------------------------------ */
 
 static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, bool trainable) {
   return (ch_model_graph){.sequences = sequences,
                           .length = trainer->options.sequence,
-                          .dtype = trainer->options.dtype,
+                          .dtype = ch_train_real(&trainer->options),
+                          .compute = trainer->options.dtype,
                           .head = trainable ? CH_HEAD_LOSS : CH_HEAD_SCORES,
                           .trainable = trainable,
                           .documents = trainer->options.documents,
@@ -50,13 +53,14 @@ static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, size_t *byte
 static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   int64_t batch = trainer->options.batch;
   size_t one = 0, two = 0;
+  size_t preferred = trainer->options.dtype == CH_BF16 ? preferred_activations_bf16 : preferred_activations;
   trainer->options.micro_batch = 1;
   if (batch == 1) return CH_OK;
   /* Bytes grow by the same amount with every sequence (the loss's chunk of logits aside). */
   CH_TRY(plan_bytes(trainer, 1, &one, error));
   CH_TRY(plan_bytes(trainer, 2, &two, error));
   size_t each = two > one ? two - one : 1;
-  for (int64_t n = 2; n <= batch && one + (size_t)(n - 1) * each <= preferred_activations; n++)
+  for (int64_t n = 2; n <= batch && one + (size_t)(n - 1) * each <= preferred; n++)
     if (batch % n == 0) trainer->options.micro_batch = n;
   return CH_OK;
 }
@@ -131,8 +135,9 @@ static ch_status set_up(ch_trainer *trainer, const char *stored, ch_error *error
   trainer->chosen_warmup = options->warmup < 0;
   options->warmup = ch_schedule_warmup(options);
   CH_TRY(declare(stored, &trainer->config, &trainer->params, error));
-  CH_TRY(ch_engine_init(&trainer->engine, options->dtype, error));
-  CH_TRY(ch_parameter_set_create(&trainer->set, &trainer->params, options->dtype, error));
+  CH_TRY(ch_engine_init(&trainer->engine, ch_train_real(options), error));
+  trainer->engine.compute = options->dtype;
+  CH_TRY(ch_parameter_set_create(&trainer->set, &trainer->params, ch_train_real(options), error));
   CH_TRY(ch_expert_balance_create(&trainer->config, &trainer->params, &trainer->balance, error));
   if (trainer->chosen_micro_batch) CH_TRY(choose_micro_batch(trainer, error));
   CH_TRY(ch_trainer_plan(trainer, error));
@@ -415,7 +420,7 @@ void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record) 
 
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error) {
   return ch_model_write(directory, &trainer->config, &trainer->params, trainer->set.weights,
-                        trainer->options.dtype, error);
+                        ch_train_real(&trainer->options), error);
 }
 
 const ch_params *ch_trainer_params(const ch_trainer *trainer) {

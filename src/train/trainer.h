@@ -102,7 +102,7 @@ ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch
    experts or no step was taken. */
 bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *most);
 
-/* The trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of options->dtype; they
+/* The trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of ch_train_real(options); they
    change with every step), options (micro_batch and warmup resolved), config, and the engine, whose `profile` a caller
    may set. */
 const ch_params *ch_trainer_params(const ch_trainer *trainer);

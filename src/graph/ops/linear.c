@@ -1,6 +1,6 @@
 /* y = x W^T + b, for every group of W's columns in a row: all of it, or each head. */
 #include "graph/stream.h"
-#include "graph/ops/shapes.h"
+#include "graph/ops/factors.h"
 
 /* Groups of one row, and of all rows. */
 static int64_t groups_of_row(const ch_node *node) {
@@ -95,7 +95,11 @@ static const ch_op op = {.name = "linear",
                          .stream_needs = stream_needs};
 
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {
-  if (x && weight && weight->rank == 2 && weight->shape[1] > 0)
-    x = ch_op_factor(graph, x, ch_node_count(x) / weight->shape[1]);
+  bool fits = x && weight && x->rank == 2 && weight->rank == 2 && weight->shape[1] > 0 &&
+              x->shape[1] % weight->shape[1] == 0;
+  if (fits && ch_is_rounded(graph, x, ch_node_count(x) / weight->shape[1])) {
+    if (graph->trainable) return ch_op_linear_bf16(graph, x, weight, bias);
+    x = ch_op_rounded(graph, x);
+  }
   return ch_graph_node(graph, &op, bias ? 3 : 2, (ch_node *[]){x, weight, bias}, NULL, 0);
 }

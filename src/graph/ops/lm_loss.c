@@ -2,7 +2,7 @@
  * nothing where no gradient is wanted. */
 #include <string.h>
 
-#include "graph/ops/shapes.h"
+#include "graph/ops/factors.h"
 
 /* Elements of a chunk of logits: large enough for the product to run at full speed, small enough for the cache. */
 enum { CHUNK_ELEMENTS = 1 << 22, CHUNK_ROWS = 256 };
@@ -160,7 +160,10 @@ static const ch_op op = {.name = "lm_loss",
                          .fused = true};
 
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets) {
-  if (x) x = ch_op_factor(graph, x, ch_node_rows(x));
+  if (x && ch_is_rounded(graph, x, ch_node_rows(x))) {
+    if (graph->trainable) return ch_op_lm_loss_bf16(graph, x, weight, targets);
+    x = ch_op_rounded(graph, x);
+  }
   return ch_graph_node(graph, &op, 3, (ch_node *[]){x, weight, targets}, &(lm_loss){0}, sizeof(lm_loss));
 }
 
@@ -172,7 +175,7 @@ static const ch_op ranked = {.name = "lm_loss_and_rank",
                              .fused = true};
 
 ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets) {
-  if (x) x = ch_op_factor(graph, x, ch_node_rows(x));
+  if (x && ch_is_rounded(graph, x, ch_node_rows(x))) x = ch_op_rounded(graph, x);
   return ch_graph_node(graph, &ranked, 3, (ch_node *[]){x, weight, targets}, &(lm_loss){.ranks = true},
                        sizeof(lm_loss));
 }

@@ -1,0 +1,74 @@
+/* What large products multiply, in BF16: a value rounded once for all its products, a weight in the layout of a product. */
+#include "graph/ops/factors.h"
+
+bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows) {
+  return graph->compute == CH_BF16 && ch_gemm_is_large(rows) && !x->streamed;
+}
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  (void)error;
+  node->dtype = CH_BF16;
+  return ch_shape_as_input(node, 0);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  run->kernels->convert_to(ch_node_count(node), ch_run_value(run, node->in[0]), CH_BF16,
+                           ch_run_output(run, node));
+  return CH_OK;
+}
+
+static const ch_op rounding = {.name = "round", .shape = shape, .forward = forward, .cheap = true};
+
+ch_node *ch_op_rounded(ch_graph *graph, ch_node *x) {
+  return ch_graph_node(graph, &rounding, 1, &x, NULL, 0);
+}
+
+/* --- weights --------------------------------------------------------------------------------------------------- */
+
+typedef struct packed {
+  bool transposed;
+} packed;
+
+static ch_status packed_shape(ch_node *node, ch_error *error) {
+  const packed *attributes = node->attributes;
+  const ch_node *weight = node->in[0];
+  if (weight->rank != 2) return ch_fail(error, CH_ERROR_CONFIG, "needs a matrix");
+  int64_t out = weight->shape[0], in = weight->shape[1];
+  node->dtype = CH_BF16;
+  return ch_shape_matrix(
+      node, 1, attributes->transposed ? ch_gemm_packed_count(in, out) : ch_gemm_packed_count(out, in));
+}
+
+static ch_status pack(ch_run *run, const ch_node *node) {
+  const packed *attributes = node->attributes;
+  const ch_node *weight = node->in[0];
+  int64_t out = weight->shape[0], in = weight->shape[1];
+  return ch_gemm_pack(run->gemm, attributes->transposed, attributes->transposed ? in : out,
+                      attributes->transposed ? out : in, ch_run_value(run, weight), ch_run_dtype(run, weight),
+                      in, ch_run_output(run, node), run->error);
+}
+
+static const ch_op packing = {.name = "round weight", .shape = packed_shape, .forward = pack};
+
+static ch_status packed_x_shape(ch_node *node, ch_error *error) {
+  const int64_t *in = node->attributes;
+  (void)error;
+  node->dtype = CH_BF16;
+  return ch_shape_matrix(node, 1, ch_gemm_packed_count(ch_node_count(node->in[0]) / *in, *in));
+}
+
+static ch_status pack_x(ch_run *run, const ch_node *node) {
+  const int64_t *in = node->attributes;
+  return ch_gemm_pack(run->gemm, false, ch_node_count(node->in[0]) / *in, *in, ch_run_value(run, node->in[0]),
+                      CH_BF16, *in, ch_run_output(run, node), run->error);
+}
+
+static const ch_op packing_x = {.name = "pack", .shape = packed_x_shape, .forward = pack_x, .late = true};
+
+ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in) {
+  return ch_graph_node(graph, &packing_x, 1, &rounded, &in, sizeof in);
+}
+
+ch_node *ch_op_packed(ch_graph *graph, ch_node *weight, bool transposed) {
+  return ch_graph_node(graph, &packing, 1, &weight, &(packed){transposed}, sizeof(packed));
+}

@@ -1,0 +1,23 @@
+/* What large products multiply where a graph computes in BF16 (graph->compute). These nodes have no gradient of their own: who
+ * multiplies them takes the unrounded value as an input too, and its gradient goes there. */
+#ifndef CH_GRAPH_OPS_FACTORS_H
+#define CH_GRAPH_OPS_FACTORS_H
+
+#include "graph/ops/shapes.h"
+
+/* Whether a product with so many rows of x multiplies rounded factors. */
+bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
+/* x in BF16. */
+ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);
+/* A weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T, or W itself. Made of a parameter alone,
+   it is made once in a series of runs. */
+ch_node *ch_op_packed(ch_graph *graph, ch_node *weight, bool transposed);
+
+/* The same of a rounded x [rows, in], of which dW = dy^T x is made. */
+ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in);
+/* ch_op_linear of a graph to be trained, where its product is rounded. */
+ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
+/* ch_op_lm_loss of such a graph; its root. */
+ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
+
+#endif

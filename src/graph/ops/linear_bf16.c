@@ -1,0 +1,76 @@
+/* y = x W^T + b in training, where what products multiply is rounded to BF16: x once for all that take it, W once a step in
+ * the layouts of both products. Sums, results and gradients stay in the graph's type. */
+#include "graph/ops/factors.h"
+
+enum { X, WEIGHT, ROUNDED_X, FOR_VALUE, FOR_GRADIENT, PACKED_X, BIAS };
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  const ch_node *weight = node->in[WEIGHT];
+  int64_t groups = ch_node_columns(node->in[X]) / weight->shape[1];
+  if (node->inputs > BIAS) CH_TRY(ch_vector_of(node->in[BIAS], weight->shape[0], "bias", error));
+  return ch_shape_matrix(node, node->in[X]->shape[0], groups * weight->shape[0]);
+}
+
+/* Rows of the product: a row of x is one, or as many as it has heads. */
+static int64_t rows_of(const ch_node *node) {
+  return ch_node_count(node->in[X]) / node->in[WEIGHT]->shape[1];
+}
+
+static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+  size_t sums =
+      (size_t)ch_threads() * (size_t)node->in[WEIGHT]->shape[0] * ch_dtype_size(run->kernels->dtype);
+  if (!backward) return 0;
+  return (size_t)ch_node_count(node) * ch_dtype_size(CH_BF16) + (node->inputs > BIAS ? sums + 64 : 0);
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  int64_t rows = rows_of(node), out = node->in[WEIGHT]->shape[0], in = node->in[WEIGHT]->shape[1];
+  CH_TRY(ch_gemm_run_packed(run->gemm, false, rows, out, in, ch_run_value(run, node->in[ROUNDED_X]), in,
+                            ch_run_value(run, node->in[FOR_VALUE]), ch_run_output(run, node), out, false,
+                            run->error));
+  if (node->inputs > BIAS)
+    run->kernels->add_bias(rows, out, ch_run_value(run, node->in[BIAS]), ch_run_output(run, node));
+  return CH_OK;
+}
+
+/* dx = dy W, dW = dy^T x with dy rounded; db = sum of dy over rows. */
+static ch_status backward(ch_run *run, const ch_node *node) {
+  int64_t rows = rows_of(node), out = node->in[WEIGHT]->shape[0], in = node->in[WEIGHT]->shape[1];
+  const void *dy = ch_run_output_gradient(run, node);
+  char *rounded = ch_run_scratch(run);
+  bool accumulate;
+  run->kernels->convert_to(rows * out, dy, CH_BF16, rounded);
+  void *dx = ch_run_gradient(run, node, X, &accumulate);
+  if (dx)
+    CH_TRY(ch_gemm_run_packed(run->gemm, false, rows, in, out, rounded, out,
+                              ch_run_value(run, node->in[FOR_GRADIENT]), dx, in, accumulate, run->error));
+  void *dw = ch_run_gradient(run, node, WEIGHT, &accumulate);
+  if (dw)
+    CH_TRY(ch_gemm_run_packed(run->gemm, true, out, in, rows, rounded, out,
+                              ch_run_value(run, node->in[PACKED_X]), dw, in, accumulate, run->error));
+  void *db = node->inputs > BIAS ? ch_run_gradient(run, node, BIAS, &accumulate) : NULL;
+  if (db)
+    run->kernels->sum_rows(rows, out, dy, db, accumulate,
+                           rounded + (((size_t)(rows * out) * ch_dtype_size(CH_BF16) + 63) & ~(size_t)63));
+  return CH_OK;
+}
+
+static double flops(const ch_node *node) {
+  return 2.0 * (double)rows_of(node) * (double)ch_node_count(node->in[WEIGHT]);
+}
+
+static const ch_op op = {.name = "linear",
+                         .shape = shape,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(FOR_GRADIENT) | CH_READS_INPUT(PACKED_X),
+                         .flops = flops};
+
+ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {
+  ch_node *rounded = ch_op_rounded(graph, x);
+  ch_node *for_value = ch_op_packed(graph, weight, true), *for_gradient = ch_op_packed(graph, weight, false);
+  ch_node *packed_x = rounded ? ch_op_packed_x(graph, rounded, weight->shape[1]) : NULL;
+  return ch_graph_node(graph, &op, bias ? BIAS + 1 : BIAS,
+                       (ch_node *[]){x, weight, rounded, for_value, for_gradient, packed_x, bias}, NULL, 0);
+}
