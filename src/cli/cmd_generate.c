@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
+#include "eval/trace.h"
 #include "infer/end_tokens.h"
 #include "infer/generate.h"
 #include "infer/model.h"
@@ -21,7 +22,7 @@ enum { MOST_PROMPT_BYTES = 256 << 20 };
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *prompt, *prompt_file, *tokenizer, *cache_dtype, *compute;
+  const char *prompt, *prompt_file, *tokenizer, *cache_dtype, *compute, *trace;
   int64_t max_tokens, top_k, seed, context;
   double temperature, top_p;
   bool ignore_eos, precompute_gates, keep_dictionary, echo, json;
@@ -205,8 +206,14 @@ static ch_status write_text(writer *w, ch_generation_result *result, ch_error *e
     CH_TRY(ch_end_tokens(a->positional[0], &w->model->config, w->tokenizer, ends, &options.end_token_count,
                          error));
   if (a->echo && w->prompt) show(w, w->prompt, w->prompt_size);
+  ch_profile profile = {.keep_events = true};
+  if (a->trace) ch_timeline_profile(w->timeline, &profile);
   ch_status status = ch_generate_tokens(w->timeline, w->tokenizer, w->prompt_ids.data,
                                         (int64_t)w->prompt_ids.size, &options, result, error);
+  if (a->trace && status == CH_OK)
+    status = ch_trace_write(a->trace, 1, &(ch_traced){"generate", &profile}, NULL, error);
+  ch_timeline_profile(w->timeline, NULL);
+  ch_profile_free(&profile);
   if (w->text.failed && status == CH_OK) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the text");
   return status;
 }
@@ -392,6 +399,11 @@ static const ch_option options[] = {
      .help = "Tokens to make room for; by default what the prompt and --max-tokens need, at most the model's "
              "context."},
     {.name = "", .help = "Output"},
+    {.name = "trace",
+     .type = CH_OPTION_PATH,
+     AT(trace),
+     .metavar = "FILE",
+     .help = "Write every operation of every pass to FILE, for chrome://tracing or Perfetto."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
      AT(json),

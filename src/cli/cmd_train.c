@@ -55,7 +55,9 @@ static ch_status run(const void *given, ch_error *error) {
   ch_progress_end(&t.line);
   ch_interrupt_release();
   if (status == CH_OK) status = ch_training_show_result(&t, error);
+  if (status == CH_OK && t.traced != CH_OK) status = ch_fail(error, t.traced, "%s", t.trace_error.message);
   ch_trainer_free(t.trainer);
+  ch_profile_free(&t.profile);
   ch_data_close(&t.data);
   ch_image_data_close(&t.images);
   return status;

@@ -11,7 +11,8 @@
 
 typedef struct ch_training_arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *images, *out, *runs, *init_from, *tokenizer, *schedule, *dtype, *separator, *augment;
+  const char *data, *images, *out, *runs, *init_from, *tokenizer, *schedule, *dtype, *separator, *augment,
+      *trace;
   bool resume, recover, json;
   int64_t tokens, epochs, seed;
   double validation;
@@ -29,6 +30,9 @@ typedef struct ch_training {
   ch_progress_line line;
   bool began; /* the first step was reached, and a log is there */
   int64_t began_step;
+  ch_profile profile; /* of --trace */
+  ch_status traced;   /* whether the trace could be written, and why not */
+  ch_error trace_error;
   double smooth_loss, smooth_seconds; /* running means over about the last twenty steps */
 } ch_training;
 
@@ -47,6 +51,8 @@ bool ch_training_show_preparation(void *context, const char *stage, double done,
 void ch_training_show_start(void *context, int64_t step);
 void ch_training_show_step(void *context, const ch_step_report *report);
 void ch_training_show_evaluation(void *context, const ch_validation_point *point);
+/* The second step's operations are traced, where --trace asks for it: called before the first step and after each. */
+void ch_training_trace(ch_training *run, int64_t steps_done);
 /* The result on standard output, as a line or as JSON. */
 ch_status ch_training_show_result(const ch_training *run, ch_error *error);
 

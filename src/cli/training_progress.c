@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/training.h"
+#include "eval/trace.h"
 
 bool ch_training_show_preparation(void *context, const char *stage, double done, double total) {
   ch_training *run = context;
@@ -16,6 +17,7 @@ bool ch_training_show_preparation(void *context, const char *stage, double done,
 void ch_training_show_step(void *context, const ch_step_report *report) {
   ch_training *run = context;
   int64_t steps = ch_trainer_options(run->trainer)->steps, taken = report->step - run->began_step;
+  ch_training_trace(run, taken);
   double weight = taken < 20 ? 1 / (double)taken : 0.05;
   run->smooth_loss += weight * (report->loss - run->smooth_loss);
   run->smooth_seconds += weight * (report->seconds - run->smooth_seconds);
@@ -57,10 +59,29 @@ static int64_t parameter_count(const ch_trainer *trainer) {
   return count;
 }
 
+/* The first step of a run is like no other: its memory is touched for the first time. */
+void ch_training_trace(ch_training *run, int64_t steps_done) {
+  const ch_train_options *options = ch_trainer_options(run->trainer);
+  ch_engine *engine = ch_trainer_engine(run->trainer);
+  if (!run->args->trace) return;
+  if (engine->profile) {
+    engine->profile = NULL;
+    run->traced =
+        ch_trace_write(run->args->trace, 1, &(ch_traced){"train", &run->profile}, NULL, &run->trace_error);
+    ch_profile_free(&run->profile);
+    return;
+  }
+  int64_t traced = options->steps - run->began_step > 1 ? 1 : 0; /* steps before the one that is */
+  if (steps_done != traced) return;
+  run->profile.keep_events = true;
+  engine->profile = &run->profile;
+}
+
 void ch_training_show_start(void *context, int64_t step) {
   ch_training *run = context;
   run->began = true;
   run->began_step = step;
+  ch_training_trace(run, 0);
   char parameters[32], tokens[32], memory[32], batch[64] = "", length[40] = "";
   const ch_train_options *t = ch_trainer_options(run->trainer);
   const char *unit = ch_trainer_unit(run->trainer);

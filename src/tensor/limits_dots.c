@@ -37,7 +37,8 @@ __attribute__((target("avx512f,avx512vnni"))) static double int8_loop(int64_t ro
   }
   for (int i = 1; i < CHAINS; i++) sum[0] = _mm512_add_epi32(sum[0], sum[i]);
   *operations = (double)rounds * CHAINS * LANES * 4 * 2;
-  return (double)_mm512_reduce_add_epi32(sum[0]);
+  return (double)_mm512_reduce_add_ps(
+      _mm512_cvtepi32_ps(sum[0])); /* integers may wrap, and mean nothing then */
 }
 
 ch_dot_loop ch_dot_loop_bf16(void) {
