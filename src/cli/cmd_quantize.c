@@ -1,4 +1,4 @@
-/* crosshead quantize MODEL --type TYPE --out DIR: matrices in blocks of 8, 6 or 4 bits. */
+/* crosshead quantize MODEL --type TYPE --out DIR: matrices in 16 bits, or in blocks of 8, 6 or 4. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ typedef struct arguments {
   bool keep_embedding, json;
 } arguments;
 
-static const char *const types[] = {"q8_0", "q6_k", "q4_k", "q4_0", NULL};
-static const ch_dtype dtypes_of_types[] = {CH_Q8_0, CH_Q6_K, CH_Q4_K, CH_Q4_0};
+static const char *const types[] = {"bf16", "f16", "q8_0", "q6_k", "q4_k", "q4_0", NULL};
+static const ch_dtype dtypes_of_types[] = {CH_BF16, CH_F16, CH_Q8_0, CH_Q6_K, CH_Q4_K, CH_Q4_0};
 
 static ch_status step(void *context, const char *what, double done, double total, ch_error *error) {
   ch_progress_line *line = context;
@@ -79,35 +79,37 @@ static ch_status run(const void *given, ch_error *error) {
   return status;
 }
 
-static const ch_option options[] = {{.name = "type",
-                                     .type = CH_OPTION_CHOICE,
-                                     .offset = offsetof(arguments, type),
-                                     .metavar = "TYPE",
-                                     .choices = types,
-                                     .required = true,
-                                     .help = "Blocks of GGUF files: 8.5, 6.6, 4.5 and 4.5 bits a weight."},
-                                    {.name = "out",
-                                     .type = CH_OPTION_PATH,
-                                     .offset = offsetof(arguments, out),
-                                     .metavar = "DIR",
-                                     .required = true,
-                                     .help = "Where the model is written."},
-                                    {.name = "keep-embedding",
-                                     .type = CH_OPTION_FLAG,
-                                     .offset = offsetof(arguments, keep_embedding),
-                                     .help = "Leave the embedding and the LM head as they are."},
-                                    {.name = "json",
-                                     .type = CH_OPTION_FLAG,
-                                     .offset = offsetof(arguments, json),
-                                     .help = "Print one JSON object."},
-                                    {.name = NULL}};
+static const ch_option options[] = {
+    {.name = "type",
+     .type = CH_OPTION_CHOICE,
+     .offset = offsetof(arguments, type),
+     .metavar = "TYPE",
+     .choices = types,
+     .required = true,
+     .help = "16 bits a weight, or blocks of GGUF files: 8.5, 6.6, 4.5 and 4.5 bits."},
+    {.name = "out",
+     .type = CH_OPTION_PATH,
+     .offset = offsetof(arguments, out),
+     .metavar = "DIR",
+     .required = true,
+     .help = "Where the model is written."},
+    {.name = "keep-embedding",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, keep_embedding),
+     .help = "Leave the embedding and the LM head as they are."},
+    {.name = "json",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, json),
+     .help = "Print one JSON object."},
+    {.name = NULL}};
 
 const ch_command ch_cmd_quantize = {
     .name = "quantize",
     .positional = "MODEL",
-    .summary = "Round a model's matrices to 8, 6 or 4 bits.",
+    .summary = "Round a model's matrices to 16, 8, 6 or 4 bits.",
     .description =
-        "Weights become small integers with a scale for each block, laid out as in GGUF files. Decoding "
+        "Weights become floats of 16 bits, or small integers with a scale for each block, laid out as in "
+        "GGUF files. Decoding "
         "reads "
         "them as they are: fewer bytes a token. Norms, biases and what multiplies cached states stay as they "
         "are.",

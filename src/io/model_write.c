@@ -15,6 +15,7 @@ static const size_t stride = (size_t)16 << 20;
 /* Tensors in memory on their way into a file. */
 typedef struct converter {
   const ch_tensor *tensors;
+  const ch_params *params;
   const ch_model_writing *writing;
   double done, total; /* bytes */
   double middle[PIECE],
@@ -58,8 +59,20 @@ static ch_status encode_tensor(converter *convert, const ch_tensor *tensor, ch_d
   return CH_OK;
 }
 
-static ch_status convert_tensor(converter *convert, const ch_tensor *tensor, ch_dtype dtype,
-                                ch_writer *writer, ch_error *error) {
+/* F16 ends at 65504. */
+static ch_status check_halves(const converter *convert, int64_t count, int index, ch_error *error) {
+  const uint16_t *halves = (const uint16_t *)(const void *)convert->out;
+  bool beyond = false;
+  for (int64_t i = 0; i < count; i++) beyond = beyond || (halves[i] & 0x7c00) == 0x7c00;
+  if (!beyond) return CH_OK;
+  return ch_fail(error, CH_ERROR_NUMERIC,
+                 "tensor %s holds a value that F16 cannot, whose largest is 65504; bf16 and f32 can",
+                 convert->params->rows[index].name);
+}
+
+static ch_status convert_tensor(converter *convert, int index, ch_dtype dtype, ch_writer *writer,
+                                ch_error *error) {
+  const ch_tensor *tensor = &convert->tensors[index];
   if (tensor->dtype == dtype) return copy_tensor(convert, tensor, writer, error);
   if (ch_dtype_in_blocks(dtype)) return encode_tensor(convert, tensor, dtype, writer, error);
   bool wide = tensor->dtype == CH_F64 || dtype == CH_F64;
@@ -71,6 +84,7 @@ static ch_status convert_tensor(converter *convert, const ch_tensor *tensor, ch_
     const char *in = (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first);
     kernels->convert_from(n, in, tensor->dtype, convert->middle);
     kernels->convert_to(n, convert->middle, dtype, convert->out);
+    if (dtype == CH_F16) CH_TRY(check_halves(convert, n, index, error));
     CH_TRY(ch_writer_put(writer, convert->out, (size_t)n * ch_dtype_size(dtype), error));
   }
   convert->done += (double)ch_dtype_bytes(dtype, count);
@@ -80,7 +94,7 @@ static ch_status convert_tensor(converter *convert, const ch_tensor *tensor, ch_
 static ch_status put_converted(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error) {
   converter *convert = context;
   const ch_tensor *tensor = &convert->tensors[index];
-  ch_status status = convert_tensor(convert, tensor, dtype, writer, error);
+  ch_status status = convert_tensor(convert, index, dtype, writer, error);
   const ch_weights *read = convert->writing->read;
   if (read) ch_weights_forget(read, tensor->data, ch_tensor_bytes(tensor));
   return status;
@@ -147,6 +161,7 @@ ch_status ch_model_write_as(const char *directory, const ch_config *config, cons
   converter *convert = malloc(sizeof *convert);
   if (!convert) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
   convert->tensors = tensors;
+  convert->params = params;
   convert->writing = writing;
   convert->done = convert->total = 0;
   for (int i = 0; i < params->count; i++)

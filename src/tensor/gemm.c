@@ -253,7 +253,7 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
   return CH_OK;
 }
 
-/* Weights are read once; beside those in blocks x becomes small integers too. x of BF16 is widened: it is little. */
+/* Weights are read once, or panel by panel; beside those in blocks x becomes small integers too. x of BF16 is widened: it is little. */
 static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error) {
@@ -278,7 +278,7 @@ static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error) {
-  if (!ch_gemm_is_large(rows))
+  if (!ch_gemm_is_large(rows) || (ch_dtype_in_blocks(weight_dtype) && ch_multiplies_bytes(gemm->kernels)))
     return run_few(gemm, rows, in, out, x, x_dtype, weight, weight_dtype, bias, y, accumulate, error);
   if (weight_dtype == x_dtype) {
     const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16,

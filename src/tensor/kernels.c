@@ -1,5 +1,6 @@
 /* Choosing a kernel table: what was built, what this processor runs, what CROSSHEAD_ISA allows. */
 #include "tensor/kernels.h"
+#include "tensor/quantised.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -89,6 +90,15 @@ const ch_kernels *ch_kernels_best(ch_dtype dtype) {
     if (kernels) return kernels;
   }
   return NULL;
+}
+
+bool ch_multiplies_bytes(const ch_kernels *kernels) {
+#ifdef CH_HAVE_KERNELS_f32_avx512_vnni
+  return kernels == &ch_kernel_table_f32_avx512_vnni;
+#else
+  (void)kernels;
+  return false;
+#endif
 }
 
 int ch_threads(void) {

@@ -8,7 +8,7 @@
 #ifndef CH_TENSOR_QUANTISED_H
 #define CH_TENSOR_QUANTISED_H
 
-#include "tensor/tensor.h"
+#include "tensor/kernels.h"
 
 typedef struct ch_quantised_row {
   int8_t *q;      /* [n] x = scale * q */
@@ -17,6 +17,9 @@ typedef struct ch_quantised_row {
   float *sum;     /* [n / 32] scale * (the sum of 32 q) */
 } ch_quantised_row;
 
+/* Whether these kernels have instructions for products of small integers, which are then the fastest way for many rows too. */
+bool ch_multiplies_bytes(const ch_kernels *kernels);
+
 /* What is added to weights of this type to make them unsigned. */
 static inline int ch_quantised_zero(ch_dtype weights) {
   return weights == CH_Q8_0 ? 128 : weights == CH_Q4_0 ? 8 : weights == CH_Q6_K ? 32 : 0;
@@ -24,8 +27,7 @@ static inline int ch_quantised_zero(ch_dtype weights) {
 
 /* Bytes of a row of n values, n a multiple of 32, on every table: every part begins on 64 bytes. */
 static inline size_t ch_quantised_bytes(int64_t n) {
-  size_t values = ((size_t)n + 127) / 128 * 128, sums = ((size_t)n / 8 + 63) / 64 * 64;
-  return 3 * values + sums;
+  return ((size_t)n + 127) / 128 * 128 * 4;
 }
 
 /* Row r of rows that lie one behind the other from `rows` on, which lies on 64 bytes. */

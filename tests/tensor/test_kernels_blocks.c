@@ -147,13 +147,20 @@ static void products_with_blocks_are_those_of_their_values(void **state) {
       }
 }
 
-/* Large enough for all threads and for several passes over a block of rows. */
+/* Large enough for all threads, for several passes over a block of rows, and for sums in several parts. */
 static void large_products_are_right_too(void **state) {
   (void)state;
   ch_random random;
   ch_random_seed(&random, 7, 0);
-  for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+    int64_t odd = 1024 + ch_dtype_block(types[t]);
     check_product(&random, &(product){7, 1024, 701, types[t], false, true});
+    check_product(&random, &(product){1, 1024, 701, types[t], false, true});
+    check_product(&random, &(product){2, 1024, 702, types[t], true, false});
+    check_product(&random, &(product){3, odd, 35, types[t], true, true});
+    check_product(&random, &(product){21, 2048 + odd, 33, types[t], false, true});
+    check_product(&random, &(product){67, odd, 48, types[t], true, false});
+  }
 }
 
 /* Against the identity matrix, whose products are the rounded values themselves. */

@@ -6,15 +6,15 @@
  * order (place_of). What the lanes' sums are multiplied with is of a whole vector again: the weights' scales times x's.
  */
 #include "tensor/kernels/blocks.h"
+#include "tensor/kernels/gemm_blocks.h"
 #include "tensor/quantised.h"
 
 #ifdef __AVX512VNNI__
 
 enum {
-  MOST_ROWS = 4, /* of x that share the reading of weights, */
-  MOST_OUTS = 4, /* and rows of weights that share that of one row of x */
-  MOST_SUMS = 4,
-  BLOCK_BYTES = 1 << 18, /* as in gemv.c */
+  MOST_ROWS = 2, /* of x that share the reading of weights; more are multiplied by gemm_blocks_vnni.c */
+  MOST_OUTS = 4, /* rows of weights that share the reading of x */
+  MOST_SUMS = 4, /* of each with each */
   PREFETCH_BYTES = 8192,
   PIECE = 16
 };
@@ -105,6 +105,10 @@ static void round_row(const float *x, int64_t n, ch_dtype dtype, const lanes_row
 }
 
 void KERNEL(quantise_rows)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised) {
+  if (rows > MOST_ROWS) {
+    KERNEL(quantise_many)(rows, n, x, weight_dtype, quantised);
+    return;
+  }
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS, {
     for (int64_t r = first; r < last; r++) {
       const lanes_row row = lanes_of(quantised, n, r);
@@ -312,9 +316,9 @@ ALWAYS_INLINE void dot_superblocks(const int rows, const int outs, ch_dtype dtyp
     }
 }
 
-/* Weight rows *first … last-1, `outs` at a time, with `rows` rows of x from x_row on. */
+/* Weight rows *first … last-1, `outs` at a time, with `rows` rows of x. */
 ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int outs, ch_dtype dtype,
-                             const lanes_row *x, int64_t x_row, int64_t *first, int64_t last) {
+                             const lanes_row *x, int64_t *first, int64_t last) {
   const unpacking u = unpacking_of(dtype);
   /* Ask for the rows that follow; past the matrix's end that does nothing. */
   const size_t turn = (size_t)outs * c->row_bytes, ahead = turn * (1 + PREFETCH_BYTES / (turn + 1));
@@ -333,62 +337,46 @@ ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int out
     for (int i = 0; i < rows * outs; i++) {
       __m512 total = _mm512_add_ps(sum[i].part[0], sum[i].part[1]);
       if (dtype == CH_Q4_K) total = _mm512_sub_ps(total, _mm512_zextps256_ps512(sum[i].minima));
-      float *y = c->y + (x_row + i / outs) * c->out + o + i % outs;
+      float *y = c->y + i / outs * c->out + o + i % outs;
       *y = (c->accumulate ? *y : 0) + (_mm512_reduce_add_ps(total) + (c->bias ? c->bias[o + i % outs] : 0));
     }
   }
 }
 
-ALWAYS_INLINE void dot_rows_of(const blocks_call *c, int rows, ch_dtype dtype, const lanes_row *x,
-                               int64_t x_row, int64_t first, int64_t last) {
-  switch (rows) {
-  case 1:
-    dot_range(c, 1, MOST_OUTS, dtype, x, x_row, &first, last);
-    dot_range(c, 1, 1, dtype, x, x_row, &first, last);
-    break;
-  case 2:
-    dot_range(c, 2, 1, dtype, x, x_row, &first, last);
-    break;
-  case 3:
-    dot_range(c, 3, 1, dtype, x, x_row, &first, last);
-    break;
-  default:
-    dot_range(c, 4, 1, dtype, x, x_row, &first, last);
-    break;
+ALWAYS_INLINE void dot_rows_of(const blocks_call *c, int64_t rows, ch_dtype dtype, const lanes_row *x,
+                               int64_t first, int64_t last) {
+  if (rows == 1) {
+    dot_range(c, 1, MOST_OUTS, dtype, x, &first, last);
+    dot_range(c, 1, 1, dtype, x, &first, last);
+  } else {
+    dot_range(c, 2, MOST_OUTS / 2, dtype, x, &first, last);
+    dot_range(c, 2, 1, dtype, x, &first, last);
   }
 }
 
-static void dot_some(const blocks_call *c, int rows, ch_dtype dtype, const lanes_row *x, int64_t x_row,
-                     int64_t first, int64_t last) {
-  switch (dtype) {
-  case CH_Q8_0:
-    dot_rows_of(c, rows, CH_Q8_0, x, x_row, first, last);
-    break;
-  case CH_Q4_0:
-    dot_rows_of(c, rows, CH_Q4_0, x, x_row, first, last);
-    break;
-  case CH_Q4_K:
-    dot_rows_of(c, rows, CH_Q4_K, x, x_row, first, last);
-    break;
-  default:
-    dot_rows_of(c, rows, CH_Q6_K, x, x_row, first, last);
-    break;
-  }
+static void dot_some(const blocks_call *c, int64_t rows, ch_dtype dtype, const lanes_row *x, int64_t first,
+                     int64_t last) {
+  if (dtype == CH_Q8_0)
+    dot_rows_of(c, rows, CH_Q8_0, x, first, last);
+  else if (dtype == CH_Q4_0)
+    dot_rows_of(c, rows, CH_Q4_0, x, first, last);
+  else if (dtype == CH_Q4_K)
+    dot_rows_of(c, rows, CH_Q4_K, x, first, last);
+  else
+    dot_rows_of(c, rows, CH_Q6_K, x, first, last);
 }
 
 void KERNEL(gemv_blocks)(int64_t rows, int64_t in, int64_t out, const void *quantised, const void *weight,
                          ch_dtype weight_dtype, const void *bias, void *y, bool accumulate) {
+  if (rows > MOST_ROWS) {
+    KERNEL(gemm_blocks)(rows, in, out, quantised, weight, weight_dtype, bias, y, accumulate);
+    return;
+  }
   const blocks_call call = {in, out, weight, ch_dtype_bytes(weight_dtype, in), bias, y, accumulate};
-  int64_t block = rows <= MOST_ROWS ? out : BLOCK_BYTES / (int64_t)(call.row_bytes + 1) + 1;
-  FOR_RANGE(out, rows * in * out >= CH_PARALLEL_ELEMENTS, {
-    for (int64_t o = first; o < last; o += block)
-      for (int64_t r = 0; r < rows; r += MOST_ROWS) {
-        lanes_row x[MOST_ROWS];
-        int count = rows - r < MOST_ROWS ? (int)(rows - r) : MOST_ROWS;
-        for (int i = 0; i < count; i++) x[i] = lanes_of(quantised, in, r + i);
-        dot_some(&call, count, weight_dtype, x, r, o, last - o < block ? last : o + block);
-      }
-  });
+  lanes_row x[MOST_ROWS];
+  for (int64_t r = 0; r < rows; r++) x[r] = lanes_of(quantised, in, r);
+  FOR_RANGE(out, rows * in * out >= CH_PARALLEL_ELEMENTS,
+            { dot_some(&call, rows, weight_dtype, x, first, last); });
 }
 
 #endif

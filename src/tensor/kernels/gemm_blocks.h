@@ -1,0 +1,12 @@
+/* Products of several rows with weights in blocks: what gemv_blocks_vnni.c hands on. */
+#ifndef CH_KERNELS_GEMM_BLOCKS_H
+#define CH_KERNELS_GEMM_BLOCKS_H
+
+#include "tensor/kernels/variant.h"
+
+/* As the table's quantise_rows and gemv_blocks; rows lie in their own order. */
+void KERNEL(quantise_many)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised);
+void KERNEL(gemm_blocks)(int64_t rows, int64_t in, int64_t out, const void *quantised, const void *weight,
+                         ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
+
+#endif
