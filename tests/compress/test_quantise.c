@@ -72,9 +72,11 @@ static void every_mechanism_computes_with_blocks(void **state) {
       logits_of_many(mapped, many[0]);
       logits_of_many(plain, many[1]);
       double exact = distance(many[0], many[1], 4 * LENGTH * VOCABULARY);
-      /* Small integers are what few rows become, as experts get, and all where the processor multiplies them. */
-      bool rounds = model->config.moe.experts || ch_multiplies_bytes(ch_kernels_best(CH_F32));
-      if (!(exact < (rounds ? 0.08 : 2e-5))) fail_msg("%s: logits of many rows off by %g", models[m], exact);
+      /* Small integers are what few rows become, as experts get, and all where the processor multiplies them. Another
+         expert may then be chosen. */
+      bool experts = model->config.moe.experts > 0, rounds = ch_multiplies_bytes(ch_kernels_best(CH_F32));
+      double most = experts ? (rounds ? 0.4 : 0.08) : rounds ? 0.08 : 2e-5;
+      if (!(exact < most)) fail_msg("%s: logits of many rows off by %g", models[m], exact);
       static const int64_t splits[] = {0, 1, 6};
       logits_of(plain, 0, few[1]);
       for (int s = 0; s < 3; s++) { /* here rows become small integers too */
