@@ -18,6 +18,7 @@ void ch_lineup_ask(const void *arguments, const ch_lineup *l, ch_compare_options
     if (strcmp(l->init, ch_init_names[i]) == 0) asked->shape.init = (ch_init)i;
   asked->tokens = l->tokens;
   asked->sequence = l->sequence;
+  asked->dtype = ch_compute_type(l->dtype);
   asked->warmup = ch_option_given(arguments, "warmup") ? l->warmup : -1;
   asked->seed = (uint64_t)l->seed;
 }

@@ -3,12 +3,13 @@
 #define CH_CLI_LINEUP_H
 
 #include "cli/command.h"
+#include "cli/element_types.h"
 #include "config/initial_std.h"
 #include "train/compare.h"
 
 /* Their values: a member of the command's arguments. */
 typedef struct ch_lineup {
-  const char *mechanisms, *tokenizer, *match, *init;
+  const char *mechanisms, *tokenizer, *match, *init, *dtype;
   int64_t params, vocab, layers, hidden, heads, tokens, sequence, warmup, seed;
 } ch_lineup;
 
@@ -91,14 +92,23 @@ extern const char *const ch_lineup_matches[];
     .name = "seq", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(sequence), .metavar = "N",            \
     .default_value = "256", .min = 2, .max = 1048576, .help = "Tokens of a sequence."                        \
   }
+/* Also the type that products of training multiply. */
 #define CH_LINEUP_WARMUP(at)                                                                                 \
-  {.name = "warmup",                                                                                         \
-   .type = CH_OPTION_COUNT,                                                                                  \
-   .offset = (at) + CH_LINEUP(warmup),                                                                       \
-   .metavar = "STEPS",                                                                                       \
-   .min = 0,                                                                                                 \
-   .max = 1e9,                                                                                               \
-   .help = "Steps of linear warm-up (5 % of all)."},                                                         \
+  {.name = "dtype",                                                                                          \
+   .type = CH_OPTION_CHOICE,                                                                                 \
+   .offset = (at) + CH_LINEUP(dtype),                                                                        \
+   .metavar = "TYPE",                                                                                        \
+   .default_value = "f32",                                                                                   \
+   .choices = ch_compute_names,                                                                              \
+   .help = "Arithmetic of training; bf16: products multiply BF16, faster where the processor has "           \
+           "instructions for it."},                                                                          \
+      {.name = "warmup",                                                                                     \
+       .type = CH_OPTION_COUNT,                                                                              \
+       .offset = (at) + CH_LINEUP(warmup),                                                                   \
+       .metavar = "STEPS",                                                                                   \
+       .min = 0,                                                                                             \
+       .max = 1e9,                                                                                           \
+       .help = "Steps of linear warm-up (5 % of all)."},                                                     \
   {                                                                                                          \
     .name = "seed", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(seed), .metavar = "N",               \
     .default_value = "1", .min = 0, .max = 9e15, .help = "Of the initial weights and the order of the text." \

@@ -265,6 +265,7 @@ const ch_option ch_training_option_table[] = {
      .metavar = "TYPE",
      .choices = dtypes,
      .default_value = "f32",
-     .help = "Arithmetic; f64 is the slow reference."},
+     .help = "Arithmetic; bf16: products multiply BF16 and all else is f32, faster where the processor has "
+             "instructions for it; f64 is the slow reference."},
     {.name = NULL},
 };

@@ -20,6 +20,7 @@ typedef struct ch_compare_options {
   int64_t batch, sequence; /* sequence: 1 with images */
   double lr;
   ch_schedule schedule;
+  ch_dtype dtype; /* ch_train_options': CH_F32 or CH_BF16 */
   int64_t warmup; /* -1 = the trainer's default */
   uint64_t seed;  /* of the first run; the others' follow it */
   int64_t seeds;  /* runs of every model, 1 to CH_COMPARE_MOST_SEEDS */

@@ -61,6 +61,7 @@ static json_t *describe(const ch_compare_options *o, const ch_compare_plan *plan
       (o->sweep ? put(settings, "--evaluations", json_integer(o->evaluations))
                 : put(settings, "--lr", json_real(o->lr))) &&
       put(settings, "--schedule", json_string(o->schedule == CH_SCHEDULE_COSINE ? "cosine" : "constant")) &&
+      put(settings, "--dtype", json_string(o->dtype == CH_BF16 ? "bf16" : "f32")) &&
       put(settings, "--warmup", json_integer(o->warmup)) &&
       put(settings, "--seed", json_integer((json_int_t)o->seed)) &&
       put(settings, "--eval-tokens", json_integer(o->eval_tokens)) && put_configs(settings, plan);
@@ -97,7 +98,8 @@ static ch_status differs(const ch_compare_options *options, const char *key, con
 
 /* Options that comparisons of version 0.1.0 did not have. */
 static bool is_default(const char *key, const json_t *value) {
-  return (strcmp(key, "--match") == 0 && strcmp(json_string_value(value), "all") == 0) ||
+  return (strcmp(key, "--dtype") == 0 && strcmp(json_string_value(value), "f32") == 0) ||
+         (strcmp(key, "--match") == 0 && strcmp(json_string_value(value), "all") == 0) ||
          (strcmp(key, "--init") == 0 && strcmp(json_string_value(value), "default") == 0);
 }
 

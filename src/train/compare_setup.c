@@ -73,6 +73,7 @@ static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
   training->accumulate = 1;
   training->lr = o->lr;
   training->schedule = o->schedule;
+  training->dtype = o->dtype;
   training->warmup = o->warmup;
   training->seed = o->seed;
   if (ch_compare_on_images(setup)) {
