@@ -215,6 +215,8 @@ void ch_profile_step(ch_run *run, const ch_step *step, double start, double seco
   for (int i = 0; i < node->inputs && node->op->flops; i++) { /* rounded factors say what the product is */
     if (node->in[i]->kind == CH_NODE_OP && node->in[i]->dtype == CH_BF16) event.dtype = CH_BF16;
   }
+  bool rounded = node->op->flops && node->in[0]->dtype == CH_BF16; /* what it multiplies */
+  if (rounded && !ch_dtype_in_blocks(event.dtype)) event.dtype = CH_BF16;
   if (node->op->reads_states && run->cache) {
     states found = {.dtype = event.dtype};
     find_states(run, node, &found);

@@ -178,6 +178,28 @@ static void the_arithmetic_of_a_step_is_that_of_its_operations(void **state) {
   }
 }
 
+/* Products of rounded numbers are held against the peak of such products. */
+static void products_of_bf16_are_told_from_those_of_f32(void **state) {
+  (void)state;
+  for (int rounded = 0; rounded < 2; rounded++) {
+    ch_model *model = random_model(CONFIGS[0], CH_F32);
+    ch_profile profile = {0};
+    ch_speed speed;
+    ch_error error = {0};
+    const ch_speed_options options = {
+        .batch = 4, .tokens = 64, .repeat = 1, .compute = rounded ? CH_BF16 : CH_F32, .profile = &profile};
+    assert_int_equal(ch_speed_train(&model->config, &options, &speed, &error), CH_OK);
+    bool found = false;
+    for (int i = 0; i < profile.rows; i++) {
+      if (strcmp(profile.row[i].matrix, "up_proj") != 0) continue;
+      found = true;
+      assert_int_equal(profile.row[i].dtype, rounded ? CH_BF16 : CH_F32);
+    }
+    assert_true(found);
+    ch_model_unload(model);
+  }
+}
+
 static void the_arithmetic_and_bytes_of_decoding_are_those_of_its_operations(void **state) {
   (void)state;
   for (int c = 0; c < CONFIG_COUNT; c++) {
@@ -210,6 +232,7 @@ int main(void) {
       cmocka_unit_test(a_trace_says_what_was_noted),
       cmocka_unit_test(a_trace_that_lacks_events_is_not_written),
       cmocka_unit_test(the_arithmetic_of_a_step_is_that_of_its_operations),
+      cmocka_unit_test(products_of_bf16_are_told_from_those_of_f32),
       cmocka_unit_test(the_arithmetic_and_bytes_of_decoding_are_those_of_its_operations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
