@@ -13,8 +13,9 @@
 enum { GEMV_ROWS = 32 };
 /* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
 enum { MATMUL_ROWS = 512 };
-/* A result of so many elements (32 MiB) that is added to is in no cache: sgemm passes over it less often. */
-enum { LARGE_RESULT = 1 << 23 };
+/* A result of so many elements (4 MiB) that is added to is in no cache when a step comes to it: sgemm passes over it less
+   often, where its rows are this long; of narrow ones from 32 MiB on. */
+enum { LARGE_RESULT = 1 << 20, LONG_ROW = 512, LARGE_NARROW_RESULT = 1 << 23 };
 /* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
 /* A number of rows that changes goes through in pieces of MOST_PIECE, its half ... down to LEAST_PIECE, and a rest. */
@@ -108,7 +109,7 @@ static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *
    few rows and for sums longer than the result is wide, in dW = dy^T x for results with more rows than columns that
    are not very large; dx = dy W always goes to sgemm. */
 static bool matmul_is_faster(const ch_gemm_shape *s) {
-  bool large = s->accumulate && s->m * s->n > LARGE_RESULT;
+  bool large = s->accumulate && s->m * s->n > (s->n < LONG_ROW ? LARGE_NARROW_RESULT : LARGE_RESULT);
   if (s->transpose_a) return !s->transpose_b && s->m > s->n && !large;
   return s->transpose_b && (s->m <= MATMUL_ROWS || s->n < s->k);
 }
