@@ -21,6 +21,9 @@ extern const ch_kernels ch_kernel_table_f32_avx512;
 #ifdef CH_HAVE_KERNELS_f32_avx512_vnni
 extern const ch_kernels ch_kernel_table_f32_avx512_vnni;
 #endif
+#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
+extern const ch_kernels ch_kernel_table_f32_avx512_bf16;
+#endif
 
 /* The built-in also asks whether the operating system keeps the registers. Every processor with AVX2 and FMA
    has the rest of x86-64-v3 that compilers use (F16C, BMI, LZCNT, MOVBE). */
@@ -42,6 +45,12 @@ static bool have_avx512(void) {
 #ifdef CH_HAVE_KERNELS_f32_avx512_vnni
 static bool have_avx512_vnni(void) {
   return have_avx512() && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
+}
+#endif
+
+#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
+static bool have_avx512_bf16(void) {
+  return have_avx512_vnni() && __builtin_cpu_supports("avx512bf16");
 }
 #endif
 
@@ -69,6 +78,12 @@ const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa) {
 #else
     return NULL;
 #endif
+  case CH_ISA_AVX512_BF16:
+#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
+    return have_avx512_bf16() ? &ch_kernel_table_f32_avx512_bf16 : NULL;
+#else
+    return NULL;
+#endif
   case CH_ISA_COUNT:
     break;
   }
@@ -77,7 +92,7 @@ const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa) {
 
 /* The highest instruction set that the environment allows; an unknown name allows all. */
 static ch_isa isa_limit(void) {
-  static const char *const names[CH_ISA_COUNT] = {"plain", "avx2", "avx512", "avx512_vnni"};
+  static const char *const names[CH_ISA_COUNT] = {"plain", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
   const char *wanted = getenv("CROSSHEAD_ISA");
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)
     if (strcmp(wanted, names[isa]) == 0) return (ch_isa)isa;

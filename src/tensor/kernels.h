@@ -273,12 +273,20 @@ typedef struct ch_kernels {
   double (*read_loop)(int64_t n, const void *x);
 } ch_kernels;
 
-typedef enum ch_isa { CH_ISA_PLAIN, CH_ISA_AVX2, CH_ISA_AVX512, CH_ISA_AVX512_VNNI, CH_ISA_COUNT } ch_isa;
+typedef enum ch_isa {
+  CH_ISA_PLAIN,
+  CH_ISA_AVX2,
+  CH_ISA_AVX512,
+  CH_ISA_AVX512_VNNI,
+  CH_ISA_AVX512_BF16,
+  CH_ISA_COUNT
+} ch_isa;
 
 /* The table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL when the build or this processor
    has none. */
 const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa);
-/* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512, avx512_vnni) lowers it. */
+/* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512, avx512_vnni,
+   avx512_bf16) lowers it. */
 const ch_kernels *ch_kernels_best(ch_dtype dtype);
 /* OpenMP threads a parallel region gets: what `scratch` sizes above multiply by. */
 int ch_threads(void);

@@ -30,6 +30,8 @@ typedef struct attend_data {
   double scale;
   /* What is expected; bounds in units of eps. */
   double *out, *lse, *out_bound, *lse_bound;
+  double *out_rounding,
+      *lse_rounding; /* what rounding every query and weight by one part may change, in such parts */
 } attend_data;
 
 static inline int64_t pick(ch_random *random, int64_t lowest, int64_t highest) {
@@ -100,6 +102,7 @@ static inline void expect_forward(attend_data *d) {
         int64_t row = (s * c->queries + i) * c->heads + h, lse = (s * c->heads + h) * c->queries + i;
         d->lse[lse] = sum == 0 ? -INFINITY : max + log(sum);
         d->lse_bound[lse] = error + fabs(max);
+        d->lse_rounding[lse] = largest;
         for (int64_t e = 0; e < c->value_dim; e++) {
           double total = 0, magnitude = 0;
           for (int64_t j = 0; j < end; j++) {
@@ -110,6 +113,7 @@ static inline void expect_forward(attend_data *d) {
           }
           d->out[row * c->value_dim + e] = total;
           d->out_bound[row * c->value_dim + e] = error * magnitude;
+          d->out_rounding[row * c->value_dim + e] = (2 * largest + 1) * magnitude;
         }
       }
   free(p);
@@ -167,8 +171,8 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
     d->sequence_stride[1] = d->sequence_stride[0];
   }
   choose_masks(random, d);
-  d->out = zeros(d->out_size), d->out_bound = zeros(d->out_size);
-  d->lse = zeros(d->lse_size), d->lse_bound = zeros(d->lse_size);
+  d->out = zeros(d->out_size), d->out_bound = zeros(d->out_size), d->out_rounding = zeros(d->out_size);
+  d->lse = zeros(d->lse_size), d->lse_bound = zeros(d->lse_size), d->lse_rounding = zeros(d->lse_size);
   expect_forward(d);
   return d;
 }
@@ -176,7 +180,8 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
 static inline void free_attend_data(attend_data *d) {
   if (!d->shape.shared) free(d->state[1]);
   free(d->q), free(d->state[0]), free(d->past), free(d->document_start), free(d->slopes);
-  free(d->out), free(d->lse), free(d->out_bound), free(d->lse_bound);
+  free(d->out), free(d->lse), free(d->out_bound), free(d->lse_bound), free(d->out_rounding),
+      free(d->lse_rounding);
   free(d);
 }
 
@@ -330,6 +335,18 @@ static inline void close_scratch(test_scratch *scratch, const char *what) {
     if (scratch->memory[scratch->offset + scratch->bytes + (size_t)i] != 0x5a)
       fail_msg("%s: wrote past its scratch", what);
   free(scratch->memory);
+}
+
+/* Bounds of the forward pass on a table: one that multiplies pairs of BF16 rounds queries and weights to 8 bits where states
+   have no more. The caller's to free. */
+static inline double *bounds_on(const attend_data *d, const ch_kernels *kernels, int64_t n,
+                                const double *bound, const double *rounding) {
+  bool rounds = strcmp(kernels->name, "f32 avx512_bf16") == 0 && d->shape.state_type[0] == CH_BF16 &&
+                d->shape.state_type[1] == CH_BF16;
+  double *all = zeros(n);
+  for (int64_t i = 0; i < n; i++)
+    all[i] = bound[i] + (rounds ? ldexp(rounding[i], -9) / table_eps(kernels) : 0);
+  return all;
 }
 
 static inline void compare_values(const char *what, const ch_kernels *kernels, int threads, const char *name,

@@ -5,6 +5,7 @@
  * its order, here; more columns go through the tiles of attend_group.c. 16-bit elements are widened as they are loaded.
  */
 #include "tensor/kernels/attend_group.h"
+#include "tensor/kernels/attend_pairs.h"
 
 void attend_carve_dots(const few_plan *plan, carver *from, few_space *space) {
   space->scores = carve_reals(from, (plan->block + TILE_KEYS) * plan->total + VL);
@@ -12,6 +13,10 @@ void attend_carve_dots(const few_plan *plan, carver *from, few_space *space) {
   space->q = carve_reals(from, plan->total * plan->key_padded);
   carve_columns(from, plan->total, &space->columns);
   if (plan->group_columns > 1) attend_carve_group(plan, from, space);
+#ifdef __AVX512BF16__
+  space->paired =
+      carve(from, plan->total / plan->pitch * (plan->key_padded / 2) * PAIR_COLUMNS, sizeof(int32_t));
+#endif
 }
 
 void attend_start_dots(const ch_attend *args, const few_plan *plan, int64_t sequence, few_space *space,
@@ -31,6 +36,9 @@ void attend_start_dots(const ch_attend *args, const few_plan *plan, int64_t sequ
   }
   finish_columns(c);
   if (plan->group_columns > 1) attend_start_group(plan, args->kv_heads, space);
+#ifdef __AVX512BF16__
+  if (may_pair(args, plan)) attend_start_pairs(args, plan, space);
+#endif
   memset(state->rows, 0, (size_t)(c->count * plan->value_padded) * sizeof(real));
 }
 
@@ -149,6 +157,14 @@ static void weigh(const few_plan *plan, const few_block *block, const few_space 
 
 void attend_dot_block(const ch_attend *args, const few_plan *plan, const few_block *block,
                       const few_space *space, const few_state *state) {
+#ifdef __AVX512BF16__
+  if (are_pairs(args, plan, &block->tiles)) {
+    attend_pair_scores(args, plan, block, space);
+    weigh(plan, block, space, state, plan->total);
+    attend_pair_sums(args, plan, block, space, state->rows);
+    return;
+  }
+#endif
   if (plan->group_columns > 1) {
     fetch_stream stream = {.count = 0};
     attend_group_scores(args, plan, block, space, &stream);

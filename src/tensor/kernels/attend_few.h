@@ -29,6 +29,7 @@ typedef struct few_space {
   real *q;               /* dots: [total, key_padded], scaled */
   real *repeated;        /* dots, several columns a head: the same as the tiles want it */
   real *last_keys;       /* and a tile of keys that are fewer */
+  int32_t *paired;       /* the same in pairs of 16 bits (attend_pairs.h) */
   forward_panel *panel;  /* else: one per key-value head */
 } few_space;
 

@@ -30,6 +30,17 @@
 #else
 #define INHERITED(name) KERNEL(name)
 #endif
+/* Products with weights in blocks may be a third variant's, and attention is inherited but where a variant has its own. */
+#ifdef CH_KERNEL_BLOCKS
+#define OF_BLOCKS(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_BLOCKS)
+#else
+#define OF_BLOCKS(name) KERNEL(name)
+#endif
+#ifdef CH_KERNEL_ATTENDS
+#define OF_ATTENTION(name) KERNEL(name)
+#else
+#define OF_ATTENTION(name) INHERITED(name)
+#endif
 
 /* The element type `real`, and integers of its width. */
 #ifdef CH_KERNEL_F64
@@ -46,7 +57,9 @@ typedef int32_t real_bits;
 
 #if defined(__AVX512F__)
 #define VEC_BYTES 64
-#ifdef __AVX512VNNI__
+#if defined(__AVX512BF16__)
+#define CH_KERNEL_ISA_NAME "avx512_bf16"
+#elif defined(__AVX512VNNI__)
 #define CH_KERNEL_ISA_NAME "avx512_vnni"
 #else
 #define CH_KERNEL_ISA_NAME "avx512"
@@ -265,6 +278,8 @@ CH_KERNEL_DECLARE(target_ranks);
 CH_KERNEL_DECLARE(gemv);
 CH_KERNEL_DECLARE(gemv_blocks);
 CH_KERNEL_DECLARE(quantise_rows);
+extern __typeof__(*((ch_kernels *)0)->gemv_blocks) OF_BLOCKS(gemv_blocks);
+extern __typeof__(*((ch_kernels *)0)->quantise_rows) OF_BLOCKS(quantise_rows);
 CH_KERNEL_DECLARE(head_product);
 CH_KERNEL_DECLARE(tile_product);
 CH_KERNEL_DECLARE(choose_experts);
