@@ -32,6 +32,34 @@ static void check_reported_cache(const specimen *s, int64_t elements, int64_t be
   ch_forward_result_free(&result);
 }
 
+/* Part by part: blocks of 32 that share 2 bytes. */
+static int64_t bytes_by_parts(const specimen *s, const ch_cache_types *types) {
+  int64_t bytes = 0;
+  ch_layer_parts *parts = calloc((size_t)s->config.num_hidden_layers, sizeof *parts);
+  ch_state_parts(&s->config, parts);
+  for (int64_t l = 0; l < s->config.num_hidden_layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+      const ch_state_part *part = &parts[l].part[p];
+      if (part->kind != CH_PART_ELEMENTS) continue;
+      int64_t blocks = (part->width + 31) / 32;
+      switch (types->of[part->role]) {
+      case CH_F32:
+        bytes += 4 * part->width;
+        break;
+      case CH_Q8_0:
+        bytes += blocks * 34;
+        break;
+      case CH_Q4_0:
+        bytes += blocks * 18;
+        break;
+      default:
+        bytes += 2 * part->width;
+      }
+    }
+  free(parts);
+  return bytes;
+}
+
 void check_cache_size(laboratory *lab, const specimen *s) {
   (void)lab;
   reference_figures figures;
@@ -40,9 +68,15 @@ void check_cache_size(laboratory *lab, const specimen *s) {
   /* Behind an embedding gate the ids of tokens are kept too, and the moments of its norm. */
   int64_t beside = s->config.attention.gate_embedding_dim ? (int64_t)sizeof(int32_t) : 0;
   beside += reference_uncounted_scalars(&s->definition) * (int64_t)sizeof(float);
-  static const ch_dtype dtypes[] = {CH_F32, CH_BF16};
-  for (int i = 0; i < 2; i++) {
-    ch_timeline_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache = ch_cache_of(dtypes[i])};
+  static const ch_cache_types types[] = {{{CH_F32, CH_F32, CH_F32}},
+                                         {{CH_BF16, CH_BF16, CH_BF16}},
+                                         {{CH_Q8_0, CH_Q4_0, CH_Q8_0}},
+                                         {{CH_F16, CH_Q8_0, CH_Q4_0}}};
+  for (int i = 0; i < 4; i++) {
+    ch_timeline_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache = types[i]};
+    int64_t bytes = bytes_by_parts(s, &types[i]);
+    if (i < 2) expect_equal(s, "bytes of a token", bytes, figures.cache_elements * (i == 0 ? 4 : 2));
+    expect_equal(s, "bytes of a token, accounted", ch_state_bytes(&s->config, &types[i]), bytes);
     ch_timeline *timeline = NULL;
     ch_error error = {0};
     if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK) {
@@ -50,8 +84,7 @@ void check_cache_size(laboratory *lab, const specimen *s) {
       return;
     }
     expect_equal(s, "bytes of a cache of 3 sequences of 7 tokens",
-                 (int64_t)ch_timeline_cache(timeline)->bytes,
-                 3 * 7 * (figures.cache_elements * (int64_t)ch_dtype_size(dtypes[i]) + beside));
+                 (int64_t)ch_timeline_cache(timeline)->bytes, 3 * 7 * (bytes + beside));
     ch_timeline_free(timeline);
   }
   check_reported_cache(s, figures.cache_elements, beside);

@@ -191,9 +191,9 @@ void check_gate_forms(laboratory *lab, const specimen *s) {
 void check_pretended_depth(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->length < 3) return;
-  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16};
+  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
   double *logits = calloc((size_t)logit_count(s), sizeof *logits);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 5; i++) {
     ch_timeline *timeline = open_timeline(s, s->sequences, s->length, dtypes[i]);
     if (timeline && ch_timeline_pretend(timeline, s->length - 2, 1, NULL, 0, NULL) != CH_OK)
       complain(s, "a depth cannot be pretended");
@@ -226,16 +226,16 @@ void check_batch(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
-/* 8 and 11 bits of mantissa in what is cached; choosing experts may jump, so those are left to F32. */
+/* 8 and 11 bits of mantissa in what is cached, 8 and 4 bits a block of 32; choosing experts may jump, so those are left to F32. */
 void check_narrow_caches(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->definition.experts > 0) return;
   static const struct {
     ch_dtype dtype;
     double tolerance;
-  } caches[] = {{CH_BF16, 0.08}, {CH_F16, 0.01}};
+  } caches[] = {{CH_BF16, 0.08}, {CH_F16, 0.01}, {CH_Q8_0, 0.08}, {CH_Q4_0, 0.8}};
   double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 4; i++) {
     ch_timeline *timeline = open_timeline(s, s->sequences, s->length, caches[i].dtype);
     bool fed = timeline && feed(s, timeline, 0, s->sequences, 0, (s->length + 1) / 2, logits);
     for (int64_t t = (s->length + 1) / 2; fed && t < s->length; t++)
