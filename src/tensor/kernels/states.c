@@ -108,6 +108,17 @@ void KERNEL(pack_states)(int64_t rows, int64_t n, const void *x, ch_dtype to, vo
 
 /* --- reading ------------------------------------------------------------------------------------------------- */
 
+/* A block's scale; where the processor converts, a good deal faster than half_at. */
+ALWAYS_INLINE float scale_of(const unsigned char *block) {
+#if defined(__F16C__)
+  uint16_t half;
+  memcpy(&half, block, sizeof half);
+  return _cvtsh_ss(half);
+#else
+  return half_at(block);
+#endif
+}
+
 /* y = scale * q of 16 signed bytes. */
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE void widen_bytes(__m128i bytes, float scale, real *y) {
@@ -121,7 +132,7 @@ ALWAYS_INLINE void widen_bytes(__m128i bytes, float scale, real *y) {
 #endif
 
 ALWAYS_INLINE void unpack_q8_0(const unsigned char *block, real *restrict y) {
-  const float scale = half_at(block);
+  const float scale = scale_of(block);
 #if defined(__AVX2__) && !defined(CH_KERNEL_F64)
   widen_bytes(_mm_loadu_si128((const void *)(block + 2)), scale, y);
   widen_bytes(_mm_loadu_si128((const void *)(block + 18)), scale, y + GROUP / 2);
@@ -131,7 +142,7 @@ ALWAYS_INLINE void unpack_q8_0(const unsigned char *block, real *restrict y) {
 }
 
 ALWAYS_INLINE void unpack_q4_0(const unsigned char *block, real *restrict y) {
-  const float scale = half_at(block);
+  const float scale = scale_of(block);
 #if defined(__AVX2__) && !defined(CH_KERNEL_F64)
   const __m128i pairs = _mm_loadu_si128((const void *)(block + 2)), low = _mm_set1_epi8(15),
                 zero = _mm_set1_epi8(8);
