@@ -1,4 +1,5 @@
 /* Writes a model directory: weights converted as they go, then the configuration. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,10 +61,14 @@ static ch_status encode_tensor(converter *convert, const ch_tensor *tensor, ch_d
 }
 
 /* F16 ends at 65504. */
-static ch_status check_halves(const converter *convert, int64_t count, int index, ch_error *error) {
+static ch_status check_halves(const converter *convert, bool wide, int64_t count, int index,
+                              ch_error *error) {
   const uint16_t *halves = (const uint16_t *)(const void *)convert->out;
+  const double *doubles = convert->middle;
+  const float *floats = (const float *)(const void *)convert->middle;
   bool beyond = false;
-  for (int64_t i = 0; i < count; i++) beyond = beyond || (halves[i] & 0x7c00) == 0x7c00;
+  for (int64_t i = 0; i < count; i++)
+    beyond = beyond || ((halves[i] & 0x7c00) == 0x7c00 && isfinite(wide ? doubles[i] : (double)floats[i]));
   if (!beyond) return CH_OK;
   return ch_fail(error, CH_ERROR_NUMERIC,
                  "tensor %s holds a value that F16 cannot, whose largest is 65504; bf16 and f32 can",
@@ -84,7 +89,7 @@ static ch_status convert_tensor(converter *convert, int index, ch_dtype dtype, c
     const char *in = (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first);
     kernels->convert_from(n, in, tensor->dtype, convert->middle);
     kernels->convert_to(n, convert->middle, dtype, convert->out);
-    if (dtype == CH_F16) CH_TRY(check_halves(convert, n, index, error));
+    if (dtype == CH_F16) CH_TRY(check_halves(convert, wide, n, index, error));
     CH_TRY(ch_writer_put(writer, convert->out, (size_t)n * ch_dtype_size(dtype), error));
   }
   convert->done += (double)ch_dtype_bytes(dtype, count);

@@ -141,7 +141,7 @@ static void impossible_options_are_refused_by_name(void **state) {
   REFUSED(options.eps = 0, "--eps");
   REFUSED(options.weight_decay = -0.1, "--weight-decay");
   REFUSED(options.clip = -1, "--clip");
-  REFUSED(options.dtype = CH_BF16, "--dtype");
+  REFUSED(options.dtype = CH_F16, "--dtype");
   REFUSED((options.batch = 1000000, options.accumulate = 1000000), "--batch");
 }
 
