@@ -13,8 +13,7 @@ void ch_lineup_ask(const void *arguments, const ch_lineup *l, ch_compare_options
   asked->shape = (ch_shape_wishes){
       .params = l->params, .vocab = l->vocab, .layers = l->layers, .hidden = l->hidden, .heads = l->heads};
   if (strcmp(l->match, "active") == 0) asked->shape.counted = CH_COUNT_ACTIVE;
-  asked->shape.init = asked->images ? CH_INIT_DEFAULT : CH_INIT_FAN_IN;
-  for (int i = 0; l->init && ch_init_names[i]; i++)
+  for (int i = 0; ch_init_names[i]; i++)
     if (strcmp(l->init, ch_init_names[i]) == 0) asked->shape.init = (ch_init)i;
   asked->tokens = l->tokens;
   asked->sequence = l->sequence;

@@ -61,10 +61,9 @@ extern const char *const ch_lineup_matches[];
        .type = CH_OPTION_CHOICE,                                                                             \
        .offset = (at) + CH_LINEUP(init),                                                                     \
        .metavar = "HOW",                                                                                     \
+       .default_value = "default",                                                                           \
        .choices = ch_init_names,                                                                             \
-       .help =                                                                                               \
-           "How widely weights spread at the start: 1 / sqrt(inputs), 0.02, or 0.006 (fan_in; of images "    \
-           "default)."},                                                                                     \
+       .help = "How widely weights spread at the start: 0.02, 0.006, or 1 / sqrt(inputs)."},                 \
   {                                                                                                          \
     .name = "heads", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(heads), .metavar = "N", .min = 1,   \
     .max = 4096, .help = "Query heads, instead of 8 (or heads of 64 in models wider than 512)."              \
