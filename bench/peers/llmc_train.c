@@ -10,7 +10,10 @@ static int by_value(const void *a, const void *b) {
 }
 
 static void write_checkpoint(const char *path, GPT2Config config) {
-  int header[256] = {20240326, 3, config.max_seq_len, config.vocab_size, config.num_layers, config.num_heads, config.channels, config.padded_vocab_size};
+  int header[256] = {20240326,           3,
+                     config.max_seq_len, config.vocab_size,
+                     config.num_layers,  config.num_heads,
+                     config.channels,    config.padded_vocab_size};
   size_t sizes[NUM_PARAMETER_TENSORS], count = 0;
   unsigned state = 1;
   FILE *file = fopenCheck(path, "wb");
@@ -28,7 +31,8 @@ static void write_checkpoint(const char *path, GPT2Config config) {
 int main(int count, char **arguments) {
   int large = count > 1 && arguments[1][0] == 'B', steps = count > 2 ? atoi(arguments[2]) : 3;
   int B = large ? 4 : 16, T = large ? 512 : 256;
-  GPT2Config config = {T, large ? 32000 : 8192, large ? 32000 : 8192, large ? 12 : 6, large ? 12 : 6, large ? 768 : 384};
+  GPT2Config config = {
+      T, large ? 32000 : 8192, large ? 32000 : 8192, large ? 12 : 6, large ? 12 : 6, large ? 768 : 384};
   char path[] = "/tmp/llmc_shape_XXXXXX";
   int descriptor = mkstemp(path), *tokens = mallocCheck((size_t)(B * T + 1) * sizeof(int));
   double seconds[64];
@@ -47,9 +51,11 @@ int main(int count, char **arguments) {
     gpt2_backward(&model);
     gpt2_update(&model, 1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, step + 1);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (step) seconds[step - 1] = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+    if (step)
+      seconds[step - 1] = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
   }
   qsort(seconds, (size_t)steps, sizeof *seconds, by_value);
-  printf("llm.c shape %s: %.1f tokens/s, loss %.4f\n", large ? "B" : "A", B * T / seconds[steps / 2], model.mean_loss);
+  printf("llm.c shape %s: %.1f tokens/s, loss %.4f\n", large ? "B" : "A", B * T / seconds[steps / 2],
+         model.mean_loss);
   return 0;
 }
