@@ -7,23 +7,11 @@
  */
 #include "tensor/kernels/attend_pairs.h"
 
+#include "tensor/kernels/pairs.h"
+
 #ifdef __AVX512BF16__
 
 enum { TILE_TOKENS = 8, SLICE = 32, MOST_SUMS = 12 };
-
-/* Lane i: x[i] and above it y[i], rounded. */
-ALWAYS_INLINE __m512i paired(vec x, vec y) {
-  __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x));
-  __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)y));
-  return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
-}
-
-/* The pair at p in all lanes. */
-ALWAYS_INLINE __m512bh pair_at(const void *p) {
-  int32_t pair;
-  memcpy(&pair, p, sizeof pair);
-  return (__m512bh)_mm512_set1_epi32(pair);
-}
 
 /* Queries of a head: [key_dim / 2, PAIR_COLUMNS] pairs. */
 static inline int32_t *queries_of(const few_plan *plan, const few_space *space, int64_t head) {
