@@ -171,34 +171,34 @@ int64_t ch_gemm_packed_count(int64_t k, int64_t n) {
   return ch_gemm_library_packed_count(k, n);
 }
 
-/* Without the library: B [k, n] row by row, in BF16. */
-static ch_status pack_plain(ch_gemm *gemm, bool transpose_b, int64_t k, int64_t n, const void *b,
-                            ch_dtype dtype, int64_t ldb, uint16_t *packed, ch_error *error) {
-  int64_t rows = transpose_b ? n : k, columns = transpose_b ? k : n;
-  uint16_t *rounded = packed;
-  if (transpose_b) {
+/* Without the library: row by row, in BF16. */
+static ch_status pack_plain(ch_gemm *gemm, int64_t rows, int64_t columns, const void *w, ch_dtype dtype,
+                            int64_t ld, uint16_t *factor, uint16_t *transposed, ch_error *error) {
+  uint16_t *rounded = factor;
+  if (!rounded) {
     void *room;
-    CH_TRY(reserve(gemm, WIDE_PANEL, (size_t)(k * n) * sizeof *rounded, &room, error));
+    CH_TRY(reserve(gemm, WIDE_PANEL, (size_t)(rows * columns) * sizeof *rounded, &room, error));
     rounded = room;
   }
   for (int64_t r = 0; r < rows; r++) {
-    const char *from = (const char *)b + (size_t)(r * ldb) * ch_dtype_size(dtype);
+    const char *from = (const char *)w + (size_t)(r * ld) * ch_dtype_size(dtype);
     if (dtype == CH_BF16)
       memcpy(rounded + r * columns, from, (size_t)columns * sizeof *rounded);
     else
       gemm->kernels->convert_to(columns, from, CH_BF16, rounded + r * columns);
   }
-#pragma omp parallel for if (k * n > 1 << 15)
-  for (int64_t i = 0; i < k; i++)
-    for (int64_t j = 0; transpose_b && j < n; j++) packed[i * n + j] = rounded[j * k + i];
+#pragma omp parallel for if (rows * columns > 1 << 15)
+  for (int64_t i = 0; i < columns; i++)
+    for (int64_t j = 0; transposed && j < rows; j++) transposed[i * rows + j] = rounded[j * columns + i];
   return CH_OK;
 }
 
-ch_status ch_gemm_pack(ch_gemm *gemm, bool transpose_b, int64_t k, int64_t n, const void *b, ch_dtype dtype,
-                       int64_t ldb, void *packed, ch_error *error) {
-  if (k <= 0 || n <= 0) return CH_OK;
-  if (!gemm->rounds) return pack_plain(gemm, transpose_b, k, n, b, dtype, ldb, packed, error);
-  return ch_gemm_library_pack(gemm->library, transpose_b, k, n, b, dtype == CH_BF16, ldb, packed, error);
+ch_status ch_gemm_pack(ch_gemm *gemm, int64_t rows, int64_t columns, const void *w, ch_dtype dtype,
+                       int64_t ld, void *factor, void *transposed, ch_error *error) {
+  if (rows <= 0 || columns <= 0) return CH_OK;
+  if (!gemm->rounds) return pack_plain(gemm, rows, columns, w, dtype, ld, factor, transposed, error);
+  gemm->kernels->pack_pairs(rows, columns, w, dtype, ld, factor, transposed);
+  return CH_OK;
 }
 
 ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t n, int64_t k, const void *a,

@@ -12,7 +12,6 @@
 /* Shapes kept at once; the oldest makes room. A training step needs a few dozen, generation one set per prompt length. */
 enum { MOST_PREPARED = 128 };
 
-/* Or of a B to be packed: m is 0, a the source, b the result. */
 typedef struct prepared_product {
   ch_gemm_shape shape;
   int threads;
@@ -124,8 +123,8 @@ static bool same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y) {
          x->accumulate == y->accumulate && x->rounded == y->rounded && x->packed == y->packed;
 }
 
-static dnnl_status_t describe_b(matrix_desc *desc, const ch_gemm_shape *s, bool packed) {
-  if (packed) return describe_packed(desc, s->k, s->n);
+static dnnl_status_t describe_b(matrix_desc *desc, const ch_gemm_shape *s) {
+  if (s->packed) return describe_packed(desc, s->k, s->n);
   return describe(desc, s->k, s->n, s->transpose_b ? 1 : s->ldb, s->transpose_b ? s->ldb : 1, s->rounded);
 }
 
@@ -152,29 +151,13 @@ static void release(prepared_product *product) {
   memset(product, 0, sizeof *product);
 }
 
-/* op(B), dense, to the packed layout. */
-static dnnl_status_t prepare_packing(prepared_product *product, matrix_desc desc[3], dnnl_engine_t engine) {
-  const ch_gemm_shape *s = &product->shape;
-  dnnl_primitive_desc_t description = NULL;
-  dnnl_status_t status = describe_b(&desc[0], s, false);
-  if (!status) status = describe_packed(&desc[1], s->k, s->n);
-  if (!status)
-    status = dnnl_reorder_primitive_desc_create(&description, desc_of(&desc[0]), engine, desc_of(&desc[1]),
-                                                engine, NULL);
-  if (!status) status = dnnl_primitive_create(&product->primitive, description);
-  if (!status) status = dnnl_memory_create(&product->a, desc_of(&desc[0]), engine, DNNL_MEMORY_NONE);
-  if (!status) status = dnnl_memory_create(&product->b, desc_of(&desc[1]), engine, DNNL_MEMORY_NONE);
-  if (description) dnnl_primitive_desc_destroy(description);
-  return status;
-}
-
-static dnnl_status_t prepare_with(prepared_product *product, matrix_desc desc[3], dnnl_engine_t engine) {
+static dnnl_status_t prepare_product(prepared_product *product, matrix_desc desc[3], dnnl_engine_t engine) {
   const ch_gemm_shape *s = &product->shape;
   dnnl_primitive_attr_t attributes = NULL;
   dnnl_primitive_desc_t description = NULL;
   dnnl_status_t status =
       describe(&desc[0], s->m, s->k, s->transpose_a ? 1 : s->lda, s->transpose_a ? s->lda : 1, s->rounded);
-  if (!status) status = describe_b(&desc[1], s, s->packed);
+  if (!status) status = describe_b(&desc[1], s);
   if (!status) status = describe(&desc[2], s->m, s->n, s->ldc, 1, false);
   if (!status) status = make_attributes(s->accumulate, &attributes);
   if (!status) status = describe_product(&description, &desc[0], &desc[1], &desc[2], attributes, engine);
@@ -209,7 +192,7 @@ static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *
   product->shape = *shape;
   product->threads = threads;
   matrix_desc desc[3] = {0};
-  dnnl_status_t status = (shape->m ? prepare_with : prepare_packing)(product, desc, library->engine);
+  dnnl_status_t status = prepare_product(product, desc, library->engine);
   for (int i = 0; i < 3; i++) forget(&desc[i]);
   if (!status && product->scratch_bytes > library->scratch_bytes) {
     ch_pages_free(library->scratch, library->scratch_bytes);
@@ -275,21 +258,6 @@ ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *
 
 int64_t ch_gemm_library_packed_count(int64_t k, int64_t n) {
   return (k + 31) / 32 * 32 * ((n + 63) / 64 * 64);
-}
-
-ch_status ch_gemm_library_pack(ch_gemm_library *library, bool transpose_b, int64_t k, int64_t n,
-                               const void *b, bool rounded, int64_t ldb, void *packed, ch_error *error) {
-  const ch_gemm_shape shape = {
-      .n = n, .k = k, .ldb = ldb, .transpose_b = transpose_b, .rounded = rounded, .packed = true};
-  prepared_product *product = NULL;
-  CH_TRY(find_or_prepare(library, &shape, &product, error));
-  dnnl_status_t status = dnnl_memory_set_data_handle(product->a, (void *)(uintptr_t)b);
-  if (!status) status = dnnl_memory_set_data_handle(product->b, packed);
-  if (status) return check(status, &shape, error);
-  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, product->a}, {DNNL_ARG_TO, product->b}};
-  status = dnnl_primitive_execute(product->primitive, library->stream, 2, arguments);
-  if (!status) status = dnnl_stream_wait(library->stream);
-  return check(status, &shape, error);
 }
 
 ch_status ch_gemm_library_sgemm(const ch_gemm_shape *s, const float *a, const float *b, float *c,

@@ -12,7 +12,7 @@ typedef struct ch_gemm_shape {
   int64_t m, n, k, lda, ldb, ldc;
   bool transpose_a, transpose_b, accumulate;
   bool rounded; /* A and B are BF16; C is F32, as all else here */
-  bool packed;  /* B as ch_gemm_library_pack made it; ldb and transpose_b say nothing then */
+  bool packed;  /* B in the layout that kernels->pack_pairs makes; ldb and transpose_b say nothing then */
 } ch_gemm_shape;
 
 typedef struct ch_gemm_library ch_gemm_library;
@@ -26,11 +26,8 @@ bool ch_gemm_library_rounds(void);
 /* By a matmul primitive, prepared at the first call with this shape and number of threads. */
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,
                                  const void *b, float *c, ch_error *error);
-/* Elements of BF16 that a packed B [k, n] takes. */
+/* Elements of BF16 that a packed B [k, n] takes: whole blocks of 32 x 64. */
 int64_t ch_gemm_library_packed_count(int64_t k, int64_t n);
-/* op(B) [k, n], F32 or BF16, as BF16 in the layout that products read best. */
-ch_status ch_gemm_library_pack(ch_gemm_library *library, bool transpose_b, int64_t k, int64_t n,
-                               const void *b, bool rounded, int64_t ldb, void *packed, ch_error *error);
 /* By the library's sgemm; not for `rounded`. */
 ch_status ch_gemm_library_sgemm(const ch_gemm_shape *shape, const float *a, const float *b, float *c,
                                 ch_error *error);

@@ -259,6 +259,13 @@ typedef struct ch_kernels {
   void (*convert_to)(int64_t n, const void *x, ch_dtype to, void *y);
   void (*widen_blocks)(int64_t n, const void *x, ch_dtype from, void *y);
 
+  /* W [rows, columns], of the table's type or BF16, its rows `ld` elements apart, rounded to BF16 in the layout in which
+     products read their second factor: `factor` is W [k = rows, n = columns], `transposed` is W^T [k = columns, n = rows];
+     either may be NULL. Blocks of 32 x 64, zeros past the ends, those of the same columns one after the other; in a
+     block the elements of rows 2i and 2i + 1 lie side by side, column by column (oneDNN's BA16a64b2a). At 64 bytes. */
+  void (*pack_pairs)(int64_t rows, int64_t columns, const void *w, ch_dtype dtype, int64_t ld, void *factor,
+                     void *transposed);
+
   /* States in CH_Q8_0 or CH_Q4_0, row by row of x [rows, n], the last block of a row filled up with zeros: a scale and
      the nearest whole multiples of it. A block with a value that is not finite becomes NaN. */
   void (*pack_states)(int64_t rows, int64_t n, const void *x, ch_dtype to, void *blocks);

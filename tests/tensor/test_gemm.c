@@ -45,11 +45,15 @@ static void *factor_from(const ch_kernels *kernels, int64_t n, const double *val
 static void run_packed(ch_gemm *gemm, const ch_kernels *kernels, const product *p, const void *a, int64_t lda,
                        const double *b, int64_t b_size, int64_t ldb, void *c, int64_t ldc) {
   void *b_real = reals_from(kernels, b_size, b);
-  uint16_t *packed = malloc((size_t)ch_gemm_packed_count(p->k, p->n) * sizeof *packed + 1);
+  /* W [rows, columns] is B or its transpose, and packed either way. */
+  int64_t rows = p->transpose_b ? p->n : p->k, columns = p->transpose_b ? p->k : p->n;
+  size_t count = (size_t)ch_gemm_packed_count(p->k, p->n);
+  uint16_t *packed = aligned_alloc(64, (count * sizeof *packed + 64) / 64 * 64);
   ch_error error;
   assert_non_null(packed);
-  assert_int_equal(
-      ch_gemm_pack(gemm, p->transpose_b, p->k, p->n, b_real, kernels->dtype, ldb, packed, &error), CH_OK);
+  assert_int_equal(ch_gemm_pack(gemm, rows, columns, b_real, kernels->dtype, ldb,
+                                p->transpose_b ? NULL : packed, p->transpose_b ? packed : NULL, &error),
+                   CH_OK);
   assert_int_equal(ch_gemm_run_packed(gemm, p->transpose_a, p->m, p->n, p->k, a, lda, packed, c, ldc,
                                       p->accumulate, &error),
                    CH_OK);

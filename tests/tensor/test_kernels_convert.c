@@ -186,12 +186,74 @@ static void floats_and_doubles_convert_as_c_does(void **state) {
   free(doubles), free(doubles_back), free(floats), free(floats_back);
 }
 
+/* Element (k, n) of a factor of K rows in blocks of 32 x 64, pairs of rows side by side. */
+static int64_t packed_place(int64_t factor_rows, int64_t k, int64_t n) {
+  int64_t blocks = (factor_rows + 31) / 32;
+  return ((n / 64 * blocks + k / 32) * 16 + k % 32 / 2) * 128 + n % 64 * 2 + k % 2;
+}
+
+static int64_t packed_size(int64_t k, int64_t n) {
+  return (k + 31) / 32 * 32 * ((n + 63) / 64 * 64);
+}
+
+/* W [rows, columns] is W [k, n] in the one and W^T in the other; zeros past their ends. */
+static void check_packed(const ch_kernels *kernels, const uint16_t *rounded, int64_t rows, int64_t columns,
+                         int64_t ld, const uint16_t *factor, const uint16_t *transposed) {
+  for (int64_t r = 0; r < (rows + 63) / 64 * 64; r++)
+    for (int64_t c = 0; c < (columns + 63) / 64 * 64; c++) {
+      uint16_t expected = r < rows && c < columns ? rounded[r * ld + c] : 0;
+      bool in_factor = r < (rows + 31) / 32 * 32, in_transposed = c < (columns + 31) / 32 * 32;
+      if ((in_factor && factor[packed_place(rows, r, c)] != expected) ||
+          (in_transposed && transposed[packed_place(columns, c, r)] != expected))
+        fail_msg("%s: [%lld, %lld] of [%lld, %lld]", kernels->name, (long long)r, (long long)c,
+                 (long long)rows, (long long)columns);
+    }
+}
+
+static void packed_factors_hold_every_element_in_its_place(void **state) {
+  (void)state;
+  static const int64_t sizes[][2] = {{1, 1},   {2, 33},  {16, 32},  {17, 31},
+                                     {33, 65}, {64, 64}, {130, 97}, {200, 256}};
+  ch_random random;
+  ch_random_seed(&random, 7, 0);
+  for (int number = 0; number < TABLE_COUNT; number++) {
+    const ch_kernels *kernels = table_number(number);
+    if (!kernels) continue;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+      int64_t rows = sizes[i][0], columns = sizes[i][1], ld = columns + (int64_t)(i % 3), count = rows * ld;
+      size_t bytes =
+          (size_t)(packed_size(rows, columns) > packed_size(columns, rows) ? packed_size(rows, columns)
+                                                                           : packed_size(columns, rows)) *
+          sizeof(uint16_t);
+      double *values = random_values(&random, count, 1);
+      void *w = reals_from(kernels, count, values);
+      uint16_t *rounded = malloc((size_t)count * sizeof *rounded);
+      uint16_t *factor = aligned_alloc(64, bytes), *transposed = aligned_alloc(64, bytes);
+      assert_true(rounded && factor && transposed);
+      kernels->convert_to(count, w, CH_BF16, rounded);
+      for (int from_halves = 0; from_halves < 2; from_halves++) {
+        const void *from = from_halves ? (const void *)rounded : w;
+        ch_dtype dtype = from_halves ? CH_BF16 : kernels->dtype;
+        memset(factor, 0xa5, bytes), memset(transposed, 0xa5, bytes);
+        kernels->pack_pairs(rows, columns, from, dtype, ld, factor, transposed);
+        check_packed(kernels, rounded, rows, columns, ld, factor, transposed);
+        memset(factor, 0xa5, bytes), memset(transposed, 0xa5, bytes);
+        kernels->pack_pairs(rows, columns, from, dtype, ld, factor, NULL);
+        kernels->pack_pairs(rows, columns, from, dtype, ld, NULL, transposed);
+        check_packed(kernels, rounded, rows, columns, ld, factor, transposed);
+      }
+      free(values), free(w), free(rounded), free(factor), free(transposed);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_16_bit_value_is_widened_exactly_and_comes_back),
       cmocka_unit_test(values_between_are_rounded_to_nearest_even),
       cmocka_unit_test(doubles_are_rounded_once_and_not_by_way_of_floats),
       cmocka_unit_test(floats_and_doubles_convert_as_c_does),
+      cmocka_unit_test(packed_factors_hold_every_element_in_its_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

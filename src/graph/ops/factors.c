@@ -25,30 +25,38 @@ ch_node *ch_op_rounded(ch_graph *graph, ch_node *x) {
 
 /* --- weights --------------------------------------------------------------------------------------------------- */
 
-typedef struct packed {
-  bool transposed;
-} packed;
-
 static ch_status packed_shape(ch_node *node, ch_error *error) {
-  const packed *attributes = node->attributes;
   const ch_node *weight = node->in[0];
   if (weight->rank != 2) return ch_fail(error, CH_ERROR_CONFIG, "needs a matrix");
   int64_t out = weight->shape[0], in = weight->shape[1];
   node->dtype = CH_BF16;
-  return ch_shape_matrix(
-      node, 1, attributes->transposed ? ch_gemm_packed_count(in, out) : ch_gemm_packed_count(out, in));
+  return ch_shape_matrix(node, 1, ch_gemm_packed_count(in, out) + ch_gemm_packed_count(out, in));
 }
 
+/* W^T first. */
 static ch_status pack(ch_run *run, const ch_node *node) {
-  const packed *attributes = node->attributes;
   const ch_node *weight = node->in[0];
   int64_t out = weight->shape[0], in = weight->shape[1];
-  return ch_gemm_pack(run->gemm, attributes->transposed, attributes->transposed ? in : out,
-                      attributes->transposed ? out : in, ch_run_value(run, weight), ch_run_dtype(run, weight),
-                      in, ch_run_output(run, node), run->error);
+  uint16_t *packed = ch_run_output(run, node);
+  return ch_gemm_pack(run->gemm, out, in, ch_run_value(run, weight), ch_run_dtype(run, weight), in,
+                      packed + ch_gemm_packed_count(in, out), packed, run->error);
 }
 
 static const ch_op packing = {.name = "round weight", .shape = packed_shape, .forward = pack};
+
+ch_node *ch_op_packed(ch_graph *graph, ch_node *weight) {
+  return ch_graph_node(graph, &packing, 1, &weight, NULL, 0);
+}
+
+const void *ch_packed_for_value(ch_run *run, const ch_node *packed) {
+  return ch_run_value(run, packed);
+}
+
+const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed) {
+  const ch_node *weight = packed->in[0];
+  return (const uint16_t *)ch_run_value(run, packed) +
+         ch_gemm_packed_count(weight->shape[1], weight->shape[0]);
+}
 
 static ch_status packed_x_shape(ch_node *node, ch_error *error) {
   const int64_t *in = node->attributes;
@@ -59,16 +67,12 @@ static ch_status packed_x_shape(ch_node *node, ch_error *error) {
 
 static ch_status pack_x(ch_run *run, const ch_node *node) {
   const int64_t *in = node->attributes;
-  return ch_gemm_pack(run->gemm, false, ch_node_count(node->in[0]) / *in, *in, ch_run_value(run, node->in[0]),
-                      CH_BF16, *in, ch_run_output(run, node), run->error);
+  return ch_gemm_pack(run->gemm, ch_node_count(node->in[0]) / *in, *in, ch_run_value(run, node->in[0]),
+                      CH_BF16, *in, ch_run_output(run, node), NULL, run->error);
 }
 
 static const ch_op packing_x = {.name = "pack", .shape = packed_x_shape, .forward = pack_x, .late = true};
 
 ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in) {
   return ch_graph_node(graph, &packing_x, 1, &rounded, &in, sizeof in);
-}
-
-ch_node *ch_op_packed(ch_graph *graph, ch_node *weight, bool transposed) {
-  return ch_graph_node(graph, &packing, 1, &weight, &(packed){transposed}, sizeof(packed));
 }

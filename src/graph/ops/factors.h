@@ -9,9 +9,11 @@
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
 /* x in BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);
-/* A weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T, or W itself. Made of a parameter alone,
-   it is made once in a series of runs. */
-ch_node *ch_op_packed(ch_graph *graph, ch_node *weight, bool transposed);
+/* A weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T, of which values are made, and W, of
+   which gradients are. Made of a parameter alone, it is made once in a series of runs. */
+ch_node *ch_op_packed(ch_graph *graph, ch_node *weight);
+const void *ch_packed_for_value(ch_run *run, const ch_node *packed);
+const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed);
 
 /* The same of a rounded x [rows, in], of which dW = dy^T x is made. */
 ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in);

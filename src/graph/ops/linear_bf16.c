@@ -2,7 +2,7 @@
  * the layouts of both products. Sums, results and gradients stay in the graph's type. */
 #include "graph/ops/factors.h"
 
-enum { X, WEIGHT, ROUNDED_X, FOR_VALUE, FOR_GRADIENT, PACKED_X, BIAS };
+enum { X, WEIGHT, ROUNDED_X, PACKED, PACKED_X, BIAS };
 
 static ch_status shape(ch_node *node, ch_error *error) {
   const ch_node *weight = node->in[WEIGHT];
@@ -26,7 +26,7 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 static ch_status forward(ch_run *run, const ch_node *node) {
   int64_t rows = rows_of(node), out = node->in[WEIGHT]->shape[0], in = node->in[WEIGHT]->shape[1];
   CH_TRY(ch_gemm_run_packed(run->gemm, false, rows, out, in, ch_run_value(run, node->in[ROUNDED_X]), in,
-                            ch_run_value(run, node->in[FOR_VALUE]), ch_run_output(run, node), out, false,
+                            ch_packed_for_value(run, node->in[PACKED]), ch_run_output(run, node), out, false,
                             run->error));
   if (node->inputs > BIAS)
     run->kernels->add_bias(rows, out, ch_run_value(run, node->in[BIAS]), ch_run_output(run, node));
@@ -43,7 +43,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   void *dx = ch_run_gradient(run, node, X, &accumulate);
   if (dx)
     CH_TRY(ch_gemm_run_packed(run->gemm, false, rows, in, out, rounded, out,
-                              ch_run_value(run, node->in[FOR_GRADIENT]), dx, in, accumulate, run->error));
+                              ch_packed_for_gradient(run, node->in[PACKED]), dx, in, accumulate, run->error));
   void *dw = ch_run_gradient(run, node, WEIGHT, &accumulate);
   if (dw)
     CH_TRY(ch_gemm_run_packed(run->gemm, true, out, in, rows, rounded, out,
@@ -64,13 +64,13 @@ static const ch_op op = {.name = "linear",
                          .scratch = scratch,
                          .forward = forward,
                          .backward = backward,
-                         .backward_reads = CH_READS_INPUT(FOR_GRADIENT) | CH_READS_INPUT(PACKED_X),
+                         .backward_reads = CH_READS_INPUT(PACKED) | CH_READS_INPUT(PACKED_X),
                          .flops = flops};
 
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {
   ch_node *rounded = ch_op_rounded(graph, x);
-  ch_node *for_value = ch_op_packed(graph, weight, true), *for_gradient = ch_op_packed(graph, weight, false);
+  ch_node *packed = ch_op_packed(graph, weight);
   ch_node *packed_x = rounded ? ch_op_packed_x(graph, rounded, weight->shape[1]) : NULL;
   return ch_graph_node(graph, &op, bias ? BIAS + 1 : BIAS,
-                       (ch_node *[]){x, weight, rounded, for_value, for_gradient, packed_x, bias}, NULL, 0);
+                       (ch_node *[]){x, weight, rounded, packed, packed_x, bias}, NULL, 0);
 }

@@ -2,7 +2,7 @@
  * gradients exist for one chunk of rows at a time, the gradients also rounded. Loss and sums stay in the graph's type. */
 #include "graph/ops/factors.h"
 
-enum { X, WEIGHT, TARGETS, ROUNDED_X, FOR_VALUE, FOR_GRADIENT };
+enum { X, WEIGHT, TARGETS, ROUNDED_X, PACKED };
 
 /* Elements of a chunk of logits; the gradient of a large vocabulary's weight is passed over once a chunk. */
 enum { CHUNK_ELEMENTS = 1 << 24, CHUNK_ROWS = 256 };
@@ -79,14 +79,15 @@ static ch_status backward(ch_run *run, const ch_node *node) {
     int64_t count = rows - first < chunk ? rows - first : chunk;
     const uint16_t *part = (const uint16_t *)ch_run_value(run, node->in[ROUNDED_X]) + first * width;
     CH_TRY(ch_gemm_run_packed(run->gemm, false, count, vocabulary, width, part, width,
-                              ch_run_value(run, node->in[FOR_VALUE]), logits, vocabulary, false, run->error));
+                              ch_packed_for_value(run, node->in[PACKED]), logits, vocabulary, false,
+                              run->error));
     find_losses(run, node, first, count, logits, rounded);
     if (dx)
       CH_TRY(ch_gemm_run_packed(run->gemm, false, count, width, vocabulary, rounded, vocabulary,
-                                ch_run_value(run, node->in[FOR_GRADIENT]),
+                                ch_packed_for_gradient(run, node->in[PACKED]),
                                 dx + (size_t)(first * width) * element, width, accumulate_x, run->error));
     if (!dweight) continue;
-    CH_TRY(ch_gemm_pack(run->gemm, false, count, width, part, CH_BF16, width, packed_x, run->error));
+    CH_TRY(ch_gemm_pack(run->gemm, count, width, part, CH_BF16, width, packed_x, NULL, run->error));
     CH_TRY(ch_gemm_run_packed(run->gemm, true, vocabulary, width, count, rounded, vocabulary, packed_x,
                               dweight, width, accumulate_weight || first > 0, run->error));
   }
@@ -102,17 +103,12 @@ static const ch_op op = {.name = "lm_loss",
                          .scratch = scratch,
                          .forward = forward,
                          .backward = backward,
-                         .backward_reads = CH_READS_INPUT(ROUNDED_X) | CH_READS_INPUT(FOR_VALUE) |
-                                           CH_READS_INPUT(FOR_GRADIENT) | CH_READS_OUTPUT,
+                         .backward_reads =
+                             CH_READS_INPUT(ROUNDED_X) | CH_READS_INPUT(PACKED) | CH_READS_OUTPUT,
                          .flops = flops,
                          .fused = true};
 
 ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets) {
-  ch_node *in[] = {x,
-                   weight,
-                   targets,
-                   ch_op_rounded(graph, x),
-                   ch_op_packed(graph, weight, true),
-                   ch_op_packed(graph, weight, false)};
-  return ch_graph_node(graph, &op, 6, in, NULL, 0);
+  ch_node *in[] = {x, weight, targets, ch_op_rounded(graph, x), ch_op_packed(graph, weight)};
+  return ch_graph_node(graph, &op, 5, in, NULL, 0);
 }

@@ -30,16 +30,17 @@
 #else
 #define INHERITED(name) KERNEL(name)
 #endif
-/* Products with weights in blocks may be a third variant's, and attention is inherited but where a variant has its own. */
+/* Products with weights in blocks may be a third variant's, and what multiplies pairs of BF16 is
+   inherited but where a variant has its own. */
 #ifdef CH_KERNEL_BLOCKS
 #define OF_BLOCKS(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_BLOCKS)
 #else
 #define OF_BLOCKS(name) KERNEL(name)
 #endif
-#ifdef CH_KERNEL_ATTENDS
-#define OF_ATTENTION(name) KERNEL(name)
+#ifdef CH_KERNEL_PAIRS
+#define OF_PAIRS(name) KERNEL(name)
 #else
-#define OF_ATTENTION(name) INHERITED(name)
+#define OF_PAIRS(name) INHERITED(name)
 #endif
 
 /* The element type `real`, and integers of its width. */
@@ -299,6 +300,7 @@ CH_KERNEL_DECLARE(gated_attend_scratch);
 CH_KERNEL_DECLARE(adamw);
 CH_KERNEL_DECLARE(convert_from);
 CH_KERNEL_DECLARE(convert_to);
+CH_KERNEL_DECLARE(pack_pairs);
 CH_KERNEL_DECLARE(widen_blocks);
 CH_KERNEL_DECLARE(pack_states);
 CH_KERNEL_DECLARE(unpack_states);
