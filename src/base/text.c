@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static bool reserve(ch_text *text, size_t more) {
   if (text->failed) return false;
@@ -126,5 +127,13 @@ const char *ch_format_duration(double seconds, char *buffer, size_t size) {
     snprintf(buffer, size, "%ldm%02lds", s / 60, s % 60);
   else
     snprintf(buffer, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
+  return buffer;
+}
+
+const char *ch_format_utc(int64_t seconds, char buffer[CH_UTC_SIZE]) {
+  struct tm parts;
+  time_t time = (time_t)seconds;
+  size_t used = gmtime_r(&time, &parts) ? strftime(buffer, CH_UTC_SIZE, "%Y-%m-%dT%H:%M:%SZ", &parts) : 0;
+  buffer[used] = 0;
   return buffer;
 }

@@ -30,4 +30,8 @@ const char *ch_format_count(double count, char *buffer, size_t size);
 /* 3725 -> "1h02m" into buffer. */
 const char *ch_format_duration(double seconds, char *buffer, size_t size);
 
+/* Seconds since 1970 -> "2026-01-31T23:59:59Z" into buffer. */
+enum { CH_UTC_SIZE = 32 };
+const char *ch_format_utc(int64_t seconds, char buffer[CH_UTC_SIZE]);
+
 #endif

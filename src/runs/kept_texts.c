@@ -4,8 +4,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "train/machine.h"
 
 const char *ch_kept_json(ch_arena *arena, const json_t *value) {
@@ -24,14 +26,12 @@ const char *ch_kept_machine(ch_arena *arena) {
   return kept;
 }
 
-const char *ch_utc_ago(double seconds, char buffer[32]) {
+const char *ch_utc_ago(double seconds, char buffer[CH_UTC_SIZE]) {
   struct timespec now;
-  struct tm parts;
   clock_gettime(CLOCK_REALTIME, &now);
   double then = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - seconds;
-  time_t whole = (time_t)then;
-  gmtime_r(&whole, &parts);
-  size_t used = strftime(buffer, 32, "%Y-%m-%dT%H:%M:%S", &parts);
-  snprintf(buffer + used, 32 - used, ".%03dZ", (int)(1000 * (then - (double)whole)));
+  int64_t whole = (int64_t)then;
+  size_t used = strlen(ch_format_utc(whole, buffer)) - 1; /* without its Z */
+  snprintf(buffer + used, CH_UTC_SIZE - used, ".%03dZ", (int)(1000 * (then - (double)whole)));
   return buffer;
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "text/text_file.h"
 #include "train/compare_settings.h"
 #include "train/machine.h"
@@ -90,11 +91,8 @@ static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
 }
 
 static const char *now(ch_arena *arena) {
-  char text[32] = "";
-  time_t seconds = time(NULL);
-  struct tm parts;
-  if (gmtime_r(&seconds, &parts)) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return ch_arena_strdup(arena, text);
+  char text[CH_UTC_SIZE];
+  return ch_arena_strdup(arena, ch_format_utc(time(NULL), text));
 }
 
 static ch_compared_data describe_text(const ch_compare_setup *setup, ch_arena *arena) {

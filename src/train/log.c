@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "train/options_json.h"
 #include "train/trainer_private.h"
 
@@ -87,12 +88,8 @@ ch_status ch_log_clear(ch_log *log, ch_error *error) {
 
 /* --- writing ------------------------------------------------------------------------------------------------- */
 
-static const char *utc_now(char buffer[32]) {
-  struct tm parts;
-  time_t now = time(NULL);
-  gmtime_r(&now, &parts);
-  strftime(buffer, 32, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return buffer;
+static const char *utc_now(char buffer[CH_UTC_SIZE]) {
+  return ch_format_utc(time(NULL), buffer);
 }
 
 /* Writes one line and hands it to the system, so that a killed program has lost nothing of it. */

@@ -138,6 +138,16 @@ static void a_path_has_a_short_name(void **state) {
   assert_string_equal(cut, "lon");
 }
 
+static void moments_and_spans_are_written_as_people_read_them(void **state) {
+  (void)state;
+  char buffer[CH_UTC_SIZE];
+  assert_string_equal(ch_format_utc(0, buffer), "1970-01-01T00:00:00Z");
+  assert_string_equal(ch_format_utc(951782399, buffer), "2000-02-28T23:59:59Z");
+  assert_string_equal(ch_format_utc(951782400, buffer), "2000-02-29T00:00:00Z");
+  assert_string_equal(ch_format_duration(59, buffer, sizeof buffer), "59s");
+  assert_string_equal(ch_format_duration(3725, buffer, sizeof buffer), "1h02m");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_path_has_a_short_name),
@@ -148,6 +158,7 @@ int main(void) {
       cmocka_unit_test(a_device_or_a_directory_is_never_replaced_by_a_file),
       cmocka_unit_test(a_written_file_appears_whole_or_not_at_all),
       cmocka_unit_test(an_arena_gives_aligned_zeroed_memory),
+      cmocka_unit_test(moments_and_spans_are_written_as_people_read_them),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
