@@ -43,7 +43,7 @@ static bool by_matmul(bench *b, const ch_gemm_shape *s) {
 }
 
 static bool by_sgemm(bench *b, const ch_gemm_shape *s) {
-  return ch_gemm_library_sgemm(s, b->a, b->b, b->c, NULL) == CH_OK;
+  return ch_gemm_library_sgemm(b->library, s, b->a, b->b, b->c, NULL) == CH_OK;
 }
 
 static bool by_packed(bench *b, const ch_gemm_shape *s) {

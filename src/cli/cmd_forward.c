@@ -258,6 +258,7 @@ static ch_status run(const void *options_given, ch_error *error) {
                                 .length = g.length,
                                 .dtype = dtype,
                                 .gradients = a->gradients,
+                                .loss_alone = !a->out && !a->pixels,
                                 .cached = a->cached};
   if (a->cache_dtype)
     CH_TRY_GOTO(ch_cache_types_read(a->cache_dtype, CH_F32, &model->config, &request.cache, error));

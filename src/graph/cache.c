@@ -108,10 +108,13 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_err
                       .vocabulary = shape->vocabulary,
                       .layers = shape->layers};
   if (!allocate(cache, shape)) {
+    int64_t token_bytes = cache->token_bytes;
     ch_cache_free(cache);
-    return ch_fail(error, CH_ERROR_MEMORY,
-                   "no memory for a cache of %lld sequences of %lld tokens; fewer would fit",
-                   (long long)shape->sequences, (long long)shape->capacity);
+    return ch_fail(
+        error, CH_ERROR_MEMORY,
+        "no memory for a cache of %lld sequences of %lld tokens, %lld bytes a token; a smaller context or a "
+        "narrower type (BF16, Q8_0) would fit",
+        (long long)shape->sequences, (long long)shape->capacity, (long long)token_bytes);
   }
   place(cache, shape);
   *result = cache;

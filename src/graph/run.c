@@ -7,7 +7,11 @@ ch_status ch_workspace_reserve(ch_workspace *workspace, size_t bytes, ch_error *
   if (bytes <= workspace->bytes) return CH_OK;
   ch_workspace_free(workspace);
   void *data = ch_pages_alloc(bytes);
-  if (!data) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a workspace of %zu MiB", bytes >> 20);
+  if (!data)
+    return ch_fail(error, CH_ERROR_MEMORY,
+                   "no memory for the %zu MiB that a pass works in; fewer tokens at once, or a smaller "
+                   "cache, leave room",
+                   bytes >> 20);
   *workspace = (ch_workspace){.data = data, .bytes = bytes};
   return CH_OK;
 }

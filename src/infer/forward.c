@@ -2,6 +2,7 @@
 #include "infer/forward.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,16 +41,27 @@ static void loss_of_logits(const int32_t *targets, int64_t rows, int64_t known, 
   if (known > 0) result->loss = sum / (double)known;
 }
 
-static ch_status check_finite(const ch_forward_request *r, int64_t vocabulary, const float *logits,
-                              ch_error *error) {
-  int64_t count = r->sequences * r->length * vocabulary;
-  for (int64_t i = 0; i < count; i++)
-    if (!isfinite(logits[i]))
-      return ch_fail(error, CH_ERROR_NUMERIC,
-                     "the logits of %s %lld, token %lld are not finite; a weight is damaged or too large",
-                     r->pixels ? "image" : "sequence", (long long)(i / vocabulary / r->length),
-                     (long long)(i / vocabulary % r->length));
+static ch_status not_finite(const ch_forward_request *r, int64_t row, ch_error *error) {
+  return ch_fail(error, CH_ERROR_NUMERIC,
+                 "the logits of %s %lld, token %lld are not finite; a weight is damaged or too large",
+                 r->pixels ? "image" : "sequence", (long long)(row / r->length),
+                 (long long)(row % r->length));
+}
+
+/* Rows first ... first + rows - 1 of [sequences, length]. */
+static ch_status check_finite(const ch_forward_request *r, int64_t first, int64_t rows, int64_t vocabulary,
+                              const float *logits, ch_error *error) {
+  for (int64_t i = 0; i < rows * vocabulary; i++)
+    if (!isfinite(logits[i])) return not_finite(r, first + i / vocabulary, error);
   return CH_OK;
+}
+
+static ch_status allocate_logits(const ch_forward_request *r, ch_forward_result *result, ch_error *error) {
+  int64_t rows = r->sequences * r->length;
+  result->logits = malloc((size_t)rows * (size_t)result->classes * sizeof *result->logits);
+  if (result->logits) return CH_OK;
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the logits of %lld %s; fewer would fit",
+                 (long long)rows, r->pixels ? "images" : "tokens");
 }
 
 /* --- plain passes -------------------------------------------------------------------------------------------- */
@@ -63,9 +75,49 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
   ch_runner_call call = {.weights = model->weights.tensors, .tokens = r->tokens, .pixels = r->pixels};
   const void *value = NULL;
   ch_status status = ch_runner_run(runner, &call, &value, error);
-  if (status == CH_OK)
-    engine->kernels->convert_to(r->sequences * r->length * result->classes, value, CH_F32, result->logits);
   ch_runner_free(runner);
+  CH_TRY(status);
+  if (r->dtype == CH_F32) { /* they stay where they are */
+    result->logits = (float *)(uintptr_t)value;
+    result->workspace = engine->workspace;
+    engine->workspace = (ch_workspace){0};
+    return CH_OK;
+  }
+  CH_TRY(allocate_logits(r, result, error));
+  engine->kernels->convert_to(r->sequences * r->length * result->classes, value, CH_F32, result->logits);
+  return CH_OK;
+}
+
+static double wide(ch_dtype dtype, const void *values, int64_t i) {
+  return dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
+}
+
+/* The same without logits that outlive a few hundred tokens. Last tokens, which predict nothing, are looked at too. */
+static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
+                            const int32_t *targets, int64_t known, ch_forward_result *result,
+                            ch_error *error) {
+  ch_model_graph shape = {
+      .sequences = r->sequences, .length = r->length, .dtype = r->dtype, .head = CH_HEAD_LOSS};
+  int64_t rows = r->sequences * r->length;
+  int32_t *all = malloc((size_t)rows * sizeof *all);
+  if (!all)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the targets of %lld tokens", (long long)rows);
+  for (int64_t i = 0; i < rows; i++) all[i] = targets[i] < 0 ? 0 : targets[i];
+  ch_runner *runner = NULL;
+  ch_runner_call call = {.weights = model->weights.tensors, .tokens = r->tokens, .targets = all};
+  const void *losses = NULL;
+  double sum = 0;
+  ch_status status = ch_runner_create(engine, &model->config, &model->params, &shape, false, &runner, error);
+  if (status == CH_OK) status = ch_runner_run(runner, &call, &losses, error);
+  for (int64_t i = 0; status == CH_OK && i < rows; i++) {
+    double loss = wide(r->dtype, losses, i);
+    if (!isfinite(loss)) status = not_finite(r, i, error);
+    if (targets[i] >= 0) sum += loss;
+  }
+  result->has_loss = known > 0;
+  if (known > 0) result->loss = sum / (double)known;
+  ch_runner_free(runner);
+  free(all);
   return status;
 }
 
@@ -130,7 +182,8 @@ static ch_status plain(const ch_model *model, const ch_forward_request *r, const
   ch_engine engine;
   CH_TRY(ch_engine_init(&engine, r->dtype, error));
   engine.compute = model->compute;
-  ch_status status = plain_logits(model, r, &engine, result, error);
+  ch_status status = r->loss_alone ? plain_loss(model, r, &engine, targets, known, result, error)
+                                   : plain_logits(model, r, &engine, result, error);
   if (status == CH_OK && r->gradients) status = gradients(model, r, &engine, targets, known, result, error);
   ch_engine_free(&engine);
   if (r->pixels) return status;
@@ -142,46 +195,81 @@ static ch_status plain(const ch_model *model, const ch_forward_request *r, const
 
 /* --- through the cache --------------------------------------------------------------------------------------- */
 
-/* Feeds tokens [first, first + count) of every sequence and stores their logits. */
-static ch_status feed(ch_timeline *timeline, const ch_forward_request *r, int64_t first, int64_t count,
-                      int64_t vocabulary, int32_t *chunk, float *out, ch_error *error) {
-  for (int64_t s = 0; s < r->sequences; s++)
-    memcpy(chunk + s * count, r->tokens + s * r->length + first, (size_t)count * sizeof *chunk);
-  const float *logits = NULL;
-  CH_TRY(ch_timeline_feed_all(timeline, chunk, count, &logits, error));
-  for (int64_t s = 0; s < r->sequences; s++)
-    memcpy(out + (s * r->length + first) * vocabulary, logits + s * count * vocabulary,
-           (size_t)(count * vocabulary) * sizeof *out);
+enum { CACHED_PASS = 512 }; /* tokens whose logits exist at once */
+
+/* What the passes of one request share. */
+typedef struct passes {
+  const ch_forward_request *request;
+  ch_timeline *timeline;
+  const int32_t *targets;
+  int32_t *chunk; /* [sequences, CACHED_PASS] */
+  ch_forward_result *result;
+  double sum; /* of losses, where logits are not kept */
+} passes;
+
+/* Takes the logits [count, V] of `count` tokens from row `first` on. */
+static ch_status take_logits(passes *p, int64_t first, int64_t count, const float *logits, ch_error *error) {
+  int64_t vocabulary = p->result->classes;
+  if (p->result->logits) {
+    memcpy(p->result->logits + first * vocabulary, logits, (size_t)(count * vocabulary) * sizeof *logits);
+    return CH_OK;
+  }
+  CH_TRY(check_finite(p->request, first, count, vocabulary, logits, error));
+  for (int64_t i = 0; i < count; i++)
+    if (p->targets[first + i] >= 0)
+      p->sum += cross_entropy(logits + i * vocabulary, vocabulary, p->targets[first + i]);
   return CH_OK;
 }
 
-static ch_status through_cache(const ch_model *model, const ch_forward_request *r, ch_forward_result *result,
-                               ch_error *error) {
+/* Feeds tokens [first, first + count) of every sequence. */
+static ch_status feed(passes *p, int64_t first, int64_t count, ch_error *error) {
+  const ch_forward_request *r = p->request;
+  for (int64_t s = 0; s < r->sequences; s++)
+    memcpy(p->chunk + s * count, r->tokens + s * r->length + first, (size_t)count * sizeof *p->chunk);
+  const float *logits = NULL;
+  CH_TRY(ch_timeline_feed_all(p->timeline, p->chunk, count, &logits, error));
+  for (int64_t s = 0; s < r->sequences; s++)
+    CH_TRY(take_logits(p, s * r->length + first, count, logits + s * count * p->result->classes, error));
+  return CH_OK;
+}
+
+static ch_status feed_all(passes *p, ch_error *error) {
+  const ch_forward_request *r = p->request;
+  for (int64_t t = 0, count; t < r->length; t += count) {
+    count = t < r->cached ? r->cached - t : 1;
+    if (count > CACHED_PASS) count = CACHED_PASS;
+    CH_TRY(feed(p, t, count, error));
+  }
+  return CH_OK;
+}
+
+static ch_status through_cache(const ch_model *model, const ch_forward_request *r, const int32_t *targets,
+                               int64_t known, ch_forward_result *result, ch_error *error) {
   if (r->cached > r->length)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "cannot prefill %lld tokens of a text of %lld; give at most that many",
                    (long long)r->cached, (long long)r->length);
   ch_timeline_options options = {.sequences = r->sequences,
                                  .context = r->length,
-                                 .chunk = r->length,
+                                 .chunk = CACHED_PASS,
                                  .cache = r->cache,
                                  .compute = model->compute};
-  ch_timeline *timeline = NULL;
-  int32_t *chunk = malloc((size_t)(r->sequences * r->length) * sizeof *chunk);
-  if (!chunk) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
-  ch_status status =
-      ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options, &timeline, error);
-  if (status == CH_OK)
-    status = feed(timeline, r, 0, r->cached, model->config.vocab_size, chunk, result->logits, error);
-  for (int64_t t = r->cached; status == CH_OK && t < r->length; t++)
-    status = feed(timeline, r, t, 1, model->config.vocab_size, chunk, result->logits, error);
-  if (status == CH_OK) {
-    const ch_cache *cache = ch_timeline_cache(timeline);
-    result->cache_bytes_allocated = cache->bytes;
-    result->cache_elements_per_token = cache->token_elements;
-  }
-  ch_timeline_free(timeline);
-  free(chunk);
+  passes p = {.request = r, .targets = targets, .result = result};
+  ch_status status = CH_OK;
+  if (!r->loss_alone) CH_TRY(allocate_logits(r, result, error));
+  p.chunk = malloc((size_t)(r->sequences * CACHED_PASS) * sizeof *p.chunk);
+  if (!p.chunk) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
+  CH_TRY_GOTO(ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options,
+                                 &p.timeline, error));
+  CH_TRY_GOTO(feed_all(&p, error));
+  const ch_cache *cache = ch_timeline_cache(p.timeline);
+  result->cache_bytes_allocated = cache->bytes;
+  result->cache_elements_per_token = cache->token_elements;
+  result->has_loss = known > 0;
+  if (known > 0) result->loss = p.sum / (double)known;
+done:
+  ch_timeline_free(p.timeline);
+  free(p.chunk);
   return status;
 }
 
@@ -189,6 +277,8 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
 
 static ch_status check_request(const ch_model *model, const ch_forward_request *r, ch_error *error) {
   if (ch_config_is_vision(&model->config)) {
+    if (r->loss_alone)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "of images logits are always kept; leave loss_alone out");
     if (!r->pixels)
       return ch_fail(error, CH_ERROR_ARGUMENT, "this model takes images; it has no tokens to be given");
     if (r->cached)
@@ -212,27 +302,25 @@ ch_status ch_forward(const ch_model *model, const ch_forward_request *request, c
   CH_TRY(check_request(model, request, error));
   *result = (ch_forward_result){.cache_tokens = request->pixels ? 0 : rows,
                                 .classes = request->pixels ? config->num_classes : config->vocab_size};
-  result->logits = malloc((size_t)rows * (size_t)result->classes * sizeof *result->logits);
   int32_t *targets = malloc((size_t)rows * sizeof *targets);
-  ch_status status = result->logits && targets
-                         ? CH_OK
-                         : ch_fail(error, CH_ERROR_MEMORY, "no memory for the logits of %lld %s",
-                                   (long long)rows, request->pixels ? "images" : "tokens");
-  int64_t known = status == CH_OK ? fill_targets(request, targets) : 0;
-  if (status == CH_OK)
-    status = request->cached > 0 ? through_cache(model, request, result, error)
-                                 : plain(model, request, targets, known, result, error);
-  if (status == CH_OK) status = check_finite(request, result->classes, result->logits, error);
-  if (status == CH_OK)
-    loss_of_logits(targets, rows, known, result);
-  else
-    ch_forward_result_free(result);
+  if (!targets)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the targets of %lld %s", (long long)rows,
+                   request->pixels ? "images" : "tokens");
+  int64_t known = fill_targets(request, targets);
+  ch_status status = request->cached > 0 ? through_cache(model, request, targets, known, result, error)
+                                         : plain(model, request, targets, known, result, error);
+  if (status == CH_OK && result->logits) {
+    status = check_finite(request, 0, rows, result->classes, result->logits, error);
+    if (status == CH_OK) loss_of_logits(targets, rows, known, result);
+  }
+  if (status != CH_OK) ch_forward_result_free(result);
   free(targets);
   return status;
 }
 
 void ch_forward_result_free(ch_forward_result *result) {
-  free(result->logits);
+  if (!result->workspace.data) free(result->logits);
+  ch_workspace_free(&result->workspace);
   free(result->gradients);
   free(result->gradient_data);
   *result = (ch_forward_result){0};

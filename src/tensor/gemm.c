@@ -128,7 +128,7 @@ static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *
     return CH_OK;
   }
   if (s->rounded || matmul_is_faster(s)) return ch_gemm_library_matmul(gemm->library, s, a, b, c, error);
-  return ch_gemm_library_sgemm(s, a, b, c, error);
+  return ch_gemm_library_sgemm(gemm->library, s, a, b, c, error);
 }
 
 /* Elements from a matrix's first to its last. */
@@ -326,7 +326,7 @@ ch_status ch_gemm_gradient_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t
     const float *left = (const float *)dy + first * out, *right = (const float *)x + first * in;
     shape.k = next_piece(rows - first);
     shape.accumulate = accumulate || first > 0;
-    CH_TRY(shape.k < LEAST_PIECE ? ch_gemm_library_sgemm(&shape, left, right, dw, error)
+    CH_TRY(shape.k < LEAST_PIECE ? ch_gemm_library_sgemm(gemm->library, &shape, left, right, dw, error)
                                  : ch_gemm_library_matmul(gemm->library, &shape, left, right, dw, error));
   }
   return CH_OK;

@@ -11,6 +11,8 @@
 
 /* Shapes kept at once; the oldest makes room. A training step needs a few dozen, generation one set per prompt length. */
 enum { MOST_PREPARED = 128 };
+/* What must be left for the library to write its code in: where it finds none it crashes. */
+enum { ROOM_FOR_CODE = 32 << 20 };
 
 typedef struct prepared_product {
   ch_gemm_shape shape;
@@ -27,11 +29,13 @@ struct ch_gemm_library {
   int count, next; /* filled places; the one to fill next */
   void *scratch;
   size_t scratch_bytes;
+  bool has_multiplied; /* by sgemm, whose code is written at its first call */
 };
 
 static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_error *error) {
   if (status == dnnl_success) return CH_OK;
-  const char *reason = status == dnnl_out_of_memory       ? "memory is out"
+  const char *reason = status == dnnl_out_of_memory
+                           ? "memory is out, which fewer tokens or a smaller cache leave"
                        : status == dnnl_unimplemented     ? "it has no implementation for this processor"
                        : status == dnnl_invalid_arguments ? "it refused the arguments"
                                                           : "it failed inside";
@@ -128,6 +132,13 @@ static dnnl_status_t describe_b(matrix_desc *desc, const ch_gemm_shape *s) {
   return describe(desc, s->k, s->n, s->transpose_b ? 1 : s->ldb, s->transpose_b ? s->ldb : 1, s->rounded);
 }
 
+/* Whether there is room for code; nothing is touched. */
+static ch_status check_room(const ch_gemm_shape *shape, ch_error *error) {
+  void *room = ch_pages_alloc(ROOM_FOR_CODE);
+  ch_pages_free(room, ROOM_FOR_CODE);
+  return room ? CH_OK : check(dnnl_out_of_memory, shape, error);
+}
+
 /* --- preparing --------------------------------------------------------------------------------------------------- */
 
 /* Attributes of a product: scratch memory is ours, and the result is added to C where the shape says so. */
@@ -187,6 +198,7 @@ static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *
       return CH_OK;
     }
   }
+  CH_TRY(check_room(shape, error));
   prepared_product *product = &library->prepared[library->next];
   release(product);
   product->shape = *shape;
@@ -260,8 +272,10 @@ int64_t ch_gemm_library_packed_count(int64_t k, int64_t n) {
   return (k + 31) / 32 * 32 * ((n + 63) / 64 * 64);
 }
 
-ch_status ch_gemm_library_sgemm(const ch_gemm_shape *s, const float *a, const float *b, float *c,
-                                ch_error *error) {
+ch_status ch_gemm_library_sgemm(ch_gemm_library *library, const ch_gemm_shape *s, const float *a,
+                                const float *b, float *c, ch_error *error) {
+  if (!library->has_multiplied) CH_TRY(check_room(s, error));
+  library->has_multiplied = true;
   return check(dnnl_sgemm(s->transpose_a ? 'T' : 'N', s->transpose_b ? 'T' : 'N', s->m, s->n, s->k, 1, a,
                           s->lda, b, s->ldb, s->accumulate ? 1 : 0, c, s->ldc),
                s, error);

@@ -29,7 +29,7 @@ ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *
 /* Elements of BF16 that a packed B [k, n] takes: whole blocks of 32 x 64. */
 int64_t ch_gemm_library_packed_count(int64_t k, int64_t n);
 /* By the library's sgemm; not for `rounded`. */
-ch_status ch_gemm_library_sgemm(const ch_gemm_shape *shape, const float *a, const float *b, float *c,
-                                ch_error *error);
+ch_status ch_gemm_library_sgemm(ch_gemm_library *library, const ch_gemm_shape *shape, const float *a,
+                                const float *b, float *c, ch_error *error);
 
 #endif

@@ -1,0 +1,174 @@
+/* Memory: a long prompt takes its cache and nothing more that grows with it; limits end in a sentence. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum { CONTEXT = 32768, LONG_WORDS = 26000, SHORT_WORDS = 1500, LONGEST_SECONDS = 120, MIB = 1 << 20 };
+
+static char directory[] = "/tmp/crosshead-memory-XXXXXX";
+
+static char *within(const char *name) {
+  char *path = ch_path_join(directory, name);
+  assert_non_null(path);
+  return path;
+}
+
+static void write_file(const char *name, const char *text, size_t size) {
+  char *path = within(name);
+  assert_int_equal(ch_write_file(path, text, size, NULL), CH_OK);
+  free(path);
+}
+
+/* The model of tests/data with room for longer texts. */
+static void write_model(void) {
+  static const char *const names[] = {"config.json", "model.safetensors", "tokenizer.json"};
+  for (int i = 0; i < 3; i++) {
+    char path[512], *text = NULL;
+    size_t size;
+    snprintf(path, sizeof path, "%s/TinyStories-656K/%s", TEST_DATA, names[i]);
+    assert_int_equal(ch_read_file(path, 64 * (size_t)MIB, &text, &size, NULL), CH_OK);
+    if (i == 0) { /* two digits more, in place of two spaces */
+      char *positions = strstr(text, " \"max_position_embeddings\": 512,");
+      assert_non_null(positions);
+      memcpy(positions, "\"max_position_embeddings\":32768,", 32);
+    }
+    write_file(names[i], text, size);
+    free(text);
+  }
+}
+
+static void write_prompt(const char *name, int words) {
+  static const char *const some[] = {"the", "cat", "and", "a",   "dog", "ran",
+                                     "to",  "her", "big", "red", "ball"};
+  char *text = malloc((size_t)words * 8);
+  size_t size = 0;
+  for (int i = 0; i < words; i++)
+    size += (size_t)sprintf(text + size, "%s%s", i ? " " : "", some[(i * i / 3 + i) % 11]);
+  write_file(name, text, size);
+  free(text);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  if (!mkdtemp(directory)) return -1;
+  write_model();
+  write_prompt("long", LONG_WORDS);
+  write_prompt("short", SHORT_WORDS);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  static const char *const names[] = {"config.json", "model.safetensors", "tokenizer.json", "long", "short",
+                                      "said"};
+  for (int i = 0; i < 6; i++) {
+    char *path = within(names[i]);
+    unlink(path);
+    free(path);
+  }
+  return rmdir(directory);
+}
+
+typedef struct ran {
+  int status;      /* as waitpid has it */
+  long peak;       /* of resident memory, bytes */
+  char said[4096]; /* on standard error */
+} ran;
+
+static void become_program(const char *prompt, const char *said, size_t limit) {
+  char *path = within(prompt);
+  const struct rlimit most = {limit, limit};
+  int out = open("/dev/null", O_WRONLY), errors = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  dup2(out, 1);
+  dup2(errors, 2);
+  alarm(LONGEST_SECONDS);
+  if (limit && setrlimit(RLIMIT_AS, &most) != 0) _exit(3);
+  execl(CROSSHEAD_PROGRAM, "crosshead", "generate", directory, "--prompt-file", path, "--context", "32768",
+        "--max-tokens", "2", "--temperature", "0", "--ignore-eos", (char *)NULL);
+  _exit(127);
+}
+
+/* Runs `generate` on a prompt, with so much address space; 0: no limit. */
+static ran run(const char *prompt, size_t limit) {
+  ran r = {0};
+  char *said = within("said"), *text = NULL;
+  size_t size = 0;
+  pid_t child = fork();
+  if (child == 0) become_program(prompt, said, limit);
+  struct rusage usage;
+  assert_int_equal(wait4(child, &r.status, 0, &usage), child);
+  r.peak = usage.ru_maxrss * 1024;
+  assert_int_equal(ch_read_file(said, MIB, &text, &size, NULL), CH_OK);
+  snprintf(r.said, sizeof r.said, "%s", text);
+  free(text);
+  free(said);
+  return r;
+}
+
+static bool succeeded(const ran *r) {
+  return WIFEXITED(r->status) && WEXITSTATUS(r->status) == 0;
+}
+
+static long number_after(const char *text, const char *before) {
+  const char *at = strstr(text, before);
+  if (!at) fail_msg("'%s' is not in: %s", before, text);
+  return strtol(at + strlen(before), NULL, 10);
+}
+
+/* Address space that a prompt of few tokens is done in, with room for many; 0: not known. */
+static size_t enough;
+
+/* Too little is an error, said in a line. */
+static void a_limit_ends_in_a_sentence(void **state) {
+  (void)state;
+#if defined(__SANITIZE_ADDRESS__)
+  skip(); /* it maps more than any limit */
+#endif
+  bool started = false; /* before, libraries do not find the memory that they start with, and say so */
+  for (enough = 64 * (size_t)MIB;; enough += enough / 12) {
+    ran r = run("short", enough);
+    if (succeeded(&r)) break;
+    size_t size = strlen(r.said);
+    started |= strncmp(r.said, "crosshead generate: ", 20) == 0;
+    if (started && (!WIFEXITED(r.status) || size == 0 || strchr(r.said, '\n') != r.said + size - 1))
+      fail_msg("with %zu MiB: status %x, and: %s", enough / MIB, (unsigned)r.status, r.said);
+    assert_true(enough < 4096 * (size_t)MIB);
+  }
+  assert_true(started);
+}
+
+/* Tens of thousands of tokens are done in what a few are, with the same room in the cache; and use no more of it than what
+   the others leave in the cache, and their text. */
+static void a_long_prompt_takes_its_cache_and_nothing_more(void **state) {
+  (void)state;
+  ran few = run("short", 0), many = run("long", enough ? enough + 8 * MIB : 0);
+  if (!succeeded(&few) || !succeeded(&many)) fail_msg("%s%s", few.said, many.said);
+  long tokens = number_after(many.said, "prefill: "), bytes = number_after(many.said, "cache:   ");
+  long more = tokens - number_after(few.said, "prefill: ");
+  assert_in_range(tokens, 25000, CONTEXT);
+  print_message("%ld tokens: %ld MiB at most, %ld MiB of it cache; %ld MiB with %ld fewer\n", tokens,
+                many.peak / MIB, tokens * bytes / MIB, few.peak / MIB, more);
+  assert_true(many.peak - few.peak <= more * bytes + 6 * MIB);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_limit_ends_in_a_sentence),
+      cmocka_unit_test(a_long_prompt_takes_its_cache_and_nothing_more),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
