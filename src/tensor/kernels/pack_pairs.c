@@ -36,7 +36,11 @@ static inline bool is_inside(const uint16_t *factor, int64_t factor_rows, int64_
 ALWAYS_INLINE __m512i load_row(const packing *p, int64_t row, int64_t column, int64_t left) {
   const int64_t at = row * p->ld + column;
   const __mmask32 there = left >= PIECE_COLUMNS ? ~(__mmask32)0 : left > 0 ? (1u << left) - 1 : 0;
-  if (p->dtype == CH_BF16) return _mm512_maskz_loadu_epi16(there, (const uint16_t *)p->w + at);
+  if (p->dtype == CH_BF16) {
+    const uint16_t *halves = (const uint16_t *)p->w + at;
+    __builtin_prefetch((const char *)halves + PREFETCH_BYTES);
+    return _mm512_maskz_loadu_epi16(there, halves);
+  }
   const float *from = (const float *)p->w + at;
   __builtin_prefetch((const char *)from + PREFETCH_BYTES);
   __builtin_prefetch((const char *)from + PREFETCH_BYTES + 64);
