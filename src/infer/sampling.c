@@ -1,9 +1,12 @@
-/* Sampling by thresholds: where the ranking is cut is found by partial selection, then tokens are walked by id. */
+/* Sampling by thresholds: where the ranking is cut is found by partial selection, then tokens are walked by id. The
+ * vocabulary is read once, for the largest logit of every block; blocks without one that counts are not looked into again. */
 #include "infer/sampling.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
+
+enum { BLOCK = 64, LANES = 4 };
 
 /* Where a ranking is cut: every weight above `value` is kept, and the first `ties` that equal it. */
 typedef struct cut {
@@ -23,8 +26,13 @@ ch_status ch_sampling_check(const ch_sampling *sampling, ch_error *error) {
   return CH_OK;
 }
 
+static int64_t blocks_of(int64_t n) {
+  return (n + BLOCK - 1) / BLOCK;
+}
+
 size_t ch_sampling_scratch(int64_t vocabulary) {
-  return (size_t)vocabulary * (2 * sizeof(float) + sizeof(int32_t));
+  return (size_t)vocabulary * (2 * sizeof(float) + sizeof(int32_t)) +
+         (size_t)blocks_of(vocabulary) * sizeof(float);
 }
 
 /* --- sums and weights ---------------------------------------------------------------------------------------- */
@@ -32,21 +40,6 @@ size_t ch_sampling_scratch(int64_t vocabulary) {
 static ch_status broken_logit(const float *logits, int64_t i, ch_error *error) {
   return ch_fail(error, CH_ERROR_NUMERIC, "the logit of token %lld is %s; the model's numbers are broken",
                  (long long)i, isnan(logits[i]) ? "not a number" : "infinite");
-}
-
-/* The first largest logit. */
-static ch_status find_likeliest(const float *logits, int64_t n, int64_t *likeliest, ch_error *error) {
-  int64_t best = 0;
-  if (!(logits[0] < INFINITY)) return broken_logit(logits, 0, error);
-  for (int64_t i = 1; i < n; i++) {
-    if (logits[i] <= logits[best]) continue;
-    if (!(logits[i] < INFINITY)) return broken_logit(logits, i, error);
-    best = i;
-  }
-  if (logits[best] == -INFINITY)
-    return ch_fail(error, CH_ERROR_NUMERIC, "no token has a finite logit; the model's numbers are broken");
-  *likeliest = best;
-  return CH_OK;
 }
 
 static inline uint32_t bits_of(float x) {
@@ -59,6 +52,63 @@ static inline float float_of(uint32_t bits) {
   float x;
   memcpy(&x, &bits, sizeof x);
   return x;
+}
+
+/* Whole numbers in the order of the floats with these bits: +inf and NaN from 0x7f800000 on, negative NaN last. */
+static inline int32_t place_of(float x) {
+  int32_t bits = (int32_t)bits_of(x);
+  return bits ^ (bits >> 31 & INT32_MAX);
+}
+
+/* The largest of a whole block; *broken when one is NaN or +inf. In whole numbers, of which the compiler makes vectors. */
+static float peak_of_block(const float *x, bool *broken) {
+  int32_t most[LANES], least[LANES];
+  for (int j = 0; j < LANES; j++) most[j] = least[j] = place_of(x[j]);
+  for (int i = LANES; i < BLOCK; i += LANES)
+    for (int j = 0; j < LANES; j++) {
+      int32_t place = place_of(x[i + j]);
+      most[j] = place > most[j] ? place : most[j];
+      least[j] = place < least[j] ? place : least[j];
+    }
+  int32_t top = most[0], bottom = least[0];
+  for (int j = 1; j < LANES; j++) {
+    top = most[j] > top ? most[j] : top;
+    bottom = least[j] < bottom ? least[j] : bottom;
+  }
+  *broken = top >= place_of(INFINITY) || bottom < place_of(-INFINITY);
+  return float_of((uint32_t)(top ^ (top >> 31 & INT32_MAX)));
+}
+
+static float peak_of(const float *x, int64_t n, bool *broken) {
+  if (n >= BLOCK) return peak_of_block(x, broken);
+  float peak = -INFINITY;
+  for (int64_t i = 0; i < n; i++) {
+    peak = x[i] > peak ? x[i] : peak;
+    *broken |= !(x[i] < INFINITY);
+  }
+  return peak;
+}
+
+/* The first largest logit; and the largest of every block, peaks [blocks_of(n)] or NULL. */
+static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, int64_t *likeliest,
+                                ch_error *error) {
+  float most = -INFINITY;
+  int64_t first = 0;
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    bool broken = false;
+    float peak = peak_of(logits + at, n - at, &broken);
+    if (broken)
+      for (int64_t i = at;; i++)
+        if (!(logits[i] < INFINITY)) return broken_logit(logits, i, error);
+    if (peaks) peaks[at / BLOCK] = peak;
+    if (peak > most) first = at;
+    most = peak > most ? peak : most;
+  }
+  if (most == -INFINITY)
+    return ch_fail(error, CH_ERROR_NUMERIC, "no token has a finite logit; the model's numbers are broken");
+  while (logits[first] < most) first++;
+  *likeliest = first;
+  return CH_OK;
 }
 
 /* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are made on the bits, which order negative numbers by
@@ -161,15 +211,37 @@ static float largest_at(const float *x, int64_t n, int64_t k, float *pool) {
   return select_largest(pool, count, k);
 }
 
-/* Copies the k first of the ranking to `kept`, in order of their ids; returns how many there are. */
-static int64_t keep_top_k(const float *logits, int64_t n, int64_t k, float *pool, float *kept, int32_t *ids) {
-  float least = largest_at(logits, n, k, pool);
+/* The logits from `least` on and their ids; returns how many there are. */
+static int64_t collect(const float *logits, int64_t n, const float *peaks, float least, float *kept,
+                       int32_t *ids) {
+  int64_t count = 0;
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    if (peaks[at / BLOCK] < least) continue;
+    for (int64_t i = at; i < n && i < at + BLOCK; i++) {
+      if (logits[i] < least) continue;
+      kept[count] = logits[i];
+      ids[count++] = (int32_t)i;
+    }
+  }
+  return count;
+}
+
+/* Copies the k first of the ranking to `kept`, in order of their ids; returns how many there are. No logit below the k-th
+   largest peak is among them. */
+static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, int64_t k, float *pool,
+                          float *kept, int32_t *ids) {
+  int64_t blocks = blocks_of(n);
+  if (k <= blocks) memcpy(pool, peaks, (size_t)blocks * sizeof *pool);
+  float bound = k <= blocks ? select_largest(pool, blocks, k) : largest_at(logits, n, k, pool);
+  int64_t found = collect(logits, n, peaks, bound, kept, ids);
+  memcpy(pool, kept, (size_t)found * sizeof *pool);
+  float least = select_largest(pool, found, k);
   int64_t ties = k, count = 0;
-  for (int64_t i = 0; i < n; i++) ties -= logits[i] > least;
-  for (int64_t i = 0; i < n; i++) {
-    if (logits[i] < least || (logits[i] == least && ties-- <= 0)) continue;
-    kept[count] = logits[i];
-    ids[count++] = (int32_t)i;
+  for (int64_t i = 0; i < found; i++) ties -= kept[i] > least;
+  for (int64_t i = 0; i < found; i++) {
+    if (kept[i] < least || (kept[i] == least && ties-- <= 0)) continue;
+    kept[count] = kept[i];
+    ids[count++] = ids[i];
   }
   return count;
 }
@@ -222,11 +294,11 @@ static void keep_top_p(double top_p, int64_t n, float *weights, float *pool) {
 
 /* The first place at which the running sum passes uniform * (sum of all), or -1: whole blocks first, then one by one. */
 static int64_t draw(const float *weights, int64_t n, double uniform) {
-  enum { BLOCK = 512 };
+  enum { STRIDE = 512 };
   double goal = uniform * sum_of(weights, n), sum = 0;
   int64_t first = 0;
-  for (; first + BLOCK < n; first += BLOCK) {
-    double next = sum + sum_of(weights + first, BLOCK);
+  for (; first + STRIDE < n; first += STRIDE) {
+    double next = sum + sum_of(weights + first, STRIDE);
     if (next > goal) break;
     sum = next;
   }
@@ -240,13 +312,15 @@ static int64_t draw(const float *weights, int64_t n, double uniform) {
 ch_status ch_sample_token(const ch_sampling *sampling, ch_random *random, const float *logits,
                           int64_t vocabulary, void *scratch, int32_t *token, ch_error *error) {
   int64_t likeliest = 0;
-  CH_TRY(find_likeliest(logits, vocabulary, &likeliest, error));
+  bool greedy = sampling->temperature == 0;
+  float *weights = scratch, *pool = greedy ? NULL : weights + vocabulary,
+        *peaks = greedy ? NULL : pool + vocabulary;
+  CH_TRY(find_likeliest(logits, vocabulary, peaks, &likeliest, error));
   *token = (int32_t)likeliest;
-  if (sampling->temperature == 0) return CH_OK;
-  float *weights = scratch, *pool = weights + vocabulary;
-  int32_t *ids = (int32_t *)(pool + vocabulary);
+  if (greedy) return CH_OK;
+  int32_t *ids = (int32_t *)(peaks + blocks_of(vocabulary));
   bool some = sampling->top_k > 0 && sampling->top_k < vocabulary;
-  int64_t n = some ? keep_top_k(logits, vocabulary, sampling->top_k, pool, weights, ids) : vocabulary;
+  int64_t n = some ? keep_top_k(logits, vocabulary, peaks, sampling->top_k, pool, weights, ids) : vocabulary;
   make_weights(some ? weights : logits, n, logits[likeliest], sampling->temperature, weights);
   if (sampling->top_p < 1) keep_top_p(sampling->top_p, n, weights, pool);
   int64_t drawn = draw(weights, n, ch_random_uniform(random));

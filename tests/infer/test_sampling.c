@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -273,6 +274,34 @@ static void broken_logits_are_errors_and_settings_are_checked(void **state) {
     assert_int_equal(ch_sampling_check(&wrong[i], &error), CH_ERROR_ARGUMENT);
 }
 
+/* Logits are looked at block by block: whatever place of whichever block counts. */
+static void the_largest_and_the_broken_are_found_anywhere(void **state) {
+  (void)state;
+  enum { N = 200 };
+  static const float broken[] = {NAN, -NAN, INFINITY};
+  float logits[N];
+  int32_t token;
+  char place[40];
+  for (int i = 0; i < N; i++) logits[i] = i % 7 == 0 ? -INFINITY : -1e30f - (float)i;
+  for (int i = 0; i < N; i++) {
+    float kept = logits[i];
+    ch_error error = {0};
+    logits[i] = i % 2 ? -0.0f : 0.0f; /* with an equal one behind it */
+    if (i + 70 < N) logits[i + 70] = i % 2 ? 0.0f : -0.0f;
+    assert_int_equal(ch_sample_token(&(ch_sampling){0, 0, 1}, NULL, logits, N, NULL, &token, &error), CH_OK);
+    assert_int_equal(token, i);
+    if (i + 70 < N) logits[i + 70] = -1e30f;
+    logits[i] = broken[i % 3];
+    logits[N - 1] = broken[(i + 1) % 3];
+    assert_int_equal(ch_sample_token(&(ch_sampling){0, 0, 1}, NULL, logits, N, NULL, &token, &error),
+                     CH_ERROR_NUMERIC);
+    snprintf(place, sizeof place, "of token %d is", i);
+    assert_non_null(strstr(error.message, place));
+    logits[i] = kept;
+    logits[N - 1] = -1e30f;
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tokens_are_drawn_with_their_probabilities),
@@ -283,6 +312,7 @@ int main(void) {
       cmocka_unit_test(extreme_temperatures_are_greedy_and_uniform),
       cmocka_unit_test(the_same_seed_gives_the_same_tokens),
       cmocka_unit_test(broken_logits_are_errors_and_settings_are_checked),
+      cmocka_unit_test(the_largest_and_the_broken_are_found_anywhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
