@@ -169,7 +169,11 @@ static void do_gemv(const work *w) {
   int64_t room = BUFFERS * (int64_t)ELEMENTS * (int64_t)sizeof(float);
   offset = offset + 2 * bytes > room ? 0 : offset + bytes;
   float *x = w->b->scratch, *y = x + w->rows * w->n;
-  w->b->k->gemv(w->rows, w->n, w->extra, x, (char *)w->b->buffer[0] + offset, w->dtype, NULL, y, false);
+  const void *weight = (char *)w->b->buffer[0] + offset;
+  if (w->flag)
+    w->b->k->gemv_bf16(w->rows, w->n, w->extra, (const uint16_t *)x, weight, NULL, y, false);
+  else
+    w->b->k->gemv(w->rows, w->n, w->extra, x, weight, w->dtype, NULL, y, false);
 }
 
 static void do_tile(const work *w) {
@@ -222,15 +226,17 @@ static void bench_elementwise(const bench *b) {
 static void bench_gemv(const bench *b) {
   static const int64_t shapes[][2] = {{768, 768}, {768, 2048}, {2048, 768}, {768, 32000}};
   static const int64_t rows[] = {1, 2, 4, 8, 16};
-  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16};
+  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_BF16};
   for (int s = 0; s < 4; s++)
     for (int r = 0; r < 5; r++)
-      for (int d = 0; d < 3; d++) {
+      for (int d = 0; d < (b->k->gemv_bf16 ? 4 : 3); d++) {
         char name[80];
-        snprintf(name, sizeof name, "gemv %s [%lld, %lld] x %lld", ch_dtype_name(dtypes[d]),
-                 (long long)shapes[s][1], (long long)shapes[s][0], (long long)rows[r]);
-        report_bytes(b, name, do_gemv,
-                     (work){.rows = rows[r], .n = shapes[s][0], .extra = shapes[s][1], .dtype = dtypes[d]},
+        snprintf(name, sizeof name, "gemv%s %s [%lld, %lld] x %lld", d == 3 ? "_bf16" : "",
+                 ch_dtype_name(dtypes[d]), (long long)shapes[s][1], (long long)shapes[s][0],
+                 (long long)rows[r]);
+        work w = {
+            .rows = rows[r], .n = shapes[s][0], .extra = shapes[s][1], .dtype = dtypes[d], .flag = d == 3};
+        report_bytes(b, name, do_gemv, w,
                      (double)(shapes[s][0] * shapes[s][1]) * (double)ch_dtype_size(dtypes[d]));
       }
 }

@@ -172,6 +172,23 @@ typedef struct ch_generated {
 CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
                              ch_text_sink sink, void *user, ch_generated *result, ch_error *error);
 
+/* A text to be written by ch_generate_batch; it can be zero-initialised but for `prompt`. */
+typedef struct ch_batch_text {
+  const char *prompt;     /* NUL-terminated UTF-8. Neighbours with the same pointer share its computation */
+  int64_t max_tokens;     /* 0 = as many as fit */
+  ch_sampler *sampler;    /* of this text alone, advanced; NULL for the defaults with seed 0 */
+  ch_text_sink sink;      /* or NULL; returning false stops this text */
+  void *user;             /* the sink's */
+  ch_generated generated; /* what was done. A shared prompt counts for the text that it was computed for */
+} ch_batch_text;
+
+/* Writes texts [count], as many in step as the session has sequences (at most 32), so that the matrices are read
+ * once for all of them. They may differ in length; when one has ended, the next takes its place. Each text is what
+ * ch_generate makes of it alone in an empty session with the same sampler and number of threads, bit for bit. Sinks are
+ * called by the calling thread, each with pieces of its own text. What the session held is forgotten, and it is left
+ * empty. Errors: those of ch_generate, before anything is written; CH_ERROR_NUMERIC ends all texts. */
+CH_API ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error);
+
 #ifdef __cplusplus
 }
 #endif

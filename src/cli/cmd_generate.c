@@ -10,6 +10,7 @@
 #include "eval/dictionary_cost.h"
 #include "cli/cache_types.h"
 #include "cli/element_types.h"
+#include "cli/generate_many.h"
 #include "cli/output.h"
 #include "cli/interrupt.h"
 #include "cli/parse.h"
@@ -17,13 +18,14 @@
 #include "infer/end_tokens.h"
 #include "infer/generate.h"
 #include "infer/model.h"
+#include "tensor/gemm.h"
 
-enum { MOST_PROMPT_BYTES = 256 << 20 };
+enum { MOST_TEXTS = 1 << 20 };
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *prompt, *prompt_file, *tokenizer, *cache_dtype, *compute, *trace;
-  int64_t max_tokens, top_k, seed, context;
+  const char *prompt, *prompt_file, *prompts, *tokenizer, *cache_dtype, *compute, *trace;
+  int64_t max_tokens, top_k, seed, context, samples, batch;
   double temperature, top_p;
   bool ignore_eos, precompute_gates, keep_dictionary, echo, json;
 } arguments;
@@ -34,9 +36,8 @@ typedef struct writer {
   ch_tokenizer *tokenizer;
   ch_model *model;
   ch_timeline *timeline;
-  char *prompt;
-  size_t prompt_size;
-  ch_ids prompt_ids, ids;
+  ch_prompts prompts;
+  ch_ids ids;
   ch_text text;
   double open_seconds;
   ch_dictionary_cost dictionary; /* with --keep-dictionary */
@@ -44,72 +45,35 @@ typedef struct writer {
 
 /* --- the prompt ---------------------------------------------------------------------------------------------- */
 
-static ch_status read_stream(FILE *stream, writer *w, ch_error *error) {
-  ch_text text = {0};
-  char block[1 << 14];
-  for (size_t got; (got = fread(block, 1, sizeof block, stream)) > 0 && text.size <= MOST_PROMPT_BYTES;)
-    ch_text_put(&text, block, got);
-  if (text.failed || text.size > MOST_PROMPT_BYTES || ferror(stream)) {
-    ch_text_free(&text);
-    return ch_fail(error, CH_ERROR_IO, "cannot read a prompt of at most %d MiB from standard input",
-                   MOST_PROMPT_BYTES >> 20);
-  }
-  w->prompt = text.data;
-  w->prompt_size = text.size;
-  return CH_OK;
+/* Whether there is more than one text to write: the figures then are of all of them. */
+static bool is_many(const arguments *a) {
+  return a->prompts || a->samples > 1;
 }
 
-static ch_status read_prompt(const arguments *a, writer *w, ch_error *error) {
-  if (a->prompt && a->prompt_file)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--prompt and --prompt-file exclude each other; give one");
-  if (a->prompt) {
-    w->prompt = strdup(a->prompt);
-    if (!w->prompt) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the prompt");
-    w->prompt_size = strlen(a->prompt);
-    return CH_OK;
-  }
-  if (!a->prompt_file) return CH_OK;
-  CH_TRY(strcmp(a->prompt_file, "-") == 0
-             ? read_stream(stdin, w, error)
-             : ch_read_file(a->prompt_file, MOST_PROMPT_BYTES, &w->prompt, &w->prompt_size, error));
-  if (w->prompt_size > 0 && w->prompt[w->prompt_size - 1] == '\n') w->prompt_size--; /* editors add it */
-  return CH_OK;
-}
-
-static ch_status encode_prompt(writer *w, ch_error *error) {
-  CH_TRY(ch_tokenizer_encode(w->tokenizer, w->prompt ? w->prompt : "", w->prompt_size,
-                             CH_ENCODE_SPECIAL | CH_ENCODE_TEMPLATE, &w->prompt_ids, error));
-  if (w->prompt_ids.size > 0) return CH_OK;
-  int32_t start = ch_tokenizer_bos(w->tokenizer);
-  if (start < 0) start = ch_tokenizer_eos(w->tokenizer); /* what follows an end is a beginning */
-  if (start < 0)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "the prompt is empty and the tokenizer has no token that a text begins with; give --prompt TEXT");
-  if (!ch_ids_reserve(&w->prompt_ids, 1)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the prompt");
-  w->prompt_ids.data[w->prompt_ids.size++] = start;
+static ch_status read_prompts(const arguments *a, writer *w, ch_error *error) {
+  if (a->trace && is_many(a))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--trace is of one text; give neither --prompts nor --samples");
+  if ((a->prompt != NULL) + (a->prompt_file != NULL) + (a->prompts != NULL) > 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--prompt, --prompt-file and --prompts exclude each other; give one");
+  if (a->samples < 1 || a->samples > MOST_TEXTS)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--samples %lld: 1 to %d texts of a prompt are possible",
+                   (long long)a->samples, MOST_TEXTS);
+  if (a->batch < 1 || a->batch > CH_FEW_ROWS)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--batch %lld: 1 to %d texts can be written in step",
+                   (long long)a->batch, CH_FEW_ROWS);
+  if (a->keep_dictionary && is_many(a))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--keep-dictionary is measured with one text; give neither --prompts nor --samples");
+  if (!a->prompts) return ch_prompts_read_one(a->prompt, a->prompt_file, &w->prompts, error);
+  CH_TRY(ch_prompts_read_lines(a->prompts, &w->prompts, error));
+  if (w->prompts.count * a->samples > MOST_TEXTS)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%lld prompts of %lld samples are more than %d texts",
+                   (long long)w->prompts.count, (long long)a->samples, MOST_TEXTS);
   return CH_OK;
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------- */
-
-/* Tokens a sequence may hold: what was asked for, else what prompt and text can need within the model's context. */
-static ch_status choose_context(const writer *w, int64_t *context, ch_error *error) {
-  const arguments *a = w->arguments;
-  const ch_config *config = &w->model->config;
-  int64_t most = config->max_position_embeddings, prompt = (int64_t)w->prompt_ids.size;
-  if (a->context > most && config->position == CH_POSITION_ROPE)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--context %lld is more than the %lld positions the model was made for",
-                   (long long)a->context, (long long)most);
-  *context = a->context > 0 ? a->context : most;
-  if (a->context == 0 && a->max_tokens > 0 && prompt + a->max_tokens < most)
-    *context = prompt + a->max_tokens;
-  if (prompt > *context)
-    return ch_fail(error, CH_ERROR_FULL, "the prompt has %lld tokens and the context holds %lld",
-                   (long long)prompt, (long long)*context);
-  return CH_OK;
-}
 
 /* All matrices but the lookup tables of embedding gates: of those only rows of tokens in use are to take memory. */
 static ch_status open_model(writer *w, ch_error *error) {
@@ -151,15 +115,18 @@ static ch_status open_files(writer *w, ch_error *error) {
 
 static ch_status open_all(writer *w, ch_error *error) {
   const arguments *a = w->arguments;
-  CH_TRY(read_prompt(a, w, error));
+  CH_TRY(read_prompts(a, w, error));
   CH_TRY(open_files(w, error));
-  CH_TRY(encode_prompt(w, error));
+  CH_TRY(ch_prompts_encode(&w->prompts, w->tokenizer, error));
   ch_timeline_options options;
   ch_timeline_options_default(&w->model->config, &options);
   CH_TRY(ch_cache_types_read(a->cache_dtype, CH_F32, &w->model->config, &options.cache, error));
   options.compute = w->model->compute;
   options.precompute_gates = a->precompute_gates;
-  CH_TRY(choose_context(w, &options.context, error));
+  CH_TRY(
+      ch_prompts_context(&w->prompts, &w->model->config, a->context, a->max_tokens, &options.context, error));
+  int64_t texts = w->prompts.count * a->samples;
+  options.sequences = texts < a->batch ? texts : a->batch;
   return ch_timeline_create(&w->model->config, &w->model->params, w->model->weights.tensors, &options,
                             &w->timeline, error);
 }
@@ -168,10 +135,9 @@ static void close_all(writer *w) {
   ch_timeline_free(w->timeline);
   ch_tokenizer_free(w->tokenizer);
   ch_model_unload(w->model);
-  ch_ids_free(&w->prompt_ids);
+  ch_prompts_free(&w->prompts);
   ch_ids_free(&w->ids);
   ch_text_free(&w->text);
-  free(w->prompt);
 }
 
 /* --- the text ------------------------------------------------------------------------------------------------ */
@@ -193,29 +159,54 @@ static bool take(void *context, int32_t id, const char *text, size_t size) {
   return !ch_interrupted() && ch_output_alive();
 }
 
+/* What all texts have in common. */
+static ch_status common_options(const writer *w, int32_t ends[CH_MAX_END_TOKENS],
+                                ch_generation_options *options, ch_error *error) {
+  const arguments *a = w->arguments;
+  *options = (ch_generation_options){
+      .sampling = {a->temperature, a->top_k, a->top_p}, .max_tokens = a->max_tokens, .end_tokens = ends};
+  if (a->ignore_eos) return CH_OK;
+  return ch_end_tokens(a->positional[0], &w->model->config, w->tokenizer, ends, &options->end_token_count,
+                       error);
+}
+
 static ch_status write_text(writer *w, ch_generation_result *result, ch_error *error) {
   const arguments *a = w->arguments;
+  const ch_prompt *prompt = &w->prompts.list[0];
   int32_t ends[CH_MAX_END_TOKENS];
-  ch_generation_options options = {.sampling = {a->temperature, a->top_k, a->top_p},
-                                   .max_tokens = a->max_tokens,
-                                   .end_tokens = ends,
-                                   .sink = take,
-                                   .context = w};
+  ch_generation_options options;
+  CH_TRY(common_options(w, ends, &options, error));
+  options.sink = take;
+  options.context = w;
   ch_random_seed(&options.random, (uint64_t)a->seed, 0);
-  if (!a->ignore_eos)
-    CH_TRY(ch_end_tokens(a->positional[0], &w->model->config, w->tokenizer, ends, &options.end_token_count,
-                         error));
-  if (a->echo && w->prompt) show(w, w->prompt, w->prompt_size);
+  if (a->echo && prompt->text) show(w, prompt->text, prompt->size);
   ch_profile profile = {.keep_events = true};
   if (a->trace) ch_timeline_profile(w->timeline, &profile);
-  ch_status status = ch_generate_tokens(w->timeline, w->tokenizer, w->prompt_ids.data,
-                                        (int64_t)w->prompt_ids.size, &options, result, error);
+  ch_status status = ch_generate_tokens(w->timeline, w->tokenizer, prompt->ids.data,
+                                        (int64_t)prompt->ids.size, &options, result, error);
   if (a->trace && status == CH_OK)
     status = ch_trace_write(a->trace, 1, &(ch_traced){"generate", &profile}, NULL, error);
   ch_timeline_profile(w->timeline, NULL);
   ch_profile_free(&profile);
   if (w->text.failed && status == CH_OK) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the text");
   return status;
+}
+
+static ch_status write_many(const writer *w, ch_error *error) {
+  const arguments *a = w->arguments;
+  int32_t ends[CH_MAX_END_TOKENS];
+  ch_generation_options options;
+  CH_TRY(common_options(w, ends, &options, error));
+  const ch_many_texts many = {.timeline = w->timeline,
+                              .tokenizer = w->tokenizer,
+                              .prompts = &w->prompts,
+                              .samples = a->samples,
+                              .seed = (uint64_t)a->seed,
+                              .common = &options,
+                              .cache_dtype = a->cache_dtype,
+                              .echo = a->echo,
+                              .json = a->json};
+  return ch_generate_many(&many, error);
 }
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
@@ -278,8 +269,8 @@ static ch_status print_json(const writer *w, const ch_generation_result *result,
                 (json_int_t)ch_timeline_length(w->timeline), "capacity", (json_int_t)cache->capacity);
   json_t *object =
       json_pack("{s:s%, s:o, s:o, s:s, s:I, s:f, s:o, s:o, s:o}", "text", w->text.data ? w->text.data : "",
-                w->text.size, "ids", json_ids(&w->ids), "prompt_ids", json_ids(&w->prompt_ids), "end",
-                end_name(result->end), "seed", (json_int_t)w->arguments->seed, "open_milliseconds",
+                w->text.size, "ids", json_ids(&w->ids), "prompt_ids", json_ids(&w->prompts.list[0].ids),
+                "end", end_name(result->end), "seed", (json_int_t)w->arguments->seed, "open_milliseconds",
                 1e3 * w->open_seconds, "prefill", json_rate(result->prompt_tokens, result->prefill_seconds),
                 "decode", json_rate(result->tokens, result->decode_seconds), "cache", figures);
   if (w->arguments->keep_dictionary)
@@ -300,6 +291,10 @@ static ch_status run(const void *given, ch_error *error) {
   double start = ch_clock();
   CH_TRY_GOTO(open_all(&w, error));
   w.open_seconds = ch_clock() - start;
+  if (is_many(a)) {
+    status = write_many(&w, error);
+    goto done;
+  }
   ch_interrupt_watch();
   status = write_text(&w, &result, error);
   ch_interrupt_release();
@@ -330,6 +325,25 @@ static const ch_option options[] = {
      .metavar = "FILE",
      .help =
          "Read the prompt from a file, or from standard input with -; one newline at its end is dropped."},
+    {.name = "prompts",
+     .type = CH_OPTION_PATH,
+     AT(prompts),
+     .metavar = "FILE",
+     .help = "Write a text for every line of a file, several in step; in a .jsonl file a line is a JSON "
+             "string or "
+             "{\"prompt\": TEXT}."},
+    {.name = "samples",
+     .type = CH_OPTION_COUNT,
+     AT(samples),
+     .metavar = "COUNT",
+     .default_value = "1",
+     .help = "Texts of every prompt; the first has --seed, the next one more, and so on."},
+    {.name = "batch",
+     .type = CH_OPTION_COUNT,
+     AT(batch),
+     .metavar = "COUNT",
+     .default_value = "16",
+     .help = "Most texts that are written in step; when one ends the next takes its place."},
     {.name = "tokenizer",
      .type = CH_OPTION_PATH,
      AT(tokenizer),
@@ -422,6 +436,7 @@ const ch_command ch_cmd_generate = {
     .examples =
         "crosshead generate models/stories --prompt \"Once upon a time\"\n"
         "crosshead generate models/stories --prompt-file letter.txt --temperature 0 --max-tokens 500\n"
+        "crosshead generate models/stories --prompts prompts.txt --samples 4 --batch 16 --json\n"
         "crosshead generate models/stories --prompt \"The moon\" --cache-dtype bf16 --seed 7 --json",
     .options = options,
     .arguments_size = sizeof(arguments),

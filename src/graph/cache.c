@@ -2,6 +2,7 @@
 #include "graph/cache.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -138,6 +139,38 @@ int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence) {
 bool ch_cache_holds(const ch_cache *cache, int layer, int part) {
   const char *data = cache->views[layer][part].data, *first = cache->data;
   return data && data >= first && data < first + cache->data_bytes;
+}
+
+static char *sequence_at(const ch_state_view *view, int64_t sequence) {
+  return (char *)view->data + ch_dtype_bytes(view->dtype, sequence * view->sequence_stride);
+}
+
+void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
+                     ch_state_view (*views)[CH_MAX_STATE_PARTS], ch_cache *window) {
+  *window = *cache;
+  window->sequences = count;
+  window->views = views;
+  window->length = cache->length + first;
+  window->tokens = cache->tokens ? ch_cache_tokens(cache, first) : NULL;
+  for (int l = 0; l < cache->layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+      views[l][p] = cache->views[l][p];
+      if (ch_cache_holds(cache, l, p)) views[l][p].data = sequence_at(&views[l][p], first);
+    }
+}
+
+void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
+  cache->length[to] = length;
+  if (from == to) return;
+  for (int l = 0; l < cache->layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+      const ch_state_view *view = &cache->views[l][p];
+      if (ch_cache_holds(cache, l, p))
+        memcpy(sequence_at(view, to), sequence_at(view, from),
+               ch_dtype_bytes(view->dtype, length * view->token_stride));
+    }
+  if (cache->tokens)
+    memcpy(ch_cache_tokens(cache, to), ch_cache_tokens(cache, from), (size_t)length * sizeof *cache->tokens);
 }
 
 void ch_cache_truncate(ch_cache *cache, int32_t length) {

@@ -78,6 +78,12 @@ void ch_cache_free(ch_cache *cache);
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
 /* Whether a layer has such a part of every token, rather than none or one by id. */
 bool ch_cache_holds(const ch_cache *cache, int layer, int part);
+/* Sequences first ... first + count - 1 of a cache as one of their own over the same memory; `views` [layers] is the
+   caller's. What is fed to it is fed to them. */
+void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
+                     ch_state_view (*views)[CH_MAX_STATE_PARTS], ch_cache *window);
+/* Sequence `to` becomes what sequence `from` is, of which it holds the first `length` tokens. */
+void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length);
 /* Forgets all tokens after the first `length` of every sequence. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);
 

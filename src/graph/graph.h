@@ -105,9 +105,9 @@ struct ch_graph {
   ch_arena arena;
   ch_dtype dtype;            /* CH_F32 or CH_F64 */
   int64_t sequences, length; /* rows = sequences * length */
-  ch_dtype compute; /* CH_BF16: what large products multiply is rounded to it; else the graph's type */
-  bool trainable;   /* gradients are wanted: a rounded weight then serves several products */
-  double context;   /* for counting arithmetic: tokens that a query sees; 0: those of this run alone */
+  ch_dtype compute;          /* CH_BF16: what products multiply is rounded to it; else the graph's type */
+  bool trainable;            /* gradients are wanted: a rounded weight then serves several products */
+  double context; /* for counting arithmetic: tokens that a query sees; 0: those of this run alone */
   ch_node **nodes;
   int count, capacity;
   ch_node *inputs[CH_INPUT_COUNT];

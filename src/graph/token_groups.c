@@ -65,7 +65,7 @@ static ch_status make(ch_token_groups **result, const ch_cache *cache, ch_error 
 ch_status ch_token_groups_find(ch_token_groups **groups, const ch_cache *cache, int64_t more,
                                ch_error *error) {
   ch_token_groups *g = *groups;
-  if (g && (g->sequences != cache->sequences || g->capacity != cache->capacity)) {
+  if (g && (g->sequences < cache->sequences || g->capacity != cache->capacity)) {
     ch_token_groups_free(g);
     *groups = g = NULL;
   }

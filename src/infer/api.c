@@ -383,6 +383,75 @@ static ch_status generate(ch_session *session, const ch_ids *prompt, int64_t max
   return status;
 }
 
+/* --- many texts ---------------------------------------------------------------------------------------------- */
+
+/* The tokens of every prompt; neighbours with the same text have the same. */
+static ch_status encode_prompts(const ch_session *session, const ch_batch_text *texts, size_t count,
+                                ch_ids *ids, ch_generation_text *writing, ch_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    if (!texts[i].prompt) return missing(error, "a prompt");
+    if (texts[i].max_tokens < 0)
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "max_tokens of text %zu is %lld; it must be at least 1, or 0 for as many as fit", i,
+                     (long long)texts[i].max_tokens);
+    bool shared = i > 0 && texts[i].prompt == texts[i - 1].prompt;
+    if (!shared)
+      CH_TRY(encode(session->model, texts[i].prompt, strlen(texts[i].prompt), true, &ids[i], error));
+    writing[i].prompt = shared ? writing[i - 1].prompt : ids[i].data;
+    writing[i].count = shared ? writing[i - 1].count : (int64_t)ids[i].size;
+  }
+  return CH_OK;
+}
+
+static void set_options(const ch_session *session, ch_batch_text *text, text_sink *to,
+                        ch_generation_options *options) {
+  ch_sampler own;
+  ch_sampler_defaults(&own, 0);
+  const ch_sampler *sampler = text->sampler ? text->sampler : &own;
+  *to = (text_sink){text->sink, text->user};
+  *options = (ch_generation_options){.sampling = sampling_of(sampler),
+                                     .max_tokens = text->max_tokens,
+                                     .end_tokens = session->model->end_tokens,
+                                     .end_token_count = session->model->end_token_count,
+                                     .sink = text->sink ? pass_text : NULL,
+                                     .context = to};
+  memcpy(options->random.state, sampler->state, sizeof sampler->state);
+}
+
+static void report_text(const ch_generation_text *written, ch_batch_text *text) {
+  const ch_generation_result *done = &written->result;
+  text->generated = (ch_generated){.prompt_tokens = done->prompt_tokens,
+                                   .tokens = done->tokens,
+                                   .prefill_seconds = done->prefill_seconds,
+                                   .decode_seconds = done->decode_seconds};
+  if (text->sampler) memcpy(text->sampler->state, written->options.random.state, sizeof text->sampler->state);
+}
+
+ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error) {
+  if (!session || (!texts && count > 0)) return missing(error, session ? "the texts" : "the session");
+  CH_TRY(need_tokenizer(session->model, error));
+  ch_generation_text *writing = calloc(count + 1, sizeof *writing);
+  text_sink *sinks = calloc(count + 1, sizeof *sinks);
+  ch_ids *ids = calloc(count + 1, sizeof *ids);
+  ch_status status =
+      writing && sinks && ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu texts", count);
+  if (status == CH_OK) status = encode_prompts(session, texts, count, ids, writing, error);
+  for (size_t i = 0; status == CH_OK && i < count; i++)
+    set_options(session, &texts[i], &sinks[i], &writing[i].options);
+  if (status == CH_OK) {
+    int threads = enter_threads(session);
+    status = ch_generate_texts(session->timeline, session->model->tokenizer, writing, (int64_t)count, error);
+    leave_threads(threads);
+    ch_timeline_rewind(session->timeline, 0);
+    for (size_t i = 0; i < count; i++) report_text(&writing[i], &texts[i]);
+  }
+  for (size_t i = 0; ids && i < count; i++) ch_ids_free(&ids[i]);
+  free(ids);
+  free(sinks);
+  free(writing);
+  return status;
+}
+
 ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
                       ch_text_sink sink, void *user, ch_generated *result, ch_error *error) {
   if (!session || !prompt) return missing(error, session ? "the prompt" : "the session");

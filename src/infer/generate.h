@@ -36,6 +36,21 @@ typedef struct ch_generation_result {
   ch_generation_end end;
 } ch_generation_result;
 
+/* A text to be written: from a prompt [count], which others may share, with settings of its own. */
+typedef struct ch_generation_text {
+  const int32_t *prompt;
+  int64_t count;
+  ch_generation_options options;
+  ch_generation_result result; /* of a prompt that was computed for an earlier text no tokens were fed */
+} ch_generation_text;
+
+/* Writes all texts, as many in step as the timeline has sequences (at most CH_FEW_ROWS); when one has ended, the next takes its
+   place. Each text is what it would be alone: the same, bit for bit. Sinks are called by the calling thread. Texts side by
+   side whose prompts are the same memory share its computation. What the timeline held is forgotten. Errors: as of
+   ch_generate_tokens, CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed; another ends all texts. */
+ch_status ch_generate_texts(ch_timeline *timeline, const ch_tokenizer *tokenizer, ch_generation_text *texts,
+                            int64_t count, ch_error *error);
+
 /* Feeds `prompt` (at least one token, or a NULL prompt is an error) to a timeline of one sequence and goes on from
    there. The timeline is left holding the prompt and every token written, so that a second call continues. tokenizer
    may be NULL: then no text is made. Errors: CH_ERROR_FULL when the prompt does not fit (nothing is fed then),

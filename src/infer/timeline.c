@@ -10,12 +10,13 @@
 
 #include "attention/registry.h"
 #include "base/random.h"
+#include "tensor/gemm.h"
 
-enum { PLANS = 6, DEFAULT_CONTEXT = 4096, DEFAULT_CHUNK = 512 };
+enum { PLANS = CH_FEW_ROWS + 6, DEFAULT_CONTEXT = 4096, DEFAULT_CHUNK = 512 };
 
 typedef struct planned_pass {
   ch_runner *runner;
-  int64_t length;
+  int64_t sequences, length;
   ch_head head;
   uint64_t last_use;
 } planned_pass;
@@ -27,6 +28,7 @@ struct ch_timeline {
   ch_timeline_options options;
   ch_engine engine;
   ch_cache *cache;
+  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* of some of its sequences */
   planned_pass passes[PLANS];
   uint64_t clock;
   int32_t *chunk; /* [sequences, chunk] tokens of one pass */
@@ -88,11 +90,13 @@ ch_status ch_timeline_create(const ch_config *config, const ch_params *params, c
   CH_TRY_GOTO(ch_engine_init(&timeline->engine, CH_F32, error));
   timeline->engine.compute = options->compute;
   CH_TRY_GOTO(create_cache(timeline, error));
+  timeline->views = malloc((size_t)config->num_hidden_layers * sizeof *timeline->views);
   if (options->precompute_gates)
     CH_TRY_GOTO(ch_gate_table_fill(config, params, weights, timeline->engine.kernels, timeline->engine.gemm,
                                    timeline->cache, error));
   timeline->chunk = malloc((size_t)(options->sequences * timeline->options.chunk) * sizeof *timeline->chunk);
-  if (!timeline->chunk) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+  if (!timeline->chunk || !timeline->views)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
 done:
   if (status != CH_OK)
     ch_timeline_free(timeline);
@@ -106,17 +110,18 @@ void ch_timeline_free(ch_timeline *timeline) {
   for (int i = 0; i < PLANS; i++) ch_runner_free(timeline->passes[i].runner);
   ch_cache_free(timeline->cache);
   ch_engine_free(&timeline->engine);
+  free(timeline->views);
   free(timeline->chunk);
   free(timeline);
 }
 
 /* The planned pass of that shape, made when there is none (in place of the one unused for longest). */
-static ch_status find_pass(ch_timeline *timeline, int64_t length, ch_head head, ch_runner **runner,
-                           ch_error *error) {
+static ch_status find_pass(ch_timeline *timeline, int64_t sequences, int64_t length, ch_head head,
+                           ch_runner **runner, ch_error *error) {
   planned_pass *oldest = &timeline->passes[0];
   for (int i = 0; i < PLANS; i++) {
     planned_pass *pass = &timeline->passes[i];
-    if (pass->runner && pass->length == length && pass->head == head) {
+    if (pass->runner && pass->sequences == sequences && pass->length == length && pass->head == head) {
       pass->last_use = ++timeline->clock;
       *runner = pass->runner;
       return CH_OK;
@@ -124,8 +129,9 @@ static ch_status find_pass(ch_timeline *timeline, int64_t length, ch_head head, 
     if (pass->last_use < oldest->last_use) oldest = pass;
   }
   ch_runner_free(oldest->runner);
-  *oldest = (planned_pass){.length = length, .head = head, .last_use = ++timeline->clock};
-  ch_model_graph shape = {.sequences = timeline->options.sequences,
+  *oldest =
+      (planned_pass){.sequences = sequences, .length = length, .head = head, .last_use = ++timeline->clock};
+  ch_model_graph shape = {.sequences = sequences,
                           .length = length,
                           .dtype = CH_F32,
                           .head = head,
@@ -139,11 +145,14 @@ static ch_status find_pass(ch_timeline *timeline, int64_t length, ch_head head, 
   return CH_OK;
 }
 
-static ch_status pass(ch_timeline *timeline, const int32_t *tokens, int64_t count, ch_head head,
-                      const float **logits, ch_error *error) {
+/* A pass of sequences first ... first + sequences - 1. */
+static ch_status pass(ch_timeline *timeline, int64_t first, int64_t sequences, const int32_t *tokens,
+                      int64_t count, ch_head head, const float **logits, ch_error *error) {
   ch_runner *runner;
-  CH_TRY(find_pass(timeline, count, head, &runner, error));
-  ch_runner_call call = {.weights = timeline->weights, .tokens = tokens, .cache = timeline->cache};
+  CH_TRY(find_pass(timeline, sequences, count, head, &runner, error));
+  ch_cache window;
+  ch_cache_window(timeline->cache, first, sequences, timeline->views, &window);
+  ch_runner_call call = {.weights = timeline->weights, .tokens = tokens, .cache = &window};
   const void *value = NULL;
   double start = ch_clock();
   CH_TRY(ch_runner_run(runner, &call, &value, error));
@@ -153,37 +162,58 @@ static ch_status pass(ch_timeline *timeline, const int32_t *tokens, int64_t coun
 }
 
 /* Checked before anything is fed, so that a refused call leaves the timeline as it was. */
-static ch_status check_tokens(const ch_timeline *timeline, const int32_t *tokens, int64_t count,
-                              ch_error *error) {
+static ch_status check_tokens(const ch_timeline *timeline, int64_t sequence, int64_t sequences,
+                              const int32_t *tokens, int64_t count, ch_error *error) {
   if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
-  int64_t held = ch_timeline_length(timeline), capacity = timeline->cache->capacity;
+  int64_t held = timeline->cache->length[sequence], capacity = timeline->cache->capacity;
   if (count > capacity - held)
     return ch_fail(error, CH_ERROR_FULL,
                    "the context holds %lld of %lld tokens and has no room for %lld more", (long long)held,
                    (long long)capacity, (long long)count);
-  for (int64_t i = 0; i < timeline->options.sequences * count; i++)
+  for (int64_t i = 0; i < sequences * count; i++)
     if (tokens[i] < 0 || tokens[i] >= timeline->config->vocab_size)
       return ch_fail(error, CH_ERROR_ARGUMENT, "token id %d is outside the vocabulary of 0 to %lld",
                      tokens[i], (long long)timeline->config->vocab_size - 1);
   return CH_OK;
 }
 
-ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t count, const float **logits,
-                           ch_error *error) {
-  CH_TRY(check_tokens(timeline, tokens, count, error));
+static ch_status feed(ch_timeline *timeline, int64_t sequence, int64_t sequences, const int32_t *tokens,
+                      int64_t count, const float **logits, ch_error *error) {
+  CH_TRY(check_tokens(timeline, sequence, sequences, tokens, count, error));
   for (int64_t first = 0; first < count; first += timeline->options.chunk) {
     int64_t length = count - first < timeline->options.chunk ? count - first : timeline->options.chunk;
-    for (int64_t s = 0; s < timeline->options.sequences; s++)
+    for (int64_t s = 0; s < sequences; s++)
       memcpy(timeline->chunk + s * length, tokens + s * count + first, (size_t)length * sizeof *tokens);
-    CH_TRY(pass(timeline, timeline->chunk, length, CH_HEAD_LAST_LOGITS, logits, error));
+    CH_TRY(pass(timeline, sequence, sequences, timeline->chunk, length, CH_HEAD_LAST_LOGITS, logits, error));
   }
   return CH_OK;
 }
 
+ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t count, const float **logits,
+                           ch_error *error) {
+  return feed(timeline, 0, timeline->options.sequences, tokens, count, logits, error);
+}
+
+ch_status ch_timeline_feed_one(ch_timeline *timeline, int64_t sequence, const int32_t *tokens, int64_t count,
+                               const float **logits, ch_error *error) {
+  return feed(timeline, sequence, 1, tokens, count, logits, error);
+}
+
+ch_status ch_timeline_step(ch_timeline *timeline, int64_t count, const int32_t *tokens, const float **logits,
+                           ch_error *error) {
+  for (int64_t s = 0; s < count; s++) CH_TRY(check_tokens(timeline, s, 1, tokens + s, 1, error));
+  return pass(timeline, 0, count, tokens, 1, CH_HEAD_LAST_LOGITS, logits, error);
+}
+
+void ch_timeline_copy(ch_timeline *timeline, int64_t from, int64_t to, int64_t length) {
+  ch_cache_copy(timeline->cache, from, to, (int32_t)length);
+}
+
 ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int64_t count,
                                const float **logits, ch_error *error) {
-  CH_TRY(check_tokens(timeline, tokens, count, error));
-  return pass(timeline, tokens, count, CH_HEAD_LOGITS, logits, error);
+  int64_t sequences = timeline->options.sequences;
+  CH_TRY(check_tokens(timeline, 0, sequences, tokens, count, error));
+  return pass(timeline, 0, sequences, tokens, count, CH_HEAD_LOGITS, logits, error);
 }
 
 /* Ids that tokens might have had, where the cache keeps them, as frequent as words are: the logarithm of the rank is

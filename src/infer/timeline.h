@@ -27,6 +27,15 @@ void ch_timeline_free(ch_timeline *timeline);
    after the last token; owned by the timeline, valid until the next call. */
 ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t count, const float **logits,
                            ch_error *error);
+/* Feeds `count` tokens to one sequence, in chunks: *logits [V] as above. */
+ch_status ch_timeline_feed_one(ch_timeline *timeline, int64_t sequence, const int32_t *tokens, int64_t count,
+                               const float **logits, ch_error *error);
+/* Feeds a token to each of the first `count` sequences, which may hold different numbers of tokens: *logits [count, V]. With
+   up to CH_FEW_ROWS sequences, what becomes of one does not depend on the others: its logits are the same, bit for bit. */
+ch_status ch_timeline_step(ch_timeline *timeline, int64_t count, const int32_t *tokens, const float **logits,
+                           ch_error *error);
+/* Sequence `to` becomes the first `length` tokens of sequence `from`, which may be itself. */
+void ch_timeline_copy(ch_timeline *timeline, int64_t from, int64_t to, int64_t length);
 /* One pass over `count` tokens with the logits of all of them: *logits [sequences, count, V]. */
 ch_status ch_timeline_feed_all(ch_timeline *timeline, const int32_t *tokens, int64_t count,
                                const float **logits, ch_error *error);

@@ -9,8 +9,6 @@
 #include "tensor/gemm_library.h"
 #include "tensor/quantised.h"
 
-/* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
-enum { GEMV_ROWS = 32 };
 /* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
 enum { MATMUL_ROWS = 512 };
 /* A result of so many elements (4 MiB) that is added to is in no cache when a step comes to it: sgemm passes over it less
@@ -209,7 +207,7 @@ ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t
 }
 
 bool ch_gemm_is_large(int64_t rows) {
-  return rows > GEMV_ROWS;
+  return rows > CH_FEW_ROWS;
 }
 
 /* --- linear layers -------------------------------------------------------------------------------------------------- */
@@ -254,11 +252,16 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
   return CH_OK;
 }
 
-/* Weights are read once, or panel by panel; beside those in blocks x becomes small integers too. x of BF16 is widened: it is little. */
+/* Weights are read once, or panel by panel; beside those in blocks x becomes small integers too. x of BF16 is multiplied as it
+   is with weights of BF16 where the processor can, else widened: it is little. */
 static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
+  if (x_dtype == CH_BF16 && weight_dtype == CH_BF16 && kernels->gemv_bf16) {
+    kernels->gemv_bf16(rows, in, out, x, weight, bias, y, accumulate);
+    return CH_OK;
+  }
   if (x_dtype != kernels->dtype) {
     void *wide;
     CH_TRY(reserve(gemm, WIDE_A, (size_t)(rows * in) * ch_dtype_size(kernels->dtype), &wide, error));

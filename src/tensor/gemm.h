@@ -36,8 +36,10 @@ ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t
                              int64_t lda, const void *packed, void *c, int64_t ldc, bool accumulate,
                              ch_error *error);
 
+/* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
+enum { CH_FEW_ROWS = 32 };
 /* Whether a product of so many rows goes to the library; fewer go through the matrix-vector kernel, which reads weights as
-   they are and gains nothing from rounding what it multiplies them with. */
+   they are, and gives each row what it gives that row alone. */
 bool ch_gemm_is_large(int64_t rows);
 
 /* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate): few rows by the matrix-vector kernel, many by the

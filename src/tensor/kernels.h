@@ -187,10 +187,14 @@ typedef struct ch_kernels {
                        void *ranks);
 
   /* --- products --------------------------------------------------------------------------------------------- */
-  /* y[m, :] = x[m, :] . W^T (+ bias) for few rows (rows <= 8 is what it is for, any number works); W [out, in] of
-     `weight_dtype` (this table's type, F16 or BF16), read once at memory speed. accumulate adds to y. */
+  /* y[m, :] = x[m, :] . W^T (+ bias) for few rows (rows <= 32 is what it is for, any number works); W [out, in] of
+     `weight_dtype` (this table's type, F16 or BF16), read once at memory speed. accumulate adds to y. Row m of y is the
+     same, bit for bit, whatever the other rows and the number of threads. */
   void (*gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
+  /* The same with x and W of BF16, twice the speed where arithmetic bounds; NULL where no instructions are for it. */
+  void (*gemv_bf16)(int64_t rows, int64_t in, int64_t out, const uint16_t *x, const uint16_t *weight,
+                    const void *bias, void *y, bool accumulate);
   /* The same with a W in blocks (CH_Q8_0 … CH_Q6_K) and x as ch_quantised_bytes(in) bytes a row (tensor/quantised.h),
      which quantise_rows makes of x [rows, n] for weights of that type. Values of x are rounded to one part in 254 of the
      largest of their 32. */

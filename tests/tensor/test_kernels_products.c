@@ -9,6 +9,7 @@ typedef struct gemv_case {
   int64_t rows, in, out;
   bool accumulate, with_bias;
   ch_dtype dtype; /* CH_F32 stands for the table's own type */
+  bool pairs;     /* x in BF16 too, beside weights of BF16, where the table has that */
 } gemv_case;
 
 static void call_gemv(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
@@ -18,6 +19,12 @@ static void call_gemv(const ch_kernels *kernels, void *const *in, void **out, vo
   if (c->dtype != CH_F32) { /* the values are exact in 16 bits */
     kernels->convert_to(c->in * c->out, in[1], c->dtype, scratch);
     weight = scratch;
+  }
+  if (c->pairs && kernels->gemv_bf16) {
+    uint16_t *x = (uint16_t *)scratch + c->in * c->out;
+    kernels->convert_to(c->rows * c->in, in[0], CH_BF16, x);
+    kernels->gemv_bf16(c->rows, c->in, c->out, x, weight, c->with_bias ? in[2] : NULL, out[0], c->accumulate);
+    return;
   }
   kernels->gemv(c->rows, c->in, c->out, in[0], weight, c->dtype == CH_F32 ? kernels->dtype : c->dtype,
                 c->with_bias ? in[2] : NULL, out[0], c->accumulate);
@@ -31,6 +38,10 @@ static void check_gemv(ch_random *random, gemv_case c) {
   for (int64_t i = 0; i < c.in * c.out; i++) w[i] = fabs(w[i]) < 2 ? w[i] : (w[i] > 0 ? 1.5 : -1.5);
   if (c.dtype == CH_BF16)
     for (int64_t i = 0; i < c.in * c.out; i++) w[i] = round(w[i] * 16) / 16;
+  for (int64_t i = 0; c.pairs && i < c.rows * c.in; i++) {
+    x[i] = round(x[i] * 16) / 16;
+    x[i] = fabs(x[i]) < 2 ? x[i] : (x[i] > 0 ? 1.5 : -1.5);
+  }
   for (int64_t r = 0; r < c.rows; r++)
     for (int64_t o = 0; o < c.out; o++) {
       double sum = 0, magnitude = fabs(y0[r * c.out + o]) + fabs(bias[o]);
@@ -42,8 +53,8 @@ static void check_gemv(ch_random *random, gemv_case c) {
       bound[r * c.out + o] = (double)(4 + c.in) * magnitude;
     }
   char what[120];
-  snprintf(what, sizeof what, "gemv rows %lld in %lld out %lld %s", (long long)c.rows, (long long)c.in,
-           (long long)c.out, ch_dtype_name(c.dtype));
+  snprintf(what, sizeof what, "gemv rows %lld in %lld out %lld %s%s", (long long)c.rows, (long long)c.in,
+           (long long)c.out, ch_dtype_name(c.dtype), c.pairs ? " pairs" : "");
   kernel_check check = {.what = what,
                         .call = call_gemv,
                         .data = &c,
@@ -55,7 +66,7 @@ static void check_gemv(ch_random *random, gemv_case c) {
                         .initial = {c.accumulate ? y0 : NULL},
                         .expected = {y},
                         .bound = {bound},
-                        .scratch_size = c.in * c.out};
+                        .scratch_size = c.in * c.out + c.rows * c.in};
   run_check(&check);
   free(x), free(w), free(bias), free(y0), free(y), free(bound);
 }
@@ -74,15 +85,60 @@ static void a_matrix_vector_product_is_right_for_all_row_counts_and_sizes(void *
                      out,
                      ch_random_below(&random, 2),
                      ch_random_below(&random, 2),
-                     dtypes[ch_random_below(&random, 3)]};
+                     dtypes[ch_random_below(&random, 3)],
+                     false};
+      check_gemv(&random, c);
+      c.dtype = CH_BF16;
+      c.pairs = true;
       check_gemv(&random, c);
     }
   for (int d = 0; d < 3; d++) { /* large enough for several threads */
-    check_gemv(&random, (gemv_case){1, 301, 203, false, true, dtypes[d]});
-    check_gemv(&random, (gemv_case){3, 513, 67, true, false, dtypes[d]});
-    check_gemv(&random, (gemv_case){8, 200, 131, true, true, dtypes[d]});
-    check_gemv(&random, (gemv_case){29, 70, 241, false, false, dtypes[d]});
+    for (int pairs = 0; pairs < (dtypes[d] == CH_BF16 ? 2 : 1); pairs++) {
+      check_gemv(&random, (gemv_case){1, 301, 203, false, true, dtypes[d], pairs});
+      check_gemv(&random, (gemv_case){3, 513, 67, true, false, dtypes[d], pairs});
+      check_gemv(&random, (gemv_case){8, 200, 131, true, true, dtypes[d], pairs});
+      check_gemv(&random, (gemv_case){29, 70, 241, false, false, dtypes[d], pairs});
+      check_gemv(&random, (gemv_case){17, 2100, 19, true, true, dtypes[d], pairs}); /* in pieces */
+    }
   }
+}
+
+/* Bit for bit: batches of sequences rest on it. */
+static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **state) {
+  (void)state;
+  enum { ROWS = 33, IN = 1500, OUT = 53 };
+  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_BF16};
+  ch_random random;
+  ch_random_seed(&random, 5, 0);
+  double *x = random_values(&random, ROWS * IN, 1), *w = random_values(&random, IN * OUT, 1);
+  for (int number = 1; number < TABLE_COUNT; number++) {
+    const ch_kernels *kernels = table_number(number);
+    if (!kernels) continue;
+    float *xs = reals_from(kernels, ROWS * IN, x), *ws = reals_from(kernels, IN * OUT, w);
+    static float weight[IN * OUT], together[ROWS * OUT], alone[OUT];
+    static uint16_t halves[ROWS * IN];
+    for (int d = 0; d < 4; d++) {
+      bool pairs = d == 3;
+      if (pairs && !kernels->gemv_bf16) continue;
+      kernels->convert_to(IN * OUT, ws, dtypes[d], weight);
+      kernels->convert_to(ROWS * IN, xs, CH_BF16, halves);
+      for (int64_t rows = 1; rows <= ROWS; rows++) {
+        if (pairs)
+          kernels->gemv_bf16(rows, IN, OUT, halves, (uint16_t *)weight, NULL, together, false);
+        else
+          kernels->gemv(rows, IN, OUT, xs, weight, dtypes[d], NULL, together, false);
+        int64_t r = rows - 1;
+        omp_set_num_threads(1 + (int)(rows % 3));
+        if (pairs)
+          kernels->gemv_bf16(1, IN, OUT, halves + r * IN, (uint16_t *)weight, NULL, alone, false);
+        else
+          kernels->gemv(1, IN, OUT, xs + r * IN, weight, dtypes[d], NULL, alone, false);
+        assert_memory_equal(alone, together + r * OUT, sizeof alone);
+      }
+    }
+    free(xs), free(ws);
+  }
+  free(x), free(w);
 }
 
 /* --- tile_product
@@ -181,6 +237,7 @@ static void a_tile_product_over_nothing_clears_or_keeps(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_matrix_vector_product_is_right_for_all_row_counts_and_sizes),
+      cmocka_unit_test(a_row_of_a_product_does_not_depend_on_the_rows_beside_it),
       cmocka_unit_test(a_tile_product_is_right_for_all_sizes_and_strides),
       cmocka_unit_test(a_tile_product_over_nothing_clears_or_keeps),
   };

@@ -2,7 +2,7 @@
 #include "graph/ops/factors.h"
 
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows) {
-  return graph->compute == CH_BF16 && ch_gemm_is_large(rows) && !x->streamed;
+  return graph->compute == CH_BF16 && (!graph->trainable || ch_gemm_is_large(rows)) && !x->streamed;
 }
 
 static ch_status shape(ch_node *node, ch_error *error) {

@@ -29,12 +29,19 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   return (size_t)ch_threads() * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype);
 }
 
+/* Groups of few rows go through a few at a time, so that a row gets what it would get alone. */
 static ch_status forward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
-  return ch_gemm_linear(run->gemm, groups(node), weight->shape[1], weight->shape[0], ch_run_value(run, x),
-                        x->dtype, ch_run_value(run, weight), ch_run_dtype(run, weight),
-                        node->inputs == 3 ? ch_run_value(run, node->in[2]) : NULL, ch_run_output(run, node),
-                        false, run->error);
+  int64_t in = weight->shape[1], out = weight->shape[0], all = groups(node);
+  int64_t most = ch_gemm_is_large(x->shape[0]) ? all : CH_FEW_ROWS;
+  for (int64_t first = 0; first < all; first += most) {
+    const char *from = (const char *)ch_run_value(run, x) + ch_dtype_bytes(x->dtype, first * in);
+    char *to = (char *)ch_run_output(run, node) + ch_dtype_bytes(node->dtype, first * out);
+    CH_TRY(ch_gemm_linear(run->gemm, all - first < most ? all - first : most, in, out, from, x->dtype,
+                          ch_run_value(run, weight), ch_run_dtype(run, weight),
+                          node->inputs == 3 ? ch_run_value(run, node->in[2]) : NULL, to, false, run->error));
+  }
+  return CH_OK;
 }
 
 /* dx = dy W, dW = dy^T x, db = sum of dy over rows. */

@@ -1,8 +1,8 @@
 /* Streaming attention, forward, over few queries (decoding): bound by the memory the states are read from.
  *
- * The tokens of all sequences, laid end to end, are cut into one range per thread. A thread reads its tokens once, for
- * all heads, and keeps running sums per sequence it meets; sequences that more than one thread has a part of are put
- * together at the end, in the order of the tokens.
+ * The tokens of every sequence are cut into one part per thread (fewer, where there are few tokens). A thread reads its
+ * parts once, for all heads, and keeps running sums of each; those of a sequence are put together at the end, in the
+ * order of the tokens.
  */
 #include "tensor/kernels/attend_few.h"
 
@@ -14,7 +14,9 @@ static int64_t group_columns(const ch_attend *args) {
 
 bool attend_is_few(const ch_attend *args) {
   int64_t columns = group_columns(args), heads = args->sequences * args->kv_heads;
-  return columns <= 16 || (columns <= PANEL && heads * ((columns + 15) / 16) < 4 * (int64_t)ch_threads());
+  bool alone = args->queries == 1; /* the same way whatever the number of sequences */
+  return columns <= 16 ||
+         (columns <= PANEL && (alone || heads * ((columns + 15) / 16) < 4 * (int64_t)ch_threads()));
 }
 
 static few_plan plan_few(const ch_attend *args) {
@@ -38,16 +40,13 @@ static few_plan plan_few(const ch_attend *args) {
   return plan;
 }
 
-static void carve_states(const few_plan *plan, carver *from, few_state state[2]) {
-  for (int i = 0; i < 2; i++) {
-    state[i].max = carve_reals(from, plan->total);
-    state[i].sum = carve_reals(from, plan->total);
-    state[i].rows = carve_reals(from, plan->total * plan->value_padded);
-  }
+static void carve_state(const few_plan *plan, carver *from, few_state *state) {
+  state->max = carve_reals(from, plan->total);
+  state->sum = carve_reals(from, plan->total);
+  state->rows = carve_reals(from, plan->total * plan->value_padded);
 }
 
 static void carve_few(const ch_attend *args, const few_plan *plan, carver *from, few_space *space) {
-  carve_states(plan, from, space->state);
   space->tile = carve_reals(from, args->producer->scratch_elements(args, args->kv_heads, plan->block));
   if (plan->dots) {
     attend_carve_dots(plan, from, space);
@@ -173,58 +172,79 @@ static size_t few_bytes(const ch_attend *args, const few_plan *plan) {
   return from.used;
 }
 
-static carver scratch_of_thread(const ch_attend *args, size_t bytes, int thread) {
-  carver from = carver_at(args->scratch);
-  from.base += (size_t)thread * bytes;
-  return from;
+static size_t state_bytes(const few_plan *plan) {
+  carver from = {0};
+  few_state state;
+  carve_state(plan, &from, &state);
+  return from.used;
 }
 
-/* First pass: the tokens of all sequences, end to end, from `begin` to `end`. Sequences that lie in the range as a
-   whole are done with; parts of sequences stay in space->state. */
-static void read_range(const ch_attend *args, const few_plan *plan, int64_t begin, int64_t end,
-                       few_space *space) {
-  int64_t at = 0; /* where the sequence begins */
-  const few_state *state = &space->state[0];
-  for (int64_t s = 0; s < args->sequences && at < end; s++) {
-    int64_t first, tokens = visible_tokens(args, s, &first);
-    int64_t from = begin > at ? begin - at : 0, to = end - at < tokens ? end - at : tokens;
-    if (from < to) {
-      read_tokens(args, plan, s, first + from, first + to, space, state);
-      if (to - from == tokens) write_all(args, plan, s, state, 0, args->kv_heads * plan->group_columns);
-      state = &space->state[1];
+/* --- parts of sequences -------------------------------------------------------------------------------------- */
+
+/* Where the threads work, and behind that the states of all parts of all sequences. */
+typedef struct few_memory {
+  size_t thread_bytes, state_bytes;
+  int most_parts;
+} few_memory;
+
+static few_memory memory_for(const ch_attend *args, const few_plan *plan) {
+  return (few_memory){few_bytes(args, plan), state_bytes(plan), ch_threads()};
+}
+
+static few_state state_of_part(const ch_attend *args, const few_plan *plan, const few_memory *memory,
+                               int64_t sequence, int64_t part) {
+  carver from = carver_at(args->scratch);
+  from.base += (size_t)memory->most_parts * memory->thread_bytes +
+               (size_t)(sequence * memory->most_parts + part) * memory->state_bytes;
+  few_state state;
+  carve_state(plan, &from, &state);
+  return state;
+}
+
+/* How many parts a sequence is cut into: that depends on nothing but its own length and the number of threads there can
+   be, so that its result is the same whatever sequences stand beside it. */
+static int64_t parts_of(const ch_attend *args, const few_plan *plan, const few_memory *memory,
+                        int64_t tokens) {
+  int64_t work = tokens * args->kv_heads * plan->group_columns * (args->key_dim + args->value_dim);
+  int64_t parts = work / (CH_PARALLEL_ELEMENTS / 2);
+  return parts < 2 ? 1 : parts < memory->most_parts ? parts : memory->most_parts;
+}
+
+/* First pass: this thread's parts of every sequence, in turns. What is not cut is done with. */
+static void read_parts(const ch_attend *args, const few_plan *plan, const few_memory *memory, int thread,
+                       int threads) {
+  carver from = carver_at(args->scratch);
+  from.base += (size_t)thread * memory->thread_bytes;
+  few_space space;
+  carve_few(args, plan, &from, &space);
+  int64_t turn = 0, begin, end, first;
+  for (int64_t s = 0; s < args->sequences; s++) {
+    int64_t tokens = visible_tokens(args, s, &first), parts = parts_of(args, plan, memory, tokens);
+    for (int64_t p = 0; p < parts && tokens > 0; p++) {
+      if (turn++ % threads != thread) continue;
+      few_state state = state_of_part(args, plan, memory, s, p);
+      thread_range(tokens, (int)p, (int)parts, &begin, &end);
+      read_tokens(args, plan, s, first + begin, first + end, &space, &state);
+      if (parts == 1) write_all(args, plan, s, &state, 0, args->kv_heads * plan->group_columns);
     }
-    at += tokens;
   }
 }
 
-/* Second pass, for this thread's share of the columns of every sequence that was cut. */
-static void merge_parts(const ch_attend *args, const few_plan *plan, int64_t tokens_in_all, size_t bytes,
-                        int thread, int threads) {
-  int64_t at = 0, begin, end, columns = args->kv_heads * plan->group_columns;
-  thread_range(columns, thread, threads, &begin, &end);
+/* Second pass, for this thread's share of the columns of every sequence that was cut: parts in the order of tokens. */
+static void merge_parts(const ch_attend *args, const few_plan *plan, const few_memory *memory, int thread,
+                        int threads) {
+  int64_t begin, end, first;
+  thread_range(args->kv_heads * plan->group_columns, thread, threads, &begin, &end);
   for (int64_t s = 0; s < args->sequences; s++) {
-    int64_t first, tokens = visible_tokens(args, s, &first);
-    few_state whole[2], *into = NULL;
-    bool cut = false;
-    for (int t = 0; t < threads; t++) {
-      int64_t range_begin, range_end;
-      thread_range(tokens_in_all, t, threads, &range_begin, &range_end);
-      if (range_begin >= at + tokens || range_end <= at || range_begin == range_end) continue;
-      carver from = scratch_of_thread(args, bytes, t);
-      few_state part[2];
-      carve_states(plan, &from, part);
-      const few_state *state = &part[range_begin >= at ? 0 : 1];
-      if (!into) {
-        whole[0] = *state;
-        into = &whole[0];
-        continue;
-      }
-      cut = true;
+    int64_t parts = parts_of(args, plan, memory, visible_tokens(args, s, &first));
+    if (parts == 1) continue;
+    few_state whole = state_of_part(args, plan, memory, s, 0);
+    for (int64_t p = 1; p < parts; p++) {
+      few_state part = state_of_part(args, plan, memory, s, p);
       for (int64_t c = begin; c < end; c++)
-        merge_column(plan, c / plan->group_columns * plan->pitch + c % plan->group_columns, into, state);
+        merge_column(plan, c / plan->group_columns * plan->pitch + c % plan->group_columns, &whole, &part);
     }
-    if (cut) write_all(args, plan, s, into, begin, end);
-    at += tokens;
+    write_all(args, plan, s, &whole, begin, end);
   }
 }
 
@@ -240,36 +260,29 @@ static void write_unseen(const ch_attend *args, const few_plan *plan) {
   }
 }
 
-/* What one of `threads` threads does. */
-static void run_thread(const ch_attend *args, const few_plan *plan, int64_t tokens, size_t bytes, int thread,
-                       int threads) {
-  carver from = scratch_of_thread(args, bytes, thread);
-  few_space space;
-  carve_few(args, plan, &from, &space);
-  int64_t begin, end;
-  thread_range(tokens, thread, threads, &begin, &end);
-  read_range(args, plan, begin, end, &space);
-  if (threads == 1) return;
-#pragma omp barrier
-  merge_parts(args, plan, tokens, bytes, thread, threads);
-}
-
 void attend_few(const ch_attend *args) {
   few_plan plan = plan_few(args);
-  size_t bytes = few_bytes(args, &plan);
+  few_memory memory = memory_for(args, &plan);
   int64_t tokens = 0, first;
   for (int64_t s = 0; s < args->sequences; s++) tokens += visible_tokens(args, s, &first);
   int64_t work = tokens * args->kv_heads * plan.group_columns * (args->key_dim + args->value_dim);
   write_unseen(args, &plan);
   if (work < CH_PARALLEL_ELEMENTS) { /* not `omp parallel if`: a team of one takes longer than this */
-    run_thread(args, &plan, tokens, bytes, 0, 1);
+    read_parts(args, &plan, &memory, 0, 1);
+    merge_parts(args, &plan, &memory, 0, 1);
     return;
   }
 #pragma omp parallel num_threads(ch_threads())
-  run_thread(args, &plan, tokens, bytes, omp_get_thread_num(), omp_get_num_threads());
+  {
+    read_parts(args, &plan, &memory, omp_get_thread_num(), omp_get_num_threads());
+#pragma omp barrier
+    merge_parts(args, &plan, &memory, omp_get_thread_num(), omp_get_num_threads());
+  }
 }
 
 size_t attend_few_scratch(const ch_attend *args) {
   few_plan plan = plan_few(args);
-  return few_bytes(args, &plan) * (size_t)ch_threads() + 64;
+  few_memory memory = memory_for(args, &plan);
+  return (size_t)memory.most_parts * (memory.thread_bytes + (size_t)args->sequences * memory.state_bytes) +
+         64;
 }

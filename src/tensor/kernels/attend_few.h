@@ -15,18 +15,17 @@ typedef struct few_plan {
   bool dots, in_place; /* in_place: tiles are the memory itself */
 } few_plan;
 
-/* Running sums of one sequence: per column the maximum, the sum of weights, and that of weighted values. */
+/* Running sums of a part of a sequence: per column the maximum, the sum of weights, and that of weighted values. */
 typedef struct few_state {
   real *max, *sum, *rows; /* [total], [total], [total, value_padded] */
 } few_state;
 
-/* What a thread works in. state[0] is for the sequence its range begins in, state[1] for later ones: when all are
-   done, they hold the two that other threads may have parts of too. */
+/* What a thread works in. */
 typedef struct few_space {
-  few_state state[2];
   real *tile, *keys, *values, *scores, *weights;
   query_columns columns; /* dots: all columns */
   real *q;               /* dots: [total, key_padded], scaled */
+  real *split_q;         /* dots, one column a head: the same for keys of BF16 */
   real *repeated;        /* dots, several columns a head: the same as the tiles want it */
   real *last_keys;       /* and a tile of keys that are fewer */
   int32_t *paired;       /* the same in pairs of 16 bits (attend_pairs.h) */

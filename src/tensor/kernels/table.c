@@ -45,6 +45,9 @@ const ch_kernels KERNEL(table) = {
     .cross_entropy = INHERITED(cross_entropy),
     .target_ranks = INHERITED(target_ranks),
     .gemv = INHERITED(gemv),
+#ifdef __AVX512BF16__
+    .gemv_bf16 = KERNEL(gemv_bf16),
+#endif
     .gemv_blocks = OF_BLOCKS(gemv_blocks),
     .quantise_rows = OF_BLOCKS(quantise_rows),
     .head_product = INHERITED(head_product),

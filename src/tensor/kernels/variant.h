@@ -277,6 +277,7 @@ CH_KERNEL_DECLARE(patches);
 CH_KERNEL_DECLARE(cross_entropy);
 CH_KERNEL_DECLARE(target_ranks);
 CH_KERNEL_DECLARE(gemv);
+CH_KERNEL_DECLARE(gemv_bf16);
 CH_KERNEL_DECLARE(gemv_blocks);
 CH_KERNEL_DECLARE(quantise_rows);
 extern __typeof__(*((ch_kernels *)0)->gemv_blocks) OF_BLOCKS(gemv_blocks);

@@ -1,0 +1,181 @@
+/* Texts that are written in step, kept until all are. */
+#include "cli/generate_many.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/progress.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+
+/* A text and what it said so far. */
+typedef struct said {
+  const struct batch *batch;
+  ch_text text;
+  ch_ids ids;
+} said;
+
+typedef struct batch {
+  const ch_many_texts *many;
+  ch_generation_text *texts;
+  said *said;
+  int64_t count;
+  double seconds;
+} batch;
+
+static bool take(void *context, int32_t id, const char *text, size_t size) {
+  said *s = context;
+  ch_text_put(&s->text, text, size);
+  if (id >= 0) {
+    if (!ch_ids_reserve(&s->ids, 1)) return false;
+    s->ids.data[s->ids.size++] = id;
+  }
+  return !ch_interrupted() && ch_output_alive();
+}
+
+static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
+  b->many = many;
+  b->count = many->prompts->count * many->samples;
+  b->texts = calloc((size_t)b->count, sizeof *b->texts);
+  b->said = calloc((size_t)b->count, sizeof *b->said);
+  if (!b->texts || !b->said)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for %lld texts", (long long)b->count);
+  for (int64_t i = 0; i < b->count; i++) {
+    const ch_prompt *prompt = &many->prompts->list[i / many->samples];
+    b->said[i].batch = b;
+    b->texts[i] = (ch_generation_text){
+        .prompt = prompt->ids.data, .count = (int64_t)prompt->ids.size, .options = *many->common};
+    ch_random_seed(&b->texts[i].options.random, many->seed + (uint64_t)(i % many->samples), 0);
+    b->texts[i].options.sink = take;
+    b->texts[i].options.context = &b->said[i];
+    if (many->echo && prompt->text) ch_text_put(&b->said[i].text, prompt->text, prompt->size);
+  }
+  return CH_OK;
+}
+
+static void release(batch *b) {
+  for (int64_t i = 0; b->said && i < b->count; i++) {
+    ch_text_free(&b->said[i].text);
+    ch_ids_free(&b->said[i].ids);
+  }
+  free(b->said);
+  free(b->texts);
+}
+
+/* --- what is printed ----------------------------------------------------------------------------------------- */
+
+static const char *end_name(ch_generation_end end) {
+  static const char *const names[] = {"end", "length", "context", "stopped"};
+  return names[end];
+}
+
+static void print_texts(const batch *b) {
+  int64_t samples = b->many->samples;
+  for (int64_t i = 0; i < b->count; i++) {
+    const ch_text *text = &b->said[i].text;
+    if (samples > 1)
+      printf("%s==> prompt %lld, sample %lld <==\n", i ? "\n" : "", (long long)(i / samples + 1),
+             (long long)(i % samples + 1));
+    else
+      printf("%s==> prompt %lld <==\n", i ? "\n" : "", (long long)(i + 1));
+    fwrite(text->data ? text->data : "", 1, text->size, stdout);
+    if (text->size == 0 || text->data[text->size - 1] != '\n') putchar('\n');
+  }
+  fflush(stdout);
+}
+
+typedef struct totals {
+  int64_t prompt_tokens, tokens, stopped;
+  double prefill_seconds, decode_seconds;
+} totals;
+
+static totals sum_up(const batch *b) {
+  totals t = {0};
+  for (int64_t i = 0; i < b->count; i++) {
+    const ch_generation_result *result = &b->texts[i].result;
+    t.prompt_tokens += result->prompt_tokens;
+    t.tokens += result->tokens;
+    t.prefill_seconds += result->prefill_seconds;
+    t.stopped += result->end == CH_GENERATION_STOPPED;
+  }
+  t.decode_seconds = b->seconds - t.prefill_seconds;
+  return t;
+}
+
+static double rate(int64_t tokens, double seconds) {
+  return seconds > 0 ? (double)tokens / seconds : 0;
+}
+
+static void print_figures(const batch *b) {
+  const ch_cache *cache = ch_timeline_cache(b->many->timeline);
+  totals t = sum_up(b);
+  if (t.stopped > 0)
+    fprintf(stderr, "stopped: %s; %lld of %lld texts are not whole\n",
+            ch_interrupted() ? "interrupted" : "nobody reads the texts", (long long)t.stopped,
+            (long long)b->count);
+  fprintf(stderr, "prefill: %lld tokens in %.1f ms, %.1f tokens/s\n", (long long)t.prompt_tokens,
+          1e3 * t.prefill_seconds, rate(t.prompt_tokens, t.prefill_seconds));
+  fprintf(stderr, "decode:  %lld tokens of %lld texts in %.1f ms, %.1f tokens/s\n", (long long)t.tokens,
+          (long long)b->count, 1e3 * t.decode_seconds, rate(t.tokens, t.decode_seconds));
+  fprintf(stderr, "cache:   %lld sequences of %lld tokens (%s), %zu bytes allocated\n",
+          (long long)cache->sequences, (long long)cache->capacity, b->many->cache_dtype, cache->bytes);
+}
+
+static json_t *json_ids(const int32_t *ids, size_t count) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < count; i++) json_array_append_new(list, json_integer(ids[i]));
+  return list;
+}
+
+static json_t *json_rate(int64_t tokens, double seconds) {
+  return json_pack("{s:I, s:f, s:f}", "tokens", (json_int_t)tokens, "milliseconds", 1e3 * seconds,
+                   "tokens_per_second", rate(tokens, seconds));
+}
+
+static json_t *json_text(const batch *b, int64_t i) {
+  const ch_generation_text *text = &b->texts[i];
+  const said *s = &b->said[i];
+  int64_t sample = i % b->many->samples;
+  return json_pack("{s:I, s:I, s:I, s:s%, s:o, s:o, s:s}", "prompt", (json_int_t)(i / b->many->samples),
+                   "sample", (json_int_t)sample, "seed", (json_int_t)(b->many->seed + (uint64_t)sample),
+                   "text", s->text.data ? s->text.data : "", s->text.size, "ids",
+                   json_ids(s->ids.data, s->ids.size), "prompt_ids",
+                   json_ids(text->prompt, (size_t)text->count), "end", end_name(text->result.end));
+}
+
+static ch_status print_json(const batch *b, ch_error *error) {
+  const ch_cache *cache = ch_timeline_cache(b->many->timeline);
+  totals t = sum_up(b);
+  json_t *texts = json_array();
+  for (int64_t i = 0; i < b->count; i++) json_array_append_new(texts, json_text(b, i));
+  return ch_print_json(json_pack("{s:o, s:o, s:o, s:{s:s, s:I, s:I, s:I}}", "texts", texts, "prefill",
+                                 json_rate(t.prompt_tokens, t.prefill_seconds), "decode",
+                                 json_rate(t.tokens, t.decode_seconds), "cache", "dtype",
+                                 b->many->cache_dtype, "sequences", (json_int_t)cache->sequences, "capacity",
+                                 (json_int_t)cache->capacity, "bytes_allocated", (json_int_t)cache->bytes),
+                       JSON_REAL_PRECISION(6), error);
+}
+
+ch_status ch_generate_many(const ch_many_texts *many, ch_error *error) {
+  batch b = {0};
+  ch_status status = prepare(many, &b, error);
+  if (status == CH_OK) {
+    double start = ch_clock();
+    ch_interrupt_watch();
+    status = ch_generate_texts(many->timeline, many->tokenizer, b.texts, b.count, error);
+    ch_interrupt_release();
+    b.seconds = ch_clock() - start;
+  }
+  for (int64_t i = 0; status == CH_OK && i < b.count; i++)
+    if (b.said[i].text.failed) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the texts");
+  if (status == CH_OK && many->json) {
+    status = print_json(&b, error);
+  } else if (status == CH_OK) {
+    print_texts(&b);
+    print_figures(&b);
+  }
+  release(&b);
+  return status;
+}

@@ -1,0 +1,34 @@
+/* The prompts of generate: one, or one a line of a file. */
+#ifndef CH_CLI_PROMPTS_H
+#define CH_CLI_PROMPTS_H
+
+#include "config/config.h"
+#include "text/tokenizer.h"
+
+typedef struct ch_prompt {
+  char *text; /* NULL: none */
+  size_t size;
+  ch_ids ids;
+} ch_prompt;
+
+/* Zero-initialise. */
+typedef struct ch_prompts {
+  ch_prompt *list;
+  int64_t count;
+} ch_prompts;
+
+/* One prompt: `text`, or what `file` says (standard input with "-"; one newline at its end is dropped); both NULL: a prompt
+   without text. */
+ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *prompts, ch_error *error);
+/* One prompt a line. In a file whose name ends in .jsonl a line is a JSON string, or an object with the string "prompt"
+   and nothing else. */
+ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error *error);
+/* Their tokens, behind those that a text begins with. */
+ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, ch_error *error);
+/* Tokens a sequence may hold: what was asked for, else (0) what the longest prompt and max_tokens can need within the model's
+   context. */
+ch_status ch_prompts_context(const ch_prompts *prompts, const ch_config *config, int64_t asked,
+                             int64_t max_tokens, int64_t *context, ch_error *error);
+void ch_prompts_free(ch_prompts *prompts);
+
+#endif
