@@ -180,13 +180,16 @@ typedef struct ch_batch_text {
   ch_text_sink sink;      /* or NULL; returning false stops this text */
   void *user;             /* the sink's */
   ch_generated generated; /* what was done. A shared prompt counts for the text that it was computed for */
+  ch_status status;       /* CH_OK, or CH_ERROR_NUMERIC where a logit of this text was NaN: it ended there */
 } ch_batch_text;
 
 /* Writes texts [count], as many in step as the session has sequences (at most 32), so that the matrices are read
  * once for all of them. They may differ in length; when one has ended, the next takes its place. Each text is what
- * ch_generate makes of it alone in an empty session with the same sampler and number of threads, bit for bit. Sinks are
+ * ch_generate makes of it alone in an empty session with the same sampler and number of threads (its logits bit for bit,
+ * or within rounding: weights in blocks, talking heads, embedding gates at long contexts). Sinks are
  * called by the calling thread, each with pieces of its own text. What the session held is forgotten, and it is left
- * empty. Errors: those of ch_generate, before anything is written; CH_ERROR_NUMERIC ends all texts. */
+ * empty. Errors: those of ch_generate, before anything is written, with the text's index in the sentence. A logit that
+ * is NaN ends its text alone: the others are written, then the first such error is returned. */
 CH_API ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error);
 
 #ifdef __cplusplus

@@ -1,20 +1,14 @@
 /* crosshead generate: text from a model, streamed, with the rates of prefill and decoding and the cache's size. */
-#include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/progress.h"
-#include "eval/dictionary_cost.h"
 #include "cli/cache_types.h"
 #include "cli/element_types.h"
 #include "cli/generate_many.h"
-#include "cli/output.h"
-#include "cli/interrupt.h"
+#include "cli/generate_one.h"
 #include "cli/parse.h"
-#include "eval/trace.h"
 #include "infer/end_tokens.h"
 #include "infer/generate.h"
 #include "infer/model.h"
@@ -37,10 +31,7 @@ typedef struct writer {
   ch_model *model;
   ch_timeline *timeline;
   ch_prompts prompts;
-  ch_ids ids;
-  ch_text text;
   double open_seconds;
-  ch_dictionary_cost dictionary; /* with --keep-dictionary */
 } writer;
 
 /* --- the prompt ---------------------------------------------------------------------------------------------- */
@@ -136,28 +127,9 @@ static void close_all(writer *w) {
   ch_tokenizer_free(w->tokenizer);
   ch_model_unload(w->model);
   ch_prompts_free(&w->prompts);
-  ch_ids_free(&w->ids);
-  ch_text_free(&w->text);
 }
 
-/* --- the text ------------------------------------------------------------------------------------------------ */
-
-static void show(writer *w, const char *text, size_t size) {
-  ch_text_put(&w->text, text, size);
-  if (w->arguments->json || size == 0) return;
-  fwrite(text, 1, size, stdout);
-  fflush(stdout);
-}
-
-static bool take(void *context, int32_t id, const char *text, size_t size) {
-  writer *w = context;
-  show(w, text, size);
-  if (id >= 0) {
-    if (!ch_ids_reserve(&w->ids, 1)) return false;
-    w->ids.data[w->ids.size++] = id;
-  }
-  return !ch_interrupted() && ch_output_alive();
-}
+/* --- writing ------------------------------------------------------------------------------------------------- */
 
 /* What all texts have in common. */
 static ch_status common_options(const writer *w, int32_t ends[CH_MAX_END_TOKENS],
@@ -170,26 +142,24 @@ static ch_status common_options(const writer *w, int32_t ends[CH_MAX_END_TOKENS]
                        error);
 }
 
-static ch_status write_text(writer *w, ch_generation_result *result, ch_error *error) {
+static ch_status write_one(const writer *w, ch_error *error) {
   const arguments *a = w->arguments;
-  const ch_prompt *prompt = &w->prompts.list[0];
   int32_t ends[CH_MAX_END_TOKENS];
   ch_generation_options options;
   CH_TRY(common_options(w, ends, &options, error));
-  options.sink = take;
-  options.context = w;
-  ch_random_seed(&options.random, (uint64_t)a->seed, 0);
-  if (a->echo && prompt->text) show(w, prompt->text, prompt->size);
-  ch_profile profile = {.keep_events = true};
-  if (a->trace) ch_timeline_profile(w->timeline, &profile);
-  ch_status status = ch_generate_tokens(w->timeline, w->tokenizer, prompt->ids.data,
-                                        (int64_t)prompt->ids.size, &options, result, error);
-  if (a->trace && status == CH_OK)
-    status = ch_trace_write(a->trace, 1, &(ch_traced){"generate", &profile}, NULL, error);
-  ch_timeline_profile(w->timeline, NULL);
-  ch_profile_free(&profile);
-  if (w->text.failed && status == CH_OK) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the text");
-  return status;
+  const ch_one_text one = {.timeline = w->timeline,
+                           .tokenizer = w->tokenizer,
+                           .model = w->model,
+                           .prompt = &w->prompts.list[0],
+                           .common = &options,
+                           .seed = (uint64_t)a->seed,
+                           .cache_dtype = a->cache_dtype,
+                           .trace = a->trace,
+                           .open_seconds = w->open_seconds,
+                           .keep_dictionary = a->keep_dictionary,
+                           .echo = a->echo,
+                           .json = a->json};
+  return ch_generate_one(&one, error);
 }
 
 static ch_status write_many(const writer *w, ch_error *error) {
@@ -209,103 +179,16 @@ static ch_status write_many(const writer *w, ch_error *error) {
   return ch_generate_many(&many, error);
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------- */
-
-static double rate(int64_t tokens, double seconds) {
-  return seconds > 0 ? (double)tokens / seconds : 0;
-}
-
-static const char *end_name(ch_generation_end end) {
-  static const char *const names[] = {"end", "length", "context", "stopped"};
-  return names[end];
-}
-
-/* Why the text is over, where that is not what was asked for. */
-static void print_end(const writer *w, const ch_generation_result *result) {
-  if (result->end == CH_GENERATION_FULL)
-    fprintf(stderr, "stopped: the context of %lld tokens is full\n",
-            (long long)ch_timeline_cache(w->timeline)->capacity);
-  if (result->end == CH_GENERATION_STOPPED)
-    fprintf(stderr, "stopped: %s\n", ch_interrupted() ? "interrupted" : "nobody reads the text");
-  if (result->end == CH_GENERATION_ENDED) fprintf(stderr, "the model ended its text\n");
-}
-
-static void print_figures(const writer *w, const ch_generation_result *result) {
-  const ch_cache *cache = ch_timeline_cache(w->timeline);
-  if (w->text.size == 0 || w->text.data[w->text.size - 1] != '\n') putchar('\n');
-  fflush(stdout);
-  print_end(w, result);
-  fprintf(stderr, "prefill: %lld tokens in %.1f ms, %.1f tokens/s\n", (long long)result->prompt_tokens,
-          1e3 * result->prefill_seconds, rate(result->prompt_tokens, result->prefill_seconds));
-  fprintf(stderr, "decode:  %lld tokens in %.1f ms, %.1f tokens/s\n", (long long)result->tokens,
-          1e3 * result->decode_seconds, rate(result->tokens, result->decode_seconds));
-  fprintf(stderr, "cache:   %lld bytes a token (%s), %lld of %lld tokens, %zu bytes allocated\n",
-          (long long)cache->token_bytes, w->arguments->cache_dtype,
-          (long long)ch_timeline_length(w->timeline), (long long)cache->capacity, cache->bytes);
-  if (w->arguments->keep_dictionary)
-    fprintf(stderr,
-            "dictionary: attention's weights take %.1f MiB instead of %.1f; a token takes %.2f times as long "
-            "as with matrices written out\n",
-            w->dictionary.bytes / (1 << 20), w->dictionary.written_bytes / (1 << 20), w->dictionary.slowdown);
-}
-
-static json_t *json_rate(int64_t tokens, double seconds) {
-  return json_pack("{s:I, s:f, s:f}", "tokens", (json_int_t)tokens, "milliseconds", 1e3 * seconds,
-                   "tokens_per_second", rate(tokens, seconds));
-}
-
-static json_t *json_ids(const ch_ids *ids) {
-  json_t *list = json_array();
-  for (size_t i = 0; i < ids->size; i++) json_array_append_new(list, json_integer(ids->data[i]));
-  return list;
-}
-
-static ch_status print_json(const writer *w, const ch_generation_result *result, ch_error *error) {
-  const ch_cache *cache = ch_timeline_cache(w->timeline);
-  json_t *figures =
-      json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "dtype", w->arguments->cache_dtype, "elements_per_token",
-                (json_int_t)cache->token_elements, "bytes_per_token", (json_int_t)cache->token_bytes,
-                "bytes_allocated", (json_int_t)cache->bytes, "tokens",
-                (json_int_t)ch_timeline_length(w->timeline), "capacity", (json_int_t)cache->capacity);
-  json_t *object =
-      json_pack("{s:s%, s:o, s:o, s:s, s:I, s:f, s:o, s:o, s:o}", "text", w->text.data ? w->text.data : "",
-                w->text.size, "ids", json_ids(&w->ids), "prompt_ids", json_ids(&w->prompts.list[0].ids),
-                "end", end_name(result->end), "seed", (json_int_t)w->arguments->seed, "open_milliseconds",
-                1e3 * w->open_seconds, "prefill", json_rate(result->prompt_tokens, result->prefill_seconds),
-                "decode", json_rate(result->tokens, result->decode_seconds), "cache", figures);
-  if (w->arguments->keep_dictionary)
-    json_object_set_new(object, "dictionary",
-                        json_pack("{s:f, s:f, s:f}", "attention_bytes", w->dictionary.bytes,
-                                  "attention_bytes_written_out", w->dictionary.written_bytes, "slowdown",
-                                  w->dictionary.slowdown));
-  return ch_print_json(object, JSON_REAL_PRECISION(6), error);
-}
-
 /* --- the command --------------------------------------------------------------------------------------------- */
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   writer w = {.arguments = a};
-  ch_generation_result result = {0};
   ch_status status;
   double start = ch_clock();
   CH_TRY_GOTO(open_all(&w, error));
   w.open_seconds = ch_clock() - start;
-  if (is_many(a)) {
-    status = write_many(&w, error);
-    goto done;
-  }
-  ch_interrupt_watch();
-  status = write_text(&w, &result, error);
-  ch_interrupt_release();
-  if (status == CH_OK && a->keep_dictionary)
-    status = ch_dictionary_cost_measure(w.model, &w.dictionary, error);
-  if (status == CH_OK && a->json)
-    status = print_json(&w, &result, error);
-  else if (status == CH_OK)
-    print_figures(&w, &result);
-  else if (!a->json && w.text.size > 0)
-    putchar('\n');
+  status = is_many(a) ? write_many(&w, error) : write_one(&w, error);
 done:
   close_all(&w);
   return status;

@@ -7,6 +7,7 @@
 
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/generate_figures.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
@@ -29,7 +30,10 @@ static bool take(void *context, int32_t id, const char *text, size_t size) {
   said *s = context;
   ch_text_put(&s->text, text, size);
   if (id >= 0) {
-    if (!ch_ids_reserve(&s->ids, 1)) return false;
+    if (!ch_ids_reserve(&s->ids, 1)) {
+      s->text.failed = true;
+      return false;
+    }
     s->ids.data[s->ids.size++] = id;
   }
   return !ch_interrupted() && ch_output_alive();
@@ -66,11 +70,6 @@ static void release(batch *b) {
 
 /* --- what is printed ----------------------------------------------------------------------------------------- */
 
-static const char *end_name(ch_generation_end end) {
-  static const char *const names[] = {"end", "length", "context", "stopped"};
-  return names[end];
-}
-
 static void print_texts(const batch *b) {
   int64_t samples = b->many->samples;
   for (int64_t i = 0; i < b->count; i++) {
@@ -104,34 +103,15 @@ static totals sum_up(const batch *b) {
   return t;
 }
 
-static double rate(int64_t tokens, double seconds) {
-  return seconds > 0 ? (double)tokens / seconds : 0;
-}
-
 static void print_figures(const batch *b) {
   const ch_cache *cache = ch_timeline_cache(b->many->timeline);
   totals t = sum_up(b);
-  if (t.stopped > 0)
-    fprintf(stderr, "stopped: %s; %lld of %lld texts are not whole\n",
-            ch_interrupted() ? "interrupted" : "nobody reads the texts", (long long)t.stopped,
-            (long long)b->count);
   fprintf(stderr, "prefill: %lld tokens in %.1f ms, %.1f tokens/s\n", (long long)t.prompt_tokens,
-          1e3 * t.prefill_seconds, rate(t.prompt_tokens, t.prefill_seconds));
+          1e3 * t.prefill_seconds, ch_token_rate(t.prompt_tokens, t.prefill_seconds));
   fprintf(stderr, "decode:  %lld tokens of %lld texts in %.1f ms, %.1f tokens/s\n", (long long)t.tokens,
-          (long long)b->count, 1e3 * t.decode_seconds, rate(t.tokens, t.decode_seconds));
+          (long long)b->count, 1e3 * t.decode_seconds, ch_token_rate(t.tokens, t.decode_seconds));
   fprintf(stderr, "cache:   %lld sequences of %lld tokens (%s), %zu bytes allocated\n",
           (long long)cache->sequences, (long long)cache->capacity, b->many->cache_dtype, cache->bytes);
-}
-
-static json_t *json_ids(const int32_t *ids, size_t count) {
-  json_t *list = json_array();
-  for (size_t i = 0; i < count; i++) json_array_append_new(list, json_integer(ids[i]));
-  return list;
-}
-
-static json_t *json_rate(int64_t tokens, double seconds) {
-  return json_pack("{s:I, s:f, s:f}", "tokens", (json_int_t)tokens, "milliseconds", 1e3 * seconds,
-                   "tokens_per_second", rate(tokens, seconds));
 }
 
 static json_t *json_text(const batch *b, int64_t i) {
@@ -141,8 +121,9 @@ static json_t *json_text(const batch *b, int64_t i) {
   return json_pack("{s:I, s:I, s:I, s:s%, s:o, s:o, s:s}", "prompt", (json_int_t)(i / b->many->samples),
                    "sample", (json_int_t)sample, "seed", (json_int_t)(b->many->seed + (uint64_t)sample),
                    "text", s->text.data ? s->text.data : "", s->text.size, "ids",
-                   json_ids(s->ids.data, s->ids.size), "prompt_ids",
-                   json_ids(text->prompt, (size_t)text->count), "end", end_name(text->result.end));
+                   ch_json_ids(s->ids.data, s->ids.size), "prompt_ids",
+                   ch_json_ids(text->prompt, (size_t)text->count), "end",
+                   ch_generation_end_name(text->result.end));
 }
 
 static ch_status print_json(const batch *b, ch_error *error) {
@@ -151,11 +132,33 @@ static ch_status print_json(const batch *b, ch_error *error) {
   json_t *texts = json_array();
   for (int64_t i = 0; i < b->count; i++) json_array_append_new(texts, json_text(b, i));
   return ch_print_json(json_pack("{s:o, s:o, s:o, s:{s:s, s:I, s:I, s:I}}", "texts", texts, "prefill",
-                                 json_rate(t.prompt_tokens, t.prefill_seconds), "decode",
-                                 json_rate(t.tokens, t.decode_seconds), "cache", "dtype",
+                                 ch_json_rate(t.prompt_tokens, t.prefill_seconds), "decode",
+                                 ch_json_rate(t.tokens, t.decode_seconds), "cache", "dtype",
                                  b->many->cache_dtype, "sequences", (json_int_t)cache->sequences, "capacity",
                                  (json_int_t)cache->capacity, "bytes_allocated", (json_int_t)cache->bytes),
                        JSON_REAL_PRECISION(6), error);
+}
+
+/* Why not all texts are whole, where they are not: the first whose logits are broken, or the signal. */
+static ch_status judge(const batch *b, ch_error *error) {
+  int64_t samples = b->many->samples, stopped = sum_up(b).stopped;
+  for (int64_t i = 0; i < b->count; i++)
+    if (b->texts[i].status != CH_OK)
+      return ch_fail(error, b->texts[i].status, "prompt %lld, sample %lld: %s", (long long)(i / samples + 1),
+                     (long long)(i % samples + 1), b->texts[i].error.message);
+  if (stopped == 0 || !ch_interrupted()) return CH_OK;
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted; %lld of %lld texts are not whole",
+                 (long long)stopped, (long long)b->count);
+}
+
+/* What was written is printed also where some text failed. */
+static ch_status print(const batch *b, ch_error *error) {
+  for (int64_t i = 0; i < b->count; i++)
+    if (b->said[i].text.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the texts");
+  if (b->many->json) return print_json(b, error);
+  print_texts(b);
+  print_figures(b);
+  return CH_OK;
 }
 
 ch_status ch_generate_many(const ch_many_texts *many, ch_error *error) {
@@ -168,14 +171,8 @@ ch_status ch_generate_many(const ch_many_texts *many, ch_error *error) {
     ch_interrupt_release();
     b.seconds = ch_clock() - start;
   }
-  for (int64_t i = 0; status == CH_OK && i < b.count; i++)
-    if (b.said[i].text.failed) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the texts");
-  if (status == CH_OK && many->json) {
-    status = print_json(&b, error);
-  } else if (status == CH_OK) {
-    print_texts(&b);
-    print_figures(&b);
-  }
+  if (status == CH_OK || status == CH_ERROR_NUMERIC) status = print(&b, error);
+  if (status == CH_OK) status = judge(&b, error);
   release(&b);
   return status;
 }

@@ -123,17 +123,22 @@ ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, 
 
 ch_status ch_prompts_context(const ch_prompts *prompts, const ch_config *config, int64_t asked,
                              int64_t max_tokens, int64_t *context, ch_error *error) {
-  int64_t most = config->max_position_embeddings, longest = 0;
+  int64_t most = config->max_position_embeddings, longest = 0, which = 0;
   for (int64_t i = 0; i < prompts->count; i++)
-    if ((int64_t)prompts->list[i].ids.size > longest) longest = (int64_t)prompts->list[i].ids.size;
+    if ((int64_t)prompts->list[i].ids.size > longest) {
+      longest = (int64_t)prompts->list[i].ids.size;
+      which = i + 1;
+    }
   if (asked > most && config->position == CH_POSITION_ROPE)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--context %lld is more than the %lld positions the model was made for", (long long)asked,
                    (long long)most);
   *context = asked > 0 ? asked : most;
   if (asked == 0 && max_tokens > 0 && longest + max_tokens < most) *context = longest + max_tokens;
+  char name[40] = "the prompt";
+  if (prompts->count > 1) snprintf(name, sizeof name, "prompt %lld", (long long)which);
   if (longest > *context)
-    return ch_fail(error, CH_ERROR_FULL, "the prompt has %lld tokens and the context holds %lld",
+    return ch_fail(error, CH_ERROR_FULL, "%s has %lld tokens and the context holds %lld", name,
                    (long long)longest, (long long)*context);
   return CH_OK;
 }

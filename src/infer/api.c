@@ -1,5 +1,5 @@
-/* The public functions: checks of what callers pass, and the internal calls behind them. */
-#include <crosshead/crosshead.h>
+/* The public functions for models, tokens and sessions: checks of what callers pass, and the internal calls behind them. */
+#include "infer/api.h"
 
 #include <limits.h>
 #include <omp.h>
@@ -7,15 +7,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
-#include "infer/generate.h"
-#include "infer/model.h"
 #include "model/accounting.h"
-
-struct ch_session {
-  const ch_model *model;
-  ch_timeline *timeline;
-  int32_t sequences, threads;
-};
 
 const char *ch_version(void) {
   return CH_VERSION_STRING;
@@ -27,7 +19,7 @@ void ch_free(void *memory) {
 
 /* --- models -------------------------------------------------------------------------------------------------- */
 
-static ch_status missing(ch_error *error, const char *what) {
+ch_status ch_api_missing(ch_error *error, const char *what) {
   return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", what);
 }
 
@@ -40,7 +32,7 @@ static bool holds(const char *directory, const char *name) {
 
 ch_status ch_model_open(const char *directory, ch_model **model, ch_error *error) {
   if (!directory || !model)
-    return missing(error, directory ? "where the model goes" : "the directory's name");
+    return ch_api_missing(error, directory ? "where the model goes" : "the directory's name");
   *model = NULL;
   ch_model *opened = NULL;
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_MAPPED, &opened, error));
@@ -73,7 +65,7 @@ int64_t ch_model_context_length(const ch_model *model) {
 }
 
 ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
-  if (!model || !json) return missing(error, "the model or where the figures go");
+  if (!model || !json) return ch_api_missing(error, "the model or where the figures go");
   /* Of the files: the model may run in another form. */
   ch_account account = {0};
   ch_config config;
@@ -100,16 +92,15 @@ bool ch_model_has_tokenizer(const ch_model *model) {
   return model && model->tokenizer;
 }
 
-static ch_status need_tokenizer(const ch_model *model, ch_error *error) {
-  if (!model) return missing(error, "the model");
+ch_status ch_api_need_tokenizer(const ch_model *model, ch_error *error) {
+  if (!model) return ch_api_missing(error, "the model");
   if (!model->tokenizer)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s has no tokenizer.json, so its text cannot be read or written", model->directory);
   return CH_OK;
 }
 
-/* Appends the tokens of a text, with the beginning-of-text token in front where the tokenizer puts one. */
-static ch_status encode(const ch_model *model, const char *text, size_t size, bool begin, ch_ids *ids,
+ch_status ch_api_encode(const ch_model *model, const char *text, size_t size, bool begin, ch_ids *ids,
                         ch_error *error) {
   const ch_tokenizer *tokenizer = model->tokenizer;
   if (begin && ch_tokenizer_adds_bos(tokenizer) && ch_tokenizer_bos(tokenizer) >= 0) {
@@ -121,11 +112,11 @@ static ch_status encode(const ch_model *model, const char *text, size_t size, bo
 
 ch_status ch_encode(const ch_model *model, const char *text, size_t size, bool begin, int32_t *tokens,
                     size_t capacity, size_t *count, ch_error *error) {
-  CH_TRY(need_tokenizer(model, error));
+  CH_TRY(ch_api_need_tokenizer(model, error));
   if ((!text && size) || (!tokens && capacity) || !count)
-    return missing(error, "the text, the tokens or the count");
+    return ch_api_missing(error, "the text, the tokens or the count");
   ch_ids ids = {0};
-  ch_status status = encode(model, text ? text : "", size, begin, &ids, error);
+  ch_status status = ch_api_encode(model, text ? text : "", size, begin, &ids, error);
   if (status == CH_OK) {
     *count = ids.size;
     size_t kept = ids.size < capacity ? ids.size : capacity;
@@ -148,8 +139,8 @@ static ch_status check_tokens(const ch_model *model, const int32_t *tokens, size
 
 ch_status ch_decode(const ch_model *model, const int32_t *tokens, size_t count, char **text, size_t *size,
                     ch_error *error) {
-  CH_TRY(need_tokenizer(model, error));
-  if ((!tokens && count) || !text || !size) return missing(error, "the tokens or where the text goes");
+  CH_TRY(ch_api_need_tokenizer(model, error));
+  if ((!tokens && count) || !text || !size) return ch_api_missing(error, "the tokens or where the text goes");
   CH_TRY(check_tokens(model, tokens, count, error));
   ch_text out = {0};
   ch_status status = ch_tokenizer_decode(model->tokenizer, tokens, count, false, &out, error);
@@ -227,7 +218,7 @@ static ch_status pass_bytes(const ch_model *model, const ch_timeline_options *op
 
 ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings, ch_memory *memory,
                              ch_error *error) {
-  if (!model || !memory) return missing(error, "the model or where the estimate goes");
+  if (!model || !memory) return ch_api_missing(error, "the model or where the estimate goes");
   ch_timeline_options options;
   CH_TRY(timeline_options(model, settings, &options, error));
   size_t prefill = 0, step = 0;
@@ -250,7 +241,7 @@ ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *s
 
 ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings, ch_session **session,
                             ch_error *error) {
-  if (!model || !session) return missing(error, "the model or where the session goes");
+  if (!model || !session) return ch_api_missing(error, "the model or where the session goes");
   *session = NULL;
   ch_timeline_options options;
   CH_TRY(timeline_options(model, settings, &options, error));
@@ -273,14 +264,13 @@ void ch_session_free(ch_session *session) {
   free(session);
 }
 
-/* The session's number of threads, for parallel regions that the calling thread starts; returns what was set. */
-static int enter_threads(const ch_session *session) {
+int ch_api_enter_threads(const ch_session *session) {
   int before = omp_get_max_threads();
   if (session->threads) omp_set_num_threads(session->threads);
   return before;
 }
 
-static void leave_threads(int before) {
+void ch_api_leave_threads(int before) {
   omp_set_num_threads(before);
 }
 
@@ -290,7 +280,8 @@ static int64_t room(const ch_session *session) {
 
 ch_status ch_session_feed(ch_session *session, const int32_t *tokens, size_t count, const float **logits,
                           ch_error *error) {
-  if (!session || !tokens || !logits) return missing(error, "the session, the tokens or where the logits go");
+  if (!session || !tokens || !logits)
+    return ch_api_missing(error, "the session, the tokens or where the logits go");
   if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
   if (count > (size_t)room(session))
     return ch_fail(error, CH_ERROR_FULL, "the session holds %lld of %lld tokens and has no room for %zu more",
@@ -298,9 +289,9 @@ ch_status ch_session_feed(ch_session *session, const int32_t *tokens, size_t cou
                    (long long)(ch_session_length(session) + room(session)), count);
   CH_TRY(check_tokens(session->model, tokens, count * (size_t)session->sequences, error));
   int64_t before = ch_session_length(session);
-  int threads = enter_threads(session);
+  int threads = ch_api_enter_threads(session);
   ch_status status = ch_timeline_feed(session->timeline, tokens, (int64_t)count, logits, error);
-  leave_threads(threads);
+  ch_api_leave_threads(threads);
   if (status != CH_OK) ch_timeline_rewind(session->timeline, before);
   return status;
 }
@@ -315,163 +306,4 @@ uint64_t ch_session_cache_bytes(const ch_session *session) {
 
 void ch_session_reset(ch_session *session) {
   ch_timeline_rewind(session->timeline, 0);
-}
-
-/* --- sampling and generation --------------------------------------------------------------------------------- */
-
-void ch_sampler_defaults(ch_sampler *sampler, uint64_t seed) {
-  ch_random random;
-  ch_random_seed(&random, seed, 0);
-  *sampler = (ch_sampler){.temperature = 1, .top_k = 0, .top_p = 1};
-  memcpy(sampler->state, random.state, sizeof sampler->state);
-}
-
-static ch_sampling sampling_of(const ch_sampler *sampler) {
-  return (ch_sampling){.temperature = sampler->temperature, .top_k = sampler->top_k, .top_p = sampler->top_p};
-}
-
-ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size, int32_t *token,
-                    ch_error *error) {
-  if (!sampler || !logits || !token) return missing(error, "the sampler, the logits or where the token goes");
-  if (vocab_size < 1 || vocab_size > INT32_MAX)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a vocabulary of %lld tokens is not possible",
-                   (long long)vocab_size);
-  ch_sampling settings = sampling_of(sampler);
-  CH_TRY(ch_sampling_check(&settings, error));
-  void *scratch = malloc(ch_sampling_scratch(vocab_size));
-  if (!scratch)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to choose among %lld tokens", (long long)vocab_size);
-  ch_random random;
-  memcpy(random.state, sampler->state, sizeof random.state);
-  ch_status status = ch_sample_token(&settings, &random, logits, vocab_size, scratch, token, error);
-  memcpy(sampler->state, random.state, sizeof random.state);
-  free(scratch);
-  return status;
-}
-
-/* What the generation loop calls back with, narrowed to the pieces of text. */
-typedef struct text_sink {
-  ch_text_sink sink;
-  void *user;
-} text_sink;
-
-static bool pass_text(void *context, int32_t id, const char *text, size_t size) {
-  (void)id;
-  const text_sink *to = context;
-  return size == 0 || to->sink(text, size, to->user);
-}
-
-static ch_status generate(ch_session *session, const ch_ids *prompt, int64_t max_tokens, ch_sampler *sampler,
-                          text_sink *to, ch_generated *result, ch_error *error) {
-  ch_generation_options options = {.sampling = sampling_of(sampler),
-                                   .max_tokens = max_tokens,
-                                   .end_tokens = session->model->end_tokens,
-                                   .end_token_count = session->model->end_token_count,
-                                   .sink = to->sink ? pass_text : NULL,
-                                   .context = to};
-  memcpy(options.random.state, sampler->state, sizeof sampler->state);
-  ch_generation_result done;
-  int threads = enter_threads(session);
-  ch_status status = ch_generate_tokens(session->timeline, session->model->tokenizer, prompt->data,
-                                        (int64_t)prompt->size, &options, &done, error);
-  leave_threads(threads);
-  memcpy(sampler->state, options.random.state, sizeof sampler->state);
-  *result = (ch_generated){.prompt_tokens = done.prompt_tokens,
-                           .tokens = done.tokens,
-                           .prefill_seconds = done.prefill_seconds,
-                           .decode_seconds = done.decode_seconds};
-  return status;
-}
-
-/* --- many texts ---------------------------------------------------------------------------------------------- */
-
-/* The tokens of every prompt; neighbours with the same text have the same. */
-static ch_status encode_prompts(const ch_session *session, const ch_batch_text *texts, size_t count,
-                                ch_ids *ids, ch_generation_text *writing, ch_error *error) {
-  for (size_t i = 0; i < count; i++) {
-    if (!texts[i].prompt) return missing(error, "a prompt");
-    if (texts[i].max_tokens < 0)
-      return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "max_tokens of text %zu is %lld; it must be at least 1, or 0 for as many as fit", i,
-                     (long long)texts[i].max_tokens);
-    bool shared = i > 0 && texts[i].prompt == texts[i - 1].prompt;
-    if (!shared)
-      CH_TRY(encode(session->model, texts[i].prompt, strlen(texts[i].prompt), true, &ids[i], error));
-    writing[i].prompt = shared ? writing[i - 1].prompt : ids[i].data;
-    writing[i].count = shared ? writing[i - 1].count : (int64_t)ids[i].size;
-  }
-  return CH_OK;
-}
-
-static void set_options(const ch_session *session, ch_batch_text *text, text_sink *to,
-                        ch_generation_options *options) {
-  ch_sampler own;
-  ch_sampler_defaults(&own, 0);
-  const ch_sampler *sampler = text->sampler ? text->sampler : &own;
-  *to = (text_sink){text->sink, text->user};
-  *options = (ch_generation_options){.sampling = sampling_of(sampler),
-                                     .max_tokens = text->max_tokens,
-                                     .end_tokens = session->model->end_tokens,
-                                     .end_token_count = session->model->end_token_count,
-                                     .sink = text->sink ? pass_text : NULL,
-                                     .context = to};
-  memcpy(options->random.state, sampler->state, sizeof sampler->state);
-}
-
-static void report_text(const ch_generation_text *written, ch_batch_text *text) {
-  const ch_generation_result *done = &written->result;
-  text->generated = (ch_generated){.prompt_tokens = done->prompt_tokens,
-                                   .tokens = done->tokens,
-                                   .prefill_seconds = done->prefill_seconds,
-                                   .decode_seconds = done->decode_seconds};
-  if (text->sampler) memcpy(text->sampler->state, written->options.random.state, sizeof text->sampler->state);
-}
-
-ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error) {
-  if (!session || (!texts && count > 0)) return missing(error, session ? "the texts" : "the session");
-  CH_TRY(need_tokenizer(session->model, error));
-  ch_generation_text *writing = calloc(count + 1, sizeof *writing);
-  text_sink *sinks = calloc(count + 1, sizeof *sinks);
-  ch_ids *ids = calloc(count + 1, sizeof *ids);
-  ch_status status =
-      writing && sinks && ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu texts", count);
-  if (status == CH_OK) status = encode_prompts(session, texts, count, ids, writing, error);
-  for (size_t i = 0; status == CH_OK && i < count; i++)
-    set_options(session, &texts[i], &sinks[i], &writing[i].options);
-  if (status == CH_OK) {
-    int threads = enter_threads(session);
-    status = ch_generate_texts(session->timeline, session->model->tokenizer, writing, (int64_t)count, error);
-    leave_threads(threads);
-    ch_timeline_rewind(session->timeline, 0);
-    for (size_t i = 0; i < count; i++) report_text(&writing[i], &texts[i]);
-  }
-  for (size_t i = 0; ids && i < count; i++) ch_ids_free(&ids[i]);
-  free(ids);
-  free(sinks);
-  free(writing);
-  return status;
-}
-
-ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
-                      ch_text_sink sink, void *user, ch_generated *result, ch_error *error) {
-  if (!session || !prompt) return missing(error, session ? "the prompt" : "the session");
-  CH_TRY(need_tokenizer(session->model, error));
-  if (session->sequences != 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "text is generated in a session of one sequence; this one has %d", session->sequences);
-  if (max_tokens < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "max_tokens is %lld; it must be at least 1, or 0 for as many as fit",
-                   (long long)max_tokens);
-  ch_sampler own;
-  ch_sampler_defaults(&own, 0);
-  ch_generated unwanted;
-  ch_ids ids = {0};
-  ch_status status =
-      encode(session->model, prompt, strlen(prompt), ch_session_length(session) == 0, &ids, error);
-  if (status == CH_OK)
-    status = generate(session, &ids, max_tokens, sampler ? sampler : &own, &(text_sink){sink, user},
-                      result ? result : &unwanted, error);
-  ch_ids_free(&ids);
-  return status;
 }

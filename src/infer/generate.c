@@ -3,6 +3,7 @@
 #include "infer/generate.h"
 
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/progress.h"
@@ -21,15 +22,14 @@ typedef struct place {
   double start;
   int32_t token; /* chosen, not fed yet */
   bool chosen, stopped, done;
-  ch_status status; /* of choosing, which is done in parallel */
-  ch_error error;
 } place;
 
 /* One call's state. */
 typedef struct generation {
   ch_timeline *timeline;
   const ch_tokenizer *tokenizer;
-  ch_generation_text *next, *last; /* texts that wait: from next to before last */
+  ch_generation_text *texts;       /* all of them */
+  ch_generation_text *next, *last; /* those that wait: from next to before last */
   bool continues;                  /* the first text goes on from what the timeline holds */
   place *places;
   int64_t count, active; /* places; those with a text come first */
@@ -172,7 +172,6 @@ static void choose(const generation *g, place *p, const float *logits, char *scr
   bool enough = text->options.max_tokens > 0 && text->result.tokens >= text->options.max_tokens;
   bool full = held(g, p) >= ch_timeline_cache(g->timeline)->capacity;
   p->chosen = false;
-  p->status = CH_OK;
   if (p->stopped || enough || full) {
     text->result.end = p->stopped ? CH_GENERATION_STOPPED
                        : enough   ? CH_GENERATION_LENGTH
@@ -180,18 +179,17 @@ static void choose(const generation *g, place *p, const float *logits, char *scr
     p->done = true;
     return;
   }
-  p->status = ch_sample_token(&text->options.sampling, &text->options.random, logits, g->vocabulary, scratch,
-                              &p->token, &p->error);
-  p->chosen = p->status == CH_OK;
+  text->status = ch_sample_token(&text->options.sampling, &text->options.random, logits, g->vocabulary,
+                                 scratch, &p->token, &text->error);
+  p->chosen = text->status == CH_OK;
+  if (p->chosen) return;
+  text->result.end = CH_GENERATION_FAILED;
+  p->done = true;
 }
 
 /* Hands over the token that a place chose. */
 static ch_status take(const generation *g, place *p, ch_error *error) {
   bool go_on;
-  if (p->status != CH_OK) {
-    *error = p->error;
-    return p->status;
-  }
   if (!p->chosen) return CH_OK;
   if (ends_text(&p->text->options, p->token)) {
     p->text->result.end = CH_GENERATION_ENDED;
@@ -283,11 +281,21 @@ static ch_status run(generation *g, ch_error *error) {
   return CH_OK;
 }
 
+/* Says which of several texts an error is about. */
+static void name_text(const generation *g, const ch_generation_text *text, ch_error *error) {
+  char name[40];
+  snprintf(name, sizeof name, "texts[%lld]", (long long)(text - g->texts));
+  if (!g->continues && error) ch_fail_in(error, name);
+}
+
 static ch_status check(const generation *g, ch_error *error) {
   for (ch_generation_text *text = g->next; text < g->last; text++) {
     text->result = (ch_generation_result){.end = CH_GENERATION_STOPPED};
-    CH_TRY(ch_sampling_check(&text->options.sampling, error));
-    CH_TRY(check_prompt(g, text, g->continues ? ch_timeline_length(g->timeline) : 0, error));
+    text->status = CH_OK;
+    ch_status status = ch_sampling_check(&text->options.sampling, error);
+    if (status == CH_OK)
+      status = check_prompt(g, text, g->continues ? ch_timeline_length(g->timeline) : 0, error);
+    if (status != CH_OK) return name_text(g, text, error), status;
   }
   return CH_OK;
 }
@@ -305,10 +313,23 @@ static ch_status reserve(generation *g, ch_error *error) {
                        (long long)g->vocabulary);
 }
 
+/* The first failure of a text by itself. */
+static ch_status first_failure(const generation *g, ch_error *error) {
+  for (const ch_generation_text *text = g->texts; text < g->last; text++)
+    if (text->status != CH_OK) {
+      if (error) *error = text->error;
+      name_text(g, text, error);
+      return text->status;
+    }
+  return CH_OK;
+}
+
 static ch_status generate(generation *g, ch_error *error) {
+  g->texts = g->next;
   CH_TRY(check(g, error));
   ch_status status = reserve(g, error);
   if (status == CH_OK) status = run(g, error);
+  if (status == CH_OK) status = first_failure(g, error);
   for (int64_t i = 0; g->places && i < g->count; i++) {
     ch_text_free(&g->places[i].decoded);
     ch_text_free(&g->places[i].valid);

@@ -8,10 +8,11 @@
 
 /* Why a text ended. */
 typedef enum ch_generation_end {
-  CH_GENERATION_ENDED,  /* the model wrote one of the end tokens */
-  CH_GENERATION_LENGTH, /* as many tokens as were asked for */
-  CH_GENERATION_FULL,   /* the context holds no more */
-  CH_GENERATION_STOPPED /* the caller said so */
+  CH_GENERATION_ENDED,   /* the model wrote one of the end tokens */
+  CH_GENERATION_LENGTH,  /* as many tokens as were asked for */
+  CH_GENERATION_FULL,    /* the context holds no more */
+  CH_GENERATION_STOPPED, /* the caller said so */
+  CH_GENERATION_FAILED   /* a logit was not a number */
 } ch_generation_end;
 
 /* Called after the token `id` was chosen, with the text that it completes: whole characters of valid UTF-8 (what is not
@@ -42,12 +43,16 @@ typedef struct ch_generation_text {
   int64_t count;
   ch_generation_options options;
   ch_generation_result result; /* of a prompt that was computed for an earlier text no tokens were fed */
+  ch_status status;            /* CH_OK, or why this text could not go on; its sentence is in `error` */
+  ch_error error;
 } ch_generation_text;
 
 /* Writes all texts, as many in step as the timeline has sequences (at most CH_FEW_ROWS); when one has ended, the next takes its
-   place. Each text is what it would be alone: the same, bit for bit. Sinks are called by the calling thread. Texts side by
-   side whose prompts are the same memory share its computation. What the timeline held is forgotten. Errors: as of
-   ch_generate_tokens, CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed; another ends all texts. */
+   place. Each text is what it would be alone (ch_timeline_step). Sinks are called by the calling thread. Texts side by
+   side whose prompts are the same memory share its computation. What the timeline held is forgotten. A text whose logits are
+   broken ends alone, with CH_GENERATION_FAILED and its `status`; the others go on, and the first such status is returned
+   when all have ended. Other errors as of ch_generate_tokens: CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed;
+   what concerns no text by itself ends all. */
 ch_status ch_generate_texts(ch_timeline *timeline, const ch_tokenizer *tokenizer, ch_generation_text *texts,
                             int64_t count, ch_error *error);
 

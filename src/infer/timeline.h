@@ -31,7 +31,8 @@ ch_status ch_timeline_feed(ch_timeline *timeline, const int32_t *tokens, int64_t
 ch_status ch_timeline_feed_one(ch_timeline *timeline, int64_t sequence, const int32_t *tokens, int64_t count,
                                const float **logits, ch_error *error);
 /* Feeds a token to each of the first `count` sequences, which may hold different numbers of tokens: *logits [count, V]. With
-   up to CH_FEW_ROWS sequences, what becomes of one does not depend on the others: its logits are the same, bit for bit. */
+   up to CH_FEW_ROWS sequences, what becomes of one does not depend on the others: its logits are the same, bit for bit; within
+   rounding where weights are in blocks, heads talk, or tokens of one id are taken together. */
 ch_status ch_timeline_step(ch_timeline *timeline, int64_t count, const int32_t *tokens, const float **logits,
                            ch_error *error);
 /* Sequence `to` becomes the first `length` tokens of sequence `from`, which may be itself. */

@@ -36,17 +36,23 @@ static bool take(void *context, int32_t id, const char *text, size_t size) {
   return w->stop_after == 0 || w->count < w->stop_after;
 }
 
-static ch_timeline *timeline_of(const ch_model *model, int64_t sequences, ch_dtype cache, ch_dtype compute) {
+static ch_timeline *timeline_with(const ch_model *model, int64_t sequences, int64_t context, ch_dtype cache,
+                                  ch_dtype compute) {
   ch_timeline_options options;
   ch_timeline_options_default(&model->config, &options);
   options.sequences = sequences;
-  options.chunk = 16;
+  options.context = context;
+  options.chunk = context > MOST ? 256 : 16;
   options.cache = ch_cache_of(cache);
   options.compute = compute;
   ch_timeline *timeline;
   must(ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options, &timeline,
                           &failure));
   return timeline;
+}
+
+static ch_timeline *timeline_of(const ch_model *model, int64_t sequences, ch_dtype cache, ch_dtype compute) {
+  return timeline_with(model, sequences, MOST, cache, compute);
 }
 
 /* Texts of different lengths, seeds and settings; some end by a token, one fills the context. */
@@ -153,6 +159,67 @@ static void logits_of_a_step_are_those_of_each_sequence_alone(void **state) {
   ch_model_unload(model);
 }
 
+static bool are_alike(const float *a, const float *b, bool rounded) {
+  if (!rounded) return memcmp(a, b, VOCABULARY * sizeof *a) == 0;
+  double most = 0, largest = 0;
+  for (int i = 0; i < VOCABULARY; i++) {
+    most = fmax(most, fabs((double)a[i] - b[i]));
+    largest = fmax(largest, fabs((double)b[i]));
+  }
+  return most <= 1e-5 * largest;
+}
+
+/* Long enough that a lone sequence is shared by the threads. How talking heads and tokens of one id are shared out depends on
+   what else there is to do: those are alike within rounding. */
+static void long_sequences_in_step_are_what_they_are_alone(void **state) {
+  (void)state;
+  enum { COUNT = 4, LONGEST = 620 };
+  static const int64_t lengths[COUNT] = {350, 1, 610, 64};
+  static const char *const shapes[] = {
+      "'num_attention_heads': 2, 'num_key_value_heads': 2, 'head_dim': 64, 'attention': {'type': 'gqa'}",
+      "'num_attention_heads': 24, 'num_key_value_heads': 2, 'head_dim': 64, 'attention': {'type': 'gqa'}",
+      "'num_attention_heads': 8, 'head_dim': 64, 'attention': {'type': 'mfa_kr'}",
+      "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 32, 'attention': {'type': 'gta'}",
+      "'num_attention_heads': 4, 'num_key_value_heads': 4, 'head_dim': 32, 'attention': {'type': 'diff'}",
+      "'num_attention_heads': 4, 'attention': {'type': 'talking'}",
+      "'num_attention_heads': 12, 'attention': {'type': 'mla', 'kv_lora_rank': 64, 'qk_nope_head_dim': 32, "
+      "'qk_rope_head_dim': 16, 'v_head_dim': 32}",
+      "'num_attention_heads': 4, 'attention': {'type': 'mla', 'kv_lora_rank': 32, 'qk_nope_head_dim': 16, "
+      "'qk_rope_head_dim': 8, 'v_head_dim': 16, 'gate_embedding_dim': 8}"};
+  static const ch_dtype caches[] = {CH_F32, CH_F16, CH_BF16, CH_Q4_0, CH_Q8_0};
+  static int32_t text[LONGEST];
+  float expected[COUNT][VOCABULARY];
+  int32_t tokens[COUNT];
+  const float *logits;
+  for (int i = 0; i < LONGEST; i++) text[i] = (int32_t)((i * i + i / 7) % VOCABULARY);
+  for (size_t m = 0; m < sizeof shapes / sizeof *shapes; m++) {
+    char keys[512];
+    snprintf(keys, sizeof keys, "'num_hidden_layers': 1, %s", shapes[m]);
+    ch_model *model = sized_model_of(64, 96, keys, CH_F32);
+    for (int c = 0; c < 5; c += m < 2 ? 1 : 2) {
+      ch_timeline *many = timeline_with(model, COUNT, LONGEST, caches[c], CH_F32),
+                  *one = timeline_with(model, 1, LONGEST, caches[c], CH_F32);
+      for (int s = 0; s < COUNT; s++) {
+        tokens[s] = s % VOCABULARY;
+        ch_timeline_rewind(one, 0);
+        must(ch_timeline_feed(one, text + s, lengths[s], &logits, &failure));
+        must(ch_timeline_step(one, 1, &tokens[s], &logits, &failure));
+        memcpy(expected[s], logits, sizeof expected[s]);
+        must(ch_timeline_feed_one(many, s, text + s, lengths[s], &logits, &failure));
+      }
+      must(ch_timeline_step(many, COUNT, tokens, &logits, &failure));
+      for (int s = 0; s < COUNT; s++)
+        if (!are_alike(logits + s * VOCABULARY, expected[s],
+                       strstr(shapes[m], "talking") || strstr(shapes[m], "gate")))
+          fail_msg("%s, cache %s: sequence %d of %d tokens differs", shapes[m], ch_dtype_name(caches[c]), s,
+                   (int)lengths[s]);
+      ch_timeline_free(many);
+      ch_timeline_free(one);
+    }
+    ch_model_unload(model);
+  }
+}
+
 /* --- prompts in common, stops, errors -------------------------------------------------------------------------- */
 
 typedef struct desk {
@@ -218,6 +285,50 @@ static void a_text_that_is_stopped_leaves_the_others_alone(void **state) {
   close_desk(&d);
 }
 
+static void set_first(ch_model *model, const char *name, int64_t at, float value) {
+  int row = ch_params_find(&model->params, name);
+  assert_true(row >= 0);
+  ((float *)model->weights.tensors[row].data)[at] = value;
+}
+
+/* Also the one that takes the place of the broken one finds nothing of it. */
+static void a_text_whose_numbers_break_ends_alone(void **state) {
+  (void)state;
+  static const ch_dtype caches[] = {CH_F32, CH_BF16, CH_Q8_0};
+  for (int c = 0; c < 3; c++) {
+    desk d, whole;
+    ch_error error;
+    open_desk(&whole, 3);
+    open_desk(&d, 3);
+    desk *both[] = {&whole, &d};
+    for (int i = 0; i < 2; i++) {
+      ch_timeline_free(both[i]->timeline);
+      both[i]->timeline = timeline_of(both[i]->model, 3, caches[c], CH_F32);
+      for (int t = 0; t < 20; t++) both[i]->prompt[t] %= VOCABULARY - 1;
+      for (int t = 0; t < TEXTS; t++)
+        both[i]->texts[t].options.sampling = (ch_sampling){0, 0, 1}; /* likeliest, below the last id */
+    }
+    static const int32_t broken[] = {1, VOCABULARY - 1, 2};
+    set_first(d.model, "model.embed_tokens.weight", 24 * (VOCABULARY - 1), NAN);
+    d.texts[1].prompt = whole.texts[1].prompt = broken;
+    d.texts[1].count = whole.texts[1].count = 3;
+    must(ch_generate_texts(whole.timeline, NULL, whole.texts, TEXTS, &failure));
+    assert_int_equal(ch_generate_texts(d.timeline, NULL, d.texts, TEXTS, &error), CH_ERROR_NUMERIC);
+    assert_non_null(strstr(error.message, "texts[1]: "));
+    for (int i = 0; i < TEXTS; i++) {
+      assert_int_equal(d.texts[i].status, i == 1 ? CH_ERROR_NUMERIC : CH_OK);
+      assert_int_equal(d.texts[i].result.end, i == 1 ? CH_GENERATION_FAILED : CH_GENERATION_LENGTH);
+      assert_int_equal(d.written[i].count, i == 1 ? 0 : whole.written[i].count);
+      for (int64_t t = 0; t < d.written[i].count; t++) {
+        assert_int_not_equal(whole.written[i].ids[t], VOCABULARY - 1);
+        assert_int_equal(d.written[i].ids[t], whole.written[i].ids[t]);
+      }
+    }
+    close_desk(&d);
+    close_desk(&whole);
+  }
+}
+
 static void a_prompt_without_room_is_refused_before_anything_is_written(void **state) {
   (void)state;
   desk d;
@@ -227,6 +338,7 @@ static void a_prompt_without_room_is_refused_before_anything_is_written(void **s
   d.texts[7].prompt = zeros;
   d.texts[7].count = MOST + 1;
   assert_int_equal(ch_generate_texts(d.timeline, NULL, d.texts, TEXTS, &error), CH_ERROR_FULL);
+  assert_string_equal(error.message, "texts[7]: the prompt has 65 tokens and the context has room for 64");
   for (int i = 0; i < TEXTS; i++) assert_int_equal(d.written[i].count, 0);
   d.texts[7].count = 0;
   assert_int_equal(ch_generate_texts(d.timeline, NULL, d.texts, TEXTS, &error), CH_ERROR_ARGUMENT);
@@ -239,8 +351,10 @@ int main(void) {
       cmocka_unit_test(texts_in_step_are_what_they_are_alone_with_every_mechanism),
       cmocka_unit_test(texts_in_step_are_what_they_are_alone_in_16_bits),
       cmocka_unit_test(logits_of_a_step_are_those_of_each_sequence_alone),
+      cmocka_unit_test(long_sequences_in_step_are_what_they_are_alone),
       cmocka_unit_test(a_prompt_of_several_texts_is_computed_once),
       cmocka_unit_test(a_text_that_is_stopped_leaves_the_others_alone),
+      cmocka_unit_test(a_text_whose_numbers_break_ends_alone),
       cmocka_unit_test(a_prompt_without_room_is_refused_before_anything_is_written),
   };
   return cmocka_run_group_tests(tests, make_directory, remove_directory);

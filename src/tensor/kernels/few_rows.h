@@ -245,8 +245,32 @@ ALWAYS_INLINE void few_strips(const few_kind kind, const int outs, const few_cal
       few_piece(kind, outs, c, *first, from, c->in - from < piece ? c->in : from + piece, kept);
 }
 
+/* A single row of x: weights come as they lie in memory, and nothing but the chains of sums is on the way. */
+ALWAYS_INLINE void few_one(const few_kind kind, const few_call *c, int64_t first, int64_t last) {
+  const int step = few_step(kind);
+  const size_t size = few_weight_size(kind),
+               ahead = (1 + PREFETCH_BYTES / (c->weight_bytes + 1)) * c->weight_bytes;
+  const int64_t whole = c->in / step * step;
+  for (int64_t o = first; o < last; o++) {
+    const char *weight = c->weight + (size_t)o * c->weight_bytes;
+    vec sum[VL + 2];
+    for (int chain = 0; chain < few_chains(kind); chain++) sum[chain] = splat(0);
+#pragma GCC unroll 2
+    for (int64_t i = 0; i < whole; i += step) {
+      __builtin_prefetch(weight + ahead + (size_t)i * size);
+      few_tile_step(kind, 1, 1, c, c->x, weight, i, step, sum);
+    }
+    if (whole < c->in) few_tile_step(kind, 1, 1, c, c->x, weight, whole, c->in - whole, sum);
+    few_tile_write(kind, 1, 1, c, (few_place){0, o}, sum);
+  }
+}
+
 /* Weight rows first ... last - 1. Beside few rows of x they had better come one after the other, as they lie in memory. */
 ALWAYS_INLINE void few_range(const few_kind kind, const few_call *c, int64_t first, int64_t last) {
+  if (c->rows == 1) {
+    few_one(kind, c, first, last);
+    return;
+  }
   if (c->rows > GROUP || (c->rows > 1 && (size_t)c->rows * c->x_bytes > X_BYTES))
     few_strips(kind, STRIP / few_chains(kind), c, &first, last);
   few_strips(kind, 1, c, &first, last);

@@ -18,6 +18,8 @@ void check_gate_forms(laboratory *lab, const specimen *s);
 void check_pretended_depth(laboratory *lab, const specimen *s);
 void check_batch(laboratory *lab, const specimen *s);
 void check_narrow_caches(laboratory *lab, const specimen *s);
+/* batches.c */
+void check_uneven_batch(laboratory *lab, const specimen *s);
 /* allocations.c */
 void check_allocations(laboratory *lab, const specimen *s);
 /* forms.c */

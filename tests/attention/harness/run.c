@@ -58,6 +58,10 @@ static void sequences_of_a_batch_are_what_they_are_alone(void **state) {
   for_each(state, check_batch);
 }
 
+static void sequences_of_different_lengths_are_what_they_are_alone(void **state) {
+  for_each(state, check_uneven_batch);
+}
+
 static void caches_of_16_bits_stay_close(void **state) {
   for_each(state, check_narrow_caches);
 }
@@ -139,6 +143,7 @@ int run_combinations(const combination_list *list) {
       cmocka_unit_test(every_form_of_a_gate_says_the_same),
       cmocka_unit_test(a_pretended_depth_can_be_decoded_from),
       cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
+      cmocka_unit_test(sequences_of_different_lengths_are_what_they_are_alone),
       cmocka_unit_test(caches_of_16_bits_stay_close),
       cmocka_unit_test(steps_allocate_nothing),
       cmocka_unit_test(shared_matrices_written_out_change_nothing),

@@ -1,0 +1,22 @@
+/* Rates, ids and ends of generated texts. */
+#include "cli/generate_figures.h"
+
+double ch_token_rate(int64_t tokens, double seconds) {
+  return seconds > 0 ? (double)tokens / seconds : 0;
+}
+
+json_t *ch_json_rate(int64_t tokens, double seconds) {
+  return json_pack("{s:I, s:f, s:f}", "tokens", (json_int_t)tokens, "milliseconds", 1e3 * seconds,
+                   "tokens_per_second", ch_token_rate(tokens, seconds));
+}
+
+json_t *ch_json_ids(const int32_t *ids, size_t count) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < count; i++) json_array_append_new(list, json_integer(ids[i]));
+  return list;
+}
+
+const char *ch_generation_end_name(ch_generation_end end) {
+  static const char *const names[] = {"end", "length", "context", "stopped", "failed"};
+  return names[end];
+}

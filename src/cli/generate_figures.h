@@ -1,0 +1,16 @@
+/* What one text and many texts say about themselves in the same words. */
+#ifndef CH_CLI_GENERATE_FIGURES_H
+#define CH_CLI_GENERATE_FIGURES_H
+
+#include <jansson.h>
+
+#include "infer/generate.h"
+
+/* Tokens a second; 0 where there was no time. */
+double ch_token_rate(int64_t tokens, double seconds);
+/* {"tokens", "milliseconds", "tokens_per_second"} */
+json_t *ch_json_rate(int64_t tokens, double seconds);
+json_t *ch_json_ids(const int32_t *ids, size_t count);
+const char *ch_generation_end_name(ch_generation_end end);
+
+#endif
