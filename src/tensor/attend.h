@@ -78,10 +78,11 @@ typedef struct ch_attend {
   void *out; /* [sequences, queries, heads, value_dim] */
   void *lse; /* [sequences, heads, queries], kept for the backward pass; or NULL */
   double scale;
-  const double *slopes;          /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
-  bool causal;                   /* query i sees keys 0 … past+i; else all past+queries keys */
-  const int32_t *past;           /* [sequences] tokens before the first query, or NULL for 0 */
-  const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
+  const double *slopes; /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
+  bool causal;          /* query i sees keys 0 … past+i; else all past+queries keys */
+  bool may_round;       /* what products multiply may be rounded to BF16; sums stay in the table's type */
+  const int32_t *past;  /* [sequences] tokens before the first query, or NULL for 0 */
+  const int32_t *document_start;           /* [sequences, queries] first key each query sees, or NULL for 0 */
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
   const void *context; /* the producer's own, or NULL */

@@ -15,6 +15,7 @@ typedef struct attend_case {
   bool shared;            /* values are the first elements of the keys; needs value_dim <= key_dim */
   bool produced;          /* tiles are written into scratch (copying_producer) */
   int64_t tail;           /* elements of keys that a tile of their own has (splitting_producer) */
+  bool may_round;         /* products may round what they multiply; what is given them is exact in BF16 */
   double q_scale;         /* size of the queries: large ones make the softmax sharp */
 } attend_case;
 
@@ -102,7 +103,7 @@ static inline void expect_forward(attend_data *d) {
         int64_t row = (s * c->queries + i) * c->heads + h, lse = (s * c->heads + h) * c->queries + i;
         d->lse[lse] = sum == 0 ? -INFINITY : max + log(sum);
         d->lse_bound[lse] = error + fabs(max);
-        d->lse_rounding[lse] = largest;
+        d->lse_rounding[lse] = c->may_round ? 0 : largest;
         for (int64_t e = 0; e < c->value_dim; e++) {
           double total = 0, magnitude = 0;
           for (int64_t j = 0; j < end; j++) {
@@ -113,7 +114,7 @@ static inline void expect_forward(attend_data *d) {
           }
           d->out[row * c->value_dim + e] = total;
           d->out_bound[row * c->value_dim + e] = error * magnitude;
-          d->out_rounding[row * c->value_dim + e] = (2 * largest + 1) * magnitude;
+          d->out_rounding[row * c->value_dim + e] = (c->may_round ? 1 : 2 * largest + 1) * magnitude;
         }
       }
   free(p);
@@ -146,12 +147,14 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
   d->shape = c;
   d->tokens = c.past + c.queries;
   d->scale = 1 / sqrt((double)c.key_dim);
+  if (c.may_round) d->scale = exp2(round(log2(d->scale))); /* so that scaled queries are exact too */
   d->q_head = c.key_dim + c.apart[0];
   d->q_token = (c.heads - 1) * d->q_head + c.key_dim + (c.apart[0] > 0 ? c.extra : 0);
   d->q_size = c.sequences * c.queries * d->q_token;
   d->out_size = c.sequences * c.queries * c.heads * c.value_dim;
   d->lse_size = c.sequences * c.heads * c.queries;
   d->q = random_values(random, d->q_size, c.q_scale > 0 ? c.q_scale : 1);
+  for (int64_t i = 0; i < d->q_size && c.may_round; i++) d->q[i] = as_stored(CH_BF16, d->q[i]);
   const int64_t dims[2] = {c.key_dim, c.value_dim};
   for (int p = 0; p < 2; p++) {
     d->head_stride[p] = dims[p] + c.apart[1 + p];
@@ -162,7 +165,7 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
                        (c.kv_heads - 1) * d->head_stride[p] + dims[p];
     d->state[p] = random_values(random, d->state_size[p], 1);
     for (int64_t i = 0; i < d->state_size[p]; i++)
-      d->state[p][i] = as_stored(c.state_type[p], d->state[p][i]);
+      d->state[p][i] = as_stored(c.may_round ? CH_BF16 : c.state_type[p], d->state[p][i]);
   }
   if (c.shared) {
     free(d->state[1]);
@@ -187,18 +190,19 @@ static inline void free_attend_data(attend_data *d) {
 
 static inline const char *describe(const attend_case *c) {
   static char text[300];
-  snprintf(text, sizeof text,
-           "attend %lld x %lld queries, past %lld, heads %lld / %lld, dims %lld / %lld%s%s%s%s%s, states %s "
-           "%s, q %g",
-           (long long)c->sequences, (long long)c->queries, (long long)c->past, (long long)c->heads,
-           (long long)c->kv_heads, (long long)c->key_dim, (long long)c->value_dim,
-           c->causal ? ", causal" : "", c->alibi ? ", alibi" : "", c->documents ? ", documents" : "",
-           c->apart[0] + c->apart[1] + c->apart[2] > 0 ? ", heads apart" : "",
-           c->shared     ? ", values in keys"
-           : c->produced ? ", produced"
-           : c->tail > 0 ? ", keys of two parts"
-                         : "",
-           ch_dtype_name(c->state_type[0]), ch_dtype_name(c->state_type[1]), c->q_scale);
+  snprintf(
+      text, sizeof text,
+      "attend %lld x %lld queries, past %lld, heads %lld / %lld, dims %lld / %lld%s%s%s%s%s%s, states %s "
+      "%s, q %g",
+      (long long)c->sequences, (long long)c->queries, (long long)c->past, (long long)c->heads,
+      (long long)c->kv_heads, (long long)c->key_dim, (long long)c->value_dim, c->causal ? ", causal" : "",
+      c->alibi ? ", alibi" : "", c->documents ? ", documents" : "", c->may_round ? ", rounded" : "",
+      c->apart[0] + c->apart[1] + c->apart[2] > 0 ? ", heads apart" : "",
+      c->shared     ? ", values in keys"
+      : c->produced ? ", produced"
+      : c->tail > 0 ? ", keys of two parts"
+                    : "",
+      ch_dtype_name(c->state_type[0]), ch_dtype_name(c->state_type[1]), c->q_scale);
   return text;
 }
 
@@ -276,6 +280,7 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
                     .scale = d->scale,
                     .slopes = d->slopes,
                     .causal = c->causal,
+                    .may_round = c->may_round,
                     .past = c->past > 0 ? d->past : NULL,
                     .document_start = d->document_start};
   ch_dtype types[2];
@@ -337,15 +342,20 @@ static inline void close_scratch(test_scratch *scratch, const char *what) {
   free(scratch->memory);
 }
 
+static inline bool multiplies_pairs(const ch_kernels *kernels) {
+  return strcmp(kernels->name, "f32 avx512_bf16") == 0;
+}
+
 /* Bounds of the forward pass on a table: one that multiplies pairs of BF16 rounds queries and weights to 8 bits where states
-   have no more. The caller's to free. */
+   have no more, or where it may. The caller's to free. */
 static inline double *bounds_on(const attend_data *d, const ch_kernels *kernels, int64_t n,
                                 const double *bound, const double *rounding) {
-  bool rounds = strcmp(kernels->name, "f32 avx512_bf16") == 0 && d->shape.state_type[0] == CH_BF16 &&
-                d->shape.state_type[1] == CH_BF16;
+  const attend_case *c = &d->shape;
+  bool rounds = multiplies_pairs(kernels) &&
+                (c->may_round || (c->state_type[0] == CH_BF16 && c->state_type[1] == CH_BF16));
   double *all = zeros(n);
   for (int64_t i = 0; i < n; i++)
-    all[i] = bound[i] + (rounds ? ldexp(rounding[i], -9) / table_eps(kernels) : 0);
+    all[i] = bound[i] + (rounds ? ldexp(rounding[i], c->may_round ? -8 : -9) / table_eps(kernels) : 0);
   return all;
 }
 

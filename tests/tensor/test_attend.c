@@ -188,6 +188,34 @@ static void random_shapes_masks_and_types_are_right(void **state) {
   }
 }
 
+/* Where products may round what they multiply, given what is exact in BF16: weights alone are then rounded. Dimensions and
+   tokens that leave half a pair, states of both types, of one part or two, produced or in place. */
+static void rounded_products_are_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 13, 0);
+  static const ch_dtype types[] = {CH_F64, CH_BF16};
+  static const int64_t dims[][2] = {{64, 64}, {128, 64}, {192, 128}, {33, 17},
+                                    {80, 80}, {1, 1},    {5, 31},    {96, 64}};
+  for (int n = 0; n < 30; n++) {
+    int64_t kv_heads = 1 + n % 3, d = n % 8;
+    attend_case c =
+        plain_case(1 + n % 2, pick(&random, 17, 150), kv_heads * (1 + n % 4), kv_heads, dims[d][0]);
+    c.value_dim = dims[d][1];
+    c.may_round = true;
+    c.past = n % 3 == 2 ? pick(&random, 0, 200) : 0;
+    c.causal = n % 7 != 3;
+    c.documents = n % 5 == 1;
+    c.alibi = n % 6 == 4;
+    c.q_scale = n % 4 == 1 ? 8 : 1;
+    c.produced = n % 9 == 5;
+    if (n % 9 == 7) c.tail = (c.key_dim + 1) / 2;
+    if (!c.produced) c.state_type[0] = types[n % 2], c.state_type[1] = types[n / 2 % 2];
+    if (n % 10 == 9) c.apart[0] = 3, c.apart[1] = 5, c.extra = 1;
+    check_forward(&random, c);
+  }
+}
+
 static void a_query_that_sees_no_key_gets_zeros(void **state) {
   (void)state;
   ch_random random;
@@ -301,6 +329,7 @@ int main(void) {
       cmocka_unit_test(decoding_from_latents_is_right),
       cmocka_unit_test(shared_states_of_16_bits_are_right),
       cmocka_unit_test(random_shapes_masks_and_types_are_right),
+      cmocka_unit_test(rounded_products_are_right),
       cmocka_unit_test(a_query_that_sees_no_key_gets_zeros),
       cmocka_unit_test(chunks_after_one_another_give_what_the_whole_gives),
       cmocka_unit_test(a_nan_among_the_keys_reaches_the_output),

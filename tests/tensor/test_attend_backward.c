@@ -7,12 +7,13 @@
 typedef struct gradients {
   double *dout;
   double *d[3], *bound[3]; /* of q, k, v, as these lie */
+  double *rounding[3];     /* what rounding every weight and dS by one part may change, in such parts */
   int64_t size[3];
 } gradients;
 
 /* One score's part in all gradients; `p` is its weight, `delta` the row's dout . out. */
 static void add_score(const attend_data *a, gradients *g, int64_t s, int64_t i, int64_t h, int64_t j,
-                      double p, double delta, double delta_size, double error) {
+                      double p, double delta, double delta_size, double delta_rounding, double error) {
   const attend_case *c = &a->shape;
   int64_t kv = h * c->kv_heads / c->heads;
   int64_t q_row = query_at(a, s, i, h), k_row = state_at(a, 0, s, j, kv), v_row = state_at(a, 1, s, j, kv);
@@ -24,9 +25,13 @@ static void add_score(const attend_data *a, gradients *g, int64_t s, int64_t i, 
     size += fabs(dout[e] * v[e]);
     g->d[2][v_row + e] += p * dout[e];
     g->bound[2][v_row + e] += error * p * fabs(dout[e]);
+    g->rounding[2][v_row + e] += p * fabs(dout[e]);
   }
   double ds = p * (dp - delta) * a->scale, ds_size = error * p * size * a->scale;
+  double ds_rounding = fabs(ds) + p * delta_rounding * a->scale;
   for (int64_t e = 0; e < c->key_dim; e++) {
+    g->rounding[0][q_row + e] += ds_rounding * fabs(k[e]);
+    g->rounding[1][k_row + e] += ds_rounding * fabs(q[e]);
     g->d[0][q_row + e] += ds * k[e];
     g->bound[0][q_row + e] += ds_size * fabs(k[e]);
     g->d[1][k_row + e] += ds * q[e];
@@ -56,27 +61,30 @@ static gradients expect_backward(ch_random *random, const attend_data *a) {
   g.size[0] = a->q_size;
   g.size[1] = a->state_size[0];
   g.size[2] = a->state_size[1];
-  for (int t = 0; t < 3; t++) g.d[t] = zeros(g.size[t]), g.bound[t] = zeros(g.size[t]);
+  for (int64_t i = 0; i < a->out_size && c->may_round; i++) g.dout[i] = as_stored(CH_BF16, g.dout[i]);
+  for (int t = 0; t < 3; t++)
+    g.d[t] = zeros(g.size[t]), g.bound[t] = zeros(g.size[t]), g.rounding[t] = zeros(g.size[t]);
   bound_heads(a, &g);
   for (int64_t s = 0; s < c->sequences; s++)
     for (int64_t i = 0; i < c->queries; i++)
       for (int64_t h = 0; h < c->heads; h++) {
         int64_t row = (s * c->queries + i) * c->heads + h, lse = (s * c->heads + h) * c->queries + i;
-        double delta = 0, size = 0;
+        double delta = 0, size = 0, rounding = 0;
         for (int64_t e = row * c->value_dim; e < (row + 1) * c->value_dim; e++) {
           delta += g.dout[e] * a->out[e];
           size += fabs(g.dout[e] * a->out[e]);
+          rounding += fabs(g.dout[e]) * a->out_rounding[e];
         }
         for (int64_t j = 0; j < c->queries; j++)
           if (sees(a, s, i, j))
             add_score(a, &g, s, i, h, j, exp(score_of(a, s, i, h, j, NULL) - a->lse[lse]), delta, size,
-                      4 * a->lse_bound[lse] + 16);
+                      rounding, 4 * a->lse_bound[lse] + 16);
       }
   return g;
 }
 
 static void free_gradients(gradients *g) {
-  for (int t = 0; t < 3; t++) free(g->d[t]), free(g->bound[t]);
+  for (int t = 0; t < 3; t++) free(g->d[t]), free(g->bound[t]), free(g->rounding[t]);
   free(g->dout);
 }
 
@@ -118,6 +126,8 @@ static void run_backward(const ch_kernels *kernels, ch_attend *args, const atten
       double start = untouched || mode.accumulate >> t & 1 ? 0.5 : 0;
       expected[i] = start + g->d[t][i];
       bound[i] = untouched ? 0 : g->bound[t][i] + 2 * start;
+      if (d->shape.may_round && multiplies_pairs(kernels))
+        bound[i] += ldexp(g->rounding[t][i], -8) / table_eps(kernels);
     }
     compare_values(describe(&d->shape), kernels, threads, names[t], g->size[t], result[t], expected, bound);
     free(expected), free(bound);
@@ -189,14 +199,14 @@ static void gradients_of_training_shapes_are_right(void **state) {
     check_backward(&random, cases[i], (backward_mode){7, 0});
 }
 
-static void gradients_of_random_shapes_and_masks_are_right(void **state) {
-  (void)state;
+static void check_random_shapes(uint64_t seed, int count, bool may_round) {
   ch_random random;
-  ch_random_seed(&random, 12, 0);
+  ch_random_seed(&random, seed, 0);
   static const int64_t dims[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 31, 33, 48, 64, 65, 96, 257};
   enum { DIMS = sizeof dims / sizeof *dims };
-  for (int n = 0; n < 120; n++) {
-    attend_case c = {.sequences = pick(&random, 1, 3),
+  for (int n = 0; n < count; n++) {
+    attend_case c = {.may_round = may_round,
+                     .sequences = pick(&random, 1, 3),
                      .queries = pick(&random, 1, n % 2 ? 150 : 40),
                      .kv_heads = pick(&random, 1, 3),
                      .causal = ch_random_below(&random, 4) > 0,
@@ -212,6 +222,84 @@ static void gradients_of_random_shapes_and_masks_are_right(void **state) {
     int wanted = n % 3 ? 7 : (int)pick(&random, 1, 7);
     check_backward(&random, c, (backward_mode){wanted, (int)pick(&random, 0, 7)});
   }
+}
+
+static void gradients_of_random_shapes_and_masks_are_right(void **state) {
+  (void)state;
+  check_random_shapes(12, 120, false);
+}
+
+/* Where products may round what they multiply, given what is exact in BF16: P and dS alone are then rounded. */
+static void gradients_of_rounded_products_are_right(void **state) {
+  (void)state;
+  check_random_shapes(15, 50, true);
+}
+
+/* Attention and its gradients of numbers that are not exact in BF16, all in one piece of memory. */
+static void *run_both(const attend_data *d, const double *dout, const ch_kernels *kernels, bool may_round) {
+  size_t size = ch_dtype_size(kernels->dtype);
+  int64_t q = d->q_size, k = d->state_size[0], v = d->state_size[1], out = d->out_size;
+  char *all = calloc((size_t)(out + q + k + v), size);
+  ch_attend args = make_attend_args(d, kernels);
+  args.may_round = may_round;
+  test_scratch scratch;
+  args.scratch = open_scratch(&scratch, kernels, &args, false, 0);
+  kernels->attend_forward(&args);
+  close_scratch(&scratch, "rounding");
+  memcpy(all, args.out, (size_t)out * size);
+  void *reals = reals_from(kernels, out, dout);
+  ch_attend_gradient to = {.dout = reals,
+                           .dq = all + (size_t)out * size,
+                           .dk = all + (size_t)(out + q) * size,
+                           .dv = all + (size_t)(out + q + k) * size};
+  args.scratch = open_scratch(&scratch, kernels, &args, true, 0);
+  kernels->attend_backward(&args, &to);
+  close_scratch(&scratch, "rounding");
+  free(reals);
+  free_attend_args(&args);
+  return all;
+}
+
+/* Queries, keys, values and output gradients that are rounded beforehand change nothing; and where a table has no pairs, or
+   nothing may be rounded, nothing is. */
+static void every_factor_is_rounded_or_none(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 16, 0);
+  attend_case c = {.sequences = 2,
+                   .queries = 150,
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .key_dim = 35,
+                   .value_dim = 47,
+                   .causal = true,
+                   .state_type = {CH_F64, CH_F64}};
+  attend_data *d = make_attend_data(&random, c);
+  d->scale = 0.125; /* rounding and scaling in either order */
+  double *dout = random_values(&random, d->out_size, 1);
+  int64_t all = d->out_size + d->q_size + d->state_size[0] + d->state_size[1];
+  void *raw[TABLE_COUNT][2], *exact[TABLE_COUNT][2];
+  for (int rounding = 0; rounding < 2; rounding++) {
+    for (int number = 0; number < TABLE_COUNT; number++)
+      for (int may = 0; may < 2 && table_number(number); may++)
+        (rounding ? exact : raw)[number][may] = run_both(d, dout, table_number(number), may);
+    for (int64_t i = 0; i < d->q_size; i++) d->q[i] = as_stored(CH_BF16, d->q[i]);
+    for (int64_t i = 0; i < d->out_size; i++) dout[i] = as_stored(CH_BF16, dout[i]);
+    for (int p = 0; p < 2; p++)
+      for (int64_t i = 0; i < d->state_size[p]; i++) d->state[p][i] = as_stored(CH_BF16, d->state[p][i]);
+  }
+  for (int number = 0; number < TABLE_COUNT; number++) {
+    const ch_kernels *kernels = table_number(number);
+    if (!kernels) continue;
+    size_t bytes = (size_t)all * ch_dtype_size(kernels->dtype);
+    bool pairs = multiplies_pairs(kernels);
+    assert_int_equal(memcmp(raw[number][1], exact[number][1], bytes) == 0, pairs);
+    assert_int_equal(memcmp(raw[number][0], raw[number][1], bytes) != 0, pairs);
+    assert_int_not_equal(memcmp(raw[number][0], exact[number][0], bytes), 0);
+    for (int may = 0; may < 2; may++) free(raw[number][may]), free(exact[number][may]);
+  }
+  free(dout);
+  free_attend_data(d);
 }
 
 /* sum(out * dout) as a function of q, k and v, one after the other in x. */
@@ -329,6 +417,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_of_training_shapes_are_right),
       cmocka_unit_test(gradients_of_random_shapes_and_masks_are_right),
+      cmocka_unit_test(gradients_of_rounded_products_are_right),
+      cmocka_unit_test(every_factor_is_rounded_or_none),
       cmocka_unit_test(gradients_agree_with_finite_differences),
       cmocka_unit_test(queries_that_see_no_key_have_no_gradient),
   };

@@ -86,7 +86,8 @@ ch_attend ch_attend_sizes(const ch_node *node, const ch_attend_spec *spec) {
                      .value_dim = spec->value_dim,
                      .scale = spec->scale,
                      .slopes = spec->slopes,
-                     .causal = spec->causal};
+                     .causal = spec->causal,
+                     .may_round = node->graph->compute == CH_BF16};
 }
 
 bool ch_attend_keep(ch_graph *graph, const ch_attend_spec *spec, ch_attend_spec *kept) {

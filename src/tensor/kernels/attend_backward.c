@@ -8,34 +8,7 @@
  * itself. With fewer heads than threads, several tasks share a head, each with dK and dV of its own that are then added
  * in a fixed order.
  */
-#include "tensor/kernels/attend_panel.h"
-
-/* How the work is cut: `parts` tasks per key-value head and sequence. Where dK and dV cannot be added up in place,
-   in whole vectors, they are added up in a buffer [queries, key_padded + value_padded]: one a task where a head has
-   several, else one a thread. */
-typedef struct backward_plan {
-  int64_t columns, panels, parts, tasks;
-  int64_t chunk; /* tasks that a thread takes at once */
-  int64_t key_padded, value_padded;
-  bool buffered;
-} backward_plan;
-
-/* What a thread works in; [columns] is PANEL at most. */
-typedef struct backward_space {
-  query_columns columns;
-  real *q_packed, *dout_packed; /* [key_dim, columns] scaled, [value_dim, columns] */
-  real *q, *dout;               /* [columns, padded]; q scaled */
-  real *dq;                     /* [columns, key_padded] */
-  real *lse, *delta;            /* [columns] */
-  real *weights, *dscores;      /* P^T, dS^T [BLOCK, columns] */
-  real *keys;                   /* [BLOCK, key_padded] */
-} backward_space;
-
-/* Where a task adds up dK and dV: rows of tokens. */
-typedef struct state_gradient {
-  real *dk, *dv;
-  int64_t k_stride, v_stride;
-} state_gradient;
+#include "tensor/kernels/attend_backward.h"
 
 static backward_plan plan_backward(const ch_attend *args, int threads) {
   int64_t heads = args->sequences * args->kv_heads;
@@ -43,6 +16,7 @@ static backward_plan plan_backward(const ch_attend *args, int threads) {
                         .parts = 1,
                         .key_padded = round_up(args->key_dim, VL),
                         .value_padded = round_up(args->value_dim, VL)};
+  plan.pairs = takes_pairs(args);
   plan.panels = (plan.columns + PANEL - 1) / PANEL;
   if (heads < 2 * threads && heads % threads != 0) plan.parts = (2 * threads + heads - 1) / heads;
   if (plan.parts > plan.panels) plan.parts = plan.panels;
@@ -55,179 +29,6 @@ static backward_plan plan_backward(const ch_attend *args, int threads) {
 static int64_t buffer_elements(const ch_attend *args, const backward_plan *plan) {
   return args->queries * (plan->key_padded + plan->value_padded);
 }
-
-static void carve_backward(const ch_attend *args, const backward_plan *plan, carver *from,
-                           backward_space *space) {
-  carve_columns(from, PANEL, &space->columns);
-  space->q_packed = carve_reals(from, args->key_dim * PANEL);
-  space->dout_packed = carve_reals(from, args->value_dim * PANEL);
-  space->q = carve_reals(from, PANEL * plan->key_padded);
-  space->dout = carve_reals(from, PANEL * plan->value_padded);
-  space->dq = carve_reals(from, PANEL * plan->key_padded);
-  space->lse = carve_reals(from, PANEL);
-  space->delta = carve_reals(from, PANEL);
-  space->weights = carve_reals(from, SCORES);
-  space->dscores = carve_reals(from, SCORES);
-  space->keys = carve_reals(from, BLOCK * plan->key_padded);
-}
-
-/* One task: a key-value head of a sequence, or a part of its panels. */
-typedef struct backward_task {
-  const ch_attend *args;
-  const ch_attend_gradient *gradient;
-  const backward_plan *plan;
-  backward_space *space;
-  int64_t sequence, kv_head, part;
-  state_gradient into;
-  int64_t cleared;   /* rows of `into` that have been set to what is added to */
-  fetch_queue later; /* what the next panel will touch */
-} backward_task;
-
-/* --- a panel of queries -------------------------------------------------------------------------------------- */
-
-/* delta_i = dO_i . O_i, VL columns at once. */
-static void column_deltas(const row_list *dout, const row_list *out, int64_t count, int64_t dim,
-                          real *delta) {
-  for (int64_t i = 0; i < count; i += VL) {
-    vec lanes[VL];
-    for (int64_t j = 0; j < VL; j++) {
-      lanes[j] = splat(0);
-      for (int64_t k = 0; i + j < count && k < dim; k += VL)
-        lanes[j] += load_some(dout->row[i + j] + k, dim - k) * load_some(out->row[i + j] + k, dim - k);
-    }
-    store(delta + i, sum_lanes(lanes));
-  }
-}
-
-static void start_columns(const backward_task *task, int64_t first, int64_t count) {
-  const ch_attend *args = task->args;
-  backward_space *space = task->space;
-  query_columns *c = &space->columns;
-  token_rows q_rows = query_rows(args, args->q), dout_rows = output_rows(args, task->gradient->dout),
-             out_rows = output_rows(args, args->out);
-  row_list q, dout, out;
-  column_place begin = place_of(args, task->kv_head, first), at = begin;
-  list_rows(args, &q_rows, task->sequence, begin, count, &q);
-  list_rows(args, &dout_rows, task->sequence, begin, count, &dout);
-  list_rows(args, &out_rows, task->sequence, begin, count, &out);
-  clear_columns(args, c);
-  for (int64_t i = 0; i < count; i++, next_column(&at)) {
-    add_column(args, c, task->sequence, at.query, at.head);
-    real lse = ((const real *)args->lse)[lse_of(args, task->sequence, &at)];
-    /* A query that sees no key: all its scores are masked, so that any finite number gives weights of 0. */
-    space->lse[i] = lse == -(real)INFINITY ? 0 : lse;
-    copy_row(q.row[i], args->key_dim, (real)args->scale, space->q + i * task->plan->key_padded);
-    copy_row(dout.row[i], args->value_dim, 1, space->dout + i * task->plan->value_padded);
-  }
-  finish_columns(c);
-  for (int64_t i = count; i < c->padded; i++) space->lse[i] = 0;
-  pack_transposed(&q, count, args->key_dim, (real)args->scale, space->q_packed, c->padded);
-  pack_transposed(&dout, count, args->value_dim, 1, space->dout_packed, c->padded);
-  column_deltas(&dout, &out, count, args->value_dim, space->delta);
-}
-
-/* S^T -> P^T in `weights`, dP^T -> dS^T in `dscores`, for `rows` keys of vector v. */
-ALWAYS_INLINE void recompute_vector(const bool masked, const backward_space *space, int64_t v, int64_t first,
-                                    int64_t rows, int64_t ld) {
-  column_mask mask = {0};
-  if (masked) mask = load_mask(&space->columns, v);
-  vec lse = load(space->lse + v * VL), delta = load(space->delta + v * VL);
-  real *weights = space->weights + v * VL, *dscores = space->dscores + v * VL;
-  for (int64_t r = 0; r < rows; r++) {
-    vec s = load(weights + r * ld);
-    if (masked) s = masked_score(&mask, s, splat((real)(first + r)));
-    vec p = vec_exp(s - lse);
-    store(weights + r * ld, p);
-    store(dscores + r * ld, p * (load(dscores + r * ld) - delta));
-  }
-}
-
-/* Y [rows, dim] += W^T X: for every key the sum of rows X [columns, padded] with weights W^T [rows, ld]. */
-static void sum_over_columns(const block_shape *shape, int64_t count, const real *weights, const real *x,
-                             int64_t padded, real *y, int64_t stride, upcoming next) {
-  for (int64_t v = 0; v * VL < padded; v += TILE_VECTORS)
-    for (int64_t r = 0; r < shape->rows; r += TILE_ROWS) {
-      if (v == 0) fetch_share(&next, r / TILE_ROWS, (shape->rows + TILE_ROWS - 1) / TILE_ROWS);
-      int64_t begin = first_vector(shape, r) * VL;
-      if (begin < count)
-        tile_rows(at_most(padded / VL - v, TILE_VECTORS), at_most(shape->rows - r, TILE_ROWS), count - begin,
-                  weights + r * shape->ld + begin, shape->ld, x + begin * padded + v * VL, padded,
-                  y + r * stride + v * VL, stride, true);
-    }
-}
-
-/* The tokens from `first` on of a part of the states, as a tile. */
-static ch_tile state_tile(const ch_state_view *part, int64_t sequence, int64_t first, int64_t dim) {
-  int64_t at = sequence * part->sequence_stride + first * part->token_stride;
-  return (ch_tile){(const real *)part->data + at, CH_KERNEL_DTYPE, part->token_stride,
-                   ch_head_stride(part, dim)};
-}
-
-/* The panel meets the keys and values first … first+rows-1. */
-static void meet_block(backward_task *task, int64_t first, int64_t rows, bool started) {
-  const ch_attend *args = task->args;
-  const state_gradient *into = &task->into;
-  backward_space *space = task->space;
-  fetch_queue *later = &task->later;
-  int64_t count = space->columns.count, left = space->columns.end - first - rows;
-  ch_tile keys = state_tile(&args->parts[0], task->sequence, first, args->key_dim);
-  ch_tile values = state_tile(&args->parts[1], task->sequence, first, args->value_dim);
-  upcoming next_keys, next_values;
-  if (left > 0) {
-    next_keys = upcoming_rows(&keys, task->kv_head, rows, left < BLOCK ? left : BLOCK, args->key_dim);
-    next_values = upcoming_rows(&values, task->kv_head, rows, left < BLOCK ? left : BLOCK, args->value_dim);
-  } else {
-    next_keys = take_piece(later);
-    next_values = take_piece(later);
-  }
-  block_shape shape;
-  shape_block(&space->columns, first, rows, &shape);
-  score_block(&shape, (const real *)keys.data + task->kv_head * keys.head_stride, keys.stride, args->key_dim,
-              space->q_packed, space->weights, &next_keys);
-  score_block(&shape, (const real *)values.data + task->kv_head * values.head_stride, values.stride,
-              args->value_dim, space->dout_packed, space->dscores, &next_values);
-  for (int64_t i = 0; i < shape.vectors; i++)
-    if (shape.masked)
-      recompute_vector(true, space, i, first, shape.seen[i], shape.ld);
-    else
-      recompute_vector(false, space, i, first, rows, shape.ld);
-  if (shape.masked) {
-    clear_unseen(&shape, space->weights);
-    clear_unseen(&shape, space->dscores);
-  }
-  if (into->dv)
-    sum_over_columns(&shape, count, space->weights, space->dout, task->plan->value_padded,
-                     into->dv + first * into->v_stride, into->v_stride, take_piece(later));
-  if (into->dk)
-    sum_over_columns(&shape, count, space->dscores, space->q, task->plan->key_padded,
-                     into->dk + first * into->k_stride, into->k_stride, take_piece(later));
-  if (task->gradient->dq) {
-    int64_t stride;
-    const real *readable = head_rows(&keys, task->kv_head, rows, args->key_dim, true, space->keys, &stride);
-    upcoming next = take_piece(later);
-    sum_over_keys(&shape, count, space->dscores, readable, stride, args->key_dim, space->dq, started, &next);
-  }
-}
-
-static void put_queries(const backward_task *task, int64_t first, bool started) {
-  const ch_attend *args = task->args;
-  bool accumulate = task->gradient->accumulate_q;
-  token_rows rows = query_rows(args, task->gradient->dq);
-  column_place at = place_of(args, task->kv_head, first);
-  for (int64_t i = 0; i < task->space->columns.count; i++, next_column(&at)) {
-    real *dq = (real *)(uintptr_t)row_of(args, &rows, task->sequence, &at);
-    if (started)
-      put_row(task->space->dq + i * task->plan->key_padded, args->key_dim, (real)args->scale, dq, accumulate);
-    else if (!accumulate)
-      memset(dq, 0, (size_t)args->key_dim * sizeof(real));
-  }
-}
-
-static int64_t panel_columns(const backward_plan *plan, int64_t panel) {
-  return plan->columns - panel * PANEL < PANEL ? plan->columns - panel * PANEL : PANEL;
-}
-
-/* --- tasks --------------------------------------------------------------------------------------------------- */
 
 /* dK and dV of a head, where they belong. */
 static state_gradient gradient_of_head(const ch_attend *args, const ch_attend_gradient *gradient,
@@ -248,24 +49,6 @@ static state_gradient gradient_in_buffer(const ch_attend *args, const ch_attend_
                           .dv = gradient->dv ? buffer + args->queries * plan->key_padded : NULL,
                           .k_stride = plan->key_padded,
                           .v_stride = plan->value_padded};
-}
-
-static void clear_rows(real *rows, int64_t first, int64_t end, int64_t dim, int64_t stride) {
-  for (int64_t r = first; r < end; r++) memset(rows + r * stride, 0, (size_t)dim * sizeof(real));
-}
-
-/* Before rows up to `end` of dK and dV are added to. Not all at once: the next ones come while others are computed. */
-static void clear_until(backward_task *task, int64_t end) {
-  const backward_plan *plan = task->plan;
-  const ch_attend_gradient *gradient = task->gradient;
-  if (end <= task->cleared) return;
-  if (task->into.dk && (plan->buffered || !gradient->accumulate_k))
-    clear_rows(task->into.dk, task->cleared, end, plan->buffered ? plan->key_padded : task->args->key_dim,
-               task->into.k_stride);
-  if (task->into.dv && (plan->buffered || !gradient->accumulate_v))
-    clear_rows(task->into.dv, task->cleared, end, plan->buffered ? plan->value_padded : task->args->value_dim,
-               task->into.v_stride);
-  task->cleared = end;
 }
 
 /* A part's panels in its turns, forth and back: under a causal mask later panels are more work. */
@@ -294,16 +77,6 @@ static void queue_panel(const backward_task *of, int64_t panel, int64_t seen, fe
   }
   if (of->gradient->dq)
     queue_piece(queue, upcoming_columns(args, query_rows(args, of->gradient->dq), s, g, first, count));
-}
-
-static void run_panel(backward_task *task, int64_t panel) {
-  const query_columns *c = &task->space->columns;
-  start_columns(task, panel * PANEL, panel_columns(task->plan, panel));
-  clear_until(task, c->end);
-  bool started = false;
-  for (int64_t first = c->first; first < c->end; first += BLOCK, started = true)
-    meet_block(task, first, c->end - first < BLOCK ? c->end - first : BLOCK, started);
-  if (task->gradient->dq) put_queries(task, panel * PANEL, started);
 }
 
 static backward_task task_number(const ch_attend *args, const ch_attend_gradient *gradient,
@@ -351,9 +124,9 @@ static void run_task(const ch_attend *args, const ch_attend_gradient *gradient, 
       backward_task after = task_number(args, gradient, plan, number + 1, buffer, space);
       queue_panel(&after, panel_of_turn(plan, after.part, 0), 0, &task.later);
     }
-    run_panel(&task, panel);
+    attend_backward_panel(&task, panel);
   }
-  clear_until(&task, args->queries);
+  attend_clear_until(&task, args->queries);
   if (!plan->buffered || plan->parts > 1) return;
   state_gradient place = gradient_of_head(args, gradient, task.sequence, task.kv_head);
   for (int64_t t = 0; t < args->queries; t++) put_token(args, gradient, plan, buffer, 1, t, &place);
@@ -362,7 +135,7 @@ static void run_task(const ch_attend *args, const ch_attend_gradient *gradient, 
 static size_t backward_bytes(const ch_attend *args, const backward_plan *plan) {
   carver from = {0};
   backward_space space;
-  carve_backward(args, plan, &from, &space);
+  attend_backward_carve(args, plan, &from, &space);
   return from.used;
 }
 
@@ -383,7 +156,7 @@ void KERNEL(attend_backward)(const ch_attend *args, const ch_attend_gradient *gr
     int thread = omp_get_thread_num();
     carver own = {.base = spaces + (size_t)thread * bytes};
     backward_space space;
-    carve_backward(args, &plan, &own, &space);
+    attend_backward_carve(args, &plan, &own, &space);
 #pragma omp for schedule(dynamic, plan.chunk)
     for (int64_t task = 0; task < plan.tasks; task++)
       run_task(args, gradient, &plan, task,

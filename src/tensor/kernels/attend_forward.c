@@ -10,11 +10,13 @@ typedef struct forward_plan {
   int64_t tasks_per_head, tasks;
   int64_t chunk; /* tasks that a thread takes at once */
   bool in_place; /* tiles are the memory itself */
+  bool pairs;    /* products multiply pairs of BF16 */
 } forward_plan;
 
 /* What a thread works in. */
 typedef struct forward_space {
   real *tile, *keys, *values, *scores;
+  real *key_pairs, *value_pairs; /* [BLOCK, pairs_of(key_dim)], [BLOCK / 2, value_dim padded] */
   forward_panel panel[MAX_PANELS];
 } forward_space;
 
@@ -26,6 +28,7 @@ static forward_plan plan_forward(const ch_attend *args, int threads) {
   int64_t column_bytes = (args->key_dim + args->value_dim) * (int64_t)sizeof(real), cached = 384 * 1024;
   forward_plan plan = {.columns = columns, .width = PANEL, .panels = MAX_PANELS};
   plan.in_place = args->producer->scratch_elements(args, 1, BLOCK) == 0;
+  plan.pairs = takes_pairs(args);
   while (plan.width > 16 &&
          (heads * ((columns + plan.width - 1) / plan.width) < wanted || plan.width * column_bytes > cached))
     plan.width /= 2;
@@ -44,6 +47,8 @@ static void carve_forward(const ch_attend *args, const forward_plan *plan, carve
   space->tile = carve_reals(from, args->producer->scratch_elements(args, 1, BLOCK));
   space->keys = carve_reals(from, BLOCK * round_up(args->key_dim, VL));
   space->values = carve_reals(from, BLOCK * round_up(args->value_dim, VL));
+  space->key_pairs = carve_reals(from, plan->pairs ? BLOCK * pairs_of(args->key_dim) : 0);
+  space->value_pairs = carve_reals(from, plan->pairs ? BLOCK / 2 * round_up(args->value_dim, VL) : 0);
   space->scores = carve_reals(from, SCORES);
   for (int64_t p = 0; p < plan->panels; p++) carve_panel(args, from, &space->panel[p]);
 }
@@ -89,6 +94,17 @@ static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t 
                                         task.column + p * plan->width, panel_columns(plan, &task, p)));
 }
 
+/* A block in the layouts of both products: keys as they are, values by twos. */
+static block_rows pair_block(const ch_attend *args, const block_rows *block, int64_t count,
+                             const forward_space *space) {
+  round_rows(block->keys, block->key_stride, count, args->key_dim, space->key_pairs);
+  pair_up_rows(block->values, block->value_stride, count, args->value_dim, space->value_pairs);
+  return (block_rows){.keys = space->key_pairs,
+                      .values = space->value_pairs,
+                      .key_stride = pairs_of(args->key_dim),
+                      .value_stride = round_up(args->value_dim, VL)};
+}
+
 /* The tile of keys and values first … first+count-1, of `left` that the panels see from `first` on, is produced once
    and met by every panel that sees any of it. While the first of them does, the next tile is asked for; while the
    others do, what comes later. */
@@ -105,6 +121,7 @@ static void run_block(const ch_attend *args, const forward_plan *plan, const for
   upcoming next_keys = upcoming_rows(&tiles.keys, 0, count, coming, args->key_dim - tiles.tail_dim);
   upcoming next_values =
       upcoming_rows(&tiles.values, 0, count, rows.values == rows.keys ? 0 : coming, args->value_dim);
+  if (plan->pairs) rows = pair_block(args, &rows, count, space);
   for (int64_t p = 0; p < panels; p++) {
     const query_columns *c = &panel[p].columns;
     if (first >= c->end || first + count <= c->first) continue;

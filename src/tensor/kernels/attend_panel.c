@@ -11,7 +11,11 @@ void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head
   row_list list;
   token_rows q = query_rows(args, args->q);
   list_rows(args, &q, sequence, begin, count, &list);
-  pack_transposed(&list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
+  panel->pairs = takes_pairs(args);
+  if (panel->pairs)
+    pack_transposed(true, &list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
+  else
+    pack_transposed(false, &list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
   panel->first_column = first;
   panel->started = false;
 }
@@ -31,7 +35,8 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
   int64_t padded = round_up(args->value_dim, VL);
   block_shape shape;
   shape_block(c, first, rows, &shape);
-  score_block(&shape, block->keys, block->key_stride, args->key_dim, panel->q, scores, next_keys);
+  score_block(&shape, panel->pairs, block->keys, block->key_stride, args->key_dim, panel->q, scores,
+              next_keys);
   for (int64_t v = 0; v < shape.vectors; v++) {
     real factors[VL];
     bool moved =
@@ -41,9 +46,12 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
     if (moved && panel->started)
       attend_rescale(panel->sum + v * VL * padded, padded, factors, c->count - v * VL);
   }
-  if (shape.masked) clear_unseen(&shape, scores);
-  sum_over_keys(&shape, c->count, scores, block->values, block->value_stride, args->value_dim, panel->sum,
-                panel->started, next_values);
+  if (panel->pairs)
+    pair_up_weights(&shape, scores);
+  else if (shape.masked)
+    clear_unseen(&shape, scores);
+  sum_over_keys(&shape, panel->pairs, c->count, scores, block->values, block->value_stride, args->value_dim,
+                panel->sum, panel->started, next_values);
   panel->started = true;
 }
 

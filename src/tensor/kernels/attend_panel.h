@@ -77,9 +77,10 @@ static inline upcoming upcoming_columns(const ch_attend *args, token_rows rows, 
                     ((group - 1) * rows.head + rows.dim) * size};
 }
 
-/* packed [dim, ld] = scale * rows^T, zeros in the columns count … ld-1; ld a multiple of VL. */
-static inline void pack_transposed(const row_list *list, int64_t count, int64_t dim, real scale, real *packed,
-                                   int64_t ld) {
+/* packed [dim, ld] = scale * rows^T, zeros in the columns count … ld-1; ld a multiple of VL. As pairs of BF16:
+   [ceil(dim / 2), ld]. */
+ALWAYS_INLINE void pack_transposed(const bool pairs, const row_list *list, int64_t count, int64_t dim,
+                                   real scale, real *packed, int64_t ld) {
   for (int64_t i = 0; i < ld; i += VL)
     for (int64_t k = 0; k < dim; k += VL) {
       vec square[VL];
@@ -87,7 +88,9 @@ static inline void pack_transposed(const row_list *list, int64_t count, int64_t 
         square[j] = i + j < count ? load_some(list->row[i + j] + k, dim - k) * scale : splat(0);
       transpose_lanes(square);
       int64_t rows = dim - k < VL ? dim - k : VL;
-      for (int64_t j = 0; j < rows; j++) store(packed + (k + j) * ld + i, square[j]);
+      for (int64_t j = 0; !pairs && j < rows; j++) store(packed + (k + j) * ld + i, square[j]);
+      for (int64_t j = 0; pairs && j < rows; j += 2)
+        store(packed + (k + j) / 2 * ld + i, (vec)paired(square[j], square[j + 1]));
     }
 }
 
@@ -96,6 +99,18 @@ ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
   int64_t k = 0;
   for (; k + VL <= dim; k += VL) store(y + k, load(x + k) * scale);
   if (k < dim) store(y + k, load_part(x + k, dim - k) * scale);
+}
+
+/* Rows [count, dim] of a list, each padded to whole vectors with zeros, times scale; or pairs of two rows, the last with zeros
+   where it has none: [ceil(count / 2)]. */
+ALWAYS_INLINE void copy_columns(const bool pairs, const row_list *list, int64_t count, int64_t dim,
+                                real scale, real *y) {
+  int64_t padded = round_up(dim, VL);
+  for (int64_t i = 0; !pairs && i < count; i++) copy_row(list->row[i], dim, scale, y + i * padded);
+  for (int64_t i = 0; pairs && i < count; i += 2)
+    for (int64_t k = 0; k < dim; k += VL, y += VL)
+      store(y, (vec)paired(load_some(list->row[i] + k, dim - k) * scale,
+                           i + 1 < count ? load_some(list->row[i + 1] + k, dim - k) * scale : splat(0)));
 }
 
 /* y [dim] = (or +=) scale * x. */
@@ -136,9 +151,11 @@ static inline int at_most(int64_t n, int most) {
   return n < most ? (int)n : most;
 }
 
-/* S^T [rows, columns] = X Y where X [rows, dim] are tile rows and Y [dim, ld] is packed. */
-static inline void score_block(const block_shape *shape, const real *x, int64_t stride, int64_t dim,
-                               const real *packed, real *scores, const upcoming *next) {
+/* S^T [rows, columns] = X Y where X [rows, dim] are tile rows and Y [dim, ld] is packed; either of reals or of pairs. */
+static inline void score_block(const block_shape *shape, bool pairs, const real *x, int64_t stride,
+                               int64_t dim, const real *packed, real *scores, const upcoming *next) {
+  tile_function *tile = pairs ? tile_pair_rows : tile_rows;
+  if (pairs) dim = (dim + 1) / 2;
   for (int64_t v = 0; v < shape->vectors; v += TILE_VECTORS) {
     int64_t end = v + at_most(shape->vectors - v, TILE_VECTORS);
     for (int64_t r = 0; r < shape->rows; r += TILE_ROWS) {
@@ -146,23 +163,25 @@ static inline void score_block(const block_shape *shape, const real *x, int64_t 
       int64_t begin = first_vector(shape, r);
       if (begin < v) begin = v;
       if (begin >= end) continue;
-      tile_rows((int)(end - begin), at_most(shape->rows - r, TILE_ROWS), dim, x + r * stride, stride,
-                packed + begin * VL, shape->ld, scores + r * shape->ld + begin * VL, shape->ld, false);
+      tile((int)(end - begin), at_most(shape->rows - r, TILE_ROWS), dim, x + r * stride, stride,
+           packed + begin * VL, shape->ld, scores + r * shape->ld + begin * VL, shape->ld, false);
     }
   }
 }
 
-/* Y [columns, dim] (+)= W X: for every column the sum of tile rows X [rows, dim padded] with weights W^T [rows, ld]. */
-static inline void sum_over_keys(const block_shape *shape, int64_t count, const real *weights, const real *x,
-                                 int64_t stride, int64_t dim, real *y, bool accumulate,
+/* Y [columns, dim] (+)= W X: for every column the sum of tile rows X [rows, dim padded] with weights W^T [rows, ld]. Of pairs,
+   both have two rows in one. */
+static inline void sum_over_keys(const block_shape *shape, bool pairs, int64_t count, const real *weights,
+                                 const real *x, int64_t stride, int64_t dim, real *y, bool accumulate,
                                  const upcoming *next) {
+  tile_function *tile = pairs ? tile_pair_columns : tile_columns;
   int64_t padded = round_up(dim, VL), vectors = padded / VL;
   for (int64_t v = 0; v < vectors; v += TILE_VECTORS)
     for (int64_t i = 0; i < count; i += TILE_ROWS) {
       if (v == 0) fetch_share(next, i / TILE_ROWS, (count + TILE_ROWS - 1) / TILE_ROWS);
-      tile_columns(at_most(vectors - v, TILE_VECTORS), at_most(count - i, TILE_ROWS),
-                   shape->column_rows[i / TILE_ROWS], weights + i, shape->ld, x + v * VL, stride,
-                   y + i * padded + v * VL, padded, accumulate);
+      int64_t rows = shape->column_rows[i / TILE_ROWS];
+      tile(at_most(vectors - v, TILE_VECTORS), at_most(count - i, TILE_ROWS), pairs ? (rows + 1) / 2 : rows,
+           weights + i, shape->ld, x + v * VL, stride, y + i * padded + v * VL, padded, accumulate);
     }
 }
 
@@ -170,6 +189,18 @@ static inline void sum_over_keys(const block_shape *shape, int64_t count, const 
 static inline void clear_unseen(const block_shape *shape, real *weights) {
   for (int64_t v = 0; v < shape->vectors; v++)
     for (int64_t r = shape->seen[v]; r < shape->rows; r++) store(weights + r * shape->ld + v * VL, splat(0));
+}
+
+/* Weights [rows, ld] as pairs [ceil(rows / 2), ld] of two rows, in place; those that nobody asked for are zeros. */
+static inline void pair_up_weights(const block_shape *shape, real *weights) {
+  for (int64_t v = 0; v < shape->vectors; v++) {
+    real *at = weights + v * VL, *to = at;
+    for (int64_t r = 0; r < shape->rows; r += 2, at += 2 * shape->ld, to += shape->ld) {
+      vec first = r < shape->seen[v] ? load(at) : splat(0);
+      vec second = r + 1 < shape->seen[v] ? load(at + shape->ld) : splat(0);
+      store(to, (vec)paired(first, second));
+    }
+  }
 }
 
 /* What the files of attention offer one another. */
@@ -186,9 +217,9 @@ static inline void clear_unseen(const block_shape *shape, real *weights) {
 typedef struct forward_panel {
   query_columns columns;
   int64_t first_column;
-  real *q;   /* [key_dim, padded columns], scaled */
-  real *sum; /* [columns, value_dim padded]: weights times values, on the scale of columns.max */
-  bool started;
+  real *q;             /* [key_dim, padded columns], scaled; or pairs of them */
+  real *sum;           /* [columns, value_dim padded]: weights times values, on the scale of columns.max */
+  bool started, pairs; /* pairs: what products multiply is rounded */
 } forward_panel;
 
 static inline void carve_panel(const ch_attend *args, carver *from, forward_panel *panel) {
@@ -201,7 +232,8 @@ static inline void carve_panel(const ch_attend *args, carver *from, forward_pane
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel);
 
-/* The panel takes in the keys first … first+rows-1 and their values. `scores`: SCORES reals. */
+/* The panel takes in the keys first … first+rows-1 and their values, rounded to pairs where the panel's queries are (pair_block).
+   `scores`: SCORES reals. */
 enum { SCORES = BLOCK * PANEL + TILE_ROWS };
 void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
                        const block_rows *block, real *scores, const upcoming *next_keys,
@@ -216,6 +248,10 @@ void attend_write(const ch_attend *args, int64_t sequence, const column_place *a
 
 /* The two ways forward, and which one a shape takes. */
 bool attend_is_few(const ch_attend *args);
+/* Whether products multiply pairs of BF16, forward and backward. Few queries read states as these are. */
+static inline bool takes_pairs(const ch_attend *args) {
+  return HAVE_PAIRS && args->may_round && !attend_is_few(args);
+}
 void attend_few(const ch_attend *args);
 size_t attend_few_scratch(const ch_attend *args);
 size_t attend_backward_scratch(const ch_attend *args);

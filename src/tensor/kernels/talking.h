@@ -123,7 +123,7 @@ static inline void multiply_states(const ch_attend *args, const talking_unit *un
     const real *rows = head_rows(states, h, block->count, dim, false, space->rows, &stride);
     row_list list;
     for (int64_t i = 0; i < block->count; i++) list.row[i] = rows + i * stride;
-    pack_transposed(&list, block->count, dim, 1, space->packed, block->ld);
+    pack_transposed(false, &list, block->count, dim, 1, space->packed, block->ld);
     KERNEL(tile_product)
     (unit->rows, block->ld, dim, x + h * unit->rows * dim, dim, 1, space->packed, block->ld,
      tile + h * block->plane, block->ld, false);

@@ -7,25 +7,27 @@ typedef struct tile_factor {
   int64_t stride;
 } tile_factor;
 
-/* sum += A(:, p) B(p, :). */
-ALWAYS_INLINE void add_outer(const int vectors, const bool by_columns, const tile_factor *a, const real *b,
-                             int64_t p, vec sum[TILE_ROWS][TILE_VECTORS]) {
+/* sum += A(:, p) B(p, :), of elements or of pairs. */
+ALWAYS_INLINE void add_outer(const int vectors, const bool by_columns, const bool pairs, const tile_factor *a,
+                             const real *b, int64_t p, vec sum[TILE_ROWS][TILE_VECTORS]) {
   vec line[TILE_VECTORS];
 #pragma GCC unroll 8
   for (int j = 0; j < vectors; j++) line[j] = load(b + j * VL);
 #pragma GCC unroll 8
   for (int i = 0; i < TILE_ROWS; i++) {
-    vec factor = splat(by_columns ? a->row[0][p * a->stride + i] : a->row[i][p]);
+    const real *at = by_columns ? a->row[0] + p * a->stride + i : a->row[i] + p;
+    vec factor = pairs ? (vec)pair_at(at) : splat(*at);
 #pragma GCC unroll 8
-    for (int j = 0; j < vectors; j++) sum[i][j] += factor * line[j];
+    for (int j = 0; j < vectors; j++)
+      sum[i][j] = pairs ? add_pairs(sum[i][j], factor, line[j]) : sum[i][j] + factor * line[j];
   }
 }
 
 /* Few sums alone would leave the multipliers waiting for one another: where registers are left, products of even
    and odd p are summed apart. */
-ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, int rows, int64_t k, const real *a,
-                                 int64_t stride, const real *b, int64_t ldb, real *c, int64_t ldc,
-                                 bool accumulate) {
+ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, const bool pairs, int rows,
+                                 int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
+                                 real *c, int64_t ldc, bool accumulate) {
   const int chains = vectors == 1 || (vectors == 2 && VEC_BYTES == 64) ? 2 : 1;
   vec sum[2][TILE_ROWS][TILE_VECTORS];
   tile_factor factor = {.stride = stride};
@@ -39,10 +41,10 @@ ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, int r
   if (by_columns) factor.row[0] = a;
   int64_t p = 0;
   for (; p + chains <= k; p += chains, b += chains * ldb) {
-    add_outer(vectors, by_columns, &factor, b, p, sum[0]);
-    if (chains == 2) add_outer(vectors, by_columns, &factor, b + ldb, p + 1, sum[1]);
+    add_outer(vectors, by_columns, pairs, &factor, b, p, sum[0]);
+    if (chains == 2) add_outer(vectors, by_columns, pairs, &factor, b + ldb, p + 1, sum[1]);
   }
-  if (p < k) add_outer(vectors, by_columns, &factor, b, p, sum[0]);
+  if (p < k) add_outer(vectors, by_columns, pairs, &factor, b, p, sum[0]);
 #pragma GCC unroll 8
   for (int i = 0; i < TILE_ROWS; i++) {
     if (i >= rows) break;
@@ -55,30 +57,27 @@ ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, int r
   }
 }
 
-#define TILE_CASE(n, by_columns)                                                                             \
+#define TILE_CASE(n, by_columns, pairs)                                                                      \
   case n:                                                                                                    \
-    if (n <= TILE_VECTORS) register_tile(n, by_columns, rows, k, a, stride, b, ldb, c, ldc, accumulate);     \
+    if (n <= TILE_VECTORS)                                                                                   \
+      register_tile(n, by_columns, pairs, rows, k, a, stride, b, ldb, c, ldc, accumulate);                   \
     break
 
-void tile_rows(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
-               real *c, int64_t ldc, bool accumulate) {
-  switch (vectors) {
-    TILE_CASE(1, false);
-    TILE_CASE(2, false);
-    TILE_CASE(3, false);
-    TILE_CASE(4, false);
+#define TILE_FUNCTION(name, by_columns, pairs)                                                               \
+  void name(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,     \
+            real *c, int64_t ldc, bool accumulate) {                                                         \
+    switch (vectors) {                                                                                       \
+      TILE_CASE(1, by_columns, pairs);                                                                       \
+      TILE_CASE(2, by_columns, pairs);                                                                       \
+      TILE_CASE(3, by_columns, pairs);                                                                       \
+      TILE_CASE(4, by_columns, pairs);                                                                       \
+    }                                                                                                        \
   }
-}
 
-void tile_columns(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
-                  real *c, int64_t ldc, bool accumulate) {
-  switch (vectors) {
-    TILE_CASE(1, true);
-    TILE_CASE(2, true);
-    TILE_CASE(3, true);
-    TILE_CASE(4, true);
-  }
-}
+TILE_FUNCTION(tile_rows, false, false)
+TILE_FUNCTION(tile_columns, true, false)
+TILE_FUNCTION(tile_pair_rows, false, true)
+TILE_FUNCTION(tile_pair_columns, true, true)
 
 /* p at once where an operand must be copied first. */
 enum { CHUNK = 128 };

@@ -1,0 +1,73 @@
+/* Streaming attention's backward pass: how its work is cut, and what a task goes through it with. Shared by its tasks and their
+ * panels.
+ */
+#ifndef CH_KERNELS_ATTEND_BACKWARD_H
+#define CH_KERNELS_ATTEND_BACKWARD_H
+
+#include "tensor/kernels/attend_panel.h"
+
+/* How the work is cut: `parts` tasks per key-value head and sequence. Where dK and dV cannot be added up in place,
+   in whole vectors, they are added up in a buffer [queries, key_padded + value_padded]: one a task where a head has
+   several, else one a thread. */
+typedef struct backward_plan {
+  int64_t columns, panels, parts, tasks;
+  int64_t chunk; /* tasks that a thread takes at once */
+  int64_t key_padded, value_padded;
+  bool buffered, pairs; /* pairs: products multiply pairs of BF16 */
+} backward_plan;
+
+/* What a thread works in; [columns] is PANEL at most. Where products take pairs, two elements lie in one where the layout says
+   "pairs", of rounded rows (pairs_of) or of two rows. */
+typedef struct backward_space {
+  query_columns columns;
+  real *q_packed, *dout_packed; /* [key_dim, columns] scaled, [value_dim, columns]; or pairs of rows */
+  real *q, *dout;               /* [columns, padded], q scaled; or pairs of rows */
+  real *dq;                     /* [columns, key_padded] */
+  real *lse, *delta;            /* [columns] */
+  real *weights, *dscores;      /* P^T, dS^T [BLOCK, columns]; then rounded rows */
+  real *keys;                   /* [BLOCK, key_padded]; or pairs of rows */
+  real *key_rows, *value_rows;  /* pairs alone: [BLOCK], rounded rows */
+  real *dscore_pairs;           /* pairs alone: [BLOCK / 2, columns], pairs of rows */
+} backward_space;
+
+/* Where a task adds up dK and dV: rows of tokens. */
+typedef struct state_gradient {
+  real *dk, *dv;
+  int64_t k_stride, v_stride;
+} state_gradient;
+
+/* One task: a key-value head of a sequence, or a part of its panels. */
+typedef struct backward_task {
+  const ch_attend *args;
+  const ch_attend_gradient *gradient;
+  const backward_plan *plan;
+  backward_space *space;
+  int64_t sequence, kv_head, part;
+  state_gradient into;
+  int64_t cleared;   /* rows of `into` that have been set to what is added to */
+  fetch_queue later; /* what the next panel will touch */
+} backward_task;
+
+#define attend_backward_carve KERNEL(attend_backward_carve)
+#define attend_backward_panel KERNEL(attend_backward_panel)
+#define attend_clear_until KERNEL(attend_clear_until)
+
+void attend_backward_carve(const ch_attend *args, const backward_plan *plan, carver *from,
+                           backward_space *space);
+/* A panel of queries meets all keys that they see: its part of dK and dV is added up, its dQ is put where it belongs. */
+void attend_backward_panel(backward_task *task, int64_t panel);
+/* Before rows up to `end` of dK and dV are added to. Not all at once: the next ones come while others are computed. */
+void attend_clear_until(backward_task *task, int64_t end);
+
+/* The tokens from `first` on of a part of the states, as a tile. */
+static inline ch_tile state_tile(const ch_state_view *part, int64_t sequence, int64_t first, int64_t dim) {
+  int64_t at = sequence * part->sequence_stride + first * part->token_stride;
+  return (ch_tile){(const real *)part->data + at, CH_KERNEL_DTYPE, part->token_stride,
+                   ch_head_stride(part, dim)};
+}
+
+static inline int64_t panel_columns(const backward_plan *plan, int64_t panel) {
+  return plan->columns - panel * PANEL < PANEL ? plan->columns - panel * PANEL : PANEL;
+}
+
+#endif
