@@ -81,7 +81,7 @@ ALWAYS_INLINE vec recompute_row(const bool masked, const bool pairs, const colum
                                 vec delta, real key, int64_t v, real *weights, real *dscores) {
   vec s = load(weights + v * VL);
   if (masked) s = masked_score(mask, s, splat(key));
-  vec p = vec_exp(s - lse), ds = p * (load(dscores + v * VL) - delta);
+  vec p = pairs ? vec_exp_distance(s, lse) : vec_exp(s - lse), ds = p * (load(dscores + v * VL) - delta);
   if (pairs) {
     store_rounded(weights + v * VL / 2, p);
     store_rounded(dscores + v * VL / 2, ds);
