@@ -254,16 +254,22 @@ static void produce(const ch_attend *args, const ch_tile_span *span, void *scrat
   tiles->tail_dim = end[CH_STREAM_KEY_TAILS].dim;
 }
 
+/* Which heads are asked for decides how many columns are made for them: those of a head may lie in one block of states or in
+   two. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
   const ch_stream *stream = args->context;
-  ch_column_range columns[CH_MAX_STREAM_NODES];
-  pile from = {.element = ch_dtype_size(stream->run->kernels->dtype)};
-  find_columns(stream, 0, heads, columns);
-  for (int n = 0; n < stream->nodes; n++) {
-    void *copies[CH_MAX_STREAM_INPUTS];
-    take_node(stream, n, count, columns, &from, copies);
+  int64_t most = 0;
+  for (int64_t head = 0; head == 0 || head + heads <= args->kv_heads; head++) {
+    ch_column_range columns[CH_MAX_STREAM_NODES];
+    pile from = {.element = ch_dtype_size(stream->run->kernels->dtype)};
+    find_columns(stream, head, heads, columns);
+    for (int n = 0; n < stream->nodes; n++) {
+      void *copies[CH_MAX_STREAM_INPUTS];
+      take_node(stream, n, count, columns, &from, copies);
+    }
+    if (from.used > most) most = from.used;
   }
-  return from.used;
+  return most;
 }
 
 const ch_tile_producer ch_tile_producer_stream = {

@@ -8,7 +8,7 @@
 #include "infer/timeline.h"
 #include "properties.h"
 
-static ch_timeline *open_timeline(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype) {
+ch_timeline *specimen_timeline(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype) {
   ch_timeline_options options = {
       .sequences = sequences, .context = s->length, .chunk = chunk, .cache = ch_cache_of(dtype)};
   ch_timeline *timeline = NULL;
@@ -18,9 +18,7 @@ static ch_timeline *open_timeline(const specimen *s, int64_t sequences, int64_t 
   return timeline;
 }
 
-/* Feeds the tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and puts their logits where
-   they belong in `logits` [sequences, length, vocab]. */
-static bool feed(const specimen *s, ch_timeline *timeline, int64_t b, int64_t n, int64_t first, int64_t count,
+bool feed_tokens(const specimen *s, ch_timeline *timeline, int64_t b, int64_t n, int64_t first, int64_t count,
                  double *logits) {
   int32_t *tokens = calloc((size_t)(n * count), sizeof *tokens);
   for (int64_t i = 0; i < n; i++)
@@ -52,13 +50,13 @@ static double *whole_pass(laboratory *lab, const specimen *s) {
 void check_cached(laboratory *lab, const specimen *s) {
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
   const int64_t splits[] = {s->length > 64 ? s->length - 9 : 1, s->length / 2, s->length - 1, s->length};
-  ch_timeline *timeline = open_timeline(s, s->sequences, s->length, CH_F32);
+  ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, CH_F32);
   for (int i = 0; timeline && i < 4; i++) {
     if (splits[i] < 1) continue;
     ch_timeline_rewind(timeline, 0);
-    bool fed = feed(s, timeline, 0, s->sequences, 0, splits[i], logits);
+    bool fed = feed_tokens(s, timeline, 0, s->sequences, 0, splits[i], logits);
     for (int64_t t = splits[i]; fed && t < s->length; t++)
-      fed = feed(s, timeline, 0, s->sequences, t, 1, logits);
+      fed = feed_tokens(s, timeline, 0, s->sequences, t, 1, logits);
     if (fed) expect_near(s, "logits through the cache", logit_count(s), logits, whole, s->largest, 5e-5);
   }
   ch_timeline_free(timeline);
@@ -88,11 +86,11 @@ void check_chunks(laboratory *lab, const specimen *s) {
   static const int64_t small[] = {1, 3, 5}, large[] = {7, 64, 65};
   const int64_t *chunks = s->length > 64 ? large : small;
   for (int i = 0; whole && i < 3; i++) {
-    ch_timeline *timeline = open_timeline(s, s->sequences, chunks[i], CH_F32);
+    ch_timeline *timeline = specimen_timeline(s, s->sequences, chunks[i], CH_F32);
     bool fed = timeline;
     for (int64_t t = 0; fed && t < s->length; t += chunks[i]) {
       int64_t count = s->length - t < chunks[i] ? s->length - t : chunks[i];
-      fed = feed(s, timeline, 0, s->sequences, t, count, logits);
+      fed = feed_tokens(s, timeline, 0, s->sequences, t, count, logits);
     }
     if (fed) {
       expect_near(s, "logits of a prefill in chunks", logit_count(s), logits, whole, s->largest, 5e-5);
@@ -113,13 +111,13 @@ void check_rewinding(laboratory *lab, const specimen *s) {
   other.tokens = malloc((size_t)count * sizeof *other.tokens);
   for (int64_t i = 0; i < count; i++)
     other.tokens[i] = i % s->length < kept ? s->tokens[i] : (int32_t)((s->tokens[i] + 1) % s->vocab);
-  ch_timeline *timeline = open_timeline(s, s->sequences, s->length, CH_F32);
-  bool fed = timeline && feed(&other, timeline, 0, s->sequences, 0, s->length - 1, logits) &&
-             feed(&other, timeline, 0, s->sequences, s->length - 1, 1, logits);
+  ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, CH_F32);
+  bool fed = timeline && feed_tokens(&other, timeline, 0, s->sequences, 0, s->length - 1, logits) &&
+             feed_tokens(&other, timeline, 0, s->sequences, s->length - 1, 1, logits);
   if (fed) {
     ch_timeline_rewind(timeline, kept);
-    fed = feed(s, timeline, 0, s->sequences, kept, 1, logits) &&
-          feed(s, timeline, 0, s->sequences, kept + 1, s->length - kept - 1, logits);
+    fed = feed_tokens(s, timeline, 0, s->sequences, kept, 1, logits) &&
+          feed_tokens(s, timeline, 0, s->sequences, kept + 1, s->length - kept - 1, logits);
   }
   if (fed) expect_near(s, "logits after rewinding", logit_count(s), logits, whole, s->largest, 5e-5);
   ch_timeline_free(timeline);
@@ -149,12 +147,12 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
     absorbed |= type->absorbs_mixes && k && v && k < heads && v < heads && !a->qk_norm &&
                 !(a->knocking.on & (CH_ON_K | CH_ON_V));
   }
-  ch_timeline *timeline = open_timeline(s, s->sequences, s->length, CH_F32);
+  ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, CH_F32);
   double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
   ch_profile profile = {0};
-  if (timeline && feed(s, timeline, 0, s->sequences, 0, s->length - 1, logits)) {
+  if (timeline && feed_tokens(s, timeline, 0, s->sequences, 0, s->length - 1, logits)) {
     ch_timeline_profile(timeline, &profile);
-    feed(s, timeline, 0, s->sequences, s->length - 1, 1, logits);
+    feed_tokens(s, timeline, 0, s->sequences, s->length - 1, 1, logits);
     if (has_run(&profile, "head_product") != (latent && !gated)) complain(s, "latents are not absorbed");
     if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");
     if (has_run(&profile, "mix_by_head") != absorbed) complain(s, "mixes are not absorbed");
@@ -177,9 +175,9 @@ void check_gate_forms(laboratory *lab, const specimen *s) {
     ch_error error = {0};
     if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK)
       complain(s, "%s", error.message);
-    bool fed = timeline && feed(s, timeline, 0, s->sequences, 0, s->length / 2, logits);
+    bool fed = timeline && feed_tokens(s, timeline, 0, s->sequences, 0, s->length / 2, logits);
     for (int64_t t = s->length / 2; fed && t < s->length; t++)
-      fed = feed(s, timeline, 0, s->sequences, t, 1, logits);
+      fed = feed_tokens(s, timeline, 0, s->sequences, t, 1, logits);
     if (fed) expect_near(s, "logits of a gate's forms", logit_count(s), logits, whole, s->largest, 5e-5);
     ch_timeline_free(timeline);
   }
@@ -194,11 +192,11 @@ void check_pretended_depth(laboratory *lab, const specimen *s) {
   static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
   double *logits = calloc((size_t)logit_count(s), sizeof *logits);
   for (int i = 0; i < 5; i++) {
-    ch_timeline *timeline = open_timeline(s, s->sequences, s->length, dtypes[i]);
+    ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, dtypes[i]);
     if (timeline && ch_timeline_pretend(timeline, s->length - 2, 1, NULL, 0, NULL) != CH_OK)
       complain(s, "a depth cannot be pretended");
     else if (timeline)
-      feed(s, timeline, 0, s->sequences, s->length - 2, 2, logits);
+      feed_tokens(s, timeline, 0, s->sequences, s->length - 2, 2, logits);
     for (int64_t e = 0; e < logit_count(s); e++)
       if (!isfinite(logits[e])) {
         complain(s, "after a pretended depth logit %lld is %g", (long long)e, logits[e]);
@@ -216,46 +214,12 @@ void check_batch(laboratory *lab, const specimen *s) {
   int64_t half = (s->length + 1) / 2;
   bool fed = true;
   for (int64_t b = 0; fed && b < s->sequences; b++) {
-    ch_timeline *timeline = open_timeline(s, 1, s->length, CH_F32);
-    fed = timeline && feed(s, timeline, b, 1, 0, half, logits);
-    for (int64_t t = half; fed && t < s->length; t++) fed = feed(s, timeline, b, 1, t, 1, logits);
+    ch_timeline *timeline = specimen_timeline(s, 1, s->length, CH_F32);
+    fed = timeline && feed_tokens(s, timeline, b, 1, 0, half, logits);
+    for (int64_t t = half; fed && t < s->length; t++) fed = feed_tokens(s, timeline, b, 1, t, 1, logits);
     ch_timeline_free(timeline);
   }
   if (fed) expect_near(s, "logits of sequences alone", logit_count(s), logits, whole, s->largest, 5e-5);
   free(logits);
   free(whole);
-}
-
-/* By the root of the mean square, against that of what should be: where scores of random weights are sharp, a rounded key
-   can turn one token's attention over, and its logits with it. Over all combinations the mean is 0.003, 0.0003, 0.007 and 0.1, the worst 0.023, 0.002, 0.21 and 0.37. */
-static void expect_alike(const specimen *s, const char *what, int64_t count, const double *got,
-                         const double *want, double tolerance) {
-  double error = 0, size = 0;
-  for (int64_t i = 0; i < count; i++) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  double share = sqrt(error / size);
-  if (!(share <= tolerance)) complain(s, "%s: logits are %.3g of their size away", what, share);
-}
-
-/* 8 and 11 bits of mantissa in what is cached, 8 and 4 bits a block of 32; choosing experts may jump, so those are left to F32. */
-void check_narrow_caches(laboratory *lab, const specimen *s) {
-  (void)lab;
-  if (s->definition.experts > 0) return;
-  static const struct {
-    ch_dtype dtype;
-    double tolerance;
-  } caches[] = {{CH_BF16, 0.06}, {CH_F16, 0.01}, {CH_Q8_0, 0.35}, {CH_Q4_0, 0.55}};
-  double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
-  for (int i = 0; i < 4; i++) {
-    ch_timeline *timeline = open_timeline(s, s->sequences, s->length, caches[i].dtype);
-    bool fed = timeline && feed(s, timeline, 0, s->sequences, 0, (s->length + 1) / 2, logits);
-    for (int64_t t = (s->length + 1) / 2; fed && t < s->length; t++)
-      fed = feed(s, timeline, 0, s->sequences, t, 1, logits);
-    if (fed)
-      expect_alike(s, ch_dtype_name(caches[i].dtype), logit_count(s), logits, s->logits, caches[i].tolerance);
-    ch_timeline_free(timeline);
-  }
-  free(logits);
 }

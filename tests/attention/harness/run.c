@@ -62,8 +62,8 @@ static void sequences_of_different_lengths_are_what_they_are_alone(void **state)
   for_each(state, check_uneven_batch);
 }
 
-static void caches_of_16_bits_stay_close(void **state) {
-  for_each(state, check_narrow_caches);
+static void narrow_caches_round_every_state_once_and_read_it_as_stored(void **state) {
+  for_each(state, check_stored_states);
 }
 
 static void steps_allocate_nothing(void **state) {
@@ -144,7 +144,7 @@ int run_combinations(const combination_list *list) {
       cmocka_unit_test(a_pretended_depth_can_be_decoded_from),
       cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
       cmocka_unit_test(sequences_of_different_lengths_are_what_they_are_alone),
-      cmocka_unit_test(caches_of_16_bits_stay_close),
+      cmocka_unit_test(narrow_caches_round_every_state_once_and_read_it_as_stored),
       cmocka_unit_test(steps_allocate_nothing),
       cmocka_unit_test(shared_matrices_written_out_change_nothing),
       cmocka_unit_test(absorbing_modules_and_sharing_changes_nothing),

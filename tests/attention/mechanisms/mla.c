@@ -27,7 +27,7 @@ static double *latent_queries(reference_run *run, const double *x) {
   return q;
 }
 
-/* EG-MLA eqs. 1-14: kv [length][heads * (n + v)] gated by the token's embedding, then normalised. */
+/* EG-MLA eqs. 1-14 up to the norm: kv [length][heads * (n + v)] gated by the token's embedding. */
 static void embedding_gate(reference_run *run, double *kv) {
   const reference_config *c = run->config;
   if (c->gate_dim == 0) return;
@@ -39,47 +39,60 @@ static void embedding_gate(reference_run *run, double *kv) {
   const double *projection = reference_projection(run, "kv_gate_proj", width, c->gate_dim);
   const double *gate = reference_apply(run, rows, c->gate_dim, projection, width);
   for (int64_t i = 0; i < run->length * width; i++) kv[i] = c->gate_adds ? kv[i] + gate[i] : kv[i] * gate[i];
-  if (c->gate_norm)
-    reference_layernorm(kv, run->length, width, reference_vector(run, "self_attn.kv_gate_norm.weight", width),
-                        reference_vector(run, "self_attn.kv_gate_norm.bias", width), 1e-5);
+}
+
+/* Heads of (a, b) out of `joined`, or with `back` into it. */
+static void part_heads(const reference_run *run, double *joined, double *a, int64_t a_width, double *b,
+                       int64_t b_width, int64_t heads, bool back) {
+  for (int64_t i = 0; i < run->length * heads; i++) {
+    double *row = joined + i * (a_width + b_width);
+    memcpy(back ? row : a + i * a_width, back ? a + i * a_width : row, (size_t)a_width * sizeof *row);
+    memcpy(back ? row + a_width : b + i * b_width, back ? b + i * b_width : row + a_width,
+           (size_t)b_width * sizeof *row);
+  }
+}
+
+/* (k, v) of all heads out of the latent, knocked and gated: [length][heads][n + v]. */
+static double *expanded(reference_run *run, const double *latent) {
+  const reference_config *c = run->config;
+  int64_t n = c->nope, v = c->values;
+  double *kv = reference_project(run, "kv_b_proj", latent, c->latent, c->heads * (n + v));
+  double *keys = reference_zeros(run, run->length * c->heads * n),
+         *values = reference_zeros(run, run->length * c->heads * v);
+  part_heads(run, kv, keys, n, values, v, c->heads, false);
+  keys = reference_knocked(run, 'k', keys, c->heads, n);
+  values = reference_knocked(run, 'v', values, c->heads, v);
+  part_heads(run, kv, keys, n, values, v, c->heads, true);
+  embedding_gate(run, kv);
+  return kv;
 }
 
 /* The keys, values and rotary key that the layers of a group share. What is behind kv_b_proj - knocking, gate - is
-   shared with it. */
+   shared with it. Latent and rotary key are remembered side by side; the moments of the gate's norm are those of the latent
+   before. */
 static void latent_states(reference_run *run, const double *x) {
   const reference_config *c = run->config;
-  int64_t length = run->length, n = c->nope, v = c->values, r = c->rotary, rows = c->latent + r;
-  double *both = reference_project(run, "kv_a_proj_with_mqa", x, c->hidden, rows);
+  int64_t length = run->length, n = c->nope, v = c->values, r = c->rotary, width = c->heads * (n + v);
+  double *both = reference_project(run, "kv_a_proj_with_mqa", x, c->hidden, c->latent + r);
   double *latent = reference_zeros(run, length * c->latent), *rotary = reference_zeros(run, length * r);
-  for (int64_t t = 0; t < length; t++) {
-    memcpy(latent + t * c->latent, both + t * rows, (size_t)c->latent * sizeof *latent);
-    memcpy(rotary + t * r, both + t * rows + c->latent, (size_t)r * sizeof *rotary);
-  }
+  part_heads(run, both, latent, c->latent, rotary, r, 1, false);
   reference_rmsnorm(latent, length, c->latent,
                     reference_vector(run, "self_attn.kv_a_layernorm.weight", c->latent), c->eps);
   reference_rope(run, rotary, 1, r, r);
+  double *before = expanded(run, latent);
+  part_heads(run, both, latent, c->latent, rotary, r, 1, true);
+  reference_remember(run, "latent", both, c->latent + r);
+  part_heads(run, both, latent, c->latent, rotary, r, 1, false);
 
-  double *kv = reference_project(run, "kv_b_proj", latent, c->latent, c->heads * (n + v));
-  double *keys = reference_zeros(run, length * c->heads * n),
-         *values = reference_zeros(run, length * c->heads * v);
-  for (int64_t i = 0; i < length * c->heads; i++) {
-    memcpy(keys + i * n, kv + i * (n + v), (size_t)n * sizeof *kv);
-    memcpy(values + i * v, kv + i * (n + v) + n, (size_t)v * sizeof *kv);
-  }
-  keys = reference_knocked(run, 'k', keys, c->heads, n);
-  values = reference_knocked(run, 'v', values, c->heads, v);
-  for (int64_t i = 0; i < length * c->heads; i++) {
-    memcpy(kv + i * (n + v), keys + i * n, (size_t)n * sizeof *kv);
-    memcpy(kv + i * (n + v) + n, values + i * v, (size_t)v * sizeof *kv);
-  }
-  embedding_gate(run, kv);
-  for (int64_t i = 0; i < length * c->heads; i++) {
-    memcpy(keys + i * n, kv + i * (n + v), (size_t)n * sizeof *kv);
-    memcpy(values + i * v, kv + i * (n + v) + n, (size_t)v * sizeof *kv);
-  }
-  run->group_keys = keys;
-  run->group_values = values;
+  double *kv = expanded(run, latent);
+  if (c->gate_dim > 0 && c->gate_norm)
+    reference_layernorm_of(before, kv, length, width,
+                           reference_vector(run, "self_attn.kv_gate_norm.weight", width),
+                           reference_vector(run, "self_attn.kv_gate_norm.bias", width), 1e-5);
+  run->group_keys = reference_zeros(run, length * c->heads * n);
+  run->group_values = reference_zeros(run, length * c->heads * v);
   run->group_rotary = rotary;
+  part_heads(run, kv, run->group_keys, n, run->group_values, v, c->heads, false);
 }
 
 static double *attention(reference_run *run, const double *x) {

@@ -10,16 +10,61 @@ double *reference_queries(reference_run *run, const double *x) {
   return q;
 }
 
+void reference_remember(reference_run *run, const char *part, double *x, int64_t width) {
+  const reference_memory *memory = run->config->memory;
+  if (memory) memory->keep(memory->context, run->sequence, run->layer, part, x, run->length, width);
+}
+
+/* What "self_attn.{name}" makes of x: heads, or the components that they are mixed from. */
+static double *projected(reference_run *run, const char *name, char which, const double *x, int64_t *count) {
+  const reference_config *c = run->config;
+  *count = reference_components(run, which);
+  if (*count == 0) *count = c->groups;
+  return reference_project(run, name, x, c->hidden, *count * c->head_dim);
+}
+
+/* Components become heads, where they are components. */
+static double *mixed(reference_run *run, char which, double *x) {
+  return reference_components(run, which) ? reference_mixed(run, which, x) : x;
+}
+
+double *reference_values(reference_run *run, const char *name, const char *part, const double *x) {
+  const reference_config *c = run->config;
+  int64_t count, d = c->head_dim;
+  double *v = projected(run, name, 'v', x, &count);
+  if (count < c->groups) reference_remember(run, part, v, count * d);
+  v = reference_knocked(run, 'v', mixed(run, 'v', v), c->groups, d);
+  if (count >= c->groups) reference_remember(run, part, v, c->groups * d);
+  return v;
+}
+
+/* Keys, rotated. Fewer components than heads are kept: turned where nothing but the mix comes before the rotation, which
+   turns all heads alike. */
+static double *finished_keys(reference_run *run, const double *x) {
+  const reference_config *c = run->config;
+  int64_t count, d = c->head_dim;
+  double *k = projected(run, "k_proj", 'k', x, &count);
+  bool few = count < c->groups,
+       turned = few && !c->qk_norm && (c->knock.type == REFERENCE_NO_KNOCK || !c->knock.k);
+  if (turned) reference_rope(run, k, count, d, d);
+  if (few) reference_remember(run, "k", k, count * d);
+  k = mixed(run, 'k', k);
+  if (turned) return k;
+  k = reference_knocked(run, 'k', k, c->groups, d);
+  reference_qk_norm(run, 'k', k, c->groups, d);
+  reference_rope(run, k, c->groups, d, d);
+  if (!few) reference_remember(run, "k", k, c->groups * d);
+  return k;
+}
+
 /* Rotated queries, rotated keys and values as gqa, diff and talking have them. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v) {
   const reference_config *c = run->config;
   int64_t d = c->head_dim;
   *q = reference_queries(run, x);
   reference_rope(run, *q, c->heads, d, d);
-  *k = reference_knocked(run, 'k', reference_heads(run, "k_proj", 'k', x), c->groups, d);
-  reference_qk_norm(run, 'k', *k, c->groups, d);
-  reference_rope(run, *k, c->groups, d, d);
-  *v = reference_knocked(run, 'v', reference_heads(run, "v_proj", 'v', x), c->groups, d);
+  *k = finished_keys(run, x);
+  *v = reference_values(run, "v_proj", "v", x);
 }
 
 int64_t reference_component_heads(const reference_config *c, bool mixed, int layer) {

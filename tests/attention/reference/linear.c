@@ -33,10 +33,15 @@ void reference_rmsnorm(double *x, int64_t count, int64_t n, const double *weight
 
 void reference_layernorm(double *x, int64_t count, int64_t n, const double *weight, const double *bias,
                          double eps) {
-  for (int64_t c = 0; c < count; c++, x += n) {
+  reference_layernorm_of(x, x, count, n, weight, bias, eps);
+}
+
+void reference_layernorm_of(const double *of, double *x, int64_t count, int64_t n, const double *weight,
+                            const double *bias, double eps) {
+  for (int64_t c = 0; c < count; c++, x += n, of += n) {
     double mean = 0, variance = 0;
-    for (int64_t i = 0; i < n; i++) mean += x[i] / (double)n;
-    for (int64_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
+    for (int64_t i = 0; i < n; i++) mean += of[i] / (double)n;
+    for (int64_t i = 0; i < n; i++) variance += (of[i] - mean) * (of[i] - mean) / (double)n;
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) / sqrt(variance + eps) * weight[i] + bias[i];
   }
 }

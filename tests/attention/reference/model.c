@@ -168,6 +168,7 @@ double reference_forward(const reference_config *config, reference_weights *weig
     reference_run run = {.config = config,
                          .weights = weights,
                          .arena = &arena,
+                         .sequence = s,
                          .length = length,
                          .tokens = tokens + s * length,
                          .start = document_start ? document_start + s * length : NULL};

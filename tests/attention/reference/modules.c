@@ -37,11 +37,14 @@ double *reference_knocked(reference_run *run, char which, double *x, int64_t hea
 
 /* --- head mixing (MEA eqs. 10-12) --- */
 
-double *reference_heads(reference_run *run, const char *name, char which, const double *x) {
+int64_t reference_components(const reference_run *run, char which) {
   const reference_config *c = run->config;
-  int64_t components = (which == 'k' ? c->mix_k : c->mix_v) ? c->components[run->layer] : 0, d = c->head_dim;
-  if (components == 0) return reference_project(run, name, x, c->hidden, c->groups * d);
-  double *component = reference_project(run, name, x, c->hidden, components * d);
+  return (which == 'k' ? c->mix_k : c->mix_v) ? c->components[run->layer] : 0;
+}
+
+double *reference_mixed(reference_run *run, char which, const double *component) {
+  const reference_config *c = run->config;
+  int64_t components = reference_components(run, which), d = c->head_dim;
   char mix_name[64];
   snprintf(mix_name, sizeof mix_name, "self_attn.%c_mix.weight", which);
   const double *mix = reference_matrix(run, mix_name, c->groups, components);

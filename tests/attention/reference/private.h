@@ -11,7 +11,7 @@ typedef struct reference_run {
   const reference_config *config;
   reference_weights *weights;
   ch_arena *arena; /* everything lives as long as the pass */
-  int64_t length;
+  int64_t sequence, length;
   const int32_t *tokens; /* [length] */
   const int32_t *start;  /* [length] first position seen, or NULL */
   int layer;
@@ -41,6 +41,9 @@ double *reference_project(reference_run *run, const char *name, const double *x,
 void reference_rmsnorm(double *x, int64_t count, int64_t n, const double *weight, double eps);
 void reference_layernorm(double *x, int64_t count, int64_t n, const double *weight, const double *bias,
                          double eps);
+/* The same with mean and variance of the vectors `of`. */
+void reference_layernorm_of(const double *of, double *x, int64_t count, int64_t n, const double *weight,
+                            const double *bias, double eps);
 /* Rotates the last `rotary` of every head's `dim` numbers by the token's position, in place; x [length][heads][dim].
    Nothing without RoPE. */
 void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, int64_t rotary);
@@ -54,12 +57,19 @@ const double *reference_projection(reference_run *run, const char *name, int64_t
 int64_t reference_shared_parameters(const reference_config *config);
 int64_t reference_uncounted_parameters(const reference_config *config);
 
+/* --- heads.c: what is remembered --- */
+
+/* Part `part` of the states, x [length][width], becomes what a cache keeps of it. */
+void reference_remember(reference_run *run, const char *part, double *x, int64_t width);
+
 /* --- modules.c --- */
 
 /* x [length][heads][dim] through "self_attn.{which}_knock", where the config asks for it on `which` ('q', 'k', 'v'). */
 double *reference_knocked(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
-/* The heads of "self_attn.{name}": projected, and mixed from h' components where the config mixes `which`. */
-double *reference_heads(reference_run *run, const char *name, char which, const double *x);
+/* Components that the config mixes `which` from in this layer; 0: none, heads are projected. */
+int64_t reference_components(const reference_run *run, char which);
+/* Heads [length][groups][head_dim] mixed from such components. */
+double *reference_mixed(reference_run *run, char which, const double *component);
 /* QK norm of every head, in place; which is 'q' or 'k'. */
 void reference_qk_norm(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
 /* The optional norm of every head's context, in place. */
@@ -87,6 +97,9 @@ double *reference_attend(reference_run *run, int64_t groups, const double *q, co
 struct projection_shape;
 /* Queries [length][heads][d] up to and with the QK norm, not yet rotated. */
 double *reference_queries(reference_run *run, const double *x);
+/* The values of "self_attn.{name}", finished and remembered as `part`: mixed from more components than there are heads they
+   are kept whole, from fewer as components. */
+double *reference_values(reference_run *run, const char *name, const char *part, const double *x);
 /* Rotated queries, rotated keys and values as gqa has them. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v);
 /* Heads that the projection of a state makes in a layer, and heads that its cache keeps. */

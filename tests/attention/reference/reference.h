@@ -38,6 +38,14 @@ typedef struct reference_stored {
   int64_t size; /* rank, or number of atoms */
 } reference_stored;
 
+/* What becomes of states that a cache keeps: handed the part `part` of a layer's states of all tokens of a sequence, x
+   [length][width], to replace by what is read back. */
+typedef struct reference_memory {
+  void (*keep)(void *context, int64_t sequence, int layer, const char *part, double *x, int64_t length,
+               int64_t width);
+  void *context;
+} reference_memory;
+
 /* A configuration as the reference understands it, every default filled in. */
 typedef struct reference_config {
   int64_t vocab, hidden, intermediate, layers, heads, groups, head_dim;
@@ -80,6 +88,7 @@ typedef struct reference_config {
   } sharing;
   const reference_stored *stored; /* what the checkpoint says beside that */
   int stored_count;
+  const reference_memory *memory; /* NULL: states are kept as they are */
   struct {
     int64_t size, patch, channels, classes;
     double eps; /* of the blocks' LayerNorms */
