@@ -148,6 +148,8 @@ static ch_status shrink(ch_compress_request *r, ch_error *error) {
   CH_TRY(ch_shrinking_perplexity(s, s->before, "perplexity before", &s->report.before, error));
   CH_TRY(compress(r, error));
   CH_TRY(ch_shrinking_write(s, error));
+  ch_calibration_free(s->calibration); /* of a large model gigabytes, which the one to be measured can use */
+  s->calibration = NULL;
   return measure_after(s, error);
 }
 
