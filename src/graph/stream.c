@@ -77,6 +77,22 @@ static void read_slices(ch_stream *stream) {
   stream->end[CH_STREAM_KEY_TAILS] = slice_of(node, 1);
 }
 
+/* Whether states in blocks can be tiles as they are. */
+static bool are_whole_blocks(const ch_stream *stream, const ch_node *node) {
+  if (!in_blocks(node)) return false;
+  for (int n = 0; n < stream->nodes; n++)
+    for (int i = 0; !stream->node[n]->op->stateful && i < stream->node[n]->inputs; i++)
+      if (stream->node[n]->in[i] == node) return false;
+  for (int i = 0; i < CH_STREAM_ENDS; i++) {
+    const ch_stream_end *end = &stream->end[i];
+    if (end->node != node) continue;
+    if (stream->end[CH_STREAM_KEY_TAILS].node && i != CH_STREAM_VALUES) return false;
+    if (end->offset % STATE_BLOCK != 0 || end->stride % STATE_BLOCK != 0 || end->dim % STATE_BLOCK != 0)
+      return false;
+  }
+  return true;
+}
+
 ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
                          const ch_stream_end *values) {
   *stream = (ch_stream){.run = run};
@@ -85,6 +101,7 @@ ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_e
   read_slices(stream);
   for (int i = 0; i < CH_STREAM_ENDS; i++)
     if (stream->end[i].node) CH_TRY(collect(stream, stream->end[i].node));
+  for (int n = 0; n < stream->nodes; n++) stream->whole_blocks[n] = are_whole_blocks(stream, stream->node[n]);
   return CH_OK;
 }
 
@@ -157,7 +174,8 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
     if (lies_in_cache(stream->node[n])) parts[count++] = ch_states_of(stream->run, stream->node[n]);
 }
 
-/* States as they lie in the cache, or in `space` [count, columns] where they lie in blocks. */
+/* States as they lie in the cache, or of blocks, in `space` [count, columns]; with space NULL blocks are left as they
+   are. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
   const ch_kernels *kernels = stream->run->kernels;
@@ -165,7 +183,7 @@ static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, co
   ch_column_range made = made_columns(node, columns);
   int64_t at = span->sequence * view.sequence_stride + span->first * view.token_stride + made.first;
   const char *data = (const char *)view.data + ch_dtype_bytes(view.dtype, at);
-  if (!in_blocks(node)) return (ch_stream_value){data, view.dtype, view.token_stride, made};
+  if (!in_blocks(node) || !space) return (ch_stream_value){data, view.dtype, view.token_stride, made};
   kernels->unpack_states(span->count, made.count, data,
                          (int64_t)ch_dtype_bytes(view.dtype, view.token_stride), view.dtype, space);
   return (ch_stream_value){space, kernels->dtype, made.count, made};
@@ -187,9 +205,10 @@ static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_val
 }
 
 /* Space for the value of node n, and for dense copies of its inputs where they may be needed. */
-static void *take_node(const ch_stream *stream, int n, int64_t count, const ch_column_range columns[],
-                       pile *from, void *copies[CH_MAX_STREAM_INPUTS]) {
+static void *take_node(const ch_stream *stream, int n, bool takes_blocks, int64_t count,
+                       const ch_column_range columns[], pile *from, void *copies[CH_MAX_STREAM_INPUTS]) {
   const ch_node *node = stream->node[n];
+  if (takes_blocks && stream->whole_blocks[n]) return NULL;
   if (in_blocks(node)) return take(from, count * made_columns(node, columns[n]).count);
   if (lies_in_cache(node)) return NULL;
   for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
@@ -204,20 +223,20 @@ static void *take_node(const ch_stream *stream, int n, int64_t count, const ch_c
   return take(from, (count + 2) * columns[n].count);
 }
 
-static ch_stream_value evaluate(const ch_stream *stream, int n, const ch_tile_span *span,
+static ch_stream_value evaluate(const ch_stream *stream, int n, bool takes_blocks, const ch_tile_span *span,
                                 const ch_column_range columns[], const ch_stream_value *values, pile *from) {
   const ch_node *node = stream->node[n];
   const ch_kernels *kernels = stream->run->kernels;
-  void *copies[CH_MAX_STREAM_INPUTS];
-  if (lies_in_cache(node))
-    return of_cache(stream, node, span, columns[n], take_node(stream, n, span->count, columns, from, copies));
+  void *copies[CH_MAX_STREAM_INPUTS],
+      *space = take_node(stream, n, takes_blocks, span->count, columns, from, copies);
+  if (lies_in_cache(node)) return of_cache(stream, node, span, columns[n], space);
   ch_stream_call call = {.run = stream->run,
                          .node = node,
                          .sequence = span->sequence,
                          .first = span->first,
                          .count = span->count,
                          .wanted = columns[n],
-                         .space = take_node(stream, n, span->count, columns, from, copies)};
+                         .space = space};
   for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
     if (!node->in[i]->streamed) continue;
     const ch_stream_value *value = &values[place_of(stream, node->in[i])];
@@ -233,7 +252,7 @@ static ch_tile tile_of(const ch_stream *stream, const ch_stream_end *end, const 
                        int64_t head) {
   const ch_stream_value *value = &values[place_of(stream, end->node)];
   int64_t at = end->offset + head * end->stride - value->columns.first;
-  return (ch_tile){.data = (const char *)value->data + at * (int64_t)ch_dtype_size(value->dtype),
+  return (ch_tile){.data = (const char *)value->data + ch_dtype_bytes(value->dtype, at),
                    .dtype = value->dtype,
                    .stride = value->stride,
                    .head_stride = end->stride};
@@ -245,7 +264,8 @@ static void produce(const ch_attend *args, const ch_tile_span *span, void *scrat
   ch_stream_value made[CH_MAX_STREAM_NODES];
   pile from = {.base = scratch, .element = ch_dtype_size(stream->run->kernels->dtype)};
   find_columns(stream, span->head, span->heads, columns);
-  for (int n = 0; n < stream->nodes; n++) made[n] = evaluate(stream, n, span, columns, made, &from);
+  for (int n = 0; n < stream->nodes; n++)
+    made[n] = evaluate(stream, n, args->takes_blocks, span, columns, made, &from);
   const ch_stream_end *end = stream->end;
   *tiles = (ch_tiles){.keys = tile_of(stream, &end[CH_STREAM_KEYS], made, span->head),
                       .values = tile_of(stream, &end[CH_STREAM_VALUES], made, span->head)};
@@ -265,7 +285,7 @@ static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t co
     find_columns(stream, head, heads, columns);
     for (int n = 0; n < stream->nodes; n++) {
       void *copies[CH_MAX_STREAM_INPUTS];
-      take_node(stream, n, count, columns, &from, copies);
+      take_node(stream, n, args->takes_blocks, count, columns, &from, copies);
     }
     if (from.used > most) most = from.used;
   }

@@ -49,6 +49,8 @@ typedef struct ch_stream {
   const ch_run *run;
   const ch_node *node[CH_MAX_STREAM_NODES]; /* inputs before users */
   int nodes;
+  bool whole_blocks
+      [CH_MAX_STREAM_NODES]; /* states in blocks that nothing but attention reads, head by head whole blocks */
   ch_stream_end end[CH_STREAM_ENDS]; /* where nothing is read, node is NULL */
 } ch_stream;
 

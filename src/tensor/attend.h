@@ -37,7 +37,7 @@ typedef struct ch_head_strides {
 } ch_head_strides;
 
 /* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`: the table's own type,
-   or F16 or BF16, which the loop widens as it reads. */
+   or F16 or BF16, which the loop widens as it reads; or in blocks, for loops that say so. */
 typedef struct ch_tile {
   const void *data;
   ch_dtype dtype;
@@ -86,7 +86,10 @@ typedef struct ch_attend {
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
   const void *context; /* the producer's own, or NULL */
-  void *scratch;       /* ch_kernels.attend_scratch bytes, any alignment and content */
+  bool
+      takes_blocks; /* set by the loop, for the producer: tiles may be in blocks of 32 (CH_Q8_0, CH_Q4_0), where states
+                          lie so and heads are whole blocks */
+  void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */
 } ch_attend;
 
 /* Gradients, of the table's type, lying as what they are the gradients of; only for states in memory of that type, all

@@ -9,14 +9,16 @@ typedef struct attend_case {
   int64_t sequences, queries, heads, kv_heads, key_dim, value_dim;
   int64_t past; /* most tokens before the first query; each sequence has another number */
   bool causal, alibi, documents;
-  ch_dtype state_type[2]; /* of keys and values; CH_F64 stands for the table's own */
-  int64_t extra;          /* elements between the states of two tokens, and between two sequences */
-  int64_t apart[3];       /* elements between two heads of queries, keys, values */
-  bool shared;            /* values are the first elements of the keys; needs value_dim <= key_dim */
-  bool produced;          /* tiles are written into scratch (copying_producer) */
-  int64_t tail;           /* elements of keys that a tile of their own has (splitting_producer) */
-  bool may_round;         /* products may round what they multiply; what is given them is exact in BF16 */
-  double q_scale;         /* size of the queries: large ones make the softmax sharp */
+  /* Of keys and values; CH_F64 stands for the table's own. In blocks: heads, what is between them and `extra` are whole blocks
+     (blocks_producer). */
+  ch_dtype state_type[2];
+  int64_t extra;    /* elements between the states of two tokens, and between two sequences */
+  int64_t apart[3]; /* elements between two heads of queries, keys, values */
+  bool shared;      /* values are the first elements of the keys; needs value_dim <= key_dim */
+  bool produced;    /* tiles are written into scratch (copying_producer) */
+  int64_t tail;     /* elements of keys that a tile of their own has (splitting_producer) */
+  bool may_round;   /* products may round what they multiply; what is given them is exact in BF16 */
+  double q_scale;   /* size of the queries: large ones make the softmax sharp */
 } attend_case;
 
 /* A case's tensors, in double but exact in F32 (states: in their own type). */
@@ -26,6 +28,7 @@ typedef struct attend_data {
   int64_t q_size, out_size, lse_size, state_size[2], token_stride[2], sequence_stride[2];
   int64_t q_head, q_token, head_stride[2];
   double *q, *state[2];
+  void *blocks[2]; /* states in blocks, or NULL */
   int32_t *past, *document_start;
   double *slopes;
   double scale;
@@ -37,6 +40,20 @@ typedef struct attend_data {
 
 static inline int64_t pick(ch_random *random, int64_t lowest, int64_t highest) {
   return lowest + (int64_t)ch_random_below(random, (uint64_t)(highest - lowest + 1));
+}
+
+static inline bool in_blocks(ch_dtype type) {
+  return type == CH_Q8_0 || type == CH_Q4_0;
+}
+
+/* Packs n values, and makes them what was packed. */
+static inline void *pack_blocks(ch_dtype type, int64_t n, double *values) {
+  const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
+  void *blocks = malloc(ch_dtype_bytes(type, n));
+  assert_non_null(blocks);
+  kernels->pack_states(1, n, values, type, blocks);
+  kernels->unpack_states(1, n, blocks, 0, type, values);
+  return blocks;
 }
 
 /* Rounds to a number that the type holds exactly. */
@@ -164,11 +181,15 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
     d->state_size[p] = (c.sequences - 1) * d->sequence_stride[p] + (d->tokens - 1) * d->token_stride[p] +
                        (c.kv_heads - 1) * d->head_stride[p] + dims[p];
     d->state[p] = random_values(random, d->state_size[p], 1);
-    for (int64_t i = 0; i < d->state_size[p]; i++)
-      d->state[p][i] = as_stored(c.may_round ? CH_BF16 : c.state_type[p], d->state[p][i]);
+    if (in_blocks(c.state_type[p]))
+      d->blocks[p] = pack_blocks(c.state_type[p], d->state_size[p], d->state[p]);
+    else
+      for (int64_t i = 0; i < d->state_size[p]; i++)
+        d->state[p][i] = as_stored(c.may_round ? CH_BF16 : c.state_type[p], d->state[p][i]);
   }
   if (c.shared) {
-    free(d->state[1]);
+    free(d->state[1]), free(d->blocks[1]);
+    d->blocks[1] = NULL;
     d->state[1] = d->state[0], d->state_size[1] = d->state_size[0];
     d->head_stride[1] = d->head_stride[0], d->token_stride[1] = d->token_stride[0];
     d->sequence_stride[1] = d->sequence_stride[0];
@@ -182,6 +203,7 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
 
 static inline void free_attend_data(attend_data *d) {
   if (!d->shape.shared) free(d->state[1]);
+  free(d->blocks[0]), free(d->blocks[1]);
   free(d->q), free(d->state[0]), free(d->past), free(d->document_start), free(d->slopes);
   free(d->out), free(d->lse), free(d->out_bound), free(d->lse_bound), free(d->out_rounding),
       free(d->lse_rounding);
@@ -264,6 +286,49 @@ static inline int64_t split_elements(const ch_attend *args, int64_t heads, int64
 static const ch_tile_producer splitting_producer = {
     .name = "split", .produce = produce_split, .scratch_elements = split_elements};
 
+/* States in blocks: as they are where the loop takes them, else as the table's reals; ch_attend.context is the table. */
+static inline ch_tile widened_tile(const ch_attend *args, const ch_tile *tile, const ch_tile_span *span,
+                                   int64_t dim, void *scratch) {
+  const ch_kernels *kernels = args->context;
+  ch_tile out = {scratch, kernels->dtype, dim, span->count * dim};
+  for (int64_t g = 0; g < span->heads; g++)
+    for (int64_t t = 0; t < span->count; t++) {
+      const char *from =
+          (const char *)tile->data + ch_dtype_bytes(tile->dtype, g * tile->head_stride + t * tile->stride);
+      kernels->unpack_states(1, dim, from, 0, tile->dtype,
+                             (char *)scratch +
+                                 (size_t)(g * out.head_stride + t * dim) * ch_dtype_size(out.dtype));
+    }
+  return out;
+}
+
+static inline void produce_blocks(const ch_attend *args, const ch_tile_span *span, void *scratch,
+                                  ch_tiles *tiles) {
+  ch_tile *tile[2] = {&tiles->keys, &tiles->values};
+  const int64_t dims[2] = {args->key_dim, args->value_dim};
+  *tiles = (ch_tiles){0};
+  for (int p = 0; p < 2; p++) {
+    const ch_state_view *part = &args->parts[p];
+    int64_t head_stride = ch_head_stride(part, dims[p]);
+    int64_t at =
+        span->sequence * part->sequence_stride + span->first * part->token_stride + span->head * head_stride;
+    *tile[p] = (ch_tile){(const char *)part->data + ch_dtype_bytes(part->dtype, at), part->dtype,
+                         part->token_stride, head_stride};
+    if (!in_blocks(part->dtype) || args->takes_blocks) continue;
+    *tile[p] = widened_tile(args, tile[p], span, dims[p], scratch);
+    scratch = (char *)scratch + (size_t)(span->heads * span->count * dims[p]) * ch_dtype_size(tile[p]->dtype);
+  }
+}
+
+static inline int64_t blocks_elements(const ch_attend *args, int64_t heads, int64_t count) {
+  int64_t dims = (in_blocks(args->parts[0].dtype) ? args->key_dim : 0) +
+                 (in_blocks(args->parts[1].dtype) ? args->value_dim : 0);
+  return args->takes_blocks ? 0 : heads * count * dims;
+}
+
+static const ch_tile_producer blocks_producer = {
+    .name = "blocks", .produce = produce_blocks, .scratch_elements = blocks_elements};
+
 /* The arguments of a call on a table: states in their types, q of the table's. Free with free_attend_args. */
 static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels *kernels) {
   const attend_case *c = &d->shape;
@@ -286,9 +351,12 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
   ch_dtype types[2];
   for (int p = 0; p < 2; p++) {
     types[p] = c->state_type[p] == CH_F64 ? kernels->dtype : c->state_type[p];
-    void *data = malloc((size_t)d->state_size[p] * ch_dtype_size(types[p]));
+    void *data = malloc(ch_dtype_bytes(types[p], d->state_size[p]));
     assert_non_null(data);
-    ch_kernels_for(CH_F64, CH_ISA_PLAIN)->convert_to(d->state_size[p], d->state[p], types[p], data);
+    if (in_blocks(types[p]))
+      memcpy(data, d->blocks[c->shared ? 0 : p], ch_dtype_bytes(types[p], d->state_size[p]));
+    else
+      ch_kernels_for(CH_F64, CH_ISA_PLAIN)->convert_to(d->state_size[p], d->state[p], types[p], data);
     args.parts[p] = (ch_state_view){data, types[p], d->token_stride[p], d->sequence_stride[p],
                                     c->shared || c->apart[1 + p] > 0 ? d->head_stride[p] : 0};
   }
@@ -296,7 +364,11 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
     free((void *)(uintptr_t)args.parts[1].data);
     args.parts[1].data = args.parts[0].data;
   }
-  args.producer = c->produced ? &copying_producer : ch_tile_producer_for(kernels, types[0], types[1]);
+  args.producer = c->produced ? &copying_producer
+                  : in_blocks(types[0]) || in_blocks(types[1])
+                      ? &blocks_producer
+                      : ch_tile_producer_for(kernels, types[0], types[1]);
+  if (args.producer == &blocks_producer) args.context = kernels;
   assert_non_null(args.producer);
   if (c->tail > 0) {
     args.producer = &splitting_producer;
@@ -347,15 +419,18 @@ static inline bool multiplies_pairs(const ch_kernels *kernels) {
 }
 
 /* Bounds of the forward pass on a table: one that multiplies pairs of BF16 rounds queries and weights to 8 bits where states
-   have no more, or where it may. The caller's to free. */
+   have no more, or where it may, and what lies in blocks that heads share. The caller's to free. */
 static inline double *bounds_on(const attend_data *d, const ch_kernels *kernels, int64_t n,
                                 const double *bound, const double *rounding) {
   const attend_case *c = &d->shape;
-  bool rounds = multiplies_pairs(kernels) &&
-                (c->may_round || (c->state_type[0] == CH_BF16 && c->state_type[1] == CH_BF16));
+  const ch_dtype *types = c->state_type;
+  bool blocks = in_blocks(types[0]) || in_blocks(types[1]), pairs = true;
+  for (int p = 0; p < 2; p++) pairs = pairs && (types[p] == CH_BF16 || in_blocks(types[p]));
+  bool rounds = multiplies_pairs(kernels) && (c->may_round || pairs);
   double *all = zeros(n);
   for (int64_t i = 0; i < n; i++)
-    all[i] = bound[i] + (rounds ? ldexp(rounding[i], c->may_round ? -8 : -9) / table_eps(kernels) : 0);
+    all[i] =
+        bound[i] + (rounds ? ldexp(rounding[i], c->may_round || blocks ? -8 : -9) / table_eps(kernels) : 0);
   return all;
 }
 

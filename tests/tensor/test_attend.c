@@ -151,6 +151,53 @@ static void shared_states_of_16_bits_are_right(void **state) {
   }
 }
 
+/* One query head on a head of keys: heads in fours and what is left of them, sizes that loops are made for and others,
+   tokens in fours and what is left, blocks on end, every type beside every other. */
+static void heads_of_their_own_are_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 13, 0);
+  static const ch_dtype types[] = {CH_F64, CH_BF16, CH_F16, CH_Q8_0, CH_Q4_0};
+  static const int64_t heads[] = {1, 4, 6, 12, 3}, dims[] = {64, 128, 32, 96, 40, 52};
+  for (int n = 0; n < 75; n++) {
+    int64_t h = heads[n % 5];
+    attend_case c = plain_case(1 + n % 2, 1, h, h, dims[n % 6]);
+    c.past = n % 3 == 0 ? pick(&random, 0, 9) : pick(&random, 100, 400);
+    c.state_type[0] = types[n % 5];
+    c.state_type[1] = types[n / 5 % 5];
+    bool blocks = in_blocks(c.state_type[0]) || in_blocks(c.state_type[1]);
+    if (blocks && c.key_dim % 32 != 0) c.key_dim = 160;
+    c.value_dim = n % 7 == 0 ? 32 : c.key_dim;
+    if (n % 4 == 1) c.extra = blocks ? 32 : 5;
+    if (n % 4 == 2) c.apart[1] = c.apart[2] = blocks ? 64 : 3;
+    c.alibi = n % 6 == 3;
+    c.documents = n % 8 == 5;
+    if (n % 9 == 8) c.queries = 3;
+    check_forward(&random, c);
+  }
+}
+
+/* Heads in blocks that several query heads share. */
+static void shared_blocks_are_right(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 14, 0);
+  static const ch_dtype types[] = {CH_Q8_0, CH_Q4_0, CH_BF16, CH_F64, CH_Q8_0};
+  for (int n = 0; n < 40; n++) {
+    int64_t kv_heads = 1 + n % 3, group = 2 + n % 15;
+    attend_case c = plain_case(1 + n % 2, 1, group * kv_heads, kv_heads, n % 3 ? 96 : 320);
+    c.value_dim = n % 2 ? 64 : c.key_dim;
+    c.past = pick(&random, 0, 300);
+    c.state_type[0] = types[n % 5];
+    c.state_type[1] = types[n / 5 % 5];
+    c.shared = n % 4 == 1;
+    if (c.shared) c.state_type[1] = c.state_type[0];
+    if (n % 6 == 4) c.extra = 32, c.apart[1] = 32;
+    c.documents = n % 7 == 2;
+    check_forward(&random, c);
+  }
+}
+
 static void random_shapes_masks_and_types_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -328,6 +375,8 @@ int main(void) {
       cmocka_unit_test(keys_of_two_parts_are_right),
       cmocka_unit_test(decoding_from_latents_is_right),
       cmocka_unit_test(shared_states_of_16_bits_are_right),
+      cmocka_unit_test(heads_of_their_own_are_right),
+      cmocka_unit_test(shared_blocks_are_right),
       cmocka_unit_test(random_shapes_masks_and_types_are_right),
       cmocka_unit_test(rounded_products_are_right),
       cmocka_unit_test(a_query_that_sees_no_key_gets_zeros),

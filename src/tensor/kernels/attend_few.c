@@ -6,6 +6,8 @@
  */
 #include "tensor/kernels/attend_few.h"
 
+#include "tensor/kernels/attend_pairs.h"
+
 enum { BLOCK_BYTES = 320 * 1024, FIRST_BLOCK = 32 };
 
 static int64_t group_columns(const ch_attend *args) {
@@ -49,7 +51,7 @@ static void carve_state(const few_plan *plan, carver *from, few_state *state) {
 static void carve_few(const ch_attend *args, const few_plan *plan, carver *from, few_space *space) {
   space->tile = carve_reals(from, args->producer->scratch_elements(args, args->kv_heads, plan->block));
   if (plan->dots) {
-    attend_carve_dots(plan, from, space);
+    attend_carve_dots(args, plan, from, space);
     return;
   }
   space->keys = carve_reals(from, BLOCK * plan->key_padded);
@@ -260,7 +262,19 @@ static void write_unseen(const ch_attend *args, const few_plan *plan) {
   }
 }
 
-void attend_few(const ch_attend *args) {
+/* The call as the producer sees it. */
+static ch_attend as_produced(const ch_attend *args) {
+  ch_attend own = *args;
+  own.takes_blocks = group_columns(args) == 1;
+#ifdef __AVX512BF16__
+  const int64_t columns = group_columns(args);
+  if (columns >= LEAST_PAIR_COLUMNS && columns <= DOT_COLUMNS) own.takes_blocks = true;
+#endif
+  return own;
+}
+
+void attend_few(const ch_attend *given) {
+  const ch_attend own = as_produced(given), *args = &own;
   few_plan plan = plan_few(args);
   few_memory memory = memory_for(args, &plan);
   int64_t tokens = 0, first;
@@ -280,7 +294,8 @@ void attend_few(const ch_attend *args) {
   }
 }
 
-size_t attend_few_scratch(const ch_attend *args) {
+size_t attend_few_scratch(const ch_attend *given) {
+  const ch_attend own = as_produced(given), *args = &own;
   few_plan plan = plan_few(args);
   few_memory memory = memory_for(args, &plan);
   return (size_t)memory.most_parts * (memory.thread_bytes + (size_t)args->sequences * memory.state_bytes) +

@@ -29,6 +29,7 @@ typedef struct few_space {
   real *repeated;        /* dots, several columns a head: the same as the tiles want it */
   real *last_keys;       /* and a tile of keys that are fewer */
   int32_t *paired;       /* the same in pairs of 16 bits (attend_pairs.h) */
+  void *widened;         /* tiles that lie in blocks, as BF16 or reals */
   forward_panel *panel;  /* else: one per key-value head */
 } few_space;
 
@@ -38,12 +39,19 @@ typedef struct few_block {
   ch_tiles tiles;
 } few_block;
 
+/* Reals that tiles in blocks take when they are widened. */
+static inline int64_t widened_elements(const ch_attend *args, const few_plan *plan) {
+  return args->takes_blocks && plan->group_columns > 1
+             ? plan->block * args->kv_heads * (args->key_dim + args->value_dim)
+             : 0;
+}
+
 #define attend_start_dots KERNEL(attend_start_dots)
 #define attend_dot_block KERNEL(attend_dot_block)
 #define attend_carve_dots KERNEL(attend_carve_dots)
 
 /* The way of dot products: what it works in, the start of a sequence, a block. */
-void attend_carve_dots(const few_plan *plan, carver *from, few_space *space);
+void attend_carve_dots(const ch_attend *args, const few_plan *plan, carver *from, few_space *space);
 void attend_start_dots(const ch_attend *args, const few_plan *plan, int64_t sequence, few_space *space,
                        const few_state *state);
 void attend_dot_block(const ch_attend *args, const few_plan *plan, const few_block *block,

@@ -7,6 +7,7 @@
  */
 #include "tensor/kernels/attend_pairs.h"
 
+#include "tensor/kernels/blocks.h"
 #include "tensor/kernels/pairs.h"
 
 #ifdef __AVX512BF16__
@@ -31,6 +32,58 @@ void attend_start_pairs(const ch_attend *args, const few_plan *plan, const few_s
         _mm512_storeu_si512(to, paired(square[i], square[i + 1]));
     }
   }
+}
+
+/* --- blocks -------------------------------------------------------------------------------------------------- */
+
+/* One head of one token. */
+static void round_blocks(ch_dtype dtype, int64_t dim, const unsigned char *block, uint16_t *to) {
+  const int64_t bytes = dtype == CH_Q8_0 ? 34 : 18;
+  for (int64_t k = 0; k < dim; k += GROUP, block += bytes) {
+    vec x[GROUP / VL];
+    __builtin_prefetch(block + CH_FETCH_AHEAD, 0, 3);
+    if (dtype == CH_Q8_0)
+      block_integers(CH_Q8_0, block, x);
+    else
+      block_integers(CH_Q4_0, block, x);
+    const vec scale = splat_half(block);
+    _mm512_storeu_si512(to + k, (__m512i)_mm512_cvtne2ps_pbh((__m512)(x[1] * scale), (__m512)(x[0] * scale)));
+  }
+}
+
+static ch_tile widened(const ch_tile *tile, int64_t heads, int64_t dim, int64_t count, ch_dtype dtype,
+                       void *to) {
+  const ch_tile out = {to, dtype, heads * dim, dim};
+  for (int64_t t = 0; t < count; t++)
+    for (int64_t g = 0; g < heads; g++) {
+      const char *from =
+          (const char *)tile->data + ch_dtype_bytes(tile->dtype, t * tile->stride + g * tile->head_stride);
+      int64_t at = t * out.stride + g * dim;
+      if (dtype == CH_BF16)
+        round_blocks(tile->dtype, dim, (const unsigned char *)from, (uint16_t *)to + at);
+      else
+        INHERITED(unpack_states)(1, dim, from, 0, tile->dtype, (real *)to + at);
+    }
+  return out;
+}
+
+static bool lies_in_blocks(const ch_tile *tile) {
+  return tile->dtype == CH_Q8_0 || tile->dtype == CH_Q4_0;
+}
+
+bool attend_widen_tiles(const ch_attend *args, const few_block *block, void *space, ch_tiles *tiles) {
+  *tiles = block->tiles;
+  const bool keys = lies_in_blocks(&tiles->keys), values = lies_in_blocks(&tiles->values);
+  const bool pairs = (keys || tiles->keys.dtype == CH_BF16) && (values || tiles->values.dtype == CH_BF16);
+  const ch_dtype dtype = pairs ? CH_BF16 : CH_KERNEL_DTYPE;
+  const bool shared = keys && is_shared(tiles) && args->value_dim <= args->key_dim;
+  if (keys)
+    tiles->keys = widened(&block->tiles.keys, args->kv_heads, args->key_dim, block->count, dtype, space);
+  if (shared) tiles->values = tiles->keys;
+  if (!values || shared) return keys;
+  real *rest = (real *)space + block->count * args->kv_heads * args->key_dim;
+  tiles->values = widened(&block->tiles.values, args->kv_heads, args->value_dim, block->count, dtype, rest);
+  return true;
 }
 
 /* --- scores -------------------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@ enum { PAIR_COLUMNS = 16, LEAST_PAIR_COLUMNS = 8 };
 #ifdef __AVX512BF16__
 
 #define attend_start_pairs KERNEL(attend_start_pairs)
+#define attend_widen_tiles KERNEL(attend_widen_tiles)
 #define attend_pair_scores KERNEL(attend_pair_scores)
 #define attend_pair_sums KERNEL(attend_pair_sums)
 
@@ -23,6 +24,8 @@ static inline bool are_pairs(const ch_attend *args, const few_plan *plan, const 
          tiles->tail_dim % 2 == 0 && args->value_dim % 32 == 0;
 }
 
+/* Tiles in blocks become BF16, or reals where the other tile is not of 16 bits like that. Returns whether there were any. */
+bool attend_widen_tiles(const ch_attend *args, const few_block *block, void *space, ch_tiles *tiles);
 /* Rounds the queries [total, key_padded] to BF16, pair by pair of elements. */
 void attend_start_pairs(const ch_attend *args, const few_plan *plan, const few_space *space);
 /* As attend_group_scores and attend_group_sums; the second one overwrites the scores. */

@@ -54,4 +54,50 @@ static inline void integers_of(ch_dtype dtype, const unsigned char *block, int8_
   }
 }
 
+/* The F16 at p, in all lanes. */
+ALWAYS_INLINE vec splat_half(const void *p) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  int16_t half;
+  memcpy(&half, p, sizeof half);
+  return (vec)_mm512_cvtph_ps(_mm256_set1_epi16(half));
+#elif defined(__F16C__) && !defined(CH_KERNEL_F64)
+  int16_t half;
+  memcpy(&half, p, sizeof half);
+  return (vec)_mm256_cvtph_ps(_mm_set1_epi16(half));
+#else
+  return splat((real)half_at(p));
+#endif
+}
+
+/* The integers of a block of CH_Q8_0 or CH_Q4_0, zero at zero. */
+#if defined(__AVX2__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE void put_bytes(__m128i bytes, vec *x) {
+#if defined(__AVX512F__)
+  x[0] = (vec)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+#else
+  x[0] = (vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  x[1] = (vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
+#endif
+}
+
+ALWAYS_INLINE void block_integers(const ch_dtype dtype, const unsigned char *block, vec x[GROUP / VL]) {
+  const __m128i first = _mm_loadu_si128((const void *)(block + 2));
+  if (dtype == CH_Q8_0) {
+    put_bytes(first, x);
+    put_bytes(_mm_loadu_si128((const void *)(block + 18)), x + GROUP / VL / 2);
+    return;
+  }
+  const __m128i low = _mm_set1_epi8(15), zero = _mm_set1_epi8(8);
+  put_bytes(_mm_sub_epi8(_mm_and_si128(first, low), zero), x);
+  put_bytes(_mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(first, 4), low), zero), x + GROUP / VL / 2);
+}
+#else
+ALWAYS_INLINE void block_integers(const ch_dtype dtype, const unsigned char *block, vec x[GROUP / VL]) {
+  real q[GROUP];
+  for (int i = 0; i < GROUP; i++)
+    q[i] = dtype == CH_Q8_0 ? (real)(int8_t)block[2 + i] : (real)((block[2 + i % 16] >> i / 16 * 4 & 15) - 8);
+  memcpy(x, q, sizeof q);
+}
+#endif
+
 #endif

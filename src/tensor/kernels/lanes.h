@@ -96,6 +96,25 @@ ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
 #endif
 }
 
+/* sums [4] = (or +=) the sums of the lanes of four vectors. */
+ALWAYS_INLINE void sum_four(vec v[4], real *sums, bool add) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  __m512 quarters = sum_quarters(v);
+  __m256 halves = _mm256_add_ps(_mm512_castps512_ps256(quarters), _mm512_extractf32x8_ps(quarters, 1));
+  __m128 four = _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps(halves, 1));
+  _mm_storeu_ps(sums, add ? _mm_add_ps(_mm_loadu_ps(sums), four) : four);
+#elif defined(CH_KERNEL_F64)
+  for (int i = 0; i < 4; i++) sums[i] = add ? sums[i] + lanes_sum(v[i]) : lanes_sum(v[i]);
+#else
+  real lane[VL];
+  store(lane, sum_pieces(4, v));
+  for (int i = 0; i < 4; i++) {
+    for (int part = 4; part < VL; part += 4) lane[i] += lane[i + part];
+    sums[i] = add ? sums[i] + lane[i] : lane[i];
+  }
+#endif
+}
+
 /* Whether a comparison held in any lane. */
 ALWAYS_INLINE bool any_lane(ivec mask) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)

@@ -108,54 +108,6 @@ void KERNEL(pack_states)(int64_t rows, int64_t n, const void *x, ch_dtype to, vo
 
 /* --- reading ------------------------------------------------------------------------------------------------- */
 
-/* A block's scale; where the processor converts, a good deal faster than half_at. */
-ALWAYS_INLINE float scale_of(const unsigned char *block) {
-#if defined(__F16C__)
-  uint16_t half;
-  memcpy(&half, block, sizeof half);
-  return _cvtsh_ss(half);
-#else
-  return half_at(block);
-#endif
-}
-
-/* y = scale * q of 16 signed bytes. */
-#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
-ALWAYS_INLINE void widen_bytes(__m128i bytes, float scale, real *y) {
-  store(y, (vec)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)) * scale);
-}
-#elif defined(__AVX2__) && !defined(CH_KERNEL_F64)
-ALWAYS_INLINE void widen_bytes(__m128i bytes, float scale, real *y) {
-  store(y, (vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)) * scale);
-  store(y + 8, (vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))) * scale);
-}
-#endif
-
-ALWAYS_INLINE void unpack_q8_0(const unsigned char *block, real *restrict y) {
-  const float scale = scale_of(block);
-#if defined(__AVX2__) && !defined(CH_KERNEL_F64)
-  widen_bytes(_mm_loadu_si128((const void *)(block + 2)), scale, y);
-  widen_bytes(_mm_loadu_si128((const void *)(block + 18)), scale, y + GROUP / 2);
-#else
-  for (int i = 0; i < GROUP; i++) y[i] = (real)scale * (real)(int8_t)block[2 + i];
-#endif
-}
-
-ALWAYS_INLINE void unpack_q4_0(const unsigned char *block, real *restrict y) {
-  const float scale = scale_of(block);
-#if defined(__AVX2__) && !defined(CH_KERNEL_F64)
-  const __m128i pairs = _mm_loadu_si128((const void *)(block + 2)), low = _mm_set1_epi8(15),
-                zero = _mm_set1_epi8(8);
-  widen_bytes(_mm_sub_epi8(_mm_and_si128(pairs, low), zero), scale, y);
-  widen_bytes(_mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(pairs, 4), low), zero), scale, y + GROUP / 2);
-#else
-  for (int i = 0; i < GROUP / 2; i++) {
-    y[i] = (real)scale * (real)((block[2 + i] & 15) - 8);
-    y[i + GROUP / 2] = (real)scale * (real)((block[2 + i] >> 4) - 8);
-  }
-#endif
-}
-
 /* Memory comes while what came is widened: asked for so far ahead. */
 enum { AHEAD = 4096 };
 
@@ -166,10 +118,10 @@ ALWAYS_INLINE void unpack_rows(const ch_dtype from, int64_t rows, int64_t n, con
     const unsigned char *block = blocks + r * stride;
     for (int64_t k = 0; k < n; k += GROUP, block += bytes) {
       __builtin_prefetch(block + AHEAD, 0, 2);
-      if (from == CH_Q8_0)
-        unpack_q8_0(block, y + k);
-      else
-        unpack_q4_0(block, y + k);
+      vec x[VECTORS];
+      block_integers(from, block, x);
+      const vec scale = splat_half(block);
+      for (int i = 0; i < VECTORS; i++) store(y + k + i * VL, x[i] * scale);
     }
   }
 }

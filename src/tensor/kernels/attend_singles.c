@@ -1,0 +1,363 @@
+/* Streaming attention over few queries, one column a head of keys: nothing but the memory matters, and states are taken in
+ * exactly the order in which they lie there, token by token, head by head. The processor's own reading ahead works best so,
+ * and what it does not see is asked for.
+ *
+ * States are taken by units of 32 elements: whole blocks of CH_Q8_0 and CH_Q4_0, whose scale is multiplied once a sum; and
+ * of BF16 two elements in each lane of 32 bits, the upper one an F32 with the lower bits masked, the lower one shifted up,
+ * so that widening takes half the instructions. Rows beside them are split the same way meanwhile: of every 2 VL elements
+ * those of even places, then those of odd ones.
+ */
+#include "tensor/kernels/attend_singles.h"
+
+#include "tensor/kernels/blocks.h"
+
+/* How far ahead memory is asked for. Of whole reals there is so much to read for what is done with it that the processor sees far
+   enough itself: keys are asked for nearer, values not at all. */
+enum { AHEAD = 12 * 1024, WIDE_AHEAD = 4 * 1024 };
+
+enum { UNIT = GROUP, UNIT_VECTORS = UNIT / VL };
+
+static inline bool is_blocks(const ch_dtype dtype) {
+  return dtype == CH_Q8_0 || dtype == CH_Q4_0;
+}
+
+static inline bool is_wide(const ch_dtype dtype) {
+  return dtype == CH_KERNEL_DTYPE;
+}
+
+ALWAYS_INLINE int64_t bytes_of(const ch_dtype dtype, int64_t elements) {
+  return dtype == CH_Q8_0   ? elements / GROUP * 34
+         : dtype == CH_Q4_0 ? elements / GROUP * 18
+                            : elements * state_size(dtype);
+}
+
+/* --- split rows ---------------------------------------------------------------------------------------------- */
+
+#ifndef CH_KERNEL_F64
+static inline bool can_split(ch_dtype dtype, int64_t dim) {
+  return dtype == CH_BF16 && dim % UNIT == 0;
+}
+
+#define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
+#define ODD_LANE(lane, unit) (2 * (lane) + 1 + 0 * (unit))
+#define LOWER_LANE(lane, unit) ((lane) / 2 + (lane) % 2 * VL + 0 * (unit))
+#define UPPER_LANE(lane, unit) ((lane) / 2 + (lane) % 2 * VL + VL / 2 + 0 * (unit))
+
+/* From [elements] to [even, odd] and back. */
+static void split_rows(int64_t n, const real *x, real *y) {
+  for (int64_t i = 0; i < n; i += 2 * VL) {
+    vec a = load(x + i), b = load(x + i + VL);
+    store(y + i, __builtin_shufflevector(a, b, LANES(EVEN_LANE, 0)));
+    store(y + i + VL, __builtin_shufflevector(a, b, LANES(ODD_LANE, 0)));
+  }
+}
+
+static void join_rows(int64_t n, real *x) {
+  for (int64_t i = 0; i < n; i += 2 * VL) {
+    vec a = load(x + i), b = load(x + i + VL);
+    store(x + i, __builtin_shufflevector(a, b, LANES(LOWER_LANE, 0)));
+    store(x + i + VL, __builtin_shufflevector(a, b, LANES(UPPER_LANE, 0)));
+  }
+}
+
+ALWAYS_INLINE void take_split(const char *halves, vec x[UNIT_VECTORS]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < UNIT_VECTORS; i += 2) {
+    ivec pairs;
+    memcpy(&pairs, halves + i * VEC_BYTES / 2, sizeof pairs);
+    KEEP_LOADED(pairs);
+    x[i] = (vec)(pairs << 16);
+    x[i + 1] = (vec)(pairs & (int32_t)0xffff0000);
+  }
+}
+#else
+static inline bool can_split(ch_dtype dtype, int64_t dim) {
+  (void)dtype, (void)dim;
+  return false;
+}
+
+static void split_rows(int64_t n, const real *x, real *y) {
+  memcpy(y, x, (size_t)n * sizeof *y);
+}
+
+static void join_rows(int64_t n, real *x) {
+  (void)n, (void)x;
+}
+
+ALWAYS_INLINE void take_split(const char *halves, vec x[UNIT_VECTORS]) {
+  (void)halves, (void)x;
+}
+#endif
+
+void attend_carve_singles(const few_plan *plan, carver *from, few_space *space) {
+  space->split_q = carve_reals(from, plan->total * plan->key_padded);
+}
+
+/* --- units --------------------------------------------------------------------------------------------------- */
+
+/* A unit's values, of blocks without their scale. */
+ALWAYS_INLINE void take_unit(const ch_dtype dtype, const bool split, const char *p, vec x[UNIT_VECTORS]) {
+  if (is_blocks(dtype)) {
+    block_integers(dtype, (const unsigned char *)p, x);
+  } else if (split) {
+    take_split(p, x);
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < UNIT_VECTORS; i++) x[i] = load_state(dtype, p, i * VL, VL);
+  }
+}
+
+/* Rows of a tile, token by token: every head's. */
+typedef struct single_rows {
+  const char *data;
+  int64_t stride, head_stride; /* bytes between tokens and between heads */
+  int64_t heads, count;
+  int64_t ahead; /* what is asked for meanwhile, from there on */
+} single_rows;
+
+/* Asks for the memory of one head of one token, in whatever order they are taken: it is asked for in its own. */
+ALWAYS_INLINE void ask_for(const ch_dtype dtype, const char **ask, const int64_t bytes) {
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < bytes; i += 64) {
+    if (is_wide(dtype))
+      __builtin_prefetch(*ask + i, 0, 2);
+    else
+      __builtin_prefetch(*ask + i, 0, 3);
+  }
+  *ask += bytes;
+}
+
+/* --- scores -------------------------------------------------------------------------------------------------- */
+
+/* The products of a key and a query, VL partial sums; dim is whole units, or of elements that are not split. */
+ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const bool split, const int64_t dim, const real *q,
+                            const char *key) {
+  vec total = splat(0);
+  int64_t k = 0;
+#pragma GCC unroll 4
+  for (; k + UNIT <= dim; k += UNIT) {
+    const char *p = key + bytes_of(dtype, k);
+    vec x[UNIT_VECTORS];
+    take_unit(dtype, split, p, x);
+    vec even = load(q + k) * x[0], odd = load(q + k + VL) * x[1];
+#pragma GCC unroll 16
+    for (int i = 2; i < UNIT_VECTORS; i += 2) {
+      even += load(q + k + i * VL) * x[i];
+      odd += load(q + k + (i + 1) * VL) * x[i + 1];
+    }
+    vec sum = even + odd;
+    if (is_blocks(dtype)) sum *= splat_half(p);
+    total = k == 0 ? sum : total + sum;
+  }
+  if (is_blocks(dtype) || split) return total;
+  for (; k + VL <= dim; k += VL) total += load(q + k) * load_state(dtype, key, k, VL);
+  if (k < dim) total += load(q + k) * load_state(dtype, key, k, dim - k);
+  return total;
+}
+
+enum { DOTS = 4 };
+
+/* scores [count, heads] = (or +=) keys q^T, DOTS products at once. */
+ALWAYS_INLINE void score_rows(const ch_dtype dtype, const bool split, const int64_t dim,
+                              const single_rows *rows, const real *q, int64_t padded, real *scores,
+                              bool add) {
+  const int64_t heads = rows->heads, head_stride = rows->head_stride;
+  const char *token = rows->data, *ask = token + rows->ahead;
+  for (int64_t t = rows->count; t > 0; t--, token += rows->stride) {
+    const char *key = token;
+    const real *query = q;
+    int64_t g = 0;
+    for (; g + DOTS <= heads; g += DOTS, scores += DOTS) {
+      vec lanes[DOTS];
+#pragma GCC unroll 4
+      for (int i = 0; i < DOTS; i++, key += head_stride, query += padded) {
+        ask_for(dtype, &ask, bytes_of(dtype, dim));
+        lanes[i] = dot_lanes(dtype, split, dim, query, key);
+      }
+      sum_four(lanes, scores, add);
+    }
+    for (; g < heads; g++, scores++, key += head_stride, query += padded) {
+      ask_for(dtype, &ask, bytes_of(dtype, dim));
+      real sum = lanes_sum(dot_lanes(dtype, split, dim, query, key));
+      *scores = add ? *scores + sum : sum;
+    }
+  }
+}
+
+/* --- sums ---------------------------------------------------------------------------------------------------- */
+
+enum { TOKENS = 4 };
+
+/* row [dim] += weights [tokens] (a constant number of them, `ld` apart) times values. */
+ALWAYS_INLINE void add_values(const ch_dtype dtype, const bool split, const int64_t dim, const int tokens,
+                              const real *weights, int64_t ld, const char *values, int64_t stride,
+                              real *row) {
+  vec weight[TOKENS];
+#pragma GCC unroll 4
+  for (int t = 0; t < tokens; t++) weight[t] = splat(weights[t * ld]);
+  int64_t k = 0;
+#pragma GCC unroll 4
+  for (; k + UNIT <= dim; k += UNIT) {
+    vec sum[UNIT_VECTORS];
+#pragma GCC unroll 16
+    for (int i = 0; i < UNIT_VECTORS; i++) sum[i] = load(row + k + i * VL);
+#pragma GCC unroll 4
+    for (int t = 0; t < tokens; t++) {
+      const char *p = values + t * stride + bytes_of(dtype, k);
+      vec x[UNIT_VECTORS], scaled = weight[t];
+      take_unit(dtype, split, p, x);
+      if (is_blocks(dtype)) scaled *= splat_half(p);
+#pragma GCC unroll 16
+      for (int i = 0; i < UNIT_VECTORS; i++) sum[i] += scaled * x[i];
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < UNIT_VECTORS; i++) store(row + k + i * VL, sum[i]);
+  }
+  if (is_blocks(dtype) || split) return;
+  for (; k < dim; k += VL) {
+    vec sum = load(row + k);
+    for (int t = 0; t < tokens; t++)
+      sum += weight[t] * (k + VL <= dim ? load_state(dtype, values + t * stride, k, VL)
+                                        : load_state(dtype, values + t * stride, k, dim - k));
+    store(row + k, sum);
+  }
+}
+
+/* sums [heads, padded] += weights [count, heads], `ld` apart, times values. */
+ALWAYS_INLINE void sum_values(const ch_dtype dtype, const bool split, const int64_t dim,
+                              const single_rows *rows, const real *weights, int64_t ld, real *sums,
+                              int64_t padded) {
+  const int64_t heads = rows->heads, stride = rows->stride, head_stride = rows->head_stride;
+  const char *token = rows->data, *ask = token + rows->ahead;
+  int64_t left = rows->count;
+  for (; left >= TOKENS; left -= TOKENS, token += TOKENS * stride, weights += TOKENS * ld)
+    for (int64_t g = 0; g < heads; g++) {
+      if (!is_wide(dtype)) ask_for(dtype, &ask, TOKENS * bytes_of(dtype, dim));
+      add_values(dtype, split, dim, TOKENS, weights + g, ld, token + g * head_stride, stride,
+                 sums + g * padded);
+    }
+  for (; left > 0; left--, token += stride, weights += ld)
+    for (int64_t g = 0; g < heads; g++) {
+      ask_for(dtype, &ask, bytes_of(dtype, dim));
+      add_values(dtype, split, dim, 1, weights + g, ld, token + g * head_stride, stride, sums + g * padded);
+    }
+}
+
+/* --- a block ------------------------------------------------------------------------------------------------- */
+
+/* Loops for a type of states, and for a usual size of a head (or 0), each a function of its own: together they would not
+   leave the compiler registers enough. */
+#define FOR_ALL_KINDS(KIND)                                                                                  \
+  KIND(CH_BF16, true, 64)                                                                                    \
+  KIND(CH_BF16, true, 128)                                                                                   \
+  KIND(CH_BF16, true, 0)                                                                                     \
+  KIND(CH_BF16, false, 0)                                                                                    \
+  KIND(CH_F16, false, 64)                                                                                    \
+  KIND(CH_F16, false, 128)                                                                                   \
+  KIND(CH_F16, false, 0)                                                                                     \
+  KIND(CH_Q8_0, false, 64)                                                                                   \
+  KIND(CH_Q8_0, false, 128)                                                                                  \
+  KIND(CH_Q8_0, false, 0)                                                                                    \
+  KIND(CH_Q4_0, false, 64)                                                                                   \
+  KIND(CH_Q4_0, false, 128)                                                                                  \
+  KIND(CH_Q4_0, false, 0)                                                                                    \
+  KIND(CH_KERNEL_DTYPE, false, 64)                                                                           \
+  KIND(CH_KERNEL_DTYPE, false, 128)                                                                          \
+  KIND(CH_KERNEL_DTYPE, false, 0)
+
+typedef void score_function(int64_t dim, const single_rows *rows, const real *q, int64_t padded, real *scores,
+                            bool add);
+typedef void sum_function(int64_t dim, const single_rows *rows, const real *weights, int64_t ld, real *sums,
+                          int64_t padded);
+
+#define NAME2(what, type, split, known) what##_##type##_##split##_##known
+#define NAME(what, type, split, known) NAME2(what, type, split, known)
+#define FUNCTIONS(type, split, known)                                                                        \
+  static __attribute__((noinline)) void NAME(score, type, split, known)(                                     \
+      int64_t dim, const single_rows *rows, const real *q, int64_t padded, real *scores, bool add) {         \
+    score_rows(type, split, (known) > 0 ? (known) : dim, rows, q, padded, scores, add);                      \
+  }                                                                                                          \
+  static __attribute__((noinline)) void NAME(sum, type, split, known)(                                       \
+      int64_t dim, const single_rows *rows, const real *weights, int64_t ld, real *sums, int64_t padded) {   \
+    sum_values(type, split, (known) > 0 ? (known) : dim, rows, weights, ld, sums, padded);                   \
+  }
+FOR_ALL_KINDS(FUNCTIONS)
+
+#define SCORE_KIND(type, split, known)                                                                       \
+  if (dtype == (type) && can_split(dtype, dim) == (split) && ((known) == 0 || dim == (known)))               \
+    return NAME(score, type, split, known);
+#define SUM_KIND(type, split, known)                                                                         \
+  if (dtype == (type) && can_split(dtype, dim) == (split) && ((known) == 0 || dim == (known)))               \
+    return NAME(sum, type, split, known);
+
+static score_function *score_of(ch_dtype dtype, int64_t dim) {
+  FOR_ALL_KINDS(SCORE_KIND)
+  return NULL;
+}
+
+static sum_function *sum_of(ch_dtype dtype, int64_t dim) {
+  FOR_ALL_KINDS(SUM_KIND)
+  return NULL;
+}
+
+static single_rows rows_of(const ch_tile *tile, int64_t heads, int64_t count) {
+  return (single_rows){.data = tile->data,
+                       .stride = bytes_of(tile->dtype, tile->stride),
+                       .head_stride = bytes_of(tile->dtype, tile->head_stride),
+                       .heads = heads,
+                       .count = count,
+                       .ahead = is_wide(tile->dtype) ? WIDE_AHEAD : AHEAD};
+}
+
+/* The last rows of a tile, during which what is read after it is asked for: its own rows but those become fewer. */
+static single_rows take_last(single_rows *rows, const void *next) {
+  int64_t last = rows->ahead == AHEAD ? (AHEAD + rows->stride - 1) / rows->stride : 0;
+  if (last > rows->count) last = rows->count;
+  rows->count -= last;
+  single_rows rest = *rows;
+  rest.data += rows->count * rows->stride;
+  rest.count = last;
+  rest.ahead = next ? (const char *)next - rest.data : 0;
+  return rest;
+}
+
+/* Scores of `dim` elements of the keys, from `offset` on. */
+static void score_part(const few_plan *plan, const few_block *block, const few_space *space,
+                       const ch_tile *tile, int64_t heads, int64_t offset, int64_t dim, const void *next) {
+  single_rows rows = rows_of(tile, heads, block->count), last = take_last(&rows, next);
+  const real *q = space->q + offset;
+  if (can_split(tile->dtype, dim)) {
+    for (int64_t c = 0; c < heads; c++)
+      split_rows(dim, q + c * plan->key_padded, space->split_q + c * plan->key_padded);
+    q = space->split_q;
+  }
+  score_function *score = score_of(tile->dtype, dim);
+  score(dim, &rows, q, plan->key_padded, space->scores, offset > 0);
+  score(dim, &last, q, plan->key_padded, space->scores + rows.count * heads, offset > 0);
+}
+
+void attend_single_scores(const ch_attend *args, const few_plan *plan, const few_block *block,
+                          const few_space *space) {
+  const ch_tiles *tiles = &block->tiles;
+  const int64_t heads = args->kv_heads, head_dim = args->key_dim - tiles->tail_dim;
+  const void *values = plan->in_place ? tiles->values.data : NULL;
+  score_part(plan, block, space, &tiles->keys, heads, 0, head_dim,
+             tiles->tail_dim > 0 && plan->in_place ? tiles->tail.data : values);
+  if (tiles->tail_dim > 0)
+    score_part(plan, block, space, &tiles->tail, heads, head_dim, tiles->tail_dim, values);
+}
+
+void attend_single_sums(const ch_attend *args, const few_plan *plan, const few_block *block,
+                        const few_space *space, real *rows) {
+  const ch_tile *tile = &block->tiles.values;
+  const int64_t heads = args->kv_heads, dim = args->value_dim, padded = plan->value_padded;
+  const bool split = can_split(tile->dtype, dim), more = plan->in_place && block->coming > 0;
+  const single_rows keys = rows_of(&block->tiles.keys, heads, block->count);
+  single_rows some = rows_of(tile, heads, block->count),
+              last = take_last(&some, more ? keys.data + keys.count * keys.stride : NULL);
+  if (split) split_rows(heads * padded, rows, rows);
+  sum_function *sum = sum_of(tile->dtype, dim);
+  sum(dim, &some, space->weights, plan->total, rows, padded);
+  sum(dim, &last, space->weights + some.count * plan->total, plan->total, rows, padded);
+  if (split) join_rows(heads * padded, rows);
+}
