@@ -186,7 +186,7 @@ typedef struct ch_batch_text {
 /* Writes texts [count], as many in step as the session has sequences (at most 32), so that the matrices are read
  * once for all of them. They may differ in length; when one has ended, the next takes its place. Each text is what
  * ch_generate makes of it alone in an empty session with the same sampler and number of threads (its logits bit for bit,
- * or within rounding: weights in blocks, talking heads, embedding gates at long contexts). Sinks are
+ * or within rounding: weights in blocks, talking heads, embedding gates). Sinks are
  * called by the calling thread, each with pieces of its own text. What the session held is forgotten, and it is left
  * empty. Errors: those of ch_generate, before anything is written, with the text's index in the sentence. A logit that
  * is NaN ends its text alone: the others are written, then the first such error is returned. */
