@@ -54,7 +54,7 @@ static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
     ch_random_seed(&b->texts[i].options.random, many->seed + (uint64_t)(i % many->samples), 0);
     b->texts[i].options.sink = take;
     b->texts[i].options.context = &b->said[i];
-    if (many->echo && prompt->text) ch_text_put(&b->said[i].text, prompt->text, prompt->size);
+    if (many->echo) ch_prompt_echo(prompt, &b->said[i].text);
   }
   return CH_OK;
 }

@@ -19,8 +19,9 @@ typedef struct writer {
 } writer;
 
 static void show(writer *w, const char *text, size_t size) {
+  if (size == 0) return;
   ch_text_put(&w->text, text, size);
-  if (w->one->json || size == 0) return;
+  if (w->one->json) return;
   fwrite(text, 1, size, stdout);
   fflush(stdout);
 }
@@ -41,7 +42,12 @@ static ch_status write_text(writer *w, ch_generation_result *result, ch_error *e
   options.sink = take;
   options.context = w;
   ch_random_seed(&options.random, one->seed, 0);
-  if (one->echo && one->prompt->text) show(w, one->prompt->text, one->prompt->size);
+  if (one->echo) {
+    ch_text echo = {0};
+    ch_prompt_echo(one->prompt, &echo);
+    show(w, echo.data, echo.size);
+    ch_text_free(&echo);
+  }
   ch_profile profile = {.keep_events = true};
   if (one->trace) ch_timeline_profile(w->one->timeline, &profile);
   ch_status status = ch_generate_tokens(w->one->timeline, w->one->tokenizer, one->prompt->ids.data,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/text.h"
+#include "infer/generate.h"
 
 enum { MOST_PROMPT_BYTES = 256 << 20 };
 
@@ -141,6 +141,10 @@ ch_status ch_prompts_context(const ch_prompts *prompts, const ch_config *config,
     return ch_fail(error, CH_ERROR_FULL, "%s has %lld tokens and the context holds %lld", name,
                    (long long)longest, (long long)*context);
   return CH_OK;
+}
+
+void ch_prompt_echo(const ch_prompt *prompt, ch_text *text) {
+  if (prompt->text) ch_put_valid_utf8(text, prompt->text, prompt->size);
 }
 
 void ch_prompts_free(ch_prompts *prompts) {

@@ -2,6 +2,7 @@
 #ifndef CH_CLI_PROMPTS_H
 #define CH_CLI_PROMPTS_H
 
+#include "base/text.h"
 #include "config/config.h"
 #include "text/tokenizer.h"
 
@@ -29,6 +30,8 @@ ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, 
    context. */
 ch_status ch_prompts_context(const ch_prompts *prompts, const ch_config *config, int64_t asked,
                              int64_t max_tokens, int64_t *context, ch_error *error);
+/* Appends the prompt's text, U+FFFD for bytes that belong to no character. */
+void ch_prompt_echo(const ch_prompt *prompt, ch_text *text);
 void ch_prompts_free(ch_prompts *prompts);
 
 #endif
