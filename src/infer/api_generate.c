@@ -48,8 +48,8 @@ static bool pass_text(void *context, int32_t id, const char *text, size_t size) 
   return size == 0 || to->sink(text, size, to->user);
 }
 
-static ch_status generate(ch_session *session, const ch_ids *prompt, int64_t max_tokens, ch_sampler *sampler,
-                          text_sink *to, ch_generated *result, ch_error *error) {
+static ch_generation_options options_of(const ch_session *session, const ch_sampler *sampler,
+                                        int64_t max_tokens, text_sink *to) {
   ch_generation_options options = {.sampling = sampling_of(sampler),
                                    .max_tokens = max_tokens,
                                    .end_tokens = session->model->end_tokens,
@@ -57,16 +57,26 @@ static ch_status generate(ch_session *session, const ch_ids *prompt, int64_t max
                                    .sink = to->sink ? pass_text : NULL,
                                    .context = to};
   memcpy(options.random.state, sampler->state, sizeof sampler->state);
+  return options;
+}
+
+static ch_generated generated_of(const ch_generation_result *done) {
+  return (ch_generated){.prompt_tokens = done->prompt_tokens,
+                        .tokens = done->tokens,
+                        .prefill_seconds = done->prefill_seconds,
+                        .decode_seconds = done->decode_seconds};
+}
+
+static ch_status generate(ch_session *session, const ch_ids *prompt, int64_t max_tokens, ch_sampler *sampler,
+                          text_sink *to, ch_generated *result, ch_error *error) {
+  ch_generation_options options = options_of(session, sampler, max_tokens, to);
   ch_generation_result done;
   int threads = ch_api_enter_threads(session);
   ch_status status = ch_generate_tokens(session->timeline, session->model->tokenizer, prompt->data,
                                         (int64_t)prompt->size, &options, &done, error);
   ch_api_leave_threads(threads);
   memcpy(sampler->state, options.random.state, sizeof sampler->state);
-  *result = (ch_generated){.prompt_tokens = done.prompt_tokens,
-                           .tokens = done.tokens,
-                           .prefill_seconds = done.prefill_seconds,
-                           .decode_seconds = done.decode_seconds};
+  *result = generated_of(&done);
   return status;
 }
 
@@ -90,27 +100,16 @@ static ch_status encode_prompts(const ch_session *session, const ch_batch_text *
   return CH_OK;
 }
 
-static void set_options(const ch_session *session, ch_batch_text *text, text_sink *to,
-                        ch_generation_options *options) {
+static ch_generation_options options_of_text(const ch_session *session, const ch_batch_text *text,
+                                             text_sink *to) {
   ch_sampler own;
   ch_sampler_defaults(&own, 0);
-  const ch_sampler *sampler = text->sampler ? text->sampler : &own;
   *to = (text_sink){text->sink, text->user};
-  *options = (ch_generation_options){.sampling = sampling_of(sampler),
-                                     .max_tokens = text->max_tokens,
-                                     .end_tokens = session->model->end_tokens,
-                                     .end_token_count = session->model->end_token_count,
-                                     .sink = text->sink ? pass_text : NULL,
-                                     .context = to};
-  memcpy(options->random.state, sampler->state, sizeof sampler->state);
+  return options_of(session, text->sampler ? text->sampler : &own, text->max_tokens, to);
 }
 
 static void report_text(const ch_generation_text *written, ch_batch_text *text) {
-  const ch_generation_result *done = &written->result;
-  text->generated = (ch_generated){.prompt_tokens = done->prompt_tokens,
-                                   .tokens = done->tokens,
-                                   .prefill_seconds = done->prefill_seconds,
-                                   .decode_seconds = done->decode_seconds};
+  text->generated = generated_of(&written->result);
   text->status = written->status;
   if (text->sampler) memcpy(text->sampler->state, written->options.random.state, sizeof text->sampler->state);
 }
@@ -126,7 +125,7 @@ ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t co
       writing && sinks && ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu texts", count);
   if (status == CH_OK) status = encode_prompts(session, texts, count, ids, writing, error);
   for (size_t i = 0; status == CH_OK && i < count; i++)
-    set_options(session, &texts[i], &sinks[i], &writing[i].options);
+    writing[i].options = options_of_text(session, &texts[i], &sinks[i]);
   if (status == CH_OK) {
     int threads = ch_api_enter_threads(session);
     status = ch_generate_texts(session->timeline, session->model->tokenizer, writing, (int64_t)count, error);
