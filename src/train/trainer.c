@@ -13,10 +13,9 @@
 #include "train/trainer_private.h"
 
 /* Activations of the micro-batch that is chosen when none is asked for: small beside the optimizer's state of a model
-   that is slow to train, large enough that products run at full speed. */
-static const size_t preferred_activations = (size_t)320 << 20;
-/* Products that are twice as fast take twice as many rows to be worth a pass over the weights' gradients. */
-static const size_t preferred_activations_bf16 = (size_t)640 << 20;
+   that is slow to train, with rows enough that products run at full speed and are worth a pass over the weights'
+   gradients. */
+static const size_t preferred_activations = (size_t)640 << 20;
 
 /* --- planning ------------------------------------------------------------------------------------------------ */
 
@@ -53,14 +52,13 @@ static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, size_t *byte
 static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   int64_t batch = trainer->options.batch;
   size_t one = 0, two = 0;
-  size_t preferred = trainer->options.dtype == CH_BF16 ? preferred_activations_bf16 : preferred_activations;
   trainer->options.micro_batch = 1;
   if (batch == 1) return CH_OK;
   /* Bytes grow by the same amount with every sequence (the loss's chunk of logits aside). */
   CH_TRY(plan_bytes(trainer, 1, &one, error));
   CH_TRY(plan_bytes(trainer, 2, &two, error));
   size_t each = two > one ? two - one : 1;
-  for (int64_t n = 2; n <= batch && one + (size_t)(n - 1) * each <= preferred; n++)
+  for (int64_t n = 2; n <= batch && one + (size_t)(n - 1) * each <= preferred_activations; n++)
     if (batch % n == 0) trainer->options.micro_batch = n;
   return CH_OK;
 }
