@@ -9,11 +9,11 @@
 #include "tensor/kernels/attend_singles.h"
 
 void attend_carve_dots(const ch_attend *args, const few_plan *plan, carver *from, few_space *space) {
+  (void)args;
   space->scores = carve_reals(from, (plan->block + TILE_KEYS) * plan->total + VL);
   space->weights = carve_reals(from, plan->block * plan->total);
   space->q = carve_reals(from, plan->total * plan->key_padded);
   carve_columns(from, plan->total, &space->columns);
-  space->widened = carve_reals(from, widened_elements(args, plan));
   if (plan->group_columns > 1)
     attend_carve_group(plan, from, space);
   else
@@ -21,6 +21,8 @@ void attend_carve_dots(const ch_attend *args, const few_plan *plan, carver *from
 #ifdef __AVX512BF16__
   space->paired =
       carve(from, plan->total / plan->pitch * (plan->key_padded / 2) * PAIR_COLUMNS, sizeof(int32_t));
+  if (may_pair(args, plan))
+    space->widened = carve(from, plan->block * args->kv_heads * (args->key_dim + args->value_dim), 2);
 #endif
 }
 
@@ -40,7 +42,10 @@ void attend_start_dots(const ch_attend *args, const few_plan *plan, int64_t sequ
     }
   }
   finish_columns(c);
-  if (plan->group_columns > 1) attend_start_group(plan, args->kv_heads, space);
+  if (plan->group_columns > 1)
+    attend_start_group(plan, args->kv_heads, space);
+  else
+    attend_start_singles(args, plan, space);
 #ifdef __AVX512BF16__
   if (may_pair(args, plan)) attend_start_pairs(args, plan, space);
 #endif
@@ -69,15 +74,13 @@ static void weigh(const few_plan *plan, const few_block *block, const few_space 
 void attend_dot_block(const ch_attend *args, const few_plan *plan, const few_block *block,
                       const few_space *space, const few_state *state) {
 #ifdef __AVX512BF16__
-  few_block own = *block;
-  if (widened_elements(args, plan) > 0 && attend_widen_tiles(args, block, space->widened, &own.tiles)) {
-    own.coming = 0; /* asked for as it is widened */
-    block = &own;
-  }
   if (are_pairs(args, plan, &block->tiles)) {
-    attend_pair_scores(args, plan, block, space);
-    weigh(plan, block, space, state, plan->total);
-    attend_pair_sums(args, plan, block, space, state->rows);
+    few_block own = *block;
+    if (attend_widen_tiles(args, block, space->widened, &own.tiles))
+      own.coming = 0; /* asked for as it is widened */
+    attend_pair_scores(args, plan, &own, space);
+    weigh(plan, &own, space, state, plan->total);
+    attend_pair_sums(args, plan, &own, space, state->rows);
     return;
   }
 #endif

@@ -265,11 +265,7 @@ static void write_unseen(const ch_attend *args, const few_plan *plan) {
 /* The call as the producer sees it. */
 static ch_attend as_produced(const ch_attend *args) {
   ch_attend own = *args;
-  own.takes_blocks = group_columns(args) == 1;
-#ifdef __AVX512BF16__
-  const int64_t columns = group_columns(args);
-  if (columns >= LEAST_PAIR_COLUMNS && columns <= DOT_COLUMNS) own.takes_blocks = true;
-#endif
+  own.takes_blocks = group_columns(args) <= DOT_COLUMNS;
   return own;
 }
 

@@ -29,7 +29,7 @@ typedef struct few_space {
   real *repeated;        /* dots, several columns a head: the same as the tiles want it */
   real *last_keys;       /* and a tile of keys that are fewer */
   int32_t *paired;       /* the same in pairs of 16 bits (attend_pairs.h) */
-  void *widened;         /* tiles that lie in blocks, as BF16 or reals */
+  void *widened;         /* tiles that lie in blocks, as BF16 */
   forward_panel *panel;  /* else: one per key-value head */
 } few_space;
 
@@ -38,13 +38,6 @@ typedef struct few_block {
   int64_t sequence, first, count, coming;
   ch_tiles tiles;
 } few_block;
-
-/* Reals that tiles in blocks take when they are widened. */
-static inline int64_t widened_elements(const ch_attend *args, const few_plan *plan) {
-  return args->takes_blocks && plan->group_columns > 1
-             ? plan->block * args->kv_heads * (args->key_dim + args->value_dim)
-             : 0;
-}
 
 #define attend_start_dots KERNEL(attend_start_dots)
 #define attend_dot_block KERNEL(attend_dot_block)

@@ -3,7 +3,7 @@
  * Scores: a vector holds a few elements each of a few keys, so that the sums of a tile end as short sums within quarters
  * of a vector. Queries lie repeated for the keys of a vector, in pieces that stay in the first cache. Weighted values:
  * all columns that fit in registers meet a row of values at once. Keys and values are read once, from where they lie;
- * 16-bit elements are widened as they are loaded.
+ * 16-bit elements and blocks are widened as they are loaded.
  */
 #include "tensor/kernels/attend_group.h"
 
@@ -13,7 +13,7 @@
 enum { QUERY_BYTES = 32 * 1024 };
 
 static int64_t piece_of(int64_t columns) {
-  return QUERY_BYTES / (columns * KEYS * (int64_t)sizeof(real)) / EACH * EACH;
+  return QUERY_BYTES / (columns * KEYS * (int64_t)sizeof(real)) / GROUP * GROUP;
 }
 
 void attend_carve_group(const few_plan *plan, carver *from, few_space *space) {
@@ -59,7 +59,33 @@ ALWAYS_INLINE vec take_keys(const ch_dtype dtype, const char *keys, int64_t stri
 #endif
 }
 
-/* The same of the `left` last elements, zeros after them. */
+/* The scales of the blocks that begin at so many bytes of KEYS keys, as their elements lie in a vector. */
+ALWAYS_INLINE vec take_scales(const char *first, int64_t stride) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  int16_t halves[2];
+  memcpy(halves, first, 2), memcpy(halves + 1, first + stride, 2);
+  return (vec)_mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_set1_epi16(halves[0])),
+                                                      _mm_set1_epi16(halves[1]), 1));
+#else
+  (void)stride;
+  return splat_half(first);
+#endif
+}
+
+/* Elements at … at+EACH-1 (`at` a constant) of blocks of KEYS keys. */
+ALWAYS_INLINE vec take_blocks(const ch_dtype dtype, const char *first, int64_t stride, const int at,
+                              vec scales) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  const __m128i bytes = _mm_unpacklo_epi64(_mm_loadl_epi64(bytes_at(dtype, first, at)),
+                                           _mm_loadl_epi64(bytes_at(dtype, first + stride, at)));
+  return (vec)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(signed_bytes(dtype, bytes, at))) * scales;
+#else
+  (void)stride;
+  return vector_of_integers(dtype, first, at) * scales;
+#endif
+}
+
+/* The `left` last elements of KEYS keys that are not in blocks, zeros after them. */
 static __attribute__((noinline)) void take_last(ch_dtype dtype, const char *keys, int64_t stride, int64_t k,
                                                 int64_t left, real piece[VL]) {
   memset(piece, 0, VL * sizeof(real));
@@ -97,7 +123,23 @@ ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, const key
     for (int c = 0; c < columns; c++) sum[v][c] = splat(0);
   const char *keys = rows[0].keys;
   int64_t stride = rows[0].stride, dim = rows[0].dim, k = 0;
-  for (int r = 0;; r = 1, keys = rows[1].keys, stride = rows[1].stride, dim = rows[1].dim, k = 0) {
+  for (; is_blocks(dtype) && k < dim; k += GROUP) { /* they have no second rows */
+    const char *block = keys + bytes_of(dtype, k);
+    vec scales[MOST_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) scales[v] = take_scales(block + v * KEYS * stride, stride);
+#pragma GCC unroll 16
+    for (int at = 0; at < GROUP; at += EACH, q += columns * VL) {
+      fetch_step(has_few_columns(columns), stream);
+      vec taken[MOST_VECTORS];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++)
+        taken[v] = take_blocks(dtype, block + v * KEYS * stride, stride, at, scales[v]);
+      add_products(columns, vectors, taken, q, sum);
+    }
+  }
+  for (int r = 0; !is_blocks(dtype);
+       r = 1, keys = rows[1].keys, stride = rows[1].stride, dim = rows[1].dim, k = 0) {
     for (; k + EACH <= dim; k += EACH, q += columns * VL) {
       fetch_step(has_few_columns(columns), stream);
       vec taken[MOST_VECTORS];
@@ -139,9 +181,11 @@ ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, const key
 /* Elements from `k` on, `part` of them, of a head's keys. */
 static inline void find_rows(const ch_tiles *tiles, int64_t dim, int64_t head, int64_t k, int64_t part,
                              key_rows rows[2]) {
-  const int64_t size = state_size(tiles->keys.dtype), own = dim - tiles->tail_dim;
+  const ch_dtype dtype = tiles->keys.dtype;
+  const int64_t own = dim - tiles->tail_dim;
   const int64_t before = k < own ? own - k : 0, in_keys = part < before ? part : before;
-  const key_rows keys = {tile_row(&tiles->keys, head, 0) + k * size, tiles->keys.stride * size, in_keys};
+  const key_rows keys = {tile_row(&tiles->keys, head, 0) + bytes_of(dtype, k),
+                         bytes_of(dtype, tiles->keys.stride), in_keys};
   rows[1] = keys; /* of no dimension */
   rows[1].dim = 0;
   if (in_keys == part) {
@@ -149,19 +193,19 @@ static inline void find_rows(const ch_tiles *tiles, int64_t dim, int64_t head, i
     return;
   }
   const int64_t skipped = k + in_keys - own;
-  const key_rows tail = {tile_row(&tiles->tail, head, 0) + skipped * size, tiles->tail.stride * size,
-                         part - in_keys};
+  const key_rows tail = {tile_row(&tiles->tail, head, 0) + bytes_of(dtype, skipped),
+                         bytes_of(dtype, tiles->tail.stride), part - in_keys};
   rows[0] = in_keys > 0 ? keys : tail;
   if (in_keys > 0) rows[1] = tail;
 }
 
 /* The last keys of a block, fewer than a tile, are copied, and zeros after them. */
-static __attribute__((noinline)) void copy_last(int64_t tile, key_rows rows[2], int64_t left, int64_t size,
+static __attribute__((noinline)) void copy_last(int64_t tile, key_rows rows[2], int64_t left, ch_dtype dtype,
                                                 real *space) {
   char *to = (char *)space;
-  memset(to, 0, (size_t)(tile * (rows[0].dim + rows[1].dim) * size));
-  for (int r = 0; r < 2; to += tile * rows[r++].dim * size) {
-    const int64_t bytes = rows[r].dim * size;
+  memset(to, 0, (size_t)(tile * bytes_of(dtype, rows[0].dim + rows[1].dim)));
+  for (int r = 0; r < 2; to += tile * bytes_of(dtype, rows[r++].dim)) {
+    const int64_t bytes = bytes_of(dtype, rows[r].dim);
     for (int64_t i = 0; i < left; i++)
       memcpy(to + i * bytes, rows[r].keys + i * rows[r].stride, (size_t)bytes);
     rows[r].keys = to;
@@ -175,7 +219,7 @@ ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch
                                const few_plan *plan, const few_block *block, int64_t column, int64_t head,
                                int64_t heads, const few_space *space, fetch_stream *stream) {
   const int64_t tile = TILE_VECTORS_OF(columns) * KEYS, count = block->count, group = plan->group_columns;
-  const int64_t dim = args->key_dim, most = piece_of(columns), ld = plan->total, size = state_size(dtype);
+  const int64_t dim = args->key_dim, most = piece_of(columns), ld = plan->total;
   fetch_stream local = *stream;
   for (int64_t k = 0; k < dim; k += most) {
     const int64_t part = dim - k < most ? dim - k : most;
@@ -190,7 +234,7 @@ ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch
       key_rows rows[2] = {first[0], first[1]};
       for (int64_t g = 0; g < heads; g++) {
         key_rows last[2] = {rows[0], rows[1]};
-        if (t + tile > count) copy_last(tile, last, count - t, size, space->last_keys);
+        if (t + tile > count) copy_last(tile, last, count - t, dtype, space->last_keys);
         begin_steps(&local, part / EACH);
         score_tile(dtype, columns, last, q, scores, ld, k > 0, &local);
         q += group * plan->key_padded * KEYS;
@@ -203,10 +247,27 @@ ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch
   *stream = local;
 }
 
-#define SCORE_CASE(n)                                                                                        \
-  case n:                                                                                                    \
-    if (n <= MOST_COLUMNS) score_chunk(dtype, n, args, plan, block, c, g, heads, space, stream);             \
-    break
+/* Each a function of its own: together they would not leave the compiler registers enough. */
+typedef void score_function(const ch_attend *args, const few_plan *plan, const few_block *block,
+                            int64_t column, int64_t head, int64_t heads, const few_space *space,
+                            fetch_stream *stream);
+#define SCORE_NAME2(type, columns) scores_##type##_##columns
+#define SCORE_NAME(type, columns) SCORE_NAME2(type, columns)
+#define SCORE_FUNCTION(type, columns)                                                                        \
+  static __attribute__((noinline)) void SCORE_NAME(type, columns)(                                           \
+      const ch_attend *args, const few_plan *plan, const few_block *block, int64_t column, int64_t head,     \
+      int64_t heads, const few_space *space, fetch_stream *stream) {                                         \
+    score_chunk(type, columns, args, plan, block, column, head, heads, space, stream);                       \
+  }
+FOR_STATES(SCORE_FUNCTION)
+
+#define SCORE_CHOICE(type, size)                                                                             \
+  if (dtype == (type) && columns == (size)) return SCORE_NAME(type, size);
+
+static score_function *score_of(ch_dtype dtype, int64_t columns) {
+  FOR_STATES(SCORE_CHOICE)
+  return NULL;
+}
 
 /* Heads whose queries stay in the first cache together. */
 static int64_t heads_at_once(const ch_attend *args, const few_plan *plan) {
@@ -214,27 +275,17 @@ static int64_t heads_at_once(const ch_attend *args, const few_plan *plan) {
   return heads < 1 ? 1 : heads < args->kv_heads ? heads : args->kv_heads;
 }
 
-ALWAYS_INLINE void all_scores(const ch_dtype dtype, const ch_attend *args, const few_plan *plan,
-                              const few_block *block, const few_space *space, fetch_stream *stream) {
+void attend_group_scores(const ch_attend *args, const few_plan *plan, const few_block *block,
+                         const few_space *space, fetch_stream *stream) {
   const int64_t most = heads_at_once(args, plan);
+  attend_group_ask(args, plan, block, false, stream);
   for (int64_t g = 0, heads; g < args->kv_heads; g += heads) {
     heads = args->kv_heads - g < most ? args->kv_heads - g : most;
     for (int64_t c = 0, columns; c < plan->group_columns; c += columns) {
       columns = chunk_of(plan->group_columns - c);
-      FOR_COLUMNS(columns, SCORE_CASE)
+      score_of(block->tiles.keys.dtype, columns)(args, plan, block, c, g, heads, space, stream);
     }
   }
-}
-
-void attend_group_scores(const ch_attend *args, const few_plan *plan, const few_block *block,
-                         const few_space *space, fetch_stream *stream) {
-  attend_group_ask(args, plan, block, false, stream);
-  if (block->tiles.keys.dtype == CH_F16)
-    all_scores(CH_F16, args, plan, block, space, stream);
-  else if (block->tiles.keys.dtype == CH_BF16)
-    all_scores(CH_BF16, args, plan, block, space, stream);
-  else
-    all_scores(CH_KERNEL_DTYPE, args, plan, block, space, stream);
 }
 
 /* --- memory ---------------------------------------------------------------------------------------------------- */
@@ -247,7 +298,7 @@ static void add_piece(fetch_stream *stream, const char *begin, int64_t bytes) {
 
 /* The rows of a tile that goes on in memory, so many bytes further. */
 static void add_tile(fetch_stream *stream, const ch_tile *tile, int64_t count) {
-  int64_t row = tile->stride * state_size(tile->dtype);
+  int64_t row = bytes_of(tile->dtype, tile->stride);
   add_piece(stream, (const char *)tile->data + (FAR_AHEAD + row - 1) / row * row, count * row);
 }
 

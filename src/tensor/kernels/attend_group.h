@@ -24,19 +24,33 @@ static inline bool has_few_columns(int64_t columns) {
   return columns <= MOST_COLUMNS && TILE_VECTORS_OF(columns) == 4;
 }
 
-#define FOR_COLUMNS(columns, CASE)                                                                           \
-  switch (columns) {                                                                                         \
-    CASE(2);                                                                                                 \
-    CASE(3);                                                                                                 \
-    CASE(4);                                                                                                 \
-    CASE(5);                                                                                                 \
-    CASE(6);                                                                                                 \
-    CASE(7);                                                                                                 \
-    CASE(8);                                                                                                 \
-    CASE(10);                                                                                                \
-    CASE(12);                                                                                                \
-    CASE(14);                                                                                                \
-  }
+/* The sizes of chunks, for a type of states; and the types, all of which have them. */
+#if VEC_BYTES == 64
+#define FOR_COLUMNS(EACH_SIZE, type)                                                                         \
+  EACH_SIZE(type, 2)                                                                                         \
+  EACH_SIZE(type, 3)                                                                                         \
+  EACH_SIZE(type, 4)                                                                                         \
+  EACH_SIZE(type, 5)                                                                                         \
+  EACH_SIZE(type, 6)                                                                                         \
+  EACH_SIZE(type, 7)                                                                                         \
+  EACH_SIZE(type, 8)                                                                                         \
+  EACH_SIZE(type, 10)                                                                                        \
+  EACH_SIZE(type, 12)                                                                                        \
+  EACH_SIZE(type, 14)
+#else
+#define FOR_COLUMNS(EACH_SIZE, type)                                                                         \
+  EACH_SIZE(type, 2)                                                                                         \
+  EACH_SIZE(type, 3)                                                                                         \
+  EACH_SIZE(type, 4)                                                                                         \
+  EACH_SIZE(type, 5)                                                                                         \
+  EACH_SIZE(type, 6)
+#endif
+#define FOR_STATES(EACH_SIZE)                                                                                \
+  FOR_COLUMNS(EACH_SIZE, CH_F16)                                                                             \
+  FOR_COLUMNS(EACH_SIZE, CH_BF16)                                                                            \
+  FOR_COLUMNS(EACH_SIZE, CH_Q8_0)                                                                            \
+  FOR_COLUMNS(EACH_SIZE, CH_Q4_0)                                                                            \
+  FOR_COLUMNS(EACH_SIZE, CH_KERNEL_DTYPE)
 
 /* Memory that will be needed soon is asked for in even shares over the `calls` calls of the innermost loops. While more is
    under way than the processor keeps track of, it forgets requests: so each is made twice, far ahead and nearer. */

@@ -1,11 +1,29 @@
 /* Weighted values of several columns that share a key-value head: all that fit in registers meet a row at once. */
 #include "tensor/kernels/attend_group.h"
 
-/* rows [columns] += weights [count, columns] times `vectors` (a constant) vectors of values; `left` elements are left in
-   these. */
+/* `vectors` (a constant) vectors of values, from element `at` (a constant too) of a block on where they lie in blocks; `left`
+   elements are left in them. */
+ALWAYS_INLINE void take_values(const ch_dtype dtype, const int vectors, const char *values, const int at,
+                               int64_t left, vec line[MOST_VECTORS]) {
+  vec scale = splat(0);
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++) {
+    if (is_blocks(dtype)) {
+      const int element = at + v * VL;
+      const char *block = values + bytes_of(dtype, element);
+      if (v == 0 || element % GROUP == 0) scale = splat_half(block);
+      line[v] = vector_of_integers(dtype, block, element % GROUP) * scale;
+    } else {
+      line[v] = load_state(dtype, values, v * VL, left - v * VL);
+    }
+    KEEP_LOADED(line[v]);
+  }
+}
+
+/* rows [columns] += weights [count, columns] times so many vectors of values. */
 ALWAYS_INLINE void sum_tile(const ch_dtype dtype, const int columns, const int vectors, int64_t count,
-                            const real *weights, int64_t ld, const char *values, int64_t stride, int64_t left,
-                            real *rows, int64_t padded, fetch_stream *stream) {
+                            const real *weights, int64_t ld, const char *values, const int at, int64_t stride,
+                            int64_t left, real *rows, int64_t padded, fetch_stream *stream) {
   vec sum[MOST_COLUMNS][MOST_VECTORS];
 #pragma GCC unroll 14
   for (int c = 0; c < columns; c++)
@@ -15,11 +33,7 @@ ALWAYS_INLINE void sum_tile(const ch_dtype dtype, const int columns, const int v
   for (int64_t t = 0; t < count; t++, values += stride, weights += ld) {
     fetch_step(has_few_columns(columns), stream);
     vec line[MOST_VECTORS];
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) {
-      line[v] = load_state(dtype, values, v * VL, left - v * VL);
-      KEEP_LOADED(line[v]);
-    }
+    take_values(dtype, vectors, values, at, left, line);
 #pragma GCC unroll 14
     for (int c = 0; c < columns; c++) {
       vec weight = splat(weights[c]);
@@ -39,18 +53,23 @@ ALWAYS_INLINE void sum_rows(const ch_dtype dtype, const int columns, int64_t dim
                             int64_t head, int64_t first, int64_t count, const real *weights, int64_t ld,
                             real *rows, int64_t padded, fetch_stream *stream) {
   const int most = TILE_VECTORS_OF(columns);
-  const int64_t size = state_size(dtype), stride = tile->stride * size;
+  const int64_t stride = bytes_of(dtype, tile->stride);
   const char *values = tile_row(tile, head, first);
   int64_t k = 0;
-  for (; most == 4 && k + 4 * VL <= dim; k += 4 * VL)
-    sum_tile(dtype, columns, 4, count, weights, ld, values + k * size, stride, 4 * VL, rows + k, padded,
-             stream);
+  for (; most == 4 && 4 * VL >= (is_blocks(dtype) ? GROUP : 0) && k + 4 * VL <= dim; k += 4 * VL)
+    sum_tile(dtype, columns, 4, count, weights, ld, values + bytes_of(dtype, k), 0, stride, 4 * VL, rows + k,
+             padded, stream);
+  for (; is_blocks(dtype) && k < dim; k += GROUP)
+#pragma GCC unroll 8
+    for (int at = 0; at < GROUP; at += 2 * VL)
+      sum_tile(dtype, columns, 2, count, weights, ld, values + bytes_of(dtype, k), at, stride, 2 * VL,
+               rows + k + at, padded, stream);
   for (; k + 2 * VL <= dim; k += 2 * VL)
-    sum_tile(dtype, columns, 2, count, weights, ld, values + k * size, stride, 2 * VL, rows + k, padded,
-             stream);
+    sum_tile(dtype, columns, 2, count, weights, ld, values + bytes_of(dtype, k), 0, stride, 2 * VL, rows + k,
+             padded, stream);
   for (; k < dim; k += VL)
-    sum_tile(dtype, columns, 1, count, weights, ld, values + k * size, stride, dim - k, rows + k, padded,
-             stream);
+    sum_tile(dtype, columns, 1, count, weights, ld, values + bytes_of(dtype, k), 0, stride, dim - k, rows + k,
+             padded, stream);
 }
 
 /* Tokens whose values are summed before those of the next head are: few, and memory is read in its order. */
@@ -74,27 +93,32 @@ ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, const ch_a
   *stream = local;
 }
 
-#define SUM_CASE(n)                                                                                          \
-  case n:                                                                                                    \
-    if (n <= MOST_COLUMNS) sum_chunk(dtype, n, args, plan, block, c, space, rows, stream);                   \
-    break
-
-ALWAYS_INLINE void all_sums(const ch_dtype dtype, const ch_attend *args, const few_plan *plan,
-                            const few_block *block, const few_space *space, real *rows,
-                            fetch_stream *stream) {
-  for (int64_t c = 0, columns; c < plan->group_columns; c += columns) {
-    columns = chunk_of(plan->group_columns - c);
-    FOR_COLUMNS(columns, SUM_CASE)
+/* Each a function of its own, as those of scores. */
+typedef void sum_function(const ch_attend *args, const few_plan *plan, const few_block *block, int64_t column,
+                          const few_space *space, real *rows, fetch_stream *stream);
+#define SUM_NAME2(type, columns) sums_##type##_##columns
+#define SUM_NAME(type, columns) SUM_NAME2(type, columns)
+#define SUM_FUNCTION(type, columns)                                                                          \
+  static __attribute__((noinline)) void SUM_NAME(type, columns)(                                             \
+      const ch_attend *args, const few_plan *plan, const few_block *block, int64_t column,                   \
+      const few_space *space, real *rows, fetch_stream *stream) {                                            \
+    sum_chunk(type, columns, args, plan, block, column, space, rows, stream);                                \
   }
+FOR_STATES(SUM_FUNCTION)
+
+#define SUM_CHOICE(type, size)                                                                               \
+  if (dtype == (type) && columns == (size)) return SUM_NAME(type, size);
+
+static sum_function *sum_of(ch_dtype dtype, int64_t columns) {
+  FOR_STATES(SUM_CHOICE)
+  return NULL;
 }
 
 void attend_group_sums(const ch_attend *args, const few_plan *plan, const few_block *block,
                        const few_space *space, real *rows, fetch_stream *stream) {
   attend_group_ask(args, plan, block, true, stream);
-  if (block->tiles.values.dtype == CH_F16)
-    all_sums(CH_F16, args, plan, block, space, rows, stream);
-  else if (block->tiles.values.dtype == CH_BF16)
-    all_sums(CH_BF16, args, plan, block, space, rows, stream);
-  else
-    all_sums(CH_KERNEL_DTYPE, args, plan, block, space, rows, stream);
+  for (int64_t c = 0, columns; c < plan->group_columns; c += columns) {
+    columns = chunk_of(plan->group_columns - c);
+    sum_of(block->tiles.values.dtype, columns)(args, plan, block, c, space, rows, stream);
+  }
 }

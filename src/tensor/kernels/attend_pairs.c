@@ -51,38 +51,27 @@ static void round_blocks(ch_dtype dtype, int64_t dim, const unsigned char *block
   }
 }
 
-static ch_tile widened(const ch_tile *tile, int64_t heads, int64_t dim, int64_t count, ch_dtype dtype,
-                       void *to) {
-  const ch_tile out = {to, dtype, heads * dim, dim};
+static ch_tile widened(const ch_tile *tile, int64_t heads, int64_t dim, int64_t count, uint16_t *to) {
+  const ch_tile out = {to, CH_BF16, heads * dim, dim};
   for (int64_t t = 0; t < count; t++)
     for (int64_t g = 0; g < heads; g++) {
       const char *from =
           (const char *)tile->data + ch_dtype_bytes(tile->dtype, t * tile->stride + g * tile->head_stride);
-      int64_t at = t * out.stride + g * dim;
-      if (dtype == CH_BF16)
-        round_blocks(tile->dtype, dim, (const unsigned char *)from, (uint16_t *)to + at);
-      else
-        INHERITED(unpack_states)(1, dim, from, 0, tile->dtype, (real *)to + at);
+      round_blocks(tile->dtype, dim, (const unsigned char *)from, to + t * out.stride + g * dim);
     }
   return out;
 }
 
-static bool lies_in_blocks(const ch_tile *tile) {
-  return tile->dtype == CH_Q8_0 || tile->dtype == CH_Q4_0;
-}
-
 bool attend_widen_tiles(const ch_attend *args, const few_block *block, void *space, ch_tiles *tiles) {
   *tiles = block->tiles;
-  const bool keys = lies_in_blocks(&tiles->keys), values = lies_in_blocks(&tiles->values);
-  const bool pairs = (keys || tiles->keys.dtype == CH_BF16) && (values || tiles->values.dtype == CH_BF16);
-  const ch_dtype dtype = pairs ? CH_BF16 : CH_KERNEL_DTYPE;
+  const bool keys = is_blocks(tiles->keys.dtype), values = is_blocks(tiles->values.dtype);
   const bool shared = keys && is_shared(tiles) && args->value_dim <= args->key_dim;
-  if (keys)
-    tiles->keys = widened(&block->tiles.keys, args->kv_heads, args->key_dim, block->count, dtype, space);
+  const int64_t heads = args->kv_heads, count = block->count;
+  if (keys) tiles->keys = widened(&block->tiles.keys, heads, args->key_dim, count, space);
   if (shared) tiles->values = tiles->keys;
   if (!values || shared) return keys;
-  real *rest = (real *)space + block->count * args->kv_heads * args->key_dim;
-  tiles->values = widened(&block->tiles.values, args->kv_heads, args->value_dim, block->count, dtype, rest);
+  uint16_t *rest = (uint16_t *)space + count * heads * args->key_dim;
+  tiles->values = widened(&block->tiles.values, heads, args->value_dim, count, rest);
   return true;
 }
 

@@ -20,11 +20,12 @@ static inline bool may_pair(const ch_attend *args, const few_plan *plan) {
 }
 
 static inline bool are_pairs(const ch_attend *args, const few_plan *plan, const ch_tiles *tiles) {
-  return may_pair(args, plan) && tiles->keys.dtype == CH_BF16 && tiles->values.dtype == CH_BF16 &&
-         tiles->tail_dim % 2 == 0 && args->value_dim % 32 == 0;
+  return may_pair(args, plan) && (tiles->keys.dtype == CH_BF16 || is_blocks(tiles->keys.dtype)) &&
+         (tiles->values.dtype == CH_BF16 || is_blocks(tiles->values.dtype)) && tiles->tail_dim % 2 == 0 &&
+         args->value_dim % 32 == 0;
 }
 
-/* Tiles in blocks become BF16, or reals where the other tile is not of 16 bits like that. Returns whether there were any. */
+/* Such tiles that lie in blocks become BF16. Returns whether there were any. */
 bool attend_widen_tiles(const ch_attend *args, const few_block *block, void *space, ch_tiles *tiles);
 /* Rounds the queries [total, key_padded] to BF16, pair by pair of elements. */
 void attend_start_pairs(const ch_attend *args, const few_plan *plan, const few_space *space);

@@ -9,26 +9,14 @@
  */
 #include "tensor/kernels/attend_singles.h"
 
-#include "tensor/kernels/blocks.h"
-
 /* How far ahead memory is asked for. Of whole reals there is so much to read for what is done with it that the processor sees far
    enough itself: keys are asked for nearer, values not at all. */
 enum { AHEAD = 12 * 1024, WIDE_AHEAD = 4 * 1024 };
 
 enum { UNIT = GROUP, UNIT_VECTORS = UNIT / VL };
 
-static inline bool is_blocks(const ch_dtype dtype) {
-  return dtype == CH_Q8_0 || dtype == CH_Q4_0;
-}
-
 static inline bool is_wide(const ch_dtype dtype) {
   return dtype == CH_KERNEL_DTYPE;
-}
-
-ALWAYS_INLINE int64_t bytes_of(const ch_dtype dtype, int64_t elements) {
-  return dtype == CH_Q8_0   ? elements / GROUP * 34
-         : dtype == CH_Q4_0 ? elements / GROUP * 18
-                            : elements * state_size(dtype);
 }
 
 /* --- split rows ---------------------------------------------------------------------------------------------- */
@@ -36,6 +24,11 @@ ALWAYS_INLINE int64_t bytes_of(const ch_dtype dtype, int64_t elements) {
 #ifndef CH_KERNEL_F64
 static inline bool can_split(ch_dtype dtype, int64_t dim) {
   return dtype == CH_BF16 && dim % UNIT == 0;
+}
+
+/* Whole units of a row. */
+static inline int64_t split_part(int64_t dim) {
+  return dim / UNIT * UNIT;
 }
 
 #define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
@@ -76,8 +69,13 @@ static inline bool can_split(ch_dtype dtype, int64_t dim) {
   return false;
 }
 
+static inline int64_t split_part(int64_t dim) {
+  (void)dim;
+  return 0;
+}
+
 static void split_rows(int64_t n, const real *x, real *y) {
-  memcpy(y, x, (size_t)n * sizeof *y);
+  (void)n, (void)x, (void)y;
 }
 
 static void join_rows(int64_t n, real *x) {
@@ -85,12 +83,18 @@ static void join_rows(int64_t n, real *x) {
 }
 
 ALWAYS_INLINE void take_split(const char *halves, vec x[UNIT_VECTORS]) {
-  (void)halves, (void)x;
+  (void)halves;
+  for (int i = 0; i < UNIT_VECTORS; i++) x[i] = splat(0);
 }
 #endif
 
 void attend_carve_singles(const few_plan *plan, carver *from, few_space *space) {
   space->split_q = carve_reals(from, plan->total * plan->key_padded);
+}
+
+void attend_start_singles(const ch_attend *args, const few_plan *plan, const few_space *space) {
+  for (int64_t c = 0, at = 0; c < args->kv_heads; c++, at += plan->key_padded)
+    split_rows(split_part(args->key_dim), space->q + at, space->split_q + at);
 }
 
 /* --- units --------------------------------------------------------------------------------------------------- */
@@ -284,18 +288,18 @@ typedef void sum_function(int64_t dim, const single_rows *rows, const real *weig
 FOR_ALL_KINDS(FUNCTIONS)
 
 #define SCORE_KIND(type, split, known)                                                                       \
-  if (dtype == (type) && can_split(dtype, dim) == (split) && ((known) == 0 || dim == (known)))               \
+  if (dtype == (type) && splits == (split) && ((known) == 0 || dim == (known)))                              \
     return NAME(score, type, split, known);
 #define SUM_KIND(type, split, known)                                                                         \
-  if (dtype == (type) && can_split(dtype, dim) == (split) && ((known) == 0 || dim == (known)))               \
+  if (dtype == (type) && splits == (split) && ((known) == 0 || dim == (known)))                              \
     return NAME(sum, type, split, known);
 
-static score_function *score_of(ch_dtype dtype, int64_t dim) {
+static score_function *score_of(ch_dtype dtype, bool splits, int64_t dim) {
   FOR_ALL_KINDS(SCORE_KIND)
   return NULL;
 }
 
-static sum_function *sum_of(ch_dtype dtype, int64_t dim) {
+static sum_function *sum_of(ch_dtype dtype, bool splits, int64_t dim) {
   FOR_ALL_KINDS(SUM_KIND)
   return NULL;
 }
@@ -325,13 +329,9 @@ static single_rows take_last(single_rows *rows, const void *next) {
 static void score_part(const few_plan *plan, const few_block *block, const few_space *space,
                        const ch_tile *tile, int64_t heads, int64_t offset, int64_t dim, const void *next) {
   single_rows rows = rows_of(tile, heads, block->count), last = take_last(&rows, next);
-  const real *q = space->q + offset;
-  if (can_split(tile->dtype, dim)) {
-    for (int64_t c = 0; c < heads; c++)
-      split_rows(dim, q + c * plan->key_padded, space->split_q + c * plan->key_padded);
-    q = space->split_q;
-  }
-  score_function *score = score_of(tile->dtype, dim);
+  const bool split = can_split(tile->dtype, dim) && offset % UNIT == 0;
+  const real *q = (split ? space->split_q : space->q) + offset;
+  score_function *score = score_of(tile->dtype, split, dim);
   score(dim, &rows, q, plan->key_padded, space->scores, offset > 0);
   score(dim, &last, q, plan->key_padded, space->scores + rows.count * heads, offset > 0);
 }
@@ -356,7 +356,7 @@ void attend_single_sums(const ch_attend *args, const few_plan *plan, const few_b
   single_rows some = rows_of(tile, heads, block->count),
               last = take_last(&some, more ? keys.data + keys.count * keys.stride : NULL);
   if (split) split_rows(heads * padded, rows, rows);
-  sum_function *sum = sum_of(tile->dtype, dim);
+  sum_function *sum = sum_of(tile->dtype, split, dim);
   sum(dim, &some, space->weights, plan->total, rows, padded);
   sum(dim, &last, space->weights + some.count * plan->total, plan->total, rows, padded);
   if (split) join_rows(heads * padded, rows);

@@ -2,7 +2,7 @@
 #ifndef CH_KERNELS_ATTEND_STATES_H
 #define CH_KERNELS_ATTEND_STATES_H
 
-#include "tensor/kernels/halves.h"
+#include "tensor/kernels/blocks.h"
 
 /* One vector from element k of a row of `dtype` (a constant, or the call is slow) with `left` elements to go. */
 ALWAYS_INLINE vec load_state(const ch_dtype dtype, const char *row, int64_t k, int64_t left) {
@@ -15,10 +15,20 @@ static inline int64_t state_size(ch_dtype dtype) {
   return dtype == CH_F16 || dtype == CH_BF16 ? 2 : (int64_t)sizeof(real);
 }
 
+ALWAYS_INLINE bool is_blocks(const ch_dtype dtype) {
+  return dtype == CH_Q8_0 || dtype == CH_Q4_0;
+}
+
+/* Bytes that elements take, whole blocks where they lie in such. */
+ALWAYS_INLINE int64_t bytes_of(const ch_dtype dtype, int64_t elements) {
+  return dtype == CH_Q8_0   ? elements / GROUP * 34
+         : dtype == CH_Q4_0 ? elements / GROUP * 18
+                            : elements * state_size(dtype);
+}
+
 /* Where row `token` of `head` begins. */
 static inline const char *tile_row(const ch_tile *tile, int64_t head, int64_t token) {
-  return (const char *)tile->data +
-         (head * tile->head_stride + token * tile->stride) * state_size(tile->dtype);
+  return (const char *)tile->data + bytes_of(tile->dtype, head * tile->head_stride + token * tile->stride);
 }
 
 ALWAYS_INLINE void widen_rows(const ch_dtype dtype, const ch_tile *tile, int64_t head, int64_t count,

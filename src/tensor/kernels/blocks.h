@@ -80,16 +80,34 @@ ALWAYS_INLINE void put_bytes(__m128i bytes, vec *x) {
 #endif
 }
 
+/* Bytes that hold integers from element `at` (a constant) of a block on, as these. */
+ALWAYS_INLINE __m128i signed_bytes(const ch_dtype dtype, __m128i bytes, const int at) {
+  if (dtype == CH_Q8_0) return bytes;
+  if (at >= GROUP / 2) bytes = _mm_srli_epi16(bytes, 4);
+  return _mm_sub_epi8(_mm_and_si128(bytes, _mm_set1_epi8(15)), _mm_set1_epi8(8));
+}
+
+/* Where they begin. */
+ALWAYS_INLINE const void *bytes_at(const ch_dtype dtype, const char *block, const int at) {
+  return block + 2 + (dtype == CH_Q8_0 ? at : at % (GROUP / 2));
+}
+
 ALWAYS_INLINE void block_integers(const ch_dtype dtype, const unsigned char *block, vec x[GROUP / VL]) {
-  const __m128i first = _mm_loadu_si128((const void *)(block + 2));
-  if (dtype == CH_Q8_0) {
-    put_bytes(first, x);
-    put_bytes(_mm_loadu_si128((const void *)(block + 18)), x + GROUP / VL / 2);
-    return;
-  }
-  const __m128i low = _mm_set1_epi8(15), zero = _mm_set1_epi8(8);
-  put_bytes(_mm_sub_epi8(_mm_and_si128(first, low), zero), x);
-  put_bytes(_mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(first, 4), low), zero), x + GROUP / VL / 2);
+  const __m128i first = _mm_loadu_si128((const void *)(block + 2)),
+                second = dtype == CH_Q8_0 ? _mm_loadu_si128((const void *)(block + 18)) : first;
+  put_bytes(signed_bytes(dtype, first, 0), x);
+  put_bytes(signed_bytes(dtype, second, GROUP / 2), x + GROUP / VL / 2);
+}
+
+/* VL integers of a block from element `at` (a constant) on. */
+ALWAYS_INLINE vec vector_of_integers(const ch_dtype dtype, const char *block, const int at) {
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm_loadu_si128(bytes_at(dtype, block, at));
+  return (vec)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(signed_bytes(dtype, bytes, at)));
+#else
+  const __m128i bytes = _mm_loadl_epi64(bytes_at(dtype, block, at));
+  return (vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(signed_bytes(dtype, bytes, at)));
+#endif
 }
 #else
 ALWAYS_INLINE void block_integers(const ch_dtype dtype, const unsigned char *block, vec x[GROUP / VL]) {
@@ -97,6 +115,14 @@ ALWAYS_INLINE void block_integers(const ch_dtype dtype, const unsigned char *blo
   for (int i = 0; i < GROUP; i++)
     q[i] = dtype == CH_Q8_0 ? (real)(int8_t)block[2 + i] : (real)((block[2 + i % 16] >> i / 16 * 4 & 15) - 8);
   memcpy(x, q, sizeof q);
+}
+
+ALWAYS_INLINE vec vector_of_integers(const ch_dtype dtype, const char *block, const int at) {
+  real q[VL];
+  for (int i = 0; i < VL; i++)
+    q[i] = dtype == CH_Q8_0 ? (real)(signed char)block[2 + at + i]
+                            : (real)(((unsigned char)block[2 + (at + i) % 16] >> (at + i) / 16 * 4 & 15) - 8);
+  return load(q);
 }
 #endif
 
