@@ -109,6 +109,9 @@ typedef struct ch_mechanism {
   /* Fills where the states that linear modules change are projected, to fold those into the weights; returns how many.
      NULL: nothing folds. A state that is also used as it was before its modules is not among them. */
   int (*rows)(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
+  /* Tokens that a pass over a long prompt should have, where it makes something of all that the cache holds; or NULL: no
+     pass does. */
+  int64_t (*long_pass)(const ch_config *config);
   /* Per layer: heads x rank of a head's query-key map, and the width of the latent space that heads share. */
   int64_t (*total_effective_rank)(const ch_config *config);
   int64_t (*shared_latent_dim)(const ch_config *config);

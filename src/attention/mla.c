@@ -4,8 +4,9 @@
  *   read:   (k_h, v_h) = heads of W_b c;   q_h = (nope, RoPE(rope)) of W_q x, or of W_qb norm(W_qa x)
  *           y = W_o headnorm(softmax(q_h (k_h, r)^T / sqrt(n + r)) v_h)
  *
- * Decoding never expands the cache: W_UK goes into the query, q_h^T W_UK c, and W_UV behind the sum of latents. With an
- * embedding gate (EG-MLA) a norm stands between, and latents are expanded block by block as they are read.
+ * Decoding never expands the cache: W_UK goes into the query, q_h^T W_UK c, and W_UV behind the sum of latents. Many
+ * queries at once expand it, some hundred tokens at a time: that is fewer products. With an embedding gate (EG-MLA) a norm
+ * stands between, and latents are expanded block by block as they are read.
  *
  * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors.
  */
@@ -153,7 +154,7 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   return ch_rotate_queries(builder, q, width, s.rope);
 }
 
-/* --- reading by expansion: training, and behind an embedding gate ---------------------------------------------- */
+/* --- reading by expansion: training, long prompts, and behind an embedding gate ---------------------------------------------- */
 
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   sizes s = sizes_of(builder->config);
@@ -228,9 +229,30 @@ static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const sta
   return context;
 }
 
+/* Multiply-adds that a head's key and value of a token take. */
+static int64_t expanding(const ch_config *config) {
+  sizes s = sizes_of(config);
+  return s.latent * (s.nope + s.value) + (ch_is_knocked(config, CH_ON_K) ? s.nope * s.nope : 0) +
+         (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
+}
+
+/* Whether queries meet latents with fewer multiply-adds than keys and values made once for all queries of the pass. */
+static bool is_absorbed(const ch_builder *builder) {
+  const ch_config *c = builder->config;
+  sizes s = sizes_of(c);
+  if (!builder->remember || c->attention.gate_embedding_dim) return false;
+  return builder->graph->length * (2 * s.latent - s.nope - s.value) <= expanding(c);
+}
+
+/* Queries beside which making keys and values is a quarter of the work. */
+static int64_t long_pass(const ch_config *config) {
+  sizes s = sizes_of(config);
+  return 4 * expanding(config) / (s.nope + s.rope + s.value);
+}
+
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *q = queries(builder, x);
-  bool absorbed = builder->remember && !builder->config->attention.gate_embedding_dim;
+  bool absorbed = is_absorbed(builder);
   ch_node *context = absorbed                         ? attend_absorbed(builder, q, states[0])
                      : ch_gate_groups_tokens(builder) ? attend_gated(builder, q, states)
                                                       : attend_expanded(builder, q, states);
@@ -295,6 +317,7 @@ const ch_mechanism ch_mechanism_mla = {.name = "mla",
                                        .write = write,
                                        .read = read,
                                        .rows = rows,
+                                       .long_pass = long_pass,
                                        .total_effective_rank = total_effective_rank,
                                        .shared_latent_dim = shared_latent_dim,
                                        .presets = presets};

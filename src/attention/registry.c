@@ -45,6 +45,13 @@ const ch_mechanism *ch_mechanism_of(const ch_config *config) {
   return ch_mechanism_find(config->attention.type);
 }
 
+enum { USUAL_PASS = 512, LONGEST_PASS = 1024 };
+
+int64_t ch_prefill_tokens(const ch_config *config) {
+  const ch_mechanism *mechanism = ch_mechanism_of(config);
+  return mechanism->long_pass && mechanism->long_pass(config) > USUAL_PASS ? LONGEST_PASS : USUAL_PASS;
+}
+
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {

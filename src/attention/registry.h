@@ -22,6 +22,8 @@ ch_status ch_check_shared_projections(const ch_config *config, const char *where
 int64_t ch_state_elements(const ch_config *config);
 /* Their bytes in a cache of these types. */
 int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types);
+/* Tokens of a long prompt that are fed at a time. */
+int64_t ch_prefill_tokens(const ch_config *config);
 /* Every layer's parts: what ch_cache_create takes. parts [num_hidden_layers]. */
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts);
 

@@ -55,6 +55,8 @@ typedef struct ch_op {
   /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of this run.
      stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
   void (*stream)(const ch_stream_call *call);
+  /* The same of many tokens, by all threads; NULL: stream does it. */
+  ch_status (*stream_many)(const ch_stream_call *call);
   ch_column_range (*stream_needs)(const ch_node *node, int i, ch_column_range wanted);
   /* For values that are columns of their inputs, head by head: which columns of input i, side by side, every head is made
      of. Attention reads them where they are. */

@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "graph/ops/remember.h"
 #include "graph/plan_private.h"
+#include "graph/stream.h"
 
 /* --- keeping --------------------------------------------------------------------------------------------------------- */
 
@@ -125,15 +126,28 @@ static double context_of(const ch_run *run, const ch_graph *graph) {
   return tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
 }
 
+/* Streamed values counted so far: keys and values may be made of the same. */
+typedef struct counted {
+  const ch_node *node[CH_MAX_STREAM_NODES];
+  int count;
+} counted;
+
+static bool count_once(counted *c, const ch_node *node) {
+  for (int i = 0; i < c->count; i++)
+    if (c->node[i] == node) return false;
+  if (c->count < CH_MAX_STREAM_NODES) c->node[c->count++] = node;
+  return true;
+}
+
 /* Arithmetic of what is streamed into the node: made once for every token that is read. */
-static double streamed_flops(const ch_run *run, const ch_node *node) {
+static double streamed_flops(const ch_run *run, const ch_node *node, counted *c) {
   double flops = 0;
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
-    if (!in->streamed || in->kind != CH_NODE_OP || in->op->stateful) continue;
+    if (!in->streamed || in->kind != CH_NODE_OP || in->op->stateful || !count_once(c, in)) continue;
     double rows = (double)(in->graph->sequences * in->graph->length);
     if (in->op->flops) flops += in->op->flops(in) * tokens_held(run, in->graph) / rows;
-    flops += streamed_flops(run, in);
+    flops += streamed_flops(run, in, c);
   }
   return flops;
 }
@@ -143,7 +157,7 @@ static double flops_of(const ch_run *run, const ch_step *step) {
   ch_graph *graph = run->plan->graph;
   graph->context = context_of(run, graph); /* for counting alone */
   double flops = node->op->flops ? node->op->flops(node) : 0;
-  if (node->op->reads_states && run->cache) flops += streamed_flops(run, node);
+  if (node->op->reads_states && run->cache) flops += streamed_flops(run, node, &(counted){.count = 0});
   graph->context = 0;
   if (step->kind == CH_STEP_FORWARD) return flops;
   return flops * (node->op->fused ? 3 : 2); /* the gradients of both factors; and the value itself */

@@ -189,26 +189,46 @@ static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, co
   return (ch_stream_value){space, kernels->dtype, made.count, made};
 }
 
-/* `wanted` columns of a value as dense rows of the table's type, [count, wanted.count]: what they are, or a copy in
-   `space`. */
-static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_value *value,
+/* `wanted` columns of a value as dense rows of `dtype`, [count, wanted.count]: what they are, or a copy in `space`. dtype is
+   the table's, or another where the value is of the table's. */
+static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_value *value, ch_dtype dtype,
                                   ch_column_range wanted, int64_t count, void *space) {
   int64_t skipped = wanted.first - value->columns.first;
-  if (value->dtype == kernels->dtype && value->stride == wanted.count && skipped == 0) return *value;
-  size_t from = ch_dtype_size(value->dtype), to = ch_dtype_size(kernels->dtype);
+  if (value->dtype == dtype && value->stride == wanted.count && skipped == 0) return *value;
+  size_t from = ch_dtype_size(value->dtype), to = ch_dtype_size(dtype);
   bool together = value->stride == wanted.count && skipped == 0;
   int64_t rows = together ? 1 : count, row = together ? count * wanted.count : wanted.count;
-  for (int64_t t = 0; t < rows; t++)
-    kernels->convert_from(row, (const char *)value->data + (size_t)(t * value->stride + skipped) * from,
-                          value->dtype, (char *)space + (size_t)(t * row) * to);
-  return (ch_stream_value){space, kernels->dtype, wanted.count, wanted};
+  for (int64_t t = 0; t < rows; t++) {
+    const char *x = (const char *)value->data + (size_t)(t * value->stride + skipped) * from;
+    char *y = (char *)space + (size_t)(t * row) * to;
+    if (dtype == kernels->dtype)
+      kernels->convert_from(row, x, value->dtype, y);
+    else
+      kernels->convert_to(row, x, dtype, y);
+  }
+  return (ch_stream_value){space, dtype, wanted.count, wanted};
+}
+
+/* How the values of a span are made: the columns of every node; states in blocks left as they are where that can be; many
+   tokens by all threads, or a few by one. */
+typedef struct making {
+  const ch_stream *stream;
+  int64_t count;
+  bool takes_blocks, many;
+  ch_column_range columns[CH_MAX_STREAM_NODES];
+} making;
+
+static bool makes_many(const making *m, const ch_node *node) {
+  return m->many && node->op->stream_many;
 }
 
 /* Space for the value of node n, and for dense copies of its inputs where they may be needed. */
-static void *take_node(const ch_stream *stream, int n, bool takes_blocks, int64_t count,
-                       const ch_column_range columns[], pile *from, void *copies[CH_MAX_STREAM_INPUTS]) {
+static void *take_node(const making *m, int n, pile *from, void *copies[CH_MAX_STREAM_INPUTS]) {
+  const ch_stream *stream = m->stream;
   const ch_node *node = stream->node[n];
-  if (takes_blocks && stream->whole_blocks[n]) return NULL;
+  const ch_column_range *columns = m->columns;
+  int64_t count = m->count;
+  if (m->takes_blocks && stream->whole_blocks[n]) return NULL;
   if (in_blocks(node)) return take(from, count * made_columns(node, columns[n]).count);
   if (lies_in_cache(node)) return NULL;
   for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
@@ -217,19 +237,28 @@ static void *take_node(const ch_stream *stream, int n, bool takes_blocks, int64_
     if (!input->streamed || node->op->stream_raw) continue;
     ch_column_range wanted = needed_of(node, i, columns[n]);
     ch_column_range made = made_columns(input, columns[place_of(stream, input)]);
-    if ((lies_in_cache(input) && !in_blocks(input)) || !same_columns(made, wanted))
+    if ((lies_in_cache(input) && !in_blocks(input)) || !same_columns(made, wanted) || makes_many(m, node))
       copies[i] = take(from, count * wanted.count);
   }
   return take(from, (count + 2) * columns[n].count);
 }
 
-static ch_stream_value evaluate(const ch_stream *stream, int n, bool takes_blocks, const ch_tile_span *span,
-                                const ch_column_range columns[], const ch_stream_value *values, pile *from) {
+/* The type that node n is given a streamed input in. */
+static ch_dtype given_type(const making *m, const ch_node *node, const ch_stream_value *value) {
+  ch_dtype own = m->stream->run->kernels->dtype;
+  return makes_many(m, node) && node->graph->compute == CH_BF16 && value->dtype == own ? CH_BF16 : own;
+}
+
+static ch_status evaluate(const making *m, int n, const ch_tile_span *span, ch_stream_value *values,
+                          pile *from) {
+  const ch_stream *stream = m->stream;
   const ch_node *node = stream->node[n];
-  const ch_kernels *kernels = stream->run->kernels;
-  void *copies[CH_MAX_STREAM_INPUTS],
-      *space = take_node(stream, n, takes_blocks, span->count, columns, from, copies);
-  if (lies_in_cache(node)) return of_cache(stream, node, span, columns[n], space);
+  const ch_column_range *columns = m->columns;
+  void *copies[CH_MAX_STREAM_INPUTS], *space = take_node(m, n, from, copies);
+  if (lies_in_cache(node)) {
+    values[n] = of_cache(stream, node, span, columns[n], space);
+    return CH_OK;
+  }
   ch_stream_call call = {.run = stream->run,
                          .node = node,
                          .sequence = span->sequence,
@@ -240,12 +269,14 @@ static ch_stream_value evaluate(const ch_stream *stream, int n, bool takes_block
   for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
     if (!node->in[i]->streamed) continue;
     const ch_stream_value *value = &values[place_of(stream, node->in[i])];
-    call.in[i] = node->op->stream_raw
-                     ? *value
-                     : made_dense(kernels, value, needed_of(node, i, columns[n]), span->count, copies[i]);
+    call.in[i] = node->op->stream_raw ? *value
+                                      : made_dense(stream->run->kernels, value, given_type(m, node, value),
+                                                   needed_of(node, i, columns[n]), span->count, copies[i]);
   }
+  values[n] = (ch_stream_value){space, stream->run->kernels->dtype, columns[n].count, columns[n]};
+  if (makes_many(m, node)) return node->op->stream_many(&call);
   node->op->stream(&call);
-  return (ch_stream_value){call.space, kernels->dtype, columns[n].count, columns[n]};
+  return CH_OK;
 }
 
 static ch_tile tile_of(const ch_stream *stream, const ch_stream_end *end, const ch_stream_value *values,
@@ -258,39 +289,94 @@ static ch_tile tile_of(const ch_stream *stream, const ch_stream_end *end, const 
                    .head_stride = end->stride};
 }
 
-static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
-  const ch_stream *stream = args->context;
-  ch_column_range columns[CH_MAX_STREAM_NODES];
+static ch_status make_tiles(making *m, const ch_tile_span *span, void *space, ch_tiles *tiles) {
+  const ch_stream *stream = m->stream;
   ch_stream_value made[CH_MAX_STREAM_NODES];
-  pile from = {.base = scratch, .element = ch_dtype_size(stream->run->kernels->dtype)};
-  find_columns(stream, span->head, span->heads, columns);
-  for (int n = 0; n < stream->nodes; n++)
-    made[n] = evaluate(stream, n, args->takes_blocks, span, columns, made, &from);
+  pile from = {.base = space, .element = ch_dtype_size(stream->run->kernels->dtype)};
+  find_columns(stream, span->head, span->heads, m->columns);
+  for (int n = 0; n < stream->nodes; n++) CH_TRY(evaluate(m, n, span, made, &from));
   const ch_stream_end *end = stream->end;
   *tiles = (ch_tiles){.keys = tile_of(stream, &end[CH_STREAM_KEYS], made, span->head),
                       .values = tile_of(stream, &end[CH_STREAM_VALUES], made, span->head)};
-  if (!end[CH_STREAM_KEY_TAILS].node) return;
+  if (!end[CH_STREAM_KEY_TAILS].node) return CH_OK;
   tiles->tail = tile_of(stream, &end[CH_STREAM_KEY_TAILS], made, span->head);
   tiles->tail_dim = end[CH_STREAM_KEY_TAILS].dim;
+  return CH_OK;
+}
+
+static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
+  making m = {.stream = args->context, .count = span->count, .takes_blocks = args->takes_blocks};
+  make_tiles(&m, span, scratch, tiles); /* what fails is made of many tokens */
+}
+
+/* Elements that the values of some heads take. */
+static int64_t elements_of(making *m, int64_t head, int64_t heads) {
+  pile from = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
+  find_columns(m->stream, head, heads, m->columns);
+  for (int n = 0; n < m->stream->nodes; n++) {
+    void *copies[CH_MAX_STREAM_INPUTS];
+    take_node(m, n, &from, copies);
+  }
+  return from.used;
 }
 
 /* Which heads are asked for decides how many columns are made for them: those of a head may lie in one block of states or in
    two. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
-  const ch_stream *stream = args->context;
+  making m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};
   int64_t most = 0;
   for (int64_t head = 0; head == 0 || head + heads <= args->kv_heads; head++) {
-    ch_column_range columns[CH_MAX_STREAM_NODES];
-    pile from = {.element = ch_dtype_size(stream->run->kernels->dtype)};
-    find_columns(stream, head, heads, columns);
-    for (int n = 0; n < stream->nodes; n++) {
-      void *copies[CH_MAX_STREAM_INPUTS];
-      take_node(stream, n, args->takes_blocks, count, columns, &from, copies);
-    }
-    if (from.used > most) most = from.used;
+    int64_t own = elements_of(&m, head, heads);
+    if (own > most) most = own;
   }
   return most;
 }
 
 const ch_tile_producer ch_tile_producer_stream = {
     .name = "stream", .produce = produce, .scratch_elements = scratch_elements};
+
+/* --- laid out for many queries --------------------------------------------------------------------------------- */
+
+double ch_stream_flops(const ch_stream *stream) {
+  double flops = 0;
+  for (int n = 0; n < stream->nodes; n++) {
+    const ch_node *node = stream->node[n];
+    if (node->op->flops) flops += node->op->flops(node) / (double)ch_node_rows(node);
+  }
+  return flops;
+}
+
+int64_t ch_stream_laid_elements(const ch_stream *stream, int64_t heads, int64_t count) {
+  return elements_of(&(making){.stream = stream, .count = count, .many = true}, 0, heads);
+}
+
+ch_status ch_stream_lay(const ch_stream *stream, const ch_tile_span *span, void *space, ch_laid_tiles *laid) {
+  laid->first = span->first;
+  return make_tiles(&(making){.stream = stream, .count = span->count, .many = true}, span, space,
+                    &laid->tiles);
+}
+
+/* A tile from so many tokens and heads on. */
+static ch_tile tile_from(ch_tile tile, int64_t token, int64_t head) {
+  tile.data = (const char *)tile.data +
+              (token * tile.stride + head * tile.head_stride) * (int64_t)ch_dtype_size(tile.dtype);
+  return tile;
+}
+
+static void produce_laid(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
+  (void)scratch;
+  const ch_laid_tiles *laid = args->context;
+  int64_t token = span->first - laid->first;
+  *tiles = (ch_tiles){.keys = tile_from(laid->tiles.keys, token, span->head),
+                      .values = tile_from(laid->tiles.values, token, span->head),
+                      .tail_dim = laid->tiles.tail_dim};
+  if (tiles->tail_dim > 0) tiles->tail = tile_from(laid->tiles.tail, token, span->head);
+}
+
+static int64_t no_scratch(const ch_attend *args, int64_t heads, int64_t count) {
+  (void)args, (void)heads, (void)count;
+  return 0;
+}
+
+const ch_tile_producer ch_tile_producer_laid = {
+    .name = "laid", .produce = produce_laid, .scratch_elements = no_scratch};

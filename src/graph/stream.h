@@ -26,7 +26,8 @@ typedef struct ch_stream_value {
 } ch_stream_value;
 
 /* What an operation's `stream` gets. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count],
-   unless the operation is a stream_raw; other inputs come from ch_run_value as usual. One thread. */
+   unless the operation is a stream_raw; other inputs come from ch_run_value as usual. One thread; but in stream_many,
+   whose inputs are rounded to BF16 where the graph computes in it. */
 struct ch_stream_call {
   const ch_run *run;
   const ch_node *node;
@@ -63,5 +64,20 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
 
 /* Tiles through a stream: ch_attend.context is the ch_stream. */
 extern const ch_tile_producer ch_tile_producer_stream;
+
+/* Many queries that would each make the same tiles anew: those of a span of tokens, of all heads, are laid out for all of
+   them, by all threads. */
+typedef struct ch_laid_tiles {
+  ch_tiles tiles;
+  int64_t first;
+} ch_laid_tiles;
+
+/* Multiply-adds times two that the tiles of a token take. */
+double ch_stream_flops(const ch_stream *stream);
+/* Elements of space for the tiles of `count` tokens. */
+int64_t ch_stream_laid_elements(const ch_stream *stream, int64_t heads, int64_t count);
+ch_status ch_stream_lay(const ch_stream *stream, const ch_tile_span *span, void *space, ch_laid_tiles *laid);
+/* Reads them: ch_attend.context is the ch_laid_tiles. */
+extern const ch_tile_producer ch_tile_producer_laid;
 
 #endif

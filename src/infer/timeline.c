@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "tensor/gemm.h"
 
-enum { PLANS = CH_FEW_ROWS + 6, DEFAULT_CONTEXT = 4096, DEFAULT_CHUNK = 512 };
+enum { PLANS = CH_FEW_ROWS + 6, DEFAULT_CONTEXT = 4096 };
 
 typedef struct planned_pass {
   ch_runner *runner;
@@ -38,7 +38,7 @@ void ch_timeline_options_default(const ch_config *config, ch_timeline_options *o
   int64_t context = config->max_position_embeddings;
   *options = (ch_timeline_options){.sequences = 1,
                                    .context = context < DEFAULT_CONTEXT ? context : DEFAULT_CONTEXT,
-                                   .chunk = DEFAULT_CHUNK,
+                                   .chunk = ch_prefill_tokens(config),
                                    .cache = ch_cache_of(CH_F32)};
 }
 

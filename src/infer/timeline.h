@@ -16,7 +16,7 @@ typedef struct ch_timeline_options {
 
 typedef struct ch_timeline ch_timeline;
 
-/* One sequence, the model's context (at most 4096), chunks of 512, F32 cache. */
+/* One sequence, the model's context (at most 4096), chunks of ch_prefill_tokens, F32 cache. */
 void ch_timeline_options_default(const ch_config *config, ch_timeline_options *options);
 /* config, params and weights [params->count] must outlive the timeline and may be shared by many. */
 ch_status ch_timeline_create(const ch_config *config, const ch_params *params, const ch_tensor *weights,

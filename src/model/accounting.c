@@ -7,8 +7,6 @@
 #include "attention/registry.h"
 #include "model/transformer.h"
 
-enum { PREFILL_CHUNK = 512 /* tokens that prefill takes at once */ };
-
 void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account) {
   *account = (ch_account){0};
   int64_t experts = 0;
@@ -148,7 +146,7 @@ static ch_status count_serving(const ch_config *config, const ch_params *params,
     params = &written;
   }
   if (status == CH_OK)
-    status = count_flops(&dense, params, true, PREFILL_CHUNK, depth, &account->prefill, error);
+    status = count_flops(&dense, params, true, ch_prefill_tokens(config), depth, &account->prefill, error);
   if (status == CH_OK) status = count_flops(&dense, params, true, 1, depth, &account->decode, error);
   ch_params_free(&written);
   return status;

@@ -82,7 +82,11 @@ typedef struct ch_attend {
   bool causal;          /* query i sees keys 0 … past+i; else all past+queries keys */
   bool may_round;       /* what products multiply may be rounded to BF16; sums stay in the table's type */
   const int32_t *past;  /* [sequences] tokens before the first query, or NULL for 0 */
-  const int32_t *document_start;           /* [sequences, queries] first key each query sees, or NULL for 0 */
+  const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
+  /* Many queries, forward: only the keys first_key ... end_key - 1 are met (end_key 0: all). `out` and `lse`, which must be
+     there, go on from what they hold where earlier keys were met already. */
+  int64_t first_key, end_key;
+  bool continues;
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
   const void *context; /* the producer's own, or NULL */

@@ -1,6 +1,20 @@
 /* Streaming attention, forward: against naive attention in double, for all tables, shapes, masks and state types. */
 #include "tensor/attend_testing.h"
 
+/* The keys in three spans, each going on from the one before: the same as all at once. */
+static void forward_by_spans(const attend_data *d, ch_attend args, const ch_kernels *kernels) {
+  test_scratch scratch;
+  args.scratch = open_scratch(&scratch, kernels, &args, false, 3);
+  const int64_t all = d->shape.past + args.queries, ends[] = {all / 3, all / 3 + 1 + all / 5, 0};
+  for (int i = 0; i < 3; i++) {
+    args.end_key = ends[i];
+    args.continues = i > 0;
+    kernels->attend_forward(&args);
+    args.first_key = ends[i];
+  }
+  close_scratch(&scratch, describe(&d->shape));
+}
+
 /* Twice with each number of threads on each table. */
 static void check_forward(ch_random *random, attend_case c) {
   attend_data *d = make_attend_data(random, c);
@@ -27,6 +41,12 @@ static void check_forward(ch_random *random, attend_case c) {
       compare_values(describe(&c), kernels, threads, "lse", d->lse_size, args.lse, d->lse, lse_bound);
       if (memcmp(first, args.out, (size_t)d->out_size * size) != 0)
         fail_msg("%s, table %s, %d threads: two runs differ", describe(&c), kernels->name, threads);
+      if (threads < MOST_THREADS || c.queries * (c.heads / c.kv_heads) <= 64) continue;
+      forward_by_spans(d, args, kernels);
+      compare_values(describe(&c), kernels, threads, "out by spans", d->out_size, args.out, d->out,
+                     out_bound);
+      compare_values(describe(&c), kernels, threads, "lse by spans", d->lse_size, args.lse, d->lse,
+                     lse_bound);
     }
     free(first), free(out_bound), free(lse_bound);
     free_attend_args(&args);

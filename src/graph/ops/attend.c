@@ -144,10 +144,80 @@ static void bind(const ch_run *run, const ch_node *node, const ch_stream *stream
   args->scratch = ch_run_scratch(run);
 }
 
+/* --- many queries through tiles that take products ------------------------------------------------------------- */
+
+/* Queries of a head from which on tiles are laid out for all of them, tokens at a time, and what those take at most. */
+enum { MANY_QUERIES = 65, LAID_TOKENS = 512, LAID_ELEMENTS = 4 << 20 };
+
+/* Tokens whose tiles are laid out at once; 0: tiles are made where they are met. */
+static int64_t laid_tokens(const ch_attend *args, const ch_stream *stream) {
+  if (args->producer != &ch_tile_producer_stream || ch_stream_flops(stream) == 0) return 0;
+  if (args->queries * (args->heads / args->kv_heads) < MANY_QUERIES) return 0;
+  int64_t tokens = LAID_TOKENS;
+  while (tokens > CH_ATTEND_BLOCK && ch_stream_laid_elements(stream, args->kv_heads, tokens) > LAID_ELEMENTS)
+    tokens /= 2;
+  return tokens;
+}
+
+/* One sequence of many. */
+static ch_attend alone(const ch_attend *args, const ch_kernels *kernels, int64_t sequence) {
+  const size_t element = ch_dtype_size(kernels->dtype);
+  const int64_t row = sequence * args->queries;
+  ch_attend one = *args;
+  one.sequences = 1;
+  one.q = (const char *)args->q + (size_t)(row * args->q_strides.token) * element;
+  one.out = (char *)args->out + (size_t)(row * args->heads * args->value_dim) * element;
+  if (args->past) one.past = args->past + sequence;
+  if (args->document_start) one.document_start = args->document_start + row;
+  return one;
+}
+
+/* What laying out takes: log-sum-exps from one span of tokens to the next, the tiles, and attention's own scratch. */
+typedef struct laid_space {
+  size_t tiles, own, bytes; /* where they begin; of all */
+} laid_space;
+
+static laid_space space_of(const ch_run *run, const ch_attend *args, const ch_stream *stream,
+                           int64_t tokens) {
+  const size_t element = ch_dtype_size(run->kernels->dtype), line = 63;
+  ch_attend one = *args;
+  one.sequences = 1;
+  one.producer = &ch_tile_producer_laid;
+  laid_space space = {.tiles = ((size_t)(args->queries * args->heads) * element + line) & ~line};
+  space.own = space.tiles + (size_t)ch_stream_laid_elements(stream, args->kv_heads, tokens) * element;
+  space.bytes = space.own + run->kernels->attend_scratch(&one, false);
+  return space;
+}
+
+/* Attention of a sequence over spans of tokens, one after the other. */
+static ch_status attend_laid(const ch_run *run, const ch_attend *args, const ch_stream *stream,
+                             int64_t sequence, int64_t tokens) {
+  const laid_space space = space_of(run, args, stream, tokens);
+  const int64_t end = (args->past ? args->past[sequence] : 0) + args->queries;
+  char *scratch = args->scratch;
+  ch_laid_tiles laid;
+  ch_attend one = alone(args, run->kernels, sequence);
+  one.producer = &ch_tile_producer_laid;
+  one.context = &laid;
+  one.lse = scratch;
+  one.scratch = scratch + space.own;
+  for (int64_t first = 0; first < end; first += tokens) {
+    one.first_key = first;
+    one.end_key = end - first < tokens ? end : first + tokens;
+    one.continues = first > 0;
+    const ch_tile_span span = {sequence, 0, args->kv_heads, first, one.end_key - first};
+    CH_TRY(ch_stream_lay(stream, &span, scratch + space.tiles, &laid));
+    run->kernels->attend_forward(&one);
+  }
+  return CH_OK;
+}
+
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   ch_attend args = describe(node);
   ch_stream stream;
   if (choose_producer(run, node, &args, &stream) != CH_OK) return 0; /* the run will say why */
+  int64_t tokens = laid_tokens(&args, &stream);
+  if (tokens > 0) return space_of(run, &args, &stream, tokens).bytes;
   return run->kernels->attend_scratch(&args, backward);
 }
 
@@ -156,7 +226,10 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   ch_stream stream;
   CH_TRY(choose_producer(run, node, &args, &stream));
   bind(run, node, &stream, &args);
-  run->kernels->attend_forward(&args);
+  int64_t tokens = laid_tokens(&args, &stream);
+  for (int64_t s = 0; tokens > 0 && s < args.sequences; s++)
+    CH_TRY(attend_laid(run, &args, &stream, s, tokens));
+  if (tokens == 0) run->kernels->attend_forward(&args);
   return CH_OK;
 }
 

@@ -75,20 +75,42 @@ static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range 
   return ch_groups_of(wanted, out, in);
 }
 
-static void stream(const ch_stream_call *call) {
+/* The product that makes the wanted columns. */
+typedef struct streamed_product {
+  int64_t rows, in, out;
+  ch_dtype dtype;
+  const char *weight, *bias;
+} streamed_product;
+
+static streamed_product product_of(const ch_stream_call *call) {
   const ch_node *weight = call->node->in[1];
-  int64_t in = weight->shape[1], out = weight->shape[0], at = call->wanted.first;
-  bool whole = groups_of_row(call->node) == 1;
-  int64_t count = whole ? call->wanted.count : out;
-  ch_dtype dtype = ch_run_dtype(call->run, weight);
-  const char *data = ch_run_value(call->run, weight), *bias = NULL;
-  if (call->node->inputs == 3) bias = ch_run_value(call->run, call->node->in[2]);
-  if (whole) {
-    data += ch_dtype_bytes(dtype, at * in);
-    if (bias) bias += (size_t)at * ch_dtype_size(call->run->kernels->dtype);
-  }
-  call->run->kernels->gemv(call->count * (call->in[0].columns.count / in), in, count, call->in[0].data, data,
-                           dtype, bias, call->space, false);
+  int64_t in = weight->shape[1], at = call->wanted.first;
+  streamed_product p = {.rows = call->count * (call->in[0].columns.count / in),
+                        .in = in,
+                        .out = weight->shape[0],
+                        .dtype = ch_run_dtype(call->run, weight),
+                        .weight = ch_run_value(call->run, weight)};
+  if (call->node->inputs == 3) p.bias = ch_run_value(call->run, call->node->in[2]);
+  if (groups_of_row(call->node) > 1) return p;
+  p.out = call->wanted.count;
+  p.weight += ch_dtype_bytes(p.dtype, at * in);
+  if (p.bias) p.bias += (size_t)at * ch_dtype_size(call->run->kernels->dtype);
+  return p;
+}
+
+static void stream(const ch_stream_call *call) {
+  streamed_product p = product_of(call);
+  call->run->kernels->gemv(p.rows, p.in, p.out, call->in[0].data, p.weight, p.dtype, p.bias, call->space,
+                           false);
+}
+
+static ch_status stream_many(const ch_stream_call *call) {
+  const ch_run *run = call->run;
+  streamed_product p = product_of(call);
+  CH_TRY(ch_gemm_linear_some(run->gemm, p.rows, p.in, p.out, call->in[0].data, call->in[0].dtype, p.weight,
+                             p.dtype, call->space, run->error));
+  if (p.bias) run->kernels->add_bias(p.rows, p.out, p.bias, call->space);
+  return CH_OK;
 }
 
 static const ch_op op = {.name = "linear",
@@ -99,6 +121,7 @@ static const ch_op op = {.name = "linear",
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
                          .flops = flops,
                          .stream = stream,
+                         .stream_many = stream_many,
                          .stream_needs = stream_needs};
 
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {

@@ -2,7 +2,7 @@
  * softmax over the keys, O += P V. */
 #include "tensor/kernels/attend_panel.h"
 
-enum { MAX_PANELS = 4 };
+enum { MAX_PANELS = 8 };
 
 /* How the work is cut: a task is one key-value head of one sequence and up to `panels` panels of `width` columns. */
 typedef struct forward_plan {
@@ -21,11 +21,11 @@ typedef struct forward_space {
 } forward_space;
 
 /* Wide panels are fast, several panels make use of a produced tile: as many as leave enough tasks to share out and
-   stay in the second cache. */
+   mostly stay in the second cache. */
 static forward_plan plan_forward(const ch_attend *args, int threads) {
   int64_t heads = args->sequences * args->kv_heads, wanted = 4 * (int64_t)threads;
   int64_t columns = args->queries * (args->heads / args->kv_heads);
-  int64_t column_bytes = (args->key_dim + args->value_dim) * (int64_t)sizeof(real), cached = 384 * 1024;
+  int64_t column_bytes = (args->key_dim + args->value_dim) * (int64_t)sizeof(real), cached = 768 * 1024;
   forward_plan plan = {.columns = columns, .width = PANEL, .panels = MAX_PANELS};
   plan.in_place = args->producer->scratch_elements(args, 1, BLOCK) == 0;
   plan.pairs = takes_pairs(args);
@@ -71,6 +71,10 @@ static int64_t panel_columns(const forward_plan *plan, const forward_task *task,
   return left < plan->width ? left : plan->width;
 }
 
+static int64_t end_of(const ch_attend *args, int64_t end) {
+  return args->end_key > 0 && args->end_key < end ? args->end_key : end;
+}
+
 /* What a task will touch first: a block of keys and values, its queries, its outputs. */
 static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t number, fetch_queue *queue) {
   *queue = (fetch_queue){.count = 0};
@@ -78,8 +82,8 @@ static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t 
   forward_task task = task_number(args, plan, number);
   int64_t s = task.sequence, g = task.kv_head, panels = (task.columns + plan->width - 1) / plan->width;
   if (plan->in_place && number % plan->tasks_per_head == 0) {
-    int64_t tokens = tokens_before(args, s) + args->queries;
-    ch_tile_span span = {.sequence = s, .head = g, .heads = 1, .first = 0, .count = 1};
+    int64_t tokens = end_of(args, tokens_before(args, s) + args->queries) - args->first_key;
+    ch_tile_span span = {.sequence = s, .head = g, .heads = 1, .first = args->first_key, .count = 1};
     ch_tiles tiles;
     args->producer->produce(args, &span, NULL, &tiles);
     queue_piece(queue, upcoming_rows(&tiles.keys, 0, 0, tokens < BLOCK ? tokens : BLOCK,
@@ -156,7 +160,8 @@ static void run_task(const ch_attend *args, const forward_plan *plan, int64_t nu
     if (panel[p].columns.first < first) first = panel[p].columns.first;
     if (panel[p].columns.end > end) end = panel[p].columns.end;
   }
-  for (; first < end; first += BLOCK)
+  if (first < args->first_key) first = args->first_key;
+  for (end = end_of(args, end); first < end; first += BLOCK)
     run_block(args, plan, &task, first, end - first, panel, panels, &later, space);
   for (int64_t p = 0; p < panels; p++) finish_panel(args, &task, &panel[p]);
 }

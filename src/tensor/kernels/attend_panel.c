@@ -1,6 +1,18 @@
 /* A panel of attention's forward pass: its start, its meeting with a block of keys and values, its end. */
 #include "tensor/kernels/attend_panel.h"
 
+/* The state that a panel was left in, on the scale of its log-sum-exps. */
+static void resume_panel(const ch_attend *args, int64_t sequence, column_place at, forward_panel *panel) {
+  const query_columns *c = &panel->columns;
+  const token_rows out = output_rows(args, args->out);
+  const int64_t padded = round_up(args->value_dim, VL);
+  for (int64_t i = 0; i < c->count; i++, next_column(&at)) {
+    c->max[i] = ((const real *)args->lse)[lse_of(args, sequence, &at)];
+    c->sum[i] = c->max[i] > -(real)INFINITY ? 1 : 0;
+    copy_row(row_of(args, &out, sequence, &at), args->value_dim, 1, panel->sum + i * padded);
+  }
+}
+
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel) {
   clear_columns(args, &panel->columns);
@@ -17,7 +29,8 @@ void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head
   else
     pack_transposed(false, &list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
   panel->first_column = first;
-  panel->started = false;
+  panel->started = args->continues;
+  if (args->continues) resume_panel(args, sequence, begin, panel);
 }
 
 void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t count) {

@@ -228,7 +228,7 @@ static inline void carve_panel(const ch_attend *args, carver *from, forward_pane
   panel->sum = carve_reals(from, PANEL * round_up(args->value_dim, VL));
 }
 
-/* Columns first … first+count-1 of a key-value head begin. */
+/* Columns first … first+count-1 of a key-value head begin, or go on. */
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel);
 

@@ -159,12 +159,16 @@ static const tried with_experts[] = {
 };
 
 #define WIDE "'kv_lora_rank': 20, 'qk_nope_head_dim': 24, 'qk_rope_head_dim': 8, 'v_head_dim': 18"
+/* Enough for many queries to meet keys and values rather than latents. */
+#define RICH "'kv_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
 #define KNOCKED "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
 
 static const tried long_texts[] = {
     {WIDE ", " KNOCKED, ""},
     {WIDE ", 'q_lora_rank': 12, 'layer_group_size': 2", "'position': 'alibi'"},
     {WIDE, "'rope_interleaved': true"},
+    {RICH ", " KNOCKED, ""},
+    {RICH ", 'layer_group_size': 2, 'q_lora_rank': 12", "'position': 'alibi'"},
     {WIDE ", 'gate_embedding_dim': 8, " KNOCKED, ""},
     {WIDE ", 'gate_embedding_dim': 8", "'vocab_size': 300"},
     {WIDE ", 'gate_embedding_dim': 8, 'gate_norm': false, 'layer_group_size': 2", "'vocab_size': 70"},

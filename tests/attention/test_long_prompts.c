@@ -1,0 +1,64 @@
+/* Prompts of more tokens than are expanded at once: through the cache they give what a plain pass gives. */
+#include "small_models.h"
+
+enum { LONG = 1100 };
+
+#define LATENTS                                                                                              \
+  "'type': 'mla', 'kv_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
+
+static float *long_logits(const ch_model *model, const int32_t *tokens, int64_t sequences, int64_t cached) {
+  ch_forward_request request = {
+      .tokens = tokens, .sequences = sequences, .length = LONG, .dtype = CH_F32, .cached = cached};
+  ch_forward_result result;
+  must(ch_forward(model, &request, &result, &failure));
+  size_t bytes = (size_t)(sequences * LONG * VOCABULARY) * sizeof(float);
+  float *logits = malloc(bytes);
+  memcpy(logits, result.logits, bytes);
+  ch_forward_result_free(&result);
+  return logits;
+}
+
+static void check(const char *keys) {
+  enum { SEQUENCES = 2 };
+  ch_model *model = sized_model_of(16, 24, keys, CH_F32);
+  model->config.max_position_embeddings = LONG;
+  int32_t tokens[SEQUENCES * LONG];
+  for (int i = 0; i < SEQUENCES * LONG; i++) tokens[i] = (i * i / 7 + i) % VOCABULARY;
+  float *plain = long_logits(model, tokens, SEQUENCES, 0),
+        *cached = long_logits(model, tokens, SEQUENCES, LONG - 3);
+  double largest = 0, most = 0;
+  for (int i = 0; i < SEQUENCES * LONG * VOCABULARY; i++) {
+    largest = fmax(largest, fabs((double)plain[i]));
+    most = fmax(most, fabs((double)plain[i] - (double)cached[i]));
+  }
+  if (!(most <= 5e-5 * largest)) fail_msg("%s: logits differ by %g of %g", keys, most, largest);
+  free(plain);
+  free(cached);
+  ch_model_unload(model);
+}
+
+static void latents_are_expanded_span_by_span(void **state) {
+  (void)state;
+  check("'num_hidden_layers': 2, 'num_attention_heads': 3, 'attention': {" LATENTS "}");
+}
+
+static void gated_latents_too(void **state) {
+  (void)state;
+  check("'num_hidden_layers': 2, 'num_attention_heads': 3, 'attention': {" LATENTS
+        ", 'gate_embedding_dim': 6}");
+}
+
+static void components_too(void **state) {
+  (void)state;
+  check("'num_hidden_layers': 2, 'num_attention_heads': 4, 'head_dim': 12, 'attention': {'type': 'gqa', "
+        "'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 2}}");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(latents_are_expanded_span_by_span),
+      cmocka_unit_test(gated_latents_too),
+      cmocka_unit_test(components_too),
+  };
+  return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
