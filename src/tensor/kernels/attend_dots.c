@@ -75,12 +75,10 @@ void attend_dot_block(const ch_attend *args, const few_plan *plan, const few_blo
                       const few_space *space, const few_state *state) {
 #ifdef __AVX512BF16__
   if (are_pairs(args, plan, &block->tiles)) {
-    few_block own = *block;
-    if (attend_widen_tiles(args, block, space->widened, &own.tiles))
-      own.coming = 0; /* asked for as it is widened */
-    attend_pair_scores(args, plan, &own, space);
-    weigh(plan, &own, space, state, plan->total);
-    attend_pair_sums(args, plan, &own, space, state->rows);
+    ch_tiles tiles;
+    attend_pair_scores(args, plan, block, space, &tiles);
+    weigh(plan, block, space, state, plan->total);
+    attend_pair_sums(args, plan, block, space, &tiles, state->rows);
     return;
   }
 #endif

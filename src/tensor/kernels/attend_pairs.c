@@ -36,43 +36,50 @@ void attend_start_pairs(const ch_attend *args, const few_plan *plan, const few_s
 
 /* --- blocks -------------------------------------------------------------------------------------------------- */
 
-/* One head of one token. */
-static void round_blocks(ch_dtype dtype, int64_t dim, const unsigned char *block, uint16_t *to) {
-  const int64_t bytes = dtype == CH_Q8_0 ? 34 : 18;
-  for (int64_t k = 0; k < dim; k += GROUP, block += bytes) {
-    vec x[GROUP / VL];
-    __builtin_prefetch(block + CH_FETCH_AHEAD, 0, 3);
-    if (dtype == CH_Q8_0)
-      block_integers(CH_Q8_0, block, x);
-    else
-      block_integers(CH_Q4_0, block, x);
-    const vec scale = splat_half(block);
-    _mm512_storeu_si512(to + k, (__m512i)_mm512_cvtne2ps_pbh((__m512)(x[1] * scale), (__m512)(x[0] * scale)));
+/* A head's blocks on their way to BF16, row by row. */
+typedef struct widening {
+  const unsigned char *from;
+  uint16_t *to;
+  int64_t row, gap;   /* blocks of a row, bytes between rows */
+  int64_t here, left; /* blocks left of this row, and of all rows */
+} widening;
+
+static widening begin_widening(const ch_tile *tile, int64_t head, int64_t dim, int64_t count, uint16_t *to) {
+  const int64_t row = dim / GROUP;
+  return (widening){(const unsigned char *)tile_row(tile, head, 0),
+                    to,
+                    row,
+                    bytes_of(tile->dtype, tile->stride) - bytes_of(tile->dtype, dim),
+                    row,
+                    row * count};
+}
+
+/* The next block; memory is asked for ahead. */
+ALWAYS_INLINE void widen_block(const ch_dtype dtype, widening *w) {
+  vec x[GROUP / VL];
+  __builtin_prefetch(w->from + CH_FETCH_AHEAD, 0, 3);
+  block_integers(dtype, w->from, x);
+  const vec scale = splat_half(w->from);
+  _mm512_storeu_si512(w->to, (__m512i)_mm512_cvtne2ps_pbh((__m512)(x[1] * scale), (__m512)(x[0] * scale)));
+  w->from += bytes_of(dtype, GROUP);
+  w->to += GROUP;
+  w->left--;
+  if (--w->here == 0) {
+    w->here = w->row;
+    w->from += w->gap;
   }
 }
 
-static ch_tile widened(const ch_tile *tile, int64_t heads, int64_t dim, int64_t count, uint16_t *to) {
-  const ch_tile out = {to, CH_BF16, heads * dim, dim};
-  for (int64_t t = 0; t < count; t++)
-    for (int64_t g = 0; g < heads; g++) {
-      const char *from =
-          (const char *)tile->data + ch_dtype_bytes(tile->dtype, t * tile->stride + g * tile->head_stride);
-      round_blocks(tile->dtype, dim, (const unsigned char *)from, to + t * out.stride + g * dim);
-    }
-  return out;
+static void widen_some(ch_dtype dtype, int64_t blocks, widening *w) {
+  if (dtype == CH_Q8_0)
+    for (; blocks > 0; blocks--) widen_block(CH_Q8_0, w);
+  else
+    for (; blocks > 0; blocks--) widen_block(CH_Q4_0, w);
 }
 
-bool attend_widen_tiles(const ch_attend *args, const few_block *block, void *space, ch_tiles *tiles) {
-  *tiles = block->tiles;
-  const bool keys = is_blocks(tiles->keys.dtype), values = is_blocks(tiles->values.dtype);
-  const bool shared = keys && is_shared(tiles) && args->value_dim <= args->key_dim;
-  const int64_t heads = args->kv_heads, count = block->count;
-  if (keys) tiles->keys = widened(&block->tiles.keys, heads, args->key_dim, count, space);
-  if (shared) tiles->values = tiles->keys;
-  if (!values || shared) return keys;
-  uint16_t *rest = (uint16_t *)space + count * heads * args->key_dim;
-  tiles->values = widened(&block->tiles.values, heads, args->value_dim, count, rest);
-  return true;
+/* What a tile becomes: [heads, count, dim]. */
+static ch_tile widened_tile(int64_t dim, int64_t count, void *space) {
+  return (ch_tile){space, CH_BF16, dim, count * dim};
 }
 
 /* --- scores -------------------------------------------------------------------------------------------------- */
@@ -83,32 +90,64 @@ typedef struct pair_rows {
   int64_t stride, pairs;
 } pair_rows;
 
-/* scores [tokens] of a tile of keys, whose elements go on in rows[1]. What is `ahead` is asked for meanwhile, a line for
-   each of what a step takes. */
-ALWAYS_INLINE void score_tile(const int tokens, const pair_rows rows[2], const int32_t *q, __mmask16 columns,
-                              real *scores, int64_t ld, const char *ahead) {
+/* Tokens whose pairs are taken from a register by shuffles: were all of them loaded, loads would take longer than products. */
+enum { SHUFFLED = 2 };
+
+/* even, odd += the products of four pairs of a token, at `keys`, with four of the queries. */
+ALWAYS_INLINE void add_four_pairs(const bool shuffled, const char *keys, const __m512bh q[4], __m512 *even,
+                                  __m512 *odd) {
+  __m512bh pair[4];
+  if (shuffled) {
+    const __m512i all = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)keys));
+    pair[0] = (__m512bh)_mm512_shuffle_epi32(all, 0x00), pair[1] = (__m512bh)_mm512_shuffle_epi32(all, 0x55);
+    pair[2] = (__m512bh)_mm512_shuffle_epi32(all, 0xaa), pair[3] = (__m512bh)_mm512_shuffle_epi32(all, 0xff);
+  } else {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) pair[i] = pair_at(keys + 4 * i);
+  }
+  *even = _mm512_dpbf16_ps(*even, q[0], pair[0]);
+  *odd = _mm512_dpbf16_ps(*odd, q[1], pair[1]);
+  *even = _mm512_dpbf16_ps(*even, q[2], pair[2]);
+  *odd = _mm512_dpbf16_ps(*odd, q[3], pair[3]);
+}
+
+/* scores [tokens] of a tile of keys, whose elements go on in rows[1]. Meanwhile what is `ahead` is asked for, a line for
+   each pair of pairs; or where keys lie in blocks of `dtype` (else CH_BF16) the next tile of so many tokens is widened. */
+ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int tokens, const pair_rows rows[2],
+                              const int32_t *q, __mmask16 columns, real *scores, int64_t ld,
+                              const char *ahead, widening *next) {
   __m512 even[TILE_TOKENS], odd[TILE_TOKENS];
+  /* The next tile, out of the second cache. */
+  const bool dense = rows[0].stride == rows[0].pairs * 4;
+  const char *near = rows[0].keys + (dense ? tokens * rows[0].stride : 0);
 #pragma GCC unroll 8
   for (int t = 0; t < tokens; t++) even[t] = odd[t] = _mm512_setzero_ps();
   for (int r = 0; r < 2; r++) {
     const char *keys = rows[r].keys;
     const int64_t stride = rows[r].stride, pairs = rows[r].pairs;
     int64_t p = 0;
-    for (; p + 2 <= pairs; p += 2, keys += 8, q += 2 * PAIR_COLUMNS, ahead += 64) {
-      __builtin_prefetch(ahead, 0, 2);
-      const __m512bh first = (__m512bh)_mm512_loadu_si512(q),
-                     second = (__m512bh)_mm512_loadu_si512(q + PAIR_COLUMNS);
-#pragma GCC unroll 8
-      for (int t = 0; t < tokens; t++) {
-        even[t] = _mm512_dpbf16_ps(even[t], first, pair_at(keys + t * stride));
-        odd[t] = _mm512_dpbf16_ps(odd[t], second, pair_at(keys + t * stride + 4));
+    for (; p + 4 <= pairs; p += 4, keys += 16, q += 4 * PAIR_COLUMNS, ahead += 128, near += 128) {
+      if (is_blocks(dtype)) {
+        if (next->left > 0) widen_block(dtype, next);
+        if (next->left > 0) widen_block(dtype, next);
+      } else {
+        __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead + 64, 0, 2);
+        __builtin_prefetch(near, 0, 3);
+        __builtin_prefetch(near + 64, 0, 3);
       }
-    }
-    if (p == pairs) continue;
-    const __m512bh last = (__m512bh)_mm512_loadu_si512(q);
+      __m512bh four[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; i++) four[i] = (__m512bh)_mm512_loadu_si512(q + i * PAIR_COLUMNS);
 #pragma GCC unroll 8
-    for (int t = 0; t < tokens; t++) even[t] = _mm512_dpbf16_ps(even[t], last, pair_at(keys + t * stride));
-    q += PAIR_COLUMNS;
+      for (int t = 0; t < tokens; t++)
+        add_four_pairs(tokens > 1 && t < SHUFFLED, keys + t * stride, four, &even[t], &odd[t]);
+    }
+    for (; p < pairs; p++, keys += 4, q += PAIR_COLUMNS) {
+      const __m512bh last = (__m512bh)_mm512_loadu_si512(q);
+#pragma GCC unroll 8
+      for (int t = 0; t < tokens; t++) even[t] = _mm512_dpbf16_ps(even[t], last, pair_at(keys + t * stride));
+    }
   }
 #pragma GCC unroll 8
   for (int t = 0; t < tokens; t++)
@@ -119,28 +158,66 @@ static pair_rows rows_of(const ch_tile *tile, int64_t head, int64_t dim) {
   return (pair_rows){tile_row(tile, head, 0), tile->stride * 2, dim / 2};
 }
 
+/* One head's; `coming`: how many bytes further the next block's keys lie, or 0. */
+ALWAYS_INLINE void score_head(const ch_dtype dtype, const pair_rows rows[2], int64_t count, const int32_t *q,
+                              __mmask16 columns, real *scores, int64_t ld, int64_t coming, widening *blocks) {
+  pair_rows now[2] = {rows[0], rows[1]};
+  widening next = {0};
+  if (is_blocks(dtype)) {
+    next = *blocks;
+    const int64_t first = TILE_TOKENS * next.row;
+    widen_some(dtype, first < next.left ? first : next.left, &next);
+  }
+  int64_t t = 0;
+  for (; t + TILE_TOKENS <= count; t += TILE_TOKENS) {
+    score_tile(dtype, TILE_TOKENS, now, q, columns, scores + t * ld, ld, now[0].keys + coming, &next);
+    now[0].keys += TILE_TOKENS * now[0].stride;
+    now[1].keys += TILE_TOKENS * now[1].stride;
+  }
+  for (; t < count; t++) {
+    score_tile(CH_BF16, 1, now, q, columns, scores + t * ld, ld, now[0].keys + coming, NULL);
+    now[0].keys += now[0].stride;
+    now[1].keys += now[1].stride;
+  }
+}
+
+#define SCORE_HEAD(type)                                                                                     \
+  static __attribute__((noinline)) void score_head_##type(const pair_rows rows[2], int64_t count,            \
+                                                          const int32_t *q, __mmask16 columns, real *scores, \
+                                                          int64_t ld, int64_t coming, widening *blocks) {    \
+    score_head(type, rows, count, q, columns, scores, ld, coming, blocks);                                   \
+  }
+SCORE_HEAD(CH_BF16)
+SCORE_HEAD(CH_Q8_0)
+SCORE_HEAD(CH_Q4_0)
+
 void attend_pair_scores(const ch_attend *args, const few_plan *plan, const few_block *block,
-                        const few_space *space) {
-  const ch_tiles *tiles = &block->tiles;
+                        const few_space *space, ch_tiles *tiles) {
+  const ch_tile *keys = &block->tiles.keys;
   const __mmask16 columns = (__mmask16)((1u << plan->group_columns) - 1);
+  const bool shared = is_shared(&block->tiles) && args->value_dim <= args->key_dim;
+  *tiles = block->tiles;
+  if (is_blocks(keys->dtype)) {
+    tiles->keys = widened_tile(args->key_dim, block->count, space->widened);
+    if (shared) tiles->values = tiles->keys;
+  }
   for (int64_t g = 0; g < args->kv_heads; g++) {
     pair_rows rows[2] = {rows_of(&tiles->keys, g, args->key_dim - tiles->tail_dim), {0}};
     if (tiles->tail_dim > 0) rows[1] = rows_of(&tiles->tail, g, tiles->tail_dim);
     const int32_t *q = queries_of(plan, space, g);
     real *scores = space->scores + g * plan->group_columns;
+    widening blocks = {0};
+    if (is_blocks(keys->dtype))
+      blocks = begin_widening(keys, g, args->key_dim, block->count,
+                              (uint16_t *)space->widened + g * tiles->keys.head_stride);
     /* Rows of one head follow each other, and so do the tokens of the next block. */
     const int64_t coming = block->coming > 0 && args->kv_heads == 1 ? block->count * rows[0].stride : 0;
-    int64_t t = 0;
-    for (; t + TILE_TOKENS <= block->count; t += TILE_TOKENS) {
-      score_tile(TILE_TOKENS, rows, q, columns, scores + t * plan->total, plan->total, rows[0].keys + coming);
-      rows[0].keys += TILE_TOKENS * rows[0].stride;
-      rows[1].keys += TILE_TOKENS * rows[1].stride;
-    }
-    for (; t < block->count; t++) {
-      score_tile(1, rows, q, columns, scores + t * plan->total, plan->total, rows[0].keys + coming);
-      rows[0].keys += rows[0].stride;
-      rows[1].keys += rows[1].stride;
-    }
+    if (keys->dtype == CH_Q8_0)
+      score_head_CH_Q8_0(rows, block->count, q, columns, scores, plan->total, 0, &blocks);
+    else if (keys->dtype == CH_Q4_0)
+      score_head_CH_Q4_0(rows, block->count, q, columns, scores, plan->total, 0, &blocks);
+    else
+      score_head_CH_BF16(rows, block->count, q, columns, scores, plan->total, coming, &blocks);
   }
 }
 
@@ -199,13 +276,26 @@ static void sum_columns(int64_t columns, int64_t count, const int32_t *pairs, co
     sum_slice(8, columns, count, pairs, values, stride, ahead, rows, padded);
 }
 
+/* Values in blocks that are not the keys: all at once. */
+static ch_tile widen_values(const ch_attend *args, const few_block *block, const few_space *space) {
+  const ch_tile *values = &block->tiles.values;
+  uint16_t *to = (uint16_t *)space->widened + block->count * args->kv_heads * args->key_dim;
+  const ch_tile out = widened_tile(args->value_dim, block->count, to);
+  for (int64_t g = 0; g < args->kv_heads; g++) {
+    widening blocks = begin_widening(values, g, args->value_dim, block->count, to + g * out.head_stride);
+    widen_some(values->dtype, blocks.left, &blocks);
+  }
+  return out;
+}
+
 void attend_pair_sums(const ch_attend *args, const few_plan *plan, const few_block *block,
-                      const few_space *space, real *rows) {
-  const ch_tile *tile = &block->tiles.values;
+                      const few_space *space, const ch_tiles *tiles, real *rows) {
+  const bool in_blocks = is_blocks(tiles->values.dtype);
+  const ch_tile widened = in_blocks ? widen_values(args, block, space) : tiles->values, *tile = &widened;
   const int64_t group = plan->group_columns, stride = tile->stride * 2,
                 first = group > MOST_SUMS ? 8 : group; /* columns at once, of up to 16 */
   int32_t *pairs = (int32_t *)space->scores;
-  const bool fetched = tile->data == block->tiles.keys.data; /* with the keys */
+  const bool fetched = tile->data != block->tiles.values.data || tile->data == block->tiles.keys.data;
   for (int64_t g = 0; g < args->kv_heads; g++) {
     pair_weights(plan, space->weights + g * group, block->count, pairs);
     for (int64_t k = 0; k < args->value_dim; k += SLICE)

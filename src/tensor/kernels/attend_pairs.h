@@ -10,7 +10,6 @@ enum { PAIR_COLUMNS = 16, LEAST_PAIR_COLUMNS = 8 };
 #ifdef __AVX512BF16__
 
 #define attend_start_pairs KERNEL(attend_start_pairs)
-#define attend_widen_tiles KERNEL(attend_widen_tiles)
 #define attend_pair_scores KERNEL(attend_pair_scores)
 #define attend_pair_sums KERNEL(attend_pair_sums)
 
@@ -25,15 +24,14 @@ static inline bool are_pairs(const ch_attend *args, const few_plan *plan, const 
          args->value_dim % 32 == 0;
 }
 
-/* Such tiles that lie in blocks become BF16. Returns whether there were any. */
-bool attend_widen_tiles(const ch_attend *args, const few_block *block, void *space, ch_tiles *tiles);
 /* Rounds the queries [total, key_padded] to BF16, pair by pair of elements. */
 void attend_start_pairs(const ch_attend *args, const few_plan *plan, const few_space *space);
-/* As attend_group_scores and attend_group_sums; the second one overwrites the scores. */
+/* As attend_group_scores and attend_group_sums; the second one overwrites the scores. Keys in blocks become BF16 between their
+   products: `tiles` are the block's with those. */
 void attend_pair_scores(const ch_attend *args, const few_plan *plan, const few_block *block,
-                        const few_space *space);
+                        const few_space *space, ch_tiles *tiles);
 void attend_pair_sums(const ch_attend *args, const few_plan *plan, const few_block *block,
-                      const few_space *space, real *rows);
+                      const few_space *space, const ch_tiles *tiles, real *rows);
 
 #endif
 #endif
