@@ -1,6 +1,7 @@
 /* Many texts in step: each is what it is alone, bit for bit, whatever the mechanism; shared prompts, ends, stops, errors. */
 #include "small_models.h"
 
+#include "count_allocations.h"
 #include "infer/generate.h"
 #include "infer/timeline.h"
 
@@ -21,6 +22,9 @@ static const char *const models[] = {
     "'qk_rope_head_dim': 8, 'v_head_dim': 16}",
     FOUR_TWO "'moe': {'experts': 4, 'active': 2, 'shared': 1, 'expert_intermediate_size': 32}, 'attention': "
              "{'type': 'gqa'}"};
+static const char gated_latents[] =
+    "'num_attention_heads': 4, 'attention': {'type': 'mla', 'kv_lora_rank': 32, 'qk_nope_head_dim': 16, "
+    "'qk_rope_head_dim': 8, 'v_head_dim': 16, 'gate_embedding_dim': 8}";
 enum { MODELS = sizeof models / sizeof *models, TEXTS = 13, SEQUENCES = 5, MOST = 64 };
 
 typedef struct written {
@@ -220,6 +224,54 @@ static void long_sequences_in_step_are_what_they_are_alone(void **state) {
   }
 }
 
+/* --- memory ---------------------------------------------------------------------------------------------------- */
+
+/* Allocations of all texts together, each of `most` tokens and some more. */
+static long allocations_of(ch_timeline *timeline, const ch_tokenizer *tokenizer, int64_t most,
+                           int64_t *tokens) {
+  static int32_t prompts[TEXTS][MOST];
+  static written to[TEXTS];
+  ch_generation_text texts[TEXTS];
+  make_texts(prompts, to, texts);
+  for (int i = 0; i < TEXTS; i++) {
+    if (texts[i].count > 20) texts[i].count = 20;
+    texts[i].options.max_tokens = most + i % 5;
+    texts[i].options.end_token_count = 0;
+  }
+  const long before = allocations;
+  must(ch_generate_texts(timeline, tokenizer, texts, TEXTS, &failure));
+  const long made = allocations - before;
+  for (int i = 0; i < TEXTS; i++) *tokens += to[i].count;
+  return made;
+}
+
+/* Texts of different lengths come and go; what they take does not depend on how many tokens they have. */
+static void a_token_of_texts_in_step_allocates_nothing(void **state) {
+  (void)state;
+  if (!COUNTS_ALLOCATIONS) {
+    print_message("allocations are not counted here\n");
+    skip();
+  }
+  ch_tokenizer *tokenizer;
+  must(ch_tokenizer_open(TEST_DATA "/TinyStories-656K", &tokenizer, &failure));
+  for (int i = 0; i <= MODELS; i++) {
+    char keys[512];
+    snprintf(keys, sizeof keys, "'num_hidden_layers': 2, %s", i < MODELS ? models[i] : gated_latents);
+    ch_model *model = sized_model_of(64, 96, keys, CH_F32);
+    ch_timeline *timeline = timeline_of(model, SEQUENCES, CH_F32, CH_F32);
+    int64_t few = 0, many = 0, warm = 0;
+    allocations_of(timeline, tokenizer, 30, &warm);
+    const long of_few = allocations_of(timeline, tokenizer, 9, &few),
+               of_many = allocations_of(timeline, tokenizer, 30, &many);
+    assert_int_equal(many - few, 21 * TEXTS);
+    if (of_many != of_few)
+      fail_msg("%s: %ld allocations for %d tokens, %ld for %d", keys, of_many, (int)many, of_few, (int)few);
+    ch_timeline_free(timeline);
+    ch_model_unload(model);
+  }
+  ch_tokenizer_free(tokenizer);
+}
+
 /* --- prompts in common, stops, errors -------------------------------------------------------------------------- */
 
 typedef struct desk {
@@ -352,6 +404,7 @@ int main(void) {
       cmocka_unit_test(texts_in_step_are_what_they_are_alone_in_16_bits),
       cmocka_unit_test(logits_of_a_step_are_those_of_each_sequence_alone),
       cmocka_unit_test(long_sequences_in_step_are_what_they_are_alone),
+      cmocka_unit_test(a_token_of_texts_in_step_allocates_nothing),
       cmocka_unit_test(a_prompt_of_several_texts_is_computed_once),
       cmocka_unit_test(a_text_that_is_stopped_leaves_the_others_alone),
       cmocka_unit_test(a_text_whose_numbers_break_ends_alone),
