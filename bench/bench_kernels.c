@@ -171,7 +171,8 @@ static void do_gemv(const work *w) {
   float *x = w->b->scratch, *y = x + w->rows * w->n;
   const void *weight = (char *)w->b->buffer[0] + offset;
   if (w->flag)
-    w->b->k->gemv_bf16(w->rows, w->n, w->extra, (const uint16_t *)x, weight, NULL, y, false);
+    w->b->k->gemv_bf16(w->rows, w->n, w->extra, (const uint16_t *)x, weight, NULL,
+                       (char *)y + w->rows * w->extra * (int64_t)sizeof(float), y, false);
   else
     w->b->k->gemv(w->rows, w->n, w->extra, x, weight, w->dtype, NULL, y, false);
 }

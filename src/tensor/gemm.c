@@ -259,7 +259,9 @@ static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
                          void *y, bool accumulate, ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
   if (x_dtype == CH_BF16 && weight_dtype == CH_BF16 && kernels->gemv_bf16) {
-    kernels->gemv_bf16(rows, in, out, x, weight, bias, y, accumulate);
+    void *room;
+    CH_TRY(reserve(gemm, PACKED, (size_t)ch_threads() * ch_gemv_room(rows, in), &room, error));
+    kernels->gemv_bf16(rows, in, out, x, weight, bias, room, y, accumulate);
     return CH_OK;
   }
   if (x_dtype != kernels->dtype) {

@@ -19,6 +19,11 @@
 
 enum { CH_MAX_EXPERTS = 1024 };
 
+/* Bytes that gemv_bf16 lays `rows` rows of `in` elements out in, whole lines of 64. */
+static inline size_t ch_gemv_room(int64_t rows, int64_t in) {
+  return rows > 1 ? (size_t)rows * (((size_t)in * sizeof(uint16_t) + 63) / 64 * 64) : 0;
+}
+
 /* How tokens weigh their experts: scale times the softmax over all experts at those chosen, made to sum to `scale`
    where renormalise says so. */
 typedef struct ch_routing_rule {
@@ -192,9 +197,10 @@ typedef struct ch_kernels {
      same, bit for bit, whatever the other rows and the number of threads. */
   void (*gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
                ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
-  /* The same with x and W of BF16, twice the speed where arithmetic bounds; NULL where no instructions are for it. */
+  /* The same with x and W of BF16, twice the speed where arithmetic bounds; NULL where no instructions are for it. `room`:
+     ch_gemv_room(rows, in) bytes for each thread, at a multiple of 64, where several rows of x are laid out anew. */
   void (*gemv_bf16)(int64_t rows, int64_t in, int64_t out, const uint16_t *x, const uint16_t *weight,
-                    const void *bias, void *y, bool accumulate);
+                    const void *bias, void *room, void *y, bool accumulate);
   /* The same with a W in blocks (CH_Q8_0 … CH_Q6_K) and x as ch_quantised_bytes(in) bytes a row (tensor/quantised.h),
      which quantise_rows makes of x [rows, n] for weights of that type. Values of x are rounded to one part in 254 of the
      largest of their 32. */

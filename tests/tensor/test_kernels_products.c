@@ -12,6 +12,13 @@ typedef struct gemv_case {
   bool pairs;     /* x in BF16 too, beside weights of BF16, where the table has that */
 } gemv_case;
 
+/* Memory for rows laid out anew. */
+static void *lines(size_t bytes) {
+  void *room = aligned_alloc(64, bytes + 64);
+  assert_non_null(room);
+  return room;
+}
+
 static void call_gemv(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                       const void *data) {
   const gemv_case *c = data;
@@ -23,7 +30,10 @@ static void call_gemv(const ch_kernels *kernels, void *const *in, void **out, vo
   if (c->pairs && kernels->gemv_bf16) {
     uint16_t *x = (uint16_t *)scratch + c->in * c->out;
     kernels->convert_to(c->rows * c->in, in[0], CH_BF16, x);
-    kernels->gemv_bf16(c->rows, c->in, c->out, x, weight, c->with_bias ? in[2] : NULL, out[0], c->accumulate);
+    void *room = lines((size_t)ch_threads() * ch_gemv_room(c->rows, c->in));
+    kernels->gemv_bf16(c->rows, c->in, c->out, x, weight, c->with_bias ? in[2] : NULL, room, out[0],
+                       c->accumulate);
+    free(room);
     return;
   }
   kernels->gemv(c->rows, c->in, c->out, in[0], weight, c->dtype == CH_F32 ? kernels->dtype : c->dtype,
@@ -117,6 +127,7 @@ static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **stat
     float *xs = reals_from(kernels, ROWS * IN, x), *ws = reals_from(kernels, IN * OUT, w);
     static float weight[IN * OUT], together[ROWS * OUT], alone[OUT];
     static uint16_t halves[ROWS * IN];
+    void *room = lines(3 * ch_gemv_room(ROWS, IN));
     for (int d = 0; d < 4; d++) {
       bool pairs = d == 3;
       if (pairs && !kernels->gemv_bf16) continue;
@@ -124,19 +135,19 @@ static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **stat
       kernels->convert_to(ROWS * IN, xs, CH_BF16, halves);
       for (int64_t rows = 1; rows <= ROWS; rows++) {
         if (pairs)
-          kernels->gemv_bf16(rows, IN, OUT, halves, (uint16_t *)weight, NULL, together, false);
+          kernels->gemv_bf16(rows, IN, OUT, halves, (uint16_t *)weight, NULL, room, together, false);
         else
           kernels->gemv(rows, IN, OUT, xs, weight, dtypes[d], NULL, together, false);
         int64_t r = rows - 1;
         omp_set_num_threads(1 + (int)(rows % 3));
         if (pairs)
-          kernels->gemv_bf16(1, IN, OUT, halves + r * IN, (uint16_t *)weight, NULL, alone, false);
+          kernels->gemv_bf16(1, IN, OUT, halves + r * IN, (uint16_t *)weight, NULL, room, alone, false);
         else
           kernels->gemv(1, IN, OUT, xs + r * IN, weight, dtypes[d], NULL, alone, false);
         assert_memory_equal(alone, together + r * OUT, sizeof alone);
       }
     }
-    free(xs), free(ws);
+    free(xs), free(ws), free(room);
   }
   free(x), free(w);
 }

@@ -2,7 +2,7 @@
  *
  * The tokens of every sequence are cut into one part per thread (fewer, where there are few tokens). A thread reads its
  * parts once, for all heads, and keeps running sums of each; those of a sequence are put together at the end, in the
- * order of the tokens.
+ * order of the tokens. Of many sequences a thread reads all parts, as long as the threads have equally much.
  */
 #include "tensor/kernels/attend_few.h"
 
@@ -122,17 +122,32 @@ static few_block produce_block(const ch_attend *args, int64_t sequence, int64_t 
   return block;
 }
 
-static void read_tokens(const ch_attend *args, const few_plan *plan, int64_t sequence, int64_t first,
-                        int64_t end, few_space *space, const few_state *state) {
+/* Tokens of a sequence that one thread reads: one of its parts. */
+typedef struct few_part {
+  int64_t sequence, first, end;
+  int64_t part;
+  bool last_of_own; /* the thread has had all of the sequence then */
+} few_part;
+
+/* Where the keys of a part begin, if they are read where they lie. */
+static const void *first_keys(const ch_attend *args, const few_plan *plan, const few_part *part) {
+  if (!part || !plan->in_place || part->first >= part->end) return NULL;
+  return produce_block(args, part->sequence, part->first, 1, 1, 0, NULL).tiles.keys.data;
+}
+
+static void read_tokens(const ch_attend *args, const few_plan *plan, const few_part *part,
+                        const few_part *after, few_space *space, const few_state *state) {
   if (plan->dots)
-    attend_start_dots(args, plan, sequence, space, state);
+    attend_start_dots(args, plan, part->sequence, space, state);
   else
-    start_panels(args, plan, sequence, space, state);
+    start_panels(args, plan, part->sequence, space, state);
   /* Nobody asked for the first block: long ones begin short, and double. */
   int64_t most = plan->block > BLOCK ? FIRST_BLOCK : plan->block;
-  while (first < end) {
+  for (int64_t first = part->first; first < part->end;) {
     int64_t coming = 2 * most < plan->block ? 2 * most : plan->block;
-    few_block block = produce_block(args, sequence, first, end - first, most, coming, space->tile);
+    few_block block =
+        produce_block(args, part->sequence, first, part->end - first, most, coming, space->tile);
+    if (block.coming == 0) block.keys_after = first_keys(args, plan, after);
     if (plan->dots)
       attend_dot_block(args, plan, &block, space, state);
     else
@@ -212,41 +227,93 @@ static int64_t parts_of(const ch_attend *args, const few_plan *plan, const few_m
   return parts < 2 ? 1 : parts < memory->most_parts ? parts : memory->most_parts;
 }
 
-/* First pass: this thread's parts of every sequence, in turns. What is not cut is done with. */
+/* Who reads a sequence: one thread all of its parts, one after the other as they lie in memory, while that leaves the threads
+   equally much to do; else every thread a part. All threads find the same. */
+enum { MOST_OWNERS = 64, NO_OWNER = -1 };
+
+typedef struct few_owners {
+  int64_t tokens[MOST_OWNERS], most; /* that a thread has so far, and its fair share */
+  int threads;
+} few_owners;
+
+static few_owners share_tokens(const ch_attend *args, int threads) {
+  few_owners owners = {.threads = threads};
+  int64_t all = 0, first;
+  for (int64_t s = 0; s < args->sequences; s++) all += visible_tokens(args, s, &first);
+  owners.most = threads > MOST_OWNERS ? 0 : (all + threads - 1) / threads;
+  return owners;
+}
+
+static int next_owner(few_owners *owners, int64_t tokens) {
+  if (owners->most == 0) return NO_OWNER;
+  int least = 0;
+  for (int t = 1; t < owners->threads; t++)
+    if (owners->tokens[t] < owners->tokens[least]) least = t;
+  if (owners->tokens[least] + tokens <= owners->most) {
+    owners->tokens[least] += tokens;
+    return least;
+  }
+  for (int t = 0; t < owners->threads; t++) owners->tokens[t] += tokens / owners->threads;
+  return NO_OWNER;
+}
+
+/* Puts the parts of a sequence together for some columns, in the order of tokens. */
+static void merge_sequence(const ch_attend *args, const few_plan *plan, const few_memory *memory,
+                           int64_t sequence, int64_t parts, int64_t begin, int64_t end) {
+  few_state whole = state_of_part(args, plan, memory, sequence, 0);
+  for (int64_t p = 1; p < parts; p++) {
+    few_state part = state_of_part(args, plan, memory, sequence, p);
+    for (int64_t c = begin; c < end; c++)
+      merge_column(plan, c / plan->group_columns * plan->pitch + c % plan->group_columns, &whole, &part);
+  }
+  write_all(args, plan, sequence, &whole, begin, end);
+}
+
+static void read_part(const ch_attend *args, const few_plan *plan, const few_memory *memory,
+                      const few_part *part, const few_part *after, few_space *space) {
+  few_state state = state_of_part(args, plan, memory, part->sequence, part->part);
+  read_tokens(args, plan, part, after, space, &state);
+  if (part->last_of_own)
+    merge_sequence(args, plan, memory, part->sequence, part->part + 1, 0,
+                   args->kv_heads * plan->group_columns);
+}
+
+/* First pass: this thread's parts of every sequence, each once it is known what comes after it. A sequence that it has all
+   of is done with. */
 static void read_parts(const ch_attend *args, const few_plan *plan, const few_memory *memory, int thread,
                        int threads) {
   carver from = carver_at(args->scratch);
   from.base += (size_t)thread * memory->thread_bytes;
   few_space space;
   carve_few(args, plan, &from, &space);
+  few_owners owners = share_tokens(args, threads);
   int64_t turn = 0, begin, end, first;
+  few_part before = {.sequence = -1};
   for (int64_t s = 0; s < args->sequences; s++) {
     int64_t tokens = visible_tokens(args, s, &first), parts = parts_of(args, plan, memory, tokens);
+    const int owner = next_owner(&owners, tokens);
     for (int64_t p = 0; p < parts && tokens > 0; p++) {
-      if (turn++ % threads != thread) continue;
-      few_state state = state_of_part(args, plan, memory, s, p);
+      if (owner == NO_OWNER ? turn++ % threads != thread : owner != thread) continue;
       thread_range(tokens, (int)p, (int)parts, &begin, &end);
-      read_tokens(args, plan, s, first + begin, first + end, &space, &state);
-      if (parts == 1) write_all(args, plan, s, &state, 0, args->kv_heads * plan->group_columns);
+      const few_part part = {s, first + begin, first + end, p,
+                             (owner != NO_OWNER || parts == 1) && p == parts - 1};
+      if (before.sequence >= 0) read_part(args, plan, memory, &before, &part, &space);
+      before = part;
     }
   }
+  if (before.sequence >= 0) read_part(args, plan, memory, &before, NULL, &space);
 }
 
-/* Second pass, for this thread's share of the columns of every sequence that was cut: parts in the order of tokens. */
+/* Second pass, for this thread's share of the columns of every sequence that several had parts of. */
 static void merge_parts(const ch_attend *args, const few_plan *plan, const few_memory *memory, int thread,
                         int threads) {
+  few_owners owners = share_tokens(args, threads);
   int64_t begin, end, first;
   thread_range(args->kv_heads * plan->group_columns, thread, threads, &begin, &end);
   for (int64_t s = 0; s < args->sequences; s++) {
-    int64_t parts = parts_of(args, plan, memory, visible_tokens(args, s, &first));
-    if (parts == 1) continue;
-    few_state whole = state_of_part(args, plan, memory, s, 0);
-    for (int64_t p = 1; p < parts; p++) {
-      few_state part = state_of_part(args, plan, memory, s, p);
-      for (int64_t c = begin; c < end; c++)
-        merge_column(plan, c / plan->group_columns * plan->pitch + c % plan->group_columns, &whole, &part);
-    }
-    write_all(args, plan, s, &whole, begin, end);
+    int64_t tokens = visible_tokens(args, s, &first), parts = parts_of(args, plan, memory, tokens);
+    if (next_owner(&owners, tokens) == NO_OWNER && parts > 1)
+      merge_sequence(args, plan, memory, s, parts, begin, end);
   }
 }
 

@@ -33,9 +33,11 @@ typedef struct few_space {
   forward_panel *panel;  /* else: one per key-value head */
 } few_space;
 
-/* A block of a sequence's tokens, all heads; `coming`: how many the next one has. */
+/* A block of a sequence's tokens, all heads; `coming`: how many the next one has. The last one may say with which keys this
+   thread goes on. */
 typedef struct few_block {
   int64_t sequence, first, count, coming;
+  const void *keys_after; /* or NULL */
   ch_tiles tiles;
 } few_block;
 

@@ -351,10 +351,12 @@ void attend_single_sums(const ch_attend *args, const few_plan *plan, const few_b
                         const few_space *space, real *rows) {
   const ch_tile *tile = &block->tiles.values;
   const int64_t heads = args->kv_heads, dim = args->value_dim, padded = plan->value_padded;
-  const bool split = can_split(tile->dtype, dim), more = plan->in_place && block->coming > 0;
+  const bool split = can_split(tile->dtype, dim);
   const single_rows keys = rows_of(&block->tiles.keys, heads, block->count);
-  single_rows some = rows_of(tile, heads, block->count),
-              last = take_last(&some, more ? keys.data + keys.count * keys.stride : NULL);
+  const void *after = !plan->in_place     ? NULL
+                      : block->coming > 0 ? keys.data + keys.count * keys.stride
+                                          : block->keys_after;
+  single_rows some = rows_of(tile, heads, block->count), last = take_last(&some, after);
   if (split) split_rows(heads * padded, rows, rows);
   sum_function *sum = sum_of(tile->dtype, split, dim);
   sum(dim, &some, space->weights, plan->total, rows, padded);

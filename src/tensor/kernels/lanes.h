@@ -96,6 +96,16 @@ ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
 #endif
 }
 
+/* The same of eight vectors, for lanes 0 ... 7, in the same order of sums. Overwrites v. */
+ALWAYS_INLINE vec sum_lanes_of_eight(vec *v) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  __m512 sums = add_quarters(sum_quarters(v), sum_quarters(v + 4));
+  return (vec)add_quarters(sums, sums);
+#else
+  return sum_lanes(v);
+#endif
+}
+
 /* sums [4] = (or +=) the sums of the lanes of four vectors. */
 ALWAYS_INLINE void sum_four(vec v[4], real *sums, bool add) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
