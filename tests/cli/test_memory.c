@@ -98,6 +98,7 @@ static void become_program(const char *prompt, const char *said, size_t limit) {
   dup2(out, 1);
   dup2(errors, 2);
   alarm(LONGEST_SECONDS);
+  setenv("MALLOC_ARENA_MAX", "1", 1); /* threads that meet in malloc get 64 MiB of address space each */
   if (limit && setrlimit(RLIMIT_AS, &most) != 0) _exit(3);
   execl(CROSSHEAD_PROGRAM, "crosshead", "generate", directory, "--prompt-file", path, "--context", "32768",
         "--max-tokens", "2", "--temperature", "0", "--ignore-eos", (char *)NULL);

@@ -23,6 +23,8 @@ enum {
   MOST_KEPT = 32,        /* rows of x whose sums are kept between pieces */
   PREFETCH_BYTES = 8192, /* how far ahead weights are asked for, at least, by few rows of x */
   MOST_ASKED = 3,        /* rows of a strip that one tile asks for */
+  LONG_STRIP =
+      16 << 10, /* bytes of a strip beyond which what comes after the next one would only be in the way */
   LINE = 64
 };
 
@@ -285,6 +287,7 @@ ALWAYS_INLINE few_ahead few_asked(const few_kind kind, const int outs, const int
   const few_spot after = few_after(c, outs, piece, spot);
   const char *next = few_weight_at(kind, c, after) + (size_t)g * share;
   if (groups == 1) return (few_ahead){next, next + share};
+  if ((size_t)outs * c->weight_bytes > LONG_STRIP) return (few_ahead){next, here};
   return (few_ahead){next, few_weight_at(kind, c, few_after(c, outs, piece, after)) + (size_t)g * share};
 }
 
