@@ -131,11 +131,23 @@ def llmc_train(models, shape):
     return number_before(output_of([program, shape, "1"]), "tokens/s")
 
 
-def llama_bench(program, model, tokens, depth=0, cache="f16"):
-    rows = output_of([program, "-m", model, "-p", str(512 if tokens == 0 else 0), "-n", str(tokens), "-d", str(depth),
-                      "-r", "1" if depth else "3", "-t", "2", "-ctk", cache, "-ctv", cache, "-fa", "1", "-o", "json"])
+def llama_rows(program, model, depth, cache, what):
+    rows = output_of([program, "-m", model, "-r", "1" if depth else "3", "-t", "2", "-ctk", cache, "-ctv", cache, "-fa", "1",
+                      "-o", "json"] + what)
     rows = json.loads(rows[rows.index("["):rows.rindex("]") + 1])
     return statistics.median(rows[0]["samples_ts"])
+
+
+def llama_bench(model, tokens, depth, cache):
+    return llama_rows(os.environ["LLAMA_BENCH"], model, depth, cache,
+                      ["-p", str(512 if tokens == 0 else 0), "-n", str(tokens), "-d", str(depth)])
+
+
+def ik_llama_bench(model, tokens, depth, cache):
+    """It repacks weights as they are loaded, and has another way to say how long the past is."""
+    work = ["-gp", "%d,%d" % (depth, tokens)] if depth else []
+    return llama_rows(os.environ["IK_LLAMA_BENCH"], model, depth, cache,
+                      ["-rtr", "1", "-p", str(512 if tokens == 0 else 0), "-n", str(0 if depth else tokens)] + work)
 
 
 def llama2c_decode(models, shape):
@@ -151,12 +163,9 @@ def llama2c_decode(models, shape):
 
 def works(models):
     """(name, Crosshead, [(peer, the variable that it needs, function)])"""
-    def llamas(run):
-        return [("llama.cpp", "LLAMA_BENCH", lambda: run(os.environ["LLAMA_BENCH"])),
-                ("ik_llama.cpp", "IK_LLAMA_BENCH", lambda: run(os.environ["IK_LLAMA_BENCH"]))]
-
     def bench(shape, kind, tokens, depth=0, cache="f16"):
-        return llamas(lambda program: llama_bench(program, models.gguf(shape, kind), tokens, depth, cache))
+        return [("llama.cpp", "LLAMA_BENCH", lambda: llama_bench(models.gguf(shape, kind), tokens, depth, cache)),
+                ("ik_llama.cpp", "IK_LLAMA_BENCH", lambda: ik_llama_bench(models.gguf(shape, kind), tokens, depth, cache))]
 
     for dtype in ("f32", "bf16"):
         for shape in ("A", "B"):

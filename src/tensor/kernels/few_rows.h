@@ -23,8 +23,7 @@ enum {
   MOST_KEPT = 32,        /* rows of x whose sums are kept between pieces */
   PREFETCH_BYTES = 8192, /* how far ahead weights are asked for, at least, by few rows of x */
   MOST_ASKED = 3,        /* rows of a strip that one tile asks for */
-  LONG_STRIP =
-      16 << 10, /* bytes of a strip beyond which what comes after the next one would only be in the way */
+  LONG_STRIP = 16 << 10, /* bytes of a strip after which asking for two more would only be in the way */
   LINE = 64
 };
 
@@ -41,7 +40,7 @@ typedef struct few_call {
   int64_t rows, in, out;
   const char *x, *weight;
   size_t x_bytes, weight_bytes; /* of a row */
-  const char *packed;           /* x x in the order of tiles, whole lines; of FEW_PAIRS and several rows */
+  const char *packed;           /* x in the order of tiles, whole lines: of FEW_PAIRS and several rows */
   const real *bias;             /* or NULL */
   real *y;
   bool accumulate;
@@ -171,7 +170,7 @@ ALWAYS_INLINE void few_sums(const int count, const vec *v, vec sums[SUMS]) {
   }
 }
 
-/* Lanes first ... of the sums. */
+/* Lanes first ... first + VL - 1 of the sums. */
 ALWAYS_INLINE vec few_sums_from(const int first, const vec sums[SUMS]) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   const __m512i lane = _mm512_add_epi32(
