@@ -242,6 +242,13 @@ def commit_of(folder):
         return ""
 
 
+def version_of(program):
+    try:
+        return " " + first_line([program, "--version"])
+    except Failure:  # ik_llama.cpp's does not say
+        return ""
+
+
 def about():
     machine = "unknown processor"
     try:
@@ -255,7 +262,7 @@ def about():
         parts.append("PyTorch " + first_line([os.environ["PEER_PYTHON"], "-c", "import torch; print(torch.__version__)"]))
     for name in ("LLAMA_BENCH", "IK_LLAMA_BENCH"):
         if os.environ.get(name):
-            parts.append(name.lower() + " " + first_line([os.environ[name], "--version"]))
+            parts.append(name.lower() + version_of(os.environ[name]))
     parts += [name.lower() + commit_of(os.environ[name]) for name in ("LLMC", "LLAMA2C") if os.environ.get(name)]
     return "; ".join(parts)
 
