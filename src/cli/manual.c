@@ -140,6 +140,7 @@ void ch_manual(ch_text *page) {
                "sentence on standard error.\n");
   put_section(page, "ENVIRONMENT");
   ch_text_puts(page, ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use; all cores when not set.\n"
-                     ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.B avx2\nor\n"
-                     ".BR avx512 ;\nwhat the processor has when not set.\n");
+                     ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.BR avx2 ,\n"
+                     ".BR avx512 ,\n.B avx512_vnni\nor\n.BR avx512_bf16 ;\nthe fastest that the processor "
+                     "has when not set.\n");
 }

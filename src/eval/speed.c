@@ -27,7 +27,7 @@ void ch_speed_limits_measure(ch_speed_limits *limits) {
 }
 
 double ch_speed_peak(const ch_speed_limits *limits, ch_dtype dtype, const char **name) {
-  bool bf16 = dtype == CH_BF16 && limits->bf16_peak > 0,
+  bool bf16 = dtype == CH_BF16 && limits->bf16_peak > limits->fma_peak,
        int8 = ch_dtype_in_blocks(dtype) && limits->int8_peak > 0;
   if (name) *name = bf16 ? "BF16" : int8 ? "INT8" : "F32";
   return bf16 ? limits->bf16_peak : int8 ? limits->int8_peak : limits->fma_peak;

@@ -14,7 +14,7 @@ typedef struct ch_speed_limits {
 
 void ch_speed_limits_measure(ch_speed_limits *limits);
 /* The most arithmetic that values of a type allow: BF16 dot products of BF16, integer ones of types in blocks, where the
-   machine has them; else F32 multiply-adds. *name (or NULL) gets "F32", "BF16" or "INT8". */
+   machine has them and they are the faster; else F32 multiply-adds. *name (or NULL) gets "F32", "BF16" or "INT8". */
 double ch_speed_peak(const ch_speed_limits *limits, ch_dtype dtype, const char **name);
 /* The least time that so much arithmetic on values of a type, and so many bytes from memory, can take. */
 double ch_speed_least_seconds(const ch_speed_limits *limits, ch_dtype dtype, double flops, double bytes);

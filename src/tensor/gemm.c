@@ -32,7 +32,7 @@ typedef struct work_space {
 struct ch_gemm {
   const ch_kernels *kernels;
   ch_gemm_library *library; /* F32 only */
-  bool rounds;              /* whose processor multiplies BF16 */
+  bool rounds;              /* and multiplies BF16 faster than F32 */
   work_space spaces[SPACES];
 };
 
@@ -41,7 +41,7 @@ ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *er
   if (!*gemm) return ch_fail(error, CH_ERROR_MEMORY, "memory is out for the matrix products' preparation");
   (*gemm)->kernels = kernels;
   if (kernels->dtype != CH_F32) return CH_OK;
-  (*gemm)->rounds = ch_gemm_library_rounds();
+  (*gemm)->rounds = ch_gemm_library_rounds(kernels->multiplies_pairs);
   ch_status status = ch_gemm_library_create(&(*gemm)->library, error);
   if (status == CH_OK) return CH_OK;
   ch_gemm_free(*gemm);
@@ -134,7 +134,7 @@ static int64_t span(int64_t rows, int64_t columns, int64_t stride) {
   return rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
 }
 
-/* Products of BF16 without instructions for them: products of two such numbers are exact in F32. */
+/* Products of BF16 where F32's are faster: those of two such numbers are exact in F32. */
 static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
@@ -284,7 +284,7 @@ static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error) {
-  if (!ch_gemm_is_large(rows) || (ch_dtype_in_blocks(weight_dtype) && ch_multiplies_bytes(gemm->kernels)))
+  if (!ch_gemm_is_large(rows) || (ch_dtype_in_blocks(weight_dtype) && gemm->kernels->multiplies_bytes))
     return run_few(gemm, rows, in, out, x, x_dtype, weight, weight_dtype, bias, y, accumulate, error);
   if (weight_dtype == x_dtype) {
     const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16,

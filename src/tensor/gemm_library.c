@@ -245,8 +245,13 @@ void ch_gemm_library_free(ch_gemm_library *library) {
   free(library);
 }
 
-bool ch_gemm_library_rounds(void) {
-  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+static bool library_has(dnnl_cpu_isa_t isa) {
+  return (dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
+bool ch_gemm_library_rounds(bool pairs_are_fast) {
+  return library_has(dnnl_cpu_isa_avx512_core_amx) ||
+         (pairs_are_fast && library_has(dnnl_cpu_isa_avx512_core_bf16));
 }
 
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,

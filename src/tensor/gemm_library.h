@@ -20,8 +20,9 @@ typedef struct ch_gemm_library ch_gemm_library;
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error);
 void ch_gemm_library_free(ch_gemm_library *library);
 
-/* Whether the library and this processor multiply BF16 with instructions made for it; without, `rounded` is slow. */
-bool ch_gemm_library_rounds(void);
+/* Whether `rounded` is the library's faster way on this processor: by its matrix unit for BF16, or, where pairs are known to be
+   multiplied fast, by instructions for them. */
+bool ch_gemm_library_rounds(bool pairs_are_fast);
 
 /* By a matmul primitive, prepared at the first call with this shape and number of threads. */
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,

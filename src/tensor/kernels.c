@@ -1,6 +1,5 @@
 /* Choosing a kernel table: what was built, what this processor runs, what CROSSHEAD_ISA allows. */
 #include "tensor/kernels.h"
-#include "tensor/quantised.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -90,13 +89,21 @@ const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa) {
   return NULL;
 }
 
-/* The highest instruction set that the environment allows; an unknown name allows all. */
+/* Multiplying pairs of BF16 is an Intel core's slower way. */
+static ch_isa isa_unasked(void) {
+#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
+  if (__builtin_cpu_is("intel")) return CH_ISA_AVX512_VNNI;
+#endif
+  return CH_ISA_COUNT - 1;
+}
+
+/* The highest instruction set that the environment names; an unknown name is none. */
 static ch_isa isa_limit(void) {
   static const char *const names[CH_ISA_COUNT] = {"plain", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
   const char *wanted = getenv("CROSSHEAD_ISA");
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)
     if (strcmp(wanted, names[isa]) == 0) return (ch_isa)isa;
-  return CH_ISA_COUNT - 1;
+  return isa_unasked();
 }
 
 const ch_kernels *ch_kernels_best(ch_dtype dtype) {
@@ -105,15 +112,6 @@ const ch_kernels *ch_kernels_best(ch_dtype dtype) {
     if (kernels) return kernels;
   }
   return NULL;
-}
-
-bool ch_multiplies_bytes(const ch_kernels *kernels) {
-#ifdef CH_HAVE_KERNELS_f32_avx512_vnni
-  return kernels == &ch_kernel_table_f32_avx512_vnni;
-#else
-  (void)kernels;
-  return false;
-#endif
 }
 
 int ch_threads(void) {

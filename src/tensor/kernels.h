@@ -57,6 +57,9 @@ typedef struct ch_rope_states {
 typedef struct ch_kernels {
   const char *name; /* "f32 avx512" */
   ch_dtype dtype;   /* CH_F32 or CH_F64: what `real` is */
+  /* Instructions for products of small integers, the fastest way for any number of rows with weights in blocks; and for pairs
+     of BF16. */
+  bool multiplies_bytes, multiplies_pairs;
 
   /* --- norms ------------------------------------------------------------------------------------------------ */
   /* y = x / sqrt(mean(x^2) + eps) * weight, row by row; rstd[rows] (or NULL) keeps 1/sqrt(...). y may be x. */
@@ -303,7 +306,8 @@ typedef enum ch_isa {
    has none. */
 const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa);
 /* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512, avx512_vnni,
-   avx512_bf16) lowers it. */
+   avx512_bf16) names the highest wanted. Unasked, pairs of BF16 are not multiplied on Intel's processors: a core starts such an
+   instruction every other cycle there and two multiply-adds of F32 in each, twice as many products. */
 const ch_kernels *ch_kernels_best(ch_dtype dtype);
 /* OpenMP threads a parallel region gets: what `scratch` sizes above multiply by. */
 int ch_threads(void);

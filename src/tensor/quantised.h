@@ -17,9 +17,6 @@ typedef struct ch_quantised_row {
   float *sum;     /* [n / 32] scale * (the sum of 32 q) */
 } ch_quantised_row;
 
-/* Whether these kernels have instructions for products of small integers, which are then the fastest way for many rows too. */
-bool ch_multiplies_bytes(const ch_kernels *kernels);
-
 /* What is added to weights of this type to make them unsigned. */
 static inline int ch_quantised_zero(ch_dtype weights) {
   return weights == CH_Q8_0 ? 128 : weights == CH_Q4_0 ? 8 : weights == CH_Q6_K ? 32 : 0;

@@ -74,7 +74,7 @@ static void every_mechanism_computes_with_blocks(void **state) {
       double exact = distance(many[0], many[1], 4 * LENGTH * VOCABULARY);
       /* Small integers are what few rows become, as experts get, and all where the processor multiplies them. Another
          expert may then be chosen. */
-      bool experts = model->config.moe.experts > 0, rounds = ch_multiplies_bytes(ch_kernels_best(CH_F32));
+      bool experts = model->config.moe.experts > 0, rounds = ch_kernels_best(CH_F32)->multiplies_bytes;
       double most = experts ? (rounds ? 0.4 : 0.08) : rounds ? 0.08 : 2e-5;
       if (!(exact < most)) fail_msg("%s: logits of many rows off by %g", models[m], exact);
       static const int64_t splits[] = {0, 1, 6};

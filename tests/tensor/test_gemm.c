@@ -1,6 +1,7 @@
 /* Matrix products and linear layers, by the library and in plain C, against sums in double. */
 #include "tensor/kernel_testing.h"
 
+#include "tensor/encode_blocks.h"
 #include "tensor/gemm.h"
 
 typedef struct product {
@@ -10,14 +11,18 @@ typedef struct product {
   bool rounded;  /* factors of BF16, the second of them also packed */
 } product;
 
-/* The F64 table and, once, the best F32 table: the library does the same below each. */
-static const ch_kernels *tables[2];
+/* The F64 table, the F32 table without instructions for BF16, and the one with all that this processor has: the library does
+   the same below each of F32 but for products of BF16. */
+enum { TABLES = 3, BEST = 2 };
+static const ch_kernels *tables[TABLES];
 
 static int choose_tables(void **state) {
   (void)state;
   tables[0] = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
-  tables[1] = ch_kernels_best(CH_F32);
-  return tables[0] && tables[1] ? 0 : -1;
+  tables[1] = ch_kernels_for(CH_F32, CH_ISA_PLAIN);
+  for (int isa = 0; isa < CH_ISA_COUNT; isa++)
+    if (ch_kernels_for(CH_F32, (ch_isa)isa)) tables[BEST] = ch_kernels_for(CH_F32, (ch_isa)isa);
+  return tables[0] && tables[1] && tables[BEST] ? 0 : -1;
 }
 
 /* Values that BF16 holds exactly. */
@@ -112,7 +117,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
   (void)state;
   static const int64_t odd[] = {1, 2, 3, 7, 17, 33, 63, 64, 65, 130};
   ch_error error;
-  for (int t = 0; t < 2; t++) {
+  for (int t = 0; t < TABLES; t++) {
     ch_random random;
     ch_random_seed(&random, 71, 0);
     ch_gemm *gemm;
@@ -181,7 +186,7 @@ static void check_some(ch_gemm *gemm, const ch_kernels *kernels, ch_random *rand
 static void a_changing_number_of_rows_goes_through_in_pieces(void **state) {
   (void)state;
   static const int64_t rows[] = {0, 1, 5, 63, 64, 65, 127, 130, 319, 576, 700};
-  for (int t = 0; t < 2; t++) {
+  for (int t = 0; t < TABLES; t++) {
     ch_gemm *gemm;
     ch_error error;
     ch_random random;
@@ -197,7 +202,7 @@ static void a_changing_number_of_rows_goes_through_in_pieces(void **state) {
 
 static void empty_products_clear_or_keep(void **state) {
   (void)state;
-  for (int t = 0; t < 2; t++) {
+  for (int t = 0; t < TABLES; t++) {
     ch_gemm *gemm;
     ch_error error;
     assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
@@ -221,7 +226,7 @@ static void the_same_shapes_give_the_same_bits_in_another_object_and_other_order
   int usual_threads = omp_get_max_threads();
   for (int threads = 1; threads <= MOST_THREADS; threads++) {
     omp_set_num_threads(threads);
-    const ch_kernels *kernels = tables[1];
+    const ch_kernels *kernels = tables[BEST];
     void *a_real = reals_from(kernels, M * K, a), *b_real = reals_from(kernels, N * K, b);
     float *c[2];
     for (int o = 0; o < 2; o++) {
@@ -248,16 +253,16 @@ static void one_object_serves_changing_numbers_of_threads(void **state) {
   (void)state;
   ch_gemm *gemm;
   ch_error error;
-  assert_int_equal(ch_gemm_create(tables[1], &gemm, &error), CH_OK);
+  assert_int_equal(ch_gemm_create(tables[BEST], &gemm, &error), CH_OK);
   ch_random random;
   int usual_threads = omp_get_max_threads();
   for (int round = 0; round < 2; round++)
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
       omp_set_num_threads(threads);
       ch_random_seed(&random, 74, 0);
-      check_product(gemm, tables[1], &random, (product){100, 90, 80, false, true, true, 0, false});
-      check_product(gemm, tables[1], &random, (product){100, 90, 80, false, false, false, 0, false});
-      check_product(gemm, tables[1], &random, (product){100, 90, 80, true, false, true, 0, false});
+      check_product(gemm, tables[BEST], &random, (product){100, 90, 80, false, true, true, 0, false});
+      check_product(gemm, tables[BEST], &random, (product){100, 90, 80, false, false, false, 0, false});
+      check_product(gemm, tables[BEST], &random, (product){100, 90, 80, true, false, true, 0, false});
     }
   omp_set_num_threads(usual_threads);
   ch_gemm_free(gemm);
@@ -305,7 +310,7 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
   (void)state;
   static const int64_t all_rows[] = {1, 2, 5, 7, 8, 9, 16, 17, 31, 32, 33, 65};
   ch_error error;
-  for (int t = 0; t < 2; t++) {
+  for (int t = 0; t < TABLES; t++) {
     const ch_dtype dtypes[] = {tables[t]->dtype, CH_F16, CH_BF16};
     ch_gemm *gemm;
     assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
@@ -328,6 +333,42 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
   }
 }
 
+/* Where there are instructions for small integers many rows become such too: each is what it is among few. */
+static void check_many_rows_with_blocks(const ch_kernels *kernels, ch_dtype type) {
+  enum { FEW = 8, ROWS = CH_FEW_ROWS + FEW, IN = 64, OUT = 48 };
+  static float values[IN * OUT], many[ROWS * OUT], few[FEW * OUT];
+  static unsigned char weight[IN * OUT * 2];
+  ch_random random;
+  ch_random_seed(&random, 77, 0);
+  double *x = random_values(&random, ROWS * IN, 1), *w = random_values(&random, IN * OUT, 1);
+  float *rows = reals_from(kernels, ROWS * IN, x);
+  for (int64_t i = 0; i < IN * OUT; i++) values[i] = (float)w[i];
+  ch_encode_blocks(type, values, IN * OUT, weight);
+  ch_gemm *gemm;
+  ch_error error;
+  assert_int_equal(ch_gemm_create(kernels, &gemm, &error), CH_OK);
+  assert_int_equal(ch_gemm_linear(gemm, ROWS, IN, OUT, rows, CH_F32, weight, type, NULL, many, false, &error),
+                   CH_OK);
+  for (int64_t r = 0; r < ROWS; r += FEW) {
+    assert_int_equal(
+        ch_gemm_linear(gemm, FEW, IN, OUT, rows + r * IN, CH_F32, weight, type, NULL, few, false, &error),
+        CH_OK);
+    assert_memory_equal(few, many + r * OUT, sizeof few);
+  }
+  ch_gemm_free(gemm);
+  free(x), free(w), free(rows);
+}
+
+static void many_rows_with_blocks_are_small_integers_wherever_those_are_fast(void **state) {
+  (void)state;
+  for (int isa = CH_ISA_AVX512_VNNI; isa < CH_ISA_COUNT; isa++) {
+    const ch_kernels *kernels = ch_kernels_for(CH_F32, (ch_isa)isa);
+    if (!kernels) continue;
+    check_many_rows_with_blocks(kernels, CH_Q8_0);
+    check_many_rows_with_blocks(kernels, CH_Q4_0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_of_all_shapes_transposes_and_strides_are_right),
@@ -336,6 +377,7 @@ int main(void) {
       cmocka_unit_test(the_same_shapes_give_the_same_bits_in_another_object_and_other_order),
       cmocka_unit_test(one_object_serves_changing_numbers_of_threads),
       cmocka_unit_test(linear_layers_are_right_for_few_and_many_rows_and_all_weight_types),
+      cmocka_unit_test(many_rows_with_blocks_are_small_integers_wherever_those_are_fast),
   };
   return cmocka_run_group_tests(tests, choose_tables, NULL);
 }

@@ -4,6 +4,12 @@
 const ch_kernels KERNEL(table) = {
     .name = CH_KERNEL_TYPE_NAME " " CH_KERNEL_ISA_NAME,
     .dtype = CH_KERNEL_DTYPE,
+#ifdef __AVX512VNNI__
+    .multiplies_bytes = true,
+#endif
+#ifdef __AVX512BF16__
+    .multiplies_pairs = true,
+#endif
     .rmsnorm_forward = INHERITED(rmsnorm_forward),
     .rmsnorm_backward = INHERITED(rmsnorm_backward),
     .layernorm_forward = INHERITED(layernorm_forward),
