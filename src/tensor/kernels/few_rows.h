@@ -24,16 +24,23 @@ enum {
   PREFETCH_BYTES = 8192, /* how far ahead weights are asked for, at least, by few rows of x */
   MOST_ASKED = 3,        /* rows of a strip that one tile asks for */
   LONG_STRIP = 16 << 10, /* bytes of a strip after which asking for two more would only be in the way */
-  LINE = 64
+  LINE = 64,
+/* The cache that a single row's weights are asked into: the first, or the second, where requests for few lines are under way. */
+#ifdef CH_KERNEL_SPLITS
+  NEAREST = 2
+#else
+  NEAREST = 3
+#endif
 };
 
-/* How elements of x and of the weights lie: x of the table's type beside weights of it, of F16 or of BF16; or both of
-   BF16, multiplied in pairs. */
-typedef enum few_kind { FEW_REAL, FEW_F16, FEW_BF16, FEW_PAIRS } few_kind;
+/* How elements of x and of the weights lie: x of the table's type beside weights of it, of F16 or of BF16; both of BF16,
+   multiplied in pairs; or weights of BF16 again, and of every two vectors of x the even elements before the odd ones, so that a
+   shift and a mask widen a vector of weights. Such x are whole steps, with zeros at the end. */
+typedef enum few_kind { FEW_REAL, FEW_F16, FEW_BF16, FEW_PAIRS, FEW_SPLIT } few_kind;
 
 /* Chains of sums: where weights are widened a step takes two vectors of them, for one chain would be slower than memory. */
 ALWAYS_INLINE int few_chains(const few_kind kind) {
-  return kind == FEW_F16 || kind == FEW_BF16 ? 2 : 1;
+  return kind == FEW_F16 || kind == FEW_BF16 || kind == FEW_SPLIT ? 2 : 1;
 }
 
 typedef struct few_call {
@@ -80,8 +87,23 @@ ALWAYS_INLINE vec add_products(const few_kind kind, vec sum, vec w, vec x) {
 }
 #endif
 
+/* The even elements of a step (chain 0), or the odd ones. */
+ALWAYS_INLINE vec load_split(const int chain, const char *from, int64_t left) {
+#if defined(__AVX512BW__) && !defined(CH_KERNEL_F64)
+  const __m512i both =
+      (__m512i)(left >= 2 * VL ? _mm512_loadu_si512(from)
+                               : _mm512_maskz_loadu_epi16((__mmask32)((1ull << left) - 1), from));
+  return chain == 0 ? (vec)_mm512_slli_epi32(both, 16)
+                    : (vec)_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000));
+#else
+  (void)chain, (void)from, (void)left;
+  return splat(0);
+#endif
+}
+
 /* Elements from an address on: a whole vector, or `left` elements and zeros. */
-ALWAYS_INLINE vec load_few_weights(const few_kind kind, const char *from, int64_t left) {
+ALWAYS_INLINE vec load_few_weights(const few_kind kind, const int chain, const char *from, int64_t left) {
+  if (kind == FEW_SPLIT) return load_split(chain, from, left);
   if (kind == FEW_PAIRS) return load_pairs(from, left);
   if (kind == FEW_F16) return load_f16((const uint16_t *)(const void *)from, left);
   if (kind == FEW_BF16) return load_bf16((const uint16_t *)(const void *)from, left);
@@ -90,6 +112,7 @@ ALWAYS_INLINE vec load_few_weights(const few_kind kind, const char *from, int64_
 
 ALWAYS_INLINE vec load_few_x(const few_kind kind, const char *from, int64_t left) {
   if (kind == FEW_PAIRS) return load_pairs(from, left);
+  if (kind == FEW_SPLIT) return load((const real *)(const void *)from);
   return load_some((const real *)(const void *)from, left);
 }
 
@@ -116,9 +139,9 @@ ALWAYS_INLINE few_cursor few_moved(few_cursor at, int64_t x_bytes, int64_t weigh
   return at;
 }
 
-/* One vector of a tile: sum[r * outs + o] += x[r] w[o]. */
-ALWAYS_INLINE void few_tile_vector(const few_kind kind, const int rows, const int outs, const few_cursor *at,
-                                   int64_t left, vec *sum) {
+/* One vector of a tile, for one chain: sum[r * outs + o] += x[r] w[o]. */
+ALWAYS_INLINE void few_tile_vector(const few_kind kind, const int chain, const int rows, const int outs,
+                                   const few_cursor *at, int64_t left, vec *sum) {
   vec v[GROUP];
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++) {
@@ -127,7 +150,7 @@ ALWAYS_INLINE void few_tile_vector(const few_kind kind, const int rows, const in
   }
 #pragma GCC unroll 8
   for (int o = 0; o < outs; o++) {
-    vec w = load_few_weights(kind, few_row(at->weight, at->fourth_weight, at->weight_row, o), left);
+    vec w = load_few_weights(kind, chain, few_row(at->weight, at->fourth_weight, at->weight_row, o), left);
     if (rows > 1) KEEP_LOADED(w);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) sum[r * outs + o] = add_products(kind, sum[r * outs + o], w, v[r]);
@@ -138,10 +161,11 @@ ALWAYS_INLINE void few_tile_step(const few_kind kind, const int rows, const int 
                                  int64_t left, vec *sum) {
 #pragma GCC unroll 2
   for (int chain = 0; chain < few_chains(kind); chain++)
-    if (chain == 0 || left > chain * VL) {
+    if (chain == 0 || kind == FEW_SPLIT || left > chain * VL) {
+      const int past = kind == FEW_SPLIT ? 0 : chain * VL; /* elements of the weights before this chain's */
       const few_cursor here =
-          few_moved(*at, chain * VL * (int64_t)few_x_size(kind), chain * VL * (int64_t)few_weight_size(kind));
-      few_tile_vector(kind, rows, outs, &here, left - chain * VL, sum + chain * rows * outs);
+          few_moved(*at, chain * VL * (int64_t)few_x_size(kind), past * (int64_t)few_weight_size(kind));
+      few_tile_vector(kind, chain, rows, outs, &here, left - past, sum + chain * rows * outs);
     }
 }
 
@@ -347,7 +371,7 @@ ALWAYS_INLINE void few_one(const few_kind kind, const few_call *c, int64_t first
     int64_t left = c->in;
 #pragma GCC unroll 2
     for (; left >= step; left -= step) {
-      __builtin_prefetch(at.weight + ahead);
+      __builtin_prefetch(at.weight + ahead, 0, NEAREST);
       few_tile_step(kind, 1, 1, &at, step, sum);
       at = few_moved(at, step * (int64_t)few_x_size(kind), step * (int64_t)size);
     }

@@ -50,7 +50,7 @@ const ch_kernels KERNEL(table) = {
     .patches = INHERITED(patches),
     .cross_entropy = INHERITED(cross_entropy),
     .target_ranks = INHERITED(target_ranks),
-    .gemv = INHERITED(gemv),
+    .gemv = OF_SPLITS(gemv),
 #ifdef __AVX512BF16__
     .gemv_bf16 = KERNEL(gemv_bf16),
 #endif

@@ -37,6 +37,12 @@
 #else
 #define OF_BLOCKS(name) KERNEL(name)
 #endif
+/* The variant that Intel's processors choose reads weights for few rows in a way of its own (gemv.c). */
+#ifdef CH_KERNEL_SPLITS
+#define OF_SPLITS(name) KERNEL(name)
+#else
+#define OF_SPLITS(name) INHERITED(name)
+#endif
 #ifdef CH_KERNEL_PAIRS
 #define OF_PAIRS(name) KERNEL(name)
 #else
