@@ -270,6 +270,12 @@ static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
     kernels->convert_from(rows * in, x, x_dtype, wide);
     x = wide;
   }
+  if (weight_dtype == CH_BF16 && kernels->gemv_split) {
+    void *room;
+    CH_TRY(reserve(gemm, PACKED, (size_t)ch_threads() * ch_gemv_split_room(rows, in), &room, error));
+    kernels->gemv_split(rows, in, out, x, weight, bias, room, y, accumulate);
+    return CH_OK;
+  }
   if (!ch_dtype_in_blocks(weight_dtype)) {
     kernels->gemv(rows, in, out, x, weight, weight_dtype, bias, y, accumulate);
     return CH_OK;

@@ -24,6 +24,11 @@ static inline size_t ch_gemv_room(int64_t rows, int64_t in) {
   return rows > 1 ? (size_t)rows * (((size_t)in * sizeof(uint16_t) + 63) / 64 * 64) : 0;
 }
 
+/* The same of gemv_split, which lays one row out too. */
+static inline size_t ch_gemv_split_room(int64_t rows, int64_t in) {
+  return (size_t)rows * (((size_t)in * sizeof(float) + 127) / 128 * 128);
+}
+
 /* How tokens weigh their experts: scale times the softmax over all experts at those chosen, made to sum to `scale`
    where renormalise says so. */
 typedef struct ch_routing_rule {
@@ -204,6 +209,10 @@ typedef struct ch_kernels {
      ch_gemv_room(rows, in) bytes for each thread, at a multiple of 64, where several rows of x are laid out anew. */
   void (*gemv_bf16)(int64_t rows, int64_t in, int64_t out, const uint16_t *x, const uint16_t *weight,
                     const void *bias, void *room, void *y, bool accumulate);
+  /* The same with W of BF16 and x of the table's type, on processors that had better split vectors of weights than widen them
+     (gemv_split.c); NULL elsewhere. `room`: ch_gemv_split_room(rows, in) bytes for each thread, as above. */
+  void (*gemv_split)(int64_t rows, int64_t in, int64_t out, const void *x, const uint16_t *weight,
+                     const void *bias, void *room, void *y, bool accumulate);
   /* The same with a W in blocks (CH_Q8_0 … CH_Q6_K) and x as ch_quantised_bytes(in) bytes a row (tensor/quantised.h),
      which quantise_rows makes of x [rows, n] for weights of that type. Values of x are rounded to one part in 254 of the
      largest of their 32. */

@@ -5,12 +5,19 @@
  * ---------------------------------------------------------------------------------------------------------
  */
 
+/* Ways to multiply by weights of BF16, of which a table need not have all. */
+typedef enum gemv_way { PLAIN, PAIRS, SPLIT, WAYS } gemv_way;
+
 typedef struct gemv_case {
   int64_t rows, in, out;
   bool accumulate, with_bias;
   ch_dtype dtype; /* CH_F32 stands for the table's own type */
-  bool pairs;     /* x in BF16 too, beside weights of BF16, where the table has that */
+  gemv_way way;
 } gemv_case;
+
+static bool has_way(const ch_kernels *kernels, gemv_way way) {
+  return way == PLAIN || (way == PAIRS ? kernels->gemv_bf16 != NULL : kernels->gemv_split != NULL);
+}
 
 /* Memory for rows laid out anew. */
 static void *lines(size_t bytes) {
@@ -27,7 +34,14 @@ static void call_gemv(const ch_kernels *kernels, void *const *in, void **out, vo
     kernels->convert_to(c->in * c->out, in[1], c->dtype, scratch);
     weight = scratch;
   }
-  if (c->pairs && kernels->gemv_bf16) {
+  if (c->way == SPLIT && kernels->gemv_split) {
+    void *room = lines((size_t)ch_threads() * ch_gemv_split_room(c->rows, c->in));
+    kernels->gemv_split(c->rows, c->in, c->out, in[0], weight, c->with_bias ? in[2] : NULL, room, out[0],
+                        c->accumulate);
+    free(room);
+    return;
+  }
+  if (c->way == PAIRS && kernels->gemv_bf16) {
     uint16_t *x = (uint16_t *)scratch + c->in * c->out;
     kernels->convert_to(c->rows * c->in, in[0], CH_BF16, x);
     void *room = lines((size_t)ch_threads() * ch_gemv_room(c->rows, c->in));
@@ -48,7 +62,7 @@ static void check_gemv(ch_random *random, gemv_case c) {
   for (int64_t i = 0; i < c.in * c.out; i++) w[i] = fabs(w[i]) < 2 ? w[i] : (w[i] > 0 ? 1.5 : -1.5);
   if (c.dtype == CH_BF16)
     for (int64_t i = 0; i < c.in * c.out; i++) w[i] = round(w[i] * 16) / 16;
-  for (int64_t i = 0; c.pairs && i < c.rows * c.in; i++) {
+  for (int64_t i = 0; c.way == PAIRS && i < c.rows * c.in; i++) {
     x[i] = round(x[i] * 16) / 16;
     x[i] = fabs(x[i]) < 2 ? x[i] : (x[i] > 0 ? 1.5 : -1.5);
   }
@@ -64,7 +78,7 @@ static void check_gemv(ch_random *random, gemv_case c) {
     }
   char what[120];
   snprintf(what, sizeof what, "gemv rows %lld in %lld out %lld %s%s", (long long)c.rows, (long long)c.in,
-           (long long)c.out, ch_dtype_name(c.dtype), c.pairs ? " pairs" : "");
+           (long long)c.out, ch_dtype_name(c.dtype), (const char *[]){"", " pairs", " split"}[c.way]);
   kernel_check check = {.what = what,
                         .call = call_gemv,
                         .data = &c,
@@ -96,28 +110,43 @@ static void a_matrix_vector_product_is_right_for_all_row_counts_and_sizes(void *
                      ch_random_below(&random, 2),
                      ch_random_below(&random, 2),
                      dtypes[ch_random_below(&random, 3)],
-                     false};
+                     PLAIN};
       check_gemv(&random, c);
       c.dtype = CH_BF16;
-      c.pairs = true;
-      check_gemv(&random, c);
+      for (c.way = PAIRS; c.way < WAYS; c.way++) check_gemv(&random, c);
     }
   for (int d = 0; d < 3; d++) { /* large enough for several threads */
-    for (int pairs = 0; pairs < (dtypes[d] == CH_BF16 ? 2 : 1); pairs++) {
-      check_gemv(&random, (gemv_case){1, 301, 203, false, true, dtypes[d], pairs});
-      check_gemv(&random, (gemv_case){3, 513, 67, true, false, dtypes[d], pairs});
-      check_gemv(&random, (gemv_case){8, 200, 131, true, true, dtypes[d], pairs});
-      check_gemv(&random, (gemv_case){29, 70, 241, false, false, dtypes[d], pairs});
-      check_gemv(&random, (gemv_case){17, 2100, 19, true, true, dtypes[d], pairs}); /* in pieces */
+    for (gemv_way way = PLAIN; way < (dtypes[d] == CH_BF16 ? WAYS : PAIRS); way++) {
+      check_gemv(&random, (gemv_case){1, 301, 203, false, true, dtypes[d], way});
+      check_gemv(&random, (gemv_case){3, 513, 67, true, false, dtypes[d], way});
+      check_gemv(&random, (gemv_case){8, 200, 131, true, true, dtypes[d], way});
+      check_gemv(&random, (gemv_case){29, 70, 241, false, false, dtypes[d], way});
+      check_gemv(&random, (gemv_case){17, 2100, 19, true, true, dtypes[d], way});  /* in pieces */
+      check_gemv(&random, (gemv_case){32, 100, 1201, true, true, dtypes[d], way}); /* in blocks */
     }
   }
+}
+
+typedef struct gemv_size {
+  int64_t rows, in, out;
+} gemv_size;
+
+static void multiply(const ch_kernels *kernels, gemv_way way, gemv_size size, const float *x,
+                     const uint16_t *halves, const void *weight, ch_dtype dtype, void *room, float *y) {
+  if (way == PAIRS)
+    kernels->gemv_bf16(size.rows, size.in, size.out, halves, weight, NULL, room, y, false);
+  else if (way == SPLIT)
+    kernels->gemv_split(size.rows, size.in, size.out, x, weight, NULL, room, y, false);
+  else
+    kernels->gemv(size.rows, size.in, size.out, x, weight, dtype, NULL, y, false);
 }
 
 /* Bit for bit: batches of sequences rest on it. */
 static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **state) {
   (void)state;
   enum { ROWS = 33, IN = 1500, OUT = 53 };
-  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_BF16};
+  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_BF16, CH_BF16};
+  static const gemv_way ways[] = {PLAIN, PLAIN, PLAIN, PAIRS, SPLIT};
   ch_random random;
   ch_random_seed(&random, 5, 0);
   double *x = random_values(&random, ROWS * IN, 1), *w = random_values(&random, IN * OUT, 1);
@@ -127,23 +156,17 @@ static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **stat
     float *xs = reals_from(kernels, ROWS * IN, x), *ws = reals_from(kernels, IN * OUT, w);
     static float weight[IN * OUT], together[ROWS * OUT], alone[OUT];
     static uint16_t halves[ROWS * IN];
-    void *room = lines(3 * ch_gemv_room(ROWS, IN));
-    for (int d = 0; d < 4; d++) {
-      bool pairs = d == 3;
-      if (pairs && !kernels->gemv_bf16) continue;
+    void *room = lines(3 * ch_gemv_split_room(ROWS, IN));
+    for (int d = 0; d < 5; d++) {
+      if (!has_way(kernels, ways[d])) continue;
       kernels->convert_to(IN * OUT, ws, dtypes[d], weight);
       kernels->convert_to(ROWS * IN, xs, CH_BF16, halves);
       for (int64_t rows = 1; rows <= ROWS; rows++) {
-        if (pairs)
-          kernels->gemv_bf16(rows, IN, OUT, halves, (uint16_t *)weight, NULL, room, together, false);
-        else
-          kernels->gemv(rows, IN, OUT, xs, weight, dtypes[d], NULL, together, false);
-        int64_t r = rows - 1;
+        const int64_t r = rows - 1;
+        multiply(kernels, ways[d], (gemv_size){rows, IN, OUT}, xs, halves, weight, dtypes[d], room, together);
         omp_set_num_threads(1 + (int)(rows % 3));
-        if (pairs)
-          kernels->gemv_bf16(1, IN, OUT, halves + r * IN, (uint16_t *)weight, NULL, room, alone, false);
-        else
-          kernels->gemv(1, IN, OUT, xs + r * IN, weight, dtypes[d], NULL, alone, false);
+        multiply(kernels, ways[d], (gemv_size){1, IN, OUT}, xs + r * IN, halves + r * IN, weight, dtypes[d],
+                 room, alone);
         assert_memory_equal(alone, together + r * OUT, sizeof alone);
       }
     }

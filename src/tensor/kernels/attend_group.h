@@ -2,6 +2,7 @@
 #ifndef CH_KERNELS_ATTEND_GROUP_H
 #define CH_KERNELS_ATTEND_GROUP_H
 
+#include "tensor/kernels/asking.h"
 #include "tensor/kernels/attend_few.h"
 
 /* A vector holds EACH elements of KEYS keys. */
@@ -67,8 +68,8 @@ typedef struct fetch_stream {
 
 ALWAYS_INLINE void fetch_step(const bool twice, fetch_stream *stream) {
   for (int64_t i = stream->share; i > 0; i--, stream->next += 64) {
-    __builtin_prefetch(stream->next, 0, 3);
-    if (twice) __builtin_prefetch(stream->next - (FAR_AHEAD - NEAR_AHEAD), 0, 3);
+    ask_for_line(stream->next, FAR_AHEAD - NEAR_AHEAD);
+    if (twice && !ASKS_TWICE) __builtin_prefetch(stream->next - (FAR_AHEAD - NEAR_AHEAD), 0, 3);
   }
 }
 

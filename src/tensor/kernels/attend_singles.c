@@ -9,9 +9,11 @@
  */
 #include "tensor/kernels/attend_singles.h"
 
+#include "tensor/kernels/asking.h"
+
 /* How far ahead memory is asked for. Of whole reals there is so much to read for what is done with it that the processor sees far
    enough itself: keys are asked for nearer, values not at all. */
-enum { AHEAD = 12 * 1024, WIDE_AHEAD = 4 * 1024 };
+enum { AHEAD = 12 * 1024, NEARER = 2 * 1024, WIDE_AHEAD = 4 * 1024 };
 
 enum { UNIT = GROUP, UNIT_VECTORS = UNIT / VL };
 
@@ -31,18 +33,12 @@ static inline int64_t split_part(int64_t dim) {
   return dim / UNIT * UNIT;
 }
 
-#define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
-#define ODD_LANE(lane, unit) (2 * (lane) + 1 + 0 * (unit))
 #define LOWER_LANE(lane, unit) ((lane) / 2 + (lane) % 2 * VL + 0 * (unit))
 #define UPPER_LANE(lane, unit) ((lane) / 2 + (lane) % 2 * VL + VL / 2 + 0 * (unit))
 
 /* From [elements] to [even, odd] and back. */
 static void split_rows(int64_t n, const real *x, real *y) {
-  for (int64_t i = 0; i < n; i += 2 * VL) {
-    vec a = load(x + i), b = load(x + i + VL);
-    store(y + i, __builtin_shufflevector(a, b, LANES(EVEN_LANE, 0)));
-    store(y + i + VL, __builtin_shufflevector(a, b, LANES(ODD_LANE, 0)));
-  }
+  for (int64_t i = 0; i < n; i += 2 * VL) store_split(y + i, load(x + i), load(x + i + VL));
 }
 
 static void join_rows(int64_t n, real *x) {
@@ -126,7 +122,7 @@ ALWAYS_INLINE void ask_for(const ch_dtype dtype, const char **ask, const int64_t
     if (is_wide(dtype))
       __builtin_prefetch(*ask + i, 0, 2);
     else
-      __builtin_prefetch(*ask + i, 0, 3);
+      ask_for_line(*ask + i, AHEAD - NEARER);
   }
   *ask += bytes;
 }

@@ -12,7 +12,7 @@
 #define CH_KERNELS_FEW_ROWS_H
 
 #include "tensor/kernels/halves.h"
-#include "tensor/kernels/lanes.h"
+#include "tensor/kernels/row_sums.h"
 #include "tensor/kernels/variant.h"
 
 enum {
@@ -24,23 +24,17 @@ enum {
   PREFETCH_BYTES = 8192, /* how far ahead weights are asked for, at least, by few rows of x */
   MOST_ASKED = 3,        /* rows of a strip that one tile asks for */
   LONG_STRIP = 16 << 10, /* bytes of a strip after which asking for two more would only be in the way */
-  LINE = 64,
-/* The cache that a single row's weights are asked into: the first, or the second, where requests for few lines are under way. */
-#ifdef CH_KERNEL_SPLITS
-  NEAREST = 2
-#else
-  NEAREST = 3
-#endif
+  LINE = 64
 };
+_Static_assert(STRIP *GROUP <= MOST_SUMS, "a tile's sums are written at once");
 
-/* How elements of x and of the weights lie: x of the table's type beside weights of it, of F16 or of BF16; both of BF16,
-   multiplied in pairs; or weights of BF16 again, and of every two vectors of x the even elements before the odd ones, so that a
-   shift and a mask widen a vector of weights. Such x are whole steps, with zeros at the end. */
-typedef enum few_kind { FEW_REAL, FEW_F16, FEW_BF16, FEW_PAIRS, FEW_SPLIT } few_kind;
+/* How elements of x and of the weights lie: x of the table's type beside weights of it, of F16 or of BF16; or both of
+   BF16, multiplied in pairs. */
+typedef enum few_kind { FEW_REAL, FEW_F16, FEW_BF16, FEW_PAIRS } few_kind;
 
 /* Chains of sums: where weights are widened a step takes two vectors of them, for one chain would be slower than memory. */
 ALWAYS_INLINE int few_chains(const few_kind kind) {
-  return kind == FEW_F16 || kind == FEW_BF16 || kind == FEW_SPLIT ? 2 : 1;
+  return kind == FEW_F16 || kind == FEW_BF16 ? 2 : 1;
 }
 
 typedef struct few_call {
@@ -66,44 +60,19 @@ ALWAYS_INLINE size_t few_weight_size(const few_kind kind) {
 }
 
 #ifdef __AVX512BF16__
-ALWAYS_INLINE vec load_pairs(const void *from, int64_t left) {
-  if (left >= 2 * VL) return (vec)_mm512_loadu_si512(from);
-  return (vec)_mm512_maskz_loadu_epi16((__mmask32)((1ull << left) - 1), from);
-}
-
 ALWAYS_INLINE vec add_products(const few_kind kind, vec sum, vec w, vec x) {
   if (kind != FEW_PAIRS) return sum + w * x;
   return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w, (__m512bh)x);
 }
 #else
-ALWAYS_INLINE vec load_pairs(const void *from, int64_t left) {
-  (void)from, (void)left;
-  return splat(0);
-}
-
 ALWAYS_INLINE vec add_products(const few_kind kind, vec sum, vec w, vec x) {
   (void)kind;
   return sum + w * x;
 }
 #endif
 
-/* The even elements of a step (chain 0), or the odd ones. */
-ALWAYS_INLINE vec load_split(const int chain, const char *from, int64_t left) {
-#if defined(__AVX512BW__) && !defined(CH_KERNEL_F64)
-  const __m512i both =
-      (__m512i)(left >= 2 * VL ? _mm512_loadu_si512(from)
-                               : _mm512_maskz_loadu_epi16((__mmask32)((1ull << left) - 1), from));
-  return chain == 0 ? (vec)_mm512_slli_epi32(both, 16)
-                    : (vec)_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000));
-#else
-  (void)chain, (void)from, (void)left;
-  return splat(0);
-#endif
-}
-
 /* Elements from an address on: a whole vector, or `left` elements and zeros. */
-ALWAYS_INLINE vec load_few_weights(const few_kind kind, const int chain, const char *from, int64_t left) {
-  if (kind == FEW_SPLIT) return load_split(chain, from, left);
+ALWAYS_INLINE vec load_few_weights(const few_kind kind, const char *from, int64_t left) {
   if (kind == FEW_PAIRS) return load_pairs(from, left);
   if (kind == FEW_F16) return load_f16((const uint16_t *)(const void *)from, left);
   if (kind == FEW_BF16) return load_bf16((const uint16_t *)(const void *)from, left);
@@ -112,7 +81,6 @@ ALWAYS_INLINE vec load_few_weights(const few_kind kind, const int chain, const c
 
 ALWAYS_INLINE vec load_few_x(const few_kind kind, const char *from, int64_t left) {
   if (kind == FEW_PAIRS) return load_pairs(from, left);
-  if (kind == FEW_SPLIT) return load((const real *)(const void *)from);
   return load_some((const real *)(const void *)from, left);
 }
 
@@ -139,9 +107,9 @@ ALWAYS_INLINE few_cursor few_moved(few_cursor at, int64_t x_bytes, int64_t weigh
   return at;
 }
 
-/* One vector of a tile, for one chain: sum[r * outs + o] += x[r] w[o]. */
-ALWAYS_INLINE void few_tile_vector(const few_kind kind, const int chain, const int rows, const int outs,
-                                   const few_cursor *at, int64_t left, vec *sum) {
+/* One vector of a tile: sum[r * outs + o] += x[r] w[o]. */
+ALWAYS_INLINE void few_tile_vector(const few_kind kind, const int rows, const int outs, const few_cursor *at,
+                                   int64_t left, vec *sum) {
   vec v[GROUP];
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++) {
@@ -150,7 +118,7 @@ ALWAYS_INLINE void few_tile_vector(const few_kind kind, const int chain, const i
   }
 #pragma GCC unroll 8
   for (int o = 0; o < outs; o++) {
-    vec w = load_few_weights(kind, chain, few_row(at->weight, at->fourth_weight, at->weight_row, o), left);
+    vec w = load_few_weights(kind, few_row(at->weight, at->fourth_weight, at->weight_row, o), left);
     if (rows > 1) KEEP_LOADED(w);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) sum[r * outs + o] = add_products(kind, sum[r * outs + o], w, v[r]);
@@ -161,50 +129,11 @@ ALWAYS_INLINE void few_tile_step(const few_kind kind, const int rows, const int 
                                  int64_t left, vec *sum) {
 #pragma GCC unroll 2
   for (int chain = 0; chain < few_chains(kind); chain++)
-    if (chain == 0 || kind == FEW_SPLIT || left > chain * VL) {
-      const int past = kind == FEW_SPLIT ? 0 : chain * VL; /* elements of the weights before this chain's */
+    if (chain == 0 || left > chain * VL) {
       const few_cursor here =
-          few_moved(*at, chain * VL * (int64_t)few_x_size(kind), past * (int64_t)few_weight_size(kind));
-      few_tile_vector(kind, chain, rows, outs, &here, left - past, sum + chain * rows * outs);
+          few_moved(*at, chain * VL * (int64_t)few_x_size(kind), chain * VL * (int64_t)few_weight_size(kind));
+      few_tile_vector(kind, rows, outs, &here, left - chain * VL, sum + chain * rows * outs);
     }
-}
-
-enum { SUMS = (GROUP * STRIP + VL - 1) / VL }; /* vectors of them */
-
-/* Lane j of sums: the lane sum of v[j], of `count` vectors, all in the order of sum_lanes. */
-ALWAYS_INLINE void few_sums(const int count, const vec *v, vec sums[SUMS]) {
-#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
-  if (count <= 4) {
-    vec four[4];
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) four[j] = j < count ? v[j] : splat(0);
-    __m512 quarters = sum_quarters(four);
-    quarters = add_quarters(quarters, quarters);
-    sums[0] = (vec)add_quarters(quarters, quarters);
-    return;
-  }
-#endif
-#pragma GCC unroll 16
-  for (int first = 0; first < count; first += VL) {
-    const int some = count - first < VL ? count - first : VL;
-    vec group[VL];
-#pragma GCC unroll 16
-    for (int j = 0; j < VL; j++) group[j] = j < some ? v[first + j] : splat(0);
-    sums[first / VL] = VL > 8 && some <= 8 ? sum_lanes_of_eight(group) : sum_lanes(group);
-  }
-}
-
-/* Lanes first ... first + VL - 1 of the sums. */
-ALWAYS_INLINE vec few_sums_from(const int first, const vec sums[SUMS]) {
-#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
-  const __m512i lane = _mm512_add_epi32(
-      _mm512_set1_epi32(first), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-  return (vec)_mm512_permutex2var_ps((__m512)sums[0], lane, (__m512)sums[SUMS - 1]);
-#else
-  real value[(SUMS + 1) * VL] = {0};
-  for (int i = 0; i < SUMS; i++) store(value + i * VL, sums[i]);
-  return load(value + first);
-#endif
 }
 
 /* A piece of a strip of weights: rows out and following, elements `from` and following. */
@@ -265,16 +194,8 @@ ALWAYS_INLINE void few_tile_write(const few_kind kind, const int rows, const int
                                   few_place at, vec *sum) {
 #pragma GCC unroll 32
   for (int j = 0; j < (few_chains(kind) - 1) * rows * outs; j++) sum[j] += sum[rows * outs + j];
-  vec sums[SUMS] = {0};
-  few_sums(rows * outs, sum, sums);
-#pragma GCC unroll 4
-  for (int r = 0; r < rows; r++) {
-    real *y = c->y + (at.row + r) * c->out + at.out;
-    vec value = few_sums_from(r * outs, sums);
-    if (c->bias) value += load_part(c->bias + at.out, outs);
-    if (c->accumulate) value += load_part(y, outs);
-    store_part(y, value, outs);
-  }
+  write_row_sums(rows, outs, sum, c->bias ? c->bias + at.out : NULL, c->y + at.row * c->out + at.out, c->out,
+                 c->accumulate);
 }
 
 /* Elements from ... to - 1 of a tile; what there is of the sums is kept from piece to piece. */
@@ -371,7 +292,7 @@ ALWAYS_INLINE void few_one(const few_kind kind, const few_call *c, int64_t first
     int64_t left = c->in;
 #pragma GCC unroll 2
     for (; left >= step; left -= step) {
-      __builtin_prefetch(at.weight + ahead, 0, NEAREST);
+      __builtin_prefetch(at.weight + ahead);
       few_tile_step(kind, 1, 1, &at, step, sum);
       at = few_moved(at, step * (int64_t)few_x_size(kind), step * (int64_t)size);
     }

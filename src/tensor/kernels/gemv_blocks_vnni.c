@@ -5,6 +5,7 @@
  * lanes. Weights are taken in the order in which they come out of their blocks with the least work, and x lies in that
  * order (place_of). What the lanes' sums are multiplied with is of a whole vector again: the weights' scales times x's.
  */
+#include "tensor/kernels/asking.h"
 #include "tensor/kernels/blocks.h"
 #include "tensor/kernels/gemm_blocks.h"
 #include "tensor/quantised.h"
@@ -15,7 +16,8 @@ enum {
   MOST_ROWS = 2, /* of x that share the reading of weights; more are multiplied by gemm_blocks_vnni.c */
   MOST_OUTS = 4, /* rows of weights that share the reading of x */
   MOST_SUMS = 4, /* of each with each */
-  PREFETCH_BYTES = 8192,
+  PREFETCH_BYTES = 8192, /* how far ahead weights are asked for, at least, */
+  BACK_BYTES = 6144,     /* and how much later again */
   PIECE = 16
 };
 
@@ -275,7 +277,7 @@ ALWAYS_INLINE void add_q6_k(const int rows, const int outs, const unpacking *u, 
 
 ALWAYS_INLINE void ask_for(const unsigned char *w, int bytes) {
 #pragma GCC unroll 4
-  for (int line = 0; line < bytes; line += 64) __builtin_prefetch(w + line);
+  for (int line = 0; line < bytes; line += 64) ask_for_line(w + line, BACK_BYTES);
 }
 
 ALWAYS_INLINE void dot_small_blocks(const int rows, const int outs, ch_dtype dtype, const unpacking *u,
@@ -346,9 +348,9 @@ ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int out
 ALWAYS_INLINE void dot_rows_of(const blocks_call *c, int64_t rows, ch_dtype dtype, const lanes_row *x,
                                int64_t first, int64_t last) {
   if (rows == 1) {
-    /* Memory is fastest in its own order, row after row; Q4_K alone has so much arithmetic that sharing x's part of it
-       brings more. */
-    if (dtype == CH_Q4_K) dot_range(c, 1, MOST_OUTS, dtype, x, &first, last);
+    /* Memory is fastest in its own order, row after row, where it is asked for once; Q4_K alone has so much arithmetic that sharing
+       x's part of it brings more. */
+    if (dtype == CH_Q4_K || ASKS_TWICE) dot_range(c, 1, MOST_OUTS, dtype, x, &first, last);
     dot_range(c, 1, 1, dtype, x, &first, last);
   } else {
     dot_range(c, 2, MOST_OUTS / 2, dtype, x, &first, last);

@@ -51,6 +51,15 @@ ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
       }
 }
 
+#define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
+#define ODD_LANE(lane, unit) (2 * (lane) + 1 + 0 * (unit))
+
+/* Of the elements of a and then b those of even places, then those of odd ones: as a shift and a mask widen a vector of BF16. */
+ALWAYS_INLINE void store_split(real *to, vec a, vec b) {
+  store(to, __builtin_shufflevector(a, b, LANES(EVEN_LANE, 0)));
+  store(to + VL, __builtin_shufflevector(a, b, LANES(ODD_LANE, 0)));
+}
+
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE __m512 add_quarters(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));

@@ -50,12 +50,15 @@ const ch_kernels KERNEL(table) = {
     .patches = INHERITED(patches),
     .cross_entropy = INHERITED(cross_entropy),
     .target_ranks = INHERITED(target_ranks),
-    .gemv = OF_SPLITS(gemv),
+    .gemv = INHERITED(gemv),
 #ifdef __AVX512BF16__
     .gemv_bf16 = KERNEL(gemv_bf16),
 #endif
-    .gemv_blocks = OF_BLOCKS(gemv_blocks),
-    .quantise_rows = OF_BLOCKS(quantise_rows),
+#ifdef CH_KERNEL_SPLITS
+    .gemv_split = KERNEL(gemv_split),
+#endif
+    .gemv_blocks = KERNEL(gemv_blocks),
+    .quantise_rows = KERNEL(quantise_rows),
     .head_product = INHERITED(head_product),
     .tile_product = INHERITED(tile_product),
     .choose_experts = INHERITED(choose_experts),

@@ -30,19 +30,7 @@
 #else
 #define INHERITED(name) KERNEL(name)
 #endif
-/* Products with weights in blocks may be a third variant's, and what multiplies pairs of BF16 is
-   inherited but where a variant has its own. */
-#ifdef CH_KERNEL_BLOCKS
-#define OF_BLOCKS(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_BLOCKS)
-#else
-#define OF_BLOCKS(name) KERNEL(name)
-#endif
-/* The variant that Intel's processors choose reads weights for few rows in a way of its own (gemv.c). */
-#ifdef CH_KERNEL_SPLITS
-#define OF_SPLITS(name) KERNEL(name)
-#else
-#define OF_SPLITS(name) INHERITED(name)
-#endif
+/* What multiplies pairs of BF16 is inherited but where a variant has its own. */
 #ifdef CH_KERNEL_PAIRS
 #define OF_PAIRS(name) KERNEL(name)
 #else
@@ -284,10 +272,9 @@ CH_KERNEL_DECLARE(cross_entropy);
 CH_KERNEL_DECLARE(target_ranks);
 CH_KERNEL_DECLARE(gemv);
 CH_KERNEL_DECLARE(gemv_bf16);
+CH_KERNEL_DECLARE(gemv_split);
 CH_KERNEL_DECLARE(gemv_blocks);
 CH_KERNEL_DECLARE(quantise_rows);
-extern __typeof__(*((ch_kernels *)0)->gemv_blocks) OF_BLOCKS(gemv_blocks);
-extern __typeof__(*((ch_kernels *)0)->quantise_rows) OF_BLOCKS(quantise_rows);
 CH_KERNEL_DECLARE(head_product);
 CH_KERNEL_DECLARE(tile_product);
 CH_KERNEL_DECLARE(choose_experts);

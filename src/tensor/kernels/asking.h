@@ -1,0 +1,26 @@
+/* Asking for memory before a loop comes to it. */
+#ifndef CH_KERNELS_ASKING_H
+#define CH_KERNELS_ASKING_H
+
+#include "tensor/kernels/variant.h"
+
+/* Processors with AVX-512 that had better not multiply pairs of BF16 are Intel's. Their first cache has requests for few lines under
+   way: what is far ahead is asked into the second, and from there, when it is nearer, into the first. Only files that are compiled
+   for every variant by themselves know which processor they serve. */
+#if defined(__AVX512F__) && !defined(__AVX512BF16__)
+enum { ASKS_TWICE = 1 };
+#else
+enum { ASKS_TWICE = 0 };
+#endif
+
+/* The line at `far`; where asking twice is better, the one `back` bytes before it again. */
+ALWAYS_INLINE void ask_for_line(const void *far, const int64_t back) {
+  if (ASKS_TWICE) {
+    __builtin_prefetch(far, 0, 2);
+    __builtin_prefetch((const char *)far - back, 0, 3);
+  } else {
+    __builtin_prefetch(far, 0, 3);
+  }
+}
+
+#endif

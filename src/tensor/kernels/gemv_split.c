@@ -1,0 +1,234 @@
+/* Few rows times weights of BF16 from memory, in F32: y = x W^T where a processor multiplies pairs of BF16 no faster than F32.
+ *
+ * Widening should cost little beside the products. Of 32 weights a shift makes those of even places F32, a mask those of odd
+ * ones, and x is laid out once as they then lie: step by step of 32 elements, row by row of a group, first the even ones.
+ * A group of up to eight rows meets three rows of weights at a time. Its part of x stays in the first cache while it passes a
+ * block of weights, that block in the second cache while all groups do, and meanwhile the next block is asked for.
+ *
+ * Each element of y is one chain of sums along its row of weights, whatever the number of rows: a row's result does not depend on
+ * the rows beside it.
+ */
+#include <omp.h>
+
+#include "tensor/kernels/halves.h"
+#include "tensor/kernels/lanes.h"
+#include "tensor/kernels/row_sums.h"
+#include "tensor/kernels/variant.h"
+
+#ifdef CH_KERNEL_SPLITS
+
+enum {
+  STEP = 2 * VL,
+  WEIGHT_STEP = STEP * (int)sizeof(uint16_t), /* bytes: a line */
+  GROUP = 8,                                  /* rows of x, at most */
+  STRIP = MOST_SUMS / GROUP,                  /* rows of weights */
+  GROUP_BYTES = 24 << 10, /* of a group's x that stay in the first cache beside the weights streaming by */
+  BLOCK_BYTES = 64 << 10, /* of weights that stay in the second cache, with at least so many strips */
+  LEAST_STRIPS = 4,
+  MOST_STRIPS = 16
+};
+
+typedef struct split_call {
+  int64_t rows, in, out;
+  const real *x; /* laid out, group after group */
+  const char *weight;
+  const real *bias;
+  real *y;
+  bool accumulate;
+} split_call;
+
+static inline int64_t steps_of(const split_call *c) {
+  return (c->in + STEP - 1) / STEP;
+}
+
+static inline int64_t weight_row(const split_call *c) {
+  return c->in * (int64_t)sizeof(uint16_t);
+}
+
+/* Rows of x that meet the weights together: as many groups as needed, of nearly the same size. */
+typedef struct row_group {
+  int64_t first, rows;
+  const real *x;
+} row_group;
+
+static inline int64_t groups_of(const split_call *c) {
+  return (c->rows + GROUP - 1) / GROUP;
+}
+
+ALWAYS_INLINE row_group group_number(const split_call *c, int64_t g) {
+  const int64_t groups = groups_of(c), first = c->rows * g / groups;
+  return (row_group){first, c->rows * (g + 1) / groups - first, c->x + first * steps_of(c) * STEP};
+}
+
+/* --- tiles ------------------------------------------------------------------------------------------------------- */
+
+/* The even elements of a step, or the odd ones: sum[r * outs + o] += x[r] w[o]. */
+ALWAYS_INLINE void add_half(const int rows, const int outs, const bool odd, const real *x, const vec *pairs,
+                            vec *sum) {
+  vec w[STRIP];
+#pragma GCC unroll 4
+  for (int o = 0; o < outs; o++)
+    w[o] = odd ? (vec)((ivec)pairs[o] & (int)0xffff0000) : (vec)((ivec)pairs[o] << 16);
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++) {
+    vec v = load(x + r * STEP + (odd ? VL : 0));
+    if (outs > 1) KEEP_LOADED(v);
+#pragma GCC unroll 4
+    for (int o = 0; o < outs; o++) sum[r * outs + o] += w[o] * v;
+  }
+}
+
+/* A step, of which there are `left` elements. */
+ALWAYS_INLINE void add_step(const int rows, const int outs, const real *x, const char *weight, int64_t row,
+                            int64_t left, vec *sum) {
+  vec pairs[STRIP];
+#pragma GCC unroll 4
+  for (int o = 0; o < outs; o++) {
+    pairs[o] = load_pairs(weight + o * row, left);
+    if (rows > 1) KEEP_LOADED(pairs[o]);
+  }
+  add_half(rows, outs, false, x, pairs, sum);
+  add_half(rows, outs, true, x, pairs, sum);
+}
+
+/* A strip's part from one step to another, and what is asked for meanwhile: the same part of the next strip, into the first cache,
+   and `asked` lines a step of the next block, into the second. */
+typedef struct strip_part {
+  int64_t out, from, to; /* in steps */
+  const char *next, *later;
+} strip_part;
+
+ALWAYS_INLINE void add_part(const int rows, const int outs, const int asked, const split_call *c,
+                            const row_group *group, const strip_part *part, vec *kept) {
+  const int64_t row = weight_row(c);
+  const char *weight = c->weight + part->out * row + part->from * WEIGHT_STEP, *next = part->next,
+             *later = part->later;
+  const real *x = group->x + part->from * rows * STEP;
+  const bool ends = part->to == steps_of(c);
+  int64_t left = (ends ? c->in : part->to * STEP) - part->from * STEP;
+  vec sum[MOST_SUMS];
+#pragma GCC unroll 32
+  for (int j = 0; j < rows * outs; j++) sum[j] = part->from > 0 ? kept[j] : splat(0);
+  for (; left >= STEP; left -= STEP) {
+#pragma GCC unroll 4
+    for (int o = 0; o < outs; o++) __builtin_prefetch(next + o * row, 0, 3);
+#pragma GCC unroll 4
+    for (int i = 0; i < asked; i++) __builtin_prefetch(later + i * WEIGHT_STEP, 0, 2);
+    add_step(rows, outs, x, weight, row, STEP, sum);
+    x += rows * STEP, weight += WEIGHT_STEP, next += WEIGHT_STEP, later += asked * WEIGHT_STEP;
+  }
+  if (left > 0) add_step(rows, outs, x, weight, row, left, sum);
+  if (!ends) {
+#pragma GCC unroll 32
+    for (int j = 0; j < rows * outs; j++) kept[j] = sum[j];
+    return;
+  }
+  write_row_sums(rows, outs, sum, c->bias ? c->bias + part->out : NULL,
+                 c->y + group->first * c->out + part->out, c->out, c->accumulate);
+}
+
+/* --- the order of parts ------------------------------------------------------------------------------------------ */
+
+/* Strips of `outs` weight rows that all groups meet before the next ones. */
+typedef struct strip_block {
+  int64_t out, strips, end; /* end: of the thread's rows */
+} strip_block;
+
+/* A group's sums with a block. While a block's parts are summed, of all groups, the next is asked for in memory's order. */
+ALWAYS_INLINE void add_block(const int rows, const int outs, const int asked, const split_call *c,
+                             const strip_block *block, const row_group *group, int64_t g) {
+  vec kept[MOST_STRIPS][MOST_SUMS];
+  const int64_t row = weight_row(c), own = block->strips * outs, after = block->out + own,
+                coming = block->end - after < own ? block->end - after : own;
+  const int64_t steps = steps_of(c), most = GROUP_BYTES / (GROUP * STEP * (int64_t)sizeof(real)),
+                pieces = steps > most ? (steps + most - 1) / most : 1,
+                parts = groups_of(c) * pieces * block->strips;
+  const char *weight = c->weight + block->out * row, *next_block = c->weight + after * row;
+  for (int64_t p = 0; p < pieces; p++)
+    for (int64_t strip = 0; strip < block->strips; strip++) {
+      const int64_t from = steps * p / pieces, number = (g * pieces + p) * block->strips + strip;
+      const char *here = weight + strip * outs * row + from * WEIGHT_STEP;
+      const strip_part part = {.out = block->out + strip * outs,
+                               .from = from,
+                               .to = steps * (p + 1) / pieces,
+                               .next = strip + 1 < block->strips || coming > 0 ? here + outs * row : here,
+                               .later = coming > 0 ? next_block + coming * row * number / parts : here};
+      add_part(rows, outs, asked, c, group, &part, kept[strip]);
+    }
+}
+
+ALWAYS_INLINE void add_block_of(const int outs, const int asked, const split_call *c,
+                                const strip_block *block, const row_group *group, int64_t g) {
+  switch (group->rows) {
+#define ROWS(n)                                                                                              \
+  case n:                                                                                                    \
+    add_block(n, outs, asked, c, block, group, g);                                                           \
+    break
+    ROWS(1);
+    ROWS(2);
+    ROWS(3);
+    ROWS(4);
+    ROWS(5);
+    ROWS(6);
+    ROWS(7);
+    ROWS(8);
+#undef ROWS
+  }
+}
+
+ALWAYS_INLINE void add_strips(const int outs, const int asked, const split_call *c, int64_t *first,
+                              int64_t last) {
+  int64_t strips = BLOCK_BYTES / (outs * weight_row(c) + 1);
+  strips = strips < LEAST_STRIPS ? LEAST_STRIPS : strips > MOST_STRIPS ? MOST_STRIPS : strips;
+  for (; *first + outs <= last; *first += strips * outs) {
+    if (strips > (last - *first) / outs) strips = (last - *first) / outs;
+    const strip_block block = {*first, strips, last};
+    for (int64_t g = 0; g < groups_of(c); g++) {
+      const row_group group = group_number(c, g);
+      add_block_of(outs, asked, c, &block, &group, g);
+    }
+  }
+}
+
+/* --- all of it --------------------------------------------------------------------------------------------------- */
+
+/* Lays x out; zeros fill the last step. */
+static void lay_out(const split_call *c, const real *x, real *to) {
+  for (int64_t g = 0; g < groups_of(c); g++) {
+    const row_group group = group_number(c, g);
+    for (int64_t i = 0; i < c->in; i += STEP)
+      for (int64_t r = 0; r < group.rows; r++, to += STEP) {
+        const real *from = x + (group.first + r) * c->in + i;
+        const int64_t left = c->in - i;
+        store_split(to, load_some(from, left), left > VL ? load_some(from + VL, left - VL) : splat(0));
+      }
+  }
+}
+
+/* Weight rows first ... last - 1 with all rows of x, which every thread lays out for itself: another core's cache is farther than
+   the work is long. */
+static void split_range(const split_call *call, const real *x, char *room, int64_t first, int64_t last) {
+  real *mine =
+      (real *)(void *)(room + (size_t)omp_get_thread_num() * ch_gemv_split_room(call->rows, call->in));
+  split_call c = *call;
+  c.x = mine;
+  lay_out(&c, x, mine);
+  if (c.rows > GROUP)
+    add_strips(STRIP, 2, &c, &first, last);
+  else
+    add_strips(STRIP, STRIP, &c, &first, last);
+  add_strips(1, 1, &c, &first, last);
+}
+
+void KERNEL(gemv_split)(int64_t rows, int64_t in, int64_t out, const void *x, const uint16_t *weight,
+                        const void *bias, void *room, void *y, bool accumulate) {
+  const split_call call = {.rows = rows,
+                           .in = in,
+                           .out = out,
+                           .weight = (const char *)weight,
+                           .bias = bias,
+                           .y = y,
+                           .accumulate = accumulate};
+  FOR_RANGE(out, rows * in * out >= CH_PARALLEL_ELEMENTS, split_range(&call, x, room, first, last));
+}
+#endif
