@@ -183,7 +183,7 @@ static void words_are_counted_alike_in_one_piece_and_in_many(void **state) {
   ch_text_free(&piece);
   unlink(path);
   free(path);
-  free(directory);
+  remove_directory(directory);
 }
 
 static void a_trained_tokenizer_works_and_does_not_depend_on_threads(void **state) {
@@ -227,7 +227,7 @@ static void a_trained_tokenizer_works_and_does_not_depend_on_threads(void **stat
   free(second);
   free(path);
   free(out);
-  free(directory);
+  remove_directory(directory);
 }
 
 static bool stop_at_once(void *user, const char *stage, double done, double total) {
@@ -265,7 +265,7 @@ static void what_cannot_be_trained_on_is_explained(void **state) {
   free(binary);
   free(few);
   free(out);
-  free(directory);
+  remove_directory(directory);
 }
 
 static void the_reference_training_is_reproduced(void **state) {
@@ -297,7 +297,7 @@ static void the_reference_training_is_reproduced(void **state) {
   json_decref(vocab);
   free(merges);
   free(out);
-  free(directory);
+  remove_directory(directory);
 }
 
 int main(void) {

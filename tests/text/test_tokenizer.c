@@ -336,7 +336,7 @@ static void the_files_are_copied_beside_a_model(void **state) {
   free(json);
   free(beside);
   free(target);
-  free(directory);
+  remove_directory(directory);
 }
 
 int main(void) {

@@ -237,7 +237,7 @@ static void paths_without_a_tokenizer_are_explained(void **state) {
   free(missing);
   free(json);
   free(config);
-  free(directory);
+  remove_directory(directory);
 }
 
 int main(void) {

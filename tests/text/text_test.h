@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,6 +56,14 @@ static inline char *new_directory(void) {
   char name[] = "/tmp/crosshead-text-XXXXXX";
   assert_non_null(mkdtemp(name));
   return strdup(name);
+}
+
+/* Removes it with all that is in it, and frees its name. */
+static inline void remove_directory(char *directory) {
+  char command[64];
+  snprintf(command, sizeof command, "rm -rf '%s'", directory);
+  assert_int_equal(system(command), 0);
+  free(directory);
 }
 
 static inline char *write_beside(const char *directory, const char *name, const char *text, size_t size) {

@@ -4,9 +4,9 @@
 
 #include "tensor/kernels/variant.h"
 
-/* Processors with AVX-512 that had better not multiply pairs of BF16 are Intel's. Their first cache has requests for few lines under
-   way: what is far ahead is asked into the second, and from there, when it is nearer, into the first. Only files that are compiled
-   for every variant by themselves know which processor they serve. */
+/* Processors that choose AVX-512 without products of pairs of BF16 are Intel's. Their first cache has requests for few lines under way:
+   what is far ahead is asked into the second, and from there, when it is nearer, into the first. A file knows which processor it serves
+   only if f32_avx512_bf16 does not inherit it (src/CMakeLists.txt). */
 #if defined(__AVX512F__) && !defined(__AVX512BF16__)
 enum { ASKS_TWICE = 1 };
 #else
