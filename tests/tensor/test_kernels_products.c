@@ -123,6 +123,7 @@ static void a_matrix_vector_product_is_right_for_all_row_counts_and_sizes(void *
       check_gemv(&random, (gemv_case){29, 70, 241, false, false, dtypes[d], way});
       check_gemv(&random, (gemv_case){17, 2100, 19, true, true, dtypes[d], way});  /* in pieces */
       check_gemv(&random, (gemv_case){32, 100, 1201, true, true, dtypes[d], way}); /* in blocks */
+      check_gemv(&random, (gemv_case){9, 3001, 29, false, true, dtypes[d], way});  /* of the fewest strips */
     }
   }
 }
