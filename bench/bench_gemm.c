@@ -61,7 +61,7 @@ static bool by_openblas(bench *b, const ch_gemm_shape *s) {
 
 static bool by_gemv(bench *b, const ch_gemm_shape *s) {
   if (s->transpose_a || !s->transpose_b || s->m > 128) return false;
-  b->kernels->gemv(s->m, s->k, s->n, b->a, b->b, CH_F32, NULL, b->c, s->accumulate);
+  b->kernels->gemv(s->m, s->k, b->a, CH_F32, 1, &(ch_product){s->n, b->b, NULL, b->c}, s->accumulate);
   return true;
 }
 

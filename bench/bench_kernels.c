@@ -169,12 +169,11 @@ static void do_gemv(const work *w) {
   int64_t room = BUFFERS * (int64_t)ELEMENTS * (int64_t)sizeof(float);
   offset = offset + 2 * bytes > room ? 0 : offset + bytes;
   float *x = w->b->scratch, *y = x + w->rows * w->n;
-  const void *weight = (char *)w->b->buffer[0] + offset;
+  const ch_product product = {w->extra, (char *)w->b->buffer[0] + offset, NULL, y};
   if (w->flag)
-    w->b->k->gemv_bf16(w->rows, w->n, w->extra, (const uint16_t *)x, weight, NULL,
-                       (char *)y + w->rows * w->extra * (int64_t)sizeof(float), y, false);
+    w->b->k->gemv_bf16(w->rows, w->n, (const uint16_t *)x, y + w->rows * w->extra, 1, &product, false);
   else
-    w->b->k->gemv(w->rows, w->n, w->extra, x, weight, w->dtype, NULL, y, false);
+    w->b->k->gemv(w->rows, w->n, x, w->dtype, 1, &product, false);
 }
 
 static void do_tile(const work *w) {

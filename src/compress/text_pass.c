@@ -122,8 +122,7 @@ static ch_status look_on(void *context, const ch_run *run, const ch_node *node) 
   const onlooker *o = context;
   if (o->observer) CH_TRY(o->observer->seen(o->observer->context, run, node));
   ch_model_forget_used(o->pass->model, run, node);
-  double part = (double)node->id / (double)node->graph->count;
-  return told(o->pass, (double)o->first + part * (double)o->count, o->error);
+  return told(o->pass, (double)o->first + ch_run_share(run) * (double)o->count, o->error);
 }
 
 ch_status ch_text_pass_run(ch_text_pass *pass, const ch_tensor *tensors, const ch_observer *observer,

@@ -154,7 +154,7 @@ typedef struct running {
 static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
   const running *r = context;
   ch_model_forget_used(r->s->scorer->model, run, node);
-  return tell(r->s, r->s->done + r->tokens * node->id / node->graph->count, r->error);
+  return tell(r->s, r->s->done + (int64_t)((double)r->tokens * ch_run_share(run)), r->error);
 }
 
 /* Runs windows order[0] ... order[count - 1], all of `rows` padded rows. */

@@ -39,6 +39,10 @@ typedef struct ch_op {
   /* Bytes of scratch a call needs; NULL for none. */
   size_t (*scratch)(const ch_run *run, const ch_node *node, bool backward);
   ch_status (*forward)(ch_run *run, const ch_node *node);
+  /* Whether the node can be run together with others of the operation that read the same first input, all of which make
+     their values in one call of forward_together; NULL: never. What else they read has to be there before any of them. */
+  bool (*joins)(const ch_node *node);
+  ch_status (*forward_together)(ch_run *run, int count, const ch_node *const nodes[]);
   /* Writes the gradient of every input that ch_run_gradient gives a place for; NULL: no gradient exists. */
   ch_status (*backward)(ch_run *run, const ch_node *node);
   /* Values that backward reads: CH_READS_INPUT(i) for input i (the last bit serves all inputs from there on),
@@ -66,6 +70,8 @@ typedef struct ch_op {
   bool stream_whole;  /* it needs and makes all columns or none: a norm over the row */
   bool reads_states;  /* takes streamed inputs and gives values of this run (attend) */
 } ch_op;
+
+enum { CH_MOST_TOGETHER = 8 };
 
 #define CH_READS_INPUT(i) (1u << ((i) < 30 ? (i) : 30))
 #define CH_READS_INPUTS 0x7fffffffu /* all of them */

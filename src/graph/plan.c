@@ -20,17 +20,37 @@ static void mark_needed(const ch_plan *plan, bool *needed) {
 
 static ch_step *add_step(ch_plan *plan, ch_step_kind kind, ch_node *node) {
   ch_step *step = &plan->steps[plan->step_count++];
-  *step = (ch_step){.kind = kind, .node = node};
+  *step = (ch_step){.kind = kind, .node = node, .together = 1};
   return step;
 }
 
-static void schedule_forward(ch_plan *plan, const bool *needed) {
+/* Whether a node has a forward step of its own. */
+static bool has_step(const ch_plan *plan, const bool *needed, const ch_node *node) {
+  if (!needed[node->id] || node->kind != CH_NODE_OP || node->op->late) return false;
+  bool deferred = plan->options.backward && node == plan->root && node->op->fused;
+  bool in_passing = node->streamed && !node->op->stateful; /* by whoever reads it */
+  return !deferred && !in_passing;
+}
+
+/* The later nodes that can be run together with this one come right behind it. */
+static void schedule_together(ch_plan *plan, const bool *needed, ch_step *step, bool *scheduled) {
+  const ch_node *node = step->node;
+  if (plan->options.backward || plan->settled[node->id] || !node->op->joins || !node->op->joins(node)) return;
+  for (int id = node->id + 1; id <= plan->root->id && step->together < CH_MOST_TOGETHER; id++) {
+    ch_node *other = plan->graph->nodes[id];
+    if (other->op != node->op || other->in[0] != node->in[0] || !has_step(plan, needed, other)) continue;
+    if (!node->op->joins(other)) continue;
+    add_step(plan, CH_STEP_FORWARD, other);
+    scheduled[id] = true;
+    step->together++;
+  }
+}
+
+static void schedule_forward(ch_plan *plan, const bool *needed, bool *scheduled) {
   for (int id = 0; id <= plan->root->id; id++) {
     ch_node *node = plan->graph->nodes[id];
-    bool deferred = plan->options.backward && node == plan->root && node->op && node->op->fused;
-    bool in_passing = node->streamed && !node->op->stateful; /* by whoever reads it */
-    if (needed[id] && node->kind == CH_NODE_OP && !deferred && !in_passing && !node->op->late)
-      add_step(plan, CH_STEP_FORWARD, node);
+    if (!scheduled[id] && has_step(plan, needed, node))
+      schedule_together(plan, needed, add_step(plan, CH_STEP_FORWARD, node), scheduled);
   }
 }
 
@@ -217,18 +237,18 @@ static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, ch_error *e
   plan->dropped = calloc(n, sizeof *plan->dropped);
   plan->settled = calloc(n, sizeof *plan->settled);
   plan->offsets = calloc(BUFFERS * n, sizeof *plan->offsets);
-  bool *marks = calloc(3 * n, sizeof *marks);
+  bool *marks = calloc(4 * n, sizeof *marks);
   ch_buffer *buffers = calloc(BUFFERS * n, sizeof *buffers);
   if (!plan->steps || !plan->accumulate || !plan->dropped || !plan->settled || !plan->offsets || !marks ||
       !buffers) {
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to plan %zu operations", n);
     goto done;
   }
-  bool *needed = marks, *reached = marks + n, *back = marks + 2 * n;
+  bool *needed = marks, *reached = marks + n, *back = marks + 2 * n, *scheduled = marks + 3 * n;
   mark_needed(plan, needed);
   mark_settled(plan, needed);
   choose_dropped(plan, needed);
-  schedule_forward(plan, needed);
+  schedule_forward(plan, needed, scheduled);
   if (plan->options.backward) schedule_backward(plan, needed, reached, back);
   find_lifetimes(plan, buffers);
   keep_settled(plan, buffers);

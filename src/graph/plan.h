@@ -78,6 +78,9 @@ struct ch_run {
   const struct ch_step *step;
 };
 
+/* How far a run is when an observer sees a node: a share that grows with every one, above 0 and below 1. */
+double ch_run_share(const ch_run *run);
+
 /* Runs every step; afterwards the root's value is at ch_run_value(run, root). */
 ch_status ch_plan_run(const ch_plan *plan, ch_run *run);
 

@@ -12,12 +12,13 @@ typedef enum ch_step_kind { CH_STEP_FORWARD, CH_STEP_BACKWARD } ch_step_kind;
 typedef struct ch_step {
   ch_step_kind kind;
   ch_node *node;
+  int together; /* steps from this one on that are run by one call: 1, or several of an operation that joins them */
   bool
       *accumulate; /* [inputs] whether the gradient of input i already holds something; backward steps only */
 } ch_step;
 
-/* Adds a step that took `seconds` to run->profile. */
-void ch_profile_step(ch_run *run, const ch_step *step, double start, double seconds);
+/* Adds a step that took `seconds` to run->profile; of steps run together each gets the share that its products have. */
+void ch_profile_steps(ch_run *run, const ch_step *step, double start, double seconds);
 
 struct ch_plan {
   ch_graph *graph;

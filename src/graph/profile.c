@@ -211,7 +211,7 @@ static double bytes_of(const ch_run *run, const ch_step *step) {
   return bytes;
 }
 
-void ch_profile_step(ch_run *run, const ch_step *step, double start, double seconds) {
+static void add_one(ch_run *run, const ch_step *step, double start, double seconds) {
   const ch_node *node = step->node;
   ch_profile_event event = {.kind = step->kind == CH_STEP_FORWARD ? CH_PROFILE_FORWARD : CH_PROFILE_BACKWARD,
                             .name = node->op->name,
@@ -239,4 +239,14 @@ void ch_profile_step(ch_run *run, const ch_step *step, double start, double seco
   }
   if (run->profile->keep_events) event.layer = layer_of(node);
   add(run->profile, &event);
+}
+
+void ch_profile_steps(ch_run *run, const ch_step *step, double start, double seconds) {
+  double all = 0;
+  for (int i = 0; i < step->together; i++) all += flops_of(run, &step[i]);
+  for (int i = 0; i < step->together; i++) {
+    double share = step->together > 1 ? seconds * flops_of(run, &step[i]) / all : seconds;
+    add_one(run, &step[i], start, share);
+    start += share;
+  }
 }

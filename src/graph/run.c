@@ -72,9 +72,18 @@ ch_dtype ch_run_dtype(const ch_run *run, const ch_node *node) {
 static ch_status run_step(ch_run *run, const ch_step *step) {
   const ch_node *node = step->node;
   run->step = step;
+  if (step->together > 1) {
+    const ch_node *nodes[CH_MOST_TOGETHER];
+    for (int i = 0; i < step->together; i++) nodes[i] = step[i].node;
+    return node->op->forward_together(run, step->together, nodes);
+  }
   if (step->kind == CH_STEP_FORWARD) return node->op->forward(run, node);
   if (node == run->plan->root) run->kernels->fill(ch_node_count(node), run->seed, place(run, node, GRADIENT));
   return node->op->backward(run, node);
+}
+
+double ch_run_share(const ch_run *run) {
+  return (double)(run->step - run->plan->steps + 1) / (double)(run->plan->step_count + 1);
 }
 
 ch_status ch_plan_run(const ch_plan *plan, ch_run *run) {
@@ -82,15 +91,17 @@ ch_status ch_plan_run(const ch_plan *plan, ch_run *run) {
   if (run->workspace->bytes < plan->bytes)
     return ch_fail(run->error, CH_ERROR_ARGUMENT, "the workspace has %zu bytes where the plan needs %zu",
                    run->workspace->bytes, plan->bytes);
-  for (int t = 0; t < plan->step_count; t++) {
+  for (int t = 0; t < plan->step_count; t += plan->steps[t].together) {
     const ch_step *step = &plan->steps[t];
     if (plan->settled[step->node->id] && (step->kind == CH_STEP_FORWARD ? run->continues : run->more))
       continue;
     double start = run->profile ? ch_clock() : 0;
     CH_TRY(run_step(run, step));
-    if (run->profile) ch_profile_step(run, step, start, ch_clock() - start);
-    if (run->observer && step->kind == CH_STEP_FORWARD)
-      CH_TRY(run->observer->seen(run->observer->context, run, step->node));
+    if (run->profile) ch_profile_steps(run, step, start, ch_clock() - start);
+    for (int i = 0; run->observer && step->kind == CH_STEP_FORWARD && i < step->together; i++) {
+      run->step = &step[i];
+      CH_TRY(run->observer->seen(run->observer->context, run, step[i].node));
+    }
   }
   return CH_OK;
 }

@@ -253,15 +253,21 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
 }
 
 /* Weights are read once, or panel by panel; beside those in blocks x becomes small integers too. x of BF16 is multiplied as it
-   is with weights of BF16 where the processor can, else widened: it is little. */
-static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
-                         ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
-                         void *y, bool accumulate, ch_error *error) {
+   is with weights of BF16 where the processor has a way, else widened: it is little. */
+static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
+                         ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
+                         ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
+  const size_t threads = (size_t)ch_threads();
+  void *room;
   if (x_dtype == CH_BF16 && weight_dtype == CH_BF16 && kernels->gemv_bf16) {
-    void *room;
-    CH_TRY(reserve(gemm, PACKED, (size_t)ch_threads() * ch_gemv_room(rows, in), &room, error));
-    kernels->gemv_bf16(rows, in, out, x, weight, bias, room, y, accumulate);
+    CH_TRY(reserve(gemm, PACKED, threads * ch_gemv_room(rows, in), &room, error));
+    kernels->gemv_bf16(rows, in, x, room, count, products, accumulate);
+    return CH_OK;
+  }
+  if (weight_dtype == CH_BF16 && kernels->gemv_split) {
+    CH_TRY(reserve(gemm, PACKED, threads * ch_gemv_split_room(rows, in), &room, error));
+    kernels->gemv_split(rows, in, x, x_dtype, room, count, products, accumulate);
     return CH_OK;
   }
   if (x_dtype != kernels->dtype) {
@@ -270,37 +276,44 @@ static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
     kernels->convert_from(rows * in, x, x_dtype, wide);
     x = wide;
   }
-  if (weight_dtype == CH_BF16 && kernels->gemv_split) {
-    void *room;
-    CH_TRY(reserve(gemm, PACKED, (size_t)ch_threads() * ch_gemv_split_room(rows, in), &room, error));
-    kernels->gemv_split(rows, in, out, x, weight, bias, room, y, accumulate);
-    return CH_OK;
-  }
   if (!ch_dtype_in_blocks(weight_dtype)) {
-    kernels->gemv(rows, in, out, x, weight, weight_dtype, bias, y, accumulate);
+    kernels->gemv(rows, in, x, weight_dtype, count, products, accumulate);
     return CH_OK;
   }
-  void *quantised;
-  CH_TRY(reserve(gemm, PACKED, (size_t)rows * ch_quantised_bytes(in), &quantised, error));
-  kernels->quantise_rows(rows, in, x, weight_dtype, quantised);
-  kernels->gemv_blocks(rows, in, out, quantised, weight, weight_dtype, bias, y, accumulate);
+  CH_TRY(reserve(gemm, PACKED, (size_t)rows * ch_quantised_bytes(in), &room, error));
+  kernels->quantise_rows(rows, in, x, weight_dtype, room);
+  kernels->gemv_blocks(rows, in, room, weight_dtype, count, products, accumulate);
+  return CH_OK;
+}
+
+static ch_status run_many(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
+                          ch_dtype weight_dtype, const ch_product *p, bool accumulate, ch_error *error) {
+  if (weight_dtype == x_dtype) {
+    const ch_gemm_shape shape = {
+        rows, p->out, in, in, in, p->out, false, true, accumulate, x_dtype == CH_BF16, false};
+    CH_TRY(run_product(gemm, &shape, x, p->weight, p->y, error));
+  } else {
+    CH_TRY(run_panels(gemm, rows, in, p->out, x, x_dtype, p->weight, weight_dtype, p->y, accumulate, error));
+  }
+  if (p->bias) gemm->kernels->add_bias(rows, p->out, p->bias, p->y);
+  return CH_OK;
+}
+
+ch_status ch_gemm_linears(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
+                          ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
+                          ch_error *error) {
+  if (!ch_gemm_is_large(rows) || (ch_dtype_in_blocks(weight_dtype) && gemm->kernels->multiplies_bytes))
+    return run_few(gemm, rows, in, x, x_dtype, weight_dtype, count, products, accumulate, error);
+  for (int p = 0; p < count; p++)
+    CH_TRY(run_many(gemm, rows, in, x, x_dtype, weight_dtype, &products[p], accumulate, error));
   return CH_OK;
 }
 
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error) {
-  if (!ch_gemm_is_large(rows) || (ch_dtype_in_blocks(weight_dtype) && gemm->kernels->multiplies_bytes))
-    return run_few(gemm, rows, in, out, x, x_dtype, weight, weight_dtype, bias, y, accumulate, error);
-  if (weight_dtype == x_dtype) {
-    const ch_gemm_shape shape = {rows, out, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16,
-                                 false};
-    CH_TRY(run_product(gemm, &shape, x, weight, y, error));
-  } else {
-    CH_TRY(run_panels(gemm, rows, in, out, x, x_dtype, weight, weight_dtype, y, accumulate, error));
-  }
-  if (bias) gemm->kernels->add_bias(rows, out, bias, y);
-  return CH_OK;
+  const ch_product product = {out, weight, bias, y};
+  return ch_gemm_linears(gemm, rows, in, x, x_dtype, weight_dtype, 1, &product, accumulate, error);
 }
 
 /* --- a number of rows that changes ---------------------------------------------------------------------------------- */
@@ -319,8 +332,9 @@ ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t o
     const char *from = (const char *)x + (size_t)(first * in) * ch_dtype_size(x_dtype);
     char *to = (char *)y + (size_t)(first * out) * real_size;
     count = next_piece(rows - first);
+    const ch_product product = {out, weight, NULL, to};
     if (count < LEAST_PIECE)
-      CH_TRY(run_few(gemm, count, in, out, from, x_dtype, weight, weight_dtype, NULL, to, false, error));
+      CH_TRY(run_few(gemm, count, in, from, x_dtype, weight_dtype, 1, &product, false, error));
     else
       CH_TRY(
           ch_gemm_linear(gemm, count, in, out, from, x_dtype, weight, weight_dtype, NULL, to, false, error));

@@ -49,6 +49,11 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error);
 
+/* The same for `count` products of one x with weights of one type: few rows of it meet all of them in one call. */
+ch_status ch_gemm_linears(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
+                          ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
+                          ch_error *error);
+
 /* Where the number of rows changes from call to call, as an expert's tokens do: they go through in pieces of a few
    sizes, so that no product has to be prepared anew. y = x W^T; and the gradient dW [out, in] (+)= dy^T x. */
 ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,

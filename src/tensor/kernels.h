@@ -19,6 +19,13 @@
 
 enum { CH_MAX_EXPERTS = 1024 };
 
+/* One of the products of few rows of x [rows, in] with matrices: y [rows, out] = x W^T (+ bias), W [out, in]. */
+typedef struct ch_product {
+  int64_t out;
+  const void *weight, *bias; /* bias [out] of the table's type [or NULL] */
+  void *y;
+} ch_product;
+
 /* Bytes that gemv_bf16 lays `rows` rows of `in` elements out in, whole lines of 64. */
 static inline size_t ch_gemv_room(int64_t rows, int64_t in) {
   return rows > 1 ? (size_t)rows * (((size_t)in * sizeof(uint16_t) + 63) / 64 * 64) : 0;
@@ -200,24 +207,24 @@ typedef struct ch_kernels {
                        void *ranks);
 
   /* --- products --------------------------------------------------------------------------------------------- */
-  /* y[m, :] = x[m, :] . W^T (+ bias) for few rows (rows <= 32 is what it is for, any number works); W [out, in] of
-     `weight_dtype` (this table's type, F16 or BF16), read once at memory speed. accumulate adds to y. Row m of y is the
-     same, bit for bit, whatever the other rows and the number of threads. */
-  void (*gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-               ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
+  /* For each of `count` products, y[m, :] = x[m, :] . W^T (+ bias) for few rows (rows <= 32 is what it is for, any number works);
+     W [out, in] of `weight_dtype` (this table's type, F16 or BF16), read once at memory speed. accumulate adds to y. Row m of
+     y is the same, bit for bit, whatever the other rows, the other products and the number of threads. */
+  void (*gemv)(int64_t rows, int64_t in, const void *x, ch_dtype weight_dtype, int count,
+               const ch_product *products, bool accumulate);
   /* The same with x and W of BF16, twice the speed where arithmetic bounds; NULL where no instructions are for it. `room`:
      ch_gemv_room(rows, in) bytes for each thread, at a multiple of 64, where several rows of x are laid out anew. */
-  void (*gemv_bf16)(int64_t rows, int64_t in, int64_t out, const uint16_t *x, const uint16_t *weight,
-                    const void *bias, void *room, void *y, bool accumulate);
-  /* The same with W of BF16 and x of the table's type, on processors that had better split vectors of weights than widen them
-     (gemv_split.c); NULL elsewhere. `room`: ch_gemv_split_room(rows, in) bytes for each thread, as above. */
-  void (*gemv_split)(int64_t rows, int64_t in, int64_t out, const void *x, const uint16_t *weight,
-                     const void *bias, void *room, void *y, bool accumulate);
-  /* The same with a W in blocks (CH_Q8_0 … CH_Q6_K) and x as ch_quantised_bytes(in) bytes a row (tensor/quantised.h),
+  void (*gemv_bf16)(int64_t rows, int64_t in, const uint16_t *x, void *room, int count,
+                    const ch_product *products, bool accumulate);
+  /* The same with W of BF16 and x of the table's type or BF16, on processors that had better split vectors of weights than widen
+     them (gemv_split.c); NULL elsewhere. `room`: ch_gemv_split_room(rows, in) bytes for each thread, as above. */
+  void (*gemv_split)(int64_t rows, int64_t in, const void *x, ch_dtype x_dtype, void *room, int count,
+                     const ch_product *products, bool accumulate);
+  /* The same with Ws in blocks (CH_Q8_0 … CH_Q6_K) and x as ch_quantised_bytes(in) bytes a row (tensor/quantised.h),
      which quantise_rows makes of x [rows, n] for weights of that type. Values of x are rounded to one part in 254 of the
      largest of their 32. */
-  void (*gemv_blocks)(int64_t rows, int64_t in, int64_t out, const void *quantised, const void *weight,
-                      ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
+  void (*gemv_blocks)(int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype, int count,
+                      const ch_product *products, bool accumulate);
   void (*quantise_rows)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised);
   /* For n rows of x and every head: y[r, h, :] = W_h x[r, h, :], W_h [rows, columns] beginning at element h *
      head_elements of `weight`; transposed: W_h^T x. For few rows, as gemv. */

@@ -102,8 +102,8 @@ static void run_product(const ch_kernels *kernels, const product *p, const doubl
   void *quantised = aligned_alloc(64, (size_t)p->rows * ch_quantised_bytes(p->in));
   assert_non_null(quantised);
   kernels->quantise_rows(p->rows, p->in, reals, p->dtype, quantised);
-  kernels->gemv_blocks(p->rows, p->in, p->out, quantised, w, p->dtype, p->with_bias ? added : NULL, y,
-                       p->accumulate);
+  const ch_product one = {p->out, w, p->with_bias ? added : NULL, y};
+  kernels->gemv_blocks(p->rows, p->in, quantised, p->dtype, 1, &one, p->accumulate);
   for (int64_t i = 0; i < p->rows * p->out; i++) {
     double wanted = (p->accumulate ? 2 : 1) * expected[i];
     if (!(fabs(real_at(kernels, y, i) - wanted) <= bound[i]))
@@ -185,9 +185,9 @@ static void a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it
         const int64_t least = rows < 3 ? 1 : 3;
         char *last = xs + (size_t)(rows - least) * IN * real;
         kernels->quantise_rows(rows, IN, xs, types[t], quantised);
-        kernels->gemv_blocks(rows, IN, OUT, quantised, w, types[t], NULL, together, false);
+        kernels->gemv_blocks(rows, IN, quantised, types[t], 1, &(ch_product){OUT, w, NULL, together}, false);
         kernels->quantise_rows(least, IN, last, types[t], quantised);
-        kernels->gemv_blocks(least, IN, OUT, quantised, w, types[t], NULL, few, false);
+        kernels->gemv_blocks(least, IN, quantised, types[t], 1, &(ch_product){OUT, w, NULL, few}, false);
         if (memcmp(few, together + (size_t)(rows - least) * row, (size_t)least * row))
           fail_msg("%s, %s: the last of %d rows are not what they are by themselves", kernels->name,
                    ch_dtype_name(types[t]), (int)rows);
@@ -197,6 +197,46 @@ static void a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it
     free(w);
   }
   free(x);
+}
+
+/* Bit for bit, of as many rows as go each way. */
+static void products_with_blocks_do_not_depend_on_those_beside_them(void **state) {
+  (void)state;
+  enum { ROWS = 9, IN = 512, OUT = 70, COUNT = 3 };
+  static const int64_t first[COUNT] = {33, 0, 37}, outs[COUNT] = {4, 33, 33};
+  ch_random random;
+  ch_random_seed(&random, 6, 0);
+  double *x = random_values(&random, ROWS * IN, 1), *b = random_values(&random, OUT, 1);
+  for (int t = 0; t < 4; t++) {
+    unsigned char *w = random_blocks(&random, types[t], IN * OUT);
+    for (int table = 0; table < TABLE_COUNT; table++) {
+      const ch_kernels *kernels = table_number(table);
+      if (!kernels) continue;
+      const size_t real = ch_dtype_size(kernels->dtype);
+      char *xs = reals_from(kernels, ROWS * IN, x), *bias = reals_from(kernels, OUT, b),
+           *together = reals_from(kernels, ROWS * OUT, NULL), *alone = reals_from(kernels, ROWS * OUT, NULL);
+      void *quantised = aligned_alloc(64, (size_t)ROWS * ch_quantised_bytes(IN));
+      assert_non_null(quantised);
+      for (int64_t rows = 1; rows <= ROWS; rows++) {
+        ch_product products[COUNT];
+        for (int p = 0; p < COUNT; p++)
+          products[p] = (ch_product){outs[p], w + ch_dtype_bytes(types[t], first[p] * IN),
+                                     p % 2 ? bias + (size_t)first[p] * real : NULL,
+                                     together + (size_t)(first[p] * rows) * real};
+        kernels->quantise_rows(rows, IN, xs, types[t], quantised);
+        kernels->gemv_blocks(rows, IN, quantised, types[t], COUNT, products, false);
+        for (int p = 0; p < COUNT; p++) {
+          const void *of_all = products[p].y;
+          products[p].y = alone;
+          kernels->gemv_blocks(rows, IN, quantised, types[t], 1, &products[p], false);
+          assert_memory_equal(alone, of_all, (size_t)(rows * outs[p]) * real);
+        }
+      }
+      free(xs), free(bias), free(together), free(alone), free(quantised);
+    }
+    free(w);
+  }
+  free(x), free(b);
 }
 
 static void rows_are_rounded_to_their_groups_largest(void **state) {
@@ -221,7 +261,7 @@ static void rows_are_rounded_to_their_groups_largest(void **state) {
       void *reals = reals_from(kernels, ROWS * N, x), *y = reals_from(kernels, ROWS * N, NULL);
       void *quantised = aligned_alloc(64, ROWS * ch_quantised_bytes(N));
       kernels->quantise_rows(ROWS, N, reals, dtype, quantised);
-      kernels->gemv_blocks(ROWS, N, N, quantised, w[t], dtype, NULL, y, false);
+      kernels->gemv_blocks(ROWS, N, quantised, dtype, 1, &(ch_product){N, w[t], NULL, y}, false);
       for (int i = 0; i < ROWS * N; i++) {
         double most = 0;
         for (int j = 0; j < GROUP; j++) most = fmax(most, fabs(x[i / GROUP * GROUP + j]));
@@ -240,6 +280,7 @@ int main(void) {
       cmocka_unit_test(products_with_blocks_are_those_of_their_values),
       cmocka_unit_test(large_products_are_right_too),
       cmocka_unit_test(a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it),
+      cmocka_unit_test(products_with_blocks_do_not_depend_on_those_beside_them),
       cmocka_unit_test(rows_are_rounded_to_their_groups_largest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
  */
 
 /* Ways to multiply by weights of BF16, of which a table need not have all. */
-typedef enum gemv_way { PLAIN, PAIRS, SPLIT, WAYS } gemv_way;
+typedef enum gemv_way { PLAIN, PAIRS, SPLIT, SPLIT_HALVES, WAYS } gemv_way;
 
 typedef struct gemv_case {
   int64_t rows, in, out;
@@ -29,29 +29,28 @@ static void *lines(size_t bytes) {
 static void call_gemv(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                       const void *data) {
   const gemv_case *c = data;
-  const void *weight = in[1];
+  ch_product p = {c->out, in[1], c->with_bias ? in[2] : NULL, out[0]};
   if (c->dtype != CH_F32) { /* the values are exact in 16 bits */
     kernels->convert_to(c->in * c->out, in[1], c->dtype, scratch);
-    weight = scratch;
+    p.weight = scratch;
   }
-  if (c->way == SPLIT && kernels->gemv_split) {
+  uint16_t *x = (uint16_t *)scratch + c->in * c->out;
+  if (c->way == PAIRS || c->way == SPLIT_HALVES) kernels->convert_to(c->rows * c->in, in[0], CH_BF16, x);
+  if (c->way >= SPLIT && kernels->gemv_split) {
     void *room = lines((size_t)ch_threads() * ch_gemv_split_room(c->rows, c->in));
-    kernels->gemv_split(c->rows, c->in, c->out, in[0], weight, c->with_bias ? in[2] : NULL, room, out[0],
+    const bool halves = c->way == SPLIT_HALVES;
+    kernels->gemv_split(c->rows, c->in, halves ? x : in[0], halves ? CH_BF16 : kernels->dtype, room, 1, &p,
                         c->accumulate);
     free(room);
     return;
   }
   if (c->way == PAIRS && kernels->gemv_bf16) {
-    uint16_t *x = (uint16_t *)scratch + c->in * c->out;
-    kernels->convert_to(c->rows * c->in, in[0], CH_BF16, x);
     void *room = lines((size_t)ch_threads() * ch_gemv_room(c->rows, c->in));
-    kernels->gemv_bf16(c->rows, c->in, c->out, x, weight, c->with_bias ? in[2] : NULL, room, out[0],
-                       c->accumulate);
+    kernels->gemv_bf16(c->rows, c->in, x, room, 1, &p, c->accumulate);
     free(room);
     return;
   }
-  kernels->gemv(c->rows, c->in, c->out, in[0], weight, c->dtype == CH_F32 ? kernels->dtype : c->dtype,
-                c->with_bias ? in[2] : NULL, out[0], c->accumulate);
+  kernels->gemv(c->rows, c->in, in[0], c->dtype == CH_F32 ? kernels->dtype : c->dtype, 1, &p, c->accumulate);
 }
 
 static void check_gemv(ch_random *random, gemv_case c) {
@@ -62,7 +61,7 @@ static void check_gemv(ch_random *random, gemv_case c) {
   for (int64_t i = 0; i < c.in * c.out; i++) w[i] = fabs(w[i]) < 2 ? w[i] : (w[i] > 0 ? 1.5 : -1.5);
   if (c.dtype == CH_BF16)
     for (int64_t i = 0; i < c.in * c.out; i++) w[i] = round(w[i] * 16) / 16;
-  for (int64_t i = 0; c.way == PAIRS && i < c.rows * c.in; i++) {
+  for (int64_t i = 0; (c.way == PAIRS || c.way == SPLIT_HALVES) && i < c.rows * c.in; i++) {
     x[i] = round(x[i] * 16) / 16;
     x[i] = fabs(x[i]) < 2 ? x[i] : (x[i] > 0 ? 1.5 : -1.5);
   }
@@ -78,7 +77,8 @@ static void check_gemv(ch_random *random, gemv_case c) {
     }
   char what[120];
   snprintf(what, sizeof what, "gemv rows %lld in %lld out %lld %s%s", (long long)c.rows, (long long)c.in,
-           (long long)c.out, ch_dtype_name(c.dtype), (const char *[]){"", " pairs", " split"}[c.way]);
+           (long long)c.out, ch_dtype_name(c.dtype),
+           (const char *[]){"", " pairs", " split", " split halves"}[c.way]);
   kernel_check check = {.what = what,
                         .call = call_gemv,
                         .data = &c,
@@ -128,52 +128,108 @@ static void a_matrix_vector_product_is_right_for_all_row_counts_and_sizes(void *
   }
 }
 
-typedef struct gemv_size {
-  int64_t rows, in, out;
-} gemv_size;
+/* Rows of x as each way takes them. */
+typedef struct gemv_rows {
+  const float *x;
+  const uint16_t *halves;
+  void *room;
+} gemv_rows;
 
-static void multiply(const ch_kernels *kernels, gemv_way way, gemv_size size, const float *x,
-                     const uint16_t *halves, const void *weight, ch_dtype dtype, void *room, float *y) {
-  if (way == PAIRS)
-    kernels->gemv_bf16(size.rows, size.in, size.out, halves, weight, NULL, room, y, false);
-  else if (way == SPLIT)
-    kernels->gemv_split(size.rows, size.in, size.out, x, weight, NULL, room, y, false);
-  else
-    kernels->gemv(size.rows, size.in, size.out, x, weight, dtype, NULL, y, false);
+static gemv_rows rows_from(const gemv_rows *all, int64_t row, int64_t in) {
+  return (gemv_rows){all->x + row * in, all->halves + row * in, all->room};
 }
 
-/* Bit for bit: batches of sequences rest on it. */
-static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **state) {
-  (void)state;
-  enum { ROWS = 33, IN = 1500, OUT = 53 };
-  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_BF16, CH_BF16};
-  static const gemv_way ways[] = {PLAIN, PLAIN, PLAIN, PAIRS, SPLIT};
+static void multiply(const ch_kernels *kernels, gemv_way way, int64_t rows, int64_t in, const gemv_rows *x,
+                     ch_dtype dtype, int count, const ch_product *products) {
+  if (way == PAIRS)
+    kernels->gemv_bf16(rows, in, x->halves, x->room, count, products, false);
+  else if (way == SPLIT)
+    kernels->gemv_split(rows, in, x->x, CH_F32, x->room, count, products, false);
+  else if (way == SPLIT_HALVES)
+    kernels->gemv_split(rows, in, x->halves, CH_BF16, x->room, count, products, false);
+  else
+    kernels->gemv(rows, in, x->x, dtype, count, products, false);
+}
+
+/* Every way in which a table multiplies, with its rows of x and its weights. */
+enum { MOST_ROWS = 33, IN = 1500, OUT = 53 };
+
+typedef struct gemv_setting {
+  const ch_kernels *kernels;
+  gemv_way way;
+  ch_dtype dtype;
+  gemv_rows x; /* [MOST_ROWS, IN] */
+  const char *weight;
+} gemv_setting;
+
+static void for_all_ways(void (*check)(const gemv_setting *setting)) {
+  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_BF16, CH_BF16, CH_BF16};
+  static const gemv_way ways[] = {PLAIN, PLAIN, PLAIN, PAIRS, SPLIT, SPLIT_HALVES};
+  static float weight[IN * OUT];
+  static uint16_t halves[MOST_ROWS * IN];
   ch_random random;
   ch_random_seed(&random, 5, 0);
-  double *x = random_values(&random, ROWS * IN, 1), *w = random_values(&random, IN * OUT, 1);
+  double *x = random_values(&random, MOST_ROWS * IN, 1), *w = random_values(&random, IN * OUT, 1);
+  void *room = lines(3 * ch_gemv_split_room(MOST_ROWS, IN));
+  int usual_threads = omp_get_max_threads();
   for (int number = 1; number < TABLE_COUNT; number++) {
     const ch_kernels *kernels = table_number(number);
     if (!kernels) continue;
-    float *xs = reals_from(kernels, ROWS * IN, x), *ws = reals_from(kernels, IN * OUT, w);
-    static float weight[IN * OUT], together[ROWS * OUT], alone[OUT];
-    static uint16_t halves[ROWS * IN];
-    void *room = lines(3 * ch_gemv_split_room(ROWS, IN));
-    for (int d = 0; d < 5; d++) {
+    float *xs = reals_from(kernels, MOST_ROWS * IN, x), *ws = reals_from(kernels, IN * OUT, w);
+    kernels->convert_to(MOST_ROWS * IN, xs, CH_BF16, halves);
+    for (int d = 0; d < 6; d++) {
       if (!has_way(kernels, ways[d])) continue;
       kernels->convert_to(IN * OUT, ws, dtypes[d], weight);
-      kernels->convert_to(ROWS * IN, xs, CH_BF16, halves);
-      for (int64_t rows = 1; rows <= ROWS; rows++) {
-        const int64_t r = rows - 1;
-        multiply(kernels, ways[d], (gemv_size){rows, IN, OUT}, xs, halves, weight, dtypes[d], room, together);
-        omp_set_num_threads(1 + (int)(rows % 3));
-        multiply(kernels, ways[d], (gemv_size){1, IN, OUT}, xs + r * IN, halves + r * IN, weight, dtypes[d],
-                 room, alone);
-        assert_memory_equal(alone, together + r * OUT, sizeof alone);
-      }
+      check(&(gemv_setting){kernels, ways[d], dtypes[d], {xs, halves, room}, (const char *)weight});
     }
-    free(xs), free(ws), free(room);
+    free(xs), free(ws);
   }
-  free(x), free(w);
+  omp_set_num_threads(usual_threads);
+  free(x), free(w), free(room);
+}
+
+/* Bit for bit: batches of sequences rest on it. */
+static void check_rows_alone(const gemv_setting *s) {
+  static float together[MOST_ROWS * OUT], alone[OUT];
+  for (int64_t rows = 1; rows <= MOST_ROWS; rows++) {
+    const int64_t r = rows - 1;
+    const gemv_rows last = rows_from(&s->x, r, IN);
+    multiply(s->kernels, s->way, rows, IN, &s->x, s->dtype, 1, &(ch_product){OUT, s->weight, NULL, together});
+    omp_set_num_threads(1 + (int)(rows % 3));
+    multiply(s->kernels, s->way, 1, IN, &last, s->dtype, 1, &(ch_product){OUT, s->weight, NULL, alone});
+    assert_memory_equal(alone, together + r * OUT, sizeof alone);
+  }
+}
+
+static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **state) {
+  (void)state;
+  for_all_ways(check_rows_alone);
+}
+
+/* Matrices of different sizes, in another order than they lie in, with and without biases; bit for bit again. */
+static void check_products_alone(const gemv_setting *s) {
+  enum { COUNT = 4 };
+  static const int64_t first[COUNT] = {21, 20, 0, 23}, outs[COUNT] = {2, 1, 20, 30};
+  static float together[COUNT][MOST_ROWS * OUT], alone[MOST_ROWS * OUT], bias[OUT];
+  for (int i = 0; i < OUT; i++) bias[i] = (float)i;
+  for (int64_t rows = 1; rows <= MOST_ROWS; rows += rows < 9 ? 1 : 8) {
+    ch_product products[COUNT];
+    for (int p = 0; p < COUNT; p++)
+      products[p] = (ch_product){outs[p], s->weight + ch_dtype_bytes(s->dtype, first[p] * IN),
+                                 p % 2 ? bias + first[p] : NULL, together[p]};
+    omp_set_num_threads(1 + (int)(rows % 3));
+    multiply(s->kernels, s->way, rows, IN, &s->x, s->dtype, COUNT, products);
+    for (int p = 0; p < COUNT; p++) {
+      products[p].y = alone;
+      multiply(s->kernels, s->way, rows, IN, &s->x, s->dtype, 1, &products[p]);
+      assert_memory_equal(alone, together[p], (size_t)(rows * outs[p]) * sizeof *alone);
+    }
+  }
+}
+
+static void a_product_does_not_depend_on_the_products_beside_it(void **state) {
+  (void)state;
+  for_all_ways(check_products_alone);
 }
 
 /* --- tile_product
@@ -273,6 +329,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_matrix_vector_product_is_right_for_all_row_counts_and_sizes),
       cmocka_unit_test(a_row_of_a_product_does_not_depend_on_the_rows_beside_it),
+      cmocka_unit_test(a_product_does_not_depend_on_the_products_beside_it),
       cmocka_unit_test(a_tile_product_is_right_for_all_sizes_and_strides),
       cmocka_unit_test(a_tile_product_over_nothing_clears_or_keeps),
   };

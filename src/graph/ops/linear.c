@@ -44,6 +44,32 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
+/* Neighbours whose weights are of one type meet x in one call. */
+static ch_status forward_together(ch_run *run, int count, const ch_node *const nodes[]) {
+  const ch_node *x = nodes[0]->in[0];
+  ch_product products[CH_MOST_TOGETHER];
+  for (int first = 0, next; first < count; first = next) {
+    const ch_dtype dtype = ch_run_dtype(run, nodes[first]->in[1]);
+    for (next = first; next < count && ch_run_dtype(run, nodes[next]->in[1]) == dtype; next++) {
+      const ch_node *node = nodes[next], *weight = node->in[1];
+      products[next - first] =
+          (ch_product){weight->shape[0], ch_run_value(run, weight),
+                       node->inputs == 3 ? ch_run_value(run, node->in[2]) : NULL, ch_run_output(run, node)};
+    }
+    CH_TRY(ch_gemm_linears(run->gemm, x->shape[0], x->shape[1], ch_run_value(run, x), x->dtype, dtype,
+                           next - first, products, false, run->error));
+  }
+  return CH_OK;
+}
+
+/* Products with all of x by matrices that are parameters. */
+static bool joins(const ch_node *node) {
+  if (groups_of_row(node) > 1) return false;
+  for (int i = 1; i < node->inputs; i++)
+    if (node->in[i]->kind != CH_NODE_PARAM) return false;
+  return true;
+}
+
 /* dx = dy W, dW = dy^T x, db = sum of dy over rows. */
 static ch_status backward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
@@ -100,8 +126,8 @@ static streamed_product product_of(const ch_stream_call *call) {
 
 static void stream(const ch_stream_call *call) {
   streamed_product p = product_of(call);
-  call->run->kernels->gemv(p.rows, p.in, p.out, call->in[0].data, p.weight, p.dtype, p.bias, call->space,
-                           false);
+  const ch_product product = {p.out, p.weight, p.bias, call->space};
+  call->run->kernels->gemv(p.rows, p.in, call->in[0].data, p.dtype, 1, &product, false);
 }
 
 static ch_status stream_many(const ch_stream_call *call) {
@@ -117,6 +143,8 @@ static const ch_op op = {.name = "linear",
                          .shape = shape,
                          .scratch = scratch,
                          .forward = forward,
+                         .joins = joins,
+                         .forward_together = forward_together,
                          .backward = backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
                          .flops = flops,

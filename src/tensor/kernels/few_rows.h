@@ -12,18 +12,20 @@
 #define CH_KERNELS_FEW_ROWS_H
 
 #include "tensor/kernels/halves.h"
+#include "tensor/kernels/products.h"
 #include "tensor/kernels/row_sums.h"
 #include "tensor/kernels/variant.h"
 
 enum {
   STRIP = VEC_BYTES == 64 ? 6 : 2, /* rows of weights whose sums with GROUP rows of x fit in registers */
   GROUP = 4,
-  X_BYTES = 32 << 10,    /* what of x stays in the first cache beside the weights streaming by */
-  LEAST_VECTORS = 32,    /* between two times that sums are kept */
-  MOST_KEPT = 32,        /* rows of x whose sums are kept between pieces */
-  PREFETCH_BYTES = 8192, /* how far ahead weights are asked for, at least, by few rows of x */
-  MOST_ASKED = 3,        /* rows of a strip that one tile asks for */
-  LONG_STRIP = 16 << 10, /* bytes of a strip after which asking for two more would only be in the way */
+  X_BYTES = 32 << 10,     /* what of x stays in the first cache beside the weights streaming by */
+  LEAST_VECTORS = 32,     /* between two times that sums are kept */
+  MOST_KEPT = 32,         /* rows of x whose sums are kept between pieces */
+  PREFETCH_BYTES = 8192,  /* how far ahead weights are asked for, at least, by few rows of x */
+  MOST_ASKED = 3,         /* rows of a strip that one tile asks for */
+  LONG_STRIP = 16 << 10,  /* bytes of a strip after which asking for two more would only be in the way */
+  ASKED_AFTER = 12 << 10, /* bytes of the next product's weights */
   LINE = 64
 };
 _Static_assert(STRIP *GROUP <= MOST_SUMS, "a tile's sums are written at once");
@@ -46,6 +48,22 @@ typedef struct few_call {
   real *y;
   bool accumulate;
 } few_call;
+
+/* Asks for the first rows of weights after a part, into the second cache, before the part is read: loops ask for what follows their
+   own rows, and these lie elsewhere. */
+static inline void few_ask_after(const few_call *call, const product_part *part) {
+  if (!part->after) return;
+  const char *weight = part->after->weight;
+  const size_t bytes = (size_t)part->after->out * call->weight_bytes;
+  for (size_t at = 0; at < bytes && at < ASKED_AFTER; at += LINE) __builtin_prefetch(weight + at, 0, 2);
+}
+
+/* A call for one of its products. */
+static inline few_call few_call_of(const few_call *call, const ch_product *product) {
+  few_call own = *call;
+  own.out = product->out, own.weight = product->weight, own.bias = product->bias, own.y = product->y;
+  return own;
+}
 
 ALWAYS_INLINE int few_step(const few_kind kind) {
   return kind == FEW_REAL ? VL : 2 * VL;

@@ -6,7 +6,7 @@
 
 /* As the table's quantise_rows and gemv_blocks; rows lie in their own order. */
 void KERNEL(quantise_many)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised);
-void KERNEL(gemm_blocks)(int64_t rows, int64_t in, int64_t out, const void *quantised, const void *weight,
-                         ch_dtype weight_dtype, const void *bias, void *y, bool accumulate);
+void KERNEL(gemm_blocks)(int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype, int count,
+                         const ch_product *products, bool accumulate);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "tensor/kernels/blocks.h"
 #include "tensor/kernels/gemm_blocks.h"
+#include "tensor/kernels/products.h"
 #include "tensor/quantised.h"
 
 #ifdef __AVX512VNNI__
@@ -340,27 +341,36 @@ ALWAYS_INLINE void multiply_panel(const blocks_call *c, ch_dtype dtype, int64_t 
   }
 }
 
-static void multiply_range(const blocks_call *c, ch_dtype dtype, int64_t first, int64_t last) {
+/* Panels first ... last - 1, numbered through the products. */
+static void multiply_range(const blocks_call *call, ch_dtype dtype, const ch_product *products, int64_t first,
+                           int64_t last) {
   panel p;
-  for (int64_t o = first * LANES; o < last * LANES && o < c->out; o += LANES) {
-    if (dtype == CH_Q8_0)
-      multiply_panel(c, CH_Q8_0, o, &p);
-    else if (dtype == CH_Q4_0)
-      multiply_panel(c, CH_Q4_0, o, &p);
-    else if (dtype == CH_Q4_K)
-      multiply_panel(c, CH_Q4_K, o, &p);
-    else
-      multiply_panel(c, CH_Q6_K, o, &p);
+  for (product_part part; take_part(products, LANES, &first, last, &part);) {
+    blocks_call c = *call;
+    c.out = part.product->out, c.weight = part.product->weight, c.bias = part.product->bias;
+    c.y = part.product->y;
+    for (int64_t o = part.first * LANES; o < part.last * LANES && o < c.out; o += LANES) {
+      if (dtype == CH_Q8_0)
+        multiply_panel(&c, CH_Q8_0, o, &p);
+      else if (dtype == CH_Q4_0)
+        multiply_panel(&c, CH_Q4_0, o, &p);
+      else if (dtype == CH_Q4_K)
+        multiply_panel(&c, CH_Q4_K, o, &p);
+      else
+        multiply_panel(&c, CH_Q6_K, o, &p);
+    }
   }
 }
 
-void KERNEL(gemm_blocks)(int64_t rows, int64_t in, int64_t out, const void *quantised, const void *weight,
-                         ch_dtype weight_dtype, const void *bias, void *y, bool accumulate) {
-  const blocks_call call = {rows, in, out,       quantised, weight, ch_dtype_bytes(weight_dtype, in),
-                            bias, y,  accumulate};
-  int64_t panels = (out + LANES - 1) / LANES;
-  FOR_RANGE(panels, rows * in * out >= CH_PARALLEL_ELEMENTS,
-            { multiply_range(&call, weight_dtype, first, last); });
+void KERNEL(gemm_blocks)(int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype, int count,
+                         const ch_product *products, bool accumulate) {
+  const blocks_call call = {.rows = rows,
+                            .in = in,
+                            .quantised = quantised,
+                            .row_bytes = ch_dtype_bytes(weight_dtype, in),
+                            .accumulate = accumulate};
+  FOR_RANGE(units_of_products(count, products, LANES), share_products(rows, in, count, products),
+            { multiply_range(&call, weight_dtype, products, first, last); });
 }
 
 #endif

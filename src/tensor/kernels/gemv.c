@@ -1,7 +1,7 @@
 /* Few rows times a matrix from memory: y = x W^T at the speed the weights can be read. */
 #include "tensor/kernels/few_rows.h"
 
-static void gemv_range(const few_call *call, ch_dtype weight_dtype, int64_t first, int64_t last) {
+static void gemv_some(const few_call *call, ch_dtype weight_dtype, int64_t first, int64_t last) {
   if (weight_dtype == CH_F16)
     few_range(FEW_F16, call, first, last);
   else if (weight_dtype == CH_BF16)
@@ -10,17 +10,23 @@ static void gemv_range(const few_call *call, ch_dtype weight_dtype, int64_t firs
     few_range(FEW_REAL, call, first, last);
 }
 
-void KERNEL(gemv)(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                  ch_dtype weight_dtype, const void *bias, void *y, bool accumulate) {
+static void gemv_range(const few_call *call, ch_dtype weight_dtype, const ch_product *products, int64_t first,
+                       int64_t last) {
+  for (product_part part; take_part(products, 1, &first, last, &part);) {
+    const few_call own = few_call_of(call, part.product);
+    few_ask_after(call, &part);
+    gemv_some(&own, weight_dtype, part.first, part.last);
+  }
+}
+
+void KERNEL(gemv)(int64_t rows, int64_t in, const void *x, ch_dtype weight_dtype, int count,
+                  const ch_product *products, bool accumulate) {
   const few_call call = {.rows = rows,
                          .in = in,
-                         .out = out,
                          .x = x,
-                         .weight = weight,
                          .x_bytes = (size_t)in * sizeof(real),
                          .weight_bytes = (size_t)in * ch_dtype_size(weight_dtype),
-                         .bias = bias,
-                         .y = y,
                          .accumulate = accumulate};
-  FOR_RANGE(out, rows * in * out >= CH_PARALLEL_ELEMENTS, gemv_range(&call, weight_dtype, first, last));
+  FOR_RANGE(units_of_products(count, products, 1), share_products(rows, in, count, products),
+            gemv_range(&call, weight_dtype, products, first, last));
 }

@@ -20,31 +20,35 @@ static void pack(const few_call *c, char *to) {
 }
 
 /* Every thread packs x for itself: another core's cache is farther than the work is long. */
-static void gemv_range(const few_call *call, char *room, int64_t first, int64_t last) {
+static void gemv_range(const few_call *call, char *room, const ch_product *products, int64_t first,
+                       int64_t last) {
   few_call mine = *call;
-  if (call->rows > 1) {
-    const char *weight = call->weight + (size_t)first * call->weight_bytes;
-    const size_t bytes = (size_t)(last - first) * call->weight_bytes;
+  product_part part;
+  int64_t begin = first;
+  if (call->rows > 1 && take_part(products, 1, &begin, last, &part)) {
+    const char *weight = (const char *)part.product->weight + (size_t)part.first * call->weight_bytes;
+    const size_t bytes = (size_t)(part.last - part.first) * call->weight_bytes;
     for (size_t at = 0; at < bytes && at < ASKED_FIRST; at += LINE) __builtin_prefetch(weight + at);
     room += (size_t)omp_get_thread_num() * ch_gemv_room(call->rows, call->in);
     pack(call, room);
     mine.packed = room;
   }
-  few_range(FEW_PAIRS, &mine, first, last);
+  while (take_part(products, 1, &first, last, &part)) {
+    const few_call own = few_call_of(&mine, part.product);
+    few_ask_after(call, &part);
+    few_range(FEW_PAIRS, &own, part.first, part.last);
+  }
 }
 
-void KERNEL(gemv_bf16)(int64_t rows, int64_t in, int64_t out, const uint16_t *x, const uint16_t *weight,
-                       const void *bias, void *room, void *y, bool accumulate) {
+void KERNEL(gemv_bf16)(int64_t rows, int64_t in, const uint16_t *x, void *room, int count,
+                       const ch_product *products, bool accumulate) {
   const few_call call = {.rows = rows,
                          .in = in,
-                         .out = out,
                          .x = (const char *)x,
-                         .weight = (const char *)weight,
                          .x_bytes = (size_t)in * sizeof *x,
-                         .weight_bytes = (size_t)in * sizeof *weight,
-                         .bias = bias,
-                         .y = y,
+                         .weight_bytes = (size_t)in * sizeof(uint16_t),
                          .accumulate = accumulate};
-  FOR_RANGE(out, rows * in * out >= CH_PARALLEL_ELEMENTS, gemv_range(&call, room, first, last));
+  FOR_RANGE(units_of_products(count, products, 1), share_products(rows, in, count, products),
+            gemv_range(&call, room, products, first, last));
 }
 #endif

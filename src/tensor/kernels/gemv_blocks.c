@@ -1,6 +1,7 @@
 /* Few rows, as small integers (tensor/quantised.h), times a matrix in blocks: y = x W^T, by what the compiler makes of
  * sums of small products. gemv_blocks_vnni.c has the instructions made for it. */
 #include "tensor/kernels/blocks.h"
+#include "tensor/kernels/products.h"
 #include "tensor/quantised.h"
 
 enum { MOST_ROWS = 4, BLOCK_BYTES = 1 << 18 }; /* as in gemv.c */
@@ -135,17 +136,27 @@ static void dot_some(const blocks_call *c, int rows, ch_dtype dtype, const ch_qu
   }
 }
 
-void KERNEL(gemv_blocks)(int64_t rows, int64_t in, int64_t out, const void *quantised, const void *weight,
-                         ch_dtype weight_dtype, const void *bias, void *y, bool accumulate) {
-  const blocks_call call = {in, out, weight, ch_dtype_bytes(weight_dtype, in), bias, y, accumulate};
-  int64_t block = rows <= MOST_ROWS ? out : BLOCK_BYTES / (int64_t)(call.row_bytes + 1) + 1;
-  FOR_RANGE(out, rows * in * out >= CH_PARALLEL_ELEMENTS, {
-    for (int64_t o = first; o < last; o += block)
-      for (int64_t r = 0; r < rows; r += MOST_ROWS) {
-        ch_quantised_row x[MOST_ROWS];
-        int count = rows - r < MOST_ROWS ? (int)(rows - r) : MOST_ROWS;
-        for (int i = 0; i < count; i++) x[i] = ch_quantised_row_of((void *)(uintptr_t)quantised, in, r + i);
-        dot_some(&call, count, weight_dtype, x, r, o, last - o < block ? last : o + block);
-      }
+static void dot_products(const blocks_call *call, int64_t rows, ch_dtype dtype, const void *quantised,
+                         const ch_product *product, int64_t first, int64_t last) {
+  const blocks_call own = {call->in,      product->out, product->weight, call->row_bytes,
+                           product->bias, product->y,   call->accumulate};
+  const int64_t block = rows <= MOST_ROWS ? last - first : BLOCK_BYTES / (int64_t)(call->row_bytes + 1) + 1;
+  for (int64_t o = first; o < last; o += block)
+    for (int64_t r = 0; r < rows; r += MOST_ROWS) {
+      ch_quantised_row x[MOST_ROWS];
+      int count = rows - r < MOST_ROWS ? (int)(rows - r) : MOST_ROWS;
+      for (int i = 0; i < count; i++)
+        x[i] = ch_quantised_row_of((void *)(uintptr_t)quantised, call->in, r + i);
+      dot_some(&own, count, dtype, x, r, o, last - o < block ? last : o + block);
+    }
+}
+
+void KERNEL(gemv_blocks)(int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype, int count,
+                         const ch_product *products, bool accumulate) {
+  const blocks_call call = {
+      .in = in, .row_bytes = ch_dtype_bytes(weight_dtype, in), .accumulate = accumulate};
+  FOR_RANGE(units_of_products(count, products, 1), share_products(rows, in, count, products), {
+    for (product_part part; take_part(products, 1, &first, last, &part);)
+      dot_products(&call, rows, weight_dtype, quantised, part.product, part.first, part.last);
   });
 }

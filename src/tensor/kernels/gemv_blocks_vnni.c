@@ -8,6 +8,7 @@
 #include "tensor/kernels/asking.h"
 #include "tensor/kernels/blocks.h"
 #include "tensor/kernels/gemm_blocks.h"
+#include "tensor/kernels/products.h"
 #include "tensor/quantised.h"
 
 #ifdef __AVX512VNNI__
@@ -370,17 +371,27 @@ static void dot_some(const blocks_call *c, int64_t rows, ch_dtype dtype, const l
     dot_rows_of(c, rows, CH_Q6_K, x, first, last);
 }
 
-void KERNEL(gemv_blocks)(int64_t rows, int64_t in, int64_t out, const void *quantised, const void *weight,
-                         ch_dtype weight_dtype, const void *bias, void *y, bool accumulate) {
+static void dot_products(const blocks_call *call, int64_t rows, ch_dtype dtype, const lanes_row *x,
+                         const ch_product *products, int64_t first, int64_t last) {
+  for (product_part part; take_part(products, 1, &first, last, &part);) {
+    const ch_product *p = part.product;
+    const blocks_call own = {call->in, p->out, p->weight, call->row_bytes, p->bias, p->y, call->accumulate};
+    dot_some(&own, rows, dtype, x, part.first, part.last);
+  }
+}
+
+void KERNEL(gemv_blocks)(int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype, int count,
+                         const ch_product *products, bool accumulate) {
   if (rows > MOST_ROWS) {
-    KERNEL(gemm_blocks)(rows, in, out, quantised, weight, weight_dtype, bias, y, accumulate);
+    KERNEL(gemm_blocks)(rows, in, quantised, weight_dtype, count, products, accumulate);
     return;
   }
-  const blocks_call call = {in, out, weight, ch_dtype_bytes(weight_dtype, in), bias, y, accumulate};
+  const blocks_call call = {
+      .in = in, .row_bytes = ch_dtype_bytes(weight_dtype, in), .accumulate = accumulate};
   lanes_row x[MOST_ROWS];
   for (int64_t r = 0; r < rows; r++) x[r] = lanes_of(quantised, in, r);
-  FOR_RANGE(out, rows * in * out >= CH_PARALLEL_ELEMENTS,
-            { dot_some(&call, rows, weight_dtype, x, first, last); });
+  FOR_RANGE(units_of_products(count, products, 1), share_products(rows, in, count, products),
+            { dot_products(&call, rows, weight_dtype, x, products, first, last); });
 }
 
 #endif

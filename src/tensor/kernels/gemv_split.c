@@ -12,6 +12,7 @@
 
 #include "tensor/kernels/halves.h"
 #include "tensor/kernels/lanes.h"
+#include "tensor/kernels/products.h"
 #include "tensor/kernels/row_sums.h"
 #include "tensor/kernels/variant.h"
 
@@ -31,7 +32,9 @@ enum {
 typedef struct split_call {
   int64_t rows, in, out;
   const real *x; /* laid out, group after group */
-  const char *weight;
+  const char *weight,
+      *after; /* after: what the thread reads when it is done with these weights, so many rows */
+  int64_t rows_after;
   const real *bias;
   real *y;
   bool accumulate;
@@ -62,13 +65,17 @@ ALWAYS_INLINE row_group group_number(const split_call *c, int64_t g) {
 
 /* --- tiles ------------------------------------------------------------------------------------------------------- */
 
+/* The even elements of VL pairs of BF16, or the odd ones. */
+ALWAYS_INLINE vec half_of(vec pairs, const bool odd) {
+  return odd ? (vec)((ivec)pairs & (int)0xffff0000) : (vec)((ivec)pairs << 16);
+}
+
 /* The even elements of a step, or the odd ones: sum[r * outs + o] += x[r] w[o]. */
 ALWAYS_INLINE void add_half(const int rows, const int outs, const bool odd, const real *x, const vec *pairs,
                             vec *sum) {
   vec w[STRIP];
 #pragma GCC unroll 4
-  for (int o = 0; o < outs; o++)
-    w[o] = odd ? (vec)((ivec)pairs[o] & (int)0xffff0000) : (vec)((ivec)pairs[o] << 16);
+  for (int o = 0; o < outs; o++) w[o] = half_of(pairs[o], odd);
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++) {
     vec v = load(x + r * STEP + (odd ? VL : 0));
@@ -134,25 +141,40 @@ typedef struct strip_block {
   int64_t out, strips, end; /* end: of the thread's rows */
 } strip_block;
 
+/* What is asked for while a block is passed: `rows` rows of weights. */
+typedef struct coming_rows {
+  const char *weight;
+  int64_t rows;
+} coming_rows;
+
+/* The next block, or the beginning of what comes after the thread's rows. */
+static inline coming_rows coming_after(const split_call *c, int64_t first, int64_t most, int64_t end) {
+  if (first < end)
+    return (coming_rows){c->weight + first * weight_row(c), most < end - first ? most : end - first};
+  return (coming_rows){c->after, most < c->rows_after ? most : c->rows_after};
+}
+
 /* A group's sums with a block. While a block's parts are summed, of all groups, the next is asked for in memory's order. */
 ALWAYS_INLINE void add_block(const int rows, const int outs, const int asked, const split_call *c,
                              const strip_block *block, const row_group *group, int64_t g) {
   vec kept[MOST_STRIPS][MOST_SUMS];
-  const int64_t row = weight_row(c), own = block->strips * outs, after = block->out + own,
-                coming = block->end - after < own ? block->end - after : own;
+  const int64_t row = weight_row(c), own = block->strips * outs;
+  const coming_rows coming = coming_after(c, block->out + own, own, block->end);
   const int64_t steps = steps_of(c), most = GROUP_BYTES / (GROUP * STEP * (int64_t)sizeof(real)),
                 pieces = steps > most ? (steps + most - 1) / most : 1,
                 parts = groups_of(c) * pieces * block->strips;
-  const char *weight = c->weight + block->out * row, *next_block = c->weight + after * row;
+  const char *weight = c->weight + block->out * row;
   for (int64_t p = 0; p < pieces; p++)
     for (int64_t strip = 0; strip < block->strips; strip++) {
       const int64_t from = steps * p / pieces, number = (g * pieces + p) * block->strips + strip;
+      const bool inside = strip + 1 < block->strips || block->out + own < block->end;
       const char *here = weight + strip * outs * row + from * WEIGHT_STEP;
       const strip_part part = {.out = block->out + strip * outs,
                                .from = from,
                                .to = steps * (p + 1) / pieces,
-                               .next = strip + 1 < block->strips || coming > 0 ? here + outs * row : here,
-                               .later = coming > 0 ? next_block + coming * row * number / parts : here};
+                               .next = inside ? here + outs * row : here,
+                               .later = coming.rows > 0 ? coming.weight + coming.rows * row * number / parts
+                                                        : here};
       add_part(rows, outs, asked, c, group, &part, kept[strip]);
     }
 }
@@ -193,42 +215,51 @@ ALWAYS_INLINE void add_strips(const int outs, const int asked, const split_call 
 /* --- all of it --------------------------------------------------------------------------------------------------- */
 
 /* Lays x out; zeros fill the last step. */
-static void lay_out(const split_call *c, const real *x, real *to) {
+static void lay_out(const split_call *c, const void *x, ch_dtype x_dtype, real *to) {
   for (int64_t g = 0; g < groups_of(c); g++) {
     const row_group group = group_number(c, g);
     for (int64_t i = 0; i < c->in; i += STEP)
       for (int64_t r = 0; r < group.rows; r++, to += STEP) {
-        const real *from = x + (group.first + r) * c->in + i;
-        const int64_t left = c->in - i;
-        store_split(to, load_some(from, left), left > VL ? load_some(from + VL, left - VL) : splat(0));
+        const int64_t at = (group.first + r) * c->in + i, left = c->in - i;
+        if (x_dtype == CH_BF16) {
+          const vec pairs = load_pairs((const uint16_t *)x + at, left);
+          store(to, half_of(pairs, false));
+          store(to + VL, half_of(pairs, true));
+        } else {
+          const real *from = (const real *)x + at;
+          store_split(to, load_some(from, left), left > VL ? load_some(from + VL, left - VL) : splat(0));
+        }
       }
   }
 }
 
-/* Weight rows first ... last - 1 with all rows of x, which every thread lays out for itself: another core's cache is farther than
-   the work is long. */
-static void split_range(const split_call *call, const real *x, char *room, int64_t first, int64_t last) {
+/* What of the products is this thread's, with all rows of x, which every thread lays out for itself: another core's cache is farther
+   than the work is long. */
+static void split_range(const split_call *call, const void *x, ch_dtype x_dtype, char *room,
+                        const ch_product *products, int64_t first, int64_t last) {
   real *mine =
       (real *)(void *)(room + (size_t)omp_get_thread_num() * ch_gemv_split_room(call->rows, call->in));
   split_call c = *call;
   c.x = mine;
-  lay_out(&c, x, mine);
-  if (c.rows > GROUP)
-    add_strips(STRIP, 2, &c, &first, last);
-  else
-    add_strips(STRIP, STRIP, &c, &first, last);
-  add_strips(1, 1, &c, &first, last);
+  lay_out(&c, x, x_dtype, mine);
+  for (product_part part; take_part(products, 1, &first, last, &part);) {
+    int64_t out = part.first, left = last - first;
+    c.out = part.product->out, c.weight = part.product->weight, c.bias = part.product->bias;
+    c.y = part.product->y;
+    c.after = part.after ? part.after->weight : NULL;
+    c.rows_after = !part.after ? 0 : left < part.after->out ? left : part.after->out;
+    if (c.rows > GROUP)
+      add_strips(STRIP, 2, &c, &out, part.last);
+    else
+      add_strips(STRIP, STRIP, &c, &out, part.last);
+    add_strips(1, 1, &c, &out, part.last);
+  }
 }
 
-void KERNEL(gemv_split)(int64_t rows, int64_t in, int64_t out, const void *x, const uint16_t *weight,
-                        const void *bias, void *room, void *y, bool accumulate) {
-  const split_call call = {.rows = rows,
-                           .in = in,
-                           .out = out,
-                           .weight = (const char *)weight,
-                           .bias = bias,
-                           .y = y,
-                           .accumulate = accumulate};
-  FOR_RANGE(out, rows * in * out >= CH_PARALLEL_ELEMENTS, split_range(&call, x, room, first, last));
+void KERNEL(gemv_split)(int64_t rows, int64_t in, const void *x, ch_dtype x_dtype, void *room, int count,
+                        const ch_product *products, bool accumulate) {
+  const split_call call = {.rows = rows, .in = in, .accumulate = accumulate};
+  FOR_RANGE(units_of_products(count, products, 1), share_products(rows, in, count, products),
+            split_range(&call, x, x_dtype, room, products, first, last));
 }
 #endif
