@@ -41,7 +41,7 @@ ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *er
   if (!*gemm) return ch_fail(error, CH_ERROR_MEMORY, "memory is out for the matrix products' preparation");
   (*gemm)->kernels = kernels;
   if (kernels->dtype != CH_F32) return CH_OK;
-  (*gemm)->rounds = ch_gemm_library_rounds(kernels->multiplies_pairs);
+  (*gemm)->rounds = ch_gemm_library_rounds(kernels->gemv_bf16 != NULL);
   ch_status status = ch_gemm_library_create(&(*gemm)->library, error);
   if (status == CH_OK) return CH_OK;
   ch_gemm_free(*gemm);

@@ -69,9 +69,8 @@ typedef struct ch_rope_states {
 typedef struct ch_kernels {
   const char *name; /* "f32 avx512" */
   ch_dtype dtype;   /* CH_F32 or CH_F64: what `real` is */
-  /* Instructions for products of small integers, the fastest way for any number of rows with weights in blocks; and for pairs
-     of BF16. */
-  bool multiplies_bytes, multiplies_pairs;
+  bool
+      multiplies_bytes; /* products of small integers, the fastest way for any number of rows with weights in blocks */
 
   /* --- norms ------------------------------------------------------------------------------------------------ */
   /* y = x / sqrt(mean(x^2) + eps) * weight, row by row; rstd[rows] (or NULL) keeps 1/sqrt(...). y may be x. */
@@ -212,7 +211,7 @@ typedef struct ch_kernels {
      y is the same, bit for bit, whatever the other rows, the other products and the number of threads. */
   void (*gemv)(int64_t rows, int64_t in, const void *x, ch_dtype weight_dtype, int count,
                const ch_product *products, bool accumulate);
-  /* The same with x and W of BF16, twice the speed where arithmetic bounds; NULL where no instructions are for it. `room`:
+  /* The same with x and W of BF16, twice the speed where arithmetic bounds; NULL where no instructions multiply pairs of it. `room`:
      ch_gemv_room(rows, in) bytes for each thread, at a multiple of 64, where several rows of x are laid out anew. */
   void (*gemv_bf16)(int64_t rows, int64_t in, const uint16_t *x, void *room, int count,
                     const ch_product *products, bool accumulate);

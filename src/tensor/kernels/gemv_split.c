@@ -24,6 +24,7 @@ enum {
   GROUP = 8,                                  /* rows of x, at most */
   STRIP = MOST_SUMS / GROUP,                  /* rows of weights */
   GROUP_BYTES = 24 << 10, /* of a group's x that stay in the first cache beside the weights streaming by */
+  ROW_BYTES = 8 << 10,    /* of a single row's */
   BLOCK_BYTES = 64 << 10, /* of weights that stay in the second cache, with at least so many strips */
   LEAST_STRIPS = 4,
   MOST_STRIPS = 16
@@ -160,7 +161,8 @@ ALWAYS_INLINE void add_block(const int rows, const int outs, const int asked, co
   vec kept[MOST_STRIPS][MOST_SUMS];
   const int64_t row = weight_row(c), own = block->strips * outs;
   const coming_rows coming = coming_after(c, block->out + own, own, block->end);
-  const int64_t steps = steps_of(c), most = GROUP_BYTES / (GROUP * STEP * (int64_t)sizeof(real)),
+  const int64_t steps = steps_of(c),
+                most = (c->rows == 1 ? ROW_BYTES : GROUP_BYTES / GROUP) / (STEP * (int64_t)sizeof(real)),
                 pieces = steps > most ? (steps + most - 1) / most : 1,
                 parts = groups_of(c) * pieces * block->strips;
   const char *weight = c->weight + block->out * row;

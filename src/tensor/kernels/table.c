@@ -7,9 +7,6 @@ const ch_kernels KERNEL(table) = {
 #ifdef __AVX512VNNI__
     .multiplies_bytes = true,
 #endif
-#ifdef __AVX512BF16__
-    .multiplies_pairs = true,
-#endif
     .rmsnorm_forward = INHERITED(rmsnorm_forward),
     .rmsnorm_backward = INHERITED(rmsnorm_backward),
     .layernorm_forward = INHERITED(layernorm_forward),
