@@ -29,7 +29,7 @@ ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size
 /* A file written beside its final name: what readers see is the old file or the whole new one. */
 typedef struct ch_writer {
   FILE *file;
-  char *path, *temporary;
+  char *path, *temporary, *buffer;
 } ch_writer;
 
 ch_status ch_writer_open(ch_writer *writer, const char *path, ch_error *error);

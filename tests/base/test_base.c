@@ -102,6 +102,36 @@ static void a_written_file_appears_whole_or_not_at_all(void **state) {
   free(path);
 }
 
+/* In pieces shorter and longer than what is written at a time. */
+static void a_large_file_holds_what_was_put(void **state) {
+  (void)state;
+  enum { BYTES = 7654321 };
+  char directory[] = "/tmp/crosshead-test-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  char *path = ch_path_join(directory, "file");
+  unsigned char *bytes = malloc(BYTES);
+  assert_non_null(bytes);
+  for (size_t i = 0; i < BYTES; i++) bytes[i] = (unsigned char)(i * 2654435761u >> 24);
+  ch_error error;
+  ch_writer writer;
+  assert_int_equal(ch_writer_open(&writer, path, &error), CH_OK);
+  for (size_t at = 0, piece = 1; at < BYTES; at += piece, piece = 3 * piece + 1) {
+    if (piece > BYTES - at) piece = BYTES - at;
+    assert_int_equal(ch_writer_put(&writer, bytes + at, piece, &error), CH_OK);
+    if (at + piece == BYTES) break;
+  }
+  assert_int_equal(ch_writer_commit(&writer, &error), CH_OK);
+  ch_map map;
+  assert_int_equal(ch_map_open(path, &map, &error), CH_OK);
+  assert_int_equal(map.size, BYTES);
+  assert_memory_equal(map.data, bytes, BYTES);
+  ch_map_close(&map);
+  unlink(path);
+  rmdir(directory);
+  free(bytes);
+  free(path);
+}
+
 static void an_arena_gives_aligned_zeroed_memory(void **state) {
   (void)state;
   ch_arena arena = {0};
@@ -157,6 +187,7 @@ int main(void) {
       cmocka_unit_test(random_numbers_repeat_and_have_the_right_moments),
       cmocka_unit_test(a_device_or_a_directory_is_never_replaced_by_a_file),
       cmocka_unit_test(a_written_file_appears_whole_or_not_at_all),
+      cmocka_unit_test(a_large_file_holds_what_was_put),
       cmocka_unit_test(an_arena_gives_aligned_zeroed_memory),
       cmocka_unit_test(moments_and_spans_are_written_as_people_read_them),
   };
