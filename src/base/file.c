@@ -126,24 +126,22 @@ ch_status ch_writer_open(ch_writer *writer, const char *path, ch_error *error) {
   writer->path = strdup(path);
   writer->temporary = malloc(length + 32);
   writer->buffer = malloc(WRITE_BYTES);
+  ch_status status = CH_OK;
   if (!writer->path || !writer->temporary || !writer->buffer) {
-    free(writer->temporary);
-    writer->temporary = NULL;
-    ch_writer_abort(writer);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  } else {
+    snprintf(writer->temporary, length + 32, "%s.tmp.%ld", path, (long)getpid());
+    writer->file = fopen(writer->temporary, "wbe");
+    if (!writer->file) status = system_error(error, "create", path);
   }
-  snprintf(writer->temporary, length + 32, "%s.tmp.%ld", path, (long)getpid());
-  writer->file = fopen(writer->temporary, "wbe");
-  if (!writer->file) {
-    ch_status status = system_error(error, "create", path);
-    free(writer->buffer);
-    free(writer->path);
-    free(writer->temporary);
-    *writer = (ch_writer){0};
-    return status;
+  if (status == CH_OK) {
+    setvbuf(writer->file, writer->buffer, _IOFBF, WRITE_BYTES);
+    return CH_OK;
   }
-  setvbuf(writer->file, writer->buffer, _IOFBF, WRITE_BYTES);
-  return CH_OK;
+  free(writer->temporary); /* nothing of ours is there to be removed */
+  writer->temporary = NULL;
+  ch_writer_abort(writer);
+  return status;
 }
 
 ch_status ch_writer_put(ch_writer *writer, const void *data, size_t bytes, ch_error *error) {

@@ -69,8 +69,8 @@ typedef struct ch_rope_states {
 typedef struct ch_kernels {
   const char *name; /* "f32 avx512" */
   ch_dtype dtype;   /* CH_F32 or CH_F64: what `real` is */
-  bool
-      multiplies_bytes; /* products of small integers, the fastest way for any number of rows with weights in blocks */
+  /* Instructions for products of small integers, the fastest way for any number of rows with weights in blocks. */
+  bool multiplies_bytes;
 
   /* --- norms ------------------------------------------------------------------------------------------------ */
   /* y = x / sqrt(mean(x^2) + eps) * weight, row by row; rstd[rows] (or NULL) keeps 1/sqrt(...). y may be x. */
