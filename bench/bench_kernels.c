@@ -19,6 +19,7 @@ typedef struct bench {
   const ch_kernels *k;
   float *buffer[BUFFERS]; /* one after the other in memory */
   float *scratch;
+  void *room; /* where gemv_bf16 and gemv_split lay rows out */
   int32_t *ids;
   double peak, bandwidth; /* of all threads */
   const char *filter;
@@ -162,18 +163,29 @@ static void do_convert_to(const work *w) {
   w->b->k->convert_to(w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
 }
 
-/* Successive calls walk through all buffers, so that no weight is still in a cache. */
-static void do_gemv(const work *w) {
+/* Weights [extra, n] for `rows` rows of x, which lie first in scratch; the sums come after them. Successive calls walk through
+ * all buffers, so that no weight is still in a cache. */
+static ch_product next_product(const work *w) {
   static int64_t offset; /* in bytes */
   int64_t bytes = w->n * w->extra * (int64_t)ch_dtype_size(w->dtype);
   int64_t room = BUFFERS * (int64_t)ELEMENTS * (int64_t)sizeof(float);
   offset = offset + 2 * bytes > room ? 0 : offset + bytes;
-  float *x = w->b->scratch, *y = x + w->rows * w->n;
-  const ch_product product = {w->extra, (char *)w->b->buffer[0] + offset, NULL, y};
-  if (w->flag)
-    w->b->k->gemv_bf16(w->rows, w->n, (const uint16_t *)x, y + w->rows * w->extra, 1, &product, false);
-  else
-    w->b->k->gemv(w->rows, w->n, x, w->dtype, 1, &product, false);
+  return (ch_product){w->extra, (char *)w->b->buffer[0] + offset, NULL, w->b->scratch + w->rows * w->n};
+}
+
+static void do_gemv(const work *w) {
+  const ch_product product = next_product(w);
+  w->b->k->gemv(w->rows, w->n, w->b->scratch, w->dtype, 1, &product, false);
+}
+
+static void do_gemv_bf16(const work *w) {
+  const ch_product product = next_product(w);
+  w->b->k->gemv_bf16(w->rows, w->n, (const uint16_t *)w->b->scratch, w->b->room, 1, &product, false);
+}
+
+static void do_gemv_split(const work *w) {
+  const ch_product product = next_product(w);
+  w->b->k->gemv_split(w->rows, w->n, w->b->scratch, CH_F32, w->b->room, 1, &product, false);
 }
 
 static void do_tile(const work *w) {
@@ -226,18 +238,29 @@ static void bench_elementwise(const bench *b) {
 static void bench_gemv(const bench *b) {
   static const int64_t shapes[][2] = {{768, 768}, {768, 2048}, {2048, 768}, {768, 32000}};
   static const int64_t rows[] = {1, 2, 4, 8, 16};
-  static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_BF16};
+  const struct {
+    const char *name;
+    ch_dtype dtype;
+    work_function function;
+    bool there; /* for these instructions */
+  } ways[] = {
+      {"gemv F32", CH_F32, do_gemv, true},
+      {"gemv F16", CH_F16, do_gemv, true},
+      {"gemv BF16", CH_BF16, do_gemv, true},
+      {"gemv_bf16 BF16", CH_BF16, do_gemv_bf16, b->k->gemv_bf16 != NULL},
+      {"gemv_split BF16", CH_BF16, do_gemv_split, b->k->gemv_split != NULL},
+  };
   for (int s = 0; s < 4; s++)
     for (int r = 0; r < 5; r++)
-      for (int d = 0; d < (b->k->gemv_bf16 ? 4 : 3); d++) {
+      for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (!ways[i].there) continue;
         char name[80];
-        snprintf(name, sizeof name, "gemv%s %s [%lld, %lld] x %lld", d == 3 ? "_bf16" : "",
-                 ch_dtype_name(dtypes[d]), (long long)shapes[s][1], (long long)shapes[s][0],
-                 (long long)rows[r]);
-        work w = {
-            .rows = rows[r], .n = shapes[s][0], .extra = shapes[s][1], .dtype = dtypes[d], .flag = d == 3};
-        report_bytes(b, name, do_gemv, w,
-                     (double)(shapes[s][0] * shapes[s][1]) * (double)ch_dtype_size(dtypes[d]));
+        snprintf(name, sizeof name, "%s [%lld, %lld] x %lld", ways[i].name, (long long)shapes[s][1],
+                 (long long)shapes[s][0], (long long)rows[r]);
+        report_bytes(
+            b, name, ways[i].function,
+            (work){.rows = rows[r], .n = shapes[s][0], .extra = shapes[s][1], .dtype = ways[i].dtype},
+            (double)(shapes[s][0] * shapes[s][1]) * (double)ch_dtype_size(ways[i].dtype));
       }
 }
 
@@ -267,7 +290,10 @@ int main(int count, char **arguments) {
   }
   b.scratch = calloc(1 << 20, sizeof(float));
   b.ids = malloc((1 << 17) * sizeof *b.ids);
-  if (!b.scratch || !b.ids) return fprintf(stderr, "memory is out for the buffers\n"), 1;
+  /* For the most and longest rows below; gemv_bf16 needs less. */
+  const size_t room_bytes = (size_t)omp_get_max_threads() * ch_gemv_split_room(16, 2048);
+  b.room = ch_pages_alloc(room_bytes);
+  if (!b.scratch || !b.ids || !b.room) return fprintf(stderr, "memory is out for the buffers\n"), 1;
   for (int i = 0; i < 1 << 17; i++) b.ids[i] = (int32_t)(((uint32_t)i * 2654435761u) >> 8) % 32000;
   b.peak = ch_measure_fma_peak_f32();
   b.bandwidth = ch_measure_read_bandwidth();
@@ -277,6 +303,7 @@ int main(int count, char **arguments) {
   bench_gemv(&b);
   bench_tiles(&b);
   ch_pages_free(memory, bytes);
+  ch_pages_free(b.room, room_bytes);
   free(b.scratch);
   free(b.ids);
   return 0;

@@ -13,14 +13,10 @@ enum { ASKS_TWICE = 1 };
 enum { ASKS_TWICE = 0 };
 #endif
 
-/* The line at `far`; where asking twice is better, the one `back` bytes before it again. */
-ALWAYS_INLINE void ask_for_line(const void *far, const int64_t back) {
-  if (ASKS_TWICE) {
-    __builtin_prefetch(far, 0, 2);
-    __builtin_prefetch((const char *)far - back, 0, 3);
-  } else {
-    __builtin_prefetch(far, 0, 3);
-  }
+/* The line at `far`; the one `back` bytes before it again, where that is better on this processor or `always`. */
+ALWAYS_INLINE void ask_for_line(const void *far, const int64_t back, const bool always) {
+  __builtin_prefetch(far, 0, ASKS_TWICE ? 2 : 3);
+  if (ASKS_TWICE || always) __builtin_prefetch((const char *)far - back, 0, 3);
 }
 
 #endif

@@ -67,10 +67,8 @@ typedef struct fetch_stream {
 } fetch_stream;
 
 ALWAYS_INLINE void fetch_step(const bool twice, fetch_stream *stream) {
-  for (int64_t i = stream->share; i > 0; i--, stream->next += 64) {
-    ask_for_line(stream->next, FAR_AHEAD - NEAR_AHEAD);
-    if (twice && !ASKS_TWICE) __builtin_prefetch(stream->next - (FAR_AHEAD - NEAR_AHEAD), 0, 3);
-  }
+  for (int64_t i = stream->share; i > 0; i--, stream->next += 64)
+    ask_for_line(stream->next, FAR_AHEAD - NEAR_AHEAD, twice);
 }
 
 /* Before a loop of so many calls. */

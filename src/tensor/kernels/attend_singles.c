@@ -122,7 +122,7 @@ ALWAYS_INLINE void ask_for(const ch_dtype dtype, const char **ask, const int64_t
     if (is_wide(dtype))
       __builtin_prefetch(*ask + i, 0, 2);
     else
-      ask_for_line(*ask + i, AHEAD - NEARER);
+      ask_for_line(*ask + i, AHEAD - NEARER, false);
   }
   *ask += bytes;
 }

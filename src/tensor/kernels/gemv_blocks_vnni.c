@@ -278,7 +278,7 @@ ALWAYS_INLINE void add_q6_k(const int rows, const int outs, const unpacking *u, 
 
 ALWAYS_INLINE void ask_for(const unsigned char *w, int bytes) {
 #pragma GCC unroll 4
-  for (int line = 0; line < bytes; line += 64) ask_for_line(w + line, BACK_BYTES);
+  for (int line = 0; line < bytes; line += 64) ask_for_line(w + line, BACK_BYTES, false);
 }
 
 ALWAYS_INLINE void dot_small_blocks(const int rows, const int outs, ch_dtype dtype, const unpacking *u,
