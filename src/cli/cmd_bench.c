@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "cli/bench_text.h"
 #include "cli/cache_types.h"
 #include "cli/element_types.h"
 #include "cli/output.h"
@@ -17,8 +18,6 @@
 #include "eval/random_model.h"
 #include "eval/speed.h"
 #include "eval/trace.h"
-#include "model/accounting.h"
-#include "tensor/kernels.h"
 
 enum { MOST_VALUES = 16, MOST_ID_BYTES = 1 << 28 };
 static const char SPACES[] = " \t\r\n";
@@ -34,15 +33,6 @@ typedef struct values {
   int64_t value[MOST_VALUES];
   int count;
 } values;
-
-/* One measured row. */
-typedef struct row {
-  const char *what; /* "prefill", "decode", "train" */
-  ch_speed_options options;
-  ch_speed speed;
-  double share;      /* of the limit that bounds it */
-  const char *limit; /* "F32", "BF16", "INT8": arithmetic; of decoding both */
-} row;
 
 /* What was profiled of a row. */
 typedef struct profiled {
@@ -114,72 +104,13 @@ static ch_status open_model(bench *b, ch_error *error) {
 
 /* --- output -------------------------------------------------------------------------------------------------- */
 
-static void find_share(const bench *b, ch_dtype dtype, row *r) {
+static void find_share(const bench *b, ch_dtype dtype, ch_bench_row *r) {
   double peak = ch_speed_peak(&b->limits, dtype, &r->limit);
   r->share = r->speed.flops / r->speed.seconds / peak;
 }
 
-/* "1083 BF16", or "no BF16". */
-static void print_peak(const char *before, double peak, const char *name) {
-  if (peak > 0)
-    printf("%s%.0f %s", before, peak / 1e9, name);
-  else
-    printf("%sno %s", before, name);
-}
-
-static void print_bandwidth(const char *before, double rate, const char *name) {
-  if (rate > 0)
-    printf("%s%.1f %s", before, rate / 1e9, name);
-  else
-    printf("%s%s not known", before, name);
-}
-
-static void print_machine(const bench *b) {
-  const ch_model *model = b->model;
-  char count[32];
-  double parameters = 0;
-  for (int i = 0; i < model->params.count; i++) parameters += (double)ch_param_count(&model->params.rows[i]);
-  printf("machine  %s, %d threads\n", ch_kernels_best(CH_F32)->name, ch_threads());
-  print_peak("limits   GFLOP/s: ", b->limits.fma_peak, "F32");
-  print_peak(", ", b->limits.bf16_peak, "BF16 dot");
-  print_peak(", ", b->limits.int8_peak, "INT8 dot");
-  print_bandwidth("\n         GB/s read: ", b->limits.read_bandwidth, "memory");
-  print_bandwidth(", ", b->limits.l3_bandwidth, "L3");
-  print_bandwidth(", ", b->limits.l2_bandwidth, "L2");
-  printf("\nmodel    %s parameters, mostly %s, %.1f MB of matrices read per decoded token\n\n",
-         ch_format_count(parameters, count, sizeof count), ch_dtype_name(ch_speed_matrix_type(model)),
-         b->matrix_bytes / 1e6);
-  printf("%-8s %6s %7s %7s %11s %11s %9s\n", "", "batch", "tokens", "depth", "ms a step", "tokens/s",
-         "of limit");
-}
-
-/* A step is a whole prompt, one decoded token of every sequence, or a training step. */
-static void print_row(const row *r) {
-  double steps = strcmp(r->what, "decode") == 0 ? (double)r->options.tokens : 1;
-  printf("%-8s %6lld %7lld %7lld %11.3f %11.1f %8.1f%%", r->what, (long long)r->options.batch,
-         (long long)r->options.tokens, (long long)r->options.depth, 1e3 * r->speed.seconds / steps,
-         r->speed.tokens_per_second, 100 * r->share);
-  if (r->speed.bandwidth > 0)
-    printf("  at %.1f GB/s", r->speed.bandwidth / 1e9);
-  else
-    printf("  %s", r->limit);
-  if (r->speed.memory > 0) printf("  %.0f MiB at most", (double)r->speed.memory / (1 << 20));
-  putchar('\n');
-  fflush(stdout);
-}
-
-static void keep_row(bench *b, const row *r) {
-  bool decode = strcmp(r->what, "decode") == 0;
-  json_t *object = json_pack("{s:I, s:I, s:I, s:f, s:f}", "batch", (json_int_t)r->options.batch, "tokens",
-                             (json_int_t)r->options.tokens, "depth", (json_int_t)r->options.depth, "seconds",
-                             r->speed.seconds, "tokens_per_second", r->speed.tokens_per_second);
-  json_object_set_new(object, "share_of_limit", json_real(r->share));
-  json_object_set_new(object, "limit", json_string(r->limit));
-  if (decode) json_object_set_new(object, "read_bandwidth_bytes", json_real(r->speed.bandwidth));
-  json_object_set_new(object, "flops", json_real(r->speed.flops));
-  if (decode) json_object_set_new(object, "bytes", json_real(r->speed.bytes));
-  if (r->speed.memory > 0)
-    json_object_set_new(object, "peak_memory_bytes", json_integer((json_int_t)r->speed.memory));
+static void keep_row(bench *b, const ch_bench_row *r) {
+  json_t *object = ch_bench_row_json(r);
   if (b->arguments->profile)
     json_object_set_new(
         object, "profile",
@@ -187,9 +118,9 @@ static void keep_row(bench *b, const row *r) {
   json_array_append_new(json_object_get(b->rows, r->what), object);
 }
 
-static void report(bench *b, const row *r) {
+static void report(bench *b, const ch_bench_row *r) {
   ch_progress_end(&b->progress);
-  if (!b->arguments->json) print_row(r);
+  if (!b->arguments->json) ch_bench_print_row(r);
   keep_row(b, r);
 }
 
@@ -213,13 +144,7 @@ static ch_status write_trace(const bench *b, ch_error *error) {
 
 static ch_status print_json(bench *b, ch_error *error) {
   json_t *object = b->rows;
-  json_object_set_new(object, "machine",
-                      json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels",
-                                ch_kernels_best(CH_F32)->name, "threads", ch_threads(), "fma_peak_flops",
-                                b->limits.fma_peak, "bf16_peak_flops", b->limits.bf16_peak, "int8_peak_ops",
-                                b->limits.int8_peak, "read_bandwidth_bytes", b->limits.read_bandwidth,
-                                "l3_bandwidth_bytes", b->limits.l3_bandwidth, "l2_bandwidth_bytes",
-                                b->limits.l2_bandwidth));
+  json_object_set_new(object, "machine", ch_bench_machine_json(&b->limits));
   json_object_set_new(object, "matrix_bytes_per_token", json_real(b->matrix_bytes));
   json_object_set_new(object, "cache_dtype", json_string(b->arguments->cache_dtype));
   return ch_print_json(json_incref(object), JSON_REAL_PRECISION(7), error);
@@ -241,7 +166,7 @@ static ch_speed_options options_of(bench *b, int64_t batch, int64_t tokens, int6
 }
 
 /* A profile for the row, where one is asked for. */
-static ch_status open_profile(bench *b, row *r, const char *title, ch_error *error) {
+static ch_status open_profile(bench *b, ch_bench_row *r, const char *title, ch_error *error) {
   const arguments *a = b->arguments;
   if (!a->profile && !a->trace) return CH_OK;
   profiled *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
@@ -249,15 +174,13 @@ static ch_status open_profile(bench *b, row *r, const char *title, ch_error *err
   r->options.profile = more ? calloc(1, sizeof *r->options.profile) : NULL;
   if (!r->options.profile) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile");
   profiled *p = &b->profiled[b->profiled_count++];
-  *p = (profiled){.profile = r->options.profile,
-                  .steps =
-                      (double)a->repeat * (strcmp(r->what, "decode") == 0 ? (double)r->options.tokens : 1)};
+  *p = (profiled){.profile = r->options.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
   snprintf(p->title, sizeof p->title, "%s", title);
   p->profile->keep_events = a->trace != NULL;
   return CH_OK;
 }
 
-static ch_status begin_row(bench *b, row *r, ch_error *error) {
+static ch_status begin_row(bench *b, ch_bench_row *r, ch_error *error) {
   char title[96];
   if (ch_interrupted() || !ch_output_alive()) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
   snprintf(title, sizeof title, "%s: batch %lld, %lld tokens, depth %lld", r->what,
@@ -276,7 +199,7 @@ static void free_profiles(bench *b) {
 
 static ch_status measure_prefill(bench *b, int64_t batch, ch_error *error) {
   for (int i = 0; i < b->prompts.count; i++) {
-    row r = {.what = "prefill", .options = options_of(b, batch, b->prompts.value[i], 0)};
+    ch_bench_row r = {.what = "prefill", .options = options_of(b, batch, b->prompts.value[i], 0)};
     CH_TRY(begin_row(b, &r, error));
     CH_TRY(ch_speed_prefill(b->model, &r.options, &r.speed, error));
     find_share(b, ch_speed_matrix_type(b->model), &r);
@@ -287,7 +210,8 @@ static ch_status measure_prefill(bench *b, int64_t batch, ch_error *error) {
 
 static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
   for (int i = 0; i < b->depths.count; i++) {
-    row r = {.what = "decode", .options = options_of(b, batch, b->arguments->tokens, b->depths.value[i])};
+    ch_bench_row r = {.what = "decode",
+                      .options = options_of(b, batch, b->arguments->tokens, b->depths.value[i])};
     CH_TRY(begin_row(b, &r, error));
     CH_TRY(ch_speed_decode(b->model, &r.options, &r.speed, error));
     r.share = r.speed.share;
@@ -298,7 +222,7 @@ static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
 }
 
 static ch_status measure_training(bench *b, int64_t batch, ch_error *error) {
-  row r = {.what = "train", .options = options_of(b, batch, b->arguments->seq, 0)};
+  ch_bench_row r = {.what = "train", .options = options_of(b, batch, b->arguments->seq, 0)};
   CH_TRY(begin_row(b, &r, error));
   r.options.compute = ch_compute_type(b->arguments->compute);
   CH_TRY(ch_speed_train(&b->config, &r.options, &r.speed, error));
@@ -344,7 +268,7 @@ static ch_status measure_and_print(bench *b, ch_error *error) {
   ch_progress_show(&b->progress, false, "measuring the machine's limits");
   ch_speed_limits_measure(&b->limits);
   ch_progress_end(&b->progress);
-  if (!b->arguments->json) print_machine(b);
+  if (!b->arguments->json) ch_bench_print_head(b->model, &b->limits, b->matrix_bytes);
   ch_interrupt_watch();
   ch_status status = measure_all(b, error);
   ch_interrupt_release();

@@ -1,0 +1,29 @@
+/* What `crosshead bench` prints: the machine, and a row for everything measured, for people and as JSON. */
+#ifndef CH_CLI_BENCH_TEXT_H
+#define CH_CLI_BENCH_TEXT_H
+
+#include <jansson.h>
+
+#include "eval/speed.h"
+
+typedef struct ch_bench_row {
+  const char *what; /* "prefill", "decode", "train" */
+  ch_speed_options options;
+  ch_speed speed;
+  double share;      /* of the limit that bounds it */
+  const char *limit; /* "F32", "BF16", "INT8": arithmetic; of decoding both */
+} ch_bench_row;
+
+bool ch_bench_is_decode(const ch_bench_row *row);
+/* Steps of one repetition: a step is a whole prompt, one decoded token of every sequence, or a training step. */
+double ch_bench_steps(const ch_bench_row *row);
+
+/* Machine and model, and the head of the table of rows. */
+void ch_bench_print_head(const ch_model *model, const ch_speed_limits *limits, double matrix_bytes);
+void ch_bench_print_row(const ch_bench_row *row);
+
+/* New objects, or NULL without memory. */
+json_t *ch_bench_machine_json(const ch_speed_limits *limits);
+json_t *ch_bench_row_json(const ch_bench_row *row);
+
+#endif
