@@ -67,11 +67,13 @@ const ch_command ch_cmd_train = {
     .name = "train",
     .positional = "[CONFIG]",
     .summary = "Train one model on a text, or on images.",
-    .description = "CONFIG is a config.json (configs/ has some). The tokenizer is trained on the text unless "
-                   "one is given; the result in --out is a model directory for every other command.\n\n"
-                   "A checkpoint is saved as training goes, and when it is interrupted (Ctrl-C); killing the "
-                   "program loses nothing saved. `crosshead train --out DIR --resume` goes on and ends with "
-                   "the same bits as an unbroken run. log.jsonl in --out has a line for every step.",
+    .description =
+        "CONFIG is a config.json (configs/ has some). The tokenizer is trained on the text that is "
+        "not kept for validation unless one is given; the result in --out is a model directory for every "
+        "other command.\n\n"
+        "A checkpoint is saved as training goes, and when it is interrupted (Ctrl-C); killing the "
+        "program loses nothing saved. `crosshead train --out DIR --resume` goes on and ends with "
+        "the same bits as an unbroken run. log.jsonl in --out has a line for every step.",
     .examples =
         "crosshead train configs/tiny-gqa.json --data story.txt --out model\n"
         "crosshead train configs/small-mqa.json --data a.txt,b.txt --out model --tokens 50M --lr 6e-4\n"

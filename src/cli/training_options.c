@@ -177,7 +177,7 @@ const ch_option ch_training_option_table[] = {
      .offset = AT(tokenizer),
      .metavar = "FILE",
      .help = "A tokenizer.json, a llama2.c tokenizer.bin or a directory with one, instead of a tokenizer "
-             "trained on the text with the config's vocab_size."},
+             "trained on the training part of the text with the config's vocab_size."},
     {.name = "documents",
      .type = CH_OPTION_FLAG,
      .offset = TRAINING(documents),

@@ -381,7 +381,8 @@ ch_status ch_bpe_train(const char *const *paths, size_t count, const ch_bpe_sett
   for (size_t i = 0; i < count && status == CH_OK; i++) {
     ch_text_file file;
     CH_TRY_GOTO(ch_text_file_open(&file, paths[i], error));
-    status = ch_word_counts_text(&words, &split, &file, end_token, &settings->progress, error);
+    status = ch_word_counts_text(&words, &split, &file, settings->left_out ? &settings->left_out[i] : NULL,
+                                 end_token, &settings->progress, error);
     report->text_bytes += file.size;
     ch_text_file_close(&file);
   }

@@ -13,9 +13,10 @@
 enum { CH_BPE_FIRST_BYTE = 1, CH_BPE_FIRST_MERGE = 257 };
 
 typedef struct ch_bpe_settings {
-  int32_t vocab_size;    /* at least CH_BPE_FIRST_MERGE */
-  int64_t min_count;     /* pairs that occur less often are not merged */
-  const char *end_token; /* parts documents in the text; NULL: "<|endoftext|>" */
+  int32_t vocab_size;            /* at least CH_BPE_FIRST_MERGE */
+  int64_t min_count;             /* pairs that occur less often are not merged */
+  const char *end_token;         /* parts documents in the text; NULL: "<|endoftext|>" */
+  const ch_text_spans *left_out; /* for each text, what not to learn from; NULL: all of every text counts */
   ch_progress progress;
 } ch_bpe_settings;
 

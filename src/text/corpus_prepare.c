@@ -8,15 +8,13 @@
 
 #include "base/file.h"
 #include "text/corpus_file.h"
-#include "text/hash.h"
+#include "text/division.h"
 #include "text/packing.h"
-#include "text/text_file.h"
 
 enum {
   SEGMENT_BYTES = 1 << 20, /* longer documents are encoded in parts of about this size */
   ROUND_BYTES = 16 << 20,  /* text encoded between two writes */
   ROUND_ITEMS = 8192,
-  FEWEST_DOCUMENTS = 20, /* below this the text's tail validates */
   STAGED_IDS = 1 << 16,
   KEPT_IDS = 1 << 14 /* an item's larger buffer is given back after its round */
 };
@@ -43,26 +41,14 @@ typedef struct stream {
   ch_ids pending;   /* the document being packed */
 } stream;
 
-/* A text being prepared; what lies before `released` was given back to the system. */
-typedef struct source_text {
-  ch_text_file file;
-  ch_separator separator;
-  size_t released;
-} source_text;
-
 typedef struct preparation {
   const ch_tokenizer *tokenizer;
   const ch_corpus_options *options;
-  const char *const *paths;
   int32_t end_token;
-  source_text *texts;
-  source_text *current; /* the one items are taken from */
+  ch_division division;
+  ch_source_text *current; /* the text that items are taken from */
   size_t current_place;
-  int file_count;
-  uint64_t total_bytes, done_bytes, documents;
-  bool by_document;    /* else the tail validates */
-  uint64_t threshold;  /* documents with a hash up to this validate */
-  uint64_t tail_start; /* byte where validation begins */
+  uint64_t done_bytes, documents;
   stream streams[2];
   item *items;
   int item_count;
@@ -171,13 +157,6 @@ static ch_status write_items(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
-/* Gives back what lies before `place`, in large steps. */
-static void release_until(source_text *source, size_t place) {
-  if (place < source->released + ROUND_BYTES && place < source->file.size) return;
-  ch_text_file_release(&source->file, source->released, place);
-  source->released = place;
-}
-
 static ch_status finish_round(preparation *p, ch_error *error) {
   if (p->item_count > 0) {
     const item *last = &p->items[p->item_count - 1];
@@ -187,9 +166,9 @@ static ch_status finish_round(preparation *p, ch_error *error) {
   CH_TRY(write_items(p, error));
   p->item_count = 0;
   p->round_bytes = 0;
-  release_until(p->current, p->current_place);
+  ch_source_text_release(p->current, p->current_place);
   int64_t tokens = (int64_t)(p->streams[0].tokens + p->streams[1].tokens);
-  if (p->progress && p->progress(p->context, p->done_bytes, p->total_bytes, tokens))
+  if (p->progress && p->progress(p->context, p->done_bytes, p->division.bytes, tokens))
     return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while preparing the text; nothing was written");
   return CH_OK;
 }
@@ -223,113 +202,27 @@ static ch_status add_document(preparation *p, const char *text, size_t size, ch_
   return CH_OK;
 }
 
-/* Of a document's length and first part. */
-static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
-  size_t part = size < SEGMENT_BYTES ? size : SEGMENT_BYTES;
-  return ch_hash_mix(ch_hash_bytes((const unsigned char *)text, part, seed), size);
-}
-
-/* The two halves of a document that the tail's start falls into are documents of their own, cut after a line. */
-static ch_status add_tail_document(preparation *p, const char *text, size_t size, uint64_t position,
-                                   ch_error *error) {
-  if (position >= p->tail_start) return add_document(p, text, size, CH_SPLIT_VALIDATION, error);
-  if (position + size <= p->tail_start) return add_document(p, text, size, CH_SPLIT_TRAIN, error);
-  size_t cut = (size_t)(p->tail_start - position);
-  const char *newline = memchr(text + cut, '\n', size - cut);
-  if (newline && (size_t)(newline - text) + 1 < size)
-    cut = (size_t)(newline - text) + 1;
-  else
-    while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--; /* never inside a character */
-  if (cut > 0) CH_TRY(add_document(p, text, cut, CH_SPLIT_TRAIN, error));
-  return add_document(p, text + cut, size - cut, CH_SPLIT_VALIDATION, error);
-}
-
 static ch_status encode_texts(preparation *p, ch_error *error) {
-  uint64_t before = 0; /* bytes of the texts already done */
-  for (int f = 0; f < p->file_count; f++) {
-    source_text *source = p->current = &p->texts[f];
-    const char *text = source->file.text, *document = NULL;
-    size_t size = source->file.size, place = 0, length = 0;
-    source->released = 0;
-    while (ch_next_document(source->separator, text, size, &place, &document, &length)) {
-      p->done_bytes = before + place;
-      if (p->by_document) {
-        bool validates = hash_document(document, length, p->options->seed) <= p->threshold;
-        CH_TRY(add_document(p, document, length, validates ? CH_SPLIT_VALIDATION : CH_SPLIT_TRAIN, error));
-      } else {
-        CH_TRY(add_tail_document(p, document, length, before + (uint64_t)(document - text), error));
-      }
+  for (int i = 0; i < p->division.count; i++) {
+    ch_source_text *text = p->current = &p->division.texts[i];
+    ch_division_walk walk = {0};
+    text->released = 0;
+    for (ch_text_part part; ch_division_next(&p->division, i, &walk, &part);) {
+      p->done_bytes = text->before + walk.place;
+      CH_TRY(add_document(p, part.text, part.size, part.split, error));
     }
-    before += size;
     CH_TRY(finish_round(p, error)); /* items never outlive their text's turn */
-    release_until(source, size);
+    ch_source_text_release(text, text->file.size);
   }
-  p->done_bytes = p->total_bytes;
+  p->done_bytes = p->division.bytes;
   return CH_OK;
-}
-
-/* --- choosing the split -------------------------------------------------------------------------------------- */
-
-static int ascending(const void *pa, const void *pb) {
-  uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
-  return (a > b) - (a < b);
-}
-
-/* The hash below which the wanted share of documents lies. */
-static ch_status choose_split(preparation *p, ch_error *error) {
-  size_t count = 0, capacity = 0;
-  uint64_t *hashes = NULL;
-  for (int f = 0; f < p->file_count; f++) {
-    source_text *source = &p->texts[f];
-    const char *document = NULL;
-    size_t place = 0, length = 0;
-    source->released = 0;
-    while (ch_next_document(source->separator, source->file.text, source->file.size, &place, &document,
-                            &length)) {
-      if (count == capacity) {
-        capacity = capacity ? 2 * capacity : 1024;
-        uint64_t *more = realloc(hashes, capacity * sizeof *hashes);
-        if (!more) {
-          free(hashes);
-          return ch_fail(error, CH_ERROR_MEMORY, "no memory to split %zu documents", count);
-        }
-        hashes = more;
-      }
-      hashes[count++] = hash_document(document, length, p->options->seed);
-      release_until(source, place);
-    }
-  }
-  double wanted = p->options->validation * (double)count;
-  p->by_document = wanted > 0 ? count >= FEWEST_DOCUMENTS : true;
-  if (p->by_document && hashes && wanted > 0) {
-    qsort(hashes, count, sizeof *hashes, ascending);
-    p->threshold = hashes[wanted < 1 ? 0 : (size_t)wanted - 1];
-  }
-  p->tail_start = (uint64_t)((1 - p->options->validation) * (double)p->total_bytes);
-  free(hashes);
-  return count ? CH_OK
-               : ch_fail(error, CH_ERROR_FORMAT, "%s holds no document; it must hold text", p->paths[0]);
 }
 
 /* --- the whole ----------------------------------------------------------------------------------------------- */
 
-static ch_status check_options(const ch_corpus_options *o, ch_error *error) {
-  if (!(o->validation >= 0 && o->validation <= 0.5))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must lie between 0 and 0.5");
+static ch_status check_packing(const ch_corpus_options *o, ch_error *error) {
   if (o->pack_length != 0 && (o->pack_length < 2 || o->pack_length > 1 << 24))
     return ch_fail(error, CH_ERROR_ARGUMENT, "documents can be packed into windows of 2 to 16777216 tokens");
-  return CH_OK;
-}
-
-static ch_status open_texts(preparation *p, ch_error *error) {
-  p->texts = calloc((size_t)p->file_count, sizeof *p->texts);
-  if (!p->texts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open the texts");
-  for (int f = 0; f < p->file_count; f++) {
-    source_text *text = &p->texts[f];
-    CH_TRY(ch_text_file_open(&text->file, p->paths[f], error));
-    text->separator = ch_separator_resolve(p->options->separator, text->file.text, text->file.size);
-    p->total_bytes += text->file.size;
-  }
   return CH_OK;
 }
 
@@ -365,7 +258,7 @@ static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_er
                              .train_tokens = p->streams[CH_SPLIT_TRAIN].tokens,
                              .validation_tokens = p->streams[CH_SPLIT_VALIDATION].tokens,
                              .documents = p->documents,
-                             .text_bytes = p->total_bytes,
+                             .text_bytes = p->division.bytes,
                              .pack_length = (uint64_t)p->options->pack_length,
                              .tokenizer = ch_tokenizer_fingerprint(p->tokenizer),
                              .content = p->streams[0].hash * 31 + p->streams[1].hash,
@@ -406,11 +299,10 @@ static ch_status write_corpus(preparation *p, const char *out, ch_error *error) 
 }
 
 static void release(preparation *p) {
-  for (int f = 0; p->texts && f < p->file_count; f++) ch_text_file_close(&p->texts[f].file);
   for (int t = 0; p->encoders && t < p->threads; t++) ch_encoder_free(p->encoders[t]);
   for (int i = 0; p->items && i < ROUND_ITEMS; i++) ch_ids_free(&p->items[i].ids);
   for (int s = 0; s < 2; s++) close_stream(&p->streams[s]);
-  free(p->texts);
+  ch_division_close(&p->division);
   free(p->encoders);
   free(p->items);
 }
@@ -418,16 +310,10 @@ static void release(preparation *p) {
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
                             void *context, ch_error *error) {
-  CH_TRY(check_options(options, error));
-  preparation p = {.tokenizer = tokenizer,
-                   .options = options,
-                   .paths = paths,
-                   .file_count = count,
-                   .progress = progress,
-                   .context = context};
-  ch_status status = open_texts(&p, error);
+  CH_TRY(check_packing(options, error));
+  preparation p = {.tokenizer = tokenizer, .options = options, .progress = progress, .context = context};
+  ch_status status = ch_division_open(&p.division, paths, count, options, error);
   if (status == CH_OK) status = create_workers(&p, error);
-  if (status == CH_OK) status = choose_split(&p, error);
   if (status == CH_OK) status = write_corpus(&p, out, error);
   release(&p);
   return status;

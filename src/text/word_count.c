@@ -75,16 +75,31 @@ static ch_status count_words(ch_word_counts *counts, const ch_split *split, ch_r
 }
 
 /* Documents are cut apart first: no word spans the marker. */
+static ch_status count_documents(ch_word_counts *counts, const ch_split *split, ch_regex_scratch *scratch,
+                                 const char *marker, const char *text, size_t size, ch_error *error) {
+  size_t marker_size = marker ? strlen(marker) : 0;
+  for (const char *end = text + size; text < end;) {
+    const char *hit = marker_size ? memmem(text, (size_t)(end - text), marker, marker_size) : NULL;
+    CH_TRY(count_words(counts, split, scratch, text, (size_t)((hit ? hit : end) - text), error));
+    text = hit ? hit + marker_size : end;
+  }
+  return CH_OK;
+}
+
+/* What lies in [from, to) between the spans that are left out. */
 static ch_status count_chunk(ch_word_counts *counts, const ch_split *split, const char *marker,
-                             const char *text, size_t size, ch_error *error) {
+                             const char *text, const ch_text_spans *left_out, size_t from, size_t to,
+                             ch_error *error) {
+  static const ch_text_spans none;
+  const ch_text_spans *spans = left_out ? left_out : &none;
   ch_regex_scratch scratch = {0};
   CH_TRY(ch_regex_scratch_open(&scratch, error));
   ch_status status = CH_OK;
-  size_t marker_size = marker ? strlen(marker) : 0;
-  for (const char *end = text + size; text < end && status == CH_OK;) {
-    const char *hit = marker_size ? memmem(text, (size_t)(end - text), marker, marker_size) : NULL;
-    status = count_words(counts, split, &scratch, text, (size_t)((hit ? hit : end) - text), error);
-    text = hit ? hit + marker_size : end;
+  for (size_t s = ch_text_spans_find(spans, from); from < to && status == CH_OK; s++) {
+    size_t stop = s < spans->count && spans->span[s].begin < to ? spans->span[s].begin : to;
+    if (stop > from)
+      status = count_documents(counts, split, &scratch, marker, text + from, stop - from, error);
+    from = s < spans->count ? spans->span[s].end : to;
   }
   ch_regex_scratch_close(&scratch);
   return status;
@@ -108,7 +123,8 @@ static ch_status add_all(ch_word_counts *counts, const ch_word_counts *more, ch_
 }
 
 ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, const ch_text_file *file,
-                              const char *marker, const ch_progress *progress, ch_error *error) {
+                              const ch_text_spans *left_out, const char *marker, const ch_progress *progress,
+                              ch_error *error) {
   enum { CHUNK = 4 << 20 };
   int threads = omp_get_max_threads();
   ch_word_counts *parts = calloc((size_t)threads, sizeof *parts);
@@ -121,8 +137,8 @@ ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, con
 #pragma omp parallel for schedule(static, 1)
     for (size_t i = 0; i < count; i++) {
       ch_error problem;
-      ch_status done = count_chunk(&parts[i], split, marker, file->text + borders[i],
-                                   borders[i + 1] - borders[i], &problem);
+      ch_status done =
+          count_chunk(&parts[i], split, marker, file->text, left_out, borders[i], borders[i + 1], &problem);
 #pragma omp critical(word_count_status)
       if (done != CH_OK && status == CH_OK) {
         status = done;

@@ -10,6 +10,7 @@
 #include "text/progress.h"
 #include "text/split.h"
 #include "text/text_file.h"
+#include "text/text_spans.h"
 
 typedef struct ch_counted_word {
   size_t at; /* in the pool */
@@ -30,8 +31,10 @@ typedef struct ch_word_counts {
 bool ch_word_counts_add(ch_word_counts *counts, const char *word, size_t size, int64_t times);
 void ch_word_counts_free(ch_word_counts *counts);
 
-/* Adds the words of a text, with all cores; `marker` (NULL or "": none) parts documents and is no word. */
+/* Adds the words of a text, but for those of the spans `left_out` (or NULL), with all cores; `marker` (NULL or "": none) parts
+   documents and is no word. */
 ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, const ch_text_file *file,
-                              const char *marker, const ch_progress *progress, ch_error *error);
+                              const ch_text_spans *left_out, const char *marker, const ch_progress *progress,
+                              ch_error *error);
 
 #endif

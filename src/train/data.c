@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "text/bpe_train.h"
+#include "text/division.h"
 #include "train/leftovers.h"
 
 static const double usual_validation = 0.05;
@@ -77,7 +78,9 @@ static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   if (o->tokenizer)
     failed = json_object_set_new(p->record, "tokenizer", hex(ch_tokenizer_fingerprint(p->tokenizer)));
   else
-    failed = json_object_set_new(p->record, "trained_vocab_size", json_integer(o->vocab_size));
+    failed = json_object_set_new(
+        p->record, "trained",
+        json_pack("{sI ss}", "vocab_size", (json_int_t)o->vocab_size, "on", "training part"));
   return failed ? no_memory(o, error) : CH_OK;
 }
 
@@ -95,9 +98,8 @@ static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
     if (!json_equal(json_object_get(stored, keys[i]), json_object_get(p->record, keys[i]))) return false;
   if (p->options->fixed && !p->options->tokenizer) return true;
   const json_t *given = json_object_get(p->record, "tokenizer");
-  const json_t *trained = json_object_get(p->record, "trained_vocab_size");
   return given ? json_equal(json_object_get(stored, "tokenizer"), given)
-               : json_equal(json_object_get(stored, "trained_vocab_size"), trained);
+               : json_equal(json_object_get(stored, "trained"), json_object_get(p->record, "trained"));
 }
 
 /* True when the directory's files were made from what p->record describes, and are still as they were made. */
@@ -119,6 +121,16 @@ static bool files_fit(const struct ch_data_parts *p) {
 
 /* --- making them --------------------------------------------------------------------------------------------- */
 
+static ch_corpus_options corpus_options(const ch_data_options *o) {
+  ch_corpus_options options;
+  ch_corpus_options_default(&options);
+  options.separator = o->separator;
+  options.validation = o->validation > 0 ? o->validation : usual_validation;
+  options.pack_length = o->documents ? o->sequence : 0;
+  return options;
+}
+
+/* On the training part: a token that only the validation part has would be predicted without ever having been seen. */
 static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (o->vocab_size < CH_BPE_FIRST_MERGE)
@@ -127,12 +139,23 @@ static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
         "a vocabulary of %lld is too small to train a tokenizer for, which takes %d (256 bytes and the end "
         "token) or more; raise vocab_size or give a --tokenizer",
         (long long)o->vocab_size, CH_BPE_FIRST_MERGE);
-  ch_bpe_settings settings = {.vocab_size = (int32_t)o->vocab_size,
-                              .min_count = 2,
-                              .progress = {.report = report_text, .user = (void *)(uintptr_t)o}};
-  ch_bpe_report report;
-  return ch_bpe_train((const char *const *)p->texts, p->text_count, &settings, p->tokenizer_path, &report,
-                      error);
+  const char *const *texts = (const char *const *)p->texts;
+  const ch_corpus_options options = corpus_options(o);
+  ch_text_spans *validation = NULL;
+  ch_division division;
+  ch_status status = ch_division_open(&division, texts, (int)p->text_count, &options, error);
+  if (status == CH_OK) status = ch_division_validation(&division, &validation, error);
+  ch_division_close(&division);
+  if (status == CH_OK) {
+    ch_bpe_settings settings = {.vocab_size = (int32_t)o->vocab_size,
+                                .min_count = 2,
+                                .left_out = validation,
+                                .progress = {.report = report_text, .user = (void *)(uintptr_t)o}};
+    ch_bpe_report report;
+    status = ch_bpe_train(texts, p->text_count, &settings, p->tokenizer_path, &report, error);
+  }
+  ch_text_spans_free(validation, (int)p->text_count);
+  return status;
 }
 
 static bool report_corpus(void *context, uint64_t done, uint64_t total, int64_t tokens) {
@@ -142,11 +165,7 @@ static bool report_corpus(void *context, uint64_t done, uint64_t total, int64_t 
 
 static ch_status prepare_tokens(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
-  ch_corpus_options options;
-  ch_corpus_options_default(&options);
-  options.separator = o->separator;
-  options.validation = o->validation > 0 ? o->validation : usual_validation;
-  options.pack_length = o->documents ? o->sequence : 0;
+  const ch_corpus_options options = corpus_options(o);
   return ch_corpus_prepare((const char *const *)p->texts, (int)p->text_count, p->tokenizer, &options,
                            p->tokens_path, report_corpus, (void *)(uintptr_t)o, error);
 }

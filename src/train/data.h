@@ -17,7 +17,7 @@ typedef struct ch_data_options {
       data; /* a text file (UTF-8), several with commas between, or a token file (its tokenizer given, or beside
                        it); NULL, with `fixed`: what the directory holds */
   const char *
-      tokenizer; /* tokenizer.json, tokenizer.bin or a directory with one; NULL: one is trained on the text */
+      tokenizer; /* tokenizer.json, tokenizer.bin or a directory with one; NULL: one is trained on the text that is not kept for validation */
   int64_t vocab_size;    /* of a trained tokenizer; a given one must fit into it when it is not 0 */
   const char *directory; /* where derived files go; created when missing */
   bool fixed;       /* a run is resumed: the directory's files must be there and fit; nothing is made anew */

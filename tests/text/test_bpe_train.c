@@ -130,24 +130,42 @@ static void merges_are_those_of_a_plain_trainer(void **state) {
   }
 }
 
+/* Of more than two chunks. */
+static ch_text long_text(ch_random *random) {
+  ch_text text = {0}, piece = {0};
+  while (text.size < (9u << 20)) {
+    random_text(random, 2000, 0, &piece);
+    ch_text_puts(&piece, " and some words\n");
+    ch_text_put(&text, piece.data, piece.size);
+  }
+  ch_text_free(&piece);
+  return text;
+}
+
+/* The same words, each as often; leaves `many` with counts of 0. */
+static void assert_same_counts(const ch_word_counts *one, ch_word_counts *many) {
+  assert_int_equal(one->count, many->count);
+  for (size_t i = 0; i < one->count; i++) { /* adding nothing finds the word's count */
+    const ch_counted_word *word = &one->words[i];
+    assert_true(ch_word_counts_add(many, one->pool.data + word->at, word->size, -word->count));
+    assert_int_equal(many->count, one->count);
+  }
+  for (size_t i = 0; i < many->count; i++) assert_int_equal(many->words[i].count, 0);
+}
+
 static void words_are_counted_alike_in_one_piece_and_in_many(void **state) {
   (void)state;
   char *directory = new_directory();
-  ch_text text = {0}, piece = {0};
   ch_random random;
   ch_error error;
   ch_word_counts many = {0}, one = {0};
   ch_split split = gpt2_split();
   ch_random_seed(&random, 37, 0);
-  while (text.size < (9u << 20)) { /* more than two chunks */
-    random_text(&random, 2000, 0, &piece);
-    ch_text_puts(&piece, " and some words\n");
-    ch_text_put(&text, piece.data, piece.size);
-  }
+  ch_text text = long_text(&random);
   char *path = write_beside(directory, "text", text.data, text.size);
   ch_text_file file;
   ASSERT_OK(ch_text_file_open(&file, path, &error));
-  ASSERT_OK(ch_word_counts_text(&many, &split, &file, "<|endoftext|>", NULL, &error));
+  ASSERT_OK(ch_word_counts_text(&many, &split, &file, NULL, "<|endoftext|>", NULL, &error));
   ch_regex_scratch scratch = {0};
   ASSERT_OK(ch_regex_scratch_open(&scratch, &error));
   for (const char *p = text.data, *end = p + text.size; p < end;) {
@@ -166,23 +184,61 @@ static void words_are_counted_alike_in_one_piece_and_in_many(void **state) {
     }
     p = marker ? marker + 13 : end;
   }
-  assert_int_equal(one.count, many.count);
-  for (size_t i = 0; i < one.count; i++) { /* adding nothing finds the word's count */
-    size_t before = many.count;
-    assert_true(
-        ch_word_counts_add(&many, one.pool.data + one.words[i].at, one.words[i].size, -one.words[i].count));
-    assert_int_equal(many.count, before);
-  }
-  for (size_t i = 0; i < many.count; i++) assert_int_equal(many.words[i].count, 0);
+  assert_same_counts(&one, &many);
   ch_regex_scratch_close(&scratch);
   ch_text_file_close(&file);
   ch_split_free(&split);
   ch_word_counts_free(&one);
   ch_word_counts_free(&many);
   ch_text_free(&text);
-  ch_text_free(&piece);
   unlink(path);
   free(path);
+  remove_directory(directory);
+}
+
+static void count_file(ch_word_counts *counts, const char *path, const ch_text_spans *left_out) {
+  ch_error error;
+  ch_text_file file;
+  ch_split split = gpt2_split();
+  ASSERT_OK(ch_text_file_open(&file, path, &error));
+  ASSERT_OK(ch_word_counts_text(counts, &split, &file, left_out, "<|endoftext|>", NULL, &error));
+  ch_text_file_close(&file);
+  ch_split_free(&split);
+}
+
+/* As if a border between documents stood where each span is. */
+static void words_that_are_left_out_are_not_counted(void **state) {
+  (void)state;
+  char *directory = new_directory();
+  ch_random random;
+  ch_text_spans *spans = calloc(1, sizeof *spans);
+  ch_word_counts with_spans = {0}, of_the_rest = {0};
+  ch_random_seed(&random, 41, 0);
+  ch_text text = long_text(&random), rest = {0};
+  for (size_t place = 0; place < text.size;) { /* some neighbours touch; one is longer than a chunk */
+    size_t begin = place + (ch_random_below(&random, 4) ? ch_random_below(&random, 200000) : 0);
+    size_t size = spans->count == 20 ? 5u << 20 : 1 + ch_random_below(&random, 3000), end = begin + size;
+    if (end >= text.size) begin = text.size - 1000 > place ? text.size - 1000 : place, end = text.size;
+    assert_true(ch_text_spans_add(spans, begin, end));
+    ch_text_put(&rest, text.data + place, begin - place);
+    ch_text_puts(&rest, "<|endoftext|>");
+    place = end;
+  }
+  assert_true(spans->count > 21);
+  char *path = write_beside(directory, "text", text.data, text.size);
+  char *rest_path = write_beside(directory, "rest", rest.data, rest.size);
+  count_file(&with_spans, path, spans);
+  count_file(&of_the_rest, rest_path, NULL);
+  assert_same_counts(&of_the_rest, &with_spans);
+  ch_text_spans_free(spans, 1);
+  ch_word_counts_free(&with_spans);
+  ch_word_counts_free(&of_the_rest);
+  ch_text_free(&text);
+  ch_text_free(&rest);
+  unlink(path);
+  unlink(rest_path);
+  free(path);
+  free(rest_path);
   remove_directory(directory);
 }
 
@@ -304,6 +360,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(merges_are_those_of_a_plain_trainer),
       cmocka_unit_test(words_are_counted_alike_in_one_piece_and_in_many),
+      cmocka_unit_test(words_that_are_left_out_are_not_counted),
       cmocka_unit_test(a_trained_tokenizer_works_and_does_not_depend_on_threads),
       cmocka_unit_test(what_cannot_be_trained_on_is_explained),
       cmocka_unit_test(the_reference_training_is_reproduced),

@@ -240,6 +240,51 @@ static void a_tokenizer_is_trained_when_none_is_given(void **state) {
   assert_string_not_equal(first, second);
 }
 
+/* Documents that have a word of their own each, twenty times. */
+static void write_words(const char *path, int documents, const char *separator) {
+  ch_text text = {0};
+  for (int d = 0; d < documents; d++) {
+    for (int i = 0; i < 20; i++) ch_text_printf(&text, "z%c%cq ", 'a' + d / 26, 'a' + d % 26);
+    ch_text_printf(&text, "\n%s", separator);
+  }
+  assert_ok(ch_write_file(path, text.data, text.size, &failure));
+  ch_text_free(&text);
+}
+
+/* How many of those words the tokenizer in `directory` has as one token. */
+static int words_known(const char *directory, int documents) {
+  ch_tokenizer *trained = NULL;
+  int known = 0;
+  assert_ok(ch_tokenizer_open(directory, &trained, &failure));
+  for (int d = 0; d < documents; d++) {
+    char word[8];
+    ch_ids ids = {0};
+    int size = snprintf(word, sizeof word, " z%c%cq", 'a' + d / 26, 'a' + d % 26);
+    assert_ok(ch_tokenizer_encode(trained, word, (size_t)size, 0, &ids, &failure));
+    known += ids.size == 1;
+    ch_ids_free(&ids);
+  }
+  ch_tokenizer_free(trained);
+  return known;
+}
+
+/* Of each word that only the validation part has, a token would be predicted that was never seen. */
+static void a_tokenizer_learns_from_the_training_part_alone(void **state) {
+  enum { WORDS = 100 };
+  scene *s = *state;
+  char fingerprint[64];
+  s->options.tokenizer = NULL;
+  s->options.vocab_size = 2048;
+  s->options.sequence = 16;
+  s->options.validation = 0.2;
+  write_words(s->text, WORDS, "<|endoftext|>\n"); /* whole documents validate */
+  open_and_close(&s->options, fingerprint);
+  assert_int_equal(words_known(s->out, WORDS), WORDS - WORDS / 5);
+  write_words(s->text, WORDS, ""); /* the tail does, after the line in which the last fifth begins */
+  open_and_close(&s->options, fingerprint);
+  assert_int_equal(words_known(s->out, WORDS), WORDS - WORDS / 5 + 1);
+}
+
 static void what_cannot_be_trained_on_is_refused(void **state) {
   scene *s = *state;
   ch_data_options options = s->options;
@@ -304,6 +349,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_token_file_is_used_where_it_lies, set_up, tear_down),
       cmocka_unit_test_setup_teardown(documents_stay_apart_when_asked, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_tokenizer_is_trained_when_none_is_given, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_tokenizer_learns_from_the_training_part_alone, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_cannot_be_trained_on_is_refused, set_up, tear_down),
       cmocka_unit_test_setup_teardown(preparing_can_be_interrupted, set_up, tear_down),
   };

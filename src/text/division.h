@@ -1,0 +1,59 @@
+/* Which parts of texts train and which validate: whole documents, chosen by their content, or the texts' tail. */
+#ifndef CH_TEXT_DIVISION_H
+#define CH_TEXT_DIVISION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "text/corpus.h"
+#include "text/text_file.h"
+#include "text/text_spans.h"
+
+/* A text being read; what lies before `released` was given back to the system. */
+typedef struct ch_source_text {
+  ch_text_file file;
+  ch_separator separator;
+  uint64_t before; /* bytes of the texts before it */
+  size_t released;
+} ch_source_text;
+
+/* Says that what lies before `place` is not needed for now; it is given back in large steps. */
+void ch_source_text_release(ch_source_text *text, size_t place);
+
+typedef struct ch_division {
+  const ch_corpus_options *options;
+  ch_source_text *texts;
+  int count;
+  uint64_t bytes;      /* of all texts */
+  bool by_document;    /* else the tail validates */
+  uint64_t threshold;  /* documents with a hash up to this validate */
+  uint64_t tail_start; /* byte where validation begins */
+} ch_division;
+
+/* Opens the texts and chooses: of `separator`, `validation` and `seed`, as ch_corpus_prepare says. `paths` and `options` must
+   outlive it. Release with ch_division_close, also after a failure. */
+ch_status ch_division_open(ch_division *division, const char *const *paths, int count,
+                           const ch_corpus_options *options, ch_error *error);
+void ch_division_close(ch_division *division);
+
+/* A document, or one of two halves of the document in which the tail begins. */
+typedef struct ch_text_part {
+  const char *text;
+  size_t size; /* > 0 */
+  ch_corpus_split split;
+} ch_text_part;
+
+/* A way through one text. Zero-initialise. */
+typedef struct ch_division_walk {
+  size_t place; /* what lies before it has been returned */
+  ch_text_part rest;
+} ch_division_walk;
+
+/* The next part of text number `text`; false at its end. */
+bool ch_division_next(const ch_division *division, int text, ch_division_walk *walk, ch_text_part *part);
+
+/* For each text, what validates: what a tokenizer may not learn from. [count], for ch_text_spans_free. */
+ch_status ch_division_validation(ch_division *division, ch_text_spans **spans, ch_error *error);
+
+#endif

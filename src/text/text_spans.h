@@ -1,0 +1,25 @@
+/* Stretches of a text, in order. */
+#ifndef CH_TEXT_TEXT_SPANS_H
+#define CH_TEXT_TEXT_SPANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct ch_text_span {
+  size_t begin, end; /* bytes */
+} ch_text_span;
+
+/* Zero-initialise. */
+typedef struct ch_text_spans {
+  ch_text_span *span; /* [count], in ascending order, apart from one another */
+  size_t count, capacity;
+} ch_text_spans;
+
+/* Appends a span that begins no earlier than the last one ends. False when memory is out. */
+bool ch_text_spans_add(ch_text_spans *spans, size_t begin, size_t end);
+/* Those of `count` texts, and the list of them; NULL is no list. */
+void ch_text_spans_free(ch_text_spans *spans, int count);
+/* The first span that ends after `place`: its number, or `count`. */
+size_t ch_text_spans_find(const ch_text_spans *spans, size_t place);
+
+#endif
