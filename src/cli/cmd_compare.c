@@ -205,6 +205,12 @@ static void on_step(void *context, const ch_step_report *report) {
                    ch_format_duration(remaining, left, sizeof left));
 }
 
+static void keep_run(display *d, const ch_compared *model) {
+  char *directory = ch_path_join(d->arguments->out, model->directory);
+  if (directory) ch_keeper_keep(&d->keeper, directory, model->name, &d->progress);
+  free(directory);
+}
+
 static void on_finished(void *context, const ch_compared *model, bool earlier) {
   display *d = context;
   char rate[32], accuracy[32] = "", name[160];
@@ -214,9 +220,20 @@ static void on_finished(void *context, const ch_compared *model, bool earlier) {
                     model->validation_loss,
                     ch_format_count(model->train_tokens_per_second, rate, sizeof rate),
                     model->images ? "images" : "tokens", earlier ? " (finished earlier)" : "");
-  char *directory = ch_path_join(d->arguments->out, model->directory);
-  if (directory) ch_keeper_keep(&d->keeper, directory, model->name, &d->progress);
-  free(directory);
+  keep_run(d, model);
+}
+
+static void on_timing(void *context, int turn, int turns, const ch_compared *model) {
+  display *d = context;
+  char name[160];
+  name_run(d->arguments, model->name, model->seed, name, sizeof name);
+  if (ch_progress_due(&d->progress))
+    ch_progress_show(&d->progress, false, "timing all models in turns (%d of %d): %s", turn + 1, turns, name);
+}
+
+/* The run is kept again, with its speed. */
+static void on_timed(void *context, const ch_compared *model) {
+  keep_run(context, model);
 }
 
 /* --- what is left behind ------------------------------------------------------------------------------------------ */
@@ -279,6 +296,8 @@ static ch_status run(const void *given, ch_error *error) {
                               .begins = on_begins,
                               .step = on_step,
                               .finished = on_finished,
+                              .timing = on_timing,
+                              .timed = on_timed,
                               .written = write_page,
                               .interrupted = ch_stop_wanted};
   CH_TRY(check_kind(a, error));

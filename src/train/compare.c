@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "train/compare_measure.h"
 #include "train/compare_model.h"
+#include "train/compare_turns.h"
 
 enum { MOST_RESULT_BYTES = 1 << 26 };
 
@@ -65,19 +65,8 @@ static ch_status train(ch_compare_setup *setup, const ch_planned_model *planned,
   /* The trainer's memory is better free while decoding is timed. */
   ch_trainer_free(trainer);
   trainer = NULL;
-  if (ch_compare_on_images(setup)) {
-    CH_TRY_GOTO(
-        ch_measure_seeing(directory, on_interrupted, &times, &model->decode_tokens_per_second, error));
-  } else {
-    CH_TRY_GOTO(ch_data_give_tokenizer(&setup->data, directory, error));
-    CH_TRY_GOTO(ch_measure_decoding(directory, setup->options->sequence, on_interrupted, &times,
-                                    &model->decode_tokens_per_second, error));
-    model->decode_curve = ch_arena_alloc(&setup->comparison->arena, CH_DEPTHS * sizeof *model->decode_curve);
-    if (!model->decode_curve)
-      CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", planned->name));
-    CH_TRY_GOTO(ch_measure_depths(directory, on_interrupted, &times, model->decode_curve,
-                                  &model->decode_points, error));
-  }
+  if (!ch_compare_on_images(setup)) CH_TRY_GOTO(ch_data_give_tokenizer(&setup->data, directory, error));
+  CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
 done:
   ch_trainer_free(trainer);
   free(times.steps.seconds);
@@ -161,6 +150,10 @@ ch_status ch_compare(const ch_compare_options *options, const ch_compare_events 
     if (model == 0) ch_compare_take_seed(&setup, options->seed + (uint64_t)(i / setup.plan.count));
     status = compare_one(&setup, i, error);
     if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, setup.plan.models[model].name);
+  }
+  if (status == CH_OK && ch_compare_lacks_turns(comparison)) {
+    status = ch_compare_take_turns(&setup, error);
+    if (status == CH_OK) status = write_results(&setup, error);
   }
   if (status == CH_ERROR_INTERRUPTED) status = interrupted(&setup, error);
   ch_compare_setup_close(&setup);

@@ -46,6 +46,10 @@ typedef struct ch_compare_events {
   void (*evaluated)(void *context, const ch_validation_point *point);
   /* A run is finished; `earlier`: it already was when this run began. */
   void (*finished)(void *context, const ch_compared *model, bool earlier);
+  /* All runs are finished, and how fast the models are is measured in turns: turn 0 … turns - 1, the next model. */
+  void (*timing)(void *context, int turn, int turns, const ch_compared *model);
+  /* A model has its speed. */
+  void (*timed)(void *context, const ch_compared *model);
   /* results.json was written; the report can follow. */
   ch_status (*written)(void *context, const ch_comparison *comparison, ch_error *error);
   ch_stop_test interrupted;

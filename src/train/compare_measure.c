@@ -10,7 +10,8 @@
 #include "model/runner.h"
 
 enum { LONGEST_PROMPT = 512, LONGEST_DECODING = 256, MOST_TOKENS = 8192 };
-static const double enough_seconds = 0.25, most_seconds = 5;
+/* Of one measurement; the models of a comparison are measured several times, in turns. */
+static const double enough_seconds = 0.1, most_seconds = 5;
 
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -34,7 +35,7 @@ typedef struct effort {
   int64_t least_tokens;
 } effort;
 
-static const effort thorough = {0.25, 5, 64}, brief = {0.08, 1, 12};
+static const effort thorough = {0.1, 5, 32}, brief = {0.03, 1, 12};
 
 /* Decodes up to `count` tokens after the prompt, over and over, until there are times enough. */
 static ch_status take_times(ch_timeline *timeline, int64_t prompt, int64_t count, int64_t vocabulary,

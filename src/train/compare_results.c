@@ -39,6 +39,7 @@ static const struct {
     {"cache_bytes_per_token", ROW_WHOLE, offsetof(ch_compared, cache_bytes_per_token), ROW_OF_TEXT},
     {"train_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_TEXT},
     {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_TEXT},
+    {"timing_turns", ROW_WHOLE, offsetof(ch_compared, timing_turns), ROW_BOTH | ROW_LATER},
     {"tokens_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained), ROW_OF_TEXT},
     {"seed", ROW_SEED, offsetof(ch_compared, seed), ROW_BOTH},
     {"parameters_attention", ROW_WHOLE, offsetof(ch_compared, parameters_attention), ROW_BOTH | ROW_LATER},

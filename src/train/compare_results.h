@@ -10,6 +10,8 @@
 
 /* The most seeds of a comparison. */
 enum { CH_COMPARE_MOST_SEEDS = 100 };
+/* How often every model is timed, in turns with the others, when all are trained. */
+enum { CH_COMPARE_TURNS = 5 };
 
 /* A loss after so many training tokens; or what else there is at a number of tokens. */
 typedef struct ch_curve_point {
@@ -26,6 +28,8 @@ typedef struct ch_compared {
   int64_t parameters, cache_elements_per_token, cache_bytes_per_token;
   double validation_loss; /* perplexity is exp of it */
   double train_tokens_per_second, decode_tokens_per_second;
+  int64_t
+      timing_turns; /* the latter is the median of so many, in turns with the other models; 0: of one, alone */
   int64_t tokens_trained;
   /* On images: the three above count images, of which the second is how many are told apart in a second; nothing is
      cached; and */

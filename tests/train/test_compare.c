@@ -64,9 +64,11 @@ static ch_compare_options small(const char *out) {
 }
 
 typedef struct watch {
-  int steps, begun, finished, earlier, written;
-  int runs;       /* of all models and seeds; 0: 2 */
-  int stop_after; /* steps; 0 = never */
+  int steps, begun, finished, earlier, written, timings, timed;
+  int runs;                  /* of all models and seeds; 0: 2 */
+  int stop_after;            /* steps; 0 = never */
+  int stop_timing;           /* after so many timings; 0 = never */
+  const ch_compared *timing; /* the last model timed */
 } watch;
 
 static void on_step(void *context, const ch_step_report *report) {
@@ -96,6 +98,23 @@ static void on_finished(void *context, const ch_compared *model, bool earlier) {
   w->earlier += earlier;
 }
 
+/* The models take turns. */
+static void on_timing(void *context, int turn, int turns, const ch_compared *model) {
+  watch *w = context;
+  int runs = w->runs ? w->runs : 2;
+  assert_int_equal(turns, CH_COMPARE_TURNS);
+  assert_int_equal(turn, w->timings / runs);
+  assert_ptr_not_equal(model, w->timing);
+  w->timing = model;
+  w->timings++;
+}
+
+static void on_timed(void *context, const ch_compared *model) {
+  watch *w = context;
+  assert_int_equal(model->timing_turns, CH_COMPARE_TURNS);
+  w->timed++;
+}
+
 static ch_status on_written(void *context, const ch_comparison *comparison, ch_error *error) {
   watch *w = context;
   (void)comparison;
@@ -106,7 +125,8 @@ static ch_status on_written(void *context, const ch_comparison *comparison, ch_e
 
 static bool on_interrupted(void *context) {
   const watch *w = context;
-  return w->stop_after > 0 && w->steps >= w->stop_after;
+  return (w->stop_after > 0 && w->steps >= w->stop_after) ||
+         (w->stop_timing > 0 && w->timings >= w->stop_timing);
 }
 
 static ch_status compare(const ch_compare_options *options, watch *w, ch_comparison *comparison,
@@ -115,6 +135,8 @@ static ch_status compare(const ch_compare_options *options, watch *w, ch_compari
                               .step = on_step,
                               .begins = on_begins,
                               .finished = on_finished,
+                              .timing = on_timing,
+                              .timed = on_timed,
                               .written = on_written,
                               .interrupted = on_interrupted};
   return ch_compare(options, &events, comparison, error);
@@ -150,7 +172,9 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(w.steps, 24);
   assert_int_equal(w.begun, 2);
-  assert_int_equal(w.written, 2);
+  assert_int_equal(w.written, 3); /* after each model, and when all were timed in turns */
+  assert_int_equal(w.timings, 2 * CH_COMPARE_TURNS);
+  assert_int_equal(w.timed, 2);
   assert_int_equal(comparison.count, 2);
   ch_arena_free(&comparison.arena);
   char *expected = results_without_times(options.out);
@@ -174,10 +198,11 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   char *continued = results_without_times(options.out);
   assert_string_equal(continued, expected);
 
-  /* Once more: nothing is trained. */
+  /* Once more: nothing is trained, and nothing timed. */
   watch again = {0};
   assert_int_equal(compare(&options, &again, &comparison, &error), CH_OK);
   assert_int_equal(again.steps, 0);
+  assert_int_equal(again.timings, 0);
   assert_int_equal(again.begun, 0);
   assert_int_equal(again.earlier, 2);
   ch_arena_free(&comparison.arena);
@@ -206,6 +231,50 @@ static char *listed(const char *out, const char *list, const char *const *keys) 
   }
   json_decref(results);
   return text.data;
+}
+
+/* What result.json of a model says of its speed. */
+static json_t *speed_of(const char *out, const char *model) {
+  char path[200];
+  snprintf(path, sizeof path, "%s/%s/%s", out, model, CH_COMPARE_RESULT);
+  json_t *result = json_load_file(path, 0, NULL);
+  assert_non_null(result);
+  json_t *speed =
+      json_pack("{s:O, s:O, s:O}", "rate", json_object_get(result, "decode_tokens_per_second"), "curve",
+                json_object_get(result, "decode_curve"), "turns", json_object_get(result, "timing_turns"));
+  assert_non_null(speed);
+  json_decref(result);
+  return speed;
+}
+
+static void models_are_timed_in_turns_when_all_are_trained(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_error error = {0};
+  ch_compare_options options = small("turns");
+  watch stopped = {.stop_timing = 3}; /* in the second turn */
+  assert_int_equal(compare(&options, &stopped, &comparison, &error), CH_ERROR_INTERRUPTED);
+  assert_int_equal(stopped.steps, 24);
+  assert_int_equal(stopped.timed, 0);
+  assert_int_equal(comparison.models[1].timing_turns, 0);
+  ch_arena_free(&comparison.arena);
+  json_t *alone = speed_of(options.out, "mqa");
+  assert_int_equal(json_integer_value(json_object_get(alone, "turns")), 0);
+  assert_true(json_number_value(json_object_get(alone, "rate")) > 0);
+  watch last = {0};
+  assert_int_equal(compare(&options, &last, &comparison, &error), CH_OK);
+  assert_int_equal(last.steps, 0);
+  assert_int_equal(last.timings, 2 * CH_COMPARE_TURNS);
+  json_t *turns = speed_of(options.out, "mqa");
+  assert_int_equal(json_integer_value(json_object_get(turns, "turns")), CH_COMPARE_TURNS);
+  assert_false(json_equal(json_object_get(alone, "rate"), json_object_get(turns, "rate")));
+  assert_int_equal(json_array_size(json_object_get(alone, "curve")),
+                   json_array_size(json_object_get(turns, "curve")));
+  assert_true(json_number_value(json_object_get(turns, "rate")) ==
+              comparison.models[1].decode_tokens_per_second);
+  ch_arena_free(&comparison.arena);
+  json_decref(alone);
+  json_decref(turns);
 }
 
 static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
@@ -249,6 +318,7 @@ static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
   watch second = {.runs = 4};
   assert_int_equal(compare(&options, &second, &comparison, &error), CH_OK);
   assert_int_equal(second.steps, 24);
+  assert_int_equal(second.timings, 4 * CH_COMPARE_TURNS); /* all of them, beside those that came */
   char *added_losses = listed(options.out, "models", losses);
   assert_string_equal(added_losses, interrupted_losses);
   double second_loss = comparison.models[3].validation_loss;
@@ -441,6 +511,7 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_interrupted_comparison_continues_to_the_same_results),
+      cmocka_unit_test(models_are_timed_in_turns_when_all_are_trained),
       cmocka_unit_test(seeds_repeat_every_model_and_may_be_added_later),
       cmocka_unit_test(results_agree_with_the_models),
       cmocka_unit_test(other_options_in_the_same_directory_are_refused_by_name),
