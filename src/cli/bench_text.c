@@ -75,11 +75,10 @@ json_t *ch_bench_row_json(const ch_bench_row *row) {
                 row->speed.seconds, "tokens_per_second", row->speed.tokens_per_second);
   json_object_set_new(object, "share_of_limit", json_real(row->share));
   json_object_set_new(object, "limit", json_string(row->limit));
-  json_object_set_new(object, "flops", json_real(row->speed.flops));
-  if (ch_bench_is_decode(row)) {
+  if (ch_bench_is_decode(row))
     json_object_set_new(object, "read_bandwidth_bytes", json_real(row->speed.bandwidth));
-    json_object_set_new(object, "bytes", json_real(row->speed.bytes));
-  }
+  json_object_set_new(object, "flops", json_real(row->speed.flops));
+  if (ch_bench_is_decode(row)) json_object_set_new(object, "bytes", json_real(row->speed.bytes));
   if (row->speed.memory > 0)
     json_object_set_new(object, "peak_memory_bytes", json_integer((json_int_t)row->speed.memory));
   return object;
