@@ -151,7 +151,7 @@ ch_status ch_compare(const ch_compare_options *options, const ch_compare_events 
     status = compare_one(&setup, i, error);
     if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, setup.plan.models[model].name);
   }
-  if (status == CH_OK && ch_compare_lacks_turns(comparison)) {
+  if (status == CH_OK && ch_compare_lacks_turns(&setup)) {
     status = ch_compare_take_turns(&setup, error);
     if (status == CH_OK) status = write_results(&setup, error);
   }

@@ -48,9 +48,20 @@ ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, 
   return fill(setup, &taken, 1, model, error);
 }
 
-bool ch_compare_lacks_turns(const ch_comparison *comparison) {
-  for (int i = 0; i < comparison->count; i++)
-    if (comparison->models[i].timing_turns == 0) return true;
+/* Finished models may have been deleted but for their results. */
+static bool has_weights(const ch_compare_setup *setup, const ch_compared *model) {
+  char *directory = ch_path_join(setup->options->out, model->directory);
+  char *path = directory ? ch_path_join(directory, "model.safetensors") : NULL;
+  bool there = path && ch_is_file(path);
+  free(path);
+  free(directory);
+  return there;
+}
+
+bool ch_compare_lacks_turns(const ch_compare_setup *setup) {
+  const ch_comparison *c = setup->comparison;
+  for (int i = 0; i < c->count; i++)
+    if (c->models[i].timing_turns == 0 && has_weights(setup, &c->models[i])) return true;
   return false;
 }
 
@@ -60,6 +71,7 @@ static ch_status take_all(ch_compare_setup *setup, speeds *taken, ch_error *erro
   const ch_comparison *c = setup->comparison;
   for (int turn = 0; turn < CH_COMPARE_TURNS; turn++)
     for (int i = 0; i < c->count; i++) {
+      if (!has_weights(setup, &c->models[i])) continue;
       char *directory = ch_path_join(setup->options->out, c->models[i].directory);
       if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", c->models[i].name);
       if (events->timing) events->timing(events->context, turn, CH_COMPARE_TURNS, &c->models[i]);
@@ -90,7 +102,8 @@ ch_status ch_compare_take_turns(ch_compare_setup *setup, ch_error *error) {
   ch_status status =
       taken ? take_all(setup, taken, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to time the models");
   for (int i = 0; status == CH_OK && i < c->count; i++)
-    status = keep(setup, &taken[i * CH_COMPARE_TURNS], &c->models[i], error);
+    if (has_weights(setup, &c->models[i]))
+      status = keep(setup, &taken[i * CH_COMPARE_TURNS], &c->models[i], error);
   free(taken);
   return status;
 }

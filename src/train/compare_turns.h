@@ -9,10 +9,10 @@
 ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, ch_compared *model,
                                 ch_error *error);
 
-/* Whether a model of the comparison has not been timed beside all others. */
-bool ch_compare_lacks_turns(const ch_comparison *comparison);
-/* CH_COMPARE_TURNS measurements of every model, the models in turns: each gets the medians, also in its file. Nothing changes
-   where this is interrupted. */
+/* Whether a model of the comparison has not been timed beside the others, and can be: its weights were not deleted. */
+bool ch_compare_lacks_turns(const ch_compare_setup *setup);
+/* CH_COMPARE_TURNS measurements of every model that has its weights, the models in turns: each gets the medians, also in its file.
+   Nothing changes where this is interrupted. */
 ch_status ch_compare_take_turns(ch_compare_setup *setup, ch_error *error);
 
 #endif

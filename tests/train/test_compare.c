@@ -66,6 +66,7 @@ static ch_compare_options small(const char *out) {
 typedef struct watch {
   int steps, begun, finished, earlier, written, timings, timed;
   int runs;                  /* of all models and seeds; 0: 2 */
+  int deleted;               /* of them */
   int stop_after;            /* steps; 0 = never */
   int stop_timing;           /* after so many timings; 0 = never */
   const ch_compared *timing; /* the last model timed */
@@ -101,7 +102,7 @@ static void on_finished(void *context, const ch_compared *model, bool earlier) {
 /* The models take turns. */
 static void on_timing(void *context, int turn, int turns, const ch_compared *model) {
   watch *w = context;
-  int runs = w->runs ? w->runs : 2;
+  int runs = (w->runs ? w->runs : 2) - w->deleted;
   assert_int_equal(turns, CH_COMPARE_TURNS);
   assert_int_equal(turn, w->timings / runs);
   assert_ptr_not_equal(model, w->timing);
@@ -274,6 +275,18 @@ static void models_are_timed_in_turns_when_all_are_trained(void **state) {
               comparison.models[1].decode_tokens_per_second);
   ch_arena_free(&comparison.arena);
   json_decref(alone);
+  /* Of a model that was deleted but for its results, what was measured stays; the other's next seed is timed without it. */
+  assert_int_equal(unlink(in_root("turns/mqa/model.safetensors")), 0);
+  options.seeds = 2;
+  watch more = {.runs = 4, .deleted = 1};
+  if (compare(&options, &more, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
+  assert_int_equal(more.timings, 3 * CH_COMPARE_TURNS);
+  assert_int_equal(more.timed, 3);
+  assert_int_equal(comparison.models[3].timing_turns, CH_COMPARE_TURNS);
+  ch_arena_free(&comparison.arena);
+  json_t *kept = speed_of(options.out, "mqa");
+  assert_true(json_equal(kept, turns));
+  json_decref(kept);
   json_decref(turns);
 }
 
