@@ -1,3 +1,4 @@
+/* Rows of `crosshead bench`, and the machine above them. */
 #include "cli/bench_text.h"
 
 #include <stdio.h>

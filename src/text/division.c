@@ -1,3 +1,4 @@
+/* Choosing what validates, and going through texts part by part. */
 #include "text/division.h"
 
 #include <stdlib.h>
@@ -107,15 +108,20 @@ void ch_division_close(ch_division *d) {
 
 /* --- going through ------------------------------------------------------------------------------------------- */
 
-/* The two halves of a document that the tail's start falls into are parts of their own, cut after a line. */
-static void take_half(ch_text_part *part, size_t cut, ch_text_part *rest) {
+/* A document that the tail begins in becomes two parts, cut after a line. */
+static void cut_document(ch_text_part *part, size_t cut, ch_text_part *rest) {
   const char *text = part->text, *newline = memchr(text + cut, '\n', part->size - cut);
   if (newline && (size_t)(newline - text) + 1 < part->size)
     cut = (size_t)(newline - text) + 1;
   else
     while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--; /* never inside a character */
-  *rest = (ch_text_part){text + cut, part->size - cut, CH_SPLIT_VALIDATION};
+  ch_text_part tail = {text + cut, part->size - cut, CH_SPLIT_VALIDATION};
+  if (cut == 0) {
+    *part = tail;
+    return;
+  }
   *part = (ch_text_part){text, cut, CH_SPLIT_TRAIN};
+  *rest = tail;
 }
 
 bool ch_division_next(const ch_division *d, int number, ch_division_walk *walk, ch_text_part *part) {
@@ -126,19 +132,12 @@ bool ch_division_next(const ch_division *d, int number, ch_division_walk *walk, 
   if (!ch_next_document(text->separator, text->file.text, text->file.size, &walk->place, &part->text,
                         &part->size))
     return false;
-  bool validates;
-  if (d->by_document) {
-    validates = hash_document(part->text, part->size, d->options->seed) <= d->threshold;
-  } else {
-    uint64_t position = text->before + (uint64_t)(part->text - text->file.text);
-    validates = position >= d->tail_start;
-    if (!validates && position + part->size > d->tail_start) {
-      take_half(part, (size_t)(d->tail_start - position), &walk->rest);
-      if (part->size == 0) return ch_division_next(d, number, walk, part);
-      return true;
-    }
-  }
+  uint64_t position = text->before + (uint64_t)(part->text - text->file.text);
+  bool validates = d->by_document ? hash_document(part->text, part->size, d->options->seed) <= d->threshold
+                                  : position >= d->tail_start;
   part->split = validates ? CH_SPLIT_VALIDATION : CH_SPLIT_TRAIN;
+  if (!d->by_document && !validates && position + part->size > d->tail_start)
+    cut_document(part, (size_t)(d->tail_start - position), &walk->rest);
   return true;
 }
 

@@ -102,7 +102,7 @@ ch_status ch_compare_take_turns(ch_compare_setup *setup, ch_error *error) {
   ch_status status =
       taken ? take_all(setup, taken, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to time the models");
   for (int i = 0; status == CH_OK && i < c->count; i++)
-    if (has_weights(setup, &c->models[i]))
+    if (taken[i * CH_COMPARE_TURNS].rate > 0) /* it was there */
       status = keep(setup, &taken[i * CH_COMPARE_TURNS], &c->models[i], error);
   free(taken);
   return status;
