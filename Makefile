@@ -1,17 +1,18 @@
 # Thin wrappers over CMake and Ninja: `cmake --preset release && cmake --build build` works without this file.
 #
-#   make demo      compare three attention mechanisms on a small text; the report lies in build/demo/report.html
+#   make demo      compare nine attention mechanisms on a small text; the report lies in build/demo/report.html
 #   make test      build and run every test
 #   make build     the optimised program, build/crosshead
 #   make bench     measure speed against the machine's own limits
 #   make sanitize  the tests again under AddressSanitizer and UndefinedBehaviorSanitizer
-#   make fuzz      every fuzz target for FUZZ_SECONDS seconds
+#   make fuzz      every fuzz target for FUZZ_SECONDS seconds, JOBS targets at a time
 #   make format    apply clang-format; format-check only looks
 #   make lint      clang-tidy
 #   make install   into PREFIX (and DESTDIR)
 #   make deps      install the Debian packages that building and testing need
 
 PREFIX ?= /usr/local
+demo_mechanisms = mha,gqa,mla,egmla,mfa,mfa_kr,mea,kha-mlp,masa-qkvo
 FUZZ_SECONDS ?= 60
 JOBS ?= $(shell nproc)
 sources = find include src tests bench examples -name '*.[ch]' -print0
@@ -22,10 +23,11 @@ build: deps
 	cmake --build build -j $(JOBS)
 
 demo: build
-	./build/crosshead compare --data data/tinyshakespeare.txt --out build/demo
+	./build/crosshead compare --data data/tinyshakespeare.txt --mechanisms $(demo_mechanisms) --params 300k \
+	  --tokens 300k --seeds 3 --out build/demo
 
 test: build
-	cd build && ctest --output-on-failure
+	cd build && ctest --output-on-failure -j $(JOBS)
 
 bench: build
 	./build/bench/bench_kernels
@@ -38,13 +40,13 @@ bench: build
 sanitize: deps
 	cmake --preset sanitize
 	cmake --build build-sanitize -j $(JOBS)
-	cd build-sanitize && ctest --output-on-failure
+	cd build-sanitize && ctest --output-on-failure -j $(JOBS)
 
 fuzz:
 	scripts/deps.sh build fuzz
 	cmake --preset fuzz
-	cmake --build build-fuzz -j $(JOBS)
-	scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+	cmake --build build-fuzz -j $(JOBS) --target fuzz
+	scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(JOBS)
 
 format:
 	scripts/deps.sh format

@@ -11,9 +11,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "bench/timing.h"
 #include "tensor/tile_producers.h"
 
-enum { ROUNDS = 8, FMA_ROUNDS = 1 << 18, MOST_SEQUENCES = 64 };
+enum { ROUNDS = 8, MOST_TIMES = 1 << 16, FMA_ROUNDS = 1 << 18, MOST_SEQUENCES = 64 };
 /* States of several layers, as many as no cache holds, are read in turns. */
 static const int64_t LEAST_BYTES = INT64_C(1) << 29;
 static const double ROUND_SECONDS = 0.1;
@@ -82,6 +83,7 @@ static const shape decoding[] = {
 typedef struct bench {
   const ch_kernels *k;
   const shape *shape;
+  ch_team team;
   ch_attend args;
   ch_attend_gradient gradient;
   int32_t past[MOST_SEQUENCES];
@@ -106,11 +108,12 @@ static void *reserve(bench *b, int64_t count, ch_dtype dtype) {
   float some[1009];
   for (int i = 0; i < 1009; i++) some[i] = (float)(i * 79 % 1009) / 1009 - 0.5f;
   for (int64_t at = 0; at < count; at += 1009)
-    b->k->convert_to(count - at < 1009 ? count - at : 1009, some, dtype, values + (size_t)at * size);
+    b->k->convert_to(ch_team_here(), count - at < 1009 ? count - at : 1009, some, dtype,
+                     values + (size_t)at * size);
   return values;
 }
 
-/* Producers that stand for those that compute: they copy. */
+/* Producers that copy, in place of those that compute. */
 static int64_t copied_keys(const ch_attend *args, int64_t heads, int64_t count) {
   return heads * count * args->key_dim;
 }
@@ -182,7 +185,9 @@ static void open_bench(bench *b, const shape *s, bool backward) {
   *b = (bench){.k = ch_kernels_best(CH_F32), .shape = s, .tokens = s->sequences * (s->past + s->queries)};
   b->value_dim = s->value_dim > 0 ? s->value_dim : s->key_dim;
   int64_t queries = s->sequences * s->queries * s->heads;
-  b->args = (ch_attend){.sequences = s->sequences,
+  b->team = ch_team_of(0);
+  b->args = (ch_attend){.team = &b->team,
+                        .sequences = s->sequences,
                         .queries = s->queries,
                         .heads = s->heads,
                         .kv_heads = s->kv_heads,
@@ -212,21 +217,35 @@ static void close_bench(bench *b) {
   for (int i = 0; i < b->memories; i++) ch_pages_free(b->memory[i], b->bytes[i]);
 }
 
-/* Multiply-adds per second of all threads at this moment. */
-static double fma_rate(const ch_kernels *k) {
-  double flops = 0, kept = 0, start = omp_get_wtime();
+/* What is timed, and how much of it one repetition does. */
+typedef struct timed_part {
+  const bench *b;
+  double done; /* FLOPs or bytes */
+  double kept; /* sums, so that the compiler leaves no loop out */
+} timed_part;
+
+/* All threads multiply and add. */
+static ch_status multiply_add(void *context, ch_error *error) {
+  timed_part *part = context;
+  double flops = 0, kept = 0;
+  (void)error;
 #pragma omp parallel reduction(+ : flops, kept)
   {
     double own;
-    kept += k->fma_loop(FMA_ROUNDS, 1e-6, &own);
+    kept += part->b->k->fma_loop(FMA_ROUNDS, 1e-6, &own);
     flops += own;
   }
-  return kept == 0.125 ? 0 : flops / (omp_get_wtime() - start);
+  part->done = flops;
+  part->kept += kept;
+  return CH_OK;
 }
 
-/* Bytes per second at which the states of all layers can be read at this moment. */
-static double read_rate(const bench *b) {
-  double kept = 0, start = omp_get_wtime(), bytes = 0;
+/* Reads the states of all layers. */
+static ch_status read_states(void *context, ch_error *error) {
+  timed_part *timed = context;
+  const bench *b = timed->b;
+  double kept = 0, bytes = 0;
+  (void)error;
 #pragma omp parallel reduction(+ : kept, bytes)
   for (int p = 0; p < b->parts; p++) {
     size_t part = (size_t)b->layers * b->layer_bytes[p] / (size_t)omp_get_num_threads() / 64 * 64;
@@ -234,47 +253,58 @@ static double read_rate(const bench *b) {
                             (const char *)b->args.parts[p].data + part * (size_t)omp_get_thread_num());
     bytes += (double)part;
   }
-  return kept == 0.125 ? 0 : bytes / (omp_get_wtime() - start);
+  timed->done = bytes;
+  timed->kept += kept;
+  return CH_OK;
 }
 
-/* Seconds of one layer, in a pass through all. */
-static double forward_seconds(const bench *b) {
+/* A pass through all layers. */
+static ch_status attend_forward(void *context, ch_error *error) {
+  const bench *b = ((timed_part *)context)->b;
   ch_attend args = b->args;
-  double start = omp_get_wtime();
+  (void)error;
   for (int64_t layer = 0; layer < b->layers; layer++) {
     for (int p = 0; p < 2; p++)
       args.parts[p].data = (const char *)b->args.parts[p].data + (size_t)layer * b->layer_bytes[p % b->parts];
     b->k->attend_forward(&args);
   }
-  return (omp_get_wtime() - start) / (double)b->layers;
+  return CH_OK;
 }
 
-/* The best that was seen in rounds that measure all of it: noise only ever makes it worse. */
+static ch_status attend_backward(void *context, ch_error *error) {
+  const bench *b = ((timed_part *)context)->b;
+  (void)error;
+  b->k->attend_backward(&b->args, &b->gradient);
+  return CH_OK;
+}
+
+/* The best that was seen: noise only ever makes it worse. */
 typedef struct figures {
-  double forward, backward;   /* seconds */
+  double forward, backward;   /* seconds of a layer */
   double multiply_adds, read; /* FLOP/s; bytes per second */
 } figures;
 
-static void best(double seconds, double *least) {
-  if (*least == 0 || seconds < *least) *least = seconds;
-}
-
-static double backward_seconds(const bench *b) {
-  double start = omp_get_wtime();
-  b->k->attend_backward(&b->args, &b->gradient);
-  return omp_get_wtime() - start;
-}
-
 static figures measure(const bench *b, bool backward, bool decode) {
-  figures f = {0};
-  for (int round = 0; round < ROUNDS; round++) {
-    for (double end = omp_get_wtime() + ROUND_SECONDS; omp_get_wtime() < end;)
-      best(forward_seconds(b), &f.forward);
-    for (double end = omp_get_wtime() + ROUND_SECONDS; backward && omp_get_wtime() < end;)
-      best(backward_seconds(b), &f.backward);
-    f.multiply_adds = fmax(f.multiply_adds, fma_rate(b->k));
-    if (decode) f.read = fmax(f.read, read_rate(b));
-  }
+  enum { FORWARD, MULTIPLY_ADDS, THIRD, WORKS }; /* third: backward, or reading */
+  static double seconds[WORKS][MOST_TIMES];
+  timed_part parts[WORKS] = {{.b = b}, {.b = b}, {.b = b}};
+  ch_timed works[WORKS] = {
+      {.context = &parts[FORWARD], .once = attend_forward, .seconds = seconds[FORWARD]},
+      {.context = &parts[MULTIPLY_ADDS], .once = multiply_add, .seconds = seconds[MULTIPLY_ADDS]},
+      {.context = &parts[THIRD],
+       .once = backward ? attend_backward : read_states,
+       .seconds = seconds[THIRD]}};
+  int count = backward || decode ? WORKS : THIRD;
+  ch_timing timing = {.least = ROUNDS,
+                      .most = MOST_TIMES,
+                      .turn_seconds = ROUND_SECONDS,
+                      .enough_seconds = ROUNDS * ROUND_SECONDS * count};
+  ch_time(&timing, count, works, NULL);
+  figures f = {.forward = ch_timed_shortest(&works[FORWARD]) / (double)b->layers,
+               .multiply_adds = parts[MULTIPLY_ADDS].done / ch_timed_shortest(&works[MULTIPLY_ADDS])};
+  double third = count > THIRD ? ch_timed_shortest(&works[THIRD]) : 0;
+  if (backward) f.backward = third;
+  if (decode) f.read = parts[THIRD].done / third;
   return f;
 }
 
@@ -323,7 +353,7 @@ static void report_decoding(const shape *s) {
 
 int main(int argc, char **argv) {
   const char *filter = argc > 1 ? argv[1] : "";
-  printf("%s, %d threads\n", ch_kernels_best(CH_F32)->name, ch_threads());
+  printf("%s, %d threads\n", ch_kernels_best(CH_F32)->name, ch_team_of(0).threads);
   for (size_t i = 0; i < sizeof training / sizeof *training; i++)
     if (strstr(training[i].name, filter)) report_training(&training[i]);
   for (size_t i = 0; i < sizeof prefills / sizeof *prefills; i++)

@@ -1,13 +1,13 @@
-/* Attention of one token over gated latents (EG-MLA), in milliseconds a layer: ids folded, tokens expanded, or each id by
- * what it costs, for different numbers of ids among the cached tokens. 12 heads, c 128, r = n = v = 64. Usage:
- * bench_gated [cached tokens]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
+/* Attention of one token over gated latents (EG-MLA), in milliseconds per layer: ids folded, tokens expanded,
+ * or each id by what it costs, for different numbers of ids among the cached tokens. 12 heads, c 128, r = n =
+ * v = 64. Usage: bench_gated [cached tokens]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
 #include <math.h>
-#include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "bench/timing.h"
 #include "tensor/kernels.h"
 
 enum {
@@ -55,16 +55,18 @@ static ch_id_groups make_groups(int64_t tokens, int64_t ids, bool single, int32_
   return (ch_id_groups){.count = ids, .id = id, .first = first, .token = token};
 }
 
-static double best_milliseconds(const ch_kernels *k, ch_gated_attend *args, ch_gated_form form) {
-  double best = 0;
+static ch_status attend(void *context, ch_error *error) {
+  (void)error;
+  ch_kernels_best(CH_F32)->gated_attend(context);
+  return CH_OK;
+}
+
+static double best_milliseconds(ch_gated_attend *args, ch_gated_form form) {
+  double seconds[ROUNDS];
+  ch_timed work = {.context = args, .once = attend, .seconds = seconds};
   args->form = form;
-  for (int round = 0; round < ROUNDS; round++) {
-    double start = omp_get_wtime();
-    k->gated_attend(args);
-    double seconds = omp_get_wtime() - start;
-    if (round == 0 || seconds < best) best = seconds;
-  }
-  return 1e3 * best;
+  ch_time(&(ch_timing){.least = ROUNDS, .most = ROUNDS}, 1, &work, NULL);
+  return 1e3 * ch_timed_shortest(&work);
 }
 
 int main(int argc, char **argv) {
@@ -74,7 +76,9 @@ int main(int argc, char **argv) {
     fprintf(stderr, "bench_gated: 16 to 1048576 cached tokens, not '%s'\n", argv[1]);
     return 2;
   }
-  ch_gated_attend args = {.sequences = 1,
+  const ch_team team = ch_team_of(0);
+  ch_gated_attend args = {.team = &team,
+                          .sequences = 1,
                           .heads = HEADS,
                           .latent = LATENT,
                           .rope = ROPE,
@@ -92,20 +96,19 @@ int main(int argc, char **argv) {
                           .moments = {values(tokens * 2, 1), CH_F32, 2, 0, 0}};
   int32_t *memory = reserve(3 * tokens + 1, sizeof *memory);
   args.scratch = reserve((int64_t)k->gated_attend_scratch(&args), 1);
-  printf("%s, %d threads, %lld tokens\n%-28s %10s %10s %10s\n", k->name, ch_threads(), (long long)tokens,
-         "different ids", "folded", "expanded", "chosen");
+  printf("%s, %d threads, %lld tokens\n%-28s %10s %10s %10s\n", k->name, ch_team_of(0).threads,
+         (long long)tokens, "different ids", "folded", "expanded", "chosen");
   for (int single = 0; single < 2; single++)
     for (int64_t ids = tokens; ids >= 1; ids = ids == 1   ? 0
                                                : ids > 16 ? ids / (ids > tokens / 8 ? 2 : 8)
                                                           : 1) {
       if (single && (ids < 16 || ids == tokens)) continue;
       ch_id_groups groups = make_groups(tokens, ids, single, memory);
-      args.groups = &(const ch_id_groups *){&groups};
+      args.groups = &groups;
       printf("%-8lld%-20s", (long long)ids, single ? " half of them once" : "");
       for (int form = 0; form < 3; form++)
-        printf(" %7.2f ms",
-               best_milliseconds(
-                   k, &args, (ch_gated_form[]){CH_GATED_FOLDED, CH_GATED_EXPANDED, CH_GATED_CHOSEN}[form]));
+        printf(" %7.2f ms", best_milliseconds(&args, (ch_gated_form[]){CH_GATED_FOLDED, CH_GATED_EXPANDED,
+                                                                       CH_GATED_CHOSEN}[form]));
       putchar('\n');
     }
   return 0;

@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "bench/limits.h"
 #include "bench/packed.h"
 #include "tensor/gemm.h"
+#include "bench/timing.h"
 #include "tensor/gemm_library.h"
-#include "tensor/limits.h"
 
-enum { ROUNDS = 5, WAYS = 6 };
+enum { ROUNDS = 5, WAYS = 6, MOST_TIMES = 1 << 15 };
 static const double ROUND_SECONDS = 0.04;
 
 typedef void (*cblas_sgemm_function)(int order, int transpose_a, int transpose_b, int m, int n, int k,
@@ -61,35 +62,50 @@ static bool by_openblas(bench *b, const ch_gemm_shape *s) {
 
 static bool by_gemv(bench *b, const ch_gemm_shape *s) {
   if (s->transpose_a || !s->transpose_b || s->m > 128) return false;
-  b->kernels->gemv(s->m, s->k, b->a, CH_F32, 1, &(ch_product){s->n, b->b, NULL, b->c}, s->accumulate);
+  b->kernels->gemv(ch_team_here(), s->m, s->k, b->a, CH_F32, 1, &(ch_product){s->n, b->b, NULL, b->c},
+                   s->accumulate);
   return true;
 }
 
 static const way_function ways[WAYS] = {by_choice, by_matmul, by_sgemm, by_packed, by_openblas, by_gemv};
 static const char *const way_names[WAYS] = {"chosen", "matmul", "sgemm", "packed", "OpenBLAS", "gemv"};
 
+/* A product by one of the ways. */
+typedef struct way_call {
+  way_function way;
+  bench *b;
+  const ch_gemm_shape *s;
+} way_call;
+
+static ch_status call_way(void *context, ch_error *error) {
+  const way_call *c = context;
+  (void)error;
+  c->way(c->b, c->s);
+  return CH_OK;
+}
+
 static void time_product(bench *b, const char *name, const ch_gemm_shape *s) {
-  double best[WAYS];
-  bool serves[WAYS];
-  ch_packed_forget(b->packed); /* it keeps one shape at a time */
+  static double seconds[WAYS][MOST_TIMES];
+  way_call calls[WAYS];
+  ch_timed works[WAYS];
+  int serving[WAYS], count = 0; /* serving: the work of each way, or -1 */
+  ch_packed_forget(b->packed);  /* it keeps one shape at a time */
   for (int w = 0; w < WAYS; w++) {
-    serves[w] = ways[w](b, s);
-    best[w] = 1e30;
+    calls[w] = (way_call){ways[w], b, s};
+    serving[w] = ways[w](b, s) ? count++ : -1;
+    if (serving[w] >= 0)
+      works[serving[w]] = (ch_timed){.context = &calls[w], .once = call_way, .seconds = seconds[serving[w]]};
   }
-  for (int round = 0; round < ROUNDS; round++) /* ways take turns, so that a slow second hits all */
-    for (int w = 0; w < WAYS; w++) {
-      double end = omp_get_wtime() + ROUND_SECONDS;
-      while (serves[w] && omp_get_wtime() < end) {
-        double start = omp_get_wtime();
-        ways[w](b, s);
-        double seconds = omp_get_wtime() - start;
-        if (seconds < best[w]) best[w] = seconds;
-      }
-    }
+  ch_timing timing = {.least = ROUNDS,
+                      .most = MOST_TIMES,
+                      .turn_seconds = ROUND_SECONDS,
+                      .enough_seconds = ROUNDS * ROUND_SECONDS * count};
+  ch_time(&timing, count, works, NULL);
   printf("%-34s", name);
   for (int w = 0; w < WAYS; w++)
-    if (serves[w])
-      printf(" %8.0f", 2e-9 * (double)s->m * (double)s->n * (double)s->k / best[w]);
+    if (serving[w] >= 0)
+      printf(" %8.0f",
+             2e-9 * (double)s->m * (double)s->n * (double)s->k / ch_timed_shortest(&works[serving[w]]));
     else
       printf(" %8s", "-");
   printf("\n");
@@ -140,14 +156,15 @@ int main(int count, char **arguments) {
   b.a = ch_pages_alloc(bytes), b.b = ch_pages_alloc(bytes), b.c = ch_pages_alloc(bytes);
   ch_error error;
   if (!b.a || !b.b || !b.c || !b.packed) return fprintf(stderr, "memory is out for the buffers\n"), 1;
-  if (ch_gemm_create(b.kernels, &b.gemm, &error) || ch_gemm_library_create(&b.library, &error))
+  if (ch_gemm_create(b.kernels, ch_team_here(), &b.gemm, &error) ||
+      ch_gemm_library_create(&b.library, &error))
     return fprintf(stderr, "%s\n", error.message), 1;
   b.cblas_sgemm = load_openblas();
-  b.kernels->fill((int64_t)(bytes / sizeof(float)), 0.5, b.a);
-  b.kernels->fill((int64_t)(bytes / sizeof(float)), 1e-6, b.b);
-  b.kernels->fill((int64_t)(bytes / sizeof(float)), 0, b.c);
+  b.kernels->fill(ch_team_here(), (int64_t)(bytes / sizeof(float)), 0.5, b.a);
+  b.kernels->fill(ch_team_here(), (int64_t)(bytes / sizeof(float)), 1e-6, b.b);
+  b.kernels->fill(ch_team_here(), (int64_t)(bytes / sizeof(float)), 0, b.c);
   printf("%d threads; measured multiply-add peak: %.0f GFLOP/s\n%-34s", omp_get_max_threads(),
-         1e-9 * ch_measure_fma_peak_f32(), "GFLOP/s");
+         1e-9 * ch_measure_fma_peak_f32(CH_LIMIT_BEST), "GFLOP/s");
   for (int w = 0; w < WAYS; w++) printf(" %8s", way_names[w]);
   printf("\n");
   for (size_t t = 0; t < sizeof training / sizeof *training; t++)
@@ -156,7 +173,8 @@ int main(int count, char **arguments) {
     for (size_t r = 0; r < sizeof prefill_rows / sizeof *prefill_rows; r++)
       time_layer(&b, filter, prefill_rows[r], prefill[s][0], prefill[s][1], false);
   for (size_t r = 0; r < 6; r++) time_layer(&b, filter, prefill_rows[r], 32000, 768, false);
-  printf("measured multiply-add peak at the end: %.0f GFLOP/s\n", 1e-9 * ch_measure_fma_peak_f32());
+  printf("measured multiply-add peak at the end: %.0f GFLOP/s\n",
+         1e-9 * ch_measure_fma_peak_f32(CH_LIMIT_BEST));
   ch_gemm_free(b.gemm);
   ch_gemm_library_free(b.library);
   ch_packed_free(b.packed);

@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "bench/limits.h"
+#include "bench/timing.h"
 #include "tensor/kernels.h"
-#include "tensor/limits.h"
 
 /* Larger than the caches together, so that every pass reads memory. */
-enum { ELEMENTS = 1 << 25, BUFFERS = 4, ROUNDS = 5 };
+enum { ELEMENTS = 1 << 25, BUFFERS = 4, ROUNDS = 5, MOST_TIMES = 1 << 16 };
 static const double ROUND_SECONDS = 0.06;
 
 typedef struct bench {
@@ -34,10 +35,12 @@ typedef struct work {
 
 typedef void (*work_function)(const work *w);
 
-/* Bytes per second at which all threads read the buffers just now: on a shared machine that changes from second to
-   second, so each kernel is compared with what was possible beside it. */
-static double read_rate(const bench *b) {
-  double start = omp_get_wtime(), kept = 0;
+/* All threads read the buffers. On a shared machine the rate changes from second to second, so each kernel is compared with
+   what was possible beside it. */
+static ch_status read_buffers(void *context, ch_error *error) {
+  const bench *b = context;
+  double kept = 0;
+  (void)error;
 #pragma omp parallel reduction(+ : kept)
   {
     int64_t part = ELEMENTS / omp_get_num_threads();
@@ -45,26 +48,34 @@ static double read_rate(const bench *b) {
       kept += b->k->read_loop(part, b->buffer[i] + part * omp_get_thread_num());
   }
   b->scratch[0] = (float)kept;
-  return (double)ELEMENTS * BUFFERS * sizeof(float) / (omp_get_wtime() - start);
+  return CH_OK;
+}
+
+typedef struct kernel_call {
+  work_function function;
+  const work *w;
+} kernel_call;
+
+static ch_status call_kernel(void *context, ch_error *error) {
+  const kernel_call *c = context;
+  (void)error;
+  c->function(c->w);
+  return CH_OK;
 }
 
 /* Best seconds of one call: the machine's noise only ever adds. Beside it the best rate of plain reading. */
 static double best_time(work_function function, const work *w, double *best_read) {
-  double best = 1e30;
-  function(w);
-  *best_read = 0;
-  for (int round = 0; round < ROUNDS; round++) {
-    double end = omp_get_wtime() + ROUND_SECONDS;
-    do {
-      double start = omp_get_wtime();
-      function(w);
-      double seconds = omp_get_wtime() - start;
-      if (seconds < best) best = seconds;
-    } while (omp_get_wtime() < end);
-    double rate = read_rate(w->b);
-    if (rate > *best_read) *best_read = rate;
-  }
-  return best;
+  static double seconds[2][MOST_TIMES];
+  kernel_call call = {function, w};
+  ch_timed works[2] = {{.context = &call, .once = call_kernel, .seconds = seconds[0]},
+                       {.context = (void *)(uintptr_t)w->b, .once = read_buffers, .seconds = seconds[1]}};
+  ch_timing timing = {.least = ROUNDS,
+                      .most = MOST_TIMES,
+                      .turn_seconds = ROUND_SECONDS,
+                      .enough_seconds = 2 * ROUNDS * ROUND_SECONDS};
+  ch_time(&timing, 2, works, NULL);
+  *best_read = (double)ELEMENTS * BUFFERS * sizeof(float) / ch_timed_shortest(&works[1]);
+  return ch_timed_shortest(&works[0]);
 }
 
 static void report_bytes(const bench *b, const char *name, work_function function, work w, double bytes) {
@@ -87,80 +98,80 @@ static void report_flops(const bench *b, const char *name, work_function functio
 
 static void do_add(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->add(w->n, p[0], p[1], p[2]);
+  w->b->k->add(ch_team_here(), w->n, p[0], p[1], p[2]);
 }
 
 static void do_swiglu(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->swiglu_forward(w->n, p[0], p[1], p[2]);
+  w->b->k->swiglu_forward(ch_team_here(), w->n, p[0], p[1], p[2]);
 }
 
 static void do_swiglu_backward(const work *w) { /* over its inputs, as in training */
   float *const *p = w->b->buffer;
-  w->b->k->swiglu_backward(w->n, p[0], p[1], p[2], p[3], false, p[2], false);
+  w->b->k->swiglu_backward(ch_team_here(), w->n, p[0], p[1], p[2], p[3], false, p[2], false);
 }
 
 static void do_gelu(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->gelu_forward(w->n, p[0], p[1]);
+  w->b->k->gelu_forward(ch_team_here(), w->n, p[0], p[1]);
 }
 
 static void do_gelu_backward(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->gelu_backward(w->n, p[0], p[1], p[2], false);
+  w->b->k->gelu_backward(ch_team_here(), w->n, p[0], p[1], p[2], false);
 }
 
 static void do_rmsnorm(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->rmsnorm_forward(w->rows, w->n, p[0], p[3], 1e-5, p[1], p[2]);
+  w->b->k->rmsnorm_forward(ch_team_here(), w->rows, w->n, p[0], p[3], 1e-5, p[1], p[2]);
 }
 
 static void do_rmsnorm_backward(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->rmsnorm_backward(w->rows, w->n, p[0], p[3], p[3] + w->n, p[1], p[2], true, p[3] + w->n, true,
-                            w->b->scratch);
+  w->b->k->rmsnorm_backward(ch_team_here(), w->rows, w->n, p[0], p[3], p[3] + w->n, p[1], p[2], true,
+                            p[3] + w->n, true, w->b->scratch);
 }
 
 static void do_layernorm(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->layernorm_forward(w->rows, w->n, p[0], p[3], p[3], 1e-5, p[1], p[2]);
+  w->b->k->layernorm_forward(ch_team_here(), w->rows, w->n, p[0], p[3], p[3], 1e-5, p[1], p[2]);
 }
 
 static void do_rope(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->rope(w->rows, w->extra, w->n, w->n, w->flag, false, p[3], p[0], p[1], false);
+  w->b->k->rope(ch_team_here(), w->rows, w->extra, w->n, w->n, w->flag, false, p[3], p[0], p[1], false);
 }
 
 static void do_embedding(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->embedding_forward(w->rows, w->n, w->b->ids, p[0], w->dtype, p[1]);
+  w->b->k->embedding_forward(ch_team_here(), w->rows, w->n, w->b->ids, p[0], w->dtype, p[1]);
 }
 
 static void do_embedding_backward(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->embedding_backward(w->rows, w->n, w->extra, w->b->ids, p[0], p[1], true);
+  w->b->k->embedding_backward(ch_team_here(), w->rows, w->n, w->extra, w->b->ids, p[0], p[1], true);
 }
 
 static void do_cross_entropy(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->cross_entropy(w->rows, w->n, 0, p[0], w->b->ids, p[1], w->flag ? p[2] : NULL);
+  w->b->k->cross_entropy(ch_team_here(), w->rows, w->n, 0, p[0], w->b->ids, p[1], w->flag ? p[2] : NULL);
 }
 
 static void do_adamw(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->adamw(w->n, p[0], p[1], p[2], p[3], 1, 1e-12, 0.9, 0.95, 1e-8, 0.1, 1, 1);
+  w->b->k->adamw(ch_team_here(), w->n, p[0], p[1], p[2], p[3], 1, 1e-12, 0.9, 0.95, 1e-8, 0.1, 1, 1);
 }
 
 static void do_sum_squares(const work *w) {
-  w->b->scratch[0] = (float)w->b->k->sum_squares(w->n, w->b->buffer[0]);
+  w->b->scratch[0] = (float)w->b->k->sum_squares(ch_team_here(), w->n, w->b->buffer[0]);
 }
 
 static void do_convert_from(const work *w) {
-  w->b->k->convert_from(w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
+  w->b->k->convert_from(ch_team_here(), w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
 }
 
 static void do_convert_to(const work *w) {
-  w->b->k->convert_to(w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
+  w->b->k->convert_to(ch_team_here(), w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
 }
 
 /* Weights [extra, n] for `rows` rows of x, which lie first in scratch; the sums come after them. Successive calls walk through
@@ -175,17 +186,18 @@ static ch_product next_product(const work *w) {
 
 static void do_gemv(const work *w) {
   const ch_product product = next_product(w);
-  w->b->k->gemv(w->rows, w->n, w->b->scratch, w->dtype, 1, &product, false);
+  w->b->k->gemv(ch_team_here(), w->rows, w->n, w->b->scratch, w->dtype, 1, &product, false);
 }
 
 static void do_gemv_bf16(const work *w) {
   const ch_product product = next_product(w);
-  w->b->k->gemv_bf16(w->rows, w->n, (const uint16_t *)w->b->scratch, w->b->room, 1, &product, false);
+  w->b->k->gemv_bf16(ch_team_here(), w->rows, w->n, (const uint16_t *)w->b->scratch, w->b->room, 1, &product,
+                     false);
 }
 
 static void do_gemv_split(const work *w) {
   const ch_product product = next_product(w);
-  w->b->k->gemv_split(w->rows, w->n, w->b->scratch, CH_F32, w->b->room, 1, &product, false);
+  w->b->k->gemv_split(ch_team_here(), w->rows, w->n, w->b->scratch, CH_F32, w->b->room, 1, &product, false);
 }
 
 static void do_tile(const work *w) {
@@ -286,7 +298,7 @@ int main(int count, char **arguments) {
   if (!memory) return fprintf(stderr, "memory is out for the buffers\n"), 1;
   for (int i = 0; i < BUFFERS; i++) {
     b.buffer[i] = memory + (size_t)i * ELEMENTS;
-    b.k->fill(ELEMENTS, 1e-3 * (i + 1), b.buffer[i]);
+    b.k->fill(ch_team_here(), ELEMENTS, 1e-3 * (i + 1), b.buffer[i]);
   }
   b.scratch = calloc(1 << 20, sizeof(float));
   b.ids = malloc((1 << 17) * sizeof *b.ids);
@@ -295,8 +307,8 @@ int main(int count, char **arguments) {
   b.room = ch_pages_alloc(room_bytes);
   if (!b.scratch || !b.ids || !b.room) return fprintf(stderr, "memory is out for the buffers\n"), 1;
   for (int i = 0; i < 1 << 17; i++) b.ids[i] = (int32_t)(((uint32_t)i * 2654435761u) >> 8) % 32000;
-  b.peak = ch_measure_fma_peak_f32();
-  b.bandwidth = ch_measure_read_bandwidth();
+  b.peak = ch_measure_fma_peak_f32(CH_LIMIT_BEST);
+  b.bandwidth = ch_measure_read_bandwidth(CH_LIMIT_BEST);
   printf("kernels: %s, %d threads; measured: %.0f GFLOP/s multiply-add peak, %.1f GB/s read bandwidth\n",
          b.k->name, omp_get_max_threads(), b.peak * 1e-9, b.bandwidth * 1e-9);
   bench_elementwise(&b);

@@ -3,13 +3,18 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS crosshead_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS crosshead EXPORT crosshead-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS crosshead_train EXPORT crosshead-train LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS crosshead_static EXPORT crosshead-static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS crosshead_train_static EXPORT crosshead-train_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# libcrosshead-train finds libcrosshead beside itself.
+set_target_properties(crosshead_train PROPERTIES INSTALL_RPATH $ORIGIN)
 install(DIRECTORY include/crosshead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
-# The CMake package. The static library needs its dependencies again at link time, so it is a component of its own.
+# The CMake package. Static libraries need their dependencies again at link time, so they are components of their own.
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/crosshead)
-install(EXPORT crosshead-shared NAMESPACE crosshead:: DESTINATION ${package_dir})
-install(EXPORT crosshead-static NAMESPACE crosshead:: DESTINATION ${package_dir})
+foreach(set shared train static train_static)
+  install(EXPORT crosshead-${set} NAMESPACE crosshead:: DESTINATION ${package_dir})
+endforeach()
 configure_package_config_file(cmake/crosshead-config.cmake.in ${PROJECT_BINARY_DIR}/crosshead-config.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/crosshead-config-version.cmake
@@ -17,10 +22,12 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/crosshead-config-version.
 install(FILES ${PROJECT_BINARY_DIR}/crosshead-config.cmake ${PROJECT_BINARY_DIR}/crosshead-config-version.cmake
               cmake/FindOneDNN.cmake cmake/FindLAPACKE.cmake DESTINATION ${package_dir})
 
-# The pkg-config file finds its prefix from where it lies, so that `cmake --install --prefix` may choose it late.
+# The pkg-config files find their prefix from where they lie, so that `cmake --install --prefix` may choose it late.
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-configure_file(cmake/crosshead.pc.in ${PROJECT_BINARY_DIR}/crosshead.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/crosshead.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(library crosshead crosshead-train)
+  configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 # The man page and the completion scripts are printed by the program itself, from its command tables.
 function(printed_by_program output)

@@ -1,27 +1,39 @@
 #!/bin/sh
-# Runs every fuzz target of a build: fuzz.sh BUILD_DIRECTORY SECONDS_EACH
-# What a run finds new stays in BUILD_DIRECTORY/corpus; an input that fails is left there as crash-*, leak-* or slow-*.
+# Runs the fuzz targets of a build, JOBS at a time: fuzz.sh BUILD_DIRECTORY SECONDS_EACH [JOBS [TARGET]]
+# Prints the output of each target when the target ends. Fails if any target fails.
+# New inputs stay in BUILD_DIRECTORY/corpus. An input that fails is left in BUILD_DIRECTORY/findings as TARGET-crash-*,
+# TARGET-leak-*, TARGET-timeout-*, TARGET-oom-* or TARGET-slow-unit-*.
 set -eu
-build=$1
-seconds=$2
+build=$1 seconds=$2 jobs=${3:-1} target=${4:-}
 seeds=$(dirname "$0")/../tests/fuzz/corpus
 registry=$(dirname "$0")/../src/attention/registry.c
-found=0
-for target in "$build"/tests/fuzz/fuzz_*; do
-  [ -x "$target" ] && [ -f "$target" ] || continue
-  found=1
-  name=$(basename "$target")
-  corpus=$build/corpus/${name#fuzz_}
-  mkdir -p "$corpus" "$build/findings"
-  echo "== $name: $seconds seconds"
-  words=$seeds/${name#fuzz_}.dict dictionary=$build/corpus/${name#fuzz_}.dict
-  set --
-  if [ -f "$words" ]; then # and the names of mechanisms, from where they are registered
-    { cat "$words"; sed -n 's/^  X(\([a-z_]*\)).*/"\\"\1\\""/p' "$registry"; } >"$dictionary"
-    set -- "-dict=$dictionary"
-  fi
-  [ -d "$seeds/${name#fuzz_}" ] && set -- "$@" "$seeds/${name#fuzz_}"
-  "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 -max_len=65536 \
-    -print_final_stats=1 -verbosity=0 -artifact_prefix="$build/findings/$name-" "$corpus" "$@"
-done
-[ "$found" = 1 ] || { echo "fuzz.sh: no fuzz targets in $build/tests/fuzz" >&2; exit 1; }
+mkdir -p "$build/corpus" "$build/findings"
+
+if [ -z "$target" ]; then
+  set -- "$build"/tests/fuzz/fuzz_*
+  [ -x "$1" ] || { echo "fuzz.sh: no fuzz targets in $build/tests/fuzz" >&2; exit 1; }
+  for path in "$@"; do
+    [ -f "$path" ] && [ -x "$path" ] && basename "$path"
+  done | xargs -P "$jobs" -I NAME sh "$0" "$build" "$seconds" 1 NAME || { echo "fuzz.sh: a target failed" >&2; exit 1; }
+  exit 0
+fi
+
+subject=${target#fuzz_}
+output=$build/findings/$target.log
+words=$seeds/$subject.dict dictionary=$build/corpus/$subject.dict
+mkdir -p "$build/corpus/$subject"
+set --
+if [ -f "$words" ]; then # and the names of mechanisms, from where they are registered
+  { cat "$words"; sed -n 's/^  X(\([a-z_]*\)).*/"\\"\1\\""/p' "$registry"; } >"$dictionary"
+  set -- "-dict=$dictionary"
+fi
+[ -d "$seeds/$subject" ] && set -- "$@" "$seeds/$subject"
+result=0
+"$build/tests/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
+  -max_len=65536 -print_final_stats=1 -verbosity=0 -artifact_prefix="$build/findings/$target-" \
+  "$build/corpus/$subject" "$@" >"$output" 2>&1 || result=$?
+if [ "$result" = 0 ]; then verdict=passed; else verdict="FAILED with exit status $result"; fi
+{ echo "== $target, $seconds seconds: $verdict"; cat "$output"; } >"$output.whole"
+cat "$output.whole" # in one piece: other targets print to the same place
+rm "$output.whole"
+exit "$result"

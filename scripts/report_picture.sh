@@ -6,4 +6,4 @@ report=$(realpath "$1")
 profile=$(mktemp -d)
 trap 'rm -rf "$profile"' EXIT
 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=3000 --user-data-dir="$profile" \
-  --window-size=1100,1680 --screenshot="$2" "file://$report" 2>/dev/null
+  --window-size=1200,1680 --screenshot="$2" "file://$report" 2>/dev/null

@@ -66,7 +66,7 @@ def number_before(text, unit):
     return float(found.group(1))
 
 
-# --- sides: a function each that runs once and returns tokens/s (Crosshead's also its share of the limit) --------------
+# --- sides: each function runs once and returns tokens/s (Crosshead's also its share of the limit) ---------------------
 
 class Models:
     """Models with random weights, made when they are first needed."""
@@ -82,7 +82,7 @@ class Models:
         return random_model.make(config_of(shape), os.path.join(self.folder, shape + ".bin"))
 
     def crosshead(self, shape, kind):
-        """What `crosshead bench` takes: a configuration, or for types in blocks an imported directory."""
+        """What `crosshead bench` takes: a configuration, or for block-quantised types an imported directory."""
         if kind in ("f32", "bf16", "f16"):
             return [config_of(shape), "--dtype", kind]
         directory = os.path.join(self.folder, "%s-%s" % (shape, kind))

@@ -36,6 +36,6 @@ claim() {
   shift 3
   echo "== $title"
   "$crosshead" compare --data "$DATA" --out "$OUT/$name" --mechanisms "$mechanisms" --params 1200k --layers 6 \
-    --hidden 128 --heads 4 --vocab 1024 --seeds "$SEEDS" --tokens "$TOKENS" --batch 16 --seq 128 --init "$INIT" "$@"
+    --hidden 128 --heads 4 --vocab 1024 --seeds "$SEEDS" --tokens "$TOKENS" --batch 16 --seq 128 --parametrization standard --init "$INIT" "$@"
   list=
 }

@@ -14,4 +14,4 @@ claim mea "MEA against its ablations and differential attention" "mha,mea,mea:2,
 
 echo "== The largest stable learning rate"
 "$crosshead" sweep --data "$DATA" --out "$OUT/mea-rates" --mechanisms "mha,mea,$variants" --params 1200k --layers 6 \
-  --hidden 128 --heads 4 --vocab 1024 --tokens "$TOKENS" --batch 16 --seq 128 --init "$INIT" --lr 1e-3,3e-3,1e-2,3e-2
+  --hidden 128 --heads 4 --vocab 1024 --tokens "$TOKENS" --batch 16 --seq 128 --parametrization standard --init "$INIT" --lr 1e-3,3e-3,1e-2,3e-2

@@ -17,7 +17,7 @@ typedef enum ch_status {
   CH_OK = 0,
   CH_ERROR_ARGUMENT = 1,    /* the caller passed something impossible */
   CH_ERROR_IO = 2,          /* the operating system refused to read or write */
-  CH_ERROR_FORMAT = 3,      /* a file is truncated, hostile or of another format */
+  CH_ERROR_FORMAT = 3,      /* a file is truncated, damaged or in another format */
   CH_ERROR_CONFIG = 4,      /* a configuration contradicts itself or is not supported */
   CH_ERROR_MEMORY = 5,      /* an allocation failed */
   CH_ERROR_NUMERIC = 6,     /* a loss, gradient or weight is not finite */

@@ -4,7 +4,7 @@
  *   read:   C_i = (softmax(q_2i k_2i^T / sqrt(d)) - lambda_i softmax(q_2i+1 k_2i+1^T / sqrt(d))) (v_2i, v_2i+1)
  *           y = W_o (1 - lambda_init) headnorm(C)                   [heads of 2 d]
  *
- * lambda_init = 0.8 - 0.6 exp(-0.3 layer). lambda is one number a pair, or exp(q1 . k1) - exp(q2 . k2) + lambda_init
+ * lambda_init = 0.8 - 0.6 exp(-0.3 layer). lambda is one number per pair, or exp(q1 . k1) - exp(q2 . k2) + lambda_init
  * for the layer. Without the head norm there is no factor (1 - lambda_init) either.
  */
 #include <math.h>
@@ -55,7 +55,7 @@ static ch_node *lambda_of(ch_builder *builder) {
   return ch_op_diff_lambda(builder->graph, v[0], v[1], v[2], v[3], initial_lambda(builder->layer));
 }
 
-/* What the first (side 0) or second heads of all pairs take from both values of their pair. */
+/* What the first (side 0) or second heads of all pairs read from both values of their pair. */
 static ch_node *attend(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values, int64_t side) {
   const ch_config *c = builder->config;
   int64_t d = c->head_dim, pairs = c->num_attention_heads / 2;

@@ -3,8 +3,8 @@
  *
  *   kv = LayerNorm(kv * W_g E[token])      (gate_op "add": kv + ...; gate_norm false: no norm)
  *
- * The gate depends on nothing but the token's id: in decoding its rows are kept by id, once for all tokens of an id,
- * and the two moments of the norm by token.
+ * The gate depends only on the token's id. The cache therefore keeps one row per id for it, and two scalars per token
+ * for the moments of the norm.
  */
 #include "attention/embedding_gate.h"
 
@@ -32,8 +32,10 @@ void ch_embedding_gate_declare(ch_declaration *declaration) {
   const ch_attention_config *a = &c->attention;
   int64_t width = gate_width(c);
   if (!a->gate_embedding_dim) return;
-  ch_params_matrix(declaration->params, CH_PARAM_GATE_EMBEDDING, 0.02, c->vocab_size, a->gate_embedding_dim,
-                   "model.layers.%d.self_attn.kv_gate_embed.weight", declaration->layer);
+  int table = ch_params_matrix(declaration->params, CH_PARAM_GATE_EMBEDDING, 0.02, c->vocab_size,
+                               a->gate_embedding_dim, "model.layers.%d.self_attn.kv_gate_embed.weight",
+                               declaration->layer);
+  ch_params_set_role(declaration->params, table, CH_PARAM_TABLE);
   ch_declare_projection(declaration, "kv_gate_proj", width, a->gate_embedding_dim);
   ch_keep_plain(declaration, "kv_gate_proj");
   if (!a->gate_norm) return;
@@ -65,7 +67,7 @@ void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[])
     state[0] = ch_project(builder,
                           ch_op_embedding(graph, tokens, ch_attention_param(builder, "kv_gate_embed.weight")),
                           "kv_gate_proj");
-  if (a->gate_norm && builder->remember)
+  if (a->gate_norm && builder->cached)
     state[1] = ch_op_moments(graph, gated(builder, kv, state[0]), gate_norm_eps);
 }
 
@@ -76,13 +78,13 @@ ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const
   if (!a->gate_norm) return kv;
   ch_node *weight = ch_attention_param(builder, "kv_gate_norm.weight"),
           *bias = ch_attention_param(builder, "kv_gate_norm.bias");
-  if (builder->remember) return ch_op_normalise_states(builder->graph, kv, state[1], weight, bias);
+  if (builder->cached) return ch_op_normalise_states(builder->graph, kv, state[1], weight, bias);
   return ch_op_layernorm(builder->graph, kv, weight, bias, gate_norm_eps);
 }
 
 bool ch_gate_groups_tokens(const ch_builder *builder) {
   const ch_config *c = builder->config;
-  return builder->remember && !builder->expand_gates && builder->graph->length == 1 &&
+  return builder->cached && !builder->expand_gates && builder->graph->length == 1 &&
          c->attention.gate_embedding_dim && c->attention.gate_op == CH_GATE_MULTIPLY &&
          !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
 }

@@ -11,6 +11,7 @@ void ch_factored_query_declare(ch_declaration *declaration) {
   ch_declare_projection(declaration, "q_a_proj", rank, c->hidden_size);
   if (c->attention.q_a_norm) ch_declare_norm(declaration, "q_a_layernorm", rank);
   ch_declare_projection(declaration, "q_b_proj", c->num_attention_heads * c->head_dim, rank);
+  if (!c->attention.q_a_norm) ch_declare_product(declaration, "q_a_proj", "q_b_proj");
   ch_query_modules_declare(declaration);
 }
 

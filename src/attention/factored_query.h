@@ -7,10 +7,10 @@
 /* q_a_proj [C_q, D], q_b_proj [m C, C_q], the norm between where the config asks for it, and the modules on queries. */
 void ch_factored_query_declare(ch_declaration *declaration);
 ch_node *ch_factored_query(ch_builder *builder, ch_node *x);
-/* num_key_value_heads: 1 when it is left out, an error when it says something else. */
+/* num_key_value_heads is 1 if it is left out; any other value is an error. */
 void ch_one_key_head(ch_config *config);
 ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_error *error);
-/* A preset in MFA's proportions: heads twice as wide, or of N, and 7/8 as many. */
+/* A preset in MFA's proportions: heads of N dims (default: twice the width), and 7/8 as many of them. */
 ch_status ch_preset_factored(ch_config *config, int64_t number, const char *where, ch_error *error);
 
 #endif

@@ -3,7 +3,7 @@
  *   write:  k, v of G heads of d, as gqa
  *   read:   y = W_o (sigmoid(W_g x) * headnorm(softmax(q k^T / sqrt(d)) v))
  *
- * The gate is the query's own: nothing of it is cached.
+ * The gate is computed from the query's own token, so nothing of it is cached.
  */
 #include <math.h>
 
@@ -28,7 +28,7 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
 
 static const ch_preset presets[] = {
     {"gated", ch_preset_counts_groups,
-     "gated attention: what each head says passes a sigmoid gate (default: as gqa)", ch_preset_grouped},
+     "gated attention: the output of each head passes a sigmoid gate (default: as gqa)", ch_preset_grouped},
     {0},
 };
 

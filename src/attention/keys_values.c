@@ -3,9 +3,9 @@
  *   q = RoPE(norm(knock(W_q x)))
  *   k = RoPE(norm(knock(mix(W_k x)))),  v = knock(mix(W_v x))
  *
- * written whole - or, where there are fewer components than heads, up to the components, the rest done on read. RoPE
- * turns all heads alike, so that rotated components can be mixed; but the norm and the knocking need mixed, unrotated
- * keys, and then components are cached unrotated.
+ * All of it happens on write, unless there are fewer components than heads: then components are cached, and the stages
+ * after them happen on read. RoPE rotates all heads alike, so rotated components can be mixed. The norm and knocking
+ * need mixed, unrotated keys; with them components are cached unrotated.
  */
 #include "attention/mechanism.h"
 
@@ -50,7 +50,7 @@ static ch_node *finished_values(ch_builder *builder, ch_node *components) {
   return ch_knock(builder, CH_ON_V, ch_mix_heads(builder, CH_ON_V, components));
 }
 
-/* Whether nothing stands between the mix and the rotation. */
+/* Whether there is nothing between the mix and the rotation. */
 static bool mixes_rotated(const ch_config *config) {
   return !config->attention.qk_norm && !ch_is_knocked(config, CH_ON_K);
 }
@@ -76,12 +76,12 @@ ch_node *ch_read_values(ch_builder *builder, ch_node *state) {
   return ch_mixed_on_read(builder->config, builder->layer, CH_ON_V) ? finished_values(builder, state) : state;
 }
 
-/* Whether both states are components that only mixing separates from what is attended to. Many queries share the tiles
-   that are mixed for them; few had better not have any mixed. */
+/* Whether both cached states are components that need only mixing before attention. Many queries share the
+   mixed tiles; for few queries it is cheaper not to mix tiles at all. */
 static bool absorbs_mixes(const ch_builder *builder) {
   enum { FEW_QUERIES = 8 };
   const ch_config *c = builder->config;
-  return builder->remember && builder->graph->length <= FEW_QUERIES && mixes_rotated(c) &&
+  return builder->cached && builder->graph->length <= FEW_QUERIES && mixes_rotated(c) &&
          !ch_is_knocked(c, CH_ON_V) && ch_mixed_on_read(c, builder->layer, CH_ON_K) &&
          ch_mixed_on_read(c, builder->layer, CH_ON_V);
 }
@@ -124,4 +124,12 @@ int64_t ch_width_of_shared_heads(const ch_config *config) {
     if (values < least) least = values;
   }
   return least * config->head_dim;
+}
+
+int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+  int64_t d = config->head_dim;
+  made[0] = (ch_state_rows){"q_proj", CH_ON_Q, d, 0, d};
+  made[1] = (ch_state_rows){"k_proj", CH_ON_K, d, 0, d};
+  made[2] = (ch_state_rows){"v_proj", CH_ON_V, d, 0, d};
+  return 3;
 }

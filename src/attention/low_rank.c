@@ -1,4 +1,4 @@
-/* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], every layer its own two. */
+/* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], each layer with its own pair. */
 #include <stdio.h>
 
 #include "attention/weight_source.h"
@@ -20,16 +20,21 @@ static int64_t rank_of(ch_declaration *declaration, const char *name) {
   return 0;
 }
 
-/* Both factors are linear weights and start as such; an output's division by depth is B's. */
-static void declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
+/* Both factors are initialised as linear weights; an output projection's division by depth applies to B. */
+static void declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                    ch_param_role role) {
+  const ch_config *c = declaration->config;
+  ch_params *params = declaration->params;
+  int layer = declaration->layer;
   int64_t rank = rank_of(declaration, name);
   if (rank < 1) return;
-  double own = ch_initial_std(declaration->config, in);
-  std *= ch_initial_std(declaration->config, rank) / own; /* B's inputs are `rank` */
-  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, own, rank, in,
-                   "model.layers.%d.self_attn.%s.a.weight", declaration->layer, name);
-  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, rank,
-                   "model.layers.%d.self_attn.%s.b.weight", declaration->layer, name);
+  int a = ch_params_matrix(params, CH_PARAM_ATTENTION, ch_initial_std(c, in), rank, in,
+                           "model.layers.%d.self_attn.%s.a.weight", layer, name);
+  int b = ch_params_matrix(params, CH_PARAM_ATTENTION, ch_initial_std_of(c, role, layer, rank), out, rank,
+                           "model.layers.%d.self_attn.%s.b.weight", layer, name);
+  if (a < 0 || b < 0) return;
+  params->rows[a].factor = params->rows[b].factor = true;
+  params->rows[b].role = role;
 }
 
 static ch_node *factor(ch_builder *builder, const char *name, char which) {

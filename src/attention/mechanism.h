@@ -1,6 +1,6 @@
 /* What a mechanism is: what a token writes, and what a query reads.
  *
- *   write(x) -> state      from a token's hidden state, the vectors it leaves behind for later tokens
+ *   write(x) -> state      from a token's hidden state, the vectors that later tokens read
  *   read(x, states) -> y   what the query at x takes from the states of all tokens it may see
  *
  * In training and prefill both run over whole sequences; in decoding a token is written and the cache is read. The KV
@@ -17,12 +17,12 @@
 
 enum { CH_MAX_PROJECTIONS = 16 };
 
-/* Projections as the layers have them, without their tensors. */
+/* A projection and the layers that have it, without its tensors. */
 typedef struct ch_projection_shape {
   const char *name;
   int64_t out, in;
-  int64_t other_out, other_in; /* of a layer where it is not [out, in]; 0: none */
-  int64_t layers;              /* that have it: groups of layers have some of theirs once */
+  int64_t other_out, other_in; /* its shape in a layer where it is not [out, in]; 0: no such layer */
+  int64_t layers;              /* how many layers have it: a group of layers has some projections once */
 } ch_projection_shape;
 
 typedef struct ch_projection_shapes {
@@ -35,11 +35,11 @@ typedef struct ch_declaration {
   const ch_config *config;
   ch_params *params;
   int layer;
-  ch_projection_shapes *shapes; /* projections are noted here and not declared; NULL: they are declared */
+  ch_projection_shapes *shapes; /* if not NULL, projections are noted here instead of declared */
 } ch_declaration;
 
-/* What turns `rotary` dims: tables of this run's positions, of queries with YaRN's factor, or levels for those of the
-   cache; NULL until needed. */
+/* RoPE of `rotary` dims: the table of this run's positions, that table times YaRN's factor for queries, and levels for
+   cached positions. Each is made when it is first needed. */
 typedef struct ch_angles {
   int64_t rotary;
   const double *frequencies;
@@ -55,18 +55,18 @@ typedef struct ch_builder {
   const ch_params *params;
   ch_node **leaves; /* [params->count] parameter leaves made so far */
   bool trainable;
-  bool causal;          /* tokens see those before them; else all tokens of their sequence: an encoder */
-  bool remember;        /* states go through the cache: decoding and cached prefill */
-  ch_cache_types cache; /* where it remembers */
+  bool causal; /* a token sees only the tokens before it; otherwise all of its sequence (an encoder) */
+  bool cached; /* states go through the cache: decoding and cached prefill */
+  ch_cache_types cache; /* what that cache stores */
   bool gates_known;     /* the cache holds the gates of all ids already */
-  bool expand_gates;    /* gated latents are expanded token by token also where ids could be taken together */
-  ch_node *document_start; /* or NULL: attention is not kept inside documents */
+  bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
+  ch_node *document_start; /* NULL: attention crosses document boundaries */
   int layer;
   ch_node *states[CH_MAX_STATE_PARTS]; /* what the last layer that writes states wrote */
-  struct ch_angles *angles;            /* made so far */
+  struct ch_angles **angles;           /* made so far, for all copies of this builder */
 } ch_builder;
 
-/* The modules that a mechanism takes; asked of another one they are an error. */
+/* The modules that a mechanism can be combined with; any other module in its config is an error. */
 enum {
   CH_MODULE_QK_NORM = 1,
   CH_MODULE_HEAD_NORM = 2,
@@ -75,10 +75,10 @@ enum {
   CH_MODULE_HEAD_MIX = 16,
   CH_MODULE_BIAS = 32, /* attention_bias: q, k and v projections have biases */
   CH_MODULE_OWN_SIZES =
-      64 /* head sizes have keys of their own: head_dim and num_key_value_heads do not apply */
+      64 /* the mechanism has other keys for head sizes: head_dim and num_key_value_heads do not apply */
 };
 
-/* The rows of a projection that make one of the states which modules change: `size` from `offset` of every `stride`. */
+/* The rows of a projection that make a query, key or value state: of every `stride` rows, `size` from `offset` on. */
 typedef struct ch_state_rows {
   const char *name; /* "k_proj" */
   unsigned on;      /* CH_ON_Q, CH_ON_K or CH_ON_V */
@@ -90,32 +90,32 @@ enum { CH_MAX_STATE_ROWS = 3 };
 typedef struct ch_mechanism {
   const char *name; /* attention.type */
   unsigned modules; /* CH_MODULE_ bits */
-  unsigned knocks;  /* CH_ON_ bits that knocking may name, */
-  unsigned mixes;   /* and head mixing */
+  unsigned knocks;  /* CH_ON_ bits that knocking may name */
+  unsigned mixes;   /* CH_ON_ bits that head mixing may name */
   /* The keys of the `attention` object that are not for all mechanisms, NULL-terminated, or NULL: rows of
      config_table.c. With a mechanism that does not name such a key it must hold its default. */
   const char *const *keys;
-  /* Fills what an absent key means for this type where that is not the table's default; or NULL. Runs before the
-     other keys are read. */
+  /* Sets the defaults of this type that differ from the table's; or NULL. Runs before the other keys are
+     read. */
   void (*defaults)(ch_config *config);
-  /* The sentence-making check of what the config asks of this mechanism beyond ch_config_validate; or NULL. */
+  /* Checks what this mechanism needs of the config beyond the general rules; or NULL. */
   ch_status (*check)(const ch_config *config, const char *where, ch_error *error);
   void (*declare)(ch_declaration *declaration);
-  /* Fills the parts of a token's state in `layer`; returns how many. A layer without any reads what the layer before it
-     reads. */
+  /* Fills the parts of a token's state in `layer` and returns how many there are. A layer without parts reads the
+     states that the layer before it reads. */
   int (*state)(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
   void (*write)(ch_builder *builder, ch_node *x, ch_node *state[]);
   ch_node *(*read)(ch_builder *builder, ch_node *x, ch_node *const state[]);
-  /* Fills where the states that linear modules change are projected, to fold those into the weights; returns how many.
-     NULL: nothing folds. A state that is also used as it was before its modules is not among them. */
+  /* Fills the rows of projections that linear modules follow directly, so that the modules can be folded into the
+     weights; returns how many. NULL: nothing can be folded. */
   int (*rows)(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
-  /* Tokens that a pass over a long prompt should have, where it makes something of all that the cache holds; or NULL: no
-     pass does. */
+  /* How many tokens a pass over a long prompt should have, for a mechanism whose passes each do work over the whole
+     cache; or NULL. */
   int64_t (*long_pass)(const ch_config *config);
   /* Per layer: heads x rank of a head's query-key map, and the width of the latent space that heads share. */
   int64_t (*total_effective_rank)(const ch_config *config);
   int64_t (*shared_latent_dim)(const ch_config *config);
-  const ch_preset *presets; /* the names that `compare` knows it by, closed by a row without a name */
+  const ch_preset *presets; /* its names in `compare`; the last row has no name */
 } ch_mechanism;
 
 /* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}" --- */
@@ -124,10 +124,12 @@ typedef struct ch_mechanism {
    by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
-/* Says of a projection that it also multiplies states as they are read, or head by head: files keep it in plain floats. */
+/* Says that two projections are multiplied without a norm between them. */
+void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
+/* Marks a projection that also multiplies cached states, or single heads: it is never block-quantised. */
 void ch_keep_plain(ch_declaration *declaration, const char *name);
-/* One layer's projection [out, in] among those that were seen (shared_projections.c). */
-void ch_note_projection(ch_projection_shapes *shapes, const char *name, int64_t out, int64_t in);
+/* The projection among those that were noted, or NULL. */
+ch_projection_shape *ch_noted_projection(ch_projection_shapes *shapes, const char *name);
 /* "{name}.weight" [n], starting at one; "{name}.bias" [n], starting at zero. */
 void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n);
 void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);
@@ -140,9 +142,9 @@ ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, 
 
 /* --- building --- */
 
-/* The leaf of a parameter by its full name; NULL and a graph error when nobody declared it. */
+/* The leaf of a parameter by its full name; NULL and a graph error if it was not declared. */
 ch_node *ch_builder_param(ch_builder *builder, const char *name);
-/* The leaf of "model.layers.{i}.self_attn.{name}"; NULL and a graph error when nobody declared it. */
+/* The leaf of "model.layers.{i}.self_attn.{name}"; NULL and a graph error if it was not declared. */
 ch_node *ch_attention_param(ch_builder *builder, const char *name);
 /* The matrix of the projection `name` of the layer being built. */
 ch_node *ch_projection_weight(ch_builder *builder, const char *name);
@@ -156,19 +158,19 @@ ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double 
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
 /* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies);
-/* The same of queries, which also take YaRN's factor of the scores of turned dims along. */
+/* The same for queries, which are also multiplied by YaRN's factor for the scores of rotated dims. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary);
-/* YaRN's factor of the scores of turned dims, and the one that DeepSeek's MLA has for whole scores; 1 without. */
+/* YaRN's factor for the scores of rotated dims, and DeepSeek's MLA's for whole scores; 1 without YaRN. */
 double ch_rope_score_scale(const ch_config *config);
 double ch_latent_score_scale(const ch_config *config);
 /* ALiBi's slopes of the query heads first, first + step, ... of all heads, `count` of them; NULL without ALiBi. */
 const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count);
-/* softmax(...) as ch_op_attend, causal where the model is, inside documents; spec.slopes NULL: ALiBi of heads 0, 1, 2 ... if the model has
-   it. */
+/* softmax(...) as ch_op_attend, causal if the model is, inside documents. If spec.slopes is NULL and the model has
+   ALiBi, its slopes are those of heads 0, 1, 2 ... */
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec);
 
-/* --- modules: stages that return their input unchanged where the config does not ask for them; `on` is CH_ON_Q,
+/* --- modules: stages that return their input unchanged if the config does not ask for them; `on` is CH_ON_Q,
    CH_ON_K or CH_ON_V and names the tensors: "q_...", "k_...", "v_..." --- */
 
 /* qk_norm.c: RMSNorm of every query or key head, before RoPE. */
@@ -198,24 +200,25 @@ void ch_keys_values_declare(ch_declaration *declaration);
 void ch_query_modules_declare(ch_declaration *declaration);
 /* The cache's parts for them: keys, then values. */
 int ch_keys_values_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
-/* What is written of x, and what of that keys and values are for a query. */
+/* The states that x writes, and the keys and values that a query reads from them. */
 void ch_write_keys_values(ch_builder *builder, ch_node *x, ch_node *state[]);
 ch_node *ch_read_keys(ch_builder *builder, ch_node *state);
 ch_node *ch_read_values(ch_builder *builder, ch_node *state);
-/* softmax(scale q k^T) v of these states by head: mixed as they are read - or, for few queries over cached components of
-   both, with the mix folded into queries and contexts (as latents are absorbed: nothing is mixed a token). */
+/* softmax(scale q k^T) v of these states by head: mixed as they are read - or, for few queries over cached
+   components of both, with the mix folded into queries and contexts (as latents are absorbed: nothing is
+   mixed per token). */
 ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const state[], double scale);
 /* Projected queries through their modules and RoPE on the last `rotary` dims. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 
-/* Figures of mechanisms by head: H d, and G d - or h' d, the least of any layer, where heads are mixed. */
+/* Rank and latent width of mechanisms with separate heads: H d, and G d, or the least h' d of any layer that mixes. */
 int64_t ch_rank_of_heads(const ch_config *config);
 int64_t ch_width_of_shared_heads(const ch_config *config);
 
 /* ch_mechanism.rows of mechanisms with q_proj, k_proj and v_proj by heads of head_dim. */
 int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
 
-/* --- the whole attention of a layer: write, remember where asked, read --- */
+/* --- the whole attention of a layer: write, append to the cache if there is one, read --- */
 ch_node *ch_attention(ch_builder *builder, ch_node *x);
 
 #endif

@@ -31,7 +31,7 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
 static const char *const keys[] = {"q_lora_rank", "q_a_norm", NULL};
 
 static const ch_preset presets[] = {
-    {"mfa", "elements a head", "multi-matrix factorization attention: wide heads, one key and one value",
+    {"mfa", "elements per head", "multi-matrix factorization attention: wide heads, one key and one value",
      ch_preset_factored},
     {0},
 };

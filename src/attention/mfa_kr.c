@@ -48,18 +48,18 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   ch_node *keys = ch_qk_norm(builder, CH_ON_K, ch_knock(builder, CH_ON_K, states[0]));
   keys = ch_apply_rope(builder, keys, c->head_dim, c->head_dim);
-  ch_node *values = builder->remember ? states[0] : reuse(builder, states[0]);
+  ch_node *values = builder->cached ? states[0] : reuse(builder, states[0]);
   ch_node *context = ch_attend_states(builder, ch_factored_query(builder, x), keys, values,
                                       (ch_attend_spec){.heads = c->num_attention_heads,
                                                        .kv_heads = 1,
                                                        .key_dim = c->head_dim,
                                                        .value_dim = c->head_dim,
                                                        .scale = 1 / sqrt((double)c->head_dim)});
-  if (builder->remember) context = reuse(builder, context);
+  if (builder->cached) context = reuse(builder, context);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-/* Values are made of the keys before knocking: that is not the projection's alone to take in. */
+/* Values are made from keys before knocking, so knocking on keys cannot be folded into the projection. */
 static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   made[0] = (ch_state_rows){"q_b_proj", CH_ON_Q, config->head_dim, 0, config->head_dim};
   return 1;
@@ -68,7 +68,7 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
 static const char *const keys[] = {"q_lora_rank", "q_a_norm", "value_reuse", NULL};
 
 static const ch_preset presets[] = {
-    {"mfa_kr", "elements a head", "MFA with key reuse: one key a token, values made from it",
+    {"mfa_kr", "elements per head", "MFA with key reuse: one key per token, values computed from it",
      ch_preset_factored},
     {0},
 };

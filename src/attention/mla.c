@@ -1,12 +1,12 @@
-/* Multi-head Latent Attention (DeepSeek-V2): all heads' keys and values out of one latent vector a token.
+/* Multi-head Latent Attention (DeepSeek-V2): all heads' keys and values from one latent vector per token.
  *
  *   write:  c = norm(W_a x)  [c],   r = RoPE(W_r x)  [r, one for all heads]
  *   read:   (k_h, v_h) = heads of W_b c;   q_h = (nope, RoPE(rope)) of W_q x, or of W_qb norm(W_qa x)
  *           y = W_o headnorm(softmax(q_h (k_h, r)^T / sqrt(n + r)) v_h)
  *
- * Decoding never expands the cache: W_UK goes into the query, q_h^T W_UK c, and W_UV behind the sum of latents. Many
- * queries at once expand it, some hundred tokens at a time: that is fewer products. With an embedding gate (EG-MLA) a norm
- * stands between, and latents are expanded block by block as they are read.
+ * Decoding never expands the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the weighted sum of
+ * latents. A pass of many queries expands the cache instead, a few hundred tokens at a time, since that takes fewer
+ * products. With an embedding gate (EG-MLA) neither matrix can be absorbed: latents are expanded block by block on read.
  *
  * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors.
  */
@@ -27,6 +27,13 @@ static sizes sizes_of(const ch_config *config) {
 
 static int group_leader(const ch_config *config, int layer) {
   return layer - layer % (int)config->attention.layer_group_size;
+}
+
+/* A copy of the builder at the first layer of the group, which has the tensors that the group shares. */
+static ch_builder at_leader(const ch_builder *builder) {
+  ch_builder leader = *builder;
+  leader.layer = group_leader(builder->config, builder->layer);
+  return leader;
 }
 
 static ch_status check(const ch_config *config, const char *where, ch_error *error) {
@@ -109,7 +116,8 @@ static ch_node *latent_norm(ch_builder *builder, ch_node *x, const char *name) {
   return ch_norm_with(builder, x, name, eps ? eps : builder->config->rms_norm_eps);
 }
 
-/* Keys and values of all heads, (k_h, v_h) side by side, of the tokens that `latent` stands for; before any gate. */
+/* Keys and values of all heads, (k_h, v_h) side by side, of the tokens whose latents `latent` holds; before
+   any gate. */
 static ch_node *expanded(ch_builder *builder, ch_node *latent) {
   const ch_config *c = builder->config;
   sizes s = sizes_of(c);
@@ -160,10 +168,8 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
   sizes s = sizes_of(builder->config);
   ch_node *latent = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, 0, s.latent});
   ch_node *rope = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, s.latent, s.rope});
-  int layer = builder->layer;
-  builder->layer = group_leader(builder->config, layer);
-  ch_node *kv = ch_read_embedding_gate(builder, expanded(builder, latent), states + 1);
-  builder->layer = layer;
+  ch_builder leader = at_leader(builder);
+  ch_node *kv = ch_read_embedding_gate(&leader, expanded(&leader, latent), states + 1);
   int64_t width = s.nope + s.value;
   ch_node *keys = ch_op_join_heads(builder->graph, s.heads, 2, (ch_node *[]){kv, rope},
                                    (ch_head_slice[]){{width, 0, s.nope}, {0, 0, s.rope}});
@@ -178,18 +184,15 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
 
 /* --- reading latents as they are ------------------------------------------------------------------------------- */
 
-/* W_UK^T of every query head, and W_UV of every sum of latents. */
+/* W_UK^T of every query head, and W_UV of every sum of latents. builder: at the leader. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
   sizes s = sizes_of(builder->config);
-  int layer = builder->layer;
-  builder->layer = group_leader(builder->config, layer);
   ch_node *weight = ch_projection_weight(builder, "kv_b_proj");
-  builder->layer = layer;
   return ch_op_head_product(builder->graph, x, weight,
                             (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
 }
 
-/* Linear knocking of keys belongs to the query here: q . (K k) = (K^T q) . k. */
+/* Linear knocking of keys is applied to the query here: q . (K k) = (K^T q) . k. */
 static ch_node *knocked_for_keys(ch_builder *builder, ch_node *nope) {
   sizes s = sizes_of(builder->config);
   if (!ch_is_knocked(builder->config, CH_ON_K)) return nope;
@@ -200,11 +203,9 @@ static ch_node *knocked_for_keys(ch_builder *builder, ch_node *nope) {
 static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {
   sizes s = sizes_of(builder->config);
   int64_t width = s.nope + s.rope;
-  int layer = builder->layer, leader = group_leader(builder->config, layer);
-  builder->layer = leader;
-  ch_node *nope = knocked_for_keys(builder, slice(builder, q, width, 0, s.nope));
-  builder->layer = layer;
-  ch_node *folded = through_kv_b(builder, nope, 0, s.nope, true);
+  ch_builder leader = at_leader(builder);
+  ch_node *nope = knocked_for_keys(&leader, slice(builder, q, width, 0, s.nope));
+  ch_node *folded = through_kv_b(&leader, nope, 0, s.nope, true);
   q = join(builder, folded, s.latent, q, (ch_head_slice){width, s.nope, s.rope});
   ch_node *latents = ch_attend_states(builder, q, state, state,
                                       (ch_attend_spec){.heads = s.heads,
@@ -213,20 +214,12 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
                                                        .value_dim = s.latent,
                                                        .value_columns = {0, s.latent + s.rope},
                                                        .scale = score_scale(builder)});
-  ch_node *context = through_kv_b(builder, latents, s.nope, s.value, false);
-  builder->layer = leader;
-  context = ch_knock(builder, CH_ON_V, context);
-  builder->layer = layer;
-  return context;
+  return ch_knock(&leader, CH_ON_V, through_kv_b(&leader, latents, s.nope, s.value, false));
 }
 
 static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const states[]) {
-  int layer = builder->layer;
-  builder->layer = group_leader(builder->config, layer);
-  ch_node *context =
-      ch_attend_gated(builder, q, ch_projection_weight(builder, "kv_b_proj"), states[0], states + 1);
-  builder->layer = layer;
-  return context;
+  ch_builder leader = at_leader(builder);
+  return ch_attend_gated(&leader, q, ch_projection_weight(&leader, "kv_b_proj"), states[0], states + 1);
 }
 
 /* Multiply-adds that a head's key and value of a token take. */
@@ -236,15 +229,15 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Whether queries meet latents with fewer multiply-adds than keys and values made once for all queries of the pass. */
+/* Whether absorbing takes fewer multiply-adds than making keys and values once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   const ch_config *c = builder->config;
   sizes s = sizes_of(c);
-  if (!builder->remember || c->attention.gate_embedding_dim) return false;
+  if (!builder->cached || c->attention.gate_embedding_dim) return false;
   return builder->graph->length * (2 * s.latent - s.nope - s.value) <= expanding(c);
 }
 
-/* Queries beside which making keys and values is a quarter of the work. */
+/* The number of queries at which making keys and values is a quarter of the work. */
 static int64_t long_pass(const ch_config *config) {
   sizes s = sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
@@ -300,7 +293,7 @@ static const char *const keys[] = {
     "gate_op",     "gate_norm",    "layer_group_size", "latent_norm_eps",  NULL};
 
 static const ch_preset presets[] = {
-    {"mla", "latent elements", "multi-head latent attention: keys and values from one latent a token",
+    {"mla", "latent elements", "multi-head latent attention: keys and values from one latent per token",
      usual_sizes},
     {"egmla", "latent elements", "embedding-gated MLA: a smaller latent, gated by the token", gated_sizes},
     {0},

@@ -1,6 +1,7 @@
 /* The mechanisms there are: one line each. */
 #include "attention/registry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MECHANISMS(X)                                                                                        \
@@ -43,6 +44,12 @@ bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key) {
 
 const ch_mechanism *ch_mechanism_of(const ch_config *config) {
   return ch_mechanism_find(config->attention.type);
+}
+
+void ch_config_set_mechanism(ch_config *config, const char *type) {
+  const ch_mechanism *mechanism = ch_mechanism_find(type);
+  snprintf(config->attention.type, sizeof config->attention.type, "%s", type);
+  if (mechanism && mechanism->defaults) mechanism->defaults(config);
 }
 
 enum { USUAL_PASS = 512, LONGEST_PASS = 1024 };

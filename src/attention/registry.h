@@ -9,11 +9,13 @@ const ch_mechanism *ch_mechanism_find(const char *name);
 /* All of them, NULL-terminated, and their names. */
 const ch_mechanism *const *ch_mechanisms(void);
 const char *const *ch_mechanism_names(void);
-/* Whether the mechanism names that key of the `attention` object as its own. NULL has none. */
+/* Whether the mechanism names that key of the `attention` object as its own; false for NULL. */
 bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key);
 /* The mechanism of a validated config. */
 const ch_mechanism *ch_mechanism_of(const ch_config *config);
-/* The projections of a config valid so far, as its mechanism declares them (shared_projections.c). */
+/* Sets attention.type to a registered mechanism and fills what an absent key means for it. */
+void ch_config_set_mechanism(ch_config *config, const char *type);
+/* The projections that the mechanism of a config declares (shared_projections.c). */
 ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error);
 /* An error names an entry of "sharing.projections" that the mechanism does not have, or not in one shape and a matrix for
    every layer. */
@@ -22,7 +24,7 @@ ch_status ch_check_shared_projections(const ch_config *config, const char *where
 int64_t ch_state_elements(const ch_config *config);
 /* Their bytes in a cache of these types. */
 int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types);
-/* Tokens of a long prompt that are fed at a time. */
+/* Tokens per pass of a long prompt. */
 int64_t ch_prefill_tokens(const ch_config *config);
 /* Every layer's parts: what ch_cache_create takes. parts [num_hidden_layers]. */
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts);

@@ -1,10 +1,11 @@
-/* What compression leaves beside a projection's matrix: W_l = What_l + b_l a_l, a [rank, in] and b [out, rank]. No
- * configuration speaks of it: a matrix has a residual where its checkpoint holds one, of the rank that it has there. */
+/* Residuals that compression adds to a projection's matrix: W_l = What_l + b_l a_l, a [rank, in] and b [out, rank].
+ * No configuration key says so: a matrix has a residual if its checkpoint holds one, and the tensor gives the rank. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/weight_source.h"
+#include "config/initial_std.h"
 
 enum { NAME_SIZE = 160 };
 
@@ -13,7 +14,7 @@ static bool may_have_residuals(const ch_config *config) {
   return strncmp(config->model_type, "crosshead", strlen("crosshead")) == 0;
 }
 
-void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
+void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
   ch_params *params = declaration->params;
   char full[NAME_SIZE];
   snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.residual.a.weight", declaration->layer, name);
@@ -24,7 +25,7 @@ void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t 
     return;
   }
   int64_t rank = known->shape[0];
-  ch_params_matrix(params, CH_PARAM_ATTENTION, std, rank, in, "%s", full);
+  ch_params_matrix(params, CH_PARAM_ATTENTION, ch_initial_std(declaration->config, in), rank, in, "%s", full);
   ch_params_matrix(params, CH_PARAM_ATTENTION, 0, out, rank, "model.layers.%d.self_attn.%s.residual.b.weight",
                    declaration->layer, name);
 }

@@ -1,13 +1,14 @@
-/* Matrices out of atoms that all layers share (MASA eq. 2): W_l = sum over s of c[l, s] D_s, learned coefficients; or
- * one atom alone, as sequential sharing (Takase & Kiyono) and repeat-all-over (MobileLLM) assign them.
+/* Matrices as combinations of atoms that all layers share (MASA eq. 2): W_l = sum over s of c[l, s] D_s,
+ * with learned coefficients. Or W_l is a single atom, as sequential sharing (Takase & Kiyono) and repeat-all-over
+ * (MobileLLM) assign them.
  *
- * Coefficients are trained themselves ("direct"), or a block embedding of each layer goes through a small MLP that
- * gives them ("mlp", the paper's); inference keeps only what it gives. Groups of consecutive layers may have a dictionary
- * each. */
+ * Coefficients are trained directly ("direct"), or a small MLP computes them from an embedding of the layer ("mlp", as
+ * in the paper); inference keeps only its results. Groups of consecutive layers may have a dictionary each. */
 #include <math.h>
 #include <stdio.h>
 
 #include "attention/weight_source.h"
+#include "config/initial_std.h"
 
 enum { EMBEDDING = 64, HIDDEN = 64, MLP_LAYERS = 3, NAME_SIZE = 160 };
 
@@ -48,16 +49,22 @@ static int64_t atom_count(const ch_declaration *declaration, const char *full) {
 
 /* The atoms of a projection [out, in] of the layer: their row, -1 after a failure. They start as the projections of the
    layers that use them would, on average over these. */
-static int declare_atoms(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
+static int declare_atoms(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                         ch_param_role role) {
   ch_params *params = declaration->params;
   char full[NAME_SIZE];
   atoms_name(declaration->config, declaration->layer, name, out, in, full);
   int64_t count = atom_count(declaration, full);
   if (count < 1) return -1;
   int index = ch_params_find(params, full);
-  if (index < 0) index = ch_params_matrix(params, CH_PARAM_ATTENTION, std, out, in, "%s", full);
+  double std = ch_initial_std_of(declaration->config, role, declaration->layer, in);
+  if (index < 0) {
+    index = ch_params_matrix(params, CH_PARAM_ATTENTION, std, out, in, "%s", full);
+    ch_params_set_role(params, index, role);
+  }
   if (index < 0) return -1;
   ch_param *row = &params->rows[index];
+  if (role == CH_PARAM_HIDDEN) row->role = role; /* of a dictionary for both */
   if (row->rank == 3 && (row->shape[1] != out || row->shape[2] != in)) {
     ch_params_fail(
         params,
@@ -76,8 +83,8 @@ static int declare_atoms(ch_declaration *declaration, const char *name, int64_t 
 }
 
 static void declare_picked(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
-                           double std) {
-  declare_atoms(declaration, name, out, in, std);
+                           ch_param_role role) {
+  declare_atoms(declaration, name, out, in, role);
 }
 
 static void declare_mlp_layer(ch_declaration *declaration, const char *name, int layer, int64_t out,
@@ -89,10 +96,11 @@ static void declare_mlp_layer(ch_declaration *declaration, const char *name, int
       ch_params_vector(params, CH_PARAM_ATTENTION, 0, out, "model.dictionary.%s.mlp.%d.bias", name, layer);
   if (weight < 0 || bias < 0) return;
   params->rows[weight].always_real = true;
+  params->rows[weight].role = CH_PARAM_COEFFICIENT_MLP;
   params->rows[weight].training_only = params->rows[bias].training_only = true;
 }
 
-/* The block embedding and MLP of a projection, once for all layers; each layer makes them stand for S coefficients
+/* The block embedding and MLP of a projection, once for all layers; each layer turns them into S coefficients
    more. The row of the embedding, or -1. */
 static int declare_mlp(ch_declaration *declaration, const char *name) {
   const ch_config *c = declaration->config;
@@ -109,15 +117,17 @@ static int declare_mlp(ch_declaration *declaration, const char *name) {
   }
   if (index < 0) return -1;
   params->rows[index].always_real = params->rows[index].training_only = true;
+  params->rows[index].role = CH_PARAM_COEFFICIENT_MLP;
   params->rows[index].stands_for += atoms;
   return index;
 }
 
 /* Coefficients of variance 1/S: W_l starts with the spread of an atom. */
-static void declare_masa(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std) {
+static void declare_masa(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                         ch_param_role role) {
   const ch_sharing *sharing = &declaration->config->sharing;
   ch_params *params = declaration->params;
-  int atoms = declare_atoms(declaration, name, out, in, std), coefficients;
+  int atoms = declare_atoms(declaration, name, out, in, role), coefficients;
   if (atoms < 0) return;
   if (sharing->coefficients == CH_COEFFICIENTS_MLP) {
     coefficients = declare_mlp(declaration, name);
@@ -126,6 +136,8 @@ static void declare_masa(ch_declaration *declaration, const char *name, int64_t 
     coefficients = ch_params_vector(params, CH_PARAM_ATTENTION, 0, count,
                                     "model.layers.%d.self_attn.%s.coefficients", declaration->layer, name);
     if (coefficients >= 0) params->rows[coefficients].std = 1 / sqrt((double)count);
+    ch_params_set_role(params, coefficients,
+                       role == CH_PARAM_RESIDUAL ? CH_PARAM_RESIDUAL_COEFFICIENTS : CH_PARAM_COEFFICIENTS);
   }
   if (coefficients >= 0) params->rows[coefficients].atoms = atoms;
 }
@@ -146,7 +158,7 @@ static ch_node *mlp_layer(ch_builder *builder, ch_node *x, const char *name, int
                       dictionary_param(builder, name, bias));
 }
 
-/* The table's row of a layer's coefficients, or of what gives them; -1 when nobody declared it. */
+/* The row of a layer's coefficients in the parameter table, or of the MLP that gives them; -1 if not declared. */
 static int coefficients_row(const ch_config *config, const ch_params *params, int layer, const char *name) {
   char full[NAME_SIZE];
   if (config->sharing.coefficients == CH_COEFFICIENTS_MLP)
@@ -195,14 +207,14 @@ static ch_node *masa_weight(ch_builder *builder, const char *name) {
   return ch_op_combine_atoms(builder->graph, atoms, coefficients, row);
 }
 
-/* Few tokens through a dictionary that stays as it is: through all atoms at once, and combined then. No matrix is
-   written to be read once. */
+/* With few tokens and a dictionary that was not materialised, x is multiplied by all atoms at once and the
+   products are combined. So no matrix is written only to be read once. */
 enum { FEW_ROWS = 4 };
 
 static bool takes_atoms(const ch_builder *builder, const ch_node *x, const ch_param *atoms,
                         const ch_node *bias) {
   bool direct = builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT;
-  return builder->remember && direct && !bias && x && !x->streamed && ch_node_rows(x) <= FEW_ROWS &&
+  return builder->cached && direct && !bias && x && !x->streamed && ch_node_rows(x) <= FEW_ROWS &&
          ch_node_columns(x) == atoms->shape[2];
 }
 

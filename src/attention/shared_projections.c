@@ -1,27 +1,8 @@
-/* Whether a model has what "sharing" names, in one shape for all layers: every layer declares its shapes and no more. */
+/* Checks that every layer has the projections that "sharing" names, in one shape: the layers declare shapes alone. */
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/registry.h"
-
-static ch_projection_shape *find(ch_projection_shapes *shapes, const char *name) {
-  for (int i = 0; i < shapes->count; i++)
-    if (strcmp(shapes->rows[i].name, name) == 0) return &shapes->rows[i];
-  return NULL;
-}
-
-void ch_note_projection(ch_projection_shapes *shapes, const char *name, int64_t out, int64_t in) {
-  ch_projection_shape *row = find(shapes, name);
-  if (!row && shapes->count < CH_MAX_PROJECTIONS) {
-    row = &shapes->rows[shapes->count++];
-    *row = (ch_projection_shape){.name = name, .out = out, .in = in};
-  }
-  if (!row) return;
-  row->layers++;
-  if (row->out == out && row->in == in) return;
-  row->other_out = out;
-  row->other_in = in;
-}
 
 static ch_status no_such_projection(const ch_config *config, const ch_projection_shapes *shapes,
                                     const char *name, const char *where, ch_error *error) {
@@ -38,7 +19,7 @@ static ch_status no_such_projection(const ch_config *config, const ch_projection
 
 static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes, const char *name,
                            const char *where, ch_error *error) {
-  const ch_projection_shape *row = find(shapes, name);
+  const ch_projection_shape *row = ch_noted_projection(shapes, name);
   if (!row) return no_such_projection(config, shapes, name, where, error);
   if (row->layers < config->num_hidden_layers)
     return ch_fail(error, CH_ERROR_CONFIG,
@@ -49,14 +30,14 @@ static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes
   return ch_fail(
       error, CH_ERROR_CONFIG,
       "%s: \"sharing.projections\" names \"%s\", which \"attention.head_mix\" makes [%lld, %lld] in one "
-      "layer and [%lld, %lld] in another; matrices of one shape alone are shared, so leave it out",
+      "layer and [%lld, %lld] in another; only matrices of one shape can be shared, so leave it out",
       where, name, (long long)row->out, (long long)row->in, (long long)row->other_out,
       (long long)row->other_in);
 }
 
 ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error) {
   const ch_mechanism *mechanism = ch_mechanism_of(config);
-  ch_params params = {0}; /* of norms and modules, which nobody asks for */
+  ch_params params = {0}; /* norms and modules, which do not matter here */
   *shapes = (ch_projection_shapes){0};
   ch_declaration declaration = {.config = config, .params = &params, .shapes = shapes};
   for (; declaration.layer < config->num_hidden_layers; declaration.layer++) mechanism->declare(&declaration);

@@ -1,14 +1,14 @@
-/* Presets that share the projections of whichever mechanism they stand behind: the papers' savings by default.
+/* Presets of weight sharing between layers, for any mechanism, with the papers' savings by default.
  *
- * A third as many atoms as layers (rounded up), and factors with the same share of their matrices' numbers, save 66.7 %
- * of the projections named: of all of them, or of all but the output's (50 % of multi-head attention). */
+ * A third as many atoms as layers (rounded up), or low-rank factors with a third of the parameters, save 66.7 % of the
+ * projections they name: all of them, or all but the output projection (50 % of multi-head attention). */
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/registry.h"
 #include "attention/preset.h"
 
-enum { SHARE = 3 /* one number of so many stays */ };
+enum { SHARE = 3 /* one parameter of so many is kept */ };
 
 /* Names all projections that every layer has, or all but the output's; `shapes` are those. */
 static ch_status name_projections(ch_config *config, bool with_output, ch_projection_shapes *shapes,
@@ -82,12 +82,12 @@ static ch_status low_rank(ch_config *config, int64_t number, const char *where, 
 static const char atoms_counted[] = "atoms";
 
 const ch_preset ch_sharing_presets[] = {
-    {"masa-qkv", atoms_counted, "all matrices but the output's are sums of a third as many atoms as layers",
-     masa_qkv},
-    {"masa-qkvo", atoms_counted, "all matrices of attention are sums of a third as many atoms as layers",
-     masa_qkvo},
-    {"sequential", atoms_counted, "every three layers in a row have the same matrices", sequential},
-    {"repeat", atoms_counted, "the first third of the layers' matrices come again and again", repeat},
+    {"masa-qkv", atoms_counted,
+     "all matrices but the output's are sums of shared atoms, one for every three layers", masa_qkv},
+    {"masa-qkvo", atoms_counted,
+     "all matrices of attention are sums of shared atoms, one for every three layers", masa_qkvo},
+    {"sequential", atoms_counted, "groups of three neighbouring layers share their matrices", sequential},
+    {"repeat", atoms_counted, "the matrices of the first third of the layers repeat in the others", repeat},
     {"low-rank", "ranks", "every matrix is a product of two that save what masa-qkvo saves", low_rank},
     {0},
 };

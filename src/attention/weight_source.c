@@ -3,10 +3,14 @@
 
 #include <stdio.h>
 
+#include "config/initial_std.h"
+
 static void dense_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
-                          double std) {
-  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, in,
-                   "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
+                          ch_param_role role) {
+  double std = ch_initial_std_of(declaration->config, role, declaration->layer, in);
+  int index = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, in,
+                               "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
+  ch_params_set_role(declaration->params, index, role);
 }
 
 static ch_node *dense_weight(ch_builder *builder, const char *name) {

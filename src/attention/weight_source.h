@@ -1,5 +1,5 @@
-/* Where the matrix of a projection comes from. A mechanism asks for "the q_proj of this layer" and does not know
- * whether it is a tensor of its own, a combination of shared atoms, another layer's, or a product of two
+/* Where the matrix of a projection comes from. A mechanism asks for "the q_proj of this layer" and does not
+ * know whether it is a separate tensor, a combination of shared atoms, another layer's, or a product of two
  * ("sharing" in config.json; MASA eq. 2 and its rivals). */
 #ifndef CH_ATTENTION_WEIGHT_SOURCE_H
 #define CH_ATTENTION_WEIGHT_SOURCE_H
@@ -7,12 +7,12 @@
 #include "attention/mechanism.h"
 
 typedef struct ch_weight_source {
-  /* Declares the tensors that give projection `name` [out, in] of the declaration's layer; `std` is the spread a dense
-     matrix would start with. */
-  void (*declare)(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std);
+  /* Declares the tensors that give projection `name` [out, in] of the declaration's layer; `role` is what
+     a dense matrix would be. */
+  void (*declare)(ch_declaration *declaration, const char *name, int64_t out, int64_t in, ch_param_role role);
   /* The matrix [out, in] of the layer being built as a graph value: a leaf, or operations on leaves. */
   ch_node *(*weight)(ch_builder *builder, const char *name);
-  /* x W^T (+ bias) where that takes less than making W first; NULL: never. */
+  /* x W^T (+ bias) without making W first, where that is less work; NULL: never. */
   ch_node *(*project)(ch_builder *builder, ch_node *x, const char *name, ch_node *bias);
 } ch_weight_source;
 
@@ -25,16 +25,16 @@ extern const ch_weight_source ch_source_masa, ch_source_one_atom, ch_source_low_
 
 /* residual.c: what checkpoints may hold beside any projection's matrix, W_l = What_l + b_l a_l ("{name}.residual.a.weight"
    [rank, in] and ".b." [out, rank]); declared where ch_params.known has it. */
-void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in, double std);
+void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 bool ch_has_residual(const ch_params *params, int layer, const char *name);
-/* The matrix with its residual; and y = x What^T with x a^T b^T added. As given where there is none. */
+/* The matrix with its residual added; and y = x What^T with x a^T b^T added. Without a residual, the input as it is. */
 ch_node *ch_add_residual(ch_builder *builder, ch_node *weight, const char *name);
 ch_node *ch_add_residual_of(ch_builder *builder, ch_node *y, ch_node *x, const char *name);
 
 /* Which of S atoms layer l of L is under `sequential` and `repeat`; -1 under other types: it is none of them alone. */
 int64_t ch_atom_of_layer(const ch_config *config, int layer);
 
-/* The row of the atoms that a layer's matrix is made of, or -1: they have none, or nobody declared it. */
+/* The row of the atoms that a layer's matrix is made of, or -1 if it is not made of atoms, or they were not declared. */
 int ch_atoms_row(const ch_config *config, const ch_params *params, int layer, const char *name);
 /* The coefficients of a masa projection as a graph value: row *row of the result [L, S], or all of [S]. */
 ch_node *ch_masa_coefficients(ch_builder *builder, const char *name, int64_t *row);

@@ -4,7 +4,9 @@
 
 #include <crosshead/status.h>
 
-/* Fills *error (when not NULL) with status and a printf-style sentence, control characters made question marks; returns status. */
+/* Fills *error (when not NULL) with status and a printf-style sentence; returns status. What the arguments hold may come
+   from anywhere: control characters and bytes that are not UTF-8 become question marks, and of a word of more than 160
+   bytes the beginning and the end stay. */
 ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -96,7 +96,7 @@ const char *ch_json_show(const json_t *value, char *buffer, size_t size) {
     snprintf(buffer, size, "an object");
     return buffer;
   }
-  char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(12));
+  char *text = ch_json_dump(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(12));
   if (text)
     shorten(text, buffer, size);
   else
@@ -116,9 +116,21 @@ const char *ch_json_quote(const char *name, char *buffer, size_t size) {
   return buffer;
 }
 
+static int put_piece(const char *bytes, size_t size, void *text) {
+  ch_text_put(text, bytes, size);
+  return 0;
+}
+
+char *ch_json_dump(const json_t *value, size_t flags) {
+  ch_text text = {0};
+  if (json_dump_callback(value, put_piece, &text, flags) == 0 && !text.failed) return text.data;
+  ch_text_free(&text);
+  return NULL;
+}
+
 void ch_json_put_string(ch_text *json, const char *string) {
   json_t *value = json_string(string);
-  char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+  char *text = value ? ch_json_dump(value, JSON_ENCODE_ANY) : NULL;
   json_decref(value);
   if (text)
     ch_text_puts(json, text);
@@ -150,4 +162,8 @@ void ch_json_put_number(ch_text *json, double number) {
   do snprintf(text, sizeof text, "%.*g", digits, number);
   while (strtod(text, NULL) != number && ++digits <= 17);
   ch_text_puts(json, text);
+}
+
+json_t *ch_json_finite(double number) {
+  return isfinite(number) ? json_real(number) : json_null();
 }

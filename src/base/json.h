@@ -24,6 +24,13 @@ const char *ch_json_show(const json_t *value, char *buffer, size_t size);
 /* A name from a file for a message: quoted, escaped, shortened. Returns buffer. */
 const char *ch_json_quote(const char *name, char *buffer, size_t size);
 
+/* json_dumps, without its fault: jansson does not look whether a key could be written, and gives text without the key
+   when memory is out. Here that is NULL. The text is the caller's. */
+char *ch_json_dump(const json_t *value, size_t flags);
+
+/* A number, or null for one that JSON cannot write. NULL when memory is out. */
+json_t *ch_json_finite(double number);
+
 /* Appends a JSON string, escaped. */
 void ch_json_put_string(ch_text *json, const char *string);
 /* The same of `size` bytes of UTF-8, whatever control characters they hold. */

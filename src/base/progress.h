@@ -4,6 +4,7 @@
 #ifndef CH_BASE_PROGRESS_H
 #define CH_BASE_PROGRESS_H
 
+#include <crosshead/stop.h>
 #include <stdbool.h>
 #include <stdio.h>
 

@@ -50,28 +50,37 @@ void ch_text_free(ch_text *text) {
   *text = (ch_text){0};
 }
 
+/* Letters that were changed, left out, added or exchanged with their neighbour; capitals count as small letters. */
 static int edit_distance(const char *a, const char *b) {
   enum { LONGEST = 63 };
-  int row[LONGEST + 1];
-  int na = (int)strlen(a), nb = (int)strlen(b);
+  int rows[3][LONGEST + 1], na = (int)strlen(a), nb = (int)strlen(b);
   if (na > LONGEST || nb > LONGEST) return LONGEST;
-  for (int j = 0; j <= nb; j++) row[j] = j;
-  for (int i = 1; i <= na; i++) {
-    int diagonal = row[0];
+  for (int i = 0; i <= na; i++) {
+    int *row = rows[i % 3];
+    const int *above = rows[(i + 2) % 3], *second = rows[(i + 1) % 3];
     row[0] = i;
     for (int j = 1; j <= nb; j++) {
-      int change = diagonal + (a[i - 1] != b[j - 1]);
-      int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-      diagonal = row[j];
-      row[j] = change < shorter ? change : shorter;
+      if (i == 0) {
+        row[j] = j;
+        continue;
+      }
+      int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+      int least = above[j - 1] + (x != y);
+      if (above[j] + 1 < least) least = above[j] + 1;
+      if (row[j - 1] + 1 < least) least = row[j - 1] + 1;
+      bool exchanged =
+          i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]);
+      if (exchanged && second[j - 2] + 1 < least) least = second[j - 2] + 1;
+      row[j] = least;
     }
   }
-  return row[nb];
+  return rows[na % 3][nb];
 }
 
+/* One letter in three may be wrong: farther names are other words. */
 const char *ch_nearest_name(const char *word, const char *const *names) {
   const char *best = NULL;
-  int limit = (int)strlen(word) / 2 + 1, nearest = limit + 1;
+  int length = (int)strlen(word), limit = length > 4 ? (length + 1) / 3 : length > 1, nearest = limit + 1;
   for (; *names; names++) {
     int distance = edit_distance(word, *names);
     if (distance < nearest) {
@@ -89,12 +98,37 @@ bool ch_parse_number(const char *text, double *number) {
   return *end == 0 && isfinite(*number);
 }
 
+bool ch_parse_duration(const char *text, double *seconds) {
+  static const char units[] = "smhd";
+  static const double factors[] = {1, 60, 3600, 86400};
+  *seconds = 0;
+  do {
+    if (!isdigit((unsigned char)*text) && *text != '.') return false;
+    char *end;
+    double number = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (!unit || !isfinite(number)) return false;
+    *seconds += number * factors[unit - units];
+    text = end + 1;
+  } while (*text);
+  return isfinite(*seconds);
+}
+
 bool ch_parse_count(const char *text, int64_t *count) {
   static const struct {
     const char *name;
     double factor;
-  } suffixes[] = {{"", 1},    {"k", 1e3},  {"K", 1e3},      {"M", 1e6},         {"G", 1e9},
-                  {"B", 1e9}, {"T", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
+  } suffixes[] = {{"", 1},
+                  {"k", 1e3},
+                  {"K", 1e3},
+                  {"M", 1e6},
+                  {"G", 1e9},
+                  {"B", 1e9},
+                  {"T", 1e12},
+                  {"KiB", 1024.0},
+                  {"MiB", 1048576.0},
+                  {"GiB", 1073741824.0},
+                  {"TiB", 1099511627776.0}};
   if (!isdigit((unsigned char)*text) && *text != '.') return false;
   char *end;
   double value = strtod(text, &end);
@@ -108,6 +142,20 @@ bool ch_parse_count(const char *text, int64_t *count) {
   return false;
 }
 
+bool ch_parse_bytes(const char *text, int64_t *bytes) {
+  char word[32];
+  size_t length = strlen(text);
+  if (length < 2 || length >= sizeof word) return ch_parse_count(text, bytes);
+  bool named = text[length - 1] == 'B', decimal = named && strchr("kKMGT", text[length - 2]);
+  if (named && !decimal && text[length - 2] != 'i') return false;
+  snprintf(word, sizeof word, "%.*s", (int)(length - decimal), text);
+  return ch_parse_count(word, bytes);
+}
+
+const char *ch_plural(int64_t count, const char *one, const char *many) {
+  return count == 1 ? one : many;
+}
+
 const char *ch_format_count(double count, char *buffer, size_t size) {
   static const char *const units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
@@ -116,6 +164,13 @@ const char *ch_format_count(double count, char *buffer, size_t size) {
     unit++;
   }
   snprintf(buffer, size, unit && fabs(count) < 99.95 ? "%.1f%s" : "%.0f%s", count, units[unit]);
+  return buffer;
+}
+
+const char *ch_format_bytes(double bytes, char *buffer, size_t size) {
+  char count[32];
+  ch_format_count(bytes, count, sizeof count);
+  snprintf(buffer, size, "%s%sB", count, strchr(count, ' ') ? "" : " ");
   return buffer;
 }
 

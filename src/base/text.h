@@ -18,15 +18,24 @@ void ch_text_puts(ch_text *text, const char *string);
 void ch_text_printf(ch_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ch_text_free(ch_text *text);
 
-/* The name of `names` (NULL-terminated) nearest to `word` by edit distance, or NULL when none is near. */
+/* The name of `names` (NULL-terminated) nearest to `word` by edit distance, capitals or not; NULL when none is
+   near, which depends on the length of the word. */
 const char *ch_nearest_name(const char *word, const char *const *names);
 
-/* "10M" -> 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB: of 1024; 1.5M is fine). False when not a count. */
+/* "10M" -> 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: of 1024; 1.5M is fine). False when not a count. */
 bool ch_parse_count(const char *text, int64_t *count);
+/* A count of bytes: as a count, and "24GB" is "24G". A B alone is no unit here. */
+bool ch_parse_bytes(const char *text, int64_t *bytes);
 /* A finite number, the whole string. */
 bool ch_parse_number(const char *text, double *number);
+/* "30m" -> 1800 seconds (s, m, h, d; 1.5h and 1h30m are fine). False when not a duration. */
+bool ch_parse_duration(const char *text, double *seconds);
 /* 12345678 -> "12.3 M" into buffer. */
 const char *ch_format_count(double count, char *buffer, size_t size);
+/* 12345678 -> "12.3 MB" into buffer. */
+const char *ch_format_bytes(double bytes, char *buffer, size_t size);
+/* The noun that stands behind a count: `one` behind 1, else `many`. */
+const char *ch_plural(int64_t count, const char *one, const char *many);
 /* 3725 -> "1h02m" into buffer. */
 const char *ch_format_duration(double seconds, char *buffer, size_t size);
 

@@ -4,14 +4,12 @@
 
 #include <jansson.h>
 
-#include "eval/speed.h"
+#include <crosshead/bench.h>
 
 typedef struct ch_bench_row {
   const char *what; /* "prefill", "decode", "train" */
-  ch_speed_options options;
+  ch_speed_settings settings;
   ch_speed speed;
-  double share;      /* of the limit that bounds it */
-  const char *limit; /* "F32", "BF16", "INT8": arithmetic; of decoding both */
 } ch_bench_row;
 
 bool ch_bench_is_decode(const ch_bench_row *row);
@@ -19,7 +17,7 @@ bool ch_bench_is_decode(const ch_bench_row *row);
 double ch_bench_steps(const ch_bench_row *row);
 
 /* Machine and model, and the head of the table of rows. */
-void ch_bench_print_head(const ch_model *model, const ch_speed_limits *limits, double matrix_bytes);
+void ch_bench_print_head(const ch_speed_matrices *matrices, const ch_speed_limits *limits);
 void ch_bench_print_row(const ch_bench_row *row);
 
 /* New objects, or NULL without memory. */

@@ -6,18 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <crosshead/bench.h>
+
 #include "base/file.h"
 #include "base/progress.h"
 #include "cli/bench_text.h"
 #include "cli/cache_types.h"
-#include "cli/element_types.h"
-#include "cli/output.h"
+#include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/parse.h"
-#include "cli/profile_text.h"
-#include "eval/random_model.h"
-#include "eval/speed.h"
-#include "eval/trace.h"
+#include "cli/precision.h"
+#include "cli/work.h"
 
 enum { MOST_VALUES = 16, MOST_ID_BYTES = 1 << 28 };
 static const char SPACES[] = " \t\r\n";
@@ -25,8 +25,8 @@ static const char SPACES[] = " \t\r\n";
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *prompt, *depth, *batch, *cache_dtype, *dtype, *compute, *context_ids, *trace;
-  int64_t tokens, seq, repeat;
-  bool train, precompute_gates, expand_gates, keep_dictionary, profile, json;
+  int64_t tokens, seq, repeat, threads;
+  bool force, train, precompute_gates, expand_gates, keep_dictionary, profile, json;
 } arguments;
 
 typedef struct values {
@@ -45,9 +45,8 @@ typedef struct bench {
   const arguments *arguments;
   values prompts, depths, batches;
   ch_model *model; /* NULL once training is measured: its memory is not to count */
-  ch_config config;
-  ch_cache_types cache;
-  double matrix_bytes;
+  ch_cache_choice cache;
+  ch_speed_matrices matrices;
   ch_speed_limits limits;
   profiled *profiled; /* a row each, with --profile or --trace */
   int profiled_count;
@@ -96,39 +95,53 @@ static bool holds(const char *directory, const char *name) {
 
 /* A directory with weights is measured with them, a configuration alone with random ones. */
 static ch_status open_model(bench *b, ch_error *error) {
-  const char *path = b->arguments->positional[0];
+  const arguments *a = b->arguments;
+  const char *path = a->positional[0];
+  const ch_model_settings settings = {.keep_dictionary = a->keep_dictionary, .no_tokenizer = true};
+  unsigned held = 0;
   if (holds(path, "model.safetensors") || holds(path, "model.safetensors.index.json"))
-    return ch_model_load(path, CH_WEIGHTS_MAPPED, &b->model, error);
-  return ch_model_random(path, *ch_element_type(b->arguments->dtype), 1, &b->model, error);
+    CH_TRY(ch_model_open_with(path, &settings, &b->model, error));
+  else
+    CH_TRY(ch_model_open_random(path, ch_precision_of(a->dtype), 1, &settings, &b->model, error));
+  if (ch_model_takes_images(b->model))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "bench is for models of text; this one, a \"%s\", takes images",
+                   ch_model_type(b->model));
+  CH_TRY(ch_model_cache_roles(b->model, &held, error));
+  return ch_cache_choice_read(a->cache_dtype, CH_PRECISION_F32, held, &b->cache, error);
 }
 
 /* --- output -------------------------------------------------------------------------------------------------- */
 
-static void find_share(const bench *b, ch_dtype dtype, ch_bench_row *r) {
-  double peak = ch_speed_peak(&b->limits, dtype, &r->limit);
-  r->share = r->speed.flops / r->speed.seconds / peak;
-}
-
-static void keep_row(bench *b, const ch_bench_row *r) {
-  json_t *object = ch_bench_row_json(r);
-  if (b->arguments->profile)
-    json_object_set_new(
-        object, "profile",
-        ch_profile_json(r->options.profile, b->profiled[b->profiled_count - 1].steps, &b->limits));
+static ch_status keep_row(bench *b, const ch_bench_row *r, ch_error *error) {
+  json_t *object = ch_bench_row_json(r), *profile = NULL;
+  if (b->arguments->profile) {
+    char *json = NULL;
+    ch_status status = ch_profile_json(r->settings.profile, b->profiled[b->profiled_count - 1].steps,
+                                       &b->limits, &json, error);
+    if (status == CH_OK) status = ch_report_read(json, &profile, error);
+    if (status != CH_OK) return json_decref(object), status;
+    json_object_set(object, "profile", json_object_get(profile, "operations"));
+    json_decref(profile);
+  }
   json_array_append_new(json_object_get(b->rows, r->what), object);
+  return CH_OK;
 }
 
-static void report(bench *b, const ch_bench_row *r) {
+static ch_status report(bench *b, const ch_bench_row *r, ch_error *error) {
   ch_progress_end(&b->progress);
   if (!b->arguments->json) ch_bench_print_row(r);
-  keep_row(b, r);
+  return keep_row(b, r, error);
 }
 
-static void print_profiles(const bench *b) {
+static ch_status print_profiles(const bench *b, ch_error *error) {
   for (int i = 0; i < b->profiled_count; i++) {
     const profiled *p = &b->profiled[i];
-    ch_profile_print(p->title, p->profile, p->steps, &b->limits);
+    char *table = NULL;
+    CH_TRY(ch_profile_table(p->profile, p->title, p->steps, &b->limits, &table, error));
+    printf("\n%s", table);
+    ch_free(table);
   }
+  return CH_OK;
 }
 
 static ch_status write_trace(const bench *b, ch_error *error) {
@@ -145,99 +158,99 @@ static ch_status write_trace(const bench *b, ch_error *error) {
 static ch_status print_json(bench *b, ch_error *error) {
   json_t *object = b->rows;
   json_object_set_new(object, "machine", ch_bench_machine_json(&b->limits));
-  json_object_set_new(object, "matrix_bytes_per_token", json_real(b->matrix_bytes));
+  json_object_set_new(object, "matrix_bytes_per_token", json_real(b->matrices.bytes_decoded));
   json_object_set_new(object, "cache_dtype", json_string(b->arguments->cache_dtype));
   return ch_print_json(json_incref(object), JSON_REAL_PRECISION(7), error);
 }
 
 /* --- measuring ----------------------------------------------------------------------------------------------- */
 
-static ch_speed_options options_of(bench *b, int64_t batch, int64_t tokens, int64_t depth) {
-  return (ch_speed_options){.batch = batch,
-                            .tokens = tokens,
-                            .depth = depth,
-                            .cache = b->cache,
-                            .repeat = (int)b->arguments->repeat,
-                            .precompute_gates = b->arguments->precompute_gates,
-                            .expand_gates = b->arguments->expand_gates,
-                            .ids = b->ids,
-                            .id_count = b->id_count,
-                            .limits = &b->limits};
+static ch_speed_settings settings_of(bench *b, int64_t batch, int64_t tokens, int64_t depth) {
+  return (ch_speed_settings){.batch = batch,
+                             .tokens = tokens,
+                             .depth = depth,
+                             .repeat = (int32_t)b->arguments->repeat,
+                             .cache_keys = b->cache.keys,
+                             .cache_values = b->cache.values,
+                             .cache_latents = b->cache.latents,
+                             .compute = ch_precision_of(b->arguments->compute),
+                             .precompute_gates = b->arguments->precompute_gates,
+                             .expand_gates = b->arguments->expand_gates,
+                             .ids = b->ids,
+                             .id_count = b->id_count,
+                             .limits = &b->limits};
 }
 
-/* A profile for the row, where one is asked for. */
+/* A profile for the row, if requested. */
 static ch_status open_profile(bench *b, ch_bench_row *r, const char *title, ch_error *error) {
   const arguments *a = b->arguments;
   if (!a->profile && !a->trace) return CH_OK;
   profiled *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
-  if (more) b->profiled = more;
-  r->options.profile = more ? calloc(1, sizeof *r->options.profile) : NULL;
-  if (!r->options.profile) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile");
+  if (!more) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile");
+  b->profiled = more;
+  CH_TRY(ch_profile_new(a->trace != NULL, &r->settings.profile, error));
   profiled *p = &b->profiled[b->profiled_count++];
-  *p = (profiled){.profile = r->options.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
+  *p = (profiled){.profile = r->settings.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
   snprintf(p->title, sizeof p->title, "%s", title);
-  p->profile->keep_events = a->trace != NULL;
   return CH_OK;
 }
 
 static ch_status begin_row(bench *b, ch_bench_row *r, ch_error *error) {
   char title[96];
-  if (ch_interrupted() || !ch_output_alive()) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
+  if (ch_interrupted())
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted; the rows above are complete");
   snprintf(title, sizeof title, "%s: batch %lld, %lld tokens, depth %lld", r->what,
-           (long long)r->options.batch, (long long)r->options.tokens, (long long)r->options.depth);
+           (long long)r->settings.batch, (long long)r->settings.tokens, (long long)r->settings.depth);
   ch_progress_show(&b->progress, false, "%s", title);
   return open_profile(b, r, title, error);
 }
 
 static void free_profiles(bench *b) {
-  for (int i = 0; i < b->profiled_count; i++) {
-    ch_profile_free(b->profiled[i].profile);
-    free(b->profiled[i].profile);
-  }
+  for (int i = 0; i < b->profiled_count; i++) ch_profile_free(b->profiled[i].profile);
   free(b->profiled);
 }
 
+/* Nobody reads more rows. */
+static bool is_over(void) {
+  return !ch_output_alive();
+}
+
 static ch_status measure_prefill(bench *b, int64_t batch, ch_error *error) {
-  for (int i = 0; i < b->prompts.count; i++) {
-    ch_bench_row r = {.what = "prefill", .options = options_of(b, batch, b->prompts.value[i], 0)};
+  for (int i = 0; i < b->prompts.count && !is_over(); i++) {
+    ch_bench_row r = {.what = "prefill", .settings = settings_of(b, batch, b->prompts.value[i], 0)};
     CH_TRY(begin_row(b, &r, error));
-    CH_TRY(ch_speed_prefill(b->model, &r.options, &r.speed, error));
-    find_share(b, ch_speed_matrix_type(b->model), &r);
-    report(b, &r);
+    CH_TRY(ch_speed_prefill(b->model, &r.settings, &r.speed, error));
+    CH_TRY(report(b, &r, error));
   }
   return CH_OK;
 }
 
 static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
-  for (int i = 0; i < b->depths.count; i++) {
+  for (int i = 0; i < b->depths.count && !is_over(); i++) {
     ch_bench_row r = {.what = "decode",
-                      .options = options_of(b, batch, b->arguments->tokens, b->depths.value[i])};
+                      .settings = settings_of(b, batch, b->arguments->tokens, b->depths.value[i])};
     CH_TRY(begin_row(b, &r, error));
-    CH_TRY(ch_speed_decode(b->model, &r.options, &r.speed, error));
-    r.share = r.speed.share;
-    r.limit = "memory and arithmetic";
-    report(b, &r);
+    CH_TRY(ch_speed_decode(b->model, &r.settings, &r.speed, error));
+    CH_TRY(report(b, &r, error));
   }
   return CH_OK;
 }
 
 static ch_status measure_training(bench *b, int64_t batch, ch_error *error) {
-  ch_bench_row r = {.what = "train", .options = options_of(b, batch, b->arguments->seq, 0)};
+  ch_bench_row r = {.what = "train", .settings = settings_of(b, batch, b->arguments->seq, 0)};
   CH_TRY(begin_row(b, &r, error));
-  r.options.compute = ch_compute_type(b->arguments->compute);
-  CH_TRY(ch_speed_train(&b->config, &r.options, &r.speed, error));
-  find_share(b, r.options.compute, &r);
-  report(b, &r);
-  return CH_OK;
+  CH_TRY(ch_speed_train(b->arguments->positional[0], &r.settings, &r.speed, error));
+  return report(b, &r, error);
 }
 
 static ch_status measure_all(bench *b, ch_error *error) {
   for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_prefill(b, b->batches.value[i], error));
   for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_decode(b, b->batches.value[i], error));
-  if (!b->arguments->train) return CH_OK;
-  ch_model_unload(b->model);
+  if (!b->arguments->train || is_over()) return CH_OK;
+  ch_model_close(b->model);
   b->model = NULL;
-  for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_training(b, b->batches.value[i], error));
+  for (int i = 0; i < b->batches.count && !is_over(); i++)
+    CH_TRY(measure_training(b, b->batches.value[i], error));
   return CH_OK;
 }
 
@@ -246,15 +259,16 @@ static ch_status read_ids(bench *b, ch_error *error) {
   const char *path = b->arguments->context_ids;
   char *text = NULL, *end;
   size_t size = 0;
+  int64_t vocabulary = ch_model_vocab_size(b->model);
   if (!path) return CH_OK;
   CH_TRY(ch_read_file(path, MOST_ID_BYTES, &text, &size, error));
   b->ids = malloc((size / 2 + 1) * sizeof *b->ids);
   ch_status status = b->ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the ids of %s", path);
   for (const char *at = text + strspn(text, SPACES); status == CH_OK && *at; at = end + strspn(end, SPACES)) {
     long long id = strtoll(at, &end, 10);
-    if (end == at || id < 0 || id >= b->config.vocab_size)
+    if (end == at || id < 0 || id >= vocabulary)
       status = ch_fail(error, CH_ERROR_ARGUMENT, "%s: '%.20s' is no token id from 0 to %lld", path, at,
-                       (long long)b->config.vocab_size - 1);
+                       (long long)vocabulary - 1);
     else
       b->ids[b->id_count++] = (int32_t)id;
   }
@@ -268,16 +282,16 @@ static ch_status measure_and_print(bench *b, ch_error *error) {
   ch_progress_show(&b->progress, false, "measuring the machine's limits");
   ch_speed_limits_measure(&b->limits);
   ch_progress_end(&b->progress);
-  if (!b->arguments->json) ch_bench_print_head(b->model, &b->limits, b->matrix_bytes);
+  if (!b->arguments->json) ch_bench_print_head(&b->matrices, &b->limits);
   ch_interrupt_watch();
   ch_status status = measure_all(b, error);
   ch_interrupt_release();
   ch_progress_end(&b->progress);
   CH_TRY(status);
+  if (is_over()) return ch_output_check(error);
   CH_TRY(write_trace(b, error));
   if (b->arguments->json) return print_json(b, error);
-  if (b->arguments->profile) print_profiles(b);
-  return CH_OK;
+  return b->arguments->profile ? print_profiles(b, error) : CH_OK;
 }
 
 static ch_status run(const void *given, ch_error *error) {
@@ -287,18 +301,12 @@ static ch_status run(const void *given, ch_error *error) {
   ch_status status;
   CH_TRY_GOTO(parse_arguments(b, error));
   CH_TRY_GOTO(open_model(b, error));
-  CH_TRY_GOTO(ch_config_needs_text(&b->model->config, "bench", error));
-  b->model->compute = ch_compute_type(b->arguments->compute);
-  b->config = b->model->config; /* of training: as it is, not as it is served */
-  CH_TRY_GOTO(ch_cache_types_read(b->arguments->cache_dtype, CH_F32, &b->config, &b->cache, error));
-  CH_TRY_GOTO(
-      ch_model_restate(b->model, b->arguments->keep_dictionary ? CH_FORM_INFERENCE : CH_FORM_SERVING, error));
-  b->matrix_bytes = ch_speed_matrix_bytes(b->model, 1);
+  ch_speed_matrices_of(b->model, &b->matrices);
   b->rows = json_pack("{s:[], s:[], s:[]}", "prefill", "decode", "train");
   status = b->rows ? measure_and_print(b, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to measure");
 done:
   json_decref(b->rows);
-  ch_model_unload(b->model);
+  ch_model_close(b->model);
   free_profiles(b);
   free(b->ids);
   free(b);
@@ -324,15 +332,16 @@ static const ch_option options[] = {
      AT(batch),
      .metavar = "LIST",
      .default_value = "1",
-     .help = "Sequences that run in step."},
-    {.name = "tokens",
+     .help = "Sequences per batch."},
+    {.name = "max-tokens",
+     .alias = "tokens",
      .type = CH_OPTION_COUNT,
      AT(tokens),
      .metavar = "COUNT",
      .default_value = "32",
      .min = 1,
      .max = 1 << 20,
-     .help = "Tokens to decode in one repetition."},
+     .help = "Tokens to decode per repetition."},
     {.name = "cache-dtype",
      .type = CH_OPTION_TEXT,
      AT(cache_dtype),
@@ -345,12 +354,12 @@ static const ch_option options[] = {
      .metavar = "TYPE",
      .default_value = "f32",
      .choices = ch_element_type_names,
-     .help = "Type of random matrices, where CONFIG has no weights beside it."},
-    CH_COMPUTE_OPTION(arguments, compute),
+     .help = "Type of the random matrices if MODEL is a config.json."},
+    CH_COMPUTE_OPTION(arguments, compute, NULL),
     {.name = "train",
      .type = CH_OPTION_FLAG,
      AT(train),
-     .help = "Also time training steps: forward, backward, AdamW."},
+     .help = "Also measure training steps: forward, backward, AdamW."},
     {.name = "seq",
      .type = CH_OPTION_COUNT,
      AT(seq),
@@ -358,7 +367,7 @@ static const ch_option options[] = {
      .default_value = "256",
      .min = 1,
      .max = 1 << 20,
-     .help = "Tokens of a training sequence."},
+     .help = "Length of a training sequence in tokens."},
     {.name = "repeat",
      .type = CH_OPTION_COUNT,
      AT(repeat),
@@ -366,38 +375,40 @@ static const ch_option options[] = {
      .default_value = "5",
      .min = 1,
      .max = 1000,
-     .help = "Repetitions of each row; the median is printed."},
+     .help = "Repetitions of each measurement; the median is printed."},
     {.name = "context-ids",
      .type = CH_OPTION_PATH,
      AT(context_ids),
      .metavar = "FILE",
-     .help = "Token ids, as tokenize prints them, of what the cache is filled with (behind embedding gates "
-             "speed depends on them; default: made up, as frequent as words are)."},
+     .help = "File of token ids, as tokenize prints them, that fill the cache. The speed of embedding gates "
+             "depends on them (default: random ids with the frequencies of words)."},
     {.name = "keep-dictionary",
      .type = CH_OPTION_FLAG,
      AT(keep_dictionary),
-     .help = "Prefill and decode with a masa model's atoms, not with matrices written out."},
+     .help = "Prefill and decode with the shared atoms of a masa model instead of a matrix for every layer."},
     {.name = "precompute-gates",
      .type = CH_OPTION_FLAG,
      AT(precompute_gates),
-     .help = "Tabulate embedding gates for the whole vocabulary first (EG-MLA-A)."},
+     .help = "Compute embedding gates for the whole vocabulary first (EG-MLA-A)."},
     {.name = "expand-gates",
      .type = CH_OPTION_FLAG,
      AT(expand_gates),
-     .help = "Decode by expanding every gated latent, to compare with taking ids together."},
+     .help = "Decode by expanding every gated latent, to compare with grouping equal token ids."},
     {.name = "profile",
      .type = CH_OPTION_FLAG,
      AT(profile),
-     .help = "Also print where the time of a step or a token goes: every operation's time, arithmetic, bytes "
-             "and share of "
-             "the limit."},
+     .help = "Also print the time of every operation, its arithmetic, its bytes and its share of the "
+             "machine's limit."},
     {.name = "trace",
      .type = CH_OPTION_PATH,
      AT(trace),
      .metavar = "FILE",
+     .writes = CH_WRITES_FILE,
      .help =
          "Write every operation of each row's last repetition to FILE, for chrome://tracing or Perfetto."},
-    {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print one JSON object."},
+    CH_JSON_OPTION(offsetof(arguments, json)),
+    CH_THREADS_OPTION(offsetof(arguments, threads)),
+    CH_FORCE_OPTION(offsetof(arguments, force)),
     {0}};
 
 const ch_command ch_cmd_bench = {
@@ -405,16 +416,12 @@ const ch_command ch_cmd_bench = {
     .positional = "MODEL",
     .summary = "Measure prefill, decoding and training rates.",
     .description =
-        "MODEL is a model directory, or a config.json whose matrices are then random. Each row also says how "
-        "much of "
-        "the machine's limit it reaches, measured in the same run: prefill and training of the arithmetic "
-        "peak "
-        "for "
-        "the weights' type (F32 multiply-adds, BF16 or INT8 dot instructions), decoding of what the slower "
-        "of "
-        "reading every matrix and multiplying by it, and then the slower of reading the cache and "
-        "attention's "
-        "products, would take at that peak and the read bandwidth measured before and after each repetition.",
+        "MODEL is a model directory, or a config.json, which gets random weights. Each row also shows its "
+        "share of the machine's limit, measured in the same run. For prefill and training the limit is the "
+        "arithmetic peak for the type of the weights (F32 multiply-adds, BF16 or INT8 dot instructions). For "
+        "decoding it is a time: for matrices the longer of reading them and multiplying by them, and for "
+        "attention the longer of reading the cache and computing its products, at that peak and at the read "
+        "bandwidth measured before and after each repetition.",
     .examples =
         "crosshead bench models/stories\n"
         "crosshead bench config.json --prompt 512 --depth 0,4096,16384 --batch 1,4 --cache-dtype bf16\n"

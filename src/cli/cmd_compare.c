@@ -1,122 +1,175 @@
 /* crosshead compare --data TEXT, or --images DIR */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include <crosshead/compare.h>
 
 #include "base/file.h"
+#include "base/file_names.h"
 #include "base/progress.h"
-#include "cli/output.h"
 #include "cli/command.h"
-#include "cli/typed.h"
+#include "cli/destination.h"
 #include "cli/interrupt.h"
 #include "cli/keep.h"
 #include "cli/lineup.h"
 #include "cli/parse.h"
-#include "report/page.h"
-#include "report/table.h"
-#include "train/compare.h"
-#include "train/match.h"
-
-#include <crosshead/version.h>
+#include "cli/results.h"
+#include "cli/typed.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *images, *out, *runs, *schedule;
   ch_lineup lineup;
-  int64_t epochs, patch, batch, seeds, eval_tokens;
-  double lr, tolerance;
-  bool json;
+  const char *runs;
+  int64_t threads;
+  double tolerance; /* in percent */
+  bool json, force, dry_run, tune;
 } arguments;
+
+enum { MOST_TRIED_RATES = 5 };
 
 static const char *const schedules[] = {"cosine", "constant", NULL};
 
 #define AT(member) offsetof(arguments, member)
+#define SET(member) AT(lineup.settings.member)
 static const ch_option options[] = {
     {.name = "data",
      .type = CH_OPTION_PATH,
-     .offset = AT(data),
+     .offset = SET(data),
      .metavar = "TEXT",
-     .help = "The text to train on, UTF-8; a part of it is held back for validation."},
+     .alias = "text",
+     .help = "The text to train on, UTF-8. A part of it is kept for validation."},
     {.name = "images",
      .type = CH_OPTION_PATH,
-     .offset = AT(images),
+     .offset = SET(images),
      .metavar = "DIR",
-     .help = "Instead of a text: images (CIFAR or IDX files) to train Vision Transformers on."},
+     .help = "Images (CIFAR or IDX files) to train Vision Transformers on, instead of --data."},
     CH_LINEUP_MECHANISMS(AT(lineup)),
     {.name = "out",
      .type = CH_OPTION_PATH,
-     .offset = AT(out),
+     .offset = SET(out),
      .metavar = "DIR",
+     .writes = CH_WRITES_JOB,
      .default_value = "comparison",
-     .help = "Where models and results go. The same command on a directory that has some continues there."},
+     .help = "Directory for models and results. The same command continues an interrupted comparison there."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
      .offset = AT(json),
      .help = "Print the contents of results.json instead of the table."},
+    {.name = "dry-run",
+     .type = CH_OPTION_FLAG,
+     .offset = AT(dry_run),
+     .help = "Say how many runs there are, how long they take and how much memory and disk they need, from "
+             "some steps "
+             "of each model. Write nothing."},
+    {.name = "remeasure",
+     .type = CH_OPTION_FLAG,
+     .offset = SET(remeasure),
+     .help = "Time training and decoding of all models again, also of those that are finished."},
     CH_RUNS_OPTION(AT(runs)),
+    CH_THREADS_OPTION(AT(threads)),
+    CH_FORCE_OPTION(AT(force)),
     {.name = "", .help = "Size"},
     CH_LINEUP_SIZE(AT(lineup)),
     {.name = "patch",
      .type = CH_OPTION_COUNT,
-     .offset = AT(patch),
+     .offset = SET(patch),
      .metavar = "PIXELS",
      .min = 1,
      .max = 4096,
-     .help = "Side of a patch of an image, instead of one that makes about 64 patches."},
+     .help = "Side length of an image patch (default: gives about 64 patches)."},
     {.name = "", .help = "Text"},
     CH_LINEUP_TOKENIZER(AT(lineup)),
     {.name = "eval-tokens",
      .type = CH_OPTION_COUNT,
-     .offset = AT(eval_tokens),
+     .offset = SET(eval_tokens),
      .metavar = "N",
      .min = 1,
      .max = 0,
-     .help = "Validation tokens of an evaluation (all, but at most a thirtieth of --tokens or 32768; of "
-             "images all)."},
+     .help = "Validation tokens per evaluation (default: all, but at most 1/30 of --tokens, or 32768 if that "
+             "is more; images: all)."},
     {.name = "", .help = "Training"},
     CH_LINEUP_TOKENS(AT(lineup)),
     {.name = "epochs",
      .type = CH_OPTION_COUNT,
-     .offset = AT(epochs),
+     .offset = SET(epochs),
      .metavar = "N",
      .default_value = "10",
      .min = 1,
      .max = 100000,
-     .help = "With --images: passes over them that each model is trained for."},
+     .help = "With --images: passes over all images that each model is trained for."},
     {.name = "batch",
      .type = CH_OPTION_COUNT,
-     .offset = AT(batch),
+     .offset = SET(batch),
      .metavar = "N",
      .min = 1,
      .max = 65536,
-     .help = "Sequences of a step (16), or images (64)."},
+     .help =
+         "Sequences per step (default: 16, or as few as make 256 steps), or images per step (default: 64)."},
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "lr",
-     .type = CH_OPTION_NUMBER,
-     .offset = AT(lr),
+     .type = CH_OPTION_TEXT,
+     .offset = SET(rates),
      .metavar = "RATE",
-     .min = 1e-12,
-     .max = 1,
-     .help = "Peak learning rate (2e-3; of images 1e-3)."},
+     .help = "Peak learning rate (default: 4e-3; with --parametrization standard 2e-3, of images 1e-3), or "
+             "rates of "
+             "single mechanisms: mla=6e-3,mha=2e-3."},
+    {.name = "tune",
+     .type = CH_OPTION_FLAG,
+     .offset = AT(tune),
+     .help = "Find each mechanism's own learning rate first: three to five runs of each, with the first seed "
+             "and all "
+             "tokens. Runs that are clearly worse are stopped early."},
     {.name = "schedule",
      .type = CH_OPTION_CHOICE,
-     .offset = AT(schedule),
+     .offset = AT(lineup.schedule),
      .metavar = "NAME",
      .default_value = "cosine",
      .choices = schedules,
-     .help = "How the learning rate goes on after the warm-up."},
+     .help = "Learning rate after the warm-up."},
     CH_LINEUP_WARMUP(AT(lineup)),
     {.name = "seeds",
      .type = CH_OPTION_COUNT,
-     .offset = AT(seeds),
+     .offset = SET(seeds),
      .metavar = "N",
      .default_value = "1",
      .min = 1,
      .max = CH_COMPARE_MOST_SEEDS,
-     .help = "Runs of each model, with --seed and the seeds that follow it: shows means, spreads and which "
-             "differences "
-             "are larger than the noise. A finished comparison can be given more."},
+     .help = "Runs of each model, with the seeds --seed, --seed + 1 and so on. The report then shows means, "
+             "standard deviations and which differences exceed the noise. A finished comparison can be "
+             "continued with more seeds."},
+    {.name = "", .help = "Larger models"},
+    {.name = "ladder",
+     .type = CH_OPTION_TEXT,
+     .offset = SET(ladder),
+     .metavar = "SIZES",
+     .bare = "",
+     .help =
+         "Compare at other sizes too, and fit laws of the loss against the FLOPs of training: numbers of "
+         "parameters "
+         "like 100k,200k,400k,800k, beside --params (default: its half, quarter and eighth). Tokens are in "
+         "proportion."},
+    {.name = "target",
+     .type = CH_OPTION_COUNT,
+     .offset = SET(target),
+     .metavar = "N",
+     .min = 1,
+     .max = 0,
+     .help =
+         "With --ladder: predict the losses of models with N parameters, and how much more compute the first "
+         "mechanism would need for them."},
     {.name = "", .help = "Verdict"},
+    {.name = "until-decided",
+     .type = CH_OPTION_FLAG,
+     .offset = SET(until_decided),
+     .help = "Add seeds, only to the models between which they decide, until one can be taken or --budget is "
+             "spent."},
+    {.name = "budget",
+     .type = CH_OPTION_TIME,
+     .offset = SET(budget),
+     .metavar = "TIME",
+     .help = "With --until-decided: the time that training may take, that of all runs together, as in 90s, "
+             "30m or 2h."},
     {.name = "tolerance",
      .type = CH_OPTION_NUMBER,
      .offset = AT(tolerance),
@@ -124,10 +177,9 @@ static const ch_option options[] = {
      .default_value = "1",
      .min = 0,
      .max = 100,
-     .help = "Of the models whose loss is at most this much above the lowest, the one with the smallest "
-             "cache is taken; with --images, whose top-1 accuracy is at most so many points below the "
-             "highest, the "
-             "one whose attention has the fewest parameters."},
+     .help = "The verdict takes the model with the smallest cache among those whose loss is at most PERCENT "
+             "above the lowest. With --images: the model with the fewest attention parameters among those "
+             "whose top-1 accuracy is at most PERCENT points below the highest."},
     {0},
 };
 
@@ -137,21 +189,19 @@ typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_keeper keeper;
-  char name[160]; /* of the model being trained, with the seed where there are several */
-  int index, count;
-  int64_t steps, step_tokens;
-  double seconds;     /* smoothed, of a step */
-  double other_steps; /* of the models after this one */
+  char name[160];  /* of the model being trained, with the seed where there are several */
+  double seconds;  /* smoothed, of a step */
+  const char *out; /* of the rung that is trained */
 } display;
 
-static void on_preparing(void *context, const char *stage, double done, double total) {
-  display *d = context;
-  if (ch_progress_due(&d->progress))
-    ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, total > 0 ? 100 * done / total : 0.0);
+static bool on_preparation(const char *stage, double share, void *user) {
+  display *d = user;
+  if (ch_progress_due(&d->progress)) ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, 100 * share);
+  return true;
 }
 
-static void on_prepared(void *context, const ch_compared_data *data) {
-  display *d = context;
+static void on_prepared(const ch_compared_data *data, void *user) {
+  display *d = user;
   char train[32], validation[32];
   if (data->images) {
     ch_progress_print(&d->progress, "%s: %s images (%s) to train on, %s to validate, %lld classes",
@@ -167,170 +217,188 @@ static void on_prepared(void *context, const ch_compared_data *data) {
                     (long long)data->vocab_size);
 }
 
-static void name_run(const arguments *a, const char *name, uint64_t seed, char *buffer, size_t size) {
-  if (a->seeds > 1)
+static const char *unit_of(const display *d) {
+  return d->arguments->lineup.settings.images ? "images" : "tokens";
+}
+
+static void name_run(const display *d, const char *name, uint64_t seed, char *buffer, size_t size) {
+  if (d->arguments->lineup.settings.seeds > 1 || d->arguments->lineup.settings.until_decided)
     snprintf(buffer, size, "%s, seed %llu", name, (unsigned long long)seed);
   else
     snprintf(buffer, size, "%s", name);
 }
 
-static void on_begins(void *context, int index, int count, const char *name, const ch_config *config,
-                      int64_t parameters, int64_t steps) {
-  display *d = context;
+static void on_begin(const ch_compare_position *at, const ch_compared *model, void *user) {
+  display *d = user;
   char size[32];
-  name_run(d->arguments, name, (uint64_t)(d->arguments->lineup.seed + index / (count / d->arguments->seeds)),
-           d->name, sizeof d->name);
-  d->index = index;
-  d->count = count;
-  d->steps = steps;
+  long long steps = at->step.steps;
+  name_run(d, at->name, at->seed, d->name, sizeof d->name);
   d->seconds = 0;
-  d->other_steps = (double)steps * (count - index - 1);
-  ch_progress_print(&d->progress,
-                    "%s (%d of %d): %lld layers of width %lld, FFN %lld, %s parameters, %lld steps", d->name,
-                    index + 1, count, (long long)config->num_hidden_layers, (long long)config->hidden_size,
-                    (long long)ch_matched_width(config),
-                    ch_format_count((double)parameters, size, sizeof size), (long long)steps);
+  if (at->tries_rate) {
+    size_t length = strlen(d->name);
+    snprintf(d->name + length, sizeof d->name - length, " at the rate %.3g", at->lr);
+    ch_progress_print(&d->progress, "%s: %lld %s", d->name, steps, ch_plural(steps, "step", "steps"));
+    return;
+  }
+  ch_progress_print(&d->progress, "%s (%d of %d): %lld %s of width %lld, FFN %lld, %s parameters, %lld %s",
+                    d->name, at->run + 1, at->runs, (long long)model->layers,
+                    ch_plural(model->layers, "layer", "layers"), (long long)model->hidden_size,
+                    (long long)model->intermediate_size,
+                    ch_format_count((double)model->parameters, size, sizeof size), steps,
+                    ch_plural(steps, "step", "steps"));
 }
 
-static void on_step(void *context, const ch_step_report *report) {
-  display *d = context;
-  d->seconds = d->seconds > 0 ? 0.9 * d->seconds + 0.1 * report->seconds : report->seconds;
-  if (!ch_progress_due(&d->progress)) return;
+static bool on_step(const ch_compare_position *at, void *user) {
+  display *d = user;
+  const ch_train_step *step = &at->step;
+  d->seconds = d->seconds > 0 ? 0.9 * d->seconds + 0.1 * step->seconds : step->seconds;
+  if (!ch_progress_due(&d->progress)) return true;
   char rate[32], left[32];
-  double tokens = (double)d->step_tokens / (d->seconds > 0 ? d->seconds : 1);
-  double remaining = d->seconds * ((double)(d->steps - report->step) + d->other_steps);
-  ch_progress_show(&d->progress, false, "%s (%d of %d)  step %lld/%lld  loss %.3f  %s %s/s  %s left", d->name,
-                   d->index + 1, d->count, (long long)report->step, (long long)d->steps, report->loss,
-                   ch_format_count(tokens, rate, sizeof rate), d->arguments->images ? "images" : "tokens",
+  double tokens = (double)step->tokens / (double)step->step / (d->seconds > 0 ? d->seconds : 1);
+  double later = (double)step->steps * (at->runs - at->run - 1); /* of the models after this one */
+  double remaining = d->seconds * ((double)(step->steps - step->step) + later);
+  char count[48] = "";
+  if (at->tries_rate)
+    remaining = d->seconds * (double)(step->steps - step->step);
+  else
+    snprintf(count, sizeof count, " (%d of %d)", at->run + 1, at->runs);
+  ch_progress_show(&d->progress, false, "%s%s  step %lld/%lld  loss %.3f  %s %s/s  %s left", d->name, count,
+                   (long long)step->step, (long long)step->steps, step->loss,
+                   ch_format_count(tokens, rate, sizeof rate), unit_of(d),
                    ch_format_duration(remaining, left, sizeof left));
+  return true;
+}
+
+static void on_share(const ch_compare_position *at, double share, void *user) {
+  display *d = user;
+  ch_progress_show(&d->progress, false, "%s (%d of %d)  step %lld/%lld  %.0f %%", d->name, at->run + 1,
+                   at->runs, (long long)at->step.step + 1, (long long)at->step.steps, 100 * share);
 }
 
 static void keep_run(display *d, const ch_compared *model) {
-  char *directory = ch_path_join(d->arguments->out, model->directory);
+  char *directory = ch_path_join(d->out, model->directory);
   if (directory) ch_keeper_keep(&d->keeper, directory, model->name, &d->progress);
   free(directory);
 }
 
-static void on_finished(void *context, const ch_compared *model, bool earlier) {
-  display *d = context;
+static void on_model(const ch_compared *model, bool earlier, void *user) {
+  display *d = user;
   char rate[32], accuracy[32] = "", name[160];
-  name_run(d->arguments, model->name, model->seed, name, sizeof name);
+  name_run(d, model->name, model->seed, name, sizeof name);
   if (model->images) snprintf(accuracy, sizeof accuracy, "top-1 %.2f %%, ", 100 * model->top1);
   ch_progress_print(&d->progress, "%s: %svalidation loss %.4f, %s %s/s%s", name, accuracy,
                     model->validation_loss,
-                    ch_format_count(model->train_tokens_per_second, rate, sizeof rate),
-                    model->images ? "images" : "tokens", earlier ? " (finished earlier)" : "");
+                    ch_format_count(model->train_tokens_per_second, rate, sizeof rate), unit_of(d),
+                    earlier ? " (finished earlier)" : "");
   keep_run(d, model);
 }
 
-static void on_timing(void *context, int turn, int turns, const ch_compared *model) {
-  display *d = context;
+static void on_timing(int32_t turn, int32_t turns, const ch_compared *model, void *user) {
+  display *d = user;
   char name[160];
-  name_run(d->arguments, model->name, model->seed, name, sizeof name);
+  name_run(d, model->name, model->seed, name, sizeof name);
   if (ch_progress_due(&d->progress))
     ch_progress_show(&d->progress, false, "timing all models in turns (%d of %d): %s", turn + 1, turns, name);
 }
 
 /* The run is kept again, with its speed. */
-static void on_timed(void *context, const ch_compared *model) {
-  keep_run(context, model);
+static void on_timed(const ch_compared *model, void *user) {
+  keep_run(user, model);
 }
 
-/* --- what is left behind ------------------------------------------------------------------------------------------ */
-
-static ch_status write_page(void *context, const ch_comparison *comparison, ch_error *error) {
-  const display *d = context;
-  ch_text html = {0};
-  char *path = ch_path_join(d->arguments->out, "report.html");
-  ch_status status = path ? ch_page_write(comparison, &html, error)
-                          : ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
-  if (status == CH_OK) status = ch_write_file(path, html.data, html.size, error);
-  ch_text_free(&html);
-  free(path);
-  return status;
+/* `directory` lives as long as the rung's runs. */
+static void on_rung(int32_t index, int32_t rungs, int64_t parameters, const char *directory, void *user) {
+  display *d = user;
+  char size[32];
+  d->out = directory;
+  ch_progress_print(&d->progress, "size %d of %d: %s parameters, in %s", index + 1, rungs,
+                    ch_format_count((double)parameters, size, sizeof size), directory);
 }
 
-static ch_status print_json(const ch_comparison *comparison, ch_error *error) {
-  return ch_print_json(ch_comparison_to_json(comparison),
-                       JSON_INDENT(1) | JSON_REAL_PRECISION(CH_DIGITS_SHOWN), error);
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+static ch_status print(const arguments *a, const ch_comparison *comparison, ch_error *error) {
+  char *text;
+  if (a->json) {
+    CH_TRY(ch_comparison_json(comparison, &text, error));
+    return ch_results_print_json(text, error);
+  }
+  CH_TRY(ch_comparison_table(comparison, &text, error));
+  return ch_results_print_table(text, a->lineup.settings.out, error);
 }
 
-static ch_status print_table(const arguments *a, const ch_comparison *comparison, ch_error *error) {
-  ch_text text = {0};
-  ch_table_write(comparison, &text);
-  ch_text_printf(&text, "\nMore in %s/report.html (charts) and %s/results.json.\n", a->out, a->out);
-  return ch_print_text(&text, error);
+static ch_status foresee(const arguments *a, const ch_compare_settings *settings, ch_error *error) {
+  ch_compare_forecast *forecast;
+  char *text = NULL;
+  ch_interrupt_watch();
+  ch_status status = ch_compare_foresee(settings, &forecast, error);
+  ch_interrupt_release();
+  CH_TRY(status);
+  status = a->json ? ch_compare_forecast_json(forecast, &text, error)
+                   : ch_compare_forecast_text(forecast, &text, error);
+  ch_compare_forecast_free(forecast);
+  CH_TRY(status);
+  return a->json ? ch_results_print_json(text, error) : ch_results_print_table(text, NULL, error);
 }
 
 /* Options that mean nothing to what is compared on. */
 static ch_status check_kind(const arguments *a, ch_error *error) {
   static const char *const of_text[] = {"vocab", "tokenizer", "tokens", "seq", NULL};
   static const char *const of_images[] = {"epochs", "patch", NULL};
-  if (!a->data == !a->images)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   a->data ? "--data and --images exclude each other: a comparison is on one of them"
-                           : "--data is missing: the text to train on; or --images, for Vision Transformers");
-  for (const char *const *name = a->images ? of_text : of_images; *name; name++)
+  bool images = a->lineup.settings.images != NULL;
+  for (const char *const *name = images ? of_text : of_images; *name; name++)
     if (ch_option_given(a, *name))
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for comparisons on %s; leave it out", *name,
-                     a->images ? "text" : "images");
+                     images ? "text" : "images");
   return CH_OK;
-}
-
-/* What is usual for text or for images where nothing is asked for. */
-static void choose_usual(const arguments *a, ch_compare_options *asked) {
-  asked->batch = ch_option_given(a, "batch") ? a->batch : a->images ? 64 : 16;
-  if (a->images) asked->sequence = 1;
-  asked->lr = ch_option_given(a, "lr") ? a->lr : a->images ? 1e-3 : 2e-3;
 }
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
-  ch_compare_options asked;
-  ch_comparison comparison;
+  ch_comparison *comparison;
   ch_text command = {0};
-  display d = {.arguments = a};
-  ch_compare_events events = {.context = &d,
-                              .preparing = on_preparing,
-                              .prepared = on_prepared,
-                              .begins = on_begins,
-                              .step = on_step,
-                              .finished = on_finished,
-                              .timing = on_timing,
-                              .timed = on_timed,
-                              .written = write_page,
-                              .interrupted = ch_stop_wanted};
+  display d = {.arguments = a, .out = a->lineup.settings.out};
+  ch_compare_settings settings = ch_lineup_settings(&a->lineup);
+  settings.tolerance = a->tolerance / 100;
+  settings.tune = a->tune ? MOST_TRIED_RATES : 0;
+  settings.preparation = on_preparation;
+  settings.prepared = on_prepared;
+  settings.begin = on_begin;
+  settings.step = on_step;
+  settings.share = on_share;
+  settings.model = on_model;
+  settings.timing = on_timing;
+  settings.timed = on_timed;
+  settings.rung = on_rung;
+  settings.stop = ch_stop_wanted;
+  settings.user = &d;
+  CH_TRY(ch_compare_check(&settings, error));
   CH_TRY(check_kind(a, error));
-  CH_TRY(ch_keeper_begin(&d.keeper, a->runs, a->out, error));
-  ch_compare_options_default(&asked);
-  asked.images = a->images; /* decides defaults of the others */
-  ch_lineup_ask(a, &a->lineup, &asked);
-  choose_usual(a, &asked);
-  d.step_tokens = asked.batch * asked.sequence;
+  CH_TRY(ch_check_job("out", settings.out, CH_COMPARE_SETTINGS, error));
+  if (a->dry_run) return foresee(a, &settings, error);
+  CH_TRY(ch_keeper_begin(&d.keeper, a->runs, settings.out, error));
   ch_put_typed("compare", options, a, &command);
   if (command.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory to start the comparison");
-  asked.data = a->data;
-  asked.epochs = a->epochs;
-  asked.out = a->out;
-  asked.shape.image.patch = a->patch;
-  asked.schedule = strcmp(a->schedule, "constant") == 0 ? CH_SCHEDULE_CONSTANT : CH_SCHEDULE_COSINE;
-  asked.seeds = a->seeds;
-  asked.eval_tokens = a->eval_tokens;
-  asked.tolerance = a->tolerance / 100;
-  asked.command = command.data;
-  d.keeper.labels =
-      (ch_run_labels){.kind = "compare", .dataset = a->data ? a->data : a->images, .command = command.data};
-  asked.version = CH_VERSION_STRING;
+  settings.command = command.data;
+  d.keeper.labels = (ch_kept_run_labels){
+      .kind = "compare", .dataset = settings.data ? settings.data : settings.images, .command = command.data};
   ch_interrupt_watch();
   ch_progress_begin(&d.progress, stderr);
-  ch_status status = ch_compare(&asked, &events, &comparison, error);
+  ch_status status = ch_compare_mechanisms(&settings, &comparison, error);
   ch_progress_end(&d.progress);
   ch_interrupt_release();
-  if (status == CH_OK) status = a->json ? print_json(&comparison, error) : print_table(a, &comparison, error);
-  ch_arena_free(&comparison.arena);
+  if (status == CH_OK) {
+    status = print(a, comparison, error);
+    ch_comparison_free(comparison);
+  }
   ch_text_free(&command);
   ch_keeper_end(&d.keeper);
   return status;
+}
+
+static void defaults(void *given) {
+  arguments *a = given;
+  ch_compare_defaults(&a->lineup.settings);
 }
 
 const ch_command ch_cmd_compare = {
@@ -338,23 +406,22 @@ const ch_command ch_cmd_compare = {
     .positional = "",
     .summary = "Train attention mechanisms side by side on a text or on images and say which to take.",
     .description =
-        "Trains a small model with each of the named mechanisms: on the same text, with the same tokenizer, "
-        "seed, "
-        "batches and number of tokens, and with the FFN width adjusted so that all have the same number of "
+        "Trains a small model with each mechanism on the same text, with the same tokenizer, seed, batches "
+        "and number of tokens. The FFN width is adjusted so that all models have the same number of "
         "parameters.\n\n"
         "Prints a table (validation loss and perplexity, parameters, cache per token, training and decoding "
         "speed) and "
-        "writes results.json and report.html, a page with loss curves and the quality-against-cache plot "
-        "that needs "
-        "no network. Every model is left in its own directory, ready for `crosshead generate`.\n\n"
-        "With --images, Vision Transformers are trained, and accuracies are compared.\n\n"
-        "An interrupted comparison continues when the same command is run again.",
+        "writes results.json and report.html, a self-contained page with loss curves and the plot of quality "
+        "against cache size. Every model stays in its own directory, ready for `crosshead generate`.\n\n"
+        "With --images it trains Vision Transformers and compares their accuracies.\n\n"
+        "Run the same command again to continue an interrupted comparison.",
     .examples =
         "crosshead compare --data book.txt\n"
         "crosshead compare --data book.txt --mechanisms mha,gqa:4,mqa --params 3M --tokens 10M --out book",
     .options = options,
     .list_title = "Mechanisms",
     .list = ch_lineup_list,
+    .defaults = defaults,
     .arguments_size = sizeof(arguments),
     .run = run,
 };

@@ -29,9 +29,7 @@ const ch_command ch_cmd_completion = {
     .name = "completion",
     .positional = "SHELL",
     .summary = "Print a completion script for bash, zsh or fish.",
-    .description =
-        "`make install` puts the scripts where the shells look for them. Without installing, let the shell "
-        "read the script as below.",
+    .description = "`make install` installs the scripts. Without it, load the script as the examples show.",
     .examples = "source <(crosshead completion bash)\ncrosshead completion zsh > ~/.zfunc/_crosshead\n"
                 "crosshead completion fish > ~/.config/fish/completions/crosshead.fish",
     .arguments_size = sizeof(arguments),

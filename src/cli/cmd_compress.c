@@ -1,191 +1,40 @@
 /* crosshead compress MODEL --method METHOD --out DIR: a smaller model without training, and a report of what was lost. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <crosshead/version.h>
-
-#include "base/file.h"
 #include "cli/compress_request.h"
-#include "cli/element_types.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/precision.h"
 #include "cli/typed.h"
-#include "compress/virtual_heads.h"
-#include "train/machine.h"
+#include "cli/work.h"
 
-static const char *const methods[] = {"mea", "masa", "svd-llm", "svd", NULL};
-static const double kept_back = 0.2; /* of the calibration text, to measure on */
+/* --- progress ---------------------------------------------------------------------------------------------------- */
 
-/* --- opening ----------------------------------------------------------------------------------------------------- */
+/* The part of the work that goes on: how much of it was done when it began, and when that was. */
+typedef struct shown {
+  ch_work work;
+  bool fresh;
+  double began, share;
+} shown;
 
-/* What layers share and what are factors is written out first, and mixed heads go into the projections where components
-   are taken apart anew. */
-static ch_status settle_model(ch_compress_request *r, ch_error *error) {
-  ch_shrinking *s = r->s;
-  s->model = s->own;
-  if (ch_form_differs(&s->own->config, &s->own->params, CH_FORM_DENSE))
-    CH_TRY(ch_model_restate(s->own, CH_FORM_DENSE, error));
-  if (!r->mea || !s->own->config.attention.head_mix.on) return CH_OK;
-  if (r->a->budget || r->a->profile)
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s has virtual heads already, which a profile would count anew; choose with --layers and "
-                   "--component-heads, or profile the model it was made of",
-                   s->directory);
-  CH_TRY(ch_absorb(s->own, &(ch_absorb_options){0}, &s->absorbed, error));
-  s->plain =
-      (ch_model){.directory = s->own->directory, .config = s->absorbed.config, .params = s->absorbed.params};
-  s->plain.weights.tensors = s->absorbed.tensors;
-  s->model = &s->plain;
-  return CH_OK;
+static void begin_part(const char *name, void *context) {
+  shown *s = context;
+  s->work.what = name;
+  s->fresh = true;
 }
 
-static ch_status open_texts(ch_compress_request *r, ch_error *error) {
-  const ch_compress_arguments *a = r->a;
-  ch_shrinking *s = r->s;
-  if (!a->calibration && !a->text) return CH_OK;
-  CH_TRY(ch_tokenizer_open(s->directory, &s->tokenizer, error));
-  if (a->calibration) {
-    CH_TRY(ch_document_set_open(a->calibration, CH_SEPARATOR_AUTO, &s->calibration_text, error));
-    s->report.calibration = a->data_free && !a->budget && !a->profile ? NULL : a->calibration;
-    if (!a->text) {
-      CH_TRY(ch_document_set_split(&s->calibration_text, kept_back, &s->text, error));
-      s->report.text = a->calibration;
-      s->report.text_kept_back = true;
-    }
-    CH_TRY(ch_encode_joined(s->tokenizer, s->calibration_text.documents, s->calibration_text.count,
-                            ch_token_between(s->tokenizer, &s->own->config), a->calibration_tokens,
-                            &s->tokens, error));
+static bool show_progress(int64_t done, int64_t total, void *context) {
+  shown *s = context;
+  double share = (double)done / (double)total;
+  if (s->fresh) {
+    s->fresh = false;
+    s->began = ch_clock();
+    s->share = share;
   }
-  if (a->text) {
-    CH_TRY(ch_document_set_open(a->text, CH_SEPARATOR_AUTO, &s->text, error));
-    s->report.text = a->text;
-  }
-  return CH_OK;
-}
-
-static ch_status open_all(ch_compress_request *r, ch_error *error) {
-  ch_shrinking *s = r->s;
-  if (ch_same_file(s->directory, s->out))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--out %s is the model itself; give another directory", s->out);
-  CH_TRY(ch_model_load(s->directory, CH_WEIGHTS_MAPPED, &s->own, error));
-  CH_TRY(ch_config_needs_text(&s->own->config, "compress", error));
-  CH_TRY(ch_model_check_plain(s->own, "be compressed", error));
-  if (s->own->config.num_hidden_layers > CH_MAX_LISTED_LAYERS)
-    return ch_fail(error, CH_ERROR_CONFIG, "%s has %lld layers; at most %d are supported here", s->directory,
-                   (long long)s->own->config.num_hidden_layers, (int)CH_MAX_LISTED_LAYERS);
-  CH_TRY(ch_compress_read(r, error));
-  CH_TRY(ch_shrinking_count(s->own, &s->report.before, error));
-  CH_TRY(settle_model(r, error));
-  unsigned states;
-  if (r->mea) CH_TRY(ch_virtual_heads_check(s->model, &states, error));
-  CH_TRY(open_texts(r, error));
-  CH_TRY(ch_model_load(s->directory, CH_WEIGHTS_MAPPED, &s->before, error));
-  return ch_model_restate(s->before, CH_FORM_SERVING, error);
-}
-
-static void close_all(ch_shrinking *s) {
-  ch_shrinking_clean(s);
-  ch_compressed_free(&s->compressed);
-  ch_sensitivity_free(&s->sensitivity);
-  ch_calibration_free(s->calibration);
-  ch_ids_free(&s->tokens);
-  ch_document_set_close(&s->text);
-  ch_document_set_close(&s->calibration_text);
-  ch_tokenizer_free(s->tokenizer);
-  ch_absorbed_free(&s->absorbed);
-  ch_model_unload(s->before);
-  ch_model_unload(s->own);
-}
-
-/* --- compressing ------------------------------------------------------------------------------------------------- */
-
-static ch_compress_method *method_of(const char *name) {
-  static ch_compress_method *const of[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
-                                           ch_compress_svd};
-  int i = 0;
-  while (strcmp(methods[i], name) != 0) i++;
-  return of[i];
-}
-
-static ch_status compress(ch_compress_request *r, ch_error *error) {
-  ch_shrinking *s = r->s;
-  ch_compress_options options = {.component_heads = s->heads,
-                                 .ratio = r->a->ratio,
-                                 .before = s->report.before.parameters_attention,
-                                 .groups = r->a->groups,
-                                 .atoms = r->a->atoms,
-                                 .keep = r->keep,
-                                 .keep_count = r->keep_count,
-                                 .dtype = r->s->dtype,
-                                 .step = ch_shrinking_step,
-                                 .context = s};
-  CH_TRY(ch_compress_calibrate(r, error));
-  if (r->mea) CH_TRY(ch_compress_choose_heads(r, error));
-  CH_TRY(method_of(r->a->method)(s->model, s->calibration, &options, &s->compressed, error));
-  s->report.compressed = &s->compressed;
-  return CH_OK;
-}
-
-/* What was written is what is measured. */
-static ch_status measure_after(ch_shrinking *s, ch_error *error) {
-  ch_model *after = NULL;
-  CH_TRY(ch_model_load(s->staging, CH_WEIGHTS_MAPPED, &after, error));
-  ch_status status = ch_shrinking_count(after, &s->report.after, error);
-  if (status == CH_OK) status = ch_model_restate(after, CH_FORM_SERVING, error);
-  if (status == CH_OK)
-    status = ch_shrinking_perplexity(s, after, "perplexity after", &s->report.after, error);
-  if (status == CH_OK) status = ch_shrinking_race(s, after, error);
-  ch_model_unload(after);
-  return status;
-}
-
-static ch_status shrink(ch_compress_request *r, ch_error *error) {
-  ch_shrinking *s = r->s;
-  CH_TRY(ch_compress_check(r, error));
-  CH_TRY(open_all(r, error));
-  CH_TRY(ch_shrinking_perplexity(s, s->before, "perplexity before", &s->report.before, error));
-  CH_TRY(compress(r, error));
-  CH_TRY(ch_shrinking_write(s, error));
-  ch_calibration_free(s->calibration); /* of a large model gigabytes, which the one to be measured can use */
-  s->calibration = NULL;
-  return measure_after(s, error);
-}
-
-static ch_status tell(const ch_compress_request *r, ch_error *error) {
-  if (r->a->json) return ch_print_json(ch_compression_to_json(&r->s->report), JSON_INDENT(2), error);
-  ch_text text = {0};
-  ch_compression_write(&r->s->report, &text);
-  return ch_print_text(&text, error);
-}
-
-static void begin_report(ch_compress_request *r, ch_text *command);
-
-static ch_status run(const void *given, ch_error *error) {
-  const ch_compress_arguments *a = given;
-  ch_text command = {0};
-  ch_shrinking *s = calloc(1, sizeof *s);
-  if (!s) return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress");
-  s->directory = a->positional[0];
-  s->out = a->out;
-  ch_compress_request r = {.a = a, .mea = strcmp(a->method, "mea") == 0, .s = s};
-  begin_report(&r, &command);
-  double began = ch_clock();
-  ch_interrupt_watch();
-  ch_progress_begin(&s->progress, stderr);
-  ch_status status = shrink(&r, error);
-  s->report.seconds = ch_clock() - began;
-  s->report.layers = s->own ? s->own->config.num_hidden_layers : 0;
-  s->report.groups = s->own ? s->own->config.num_key_value_heads : 0;
-  if (status == CH_OK) status = ch_shrinking_publish(s, error);
-  ch_progress_end(&s->progress);
-  ch_interrupt_release();
-  if (status == CH_OK) status = tell(&r, error);
-  close_all(s);
-  ch_text_free(&command);
-  free(s);
-  return status;
+  double gained = share - s->share, seconds = ch_clock() - s->began;
+  ch_progress_show_share(&s->work.line, s->work.what, gained > 0 ? share : 0,
+                         gained > 0 ? seconds * share / gained : seconds); /* as if at one pace from 0 on */
+  return !ch_interrupted();
 }
 
 /* --- options ----------------------------------------------------------------------------------------------------- */
@@ -196,37 +45,39 @@ static const ch_option options[] = {
      .type = CH_OPTION_CHOICE,
      AT(method),
      .metavar = "METHOD",
-     .choices = methods,
+     .choices = ch_compress_method_names,
      .required = true,
-     .help = "mea: fewer key and value heads in the cache. masa: matrices out of atoms that groups of layers "
-             "share. "
-             "svd-llm, svd: every matrix as a product of two."},
+     .help = "mea: fewer key and value heads in the cache. masa: matrices built from atoms that groups of "
+             "layers share. svd-llm, svd: every matrix as a product of two smaller ones."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      AT(out),
      .metavar = "DIR",
+     .writes = CH_WRITES_DIRECTORY,
      .required = true,
-     .help = "Where the smaller model goes, with report.json and report.html."},
+     .help = "Directory for the smaller model, report.json and report.html."},
     {.name = "dtype",
      .type = CH_OPTION_CHOICE,
      AT(dtype),
      .metavar = "TYPE",
      .choices = ch_element_type_names,
-     .help = "Element type of the matrices that are made; the model's own unless given."},
+     .help = "Element type of the new matrices (default: the model's own)."},
     {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print the report as one JSON object."},
+    CH_THREADS_OPTION(offsetof(ch_compress_arguments, threads)),
+    CH_FORCE_OPTION(offsetof(ch_compress_arguments, force)),
     {.name = "", .help = "Text"},
     {.name = "calibration",
      .type = CH_OPTION_PATH,
      AT(calibration),
      .metavar = "FILE",
-     .help = "Text that shows what inputs look like, so that outputs lose least; without it weights alone "
-             "decide. "
-             "Unless --text is given, its last fifth is kept back to measure on."},
+     .help = "Text that shows the method typical inputs, so that outputs change least. Without it only the "
+             "weights decide. Without --text, its last fifth is kept to measure perplexity."},
     {.name = "text",
      .type = CH_OPTION_PATH,
      AT(text),
      .metavar = "FILE",
-     .help = "Text to measure the perplexity on, before and after."},
+     .alias = "data",
+     .help = "Text to measure perplexity on, before and after."},
     {.name = "calibration-tokens",
      .type = CH_OPTION_COUNT,
      AT(calibration_tokens),
@@ -234,13 +85,12 @@ static const ch_option options[] = {
      .min = 2,
      .max = 1e9,
      .default_value = "64k",
-     .help = "Tokens of the calibration text that are used, its first."},
+     .help = "Use the first N tokens of the calibration text."},
     {.name = "data-free",
      .type = CH_OPTION_FLAG,
      AT(data_free),
-     .help = "Let weights alone decide, as the papers do, even with calibration text; --profile and --budget "
-             "still use "
-             "it."},
+     .help = "Let only the weights decide, as the papers do. --profile and --budget still use the "
+             "calibration text."},
     {.name = "", .help = "Heads (--method mea)"},
     {.name = "component-heads",
      .type = CH_OPTION_COUNT,
@@ -248,24 +98,24 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 0,
      .max = 65535,
-     .help = "Key and value heads that are kept in a layer, of G; all G is the model as it is."},
+     .help = "Key and value heads to keep per layer, at most the model's number of them."},
     {.name = "layers",
      .type = CH_OPTION_TEXT,
      AT(layers),
      .metavar = "A-B",
-     .help = "Layers that are compressed, both ends among them, counted from 0 as in the names of tensors "
-             "(all)."},
+     .help = "Layers to compress, from A to B inclusive, counted from 0 (default: all)."},
     {.name = "budget",
      .type = CH_OPTION_TEXT,
      AT(budget),
      .metavar = "P%",
-     .help = "With --component-heads: the share of layers to compress, those that cost least. Without: the "
-             "share of the "
-             "cache to save, the heads of every layer chosen so that it costs least. Needs --calibration."},
+     .help = "With --component-heads: the share of layers to compress; those that cost least are taken. "
+             "Without it: the share of the cache to save; the heads of each layer are chosen so that the "
+             "loss grows least. Needs --calibration."},
     {.name = "profile",
      .type = CH_OPTION_FLAG,
      AT(profile),
-     .help = "Measure how much the loss changes when each layer alone is compressed, and plot it."},
+     .help =
+         "Measure how much the loss changes if only one layer is compressed, for each layer, and plot it."},
     {.name = "", .help = "Parameters (--method masa, svd-llm, svd)"},
     {.name = "ratio",
      .type = CH_OPTION_NUMBER,
@@ -273,55 +123,65 @@ static const ch_option options[] = {
      .metavar = "R",
      .min = 0.001,
      .max = 0.999,
-     .help = "Share of the attention parameters to save: 0.2 takes 20 % of them away."},
+     .help = "Share of the attention parameters to save: 0.2 removes 20 % of them."},
     {.name = "keep",
      .type = CH_OPTION_TEXT,
      AT(keep),
      .metavar = "LIST",
-     .help = "Projections to leave alone, with commas between: o, or o_proj."},
+     .help = "Projections that stay as they are, separated by commas: q,o or q_proj,o_proj."},
     {.name = "groups",
      .type = CH_OPTION_COUNT,
      AT(groups),
      .metavar = "N",
      .min = 1,
      .max = 512,
-     .help = "masa: groups of layers that share atoms (chosen)."},
+     .help = "masa: number of layer groups that share atoms (default: chosen)."},
     {.name = "atoms",
      .type = CH_OPTION_COUNT,
      AT(atoms),
      .metavar = "N",
      .min = 1,
      .max = 512,
-     .help = "masa: atoms of each group (chosen)."},
+     .help = "masa: atoms per group (default: chosen)."},
     {0}};
 
-static void begin_report(ch_compress_request *r, ch_text *command) {
-  ch_compression_report *report = &r->s->report;
-  ch_put_typed("compress", options, r->a, command);
-  ch_format_utc(time(NULL), report->created);
-  report->command = command->data ? command->data : "crosshead compress";
-  report->version = CH_VERSION_STRING;
-  report->model = r->a->positional[0];
-  report->out = r->a->out;
-  report->method = r->a->method;
-  report->ratio = r->a->ratio;
-  ch_machine_describe(&report->machine);
+static ch_status run(const void *given, ch_error *error) {
+  const ch_compress_arguments *a = given;
+  shown progress = {.fresh = true};
+  ch_compress_settings settings;
+  ch_text command = {0};
+  char *json = NULL, *table = NULL;
+  CH_TRY(ch_compress_read(a, &settings, error));
+  ch_put_typed("compress", options, a, &command);
+  settings.command = command.data ? command.data : "crosshead compress";
+  settings.table = &table;
+  settings.progress = show_progress;
+  settings.stage = begin_part;
+  settings.user = &progress;
+  ch_work_begin(&progress.work, "");
+  ch_status status = ch_compress_model(a->positional[0], ch_output_path(a, "out"), &settings, &json, error);
+  status = ch_work_end(&progress.work, status, error);
+  ch_text_free(&command);
+  if (status == CH_OK) {
+    const char *report = a->json ? json : table;
+    ch_output_put(report, strlen(report), false);
+    if (a->json) ch_output_put("\n", 1, false);
+  }
+  ch_free(json);
+  ch_free(table);
+  return status;
 }
 
 const ch_command ch_cmd_compress = {
     .name = "compress",
     .positional = "MODEL",
-    .summary = "Make a smaller model of one that exists, without training, and say what it cost.",
-    .description = "MODEL is a directory of ours or a Hugging Face llama, qwen2, qwen3 or mistral. mea keeps "
-                   "fewer key and value "
-                   "heads in the cache, of which each layer's heads are combinations (virtual heads); masa, "
-                   "svd-llm and svd take "
-                   "attention parameters away.\n\n"
-                   "The result runs like any other model, trains on with train --init-from, and lies in "
-                   "--out with a report: "
-                   "perplexity, parameters, cache and decoding before and after, and what each matrix lost. "
-                   "It is put into place "
-                   "when it is complete.",
+    .summary = "Make a model smaller without training, and report what was lost.",
+    .description = "MODEL is a Crosshead model or a Hugging Face llama, qwen2, qwen3 or mistral. mea keeps "
+                   "fewer key and value heads in the cache; the layer's heads become linear combinations of "
+                   "them (virtual heads). masa, svd-llm and svd remove attention parameters.\n\n"
+                   "The result in --out runs like any other model and can be trained further with `train "
+                   "--init-from`. Its report shows perplexity, parameters, cache size and decoding speed "
+                   "before and after, and what each matrix lost.",
     .examples =
         "crosshead compress qwen3 --method mea --component-heads 4 --calibration text.txt --out small\n"
         "crosshead compress qwen3 --method mea --component-heads 4 --budget 50% --calibration text.txt "

@@ -1,36 +1,36 @@
 /* crosshead generate: text from a model, streamed, with the rates of prefill and decoding and the cache's size. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/file.h"
+#include <crosshead/generate.h>
+
 #include "base/progress.h"
 #include "cli/cache_types.h"
-#include "cli/element_types.h"
+#include "cli/command.h"
 #include "cli/generate_many.h"
 #include "cli/generate_one.h"
 #include "cli/parse.h"
-#include "infer/end_tokens.h"
-#include "infer/generate.h"
-#include "infer/model.h"
-#include "tensor/gemm.h"
+#include "cli/precision.h"
 
 enum { MOST_TEXTS = 1 << 20 };
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *prompt, *prompt_file, *prompts, *tokenizer, *cache_dtype, *compute, *trace;
-  int64_t max_tokens, top_k, seed, context, samples, batch;
+  int64_t max_tokens, top_k, seed, context, samples, batch, threads;
   double temperature, top_p;
-  bool ignore_eos, precompute_gates, keep_dictionary, echo, json;
+  bool ignore_eos, precompute_gates, keep_dictionary, echo, json, force;
 } arguments;
 
 /* Everything one run holds. */
 typedef struct writer {
   const arguments *arguments;
-  ch_tokenizer *tokenizer;
   ch_model *model;
-  ch_timeline *timeline;
+  ch_session *session;
   ch_prompts prompts;
+  int64_t sequences; /* of the session */
   double open_seconds;
 } writer;
 
@@ -41,117 +41,124 @@ static bool is_many(const arguments *a) {
   return a->prompts || a->samples > 1;
 }
 
+/* A pipe or a file, which somebody put there; not a terminal, which would wait for typing, nor /dev/null. */
+static bool is_piped_to(void) {
+  struct stat input;
+  return fstat(STDIN_FILENO, &input) == 0 &&
+         (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode) || S_ISSOCK(input.st_mode));
+}
+
+static ch_status read_prompt(const arguments *a, writer *w, ch_error *error) {
+  bool asked = a->prompt && strcmp(a->prompt, "-") == 0;
+  bool piped = !a->prompt && !a->prompt_file && is_piped_to();
+  if (!asked && !piped) return ch_prompts_read_one(a->prompt, a->prompt_file, &w->prompts, error);
+  CH_TRY(ch_prompts_read_one(NULL, "-", &w->prompts, error));
+  if (w->prompts.list[0].size > 0) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "standard input is empty where the prompt should come from; give --prompt TEXT (\"\" for none)");
+}
+
 static ch_status read_prompts(const arguments *a, writer *w, ch_error *error) {
   if (a->trace && is_many(a))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--trace is of one text; give neither --prompts nor --samples");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--trace records one text; leave out --prompts and --samples");
   if ((a->prompt != NULL) + (a->prompt_file != NULL) + (a->prompts != NULL) > 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--prompt, --prompt-file and --prompts exclude each other; give one");
   if (a->samples < 1 || a->samples > MOST_TEXTS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--samples %lld: 1 to %d texts of a prompt are possible",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--samples %lld is out of range; it must be from 1 to %d",
                    (long long)a->samples, MOST_TEXTS);
-  if (a->batch < 1 || a->batch > CH_FEW_ROWS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--batch %lld: 1 to %d texts can be written in step",
-                   (long long)a->batch, CH_FEW_ROWS);
+  if (a->batch < 1 || a->batch > CH_BATCH_MOST)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--batch %lld is out of range; it must be from 1 to %d",
+                   (long long)a->batch, CH_BATCH_MOST);
   if (a->keep_dictionary && is_many(a))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--keep-dictionary is measured with one text; give neither --prompts nor --samples");
-  if (!a->prompts) return ch_prompts_read_one(a->prompt, a->prompt_file, &w->prompts, error);
+                   "--keep-dictionary is measured with one text; leave out --prompts and --samples");
+  if (!a->prompts) return read_prompt(a, w, error);
   CH_TRY(ch_prompts_read_lines(a->prompts, &w->prompts, error));
   if (w->prompts.count * a->samples > MOST_TEXTS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%lld prompts of %lld samples are more than %d texts",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%lld prompts with %lld samples each are more than %d texts",
                    (long long)w->prompts.count, (long long)a->samples, MOST_TEXTS);
   return CH_OK;
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------- */
 
-/* All matrices but the lookup tables of embedding gates: of those only rows of tokens in use are to take memory. */
 static ch_status open_model(writer *w, ch_error *error) {
   const arguments *a = w->arguments;
-  CH_TRY(ch_model_load(a->positional[0], CH_WEIGHTS_MAPPED, &w->model, error));
-  w->model->compute = ch_compute_type(a->compute);
-  CH_TRY(ch_config_needs_text(&w->model->config, "generate", error));
-  if (a->keep_dictionary && w->model->config.sharing.type != CH_SHARING_MASA)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "%s has no dictionary to keep: its \"sharing.type\" is not \"masa\"; leave --keep-dictionary out",
-        a->positional[0]);
-  CH_TRY(ch_model_restate(w->model, a->keep_dictionary ? CH_FORM_INFERENCE : CH_FORM_SERVING, error));
-  for (int i = 0; i < w->model->params.count; i++) {
-    const ch_param *row = &w->model->params.rows[i];
-    const ch_tensor *tensor = &w->model->weights.tensors[i];
-    if (row->kind != CH_PARAM_GATE_EMBEDDING && !row->always_real)
-      ch_map_touch(tensor->data, ch_tensor_bytes(tensor));
+  const char *directory = a->positional[0];
+  const ch_model_settings settings = {
+      .tokenizer = a->tokenizer, .keep_dictionary = a->keep_dictionary, .preload = true};
+  ch_error why;
+  ch_status status = ch_model_open_with(directory, &settings, &w->model, &why);
+  if (status == CH_ERROR_ARGUMENT && a->keep_dictionary)
+    return ch_fail(error, status, "%s; leave --keep-dictionary out", why.message);
+  if (status != CH_OK) {
+    *error = why;
+    return status;
   }
+  if (ch_model_takes_images(w->model))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "generate is for models of text; this one, a \"%s\", takes images",
+                   ch_model_type(w->model));
+  if (!ch_model_has_tokenizer(w->model))
+    return ch_fail(error, CH_ERROR_IO, "%s holds neither tokenizer.json nor tokenizer.bin", directory);
   return CH_OK;
 }
 
-/* Reading a large vocabulary and mapping a large file take about the same time: together they take half of it. */
-static ch_status open_files(writer *w, ch_error *error) {
+static ch_status open_session(writer *w, ch_error *error) {
   const arguments *a = w->arguments;
-  ch_status model = CH_OK, tokenizer = CH_OK;
-  ch_error model_error = {0}, tokenizer_error = {0};
-#pragma omp parallel sections num_threads(2)
-  {
-#pragma omp section
-    model = open_model(w, &model_error);
-#pragma omp section
-    tokenizer =
-        ch_tokenizer_open(a->tokenizer ? a->tokenizer : a->positional[0], &w->tokenizer, &tokenizer_error);
-  }
-  *error = model != CH_OK ? model_error : tokenizer_error;
-  return model != CH_OK ? model : tokenizer;
+  ch_session_settings settings;
+  ch_cache_choice cache;
+  unsigned held = 0;
+  ch_session_defaults(&settings);
+  CH_TRY(ch_model_cache_roles(w->model, &held, error));
+  CH_TRY(ch_cache_choice_read(a->cache_dtype, CH_PRECISION_F32, held, &cache, error));
+  settings.cache_keys = cache.keys;
+  settings.cache_values = cache.values;
+  settings.cache_latents = cache.latents;
+  settings.compute = ch_precision_of(a->compute);
+  settings.precompute_gates = a->precompute_gates;
+  CH_TRY(ch_prompts_context(&w->prompts, w->model, a->context, a->max_tokens, &settings.max_tokens, error));
+  int64_t texts = w->prompts.count * a->samples;
+  w->sequences = texts < a->batch ? texts : a->batch;
+  settings.sequences = (int32_t)w->sequences;
+  CH_TRY(ch_session_create(w->model, &settings, &w->session, error));
+  return a->ignore_eos ? ch_session_set_end_tokens(w->session, NULL, 0, error) : CH_OK;
 }
 
 static ch_status open_all(writer *w, ch_error *error) {
-  const arguments *a = w->arguments;
-  CH_TRY(read_prompts(a, w, error));
-  CH_TRY(open_files(w, error));
-  CH_TRY(ch_prompts_encode(&w->prompts, w->tokenizer, error));
-  ch_timeline_options options;
-  ch_timeline_options_default(&w->model->config, &options);
-  CH_TRY(ch_cache_types_read(a->cache_dtype, CH_F32, &w->model->config, &options.cache, error));
-  options.compute = w->model->compute;
-  options.precompute_gates = a->precompute_gates;
-  CH_TRY(
-      ch_prompts_context(&w->prompts, &w->model->config, a->context, a->max_tokens, &options.context, error));
-  int64_t texts = w->prompts.count * a->samples;
-  options.sequences = texts < a->batch ? texts : a->batch;
-  return ch_timeline_create(&w->model->config, &w->model->params, w->model->weights.tensors, &options,
-                            &w->timeline, error);
+  CH_TRY(read_prompts(w->arguments, w, error));
+  CH_TRY(open_model(w, error));
+  CH_TRY(ch_prompts_encode(&w->prompts, ch_model_tokenizer(w->model), error));
+  return open_session(w, error);
 }
 
 static void close_all(writer *w) {
-  ch_timeline_free(w->timeline);
-  ch_tokenizer_free(w->tokenizer);
-  ch_model_unload(w->model);
+  ch_session_free(w->session);
+  ch_model_close(w->model);
   ch_prompts_free(&w->prompts);
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------- */
 
-/* What all texts have in common. */
-static ch_status common_options(const writer *w, int32_t ends[CH_MAX_END_TOKENS],
-                                ch_generation_options *options, ch_error *error) {
-  const arguments *a = w->arguments;
-  *options = (ch_generation_options){
-      .sampling = {a->temperature, a->top_k, a->top_p}, .max_tokens = a->max_tokens, .end_tokens = ends};
-  if (a->ignore_eos) return CH_OK;
-  return ch_end_tokens(a->positional[0], &w->model->config, w->tokenizer, ends, &options->end_token_count,
-                       error);
+static ch_sampler sampler_of(const arguments *a) {
+  ch_sampler sampler;
+  ch_sampler_defaults(&sampler, (uint64_t)a->seed);
+  sampler.temperature = a->temperature;
+  sampler.top_k = a->top_k < INT32_MAX ? (int32_t)a->top_k : INT32_MAX;
+  sampler.top_p = a->top_p;
+  return sampler;
 }
 
 static ch_status write_one(const writer *w, ch_error *error) {
   const arguments *a = w->arguments;
-  int32_t ends[CH_MAX_END_TOKENS];
-  ch_generation_options options;
-  CH_TRY(common_options(w, ends, &options, error));
-  const ch_one_text one = {.timeline = w->timeline,
-                           .tokenizer = w->tokenizer,
+  ch_sampler sampler = sampler_of(a);
+  const ch_one_text one = {.session = w->session,
                            .model = w->model,
                            .prompt = &w->prompts.list[0],
-                           .common = &options,
+                           .sampler = &sampler,
+                           .max_tokens = a->max_tokens,
                            .seed = (uint64_t)a->seed,
                            .cache_dtype = a->cache_dtype,
                            .trace = a->trace,
@@ -164,15 +171,14 @@ static ch_status write_one(const writer *w, ch_error *error) {
 
 static ch_status write_many(const writer *w, ch_error *error) {
   const arguments *a = w->arguments;
-  int32_t ends[CH_MAX_END_TOKENS];
-  ch_generation_options options;
-  CH_TRY(common_options(w, ends, &options, error));
-  const ch_many_texts many = {.timeline = w->timeline,
-                              .tokenizer = w->tokenizer,
+  const ch_sampler sampler = sampler_of(a);
+  const ch_many_texts many = {.session = w->session,
+                              .sequences = w->sequences,
                               .prompts = &w->prompts,
                               .samples = a->samples,
                               .seed = (uint64_t)a->seed,
-                              .common = &options,
+                              .sampler = &sampler,
+                              .max_tokens = a->max_tokens,
                               .cache_dtype = a->cache_dtype,
                               .echo = a->echo,
                               .json = a->json};
@@ -201,45 +207,47 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      AT(prompt),
      .metavar = "TEXT",
-     .help = "The text to go on from; without one the model begins a text of its own."},
+     .help =
+         "The text to continue; - reads it from standard input, as does a pipe without this option. Without "
+         "a prompt the model begins a text of its own."},
     {.name = "prompt-file",
      .type = CH_OPTION_PATH,
      AT(prompt_file),
      .metavar = "FILE",
-     .help =
-         "Read the prompt from a file, or from standard input with -; one newline at its end is dropped."},
+     .help = "Read the prompt from a file; - is standard input. One newline at its end is dropped."},
     {.name = "prompts",
      .type = CH_OPTION_PATH,
      AT(prompts),
      .metavar = "FILE",
-     .help = "Write a text for every line of a file, several in step; in a .jsonl file a line is a JSON "
-             "string or "
-             "{\"prompt\": TEXT}."},
+     .help = "Write a text for every line of a file, several in one batch. In a .jsonl file each line is a "
+             "JSON string or {\"prompt\": TEXT}."},
     {.name = "samples",
      .type = CH_OPTION_COUNT,
      AT(samples),
      .metavar = "COUNT",
      .default_value = "1",
-     .help = "Texts of every prompt; the first has --seed, the next one more, and so on."},
+     .help = "Number of texts for every prompt, with the seeds --seed, --seed + 1 and so on."},
     {.name = "batch",
      .type = CH_OPTION_COUNT,
      AT(batch),
      .metavar = "COUNT",
      .default_value = "16",
-     .help = "Most texts that are written in step; when one ends the next takes its place."},
+     .help =
+         "Largest number of texts that are decoded in one batch. When one ends, the next takes its place."},
     {.name = "tokenizer",
      .type = CH_OPTION_PATH,
      AT(tokenizer),
      .metavar = "PATH",
-     .help = "A tokenizer.json, tokenizer.bin or directory to use instead of the model's own."},
+     .help = "A tokenizer.json, a tokenizer.bin or a directory (default: the model's own tokenizer)."},
     {.name = "echo", .type = CH_OPTION_FLAG, AT(echo), .help = "Print the prompt before the text."},
     {.name = "", .help = "Sampling"},
     {.name = "max-tokens",
      .type = CH_OPTION_COUNT,
      AT(max_tokens),
+     .alias = "tokens",
      .metavar = "COUNT",
      .default_value = "256",
-     .help = "Most tokens to write; 0 = until the context is full."},
+     .help = "Largest number of tokens to write; 0 writes until the context is full."},
     {.name = "temperature",
      .type = CH_OPTION_NUMBER,
      AT(temperature),
@@ -247,13 +255,13 @@ static const ch_option options[] = {
      .default_value = "0.8",
      .min = 0,
      .max = -1,
-     .help = "Logits are divided by it; 0 = greedy, always the likeliest token."},
+     .help = "Sampling temperature; 0 is greedy: always the most likely token."},
     {.name = "top-k",
      .type = CH_OPTION_COUNT,
      AT(top_k),
      .metavar = "COUNT",
      .default_value = "40",
-     .help = "Draw among the k likeliest tokens; 0 = all."},
+     .help = "Sample from the k most likely tokens; 0 takes all."},
     {.name = "top-p",
      .type = CH_OPTION_NUMBER,
      AT(top_p),
@@ -261,26 +269,26 @@ static const ch_option options[] = {
      .default_value = "0.95",
      .min = 0,
      .max = 1,
-     .help = "Then among the fewest whose probabilities sum to p; 1 = all."},
+     .help = "Then from the fewest tokens whose probabilities sum to p; 1 takes all."},
     {.name = "seed",
      .type = CH_OPTION_COUNT,
      AT(seed),
      .metavar = "N",
-     .default_value = "0",
-     .help = "The same seed gives the same text."},
+     .default_value = "1",
+     .help = "Random seed: the same seed gives the same text."},
     {.name = "precompute-gates",
      .type = CH_OPTION_FLAG,
      AT(precompute_gates),
-     .help = "Tabulate a gated model's embedding gates for the whole vocabulary first (EG-MLA-A)."},
+     .help = "Compute the embedding gates of an egmla model for the whole vocabulary first (EG-MLA-A)."},
     {.name = "keep-dictionary",
      .type = CH_OPTION_FLAG,
      AT(keep_dictionary),
-     .help = "Keep the atoms that a masa model's layers share instead of writing their matrices out: less "
-             "memory, more time a token; both are measured and printed."},
+     .help = "Keep the shared atoms of a masa model instead of a matrix for every layer: less memory, more "
+             "time per token. Both are measured and printed."},
     {.name = "ignore-eos",
      .type = CH_OPTION_FLAG,
      AT(ignore_eos),
-     .help = "Write on when the model ends its text."},
+     .help = "Continue when the model ends its text."},
     {.name = "", .help = "Cache"},
     {.name = "cache-dtype",
      .type = CH_OPTION_TEXT,
@@ -288,34 +296,35 @@ static const ch_option options[] = {
      .metavar = CH_CACHE_TYPES_METAVAR,
      .default_value = "f32",
      .help = CH_CACHE_TYPES_HELP},
-    CH_COMPUTE_OPTION(arguments, compute),
+    CH_COMPUTE_OPTION(arguments, compute, "dtype"),
     {.name = "context",
      .type = CH_OPTION_COUNT,
      AT(context),
      .metavar = "COUNT",
-     .help = "Tokens to make room for; by default what the prompt and --max-tokens need, at most the model's "
-             "context."},
+     .help = "Size of the cache in tokens (default: what the prompt and --max-tokens need, at most the "
+             "model's context)."},
+    CH_THREADS_OPTION(offsetof(arguments, threads)),
     {.name = "", .help = "Output"},
     {.name = "trace",
      .type = CH_OPTION_PATH,
      AT(trace),
      .metavar = "FILE",
+     .writes = CH_WRITES_FILE,
      .help = "Write every operation of every pass to FILE, for chrome://tracing or Perfetto."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
      AT(json),
      .help = "Print one JSON object with the text, its ids, the rates and the cache's figures."},
+    CH_FORCE_OPTION(offsetof(arguments, force)),
     {0}};
 
 const ch_command ch_cmd_generate = {
     .name = "generate",
     .positional = "MODEL",
     .summary = "Write text with a model.",
-    .description = "Feeds the prompt through the model, then writes one token at a time from its cache, on "
-                   "standard output as "
-                   "soon as whole characters are known. The rates of both parts and the cache's size follow "
-                   "on standard error. "
-                   "Interrupting (Ctrl-C) ends the text and still prints them.",
+    .description = "Runs the prompt through the model, then decodes one token at a time and writes the text "
+                   "to standard output as it comes. The rates of prefill and decoding and the cache size "
+                   "follow on standard error, also after an interruption (Ctrl-C).",
     .examples =
         "crosshead generate models/stories --prompt \"Once upon a time\"\n"
         "crosshead generate models/stories --prompt-file letter.txt --temperature 0 --max-tokens 500\n"

@@ -7,6 +7,7 @@
 #include "cli/keep.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/runs_cells.h"
 #include "cli/runs_text.h"
 
 typedef struct arguments {
@@ -19,30 +20,34 @@ typedef struct arguments {
 /* Runs that were found, and the open file. */
 typedef struct selection {
   ch_runs *file;
-  ch_arena arena;
-  ch_kept_run *runs;
+  ch_found_runs *found;
   int64_t count;
 } selection;
+
+static ch_status open_file(const arguments *a, unsigned flags, ch_runs **file, ch_error *error) {
+  return ch_runs_open(ch_runs_file(a->runs), flags | CH_RUNS_OPTION_NAMES, file, error);
+}
 
 static ch_status find(const arguments *a, const char *const *terms, bool curves, selection *s,
                       ch_error *error) {
   ch_runs_query query = {.terms = terms, .sort = a->sort, .limit = a->limit, .curves = curves};
   while (query.count < CH_POSITIONAL_MAX && terms[query.count]) query.count++;
   *s = (selection){0};
-  CH_TRY(ch_runs_open(ch_runs_file(a->runs), false, &s->file, error));
-  ch_status status = ch_runs_find(s->file, &query, &s->arena, &s->runs, &s->count, error);
-  return status;
+  CH_TRY(open_file(a, 0, &s->file, error));
+  CH_TRY(ch_runs_find(s->file, &query, &s->found, error));
+  s->count = ch_found_runs_count(s->found);
+  return CH_OK;
 }
 
 static void release(selection *s) {
   ch_runs_close(s->file);
-  ch_arena_free(&s->arena);
+  ch_found_runs_free(s->found);
 }
 
 static ch_status print_runs_json(const selection *s, bool curves, ch_error *error) {
   json_t *list = json_array();
   for (int64_t i = 0; i < s->count; i++)
-    json_array_append_new(list, ch_kept_run_to_json(&s->runs[i], curves));
+    json_array_append_new(list, ch_run_object(ch_found_run(s->found, i), curves));
   return ch_print_json(json_pack("{so}", "runs", list), JSON_INDENT(1) | JSON_REAL_PRECISION(9), error);
 }
 
@@ -59,7 +64,7 @@ static ch_status list(const void *given, ch_error *error) {
   } else if (status == CH_OK) {
     ch_text text = {0};
     if (s.count)
-      ch_runs_table(s.runs, s.count, &text);
+      ch_runs_table(s.found, &text);
     else
       ch_text_puts(&text, "No runs.\n");
     status = ch_print_text(&text, error);
@@ -72,39 +77,40 @@ static ch_status list(const void *given, ch_error *error) {
 #define RUNS_FILE                                                                                            \
   {                                                                                                          \
     .name = "runs", .type = CH_OPTION_PATH, AT(runs), .metavar = "FILE",                                     \
-    .help = "The file of runs (runs.sqlite here, or what CROSSHEAD_RUNS says)."                              \
+    .help = "The file of runs (CROSSHEAD_RUNS, else runs.sqlite in this directory)."                         \
   }
-#define JSON_FLAG                                                                                            \
-  { .name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print one JSON object." }
 #define SORT                                                                                                 \
   {                                                                                                          \
     .name = "sort", .type = CH_OPTION_TEXT, AT(sort), .metavar = "KEY",                                      \
-    .help = "Order by a key, the lowest first; -KEY: the highest first (--sort=-KEY)."                       \
+    .help = "Sort by KEY, lowest first. --sort=-KEY sorts highest first."                                    \
   }
 #define LIMIT                                                                                                \
   {                                                                                                          \
     .name = "limit", .type = CH_OPTION_COUNT, AT(limit), .metavar = "N", .min = 1, .max = 1e15,              \
-    .help = "The first N of them."                                                                           \
+    .help = "Take only the first N runs."                                                                    \
   }
 
 static const char terms_text[] =
-    "A FILTER is the number of a run, or KEY=VALUE with one of = != < <= > >= ~ (contains); all must hold. A "
-    "KEY is seed, lr, name, mechanism, dataset, kind, status, tokens, parameters, loss, validation_loss, "
-    "directory, started, ... or a member of what is kept as JSON: config.hidden_size, options.batch, "
-    "results.verdict, machine.cores. Quote < and > for the shell.";
+    "A FILTER is the number of a run, or KEY=VALUE with one of = != < <= > >= ~ (contains). A run is found "
+    "if "
+    "all filters hold; of several numbers, one has to be its own. KEY is a heading of the list (kind, name, "
+    "mechanism, seed, lr, parameters, tokens, loss, status), another column (dataset, directory, "
+    "validation_loss, training_loss, started, finished, ...), or a member of the JSON that is kept: "
+    "config.hidden_size, options.batch, results.verdict, machine.cores. mechanism=gqa finds gqa:4 too. loss "
+    "is the validation loss, or the training loss if there is no other. Quote < and > for the shell.";
 
 static const ch_option list_options[] = {
     RUNS_FILE,
     SORT,
     LIMIT,
-    JSON_FLAG,
-    {.name = "curves", .type = CH_OPTION_FLAG, AT(curves), .help = "With --json: the loss curves too."},
+    CH_JSON_OPTION(offsetof(arguments, json)),
+    {.name = "curves", .type = CH_OPTION_FLAG, AT(curves), .help = "With --json: print the loss curves too."},
     {0}};
 
 const ch_command ch_cmd_runs = {
     .name = "runs",
     .positional = "[FILTER]...",
-    .summary = "List what was trained and evaluated, all or what FILTERs find.",
+    .summary = "List what was trained and evaluated.",
     .description = terms_text,
     .examples = "crosshead runs\n"
                 "crosshead runs mechanism=gqa 'validation_loss<3' --sort validation_loss\n"
@@ -127,7 +133,7 @@ static ch_status show(const void *given, ch_error *error) {
     ch_text text = {0};
     for (int64_t i = 0; i < s.count; i++) {
       if (i) ch_text_puts(&text, "\n");
-      ch_runs_page(&s.runs[i], &text);
+      ch_runs_page(ch_found_run(s.found, i), &text);
     }
     if (!s.count) ch_text_puts(&text, "No runs.\n");
     status = ch_print_text(&text, error);
@@ -136,12 +142,13 @@ static ch_status show(const void *given, ch_error *error) {
   return status;
 }
 
-static const ch_option show_options[] = {RUNS_FILE, SORT, LIMIT, JSON_FLAG, {0}};
+static const ch_option show_options[] = {
+    RUNS_FILE, SORT, LIMIT, CH_JSON_OPTION(offsetof(arguments, json)), {0}};
 
 const ch_command ch_cmd_runs_show = {
     .name = "runs show",
     .positional = "FILTER...",
-    .summary = "Everything that is kept of runs: settings, machine, results, with --json curves.",
+    .summary = "Show all that is kept of a run: settings, machine, results; with --json the curves too.",
     .description = terms_text,
     .examples = "crosshead runs show 3\ncrosshead runs show 3 --json",
     .options = show_options,
@@ -156,14 +163,13 @@ static ch_status compare(const void *given, ch_error *error) {
   selection s;
   ch_status status = find(a, a->positional, false, &s, error);
   if (status == CH_OK && s.count < 2)
-    status = ch_fail(error, CH_ERROR_ARGUMENT, "%s to compare; name two or more",
-                     s.count ? "one run is not enough" : "no runs are found");
+    status = ch_fail(error, CH_ERROR_ARGUMENT, "%s; name two or more to compare",
+                     s.count ? "only one run is found" : "no run is found");
   if (status == CH_OK && a->json) {
-    status = ch_print_json(ch_runs_differences_json(s.runs, s.count), JSON_INDENT(1) | JSON_REAL_PRECISION(9),
-                           error);
+    status = ch_print_json(ch_runs_differences_json(s.found), JSON_INDENT(1) | JSON_REAL_PRECISION(9), error);
   } else if (status == CH_OK) {
     ch_text text = {0};
-    ch_runs_differences(s.runs, s.count, &text);
+    ch_runs_differences(s.found, &text);
     status = ch_print_text(&text, error);
   }
   release(&s);
@@ -173,7 +179,7 @@ static ch_status compare(const void *given, ch_error *error) {
 const ch_command ch_cmd_runs_compare = {
     .name = "runs compare",
     .positional = "FILTER...",
-    .summary = "What differs between runs: settings, machines, results.",
+    .summary = "Show what differs between runs: settings, machines, results.",
     .description = terms_text,
     .examples = "crosshead runs compare 3 4\ncrosshead runs compare kind=sweep name~gqa",
     .options = show_options,
@@ -187,12 +193,12 @@ static ch_status remove_found(const arguments *a, const selection *s, ch_error *
   ch_text text = {0};
   int64_t *ids = calloc((size_t)s->count + 1, sizeof *ids);
   if (!ids) return ch_fail(error, CH_ERROR_MEMORY, "no memory to delete runs");
-  for (int64_t i = 0; i < s->count; i++) ids[i] = s->runs[i].id;
+  for (int64_t i = 0; i < s->count; i++) ids[i] = ch_found_run(s->found, i)->id;
   ch_status status = a->dry_run ? CH_OK : ch_runs_delete(s->file, ids, s->count, error);
   free(ids);
   if (status != CH_OK) return status;
-  if (s->count) ch_runs_table(s->runs, s->count, &text);
-  ch_text_printf(&text, "%lld run%s %s.%s\n", (long long)s->count, s->count == 1 ? "" : "s",
+  if (s->count) ch_runs_table(s->found, &text);
+  ch_text_printf(&text, "%lld %s %s.%s\n", (long long)s->count, ch_plural(s->count, "run", "runs"),
                  a->dry_run ? "would be deleted" : "deleted",
                  a->dry_run || !s->count ? "" : " Models and logs stay where they are.");
   return ch_print_text(&text, error);
@@ -207,10 +213,12 @@ static ch_status delete_runs(const void *given, ch_error *error) {
   return status;
 }
 
-static const ch_option delete_options[] = {
-    RUNS_FILE,
-    {.name = "dry-run", .type = CH_OPTION_FLAG, AT(dry_run), .help = "Only say what would be deleted."},
-    {0}};
+static const ch_option delete_options[] = {RUNS_FILE,
+                                           {.name = "dry-run",
+                                            .type = CH_OPTION_FLAG,
+                                            AT(dry_run),
+                                            .help = "Print what would be deleted, and delete nothing."},
+                                           {0}};
 
 const ch_command ch_cmd_runs_delete = {
     .name = "runs delete",
@@ -225,24 +233,28 @@ const ch_command ch_cmd_runs_delete = {
 
 /* --- add --------------------------------------------------------------------------------------------------------- */
 
-static ch_status add_one(ch_runs *file, const char *directory, ch_error *error) {
-  ch_arena arena = {0};
-  ch_kept_run run;
-  int64_t id = 0;
-  ch_status status = ch_run_collect(directory, &(ch_run_labels){0}, &arena, &run, error);
-  if (status == CH_OK) status = ch_runs_put(file, &run, &id, error);
-  if (status == CH_OK) printf("%lld  %s\n", (long long)id, run.directory);
-  ch_arena_free(&arena);
-  return status;
+/* The number that a run got, and its directory as it is kept. */
+static ch_status print_added(ch_runs *file, int64_t id, ch_error *error) {
+  char term[32];
+  const char *terms[] = {term};
+  ch_found_runs *found;
+  snprintf(term, sizeof term, "%lld", (long long)id);
+  CH_TRY(ch_runs_find(file, &(ch_runs_query){.terms = terms, .count = 1}, &found, error));
+  printf("%s  %s\n", term, ch_found_run(found, 0)->directory);
+  ch_found_runs_free(found);
+  return CH_OK;
 }
 
 static ch_status add(const void *given, ch_error *error) {
   const arguments *a = given;
   ch_runs *file;
+  int64_t id = 0;
   ch_status status = CH_OK;
-  CH_TRY(ch_runs_open(ch_runs_file(a->runs), true, &file, error));
-  for (int i = 0; i < CH_POSITIONAL_MAX && a->positional[i] && status == CH_OK; i++)
-    status = add_one(file, a->positional[i], error);
+  CH_TRY(open_file(a, CH_RUNS_CREATE, &file, error));
+  for (int i = 0; i < CH_POSITIONAL_MAX && a->positional[i] && status == CH_OK; i++) {
+    status = ch_runs_keep(file, a->positional[i], NULL, &id, error);
+    if (status == CH_OK) status = print_added(file, id, error);
+  }
   ch_runs_close(file);
   return status;
 }
@@ -252,8 +264,8 @@ static const ch_option add_options[] = {RUNS_FILE, {0}};
 const ch_command ch_cmd_runs_add = {
     .name = "runs add",
     .positional = "DIR...",
-    .summary = "Keep training runs that were not kept when they ran, from the logs in their directories.",
-    .description = "A run that is kept already is not kept twice.",
+    .summary = "Add training runs to the file of runs, from the logs in their directories.",
+    .description = "A run that is in the file already is not added twice.",
     .examples = "crosshead runs add old/model comparison/gqa-4",
     .options = add_options,
     .arguments_size = sizeof(arguments),

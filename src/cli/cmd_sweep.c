@@ -1,67 +1,73 @@
-/* crosshead sweep --data TEXT: which learning rates are stable, and where the losses go. */
+/* crosshead sweep --data TEXT: which learning rates are stable, and where the losses go; or whether activations keep their
+ * sizes over widths. */
 #include <stdlib.h>
 #include <string.h>
 
-#include <crosshead/version.h>
+#include <crosshead/sweep.h>
 
 #include "base/file.h"
+#include "base/file_names.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/destination.h"
 #include "cli/interrupt.h"
 #include "cli/keep.h"
 #include "cli/lineup.h"
-#include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/results.h"
 #include "cli/typed.h"
-#include "report/sweep_page.h"
-#include "report/sweep_text.h"
-#include "train/sweep.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *data, *out, *runs, *rates, *schedule;
   ch_lineup lineup;
-  int64_t batch, seeds, jobs, evaluations, eval_tokens, budget;
-  bool json;
+  const char *runs, *rates, *widths;
+  int64_t jobs, budget, threads;
+  bool json, force, coordinates;
 } arguments;
 
 static const char *const schedules[] = {"constant", "cosine", NULL};
 
 #define AT(member) offsetof(arguments, member)
+#define SET(member) AT(lineup.settings.member)
 static const ch_option options[] = {
     {.name = "data",
      .type = CH_OPTION_PATH,
-     .offset = AT(data),
+     .offset = SET(data),
      .metavar = "TEXT",
+     .alias = "text",
      .required = true,
-     .help = "The text to train on, UTF-8; a part of it is held back for validation."},
+     .help = "The text to train on, UTF-8. A part of it is kept for validation."},
     CH_LINEUP_MECHANISMS(AT(lineup)),
     {.name = "lr",
      .type = CH_OPTION_TEXT,
      .offset = AT(rates),
      .metavar = "LIST",
      .default_value = "3e-4,1e-3,3e-3,1e-2,3e-2",
-     .help =
-         "Learning rates with commas between, or FROM..TO:N for N of them in equal ratios. More can be given "
-         "later."},
+     .help = "Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios. A finished "
+             "sweep can be continued with more rates. With --coordinate-check one rate (default: that of "
+             "compare)."},
     {.name = "out",
      .type = CH_OPTION_PATH,
-     .offset = AT(out),
+     .offset = SET(out),
      .metavar = "DIR",
+     .writes = CH_WRITES_JOB,
      .default_value = "sweep",
-     .help = "Where models and results go. The same command on a directory that has some continues there."},
+     .help = "Directory for models and results. The same command continues an interrupted sweep there."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
      .offset = AT(json),
      .help = "Print the contents of results.json instead of the table."},
     CH_RUNS_OPTION(AT(runs)),
+    CH_THREADS_OPTION(AT(threads)),
+    CH_FORCE_OPTION(AT(force)),
     {.name = "jobs",
      .type = CH_OPTION_COUNT,
      .offset = AT(jobs),
      .metavar = "N",
      .min = 1,
      .max = 64,
-     .help = "Runs at a time; the threads are divided among them (as many as threads, where memory allows)."},
+     .help = "Runs at the same time, which share the threads (default: one per thread, as far as memory "
+             "allows)."},
     {.name = "", .help = "Law"},
     {.name = "budget",
      .type = CH_OPTION_COUNT,
@@ -69,22 +75,34 @@ static const ch_option options[] = {
      .metavar = "TOKENS",
      .min = 1,
      .max = 0,
-     .help = "Tokens that losses are extrapolated to (ten times --tokens)."},
+     .help = "Number of tokens to extrapolate losses to (default: ten times --tokens)."},
     {.name = "evaluations",
      .type = CH_OPTION_COUNT,
-     .offset = AT(evaluations),
+     .offset = SET(evaluations),
      .metavar = "N",
      .default_value = "30",
      .min = 1,
      .max = 10000,
-     .help = "Evaluations of each run: the points that a law is fitted to, less the first tenth."},
+     .help = "Evaluations per run. The law is fitted to them without the first tenth."},
     {.name = "eval-tokens",
      .type = CH_OPTION_COUNT,
-     .offset = AT(eval_tokens),
+     .offset = SET(eval_tokens),
      .metavar = "N",
      .min = 1,
      .max = 0,
-     .help = "Validation tokens of an evaluation (a hundredth of --tokens, 16384 at least)."},
+     .help = "Validation tokens per evaluation (default: 1/100 of --tokens, at least 16384)."},
+    {.name = "", .help = "Widths"},
+    {.name = "coordinate-check",
+     .type = CH_OPTION_FLAG,
+     .offset = AT(coordinates),
+     .help =
+         "Instead: train models of several widths for 10 steps, and show how large their activations are. "
+         "Each must have the same size at every width."},
+    {.name = "widths",
+     .type = CH_OPTION_TEXT,
+     .offset = AT(widths),
+     .metavar = "LIST",
+     .help = "Widths of a coordinate check, rising (default: 64,128,256,512)."},
     {.name = "", .help = "Size"},
     CH_LINEUP_SIZE(AT(lineup)),
     {.name = "", .help = "Text"},
@@ -93,30 +111,30 @@ static const ch_option options[] = {
     CH_LINEUP_TOKENS(AT(lineup)),
     {.name = "batch",
      .type = CH_OPTION_COUNT,
-     .offset = AT(batch),
+     .offset = SET(batch),
      .metavar = "N",
      .default_value = "16",
      .min = 1,
      .max = 65536,
-     .help = "Sequences of a step."},
+     .help = "Sequences per step. With --coordinate-check the default is 4, and that of --seq 64."},
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "schedule",
      .type = CH_OPTION_CHOICE,
-     .offset = AT(schedule),
+     .offset = AT(lineup.schedule),
      .metavar = "NAME",
      .default_value = "constant",
      .choices = schedules,
-     .help = "How the learning rate goes on after the warm-up; laws want it constant."},
+     .help = "Learning rate after the warm-up. Laws are fitted to runs with a constant rate."},
     CH_LINEUP_WARMUP(AT(lineup)),
     {.name = "seeds",
      .type = CH_OPTION_COUNT,
-     .offset = AT(seeds),
+     .offset = SET(seeds),
      .metavar = "N",
      .default_value = "1",
      .min = 1,
      .max = CH_SWEEP_MOST_SEEDS,
-     .help =
-         "Runs of each mechanism and rate, with --seed and those that follow it. More can be given later."},
+     .help = "Runs of each mechanism and rate, with the seeds --seed, --seed + 1 and so on. A finished sweep "
+             "can be continued with more seeds."},
     {0},
 };
 
@@ -131,144 +149,214 @@ typedef struct display {
   int64_t steps;                  /* of a run */
 } display;
 
-static void on_preparing(void *context, const char *stage, double done, double total) {
-  display *d = context;
-  if (ch_progress_due(&d->progress))
-    ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, total > 0 ? 100 * done / total : 0.0);
+static bool on_preparation(const char *stage, double share, void *user) {
+  display *d = user;
+  if (ch_progress_due(&d->progress)) ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, 100 * share);
+  return true;
 }
 
-static void on_prepared(void *context, const ch_sweep *sweep) {
-  display *d = context;
+static void on_outline(const ch_sweep_outline *outline, void *user) {
+  display *d = user;
   char train[32];
-  d->planned = sweep->planned;
-  d->steps = sweep->about.training.steps;
-  d->steps_left = (double)sweep->planned * (double)d->steps;
+  d->planned = outline->runs;
+  d->steps = outline->steps;
+  d->steps_left = (double)outline->runs * (double)d->steps;
   ch_progress_print(
-      &d->progress, "%s: %s tokens to train on; %d runs of %lld steps, %lld at a time on %lld thread%s each",
-      sweep->about.data.file, ch_format_count((double)sweep->about.data.train_tokens, train, sizeof train),
-      sweep->planned, (long long)d->steps, (long long)sweep->jobs, (long long)sweep->threads,
-      sweep->threads == 1 ? "" : "s");
+      &d->progress, "%s: %s tokens to train on; %d %s of %lld %s, %lld at a time on %lld %s each",
+      outline->data->file, ch_format_count((double)outline->data->train_tokens, train, sizeof train),
+      outline->runs, ch_plural(outline->runs, "run", "runs"), (long long)d->steps,
+      ch_plural(d->steps, "step", "steps"), (long long)outline->jobs, (long long)outline->threads,
+      ch_plural(outline->threads, "thread", "threads"));
 }
 
-static void on_step(void *context, const ch_swept *run, const ch_step_report *report, int64_t steps) {
-  display *d = context;
+static void on_step(const ch_swept *run, const ch_train_step *step, void *user) {
+  display *d = user;
   char left[32];
   d->steps_taken++;
   if (!ch_progress_due(&d->progress)) return;
   double rate = d->steps_taken / ch_progress_seconds(&d->progress);
   ch_progress_show(
       &d->progress, false, "%d of %d runs done  %s at %.4g: step %lld/%lld, loss %.3f  %s left", d->done,
-      d->planned, run->name, run->lr, (long long)report->step, (long long)steps, report->loss,
+      d->planned, run->name, run->lr, (long long)step->step, (long long)step->steps, step->loss,
       ch_format_duration((d->steps_left - d->steps_taken) / (rate > 0 ? rate : 1), left, sizeof left));
 }
 
-static void on_finished(void *context, const ch_swept *run, bool earlier) {
-  display *d = context;
-  ch_text verdict = {0};
-  ch_swept alone = *run;
-  alone.verdict = run->stability.verdict; /* the others are not known yet */
-  ch_sweep_verdict(&alone, &verdict);
+static void on_run(const ch_swept *run, bool earlier, void *user) {
+  display *d = user;
+  char *verdict = NULL;
   d->done++;
   if (earlier) d->steps_left -= (double)d->steps;
-  ch_progress_print(&d->progress, "%s: %s, validation loss %.4f, %lld spike%s%s", run->directory,
-                    verdict.data ? verdict.data : "", run->validation_loss, (long long)run->stability.spikes,
-                    run->stability.spikes == 1 ? "" : "s", earlier ? " (finished earlier)" : "");
-  ch_text_free(&verdict);
-  char *directory = ch_path_join(d->arguments->out, run->directory);
+  ch_swept_verdict(run, &verdict, NULL);
+  ch_progress_print(&d->progress, "%s: %s, validation loss %.4f, %lld %s%s", run->directory,
+                    verdict ? verdict : "", run->validation_loss, (long long)run->stability.spikes,
+                    ch_plural(run->stability.spikes, "spike", "spikes"),
+                    earlier ? " (finished earlier)" : "");
+  ch_free(verdict);
+  char *directory = ch_path_join(d->arguments->lineup.settings.out, run->directory);
   d->keeper.labels.status = run->stopped && run->stability.verdict != CH_NOT_FINITE ? "stopped" : NULL;
   if (directory) ch_keeper_keep(&d->keeper, directory, run->name, &d->progress);
   free(directory);
 }
 
-static ch_status write_page(void *context, const ch_sweep *sweep, ch_error *error) {
-  const display *d = context;
-  ch_text html = {0};
-  char *path = ch_path_join(d->arguments->out, "report.html");
-  ch_status status = path ? ch_sweep_page_write(sweep, &html, error)
-                          : ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
-  if (status == CH_OK) status = ch_write_file(path, html.data, html.size, error);
-  ch_text_free(&html);
-  free(path);
-  return status;
-}
-
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
 static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *error) {
-  ch_text text = {0};
-  if (a->json)
-    return ch_print_json(ch_sweep_to_json(sweep), JSON_INDENT(1) | JSON_REAL_PRECISION(CH_DIGITS_SHOWN),
-                         error);
-  ch_sweep_table(sweep, &text);
-  ch_text_printf(&text, "\nMore in %s/report.html (charts) and %s/results.json.\n", a->out, a->out);
-  return ch_print_text(&text, error);
+  char *text;
+  if (a->json) {
+    CH_TRY(ch_sweep_json(sweep, &text, error));
+    return ch_results_print_json(text, error);
+  }
+  CH_TRY(ch_sweep_table(sweep, &text, error));
+  return ch_results_print_table(text, a->lineup.settings.out, error);
 }
 
-static ch_status ask(const arguments *a, ch_sweep_options *asked, ch_error *error) {
-  ch_sweep_options_default(asked);
-  ch_lineup_ask(a, &a->lineup, &asked->compare);
-  asked->compare.data = a->data;
-  asked->compare.out = a->out;
-  asked->compare.batch = a->batch;
-  asked->compare.schedule = strcmp(a->schedule, "cosine") == 0 ? CH_SCHEDULE_COSINE : CH_SCHEDULE_CONSTANT;
-  asked->compare.eval_tokens = a->eval_tokens;
-  asked->compare.version = CH_VERSION_STRING;
-  asked->seeds = a->seeds;
-  asked->jobs = a->jobs;
-  asked->evaluations = a->evaluations;
-  asked->budget = (double)a->budget;
-  return ch_sweep_rates(a->rates, asked, error);
+static ch_status sweep_rates(const arguments *a, ch_error *error) {
+  ch_sweep *sweep;
+  ch_text command = {0};
+  display d = {.arguments = a};
+  ch_sweep_settings settings;
+  ch_sweep_defaults(&settings);
+  settings.compare = ch_lineup_settings(&a->lineup);
+  settings.compare.preparation = on_preparation;
+  settings.compare.stop = ch_stop_wanted;
+  settings.compare.user = &d;
+  settings.lr = a->rates;
+  settings.jobs = a->jobs;
+  settings.budget = a->budget;
+  settings.outline = on_outline;
+  settings.step = on_step;
+  settings.run = on_run;
+  const char *out = settings.compare.out, *data = settings.compare.data;
+  CH_TRY(ch_sweep_check(&settings, error));
+  CH_TRY(ch_check_job("out", out, CH_SWEEP_SETTINGS, error));
+  CH_TRY(ch_keeper_begin(&d.keeper, a->runs, out, error));
+  ch_put_typed("sweep", options, a, &command);
+  settings.compare.command = command.data;
+  d.keeper.labels = (ch_kept_run_labels){.kind = "sweep", .dataset = data, .command = command.data};
+  ch_interrupt_watch();
+  ch_progress_begin(&d.progress, stderr);
+  ch_status status = ch_sweep_rates(&settings, &sweep, error);
+  ch_progress_end(&d.progress);
+  ch_interrupt_release();
+  if (status == CH_OK) {
+    status = print(a, sweep, error);
+    ch_sweep_free(sweep);
+  }
+  ch_text_free(&command);
+  ch_keeper_end(&d.keeper);
+  return status;
+}
+
+/* --- the coordinate check ----------------------------------------------------------------------------------------- */
+
+static void on_coordinate_model(const char *name, int64_t width, int32_t index, int32_t count, void *user) {
+  display *d = user;
+  if (ch_progress_due(&d->progress))
+    ch_progress_show(&d->progress, false, "%s at width %lld (%d of %d)", name, (long long)width, index + 1,
+                     count);
+}
+
+/* What a sweep over rates has and a coordinate check has not. */
+static ch_status check_options(const arguments *a, ch_error *error) {
+  static const char *const of_sweeps[] = {"params",      "match",       "hidden", "tokens",
+                                          "schedule",    "warmup",      "jobs",   "budget",
+                                          "evaluations", "eval-tokens", "runs",   NULL};
+  for (int i = 0; of_sweeps[i]; i++)
+    if (ch_option_given(a, of_sweeps[i]))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s does not count with --coordinate-check; leave it out",
+                     of_sweeps[i]);
+  return CH_OK;
+}
+
+static ch_status coordinate_settings(const arguments *a, ch_coordinate_settings *settings, ch_error *error) {
+  ch_compare_settings usual;
+  ch_coordinates_defaults(settings);
+  usual = settings->compare;
+  settings->compare = ch_lineup_settings(&a->lineup);
+  if (!ch_option_given(a, "layers")) settings->compare.layers = usual.layers;
+  if (!ch_option_given(a, "batch")) settings->compare.batch = usual.batch;
+  if (!ch_option_given(a, "seq")) settings->compare.sequence = usual.sequence;
+  if (!ch_option_given(a, "seeds")) settings->compare.seeds = usual.seeds;
+  if (a->widths) settings->widths = a->widths;
+  if (!ch_option_given(a, "lr")) return CH_OK;
+  if (ch_parse_number(a->rates, &settings->compare.lr) && settings->compare.lr > 0) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--lr %.80s is not one rate, and a coordinate check has one, as 3e-3 is", a->rates);
+}
+
+static ch_status print_coordinates(const arguments *a, const ch_coordinates *coordinates, ch_error *error) {
+  char *text;
+  if (a->json) {
+    CH_TRY(ch_coordinates_json(coordinates, &text, error));
+    return ch_results_print_json(text, error);
+  }
+  CH_TRY(ch_coordinates_table(coordinates, &text, error));
+  return ch_results_print_table(text, a->lineup.settings.out, error);
+}
+
+static ch_status check_coordinates(const arguments *a, ch_error *error) {
+  ch_coordinates *coordinates;
+  ch_text command = {0};
+  display d = {.arguments = a};
+  ch_coordinate_settings settings;
+  CH_TRY(check_options(a, error));
+  CH_TRY(coordinate_settings(a, &settings, error));
+  settings.compare.preparation = on_preparation;
+  settings.compare.stop = ch_stop_wanted;
+  settings.compare.user = &d;
+  settings.model = on_coordinate_model;
+  CH_TRY(ch_coordinates_check(&settings, error));
+  CH_TRY(ch_check_job("out", settings.compare.out, NULL, error));
+  ch_put_typed("sweep", options, a, &command);
+  settings.compare.command = command.data;
+  ch_interrupt_watch();
+  ch_progress_begin(&d.progress, stderr);
+  ch_status status = ch_coordinates_measure(&settings, &coordinates, error);
+  ch_progress_end(&d.progress);
+  ch_interrupt_release();
+  if (status == CH_OK) {
+    status = print_coordinates(a, coordinates, error);
+    ch_coordinates_free(coordinates);
+  }
+  ch_text_free(&command);
+  return status;
 }
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
-  ch_sweep_options asked;
-  ch_sweep sweep = {0};
-  ch_text command = {0};
-  display d = {.arguments = a};
-  ch_sweep_events events = {.context = &d,
-                            .preparing = on_preparing,
-                            .prepared = on_prepared,
-                            .step = on_step,
-                            .finished = on_finished,
-                            .written = write_page,
-                            .interrupted = ch_stop_wanted};
-  CH_TRY(ask(a, &asked, error));
-  CH_TRY(ch_keeper_begin(&d.keeper, a->runs, a->out, error));
-  ch_put_typed("sweep", options, a, &command);
-  asked.compare.command = command.data ? command.data : "";
-  d.keeper.labels = (ch_run_labels){.kind = "sweep", .dataset = a->data, .command = command.data};
-  ch_interrupt_watch();
-  ch_progress_begin(&d.progress, stderr);
-  ch_status status = ch_sweep_run(&asked, &events, &sweep, error);
-  ch_progress_end(&d.progress);
-  ch_interrupt_release();
-  if (status == CH_OK) status = print(a, &sweep, error);
-  ch_arena_free(&sweep.about.arena);
-  ch_text_free(&command);
-  ch_keeper_end(&d.keeper);
-  return status;
+  if (a->coordinates) return check_coordinates(a, error);
+  if (a->widths)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--widths is for --coordinate-check; give both or neither");
+  return sweep_rates(a, error);
+}
+
+static void defaults(void *given) {
+  arguments *a = given;
+  ch_sweep_settings settings;
+  ch_sweep_defaults(&settings);
+  a->lineup.settings = settings.compare;
 }
 
 const ch_command ch_cmd_sweep = {
     .name = "sweep",
     .positional = "",
     .summary = "Find the largest stable learning rate of each mechanism, and extrapolate its loss.",
-    .description = "Trains each mechanism at every rate of a grid, as `compare` does at one, several runs at "
-                   "a time. Counts "
-                   "loss spikes, tells stable runs from unstable ones, takes the largest rate whose runs are "
-                   "stable, and fits "
-                   "L(D) = (D_c/D)^alpha + L_0 to the validation losses of stable runs, with confidence "
-                   "intervals and the loss "
-                   "at a budget of tokens.\n\n"
-                   "Writes results.json and report.html. An interrupted sweep continues when the same "
-                   "command is run again. "
-                   "`crosshead fit` fits the law to a curve from elsewhere.",
+    .description =
+        "Trains each mechanism at every learning rate of a grid, several runs at a time. Counts loss spikes, "
+        "finds the largest rate at which all runs are stable, and fits L(D) = (D_c/D)^alpha + L_0 to the "
+        "validation losses of stable runs, with confidence intervals and an extrapolated loss.\n\n"
+        "With --coordinate-check it trains models of several widths for 10 steps instead, at one rate, and "
+        "shows "
+        "which activations do not keep their size from width to width.\n\n"
+        "Writes results.json and report.html. Run the same command again to continue an interrupted sweep. "
+        "`crosshead fit` fits the law to a curve of another program.",
     .examples = "crosshead sweep --data book.txt --mechanisms mha,mea --lr 1e-4,5e-4,1e-3,3e-3\n"
-                "crosshead sweep --data book.txt --lr 1e-4..3e-2:6 --seeds 3 --budget 1G --out rates",
+                "crosshead sweep --data book.txt --lr 1e-4..3e-2:6 --seeds 3 --budget 1G --out rates\n"
+                "crosshead sweep --data book.txt --mechanisms mha,mla --coordinate-check --widths 64,128,256",
     .options = options,
     .list_title = "Mechanisms",
     .list = ch_lineup_list,
+    .defaults = defaults,
     .arguments_size = sizeof(arguments),
     .run = run,
 };

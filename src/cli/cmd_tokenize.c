@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <crosshead/tokenizer.h>
+
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/parse.h"
 #include "cli/interrupt.h"
-#include "text/tokenizer.h"
+#include "cli/output.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
@@ -38,8 +40,8 @@ static void put_id(ch_text *out, int32_t id) {
 }
 
 static ch_status encode_text(conversion *c, const char *text, size_t size, ch_error *error) {
-  unsigned flags = (c->arguments->no_special ? 0 : CH_ENCODE_SPECIAL) |
-                   (c->arguments->add_special ? CH_ENCODE_TEMPLATE : 0);
+  unsigned flags = (c->arguments->no_special ? 0 : CH_TEXT_SPECIAL) |
+                   (c->arguments->add_special ? CH_TEXT_WHOLE : CH_TEXT_BARE);
   c->ids.size = 0;
   CH_TRY(ch_encoder_encode(c->encoder, text, size, flags, &c->ids, error));
   for (size_t i = 0; i < c->ids.size; i++) {
@@ -83,8 +85,13 @@ static ch_status read_ids(conversion *c, const char *text, size_t size, ch_error
 
 static ch_status decode_text(conversion *c, const char *text, size_t size, ch_error *error) {
   CH_TRY(read_ids(c, text, size, error));
-  return ch_tokenizer_decode(c->tokenizer, c->ids.data, c->ids.size, c->arguments->skip_special, &c->out,
-                             error);
+  char *decoded = NULL;
+  size_t length = 0;
+  CH_TRY(ch_tokenizer_decode(c->tokenizer, c->ids.data, c->ids.size,
+                             c->arguments->skip_special ? CH_TEXT_NO_SPECIAL : 0, &decoded, &length, error));
+  ch_text_put(&c->out, decoded, length);
+  ch_free(decoded);
+  return CH_OK;
 }
 
 static ch_status convert_text(conversion *c, const char *text, size_t size, bool newline, ch_error *error) {
@@ -92,7 +99,7 @@ static ch_status convert_text(conversion *c, const char *text, size_t size, bool
   CH_TRY(c->arguments->decode ? decode_text(c, text, size, error) : encode_text(c, text, size, error));
   if (newline) ch_text_put(&c->out, "\n", 1);
   if (c->out.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the output");
-  fwrite(c->out.data, 1, c->out.size, stdout);
+  ch_output_put(c->out.data, c->out.size, false);
   return CH_OK;
 }
 
@@ -107,12 +114,12 @@ static ch_status convert_lines(conversion *c, ch_error *error) {
     errno = 0;
     ssize_t size = getline(&c->line, &c->line_capacity, c->input);
     if (ch_interrupted())
-      return ch_fail(error, CH_ERROR_INTERRUPTED, "stopped after line %zu", c->line_number);
+      return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after line %zu", c->line_number);
     if (size < 0) return ferror(c->input) ? read_error(c, error) : CH_OK;
     c->line_number++;
     if (size > 0 && c->line[size - 1] == '\n') size--;
     CH_TRY(convert_text(c, c->line, (size_t)size, true, error));
-    if (!ch_output_alive()) return CH_OK; /* nobody reads on */
+    if (!ch_output_alive()) return ch_output_check(error);
   }
 }
 
@@ -181,20 +188,20 @@ static const ch_option options[] = {
     {.name = "whole",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, whole),
-     .help = "Take the whole input as one text, newlines included (with --decode: as one list of ids)."},
+     .help = "Treat the whole input as one text with its newlines (with --decode: as one list of ids)."},
     {.name = "add-special",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, add_special),
      .help =
-         "Add the tokens around each text that the tokenizer adds by default, such as a beginning of text."},
+         "Add the special tokens that the tokenizer adds to a text by default, such as beginning of text."},
     {.name = "no-special",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, no_special),
-     .help = "Take control tokens that are written out in the text, such as <|endoftext|>, as plain text."},
+     .help = "Treat special tokens in the text, such as <|endoftext|>, as plain text."},
     {.name = "skip-special",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, skip_special),
-     .help = "With --decode: leave control tokens out of the text."},
+     .help = "With --decode: leave special tokens out of the text."},
     {.name = NULL}};
 
 const ch_command ch_cmd_tokenize = {

@@ -2,65 +2,99 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/file_names.h"
+#include "cli/destination.h"
 #include "cli/interrupt.h"
 #include "cli/keep.h"
+#include "cli/output.h"
 #include "cli/training.h"
 #include "cli/typed.h"
+#include "cli/work.h"
 
-static ch_status make_trainer(ch_training *run, ch_error *error) {
-  const char *from = run->args->init_from;
-  char *checkpoint = run->resumed ? ch_path_join(run->args->out, CH_RUN_CHECKPOINT) : NULL;
-  if (run->resumed && !checkpoint) return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
-  ch_status status = ch_trainer_create_like(run->resumed ? checkpoint : from, &run->config, &run->options,
-                                            ch_training_source(run), &run->trainer, error);
-  free(checkpoint);
-  if (status != CH_OK || run->resumed || !from) return status;
-  return ch_trainer_load_weights(run->trainer, run->args->init_from, error);
+/* Without a checkpoint there may be text that an earlier call prepared, and with --resume the log of a run that never came
+   to its first checkpoint. */
+static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_error *error) {
+  char stranger[64];
+  if (checkpoint)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--out %s already holds a training run; --resume continues it, --force replaces it",
+                   a->out);
+  if (!a->settings.resume) return ch_check_job("out", a->out, CH_TRAIN_CHECKPOINT, error);
+  if (!ch_find_foreign_to_run(a->out, stranger, sizeof stranger)) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--out %s has no checkpoint to resume but holds %s; give the directory of a run, or leave "
+                 "--resume out",
+                 a->out, stranger);
 }
 
-static ch_status train(ch_training *run, ch_error *error) {
-  CH_TRY(ch_training_decide(run, error));
-  ch_interrupt_watch();
-  CH_TRY(ch_training_open_data(run, error));
-  CH_TRY(make_trainer(run, error));
-  ch_run_events events = {.context = run,
-                          .started = ch_training_show_start,
-                          .step = ch_training_show_step,
-                          .evaluated = ch_training_show_evaluation,
-                          .interrupted = ch_stop_wanted};
-  CH_TRY(ch_train_run(run->trainer, run->args->out, run->args->resume, &events, error));
-  return ch_config_is_vision(&run->config) ? CH_OK
-                                           : ch_data_give_tokenizer(&run->data, run->args->out, error);
+/* What the command line knows better how to say than the library. */
+static ch_status check(const ch_training_arguments *a, ch_error *error) {
+  const ch_train_settings *s = &a->settings;
+  char *path = ch_path_join(a->out, CH_TRAIN_CHECKPOINT);
+  bool checkpoint = path && ch_is_file(path);
+  free(path);
+  if (s->resume && checkpoint) return CH_OK;
+  CH_TRY(check_out(a, checkpoint, error));
+  if (a->positional[0] || s->init_from) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "a config is missing: write `crosshead train CONFIG --data %s --out %s`",
+                 s->data ? s->data : "TEXT", a->out);
 }
 
 /* Whatever became of it: finished, interrupted or failed. */
-static void keep(ch_training *run, ch_keeper *keeper) {
-  const ch_training_arguments *args = run->args;
+static void keep(const ch_training_arguments *a, ch_training_view *view, ch_keeper *keeper) {
   ch_text command = {0};
-  ch_put_typed("train", ch_training_option_table, args, &command);
-  keeper->labels = (ch_run_labels){
-      .kind = "train", .dataset = args->data ? args->data : args->images, .command = command.data};
-  ch_keeper_keep(keeper, args->out, NULL, &run->line);
+  ch_put_typed("train", ch_training_option_table, a, &command);
+  keeper->labels = (ch_kept_run_labels){.kind = "train",
+                                        .dataset = a->settings.data ? a->settings.data : a->settings.images,
+                                        .command = command.data};
+  ch_keeper_keep(keeper, a->out, NULL, &view->line);
   ch_text_free(&command);
 }
 
+/* *json is there too when all went well but the trace. */
+static ch_status train(const ch_training_arguments *a, ch_training_view *view, char **json, ch_error *error) {
+  ch_train_settings settings;
+  CH_TRY(check(a, error));
+  ch_training_read(a, &settings);
+  settings.option_names = true;
+  settings.start = ch_training_show_start;
+  settings.step = ch_training_show_step;
+  settings.share = ch_training_show_share;
+  settings.evaluation = ch_training_show_evaluation;
+  settings.preparation = ch_training_show_preparation;
+  settings.stop = ch_stop_wanted;
+  settings.user = view;
+  ch_interrupt_watch();
+  return ch_train(a->out, &settings, json, error);
+}
+
+static ch_status print_result(const ch_training_arguments *a, const ch_training_view *view, char *json,
+                              ch_error *error) {
+  json_t *report;
+  CH_TRY(ch_report_read(json, &report, error));
+  if (a->json) return ch_print_json(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9), error);
+  ch_text text = {0};
+  ch_training_put_result(view, report, &text);
+  json_decref(report);
+  return ch_print_text(&text, error);
+}
+
 static ch_status run(const void *given, ch_error *error) {
-  ch_training t = {.args = given};
+  const ch_training_arguments *a = given;
+  ch_training_view view = {.out = a->out, .resume = a->settings.resume};
   ch_keeper keeper;
-  CH_TRY(ch_keeper_begin(&keeper, t.args->runs, t.args->out, error));
-  ch_progress_begin(&t.line, stderr);
-  ch_status status = train(&t, error);
-  if (t.began) keep(&t, &keeper);
+  char *json = NULL;
+  CH_TRY(ch_keeper_begin(&keeper, a->runs, a->out, error));
+  ch_progress_begin(&view.line, stderr);
+  ch_status status = train(a, &view, &json, error);
+  if (view.began) keep(a, &view, &keeper);
   ch_keeper_end(&keeper);
-  ch_progress_end(&t.line);
+  ch_progress_end(&view.line);
   ch_interrupt_release();
-  if (status == CH_OK) status = ch_training_show_result(&t, error);
-  if (status == CH_OK && t.traced != CH_OK) status = ch_fail(error, t.traced, "%s", t.trace_error.message);
-  ch_trainer_free(t.trainer);
-  ch_profile_free(&t.profile);
-  ch_data_close(&t.data);
-  ch_image_data_close(&t.images);
-  return status;
+  if (!json) return status;
+  ch_status printed = print_result(a, &view, json, status == CH_OK ? error : NULL);
+  return status == CH_OK ? printed : status;
 }
 
 const ch_command ch_cmd_train = {
@@ -68,12 +102,11 @@ const ch_command ch_cmd_train = {
     .positional = "[CONFIG]",
     .summary = "Train one model on a text, or on images.",
     .description =
-        "CONFIG is a config.json (configs/ has some). The tokenizer is trained on the text that is "
-        "not kept for validation unless one is given; the result in --out is a model directory for every "
-        "other command.\n\n"
-        "A checkpoint is saved as training goes, and when it is interrupted (Ctrl-C); killing the "
-        "program loses nothing saved. `crosshead train --out DIR --resume` goes on and ends with "
-        "the same bits as an unbroken run. log.jsonl in --out has a line for every step.",
+        "CONFIG is a config.json (configs/ has some). Without --tokenizer, a tokenizer is trained on the "
+        "training part of the text. --out becomes a model directory that every other command opens.\n\n"
+        "Checkpoints are saved during training and when it is interrupted (Ctrl-C). `crosshead train --out "
+        "DIR --resume` continues from the last one and ends with the same bits as a run without "
+        "interruption. log.jsonl in --out has a line for every step.",
     .examples =
         "crosshead train configs/tiny-gqa.json --data story.txt --out model\n"
         "crosshead train configs/small-mqa.json --data a.txt,b.txt --out model --tokens 50M --lr 6e-4\n"

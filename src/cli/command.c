@@ -7,16 +7,19 @@
 
 #include <crosshead/version.h>
 
+#include "cli/destination.h"
 #include "cli/help.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, EXIT_SIGNAL = 128 };
 
 /* The command line being run; the program runs one command in its life. */
 static struct {
   const ch_command *command;
   ch_parsed parsed;
+  ch_destinations outputs;
 } running;
 
 bool ch_option_given(const void *arguments, const char *name) {
@@ -24,6 +27,10 @@ bool ch_option_given(const void *arguments, const char *name) {
   for (int i = 0; running.command->options && running.command->options[i].name; i++)
     if (strcmp(running.command->options[i].name, name) == 0) return running.parsed.given[i];
   return false;
+}
+
+const char *ch_output_path(const void *arguments, const char *option) {
+  return arguments == running.parsed.arguments ? ch_destinations_path(&running.outputs, option) : NULL;
 }
 
 /* "crosshead train: sentence". */
@@ -89,20 +96,41 @@ static void print_unknown(int argc, char **argv) {
   print_error(family ? family : "", error.message);
 }
 
+/* Applies --threads where it is given. */
+static void set_threads(const ch_command *command, const ch_parsed *parsed) {
+  for (int i = 0; command->options && command->options[i].name; i++)
+    if (strcmp(command->options[i].name, "threads") == 0 && parsed->given[i])
+      ch_cli_threads(
+          *(const int64_t *)(const void *)((char *)parsed->arguments + command->options[i].offset));
+}
+
+static ch_status run_between_outputs(const ch_command *command, ch_error *error) {
+  CH_TRY(ch_destinations_open(command, &running.parsed, &running.outputs, error));
+  set_threads(command, &running.parsed);
+  running.command = command;
+  ch_status status = command->run(running.parsed.arguments, error);
+  running.command = NULL;
+  return ch_destinations_close(&running.outputs, status, error);
+}
+
+/* As shells count: 128 and the signal's number. */
+static int exit_status_of(ch_status status) {
+  int number = ch_interrupt_number();
+  if (status == CH_OK) return EXIT_SUCCESS;
+  if (status == CH_ERROR_INTERRUPTED && number) return EXIT_SIGNAL + number;
+  return status == CH_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;
+}
+
 static int run(const ch_command *command, int argc, char **argv) {
   ch_error error = {0};
   ch_status status = ch_parse_command_line(command, argc, argv, &running.parsed, &error);
-  if (status == CH_OK && running.parsed.help) {
+  if (status == CH_OK && running.parsed.help)
     ch_print_command_help(command, stdout);
-  } else if (status == CH_OK) {
-    running.command = command;
-    status = command->run(running.parsed.arguments, &error);
-    running.command = NULL;
-  }
+  else if (status == CH_OK)
+    status = run_between_outputs(command, &error);
   ch_parsed_free(&running.parsed);
-  if (status == CH_OK) return EXIT_SUCCESS;
-  print_error(command->name, error.message);
-  return status == CH_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;
+  if (status != CH_OK) print_error(command->name, error.message);
+  return exit_status_of(status);
 }
 
 static int dispatch(int argc, char **argv) {
@@ -124,7 +152,7 @@ static int dispatch(int argc, char **argv) {
   if (argv[1][0] == '-') {
     ch_error error;
     ch_fail(&error, CH_ERROR_ARGUMENT,
-            "unknown option '%.64s'; a command comes first, and `crosshead --help` lists them", argv[1]);
+            "unknown option '%.64s'; write a command first (`crosshead --help` lists them)", argv[1]);
     print_error("", error.message);
   } else if (is_family(argv[1]) && argc > 2 &&
              (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {

@@ -15,8 +15,24 @@ typedef enum ch_option_type {
   CH_OPTION_PATH,   /* const char *; completed as a file name */
   CH_OPTION_COUNT,  /* int64_t;      --tokens 10M */
   CH_OPTION_NUMBER, /* double;       --lr 3e-4 */
-  CH_OPTION_CHOICE  /* const char *; one of `choices` */
+  CH_OPTION_CHOICE, /* const char *; one of `choices` */
+  CH_OPTION_TIME    /* double, seconds; --budget 30m */
 } ch_option_type;
+
+/* What a command writes at the path that an option names: cli/destination.h looks after it. */
+typedef enum ch_writes {
+  CH_WRITES_NOTHING,
+  CH_WRITES_FILE,
+  CH_WRITES_DIRECTORY, /* or one file: written beside and renamed when it is whole */
+  CH_WRITES_JOB        /* a directory in which a job continues where it was interrupted */
+} ch_writes;
+
+/* How many names of the command's list a value has. */
+typedef enum ch_lists {
+  CH_LISTS_NONE,
+  CH_LISTS_ONE,
+  CH_LISTS_SEVERAL /* with commas between */
+} ch_lists;
 
 /* One long option. Its value is stored in the command's argument struct at `offset`. Tables are written with
    designated initialisers. */
@@ -26,12 +42,31 @@ typedef struct ch_option {
   size_t offset;              /* offsetof(struct, member) */
   const char *metavar;        /* what --help shows for the value */
   const char *default_value;  /* as the user would type it; NULL = NULL/0/false and "not given" */
+  const char *bare;           /* of a text: what the option means without a value; NULL: it needs one */
   double min, max;            /* inclusive bounds of COUNT and NUMBER; both 0 = any count / any finite number;
                                  max < min = no upper bound */
   const char *const *choices; /* NULL-terminated, for CH_OPTION_CHOICE */
   const char *help;           /* one sentence */
   bool required;              /* leaving it out is wrong usage */
+  const char *alias;          /* another name that means the same, or NULL */
+  ch_writes writes;           /* of a path: what is written there */
+  ch_lists lists;             /* whether shells complete the value from the command's list */
 } ch_option;
+
+/* Rows that many commands have. The program looks after --force and --threads before a command runs. */
+#define CH_FORCE_OPTION(member)                                                                              \
+  {                                                                                                          \
+    .name = "force", .type = CH_OPTION_FLAG, .offset = (member),                                             \
+    .help = "Replace what already stands where the command writes. Only outputs of Crosshead and model "     \
+            "directories are replaced."                                                                      \
+  }
+#define CH_JSON_OPTION(member)                                                                               \
+  { .name = "json", .type = CH_OPTION_FLAG, .offset = (member), .help = "Print one JSON object." }
+#define CH_THREADS_OPTION(member)                                                                            \
+  {                                                                                                          \
+    .name = "threads", .type = CH_OPTION_COUNT, .offset = (member), .metavar = "N", .min = 1, .max = 1024,   \
+    .help = "Number of threads (default: OMP_NUM_THREADS, else all cores)."                                  \
+  }
 
 typedef struct ch_command {
   const char *name; /* "train", or "tokenizer train" for a command of two words */
@@ -39,12 +74,14 @@ typedef struct ch_command {
       positional; /* "CONFIG", "MODEL [FILE]"; "" for none. Each word is one argument, [X] optional, X... one or more. */
   const char *summary;     /* one line */
   const char *description; /* paragraphs for --help and the man page, one line each, "\n\n" between */
-  const char *examples;    /* command lines, one a line */
+  const char *examples;    /* command lines, one per line */
   /* A list behind the options: its heading, and what fills entry `index`, as it is typed, and its meaning; false behind
      the last. Both NULL: none. */
   const char *list_title;
   bool (*list)(int index, ch_text *entry, ch_text *meaning);
   const ch_option *options;
+  /* Fills the zeroed argument struct before options are read; NULL: zeros are what it begins with. */
+  void (*defaults)(void *arguments);
   size_t arguments_size; /* size of the argument struct; its FIRST member is `const char
                             *positional[CH_POSITIONAL_MAX]`, NULL after the last one */
   /* Runs with the filled struct; returns CH_OK or fills *error. CH_ERROR_ARGUMENT gives exit status 2,
@@ -59,6 +96,12 @@ extern const ch_command *const ch_hidden_commands[];
 
 /* True when the user gave the option on the command line (not only its default). */
 bool ch_option_given(const void *arguments, const char *name);
+
+/* The path at which the command has to write what the user named with an option: beside it, until the command succeeds. */
+const char *ch_output_path(const void *arguments, const char *option);
+
+/* The number of threads that everything computes with from here on (cli/threads.c). */
+void ch_cli_threads(int64_t threads);
 
 /* False once a write to standard output has failed (full disk, reader gone): a command that streams stops
  * then. */

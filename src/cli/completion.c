@@ -34,8 +34,21 @@ static bool in_family(const ch_command *command, const ch_command *first) {
   return strncmp(command->name, first->name, length) == 0 && command->name[length] == ' ';
 }
 
-static bool is_family(const ch_command *command) {
-  return strchr(command->name, ' ') != NULL;
+/* True when commands of two words begin with the command's first word. */
+static bool is_family(const ch_command *first) {
+  for (const ch_command *const *c = ch_commands; *c; c++)
+    if (in_family(*c, first)) return true;
+  return false;
+}
+
+/* The second words of a family. */
+static void put_second_words(ch_text *script, const ch_command *first, const char *between) {
+  bool any = false;
+  for (const ch_command *const *c = ch_commands; *c; c++) {
+    if (!in_family(*c, first)) continue;
+    ch_text_printf(script, "%s%s", any ? between : "", (*c)->name + first_word((*c)->name) + 1);
+    any = true;
+  }
 }
 
 static void put_first_words(ch_text *script) {
@@ -48,8 +61,44 @@ static void put_choices(ch_text *script, const ch_option *option) {
     ch_text_printf(script, "%s%s", choice == option->choices ? "" : " ", *choice);
 }
 
+/* The names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. */
+static void put_listed(ch_text *script, const ch_command *command) {
+  bool more = true;
+  const char *between = "";
+  for (int i = 0; more; i++) {
+    ch_text entry = {0}, meaning = {0};
+    more = command->list(i, &entry, &meaning);
+    for (const char *p = more && entry.data ? entry.data : ""; *p; p += strspn(p, ", ")) {
+      size_t length = strcspn(p, ",");
+      ch_text_printf(script, "%s%.*s", between, (int)strcspn(p, "[,"), p);
+      between = " ";
+      p += length;
+    }
+    script->failed |= entry.failed || meaning.failed;
+    ch_text_free(&entry);
+    ch_text_free(&meaning);
+  }
+}
+
+/* What the option's value may be, if the program knows that. */
+static void put_values(ch_text *script, const ch_command *command, const ch_option *option) {
+  if (option->type == CH_OPTION_CHOICE)
+    put_choices(script, option);
+  else if (option->lists)
+    put_listed(script, command);
+}
+
+static bool has_values(const ch_option *option) {
+  return option->type == CH_OPTION_CHOICE || option->lists;
+}
+
 void ch_completion_bash(ch_text *script) {
   ch_text_puts(script, "# bash completion for crosshead; `crosshead completion bash` wrote it.\n"
+                       "# Values of an option: words, and whether several may stand with commas between.\n"
+                       "_crosshead_values() {\n"
+                       "  local before=\n"
+                       "  [[ ${2-} && $current == *,* ]] && before=${current%,*},\n"
+                       "  COMPREPLY=($(compgen -P \"$before\" -W \"$1\" -- \"${current#\"$before\"}\"))\n}\n"
                        "_crosshead() {\n"
                        "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
                        "  local command=${COMP_WORDS[1]} words=\n"
@@ -63,21 +112,21 @@ void ch_completion_bash(ch_text *script) {
   ch_text_puts(script, "' ;;\n  completion) words='bash zsh fish' ;;\n");
   for (const ch_command *const *c = ch_commands; *c; c++) {
     if (!is_family(*c) || !opens_word(c)) continue;
-    ch_text_printf(script, "  %.*s)\n    command+=\" ${COMP_WORDS[2]}\"\n    ((COMP_CWORD == 2)) && words='",
-                   (int)first_word((*c)->name), (*c)->name);
-    for (const ch_command *const *d = c; *d; d++)
-      if (in_family(*d, *c)) ch_text_printf(script, "%s ", (*d)->name + first_word((*d)->name) + 1);
-    ch_text_puts(script, "--help' ;;\n");
+    ch_text_printf(script, "  %.*s)\n    case ${COMP_WORDS[2]} in ", (int)first_word((*c)->name), (*c)->name);
+    put_second_words(script, *c, " | ");
+    ch_text_puts(script, ") command+=\" ${COMP_WORDS[2]}\" ;; esac\n    ((COMP_CWORD == 2)) && words='");
+    put_second_words(script, *c, " ");
+    ch_text_puts(script, " --help' ;;\n");
   }
   ch_text_puts(script, "  esac\n  case \"$command $previous\" in\n");
   for (const ch_command *const *c = ch_commands; *c; c++)
     for (const ch_option *o = (*c)->options; o && o->name; o++) {
       if (!*o->name || o->type == CH_OPTION_FLAG) continue;
       ch_text_printf(script, "  '%s --%s') ", (*c)->name, o->name);
-      if (o->type == CH_OPTION_CHOICE) {
-        ch_text_puts(script, "COMPREPLY=($(compgen -W '");
-        put_choices(script, o);
-        ch_text_puts(script, "' -- \"$current\")); ");
+      if (has_values(o)) {
+        ch_text_puts(script, "_crosshead_values '");
+        put_values(script, *c, o);
+        ch_text_puts(script, o->lists == CH_LISTS_SEVERAL ? "' several; " : "'; ");
       }
       ch_text_puts(script, "return ;;\n");
     }
@@ -102,15 +151,15 @@ static void put_zsh_options(ch_text *script, const ch_command *command) {
     put_quoted(script, o->help ? o->help : "", "[]\\:");
     ch_text_puts(script, "]");
     if (o->type != CH_OPTION_FLAG) {
-      ch_text_puts(script, ":");
+      ch_text_puts(script, o->bare ? "::" : ":");
       put_quoted(script, o->metavar ? o->metavar : "value", "[]\\:");
       ch_text_puts(script, ":");
     }
     if (o->type == CH_OPTION_PATH) ch_text_puts(script, "_files");
-    if (o->type == CH_OPTION_CHOICE) {
-      ch_text_puts(script, "(");
-      put_choices(script, o);
-      ch_text_puts(script, ")");
+    if (has_values(o)) {
+      ch_text_puts(script, o->lists == CH_LISTS_SEVERAL ? " _values -s , name " : "(");
+      put_values(script, command, o);
+      ch_text_puts(script, o->lists == CH_LISTS_SEVERAL ? "" : ")");
     }
     ch_text_puts(script, "'");
   }
@@ -142,8 +191,11 @@ void ch_completion_zsh(ch_text *script) {
       put_quoted(script, (*d)->summary, "\\");
       ch_text_puts(script, "'\n");
     }
-    ch_text_puts(script, "      )\n      _describe command commands\n      return\n    fi\n"
-                         "    command+=\" $words[2]\"\n    shift words\n    (( CURRENT-- )) ;;\n");
+    ch_text_puts(script,
+                 "      )\n      _describe command commands\n      [[ $words[2] == -* ]] || return\n    fi\n"
+                 "    case $words[2] in\n    (");
+    put_second_words(script, *c, "|");
+    ch_text_puts(script, ") command+=\" $words[2]\"; shift words; (( CURRENT-- )) ;;\n    esac ;;\n");
   }
   ch_text_puts(script, "  esac\n  case $command in\n");
   for (const ch_command *const *c = ch_commands; *c; c++)
@@ -192,10 +244,11 @@ void ch_completion_fish(ch_text *script) {
         ch_text_puts(script, "-f ");
       else
         ch_text_puts(script, "-x ");
-      if (o->type == CH_OPTION_CHOICE) {
-        ch_text_puts(script, "-a '");
-        put_choices(script, o);
-        ch_text_puts(script, "' ");
+      if (has_values(o)) {
+        bool several = o->lists == CH_LISTS_SEVERAL;
+        ch_text_puts(script, several ? "-a '(__fish_complete_list , \"string split \\\" \\\" \\\"" : "-a '");
+        put_values(script, *c, o);
+        ch_text_puts(script, several ? "\\\"\")' " : "' ");
       }
       ch_text_puts(script, "-d '");
       put_quoted(script, o->help ? o->help : "", "\\");

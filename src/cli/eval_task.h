@@ -1,27 +1,31 @@
-/* crosshead eval --task: what the command line says of a task, and its evaluation. */
+/* crosshead eval --task: the tasks that are known, the log of samples, and the figures as people read them. */
 #ifndef CH_CLI_EVAL_TASK_H
 #define CH_CLI_EVAL_TASK_H
 
+#include <jansson.h>
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
-#include "cli/keep.h"
-#include "tensor/tensor.h"
 
-typedef struct ch_task_arguments {
-  const char *model, *tokenizer; /* tokenizer: NULL = the model's own */
-  const char *task, *task_file;
-  const char *fewshot_file, *log_samples; /* or NULL */
-  int64_t fewshot, limit, window;         /* 0: none, all, the model's context */
-  ch_dtype compute;                       /* ch_model's */
-  bool json;
-  const ch_keeper *keeper;
-} ch_task_arguments;
-
-ch_status ch_evaluate_task(const ch_task_arguments *arguments, ch_error *error);
 /* ch_command.list of the tasks that are known by name. */
 bool ch_list_task(int index, ch_text *entry, ch_text *meaning);
+
+/* --log-samples: a file with a line for every item. */
+typedef struct ch_sample_log {
+  const char *path; /* NULL: there is no log */
+  bool open;
+  ch_writer writer;
+  ch_status status; /* of writing, */
+  ch_error error;   /* and why it failed */
+} ch_sample_log;
+
+/* Adds a line; false when that failed. The file is opened by the first. */
+bool ch_sample_log_put(ch_sample_log *log, const char *json);
+/* Ends the log of an evaluation that ended with `status`; returns it, or what went wrong with the file. */
+ch_status ch_sample_log_end(ch_sample_log *log, ch_status status, ch_error *error);
+
+/* The figures of a task, the object of ch_evaluate_task; `name` is the task's own. */
+void ch_task_page(const char *name, const json_t *report, ch_text *text);
 
 #endif

@@ -15,8 +15,3 @@ json_t *ch_json_ids(const int32_t *ids, size_t count) {
   for (size_t i = 0; i < count; i++) json_array_append_new(list, json_integer(ids[i]));
   return list;
 }
-
-const char *ch_generation_end_name(ch_generation_end end) {
-  static const char *const names[] = {"end", "length", "context", "stopped", "failed"};
-  return names[end];
-}

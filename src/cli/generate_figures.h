@@ -4,13 +4,13 @@
 
 #include <jansson.h>
 
-#include "infer/generate.h"
+#include <stddef.h>
+#include <stdint.h>
 
 /* Tokens a second; 0 where there was no time. */
 double ch_token_rate(int64_t tokens, double seconds);
 /* {"tokens", "milliseconds", "tokens_per_second"} */
 json_t *ch_json_rate(int64_t tokens, double seconds);
 json_t *ch_json_ids(const int32_t *ids, size_t count);
-const char *ch_generation_end_name(ch_generation_end end);
 
 #endif

@@ -1,9 +1,11 @@
-/* Texts that are written in step, kept until all are. */
+/* Texts that are generated in one batch, kept until all are done. */
 #include "cli/generate_many.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <string.h>
 
 #include "base/progress.h"
 #include "cli/command.h"
@@ -11,32 +13,34 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
-/* A text and what it said so far. */
+/* What a text said so far. */
 typedef struct said {
-  const struct batch *batch;
   ch_text text;
   ch_ids ids;
+  ch_sampler sampler;
 } said;
 
 typedef struct batch {
   const ch_many_texts *many;
-  ch_generation_text *texts;
+  ch_batch_text *texts;
   said *said;
   int64_t count;
   double seconds;
 } batch;
 
-static bool take(void *context, int32_t id, const char *text, size_t size) {
-  said *s = context;
-  ch_text_put(&s->text, text, size);
-  if (id >= 0) {
-    if (!ch_ids_reserve(&s->ids, 1)) {
-      s->text.failed = true;
-      return false;
-    }
-    s->ids.data[s->ids.size++] = id;
-  }
+static bool is_wanted(void) {
   return !ch_interrupted() && ch_output_alive();
+}
+
+static bool take(const char *text, size_t size, void *user) {
+  said *s = user;
+  ch_text_put(&s->text, text, size);
+  return !s->text.failed && is_wanted();
+}
+
+static bool go_on_reading(int64_t done, int64_t total, void *user) {
+  (void)done, (void)total, (void)user;
+  return is_wanted();
 }
 
 static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
@@ -48,14 +52,21 @@ static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for %lld texts", (long long)b->count);
   for (int64_t i = 0; i < b->count; i++) {
     const ch_prompt *prompt = &many->prompts->list[i / many->samples];
-    b->said[i].batch = b;
-    b->texts[i] = (ch_generation_text){
-        .prompt = prompt->ids.data, .count = (int64_t)prompt->ids.size, .options = *many->common};
-    ch_random_seed(&b->texts[i].options.random, many->seed + (uint64_t)(i % many->samples), 0);
-    b->texts[i].options.sink = take;
-    b->texts[i].options.context = &b->said[i];
-    if (many->echo) ch_prompt_echo(prompt, &b->said[i].text);
+    said *s = &b->said[i];
+    ch_sampler_defaults(&s->sampler, many->seed + (uint64_t)(i % many->samples));
+    s->sampler.temperature = many->sampler->temperature;
+    s->sampler.top_k = many->sampler->top_k;
+    s->sampler.top_p = many->sampler->top_p;
+    b->texts[i] = (ch_batch_text){.prompt_tokens = prompt->ids.data,
+                                  .prompt_token_count = prompt->ids.size,
+                                  .max_tokens = many->max_tokens,
+                                  .sampler = &s->sampler,
+                                  .sink = take,
+                                  .user = s,
+                                  .ids = &s->ids};
+    if (many->echo) ch_prompt_echo(prompt, &s->text);
   }
+  ch_session_set_progress(many->session, go_on_reading, NULL);
   return CH_OK;
 }
 
@@ -93,61 +104,73 @@ typedef struct totals {
 static totals sum_up(const batch *b) {
   totals t = {0};
   for (int64_t i = 0; i < b->count; i++) {
-    const ch_generation_result *result = &b->texts[i].result;
+    const ch_generated *result = &b->texts[i].generated;
     t.prompt_tokens += result->prompt_tokens;
     t.tokens += result->tokens;
     t.prefill_seconds += result->prefill_seconds;
-    t.stopped += result->end == CH_GENERATION_STOPPED;
+    t.stopped += result->end == CH_END_STOPPED;
   }
   t.decode_seconds = b->seconds - t.prefill_seconds;
   return t;
 }
 
 static void print_figures(const batch *b) {
-  const ch_cache *cache = ch_timeline_cache(b->many->timeline);
+  const ch_session *session = b->many->session;
   totals t = sum_up(b);
-  fprintf(stderr, "prefill: %lld tokens in %.1f ms, %.1f tokens/s\n", (long long)t.prompt_tokens,
-          1e3 * t.prefill_seconds, ch_token_rate(t.prompt_tokens, t.prefill_seconds));
-  fprintf(stderr, "decode:  %lld tokens of %lld texts in %.1f ms, %.1f tokens/s\n", (long long)t.tokens,
-          (long long)b->count, 1e3 * t.decode_seconds, ch_token_rate(t.tokens, t.decode_seconds));
-  fprintf(stderr, "cache:   %lld sequences of %lld tokens (%s), %zu bytes allocated\n",
-          (long long)cache->sequences, (long long)cache->capacity, b->many->cache_dtype, cache->bytes);
+  fprintf(stderr, "prefill: %lld %s in %.1f ms, %.1f tokens/s\n", (long long)t.prompt_tokens,
+          ch_plural(t.prompt_tokens, "token", "tokens"), 1e3 * t.prefill_seconds,
+          ch_token_rate(t.prompt_tokens, t.prefill_seconds));
+  fprintf(stderr, "decode:  %lld %s of %lld %s in %.1f ms, %.1f tokens/s\n", (long long)t.tokens,
+          ch_plural(t.tokens, "token", "tokens"), (long long)b->count, ch_plural(b->count, "text", "texts"),
+          1e3 * t.decode_seconds, ch_token_rate(t.tokens, t.decode_seconds));
+  fprintf(stderr, "cache:   %lld %s of %lld tokens (%s), %llu bytes allocated\n",
+          (long long)b->many->sequences, ch_plural(b->many->sequences, "sequence", "sequences"),
+          (long long)ch_session_capacity(session), b->many->cache_dtype,
+          (unsigned long long)ch_session_cache_bytes(session));
 }
 
 static json_t *json_text(const batch *b, int64_t i) {
-  const ch_generation_text *text = &b->texts[i];
+  const ch_batch_text *text = &b->texts[i];
   const said *s = &b->said[i];
   int64_t sample = i % b->many->samples;
   return json_pack("{s:I, s:I, s:I, s:s%, s:o, s:o, s:s}", "prompt", (json_int_t)(i / b->many->samples),
                    "sample", (json_int_t)sample, "seed", (json_int_t)(b->many->seed + (uint64_t)sample),
                    "text", s->text.data ? s->text.data : "", s->text.size, "ids",
                    ch_json_ids(s->ids.data, s->ids.size), "prompt_ids",
-                   ch_json_ids(text->prompt, (size_t)text->count), "end",
-                   ch_generation_end_name(text->result.end));
+                   ch_json_ids(text->prompt_tokens, text->prompt_token_count), "end",
+                   ch_end_name(text->generated.end));
 }
 
 static ch_status print_json(const batch *b, ch_error *error) {
-  const ch_cache *cache = ch_timeline_cache(b->many->timeline);
+  const ch_session *session = b->many->session;
   totals t = sum_up(b);
   json_t *texts = json_array();
   for (int64_t i = 0; i < b->count; i++) json_array_append_new(texts, json_text(b, i));
   return ch_print_json(json_pack("{s:o, s:o, s:o, s:{s:s, s:I, s:I, s:I}}", "texts", texts, "prefill",
                                  ch_json_rate(t.prompt_tokens, t.prefill_seconds), "decode",
                                  ch_json_rate(t.tokens, t.decode_seconds), "cache", "dtype",
-                                 b->many->cache_dtype, "sequences", (json_int_t)cache->sequences, "capacity",
-                                 (json_int_t)cache->capacity, "bytes_allocated", (json_int_t)cache->bytes),
+                                 b->many->cache_dtype, "sequences", (json_int_t)b->many->sequences,
+                                 "capacity", (json_int_t)ch_session_capacity(session), "bytes_allocated",
+                                 (json_int_t)ch_session_cache_bytes(session)),
                        JSON_REAL_PRECISION(6), error);
 }
 
-/* Why not all texts are whole, where they are not: the first whose logits are broken, or the signal. */
-static ch_status judge(const batch *b, ch_error *error) {
+/* The sentence about one text, without the name by which ch_generate_batch calls it. */
+static const char *sentence_of(int64_t i, const ch_error *why) {
+  char name[40];
+  int length = snprintf(name, sizeof name, "texts[%lld]: ", (long long)i);
+  return strncmp(why->message, name, (size_t)length) == 0 ? why->message + length : why->message;
+}
+
+/* Why not all texts are whole, where they are not: the first whose logits are broken (`why` says more), or the signal. */
+static ch_status judge(const batch *b, const ch_error *why, ch_error *error) {
   int64_t samples = b->many->samples, stopped = sum_up(b).stopped;
   for (int64_t i = 0; i < b->count; i++)
     if (b->texts[i].status != CH_OK)
       return ch_fail(error, b->texts[i].status, "prompt %lld, sample %lld: %s", (long long)(i / samples + 1),
-                     (long long)(i % samples + 1), b->texts[i].error.message);
+                     (long long)(i % samples + 1), sentence_of(i, why));
   if (stopped == 0 || !ch_interrupted()) return CH_OK;
-  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted; %lld of %lld texts are not whole",
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted; %lld of %lld texts are unfinished",
                  (long long)stopped, (long long)b->count);
 }
 
@@ -163,16 +186,18 @@ static ch_status print(const batch *b, ch_error *error) {
 
 ch_status ch_generate_many(const ch_many_texts *many, ch_error *error) {
   batch b = {0};
+  ch_error why = {0};
   ch_status status = prepare(many, &b, error);
   if (status == CH_OK) {
     double start = ch_clock();
     ch_interrupt_watch();
-    status = ch_generate_texts(many->timeline, many->tokenizer, b.texts, b.count, error);
+    status = ch_generate_batch(many->session, b.texts, (size_t)b.count, &why);
     ch_interrupt_release();
     b.seconds = ch_clock() - start;
+    if (status != CH_OK) *error = why;
   }
   if (status == CH_OK || status == CH_ERROR_NUMERIC) status = print(&b, error);
-  if (status == CH_OK) status = judge(&b, error);
+  if (status == CH_OK) status = judge(&b, &why, error);
   release(&b);
   return status;
 }

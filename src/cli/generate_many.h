@@ -1,17 +1,19 @@
-/* generate with several texts in step. */
+/* generate with several texts batched. */
 #ifndef CH_CLI_GENERATE_MANY_H
 #define CH_CLI_GENERATE_MANY_H
 
+#include <crosshead/generate.h>
+
 #include "cli/prompts.h"
-#include "infer/generate.h"
 
 typedef struct ch_many_texts {
-  ch_timeline *timeline; /* as many sequences as go in step */
-  const ch_tokenizer *tokenizer;
+  ch_session *session;
+  int64_t sequences; /* of the session: texts of one batch */
   const ch_prompts *prompts;
-  int64_t samples;                     /* texts of every prompt */
-  uint64_t seed;                       /* sample i of a prompt has seed + i */
-  const ch_generation_options *common; /* sampling, ends and length of every text */
+  int64_t samples;           /* texts of every prompt */
+  uint64_t seed;             /* sample i of a prompt has seed + i */
+  const ch_sampler *sampler; /* the settings of every text's own sampler */
+  int64_t max_tokens;
   const char *cache_dtype;
   bool echo, json;
 } ch_many_texts;

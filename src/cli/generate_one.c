@@ -3,12 +3,12 @@
 
 #include <stdio.h>
 
+#include <crosshead/bench.h>
+
 #include "cli/command.h"
 #include "cli/generate_figures.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "eval/dictionary_cost.h"
-#include "eval/trace.h"
 
 /* The text and what it said so far. */
 typedef struct writer {
@@ -22,89 +22,113 @@ static void show(writer *w, const char *text, size_t size) {
   if (size == 0) return;
   ch_text_put(&w->text, text, size);
   if (w->one->json) return;
-  fwrite(text, 1, size, stdout);
-  fflush(stdout);
+  ch_output_put(text, size, true);
 }
 
-static bool take(void *context, int32_t id, const char *text, size_t size) {
-  writer *w = context;
-  show(w, text, size);
-  if (id >= 0) {
-    if (!ch_ids_reserve(&w->ids, 1)) return false;
-    w->ids.data[w->ids.size++] = id;
-  }
+static bool is_wanted(void) {
   return !ch_interrupted() && ch_output_alive();
 }
 
-static ch_status write_text(writer *w, ch_generation_result *result, ch_error *error) {
+static bool take(const char *text, size_t size, void *user) {
+  show(user, text, size);
+  return is_wanted();
+}
+
+static bool go_on_reading(int64_t done, int64_t total, void *user) {
+  (void)done, (void)total, (void)user;
+  return is_wanted();
+}
+
+static ch_status generate(writer *w, ch_generated *result, ch_error *error) {
   const ch_one_text *one = w->one;
-  ch_generation_options options = *one->common;
-  options.sink = take;
-  options.context = w;
-  ch_random_seed(&options.random, one->seed, 0);
+  ch_batch_text text = {.prompt_tokens = one->prompt->ids.data,
+                        .prompt_token_count = one->prompt->ids.size,
+                        .max_tokens = one->max_tokens,
+                        .sampler = one->sampler,
+                        .sink = take,
+                        .user = w,
+                        .ids = &w->ids};
+  ch_session_set_progress(one->session, go_on_reading, NULL);
+  ch_status status = ch_generate_text(one->session, &text, error);
+  *result = text.generated;
+  return status;
+}
+
+static ch_status generate_traced(writer *w, ch_generated *result, ch_error *error) {
+  ch_profile *profile;
+  CH_TRY(ch_profile_new(true, &profile, error));
+  ch_session_profile(w->one->session, profile);
+  ch_status status = generate(w, result, error);
+  ch_session_profile(w->one->session, NULL);
+  if (status == CH_OK)
+    status = ch_trace_write(w->one->trace, 1, &(ch_traced){"generate", profile}, NULL, error);
+  ch_profile_free(profile);
+  return status;
+}
+
+static ch_status write_text(writer *w, ch_generated *result, ch_error *error) {
+  const ch_one_text *one = w->one;
   if (one->echo) {
     ch_text echo = {0};
     ch_prompt_echo(one->prompt, &echo);
     show(w, echo.data, echo.size);
     ch_text_free(&echo);
   }
-  ch_profile profile = {.keep_events = true};
-  if (one->trace) ch_timeline_profile(w->one->timeline, &profile);
-  ch_status status = ch_generate_tokens(w->one->timeline, w->one->tokenizer, one->prompt->ids.data,
-                                        (int64_t)one->prompt->ids.size, &options, result, error);
-  if (one->trace && status == CH_OK)
-    status = ch_trace_write(one->trace, 1, &(ch_traced){"generate", &profile}, NULL, error);
-  ch_timeline_profile(w->one->timeline, NULL);
-  ch_profile_free(&profile);
+  ch_status status = one->trace ? generate_traced(w, result, error) : generate(w, result, error);
   if (w->text.failed && status == CH_OK) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the text");
   return status;
 }
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
-/* Why the text is over, where that is not what was asked for. */
-static void print_end(const writer *w, const ch_generation_result *result) {
-  if (result->end == CH_GENERATION_FULL)
+/* Why the text ended, if it ended early. */
+static void print_end(const writer *w, const ch_generated *result) {
+  if (result->end == CH_END_FULL)
     fprintf(stderr, "stopped: the context of %lld tokens is full\n",
-            (long long)ch_timeline_cache(w->one->timeline)->capacity);
-  if (result->end == CH_GENERATION_STOPPED)
-    fprintf(stderr, "stopped: %s\n", ch_interrupted() ? "interrupted" : "nobody reads the text");
-  if (result->end == CH_GENERATION_ENDED) fprintf(stderr, "the model ended its text\n");
+            (long long)ch_session_capacity(w->one->session));
+  if (result->end == CH_END_STOPPED && !ch_interrupted())
+    fprintf(stderr, "stopped: the program that reads the text has ended\n");
+  if (result->end == CH_END_TOKEN) fprintf(stderr, "the model ended its text\n");
 }
 
-static void print_figures(const writer *w, const ch_generation_result *result) {
-  const ch_cache *cache = ch_timeline_cache(w->one->timeline);
+static void print_figures(const writer *w, const ch_generated *result) {
+  const ch_session *session = w->one->session;
   if (w->text.size == 0 || w->text.data[w->text.size - 1] != '\n') putchar('\n');
   fflush(stdout);
   print_end(w, result);
-  fprintf(stderr, "prefill: %lld tokens in %.1f ms, %.1f tokens/s\n", (long long)result->prompt_tokens,
-          1e3 * result->prefill_seconds, ch_token_rate(result->prompt_tokens, result->prefill_seconds));
-  fprintf(stderr, "decode:  %lld tokens in %.1f ms, %.1f tokens/s\n", (long long)result->tokens,
-          1e3 * result->decode_seconds, ch_token_rate(result->tokens, result->decode_seconds));
-  fprintf(stderr, "cache:   %lld bytes a token (%s), %lld of %lld tokens, %zu bytes allocated\n",
-          (long long)cache->token_bytes, w->one->cache_dtype, (long long)ch_timeline_length(w->one->timeline),
-          (long long)cache->capacity, cache->bytes);
+  fprintf(stderr, "prefill: %lld %s in %.1f ms, %.1f tokens/s\n", (long long)result->prompt_tokens,
+          ch_plural(result->prompt_tokens, "token", "tokens"), 1e3 * result->prefill_seconds,
+          ch_token_rate(result->prompt_tokens, result->prefill_seconds));
+  fprintf(stderr, "decode:  %lld %s in %.1f ms, %.1f tokens/s\n", (long long)result->tokens,
+          ch_plural(result->tokens, "token", "tokens"), 1e3 * result->decode_seconds,
+          ch_token_rate(result->tokens, result->decode_seconds));
+  fprintf(stderr, "cache:   %lld bytes per token (%s), %lld of %lld tokens, %llu bytes allocated\n",
+          (long long)ch_session_cache_token_bytes(session), w->one->cache_dtype,
+          (long long)ch_session_length(session), (long long)ch_session_capacity(session),
+          (unsigned long long)ch_session_cache_bytes(session));
   if (w->one->keep_dictionary)
-    fprintf(stderr,
-            "dictionary: attention's weights take %.1f MiB instead of %.1f; a token takes %.2f times as long "
-            "as with matrices written out\n",
-            w->dictionary.bytes / (1 << 20), w->dictionary.written_bytes / (1 << 20), w->dictionary.slowdown);
+    fprintf(
+        stderr,
+        "dictionary: attention's weights take %.1f MiB instead of %.1f; decoding takes %.2f times as long "
+        "as with a matrix for every layer\n",
+        w->dictionary.bytes / (1 << 20), w->dictionary.written_bytes / (1 << 20), w->dictionary.slowdown);
 }
 
-static ch_status print_json(const writer *w, const ch_generation_result *result, ch_error *error) {
-  const ch_cache *cache = ch_timeline_cache(w->one->timeline);
+static ch_status print_json(const writer *w, const ch_generated *result, ch_error *error) {
+  const ch_session *session = w->one->session;
   json_t *figures =
       json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "dtype", w->one->cache_dtype, "elements_per_token",
-                (json_int_t)cache->token_elements, "bytes_per_token", (json_int_t)cache->token_bytes,
-                "bytes_allocated", (json_int_t)cache->bytes, "tokens",
-                (json_int_t)ch_timeline_length(w->one->timeline), "capacity", (json_int_t)cache->capacity);
+                (json_int_t)ch_session_cache_token_elements(session), "bytes_per_token",
+                (json_int_t)ch_session_cache_token_bytes(session), "bytes_allocated",
+                (json_int_t)ch_session_cache_bytes(session), "tokens", (json_int_t)ch_session_length(session),
+                "capacity", (json_int_t)ch_session_capacity(session));
   json_t *object = json_pack(
       "{s:s%, s:o, s:o, s:s, s:I, s:f, s:o, s:o, s:o}", "text", w->text.data ? w->text.data : "",
       w->text.size, "ids", ch_json_ids(w->ids.data, w->ids.size), "prompt_ids",
-      ch_json_ids(w->one->prompt->ids.data, w->one->prompt->ids.size), "end",
-      ch_generation_end_name(result->end), "seed", (json_int_t)w->one->seed, "open_milliseconds",
-      1e3 * w->one->open_seconds, "prefill", ch_json_rate(result->prompt_tokens, result->prefill_seconds),
-      "decode", ch_json_rate(result->tokens, result->decode_seconds), "cache", figures);
+      ch_json_ids(w->one->prompt->ids.data, w->one->prompt->ids.size), "end", ch_end_name(result->end),
+      "seed", (json_int_t)w->one->seed, "open_milliseconds", 1e3 * w->one->open_seconds, "prefill",
+      ch_json_rate(result->prompt_tokens, result->prefill_seconds), "decode",
+      ch_json_rate(result->tokens, result->decode_seconds), "cache", figures);
   if (w->one->keep_dictionary)
     json_object_set_new(object, "dictionary",
                         json_pack("{s:f, s:f, s:f}", "attention_bytes", w->dictionary.bytes,
@@ -113,12 +137,20 @@ static ch_status print_json(const writer *w, const ch_generation_result *result,
   return ch_print_json(object, JSON_REAL_PRECISION(6), error);
 }
 
+/* After the text, which is printed as far as it goes. */
+static ch_status judge(const ch_generated *result, ch_error *error) {
+  if (result->end != CH_END_STOPPED || !ch_interrupted()) return CH_OK;
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld %s", (long long)result->tokens,
+                 ch_plural(result->tokens, "token", "tokens"));
+}
+
 ch_status ch_generate_one(const ch_one_text *one, ch_error *error) {
   writer w = {.one = one};
-  ch_generation_result result = {0};
+  ch_generated result = {0};
   ch_interrupt_watch();
   ch_status status = write_text(&w, &result, error);
   ch_interrupt_release();
+  if (status == CH_OK) status = ch_output_check(error);
   if (status == CH_OK && one->keep_dictionary)
     status = ch_dictionary_cost_measure(one->model, &w.dictionary, error);
   if (status == CH_OK && one->json)
@@ -127,6 +159,7 @@ ch_status ch_generate_one(const ch_one_text *one, ch_error *error) {
     print_figures(&w, &result);
   else if (!one->json && w.text.size > 0)
     putchar('\n');
+  if (status == CH_OK) status = judge(&result, error);
   ch_ids_free(&w.ids);
   ch_text_free(&w.text);
   return status;

@@ -2,17 +2,17 @@
 #ifndef CH_CLI_GENERATE_ONE_H
 #define CH_CLI_GENERATE_ONE_H
 
+#include <crosshead/generate.h>
+
 #include "cli/prompts.h"
-#include "infer/generate.h"
-#include "infer/model.h"
 
 typedef struct ch_one_text {
-  ch_timeline *timeline;
-  const ch_tokenizer *tokenizer;
+  ch_session *session;
   const ch_model *model;
   const ch_prompt *prompt;
-  const ch_generation_options *common; /* sampling, ends and length */
-  uint64_t seed;
+  ch_sampler *sampler;
+  int64_t max_tokens;
+  uint64_t seed;                   /* that the sampler was made of */
   const char *cache_dtype, *trace; /* trace: a file's name, or NULL */
   double open_seconds;
   bool keep_dictionary, echo, json;

@@ -60,7 +60,7 @@ static void put_paragraphs(ch_text *out, const char *text) {
 void ch_option_synopsis(const ch_option *option, ch_text *text) {
   ch_text_printf(text, "--%s", option->name);
   if (option->type != CH_OPTION_FLAG)
-    ch_text_printf(text, " %s", option->metavar ? option->metavar : "VALUE");
+    ch_text_printf(text, option->bare ? " [%s]" : " %s", option->metavar ? option->metavar : "VALUE");
 }
 
 void ch_option_notes(const ch_option *option, ch_text *notes) {
@@ -71,6 +71,7 @@ void ch_option_notes(const ch_option *option, ch_text *notes) {
     ch_text_printf(notes, "%srequired", notes->size ? "; " : "");
   else if (option->default_value && *option->default_value)
     ch_text_printf(notes, "%sdefault: %s", notes->size ? "; " : "", option->default_value);
+  if (option->alias) ch_text_printf(notes, "%salso --%s", notes->size ? "; " : "", option->alias);
 }
 
 static void put_entry(ch_text *out, const char *left, const char *help) {

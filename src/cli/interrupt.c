@@ -28,7 +28,7 @@ static void on_signal(int number) {
   long long now = (long long)t.tv_sec * 1000000000 + t.tv_nsec;
   if (!interrupted) {
     atomic_store(&first_ns, now);
-    interrupted = 1;
+    interrupted = number;
   } else if (now - atomic_load(&first_ns) > together_ns) {
     /* Takes effect when this handler returns. */
     signal(number, SIG_DFL);
@@ -53,6 +53,10 @@ void ch_interrupt_watch(void) {
 
 bool ch_interrupted(void) {
   return interrupted != 0;
+}
+
+int ch_interrupt_number(void) {
+  return interrupted;
 }
 
 bool ch_stop_wanted(void *context) {

@@ -8,7 +8,9 @@
    after it ends the program as usual. */
 void ch_interrupt_watch(void);
 bool ch_interrupted(void);
-/* The same as a hook of long work; the context is not looked at. */
+/* The signal that came, or 0. */
+int ch_interrupt_number(void);
+/* ch_interrupted as a hook of long work; the context is not looked at. */
 bool ch_stop_wanted(void *context);
 /* Signals act as before the watch; what came stays known until the next watch. */
 void ch_interrupt_release(void);

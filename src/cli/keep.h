@@ -2,20 +2,22 @@
 #ifndef CH_CLI_KEEP_H
 #define CH_CLI_KEEP_H
 
+#include <crosshead/runs.h>
+
 #include "base/error.h"
 #include "base/progress.h"
-#include "runs/evaluated.h"
 
 typedef struct ch_keeper {
   char *path; /* NULL: nothing is kept */
-  ch_run_labels labels;
+  ch_kept_run_labels labels;
 } ch_keeper;
 
 /* The option of commands that keep runs. */
 #define CH_RUNS_OPTION(member)                                                                               \
   {                                                                                                          \
     .name = "runs", .type = CH_OPTION_PATH, .offset = (member), .metavar = "FILE",                           \
-    .help = "Where the run is kept for `crosshead runs` (runs.sqlite beside --out; none: nowhere)."          \
+    .help = "File in which the run is kept for `crosshead runs`; none keeps nothing (default: "              \
+            "CROSSHEAD_RUNS, else runs.sqlite beside --out)."                                                \
   }
 
 /* asked: --runs, or NULL; output: --out, beside which runs are kept when nothing else is said; NULL: nowhere then. A file
@@ -27,9 +29,9 @@ void ch_keeper_end(ch_keeper *keeper);
    stream, and is no failure: the run's own files have everything. */
 void ch_keeper_keep(const ch_keeper *keeper, const char *directory, const char *name, ch_progress_line *line);
 
-/* Keeps an evaluation under a name (the task, or "text"), likewise. */
-void ch_keeper_keep_evaluation(const ch_keeper *keeper, const ch_evaluated *evaluated, const char *name,
-                               ch_progress_line *line);
+/* Keeps the figures of an evaluation, a JSON object, under a name (the task, or "text"), likewise. */
+void ch_keeper_keep_evaluation(const ch_keeper *keeper, const ch_model *model, const char *json,
+                               const char *name, ch_progress_line *line);
 
 /* The file that `crosshead runs` reads: asked, CROSSHEAD_RUNS, or runs.sqlite here. */
 const char *ch_runs_file(const char *asked);

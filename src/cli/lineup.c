@@ -1,32 +1,49 @@
-/* From shared options to what a comparison is asked for. */
+/* From shared options to the settings of a comparison. */
 #include "cli/lineup.h"
 
 #include <string.h>
 
-#include "train/presets.h"
+static const char old_match[] = "all"; /* what earlier versions called "parameters" */
+const char *const ch_lineup_matches[] = {[CH_MATCH_PARAMETERS] = "parameters",
+                                         [CH_MATCH_ACTIVE] = "active",
+                                         [CH_MATCH_FLOPS] = "flops",
+                                         [CH_MATCH_TIME] = "time",
+                                         [CH_MATCH_CACHE] = "cache",
+                                         [CH_MATCH_NONE] = "none",
+                                         old_match,
+                                         NULL};
+const char *const ch_lineup_inits[] = {
+    [CH_INIT_DEFAULT] = "default", [CH_INIT_DEEPSEEK] = "deepseek", [CH_INIT_FAN_IN] = "fan_in", NULL};
 
-const char *const ch_lineup_matches[] = {"all", "active", NULL};
+const char *const ch_lineup_parametrizations[] = {
+    [CH_PARAMETRIZATION_STANDARD] = "standard", [CH_PARAMETRIZATION_SPECTRAL] = "spectral", NULL};
 
-void ch_lineup_ask(const void *arguments, const ch_lineup *l, ch_compare_options *asked) {
-  asked->mechanisms = l->mechanisms;
-  asked->tokenizer = l->tokenizer;
-  asked->shape = (ch_shape_wishes){
-      .params = l->params, .vocab = l->vocab, .layers = l->layers, .hidden = l->hidden, .heads = l->heads};
-  if (strcmp(l->match, "active") == 0) asked->shape.counted = CH_COUNT_ACTIVE;
-  for (int i = 0; ch_init_names[i]; i++)
-    if (strcmp(l->init, ch_init_names[i]) == 0) asked->shape.init = (ch_init)i;
-  asked->tokens = l->tokens;
-  asked->sequence = l->sequence;
-  asked->dtype = ch_compute_type(l->dtype);
-  asked->warmup = ch_option_given(arguments, "warmup") ? l->warmup : -1;
-  asked->seed = (uint64_t)l->seed;
+/* The place of a name in its list. */
+static unsigned place_of(const char *name, const char *const *names) {
+  unsigned place = 0;
+  while (strcmp(names[place], name) != 0) place++;
+  return place;
+}
+
+ch_compare_settings ch_lineup_settings(const ch_lineup *lineup) {
+  ch_compare_settings settings = lineup->settings;
+  settings.match = strcmp(lineup->match, old_match) == 0
+                       ? CH_MATCH_PARAMETERS
+                       : (ch_match)place_of(lineup->match, ch_lineup_matches);
+  settings.init = (ch_init)place_of(lineup->init, ch_lineup_inits);
+  settings.parametrization =
+      (ch_parametrization)place_of(lineup->parametrization, ch_lineup_parametrizations);
+  settings.schedule = strcmp(lineup->schedule, "constant") == 0 ? CH_TRAIN_CONSTANT : CH_TRAIN_COSINE;
+  settings.type = ch_precision_of(lineup->dtype);
+  settings.option_names = true;
+  return settings;
 }
 
 bool ch_lineup_list(int index, ch_text *entry, ch_text *meaning) {
-  const ch_preset *preset = ch_preset_at(index);
-  if (!preset) return false;
-  ch_text_printf(entry, "%s%s", preset->name, preset->number ? "[:N]" : "");
-  ch_text_puts(meaning, preset->summary);
-  if (preset->number) ch_text_printf(meaning, "; N: %s", preset->number);
+  ch_mechanism_name mechanism;
+  if (!ch_mechanism_name_at(index, &mechanism)) return false;
+  ch_text_printf(entry, "%s%s", mechanism.name, mechanism.number ? "[:N]" : "");
+  ch_text_puts(meaning, mechanism.summary);
+  if (mechanism.number) ch_text_printf(meaning, "; N: %s", mechanism.number);
   return true;
 }

@@ -2,119 +2,141 @@
 #ifndef CH_CLI_LINEUP_H
 #define CH_CLI_LINEUP_H
 
+#include <crosshead/compare.h>
+
 #include "cli/command.h"
-#include "cli/element_types.h"
-#include "config/initial_std.h"
-#include "train/compare.h"
+#include "cli/precision.h"
 
 /* Their values: a member of the command's arguments. */
 typedef struct ch_lineup {
-  const char *mechanisms, *tokenizer, *match, *init, *dtype;
-  int64_t params, vocab, layers, hidden, heads, tokens, sequence, warmup, seed;
+  ch_compare_settings settings;                                  /* numbers and texts */
+  const char *match, *init, *parametrization, *schedule, *dtype; /* settings by name: ch_lineup_settings */
 } ch_lineup;
 
-extern const char *const ch_lineup_matches[];
+extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const ch_lineup_parametrizations[];
 
 /* Rows of an option table; `at` is the offset of the ch_lineup. */
 #define CH_LINEUP(member) offsetof(ch_lineup, member)
 #define CH_LINEUP_MECHANISMS(at)                                                                             \
   {                                                                                                          \
-    .name = "mechanisms", .type = CH_OPTION_TEXT, .offset = (at) + CH_LINEUP(mechanisms), .metavar = "LIST", \
-    .default_value = "mha,gqa,mqa",                                                                          \
-    .help =                                                                                                  \
-        "Names of the list below, or paths of config files, with commas between; what layers share stands "  \
-        "behind a mechanism and a plus (mfa+masa-qkvo), or alone for mha."                                   \
+    .name = "mechanisms", .type = CH_OPTION_TEXT, .offset = (at) + CH_LINEUP(settings.mechanisms),           \
+    .metavar = "LIST", .default_value = "mha,gqa,mqa", .lists = CH_LISTS_SEVERAL,                            \
+    .help = "Names from the list below, or paths of config files, separated by commas. A sharing scheme "    \
+            "follows "                                                                                       \
+            "its mechanism after a plus (mfa+masa-qkvo). Alone it means mha with that scheme."               \
   }
 #define CH_LINEUP_SIZE(at)                                                                                   \
   {.name = "params",                                                                                         \
    .type = CH_OPTION_COUNT,                                                                                  \
-   .offset = (at) + CH_LINEUP(params),                                                                       \
+   .offset = (at) + CH_LINEUP(settings.parameters),                                                          \
    .metavar = "N",                                                                                           \
    .min = 1,                                                                                                 \
    .max = 0,                                                                                                 \
-   .help =                                                                                                   \
-       "Parameters of each model, embeddings included (1M; with config files, what the first one has)."},    \
+   .help = "Parameters of each model, with embeddings (default: 1M, or those of the first config file)."},   \
       {.name = "match",                                                                                      \
        .type = CH_OPTION_CHOICE,                                                                             \
        .offset = (at) + CH_LINEUP(match),                                                                    \
        .metavar = "WHAT",                                                                                    \
        .choices = ch_lineup_matches,                                                                         \
-       .default_value = "all",                                                                               \
+       .default_value = "parameters",                                                                        \
        .help =                                                                                               \
-           "Which parameters are made equal: all, or those that a token meets, without lookup tables of "    \
-           "gates and experts that are not chosen."},                                                        \
+           "What is made equal: all parameters (also called all), the active ones (without gate tables "     \
+           "and experts that are not chosen), FLOPs per token, training time on this machine, the cache "    \
+           "of a token (--cache-per-token), or none: the shape without attention is the same."},             \
+      {.name = "cache-per-token",                                                                            \
+       .type = CH_OPTION_COUNT,                                                                              \
+       .offset = (at) + CH_LINEUP(settings.cache_per_token),                                                 \
+       .metavar = "N",                                                                                       \
+       .min = 1,                                                                                             \
+       .max = 0,                                                                                             \
+       .help = "With --match cache: elements that a token adds to the cache at most, all layers together. "  \
+               "Each mechanism gets the size that comes nearest."},                                          \
       {.name = "layers",                                                                                     \
        .type = CH_OPTION_COUNT,                                                                              \
-       .offset = (at) + CH_LINEUP(layers),                                                                   \
+       .offset = (at) + CH_LINEUP(settings.layers),                                                          \
        .metavar = "N",                                                                                       \
        .min = 1,                                                                                             \
        .max = 1000,                                                                                          \
-       .help = "Layers, instead of those that --params gives."},                                             \
+       .help = "Number of layers (default: chosen from --params)."},                                         \
       {.name = "hidden",                                                                                     \
        .type = CH_OPTION_COUNT,                                                                              \
-       .offset = (at) + CH_LINEUP(hidden),                                                                   \
+       .offset = (at) + CH_LINEUP(settings.hidden),                                                          \
        .metavar = "N",                                                                                       \
        .min = 1,                                                                                             \
        .max = 65536,                                                                                         \
-       .help = "Width, instead of the one that --params gives."},                                            \
+       .help = "Hidden size (default: chosen from --params)."},                                              \
       {.name = "init",                                                                                       \
        .type = CH_OPTION_CHOICE,                                                                             \
        .offset = (at) + CH_LINEUP(init),                                                                     \
        .metavar = "HOW",                                                                                     \
        .default_value = "default",                                                                           \
-       .choices = ch_init_names,                                                                             \
-       .help = "How widely weights spread at the start: 0.02, 0.006, or 1 / sqrt(inputs)."},                 \
+       .choices = ch_lineup_inits,                                                                           \
+       .help = "With --parametrization standard, the spread of initial weights: default is 0.02, deepseek "  \
+               "is 0.006, fan_in is 1 / sqrt(inputs)."},                                                     \
+      {.name = "parametrization",                                                                            \
+       .type = CH_OPTION_CHOICE,                                                                             \
+       .offset = (at) + CH_LINEUP(parametrization),                                                          \
+       .metavar = "HOW",                                                                                     \
+       .default_value = "spectral",                                                                          \
+       .choices = ch_lineup_parametrizations,                                                                \
+       .help = "Initial weights and learning rates: spectral, from the shape and role of each tensor, or "   \
+               "standard, one spread and one rate for all."},                                                \
   {                                                                                                          \
-    .name = "heads", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(heads), .metavar = "N", .min = 1,   \
-    .max = 4096, .help = "Query heads, instead of 8 (or heads of 64 in models wider than 512)."              \
+    .name = "heads", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.heads), .metavar = "N",    \
+    .min = 1, .max = 4096,                                                                                   \
+    .help = "Number of query heads (default: 8; in models wider than 512 heads of 64)."                      \
   }
 #define CH_LINEUP_TOKENIZER(at)                                                                              \
   {.name = "vocab",                                                                                          \
    .type = CH_OPTION_COUNT,                                                                                  \
-   .offset = (at) + CH_LINEUP(vocab),                                                                        \
+   .offset = (at) + CH_LINEUP(settings.vocab),                                                               \
    .metavar = "N",                                                                                           \
    .min = 257,                                                                                               \
    .max = 4000000,                                                                                           \
-   .help = "Size of the vocabulary that is trained, instead of one that suits --params and the text."},      \
+   .help =                                                                                                   \
+       "Vocabulary size of the tokenizer that is trained (default: chosen from --params and the text)."},    \
   {                                                                                                          \
-    .name = "tokenizer", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(tokenizer), .metavar = "FILE",   \
-    .help = "A tokenizer.json, or a directory with one, instead of one trained on the text."                 \
+    .name = "tokenizer", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.tokenizer),             \
+    .metavar = "FILE",                                                                                       \
+    .help = "A tokenizer.json, or a directory that has one (default: a tokenizer is trained on the text)."   \
   }
 #define CH_LINEUP_TOKENS(at)                                                                                 \
   {                                                                                                          \
-    .name = "tokens", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(tokens), .metavar = "N",           \
+    .name = "tokens", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.tokens), .metavar = "N",  \
     .default_value = "2M", .min = 1, .max = 0,                                                               \
-    .help = "Tokens each model is trained on; a short text is read repeatedly."                              \
+    .help = "Tokens that each model is trained on. A short text is read repeatedly."                         \
   }
 #define CH_LINEUP_SEQ(at)                                                                                    \
   {                                                                                                          \
-    .name = "seq", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(sequence), .metavar = "N",            \
-    .default_value = "256", .min = 2, .max = 1048576, .help = "Tokens of a sequence."                        \
+    .name = "seq", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.sequence), .metavar = "N",   \
+    .default_value = "256", .min = 2, .max = 1048576, .help = "Sequence length in tokens."                   \
   }
 /* Also the type that products of training multiply. */
 #define CH_LINEUP_WARMUP(at)                                                                                 \
-  {.name = "dtype",                                                                                          \
+  {.name = "compute",                                                                                        \
+   .alias = "dtype",                                                                                         \
    .type = CH_OPTION_CHOICE,                                                                                 \
    .offset = (at) + CH_LINEUP(dtype),                                                                        \
    .metavar = "TYPE",                                                                                        \
    .default_value = "f32",                                                                                   \
    .choices = ch_compute_names,                                                                              \
-   .help = "Arithmetic of training; bf16: products multiply BF16, faster where the processor has "           \
-           "instructions for it."},                                                                          \
+   .help = "Arithmetic of large matrix products: f32, or bf16 with sums in f32, which is faster on "         \
+           "processors with BF16 instructions."},                                                            \
       {.name = "warmup",                                                                                     \
        .type = CH_OPTION_COUNT,                                                                              \
-       .offset = (at) + CH_LINEUP(warmup),                                                                   \
+       .offset = (at) + CH_LINEUP(settings.warmup),                                                          \
        .metavar = "STEPS",                                                                                   \
        .min = 0,                                                                                             \
        .max = 1e9,                                                                                           \
-       .help = "Steps of linear warm-up (5 % of all)."},                                                     \
+       .help = "Steps of linear warm-up (default: 5 % of all steps)."},                                      \
   {                                                                                                          \
-    .name = "seed", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(seed), .metavar = "N",               \
-    .default_value = "1", .min = 0, .max = 9e15, .help = "Of the initial weights and the order of the text." \
+    .name = "seed", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.seed), .metavar = "N",      \
+    .default_value = "1", .min = 0, .max = 9e15,                                                             \
+    .help = "Random seed of the initial weights and of the order of the text."                               \
   }
 
-/* What they ask of a comparison; `arguments` is the command's struct. */
-void ch_lineup_ask(const void *arguments, const ch_lineup *lineup, ch_compare_options *asked);
+/* The library's settings, with those that have names. Sentences of errors name options. */
+ch_compare_settings ch_lineup_settings(const ch_lineup *lineup);
 
 /* The list of names behind the options: "gqa[:N]", and what it is. */
 bool ch_lineup_list(int index, ch_text *entry, ch_text *meaning);

@@ -60,9 +60,9 @@ static void put_option(ch_text *page, const ch_option *option) {
   puts_escaped(page, option->name);
   ch_text_puts(page, "\\fR");
   if (option->type != CH_OPTION_FLAG) {
-    ch_text_puts(page, " \\fI");
+    ch_text_puts(page, option->bare ? " [\\fI" : " \\fI");
     puts_escaped(page, option->metavar ? option->metavar : "VALUE");
-    ch_text_puts(page, "\\fR");
+    ch_text_puts(page, option->bare ? "\\fR]" : "\\fR");
   }
   ch_text_puts(page, "\n");
   puts_escaped(page, option->help ? option->help : "");
@@ -127,7 +127,7 @@ void ch_manual(ch_text *page) {
   ch_text_puts(
       page,
       "Crosshead trains language models that differ in their attention side by side from the same text, "
-      "and says which one to take: quality, bytes of key\\-value cache a token, and speed.\n"
+      "and says which one to take: quality, bytes of key\\-value cache per token, and speed.\n"
       "A model is a directory with\n.IR config.json ,\n.I model.safetensors\nand\n.IR tokenizer.json .\n"
       ".PP\nOptions are long and may be written\n.B \\-\\-name value\nor\n.BR \\-\\-name=value ;\n"
       ".B \\-\\-\nends them. Counts take the suffixes k, M, G (powers of 1000); sizes take KiB, MiB, GiB.\n"
@@ -136,11 +136,23 @@ void ch_manual(ch_text *page) {
   for (const ch_command *const *c = ch_commands; *c; c++) put_command(page, *c);
   put_section(page, "EXIT STATUS");
   ch_text_puts(page,
-               "0 on success, 1 when the work failed, 2 when the command line was wrong. The reason is one "
+               "0 on success, 1 when the work failed, 2 when the command line was wrong, 130 or 143 when the "
+               "program was interrupted (SIGINT, SIGTERM) and has saved what can be saved. The reason is one "
                "sentence on standard error.\n");
   put_section(page, "ENVIRONMENT");
-  ch_text_puts(page, ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use; all cores when not set.\n"
-                     ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.BR avx2 ,\n"
-                     ".BR avx512 ,\n.B avx512_vnni\nor\n.BR avx512_bf16 ;\nthe fastest that the processor "
-                     "has when not set.\n");
+  ch_text_puts(page,
+               ".TP\n.B CROSSHEAD_RUNS\nThe file in which runs are kept for\n.BR \"crosshead runs\" ,\n"
+               "as\n.B \\-\\-runs\nnames it;\n.B none\nkeeps none. When not set:\n"
+               ".I runs.sqlite\nbeside the output.\n"
+               ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use, without\n.BR \\-\\-threads ;\n"
+               "all cores when not set.\n"
+               ".TP\n.BR OMP_WAIT_POLICY \", \" GOMP_SPINCOUNT \", \" OPENBLAS_NUM_THREADS\n"
+               "How threads wait, and how many of them linear algebra has. The program sets the last two "
+               "when they are not set: short waits, and one thread.\n"
+               ".TP\n.B CROSSHEAD_WORKERS\nIf it is\n.BR all ,\nall threads compute at all times. Otherwise "
+               "fewer of them "
+               "compute while other programs keep the processors busy; results are the same.\n"
+               ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.BR avx2 ,\n"
+               ".BR avx512 ,\n.B avx512_vnni\nor\n.BR avx512_bf16 ;\nthe fastest that the processor "
+               "has when not set.\n");
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "cli/command.h"
 
 void ch_output_begin(void) {
@@ -34,35 +35,47 @@ static bool reader_is_gone(void) {
   return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));
 }
 
+/* Why the first write failed, or 0: by the end errno is another's. */
+static int failed_with;
+
+void ch_output_put(const char *data, size_t size, bool flush) {
+  errno = 0;
+  bool fine = fwrite(data, 1, size, stdout) == size && (!flush || fflush(stdout) == 0);
+  if (!fine && !failed_with) failed_with = errno;
+}
+
+static const char *reason_of_loss(void) {
+  return failed_with ? strerror(failed_with) : "part of it was lost, perhaps because the disk is full";
+}
+
+ch_status ch_output_check(ch_error *error) {
+  if (ch_output_alive() || reader_is_gone()) return CH_OK;
+  return ch_fail(error, CH_ERROR_IO, "cannot write standard output: %s", reason_of_loss());
+}
+
 bool ch_output_end(char *reason, size_t size) {
   bool failed_before = ferror(stdout) != 0;
   errno = 0;
   bool failed_now = fflush(stdout) != 0;
-  int why = failed_now ? errno : 0;
+  if (failed_now && !failed_with) failed_with = errno;
   if ((!failed_before && !failed_now) || reader_is_gone()) return true;
-  snprintf(reason, size, "cannot write standard output: %s",
-           why ? strerror(why) : "part of it was lost, perhaps because the disk is full");
+  snprintf(reason, size, "cannot write standard output: %s", reason_of_loss());
   return false;
 }
 
 ch_status ch_print_json(json_t *value, size_t flags, ch_error *error) {
-  char *text = value ? json_dumps(value, flags) : NULL;
+  char *text = value ? ch_json_dump(value, flags) : NULL;
   json_decref(value);
   if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
-  puts(text);
+  ch_output_put(text, strlen(text), false);
+  ch_output_put("\n", 1, false);
   free(text);
-  return CH_OK;
-}
-
-ch_status ch_print_json_if(bool wanted, json_t *value, ch_error *error) {
-  if (wanted) return ch_print_json(value, 0, error);
-  json_decref(value);
   return CH_OK;
 }
 
 ch_status ch_print_text(ch_text *text, ch_error *error) {
   bool failed = text->failed;
-  if (!failed) fwrite(text->data, 1, text->size, stdout);
+  if (!failed) ch_output_put(text->data, text->size, false);
   ch_text_free(text);
   return failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result") : CH_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 
@@ -15,7 +16,7 @@ static int option_count(const ch_command *command) {
 const char *ch_suggest(const char *word, const char *const *names) {
   size_t length = strlen(word);
   for (const char *const *name = names; length >= 2 && *name; name++)
-    if (strncmp(*name, word, length) == 0) return *name;
+    if (strncasecmp(*name, word, length) == 0) return *name;
   return ch_nearest_name(word, names);
 }
 
@@ -64,6 +65,15 @@ static ch_status store_number(const ch_option *option, const char *value, void *
     return ch_fail(error, CH_ERROR_ARGUMENT, "--%s: '%s' is not a finite number; write one like 0.8 or 3e-4",
                    option->name, value);
   memcpy(at, &number, sizeof number);
+  return CH_OK;
+}
+
+static ch_status store_time(const ch_option *option, const char *value, void *at, ch_error *error) {
+  double seconds;
+  if (!ch_parse_duration(value, &seconds) || seconds <= 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s: '%s' is not a time; write one like 90s, 30m or 2h",
+                   option->name, value);
+  memcpy(at, &seconds, sizeof seconds);
   return CH_OK;
 }
 
@@ -122,8 +132,14 @@ static ch_status store(const ch_option *option, const char *value, void *argumen
     CH_TRY(store_number(option, value, at, error));
     memcpy(&number, at, sizeof number);
     return check_bounds(option, number, value, error);
+  case CH_OPTION_TIME:
+    return store_time(option, value, at, error);
   }
   return CH_OK;
+}
+
+static bool is_named(const char *name, const char *word, size_t length) {
+  return name && *name && strlen(name) == length && memcmp(name, word, length) == 0;
 }
 
 /* One option word, with its value in the same word or the next; *used says how many words it took. */
@@ -134,17 +150,17 @@ static ch_status parse_option(const ch_command *command, int argc, char **argv, 
   *used = 1;
   for (int i = 0; word[1] == '-' && i < option_count(command); i++) {
     const ch_option *option = &command->options[i];
-    if (!*option->name || strlen(option->name) != length || memcmp(option->name, word + 2, length) != 0)
-      continue;
+    if (!is_named(option->name, word + 2, length) && !is_named(option->alias, word + 2, length)) continue;
     const char *value = equals ? equals + 1 : NULL;
     if (option->type == CH_OPTION_FLAG && value)
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s takes no value; leave out '=%s'", option->name, value);
     if (option->type != CH_OPTION_FLAG && !value) {
-      if (argc < 2 || (strncmp(argv[1], "--", 2) == 0))
+      bool absent = argc < 2 || strncmp(argv[1], "--", 2) == 0;
+      if (absent && !option->bare)
         return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs a value; write --%s %s", option->name,
                        option->name, option->metavar ? option->metavar : "VALUE");
-      value = argv[1];
-      *used = 2;
+      value = absent ? option->bare : argv[1];
+      *used = absent ? 1 : 2;
     }
     parsed->given[i] = true;
     return store(option, value, parsed->arguments, error);
@@ -197,6 +213,7 @@ static ch_status check_complete(const ch_command *command, const ch_parsed *pars
 }
 
 static ch_status set_defaults(const ch_command *command, void *arguments, ch_error *error) {
+  if (command->defaults) command->defaults(arguments);
   for (int i = 0; i < option_count(command); i++) {
     const ch_option *option = &command->options[i];
     if (*option->name && option->default_value)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "infer/generate.h"
+#include "base/utf8.h"
 
 enum { MOST_PROMPT_BYTES = 256 << 20 };
 
@@ -103,7 +103,7 @@ ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error 
 
 static ch_status encode(ch_prompt *prompt, const ch_tokenizer *tokenizer, ch_error *error) {
   CH_TRY(ch_tokenizer_encode(tokenizer, prompt->text ? prompt->text : "", prompt->size,
-                             CH_ENCODE_SPECIAL | CH_ENCODE_TEMPLATE, &prompt->ids, error));
+                             CH_TEXT_SPECIAL | CH_TEXT_WHOLE, &prompt->ids, error));
   if (prompt->ids.size > 0) return CH_OK;
   int32_t start = ch_tokenizer_bos(tokenizer);
   if (start < 0) start = ch_tokenizer_eos(tokenizer); /* what follows an end is a beginning */
@@ -121,15 +121,15 @@ ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, 
   return CH_OK;
 }
 
-ch_status ch_prompts_context(const ch_prompts *prompts, const ch_config *config, int64_t asked,
+ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, int64_t asked,
                              int64_t max_tokens, int64_t *context, ch_error *error) {
-  int64_t most = config->max_position_embeddings, longest = 0, which = 0;
+  int64_t most = ch_model_context_length(model), longest = 0, which = 0;
   for (int64_t i = 0; i < prompts->count; i++)
     if ((int64_t)prompts->list[i].ids.size > longest) {
       longest = (int64_t)prompts->list[i].ids.size;
       which = i + 1;
     }
-  if (asked > most && config->position == CH_POSITION_ROPE)
+  if (asked > ch_model_context_limit(model))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--context %lld is more than the %lld positions the model was made for", (long long)asked,
                    (long long)most);

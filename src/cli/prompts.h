@@ -1,10 +1,11 @@
-/* The prompts of generate: one, or one a line of a file. */
+/* The prompts of generate: one, or one per line of a file. */
 #ifndef CH_CLI_PROMPTS_H
 #define CH_CLI_PROMPTS_H
 
+#include <crosshead/text.h>
+
+#include "base/error.h"
 #include "base/text.h"
-#include "config/config.h"
-#include "text/tokenizer.h"
 
 typedef struct ch_prompt {
   char *text; /* NULL: none */
@@ -26,9 +27,9 @@ ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *pr
 ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error *error);
 /* Their tokens, behind those that a text begins with. */
 ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, ch_error *error);
-/* Tokens a sequence may hold: what was asked for, else (0) what the longest prompt and max_tokens can need within the model's
-   context. */
-ch_status ch_prompts_context(const ch_prompts *prompts, const ch_config *config, int64_t asked,
+/* Tokens that a sequence may hold: the requested number, or if that is 0, what the longest prompt and
+   max_tokens can need within the model's context. */
+ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, int64_t asked,
                              int64_t max_tokens, int64_t *context, ch_error *error);
 /* Appends the prompt's text, U+FFFD for bytes that belong to no character. */
 void ch_prompt_echo(const ch_prompt *prompt, ch_text *text);

@@ -2,16 +2,19 @@
 #ifndef CH_CLI_RUNS_TEXT_H
 #define CH_CLI_RUNS_TEXT_H
 
-#include "base/text.h"
-#include "runs/store.h"
+#include <crosshead/runs.h>
+#include <jansson.h>
 
-/* A line a run. */
-void ch_runs_table(const ch_kept_run *runs, int64_t count, ch_text *text);
+#include "base/text.h"
+
+/* A line for each run that was found. Settings that differ between runs whose lines would look the same have columns of their own
+   (cli/runs_table.c). */
+void ch_runs_table(const ch_found_runs *found, ch_text *text);
 /* Everything about one run but its curves. */
 void ch_runs_page(const ch_kept_run *run, ch_text *text);
-/* What differs between runs: a line a setting or result, a column a run. */
-void ch_runs_differences(const ch_kept_run *runs, int64_t count, ch_text *text);
+/* What differs between runs: a line for each setting or result, a column for each run. */
+void ch_runs_differences(const ch_found_runs *found, ch_text *text);
 /* The same as JSON: {"runs": [ids], "differences": {key: [values]}}; NULL when memory is out. */
-json_t *ch_runs_differences_json(const ch_kept_run *runs, int64_t count);
+json_t *ch_runs_differences_json(const ch_found_runs *found);
 
 #endif

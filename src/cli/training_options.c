@@ -1,163 +1,173 @@
 /* The options of crosshead train. */
 #include "cli/training.h"
 
+#include <string.h>
+
 #include "cli/keep.h"
+#include "cli/precision.h"
 
 static const char *const schedules[] = {"cosine", "constant", "cosine-to-zero", NULL};
 static const char *const dtypes[] = {"f32", "bf16", "f64", NULL};
-const char *const ch_separator_names[] = {"auto", "marker", "blank-lines", "none", NULL};
+static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
 static const char *const augmentations[] = {"auto", "none", "flip", "crop", "flip+crop", NULL};
 
 #define AT(member) offsetof(ch_training_arguments, member)
-#define TRAINING(member) offsetof(ch_training_arguments, training.member)
+#define SET(member) offsetof(ch_training_arguments, settings.member)
 
 const ch_option ch_training_option_table[] = {
     {.name = "data",
      .type = CH_OPTION_PATH,
-     .offset = AT(data),
+     .offset = SET(data),
      .metavar = "TEXT",
+     .alias = "text",
      .help =
-         "The text (UTF-8; several files with commas between), or a token file; for a model of images their "
+         "The text to train on: UTF-8 files separated by commas, or a token file. For models of images: a "
          "directory or files (CIFAR, IDX). A part is kept for validation. Required unless a run is resumed."},
     {.name = "images",
      .type = CH_OPTION_PATH,
-     .offset = AT(images),
+     .offset = SET(images),
      .metavar = "DIR",
      .help = "The same as --data, for a model of images."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = AT(out),
      .metavar = "DIR",
+     .writes = CH_WRITES_JOB,
      .required = true,
-     .help = "Where model, tokenizer, checkpoint and log go."},
+     .help = "Directory for the model, its tokenizer, checkpoint and log."},
     {.name = "resume",
      .type = CH_OPTION_FLAG,
-     .offset = AT(resume),
-     .help = "Go on with the run in --out, with its own config, text and options; a given option that would "
-             "change the result is refused."},
+     .offset = SET(resume),
+     .help = "Continue the run in --out with its own config, text and options. Options that would change its "
+             "result are refused."},
     {.name = "init-from",
      .type = CH_OPTION_PATH,
-     .offset = AT(init_from),
+     .offset = SET(init_from),
      .metavar = "DIR",
-     .help = "Continue training the model of DIR (ours, or a Hugging Face llama, qwen2, qwen3 or mistral), "
-             "with its config and tokenizer."},
+     .help = "Start from the weights, config and tokenizer of the model in DIR (one of Crosshead's, or a "
+             "Hugging Face llama, qwen2, qwen3 or mistral)."},
     {.name = "recover",
      .type = CH_OPTION_FLAG,
-     .offset = AT(recover),
-     .help = "With --init-from: the recipe that MEA gives for a compressed model. Rate 1.6e-5, warm-up of "
-             "1000 steps (at most a tenth of all), cosine to zero; options that are given count more."},
+     .offset = SET(recover),
+     .help = "With --init-from: defaults for recovering a compressed model, from the MEA paper: learning "
+             "rate 1.6e-5, warm-up of 1000 steps (at most a tenth of all), cosine to zero. Options on the "
+             "command line override them."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
      .offset = AT(json),
      .help = "Print the result as one JSON object on standard output."},
     {.name = "trace",
      .type = CH_OPTION_PATH,
-     .offset = AT(trace),
+     .offset = SET(trace),
      .metavar = "FILE",
+     .writes = CH_WRITES_FILE,
      .help = "Write every operation of the second step to FILE, for chrome://tracing or Perfetto."},
     CH_RUNS_OPTION(AT(runs)),
+    CH_THREADS_OPTION(AT(threads)),
+    CH_FORCE_OPTION(AT(force)),
     {.name = "", .help = "Length"},
     {.name = "tokens",
      .type = CH_OPTION_COUNT,
-     .offset = AT(tokens),
+     .offset = SET(tokens),
      .metavar = "N",
      .min = 1,
      .max = 1e15,
-     .help = "Tokens to train on; a short text is read again, shuffled anew (one pass over the text)."},
+     .help = "Tokens to train on. A short text is read repeatedly in another order (default: one pass)."},
     {.name = "epochs",
      .type = CH_OPTION_COUNT,
-     .offset = AT(epochs),
+     .offset = SET(epochs),
      .metavar = "N",
      .min = 1,
      .max = 1e6,
-     .help = "The same, counted in passes over the text or the images (1; of images 10)."},
+     .help = "Length of the training in passes over the text or the images (default: 1; images: 10)."},
     {.name = "steps",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(steps),
+     .offset = SET(steps),
      .metavar = "N",
      .min = 1,
      .max = 1e8,
-     .help = "The same, counted in optimizer steps."},
+     .help = "Length of the training in optimizer steps."},
     {.name = "batch",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(batch),
+     .offset = SET(batch),
      .metavar = "N",
      .min = 1,
      .max = 1e6,
-     .help = "Sequences or images of a batch (8; of images 64)."},
+     .help = "Sequences or images per batch (default: 8; images: 64)."},
     {.name = "seq",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(sequence),
+     .offset = SET(sequence),
      .metavar = "N",
      .min = 1,
      .max = 1 << 24,
-     .help = "Tokens of a sequence (the model's context, at most 512)."},
+     .help = "Sequence length in tokens (default: the model's context, at most 512)."},
     {.name = "accumulate",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(accumulate),
+     .offset = SET(accumulate),
      .metavar = "N",
      .min = 1,
      .max = 1e6,
      .default_value = "1",
-     .help = "Batches whose gradients make one step."},
+     .help = "Batches whose gradients are accumulated for one step."},
     {.name = "", .help = "Optimizer"},
     {.name = "lr",
      .type = CH_OPTION_NUMBER,
-     .offset = TRAINING(lr),
+     .offset = SET(lr),
      .metavar = "RATE",
      .min = 1e-12,
      .max = 1000,
-     .help = "Peak learning rate (1e-3; with --init-from 1e-4)."},
+     .help = "Peak learning rate (default: 1e-3; with the spectral parametrization 4e-3; with --init-from "
+             "1e-4)."},
     {.name = "schedule",
      .type = CH_OPTION_CHOICE,
      .offset = AT(schedule),
      .metavar = "NAME",
      .choices = schedules,
      .default_value = "cosine",
-     .help = "After the warm-up: down to 10 % of the peak, staying there, or down to nothing. A constant run "
-             "can be prolonged later."},
+     .help = "Learning rate after the warm-up: a cosine down to 10 % of the peak, constant, or a cosine to "
+             "zero. A constant run can be extended later with --resume."},
     {.name = "warmup",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(warmup),
+     .offset = SET(warmup),
      .metavar = "STEPS",
      .min = 0,
      .max = 1e8,
-     .help = "Steps of linear warm-up (5 % of all, at most 1000)."},
+     .help = "Steps of linear warm-up (default: 5 % of all, at most 1000)."},
     {.name = "weight-decay",
      .type = CH_OPTION_NUMBER,
-     .offset = TRAINING(weight_decay),
+     .offset = SET(weight_decay),
      .metavar = "W",
      .min = 0,
      .max = 1000,
      .default_value = "0.1",
-     .help = "Decay of matrices; norms and biases have none."},
+     .help = "Weight decay of matrices. Norms and biases have none."},
     {.name = "clip",
      .type = CH_OPTION_NUMBER,
-     .offset = TRAINING(clip),
+     .offset = SET(clip),
      .metavar = "NORM",
      .min = 0,
      .max = 1e9,
      .default_value = "1",
-     .help = "Largest norm of all gradients together; 0 for no limit."},
+     .help = "Clip the norm of all gradients together to this; 0 does not clip."},
     {.name = "beta1",
      .type = CH_OPTION_NUMBER,
-     .offset = TRAINING(beta1),
+     .offset = SET(beta1),
      .metavar = "B",
      .min = 0,
      .max = 0.999999,
      .default_value = "0.9",
-     .help = "AdamW's decay of the first moment."},
+     .help = "AdamW's decay rate of the first moment."},
     {.name = "beta2",
      .type = CH_OPTION_NUMBER,
-     .offset = TRAINING(beta2),
+     .offset = SET(beta2),
      .metavar = "B",
      .min = 0,
      .max = 0.9999999,
      .default_value = "0.95",
-     .help = "AdamW's decay of the second moment."},
+     .help = "AdamW's decay rate of the second moment."},
     {.name = "eps",
      .type = CH_OPTION_NUMBER,
-     .offset = TRAINING(eps),
+     .offset = SET(eps),
      .metavar = "E",
      .min = 1e-30,
      .max = 1,
@@ -169,35 +179,35 @@ const ch_option ch_training_option_table[] = {
      .metavar = "N",
      .min = 0,
      .max = 9e18,
-     .default_value = "0",
-     .help = "Decides initial weights and the order of the text."},
+     .default_value = "1",
+     .help = "Random seed of the initial weights and of the order of the text."},
     {.name = "", .help = "Text"},
     {.name = "tokenizer",
      .type = CH_OPTION_PATH,
-     .offset = AT(tokenizer),
+     .offset = SET(tokenizer),
      .metavar = "FILE",
-     .help = "A tokenizer.json, a llama2.c tokenizer.bin or a directory with one, instead of a tokenizer "
-             "trained on the training part of the text with the config's vocab_size."},
+     .help = "A tokenizer.json, a llama2.c tokenizer.bin, or a directory that has one (default: a tokenizer "
+             "with the config's vocab_size is trained on the text)."},
     {.name = "documents",
      .type = CH_OPTION_FLAG,
-     .offset = TRAINING(documents),
-     .help = "Keep attention inside each document, and pack documents so that few are cut."},
+     .offset = SET(documents_apart),
+     .help = "Restrict attention to each document, and pack documents so that few are cut."},
     {.name = "separator",
      .type = CH_OPTION_CHOICE,
      .offset = AT(separator),
      .metavar = "NAME",
-     .choices = ch_separator_names,
+     .choices = separators,
      .default_value = "auto",
-     .help = "What parts documents: <|endoftext|> (marker), empty lines, nothing; auto takes the marker "
-             "where there is one."},
+     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto takes the "
+             "marker if the text has one."},
     {.name = "validation",
      .type = CH_OPTION_NUMBER,
-     .offset = AT(validation),
+     .offset = SET(validation),
      .metavar = "SHARE",
      .min = 1e-6,
      .max = 0.5,
      .default_value = "0.05",
-     .help = "Share of the text, or of images without test files, that is kept for validation."},
+     .help = "Share of the text that is kept for validation (of images, if they have no test files)."},
     {.name = "", .help = "Images"},
     {.name = "augment",
      .type = CH_OPTION_CHOICE,
@@ -205,67 +215,103 @@ const ch_option ch_training_option_table[] = {
      .metavar = "NAME",
      .choices = augmentations,
      .default_value = "auto",
-     .help = "What is done to images at random: mirrored left to right, cut out of a black margin; auto does "
-             "both to images in colour and nothing to grey ones."},
+     .help = "Random augmentation: flip mirrors images left to right, crop shifts them within a black "
+             "margin. auto does both to colour images and nothing to grey ones."},
     {.name = "crop",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(crop),
+     .offset = SET(crop),
      .metavar = "PIXELS",
      .min = 1,
      .max = 4096,
-     .help = "Pixels of that margin (an eighth of an image)."},
+     .help = "Width of the margin of crop (default: an eighth of the image)."},
     {.name = "label-smoothing",
      .type = CH_OPTION_NUMBER,
-     .offset = TRAINING(label_smoothing),
+     .offset = SET(label_smoothing),
      .metavar = "S",
      .min = 0,
      .max = 0.99,
      .default_value = "0",
-     .help = "Share of the target that is spread over all classes."},
+     .help = "Share of the target probability that is spread over all classes."},
     {.name = "", .help = "Evaluation, checkpoints, memory"},
     {.name = "eval-every",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(eval_every),
+     .offset = SET(eval_every),
      .metavar = "STEPS",
      .min = 0,
      .max = 1e9,
-     .help = "Steps between evaluations (a twentieth of all, or as many as make evaluating cheap); 0 for one "
-             "at the end."},
+     .help = "Steps between evaluations; 0 evaluates only at the end (default: a twentieth of all, or more "
+             "if evaluating would take more than a tenth of the time)."},
     {.name = "eval-tokens",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(eval_tokens),
+     .offset = SET(eval_tokens),
      .metavar = "N",
      .min = 0,
      .max = 1e12,
      .default_value = "131072",
-     .help = "Validation tokens (or images) of an evaluation, at most; 0 for all there are."},
+     .help = "Most validation tokens (or images) per evaluation; 0 takes all."},
     {.name = "checkpoint-every",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(checkpoint_every),
+     .offset = SET(checkpoint_every),
      .metavar = "STEPS",
      .min = 0,
      .max = 1e9,
-     .help = "Steps between checkpoints (every ten minutes). One is always saved at the end and on an "
-             "interrupt."},
+     .help = "Steps between checkpoints (default: every ten minutes). The end and an interruption always "
+             "save one."},
     {.name = "micro-batch",
      .type = CH_OPTION_COUNT,
-     .offset = TRAINING(micro_batch),
+     .offset = SET(micro_batch),
      .metavar = "N",
      .min = 1,
      .max = 1e6,
-     .help = "Sequences computed at a time, a divisor of --batch: fewer take less memory, and the result "
-             "stays the same up to rounding (chosen by size)."},
+     .help = "Sequences computed at a time, a divisor of --batch. Fewer take less memory; the result differs "
+             "only by rounding (default: chosen from the model's size)."},
     {.name = "recompute",
      .type = CH_OPTION_FLAG,
-     .offset = TRAINING(recompute),
-     .help = "Compute cheap activations twice instead of keeping them: less memory, the same result."},
-    {.name = "dtype",
+     .offset = SET(recompute),
+     .help = "Compute cheap activations a second time in the backward pass instead of keeping them: less "
+             "memory, the same result."},
+    {.name = "compute",
+     .alias = "dtype",
      .type = CH_OPTION_CHOICE,
      .offset = AT(dtype),
      .metavar = "TYPE",
      .choices = dtypes,
      .default_value = "f32",
-     .help = "Arithmetic; bf16: products multiply BF16 and all else is f32, faster where the processor has "
-             "instructions for it; f64 is the slow reference."},
+     .help =
+         "Arithmetic: f32; bf16 for large matrix products with sums in f32, which is faster on processors "
+         "with BF16 instructions; or f64, the slow reference."},
     {.name = NULL},
 };
+
+/* --- as settings -------------------------------------------------------------------------------------------------- */
+
+static size_t size_of(ch_option_type type) {
+  return type == CH_OPTION_FLAG                               ? sizeof(bool)
+         : type == CH_OPTION_NUMBER || type == CH_OPTION_TIME ? sizeof(double)
+         : type == CH_OPTION_COUNT                            ? sizeof(int64_t)
+                                                              : sizeof(const char *);
+}
+
+/* The place of a name among an option's choices. */
+static int place_of(const char *name, const char *const *choices) {
+  int i = 0;
+  while (strcmp(choices[i], name) != 0) i++;
+  return i;
+}
+
+void ch_training_read(const ch_training_arguments *a, ch_train_settings *settings) {
+  static const unsigned augments[] = {CH_TRAIN_AUGMENT_USUAL, CH_TRAIN_AUGMENT_NONE, CH_TRAIN_FLIP,
+                                      CH_TRAIN_CROP, CH_TRAIN_FLIP | CH_TRAIN_CROP};
+  const size_t first = offsetof(ch_training_arguments, settings), last = first + sizeof a->settings;
+  ch_train_defaults(settings);
+  for (const ch_option *o = ch_training_option_table; o->name; o++)
+    if (*o->name && o->offset >= first && o->offset < last && ch_option_given(a, o->name))
+      memcpy((char *)settings + (o->offset - first), (const char *)a + o->offset, size_of(o->type));
+  settings->config = a->positional[0];
+  settings->documents = (ch_document_separator)place_of(a->separator, separators);
+  settings->augment = augments[place_of(a->augment, augmentations)];
+  if (ch_option_given(a, "schedule"))
+    settings->schedule = (ch_train_schedule)place_of(a->schedule, schedules);
+  if (ch_option_given(a, "compute")) settings->type = ch_precision_of(a->dtype);
+  if (ch_option_given(a, "seed")) settings->seed = (uint64_t)a->seed;
+}

@@ -42,9 +42,12 @@ void ch_put_typed(const char *name, const ch_option *options, const void *argume
     const void *member = (const char *)arguments + o->offset;
     ch_text_printf(text, " --%s", o->name);
     if (o->type == CH_OPTION_FLAG) continue;
+    if (o->bare && strcmp(*(const char *const *)member, o->bare) == 0) continue; /* a text */
     ch_text_puts(text, " ");
     if (o->type == CH_OPTION_COUNT)
       put_count(*(const int64_t *)member, text);
+    else if (o->type == CH_OPTION_TIME)
+      ch_text_printf(text, "%gs", *(const double *)member);
     else if (o->type == CH_OPTION_NUMBER)
       ch_text_printf(text, "%g", *(const double *)member);
     else

@@ -1,7 +1,8 @@
-/* Folds linear knocking (KHA eq. 8) and head mixing (MEA eq. 11) into projections, shared ones written out first.
+/* Folds linear knocking (KHA eq. 8) and head mixing (MEA eq. 11) into projections, after shared projections are
+ * materialised.
  *
  * A head's rows W_h of a projection, mixed over heads by M and knocked by T, give T (sum over j of M[g, j] W_j) x:
- * another projection. Biases are a column more. Both act before norms and rotations, so nothing else changes.
+ * another projection. A bias is one more column. Both act before norms and rotations, so nothing else changes.
  */
 #include "compress/absorb.h"
 
@@ -10,6 +11,7 @@
 
 #include "attention/registry.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 #include "tensor/gemm.h"
 
 enum { NAME = 160 };
@@ -113,8 +115,8 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
   ch_config again;
   ch_text json = {0};
   *as = *config;
-  as->init = CH_INIT_DEFAULT; /* how training starts is nothing that others write down */
-  memset(as->model_type, 0, sizeof as->model_type); /* nothing of the longer name may stay behind it */
+  as->init = CH_INIT_DEFAULT;                       /* other families do not store how training starts */
+  memset(as->model_type, 0, sizeof as->model_type); /* clears the rest of the longer name */
   snprintf(as->model_type, sizeof as->model_type, "%s", type);
   if (ch_config_validate(as, type, NULL) != CH_OK) return false;
   ch_config_write(as, &json);
@@ -124,7 +126,7 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
   return same;
 }
 
-/* Families that other programs load, before our own type. */
+/* Families that other programs load come first, our own type last. */
 void ch_choose_model_type(ch_config *config) {
   static const char *const types[] = {"llama", "qwen2", "qwen3"};
   ch_config as;
@@ -143,7 +145,7 @@ static float *real(folding *f, const ch_tensor *tensor) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   int64_t count = ch_tensor_count(tensor);
   float *data = ch_arena_alloc(&f->absorbed->arena, (size_t)count * sizeof *data);
-  if (data) kernels->convert_from(count, tensor->data, tensor->dtype, data);
+  if (data) kernels->convert_from(ch_team_here(), count, tensor->data, tensor->dtype, data);
   return data;
 }
 
@@ -266,10 +268,10 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
                     ch_error *error) {
   *absorbed = (ch_absorbed){0};
   ch_model dense = *model;
-  if (ch_form_differs(&model->config, &model->params, CH_FORM_DENSE)) {
+  if (ch_materialise_changes(&model->config, &model->params, CH_MATERIALISE_DENSE)) {
     CH_TRY(ch_model_check_plain(model, "be folded", error));
-    CH_TRY(ch_restate(&model->config, &model->params, model->weights.tensors, CH_FORM_DENSE, &absorbed->dense,
-                      error));
+    CH_TRY(ch_materialise(&model->config, &model->params, model->weights.tensors, CH_MATERIALISE_DENSE,
+                          &absorbed->dense, error));
     dense.config = absorbed->dense.config;
     dense.params = absorbed->dense.params;
     dense.weights.tensors = absorbed->dense.tensors;
@@ -277,8 +279,9 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
   absorbed->config = dense.config;
   absorbed->shared = model->config.sharing.projection_count;
   absorbed->residuals = ch_count_residuals(&model->params);
+  const ch_team team = ch_team_of(0);
   folding f = {.model = &dense, .absorbed = absorbed, .error = error, .keep_cache = options->keep_cache};
-  ch_status status = ch_gemm_create(ch_kernels_best(CH_F32), &f.gemm, error);
+  ch_status status = ch_gemm_create(ch_kernels_best(CH_F32), &team, &f.gemm, error);
   if (status == CH_OK) status = fold_all(&f);
   ch_gemm_free(f.gemm);
   if (status != CH_OK) ch_absorbed_free(absorbed);
@@ -286,7 +289,7 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
 }
 
 void ch_absorbed_free(ch_absorbed *absorbed) {
-  ch_restated_free(&absorbed->dense);
+  ch_materialised_free(&absorbed->dense);
   ch_params_free(&absorbed->params);
   ch_arena_free(&absorbed->arena);
 }

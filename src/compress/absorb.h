@@ -1,5 +1,5 @@
-/* Folding what is linear beside a projection into the projection: knocking heads and head mixing become part of the
- * weights, and so does what layers share; what is left is a plainer model that computes the same. */
+/* Folds linear modules around a projection into it: knocking heads, head mixing and what layers share become
+   part of the weights. The result is a plainer model that computes the same. */
 #ifndef CH_COMPRESS_ABSORB_H
 #define CH_COMPRESS_ABSORB_H
 
@@ -9,8 +9,8 @@ typedef struct ch_absorb_options {
   bool keep_cache; /* leave head mixing alone where folding it would make the cache larger */
 } ch_absorb_options;
 
-/* A model that computes the same with less. Tensors that nothing was folded into still lie in the model it came from,
-   which must outlive it. Release with ch_absorbed_free. */
+/* A plainer model that computes the same. Tensors that nothing was folded into still lie in the original
+   model, which must outlive it. Release with ch_absorbed_free. */
 typedef struct ch_absorbed {
   ch_config config; /* of the plainest model type that can express it */
   ch_params params;
@@ -22,7 +22,7 @@ typedef struct ch_absorbed {
   int64_t cache_before, cache_after; /* elements a token */
   int64_t shared;                    /* projections that were shared and are matrices of their layers now */
   int64_t residuals;                 /* matrices that took in what lay beside them */
-  ch_restated dense;                 /* what they lie in */
+  ch_materialised dense;             /* what they lie in */
   ch_arena arena;
 } ch_absorbed;
 

@@ -15,7 +15,7 @@ typedef struct input {
   size_t bytes;
 } input;
 
-/* What the node that is looked at has to do with us: number of an input, or of a block. */
+/* What an observed node is for us: the number of an input, or of a block. */
 typedef struct watched {
   int32_t input; /* -1: none, or another node on the same input counts it */
   int32_t block; /* -1: none; its input is the output of that block */
@@ -226,7 +226,7 @@ static double log_of_sum(const float *logits, int64_t count) {
   return most + log(sum);
 }
 
-/* KL(p || q) of the words that two rows of logits stand for. */
+/* KL(p || q) of the token distributions that two rows of logits give. */
 static double divergence(const float *p, const float *q, int64_t count) {
   double p_norm = log_of_sum(p, count), q_norm = log_of_sum(q, count), sum = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -272,12 +272,21 @@ static ch_status measure_drift(watch *w) {
 
 /* --- the public side --------------------------------------------------------------------------------------------- */
 
+/* Drift and shares are taken from the residual stream before its norms. */
+static ch_status check_norms(const ch_config *config, ch_error *error) {
+  if (strcmp(config->norm, "rmsnorm") == 0 && config->norm_placement == CH_NORM_PRE) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "measuring how blocks differ is for models with \"norm\": \"rmsnorm\" and "
+                 "\"norm_placement\": \"pre\"; use another method");
+}
+
 static ch_status run_text(watch *w, const int32_t *tokens, int64_t count, ch_error *error) {
   ch_calibration *calibration = w->calibration;
   const ch_calibration_options *o = &calibration->options;
   ch_text_pass_options of_pass = {
       .window = o->window, .step = o->step, .context = o->context, .what = "calibration"};
   ch_text_pass *pass = NULL;
+  if (o->drift) CH_TRY(check_norms(&w->model->config, error));
   CH_TRY(ch_text_pass_create(w->model, tokens, count, &of_pass, &pass, error));
   w->gemm = ch_text_pass_gemm(pass);
   ch_observer observer = {.seen = seen, .context = w};

@@ -14,7 +14,7 @@ typedef struct ch_calibration_options {
   void *context;
 } ch_calibration_options;
 
-/* Runs tokens [count] through the model, once. Its projections must be matrices of their layers (CH_FORM_DENSE). Memory:
+/* Runs tokens [count] through the model, once. Its projections must be matrices of their layers (CH_MATERIALISE_DENSE). Memory:
    n^2 floats for every distinct input (q, k and v of a layer share theirs) of width n. */
 ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t count,
                        const ch_calibration_options *options, ch_calibration **calibration, ch_error *error);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 void ch_compressed_free(ch_compressed *compressed) {
-  ch_restated_free(&compressed->model);
+  ch_materialised_free(&compressed->model);
   free(compressed->matrices);
   *compressed = (ch_compressed){0};
 }
@@ -20,7 +20,7 @@ ch_status ch_compressed_config(const ch_model *model, ch_config *config, ch_erro
         model->directory);
   if (strncmp(config->model_type, "crosshead", strlen("crosshead")) != 0)
     snprintf(config->model_type, sizeof config->model_type, "crosshead");
-  if (config->sliding_window > 0) { /* our configs have none: what it hides must not be seen */
+  if (config->sliding_window > 0) { /* our configs have none: a model that needs one must not pass */
     if (config->sliding_window < config->max_position_embeddings)
       config->max_position_embeddings = config->sliding_window;
     config->sliding_window = 0;

@@ -16,17 +16,19 @@ typedef struct ch_autocorrelation {
 } ch_autocorrelation;
 
 typedef struct ch_calibration ch_calibration; /* calibration.h makes it */
-/* Of the input of `projection` ("q_proj") in `layer`; NULL when it was not asked for. */
+/* Of the input of `projection` ("q_proj") in `layer`; NULL if it was not requested. */
 const ch_autocorrelation *ch_calibration_of(const ch_calibration *calibration, int layer,
                                             const char *projection);
-/* How far the token-averaged output of block l + 1 is from that of block l, for l = 0 ... layers - 2, as a KL divergence
-   of the words that the final norm and the head make of them; NULL when it was not measured. */
+/* How far the token-averaged output of block l + 1 is from that of block l, for l = 0 ... layers - 2, as a KL
+   divergence of the next-token distributions that the final norm and the head make of them; NULL when it was
+   not measured. */
 const double *ch_calibration_drift(const ch_calibration *calibration);
-/* [layers] E|a|^2 / E|x + a|^2 where a block's attention adds a to the stream x: how much of what goes on comes from it.
-   Measured with the drift; NULL without. */
+/* [layers] E|a|^2 / E|x + a|^2 where a block's attention adds a to the stream x: the share of the stream that
+   comes from this attention. Measured with the drift; NULL without. */
 const double *ch_calibration_shares(const ch_calibration *calibration);
 
-/* Told before and after each piece of work; done and total count in one unit. Not CH_OK stops the method with it. */
+/* Called before and after each piece of work; done and total count in one unit. Not CH_OK stops the method
+   with it. */
 typedef ch_status ch_compress_step(void *context, const char *what, double done, double total,
                                    ch_error *error);
 
@@ -54,7 +56,7 @@ typedef struct ch_compressed_matrix {
 } ch_compressed_matrix;
 
 typedef struct ch_compressed {
-  ch_restated model;              /* its tensors may lie in the old model's, which must outlive it */
+  ch_materialised model;          /* its tensors may lie in the old model's, which must outlive it */
   ch_compressed_matrix *matrices; /* [matrix_count], by layer, then projection */
   int matrix_count;
   int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */

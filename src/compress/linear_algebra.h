@@ -13,8 +13,8 @@ void ch_multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
                  int64_t lda, const double *b, int64_t ldb, double *c, bool accumulate);
 /* C [n, n] += X X^T of X [n, k]; all of C is filled. */
 void ch_multiply_self(int64_t n, int64_t k, const double *x, double *c);
-/* Eigenvalues [n] of a symmetric matrix, the largest first; a [n, n] becomes its eigenvectors, one a row in that order -
-   or is destroyed, where they are not wanted. */
+/* Eigenvalues [n] of a symmetric matrix, the largest first; a [n, n] becomes its eigenvectors, one per row in
+   that order, or is destroyed if they are not wanted. */
 ch_status ch_eigen(int64_t n, double *a, double *values, bool vectors, ch_error *error);
 /* The lower R [n, n], zeros above, with A = R R^T. A singular A gets a ridge on its diagonal, relative to the mean of
    that: *ridge is what was added, 0 if nothing. */

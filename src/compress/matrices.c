@@ -9,6 +9,7 @@
 #include "attention/registry.h"
 #include "base/memory.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 #include "tensor/kernels.h"
 
 enum { PIECE = 4096, ALIGNMENT = 64 };
@@ -109,7 +110,7 @@ ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *opt
   if (!(options->ratio >= 0 && options->ratio < 1))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a ratio of %g takes nothing or everything away; it lies between 0 and 1", options->ratio);
-  if (ch_form_differs(&model->config, &model->params, CH_FORM_DENSE))
+  if (ch_materialise_changes(&model->config, &model->params, CH_MATERIALISE_DENSE))
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s shares matrices; write them out before compressing it",
                    model->directory);
   ch_status status = fill(model, options, matrices, error);
@@ -136,7 +137,7 @@ static void read_elements(const ch_tensor *tensor, int64_t first, int64_t count,
     if (tensor->dtype == CH_F32)
       memcpy(piece, from, (size_t)n * sizeof *piece);
     else
-      kernels->convert_from(n, from, tensor->dtype, piece);
+      kernels->convert_from(ch_team_here(), n, from, tensor->dtype, piece);
     for (int64_t k = 0; k < n; k++) values[i + k] = (double)piece[k];
   }
 }
@@ -187,7 +188,7 @@ static size_t padded(const ch_tensor *tensor) {
   return (ch_tensor_bytes(tensor) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static ch_status lay_out(const ch_model *model, ch_dtype dtype, ch_restated *to, ch_error *error) {
+static ch_status lay_out(const ch_model *model, ch_dtype dtype, ch_materialised *to, ch_error *error) {
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
   if (!to->tensors) return no_memory(error);
   for (int i = 0; i < to->params.count; i++) {
@@ -213,7 +214,7 @@ static ch_status lay_out(const ch_model *model, ch_dtype dtype, ch_restated *to,
 ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch_shape_list *shapes,
                               const ch_compress_options *options, ch_compressed *compressed,
                               ch_error *error) {
-  ch_restated *to = &compressed->model;
+  ch_materialised *to = &compressed->model;
   to->config = *config;
   CH_TRY(ch_compressed_config(model, &to->config, error));
   CH_TRY(ch_config_validate(&to->config, model->directory, error));
@@ -243,7 +244,7 @@ ch_status ch_compressed_put(ch_compressed *compressed, const char *name, int64_t
     n = count - i < PIECE ? count - i : PIECE;
     for (int64_t k = 0; k < n; k++) piece[k] = (float)values[i + k];
     char *to = (char *)tensor->data + (size_t)(first + i) * ch_dtype_size(tensor->dtype);
-    ch_kernels_best(CH_F32)->convert_to(n, piece, tensor->dtype, to);
+    ch_kernels_best(CH_F32)->convert_to(ch_team_here(), n, piece, tensor->dtype, to);
   }
   return CH_OK;
 }

@@ -100,7 +100,7 @@ ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matric
   return status;
 }
 
-/* 1 / s_s, of directions that are none 0. */
+/* 1 / s_s; 0 for directions with no variance. */
 static double inverse_length(const ch_atoms *atoms, int s) {
   return atoms->values[s] > 1e-24 * atoms->values[0] && atoms->values[s] > 0 ? 1 / sqrt(atoms->values[s]) : 0;
 }

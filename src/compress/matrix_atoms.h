@@ -26,13 +26,13 @@ typedef struct ch_atoms {
 ch_status ch_atoms_find(int count, const double *gram, const double *squares, ch_atoms *atoms,
                         ch_error *error);
 void ch_atoms_free(ch_atoms *atoms);
-/* W_l less what S atoms say of it, [out, in]. */
+/* W_l minus its approximation by S atoms, [out, in]. */
 ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
                            int kept, int l, double *missing, ch_error *error);
 /* Writes S atoms as `name` and every layer's coefficients. */
 ch_status ch_atoms_write(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
                          int kept, const char *name, ch_compressed *compressed, ch_error *error);
-/* W_l less what the written atoms and coefficients say of it. */
+/* W_l minus its approximation by the stored atoms and coefficients. */
 ch_status ch_atoms_missing_written(const ch_model *model, const ch_matrix *matrix, int kept, const char *name,
                                    const ch_compressed *compressed, double *missing, ch_error *error);
 

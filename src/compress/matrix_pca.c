@@ -48,7 +48,7 @@ static ch_status write_family(work *w, const ch_pca_family *f) {
   return CH_OK;
 }
 
-/* Dictionaries and residuals say their own sizes by their shapes. */
+/* The shapes of dictionaries and residuals give their sizes. */
 static ch_status begin(work *w) {
   const ch_pca *p = &w->pca;
   ch_config config = p->model->config;

@@ -8,6 +8,7 @@
 #include "compress/virtual_heads.h"
 #include "model/accounting.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 #include "tensor/kernels.h"
 
 typedef struct work {
@@ -110,7 +111,7 @@ static void rows_of(const work *w, int layer, unsigned state, int rows[PARTS]) {
 
 /* Takes over what stays, and makes room for what is made. */
 static ch_status lay_out(work *w) {
-  ch_restated *to = &w->compressed->model;
+  ch_materialised *to = &w->compressed->model;
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
   if (!to->tensors) return no_memory(w->error);
   for (int i = 0; i < to->params.count; i++) {
@@ -135,7 +136,7 @@ static void put(work *w, int index, const float *values) {
   ch_tensor *tensor = &w->compressed->model.tensors[index];
   *tensor = (ch_tensor){.dtype = type_of(w, row), .rank = row->rank, .data = w->place};
   memcpy(tensor->shape, row->shape, sizeof tensor->shape);
-  ch_kernels_best(CH_F32)->convert_to(ch_param_count(row), values, tensor->dtype, w->place);
+  ch_kernels_best(CH_F32)->convert_to(ch_team_here(), ch_param_count(row), values, tensor->dtype, w->place);
   w->place += room_of(w, row);
 }
 

@@ -1,5 +1,5 @@
-/* Every family of every grouping is looked at once with several numbers of atoms: the singular values of what these leave
- * over. Numbers of atoms and ranks of residuals then come out of one budget. */
+/* Every family of every grouping is examined once with several numbers of atoms, which give the singular
+   values of the residuals. Numbers of atoms and ranks of residuals are then chosen within one budget. */
 #include "compress/pca_search.h"
 
 #include <math.h>
@@ -99,7 +99,8 @@ static bool is_wide(const ch_pca *pca) {
   return wide;
 }
 
-/* One group of all layers, and several of fewer; of wide matrices, where each look takes seconds, not so many. */
+/* One group of all layers, and several of fewer; of wide matrices, where each attempt takes seconds, fewer.
+   */
 static void list_groupings(search *s) {
   static const int counts[] = {1, 2, 3, 4, 6, 8}, few[] = {1, 4};
   const ch_pca *pca = s->pca;
@@ -115,7 +116,8 @@ static void list_groupings(search *s) {
   }
 }
 
-/* Numbers of atoms that a family may have, rising: few, some, all but few, and all, which leave nothing over. */
+/* Numbers of atoms that a family may have, rising: few, some, all but a few, and all, which leave no
+   residual. */
 static void list_atoms(const ch_pca *pca, looked_at *l) {
   int all = l->family.count, asked = (int)pca->options->atoms;
   const ch_matrix *m = pca->sorted[l->family.first];
@@ -151,7 +153,7 @@ static ch_status add_to_pool(search *s, const ch_pca_family *family) {
 
 /* --- looking ----------------------------------------------------------------------------------------------------- */
 
-/* What `kept` atoms leave of every member, as singular values. */
+/* The singular values of every member's residual after `kept` atoms. */
 static ch_status look(ch_pca *pca, const ch_pca_family *family, const ch_atoms *atoms, int kept,
                       ch_ranked *members) {
   for (int l = 0; l < family->count; l++) {

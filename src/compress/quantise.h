@@ -1,4 +1,5 @@
-/* Which of a model's tensors stand in 16 bits or in blocks of 8, 6 or 4, and as what. */
+/* Which of a model's tensors are stored in 16 bits or block-quantised to 8, 6 or 4 bits, and in which type.
+   */
 #ifndef CH_COMPRESS_QUANTISE_H
 #define CH_COMPRESS_QUANTISE_H
 
@@ -11,10 +12,15 @@ typedef struct ch_quantised_sizes {
       left; /* matrices as asked; as Q8_0, F16, whose rows are no whole blocks; as they were */
 } ch_quantised_sizes;
 
-/* Fills dtypes [model->params.count]: `dtype` (CH_Q8_0 ... CH_Q6_K, CH_F16 or CH_BF16) for matrices that inference reads in blocks (ch_param);
-   where a row is not whole blocks of it, Q8_0, or F16 where that does not divide it either. With `keep_embedding` the embedding
-   and the LM head stay as they are. All else keeps its type. CH_ERROR_CONFIG where the model's matrices are made of what
-   layers share, or are in blocks already: they would be rounded twice. */
+/* The type of one tensor, which is stored as `stored`, by the rule below; counts it in *sizes. */
+ch_dtype ch_quantised_type(const ch_param *row, ch_dtype stored, ch_dtype dtype, bool keep_embedding,
+                           ch_quantised_sizes *sizes);
+
+/* Fills dtypes [model->params.count]: `dtype` (CH_Q8_0 ... CH_Q6_K, CH_F16 or CH_BF16) for matrices that
+   inference reads block-quantised (ch_param); if a row is not a whole number of blocks, Q8_0; if that does
+   not divide it either, F16. With `keep_embedding` the embedding and the LM head stay as they are. All else
+   keeps its type. CH_ERROR_CONFIG where the model's matrices are made of what layers share, or are
+   block-quantised already: they would be rounded twice. */
 ch_status ch_quantise_types(const ch_model *model, ch_dtype dtype, bool keep_embedding, ch_dtype *dtypes,
                             ch_quantised_sizes *sizes, ch_error *error);
 

@@ -35,7 +35,8 @@ double ch_error_left(const ch_ranked *matrices, int count) {
 
 /* --- choices ------------------------------------------------------------------------------------------------------ */
 
-/* What a choice costs and leaves where a parameter has a price: every unit of rank that is worth it is taken. */
+/* What a choice costs, and the error it leaves, at a price per parameter: every unit of rank that is worth
+   its price is taken. */
 static double priced(const ch_ranked_choice *choice, int members, double price, int64_t *cost) {
   double error = 0;
   *cost = choice->cost;

@@ -8,7 +8,7 @@ typedef struct ch_ranked {
   int64_t cost; /* parameters of a unit of rank: out + in */
   int64_t most; /* the full rank */
   const double
-      *values;   /* [most] squared singular values, the largest first: what each unit takes off the error */
+      *values;   /* [most] squared singular values, the largest first: by how much each reduces the error */
   double weight; /* of that error among the others' */
   int64_t rank;  /* what it has; raised */
 } ch_ranked;

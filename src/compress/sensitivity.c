@@ -1,4 +1,5 @@
-/* One layer's keys and values are exchanged for what fewer components make of them, and the text is run again. */
+/* One layer's keys and values are replaced by their approximation with fewer components, and the text is run
+   again. */
 #include "compress/sensitivity.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static ch_status no_memory(ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile of layers");
 }
 
-/* What stands for one state of a layer. */
+/* What replaces one state of a layer. */
 typedef struct stand_in {
   ch_head_factors factors;
   int weight_row, bias_row; /* bias_row -1: none */

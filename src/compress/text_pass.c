@@ -41,7 +41,7 @@ static ch_status prepare(ch_text_pass *pass, int64_t count, ch_error *error) {
   pass->tokens = malloc(bytes);
   pass->targets = malloc(bytes);
   if (!pass->tokens || !pass->targets) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
-  CH_TRY(ch_engine_init(&pass->engine, CH_F32, error));
+  CH_TRY(ch_engine_init_host(&pass->engine, CH_F32, error));
   CH_TRY(make_runner(pass, pass->sequences, &pass->runner, error));
   int64_t left = pass->windows % pass->sequences;
   return left ? make_runner(pass, left, &pass->last, error) : CH_OK;

@@ -98,9 +98,10 @@ static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelatio
   int64_t rows = f->heads * f->dim, d = f->dim;
   float *product = malloc((size_t)(rows * f->inputs) * sizeof *product);
   float *means = calloc((size_t)rows, sizeof *means);
+  const ch_team team = ch_team_of(0);
   ch_gemm *gemm = NULL;
   ch_status status =
-      product && means ? ch_gemm_create(ch_kernels_best(CH_F32), &gemm, error) : no_memory(error);
+      product && means ? ch_gemm_create(ch_kernels_best(CH_F32), &team, &gemm, error) : no_memory(error);
   if (status == CH_OK)
     status = ch_gemm_run(gemm, false, false, rows, f->inputs, f->inputs, f->weight, f->inputs, x->c,
                          f->inputs, product, f->inputs, false, error);
@@ -146,7 +147,7 @@ static const ch_tensor *tensor_of(const ch_model *model, int layer, unsigned sta
 static float *real(const ch_tensor *tensor) {
   int64_t count = ch_tensor_count(tensor);
   float *data = malloc((size_t)count * sizeof *data);
-  if (data) ch_kernels_best(CH_F32)->convert_from(count, tensor->data, tensor->dtype, data);
+  if (data) ch_kernels_best(CH_F32)->convert_from(ch_team_here(), count, tensor->data, tensor->dtype, data);
   return data;
 }
 

@@ -1,7 +1,8 @@
-/* A model's configuration: the keys of config.json, ours and Hugging Face's, validated. */
+/* A model's configuration: what config.json says, ours or Hugging Face's. config_file/config_json.h reads and checks it. */
 #ifndef CH_CONFIG_CONFIG_H
 #define CH_CONFIG_CONFIG_H
 
+#include <crosshead/initial.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,8 +15,10 @@ enum {
 };
 
 typedef enum ch_position { CH_POSITION_ROPE, CH_POSITION_ALIBI, CH_POSITION_NONE } ch_position;
-typedef enum ch_activation { CH_ACTIVATION_SILU, CH_ACTIVATION_GELU } ch_activation;
-typedef enum ch_init { CH_INIT_DEFAULT, CH_INIT_DEEPSEEK, CH_INIT_FAN_IN } ch_init;
+typedef enum ch_norm_placement {
+  CH_NORM_PRE, /* x + f(norm(x)), and a last norm before the head */
+  CH_NORM_POST /* norm(x + f(x)): every block ends in a norm, so none stands before the head */
+} ch_norm_placement;
 typedef enum ch_rope_type { CH_ROPE_DEFAULT, CH_ROPE_LINEAR, CH_ROPE_LLAMA3, CH_ROPE_YARN } ch_rope_type;
 
 typedef struct ch_rope_scaling {
@@ -135,12 +138,16 @@ typedef struct ch_config {
   int64_t num_attention_heads, num_key_value_heads, head_dim;
   int64_t max_position_embeddings;
   double rms_norm_eps;
-  /* crosshead_vit */
+  /* crosshead_vit, but for the eps */
   int64_t image_size, patch_size, num_channels, num_classes; /* square images of square patches */
-  double layer_norm_eps;                                     /* of the blocks' LayerNorms */
+  double layer_norm_eps;                                     /* of LayerNorms outside attention */
   bool tie_word_embeddings, attention_bias;                  /* attention_bias: q/k/v biases */
-  bool attention_output_bias; /* o_proj too has one (Hugging Face llama, qwen3) */
-  ch_activation hidden_act;
+  bool attention_output_bias;    /* o_proj too has one (Hugging Face llama, qwen3) */
+  bool mlp_bias;                 /* the projections of the FFN have biases */
+  char hidden_act[CH_NAME_SIZE]; /* kind of the FFN: a name of model/network.h */
+  char norm[CH_NAME_SIZE];       /* kind of the norms outside attention: a name of model/norm.h */
+  ch_norm_placement norm_placement;
+  bool causal; /* a token sees only the tokens before it; otherwise all tokens of its sequence */
   ch_position position;
   double rope_theta;
   bool rope_interleaved;
@@ -149,23 +156,11 @@ typedef struct ch_config {
   ch_sharing sharing;
   ch_moe_config moe;
   ch_init init;
+  ch_parametrization parametrization;
   int64_t sliding_window; /* active window of a Hugging Face config, or 0; a longer text is an error */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */
 } ch_config;
 
-/* Parses and validates the text of a config.json; `where` names the file in messages. Unknown keys of our own
-   configs are errors (with the nearest known key); of Hugging Face configs they are ignored unless they
-   change the result. */
-ch_status ch_config_parse(const char *text, const char *where, ch_config *config, ch_error *error);
-/* Reads DIR/config.json, or PATH itself when it is a file. */
-ch_status ch_config_read(const char *path, ch_config *config, ch_error *error);
-/* Checks that the values make a model (positive sizes, G divides H, even rotary dims, ...). */
-ch_status ch_config_validate(const ch_config *config, const char *where, ch_error *error);
-/* Writes the config as config.json text of model_type "crosshead" or its Hugging Face family. */
-void ch_config_write(const ch_config *config, ch_text *json);
-/* The default of every key that has one; sizes are 0. The other sets those of a "crosshead_vit". */
-void ch_config_defaults(ch_config *config);
-void ch_config_defaults_for_images(ch_config *config);
 /* Whether the model takes images (a Vision Transformer) and not text. */
 bool ch_config_is_vision(const ch_config *config);
 /* An error for such a model: "NAME is for models of text, ...". */
@@ -173,8 +168,6 @@ ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_err
 /* Patches of an image, and the tokens that they and the class token are. */
 int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);
-/* Sets attention.type to a registered mechanism and fills what an absent key means for it. */
-void ch_config_set_mechanism(ch_config *config, const char *type);
 /* Whether "sharing.projections" names the projection `name` ("q_proj"). */
 bool ch_is_shared(const ch_config *config, const char *name);
 /* The group of layers with one dictionary that `layer` is in, and in *layers how many there are; -1 without groups. */

@@ -4,6 +4,7 @@
 #include <math.h>
 
 const char *const ch_init_names[] = {"default", "deepseek", "fan_in", NULL};
+const char *const ch_parametrization_names[] = {"standard", "spectral", NULL};
 
 double ch_initial_std(const ch_config *config, int64_t inputs) {
   if (config->init == CH_INIT_FAN_IN) return 1 / sqrt((double)inputs);
@@ -13,6 +14,11 @@ double ch_initial_std(const ch_config *config, int64_t inputs) {
 double ch_initial_output_std(const ch_config *config, int layer, int64_t inputs) {
   double std = ch_initial_std(config, inputs);
   return config->init == CH_INIT_DEEPSEEK ? std : std / sqrt(2.0 * (layer + 1));
+}
+
+double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer, int64_t inputs) {
+  return role == CH_PARAM_RESIDUAL ? ch_initial_output_std(config, layer, inputs)
+                                   : ch_initial_std(config, inputs);
 }
 
 double ch_initial_embedding_std(const ch_config *config) {

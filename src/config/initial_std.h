@@ -3,9 +3,12 @@
 #define CH_CONFIG_INITIAL_STD_H
 
 #include "config/config.h"
+#include "config/params.h"
 
 /* As they are written: "default", "deepseek", "fan_in", in the order of ch_init; NULL behind the last. */
 extern const char *const ch_init_names[];
+/* "standard", "spectral". */
+extern const char *const ch_parametrization_names[];
 
 /* Of a linear layer's matrix with so many inputs: 0.02; 0.006 with "deepseek"; 1 / sqrt(inputs) with "fan_in", which is
    what 0.02 is at a width of 2500, and keeps the size of activations at any width. */
@@ -13,6 +16,8 @@ double ch_initial_std(const ch_config *config, int64_t inputs);
 /* Of the matrix that brings a layer's attention or FFN back to the residual stream: the same over sqrt(2 (layer + 1)),
    but for "deepseek". */
 double ch_initial_output_std(const ch_config *config, int layer, int64_t inputs);
+/* Of a matrix of a layer by its role, CH_PARAM_HIDDEN or CH_PARAM_RESIDUAL: one of these two. */
+double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer, int64_t inputs);
 /* Of rows that are looked up: 0.02, or 1 / sqrt(hidden_size) with "fan_in". */
 double ch_initial_embedding_std(const ch_config *config);
 

@@ -63,9 +63,11 @@ int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t 
                   .kind = kind,
                   .init = CH_PARAM_INIT_NORMAL,
                   .std = std,
+                  .role = CH_PARAM_HIDDEN,
+                  .lr_factor = 1,
                   .decay = true,
-                  .in_blocks = kind == CH_PARAM_ATTENTION || kind == CH_PARAM_FFN ||
-                               kind == CH_PARAM_EXPERT || kind == CH_PARAM_EMBEDDING};
+                  .block_quantisable = kind == CH_PARAM_ATTENTION || kind == CH_PARAM_FFN ||
+                                       kind == CH_PARAM_EXPERT || kind == CH_PARAM_EMBEDDING};
   va_list args;
   va_start(args, name);
   int index = append(params, row, name, args);
@@ -79,12 +81,18 @@ int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_
                   .kind = kind,
                   .init = CH_PARAM_INIT_CONSTANT,
                   .start = start,
+                  .role = CH_PARAM_VECTOR,
+                  .lr_factor = 1,
                   .always_real = true};
   va_list args;
   va_start(args, name);
   int index = append(params, row, name, args);
   va_end(args);
   return index;
+}
+
+void ch_params_set_role(ch_params *params, int index, ch_param_role role) {
+  if (index >= 0) params->rows[index].role = role;
 }
 
 void ch_params_fail(ch_params *params, const char *format, ...) {

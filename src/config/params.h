@@ -18,7 +18,7 @@ typedef enum ch_param_kind { /* what `info` counts a tensor as */
                              /* of models of images */
                              CH_PARAM_PATCH,    /* patch embedding */
                              CH_PARAM_POSITION, /* positions and the class token */
-                             CH_PARAM_HEAD      /* classifier */
+                             CH_PARAM_CLASSIFIER
 } ch_param_kind;
 
 typedef enum ch_param_init {
@@ -28,6 +28,21 @@ typedef enum ch_param_init {
                              m = n and std = 0 */
 } ch_param_init;
 
+/* What a tensor is for. A parametrisation makes its spread and its learning rate of this and of its shape. */
+typedef enum ch_param_role {
+  CH_PARAM_VECTOR,       /* gains, biases and other vectors */
+  CH_PARAM_HIDDEN,       /* a matrix [out, in] that multiplies hidden states, or atoms [S, out, in] of such */
+  CH_PARAM_RESIDUAL,     /* the same, and its products are added to the residual stream */
+  CH_PARAM_LOOKUP,       /* rows that begin the residual stream, looked up by a token or a place */
+  CH_PARAM_TABLE,        /* other rows that are looked up, and go through a matrix */
+  CH_PARAM_HEAD,         /* rows that make logits */
+  CH_PARAM_TIED,         /* rows that begin the stream and make logits */
+  CH_PARAM_MIX,          /* over heads, or within a head for all heads */
+  CH_PARAM_COEFFICIENTS, /* [S] of atoms */
+  CH_PARAM_RESIDUAL_COEFFICIENTS, /* [S] of atoms, for a matrix whose products are added to the residual stream */
+  CH_PARAM_COEFFICIENT_MLP        /* a matrix of the network that makes such coefficients */
+} ch_param_role;
+
 typedef struct ch_param {
   const char *name; /* the checkpoint's name, e.g. "model.layers.3.self_attn.q_proj.weight" */
   int rank;
@@ -35,12 +50,16 @@ typedef struct ch_param {
   ch_param_kind kind;
   ch_param_init init;
   double std, start;
+  ch_param_role role;
+  bool
+      factor; /* one of two matrices whose product, without a norm between them, does what a dense one does */
+  double lr_factor;       /* its learning rate is the run's times this */
   bool decay;             /* weight decay applies (matrices only) */
   bool decay_to_identity; /* it pulls to the identity matrix instead of zero */
   bool always_real;       /* read as F32 (or F64) whatever the file holds: vectors, and matrices over heads */
   bool
-      in_blocks; /* inference may read it in blocks (CH_Q8_0 ...): tokens are multiplied by it or look it up, nothing else */
-  bool frozen;        /* the loss has no gradient of it, and the optimizer leaves it alone */
+      block_quantisable; /* inference may read it as Q8_0 or Q4_0: it only multiplies tokens or is looked up by them */
+  bool frozen;           /* the loss has no gradient of it, and the optimizer leaves it alone */
   bool training_only; /* inference drops it for `stands_for` elements, which is what figures count */
   int64_t stands_for;
   int layers; /* of a dictionary's atoms: layers that they were declared for */
@@ -79,10 +98,12 @@ void ch_params_fail(ch_params *params, const char *format, ...) __attribute__((f
 /* CH_OK, or why declaring failed. */
 ch_status ch_params_status(const ch_params *params, ch_error *error);
 
-/* Appends a row, name made by printf. Returns its index, or -1 with `failed` set. Matrices decay and start normal with `std`; use the helpers
-   below for norms and biases. */
+/* Appends a row, name made by printf. Returns its index, or -1 with `failed` set. Matrices decay, start normal with `std` and are
+   CH_PARAM_HIDDEN; use the helpers below for norms and biases. */
 int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t rows, int64_t columns,
                      const char *name, ...) __attribute__((format(printf, 6, 7)));
+/* Gives row `index` its role; nothing where `index` is -1. */
+void ch_params_set_role(ch_params *params, int index, ch_param_role role);
 /* A vector that starts with all elements at `start`. */
 int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_t n, const char *name, ...)
     __attribute__((format(printf, 5, 6)));

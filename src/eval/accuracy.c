@@ -1,4 +1,4 @@
-/* Batches of images through a forward pass that gives each one's loss and the place of its label. */
+/* Batches of images through a forward pass that gives each one's loss and the rank of its label. */
 #include "eval/accuracy.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct evaluation {
   int32_t labels[BATCH];
 } evaluation;
 
-/* Images from `first` on; places past the last hold it again, without a label. */
+/* Images from `first` on; slots past the last hold it again, without a label. */
 static void fill(evaluation *e, int64_t first, int64_t count) {
   const ch_config *c = &e->model->config;
 #pragma omp parallel for schedule(static)
@@ -46,11 +46,11 @@ static ch_status add_batch(evaluation *e, ch_accuracy *sums, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status run(evaluation *e, int64_t count, ch_accuracy_progress progress, void *context,
-                     ch_accuracy *accuracy, ch_error *error) {
+static ch_status run(evaluation *e, int64_t count, ch_progress progress, void *user, ch_accuracy *accuracy,
+                     ch_error *error) {
   *accuracy = (ch_accuracy){.images = count};
   for (int64_t first = 0; first < count; first += BATCH) {
-    if (progress && !progress(context, first, count))
+    if (progress && !progress(first, count, user))
       return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld images", (long long)first,
                      (long long)count);
     fill(e, first, count);
@@ -64,8 +64,7 @@ static ch_status run(evaluation *e, int64_t count, ch_accuracy_progress progress
 }
 
 ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_split split, int64_t most,
-                         ch_accuracy_progress progress, void *context, ch_accuracy *accuracy,
-                         ch_error *error) {
+                         ch_progress progress, void *user, ch_accuracy *accuracy, ch_error *error) {
   const ch_config *c = &model->config;
   ch_image_info info;
   if (!ch_config_is_vision(c))
@@ -83,7 +82,7 @@ ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_spli
   CH_TRY_GOTO(ch_engine_init(&e.engine, CH_F32, error));
   e.engine.compute = model->compute;
   CH_TRY_GOTO(ch_runner_create(&e.engine, c, &model->params, &shape, false, &e.runner, error));
-  status = run(&e, count, progress, context, accuracy, error);
+  status = run(&e, count, progress, user, accuracy, error);
 done:
   ch_runner_free(e.runner);
   ch_engine_free(&e.engine);

@@ -47,7 +47,7 @@ void ch_document_set_close(ch_document_set *set) {
   *set = (ch_document_set){0};
 }
 
-/* A place at or after `from` where words part; the size when there is none. */
+/* A position at or after `from` between two words; the size if there is none. */
 static size_t cut_after(const ch_document *document, size_t from) {
   for (size_t i = from; i + 2 < document->size; i++) {
     size_t offset = ch_cut_offset((const unsigned char *)document->text + i);
@@ -92,8 +92,22 @@ int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config)
   return id >= 0 && id <= INT32_MAX ? (int32_t)id : -1;
 }
 
-int64_t ch_window_of(const ch_config *config) {
+int64_t ch_longest_window(const ch_config *config) {
   int64_t most = config->max_position_embeddings;
-  if (config->sliding_window > 0 && config->sliding_window < most) most = config->sliding_window;
+  return config->sliding_window > 0 && config->sliding_window < most ? config->sliding_window : most;
+}
+
+int64_t ch_window_of(const ch_config *config) {
+  int64_t most = ch_longest_window(config);
   return most < DEFAULT_WINDOW ? most : DEFAULT_WINDOW;
+}
+
+ch_status ch_window_check(const ch_config *config, int64_t window, ch_error *error) {
+  int64_t most = ch_longest_window(config);
+  bool ends = config->position == CH_POSITION_ROPE || config->sliding_window > 0;
+  if (window < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is not possible", (long long)window);
+  if (window <= most || !ends) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is more than the %lld tokens this model can see",
+                 (long long)window, (long long)most);
 }

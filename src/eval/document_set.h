@@ -16,14 +16,18 @@ typedef struct ch_document_set {
 ch_status ch_document_set_open(const char *path, ch_separator separator, ch_document_set *set,
                                ch_error *error);
 void ch_document_set_close(ch_document_set *set);
-/* Gives the last part of the text, `share` of it, to `rest`, in whole documents where there are several, else cut where words
-   part. What `rest` holds lies in `set`, which must be closed after it; both are left with at least one document, or an error
-   says that the text is too short. */
+/* Moves the last part of the text, `share` of it, to `rest`: whole documents if there are several, otherwise
+   cut between two words. What `rest` holds lies in `set`, which must be closed after it; both are left with
+   at least one document, or an error says that the text is too short. */
 ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_set *rest, ch_error *error);
 
 /* The token between two documents: the tokenizer's end token, else the configuration's; -1 when there is none. */
 int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config);
-/* Tokens that a model is shown at once unless told otherwise: its context, at most 1024. */
+/* The default window: the model's context, at most 1024 tokens. */
 int64_t ch_window_of(const ch_config *config);
+/* Tokens that a model can see at once: its context, or its sliding window. */
+int64_t ch_longest_window(const ch_config *config);
+/* CH_ERROR_ARGUMENT for more, where positions do not go on beyond them, and for a negative number. */
+ch_status ch_window_check(const ch_config *config, int64_t window, ch_error *error);
 
 #endif

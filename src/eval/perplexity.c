@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "eval/windows.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* --- words --------------------------------------------------------------------------------------------------- */
 
@@ -28,27 +28,27 @@ int64_t ch_count_words(const char *text, size_t size) {
 /* --- sums ---------------------------------------------------------------------------------------------------- */
 
 /* Scores all windows; *nll is the sum in their order, whatever order they ran in. */
-static ch_status score_all(ch_scorer *scorer, const ch_windows *windows, const ch_perplexity_options *options,
+static ch_status score_all(ch_scorer *scorer, const ch_windows *windows, const ch_evaluate_settings *settings,
                            double *nll, ch_error *error) {
   double *parts = malloc((size_t)windows->count * sizeof *parts + 1);
   if (!parts)
     return ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)windows->count);
   ch_status status =
-      ch_scorer_run(scorer, windows->data, windows->count, parts, options->progress, options->context, error);
+      ch_scorer_run(scorer, windows->data, windows->count, parts, settings->progress, settings->user, error);
   *nll = 0;
   for (int64_t i = 0; status == CH_OK && i < windows->count; i++) *nll += parts[i];
   free(parts);
   return status;
 }
 
-static ch_status check_options(const ch_perplexity_options *options, ch_error *error) {
-  if (options->window < 2)
+static ch_status check_settings(const ch_evaluate_settings *settings, ch_error *error) {
+  if (settings->window < 2)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the window is %lld tokens; it must be at least 2",
-                   (long long)options->window);
-  if (options->stride < 1 || options->stride >= options->window)
+                   (long long)settings->window);
+  if (settings->stride < 1 || settings->stride >= settings->window)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "the stride is %lld; it must be at least 1 and less than the window of %lld",
-                   (long long)options->stride, (long long)options->window);
+                   (long long)settings->stride, (long long)settings->window);
   return CH_OK;
 }
 
@@ -67,7 +67,7 @@ ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *doc
   CH_TRY(ch_encoder_new(tokenizer, &encoder, error));
   ch_status status = CH_OK;
   for (int64_t i = 0; status == CH_OK && i < count && ids->size < limit; i++) {
-    unsigned flags = CH_ENCODE_SPECIAL | (i == 0 ? CH_ENCODE_TEMPLATE : 0);
+    unsigned flags = CH_TEXT_SPECIAL | (i == 0 ? CH_TEXT_WHOLE : CH_TEXT_BARE);
     if (i > 0 && end_token >= 0) status = put_id(ids, end_token, error);
     if (status == CH_OK)
       status = ch_encoder_encode(encoder, documents[i].text, documents[i].size, flags, ids, error);
@@ -79,14 +79,14 @@ ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *doc
 
 ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                  const ch_document *documents, int64_t count, int32_t end_token,
-                                 const ch_perplexity_options *options, ch_token_perplexity *result,
+                                 const ch_evaluate_settings *settings, ch_token_perplexity *result,
                                  ch_error *error) {
-  CH_TRY(check_options(options, error));
+  CH_TRY(check_settings(settings, error));
   *result = (ch_token_perplexity){0};
   ch_ids ids = {0};
   ch_windows windows = {0};
   ch_status status;
-  CH_TRY_GOTO(ch_encode_joined(tokenizer, documents, count, end_token, options->most, &ids, error));
+  CH_TRY_GOTO(ch_encode_joined(tokenizer, documents, count, end_token, settings->limit, &ids, error));
   if (ids.size < 2) {
     status = ch_fail(error, CH_ERROR_ARGUMENT,
                      "the text has %zu token%s; at least 2 are needed, for the first is not predicted",
@@ -94,8 +94,8 @@ ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenize
     goto done;
   }
   CH_TRY_GOTO(
-      ch_windows_strided(&windows, ids.data, (int64_t)ids.size, options->window, options->stride, error));
-  CH_TRY_GOTO(score_all(scorer, &windows, options, &result->nll, error));
+      ch_windows_strided(&windows, ids.data, (int64_t)ids.size, settings->window, settings->stride, error));
+  CH_TRY_GOTO(score_all(scorer, &windows, settings, &result->nll, error));
   result->tokens = (int64_t)ids.size - 1;
   result->loss = result->nll / (double)result->tokens;
   result->perplexity = exp(result->loss);
@@ -124,8 +124,8 @@ static ch_status encode_documents(const ch_tokenizer *tokenizer, const ch_docume
     all->start[i] = all->ids.size;
     status = put_id(&all->ids, prefix, error);
     if (status == CH_OK)
-      status = ch_encoder_encode(encoder, documents[i].text, documents[i].size, CH_ENCODE_SPECIAL, &all->ids,
-                                 error);
+      status = ch_encoder_encode(encoder, documents[i].text, documents[i].size,
+                                 CH_TEXT_BARE | CH_TEXT_SPECIAL, &all->ids, error);
   }
   all->start[count] = all->ids.size;
   ch_encoder_free(encoder);
@@ -134,9 +134,9 @@ static ch_status encode_documents(const ch_tokenizer *tokenizer, const ch_docume
 
 ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                     const ch_document *documents, int64_t count, int32_t prefix,
-                                    const ch_perplexity_options *options, ch_document_perplexity *result,
+                                    const ch_evaluate_settings *settings, ch_document_perplexity *result,
                                     ch_error *error) {
-  CH_TRY(check_options(options, error));
+  CH_TRY(check_settings(settings, error));
   *result = (ch_document_perplexity){0};
   encoded all = {0};
   ch_windows windows = {0};
@@ -145,7 +145,7 @@ ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *token
   for (int64_t i = 0; i < count; i++) {
     int64_t tokens = (int64_t)(all.start[i + 1] - all.start[i]);
     if (tokens < 2) continue;
-    CH_TRY_GOTO(ch_windows_rolling(&windows, all.ids.data + all.start[i], tokens, options->window, error));
+    CH_TRY_GOTO(ch_windows_rolling(&windows, all.ids.data + all.start[i], tokens, settings->window, error));
     result->documents++;
     result->tokens += tokens - 1;
     result->words += ch_count_words(documents[i].text, documents[i].size);
@@ -155,7 +155,7 @@ ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *token
     status = ch_fail(error, CH_ERROR_ARGUMENT, "the text has no document with a token in it");
     goto done;
   }
-  CH_TRY_GOTO(score_all(scorer, &windows, options, &result->nll, error));
+  CH_TRY_GOTO(score_all(scorer, &windows, settings, &result->nll, error));
   result->word_perplexity = exp(result->nll / (double)result->words);
   result->byte_perplexity = exp(result->nll / (double)result->bytes);
   result->bits_per_byte = result->nll / (double)result->bytes / log(2);

@@ -2,6 +2,8 @@
 #ifndef CH_EVAL_PERPLEXITY_H
 #define CH_EVAL_PERPLEXITY_H
 
+#include <crosshead/evaluate.h>
+
 #include "eval/score.h"
 #include "text/tokenizer.h"
 
@@ -10,14 +12,6 @@ typedef struct ch_document {
   const char *text;
   size_t size;
 } ch_document;
-
-typedef struct ch_perplexity_options {
-  int64_t window; /* tokens that the model sees at once */
-  int64_t stride; /* tokens between the beginnings of two windows of the whole text; less than window */
-  int64_t most;   /* tokens of the whole text that are looked at, its first; 0: all */
-  ch_score_progress progress; /* may be NULL */
-  void *context;
-} ch_perplexity_options;
 
 /* All documents as one sequence of tokens, the end token between two of them, as training concatenates them; a
    beginning-of-text token stands before it where the tokenizer adds one by default. */
@@ -41,16 +35,17 @@ typedef struct ch_document_perplexity {
 ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
                            int32_t end_token, int64_t most, ch_ids *ids, ch_error *error);
 
-/* documents [count] in the order of the text; end_token: -1 = nothing stands between them. Errors: CH_ERROR_ARGUMENT
-   when fewer than two tokens are there, or window and stride do not fit. */
+/* documents [count] in the order of the text; end_token: -1 = nothing between them. Of the settings, window, stride (here
+   neither is 0), limit, progress and user count. Errors: CH_ERROR_ARGUMENT when fewer than two tokens are there, or window
+   and stride do not fit. */
 ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                  const ch_document *documents, int64_t count, int32_t end_token,
-                                 const ch_perplexity_options *options, ch_token_perplexity *result,
+                                 const ch_evaluate_settings *settings, ch_token_perplexity *result,
                                  ch_error *error);
 /* prefix: the id of the token of context. Documents without a token are left out. */
 ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                     const ch_document *documents, int64_t count, int32_t prefix,
-                                    const ch_perplexity_options *options, ch_document_perplexity *result,
+                                    const ch_evaluate_settings *settings, ch_document_perplexity *result,
                                     ch_error *error);
 
 /* Words as the harness counts them, pieces between runs of white space: one more than there are runs, so that a run at

@@ -25,8 +25,8 @@ typedef struct scoring {
   ch_scorer *scorer;
   const ch_score_window *windows;
   double *nll;
-  ch_score_progress progress;
-  void *context;
+  ch_progress progress; /* or NULL */
+  void *user;
   int64_t done, total; /* predictions */
 } scoring;
 
@@ -72,22 +72,11 @@ static int64_t padded_rows(int64_t length) {
 }
 
 static ch_status take_cache(ch_scorer *scorer, int64_t sequences, int64_t length, ch_error *error) {
-  const ch_config *config = &scorer->model->config;
   ch_cache_free(scorer->cache);
   scorer->cache = NULL;
   if (!scorer->cached) return CH_OK;
-  ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
-  if (!parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
-  ch_state_parts(config, parts);
-  ch_status status = ch_cache_create(&(ch_cache_shape){.layers = (int)config->num_hidden_layers,
-                                                       .parts = parts,
-                                                       .sequences = sequences,
-                                                       .capacity = length,
-                                                       .vocabulary = config->vocab_size,
-                                                       .types = scorer->types},
-                                     &scorer->cache, error);
-  free(parts);
-  return status;
+  return ch_engine_cache(&scorer->engine, &scorer->model->config, sequences, length, &scorer->types,
+                         &scorer->cache, error);
 }
 
 static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length, ch_error *error) {
@@ -107,7 +96,7 @@ static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length
                           .length = length,
                           .dtype = CH_F32,
                           .head = CH_HEAD_LOSS,
-                          .remember = scorer->cached,
+                          .cached = scorer->cached,
                           .cache = scorer->types};
   return ch_runner_create(&scorer->engine, &scorer->model->config, &scorer->model->params, &shape, false,
                           &scorer->runner, error);
@@ -115,7 +104,7 @@ static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length
 
 /* --- batches ------------------------------------------------------------------------------------------------- */
 
-/* What follows a window's end is padding: nothing before it sees it, and nothing of it is predicted. */
+/* Padding follows a window's end: no token before it sees it, and none of it is predicted. */
 static void fill_row(const ch_score_window *window, int64_t rows, int32_t *tokens, int32_t *targets) {
   int64_t inputs = window->length - 1;
   memcpy(tokens, window->tokens, (size_t)inputs * sizeof *tokens);
@@ -139,7 +128,7 @@ static ch_status sum_losses(const ch_score_window *window, const float *losses, 
 }
 
 static ch_status tell(const scoring *s, int64_t done, ch_error *error) {
-  if (!s->progress || s->progress(s->context, done, s->total)) return CH_OK;
+  if (!s->progress || s->progress(done, s->total, s->user)) return CH_OK;
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld predicted tokens",
                  (long long)done, (long long)s->total);
 }
@@ -208,8 +197,8 @@ static ch_status run_sorted(scoring *s, const placed *windows, int64_t *order, i
 }
 
 ch_status ch_scorer_run(ch_scorer *scorer, const ch_score_window *windows, int64_t count, double *nll,
-                        ch_score_progress progress, void *context, ch_error *error) {
-  scoring s = {.scorer = scorer, .windows = windows, .nll = nll, .progress = progress, .context = context};
+                        ch_progress progress, void *user, ch_error *error) {
+  scoring s = {.scorer = scorer, .windows = windows, .nll = nll, .progress = progress, .user = user};
   placed *sorted = malloc((size_t)count * sizeof *sorted + 1);
   int64_t *order = malloc((size_t)count * sizeof *order + 1);
   ch_status status = CH_OK;

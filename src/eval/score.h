@@ -2,18 +2,18 @@
 #ifndef CH_EVAL_SCORE_H
 #define CH_EVAL_SCORE_H
 
+#include <crosshead/common.h>
+
 #include "infer/model.h"
 #include "model/runner.h"
 
-/* A stretch of tokens of which those from `first` on are predicted, each from all tokens before it in the window. */
+/* A window of tokens of which those from `first` on are predicted, each from all tokens before it in the
+   window. */
 typedef struct ch_score_window {
   const int32_t *tokens; /* [length] */
   int64_t length;        /* at least 2 */
   int64_t first;         /* 1 ... length - 1 */
 } ch_score_window;
-
-/* Asked between passes with the predictions done and to do; false stops with CH_ERROR_INTERRUPTED. */
-typedef bool (*ch_score_progress)(void *context, int64_t done, int64_t total);
 
 typedef struct ch_scorer ch_scorer;
 
@@ -24,9 +24,10 @@ void ch_scorer_free(ch_scorer *scorer);
    as decoding does. */
 void ch_scorer_use_cache(ch_scorer *scorer, ch_cache_types types);
 /* nll[i]: the sum of -log p over the predicted tokens of window i. Windows of similar length run together, padded.
-   Errors: CH_ERROR_ARGUMENT for an id outside the vocabulary, CH_ERROR_NUMERIC when a loss is not finite. progress
-   may be NULL. */
+   `progress`, which may be NULL, is called between passes with the predictions done and in total; false stops with
+   CH_ERROR_INTERRUPTED. Errors: CH_ERROR_ARGUMENT for an id outside the vocabulary, CH_ERROR_NUMERIC when a loss is not
+   finite. */
 ch_status ch_scorer_run(ch_scorer *scorer, const ch_score_window *windows, int64_t count, double *nll,
-                        ch_score_progress progress, void *context, ch_error *error);
+                        ch_progress progress, void *user, ch_error *error);
 
 #endif

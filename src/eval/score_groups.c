@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "model/pass_table.h"
 
 enum {
   PASSES = 24,          /* planned shapes that are kept */
@@ -14,17 +15,11 @@ enum {
   MOST_SEQUENCES = 256, /* groups of a batch */
   BEGINNING_STEP = 8,   /* lengths are padded to multiples of these, so that few shapes are planned */
   CONTINUATION_STEP = 4,
-  PREFIX_CHUNK = 512, /* tokens of a pass over what many groups share */
+  PREFIX_CHUNK = 512, /* tokens per pass over the prefix that many groups share */
   LEAST_PREFIX = 32,  /* tokens that neighbouring groups must share, */
   LEAST_RUN = 4       /* and so many of them, for it to be worth a pass of its own */
 };
 static const int64_t most_cache_bytes = (int64_t)1 << 29;
-
-typedef struct planned_pass {
-  ch_runner *runner;
-  int64_t sequences, length;
-  uint64_t last_use;
-} planned_pass;
 
 /* A group as it is run. */
 typedef struct group {
@@ -40,16 +35,15 @@ typedef struct scoring {
   group **order;    /* of the run at hand, by length */
   int64_t *members; /* the windows of a batch's groups, each group's longest first */
   ch_engine engine;
-  planned_pass passes[PASSES];
-  uint64_t clock;
+  ch_pass_table *passes;
   ch_cache *cache;
   int64_t prefix;            /* tokens that every sequence of the cache begins with */
   int32_t *tokens, *targets; /* of a pass */
   int64_t room;              /* tokens that those hold */
   int64_t token_bytes;       /* of the cache */
   ch_continuation_score *scores;
-  ch_score_progress progress;
-  void *context;
+  ch_progress progress; /* or NULL */
+  void *user;
   int64_t done, total, computed;
 } scoring;
 
@@ -75,24 +69,9 @@ static int64_t padded(const scoring *s, int64_t rows, int64_t step) {
 
 static ch_status find_pass(scoring *s, int64_t sequences, int64_t length, ch_runner **runner,
                            ch_error *error) {
-  planned_pass *oldest = &s->passes[0];
-  for (int i = 0; i < PASSES; i++) {
-    planned_pass *pass = &s->passes[i];
-    if (pass->runner && pass->sequences == sequences && pass->length == length) {
-      pass->last_use = ++s->clock;
-      *runner = pass->runner;
-      return CH_OK;
-    }
-    if (pass->last_use < oldest->last_use) oldest = pass;
-  }
-  ch_runner_free(oldest->runner);
-  *oldest = (planned_pass){.sequences = sequences, .length = length, .last_use = ++s->clock};
-  ch_model_graph shape = {
-      .sequences = sequences, .length = length, .dtype = CH_F32, .head = CH_HEAD_RANKS, .remember = true};
-  CH_TRY(ch_runner_create(&s->engine, &s->model->config, &s->model->params, &shape, false, &oldest->runner,
-                          error));
-  *runner = oldest->runner;
-  return CH_OK;
+  const ch_model_graph shape = {
+      .sequences = sequences, .length = length, .dtype = CH_F32, .head = CH_HEAD_RANKS, .cached = true};
+  return ch_pass_table_find(s->passes, &shape, runner, error);
 }
 
 /* Room for the tokens of a pass, which are all padding then. */
@@ -111,7 +90,7 @@ static ch_status clear_tokens(scoring *s, int64_t count, ch_error *error) {
 }
 
 static ch_status tell(const scoring *s, ch_error *error) {
-  if (!s->progress || s->progress(s->context, s->done, s->total)) return CH_OK;
+  if (!s->progress || s->progress(s->done, s->total, s->user)) return CH_OK;
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld tokens", (long long)s->done,
                  (long long)s->total);
 }
@@ -142,24 +121,12 @@ static ch_status run_pass(scoring *s, int64_t sequences, int64_t length, const f
 
 /* --- the cache ----------------------------------------------------------------------------------------------- */
 
-/* A cache of at least so many sequences and tokens a sequence. */
+/* A cache of at least so many sequences, and so many tokens per sequence. */
 static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_error *error) {
   if (s->cache && s->cache->sequences >= sequences && s->cache->capacity >= capacity) return CH_OK;
-  const ch_config *config = &s->model->config;
-  ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
-  if (!parts) return no_memory(error);
+  const ch_cache_types types = ch_cache_of(CH_F32);
   ch_cache_free(s->cache);
-  s->cache = NULL;
-  ch_state_parts(config, parts);
-  ch_status status = ch_cache_create(&(ch_cache_shape){.layers = (int)config->num_hidden_layers,
-                                                       .parts = parts,
-                                                       .sequences = sequences,
-                                                       .capacity = capacity,
-                                                       .vocabulary = config->vocab_size,
-                                                       .types = ch_cache_of(CH_F32)},
-                                     &s->cache, error);
-  free(parts);
-  return status;
+  return ch_engine_cache(&s->engine, &s->model->config, sequences, capacity, &types, &s->cache, error);
 }
 
 /* Bytes that a token takes in the cache. */
@@ -177,20 +144,10 @@ static void set_lengths(scoring *s, group *const *batch, int64_t count, bool beh
     s->cache->length[i] = i >= count ? 0 : (int32_t)(behind_beginning ? batch[i]->shared : s->prefix);
 }
 
-/* Copies the first `count` tokens of sequence 0 to all others. Parts by id are not of sequences. */
+/* Copies the first `count` tokens of sequence 0 to all others. */
 static void spread(ch_cache *cache, int64_t count) {
 #pragma omp parallel for
-  for (int64_t i = 1; i < cache->sequences; i++) {
-    for (int l = 0; l < cache->layers; l++)
-      for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
-        const ch_state_view *view = &cache->views[l][p];
-        if (!ch_cache_holds(cache, l, p)) continue;
-        memcpy((char *)(uintptr_t)view->data + ch_dtype_bytes(view->dtype, i * view->sequence_stride),
-               view->data, ch_dtype_bytes(view->dtype, count * view->token_stride));
-      }
-    if (cache->tokens)
-      memcpy(ch_cache_tokens(cache, i), ch_cache_tokens(cache, 0), (size_t)count * sizeof(int32_t));
-  }
+  for (int64_t i = 1; i < cache->sequences; i++) ch_cache_copy(cache, 0, i, (int32_t)count);
 }
 
 static ch_status run_prefix(scoring *s, const int32_t *tokens, ch_error *error) {
@@ -283,7 +240,7 @@ static int64_t by_length(const scoring *s, const group *g, int64_t place) {
   return g->first;
 }
 
-/* Groups with many continuations stand first. */
+/* Groups with many continuations come first. */
 static ch_status run_batch(scoring *s, group *const *batch, int64_t count, ch_error *error) {
   CH_TRY(run_beginnings(s, batch, count, error));
   for (int64_t place = 0; place < batch[0]->count; place++) {
@@ -328,7 +285,7 @@ static int64_t batch_size(const scoring *s, group *const *order, int64_t count) 
   return i;
 }
 
-/* What the batches of a run need of the cache: sequences, and tokens a sequence. */
+/* The cache that the batches of a run need: sequences, and tokens per sequence. */
 static void measure_batches(const scoring *s, int64_t count, int64_t *sequences, int64_t *capacity) {
   for (int64_t first = 0, size; first < count; first += size) {
     size = batch_size(s, s->order + first, count - first);
@@ -369,7 +326,7 @@ static int64_t common(const int32_t *a, const int32_t *b, int64_t most) {
   return n;
 }
 
-/* How many groups from g on begin alike, and with how many tokens. */
+/* How many groups from g on share a prefix, and its tokens. */
 static int64_t find_run(const scoring *s, int64_t g, int64_t groups, int64_t *prefix) {
   const int32_t *tokens = s->windows[s->groups[g].first].tokens;
   int64_t shared = s->groups[g].shared, i = g + 1;
@@ -430,19 +387,19 @@ static ch_status prepare(scoring *s, const int64_t *starts, int64_t groups, ch_e
     describe_group(s, &s->groups[g]);
   }
   CH_TRY(ch_engine_init(&s->engine, CH_F32, error));
+  CH_TRY(ch_pass_table_create(&s->engine, &s->model->config, &s->model->params, PASSES, &s->passes, error));
   s->engine.compute = s->model->compute;
   return measure_cache(s, error);
 }
 
 ch_status ch_score_groups(const ch_model *model, const ch_score_window *windows, const int64_t *starts,
                           int64_t groups, ch_continuation_score *scores, int64_t *computed,
-                          ch_score_progress progress, void *context, ch_error *error) {
+                          ch_progress progress, void *user, ch_error *error) {
   CH_TRY(ch_config_needs_text(&model->config, "scoring text", error));
-  scoring s = {
-      .model = model, .windows = windows, .scores = scores, .progress = progress, .context = context};
+  scoring s = {.model = model, .windows = windows, .scores = scores, .progress = progress, .user = user};
   ch_status status = prepare(&s, starts, groups, error);
   if (status == CH_OK) status = run_groups(&s, groups, error);
-  for (int i = 0; i < PASSES; i++) ch_runner_free(s.passes[i].runner);
+  ch_pass_table_free(s.passes);
   ch_cache_free(s.cache);
   ch_engine_free(&s.engine);
   free(s.tokens);

@@ -1,4 +1,4 @@
-/* Log-likelihoods of continuations that share what stands before them: it is computed once and stays in the cache. */
+/* Log-likelihoods of continuations that share a context: it is computed once and stays in the cache. */
 #ifndef CH_EVAL_SCORE_GROUPS_H
 #define CH_EVAL_SCORE_GROUPS_H
 
@@ -15,6 +15,6 @@ typedef struct ch_continuation_score {
    Errors: as ch_scorer_run. */
 ch_status ch_score_groups(const ch_model *model, const ch_score_window *windows, const int64_t *starts,
                           int64_t groups, ch_continuation_score *scores, int64_t *computed,
-                          ch_score_progress progress, void *context, ch_error *error);
+                          ch_progress progress, void *user, ch_error *error);
 
 #endif

@@ -12,9 +12,9 @@ typedef struct ch_windows {
 
 void ch_windows_free(ch_windows *windows);
 
-/* Windows of at most `window` tokens that begin every `stride` tokens (stride < window): the first predicts all but its
-   first token, the others what no window before them did, each token from at least window - stride tokens. tokens
-   [count] must outlive the list. */
+/* Windows of at most `window` tokens that begin every `stride` tokens (stride < window): the first predicts
+   all but its first token, the others the tokens that no earlier window predicted, each token from at least
+   window - stride tokens. tokens [count] must outlive the list. */
 ch_status ch_windows_strided(ch_windows *windows, const int32_t *tokens, int64_t count, int64_t window,
                              int64_t stride, ch_error *error);
 

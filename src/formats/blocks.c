@@ -173,8 +173,8 @@ void ch_blocks_decode(const ch_block_format *format, const unsigned char *data, 
   if (format->decode)
     for (int64_t i = 0; i < count; i += format->values, data += format->bytes)
       format->decode(data, values + i);
-  else if (ch_dtype_in_blocks(format->dtype) || (uintptr_t)data % format->bytes == 0)
-    ch_kernels_best(CH_F32)->convert_from(count, data, format->dtype, values);
+  else if (ch_dtype_is_block_quantised(format->dtype) || (uintptr_t)data % format->bytes == 0)
+    ch_kernels_best(CH_F32)->convert_from(ch_team_here(), count, data, format->dtype, values);
   else
     decode_unaligned(format->type, data, count, values);
 }

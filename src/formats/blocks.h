@@ -1,4 +1,4 @@
-/* ggml's element types: values in blocks, most of them small integers with a scale. */
+/* ggml's block-quantised element types: blocks of values, most of them small integers with a scale. */
 #ifndef CH_FORMATS_BLOCKS_H
 #define CH_FORMATS_BLOCKS_H
 

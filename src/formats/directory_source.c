@@ -20,7 +20,7 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   (void)error;
   ch_rows_of(&source->params.rows[index], &all, &columns);
   const char *from = (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first * columns);
-  ch_kernels_best(CH_F32)->convert_from(count * columns, from, tensor->dtype, values);
+  ch_kernels_best(CH_F32)->convert_from(ch_team_here(), count * columns, from, tensor->dtype, values);
   ch_weights_forget(&model->weights, from, ch_dtype_bytes(tensor->dtype, count * columns));
   return CH_OK;
 }
@@ -44,7 +44,7 @@ static ch_dtype stored_dtype(const ch_model *model, const char *name) {
   for (int i = 0; i < model->weights.shard_count; i++) {
     const ch_stored_tensor *stored = ch_safetensors_find(&model->weights.shards[i], name);
     if (!stored) continue;
-    if (ch_dtype_in_blocks(stored->tensor.dtype))
+    if (ch_dtype_is_block_quantised(stored->tensor.dtype))
       return model->weights.tensors[ch_params_find(&model->params, name)].dtype;
     return stored->tensor.dtype == CH_F64 ? CH_F32 : stored->tensor.dtype;
   }
@@ -56,7 +56,7 @@ ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source 
   ch_model *model;
   CH_TRY(ch_model_load(path, CH_WEIGHTS_MAPPED, &model, error));
   source->context = model;
-  ch_status status = ch_model_restate(model, CH_FORM_INFERENCE, error);
+  ch_status status = ch_model_materialise(model, CH_MATERIALISE_INFERENCE, error);
   source->config = model->config;
   ch_choose_model_type(&source->config);
   source->companions = vocabulary ? strdup(path) : NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "config_file/config_json.h"
 
 /* What is read, and the Hugging Face family that it is. */
 static const struct architecture {
@@ -163,6 +164,7 @@ static ch_status read_tensors(metadata *m, ch_config *c) {
   c->attention.qk_norm = has(m->file, "blk.0.attn_q_norm.weight");
   c->attention_bias = has(m->file, "blk.0.attn_q.bias");
   c->attention_output_bias = has(m->file, "blk.0.attn_output.bias");
+  c->mlp_bias = has(m->file, "blk.0.ffn_up.bias");
   return CH_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/mechanism.h"
+#include "attention/registry.h"
 #include "formats/gguf_metadata.h"
 
 enum { SOFTMAX = 1, SIGMOID = 2 };

@@ -131,7 +131,7 @@ static void put_metadata(writing *w) {
   ch_gguf_put_text(header, "general.type", "model");
   ch_gguf_put_text(header, "general.name", w->how->name);
   ch_gguf_put_u32(header, "general.file_type", file_type(w->how->type));
-  if (ch_dtype_in_blocks(ch_block_format_of(w->how->type)->dtype))
+  if (ch_dtype_is_block_quantised(ch_block_format_of(w->how->type)->dtype))
     ch_gguf_put_u32(header, "general.quantization_version", 2);
   put_whole(w, "block_count", c->num_hidden_layers);
   put_whole(w, "context_length", context);
@@ -272,14 +272,14 @@ static void encode(const writing *w, ch_block_type type, int64_t count) {
   if (type == CH_BLOCK_Q8_0)
     ch_encode_blocks(CH_Q8_0, w->values, count, w->stored);
   else
-    kernels->convert_to(count, w->values,
+    kernels->convert_to(ch_team_here(), count, w->values,
                         type == CH_BLOCK_F16    ? CH_F16
                         : type == CH_BLOCK_BF16 ? CH_BF16
                                                 : CH_F32,
                         w->stored);
 }
 
-/* Rows `first` on of a matrix in blocks, as they are, into w->stored. */
+/* Copies rows from `first` on of a block-quantised matrix, as they are, into w->stored. */
 static void gather_blocks(const writing *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
                           int64_t columns) {
   size_t bytes = ch_dtype_bytes(tensor->dtype, columns);
@@ -296,12 +296,12 @@ static void gather(const writing *w, const ch_tensor *tensor, bool turned, int64
   const char *data = tensor->data;
   bool vector = tensor->rank == 1;
   if (!turned || vector)
-    kernels->convert_from(rows * columns, data + ch_dtype_bytes(tensor->dtype, first * columns),
-                          tensor->dtype, w->values);
+    kernels->convert_from(ch_team_here(), rows * columns,
+                          data + ch_dtype_bytes(tensor->dtype, first * columns), tensor->dtype, w->values);
   for (int64_t r = 0; turned && !vector && r < rows; r++) {
     int64_t from = ch_halved_row(first + r, w->config->head_dim);
-    kernels->convert_from(columns, data + ch_dtype_bytes(tensor->dtype, from * columns), tensor->dtype,
-                          w->values + r * columns);
+    kernels->convert_from(ch_team_here(), columns, data + ch_dtype_bytes(tensor->dtype, from * columns),
+                          tensor->dtype, w->values + r * columns);
   }
   if (!turned || !vector) return;
   float *scratch = w->stored; /* as large, and not needed yet */
@@ -330,7 +330,7 @@ static ch_status put_tensor(writing *w, int index) {
       return ch_fail(w->error, CH_ERROR_INTERRUPTED, "interrupted; nothing was written");
     gather(w, tensor, turned, first, n, columns);
     CH_TRY(check_range(w, param, format->type, count));
-    if (tensor->dtype == format->dtype && ch_dtype_in_blocks(tensor->dtype))
+    if (tensor->dtype == format->dtype && ch_dtype_is_block_quantised(tensor->dtype))
       gather_blocks(w, tensor, turned, first, n, columns);
     else
       encode(w, format->type, count);

@@ -76,13 +76,14 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
   bool turns = strstr(name, ".attn_q.") || strstr(name, ".attn_k.");
   place->turned = turns && ch_gguf_turns_rows(&g->file) ? source->config.head_dim : 0;
   ch_dtype stored = place->tensor->format->dtype;
-  bool held = ch_dtype_in_blocks(stored) ? param->rank == 2 && param->in_blocks && !param->always_real
-                                         : stored != CH_U8;
+  bool held = ch_dtype_is_block_quantised(stored)
+                  ? param->rank == 2 && param->block_quantisable && !param->always_real
+                  : stored != CH_U8;
   source->dtypes[index] = held ? stored : CH_F32;
   return check_shape(&g->file, param, place, error);
 }
 
-/* A tensor that nobody asked for would silently change what the model computes. */
+/* If a tensor were ignored, the model would silently compute something else. */
 static ch_status check_all_used(const gguf_source *g, const ch_source *source, ch_error *error) {
   bool *used = calloc((size_t)g->file.tensor_count + 1, sizeof *used);
   if (!used) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "formats/source.h"
+#include "config_file/config_json.h"
 
 enum { MAGIC = 0x616b3432, HEADER = 256, SIZES = 7, MOST_LAYERS = 10000 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "text/tokenizer_internal.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 static ch_status no_memory(const char *where, ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory for the vocabulary of %s", where);
@@ -135,7 +135,7 @@ static ch_status read_words(const ch_gguf *file, ch_pieces *pieces, ch_error *er
 static ch_status read_id(const ch_gguf *file, const char *key, int32_t count, int32_t *id, ch_error *error) {
   int64_t value = -1;
   CH_TRY(ch_gguf_whole(file, key, false, &value, error));
-  *id = value >= 0 && value < count ? (int32_t)value : -1; /* 2^32 - 1 stands for none in some files */
+  *id = value >= 0 && value < count ? (int32_t)value : -1; /* 2^32 - 1 means none in some files */
   return CH_OK;
 }
 

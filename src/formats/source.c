@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/config_families.h"
+#include "config_file/config_json.h"
 #include "io/companions.h"
 #include "io/model_files.h"
 #include "tensor/kernels.h"
@@ -80,7 +80,7 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
   return CH_OK;
 }
 
-/* As they are stored, after a look at what they stand for. */
+/* As they are stored, after a check of the values they encode. */
 static ch_status take_blocks(conversion *w, int index, int64_t first, int64_t rows, int64_t count,
                              ch_error *error) {
   CH_TRY(w->source->blocks(w->source, index, first, rows, w->stored, error));
@@ -92,7 +92,7 @@ static ch_status take_values(conversion *w, int index, int64_t first, int64_t ro
                              ch_dtype dtype, ch_error *error) {
   CH_TRY(w->source->rows(w->source, index, first, rows, w->values, error));
   CH_TRY(check_values(&w->source->params.rows[index], w->values, count, dtype, error));
-  ch_kernels_best(CH_F32)->convert_to(count, w->values, dtype, w->stored);
+  ch_kernels_best(CH_F32)->convert_to(ch_team_here(), count, w->values, dtype, w->stored);
   return CH_OK;
 }
 
@@ -101,8 +101,8 @@ static ch_status put_piece(conversion *w, int index, int64_t first, int64_t rows
   int64_t count = rows * columns;
   if (w->how->stop && w->how->stop(w->how->context))
     return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted; nothing was written");
-  CH_TRY(ch_dtype_in_blocks(dtype) ? take_blocks(w, index, first, rows, count, error)
-                                   : take_values(w, index, first, rows, count, dtype, error));
+  CH_TRY(ch_dtype_is_block_quantised(dtype) ? take_blocks(w, index, first, rows, count, error)
+                                            : take_values(w, index, first, rows, count, dtype, error));
   w->done += (double)count;
   if (w->how->progress) w->how->progress(w->how->context, w->done / w->total);
   return ch_writer_put(writer, w->stored, ch_dtype_bytes(dtype, count), error);
@@ -134,9 +134,9 @@ static ch_status open_conversion(conversion *w, ch_error *error) {
 }
 
 static ch_dtype dtype_to_write(const ch_source_writing *how, ch_dtype own) {
-  if (how->keep_blocks && ch_dtype_in_blocks(own)) return own;
+  if (how->keep_blocks && ch_dtype_is_block_quantised(own)) return own;
   if (how->dtype) return *how->dtype;
-  return ch_dtype_in_blocks(own) ? CH_F32 : own;
+  return ch_dtype_is_block_quantised(own) ? CH_F32 : own;
 }
 
 static ch_status write_weights(const ch_source *source, const char *directory, const ch_source_writing *how,

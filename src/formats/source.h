@@ -16,14 +16,14 @@ typedef struct ch_source {
   /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
   ch_status (*rows)(const struct ch_source *source, int index, int64_t first, int64_t count, float *values,
                     ch_error *error);
-  /* The same as they are stored, of a matrix whose dtype is in blocks. */
+  /* The same in stored form, for a block-quantised matrix. */
   ch_status (*blocks)(const struct ch_source *source, int index, int64_t first, int64_t count, void *blocks,
                       ch_error *error);
   void (*close)(void *context);
 } ch_source;
 
-/* Llama weights whose rotary pairs are neighbours, as llama2.c and GGUF store them: the row that stands for row `row` of
-   a projection of heads of `size`, where Hugging Face turns row i with row i + size / 2. */
+/* Llama weights whose rotary pairs are neighbours, as llama2.c and GGUF store them: the row that corresponds
+   to row `row` of a projection of heads of `size`, where Hugging Face turns row i with row i + size / 2. */
 int64_t ch_interleaved_row(int64_t row, int64_t size);
 /* The other way: the row that Hugging Face has where they have `row`. */
 int64_t ch_halved_row(int64_t row, int64_t size);
@@ -43,8 +43,8 @@ ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source 
 ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *source, ch_error *error);
 
 typedef struct ch_source_writing {
-  const ch_dtype *dtype;       /* of all tensors; NULL: each its own, F32 of those in blocks */
-  bool keep_blocks;            /* what stands in blocks stays in them, whatever `dtype` says */
+  const ch_dtype *dtype;       /* of all tensors; NULL: each its own, F32 if block-quantised */
+  bool keep_blocks;            /* what is block-quantised stays so, whatever `dtype` says */
   bool (*stop)(void *context); /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;

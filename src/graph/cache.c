@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-
 static const __int128_t MOST_BYTES = (__int128_t)1 << 46;
 
 bool ch_is_cache_type(ch_dtype dtype) {
@@ -66,14 +64,14 @@ static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   cache->data_bytes = (size_t)bytes;
   cache->by_id_bytes = (size_t)by_id;
   cache->bytes = (size_t)(bytes + ids);
-  cache->data = ch_pages_alloc(cache->data_bytes);
+  cache->data = cache->memory->allocate(cache->data_bytes);
   if (!by_id) return cache->data;
-  cache->by_id = ch_sparse_alloc(cache->by_id_bytes);
+  cache->by_id = cache->memory->allocate_sparse(cache->by_id_bytes);
   cache->tokens = malloc((size_t)ids);
   return cache->data && cache->by_id && cache->tokens;
 }
 
-/* Puts the parts of a type one behind the other, from `next` on; returns what follows them. */
+/* Lays out the parts of a type one after the other from `next` on; returns the end. */
 static char *place_parts(ch_cache *cache, const ch_cache_shape *shape, bool by_id, ch_dtype dtype,
                          char *next) {
   int64_t rows = by_id ? cache->vocabulary : cache->sequences * cache->capacity;
@@ -107,15 +105,16 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_err
                       .sequences = shape->sequences,
                       .capacity = shape->capacity,
                       .vocabulary = shape->vocabulary,
-                      .layers = shape->layers};
+                      .layers = shape->layers,
+                      .memory = shape->memory};
   if (!allocate(cache, shape)) {
     int64_t token_bytes = cache->token_bytes;
     ch_cache_free(cache);
-    return ch_fail(
-        error, CH_ERROR_MEMORY,
-        "no memory for a cache of %lld sequences of %lld tokens, %lld bytes a token; a smaller context or a "
-        "narrower type (BF16, Q8_0) would fit",
-        (long long)shape->sequences, (long long)shape->capacity, (long long)token_bytes);
+    return ch_fail(error, CH_ERROR_MEMORY,
+                   "no memory for a cache of %lld sequences of %lld tokens, %lld bytes per token; a smaller "
+                   "context or a "
+                   "narrower type (BF16, Q8_0) would fit",
+                   (long long)shape->sequences, (long long)shape->capacity, (long long)token_bytes);
   }
   place(cache, shape);
   *result = cache;
@@ -124,8 +123,8 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_err
 
 void ch_cache_free(ch_cache *cache) {
   if (!cache) return;
-  if (cache->data) ch_pages_free(cache->data, cache->data_bytes);
-  ch_sparse_free(cache->by_id, cache->by_id_bytes);
+  if (cache->data) cache->memory->release(cache->data, cache->data_bytes);
+  if (cache->by_id) cache->memory->release_sparse(cache->by_id, cache->by_id_bytes);
   free(cache->tokens);
   free(cache->views);
   free(cache->length);
@@ -143,6 +142,45 @@ bool ch_cache_holds(const ch_cache *cache, int layer, int part) {
 
 static char *sequence_at(const ch_state_view *view, int64_t sequence) {
   return (char *)view->data + ch_dtype_bytes(view->dtype, sequence * view->sequence_stride);
+}
+
+void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
+                     int part, int64_t sequence, int64_t count, int64_t width, const void *x) {
+  const ch_state_view *view = &cache->views[layer][part];
+  int64_t first = sequence * view->sequence_stride + cache->length[sequence] * view->token_stride;
+  char *to = (char *)view->data + ch_dtype_bytes(view->dtype, first);
+  if (ch_dtype_is_block_quantised(view->dtype))
+    kernels->pack_states(team, count, width, x, view->dtype, to);
+  else
+    kernels->convert_to(team, count * width, x, view->dtype, to);
+}
+
+void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
+                        int part, int64_t count, const int32_t *ids, int64_t width, const void *x) {
+  const ch_state_view *view = &cache->views[layer][part];
+  size_t row = (size_t)width * ch_dtype_size(view->dtype),
+         own = (size_t)width * ch_dtype_size(kernels->dtype);
+  for (int64_t r = 0; r < count; r++)
+    kernels->convert_to(team, width, (const char *)x + (size_t)r * own, view->dtype,
+                        (char *)view->data + (size_t)ids[r] * row);
+}
+
+void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t count, const int32_t *ids,
+                        int64_t first, int64_t width, void *rows) {
+  const ch_state_view *view = &cache->views[layer][part];
+  size_t element = ch_dtype_size(view->dtype), bytes = (size_t)width * element;
+  for (int64_t r = 0; r < count; r++)
+    cache->memory->copy((char *)rows + (size_t)r * bytes,
+                        (const char *)view->data + (size_t)(ids[r] * view->token_stride + first) * element,
+                        bytes);
+}
+
+void ch_cache_fill(const ch_cache *cache, int layer, int part, const void *stored, size_t bytes) {
+  const ch_state_view *view = &cache->views[layer][part];
+  size_t all = ch_dtype_bytes(view->dtype, cache->sequences * view->sequence_stride);
+#pragma omp parallel for
+  for (size_t at = 0; at < all; at += bytes)
+    cache->memory->copy((char *)view->data + at, stored, all - at < bytes ? all - at : bytes);
 }
 
 void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
@@ -166,11 +204,41 @@ void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
       const ch_state_view *view = &cache->views[l][p];
       if (ch_cache_holds(cache, l, p))
-        memcpy(sequence_at(view, to), sequence_at(view, from),
-               ch_dtype_bytes(view->dtype, length * view->token_stride));
+        cache->memory->copy(sequence_at(view, to), sequence_at(view, from),
+                            ch_dtype_bytes(view->dtype, length * view->token_stride));
     }
   if (cache->tokens)
     memcpy(ch_cache_tokens(cache, to), ch_cache_tokens(cache, from), (size_t)length * sizeof *cache->tokens);
+}
+
+/* The rows by id that a cache has in memory: at least those of the tokens it holds. */
+static void copy_by_id(const ch_cache *from, ch_cache *to, int layer, int part) {
+  const ch_state_view *view = &from->views[layer][part];
+  size_t row = ch_dtype_bytes(view->dtype, view->token_stride);
+  for (int64_t s = 0; s < from->sequences; s++)
+    for (int32_t t = 0; t < from->length[s]; t++) {
+      size_t at = (size_t)ch_cache_tokens(from, s)[t] * row;
+      to->memory->copy((char *)to->views[layer][part].data + at, (const char *)view->data + at, row);
+    }
+}
+
+void ch_cache_copy_all(const ch_cache *from, ch_cache *to) {
+  for (int64_t s = 0; s < from->sequences; s++) {
+    to->length[s] = from->length[s];
+    if (from->tokens)
+      memcpy(ch_cache_tokens(to, s), ch_cache_tokens(from, s),
+             (size_t)from->length[s] * sizeof *from->tokens);
+  }
+  for (int l = 0; l < from->layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+      const ch_state_view *view = &from->views[l][p];
+      if (ch_cache_holds(from, l, p))
+        for (int64_t s = 0; s < from->sequences; s++)
+          to->memory->copy(sequence_at(&to->views[l][p], s), sequence_at(view, s),
+                           ch_dtype_bytes(view->dtype, from->length[s] * view->token_stride));
+      else if (view->data)
+        copy_by_id(from, to, l, p);
+    }
 }
 
 void ch_cache_truncate(ch_cache *cache, int32_t length) {

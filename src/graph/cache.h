@@ -1,9 +1,10 @@
-/* The KV cache: the states that tokens wrote, layer by layer, part by part - nothing else. */
+/* The KV cache: the states that tokens wrote, layer by layer and part by part. */
 #ifndef CH_GRAPH_CACHE_H
 #define CH_GRAPH_CACHE_H
 
 #include "base/error.h"
 #include "tensor/gated_attend.h"
+#include "tensor/kernels.h"
 
 typedef enum ch_part_kind {
   CH_PART_ELEMENTS, /* of every token, in the cache's type: what the cache's size counts */
@@ -11,20 +12,20 @@ typedef enum ch_part_kind {
   CH_PART_BY_ID /* a function of the token's id: one row for all tokens of an id, in memory once the id is seen */
 } ch_part_kind;
 
-/* What queries make of a part: keys, values, or - of a latent - both. Its type in the cache is chosen by that. */
+/* What a part is used for: keys, values or, for a latent, both. That decides its type in the cache. */
 typedef enum ch_state_role { CH_ROLE_KEY, CH_ROLE_VALUE, CH_ROLE_LATENT, CH_STATE_ROLES } ch_state_role;
 
 /* One part of a token's state in one layer, e.g. the keys of all key-value heads. */
 typedef struct ch_state_part {
   const char *name; /* "k" */
-  int64_t width;    /* elements a token */
+  int64_t width;    /* elements per token */
   ch_part_kind kind;
   ch_state_role role; /* of parts that are elements */
 } ch_state_part;
 
-/* The types that elements are stored in, by role: F32, F16, BF16, Q8_0 or Q4_0. In the last two a token's elements of a
-   part lie in blocks of 32 along its width, whatever heads they are of; a width that is no multiple of 32 is filled up
-   with zeros, which cost their bytes. All zero: F32. */
+/* The types that elements are stored in, by role: F32, F16, BF16, Q8_0 or Q4_0. Q8_0 and Q4_0 quantise blocks of 32
+   elements along the width of a part, across head boundaries; a width that is no multiple of 32 is padded with zeros,
+   which count as bytes. All zero: F32. */
 typedef struct ch_cache_types {
   ch_dtype of[CH_STATE_ROLES];
 } ch_cache_types;
@@ -53,12 +54,13 @@ typedef struct ch_cache {
                                                  [id, width] */
   int32_t *length;                            /* [sequences] tokens held */
   int32_t *tokens;                            /* [sequences, capacity] their ids, or NULL: no part is by id */
-  size_t bytes; /* allocated for tokens: elements, scalars and ids. Parts by id are not of tokens. */
+  size_t bytes; /* allocated for tokens: elements, scalars and ids, without parts by id */
   void *data;
   size_t data_bytes;                   /* of elements and scalars */
-  int64_t token_elements, token_bytes; /* a token's elements, all layers, and their bytes */
+  int64_t token_elements, token_bytes; /* per token, of all layers */
   char *by_id;                         /* all parts by id; takes memory as rows are written */
   size_t by_id_bytes;
+  const ch_value_memory *memory; /* where data and by_id lie; all else is the host's */
 } ch_cache;
 
 typedef struct ch_cache_shape {
@@ -66,25 +68,41 @@ typedef struct ch_cache_shape {
   const ch_layer_parts *parts; /* [layers] */
   int64_t sequences, capacity, vocabulary;
   ch_cache_types types;
+  const ch_value_memory *memory; /* of the kernels that write and read it */
 } ch_cache_shape;
 
-/* Bytes of a token's elements, all layers together. */
+/* Bytes per token of all layers' elements. */
 int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_types *types);
 
 /* Storage for `capacity` tokens is allocated once. */
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **cache, ch_error *error);
 void ch_cache_free(ch_cache *cache);
+/* The functions below write and copy what the cache stores; others read it through its views. Widths are those of the
+   part, rows are of the kernels' type. */
+/* Appends x [count, width] after the tokens that the sequence holds; the length does not change. */
+void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
+                     int part, int64_t sequence, int64_t count, int64_t width, const void *x);
+/* Writes row r of x [count, width] as the row of ids[r] (the host's), of a part by id; and reads `width` columns from `first` on of
+   the rows of such ids, as they are stored. */
+void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
+                        int part, int64_t count, const int32_t *ids, int64_t width, const void *x);
+void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t count, const int32_t *ids,
+                        int64_t first, int64_t width, void *rows);
+/* Fills a part of all sequences with made-up states: `bytes` of stored elements, in the cache's memory, repeated. */
+void ch_cache_fill(const ch_cache *cache, int layer, int part, const void *stored, size_t bytes);
 /* The ids of a sequence's tokens; the cache keeps them. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
-/* Whether a layer has such a part of every token, rather than none or one by id. */
+/* Whether a layer has such a part for every token, rather than none or one by id. */
 bool ch_cache_holds(const ch_cache *cache, int layer, int part);
-/* Sequences first ... first + count - 1 of a cache as one of their own over the same memory; `views` [layers] is the
-   caller's. What is fed to it is fed to them. */
+/* A cache over the memory of sequences first ... first + count - 1 of another; `views` [layers] is the
+   caller's. Tokens fed to one are fed to the other. */
 void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
                      ch_state_view (*views)[CH_MAX_STATE_PARTS], ch_cache *window);
-/* Sequence `to` becomes what sequence `from` is, of which it holds the first `length` tokens. */
+/* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`. */
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length);
-/* Forgets all tokens after the first `length` of every sequence. */
+/* Sequence by sequence, `to` becomes what `from` is: a cache of the same shape. */
+void ch_cache_copy_all(const ch_cache *from, ch_cache *to);
+/* Drops all tokens after the first `length` of every sequence. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);
 
 #endif

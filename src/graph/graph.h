@@ -1,4 +1,4 @@
-/* The differentiable graph: nodes, and what an operation has to say about itself.
+/* The differentiable graph: nodes, and what an operation declares about itself.
  *
  * A graph is built once for a shape (so many sequences of so many tokens), planned (graph/plan.h), and run any number
  * of times. Values are row-major matrices [rows, columns]; a row is a token (rows = sequences * length) and heads lie
@@ -18,6 +18,7 @@ typedef struct ch_node ch_node;
 typedef struct ch_graph ch_graph;
 typedef struct ch_run ch_run;
 typedef struct ch_stream_call ch_stream_call;
+typedef struct ch_state_view ch_state_view;
 
 /* A range of a value's columns. */
 typedef struct ch_column_range {
@@ -39,8 +40,8 @@ typedef struct ch_op {
   /* Bytes of scratch a call needs; NULL for none. */
   size_t (*scratch)(const ch_run *run, const ch_node *node, bool backward);
   ch_status (*forward)(ch_run *run, const ch_node *node);
-  /* Whether the node can be run together with others of the operation that read the same first input, all of which make
-     their values in one call of forward_together; NULL: never. What else they read has to be there before any of them. */
+  /* Whether one call of forward_together can compute this node and others of the operation that read the same
+     first input; NULL: never. All their other inputs must be computed before. */
   bool (*joins)(const ch_node *node);
   ch_status (*forward_together)(ch_run *run, int count, const ch_node *const nodes[]);
   /* Writes the gradient of every input that ch_run_gradient gives a place for; NULL: no gradient exists. */
@@ -48,14 +49,17 @@ typedef struct ch_op {
   /* Values that backward reads: CH_READS_INPUT(i) for input i (the last bit serves all inputs from there on),
      CH_READS_OUTPUT for the value itself. */
   unsigned backward_reads;
-  /* Multiply-adds times two of one forward call; NULL where there are no products to speak of. */
+  /* Multiply-adds times two of one forward call; NULL: next to none. */
   double (*flops)(const ch_node *node);
-  /* The share of its parameters' bytes that a call reads, where it looks rows up; NULL: all. */
+  /* The share of its parameters' bytes that a call reads, if it looks up rows; NULL: all. */
   double (*parameters_read)(const ch_node *node);
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
   bool late;     /* for backward passes alone: made just before the first that reads it */
-  bool stateful; /* the value lies in the cache, not in the workspace (remember) */
+  bool stateful; /* the value lies in the cache, not in the workspace (append) */
+  /* Of stateful operations: where the states of all tokens lie, and the type they are stored in. */
+  ch_state_view (*states)(const ch_run *run, const ch_node *node);
+  ch_dtype (*state_type)(const ch_node *node);
   /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of this run.
      stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
   void (*stream)(const ch_stream_call *call);
@@ -93,7 +97,7 @@ struct ch_node {
   const void *attributes; /* the op's own struct, in the graph's arena */
   size_t attributes_size;
   bool needs_gradient;
-  bool streamed; /* stands for the states of all tokens in the cache: made block by block by who reads it */
+  bool streamed; /* the value covers all tokens in the cache; its reader makes it block by block */
   ch_node *next_user, *first_user; /* nodes with the same first input, to find one made twice */
   const char *label;               /* the parameter's name, or NULL */
 };
@@ -115,7 +119,7 @@ struct ch_graph {
   int64_t sequences, length; /* rows = sequences * length */
   ch_dtype compute;          /* CH_BF16: what products multiply is rounded to it; else the graph's type */
   bool trainable;            /* gradients are wanted: a rounded weight then serves several products */
-  double context; /* for counting arithmetic: tokens that a query sees; 0: those of this run alone */
+  double context;            /* for counting FLOPs: tokens that a query sees; 0: those of this run alone */
   ch_node **nodes;
   int count, capacity;
   ch_node *inputs[CH_INPUT_COUNT];
@@ -128,7 +132,7 @@ void ch_graph_free(ch_graph *graph);
 
 /* The integer input of a slot; the same node every time. */
 ch_node *ch_graph_input(ch_graph *graph, ch_input slot);
-/* The images of a run, one a sequence: CH_INPUT_PIXELS. */
+/* The images of a run, one per sequence: CH_INPUT_PIXELS. */
 ch_node *ch_graph_pixels(ch_graph *graph, int64_t channels, int64_t size);
 /* A parameter leaf; the model makes one per parameter. trainable: gradients are wanted. */
 ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,

@@ -1,4 +1,4 @@
-/* Giving buffers places in one block of memory so that those alive at the same time do not overlap. */
+/* Gives buffers offsets in one block of memory so that buffers alive at the same time do not overlap. */
 #ifndef CH_GRAPH_LAYOUT_H
 #define CH_GRAPH_LAYOUT_H
 
@@ -8,7 +8,7 @@
 
 enum { CH_MAX_INTERVALS = 2 };
 
-/* A buffer and the steps during which it holds something (inclusive intervals; two when it is dropped between). */
+/* A buffer and the steps during which it is alive (inclusive intervals; two if it is dropped in between). */
 typedef struct ch_buffer {
   size_t bytes, offset;
   int intervals;

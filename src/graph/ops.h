@@ -9,8 +9,8 @@
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
 
-/* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. A row of x that is n times as long
-   is n heads, each of which goes through the same W -> [N, n * out]. */
+/* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. If a row of x is n times
+   as long, it holds n heads, and the same W multiplies each -> [N, n * out]. */
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
 
 /* x / sqrt(mean(x^2) + eps) * weight over groups of weight's length: a norm of the whole row when weight is [columns],
@@ -41,9 +41,9 @@ ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q
 /* Out head g of a row = sum over j of mix[g, j] times in head j: x [N, h * d], mix [G, h] -> [N, G * d]. */
 ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 
-/* The same on the other side of attention, for `heads` query heads of which head h belongs to row floor(h G / heads) of
-   mix [G, h']: [N, heads * d] -> [N, heads * h' d], head h's part j = mix[g, j] times x's head h; and back, head h = sum
-   over j of mix[g, j] times its part j. q . K_mixed = spread(q) . K_components. Have no gradient. */
+/* The same on the other side of attention, for `heads` query heads. Head h uses row floor(h G / heads) of mix
+   [G, h']: [N, heads * d] -> [N, heads * h' d], head h's part j = mix[g, j] times x's head h; and back, head
+   h = sum over j of mix[g, j] times its part j. q . K_mixed = spread(q) . K_components. Have no gradient. */
 ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 ch_node *ch_op_collapse_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 
@@ -78,6 +78,10 @@ ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
 /* x * Phi(x). */
 ch_node *ch_op_gelu(ch_graph *graph, ch_node *x);
 
+/* max(x, 0), and its square. */
+ch_node *ch_op_relu(ch_graph *graph, ch_node *x);
+ch_node *ch_op_relu_squared(ch_graph *graph, ch_node *x);
+
 /* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N, rotary]. */
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
 
@@ -90,12 +94,12 @@ const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *fr
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
                            bool interleaved);
 
-/* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`, after the tokens
-   already there; the node then stands for the states of all tokens. Decoding only. A part by id is written to the rows of the tokens' ids,
-   and stands for the rows that all tokens have by theirs. */
-ch_node *ch_op_remember(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype);
+/* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`,
+   after the tokens already there; the node's value is then the states of all tokens. Decoding only. A part by
+   id is written to the rows of the tokens' ids, and the node's value is the rows of all tokens' ids. */
+ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype);
 
-/* Rows [N, width] of such a part by the ids [N]: for parts whose rows are there before any token is. */
+/* Rows [N, width] of such a part by the ids [N]: for parts whose rows exist before the first token. */
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
 
 /* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on states.
@@ -119,7 +123,7 @@ typedef struct ch_attend_spec {
 } ch_attend_spec;
 
 /* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and values
-   [N, kv_heads * value_dim], as values or remembered, document_start [N] or NULL -> [N, heads * value_dim]. Operands
+   [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads * value_dim]. Operands
    may be columns of wider nodes, and of one node; a value head may be the beginning of its key head, no other columns
    are shared. The gradient of a wider node is zero in its other columns. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
@@ -130,6 +134,10 @@ ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *value
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
 
+/* That of an attention: a node of one of the two operations above, whose first inputs are queries and keys. NULL for
+   other nodes. */
+const ch_attend_spec *ch_attend_spec_of(const ch_node *node);
+
 /* Sizes of gated latent attention: EG-MLA's c, r, n, v. */
 typedef struct ch_gated_spec {
   int64_t heads, latent, rope, nope, value;
@@ -138,9 +146,9 @@ typedef struct ch_gated_spec {
   const double *slopes; /* ALiBi slopes [heads] in the graph's arena, or NULL */
 } ch_gated_spec;
 
-/* One query a sequence, q [N, heads * (n + r)], over remembered latents [c + r] whose expansion by kv_b
-   [heads * (n + v), c] is multiplied by gates (remembered by id) and - moments, weight and bias not NULL - normed; tokens
-   of one id are taken together (tensor/gated_attend.h) -> [N, heads * v]. Has no gradient. */
+/* One query per sequence, q [N, heads * (n + r)], over cached latents [c + r] whose expansion by kv_b [heads
+   * (n + v), c] is multiplied by gates (cached by id) and - moments, weight and bias not NULL - normed;
+   tokens of one id are taken together (tensor/gated_attend.h) -> [N, heads * v]. Has no gradient. */
 ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,
                             ch_node *moments, ch_node *weight, ch_node *bias, const ch_gated_spec *spec);
 
@@ -152,7 +160,8 @@ ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch
 
 /* --- images: a sequence is an image, its rows are the class token and the patches --- */
 
-/* pixels [sequences, C, S, S] -> [sequences * (S / patch)^2, C * patch^2]: a row a patch, as [C, patch, patch]. */
+/* pixels [sequences, C, S, S] -> [sequences * (S / patch)^2, C * patch^2]: one row per patch, as [C, patch,
+   patch]. */
 ch_node *ch_op_patches(ch_graph *graph, ch_node *pixels, int64_t patch);
 /* Every sequence's class token before its patches, and positions: patches [sequences * (length - 1), D], token [D],
    positions [length, D] -> [N, D]. */

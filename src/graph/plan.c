@@ -18,9 +18,9 @@ static void mark_needed(const ch_plan *plan, bool *needed) {
   }
 }
 
-static ch_step *add_step(ch_plan *plan, ch_step_kind kind, ch_node *node) {
-  ch_step *step = &plan->steps[plan->step_count++];
-  *step = (ch_step){.kind = kind, .node = node, .together = 1};
+static ch_plan_step *add_step(ch_plan *plan, ch_plan_step_kind kind, ch_node *node) {
+  ch_plan_step *step = &plan->steps[plan->step_count++];
+  *step = (ch_plan_step){.kind = kind, .node = node, .together = 1};
   return step;
 }
 
@@ -33,9 +33,10 @@ static bool has_step(const ch_plan *plan, const bool *needed, const ch_node *nod
 }
 
 /* The later nodes that can be run together with this one come right behind it. */
-static void schedule_together(ch_plan *plan, const bool *needed, ch_step *step, bool *scheduled) {
+static void schedule_together(ch_plan *plan, const bool *needed, ch_plan_step *step, bool *scheduled) {
   const ch_node *node = step->node;
-  if (plan->options.backward || plan->settled[node->id] || !node->op->joins || !node->op->joins(node)) return;
+  if (plan->options.backward || plan->parameter_only[node->id] || !node->op->joins || !node->op->joins(node))
+    return;
   for (int id = node->id + 1; id <= plan->root->id && step->together < CH_MOST_TOGETHER; id++) {
     ch_node *other = plan->graph->nodes[id];
     if (other->op != node->op || other->in[0] != node->in[0] || !has_step(plan, needed, other)) continue;
@@ -58,7 +59,7 @@ static bool reads_input(const ch_node *node, int i) {
   return node->op->backward_reads & CH_READS_INPUT(i);
 }
 
-/* A dropped value comes back, after what it is made of. */
+/* Schedules the recomputation of a dropped value, after its inputs. */
 static void bring_back(ch_plan *plan, ch_node *value, bool *back) {
   if (!plan->dropped[value->id] || back[value->id]) return;
   back[value->id] = true;
@@ -72,14 +73,17 @@ static void schedule_recompute(ch_plan *plan, ch_node *reader, bool *back) {
     if (reads_input(reader, i)) bring_back(plan, reader->in[i], back);
 }
 
-/* Backward steps of the settled nodes, or of all others, from the root on. */
-static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool settled,
+/* Backward steps of the nodes made of parameters alone, or of all others, from the root on. */
+static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool parameter_only,
                            bool *accumulate) {
   for (int id = plan->root->id; id >= 0; id--) {
     ch_node *node = plan->graph->nodes[id];
-    if (!needed[id] || !reached[id] || node->kind != CH_NODE_OP || plan->settled[id] != settled) continue;
+    if (!needed[id] || !reached[id] || node->kind != CH_NODE_OP || plan->parameter_only[id] != parameter_only)
+      continue;
     schedule_recompute(plan, node, back);
-    add_step(plan, CH_STEP_BACKWARD, node)->accumulate = accumulate;
+    ch_plan_step *step = add_step(plan, CH_STEP_BACKWARD, node);
+    step->accumulate = accumulate;
+    step->makes_final = plan->makes_final + (accumulate - plan->accumulate);
     for (int i = 0; i < node->inputs; i++) {
       ch_node *input = node->in[i];
       if (!input->needs_gradient) continue;
@@ -91,27 +95,42 @@ static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, boo
   return accumulate;
 }
 
-/* What is settled comes last: it waits for the gradients of all runs of a series. */
+/* A parameter's gradient is final after the last backward step that writes it. */
+static void mark_final_gradients(const ch_plan *plan, bool *seen) {
+  for (int t = plan->step_count - 1; t >= 0; t--) {
+    const ch_plan_step *step = &plan->steps[t];
+    if (step->kind != CH_STEP_BACKWARD) continue;
+    for (int i = step->node->inputs - 1; i >= 0; i--) {
+      const ch_node *input = step->node->in[i];
+      if (input->kind != CH_NODE_PARAM || !input->needs_gradient || seen[input->id]) continue;
+      seen[input->id] = true;
+      step->makes_final[i] = true;
+    }
+  }
+}
+
+/* Nodes made of parameters alone come last: their own gradients are sums over all micro-batches. */
 static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
   reached[plan->root->id] = plan->root->needs_gradient;
   bool *accumulate = schedule_part(plan, needed, reached, back, false, plan->accumulate);
   schedule_part(plan, needed, reached, back, true, accumulate);
 }
 
-/* What parameters alone determine; parameters that nothing else uses. */
-static void mark_settled(const ch_plan *plan, const bool *needed) {
-  bool *settled = plan->settled;
-  for (int id = 0; plan->options.series && id <= plan->root->id; id++) {
+/* Marks nodes that parameters alone determine, and parameters that no other node uses. */
+static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
+  bool *parameter_only = plan->parameter_only;
+  for (int id = 0; plan->options.accumulation && id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
-    settled[id] =
+    parameter_only[id] =
         node->kind == CH_NODE_PARAM || (node->kind == CH_NODE_OP && node->inputs > 0 && !node->op->stateful);
-    for (int i = 0; i < node->inputs; i++) settled[id] = settled[id] && settled[node->in[i]->id];
+    for (int i = 0; i < node->inputs; i++)
+      parameter_only[id] = parameter_only[id] && parameter_only[node->in[i]->id];
   }
-  settled[plan->root->id] = false;
-  for (int id = 0; plan->options.series && id <= plan->root->id; id++) {
+  parameter_only[plan->root->id] = false;
+  for (int id = 0; plan->options.accumulation && id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
-    for (int i = 0; needed[id] && !settled[id] && i < node->inputs; i++)
-      if (node->in[i]->kind == CH_NODE_PARAM) settled[node->in[i]->id] = false;
+    for (int i = 0; needed[id] && !parameter_only[id] && i < node->inputs; i++)
+      if (node->in[i]->kind == CH_NODE_PARAM) parameter_only[node->in[i]->id] = false;
   }
 }
 
@@ -127,7 +146,7 @@ static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
     if (!needed[id] || node->kind != CH_NODE_OP || !node->op->cheap) continue;
-    if (plan->settled[id]) continue;
+    if (plan->parameter_only[id]) continue;
     bool inputs_stay = true;
     for (int i = 0; i < node->inputs; i++) {
       bool kept = reads_input(node, i) && !plan->dropped[node->in[i]->id];
@@ -155,7 +174,7 @@ static void use_or_define(ch_buffer *buffer, int t, int64_t elements, const ch_p
     ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
 }
 
-/* What a step reads: its inputs, and what is behind the streamed ones up to the cache. */
+/* What a step reads: its inputs, and for streamed inputs everything they are made of, up to the cache. */
 static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *input = node->in[i];
@@ -196,24 +215,25 @@ static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
   if (has_value_buffer(plan->root)) ch_buffer_use(buffer_of(buffers, VALUE, plan->root), plan->step_count);
 }
 
-/* What a series makes once stays where it is from its first run to its last. */
-static void keep_settled(ch_plan *plan, ch_buffer *buffers) {
+/* Values of parameters alone keep their buffer from the first micro-batch to the last. */
+static void keep_parameter_only(ch_plan *plan, ch_buffer *buffers) {
   for (int id = 0; id < plan->graph->count; id++)
-    for (int kind = 0; plan->settled[id] && kind < BUFFERS; kind++) {
+    for (int kind = 0; plan->parameter_only[id] && kind < BUFFERS; kind++) {
       ch_buffer *buffer = buffer_of(buffers, kind, plan->graph->nodes[id]);
       if (!buffer->intervals) continue;
       buffer->intervals = 1;
       buffer->first[0] = 0;
       buffer->last[0] = plan->step_count;
-      plan->settled_bytes += buffer->bytes;
+      plan->parameter_only_bytes += buffer->bytes;
     }
 }
 
-static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels) {
-  ch_run probe = {.kernels = kernels, .plan = plan};
+static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels, const ch_team *team) {
+  ch_team planned = *team;
+  ch_run probe = {.kernels = kernels, .team = &planned, .plan = plan};
   size_t most = 0;
   for (int t = 0; t < plan->step_count; t++) {
-    const ch_step *step = &plan->steps[t];
+    const ch_plan_step *step = &plan->steps[t];
     if (!step->node->op->scratch) continue; /* operations within a stream work in its reader's */
     size_t bytes = step->node->op->scratch(&probe, step->node, step->kind == CH_STEP_BACKWARD);
     if (bytes > most) most = bytes;
@@ -229,41 +249,44 @@ static size_t all_inputs(const ch_graph *graph) {
   return inputs;
 }
 
-static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, ch_error *error) {
+static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, const ch_team *team, ch_error *error) {
   ch_status status = CH_OK;
   size_t n = (size_t)plan->graph->count;
   plan->steps = calloc(3 * n, sizeof *plan->steps);
   plan->accumulate = calloc(all_inputs(plan->graph) + 1, sizeof *plan->accumulate);
+  plan->makes_final = calloc(all_inputs(plan->graph) + 1, sizeof *plan->makes_final);
   plan->dropped = calloc(n, sizeof *plan->dropped);
-  plan->settled = calloc(n, sizeof *plan->settled);
+  plan->parameter_only = calloc(n, sizeof *plan->parameter_only);
   plan->offsets = calloc(BUFFERS * n, sizeof *plan->offsets);
-  bool *marks = calloc(4 * n, sizeof *marks);
+  bool *marks = calloc(5 * n, sizeof *marks);
   ch_buffer *buffers = calloc(BUFFERS * n, sizeof *buffers);
-  if (!plan->steps || !plan->accumulate || !plan->dropped || !plan->settled || !plan->offsets || !marks ||
-      !buffers) {
+  if (!plan->steps || !plan->accumulate || !plan->makes_final || !plan->dropped || !plan->parameter_only ||
+      !plan->offsets || !marks || !buffers) {
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to plan %zu operations", n);
     goto done;
   }
-  bool *needed = marks, *reached = marks + n, *back = marks + 2 * n, *scheduled = marks + 3 * n;
+  bool *needed = marks, *reached = marks + n, *back = marks + 2 * n, *scheduled = marks + 3 * n,
+       *final = marks + 4 * n;
   mark_needed(plan, needed);
-  mark_settled(plan, needed);
+  mark_parameter_only(plan, needed);
   choose_dropped(plan, needed);
   schedule_forward(plan, needed, scheduled);
   if (plan->options.backward) schedule_backward(plan, needed, reached, back);
+  mark_final_gradients(plan, final);
   find_lifetimes(plan, buffers);
-  keep_settled(plan, buffers);
+  keep_parameter_only(plan, buffers);
   size_t end = 0;
   CH_TRY_GOTO(ch_layout(buffers, (int)(BUFFERS * n), &end, error));
   for (size_t i = 0; i < BUFFERS * n; i++) plan->offsets[i] = buffers[i].offset;
   plan->scratch_offset = end;
-  plan->bytes = end + scratch_bytes(plan, kernels);
+  plan->bytes = end + scratch_bytes(plan, kernels, team);
 done:
   free(marks);
   free(buffers);
   return status;
 }
 
-ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels,
+ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_team *team,
                          const ch_plan_options *options, ch_plan **result, ch_error *error) {
   *result = NULL;
   if (!graph) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a graph");
@@ -280,7 +303,8 @@ ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kerne
   plan->graph = graph;
   plan->root = root;
   plan->options = *options;
-  ch_status status = make_plan(plan, kernels, error);
+  plan->threads = team->threads;
+  ch_status status = make_plan(plan, kernels, team, error);
   if (status != CH_OK) {
     ch_plan_free(plan);
     return status;
@@ -294,8 +318,9 @@ void ch_plan_free(ch_plan *plan) {
   ch_graph_free(plan->graph);
   free(plan->steps);
   free(plan->accumulate);
+  free(plan->makes_final);
   free(plan->dropped);
-  free(plan->settled);
+  free(plan->parameter_only);
   free(plan->offsets);
   free(plan);
 }
@@ -304,8 +329,8 @@ size_t ch_plan_bytes(const ch_plan *plan) {
   return plan->bytes;
 }
 
-size_t ch_plan_settled_bytes(const ch_plan *plan) {
-  return plan->settled_bytes;
+size_t ch_plan_parameter_only_bytes(const ch_plan *plan) {
+  return plan->parameter_only_bytes;
 }
 
 double ch_plan_flops(const ch_plan *plan) {

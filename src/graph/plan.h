@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "graph/profile.h"
 #include "tensor/gemm.h"
+#include "tensor/governor.h"
 
 typedef struct ch_plan ch_plan;
 
@@ -13,69 +14,89 @@ typedef struct ch_plan ch_plan;
 typedef struct ch_workspace {
   void *data;
   size_t bytes;
+  const ch_value_memory *memory; /* where it lies, once there is some */
 } ch_workspace;
 
-/* Makes room for `bytes`; what the workspace held is lost when it has to grow. */
-ch_status ch_workspace_reserve(ch_workspace *workspace, size_t bytes, ch_error *error);
+/* Makes room for `bytes` in `memory`; what the workspace held is lost when it has to grow. */
+ch_status ch_workspace_reserve(ch_workspace *workspace, const ch_value_memory *memory, size_t bytes,
+                               ch_error *error);
 void ch_workspace_free(ch_workspace *workspace);
 
 typedef struct ch_plan_options {
   bool backward;  /* also compute gradients of the trainable parameters */
   bool recompute; /* drop cheap values after the forward pass and compute them again: less memory */
-  bool
-      series; /* runs come in series with the same parameters: what is made of these alone is made once in each, and
-                     its gradients go on to the parameters at the end of it (ch_run.continues, ch_run.more) */
+  /* The runs are the micro-batches of an optimizer step, so parameters stay the same from the first to the last: nodes made
+     of parameters alone are computed in the first run, and their gradients go on to the parameters in the last
+     (ch_run.follows_micro_batch, ch_run.more_micro_batches). */
+  bool accumulation;
 } ch_plan_options;
 
 /* Plans `graph` (owned by the plan from here on, also on failure) for the value of `root`. */
-ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels,
+/* Runs of it compute with `kernels` and a team of team->threads threads. */
+ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_team *team,
                          const ch_plan_options *options, ch_plan **plan, ch_error *error);
 void ch_plan_free(ch_plan *plan);
 /* Bytes of workspace a run needs. */
 size_t ch_plan_bytes(const ch_plan *plan);
-/* Bytes of it that hold what a series makes once. */
-size_t ch_plan_settled_bytes(const ch_plan *plan);
+/* Bytes of it for nodes made of parameters alone, which keep their values from micro-batch to micro-batch; 0 without
+   `accumulation`. */
+size_t ch_plan_parameter_only_bytes(const ch_plan *plan);
 /* FLOPs (2 x multiply-adds) of one forward pass. */
 double ch_plan_flops(const ch_plan *plan);
 const ch_node *ch_plan_root(const ch_plan *plan);
 
-/* What training has to do with the choice of experts. */
+/* The load counts and the balance loss of experts in training. */
 typedef struct ch_routing {
   int64_t *load;       /* [layers with experts, experts]: tokens sent to each are added; or NULL */
   double balance_seed; /* gradient of every sequence's balance loss; 0 leaves it out */
   double balance_loss; /* balance losses are added, each times balance_seed */
 } ch_routing;
 
-/* Looks at values as a run makes them: called after each forward step with its node, whose inputs and value are still
-   there (ch_run_value). Not CH_OK ends the run with it. */
+/* Observes values during a run: called after each forward step with its node, whose inputs and value are
+   still valid (ch_run_value; in the kernels' memory). A status other than CH_OK ends the run with that status. */
 typedef struct ch_observer {
   ch_status (*seen)(void *context, const ch_run *run, const ch_node *node);
   void *context;
 } ch_observer;
 
+/* Learns which gradients are final while a backward pass still runs, so that sending them to other machines
+   can begin. */
+typedef struct ch_gradient_listener {
+  /* The gradient of the parameter with this index has received its last contribution of the optimizer step. Called once for each
+     trainable parameter that the root depends on, in the last micro-batch, by the thread that runs the plan. */
+  void (*final)(void *context, int parameter);
+  void *context;
+} ch_gradient_listener;
+
 /* Everything a run reads and writes. The caller binds the first group; the rest is the plan's. */
 struct ch_run {
   const ch_kernels *kernels;
+  ch_team *team;         /* as many threads as the plan was made for */
+  ch_governor *governor; /* sets team->workers step by step; NULL: they stay as they are */
   ch_gemm *gemm;
   ch_workspace *workspace;
   const ch_tensor *params; /* [parameters] values */
   void *const *gradients;  /* [parameters] where gradients go; NULL when no backward. An entry may be NULL. */
   bool accumulate;         /* add to parameter gradients instead of overwriting */
-  /* Of a series: the run before left what it made of parameters; a run of it follows. Between them the workspace is
-     nobody else's. */
-  bool continues, more;
+  /* With ch_plan_options.accumulation: this run is not the first micro-batch of its step; it is not the last. Nothing else
+     may use the workspace between the micro-batches of a step. */
+  bool follows_micro_batch, more_micro_batches;
   double seed;                        /* gradient of every element of the root */
-  const void *inputs[CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float */
-  ch_cache *cache;                    /* for graphs that remember, else NULL */
+  const void *inputs[CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float; in the kernels' memory */
+  /* The same for the host: operations that decide by ids read them. The plan sets them where the kernels' memory is the
+     host's. */
+  const void *host_inputs[CH_INPUT_COUNT];
+  ch_cache *cache; /* for graphs with a cache, else NULL */
   const struct ch_token_groups
-      *groups;                 /* of the cache's tokens, this run's among them; for graphs that need them */
+      *groups;                 /* of the cache's tokens, including this run's; for graphs that need them */
   ch_profile *profile;         /* or NULL */
   const ch_observer *observer; /* or NULL */
-  ch_routing *routing;         /* or NULL: loads are not counted, balance losses left out */
+  const ch_gradient_listener *listener; /* or NULL */
+  ch_routing *routing;                  /* or NULL: loads are not counted, balance losses left out */
   ch_error *error;
   /* set by the plan */
   const ch_plan *plan;
-  const struct ch_step *step;
+  const struct ch_plan_step *step;
 };
 
 /* How far a run is when an observer sees a node: a share that grows with every one, above 0 and below 1. */
@@ -92,7 +113,7 @@ void *ch_run_saved(const ch_run *run, const ch_node *node);
 void *ch_run_scratch(const ch_run *run);
 /* The gradient of the node itself (backward). */
 const void *ch_run_output_gradient(const ch_run *run, const ch_node *node);
-/* Where the gradient of input i goes, or NULL when nobody wants it; *accumulate says whether to add. */
+/* Where the gradient of input i goes, or NULL if it is not wanted; *accumulate says whether to add. */
 void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accumulate);
 /* The parameter's tensor behind a PARAM node (its dtype may be 16 bit), or NULL for other nodes. */
 const ch_tensor *ch_run_param(const ch_run *run, const ch_node *node);

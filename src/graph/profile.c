@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/progress.h"
-#include "graph/ops/remember.h"
 #include "graph/plan_private.h"
 #include "graph/stream.h"
 
@@ -19,9 +18,23 @@ void ch_profile_clear(ch_profile *profile) {
   profile->full = false;
 }
 
-void ch_profile_free(ch_profile *profile) {
+void ch_profile_release(ch_profile *profile) {
   free(profile->events);
   *profile = (ch_profile){0};
+}
+
+ch_status ch_profile_new(bool keep_events, ch_profile **profile, ch_error *error) {
+  if (!profile) return ch_fail(error, CH_ERROR_ARGUMENT, "where the profile goes is NULL");
+  *profile = calloc(1, sizeof **profile);
+  if (!*profile) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile");
+  (*profile)->keep_events = keep_events;
+  return CH_OK;
+}
+
+void ch_profile_free(ch_profile *profile) {
+  if (!profile) return;
+  ch_profile_release(profile);
+  free(profile);
 }
 
 static void keep_event(ch_profile *profile, const ch_profile_event *event) {
@@ -113,7 +126,7 @@ static void name_matrix(const ch_node *node, char *matrix, size_t size) {
   }
 }
 
-/* Tokens of all sequences that attention reads: those of the cache, this run's among them. */
+/* Tokens of all sequences that attention reads: those of the cache, including this run's. */
 static double tokens_held(const ch_run *run, const ch_graph *graph) {
   double held = 0;
   for (int64_t s = 0; s < graph->sequences; s++) held += (double)(run->cache->length[s] + graph->length);
@@ -152,7 +165,7 @@ static double streamed_flops(const ch_run *run, const ch_node *node, counted *c)
   return flops;
 }
 
-static double flops_of(const ch_run *run, const ch_step *step) {
+static double flops_of(const ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   ch_graph *graph = run->plan->graph;
   graph->context = context_of(run, graph); /* for counting alone */
@@ -185,19 +198,24 @@ static void find_states(const ch_run *run, const ch_node *node, states *found) {
     for (int k = 0; k < found->count && !known; k++) known = found->node[k] == in;
     if (known) continue;
     found->node[found->count++] = in;
-    found->dtype = ch_states_of(run, in).dtype;
+    found->dtype = in->op->state_type(in);
     found->bytes += (double)ch_dtype_bytes(found->dtype, ch_node_columns(in)) * tokens_held(run, in->graph);
   }
 }
 
+/* The tensor of a parameter; NULL of other nodes. */
+static const ch_tensor *stored_param(const ch_run *run, const ch_node *node) {
+  return node->kind == CH_NODE_PARAM ? &run->params[node->index] : NULL;
+}
+
 static double value_bytes(const ch_run *run, const ch_node *node) {
-  const ch_tensor *stored = ch_run_param(run, node);
+  const ch_tensor *stored = stored_param(run, node);
   if (stored) return (double)ch_tensor_bytes(stored);
   return (double)(ch_node_count(node) * (int64_t)ch_dtype_size(node->dtype));
 }
 
 /* What is read and written at least once; what an operation keeps in scratch is not counted. */
-static double bytes_of(const ch_run *run, const ch_step *step) {
+static double bytes_of(const ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   bool backward = step->kind == CH_STEP_BACKWARD;
   double share = node->op->parameters_read ? node->op->parameters_read(node) : 1;
@@ -211,7 +229,7 @@ static double bytes_of(const ch_run *run, const ch_step *step) {
   return bytes;
 }
 
-static void add_one(ch_run *run, const ch_step *step, double start, double seconds) {
+static void add_one(ch_run *run, const ch_plan_step *step, double start, double seconds) {
   const ch_node *node = step->node;
   ch_profile_event event = {.kind = step->kind == CH_STEP_FORWARD ? CH_PROFILE_FORWARD : CH_PROFILE_BACKWARD,
                             .name = node->op->name,
@@ -223,14 +241,14 @@ static void add_one(ch_run *run, const ch_step *step, double start, double secon
                             .bytes = bytes_of(run, step)};
   if (node->op->flops) name_matrix(node, event.matrix, sizeof event.matrix);
   for (int i = 0; i < node->inputs && node->op->flops; i++) {
-    const ch_tensor *stored = ch_run_param(run, node->in[i]);
+    const ch_tensor *stored = stored_param(run, node->in[i]);
     if (stored && stored->rank >= 2) event.dtype = stored->dtype;
   }
   for (int i = 0; i < node->inputs && node->op->flops; i++) { /* rounded factors say what the product is */
     if (node->in[i]->kind == CH_NODE_OP && node->in[i]->dtype == CH_BF16) event.dtype = CH_BF16;
   }
   bool rounded = node->op->flops && node->in[0]->dtype == CH_BF16; /* what it multiplies */
-  if (rounded && !ch_dtype_in_blocks(event.dtype)) event.dtype = CH_BF16;
+  if (rounded && !ch_dtype_is_block_quantised(event.dtype)) event.dtype = CH_BF16;
   if (node->op->reads_states && run->cache) {
     states found = {.dtype = event.dtype};
     find_states(run, node, &found);
@@ -241,7 +259,7 @@ static void add_one(ch_run *run, const ch_step *step, double start, double secon
   add(run->profile, &event);
 }
 
-void ch_profile_steps(ch_run *run, const ch_step *step, double start, double seconds) {
+void ch_profile_steps(ch_run *run, const ch_plan_step *step, double start, double seconds) {
   double all = 0;
   for (int i = 0; i < step->together; i++) all += flops_of(run, &step[i]);
   for (int i = 0; i < step->together; i++) {

@@ -5,12 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <crosshead/profile.h>
+
 #include "tensor/tensor.h"
 
-/* An operation, of products by a matrix each kind of matrix by itself. */
+/* One operation; products by a matrix are separated by the kind of matrix. */
 typedef struct ch_profile_row {
   const char *name;         /* "linear" */
-  char matrix[32];          /* "q_proj"; "" where there is none */
+  char matrix[32];          /* "q_proj"; "" if there is none */
   ch_dtype dtype;           /* of the matrix, or of the states that attention reads; else that of the run */
   double forward, backward; /* seconds */
   double flops, bytes;      /* of both */
@@ -31,23 +33,25 @@ typedef struct ch_profile_event {
 } ch_profile_event;
 
 /* Filled by every run that has it (ch_run.profile); {0} is an empty one. */
-typedef struct ch_profile {
+struct ch_profile {
   ch_profile_row row[96];
   int rows;
-  double seconds;   /* what all of it took, as who measures says: more than the operations' sum */
+  double seconds;   /* the whole time, set by the caller that measures: more than the operations' sum */
   bool keep_events; /* also each call by itself, for a trace */
   bool full;        /* memory for events ran out, and some are missing */
   ch_profile_event *events;
   int64_t event_count, event_capacity;
-} ch_profile;
+};
 
-/* Forgets what was measured; keep_events stays. */
+/* Clears the measurements; keep_events stays. */
 void ch_profile_clear(ch_profile *profile);
-void ch_profile_free(ch_profile *profile);
+/* Frees what the profile holds, and not itself (ch_profile_free). */
+void ch_profile_release(ch_profile *profile);
 
-/* Work outside of a graph: the optimizer's. name must stay. Does nothing when profile is NULL, as the next does. */
+/* Adds work outside a graph, such as the optimizer's. `name` must outlive the profile. This function and the
+   next do nothing if profile is NULL. */
 void ch_profile_note(ch_profile *profile, const char *name, double start, double flops, double bytes);
-/* A span from `start` until now, around what was noted; kept as an event only. */
+/* A span from `start` until now, around other events; kept as an event only. */
 void ch_profile_span(ch_profile *profile, const char *name, double start);
 
 #endif

@@ -1,23 +1,26 @@
 /* Running a plan, and what operations see of the run. */
-#include "base/memory.h"
+#include <string.h>
+
 #include "base/progress.h"
 #include "graph/plan_private.h"
+#include "tensor/watch.h"
 
-ch_status ch_workspace_reserve(ch_workspace *workspace, size_t bytes, ch_error *error) {
+ch_status ch_workspace_reserve(ch_workspace *workspace, const ch_value_memory *memory, size_t bytes,
+                               ch_error *error) {
   if (bytes <= workspace->bytes) return CH_OK;
   ch_workspace_free(workspace);
-  void *data = ch_pages_alloc(bytes);
+  void *data = memory->allocate(bytes);
   if (!data)
     return ch_fail(error, CH_ERROR_MEMORY,
                    "no memory for the %zu MiB that a pass works in; fewer tokens at once, or a smaller "
                    "cache, leave room",
                    bytes >> 20);
-  *workspace = (ch_workspace){.data = data, .bytes = bytes};
+  *workspace = (ch_workspace){.data = data, .bytes = bytes, .memory = memory};
   return CH_OK;
 }
 
 void ch_workspace_free(ch_workspace *workspace) {
-  ch_pages_free(workspace->data, workspace->bytes);
+  if (workspace->data) workspace->memory->release(workspace->data, workspace->bytes);
   *workspace = (ch_workspace){0};
 }
 
@@ -49,15 +52,15 @@ const void *ch_run_output_gradient(const ch_run *run, const ch_node *node) {
 
 void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accumulate) {
   const ch_node *input = node->in[i];
-  bool settled = run->plan->settled[input->id];
+  bool parameter_only = run->plan->parameter_only[input->id];
   *accumulate = run->step->accumulate[i];
   if (!input->needs_gradient) return NULL;
   if (input->kind == CH_NODE_OP) {
-    *accumulate |= settled && !run->plan->settled[node->id] && run->continues;
+    *accumulate |= parameter_only && !run->plan->parameter_only[node->id] && run->follows_micro_batch;
     return place(run, input, GRADIENT);
   }
   *accumulate |=
-      run->accumulate && !(settled && run->continues); /* the first of the series to write it is this run */
+      run->accumulate && !(parameter_only && run->follows_micro_batch); /* no earlier micro-batch wrote it */
   return run->gradients[input->index];
 }
 
@@ -69,7 +72,7 @@ ch_dtype ch_run_dtype(const ch_run *run, const ch_node *node) {
   return node->kind == CH_NODE_PARAM ? run->params[node->index].dtype : node->dtype;
 }
 
-static ch_status run_step(ch_run *run, const ch_step *step) {
+static ch_status run_step(ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   run->step = step;
   if (step->together > 1) {
@@ -78,12 +81,61 @@ static ch_status run_step(ch_run *run, const ch_step *step) {
     return node->op->forward_together(run, step->together, nodes);
   }
   if (step->kind == CH_STEP_FORWARD) return node->op->forward(run, node);
-  if (node == run->plan->root) run->kernels->fill(ch_node_count(node), run->seed, place(run, node, GRADIENT));
+  if (node == run->plan->root)
+    run->kernels->fill(run->team, ch_node_count(node), run->seed, place(run, node, GRADIENT));
   return node->op->backward(run, node);
+}
+
+static void report_final_gradients(const ch_run *run, const ch_plan_step *step) {
+  if (!run->listener || run->more_micro_batches || step->kind != CH_STEP_BACKWARD) return;
+  for (int i = 0; i < step->node->inputs; i++)
+    if (step->makes_final[i]) run->listener->final(run->listener->context, step->node->in[i]->index);
+}
+
+/* Nodes made of parameters alone have their forward steps in the first micro-batch, and their backward steps in the last. */
+static bool is_left_out(const ch_run *run, const ch_plan_step *step) {
+  if (!run->plan->parameter_only[step->node->id]) return false;
+  return step->kind == CH_STEP_FORWARD ? run->follows_micro_batch : run->more_micro_batches;
 }
 
 double ch_run_share(const ch_run *run) {
   return (double)(run->step - run->plan->steps + 1) / (double)(run->plan->step_count + 1);
+}
+
+/* The GEMM library asks OpenMP for the number of threads. */
+static void set_workers(ch_run *run, const ch_plan_step *step) {
+  int workers = ch_governor_workers(run->governor, step->expected);
+  if (workers == run->team->workers) return;
+  run->team->workers = workers;
+  ch_team_enter(run->team);
+}
+
+static ch_status attend_watch(const ch_run *run) {
+  if (ch_watch_stops(run->team->watch)) return ch_fail(run->error, CH_ERROR_INTERRUPTED, "interrupted");
+  ch_watch_tell(run->team->watch, ch_run_share(run));
+  return CH_OK;
+}
+
+static ch_status run_steps(const ch_plan *plan, ch_run *run) {
+  bool timed = run->profile || run->governor;
+  double start = timed ? ch_clock() : 0;
+  for (int t = 0; t < plan->step_count; t += plan->steps[t].together) {
+    ch_plan_step *step = &plan->steps[t];
+    if (is_left_out(run, step)) continue;
+    if (run->governor) set_workers(run, step);
+    CH_TRY(run_step(run, step));
+    if (run->team->watch) CH_TRY(attend_watch(run));
+    double end = timed ? ch_clock() : 0;
+    if (run->governor) ch_governor_observe(run->governor, &step->expected, end - start, end);
+    if (run->profile) ch_profile_steps(run, step, start, end - start);
+    start = end;
+    report_final_gradients(run, step);
+    for (int i = 0; run->observer && step->kind == CH_STEP_FORWARD && i < step->together; i++) {
+      run->step = &step[i];
+      CH_TRY(run->observer->seen(run->observer->context, run, step[i].node));
+    }
+  }
+  return CH_OK;
 }
 
 ch_status ch_plan_run(const ch_plan *plan, ch_run *run) {
@@ -91,17 +143,12 @@ ch_status ch_plan_run(const ch_plan *plan, ch_run *run) {
   if (run->workspace->bytes < plan->bytes)
     return ch_fail(run->error, CH_ERROR_ARGUMENT, "the workspace has %zu bytes where the plan needs %zu",
                    run->workspace->bytes, plan->bytes);
-  for (int t = 0; t < plan->step_count; t += plan->steps[t].together) {
-    const ch_step *step = &plan->steps[t];
-    if (plan->settled[step->node->id] && (step->kind == CH_STEP_FORWARD ? run->continues : run->more))
-      continue;
-    double start = run->profile ? ch_clock() : 0;
-    CH_TRY(run_step(run, step));
-    if (run->profile) ch_profile_steps(run, step, start, ch_clock() - start);
-    for (int i = 0; run->observer && step->kind == CH_STEP_FORWARD && i < step->together; i++) {
-      run->step = &step[i];
-      CH_TRY(run->observer->seen(run->observer->context, run, step[i].node));
-    }
-  }
-  return CH_OK;
+  if (run->team->threads != plan->threads)
+    return ch_fail(run->error, CH_ERROR_ARGUMENT, "a plan for %d threads cannot run on a team of %d",
+                   plan->threads, run->team->threads);
+  if (run->kernels->memory->host) memcpy(run->host_inputs, run->inputs, sizeof run->inputs);
+  ch_team_before before = ch_team_enter(run->team);
+  ch_status status = run_steps(plan, run);
+  ch_team_leave(before);
+  return status;
 }

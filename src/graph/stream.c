@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "graph/ops/remember.h"
-
 /* Values of a block of states (CH_Q8_0, CH_Q4_0). */
 enum { STATE_BLOCK = 32 };
 
@@ -33,19 +31,18 @@ static bool lies_in_cache(const ch_node *node) {
   return node->op->stateful && !node->op->stream;
 }
 
-static bool in_blocks(const ch_node *node) {
-  return lies_in_cache(node) && ch_dtype_in_blocks(((const ch_remember *)node->attributes)->dtype);
+static bool block_quantised(const ch_node *node) {
+  return lies_in_cache(node) && ch_dtype_is_block_quantised(node->op->state_type(node));
 }
 
-/* What the rows of a node's value are, as those who read it get them. */
+/* The layout of the rows of a node's value, as its readers see it. */
 static ch_dtype type_of(const ch_node *node) {
-  return lies_in_cache(node) && !in_blocks(node) ? ((const ch_remember *)node->attributes)->dtype
-                                                 : node->dtype;
+  return lies_in_cache(node) && !block_quantised(node) ? node->op->state_type(node) : node->dtype;
 }
 
-/* Columns of states in blocks are widened as whole blocks. */
+/* Block-quantised states are widened as whole blocks. */
 static ch_column_range made_columns(const ch_node *node, ch_column_range wanted) {
-  return in_blocks(node) ? ch_whole_groups(wanted, STATE_BLOCK) : wanted;
+  return block_quantised(node) ? ch_whole_groups(wanted, STATE_BLOCK) : wanted;
 }
 
 /* Whether an end is whole heads of a value that is made of columns of its inputs. */
@@ -77,9 +74,9 @@ static void read_slices(ch_stream *stream) {
   stream->end[CH_STREAM_KEY_TAILS] = slice_of(node, 1);
 }
 
-/* Whether states in blocks can be tiles as they are. */
+/* Whether block-quantised states can be tiles as they are. */
 static bool are_whole_blocks(const ch_stream *stream, const ch_node *node) {
-  if (!in_blocks(node)) return false;
+  if (!block_quantised(node)) return false;
   for (int n = 0; n < stream->nodes; n++)
     for (int i = 0; !stream->node[n]->op->stateful && i < stream->node[n]->inputs; i++)
       if (stream->node[n]->in[i] == node) return false;
@@ -154,45 +151,46 @@ static void find_columns(const ch_stream *stream, int64_t head, int64_t heads, c
 
 /* --- evaluating ---------------------------------------------------------------------------------------------- */
 
-/* Scratch in reals; with base NULL it only counts. */
-typedef struct pile {
+/* An arena of scratch, in elements of one type; with base NULL it only counts them. */
+typedef struct scratch_arena {
   char *base;
   int64_t used;
   size_t element;
-} pile;
+} scratch_arena;
 
-static void *take(pile *from, int64_t elements) {
+static void *take(scratch_arena *arena, int64_t elements) {
   enum { LINE = 16 };
-  void *piece = from->base ? from->base + (size_t)from->used * from->element : NULL;
-  from->used += (elements + LINE - 1) / LINE * LINE;
+  void *piece = arena->base ? arena->base + (size_t)arena->used * arena->element : NULL;
+  arena->used += (elements + LINE - 1) / LINE * LINE;
   return piece;
 }
 
 void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]) {
   int count = 0;
   for (int n = 0; n < stream->nodes && count < CH_MAX_STATE_PARTS; n++)
-    if (lies_in_cache(stream->node[n])) parts[count++] = ch_states_of(stream->run, stream->node[n]);
+    if (lies_in_cache(stream->node[n]))
+      parts[count++] = stream->node[n]->op->states(stream->run, stream->node[n]);
 }
 
-/* States as they lie in the cache, or of blocks, in `space` [count, columns]; with space NULL blocks are left as they
-   are. */
+/* States as they lie in the cache. Block-quantised ones are widened into `space` [count, columns], unless it is NULL. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
   const ch_kernels *kernels = stream->run->kernels;
-  ch_state_view view = ch_states_of(stream->run, node);
+  ch_state_view view = node->op->states(stream->run, node);
   ch_column_range made = made_columns(node, columns);
   int64_t at = span->sequence * view.sequence_stride + span->first * view.token_stride + made.first;
   const char *data = (const char *)view.data + ch_dtype_bytes(view.dtype, at);
-  if (!in_blocks(node) || !space) return (ch_stream_value){data, view.dtype, view.token_stride, made};
+  if (!block_quantised(node) || !space) return (ch_stream_value){data, view.dtype, view.token_stride, made};
   kernels->unpack_states(span->count, made.count, data,
                          (int64_t)ch_dtype_bytes(view.dtype, view.token_stride), view.dtype, space);
   return (ch_stream_value){space, kernels->dtype, made.count, made};
 }
 
 /* `wanted` columns of a value as dense rows of `dtype`, [count, wanted.count]: what they are, or a copy in `space`. dtype is
-   the table's, or another where the value is of the table's. */
-static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_value *value, ch_dtype dtype,
+   the kernels' type, or another one if the value has that type. */
+static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *value, ch_dtype dtype,
                                   ch_column_range wanted, int64_t count, void *space) {
+  const ch_kernels *kernels = run->kernels;
   int64_t skipped = wanted.first - value->columns.first;
   if (value->dtype == dtype && value->stride == wanted.count && skipped == 0) return *value;
   size_t from = ch_dtype_size(value->dtype), to = ch_dtype_size(dtype);
@@ -202,14 +200,14 @@ static ch_stream_value made_dense(const ch_kernels *kernels, const ch_stream_val
     const char *x = (const char *)value->data + (size_t)(t * value->stride + skipped) * from;
     char *y = (char *)space + (size_t)(t * row) * to;
     if (dtype == kernels->dtype)
-      kernels->convert_from(row, x, value->dtype, y);
+      kernels->convert_from(run->team, row, x, value->dtype, y);
     else
-      kernels->convert_to(row, x, dtype, y);
+      kernels->convert_to(run->team, row, x, dtype, y);
   }
   return (ch_stream_value){space, dtype, wanted.count, wanted};
 }
 
-/* How the values of a span are made: the columns of every node; states in blocks left as they are where that can be; many
+/* How the values of a span are made: the columns of every node; whether block-quantised states may stay as they are; many
    tokens by all threads, or a few by one. */
 typedef struct making {
   const ch_stream *stream;
@@ -223,13 +221,13 @@ static bool makes_many(const making *m, const ch_node *node) {
 }
 
 /* Space for the value of node n, and for dense copies of its inputs where they may be needed. */
-static void *take_node(const making *m, int n, pile *from, void *copies[CH_MAX_STREAM_INPUTS]) {
+static void *take_node(const making *m, int n, scratch_arena *arena, void *copies[CH_MAX_STREAM_INPUTS]) {
   const ch_stream *stream = m->stream;
   const ch_node *node = stream->node[n];
   const ch_column_range *columns = m->columns;
   int64_t count = m->count;
   if (m->takes_blocks && stream->whole_blocks[n]) return NULL;
-  if (in_blocks(node)) return take(from, count * made_columns(node, columns[n]).count);
+  if (block_quantised(node)) return take(arena, count * made_columns(node, columns[n]).count);
   if (lies_in_cache(node)) return NULL;
   for (int i = 0; !node->op->stateful && i < node->inputs; i++) {
     const ch_node *input = node->in[i];
@@ -237,10 +235,11 @@ static void *take_node(const making *m, int n, pile *from, void *copies[CH_MAX_S
     if (!input->streamed || node->op->stream_raw) continue;
     ch_column_range wanted = needed_of(node, i, columns[n]);
     ch_column_range made = made_columns(input, columns[place_of(stream, input)]);
-    if ((lies_in_cache(input) && !in_blocks(input)) || !same_columns(made, wanted) || makes_many(m, node))
-      copies[i] = take(from, count * wanted.count);
+    if ((lies_in_cache(input) && !block_quantised(input)) || !same_columns(made, wanted) ||
+        makes_many(m, node))
+      copies[i] = take(arena, count * wanted.count);
   }
-  return take(from, (count + 2) * columns[n].count);
+  return take(arena, (count + 2) * columns[n].count);
 }
 
 /* The type that node n is given a streamed input in. */
@@ -250,11 +249,11 @@ static ch_dtype given_type(const making *m, const ch_node *node, const ch_stream
 }
 
 static ch_status evaluate(const making *m, int n, const ch_tile_span *span, ch_stream_value *values,
-                          pile *from) {
+                          scratch_arena *arena) {
   const ch_stream *stream = m->stream;
   const ch_node *node = stream->node[n];
   const ch_column_range *columns = m->columns;
-  void *copies[CH_MAX_STREAM_INPUTS], *space = take_node(m, n, from, copies);
+  void *copies[CH_MAX_STREAM_INPUTS], *space = take_node(m, n, arena, copies);
   if (lies_in_cache(node)) {
     values[n] = of_cache(stream, node, span, columns[n], space);
     return CH_OK;
@@ -270,7 +269,7 @@ static ch_status evaluate(const making *m, int n, const ch_tile_span *span, ch_s
     if (!node->in[i]->streamed) continue;
     const ch_stream_value *value = &values[place_of(stream, node->in[i])];
     call.in[i] = node->op->stream_raw ? *value
-                                      : made_dense(stream->run->kernels, value, given_type(m, node, value),
+                                      : made_dense(stream->run, value, given_type(m, node, value),
                                                    needed_of(node, i, columns[n]), span->count, copies[i]);
   }
   values[n] = (ch_stream_value){space, stream->run->kernels->dtype, columns[n].count, columns[n]};
@@ -292,9 +291,9 @@ static ch_tile tile_of(const ch_stream *stream, const ch_stream_end *end, const 
 static ch_status make_tiles(making *m, const ch_tile_span *span, void *space, ch_tiles *tiles) {
   const ch_stream *stream = m->stream;
   ch_stream_value made[CH_MAX_STREAM_NODES];
-  pile from = {.base = space, .element = ch_dtype_size(stream->run->kernels->dtype)};
+  scratch_arena arena = {.base = space, .element = ch_dtype_size(stream->run->kernels->dtype)};
   find_columns(stream, span->head, span->heads, m->columns);
-  for (int n = 0; n < stream->nodes; n++) CH_TRY(evaluate(m, n, span, made, &from));
+  for (int n = 0; n < stream->nodes; n++) CH_TRY(evaluate(m, n, span, made, &arena));
   const ch_stream_end *end = stream->end;
   *tiles = (ch_tiles){.keys = tile_of(stream, &end[CH_STREAM_KEYS], made, span->head),
                       .values = tile_of(stream, &end[CH_STREAM_VALUES], made, span->head)};
@@ -311,17 +310,17 @@ static void produce(const ch_attend *args, const ch_tile_span *span, void *scrat
 
 /* Elements that the values of some heads take. */
 static int64_t elements_of(making *m, int64_t head, int64_t heads) {
-  pile from = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
+  scratch_arena arena = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
   find_columns(m->stream, head, heads, m->columns);
   for (int n = 0; n < m->stream->nodes; n++) {
     void *copies[CH_MAX_STREAM_INPUTS];
-    take_node(m, n, &from, copies);
+    take_node(m, n, &arena, copies);
   }
-  return from.used;
+  return arena.used;
 }
 
-/* Which heads are asked for decides how many columns are made for them: those of a head may lie in one block of states or in
-   two. */
+/* The requested heads decide how many columns are made for them: a head's columns may lie in one block of
+   states or in two. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
   making m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};
   int64_t most = 0;

@@ -1,9 +1,9 @@
 /* States read block by block: what lies between the cache and the tiles of keys and values that attention reads.
  *
- * A graph that remembers has values that stand for all tokens of the cache: the remembered states themselves, and what
- * a mechanism makes of them before attending (rotated keys, mixed heads, expanded latents ...). Such streamed values are
+ * A graph with a cache has values that cover all tokens of the cache: the cached states themselves, and what a
+ * mechanism makes of them before attending (rotated keys, mixed heads, expanded latents ...). Such streamed values are
  * never stored. The operation that reads them asks for the tiles of a block of tokens, and every operation between makes
- * its value for that block, for the columns that the asked-for heads need, in scratch that stays in cache. A mechanism
+ * its value for that block, for the columns that the requested heads need, in scratch that stays in cache. A mechanism
  * writes one equation; training computes it over the sequence, decoding as it reads.
  */
 #ifndef CH_GRAPH_STREAM_H
@@ -27,7 +27,7 @@ typedef struct ch_stream_value {
 
 /* What an operation's `stream` gets. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count],
    unless the operation is a stream_raw; other inputs come from ch_run_value as usual. One thread; but in stream_many,
-   whose inputs are rounded to BF16 where the graph computes in it. */
+   whose inputs are rounded to BF16 if the graph computes in BF16. */
 struct ch_stream_call {
   const ch_run *run;
   const ch_node *node;
@@ -51,28 +51,28 @@ typedef struct ch_stream {
   const ch_node *node[CH_MAX_STREAM_NODES]; /* inputs before users */
   int nodes;
   bool whole_blocks
-      [CH_MAX_STREAM_NODES]; /* states in blocks that nothing but attention reads, head by head whole blocks */
-  ch_stream_end end[CH_STREAM_ENDS]; /* where nothing is read, node is NULL */
+      [CH_MAX_STREAM_NODES]; /* block-quantised states that only attention reads, each head in whole blocks */
+  ch_stream_end end[CH_STREAM_ENDS]; /* node is NULL: nothing is read there */
 } ch_stream;
 
 /* Collects what keys and values are made of; run may be a probe without cache. */
 ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
                          const ch_stream_end *values);
 
-/* Where the states lie that tiles are made of, for attention to ask for them ahead. */
+/* Where the states lie that tiles are made of, for attention to prefetch them. */
 void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]);
 
 /* Tiles through a stream: ch_attend.context is the ch_stream. */
 extern const ch_tile_producer ch_tile_producer_stream;
 
-/* Many queries that would each make the same tiles anew: those of a span of tokens, of all heads, are laid out for all of
-   them, by all threads. */
+/* For many queries that would each recompute the same tiles: all threads lay out the tiles of a span of
+   tokens, of all heads, once for all queries. */
 typedef struct ch_laid_tiles {
   ch_tiles tiles;
   int64_t first;
 } ch_laid_tiles;
 
-/* Multiply-adds times two that the tiles of a token take. */
+/* FLOPs (2 x multiply-adds) per token of making its tiles. */
 double ch_stream_flops(const ch_stream *stream);
 /* Elements of space for the tiles of `count` tokens. */
 int64_t ch_stream_laid_elements(const ch_stream *stream, int64_t heads, int64_t count);

@@ -84,6 +84,6 @@ void ch_token_groups_free(ch_token_groups *groups) {
   free(groups);
 }
 
-const ch_id_groups *ch_token_groups_of(const ch_token_groups *groups, int64_t sequence) {
-  return &groups->of[sequence];
+const ch_id_groups *ch_token_groups_of(const ch_token_groups *groups) {
+  return groups->of;
 }

@@ -1,4 +1,5 @@
-/* Which tokens of a cache have the same id: what is a function of the id alone is done once for all of them. */
+/* Which tokens of a cache have the same id: work that depends on the id alone is done once for all of them.
+   */
 #ifndef CH_GRAPH_TOKEN_GROUPS_H
 #define CH_GRAPH_TOKEN_GROUPS_H
 
@@ -12,7 +13,7 @@ typedef struct ch_token_groups ch_token_groups;
 ch_status ch_token_groups_find(ch_token_groups **groups, const ch_cache *cache, int64_t more,
                                ch_error *error);
 void ch_token_groups_free(ch_token_groups *groups);
-/* The groups of a sequence, valid until the next search. */
-const ch_id_groups *ch_token_groups_of(const ch_token_groups *groups, int64_t sequence);
+/* The groups of every sequence, valid until the next search. */
+const ch_id_groups *ch_token_groups_of(const ch_token_groups *groups);
 
 #endif

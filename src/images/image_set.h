@@ -25,8 +25,8 @@ typedef struct ch_image_info {
 
 void ch_image_set_describe(const ch_image_set *set, ch_image_info *info);
 
-/* Says how many classes are told apart: with 20, CIFAR-100's labels are its groups of classes. An error when a label is
-   not below, or a model's images are of another size. */
+/* Sets how many classes there are: with 20, CIFAR-100's labels are its groups of classes. An error when a
+   label is not below, or a model's images are of another size. */
 ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, int64_t classes,
                            ch_error *error);
 

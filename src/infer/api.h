@@ -7,20 +7,17 @@
 #include "infer/generate.h"
 #include "infer/model.h"
 
-struct ch_session {
-  const ch_model *model;
-  ch_timeline *timeline;
-  int32_t sequences, threads;
-};
-
 /* "WHAT is NULL". */
 ch_status ch_api_missing(ch_error *error, const char *what);
+/* What a cache stores by four settings: `cache`, and those of keys, values and latents, where they differ. */
+ch_status ch_api_cache_types(const ch_precision asked[1 + CH_STATE_ROLES], ch_cache_types *types,
+                             ch_error *error);
+/* The arithmetic of large products; `fallback` for CH_PRECISION_DEFAULT. */
+ch_status ch_api_compute_type(ch_precision asked, ch_dtype fallback, ch_dtype *dtype, ch_error *error);
+/* The form of a freshly loaded model that ch_model_settings ask for. */
+ch_status ch_api_choose_form(ch_model *model, bool keep_dictionary, ch_error *error);
+/* The states that the model's cache holds: bits of ch_cache_role. */
+ch_status ch_api_cache_roles(const ch_config *config, unsigned *roles, ch_error *error);
 ch_status ch_api_need_tokenizer(const ch_model *model, ch_error *error);
-/* Appends the tokens of a text, with the beginning-of-text token in front where the tokenizer puts one. */
-ch_status ch_api_encode(const ch_model *model, const char *text, size_t size, bool begin, ch_ids *ids,
-                        ch_error *error);
-/* The session's number of threads, for parallel regions that the calling thread starts; returns what was set. */
-int ch_api_enter_threads(const ch_session *session);
-void ch_api_leave_threads(int before);
 
 #endif

@@ -1,19 +1,18 @@
-/* The public functions that choose tokens and write text: one at a time, or many in step. */
+/* The public functions that choose tokens and write text: one at a time, or many batched. */
 #include "infer/api.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/random.h"
 
 void ch_sampler_defaults(ch_sampler *sampler, uint64_t seed) {
   ch_random random;
   ch_random_seed(&random, seed, 0);
   *sampler = (ch_sampler){.temperature = 1, .top_k = 0, .top_p = 1};
   memcpy(sampler->state, random.state, sizeof sampler->state);
-}
-
-static ch_sampling sampling_of(const ch_sampler *sampler) {
-  return (ch_sampling){.temperature = sampler->temperature, .top_k = sampler->top_k, .top_p = sampler->top_p};
 }
 
 ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size, int32_t *token,
@@ -23,143 +22,128 @@ ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size
   if (vocab_size < 1 || vocab_size > INT32_MAX)
     return ch_fail(error, CH_ERROR_ARGUMENT, "a vocabulary of %lld tokens is not possible",
                    (long long)vocab_size);
-  ch_sampling settings = sampling_of(sampler);
-  CH_TRY(ch_sampling_check(&settings, error));
+  CH_TRY(ch_sampling_check(sampler, error));
   void *scratch = malloc(ch_sampling_scratch(vocab_size));
   if (!scratch)
     return ch_fail(error, CH_ERROR_MEMORY, "no memory to choose among %lld tokens", (long long)vocab_size);
-  ch_random random;
-  memcpy(random.state, sampler->state, sizeof random.state);
-  ch_status status = ch_sample_token(&settings, &random, logits, vocab_size, scratch, token, error);
-  memcpy(sampler->state, random.state, sizeof random.state);
+  ch_status status = ch_sample_token(sampler, logits, vocab_size, scratch, token, error);
   free(scratch);
   return status;
 }
 
-/* What the generation loop calls back with, narrowed to the pieces of text. */
-typedef struct text_sink {
-  ch_text_sink sink;
-  void *user;
-} text_sink;
-
-static bool pass_text(void *context, int32_t id, const char *text, size_t size) {
-  (void)id;
-  const text_sink *to = context;
-  return size == 0 || to->sink(text, size, to->user);
+const char *ch_end_name(ch_end end) {
+  static const char *const names[] = {"end", "length", "context", "stopped", "failed", "stop string"};
+  return (unsigned)end < sizeof names / sizeof *names ? names[end] : "unknown";
 }
 
-static ch_generation_options options_of(const ch_session *session, const ch_sampler *sampler,
-                                        int64_t max_tokens, text_sink *to) {
-  ch_generation_options options = {.sampling = sampling_of(sampler),
-                                   .max_tokens = max_tokens,
-                                   .end_tokens = session->model->end_tokens,
-                                   .end_token_count = session->model->end_token_count,
-                                   .sink = to->sink ? pass_text : NULL,
-                                   .context = to};
-  memcpy(options.random.state, sampler->state, sizeof sampler->state);
-  return options;
+/* --- prompts -------------------------------------------------------------------------------------------------- */
+
+static ch_status check_text(const ch_session *session, const ch_batch_text *text, ch_error *error) {
+  if (text->prompt && text->prompt_tokens)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "prompt and prompt_tokens are both given; give one");
+  if (!text->prompt && !text->prompt_tokens) return ch_api_missing(error, "the prompt");
+  if (text->prompt) CH_TRY(ch_api_need_tokenizer(ch_session_model(session), error));
+  if (text->max_tokens < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "max_tokens is %lld; it must be at least 1, or 0 for as many as fit",
+                   (long long)text->max_tokens);
+  return CH_OK;
 }
 
-static ch_generated generated_of(const ch_generation_result *done) {
-  return (ch_generated){.prompt_tokens = done->prompt_tokens,
-                        .tokens = done->tokens,
-                        .prefill_seconds = done->prefill_seconds,
-                        .decode_seconds = done->decode_seconds};
-}
-
-static ch_status generate(ch_session *session, const ch_ids *prompt, int64_t max_tokens, ch_sampler *sampler,
-                          text_sink *to, ch_generated *result, ch_error *error) {
-  ch_generation_options options = options_of(session, sampler, max_tokens, to);
-  ch_generation_result done;
-  int threads = ch_api_enter_threads(session);
-  ch_status status = ch_generate_tokens(session->timeline, session->model->tokenizer, prompt->data,
-                                        (int64_t)prompt->size, &options, &done, error);
-  ch_api_leave_threads(threads);
-  memcpy(sampler->state, options.random.state, sizeof sampler->state);
-  *result = generated_of(&done);
-  return status;
-}
-
-/* --- many texts ---------------------------------------------------------------------------------------------- */
-
-/* The tokens of every prompt; neighbours with the same text have the same. */
-static ch_status encode_prompts(const ch_session *session, const ch_batch_text *texts, size_t count,
-                                ch_ids *ids, ch_generation_text *writing, ch_error *error) {
-  for (size_t i = 0; i < count; i++) {
-    if (!texts[i].prompt) return ch_fail(error, CH_ERROR_ARGUMENT, "the prompt of texts[%zu] is NULL", i);
-    if (texts[i].max_tokens < 0)
-      return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "max_tokens of texts[%zu] is %lld; it must be at least 1, or 0 for as many as fit", i,
-                     (long long)texts[i].max_tokens);
-    bool shared = i > 0 && texts[i].prompt == texts[i - 1].prompt;
-    if (!shared)
-      CH_TRY(ch_api_encode(session->model, texts[i].prompt, strlen(texts[i].prompt), true, &ids[i], error));
-    writing[i].prompt = shared ? writing[i - 1].prompt : ids[i].data;
-    writing[i].count = shared ? writing[i - 1].count : (int64_t)ids[i].size;
+/* The text in the loop's form; `ids` gets the tokens of its prompt. If `before`, the previous text (or NULL), has the same
+   prompt, they share its tokens. */
+static ch_status prepare(const ch_session *session, ch_batch_text *text, const ch_batch_text *before,
+                         bool begins, ch_ids *ids, ch_generation_text *to, ch_error *error) {
+  CH_TRY(check_text(session, text, error));
+  to->asked = text;
+  to->end_token_count = (int)ch_session_end_tokens(session, &to->end_tokens);
+  if (text->sampler)
+    to->sampler = *text->sampler;
+  else
+    ch_sampler_defaults(&to->sampler, 0);
+  if (text->prompt_tokens) {
+    to->prompt = text->prompt_tokens;
+    to->count = (int64_t)text->prompt_token_count;
+  } else if (before && text->prompt == before->prompt && text->prompt_special == before->prompt_special) {
+    to->prompt = to[-1].prompt;
+    to->count = to[-1].count;
+  } else {
+    unsigned flags = (begins ? CH_TEXT_BEGINS : 0) | (text->prompt_special ? CH_TEXT_SPECIAL : 0);
+    CH_TRY(ch_tokenizer_encode(ch_session_model(session)->tokenizer, text->prompt, strlen(text->prompt),
+                               flags, ids, error));
+    to->prompt = ids->data;
+    to->count = (int64_t)ids->size;
   }
   return CH_OK;
 }
 
-static ch_generation_options options_of_text(const ch_session *session, const ch_batch_text *text,
-                                             text_sink *to) {
-  ch_sampler own;
-  ch_sampler_defaults(&own, 0);
-  *to = (text_sink){text->sink, text->user};
-  return options_of(session, text->sampler ? text->sampler : &own, text->max_tokens, to);
+/* The random state goes on where this text left it. */
+static void advance_sampler(const ch_generation_text *to) {
+  ch_sampler *sampler = to->asked->sampler;
+  if (sampler) memcpy(sampler->state, to->sampler.state, sizeof sampler->state);
 }
 
-static void report_text(const ch_generation_text *written, ch_batch_text *text) {
-  text->generated = generated_of(&written->result);
-  text->status = written->status;
-  if (text->sampler) memcpy(text->sampler->state, written->options.random.state, sizeof text->sampler->state);
-}
+/* --- one text ------------------------------------------------------------------------------------------------ */
 
-ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error) {
-  if (!session || (!texts && count > 0))
-    return ch_api_missing(error, session ? "the array of texts" : "the session");
-  CH_TRY(ch_api_need_tokenizer(session->model, error));
-  ch_generation_text *writing = calloc(count + 1, sizeof *writing);
-  text_sink *sinks = calloc(count + 1, sizeof *sinks);
-  ch_ids *ids = calloc(count + 1, sizeof *ids);
-  ch_status status =
-      writing && sinks && ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu texts", count);
-  if (status == CH_OK) status = encode_prompts(session, texts, count, ids, writing, error);
-  for (size_t i = 0; status == CH_OK && i < count; i++)
-    writing[i].options = options_of_text(session, &texts[i], &sinks[i]);
+ch_status ch_generate_text(ch_session *session, ch_batch_text *text, ch_error *error) {
+  if (!session || !text) return ch_api_missing(error, session ? "the text" : "the session");
+  int64_t sequences = ch_session_cache(session)->sequences;
+  if (sequences != 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "text is generated in a session of one sequence; this one has %lld", (long long)sequences);
+  ch_ids ids = {0};
+  ch_generation_text to = {0};
+  ch_status status = prepare(session, text, NULL, ch_session_length(session) == 0, &ids, &to, error);
   if (status == CH_OK) {
-    int threads = ch_api_enter_threads(session);
-    status = ch_generate_texts(session->timeline, session->model->tokenizer, writing, (int64_t)count, error);
-    ch_api_leave_threads(threads);
-    ch_timeline_rewind(session->timeline, 0);
-    for (size_t i = 0; i < count; i++) report_text(&writing[i], &texts[i]);
+    status = ch_generate_tokens(session, ch_session_model(session)->tokenizer, &to, error);
+    advance_sampler(&to);
   }
-  for (size_t i = 0; ids && i < count; i++) ch_ids_free(&ids[i]);
-  free(ids);
-  free(sinks);
-  free(writing);
+  ch_ids_free(&ids);
   return status;
 }
 
 ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
                       ch_text_sink sink, void *user, ch_generated *result, ch_error *error) {
-  if (!session || !prompt) return ch_api_missing(error, session ? "the prompt" : "the session");
-  CH_TRY(ch_api_need_tokenizer(session->model, error));
-  if (session->sequences != 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "text is generated in a session of one sequence; this one has %d", session->sequences);
-  if (max_tokens < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "max_tokens is %lld; it must be at least 1, or 0 for as many as fit",
-                   (long long)max_tokens);
-  ch_sampler own;
-  ch_sampler_defaults(&own, 0);
-  ch_generated unwanted;
-  ch_ids ids = {0};
+  ch_batch_text text = {
+      .prompt = prompt, .max_tokens = max_tokens, .sampler = sampler, .sink = sink, .user = user};
+  ch_status status = ch_generate_text(session, &text, error);
+  if (result) *result = text.generated;
+  return status;
+}
+
+/* --- many texts ---------------------------------------------------------------------------------------------- */
+
+static ch_status prepare_all(const ch_session *session, ch_batch_text *texts, size_t count, ch_ids *ids,
+                             ch_generation_text *to, ch_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    ch_status status = prepare(session, &texts[i], i ? &texts[i - 1] : NULL, true, &ids[i], &to[i], error);
+    if (status == CH_OK) continue;
+    char name[40];
+    snprintf(name, sizeof name, "texts[%zu]", i);
+    if (error) ch_fail_in(error, name);
+    return status;
+  }
+  return CH_OK;
+}
+
+static ch_status write_all(ch_session *session, size_t count, ch_generation_text *to, ch_error *error) {
   ch_status status =
-      ch_api_encode(session->model, prompt, strlen(prompt), ch_session_length(session) == 0, &ids, error);
-  if (status == CH_OK)
-    status = generate(session, &ids, max_tokens, sampler ? sampler : &own, &(text_sink){sink, user},
-                      result ? result : &unwanted, error);
-  ch_ids_free(&ids);
+      ch_generate_texts(session, ch_session_model(session)->tokenizer, to, (int64_t)count, error);
+  ch_session_reset(session);
+  for (size_t i = 0; i < count; i++) advance_sampler(&to[i]);
+  return status;
+}
+
+ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error) {
+  if (!session || (!texts && count > 0))
+    return ch_api_missing(error, session ? "the array of texts" : "the session");
+  ch_generation_text *to = calloc(count + 1, sizeof *to);
+  ch_ids *ids = calloc(count + 1, sizeof *ids);
+  ch_status status = to && ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu texts", count);
+  if (status == CH_OK) status = prepare_all(session, texts, count, ids, to, error);
+  if (status == CH_OK) status = write_all(session, count, to, error);
+  for (size_t i = 0; ids && i < count; i++) ch_ids_free(&ids[i]);
+  free(ids);
+  free(to);
   return status;
 }

@@ -1,4 +1,4 @@
-/* Logits, loss and gradients of given tokens or images. */
+/* Logits, loss and gradients of given tokens or images: plain, or through the cache token by token. */
 #include "infer/forward.h"
 
 #include <math.h>
@@ -7,19 +7,37 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "infer/api.h"
+#include "infer/log_probability.h"
+
+/* What a result keeps beside the members that callers read. */
+typedef struct kept {
+  ch_workspace workspace; /* the tensor that holds the logits, unless the result owns them */
+  void *gradient_data;
+} kept;
+
+/* Everything is F64, or nothing is. */
+static ch_dtype arithmetic_of(const ch_model *model) {
+  bool wide = model->params.count > 0 && model->weights.tensors[0].dtype == CH_F64;
+  return wide ? CH_F64 : CH_F32;
+}
+
+/* Whether the weights are what the files have, in the type of the arithmetic. */
+static bool can_differentiate(const ch_model *model) {
+  ch_dtype dtype = arithmetic_of(model);
+  for (int i = 0; i < model->params.count; i++)
+    if (model->weights.tensors[i].dtype != dtype) return false;
+  return !model->materialised;
+}
 
 /* --- loss ---------------------------------------------------------------------------------------------------- */
 
 static double cross_entropy(const float *logits, int64_t vocabulary, int32_t target) {
-  double most = logits[0], sum = 0;
-  for (int64_t v = 1; v < vocabulary; v++)
-    if (logits[v] > most) most = logits[v];
-  for (int64_t v = 0; v < vocabulary; v++) sum += exp(logits[v] - most);
-  return most + log(sum) - logits[target];
+  return ch_log_sum_exp(logits, vocabulary) - logits[target];
 }
 
-/* What each row of logits should say, [sequences, length]: the next token, or the label; -1 where nothing is known.
-   Returns how many are. */
+/* The target of each row of logits, [sequences, length]: the next token, or the label; -1 if unknown. Returns
+   the number of known targets. */
 static int64_t fill_targets(const ch_forward_request *r, int32_t *targets) {
   int64_t known = 0;
   for (int64_t i = 0; i < r->sequences * r->length; i++) {
@@ -64,12 +82,16 @@ static ch_status allocate_logits(const ch_forward_request *r, ch_forward_result 
                  (long long)rows, r->pixels ? "images" : "tokens");
 }
 
+static double wide(ch_dtype dtype, const void *values, int64_t i) {
+  return dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
+}
+
 /* --- plain passes -------------------------------------------------------------------------------------------- */
 
 static ch_status plain_logits(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
                               ch_forward_result *result, ch_error *error) {
   ch_model_graph shape = {
-      .sequences = r->sequences, .length = r->length, .dtype = r->dtype, .head = CH_HEAD_LOGITS};
+      .sequences = r->sequences, .length = r->length, .dtype = arithmetic_of(model), .head = CH_HEAD_LOGITS};
   ch_runner *runner;
   CH_TRY(ch_runner_create(engine, &model->config, &model->params, &shape, false, &runner, error));
   ch_runner_call call = {.weights = model->weights.tensors, .tokens = r->tokens, .pixels = r->pixels};
@@ -77,27 +99,25 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
   ch_status status = ch_runner_run(runner, &call, &value, error);
   ch_runner_free(runner);
   CH_TRY(status);
-  if (r->dtype == CH_F32) { /* they stay where they are */
+  if (arithmetic_of(model) == CH_F32 && engine->kernels->memory->host) { /* they stay where they are */
     result->logits = (float *)(uintptr_t)value;
-    result->workspace = engine->workspace;
+    ((kept *)result->own)->workspace = engine->workspace;
     engine->workspace = (ch_workspace){0};
     return CH_OK;
   }
   CH_TRY(allocate_logits(r, result, error));
-  engine->kernels->convert_to(r->sequences * r->length * result->classes, value, CH_F32, result->logits);
+  for (int64_t i = 0; i < r->sequences * r->length * result->classes; i++)
+    result->logits[i] = (float)wide(arithmetic_of(model), value, i);
   return CH_OK;
 }
 
-static double wide(ch_dtype dtype, const void *values, int64_t i) {
-  return dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
-}
-
-/* The same without logits that outlive a few hundred tokens. Last tokens, which predict nothing, are looked at too. */
+/* The same, but logits exist for a few hundred tokens at a time. Last tokens, which predict nothing, are
+   computed too. */
 static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
                             const int32_t *targets, int64_t known, ch_forward_result *result,
                             ch_error *error) {
   ch_model_graph shape = {
-      .sequences = r->sequences, .length = r->length, .dtype = r->dtype, .head = CH_HEAD_LOSS};
+      .sequences = r->sequences, .length = r->length, .dtype = arithmetic_of(model), .head = CH_HEAD_LOSS};
   int64_t rows = r->sequences * r->length;
   int32_t *all = malloc((size_t)rows * sizeof *all);
   if (!all)
@@ -110,7 +130,7 @@ static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, 
   ch_status status = ch_runner_create(engine, &model->config, &model->params, &shape, false, &runner, error);
   if (status == CH_OK) status = ch_runner_run(runner, &call, &losses, error);
   for (int64_t i = 0; status == CH_OK && i < rows; i++) {
-    double loss = wide(r->dtype, losses, i);
+    double loss = wide(arithmetic_of(model), losses, i);
     if (!isfinite(loss)) status = not_finite(r, i, error);
     if (targets[i] >= 0) sum += loss;
   }
@@ -121,31 +141,38 @@ static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, 
   return status;
 }
 
+/* Memory for the gradients on the host, and *bytes of it. */
 static ch_status allocate_gradients(const ch_model *model, ch_dtype dtype, ch_forward_result *result,
-                                    void ***places, ch_error *error) {
+                                    size_t *bytes, ch_error *error) {
   size_t total = 0, element = ch_dtype_size(dtype), count = (size_t)model->params.count;
   for (size_t i = 0; i < count; i++) total += (size_t)ch_param_count(&model->params.rows[i]);
+  kept *own = result->own;
   result->gradients = calloc(count, sizeof *result->gradients);
-  result->gradient_data = calloc(total, element);
-  *places = calloc(count, sizeof **places);
-  if (!result->gradients || !result->gradient_data || !*places)
+  own->gradient_data = calloc(total, element);
+  *bytes = total * element;
+  if (!result->gradients || !own->gradient_data)
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for the gradients of %zu parameters", total);
-  char *next = result->gradient_data;
+  char *next = own->gradient_data;
   for (size_t i = 0; i < count; i++) {
     const ch_param *param = &model->params.rows[i];
-    result->gradients[i] = (ch_tensor){.dtype = dtype, .rank = param->rank, .data = next};
-    memcpy(result->gradients[i].shape, param->shape, sizeof param->shape);
-    (*places)[i] = next;
+    if (!param->frozen) {
+      ch_gradient *gradient = &result->gradients[result->gradient_count++];
+      *gradient = (ch_gradient){.name = param->name,
+                                .rank = param->rank,
+                                .type = dtype == CH_F64 ? CH_PRECISION_F64 : CH_PRECISION_F32,
+                                .data = next};
+      memcpy(gradient->shape, param->shape, sizeof gradient->shape);
+    }
     next += (size_t)ch_param_count(param) * element;
   }
   return CH_OK;
 }
 
 static ch_status gradient_pass(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
-                               void **places, const int32_t *targets, int64_t known, ch_error *error) {
+                               void **pointers, const int32_t *targets, int64_t known, ch_error *error) {
   ch_model_graph shape = {.sequences = r->sequences,
                           .length = r->length,
-                          .dtype = r->dtype,
+                          .dtype = arithmetic_of(model),
                           .head = CH_HEAD_LOSS,
                           .trainable = true};
   ch_runner *runner;
@@ -154,7 +181,7 @@ static ch_status gradient_pass(const ch_model *model, const ch_forward_request *
                          .tokens = r->tokens,
                          .pixels = r->pixels,
                          .targets = targets,
-                         .gradients = places,
+                         .gradients = pointers,
                          .seed = 1 / (double)known};
   const void *value = NULL;
   ch_status status = ch_runner_run(runner, &call, &value, error);
@@ -170,17 +197,30 @@ static ch_status gradients(const ch_model *model, const ch_forward_request *r, c
   if (known < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "one token predicts nothing, so there is no loss to differentiate; give two or more");
-  void **places = NULL;
-  ch_status status = allocate_gradients(model, r->dtype, result, &places, error);
-  if (status == CH_OK) status = gradient_pass(model, r, engine, places, targets, known, error);
-  free(places);
+  const ch_value_memory *memory = engine->kernels->memory;
+  kept *own = result->own;
+  size_t bytes = 0;
+  CH_TRY(allocate_gradients(model, arithmetic_of(model), result, &bytes, error));
+  char *block = memory->host ? own->gradient_data : memory->allocate(bytes), *next = block;
+  void **pointers = calloc((size_t)model->params.count, sizeof *pointers);
+  ch_status status = block && pointers
+                         ? CH_OK
+                         : ch_fail(error, CH_ERROR_MEMORY, "no memory for the gradients of all parameters");
+  for (int i = 0; status == CH_OK && i < model->params.count; i++) {
+    pointers[i] = next;
+    next += (size_t)ch_param_count(&model->params.rows[i]) * ch_dtype_size(arithmetic_of(model));
+  }
+  if (status == CH_OK) status = gradient_pass(model, r, engine, pointers, targets, known, error);
+  if (status == CH_OK && !memory->host) memory->read(own->gradient_data, block, bytes);
+  if (block && !memory->host) memory->release(block, bytes);
+  free(pointers);
   return status;
 }
 
 static ch_status plain(const ch_model *model, const ch_forward_request *r, const int32_t *targets,
                        int64_t known, ch_forward_result *result, ch_error *error) {
   ch_engine engine;
-  CH_TRY(ch_engine_init(&engine, r->dtype, error));
+  CH_TRY(ch_engine_init(&engine, arithmetic_of(model), error));
   engine.compute = model->compute;
   ch_status status = r->loss_alone ? plain_loss(model, r, &engine, targets, known, result, error)
                                    : plain_logits(model, r, &engine, result, error);
@@ -200,7 +240,7 @@ enum { CACHED_PASS = 512 }; /* tokens whose logits exist at once */
 /* What the passes of one request share. */
 typedef struct passes {
   const ch_forward_request *request;
-  ch_timeline *timeline;
+  ch_session *session;
   const int32_t *targets;
   int32_t *chunk; /* [sequences, CACHED_PASS] */
   ch_forward_result *result;
@@ -227,7 +267,7 @@ static ch_status feed(passes *p, int64_t first, int64_t count, ch_error *error) 
   for (int64_t s = 0; s < r->sequences; s++)
     memcpy(p->chunk + s * count, r->tokens + s * r->length + first, (size_t)count * sizeof *p->chunk);
   const float *logits = NULL;
-  CH_TRY(ch_timeline_feed_all(p->timeline, p->chunk, count, &logits, error));
+  CH_TRY(ch_session_feed_all(p->session, p->chunk, (size_t)count, &logits, error));
   for (int64_t s = 0; s < r->sequences; s++)
     CH_TRY(take_logits(p, s * r->length + first, count, logits + s * count * p->result->classes, error));
   return CH_OK;
@@ -249,26 +289,25 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "cannot prefill %lld tokens of a text of %lld; give at most that many",
                    (long long)r->cached, (long long)r->length);
-  ch_timeline_options options = {.sequences = r->sequences,
-                                 .context = r->length,
-                                 .chunk = CACHED_PASS,
-                                 .cache = r->cache,
-                                 .compute = model->compute};
+  ch_session_options options = {
+      .sequences = r->sequences, .context = r->length, .chunk = CACHED_PASS, .compute = model->compute};
   passes p = {.request = r, .targets = targets, .result = result};
   ch_status status = CH_OK;
+  const ch_precision asked[] = {r->cache, r->cache_keys, r->cache_values, r->cache_latents};
+  CH_TRY(ch_api_cache_types(asked, &options.cache, error));
   if (!r->loss_alone) CH_TRY(allocate_logits(r, result, error));
   p.chunk = malloc((size_t)(r->sequences * CACHED_PASS) * sizeof *p.chunk);
   if (!p.chunk) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
-  CH_TRY_GOTO(ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options,
-                                 &p.timeline, error));
+  CH_TRY_GOTO(
+      ch_session_new(&model->config, &model->params, model->weights.tensors, &options, &p.session, error));
   CH_TRY_GOTO(feed_all(&p, error));
-  const ch_cache *cache = ch_timeline_cache(p.timeline);
+  const ch_cache *cache = ch_session_cache(p.session);
   result->cache_bytes_allocated = cache->bytes;
   result->cache_elements_per_token = cache->token_elements;
   result->has_loss = known > 0;
   if (known > 0) result->loss = p.sum / (double)known;
 done:
-  ch_timeline_free(p.timeline);
+  ch_session_free(p.session);
   free(p.chunk);
   return status;
 }
@@ -289,6 +328,11 @@ static ch_status check_request(const ch_model *model, const ch_forward_request *
                        r->labels[i], (long long)i, (long long)model->config.num_classes - 1);
   } else if (r->pixels)
     return ch_fail(error, CH_ERROR_ARGUMENT, "this model takes text; it has nothing to see images with");
+  else if (!r->tokens)
+    return ch_api_missing(error, "the list of tokens");
+  if (r->gradients && !can_differentiate(model))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "this model was not opened for gradients; ch_model_open_exact opens one that is");
   if (r->sequences < 1 || r->length < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT, "no %s are given; at least one is needed",
                    r->pixels ? "images" : "tokens");
@@ -297,15 +341,23 @@ static ch_status check_request(const ch_model *model, const ch_forward_request *
 
 ch_status ch_forward(const ch_model *model, const ch_forward_request *request, ch_forward_result *result,
                      ch_error *error) {
+  if (!model || !request || !result) return ch_api_missing(error, "the model, the request or the result");
   const ch_config *config = &model->config;
-  int64_t rows = request->sequences * request->length;
   CH_TRY(check_request(model, request, error));
-  *result = (ch_forward_result){.cache_tokens = request->pixels ? 0 : rows,
-                                .classes = request->pixels ? config->num_classes : config->vocab_size};
+  int64_t rows = request->sequences * request->length;
   int32_t *targets = malloc((size_t)rows * sizeof *targets);
-  if (!targets)
+  *result = (ch_forward_result){.sequences = request->sequences,
+                                .length = request->length,
+                                .images = request->pixels != NULL,
+                                .cache_tokens = request->pixels ? 0 : rows,
+                                .classes = request->pixels ? config->num_classes : config->vocab_size,
+                                .own = calloc(1, sizeof(kept))};
+  if (!targets || !result->own) {
+    free(targets);
+    ch_forward_result_free(result);
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for the targets of %lld %s", (long long)rows,
                    request->pixels ? "images" : "tokens");
+  }
   int64_t known = fill_targets(request, targets);
   ch_status status = request->cached > 0 ? through_cache(model, request, targets, known, result, error)
                                          : plain(model, request, targets, known, result, error);
@@ -319,9 +371,46 @@ ch_status ch_forward(const ch_model *model, const ch_forward_request *request, c
 }
 
 void ch_forward_result_free(ch_forward_result *result) {
-  if (!result->workspace.data) free(result->logits);
-  ch_workspace_free(&result->workspace);
+  kept *own = result->own;
+  if (!own || !own->workspace.data) free(result->logits);
+  if (own) {
+    ch_workspace_free(&own->workspace);
+    free(own->gradient_data);
+  }
+  free(own);
   free(result->gradients);
-  free(result->gradient_data);
   *result = (ch_forward_result){0};
+}
+
+/* --- opening --------------------------------------------------------------------------------------------------- */
+
+/* The form for serving writes sums of matrices of 16 bits out in 16 bits again, rounded: not here, where numbers are
+   compared. */
+static ch_materialise_for form_of(const ch_model *model) {
+  for (int i = 0; i < model->params.count; i++) {
+    ch_dtype dtype = model->weights.tensors[i].dtype;
+    if (dtype == CH_F16 || dtype == CH_BF16) return CH_MATERIALISE_INFERENCE;
+  }
+  return CH_MATERIALISE_SERVING;
+}
+
+ch_status ch_model_open_exact(const char *directory, ch_precision compute, bool gradients, ch_model **model,
+                              ch_error *error) {
+  bool wide = compute == CH_PRECISION_F64;
+  ch_dtype dtype = CH_F32;
+  if (!directory || !model) return ch_api_missing(error, "the directory's name or where the model goes");
+  *model = NULL;
+  if (!wide) CH_TRY(ch_api_compute_type(compute, CH_F32, &dtype, error));
+  if (gradients && dtype == CH_BF16)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "gradients are computed in F32 or F64, not in BF16");
+  ch_weights_mode mode = wide ? CH_WEIGHTS_F64 : gradients ? CH_WEIGHTS_F32 : CH_WEIGHTS_MAPPED;
+  ch_model *opened = NULL;
+  CH_TRY(ch_model_load(directory, mode, &opened, error));
+  opened->compute = dtype;
+  ch_status status = gradients ? CH_OK : ch_model_materialise(opened, form_of(opened), error);
+  if (status == CH_OK)
+    *model = opened;
+  else
+    ch_model_unload(opened);
+  return status;
 }

@@ -2,13 +2,11 @@
 #ifndef CH_INFER_GATE_TABLE_H
 #define CH_INFER_GATE_TABLE_H
 
-#include "graph/cache.h"
-#include "config/params.h"
-#include "tensor/gemm.h"
+#include "model/runner.h"
 
 /* Writes kv_gate_proj(kv_gate_embed) of every id into the parts by id of `cache` ([V, heads * (n + v)] a layer that has
    them). An error where that is more than the machine's memory. */
-ch_status ch_gate_table_fill(const ch_config *config, const ch_params *params, const ch_tensor *weights,
-                             const ch_kernels *kernels, ch_gemm *gemm, ch_cache *cache, ch_error *error);
+ch_status ch_gate_table_fill(ch_engine *engine, const ch_config *config, const ch_params *params,
+                             const ch_tensor *weights, ch_cache *cache, ch_error *error);
 
 #endif

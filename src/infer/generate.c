@@ -1,40 +1,51 @@
-/* The decoding loop: one text or many in step. Between two tokens nothing is allocated but what the text of the longest
-   piece needs, once. */
+/* The decoding loop: one text, or many batched. Between two tokens nothing is allocated, except once: the
+   buffer for the text of the longest piece. */
 #include "infer/generate.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/progress.h"
+#include "infer/log_probability.h"
+#include "infer/stop_strings.h"
 #include "tensor/gemm.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
-enum { PROMPT_PASS = 512 }; /* tokens fed between two questions whether to stop */
+_Static_assert((int)CH_BATCH_MOST == (int)CH_SKINNY_ROWS, "a step is one skinny product");
 
-/* A sequence of the timeline and the text that is being written into it. */
-typedef struct place {
+enum { PROMPT_PASS = 512, MOST_TOP = 100 }; /* tokens fed between two checks whether to stop */
+
+/* A sequence of the session and the text that is being written into it. */
+typedef struct slot {
   ch_generation_text *text;
   const int32_t *prompt; /* whose states the sequence begins with, or NULL */
   int64_t prompt_count;
   ch_decode_stream stream;
-  ch_text decoded, valid; /* reused for every token */
+  ch_text decoded, valid; /* of one token; reused for every one */
+  ch_text held;           /* with stop strings: text that the sink did not get yet */
   double start;
   int32_t token; /* chosen, not fed yet */
-  bool chosen, stopped, done;
-} place;
+  double log_probability;
+  ch_token_probability *top; /* [top_count] */
+  bool chosen;
+  bool ends; /* once the chosen token is fed, for the reason in the result */
+  bool done;
+} slot;
 
 /* One call's state. */
 typedef struct generation {
-  ch_timeline *timeline;
+  ch_session *session;
   const ch_tokenizer *tokenizer;
   ch_generation_text *texts;       /* all of them */
-  ch_generation_text *next, *last; /* those that wait: from next to before last */
-  bool continues;                  /* the first text goes on from what the timeline holds */
-  place *places;
-  int64_t count, active; /* places; those with a text come first */
-  int32_t *tokens;       /* [count] */
-  char *scratch;         /* of sampling, for every thread */
+  ch_generation_text *next, *last; /* those that wait: from `next` to `last` - 1 */
+  bool continues;                  /* the first text continues what the session holds */
+  slot *slots;
+  int64_t count, active; /* slots; those with a text come first */
+  ch_token_probability *top;
+  int32_t *tokens; /* [count] */
+  char *scratch;   /* of sampling, for every thread */
   int64_t vocabulary;
   /* What follows the prompt fed last, for texts that begin with the same one. */
   const int32_t *prompt;
@@ -42,57 +53,83 @@ typedef struct generation {
   float *prompt_logits;
 } generation;
 
-void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size) {
-  while (size > 0) {
-    size_t good = ch_utf8_valid_prefix((const unsigned char *)bytes, size);
-    ch_text_put(text, bytes, good);
-    if (good == size) return;
-    ch_text_puts(text, "\xef\xbf\xbd");
-    bytes += good + 1;
-    size -= good + 1;
-  }
-}
-
 /* --- text ---------------------------------------------------------------------------------------------------- */
 
+/* The text is to end once its chosen token is fed. */
+static void end_after_token(slot *p, ch_end why) {
+  p->ends = true;
+  p->text->asked->generated.end = why;
+}
+
+/* Hands over a token, or -1, and the whole characters that it completes. */
+static bool call_sink(const slot *p, int32_t id, const char *text, size_t size) {
+  const ch_batch_text *asked = p->text->asked;
+  if (asked->ids && id >= 0) { /* there is room, unless several texts share the list */
+    if (!ch_ids_reserve(asked->ids, 1)) return false;
+    asked->ids->data[asked->ids->size++] = id;
+  }
+  return size == 0 || !asked->sink || asked->sink(text, size, asked->user);
+}
+
+/* Appends `valid` to `held`, and hands the sink the bytes that cannot be part of a stop string. */
+static ch_status hand_over_held(slot *p, int32_t id, bool *go_on, ch_error *error) {
+  const ch_batch_text *asked = p->text->asked;
+  size_t seen = p->held.size;
+  int found = -1;
+  ch_text_put(&p->held, p->valid.data ? p->valid.data : "", p->valid.size);
+  if (p->held.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the text of a stop string");
+  size_t ready = ch_stops_search(asked->stops, asked->stop_count, p->held.data, p->held.size, seen, &found);
+  *go_on = call_sink(p, id, p->held.data, ready);
+  memmove(p->held.data, p->held.data + ready, p->held.size - ready);
+  p->held.size -= ready;
+  if (found < 0 || !*go_on) return CH_OK;
+  p->held.size = 0;
+  p->text->asked->generated.stop_string = found;
+  end_after_token(p, CH_END_STRING);
+  return CH_OK;
+}
+
 /* Hands the sink what lies in `decoded`. */
-static ch_status hand_over(place *p, int32_t id, bool *go_on, ch_error *error) {
-  const ch_generation_options *options = &p->text->options;
+static ch_status hand_over(slot *p, int32_t id, bool *go_on, ch_error *error) {
   p->valid.size = 0;
   ch_put_valid_utf8(&p->valid, p->decoded.data ? p->decoded.data : "", p->decoded.size);
   if (p->valid.failed || p->decoded.failed)
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for a token's text");
-  *go_on = !options->sink ||
-           options->sink(options->context, id, p->valid.data ? p->valid.data : "", p->valid.size);
+  if (p->text->asked->stop_count > 0) return hand_over_held(p, id, go_on, error);
+  *go_on = call_sink(p, id, p->valid.data, p->valid.size);
   return CH_OK;
 }
 
 /* The text that a token completes, left in `decoded`. Ids beyond the tokenizer's (padded vocabularies) have none. */
-static ch_status decode(const generation *g, place *p, int32_t id, ch_error *error) {
+static ch_status decode(const generation *g, slot *p, int32_t id, ch_error *error) {
   size_t size;
   p->decoded.size = 0;
   if (!g->tokenizer || !ch_tokenizer_piece(g->tokenizer, id, &size)) return CH_OK;
   return ch_decode_next(g->tokenizer, &p->stream, id, true, &p->decoded, error);
 }
 
-static ch_status finish_text(const generation *g, place *p, ch_error *error) {
-  p->text->result.decode_seconds = ch_clock() - p->start;
-  if (!g->tokenizer) return CH_OK;
-  bool go_on;
+/* What was held back: of an unfinished character, and of a stop string that did not come. */
+static ch_status finish_text(const generation *g, slot *p, ch_error *error) {
+  bool go_on = true;
+  p->text->asked->generated.decode_seconds = ch_clock() - p->start;
+  if (!g->tokenizer || p->text->asked->generated.end == CH_END_STRING) return CH_OK;
   p->decoded.size = 0;
   ch_decode_finish(&p->stream, &p->decoded);
-  return p->decoded.size > 0 ? hand_over(p, -1, &go_on, error) : CH_OK;
+  if (p->decoded.size > 0) CH_TRY(hand_over(p, -1, &go_on, error));
+  if (go_on && p->text->asked->generated.end != CH_END_STOPPED && p->held.size > 0)
+    call_sink(p, -1, p->held.data, p->held.size);
+  return CH_OK;
 }
 
 /* --- the prompt ---------------------------------------------------------------------------------------------- */
 
-static int64_t held(const generation *g, const place *p) {
-  return ch_timeline_cache(g->timeline)->length[p - g->places];
+static int64_t held(const generation *g, const slot *p) {
+  return ch_session_cache(g->session)->length[p - g->slots];
 }
 
 static ch_status check_prompt(const generation *g, const ch_generation_text *text, int64_t before,
                               ch_error *error) {
-  int64_t capacity = ch_timeline_cache(g->timeline)->capacity;
+  int64_t capacity = ch_session_cache(g->session)->capacity;
   if (!text->prompt || text->count < 1)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
@@ -104,32 +141,38 @@ static ch_status check_prompt(const generation *g, const ch_generation_text *tex
   return CH_OK;
 }
 
-static ch_status feed_prompt(generation *g, place *p, const float **logits, bool *go_on, ch_error *error) {
+/* The slot's sequence becomes the first `length` tokens of sequence `from`. */
+static ch_status copy_slot(const generation *g, int64_t from, const slot *to, int64_t length,
+                           ch_error *error) {
+  return ch_session_copy(g->session, (int32_t)from, (int32_t)(to - g->slots), length, error);
+}
+
+static ch_status feed_prompt(generation *g, slot *p, const float **logits, bool *go_on, ch_error *error) {
   ch_generation_text *text = p->text;
   for (int64_t first = 0; first < text->count && *go_on; first += PROMPT_PASS) {
     int64_t length = text->count - first < PROMPT_PASS ? text->count - first : PROMPT_PASS;
     double start = ch_clock();
-    CH_TRY(ch_timeline_feed_one(g->timeline, p - g->places, text->prompt + first, length, logits, error));
-    text->result.prefill_seconds += ch_clock() - start;
-    text->result.prompt_tokens += length;
-    p->decoded.size = 0;
-    CH_TRY(hand_over(p, -1, go_on, error));
+    CH_TRY(ch_session_feed_silently(g->session, (int32_t)(p - g->slots), text->prompt + first, (size_t)length,
+                                    logits, error));
+    text->asked->generated.prefill_seconds += ch_clock() - start;
+    text->asked->generated.prompt_tokens += length;
+    *go_on = ch_session_report(g->session, first + length, text->count);
   }
   return CH_OK;
 }
 
-/* A sequence that begins with the prompt fed last: the place itself, where it can be; or -1. */
-static int64_t find_prompt(const generation *g, const place *p) {
+/* A sequence that begins with the prompt fed last: the slot itself, where it can be; or -1. */
+static int64_t find_prompt(const generation *g, const slot *p) {
   const ch_generation_text *text = p->text;
   if (!g->prompt || g->prompt != text->prompt || g->prompt_count != text->count) return -1;
-  if (p->prompt == g->prompt && p->prompt_count == g->prompt_count) return p - g->places;
+  if (p->prompt == g->prompt && p->prompt_count == g->prompt_count) return p - g->slots;
   for (int64_t i = 0; i < g->count; i++)
-    if (g->places[i].prompt == g->prompt && g->places[i].prompt_count == g->prompt_count) return i;
+    if (g->slots[i].prompt == g->prompt && g->slots[i].prompt_count == g->prompt_count) return i;
   return -1;
 }
 
-/* Only where another text will look at them. */
-static void keep_logits(generation *g, const place *p, const float *logits) {
+/* Only if another text needs them. */
+static void keep_logits(generation *g, const slot *p, const float *logits) {
   const ch_generation_text *text = p->text;
   if (g->next == g->last || g->next->prompt != text->prompt || g->next->count != text->count) return;
   g->prompt = text->prompt;
@@ -138,104 +181,124 @@ static void keep_logits(generation *g, const place *p, const float *logits) {
 }
 
 /* The prompt's states and the logits after it, computed or another's. */
-static ch_status read_prompt(generation *g, place *p, const float **logits, bool *go_on, ch_error *error) {
+static ch_status read_prompt(generation *g, slot *p, const float **logits, bool *go_on, ch_error *error) {
   const ch_generation_text *text = p->text;
   int64_t from = g->continues ? -1 : find_prompt(g, p);
   p->prompt = NULL;
   if (from >= 0) {
-    ch_timeline_copy(g->timeline, from, p - g->places, text->count);
+    CH_TRY(copy_slot(g, from, p, text->count, error));
     *logits = g->prompt_logits;
   } else {
-    if (!g->continues) ch_timeline_copy(g->timeline, p - g->places, p - g->places, 0);
+    if (!g->continues) CH_TRY(copy_slot(g, p - g->slots, p, 0, error));
     CH_TRY(feed_prompt(g, p, logits, go_on, error));
     if (!*go_on) return CH_OK;
     if (g->prompt_logits) keep_logits(g, p, *logits);
   }
   p->prompt = text->prompt;
   p->prompt_count = text->count;
-  /* The stream must know what stands before the first token written: whether a space is due, say. */
+  /* The decoder must know what comes before the first generated token, for example to decide about a space.
+     */
   for (int64_t i = 0; i < text->count; i++) CH_TRY(decode(g, p, text->prompt[i], error));
   return CH_OK;
 }
 
 /* --- token by token ------------------------------------------------------------------------------------------ */
 
-static bool ends_text(const ch_generation_options *options, int32_t id) {
-  for (int i = 0; i < options->end_token_count; i++)
-    if (options->end_tokens[i] == id) return true;
+static bool ends_text(const ch_generation_text *text, int32_t id) {
+  for (int i = 0; i < text->end_token_count; i++)
+    if (text->end_tokens[i] == id) return true;
   return false;
 }
 
-/* A place's next token, or the end of its text. */
-static void choose(const generation *g, place *p, const float *logits, char *scratch) {
+/* What the token sink receives about the chosen token. */
+static void note_probabilities(const generation *g, slot *p, const float *logits) {
+  const ch_batch_text *asked = p->text->asked;
+  if (!asked->token_sink) return;
+  double log_sum = ch_log_sum_exp(logits, g->vocabulary);
+  p->log_probability = logits[p->token] - log_sum;
+  if (asked->top_count > 0) ch_likeliest(logits, g->vocabulary, log_sum, p->top, asked->top_count);
+}
+
+/* A slot's next token, or the end of its text. */
+static void choose(const generation *g, slot *p, const float *logits, char *scratch) {
   ch_generation_text *text = p->text;
-  bool enough = text->options.max_tokens > 0 && text->result.tokens >= text->options.max_tokens;
-  bool full = held(g, p) >= ch_timeline_cache(g->timeline)->capacity;
+  ch_batch_text *asked = text->asked;
+  bool enough = asked->max_tokens > 0 && asked->generated.tokens >= asked->max_tokens;
+  bool full = held(g, p) >= ch_session_capacity(g->session);
   p->chosen = false;
-  if (p->stopped || enough || full) {
-    text->result.end = p->stopped ? CH_GENERATION_STOPPED
-                       : enough   ? CH_GENERATION_LENGTH
-                                  : CH_GENERATION_FULL;
+  if (p->ends || enough || full) {
+    if (!p->ends) asked->generated.end = enough ? CH_END_LIMIT : CH_END_FULL;
     p->done = true;
     return;
   }
-  text->status = ch_sample_token(&text->options.sampling, &text->options.random, logits, g->vocabulary,
-                                 scratch, &p->token, &text->error);
-  p->chosen = text->status == CH_OK;
-  if (p->chosen) return;
-  text->result.end = CH_GENERATION_FAILED;
+  asked->status = ch_sample_token(&text->sampler, logits, g->vocabulary, scratch, &p->token, &text->error);
+  p->chosen = asked->status == CH_OK;
+  if (p->chosen) {
+    note_probabilities(g, p, logits);
+    return;
+  }
+  asked->generated.end = CH_END_ERROR;
   p->done = true;
 }
 
-/* Hands over the token that a place chose. */
-static ch_status take(const generation *g, place *p, ch_error *error) {
-  bool go_on;
+static bool call_token_sink(const slot *p) {
+  const ch_batch_text *asked = p->text->asked;
+  const ch_token_probability token = {p->token, p->log_probability};
+  return !asked->token_sink || asked->token_sink(&token, p->top, asked->top_count, asked->user);
+}
+
+/* Hands over the token that a slot chose. */
+static ch_status take(const generation *g, slot *p, ch_error *error) {
+  bool go_on = true;
   if (!p->chosen) return CH_OK;
-  if (ends_text(&p->text->options, p->token)) {
-    p->text->result.end = CH_GENERATION_ENDED;
+  if (ends_text(p->text, p->token)) {
+    p->text->asked->generated.end = CH_END_TOKEN;
     p->done = true;
+    return CH_OK;
+  }
+  if (!call_token_sink(p)) {
+    end_after_token(p, CH_END_STOPPED);
     return CH_OK;
   }
   CH_TRY(decode(g, p, p->token, error));
   CH_TRY(hand_over(p, p->token, &go_on, error));
-  p->stopped = !go_on;
+  if (!go_on) end_after_token(p, CH_END_STOPPED);
   return CH_OK;
 }
 
-/* Feeds what all places chose and lets them choose again, each on a thread. */
+/* Feeds what all slots chose and lets them choose again, each on a thread. */
 static ch_status step(generation *g, ch_error *error) {
   const float *logits;
-  for (int64_t i = 0; i < g->active; i++) g->tokens[i] = g->places[i].token;
-  CH_TRY(ch_timeline_step(g->timeline, g->active, g->tokens, &logits, error));
+  for (int64_t i = 0; i < g->active; i++) g->tokens[i] = g->slots[i].token;
+  CH_TRY(ch_session_step(g->session, (size_t)g->active, g->tokens, &logits, error));
   const size_t scratch = ch_sampling_scratch(g->vocabulary);
   if (g->active == 1) {
-    g->places[0].text->result.tokens++;
-    choose(g, &g->places[0], logits, g->scratch);
+    g->slots[0].text->asked->generated.tokens++;
+    choose(g, &g->slots[0], logits, g->scratch);
   } else {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(ch_session_team(g->session)->workers)
     for (int64_t i = 0; i < g->active; i++) {
-      g->places[i].text->result.tokens++;
-      choose(g, &g->places[i], logits + i * g->vocabulary,
+      g->slots[i].text->asked->generated.tokens++;
+      choose(g, &g->slots[i], logits + i * g->vocabulary,
              g->scratch + (size_t)omp_get_thread_num() * scratch);
     }
   }
-  for (int64_t i = 0; i < g->active; i++) CH_TRY(take(g, &g->places[i], error));
+  for (int64_t i = 0; i < g->active; i++) CH_TRY(take(g, &g->slots[i], error));
   return CH_OK;
 }
 
 /* --- texts come and go --------------------------------------------------------------------------------------- */
 
-/* Reads a text's prompt into a place and chooses its first token. */
-static ch_status begin(generation *g, place *p, ch_generation_text *text, ch_error *error) {
+/* Reads a text's prompt into a slot and chooses its first token. */
+static ch_status begin(generation *g, slot *p, ch_generation_text *text, ch_error *error) {
   const float *logits = NULL;
   bool go_on = true;
   ch_decode_stream fresh = {0};
   p->text = text;
   p->stream = fresh;
-  p->done = p->stopped = p->chosen = false;
-  p->decoded.size = 0;
-  CH_TRY(hand_over(p, -1, &go_on, error));
-  if (go_on) CH_TRY(read_prompt(g, p, &logits, &go_on, error));
+  p->done = p->ends = p->chosen = false;
+  p->held.size = 0;
+  CH_TRY(read_prompt(g, p, &logits, &go_on, error));
   p->start = ch_clock();
   p->done = !go_on;
   if (!go_on) return CH_OK;
@@ -243,8 +306,8 @@ static ch_status begin(generation *g, place *p, ch_generation_text *text, ch_err
   return take(g, p, error);
 }
 
-/* Ends what is done at a place and gives it the next text, if there is one that has more to say. */
-static ch_status refill(generation *g, place *p, ch_error *error) {
+/* Ends the text of a slot and gives the slot the next text that is not over at once, if there is one. */
+static ch_status refill(generation *g, slot *p, ch_error *error) {
   while (!p->text || p->done) {
     if (p->text) CH_TRY(finish_text(g, p, error));
     p->text = NULL;
@@ -254,26 +317,27 @@ static ch_status refill(generation *g, place *p, ch_error *error) {
   return CH_OK;
 }
 
-/* The last text moves to a place that is empty, so that those in step stand side by side. */
-static void move_last(generation *g, place *p) {
-  place *last = &g->places[--g->active], empty = *p;
-  if (p == last) return;
-  ch_timeline_copy(g->timeline, last - g->places, p - g->places, held(g, last));
+/* The last text moves to an empty slot, so that the slots in use lie side by side. */
+static ch_status move_last(generation *g, slot *p, ch_error *error) {
+  slot *last = &g->slots[--g->active], empty = *p;
+  if (p == last) return CH_OK;
+  CH_TRY(copy_slot(g, last - g->slots, p, held(g, last), error));
   *p = *last;
   empty.prompt = NULL;
   *last = empty;
+  return CH_OK;
 }
 
 static ch_status run(generation *g, ch_error *error) {
   g->active = g->count;
   for (bool any = true; any;) {
     for (int64_t i = 0; i < g->active;) {
-      place *p = &g->places[i];
+      slot *p = &g->slots[i];
       CH_TRY(refill(g, p, error));
       if (p->text)
         i++;
       else
-        move_last(g, p);
+        CH_TRY(move_last(g, p, error));
     }
     any = g->active > 0;
     if (any) CH_TRY(step(g, error));
@@ -288,26 +352,52 @@ static void name_text(const generation *g, const ch_generation_text *text, ch_er
   if (!g->continues && error) ch_fail_in(error, name);
 }
 
+static ch_status check_stops(const generation *g, const ch_generation_text *text, ch_error *error) {
+  const ch_batch_text *asked = text->asked;
+  if (asked->stop_count > 0 && !g->tokenizer)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "stop strings need a tokenizer, and the model has none");
+  return ch_stops_check(asked->stops, asked->stop_count, error);
+}
+
+static ch_status check_top(const generation *g, const ch_generation_text *text, ch_error *error) {
+  int32_t most = g->vocabulary < MOST_TOP ? (int32_t)g->vocabulary : MOST_TOP;
+  int32_t asked = text->asked->top_count;
+  if (asked >= 0 && asked <= most) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "top_count is %d; it must be from 0 to %d", asked, most);
+}
+
+/* Room for the ids of a whole text, so that a token allocates nothing. */
+static ch_status reserve_ids(const generation *g, const ch_generation_text *text, ch_error *error) {
+  int64_t most = ch_session_capacity(g->session), wanted = text->asked->max_tokens;
+  if (wanted > 0 && wanted < most) most = wanted;
+  if (!text->asked->ids || ch_ids_reserve(text->asked->ids, (size_t)most)) return CH_OK;
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ids of %lld tokens", (long long)most);
+}
+
 static ch_status check(const generation *g, ch_error *error) {
   for (ch_generation_text *text = g->next; text < g->last; text++) {
-    text->result = (ch_generation_result){.end = CH_GENERATION_STOPPED};
-    text->status = CH_OK;
-    ch_status status = ch_sampling_check(&text->options.sampling, error);
+    text->asked->generated = (ch_generated){.end = CH_END_STOPPED, .stop_string = -1};
+    text->asked->status = CH_OK;
+    ch_status status = ch_sampling_check(&text->sampler, error);
+    if (status == CH_OK) status = check_stops(g, text, error);
+    if (status == CH_OK) status = check_top(g, text, error);
     if (status == CH_OK)
-      status = check_prompt(g, text, g->continues ? ch_timeline_length(g->timeline) : 0, error);
+      status = check_prompt(g, text, g->continues ? ch_session_length(g->session) : 0, error);
+    if (status == CH_OK) status = reserve_ids(g, text, error);
     if (status != CH_OK) return name_text(g, text, error), status;
   }
   return CH_OK;
 }
 
 static ch_status reserve(generation *g, ch_error *error) {
-  const size_t threads = g->count > 1 ? (size_t)omp_get_max_threads() : 1;
-  g->vocabulary = ch_timeline_vocabulary(g->timeline);
-  g->places = calloc((size_t)g->count, sizeof *g->places);
+  const size_t threads = g->count > 1 ? (size_t)ch_session_team(g->session)->threads : 1;
+  g->slots = calloc((size_t)g->count, sizeof *g->slots);
   g->tokens = malloc((size_t)g->count * sizeof *g->tokens);
   g->scratch = malloc(threads * ch_sampling_scratch(g->vocabulary));
   if (!g->continues) g->prompt_logits = malloc((size_t)g->vocabulary * sizeof *g->prompt_logits);
-  return g->places && g->tokens && g->scratch && (g->continues || g->prompt_logits)
+  g->top = malloc((size_t)g->count * MOST_TOP * sizeof *g->top);
+  for (int64_t i = 0; g->slots && g->top && i < g->count; i++) g->slots[i].top = g->top + i * MOST_TOP;
+  return g->slots && g->tokens && g->scratch && g->top && (g->continues || g->prompt_logits)
              ? CH_OK
              : ch_fail(error, CH_ERROR_MEMORY, "no memory to choose among %lld tokens",
                        (long long)g->vocabulary);
@@ -316,56 +406,54 @@ static ch_status reserve(generation *g, ch_error *error) {
 /* The first failure of a text by itself. */
 static ch_status first_failure(const generation *g, ch_error *error) {
   for (const ch_generation_text *text = g->texts; text < g->last; text++)
-    if (text->status != CH_OK) {
+    if (text->asked->status != CH_OK) {
       if (error) *error = text->error;
       name_text(g, text, error);
-      return text->status;
+      return text->asked->status;
     }
   return CH_OK;
 }
 
 static ch_status generate(generation *g, ch_error *error) {
   g->texts = g->next;
+  g->vocabulary = ch_session_vocab_size(g->session);
   CH_TRY(check(g, error));
   ch_status status = reserve(g, error);
   if (status == CH_OK) status = run(g, error);
   if (status == CH_OK) status = first_failure(g, error);
-  for (int64_t i = 0; g->places && i < g->count; i++) {
-    ch_text_free(&g->places[i].decoded);
-    ch_text_free(&g->places[i].valid);
+  for (int64_t i = 0; g->slots && i < g->count; i++) {
+    ch_text_free(&g->slots[i].decoded);
+    ch_text_free(&g->slots[i].valid);
+    ch_text_free(&g->slots[i].held);
   }
-  free(g->places);
+  free(g->slots);
   free(g->tokens);
   free(g->scratch);
+  free(g->top);
   free(g->prompt_logits);
   return status;
 }
 
-ch_status ch_generate_texts(ch_timeline *timeline, const ch_tokenizer *tokenizer, ch_generation_text *texts,
+ch_status ch_generate_texts(ch_session *session, const ch_tokenizer *tokenizer, ch_generation_text *texts,
                             int64_t count, ch_error *error) {
-  int64_t places = ch_timeline_cache(timeline)->sequences;
-  if (places > CH_FEW_ROWS) places = CH_FEW_ROWS;
+  int64_t slots = ch_session_cache(session)->sequences;
+  if (slots > CH_SKINNY_ROWS) slots = CH_SKINNY_ROWS;
   if (count < 1) return CH_OK;
-  generation g = {.timeline = timeline,
+  generation g = {.session = session,
                   .tokenizer = tokenizer,
                   .next = texts,
                   .last = texts + count,
-                  .count = count < places ? count : places};
+                  .count = count < slots ? count : slots};
   return generate(&g, error);
 }
 
-ch_status ch_generate_tokens(ch_timeline *timeline, const ch_tokenizer *tokenizer, const int32_t *prompt,
-                             int64_t count, ch_generation_options *options, ch_generation_result *result,
+ch_status ch_generate_tokens(ch_session *session, const ch_tokenizer *tokenizer, ch_generation_text *text,
                              ch_error *error) {
-  ch_generation_text text = {.prompt = prompt, .count = count, .options = *options};
-  generation g = {.timeline = timeline,
+  generation g = {.session = session,
                   .tokenizer = tokenizer,
-                  .next = &text,
-                  .last = &text + 1,
+                  .next = text,
+                  .last = text + 1,
                   .count = 1,
                   .continues = true};
-  ch_status status = generate(&g, error);
-  options->random = text.options.random;
-  *result = text.result;
-  return status;
+  return generate(&g, error);
 }

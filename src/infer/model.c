@@ -1,6 +1,7 @@
 /* Opening a model directory. */
 #include "infer/model.h"
 #include "base/memory.h"
+#include "config_file/config_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,26 +25,26 @@ ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **
   return CH_OK;
 }
 
-ch_status ch_model_restate(ch_model *model, ch_form form, ch_error *error) {
-  if (!ch_form_differs(&model->config, &model->params, form)) return CH_OK;
-  if (model->restated)
+ch_status ch_model_materialise(ch_model *model, ch_materialise_for form, ch_error *error) {
+  if (!ch_materialise_changes(&model->config, &model->params, form)) return CH_OK;
+  if (model->materialised)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s was brought into another form already; open it again",
                    model->directory);
-  ch_restated to;
-  CH_TRY(ch_restate(&model->config, &model->params, model->weights.tensors, form, &to, error));
+  ch_materialised to;
+  CH_TRY(ch_materialise(&model->config, &model->params, model->weights.tensors, form, &to, error));
   ch_params_free(&model->params);
   free(model->weights.tensors);
   model->config = to.config;
   model->params = to.params;
   model->weights.tensors = to.tensors;
-  model->restated = to.data;
-  model->restated_bytes = to.data_bytes;
+  model->materialised = to.data;
+  model->materialised_bytes = to.data_bytes;
   return CH_OK;
 }
 
 void ch_model_unload(ch_model *model) {
   if (!model) return;
-  ch_pages_free(model->restated, model->restated_bytes);
+  ch_pages_free(model->materialised, model->materialised_bytes);
   ch_weights_close(&model->weights);
   ch_params_free(&model->params);
   free(model->directory);
@@ -66,7 +67,7 @@ void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_nod
 
 ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error) {
   for (int i = 0; i < model->params.count; i++)
-    if (ch_dtype_in_blocks(model->weights.tensors[i].dtype))
+    if (ch_dtype_is_block_quantised(model->weights.tensors[i].dtype))
       return ch_fail(
           error, CH_ERROR_CONFIG, "%s is quantised (%s is %s) and cannot %s; take the model it was made of",
           model->directory, model->params.rows[i].name, ch_dtype_name(model->weights.tensors[i].dtype), what);

@@ -5,16 +5,15 @@
 #include "infer/end_tokens.h"
 #include "io/model_files.h"
 #include "graph/plan.h"
-#include "model/restate.h"
+#include "model/materialise.h"
 
 typedef struct ch_model {
   char *directory;
-  ch_config
-      config; /* with params and weights: the model as it runs, which may be another form than the files' */
+  ch_config config; /* with params and weights: the model as it runs; the files may hold other tensors */
   ch_params params;
   ch_weights weights;
-  void *restated; /* tensors that ch_model_restate computed */
-  size_t restated_bytes;
+  void *materialised; /* tensors that ch_model_materialise computed */
+  size_t materialised_bytes;
   ch_dtype compute; /* of large products (ch_graph's); CH_F32 after loading */
   /* What the public ch_model_open adds; ch_model_load leaves it empty. */
   ch_tokenizer *tokenizer; /* NULL when the directory has none */
@@ -25,18 +24,18 @@ typedef struct ch_model {
 /* Opens a model directory; mode says what becomes of its weights. Release with ch_model_unload. */
 ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **model, ch_error *error);
 void ch_model_unload(ch_model *model);
-/* Brings the model into another form, where that differs; before anyone uses it. */
-ch_status ch_model_restate(ch_model *model, ch_form form, ch_error *error);
+/* Materialises the model's matrices, if that changes any; before anyone uses the model. */
+ch_status ch_model_materialise(ch_model *model, ch_materialise_for form, ch_error *error);
 
-/* CH_ERROR_CONFIG where a matrix stands in blocks: `what` (a verb, "be compressed") would round it twice. */
+/* CH_ERROR_CONFIG if a matrix is block-quantised: `what` (a verb, "be compressed") would round it twice. */
 ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error);
 
-/* Mapped weights of more than this are let go of as they are used, where whole texts run. */
+/* If the mapped weights are larger than this, passes over whole texts release their pages after use. */
 #define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
 /* Bytes of the files that the weights lie in. */
 int64_t ch_model_file_bytes(const ch_model *model);
-/* After a step of a run: lets go of the mapped matrices that it read, in models of more than CH_LARGE_WEIGHTS, so that
-   they do not all stay in memory for one pass over text. */
+/* After a step of a run: in models of more than CH_LARGE_WEIGHTS, releases the pages of the mapped matrices
+   that the step read, so that they do not all stay in memory for one pass over text. */
 void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_node *node);
 
 #endif

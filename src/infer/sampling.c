@@ -1,10 +1,13 @@
-/* Sampling by thresholds: where the ranking is cut is found by partial selection, then tokens are walked by id. The
- * vocabulary is read once, for the largest logit of every block; blocks without one that counts are not looked into again. */
+/* Sampling by thresholds: partial selection finds where to cut the ranking, then the loop walks the tokens by
+   id. The vocabulary is read once, for the largest logit of every block; blocks without a kept token are not
+   read again. */
 #include "infer/sampling.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "base/random.h"
 
 enum { BLOCK = 64, LANES = 4 };
 
@@ -14,15 +17,15 @@ typedef struct cut {
   int64_t ties;
 } cut;
 
-ch_status ch_sampling_check(const ch_sampling *sampling, ch_error *error) {
-  if (!isfinite(sampling->temperature) || sampling->temperature < 0)
+ch_status ch_sampling_check(const ch_sampler *sampler, ch_error *error) {
+  if (!isfinite(sampler->temperature) || sampler->temperature < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the temperature is %g; it must be 0 (greedy) or more",
-                   sampling->temperature);
-  if (sampling->top_k < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "top-k is %lld; it must be 0 (all tokens) or more",
-                   (long long)sampling->top_k);
-  if (!(sampling->top_p >= 0 && sampling->top_p <= 1))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "top-p is %g; it must lie between 0 and 1", sampling->top_p);
+                   sampler->temperature);
+  if (sampler->top_k < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "top-k is %d; it must be 0 (all tokens) or more",
+                   sampler->top_k);
+  if (!(sampler->top_p >= 0 && sampler->top_p <= 1))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "top-p is %g; it must lie between 0 and 1", sampler->top_p);
   return CH_OK;
 }
 
@@ -54,13 +57,14 @@ static inline float float_of(uint32_t bits) {
   return x;
 }
 
-/* Whole numbers in the order of the floats with these bits: +inf and NaN from 0x7f800000 on, negative NaN last. */
+/* Integers in the order of the floats with these bits: +inf and NaN from 0x7f800000 on, negative NaN last. */
 static inline int32_t place_of(float x) {
   int32_t bits = (int32_t)bits_of(x);
   return bits ^ (bits >> 31 & INT32_MAX);
 }
 
-/* The largest of a whole block; *broken when one is NaN or +inf. In whole numbers, of which the compiler makes vectors. */
+/* The largest of a whole block; *broken when one is NaN or +inf. Integer comparisons, which the compiler
+   vectorises. */
 static float peak_of_block(const float *x, bool *broken) {
   int32_t most[LANES], least[LANES];
   for (int j = 0; j < LANES; j++) most[j] = least[j] = place_of(x[j]);
@@ -111,8 +115,8 @@ static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, in
   return CH_OK;
 }
 
-/* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are made on the bits, which order negative numbers by
-   size, so that the compiler makes vectors of it. */
+/* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are made on the bits, which order negative
+   numbers by size, so that the compiler vectorises it. */
 static inline float exp_of_negative(float x) {
   const uint32_t least = 0xc2ae0000u; /* -87 */
   uint32_t bits = bits_of(x);
@@ -133,7 +137,7 @@ static inline float exp_of_negative(float x) {
 
 /* logits become exp((logit - largest) / temperature). */
 static void make_weights(const float *logits, int64_t n, float largest, double temperature, float *weights) {
-  /* Bounds keep 0 * inf and inf * 0 away; no model's logits can tell them from the exact value. */
+  /* The bounds avoid 0 * inf and inf * 0; they change no result for the logits of a real model. */
   float inverse = (float)fmin(fmax(1 / temperature, 1e-30), 1e30);
   for (int64_t i = 0; i < n; i++) weights[i] = exp_of_negative((logits[i] - largest) * inverse);
 }
@@ -309,21 +313,29 @@ static int64_t draw(const float *weights, int64_t n, double uniform) {
   return -1; /* rounding left the sum short */
 }
 
-ch_status ch_sample_token(const ch_sampling *sampling, ch_random *random, const float *logits,
-                          int64_t vocabulary, void *scratch, int32_t *token, ch_error *error) {
+static double uniform(ch_sampler *sampler) {
+  ch_random random;
+  memcpy(random.state, sampler->state, sizeof random.state);
+  double drawn = ch_random_uniform(&random);
+  memcpy(sampler->state, random.state, sizeof random.state);
+  return drawn;
+}
+
+ch_status ch_sample_token(ch_sampler *sampler, const float *logits, int64_t vocabulary, void *scratch,
+                          int32_t *token, ch_error *error) {
   int64_t likeliest = 0;
-  bool greedy = sampling->temperature == 0;
+  bool greedy = sampler->temperature == 0;
   float *weights = scratch, *pool = greedy ? NULL : weights + vocabulary,
         *peaks = greedy ? NULL : pool + vocabulary;
   CH_TRY(find_likeliest(logits, vocabulary, peaks, &likeliest, error));
   *token = (int32_t)likeliest;
   if (greedy) return CH_OK;
   int32_t *ids = (int32_t *)(peaks + blocks_of(vocabulary));
-  bool some = sampling->top_k > 0 && sampling->top_k < vocabulary;
-  int64_t n = some ? keep_top_k(logits, vocabulary, peaks, sampling->top_k, pool, weights, ids) : vocabulary;
-  make_weights(some ? weights : logits, n, logits[likeliest], sampling->temperature, weights);
-  if (sampling->top_p < 1) keep_top_p(sampling->top_p, n, weights, pool);
-  int64_t drawn = draw(weights, n, ch_random_uniform(random));
+  bool some = sampler->top_k > 0 && sampler->top_k < vocabulary;
+  int64_t n = some ? keep_top_k(logits, vocabulary, peaks, sampler->top_k, pool, weights, ids) : vocabulary;
+  make_weights(some ? weights : logits, n, logits[likeliest], sampler->temperature, weights);
+  if (sampler->top_p < 1) keep_top_p(sampler->top_p, n, weights, pool);
+  int64_t drawn = draw(weights, n, uniform(sampler));
   if (drawn >= 0) *token = some ? ids[drawn] : (int32_t)drawn;
   return CH_OK;
 }

@@ -194,9 +194,9 @@ static ch_status check_shape(const opening *o, const ch_param *row, const ch_sto
     return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
   }
   if (tensor->dtype == CH_F32 || tensor->dtype == CH_F64 || tensor->dtype == CH_F16 ||
-      tensor->dtype == CH_BF16 || ch_dtype_in_blocks(tensor->dtype))
+      tensor->dtype == CH_BF16 || ch_dtype_is_block_quantised(tensor->dtype))
     return CH_OK;
-  snprintf(what, sizeof what, "has type %s; weights are F32, F16, BF16, F64 or in blocks",
+  snprintf(what, sizeof what, "has type %s; weights are F32, F16, BF16, F64 or block-quantised",
            ch_dtype_name(tensor->dtype));
   return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
 }
@@ -254,12 +254,12 @@ static ch_status match(opening *o) {
 static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
   if (mode == CH_WEIGHTS_F64) return CH_F64;
   bool stays = mode == CH_WEIGHTS_MAPPED && !row->always_real && stored->dtype != CH_F64;
-  if (ch_dtype_in_blocks(stored->dtype) && !row->in_blocks) stays = false;
+  if (ch_dtype_is_block_quantised(stored->dtype) && !row->block_quantisable) stays = false;
   return stays ? stored->dtype : CH_F32;
 }
 
 static bool aligned(const void *data, ch_dtype dtype) {
-  return ch_dtype_in_blocks(dtype) || (uintptr_t)data % ch_dtype_size(dtype) == 0;
+  return ch_dtype_is_block_quantised(dtype) || (uintptr_t)data % ch_dtype_size(dtype) == 0;
 }
 
 /* Whether a row's values are copied. Small ones always are: the copy is where they are checked. */
@@ -269,7 +269,7 @@ static bool is_copied(const ch_param *row, const ch_tensor *stored, ch_dtype wan
 
 static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
   double sum = 0;
-  if (dtype == CH_F32) return isfinite(ch_kernels_best(CH_F32)->sum_squares(n, values));
+  if (dtype == CH_F32) return isfinite(ch_kernels_best(CH_F32)->sum_squares(&ch_alone, n, values));
   if (dtype == CH_F64) {
     for (int64_t i = 0; i < n; i++) sum += 0 * ((const double *)values)[i];
     return sum == 0;
@@ -287,7 +287,7 @@ static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, ch
   if (from == to)
     memcpy(out, in, (size_t)n * ch_dtype_size(to));
   else
-    ch_kernels_best(to == CH_F64 ? CH_F64 : CH_F32)->convert_from(n, in, from, out);
+    ch_kernels_best(to == CH_F64 ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, in, from, out);
   return all_finite(out, n, to);
 }
 

@@ -22,11 +22,12 @@ typedef enum ch_weights_mode {
   CH_WEIGHTS_F64  /* everything double: the reference path */
 } ch_weights_mode;
 
-/* Opens DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, and checks that exactly the
-   tensors of `params` are there with their shapes; those of a Vision Transformer may have Hugging Face's names and
-   shapes (io/tensor_names.h). Tolerated: rotary_emb.inv_freq tensors of old files, and an
-   lm_head.weight in a tied checkpoint, which stands for a missing embedding. Values that are copied, and so every
-   vector, must be finite; matrices that stay mapped are not touched. Errors name the file and the tensor. */
+/* Opens DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, and checks that
+   exactly the tensors of `params` are there with their shapes; those of a Vision Transformer may have Hugging
+   Face's names and shapes (io/tensor_names.h). Tolerated: rotary_emb.inv_freq tensors of old files, and an
+   lm_head.weight in a tied checkpoint, which replaces a missing embedding. Values that are copied, and so
+   every vector, must be finite; matrices that stay mapped are not touched. Errors name the file and the
+   tensor. */
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error);
 void ch_weights_close(ch_weights *weights);

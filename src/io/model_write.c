@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "io/model_files.h"
-#include "config/config_families.h"
+#include "config_file/config_json.h"
 #include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
@@ -51,7 +51,8 @@ static ch_status encode_tensor(converter *convert, const ch_tensor *tensor, ch_d
     size_t bytes = ch_dtype_bytes(dtype, n);
     if (first >= told) CH_TRY(tell(convert, error));
     if (first >= told) told += STEP_VALUES;
-    kernels->convert_from(n, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first), tensor->dtype,
+    kernels->convert_from(ch_team_here(), n,
+                          (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first), tensor->dtype,
                           values);
     ch_encode_blocks(dtype, values, n, convert->out);
     CH_TRY(ch_writer_put(writer, convert->out, bytes, error));
@@ -79,7 +80,7 @@ static ch_status convert_tensor(converter *convert, int index, ch_dtype dtype, c
                                 ch_error *error) {
   const ch_tensor *tensor = &convert->tensors[index];
   if (tensor->dtype == dtype) return copy_tensor(convert, tensor, writer, error);
-  if (ch_dtype_in_blocks(dtype)) return encode_tensor(convert, tensor, dtype, writer, error);
+  if (ch_dtype_is_block_quantised(dtype)) return encode_tensor(convert, tensor, dtype, writer, error);
   bool wide = tensor->dtype == CH_F64 || dtype == CH_F64;
   const ch_kernels *kernels = ch_kernels_best(wide ? CH_F64 : CH_F32);
   int64_t count = ch_tensor_count(tensor);
@@ -87,8 +88,8 @@ static ch_status convert_tensor(converter *convert, int index, ch_dtype dtype, c
   for (int64_t first = 0; first < count; first += PIECE) {
     int64_t n = count - first < PIECE ? count - first : PIECE;
     const char *in = (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first);
-    kernels->convert_from(n, in, tensor->dtype, convert->middle);
-    kernels->convert_to(n, convert->middle, dtype, convert->out);
+    kernels->convert_from(ch_team_here(), n, in, tensor->dtype, convert->middle);
+    kernels->convert_to(ch_team_here(), n, convert->middle, dtype, convert->out);
     if (dtype == CH_F16) CH_TRY(check_halves(convert, wide, n, index, error));
     CH_TRY(ch_writer_put(writer, convert->out, (size_t)n * ch_dtype_size(dtype), error));
   }

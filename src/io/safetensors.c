@@ -129,7 +129,8 @@ static ch_status parse_tensor(const reader *r, const char *name, const json_t *e
   const json_t *dtype = json_object_get(entry, "dtype");
   if (!json_is_string(dtype) || json_object_size(entry) != 3)
     return bad_tensor(r, name, "must have exactly \"dtype\", \"shape\" and \"data_offsets\"");
-  if (!ch_dtype_parse(json_string_value(dtype), &tensor->dtype) || ch_dtype_in_blocks(tensor->dtype)) {
+  if (!ch_dtype_parse(json_string_value(dtype), &tensor->dtype) ||
+      ch_dtype_is_block_quantised(tensor->dtype)) {
     char shown[80];
     return bad_tensor(r, name, "has type %s; F32, F64, F16, BF16, I32, I64 and U8 are read",
                       ch_json_show(dtype, shown, sizeof shown));
@@ -271,7 +272,7 @@ static ch_status check_names(const reader *r) {
   return CH_OK;
 }
 
-/* Gives matrices in blocks their types, which the metadata has under their names. */
+/* Gives block-quantised matrices their types, which the metadata has under their names. */
 static ch_status find_blocks(const reader *r) {
   json_t *metadata = NULL, *value;
   const char *name;
@@ -282,7 +283,7 @@ static ch_status find_blocks(const reader *r) {
     ch_stored_tensor *stored = (ch_stored_tensor *)ch_safetensors_find(r->file, name);
     ch_dtype dtype;
     if (status != CH_OK || !stored || !ch_dtype_parse(json_string_value(value), &dtype) ||
-        !ch_dtype_in_blocks(dtype))
+        !ch_dtype_is_block_quantised(dtype))
       continue;
     ch_tensor *tensor = &stored->tensor;
     int64_t bytes = (int64_t)ch_dtype_bytes(dtype, ch_dtype_block(dtype));
@@ -357,7 +358,7 @@ const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const ch
 
 /* What a tensor's data must be aligned to. Blocks begin with scales of two bytes. */
 static size_t alignment_of(ch_dtype dtype) {
-  return ch_dtype_in_blocks(dtype) ? 2 : ch_dtype_size(dtype);
+  return ch_dtype_is_block_quantised(dtype) ? 2 : ch_dtype_size(dtype);
 }
 
 /* Wider elements first, else as given. */
@@ -368,18 +369,18 @@ static void lay_out(const ch_stored_tensor *tensors, int64_t count, int64_t *ord
       if (alignment_of(tensors[i].tensor.dtype) == size) order[n++] = i;
 }
 
-/* The metadata, an object of strings or NULL, with the types of tensors in blocks added to it. */
+/* The metadata, an object of strings or NULL, with the types of block-quantised tensors added to it. */
 static void put_metadata(const char *metadata, const ch_stored_tensor *tensors, int64_t count,
                          ch_text *json) {
   size_t length = metadata ? strlen(metadata) : 0;
   bool empty = length <= 2;
   int64_t in_blocks = 0;
-  for (int64_t i = 0; i < count; i++) in_blocks += ch_dtype_in_blocks(tensors[i].tensor.dtype);
+  for (int64_t i = 0; i < count; i++) in_blocks += ch_dtype_is_block_quantised(tensors[i].tensor.dtype);
   if (!metadata && !in_blocks) return;
   ch_text_puts(json, "\"__metadata__\":");
   ch_text_put(json, metadata ? metadata : "{}", metadata ? length - 1 : 1); /* without its last brace */
   for (int64_t i = 0; i < count; i++) {
-    if (!ch_dtype_in_blocks(tensors[i].tensor.dtype)) continue;
+    if (!ch_dtype_is_block_quantised(tensors[i].tensor.dtype)) continue;
     if (!empty) ch_text_puts(json, ",");
     empty = false;
     ch_json_put_string(json, tensors[i].name);
@@ -390,7 +391,7 @@ static void put_metadata(const char *metadata, const ch_stored_tensor *tensors, 
 
 /* The type and shape as the header says them: blocks are bytes there. */
 static const char *stored_shape(ch_tensor tensor, char *buffer, size_t size) {
-  if (ch_dtype_in_blocks(tensor.dtype))
+  if (ch_dtype_is_block_quantised(tensor.dtype))
     tensor.shape[tensor.rank - 1] = (int64_t)ch_dtype_bytes(tensor.dtype, tensor.shape[tensor.rank - 1]);
   return ch_shape_text(tensor.rank, tensor.shape, buffer, size);
 }
@@ -409,7 +410,8 @@ ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, 
     if (i) ch_text_puts(&json, ",");
     ch_json_put_string(&json, stored->name);
     ch_text_printf(&json, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
-                   ch_dtype_in_blocks(stored->tensor.dtype) ? "U8" : ch_dtype_name(stored->tensor.dtype),
+                   ch_dtype_is_block_quantised(stored->tensor.dtype) ? "U8"
+                                                                     : ch_dtype_name(stored->tensor.dtype),
                    stored_shape(stored->tensor, shape, sizeof shape), offset, end);
     offset = end;
   }

@@ -17,8 +17,8 @@ typedef struct ch_safetensors {
   ch_stored_tensor *tensors; /* sorted by name */
   int64_t count;
   char *metadata; /* the __metadata__ object as JSON text, or NULL */
-  /* A matrix in blocks (CH_Q8_0 ... CH_Q6_K) stands in a file as U8 [rows, bytes of a row], and its type in the metadata
-     under its name. Here it has its type, and its shape in values. */
+  /* A block-quantised matrix (CH_Q8_0 ... CH_Q6_K) is stored in a file as U8 [rows, bytes per row], and its
+     type in the metadata under its name. Here it has its type, and its shape in values. */
 } ch_safetensors;
 
 /* Opens and checks a file: header length (at most 100 MB), JSON, duplicate names, dtypes, shapes, overflow, offsets

@@ -40,7 +40,7 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
     case CH_PARAM_POSITION:
       account->parameters_position += n;
       break;
-    case CH_PARAM_HEAD:
+    case CH_PARAM_CLASSIFIER:
       account->parameters_head += n;
       break;
     }
@@ -52,7 +52,7 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
     account->parameters_active -= experts / config->moe.experts * (config->moe.experts - config->moe.active);
 }
 
-/* The name of a parameter among the values that `node` is made of without the tokens: its weight. */
+/* The name of the node's weight: a parameter among its inputs, or behind an input that does not depend on tokens. */
 static const char *weight_name(const ch_node *node, const bool *moves) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
@@ -64,7 +64,7 @@ static const char *weight_name(const ch_node *node, const bool *moves) {
   return NULL;
 }
 
-/* Where an operation's arithmetic belongs. What has no weight of its own works on heads. */
+/* The figure that an operation's arithmetic adds to. Operations without a weight work on attention heads. */
 static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) {
   const char *name = weight_name(node, moves);
   if (!name || strstr(name, ".self_attn.") || strstr(name, "model.dictionary."))
@@ -73,25 +73,25 @@ static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) 
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
 }
 
-/* What a node takes for each of the graph's `units`, tokens or images, when a query sees `context` tokens. A streamed
-   value is made for each of those, once for the whole run. */
+/* FLOPs of a node per unit (token or image) of the graph, if a query sees `context` tokens. A streamed value is made
+   once per run for each of these tokens. */
 static double arithmetic(ch_graph *graph, const ch_node *node, double context, double units) {
   graph->context = context;
   double flops = node->op->flops(node) / units;
   return node->streamed ? flops * context / (double)(graph->sequences * graph->length) : flops;
 }
 
-/* Marks what the root is made of: a graph may hold values that nobody asks for, which no plan makes. Inputs come before
-   their users. */
+/* Marks what the root depends on; a graph may hold other values, which no plan computes. Inputs come before their
+   users. */
 static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed) {
   needed[root->id] = true;
   for (int i = graph->count - 1; i >= 0; i--)
     for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++) needed[graph->nodes[i]->in[k]->id] = true;
 }
 
-/* What every unit of the graph takes when a query sees `context` tokens. What no context needs lands in its term, all
-   else in attention_context. moves: whether a value depends on the tokens; what does not is made once, when a model is
-   loaded. */
+/* FLOPs per unit of the graph, if a query sees `context` tokens. What grows with the context counts as
+   attention_context, the rest by its weight. moves: whether a value depends on the tokens; values that do not are
+   computed once, when a model is loaded. */
 static void count_graph(ch_graph *graph, const bool *needed, double context, double units, bool *moves,
                         ch_flops *flops) {
   for (int i = 0; i < graph->count; i++) {
@@ -107,13 +107,13 @@ static void count_graph(ch_graph *graph, const bool *needed, double context, dou
                  flops->lm_head + flops->patches;
 }
 
-static ch_status count_flops(const ch_config *config, const ch_params *params, bool remember, int64_t length,
+static ch_status count_flops(const ch_config *config, const ch_params *params, bool cached, int64_t length,
                              int64_t context, ch_flops *flops, ch_error *error) {
   const ch_model_graph shape = {.sequences = 1,
                                 .length = length,
                                 .dtype = CH_F32,
                                 .head = length > 1 ? CH_HEAD_LAST_LOGITS : CH_HEAD_LOGITS,
-                                .remember = remember};
+                                .cached = cached};
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_model_build(config, params, &shape, &graph, &root);
@@ -134,7 +134,7 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   return status;
 }
 
-/* Prefill and decoding, of matrices that were written out when the model was opened (restate.h, CH_FORM_SERVING). */
+/* Prefill and decoding, with matrices that were materialised when the model was opened (materialise.h, CH_MATERIALISE_SERVING). */
 static ch_status count_serving(const ch_config *config, const ch_params *params, int64_t depth,
                                ch_account *account, ch_error *error) {
   ch_params written = {0};

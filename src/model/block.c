@@ -1,49 +1,45 @@
-/* The pre-norm block that all models share. */
+/* The block that all models share: x += f(norm(x)) with norms in front, x = norm(x + f(x)) with norms behind. */
 #include "model/block.h"
 
 #include <stdio.h>
 
 #include "attention/registry.h"
 #include "model/ffn.h"
+#include "model/norm.h"
 
 enum { NAME_SIZE = 96 };
 
-void ch_model_norm_declare(const ch_config *config, ch_params *params, const char *name) {
-  ch_params_vector(params, CH_PARAM_NORM, 1, config->hidden_size, "%s.weight", name);
-  if (ch_config_is_vision(config))
-    ch_params_vector(params, CH_PARAM_NORM, 0, config->hidden_size, "%s.bias", name);
-}
+/* The names of the norms beside attention and beside the FFN, by their placement. */
+static const char *const attention_norm[] = {
+    [CH_NORM_PRE] = "input_layernorm", [CH_NORM_POST] = "post_attention_layernorm"};
+static const char *const ffn_norm[] = {
+    [CH_NORM_PRE] = "post_attention_layernorm", [CH_NORM_POST] = "post_feedforward_layernorm"};
 
-ch_node *ch_model_norm(ch_builder *builder, ch_node *x, const char *name) {
-  const ch_config *c = builder->config;
-  char full[NAME_SIZE];
-  snprintf(full, sizeof full, "%s.weight", name);
-  ch_node *weight = ch_builder_param(builder, full);
-  if (!ch_config_is_vision(c)) return ch_op_rmsnorm(builder->graph, x, weight, c->rms_norm_eps);
-  snprintf(full, sizeof full, "%s.bias", name);
-  return ch_op_layernorm(builder->graph, x, weight, ch_builder_param(builder, full), c->layer_norm_eps);
-}
-
-static const char *norm_name(int layer, const char *name, char buffer[NAME_SIZE]) {
-  snprintf(buffer, NAME_SIZE, "model.layers.%d.%s", layer, name);
-  return buffer;
-}
-
-static const char before_attention[] = "input_layernorm", before_ffn[] = "post_attention_layernorm";
-
-void ch_block_declare(ch_declaration *declaration) {
+static void declare_norm(ch_declaration *declaration, const char *const names[]) {
   const ch_config *config = declaration->config;
   char name[NAME_SIZE];
-  ch_model_norm_declare(config, declaration->params, norm_name(declaration->layer, before_attention, name));
-  ch_mechanism_of(config)->declare(declaration);
-  ch_model_norm_declare(config, declaration->params, norm_name(declaration->layer, before_ffn, name));
+  snprintf(name, sizeof name, "model.layers.%d.%s", declaration->layer, names[config->norm_placement]);
+  ch_model_norm_declare(config, declaration->params, name);
+}
+
+void ch_block_declare(ch_declaration *declaration) {
+  declare_norm(declaration, attention_norm);
+  ch_mechanism_of(declaration->config)->declare(declaration);
+  declare_norm(declaration, ffn_norm);
   ch_ffn_declare(declaration);
 }
 
-ch_node *ch_block(ch_builder *builder, ch_node *x) {
+/* x with one half of the block, f, and its norm. */
+static ch_node *half(ch_builder *builder, ch_node *x, ch_node *(*f)(ch_builder *builder, ch_node *x),
+                     const char *const names[]) {
+  ch_norm_placement placement = builder->config->norm_placement;
   char name[NAME_SIZE];
-  ch_node *normed = ch_model_norm(builder, x, norm_name(builder->layer, before_attention, name));
-  x = ch_op_add(builder->graph, x, ch_attention(builder, normed));
-  normed = ch_model_norm(builder, x, norm_name(builder->layer, before_ffn, name));
-  return ch_op_add(builder->graph, x, ch_ffn(builder, normed));
+  snprintf(name, sizeof name, "model.layers.%d.%s", builder->layer, names[placement]);
+  if (placement == CH_NORM_POST)
+    return ch_model_norm(builder, ch_op_add(builder->graph, x, f(builder, x)), name);
+  return ch_op_add(builder->graph, x, f(builder, ch_model_norm(builder, x, name)));
+}
+
+ch_node *ch_block(ch_builder *builder, ch_node *x) {
+  return half(builder, half(builder, x, ch_attention, attention_norm), ch_ffn, ffn_norm);
 }

@@ -1,14 +1,16 @@
 /* Mixture of experts, with DeepSeek's names: y = shared(x) + sum over the chosen experts e of w_e expert_e(x).
  *
- * The router's softmax p over all experts gives the weights of the `active` best, made to sum to 1; a single one keeps
- * its p, or the router would have no gradient. The config may ask for sigmoids, for a scale, for weights as they are, and
- * for a choice among the best groups of experts alone (DeepSeek-V2 and V3). Loss-free balancing (Wang et al. 2024) adds a bias to p for the choice
+ * The router's softmax p over all experts gives the weights of the `active` best, renormalised to sum to 1; a
+ * single one keeps its p, or the router would have no gradient. The config may instead ask for sigmoids, for a scale, for
+ * weights without renormalisation, and for a choice limited to the best groups of experts (DeepSeek-V2 and V3). Loss-free balancing (Wang et al. 2024) adds a bias to p for the choice
  * alone, which the trainer moves (train/balance.h).
  */
+#include "model/moe.h"
+
 #include <stdio.h>
 
 #include "config/initial_std.h"
-#include "model/ffn.h"
+#include "model/network.h"
 
 bool ch_moe_in_layer(const ch_config *config, int layer) {
   return config->moe.experts > 0 && layer >= config->moe.first_dense_layers;
@@ -17,11 +19,12 @@ bool ch_moe_in_layer(const ch_config *config, int layer) {
 void ch_moe_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   ch_params *params = declaration->params;
+  const ch_ffn_kind *swiglu = ch_ffn_find(ch_ffn_swiglu);
   int layer = declaration->layer;
   for (int e = 0; e < c->moe.experts; e++) {
     char part[32];
     snprintf(part, sizeof part, "experts.%d.", e);
-    ch_swiglu_declare(declaration, CH_PARAM_EXPERT, part, c->moe.expert_intermediate_size);
+    ch_network_declare(declaration, swiglu, CH_PARAM_EXPERT, part, c->moe.expert_intermediate_size, false);
   }
   ch_params_matrix(params, CH_PARAM_FFN, ch_initial_std(c, c->hidden_size), c->moe.experts, c->hidden_size,
                    "model.layers.%d.mlp.gate.weight", layer);
@@ -31,8 +34,8 @@ void ch_moe_declare(ch_declaration *declaration) {
     if (bias >= 0) params->rows[bias].frozen = true;
   }
   if (c->moe.shared > 0)
-    ch_swiglu_declare(declaration, CH_PARAM_FFN, "shared_experts.",
-                      c->moe.shared * c->moe.expert_intermediate_size);
+    ch_network_declare(declaration, swiglu, CH_PARAM_FFN, "shared_experts.",
+                       c->moe.shared * c->moe.expert_intermediate_size, false);
 }
 
 /* The leaves of one matrix of every expert. */
@@ -72,5 +75,6 @@ ch_node *ch_moe(ch_builder *builder, ch_node *x) {
                                expert_leaves(builder, "up_proj"), expert_leaves(builder, "down_proj")};
   if (!weights.gate || !weights.up || !weights.down) return NULL;
   ch_node *y = ch_op_experts(graph, x, ch_op_route(graph, logits, chosen, &spec), chosen, &weights);
-  return moe->shared > 0 ? ch_op_add(graph, y, ch_swiglu(builder, x, "shared_experts.")) : y;
+  if (moe->shared == 0) return y;
+  return ch_op_add(graph, y, ch_network(builder, ch_ffn_find(ch_ffn_swiglu), x, "shared_experts."));
 }

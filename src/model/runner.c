@@ -1,6 +1,7 @@
 /* Binding a plan's inputs and running it. */
 #include "model/runner.h"
 
+#include "attention/registry.h"
 #include "graph/token_groups.h"
 
 #include <stdlib.h>
@@ -13,18 +14,62 @@ struct ch_runner {
   int64_t vocab_size; /* ids are below it: tokens, or classes */
   bool vision;
   int32_t *positions; /* [sequences, length] */
+  int parameters;
+  size_t input_bytes[CH_INPUT_COUNT]; /* of the inputs that the model has */
 };
 
+static ch_status init(ch_engine *engine, const ch_kernels *kernels, int threads, ch_error *error) {
+  *engine = (ch_engine){.kernels = kernels, .team = ch_team_of(threads), .compute = kernels->dtype};
+  ch_governor_init(&engine->governor, engine->team.threads, ch_machine_is_busy());
+  return ch_gemm_create(engine->kernels, &engine->team, &engine->gemm, error);
+}
+
+ch_status ch_engine_init_threads(ch_engine *engine, ch_dtype dtype, int threads, ch_error *error) {
+  return init(engine, ch_kernels_of_engines(dtype), threads, error);
+}
+
+ch_status ch_engine_init_host(ch_engine *engine, ch_dtype dtype, ch_error *error) {
+  return init(engine, ch_kernels_best(dtype), 0, error);
+}
+
 ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error) {
-  *engine = (ch_engine){.kernels = ch_kernels_best(dtype), .compute = dtype};
-  return ch_gemm_create(engine->kernels, &engine->gemm, error);
+  return ch_engine_init_threads(engine, dtype, 0, error);
+}
+
+void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *context, double share),
+                     void *context) {
+  ch_watch_begin(&engine->watch, stop, share, context);
+  engine->team.watch = stop || share ? &engine->watch : NULL;
 }
 
 void ch_engine_free(ch_engine *engine) {
   ch_gemm_free(engine->gemm);
   ch_workspace_free(&engine->workspace);
+  ch_placed_free(&engine->placed);
   ch_token_groups_free(engine->groups);
   *engine = (ch_engine){0};
+}
+
+ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
+                          int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error) {
+  *cache = NULL;
+  ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
+  if (!parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
+  ch_state_parts(config, parts);
+  ch_status status = ch_cache_create(&(ch_cache_shape){.layers = (int)config->num_hidden_layers,
+                                                       .parts = parts,
+                                                       .sequences = sequences,
+                                                       .capacity = capacity,
+                                                       .vocabulary = config->vocab_size,
+                                                       .types = *types,
+                                                       .memory = engine->kernels->memory},
+                                     cache, error);
+  free(parts);
+  return status;
+}
+
+static size_t input_bytes(const ch_node *input) {
+  return input ? (size_t)ch_node_count(input) * ch_dtype_size(input->dtype) : 0;
 }
 
 ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_params *params,
@@ -41,18 +86,24 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
   *runner = (ch_runner){.engine = engine,
                         .shape = *shape,
                         .vision = ch_config_is_vision(config),
+                        .parameters = params->count,
                         .vocab_size = ch_config_is_vision(config) ? config->num_classes : config->vocab_size};
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   runner->shape.compute = engine->compute;
   ch_model_build(config, params, &runner->shape, &graph, &root);
-  ch_plan_options options = {.backward = shape->trainable, .recompute = recompute, .series = shape->series};
-  ch_status status = ch_plan_create(graph, root, engine->kernels, &options, &runner->plan, error);
+  for (int i = 0; graph && i < CH_INPUT_COUNT; i++) runner->input_bytes[i] = input_bytes(graph->inputs[i]);
+  ch_plan_options options = {
+      .backward = shape->trainable, .recompute = recompute, .accumulation = shape->accumulation};
+  ch_status status =
+      ch_plan_create(graph, root, engine->kernels, &engine->team, &options, &runner->plan, error);
   if (status == CH_OK) {
     runner->positions = malloc((size_t)(shape->sequences * shape->length) * sizeof *runner->positions);
     if (!runner->positions) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for token positions");
   }
-  if (status == CH_OK) status = ch_workspace_reserve(&engine->workspace, ch_plan_bytes(runner->plan), error);
+  if (status == CH_OK)
+    status =
+        ch_workspace_reserve(&engine->workspace, engine->kernels->memory, ch_plan_bytes(runner->plan), error);
   if (status != CH_OK) {
     ch_runner_free(runner);
     return status;
@@ -104,33 +155,69 @@ static void note_tokens(const ch_runner *runner, const ch_runner_call *call) {
            (size_t)length * sizeof *call->tokens);
 }
 
+/* Weights and inputs, where the kernels do not compute in the host's memory. */
+static ch_status place(ch_runner *runner, ch_run *run, ch_error *error) {
+  ch_placed *placed = &runner->engine->placed;
+  const ch_value_memory *memory = run->kernels->memory;
+  if (memory->host) return CH_OK;
+  size_t bytes = 0, at = 0;
+  for (int i = 0; i < CH_INPUT_COUNT; i++) bytes += (runner->input_bytes[i] + 63) & ~(size_t)63;
+  CH_TRY(ch_placed_tensors(placed, memory, runner->parameters, run->params, &run->params, error));
+  CH_TRY(ch_placed_reserve(placed, memory, bytes, 0, error));
+  for (int i = 0; i < CH_INPUT_COUNT; i++) {
+    run->host_inputs[i] = run->inputs[i];
+    if (!run->inputs[i] || !runner->input_bytes[i]) continue;
+    run->inputs[i] = (char *)placed->block + at;
+    memory->write((char *)placed->block + at, run->host_inputs[i], runner->input_bytes[i]);
+    at += (runner->input_bytes[i] + 63) & ~(size_t)63;
+  }
+  return CH_OK;
+}
+
+/* The root's value for the host. */
+static ch_status read_value(const ch_runner *runner, const ch_run *run, const void **value, ch_error *error) {
+  ch_placed *placed = &runner->engine->placed;
+  const ch_value_memory *memory = run->kernels->memory;
+  const ch_node *root = ch_plan_root(runner->plan);
+  *value = ch_run_value(run, root);
+  if (memory->host) return CH_OK;
+  size_t bytes = (size_t)ch_node_count(root) * ch_dtype_size(root->dtype);
+  CH_TRY(ch_placed_reserve(placed, memory, 0, bytes, error));
+  memory->read(placed->result, *value, bytes);
+  *value = placed->result;
+  return CH_OK;
+}
+
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error) {
   ch_engine *engine = runner->engine;
   if (!runner->vision) CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
   if (runner->shape.head == CH_HEAD_LOSS || runner->shape.head == CH_HEAD_SCORES ||
       runner->shape.head == CH_HEAD_RANKS)
     CH_TRY(check_ids(runner, call->targets, -1, runner->vision ? "label" : "target id", error));
-  if (runner->shape.remember) CH_TRY(check_cache(runner, call->cache, error));
-  if (runner->shape.remember && call->cache->tokens) {
+  if (runner->shape.cached) CH_TRY(check_cache(runner, call->cache, error));
+  if (runner->shape.cached && call->cache->tokens) {
     note_tokens(runner, call);
     if (runner->shape.length == 1) /* several queries expand what they read */
       CH_TRY(ch_token_groups_find(&engine->groups, call->cache, 1, error));
   }
   set_positions(runner, call->cache);
   ch_run run = {.kernels = engine->kernels,
+                .team = &engine->team,
+                .governor = &engine->governor,
                 .gemm = engine->gemm,
                 .workspace = &engine->workspace,
                 .params = call->weights,
                 .gradients = call->gradients,
                 .accumulate = call->accumulate,
-                .continues = call->continues,
-                .more = call->more,
+                .follows_micro_batch = call->follows_micro_batch,
+                .more_micro_batches = call->more_micro_batches,
                 .seed = call->seed,
                 .routing = call->routing,
                 .cache = call->cache,
                 .groups = engine->groups,
                 .profile = engine->profile,
                 .observer = call->observer,
+                .listener = call->listener,
                 .error = error};
   run.inputs[CH_INPUT_TOKENS] = call->tokens;
   run.inputs[CH_INPUT_POSITIONS] = runner->positions;
@@ -138,11 +225,11 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   run.inputs[CH_INPUT_DOCUMENT_START] = call->document_start;
   run.inputs[CH_INPUT_LABELS] = call->targets;
   run.inputs[CH_INPUT_PIXELS] = call->pixels;
+  CH_TRY(place(runner, &run, error));
   CH_TRY(ch_plan_run(runner->plan, &run));
   for (int64_t s = 0; call->cache && s < runner->shape.sequences; s++)
     call->cache->length[s] += (int32_t)runner->shape.length;
-  *value = ch_run_value(&run, ch_plan_root(runner->plan));
-  return CH_OK;
+  return read_value(runner, &run, value, error);
 }
 
 int64_t ch_runner_columns(const ch_runner *runner) {

@@ -3,22 +3,41 @@
 #define CH_MODEL_RUNNER_H
 
 #include "graph/plan.h"
+#include "model/placed.h"
 #include "model/transformer.h"
+#include "tensor/watch.h"
 
-/* What runners of one thread share: kernels, prepared products, work memory. */
+/* What runners of one thread share: kernels and their memory, threads, prepared products, work memory. Another kind of engine
+   is another table of kernels, with its memory, and its products. */
 typedef struct ch_engine {
   const ch_kernels *kernels;
+  ch_team team;         /* the threads that everything of this engine is planned for and computed by */
+  ch_governor governor; /* and how many of them compute now */
+  ch_watch watch;       /* while ch_engine_watch is in force */
   ch_gemm *gemm;
   ch_workspace workspace;
-  ch_dtype
-      compute; /* ch_graph's, of runners made from now on: CH_BF16, or the engine's own type (as it begins) */
+  /* ch_graph's, of runners made from now on: CH_BF16, or the engine's own type (as it begins) */
+  ch_dtype compute;
   struct ch_token_groups *groups; /* of the cache of the last run that needed them */
+  ch_placed placed;               /* weights of files, where the kernels' memory is not the host's */
   ch_profile *profile;            /* filled by every run when not NULL; owned by the caller */
 } ch_engine;
 
-/* dtype: CH_F32 (the fastest kernels this processor has) or CH_F64 (the reference path). */
+/* dtype: CH_F32 (the fastest kernels there are) or CH_F64 (the reference path). The team has as many threads as
+   OpenMP would give the calling thread now (ch_team_of); ch_engine_init_threads takes the number. */
 ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error);
+ch_status ch_engine_init_threads(ch_engine *engine, ch_dtype dtype, int threads, ch_error *error);
+/* An engine that computes in the host's memory, for work that looks at values as they are computed. */
+ch_status ch_engine_init_host(ch_engine *engine, ch_dtype dtype, ch_error *error);
 void ch_engine_free(ch_engine *engine);
+/* From here on runs of the engine ask `stop` (or NULL) whether to end, with CH_ERROR_INTERRUPTED, and tell `share` (or NULL) how
+   far a run is. Both NULL: no longer. The engine must not move in memory meanwhile. */
+void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *context, double share),
+                     void *context);
+
+/* A cache for models of this configuration, in the memory of the engine's kernels. Release with ch_cache_free. */
+ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
+                          int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error);
 
 typedef struct ch_runner ch_runner;
 
@@ -28,23 +47,24 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
 void ch_runner_free(ch_runner *runner);
 
 typedef struct ch_runner_call {
-  const ch_tensor *weights; /* [params->count] */
+  const ch_tensor *weights; /* [params->count], in the kernels' memory; or the host's, if they never change */
   const int32_t *tokens;    /* [sequences, length]; checked against the vocabulary */
-  const int32_t
-      *targets; /* [sequences, length], -1 = not predicted; heads with a loss only. Of images: labels */
+  /* [sequences, length], -1 = not predicted; heads with a loss only. Of images: labels */
+  const int32_t *targets;
   const float *pixels; /* [sequences, channels, size, size] in place of tokens, in models of images */
   const int32_t *document_start; /* [sequences, length] or NULL; graphs with documents only */
-  ch_cache *cache;               /* graphs that remember; its lengths advance by `length` after a good run */
+  ch_cache *cache;               /* graphs with a cache; its lengths advance by `length` after a good run */
   void *const *gradients;        /* [params->count]; trainable graphs only */
   bool accumulate;               /* add to the gradients */
-  bool continues, more;          /* ch_run's; graphs for series only */
-  ch_routing *routing;           /* loads of experts to count, a balance loss to take along; or NULL */
-  const ch_observer *observer;   /* looks at what is computed, or NULL */
-  double seed;                   /* gradient of each row's loss, e.g. 1 / predicted tokens */
+  bool follows_micro_batch, more_micro_batches; /* ch_run's; with ch_model_graph.accumulation */
+  ch_routing *routing;                  /* loads of experts to count, a balance loss to take along; or NULL */
+  const ch_observer *observer;          /* looks at what is computed, or NULL */
+  const ch_gradient_listener *listener; /* learns which gradients are final, or NULL */
+  double seed;                          /* gradient of each row's loss, e.g. 1 / predicted tokens */
 } ch_runner_call;
 
-/* Runs once; allocates nothing after the first call. *value (of the engine's type, owned by the engine) holds the
-   root until the next run of any runner of the engine. */
+/* Runs once; allocates nothing after the first call. *value (of the engine's type, owned by the engine, for the host)
+   holds the root until the next run of any runner of the engine. */
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error);
 
 /* Columns of the root. */

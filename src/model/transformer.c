@@ -5,7 +5,9 @@
 
 #include "attention/registry.h"
 #include "config/initial_std.h"
+#include "config/spectral.h"
 #include "model/block.h"
+#include "model/norm.h"
 #include "model/vit.h"
 
 /* --- tensors ------------------------------------------------------------------------------------------------- */
@@ -14,16 +16,21 @@ static void declare_embedding(const ch_config *config, ch_params *params) {
   if (ch_config_is_vision(config))
     ch_vit_declare_embedding(config, params);
   else
-    ch_params_matrix(params, CH_PARAM_EMBEDDING, ch_initial_embedding_std(config), config->vocab_size,
-                     config->hidden_size, "model.embed_tokens.weight");
+    ch_params_set_role(params,
+                       ch_params_matrix(params, CH_PARAM_EMBEDDING, ch_initial_embedding_std(config),
+                                        config->vocab_size, config->hidden_size, "model.embed_tokens.weight"),
+                       config->tie_word_embeddings ? CH_PARAM_TIED : CH_PARAM_LOOKUP);
 }
 
 static void declare_head(const ch_config *config, ch_params *params) {
   if (ch_config_is_vision(config))
     ch_vit_declare_head(config, params);
   else if (!config->tie_word_embeddings)
-    ch_params_matrix(params, CH_PARAM_EMBEDDING, ch_initial_std(config, config->hidden_size),
-                     config->vocab_size, config->hidden_size, "lm_head.weight");
+    ch_params_set_role(params,
+                       ch_params_matrix(params, CH_PARAM_EMBEDDING,
+                                        ch_initial_std(config, config->hidden_size), config->vocab_size,
+                                        config->hidden_size, "lm_head.weight"),
+                       CH_PARAM_HEAD);
 }
 
 ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error *error) {
@@ -35,8 +42,9 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
     declaration.layer = layer;
     ch_block_declare(&declaration);
   }
-  ch_model_norm_declare(config, params, "model.norm");
+  ch_final_norm_declare(config, params);
   declare_head(config, params);
+  if (config->parametrization == CH_PARAMETRIZATION_SPECTRAL) ch_spectral(config, params);
   return ch_params_status(params, error);
 }
 
@@ -52,7 +60,7 @@ static ch_node *lm_head(ch_builder *builder, ch_node *x, ch_head kind) {
   ch_graph *graph = builder->graph;
   const char *name = builder->config->tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
   if (kind == CH_HEAD_LAST_LOGITS) x = ch_op_sequence_row(graph, x, graph->length - 1);
-  x = ch_model_norm(builder, x, "model.norm");
+  x = ch_final_norm(builder, x);
   ch_node *weight = ch_builder_param(builder, name);
   if (kind == CH_HEAD_LOSS || kind == CH_HEAD_SCORES)
     return ch_op_lm_loss(graph, x, weight, ch_graph_input(graph, CH_INPUT_TARGETS));
@@ -84,13 +92,15 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
   }
   (*graph)->compute = shape->compute;
   (*graph)->trainable = shape->trainable;
+  ch_angles *angles = NULL;
   ch_builder builder = {.graph = *graph,
+                        .angles = &angles,
                         .config = config,
                         .params = params,
                         .leaves = leaves,
                         .trainable = shape->trainable,
-                        .causal = !vision,
-                        .remember = shape->remember,
+                        .causal = config->causal,
+                        .cached = shape->cached,
                         .cache = shape->cache,
                         .gates_known = shape->gates_known,
                         .expand_gates = shape->expand_gates};

@@ -27,13 +27,13 @@ typedef struct ch_model_graph {
   ch_dtype compute; /* ch_graph's */
   ch_head head;
   bool trainable;         /* gradients of the parameters are wanted */
-  bool remember;          /* keys and values go through a cache; queries see what it holds */
-  ch_cache_types cache;   /* what the cache of graphs that remember stores */
-  bool gates_known;       /* ch_builder's; graphs that remember only */
+  bool cached;            /* keys and values go through a cache; queries see what it holds */
+  ch_cache_types cache;   /* what that cache stores */
+  bool gates_known;       /* ch_builder's; graphs with a cache only */
   bool expand_gates;      /* ch_builder's, to compare with */
   bool documents;         /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */
   double label_smoothing; /* of CH_HEAD_LOSS over images */
-  bool series;            /* ch_plan_options' */
+  bool accumulation;      /* ch_plan_options' */
 } ch_model_graph;
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts

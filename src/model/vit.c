@@ -2,7 +2,7 @@
 #include "model/vit.h"
 
 #include "config/initial_std.h"
-#include "model/block.h"
+#include "model/norm.h"
 
 static const char patch_weight[] = "model.patch_embed.weight", patch_bias[] = "model.patch_embed.bias",
                   class_token[] = "model.cls_token", positions[] = "model.position_embeddings",
@@ -14,12 +14,15 @@ static void learned(const ch_config *c, ch_params *params, int index) {
   if (index < 0) return;
   params->rows[index].always_real = true;
   params->rows[index].std = ch_initial_embedding_std(c);
+  params->rows[index].role = CH_PARAM_LOOKUP;
   params->rows[index].decay = false;
 }
 
 void ch_vit_declare_embedding(const ch_config *c, ch_params *params) {
   int64_t patch = c->num_channels * c->patch_size * c->patch_size;
-  ch_params_matrix(params, CH_PARAM_PATCH, ch_initial_std(c, patch), c->hidden_size, patch, patch_weight);
+  int patches =
+      ch_params_matrix(params, CH_PARAM_PATCH, ch_initial_std(c, patch), c->hidden_size, patch, patch_weight);
+  ch_params_set_role(params, patches, CH_PARAM_RESIDUAL);
   ch_params_vector(params, CH_PARAM_PATCH, 0, c->hidden_size, patch_bias);
   learned(c, params, ch_params_vector(params, CH_PARAM_POSITION, 0, c->hidden_size, class_token));
   learned(c, params,
@@ -28,9 +31,10 @@ void ch_vit_declare_embedding(const ch_config *c, ch_params *params) {
 }
 
 void ch_vit_declare_head(const ch_config *c, ch_params *params) {
-  ch_params_matrix(params, CH_PARAM_HEAD, ch_initial_std(c, c->hidden_size), c->num_classes, c->hidden_size,
-                   head_weight);
-  ch_params_vector(params, CH_PARAM_HEAD, 0, c->num_classes, head_bias);
+  int head = ch_params_matrix(params, CH_PARAM_CLASSIFIER, ch_initial_std(c, c->hidden_size), c->num_classes,
+                              c->hidden_size, head_weight);
+  ch_params_set_role(params, head, CH_PARAM_HEAD);
+  ch_params_vector(params, CH_PARAM_CLASSIFIER, 0, c->num_classes, head_bias);
 }
 
 ch_node *ch_vit_embedding(ch_builder *builder) {
@@ -46,7 +50,7 @@ ch_node *ch_vit_embedding(ch_builder *builder) {
 
 ch_node *ch_vit_head(ch_builder *builder, ch_node *x, const ch_model_graph *shape) {
   ch_graph *graph = builder->graph;
-  x = ch_model_norm(builder, ch_op_sequence_row(graph, x, 0), "model.norm");
+  x = ch_final_norm(builder, ch_op_sequence_row(graph, x, 0));
   ch_node *logits =
       ch_op_linear(graph, x, ch_builder_param(builder, head_weight), ch_builder_param(builder, head_bias));
   if (shape->head == CH_HEAD_LOGITS) return logits;

@@ -3,8 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "train/compare_law.h"
+#include "experiment/group_law.h"
 
 static bool on_images(const ch_summary *summary) {
   return summary->count && summary->groups[0].runs[0]->images;
@@ -31,6 +33,12 @@ static json_t *axis(const char *title, const char *word, bool log, int base) {
   return json_pack("{s:s, s:s, s:b, s:i}", "title", title, "word", word, "log", log, "base", base);
 }
 
+/* Logarithmic, in bytes: ticks at powers of two, written as B, KiB, MiB. */
+static json_t *byte_axis(const char *title, const char *word) {
+  return json_pack("{s:s, s:s, s:b, s:i, s:s}", "title", title, "word", word, "log", true, "base", 2, "unit",
+                   "bytes");
+}
+
 static void put(json_t *object, const char *key, json_t *value) {
   json_object_set_new(object, key, value);
 }
@@ -53,8 +61,8 @@ static json_t *quality_points(const ch_summary *summary) {
   return list;
 }
 
-/* Those that no other beats in both, the cheapest first. Groups are sorted by quality: one is on the front if it is
-   cheaper than all before it. */
+/* The Pareto front: groups that no other beats in both quality and cost, the cheapest first. Groups are
+   sorted by quality: one is on the front if it is cheaper than all before it. */
 static json_t *front(const ch_summary *summary) {
   json_t *list = json_array();
   double cheapest = INFINITY;
@@ -84,18 +92,16 @@ json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *compar
   return json_pack(
       "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", "quality", "kind", "points", "title",
       images ? "Accuracy against parameters of attention" : "Quality against cache", "note",
-      images ? "Up and to the left is better: a higher accuracy from fewer parameters. The line joins the "
-               "models "
-               "that no other beats in both."
-             : "Down and to the left is better: a lower loss from a smaller cache. The line joins the models "
-               "that "
-               "no other beats in both.",
+      images ? "Up and to the left is better: a higher accuracy with fewer parameters. The line joins the "
+               "models that no other model beats in both."
+             : "Down and to the left is better: a lower loss with a smaller cache. The line joins the models "
+               "that no other model beats in both.",
       "x",
       images ? axis("parameters of attention", "parameters", true, 10)
-             : axis("cache, bytes a token at 16 bits", "cache", true, 2),
+             : byte_axis("KV cache per token at 16 bits", "cache"),
       "y",
       images ? axis("top-1 accuracy, %", "accuracy", false, 10)
-             : axis("validation loss, nats a token", "loss", false, 10),
+             : axis("validation loss, nats per token", "loss", false, 10),
       "points", quality_points(summary), "front", front(summary), "limit", limit(summary, comparison));
 }
 
@@ -141,9 +147,7 @@ static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const 
                    "style", style, "points", points, "band", band);
 }
 
-enum { MOST_LAWS_AT_FIRST = 4 };
-
-/* The fitted law over the tokens that it was fitted to; NULL: there is none. */
+/* The fitted law over the range of tokens that it was fitted to; NULL: there is none. */
 static json_t *law_series(const ch_group *group, int colour, const ch_compared_training *training) {
   ch_scaling_law law;
   if (!ch_group_law(group, training, &law)) return NULL;
@@ -164,7 +168,7 @@ json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *compari
     const ch_group *group = &summary->groups[i];
     json_array_append_new(series, mean_series(group, i, validation_of, "validation", "marks"));
     json_t *training = mean_series(group, i, training_of, "training", "thin");
-    json_object_del(training, "band"); /* the spread of single batches says little */
+    json_object_del(training, "band"); /* the spread of single batches is mostly noise */
     json_array_append_new(series, training);
     json_t *law = law_series(group, i, &comparison->training);
     if (law) json_array_append_new(series, law);
@@ -173,15 +177,57 @@ json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *compari
       json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s, s]}", "id", "loss", "kind", "lines", "title",
                 "Loss while training", "x",
                 axis(images ? "training images" : "training tokens", images ? "images" : "tokens", false, 10),
-                "y", axis(images ? "loss, nats an image" : "loss, nats a token", "loss", false, 10), "series",
-                series, "switches", "second-half", "log-x", "log-y");
-  if (summary->count > MOST_LAWS_AT_FIRST) put(figure, "off", json_pack("[s]", "fitted law"));
+                "y", axis(images ? "loss, nats per image" : "loss, nats per token", "loss", false, 10),
+                "series", series, "switches", "second-half", "log-x", "log-y");
+  put(figure, "off",
+      json_pack("[s]", "fitted law")); /* a switch shows them: the figure is crowded with them */
   if (summary->seeds > 1)
-    put(figure, "note", json_string("Means over seeds; the bands are the range of validation losses."));
+    put(figure, "note",
+        json_string("Lines are means over seeds. Bands show the range of validation losses."));
   return figure;
 }
 
 /* --- seeds ------------------------------------------------------------------------------------------------------- */
+
+bool ch_has_tried_rates(const ch_summary *summary) {
+  for (int i = 0; i < summary->count; i++)
+    if (summary->groups[i].runs[0]->tried_count) return true;
+  return false;
+}
+
+static int by_rate(const void *a, const void *b) {
+  double x = ((const ch_tried_rate *)a)->lr, y = ((const ch_tried_rate *)b)->lr;
+  return (x > y) - (x < y);
+}
+
+/* The rates trained to their ends, the lowest first. */
+static json_t *rate_series(const ch_group *group, int colour) {
+  const ch_compared *run = group->runs[0];
+  ch_tried_rate *tried = malloc((size_t)(run->tried_count + 1) * sizeof *tried);
+  if (!tried) return NULL;
+  memcpy(tried, run->tried, (size_t)run->tried_count * sizeof *tried);
+  qsort(tried, (size_t)run->tried_count, sizeof *tried, by_rate);
+  json_t *points = json_array();
+  for (int i = 0; i < run->tried_count; i++)
+    if (!tried[i].stopped) json_array_append_new(points, json_pack("[f, f]", tried[i].lr, tried[i].loss));
+  free(tried);
+  return json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", group->name, "colour", colour, "group", "tried",
+                   "style", "marks", "points", points);
+}
+
+json_t *ch_figure_rates(const ch_summary *summary) {
+  json_t *series = json_array();
+  for (int i = 0; i < summary->count; i++)
+    if (summary->groups[i].runs[0]->tried_count)
+      json_array_append_new(series, rate_series(&summary->groups[i], i));
+  return json_pack(
+      "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s], s:[s]}", "id", "rates", "kind", "lines", "title",
+      "Loss against learning rate", "note",
+      "Runs that found each mechanism's learning rate. Those that were stopped early are left out.", "x",
+      axis("learning rate", "rate", true, 10), "y",
+      axis("validation loss, nats per token", "loss", false, 10), "series", series, "switches", "log-x",
+      "log-y", "on", "log-x");
+}
 
 json_t *ch_figure_seeds(const ch_summary *summary) {
   json_t *dots = json_array(), *runs = json_array();
@@ -203,11 +249,11 @@ json_t *ch_figure_seeds(const ch_summary *summary) {
   return json_pack(
       "{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "id", "seeds", "kind", "dots", "title", "Spread between seeds",
       "note",
-      "A symbol is a run, one symbol a seed; the line is their mean, the bar one standard deviation to "
-      "each side.",
+      "Each symbol is one run, with its own shape for each seed. The line is the mean, the bar is one "
+      "standard deviation to each side.",
       "x",
       images ? axis("top-1 accuracy, %", "accuracy", false, 10)
-             : axis("validation loss, nats a token", "loss", false, 10),
+             : axis("validation loss, nats per token", "loss", false, 10),
       "runs", runs, "dots", dots);
 }
 
@@ -224,14 +270,14 @@ static json_t *bars_of(const ch_summary *summary, const char *id, const char *ti
 }
 
 json_t *ch_figure_training_speed(const ch_summary *summary) {
-  const char *unit = on_images(summary) ? "images a second" : "tokens a second";
+  const char *unit = on_images(summary) ? "images per second" : "tokens per second";
   return bars_of(summary, "training-speed", "Training speed", unit, training_rate);
 }
 
 json_t *ch_figure_second_speed(const ch_summary *summary) {
   if (on_images(summary))
-    return bars_of(summary, "seeing-speed", "Telling images apart", "images a second", second_rate);
-  return bars_of(summary, "decoding-speed", "Decoding one sequence", "tokens a second", second_rate);
+    return bars_of(summary, "seeing-speed", "Classifying images", "images per second", second_rate);
+  return bars_of(summary, "decoding-speed", "Decoding one sequence", "tokens per second", second_rate);
 }
 
 /* --- decoding by depth ------------------------------------------------------------------------------------------- */
@@ -255,10 +301,10 @@ json_t *ch_figure_depths(const ch_summary *summary) {
   }
   return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s], s:[s, s]}", "id", "decoding-depth", "kind",
                    "lines", "title", "Decoding speed against depth", "note",
-                   "One sequence in F32, its cache filled with made-up states up to the depth.", "x",
+                   "One sequence in F32. The cache is filled with random states up to the depth.", "x",
                    axis("tokens in the cache", "depth", true, 2), "y",
-                   axis("tokens a second", "speed", true, 10), "series", series, "switches", "log-x", "log-y",
-                   "on", "log-x", "log-y");
+                   axis("tokens per second", "speed", true, 10), "series", series, "switches", "log-x",
+                   "log-y", "on", "log-x", "log-y");
 }
 
 /* --- size -------------------------------------------------------------------------------------------------------- */
@@ -320,13 +366,13 @@ static void flop_parts(const ch_compared *run, double values[MOST_PARTS]) {
 }
 
 json_t *ch_figure_flops(const ch_summary *summary) {
-  static const char *const names[MOST_PARTS] = {"attention's matrices", "looking back", "FFN", "head", ""};
+  static const char *const names[MOST_PARTS] = {"projections", "attention over context", "FFN", "head", ""};
   const ch_compared *run = summary->groups[0].runs[0];
   char title[80];
   if (run->images)
-    snprintf(title, sizeof title, "FLOPs an image");
+    snprintf(title, sizeof title, "FLOPs per image");
   else
-    snprintf(title, sizeof title, "FLOPs a token, %lld tokens to look back at", (long long)run->flops_depth);
-  return stacked(summary, "flops", title, axis("forward pass, multiply-adds times two", "FLOPs", false, 10),
-                 names, flop_parts);
+    snprintf(title, sizeof title, "FLOPs per token at %lld tokens of context", (long long)run->flops_depth);
+  return stacked(summary, "flops", title,
+                 axis("forward pass; a multiply-add counts as two", "FLOPs", false, 10), names, flop_parts);
 }

@@ -4,21 +4,24 @@
 
 #include <jansson.h>
 
-#include "train/compare_summary.h"
+#include "experiment/summary.h"
 
-/* Quality against what it is bought with, the front that nothing beats, and what is good enough. */
+/* Quality against cost, with the Pareto front and the limit of what is good enough. */
 json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *comparison);
-/* Losses while training, means over seeds, with the laws fitted to them. */
+/* Loss curves of training, means over seeds, with the laws fitted to them. */
 json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *comparison);
+/* Losses at the learning rates that were tried; for models of which some were. */
+bool ch_has_tried_rates(const ch_summary *summary);
+json_t *ch_figure_rates(const ch_summary *summary);
 /* What every seed gave. */
 json_t *ch_figure_seeds(const ch_summary *summary);
 json_t *ch_figure_training_speed(const ch_summary *summary);
 /* Decoding, or telling images apart. */
 json_t *ch_figure_second_speed(const ch_summary *summary);
-/* Decoding against the tokens in the cache. */
+/* Decoding speed against the number of tokens in the cache. */
 bool ch_has_depths(const ch_summary *summary);
 json_t *ch_figure_depths(const ch_summary *summary);
-/* What parameters and arithmetic are spent on. */
+/* How parameters and arithmetic divide among the parts of a model. */
 bool ch_has_account(const ch_summary *summary);
 json_t *ch_figure_parameters(const ch_summary *summary);
 json_t *ch_figure_flops(const ch_summary *summary);

@@ -127,7 +127,7 @@ static void put_figures(const ch_compression_report *r, ch_text *text) {
   ch_text_printf(text, "%-26s %14s %14s\n", "", "before", "after");
   put_row(text, "parameters", (double)b->parameters, (double)a->parameters, 0);
   put_row(text, "attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0);
-  put_row(text, "cache elements a token", (double)b->cache_elements_per_token,
+  put_row(text, "cache elements per token", (double)b->cache_elements_per_token,
           (double)a->cache_elements_per_token, 0);
   put_row(text, "bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0);
   if (a->measured) put_row(text, "perplexity", b->perplexity, a->perplexity, 4);
@@ -135,7 +135,7 @@ static void put_figures(const ch_compression_report *r, ch_text *text) {
     put_row(text, "decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1);
 }
 
-/* Bars of a change, the largest of which has `width` signs. */
+/* Bars of changes; the longest one has `width` characters. */
 static void put_profile(const ch_sensitivity *s, ch_text *text) {
   enum { WIDTH = 40 };
   double most = 1e-12;
@@ -146,7 +146,8 @@ static void put_profile(const ch_sensitivity *s, ch_text *text) {
     for (int c = 0; c < s->choices; c++) {
       double value = s->change[l * s->choices + c];
       int signs = (int)lround(WIDTH * fabs(value) / most);
-      ch_text_printf(text, "layer %3lld to %lld heads %+9.5f ", (long long)l, (long long)s->heads[c], value);
+      ch_text_printf(text, "layer %3lld to %lld %s %+9.5f ", (long long)l, (long long)s->heads[c],
+                     ch_plural(s->heads[c], "head ", "heads"), value);
       for (int i = 0; i < signs; i++) ch_text_puts(text, value < 0 ? "-" : "#");
       ch_text_puts(text, "\n");
     }

@@ -1,4 +1,4 @@
-/* What compression cost: the contents of report.json, its page and the lines for a terminal. */
+/* The report of a compression: the contents of report.json, the page and the lines for a terminal. */
 #ifndef CH_REPORT_COMPRESSION_H
 #define CH_REPORT_COMPRESSION_H
 
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "compress/compress.h"
 #include "compress/sensitivity.h"
-#include "train/compare_results.h"
+#include "experiment/results.h"
 
 /* A model's figures. */
 typedef struct ch_compression_figures {
@@ -31,7 +31,7 @@ typedef struct ch_compression_report {
   const char *calibration; /* text, or NULL: data-free */
   int64_t calibration_tokens;
   double calibration_loss;
-  double ratio;                      /* asked for; masa and the SVDs */
+  double ratio;                      /* the requested ratio; masa and the SVDs */
   const int64_t *component_heads;    /* [layers] mea: h' of each; else NULL */
   int64_t layers, groups;            /* G */
   const ch_sensitivity *sensitivity; /* or NULL */

@@ -32,10 +32,10 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
             "<th scope=\"col\">change</th></tr></thead>\n<tbody>\n");
   put_row("parameters", (double)b->parameters, (double)a->parameters, 0, html);
   put_row("attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0, html);
-  put_row("cache elements a token", (double)b->cache_elements_per_token, (double)a->cache_elements_per_token,
-          0, html);
-  put_row("cache bytes a token (16 bit)", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token,
-          0, html);
+  put_row("cache elements per token", (double)b->cache_elements_per_token,
+          (double)a->cache_elements_per_token, 0, html);
+  put_row("cache bytes per token (16 bit)", (double)b->cache_bytes_per_token,
+          (double)a->cache_bytes_per_token, 0, html);
   put_row("bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0, html);
   if (a->measured) {
     put_row("loss", b->loss, a->loss, 4, html);
@@ -49,17 +49,17 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
     put_number((double)r->text_tokens, 0, html);
     ch_text_puts(html, " tokens of ");
     ch_html_escape(r->text, html);
-    ch_text_puts(html, r->text_kept_back ? ", its last part, which nothing was calibrated on. " : ". ");
+    ch_text_puts(html, r->text_kept_back ? ", its last part, which calibration did not use. " : ". ");
   }
   if (a->decode_tokens_per_second > 0)
-    ch_text_printf(html, "Decoding was measured in turns, one sequence with %lld tokens in the cache.",
-                   (long long)r->decode_depth);
+    ch_text_printf(html, "Decoding was measured in turns, one sequence with %lld %s in the cache.",
+                   (long long)r->decode_depth, ch_plural(r->decode_depth, "token", "tokens"));
   ch_text_puts(html, "</p>\n</section>\n");
 }
 
 /* --- the profile ------------------------------------------------------------------------------------------------- */
 
-/* A bar a layer and number of component heads; what was chosen is named. */
+/* One bar per layer and number of component heads; the chosen one is named. */
 static json_t *profile_bars(const ch_compression_report *r) {
   const ch_sensitivity *s = r->sensitivity;
   json_t *bars = json_array();
@@ -78,9 +78,9 @@ static void put_profile(const ch_compression_report *r, ch_text *html) {
   const ch_sensitivity *s = r->sensitivity;
   if (!s) return;
   json_t *note = json_sprintf(
-      "Against a loss of %.4f over %lld tokens of calibration text; of %lld heads each. What was "
-      "chosen has a tick.",
-      s->loss, (long long)s->tokens, (long long)r->groups);
+      "Compared with a loss of %.4f over %lld tokens of calibration text. Each layer has %lld %s. A tick "
+      "marks what was chosen.",
+      s->loss, (long long)s->tokens, (long long)r->groups, ch_plural(r->groups, "head", "heads"));
   ch_page_figure(json_pack("{s:s, s:s, s:s, s:o, s:{s:s}, s:o}", "id", "profile", "kind", "bars", "title",
                            "Loss change of compressing each layer alone", "note", note, "x", "title",
                            "change of the loss", "bars", profile_bars(r)),
@@ -145,8 +145,8 @@ static void put_facts(const ch_compression_report *r, ch_text *html) {
   put_fact("took", line, html);
   ch_text_puts(html, "</dl></div>\n<div><h2>Machine</h2>\n<dl>\n");
   if (r->machine.processor[0]) put_fact("processor", r->machine.processor, html);
-  snprintf(line, sizeof line, "%lld, %lld threads used", (long long)r->machine.cores,
-           (long long)r->machine.threads);
+  snprintf(line, sizeof line, "%lld, %lld %s used", (long long)r->machine.cores,
+           (long long)r->machine.threads, ch_plural(r->machine.threads, "thread", "threads"));
   put_fact("cores", line, html);
   if (r->machine.kernels[0]) put_fact("arithmetic", r->machine.kernels, html);
   ch_text_puts(html, "</dl></div>\n</section>\n<section>\n<h2>The command</h2>\n<pre tabindex=\"0\"><code>");

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "report/embedded.h"
 
 void ch_html_escape(const char *string, ch_text *html) {
@@ -33,9 +34,15 @@ void ch_html_escape(const char *string, ch_text *html) {
   }
 }
 
+void ch_page_escaped(ch_text *text, ch_text *html) {
+  if (text->data) ch_html_escape(text->data, html);
+  html->failed |= text->failed;
+  ch_text_free(text);
+}
+
 /* "</script>" and "<!--" must not appear in a script element. */
 void ch_html_json(json_t *object, ch_text *html) {
-  char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
+  char *text = object ? ch_json_dump(object, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
   json_decref(object);
   if (!text) {
     html->failed = true;
@@ -120,6 +127,18 @@ void ch_page_end(const ch_page_head *head, ch_text *html) {
       ch_template_fill((const char *)ch_embedded_shell_html, "main", put_shell_part, head, &none);
   ch_text_free(&none);
   ch_template_fill(rest, NULL, put_shell_part, head, html);
+}
+
+void ch_page_command(const char *command, ch_text *html) {
+  ch_text_puts(html, "<section aria-labelledby=\"command-heading\">\n<h2 id=\"command-heading\">To "
+                     "reproduce</h2>\n<pre tabindex=\"0\"><code>");
+  ch_html_escape(command, html);
+  ch_text_puts(html, "</code></pre>\n</section>\n");
+}
+
+const char *ch_page_file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash && slash[1] ? slash + 1 : path;
 }
 
 /* --- figures ----------------------------------------------------------------------------------------------------- */

@@ -6,8 +6,8 @@
  *   "kind"     as below
  *   "title"    its heading
  *   "note"     optional: a sentence below it
- * and an axis is {"title": "validation loss", "word": "loss", "log": true, "base": 2}, all but the title optional. A
- * "colour" counts models from 0: it gives colour and symbol.
+ * and an axis is {"title": "validation loss", "word": "loss", "log": true, "base": 2, "unit": "bytes",
+ * "ratio": 10} (of lines: a logarithmic axis spans at least this ratio); only the title is required. A "colour" counts models from 0 and gives the colour and the symbol.
  *
  * lines    "x", "y", "series": [{"name", "colour", "points": [[x, y], ...], and optional
  *            "group": "validation" (switched on and off together),
@@ -17,7 +17,7 @@
  * points   "x", "y", "points": [{"name", "colour", "x", "y", optional "low", "high" of y}], optional
  *            "front": [[x, y], ...] (a line), "limit": {"y", "name", "better": "low" | "high"} (what is good enough)
  * bars     "x", "bars": [{"name", "colour", "value"}]; or of parts: "parts": [name, ...], "bars": [{"name", "values"}]
- * dots     "x", "runs": [name, ...], "dots": [{"name", "colour", "values" (one a run), "mean", "deviation"}]
+ * dots     "x", "runs": [name, ...], "dots": [{"name", "colour", "values" (one per run), "mean", "deviation"}]
  * heatmaps "scales": [{"name", "low", "high", "scheme": "viridis" (any of Vega's)}], "columns": panels in a row,
  *            "panels": [{"title", "values": [[...], ...], optional "scale": index}] */
 #ifndef CH_REPORT_FIGURE_H
@@ -28,7 +28,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* What stands at the top of a page and at its foot; plain text. */
+/* The texts at the top of a page and at its foot; plain text. */
 typedef struct ch_page_head {
   const char *kicker, *title, *answer, *version;
   const char *created; /* UTC, ISO 8601 */
@@ -42,13 +42,20 @@ void ch_page_figure(json_t *figure, ch_text *html);
 /* The same without a section of its own, under a smaller heading: one of several in a section of class "pair". */
 void ch_page_small_figure(json_t *figure, ch_text *html);
 
+/* A section with the command that was typed. */
+void ch_page_command(const char *command, ch_text *html);
+/* What follows a path's last slash; the path where nothing does. */
+const char *ch_page_file_name(const char *path);
+
 /* Appends text for HTML content or a quoted attribute: & < > " ' as references, other control characters left out. */
 void ch_html_escape(const char *string, ch_text *html);
+/* Escapes what `text` holds and releases it. */
+void ch_page_escaped(ch_text *text, ch_text *html);
 /* Appends JSON for the inside of a script element, which it cannot end; takes the reference. */
 void ch_html_json(json_t *object, ch_text *html);
 
-/* Copies a template, in which {{NAME}} stands for what `put` appends for it; false: the name is unknown. From `from` up to
-   the end, or up to {{stop}}; returns what follows that. */
+/* Copies a template from `from` up to its end, or up to {{stop}}, and returns what follows. `put` appends the
+   text that replaces {{NAME}}; it returns false if the name is unknown. */
 typedef bool ch_template_put(const void *context, const char *name, size_t length, ch_text *html);
 const char *ch_template_fill(const char *from, const char *stop, ch_template_put *put, const void *context,
                              ch_text *html);

@@ -1,4 +1,4 @@
-/* Reads the small matrices of trained models that can be looked at, and makes heatmaps of them. */
+/* Reads the small learned matrices of trained models and makes heatmaps of them. */
 #include "report/matrices.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "infer/model.h"
 #include "report/figure.h"
 
-/* Larger matrices are shown by the means of blocks; of more layers than fit, some are shown. */
+/* Larger matrices are reduced to means of blocks; if there are more layers than fit, only some are shown. */
 enum { MOST_SIDE = 96, MOST_VALUES = 40000 };
 
 typedef enum family { KNOCKING, MIXES, COEFFICIENTS, FAMILIES } family;
@@ -27,7 +27,7 @@ static bool ends(const char *text, const char *end) {
   return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* Tells what a tensor is by its name; false: nothing to look at. */
+/* Recognises a tensor by its name; false: it is not shown. */
 static bool recognise(const char *name, matrix *m) {
   int layer, at = 0;
   if (sscanf(name, "model.layers.%d.self_attn.%n", &layer, &at) != 1 || at == 0) return false;
@@ -122,7 +122,7 @@ static json_t *title_of(const matrix *m) {
   return json_sprintf("layer %d: %.*s", m->layer, length, m->name);
 }
 
-/* A panel a matrix; scale 0, but gates have their own, which starts at 0. */
+/* One panel per matrix, on scale 0; gates have a separate scale, which starts at 0. */
 static json_t *panels_of(const found *all, family which, double *most, double *most_of_gates) {
   json_t *panels = json_array();
   int stride = stride_of(all, which);
@@ -140,7 +140,7 @@ static json_t *panels_of(const found *all, family which, double *most, double *m
   return panels;
 }
 
-/* A panel a projection: a row of coefficients a layer. */
+/* One panel per projection, with one row of coefficients per layer. */
 static json_t *coefficient_panels(const found *all, double *most) {
   json_t *panels = json_array();
   for (int i = 0; i < all->count; i++) {
@@ -225,9 +225,10 @@ void ch_matrices_put(const ch_summary *summary, const char *out, ch_text *html) 
     char *directory = ch_path_join(out, group->runs[0]->directory);
     ch_model *model = NULL;
     ch_error error;
-    /* A model that is gone or cannot be read is no reason to have no report. */
+    /* If a model is gone or cannot be read, the report is still written. */
     if (directory && ch_model_load(directory, CH_WEIGHTS_F32, &model, &error) == CH_OK) {
-      if (ch_model_restate(model, CH_FORM_INFERENCE, &error) == CH_OK) put_model(model, group->name, i, html);
+      if (ch_model_materialise(model, CH_MATERIALISE_INFERENCE, &error) == CH_OK)
+        put_model(model, group->name, i, html);
       ch_model_unload(model);
     }
     free(directory);

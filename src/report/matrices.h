@@ -3,10 +3,10 @@
 #define CH_REPORT_MATRICES_H
 
 #include "base/text.h"
-#include "train/compare_summary.h"
+#include "experiment/summary.h"
 
-/* Appends a section for each mechanism that learned some, from the model of its first seed below `out`; nothing where
-   there is no such model. */
+/* Appends a section for each mechanism that has such matrices, read from the model of its first seed below
+   `out`; nothing if there is no such model. */
 void ch_matrices_put(const ch_summary *summary, const char *out, ch_text *html);
 
 #endif

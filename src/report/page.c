@@ -4,25 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "experiment/results_json.h"
 #include "report/compare_figures.h"
 #include "report/embedded.h"
+#include "report/equal.h"
+#include "report/labels.h"
+#include "report/ladder_text.h"
 #include "report/matrices.h"
 #include "report/page_private.h"
 #include "report/table.h"
-#include "report/verdict.h"
+#include "experiment/verdict.h"
+#include "experiment/warnings.h"
 
 enum { SERIES_COLOURS = 14, MOST_NAMES_IN_TITLE = 4 };
-
-void ch_page_escaped(ch_text *text, ch_text *html) {
-  if (text->data) ch_html_escape(text->data, html);
-  html->failed |= text->failed;
-  ch_text_free(text);
-}
-
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash && slash[1] ? slash + 1 : path;
-}
 
 static void put_title(const ch_page *p, ch_text *title) {
   const ch_summary *s = p->summary;
@@ -34,11 +28,12 @@ static void put_title(const ch_page *p, ch_text *title) {
                      i == 0              ? ""
                      : i + 1 == s->count ? " and "
                                          : ", ",
-                     file_name(s->groups[i].name));
-  ch_text_printf(title, " on %s", file_name(p->comparison->data.file));
+                     ch_page_file_name(s->groups[i].name));
+  ch_text_printf(title, " on %s", ch_page_file_name(p->comparison->data.file));
 }
 
-/* --- the parts, one function a placeholder ----------------------------------------------------------------------- */
+/* --- the parts, one function per placeholder
+   --------------------------------------------------------------------- */
 
 static void put_rule(const ch_page *p, ch_text *html) {
   ch_text sentence = {0};
@@ -59,9 +54,7 @@ static void put_basis(const ch_page *p, ch_text *html) {
     ch_text_printf(html, "Means of %d runs with different seeds, ± their standard deviation. ",
                    p->summary->seeds);
   else
-    ch_text_printf(html,
-                   "One run each, seed %llu: small differences may be chance, which other seeds would show. ",
-                   (unsigned long long)training->seed);
+    ch_text_printf(html, "One run each, seed %llu. ", (unsigned long long)training->seed);
   ch_text_puts(html, images ? "Accuracies and losses are those on " : "The loss is the mean over ");
   put_count(training->eval_tokens, html);
   ch_text_puts(html, images ? " images that no model was trained on."
@@ -70,28 +63,50 @@ static void put_basis(const ch_page *p, ch_text *html) {
 
 static void put_notice(const ch_page *p, ch_text *html) {
   const ch_comparison *c = p->comparison;
-  if (c->count == c->planned) return;
-  ch_text_printf(
-      html,
-      "<p class=\"notice\">Unfinished: %d of %d models are trained so far. Run the same command again to "
-      "continue.</p>\n",
-      c->count, c->planned);
+  if (c->count != c->planned)
+    ch_text_printf(
+        html,
+        "<p class=\"notice\">Unfinished: %d of %d models are trained so far. Run the same command again to "
+        "continue.</p>\n",
+        c->count, c->planned);
+  for (int i = 0; i < p->warnings->count; i++) {
+    ch_text_puts(html, "<p class=\"notice\">Warning: ");
+    ch_html_escape(p->warnings->list[i].sentence, html);
+    ch_text_puts(html, "</p>\n");
+  }
+}
+
+/* What the verdict says of a model. */
+static void put_mark(const ch_summary *summary, int rank, ch_text *html) {
+  const ch_decision *d = &summary->decision;
+  const char *mark = NULL;
+  if (summary->count < 2) return;
+  if (rank == d->pick) mark = d->kind == CH_VERDICT_UNDECIDED ? "for now" : NULL;
+  if (d->standings[rank].candidate && d->kind == CH_VERDICT_NOT_DISTINGUISHABLE) mark = "candidate";
+  if (d->standings[rank].candidate && d->kind == CH_VERDICT_TAKE) mark = "take this";
+  if (mark) ch_text_printf(html, " <span class=\"take\">%s</span>", mark);
 }
 
 void ch_page_name_cell(const ch_page *p, int rank, bool mark, ch_text *html) {
   const ch_summary *s = p->summary;
-  ch_text_printf(html, "<tr><th scope=\"row\" style=\"--swatch:var(--series-%d)\">", rank % SERIES_COLOURS);
-  ch_html_escape(s->groups[rank].name, html);
-  if (mark && s->count > 1 && ch_verdict_of(s, p->comparison->tolerance).take == rank)
-    ch_text_puts(html, " <span class=\"take\">take this</span>");
+  const ch_group *group = &s->groups[rank];
+  ch_text_printf(html, "<tr><th scope=\"row\" style=\"--swatch:var(--series-%d)\"", rank % SERIES_COLOURS);
+  if (strcmp(group->name, group->runs[0]->name) != 0) {
+    ch_text_puts(html, " title=\"");
+    ch_html_escape(group->runs[0]->name, html);
+    ch_text_puts(html, "\"");
+  }
+  ch_text_puts(html, ">");
+  ch_html_escape(group->name, html);
+  if (mark) put_mark(s, rank, html);
   ch_text_puts(html, "</th>");
 }
 
-static void put_table_head(const ch_column *columns, ch_text *html) {
+static void put_table_head(const ch_columns *columns, ch_text *html) {
   ch_text_puts(html, "<thead>\n<tr><th scope=\"col\">mechanism</th>");
-  for (int c = 0; c < CH_COLUMNS; c++) {
-    ch_text_printf(html, "<th scope=\"col\">%s", columns[c].title);
-    if (*columns[c].title_unit) ch_text_printf(html, "<small>%s</small>", columns[c].title_unit);
+  for (int c = 0; c < columns->count; c++) {
+    ch_text_printf(html, "<th scope=\"col\">%s", columns->list[c].title);
+    if (*columns->list[c].title_unit) ch_text_printf(html, "<small>%s</small>", columns->list[c].title_unit);
     ch_text_puts(html, "</th>");
   }
   ch_text_puts(html, "</tr>\n</thead>\n");
@@ -99,7 +114,7 @@ static void put_table_head(const ch_column *columns, ch_text *html) {
 
 /* "3.4012", and below it "± 0.0031" */
 static void put_cell(const ch_column *column, const ch_group *group, bool best, ch_text *html) {
-  char value[128];
+  char value[192];
   ch_column_cell(column, group, value, sizeof value);
   char *deviation = strstr(value, " ± ");
   if (deviation) *deviation++ = 0;
@@ -109,22 +124,31 @@ static void put_cell(const ch_column *column, const ch_group *group, bool best, 
                       : "<td>%s",
                  value);
   if (deviation) ch_text_printf(html, " <small>%s</small>", deviation);
+  if (ch_column_is_unsteady(column, group))
+    ch_text_puts(html, " <span title=\"not steady\" role=\"img\" aria-label=\"not steady\">?</span>");
   ch_text_puts(html, "</td>");
 }
 
 static void put_table(const ch_page *p, ch_text *html) {
-  const ch_column *columns = ch_columns_of(p->comparison);
+  const ch_columns columns = ch_columns_of(p->comparison);
   ch_text_puts(html, "<table>\n");
-  put_table_head(columns, html);
+  put_table_head(&columns, html);
   ch_text_puts(html, "<tbody>\n");
   for (int i = 0; i < p->summary->count; i++) {
     const ch_group *group = &p->summary->groups[i];
     ch_page_name_cell(p, i, true, html);
-    for (int k = 0; k < CH_COLUMNS; k++)
-      put_cell(&columns[k], group, ch_column_is_best(&columns[k], p->summary, group), html);
+    for (int k = 0; k < columns.count; k++)
+      put_cell(&columns.list[k], group, ch_column_is_best(&columns.list[k], p->summary, group), html);
     ch_text_puts(html, "</tr>\n");
   }
   ch_text_puts(html, "</tbody>\n</table>\n");
+  if (p->summary->count > 1) {
+    ch_text_puts(html, "<p class=\"note\">");
+    ch_equal_write(p->summary, p->comparison, html);
+    ch_text_puts(html, "</p>\n");
+  }
+  if (ch_columns_have_unsteady(&columns, p->summary))
+    ch_text_puts(html, "<p class=\"note\">? A speed that is not steady: " CH_UNSTEADY_NOTE "</p>\n");
 }
 
 static void put_shapes(const ch_page *p, ch_text *html) {
@@ -159,8 +183,30 @@ static void put_quality(const ch_page *p, ch_text *html) {
 }
 
 static void put_curves(const ch_page *p, ch_text *html) {
+  if (ch_has_tried_rates(p->summary)) ch_page_figure(ch_figure_rates(p->summary), html);
   if (p->summary->count) ch_page_figure(ch_figure_curves(p->summary, p->comparison), html);
   ch_page_put_laws(p, html);
+}
+
+/* The ladder of sizes, where there is one. */
+static void put_ladder(const ch_page *p, ch_text *html) {
+  const ch_ladder *ladder = p->comparison->ladder;
+  int colours[CH_LADDER_MOST_CURVES] = {0};
+  ch_text table = {0}, sentences = {0};
+  if (!ladder) return;
+  for (int m = 0; m < ladder->count; m++)
+    for (int i = 0; i < p->summary->count; i++)
+      if (strcmp(p->summary->groups[i].runs[0]->name, ladder->mechanisms[m].name) == 0) colours[m] = i;
+  ch_ladder_tables_write(ladder, &table);
+  ch_ladder_sentences_write(ladder, &sentences);
+  ch_text_puts(
+      html, "<section aria-labelledby=\"ladder-heading\">\n<h2 id=\"ladder-heading\">Other sizes</h2>\n"
+            "<div class=\"scroll\" role=\"region\" aria-labelledby=\"ladder-heading\" tabindex=\"0\"><pre>");
+  ch_page_escaped(&table, html);
+  ch_text_puts(html, "</pre></div>\n<p class=\"note\">");
+  ch_page_escaped(&sentences, html);
+  ch_text_puts(html, "</p>\n</section>\n");
+  ch_page_figure(ch_figure_ladder(ladder, colours), html);
 }
 
 static void put_speed(const ch_page *p, ch_text *html) {
@@ -207,6 +253,7 @@ static const struct {
     {"quality", put_quality},
     {"noise", ch_page_put_noise},
     {"curves", put_curves},
+    {"ladder", put_ladder},
     {"speed", put_speed},
     {"size", put_size},
     {"matrices", put_matrices},
@@ -229,10 +276,14 @@ static bool put_part(const void *context, const char *name, size_t length, ch_te
 
 ch_status ch_page_write(const ch_comparison *comparison, ch_text *html, ch_error *error) {
   ch_summary summary;
+  ch_warnings warnings;
   ch_text title = {0}, answer = {0};
   ch_status status = ch_summarise(comparison, &summary, error);
+  if (status == CH_OK) status = ch_summary_label(&summary, error);
+  if (status == CH_OK)
+    status = ch_comparison_warnings(comparison, &summary, &summary.arena, &warnings, error);
   if (status == CH_OK) {
-    ch_page p = {comparison, &summary};
+    ch_page p = {comparison, &summary, &warnings};
     put_title(&p, &title);
     ch_verdict_sentence(&summary, comparison, &answer);
     html->failed |= title.failed || answer.failed;

@@ -1,9 +1,9 @@
-/* report.html: one file that shows a comparison, with nothing to fetch from anywhere. */
+/* report.html: one file that shows a comparison, that loads nothing from elsewhere. */
 #ifndef CH_REPORT_PAGE_H
 #define CH_REPORT_PAGE_H
 
 #include "report/figure.h"
-#include "train/compare_results.h"
+#include "experiment/results.h"
 
 /* The whole page. Matrices are read from the models' directories, if the comparison has one. */
 ch_status ch_page_write(const ch_comparison *comparison, ch_text *html, ch_error *error);

@@ -22,7 +22,7 @@ static void put_text_facts(const ch_compared_data *data, ch_text *html) {
   char a[32], b[32];
   put_fact(html, "text", "%s, %s bytes", data->file, ch_format_count((double)data->bytes, a, sizeof a));
   put_fact(html, "tokenizer", "%s, %lld tokens", data->tokenizer, (long long)data->vocab_size);
-  put_fact(html, "tokens", "%s to train on, %s to validate",
+  put_fact(html, "tokens", "%s for training, %s for validation",
            ch_format_count((double)data->train_tokens, a, sizeof a),
            ch_format_count((double)data->validation_tokens, b, sizeof b));
 }
@@ -32,7 +32,7 @@ static void put_image_facts(const ch_compared_data *data, ch_text *html) {
   put_fact(html, "images", "%s (%s), %lld × %lld %s, %lld classes", data->file, data->format,
            (long long)data->image_size, (long long)data->image_size,
            data->channels == 1 ? "grey" : "in colour", (long long)data->classes);
-  put_fact(html, "number", "%s to train on, %s to validate",
+  put_fact(html, "number", "%s for training, %s for validation",
            ch_format_count((double)data->train_tokens, a, sizeof a),
            ch_format_count((double)data->validation_tokens, b, sizeof b));
 }
@@ -41,13 +41,15 @@ static void put_budget(const ch_compared_training *training, bool images, ch_tex
   char count[32];
   ch_format_count((double)training->tokens, count, sizeof count);
   if (images)
-    put_fact(html, "budget", "%s images a model: %lld steps of %lld", count, (long long)training->steps,
-             (long long)training->batch);
+    put_fact(html, "budget", "%s images per model: %lld %s of %lld", count, (long long)training->steps,
+             ch_plural(training->steps, "step", "steps"), (long long)training->batch);
   else
-    put_fact(html, "budget", "%s tokens a model: %lld steps of %lld × %lld", count,
-             (long long)training->steps, (long long)training->batch, (long long)training->sequence);
+    put_fact(html, "budget", "%s tokens per model: %lld %s of %lld × %lld", count, (long long)training->steps,
+             ch_plural(training->steps, "step", "steps"), (long long)training->batch,
+             (long long)training->sequence);
   if (images && training->flip)
-    put_fact(html, "augmentation", "mirrored, shifted by up to %lld pixels", (long long)training->crop);
+    put_fact(html, "augmentation", "mirrored, shifted by up to %lld %s", (long long)training->crop,
+             ch_plural(training->crop, "pixel", "pixels"));
 }
 
 void ch_page_put_training(const ch_page *p, ch_text *html) {
@@ -56,21 +58,22 @@ void ch_page_put_training(const ch_page *p, ch_text *html) {
   (data->images ? put_image_facts : put_text_facts)(data, html);
   put_budget(training, data->images, html);
   put_fact(html, "optimizer", "AdamW, weight decay %g", training->weight_decay);
-  put_fact(html, "learning rate", "%g, %s, %lld steps of warm-up", training->lr, training->schedule,
-           (long long)training->warmup);
+  put_fact(html, "learning rate", "%g, %s, %lld %s of warm-up", training->lr, training->schedule,
+           (long long)training->warmup, ch_plural(training->warmup, "step", "steps"));
   if (p->summary->seeds > 1)
-    put_fact(html, "seeds", "%llu to %llu; of each seed the same batches in the same order for all",
+    put_fact(html, "seeds", "%llu to %llu; within a seed all models see the same batches in the same order",
              (unsigned long long)training->seed,
              (unsigned long long)training->seed + (unsigned long long)p->summary->seeds - 1);
   else
-    put_fact(html, "seed", "%llu; the same batches in the same order for all",
+    put_fact(html, "seed", "%llu; all models see the same batches in the same order",
              (unsigned long long)training->seed);
 }
 
 void ch_page_put_machine(const ch_page *p, ch_text *html) {
   const ch_machine *machine = &p->comparison->machine;
   if (machine->processor[0]) put_fact(html, "processor", "%s", machine->processor);
-  put_fact(html, "cores", "%lld, %lld threads used", (long long)machine->cores, (long long)machine->threads);
+  put_fact(html, "cores", "%lld, %lld %s used", (long long)machine->cores, (long long)machine->threads,
+           ch_plural(machine->threads, "thread", "threads"));
   if (machine->memory_bytes)
     put_fact(html, "memory", "%.1f GiB", (double)machine->memory_bytes / (1024.0 * 1024 * 1024));
   if (machine->system[0]) put_fact(html, "system", "%s", machine->system);
@@ -90,9 +93,9 @@ void ch_page_put_commands(const ch_page *p, ch_text *html) {
   const ch_comparison *c = p->comparison;
   ch_text_puts(html, "<p class=\"note\">Made by Crosshead ");
   ch_html_escape(c->version, html);
-  ch_text_puts(
-      html, ". The same command continues what was interrupted; in another --out it begins again, and gives "
-            "the same losses on the same machine.</p>\n<pre tabindex=\"0\"><code>");
+  ch_text_puts(html, ". Run this command again to continue an interrupted comparison. With another --out it "
+                     "starts anew, and "
+                     "gives the same losses on the same machine.</p>\n<pre tabindex=\"0\"><code>");
   ch_html_escape(c->command, html);
   ch_text_puts(html, "</code></pre>\n");
   if (!c->count) return;
@@ -106,7 +109,7 @@ void ch_page_put_commands(const ch_page *p, ch_text *html) {
                    "crosshead eval %s --text FILE\ncrosshead bench %s --depth 0,2048\ncrosshead generate %s "
                    "--prompt \"...\"",
                    model, model, model);
-  if (more.data) put_pre("A model by itself, in the directory of this page:", more.data, "", html);
+  if (more.data) put_pre("To look at one model, in the directory of this page:", more.data, "", html);
   html->failed |= more.failed;
   ch_text_free(&more);
 }

@@ -3,19 +3,18 @@
 #define CH_REPORT_PAGE_PRIVATE_H
 
 #include "report/figure.h"
-#include "train/compare_summary.h"
+#include "experiment/warnings.h"
 
 typedef struct ch_page {
   const ch_comparison *comparison;
   const ch_summary *summary;
+  const ch_warnings *warnings;
 } ch_page;
 
-/* A row's beginning: the name with its colour, and "take this" at the chosen one where `mark` says so. */
+/* The start of a row: the name with its colour, and what the verdict says of the model if `mark` is true. */
 void ch_page_name_cell(const ch_page *page, int rank, bool mark, ch_text *html);
-/* Escapes what `text` holds and releases it. */
-void ch_page_escaped(ch_text *text, ch_text *html);
 
-/* page_seeds.c: the spread between seeds and which differences are larger; the fitted laws. */
+/* page_seeds.c: the spread between seeds, the differences that exceed it, and the fitted laws. */
 void ch_page_put_noise(const ch_page *page, ch_text *html);
 void ch_page_put_laws(const ch_page *page, ch_text *html);
 

@@ -4,12 +4,12 @@
 
 #include "report/compare_figures.h"
 #include "report/page_private.h"
-#include "report/verdict.h"
-#include "train/compare_law.h"
+#include "experiment/group_law.h"
+#include "experiment/verdict.h"
 
 /* --- differences between seeds ----------------------------------------------------------------------------------- */
 
-/* "+0.0123 ± 0.0042", in points where images are told apart. */
+/* "+0.0123 ± 0.0042", in percentage points where the models classify images. */
 static void put_difference(const ch_difference *d, bool images, ch_text *html) {
   double unit = images ? 100 : 1;
   int decimals = images ? 2 : 4;
@@ -22,8 +22,9 @@ static void put_difference(const ch_difference *d, bool images, ch_text *html) {
 static void put_pairs(const ch_page *p, ch_text *html) {
   const ch_summary *s = p->summary;
   bool images = p->comparison->data.images;
-  ch_text_puts(html, "<div class=\"scroll\" role=\"region\" aria-label=\"Differences, paired by seed\" "
-                     "tabindex=\"0\">\n<table class=\"pairs\">\n<thead>\n<tr><th scope=\"col\">less →</th>");
+  ch_text_puts(
+      html, "<div class=\"scroll\" role=\"region\" aria-label=\"Differences, paired by seed\" "
+            "tabindex=\"0\">\n<table class=\"pairs\">\n<thead>\n<tr><th scope=\"col\">row minus column</th>");
   for (int k = 0; k + 1 < s->count; k++) {
     ch_text_puts(html, "<th scope=\"col\">");
     ch_html_escape(s->groups[k].name, html);
@@ -33,9 +34,9 @@ static void put_pairs(const ch_page *p, ch_text *html) {
   for (int i = 1; i < s->count; i++) {
     ch_page_name_cell(p, i, false, html);
     for (int k = 0; k + 1 < s->count; k++) {
-      ch_difference d = ch_group_difference(&s->groups[i], &s->groups[k], ch_compared_quality);
-      if (k < i && d.pairs > 1)
-        put_difference(&d, images, html);
+      const ch_difference *d = ch_difference_of(s, i, k);
+      if (k < i && d->pairs > 1)
+        put_difference(d, images, html);
       else
         ch_text_puts(html, "<td></td>");
     }
@@ -52,14 +53,18 @@ void ch_page_put_noise(const ch_page *p, ch_text *html) {
   ch_text_puts(html,
                "<section aria-labelledby=\"noise-heading\">\n<h2 id=\"noise-heading\">Which differences "
                "are larger than the noise</h2>\n<p class=\"note\">");
-  ch_verdict_noise(p->summary, &sentence);
+  ch_verdict_standings(p->summary, &sentence);
+  if (sentence.size) ch_text_puts(&sentence, " ");
+  ch_verdict_noise(p->summary, p->comparison, &sentence);
   ch_page_escaped(&sentence, html);
   ch_text_puts(html, "</p>\n");
   put_pairs(p, html);
   ch_text_puts(
       html,
-      "<p class=\"note\">The mechanism of the row less that of the column, ± half of the interval; bold: "
-      "beyond the noise. Of many pairs, one in twenty would be called different by chance.</p>\n"
+      "<p class=\"note\">Mean of the row minus mean of the column, over the seeds that both have, ± half of "
+      "the "
+      "interval. Bold: larger than the noise. The variance of a pair is the larger of its own and the one "
+      "pooled over all pairs, which takes the noise of all mechanisms to be alike.</p>\n"
       "</section>\n");
 }
 
@@ -104,6 +109,7 @@ void ch_page_put_laws(const ch_page *p, ch_text *html) {
     ch_text_puts(
         html,
         "</tbody>\n</table>\n</div>\n<p class=\"note\">L(D) = (D<sub>c</sub>/D)<sup>α</sup> + L<sub>0</sub> "
-        "of the training losses after the warm-up, with 95 % intervals. The learning rate falls meanwhile: "
-        "the laws compare these curves, and say little about longer training.</p>\n</section>\n");
+        "is fitted to the training losses after the warm-up, with 95 % intervals. The learning rate falls "
+        "during these runs: the laws compare the curves and say little about longer "
+        "training.</p>\n</section>\n");
 }

@@ -19,7 +19,8 @@ static bool of(const ch_swept *run, const ch_sweep_choice *choice) {
 
 /* --- losses against rates ---------------------------------------------------------------------------------------- */
 
-/* A mechanism's runs of one kind: stable ones joined, the others apart, where they have a loss at all. */
+/* A mechanism's runs of one kind: stable ones are joined by a line, the others are single marks if they have
+   a loss. */
 static json_t *rate_series(const ch_sweep *sweep, int m, bool stable) {
   const ch_sweep_choice *choice = &sweep->choices[m];
   json_t *points = json_array();
@@ -43,9 +44,9 @@ static json_t *rates_figure(const ch_sweep *sweep) {
   return json_pack(
       "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s], s:[s]}", "id", "rates", "kind", "lines", "title",
       "Loss against learning rate", "note",
-      "Marks are stable runs; dashed lines join unstable ones by the last loss they had. Runs that "
-      "ended before their first evaluation have no point.",
-      "x", axis("learning rate", "rate", true), "y", axis("validation loss, nats a token", "loss", false),
+      "Marks are stable runs. Dashed lines join the last losses of unstable runs. A run that ended before "
+      "its first evaluation has no point.",
+      "x", axis("learning rate", "rate", true), "y", axis("validation loss, nats per token", "loss", false),
       "series", series, "switches", "log-x", "log-y", "on", "log-x");
 }
 
@@ -88,10 +89,11 @@ static json_t *curves_figure(const char *id, const char *title, json_t *series) 
   return json_pack(
       "{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:[s, s, s], s:[s]}", "id", id, "kind", "lines", "title",
       json_string(title), "note",
-      "Dashed: the law fitted to the losses behind the warm-up and the first tenth, up to the budget; "
-      "the band ends in its 95 % interval there.",
-      "x", axis("training tokens", "tokens", true), "y", axis("validation loss, nats a token", "loss", false),
-      "series", series, "switches", "second-half", "log-x", "log-y", "on", "log-x");
+      "Dashed: the law, fitted to the losses after the warm-up and the first tenth of the tokens, up to the "
+      "budget. The band shows its 95 % interval there.",
+      "x", axis("training tokens", "tokens", true), "y",
+      axis("validation loss, nats per token", "loss", false), "series", series, "switches", "second-half",
+      "log-x", "log-y", "on", "log-x");
 }
 
 /* The first seed of every mechanism at its chosen rate. */
@@ -132,12 +134,6 @@ static json_t *mechanism_figure(const ch_sweep *sweep, int m) {
 
 /* --- the page ---------------------------------------------------------------------------------------------------- */
 
-static void put_escaped(ch_text *text, ch_text *html) {
-  if (text->data) ch_html_escape(text->data, html);
-  html->failed |= text->failed;
-  ch_text_free(text);
-}
-
 static void put_sentences(const ch_sweep *sweep, ch_text *html) {
   ch_text table = {0};
   ch_text_puts(
@@ -146,33 +142,21 @@ static void put_sentences(const ch_sweep *sweep, ch_text *html) {
     ch_text sentence = {0};
     ch_sweep_sentence(&sweep->choices[m], &sentence);
     ch_text_puts(html, "<li>");
-    put_escaped(&sentence, html);
+    ch_page_escaped(&sentence, html);
     ch_text_puts(html, "</li>\n");
   }
   ch_text_puts(html,
                "</ul>\n<div class=\"scroll\" role=\"region\" aria-label=\"All runs\" tabindex=\"0\"><pre>");
-  ch_sweep_table(sweep, &table);
-  put_escaped(&table, html);
+  ch_sweep_table_write(sweep, &table);
+  ch_page_escaped(&table, html);
   ch_text_puts(html, "</pre></div>\n</section>\n");
 }
 
-static void put_command(const ch_sweep *sweep, ch_text *html) {
-  ch_text_puts(html, "<section aria-labelledby=\"command-heading\">\n<h2 id=\"command-heading\">To "
-                     "reproduce</h2>\n<pre tabindex=\"0\"><code>");
-  ch_html_escape(sweep->about.command, html);
-  ch_text_puts(html, "</code></pre>\n</section>\n");
-}
-
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash && slash[1] ? slash + 1 : path;
-}
-
 ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *error) {
-  char title[200], answer[200];
-  snprintf(title, sizeof title, "Learning rates on %s", file_name(sweep->about.data.file));
-  snprintf(answer, sizeof answer, "%d of %d runs; losses are extrapolated to %.4g tokens.", sweep->count,
-           sweep->planned, sweep->budget);
+  char title[200], answer[200], budget[32];
+  snprintf(title, sizeof title, "Learning rates on %s", ch_page_file_name(sweep->about.data.file));
+  snprintf(answer, sizeof answer, "%d of %d runs are done. Losses are extrapolated to %s tokens.",
+           sweep->count, sweep->planned, ch_format_count(sweep->budget, budget, sizeof budget));
   const ch_page_head head = {.kicker = "Learning-rate sweep",
                              .title = title,
                              .answer = answer,
@@ -185,7 +169,7 @@ ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *er
     ch_page_figure(chosen_figure(sweep), html);
     for (int m = 0; m < sweep->mechanisms; m++) ch_page_figure(mechanism_figure(sweep, m), html);
   }
-  put_command(sweep, html);
+  ch_page_command(sweep->about.command, html);
   ch_page_end(&head, html);
   return html->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the report") : CH_OK;
 }

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "experiment/warnings.h"
+
 enum { COLUMNS = 9, CELL = 80 };
-/* A smaller rate whose loss is lower by this part is worth a word. */
+/* If a smaller rate has a loss lower by this share, the text says so. */
 static const double worth_a_word = 0.005;
 
 typedef char cell[CELL];
@@ -110,7 +112,17 @@ void ch_sweep_sentence(const ch_sweep_choice *c, ch_text *text) {
   ch_text_puts(text, ".");
 }
 
-void ch_sweep_table(const ch_sweep *sweep, ch_text *text) {
+static void put_warnings(const ch_sweep *sweep, ch_text *text) {
+  ch_warnings warnings;
+  ch_arena arena = {0};
+  ch_error error;
+  text->failed |= ch_sweep_warnings(sweep, &arena, &warnings, &error) != CH_OK;
+  for (int i = 0; !text->failed && i < warnings.count; i++)
+    ch_text_printf(text, "Warning: %s\n", warnings.list[i].sentence);
+  ch_arena_free(&arena);
+}
+
+void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text) {
   static const char *const headings[COLUMNS] = {"mechanism", "rate ", "seed", "loss", "spikes",
                                                 "verdict",   "alpha", "L_0",  NULL};
   cell *cells = calloc((size_t)(sweep->count + 1) * COLUMNS, sizeof *cells);
@@ -131,4 +143,5 @@ void ch_sweep_table(const ch_sweep *sweep, ch_text *text) {
     ch_sweep_sentence(&sweep->choices[m], text);
     ch_text_puts(text, "\n");
   }
+  put_warnings(sweep, text);
 }

@@ -1,17 +1,17 @@
-/* A sweep in words: a table, and a sentence a mechanism. */
+/* A sweep in words: a table, and one sentence per mechanism. */
 #ifndef CH_REPORT_SWEEP_TEXT_H
 #define CH_REPORT_SWEEP_TEXT_H
 
 #include "base/text.h"
-#include "train/sweep_results.h"
+#include "experiment/sweep_results.h"
 
-/* A line a run, '*' at the rates that were chosen; then what each mechanism should be trained with. */
-void ch_sweep_table(const ch_sweep *sweep, ch_text *text);
+/* One line per run, '*' at the chosen rates; then the rate each mechanism should be trained with. */
+void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text);
 /* "mha: the largest stable rate is 0.003 (loss 3.2104); ..." */
 void ch_sweep_sentence(const ch_sweep_choice *choice, ch_text *text);
 /* What a verdict means: "stable", "a spike from step 120 on", ... */
 void ch_sweep_verdict(const ch_swept *run, ch_text *text);
-/* "2.13 [1.98, 2.20]"; a bound that there is none for is "-". */
+/* "2.13 [1.98, 2.20]"; a missing bound is "-". */
 void ch_estimate_text(const ch_estimate *e, ch_text *text);
 
 #endif

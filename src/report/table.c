@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/verdict.h"
+#include "experiment/verdict.h"
+#include "experiment/warnings.h"
+#include "report/equal.h"
+#include "report/ladder_text.h"
+#include "base/utf8.h"
 
 static double loss(const ch_compared *model) {
   return model->validation_loss;
@@ -35,6 +39,22 @@ static double decoding(const ch_compared *model) {
   return model->decode_tokens_per_second;
 }
 
+static double training_spread(const ch_compared *model) {
+  return model->train_spread;
+}
+
+static double decoding_spread(const ch_compared *model) {
+  return model->decode_spread;
+}
+
+static bool training_unsteady(const ch_compared *model) {
+  return model->train_unsteady;
+}
+
+static bool decoding_unsteady(const ch_compared *model) {
+  return model->decode_unsteady;
+}
+
 static double top1(const ch_compared *model) {
   return 100 * model->top1;
 }
@@ -47,28 +67,64 @@ static double attention(const ch_compared *model) {
   return (double)model->parameters_attention;
 }
 
-static const ch_column of_text[CH_COLUMNS] = {
-    {"validation", "loss", "nats", "validation loss", "nats a token", CH_BEST_LOW, loss, 4, true},
-    {"validation", "perplexity", "", "perplexity", "", CH_BEST_LOW, perplexity, 2, true},
-    {"", "parameters", "", "parameters", "", CH_BEST_NONE, parameters, 0, false},
-    {"cache a token", "elements", "", "cache", "elements a token", CH_BEST_LOW, elements, 0, false},
-    {"cache a token", "16-bit", "bytes", "cache at 16 bits", "bytes a token", CH_BEST_LOW, bytes, 0, false},
-    {"speed", "training", "tokens/s", "training", "tokens/s", CH_BEST_HIGH, training, 0, false},
-    {"speed", "decoding", "tokens/s", "decoding", "tokens/s", CH_BEST_HIGH, decoding, 0, false},
+static double flops(const ch_compared *m) {
+  return m->flops_projections + m->flops_context + m->flops_feed_forward + m->flops_head;
+}
+
+static double trained(const ch_compared *model) {
+  return (double)model->tokens_trained;
+}
+
+static double seconds(const ch_compared *model) {
+  if (model->train_seconds > 0) return model->train_seconds;
+  return model->train_tokens_per_second > 0 ? (double)model->tokens_trained / model->train_tokens_per_second
+                                            : 0;
+}
+
+/* The last three are shown where parameters are not what was made equal. */
+enum { COLUMNS_OF_MATCHES = 3 };
+
+static const ch_column of_text[CH_MOST_COLUMNS] = {
+    {"validation", "loss", "nats", "validation loss", "nats per token", CH_BEST_LOW, loss, 4, true, NULL,
+     NULL},
+    {"validation", "perplexity", "", "perplexity", "", CH_BEST_LOW, perplexity, 2, true, NULL, NULL},
+    {"", "parameters", "", "parameters", "", CH_BEST_NONE, parameters, 0, false, NULL, NULL},
+    {"cache per token", "elements", "", "cache", "elements per token", CH_BEST_LOW, elements, 0, false, NULL,
+     NULL},
+    {"cache per token", "16-bit", "bytes", "cache at 16 bits", "bytes per token", CH_BEST_LOW, bytes, 0,
+     false, NULL, NULL},
+    {"speed", "training", "tokens/s", "training", "tokens/s", CH_BEST_HIGH, training, 0, false,
+     training_spread, training_unsteady},
+    {"speed", "decoding", "tokens/s", "decoding", "tokens/s", CH_BEST_HIGH, decoding, 0, false,
+     decoding_spread, decoding_unsteady},
+    {"cost", "FLOPs", "per token", "arithmetic", "FLOPs per token", CH_BEST_NONE, flops, 0, false, NULL,
+     NULL},
+    {"training", "tokens", "", "trained on", "tokens", CH_BEST_NONE, trained, 0, false, NULL, NULL},
+    {"training", "time", "s", "training time", "s", CH_BEST_NONE, seconds, 1, false, NULL, NULL},
 };
 
-static const ch_column of_images[CH_COLUMNS] = {
-    {"accuracy", "top-1", "%", "top-1 accuracy", "%", CH_BEST_HIGH, top1, 2, true},
-    {"accuracy", "top-5", "%", "top-5 accuracy", "%", CH_BEST_HIGH, top5, 2, true},
-    {"validation", "loss", "nats", "validation loss", "nats an image", CH_BEST_LOW, loss, 4, true},
-    {"parameters", "all", "", "parameters", "", CH_BEST_NONE, parameters, 0, false},
-    {"parameters", "attention", "", "of attention", "parameters", CH_BEST_LOW, attention, 0, false},
-    {"speed", "training", "images/s", "training", "images/s", CH_BEST_HIGH, training, 0, false},
-    {"speed", "seeing", "images/s", "seeing", "images/s", CH_BEST_HIGH, decoding, 0, false},
+static const ch_column of_images[CH_MOST_COLUMNS] = {
+    {"accuracy", "top-1", "%", "top-1 accuracy", "%", CH_BEST_HIGH, top1, 2, true, NULL, NULL},
+    {"accuracy", "top-5", "%", "top-5 accuracy", "%", CH_BEST_HIGH, top5, 2, true, NULL, NULL},
+    {"validation", "loss", "nats", "validation loss", "nats per image", CH_BEST_LOW, loss, 4, true, NULL,
+     NULL},
+    {"parameters", "all", "", "parameters", "", CH_BEST_NONE, parameters, 0, false, NULL, NULL},
+    {"parameters", "attention", "", "of attention", "parameters", CH_BEST_LOW, attention, 0, false, NULL,
+     NULL},
+    {"speed", "training", "images/s", "training", "images/s", CH_BEST_HIGH, training, 0, false,
+     training_spread, training_unsteady},
+    {"speed", "inference", "images/s", "inference", "images/s", CH_BEST_HIGH, decoding, 0, false,
+     decoding_spread, decoding_unsteady},
+    {"cost", "FLOPs", "per image", "arithmetic", "FLOPs per image", CH_BEST_NONE, flops, 0, false, NULL,
+     NULL},
+    {"training", "images", "", "trained on", "images", CH_BEST_NONE, trained, 0, false, NULL, NULL},
+    {"training", "time", "s", "training time", "s", CH_BEST_NONE, seconds, 1, false, NULL, NULL},
 };
 
-const ch_column *ch_columns_of(const ch_comparison *comparison) {
-  return comparison->data.images ? of_images : of_text;
+ch_columns ch_columns_of(const ch_comparison *comparison) {
+  bool all = comparison->match != CH_MATCH_PARAMETERS;
+  return (ch_columns){comparison->data.images ? of_images : of_text,
+                      all ? CH_MOST_COLUMNS : CH_MOST_COLUMNS - COLUMNS_OF_MATCHES};
 }
 
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size) {
@@ -91,9 +147,12 @@ const char *ch_column_format(const ch_column *column, double value, char *buffer
 const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size) {
   ch_spread spread = ch_group_spread(group, column->value);
   ch_column_format(column, spread.mean, buffer, size);
-  if (!column->spread || spread.count < 2) return buffer;
+  double shown = column->spread && spread.count > 1 ? spread.deviation
+                 : column->measured                 ? ch_group_spread(group, column->measured).mean
+                                                    : 0;
+  if (!(shown > 0) && !(column->spread && spread.count > 1)) return buffer;
   char deviation[64];
-  ch_column_format(column, spread.deviation, deviation, sizeof deviation);
+  ch_column_format(column, shown, deviation, sizeof deviation);
   size_t used = strlen(buffer);
   snprintf(buffer + used, size - used, " ± %s", deviation);
   return buffer;
@@ -110,8 +169,21 @@ static bool alike(const ch_column *column, double a, double b) {
                 ch_column_format(column, b, second, sizeof second)) == 0;
 }
 
+bool ch_column_is_unsteady(const ch_column *column, const ch_group *group) {
+  bool unsteady = false;
+  for (int i = 0; column->unsteady && i < group->count; i++) unsteady |= column->unsteady(group->runs[i]);
+  return unsteady;
+}
+
+bool ch_columns_have_unsteady(const ch_columns *columns, const ch_summary *summary) {
+  for (int c = 0; c < columns->count; c++)
+    for (int i = 0; i < summary->count; i++)
+      if (ch_column_is_unsteady(&columns->list[c], &summary->groups[i])) return true;
+  return false;
+}
+
 bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group) {
-  if (column->best == CH_BEST_NONE) return false;
+  if (column->best == CH_BEST_NONE || ch_column_is_unsteady(column, group)) return false;
   double value = mean_of(column, group);
   bool differs = false;
   for (int i = 0; i < summary->count; i++) {
@@ -125,93 +197,157 @@ bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const
 
 /* --- the plain-text table ---------------------------------------------------------------------------------------- */
 
-static int columns_of(const char *text) {
-  int n = 0;
-  for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
-  return n;
-}
-
 static void pad(int spaces, ch_text *text) {
   ch_text_printf(text, "%*s", spaces > 0 ? spaces : 0, "");
 }
 
 static int width_of(const ch_column *column, const ch_summary *summary) {
-  int width = columns_of(column->heading), unit = columns_of(column->unit);
+  int width = ch_utf8_count(column->heading), unit = ch_utf8_count(column->unit);
   if (unit > width) width = unit;
   for (int i = 0; i < summary->count; i++) {
     char buffer[128];
-    int length = columns_of(ch_column_cell(column, &summary->groups[i], buffer, sizeof buffer));
+    int length = ch_utf8_count(ch_column_cell(column, &summary->groups[i], buffer, sizeof buffer));
     if (length > width) width = length;
   }
   return width;
 }
 
 /* Group headings stand over the right end of their columns. */
-static void put_groups(const ch_column *columns, const int *widths, int names, ch_text *text) {
+static void put_groups(const ch_columns *columns, const int *widths, int names, ch_text *text) {
   pad(names, text);
   int due = 0;
-  for (int c = 0; c < CH_COLUMNS; c++) {
+  for (int c = 0; c < columns->count; c++) {
     due += widths[c] + 3;
-    const char *group = columns[c].group;
-    if (c + 1 < CH_COLUMNS && *group && strcmp(group, columns[c + 1].group) == 0) continue;
-    pad(due - columns_of(group) - 1, text);
+    const char *group = columns->list[c].group;
+    if (c + 1 < columns->count && *group && strcmp(group, columns->list[c + 1].group) == 0) continue;
+    pad(due - ch_utf8_count(group) - 1, text);
     ch_text_puts(text, group);
-    pad(c + 1 < CH_COLUMNS, text);
+    pad(c + 1 < columns->count, text);
     due = 0;
   }
   ch_text_puts(text, "\n");
 }
 
-static void put_headings(const ch_column *columns, const int *widths, int names, bool units, ch_text *text) {
+static void put_headings(const ch_columns *columns, const int *widths, int names, bool units, ch_text *text) {
   const char *first = units ? "" : "mechanism";
   ch_text_puts(text, first);
-  pad(names - columns_of(first), text);
-  for (int c = 0; c < CH_COLUMNS; c++) {
-    const char *word = units ? columns[c].unit : columns[c].heading;
-    pad(widths[c] + 2 - columns_of(word), text);
+  pad(names - ch_utf8_count(first), text);
+  for (int c = 0; c < columns->count; c++) {
+    const char *word = units ? columns->list[c].unit : columns->list[c].heading;
+    pad(widths[c] + 2 - ch_utf8_count(word), text);
     ch_text_puts(text, word);
-    pad(c + 1 < CH_COLUMNS, text);
+    pad(c + 1 < columns->count, text);
   }
   ch_text_puts(text, "\n");
 }
 
-static void put_row(const ch_column *columns, const ch_summary *summary, const ch_group *group,
+static void put_row(const ch_columns *columns, const ch_summary *summary, const ch_group *group,
                     const int *widths, int names, ch_text *text) {
   ch_text_puts(text, group->name);
-  pad(names - columns_of(group->name), text);
-  for (int c = 0; c < CH_COLUMNS; c++) {
+  pad(names - ch_utf8_count(group->name), text);
+  for (int c = 0; c < columns->count; c++) {
     char buffer[128];
-    bool best = ch_column_is_best(&columns[c], summary, group);
-    ch_column_cell(&columns[c], group, buffer, sizeof buffer);
-    pad(widths[c] + 2 - columns_of(buffer), text);
+    const char *mark = ch_column_is_unsteady(&columns->list[c], group)        ? "?"
+                       : ch_column_is_best(&columns->list[c], summary, group) ? "*"
+                                                                              : " ";
+    ch_column_cell(&columns->list[c], group, buffer, sizeof buffer);
+    pad(widths[c] + 2 - ch_utf8_count(buffer), text);
     ch_text_puts(text, buffer);
-    if (best || c + 1 < CH_COLUMNS) ch_text_puts(text, best ? "*" : " ");
+    if (*mark != ' ' || c + 1 < columns->count) ch_text_puts(text, mark);
   }
   ch_text_puts(text, "\n");
+}
+
+static bool has_spread(const ch_columns *columns, const ch_summary *summary) {
+  for (int c = 0; c < columns->count; c++)
+    for (int i = 0; columns->list[c].measured && i < summary->count; i++)
+      if (ch_group_spread(&summary->groups[i], columns->list[c].measured).mean > 0) return true;
+  return false;
+}
+
+static void put_speed_notes(const ch_columns *columns, const ch_summary *summary, ch_text *text) {
+  if (has_spread(columns, summary))
+    ch_text_puts(text, "± of a speed: half of its measurements lie about so near.\n");
+  if (ch_columns_have_unsteady(columns, summary))
+    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " --remeasure times all models again.\n");
+}
+
+/* "Learning rates: mla 0.0018 (0.0015 to 0.0022 is as good; the usual 0.003 costs 1.9 %); ..." */
+static void put_rates(const ch_summary *summary, ch_text *text) {
+  int count = 0;
+  for (int i = 0; i < summary->count; i++) {
+    const ch_compared *run = summary->groups[i].runs[0];
+    if (!run->tried_count) continue;
+    ch_text_printf(text, "%s%s %.2g", count++ ? "; " : "Learning rates, tuned: ", run->name, run->lr);
+    const char *open = " (";
+    if (run->lr_low > 0) {
+      ch_text_printf(text, "%s%.2g to %.2g is as good", open, run->lr_low, run->lr_high);
+      open = ", ";
+    }
+    if (run->usual_lr_cost > 0) {
+      ch_text_printf(text, "%sthe usual %.2g costs %.1f %%", open, run->tried[0].lr,
+                     100 * run->usual_lr_cost);
+      open = ", ";
+    }
+    if (run->lr_at_edge) {
+      ch_text_printf(text, "%sthe edge of those tried", open);
+      open = ", ";
+    }
+    if (*open == ',') ch_text_puts(text, ")");
+  }
+  if (count) ch_text_puts(text, ".\n");
+}
+
+/* The notes below the table, a line each. */
+static void put_notes(const ch_comparison *comparison, const ch_columns *columns, ch_summary *summary,
+                      ch_text *text) {
+  ch_warnings warnings;
+  ch_error error;
+  ch_text_puts(text, "\n* best of its column. ");
+  ch_verdict_rule(comparison, text);
+  ch_text_puts(text, "\n");
+  if (summary->count > 1) {
+    ch_equal_write(summary, comparison, text);
+    ch_text_puts(text, "\n");
+  }
+  put_speed_notes(columns, summary, text);
+  put_rates(summary, text);
+  if (summary->count > 1 && summary->fewest > 1) {
+    ch_verdict_standings(summary, text);
+    ch_text_puts(text, "\n");
+    ch_verdict_noise(summary, comparison, text);
+    ch_text_puts(text, "\n");
+  }
+  if (ch_comparison_warnings(comparison, summary, &summary->arena, &warnings, &error) != CH_OK) {
+    text->failed = true;
+    return;
+  }
+  for (int i = 0; i < warnings.count; i++) ch_text_printf(text, "Warning: %s\n", warnings.list[i].sentence);
 }
 
 void ch_table_write(const ch_comparison *comparison, ch_text *text) {
   ch_summary summary;
   ch_error error;
-  int widths[CH_COLUMNS];
-  const ch_column *columns = ch_columns_of(comparison);
-  if (ch_summarise(comparison, &summary, &error) != CH_OK) text->failed = true;
-  int names = columns_of("mechanism");
+  int widths[CH_MOST_COLUMNS];
+  const ch_columns shown = ch_columns_of(comparison), *columns = &shown;
+  if (ch_summarise(comparison, &summary, &error) != CH_OK) {
+    text->failed = true;
+    ch_arena_free(&summary.arena);
+    return;
+  }
+  int names = ch_utf8_count("mechanism");
   for (int i = 0; i < summary.count; i++) {
-    int width = columns_of(summary.groups[i].name);
+    int width = ch_utf8_count(summary.groups[i].name);
     if (width > names) names = width;
   }
-  for (int c = 0; c < CH_COLUMNS; c++) widths[c] = width_of(&columns[c], &summary);
+  for (int c = 0; c < columns->count; c++) widths[c] = width_of(&columns->list[c], &summary);
+  ch_verdict_sentence(&summary, comparison, text);
+  ch_text_puts(text, "\n\n");
   put_groups(columns, widths, names, text);
   put_headings(columns, widths, names, false, text);
   put_headings(columns, widths, names, true, text);
   for (int i = 0; i < summary.count; i++) put_row(columns, &summary, &summary.groups[i], widths, names, text);
-  ch_text_puts(text, "\n* best of its column. ");
-  ch_verdict_rule(comparison, text);
-  ch_text_puts(text, "\n");
-  ch_verdict_noise(&summary, text);
-  if (summary.count > 1) ch_text_puts(text, "\n");
-  ch_verdict_sentence(&summary, comparison, text);
-  ch_text_puts(text, "\n");
+  put_notes(comparison, columns, &summary, text);
+  if (comparison->ladder) ch_ladder_write(comparison->ladder, text);
   ch_arena_free(&summary.arena);
 }

@@ -3,7 +3,7 @@
 #define CH_REPORT_TABLE_H
 
 #include "base/text.h"
-#include "train/compare_summary.h"
+#include "experiment/summary.h"
 
 /* What a column holds, and which end of it is better. */
 typedef struct ch_column {
@@ -13,17 +13,35 @@ typedef struct ch_column {
   double (*value)(const ch_compared *model);
   int decimals;
   bool spread; /* the deviation between seeds is shown too */
+  /* Of a speed, else NULL: the spread of its measurements, and whether it cannot be relied on. */
+  double (*measured)(const ch_compared *model);
+  bool (*unsteady)(const ch_compared *model);
 } ch_column;
 
-/* The columns after the name, in order, of a comparison on text or on images; CH_COLUMNS of them. */
-enum { CH_COLUMNS = 7 };
-const ch_column *ch_columns_of(const ch_comparison *comparison);
+/* The columns after the name, in order, of a comparison on text or on images. */
+typedef struct ch_columns {
+  const ch_column *list;
+  int count;
+} ch_columns;
+enum { CH_MOST_COLUMNS = 10 };
+/* Where parameters are not what was made equal, with those of what was, or now differs: FLOPs, tokens, time. */
+ch_columns ch_columns_of(const ch_comparison *comparison);
+
+/* Why a speed is marked. */
+#define CH_UNSTEADY_NOTE                                                                                     \
+  "other programs kept the machine busy, or the measurements spread by more than a tenth, also when they "   \
+  "were repeated."
 
 /* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
-/* The mean over a group's runs, and of several " ± " their standard deviation, if the column shows it. Returns buffer. */
+/* The mean over a group's runs. " ± " follows with the standard deviation between several runs, if the column shows it, or
+   with the spread of a speed's measurements (the mean over the runs). Returns buffer. */
 const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size);
-/* True when the group has the best mean of the column, and not all have it. */
+/* True if a speed of the group is not steady: no star then, whatever it is. */
+bool ch_column_is_unsteady(const ch_column *column, const ch_group *group);
+/* The same for any group and column: then a note says what the mark means. */
+bool ch_columns_have_unsteady(const ch_columns *columns, const ch_summary *summary);
+/* True if the group has the best mean of the column, and at least one group does not. */
 bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group);
 
 /* The aligned table, the best model first, the best of each column marked, with its notes and the last line that

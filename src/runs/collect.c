@@ -17,7 +17,7 @@ enum { MOST_POINTS = 1000, MOST_RESULT_BYTES = 1 << 26 };
 
 /* Points as they come. */
 typedef struct points {
-  ch_kept_point *list;
+  ch_curve_point *list;
   int64_t count, room;
 } points;
 
@@ -38,12 +38,12 @@ static ch_status no_memory(const reading *r, ch_error *error) {
 static bool add_point(points *p, int64_t tokens, double loss) {
   if (p->count == p->room) {
     int64_t room = 2 * p->room + 256;
-    ch_kept_point *list = realloc(p->list, (size_t)room * sizeof *list);
+    ch_curve_point *list = realloc(p->list, (size_t)room * sizeof *list);
     if (!list) return false;
     p->list = list;
     p->room = room;
   }
-  p->list[p->count++] = (ch_kept_point){tokens, loss};
+  p->list[p->count++] = (ch_curve_point){tokens, loss};
   return true;
 }
 
@@ -133,16 +133,16 @@ static ch_status read_log(reading *r, const char *path, ch_error *error) {
 /* --- what is made of them ---------------------------------------------------------------------------------------- */
 
 /* Means of equal stretches where there are more than MOST_POINTS. */
-static ch_status keep_curve(const reading *r, const points *p, const ch_kept_point **kept, int64_t *count,
+static ch_status keep_curve(const reading *r, const points *p, const ch_curve_point **kept, int64_t *count,
                             ch_error *error) {
   *count = p->count < MOST_POINTS ? p->count : MOST_POINTS;
-  ch_kept_point *list = ch_arena_alloc(r->arena, (size_t)(*count + 1) * sizeof *list);
+  ch_curve_point *list = ch_arena_alloc(r->arena, (size_t)(*count + 1) * sizeof *list);
   if (!list) return no_memory(r, error);
   for (int64_t i = 0; i < *count; i++) {
     int64_t from = p->count * i / *count, to = p->count * (i + 1) / *count;
     double sum = 0;
     for (int64_t k = from; k < to; k++) sum += p->list[k].loss;
-    list[i] = (ch_kept_point){p->list[to - 1].tokens, sum / (double)(to - from)};
+    list[i] = (ch_curve_point){p->list[to - 1].tokens, sum / (double)(to - from)};
   }
   *kept = list;
   return CH_OK;
@@ -176,7 +176,7 @@ static ch_status keep_results(const reading *r, const char *path, ch_error *erro
   return r->run->results ? CH_OK : no_memory(r, error);
 }
 
-static ch_status collect(reading *r, const ch_run_labels *labels, ch_error *error) {
+static ch_status collect(reading *r, const ch_kept_run_labels *labels, ch_error *error) {
   ch_kept_run *run = r->run;
   char whole[PATH_MAX], name[256];
   if (!realpath(r->directory, whole))
@@ -203,8 +203,8 @@ done:
   return status;
 }
 
-ch_status ch_run_collect(const char *directory, const ch_run_labels *labels, ch_arena *arena,
-                         ch_kept_run *run, ch_error *error) {
+ch_status ch_kept_run_collect(const char *directory, const ch_kept_run_labels *labels, ch_arena *arena,
+                              ch_kept_run *run, ch_error *error) {
   reading r = {.directory = directory, .arena = arena, .run = run};
   *run = (ch_kept_run){.seed = -1, .parameters = -1, .lr = NAN, .loss = NAN, .validation_loss = NAN};
   ch_status status = collect(&r, labels, error);

@@ -7,11 +7,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json.h"
 #include "base/text.h"
-#include "train/machine.h"
+#include "bench/machine.h"
 
 const char *ch_kept_json(ch_arena *arena, const json_t *value) {
-  char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  char *text = value ? ch_json_dump(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   const char *kept = ch_arena_strdup(arena, text ? text : "{}");
   free(text);
   return kept;

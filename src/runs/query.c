@@ -4,8 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "runs/schema.h"
+
+struct ch_found_runs {
+  ch_arena arena;
+  ch_kept_run *runs; /* [count] */
+  int64_t count;
+};
 
 /* --- keys and terms ---------------------------------------------------------------------------------------------- */
 
@@ -22,7 +29,7 @@ static ch_status no_memory(ch_error *error) {
 }
 
 static ch_status bind(search *s, const char *value, bool number, ch_error *error) {
-  if (s->count == 128) return ch_fail(error, CH_ERROR_ARGUMENT, "too many terms; 64 at most");
+  if (s->count == 128) return ch_fail(error, CH_ERROR_ARGUMENT, "too many filters; give fewer");
   if (!value) return no_memory(error);
   s->bound[s->count] = value;
   s->number[s->count++] = number;
@@ -30,22 +37,45 @@ static ch_status bind(search *s, const char *value, bool number, ch_error *error
 }
 
 static ch_status unknown_key(const char *key, ch_error *error) {
-  const char *names[CH_RUNS_COLUMNS + 2] = {"id"};
-  for (int c = 0; c < CH_RUNS_COLUMNS; c++) names[c + 1] = ch_runs_columns[c].name;
+  const char *names[CH_RUNS_COLUMNS + 3] = {"id", "training_loss"};
+  for (int c = 0; c < CH_RUNS_COLUMNS; c++) names[c + 2] = ch_runs_columns[c].name;
   const char *near = ch_nearest_name(key, names);
-  char hint[64] = "seed, lr, loss, name and others are columns";
-  if (near) snprintf(hint, sizeof hint, "did you mean \"%.40s\"", near);
+  char hint[64] = "";
+  if (near) snprintf(hint, sizeof hint, " (did you mean \"%.40s\"?)", near);
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "runs have no \"%.60s\"; %s, and members of config, options, results and machine are written as "
-      "config.hidden_size",
+      "runs have no \"%.60s\"%s; keys are columns such as seed, lr, loss and name, and settings such as "
+      "config.hidden_size or options.batch",
       key, hint);
+}
+
+/* What people call the mechanism of a run. compare and sweep name runs after it ("gqa:4"); elsewhere it is the
+   configuration's type, of which mha and mqa are the two ends. */
+static const char mechanism_sql[] =
+    "(CASE WHEN kind IN ('compare', 'sweep') AND instr(name, '/') = 0 AND name NOT LIKE '%.json' THEN name "
+    "WHEN mechanism <> 'gqa' THEN mechanism "
+    "WHEN json_extract(config, '$.num_key_value_heads') = json_extract(config, '$.num_attention_heads') THEN "
+    "'mha' "
+    "WHEN json_extract(config, '$.num_key_value_heads') = 1 THEN 'mqa' ELSE mechanism END)";
+
+/* Keys that are no column, or not the column of that name: as the list shows them. */
+static const struct {
+  const char *name, *sql;
+} shown[] = {{"id", "id"},
+             {"mechanism", mechanism_sql},
+             {"loss", "coalesce(validation_loss, loss)"},
+             {"training_loss", "\"loss\""}};
+
+static const char *sql_of_shown(const char *key) {
+  for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+    if (strcmp(key, shown[i].name) == 0) return shown[i].sql;
+  return NULL;
 }
 
 /* A column, or a member of a JSON column: "config.hidden_size". */
 static ch_status put_key(search *s, const char *key, ch_error *error) {
-  if (strcmp(key, "id") == 0) {
-    ch_text_puts(&s->sql, "id");
+  if (sql_of_shown(key)) {
+    ch_text_puts(&s->sql, sql_of_shown(key));
     return CH_OK;
   }
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) {
@@ -65,6 +95,18 @@ static ch_status put_key(search *s, const char *key, ch_error *error) {
   return unknown_key(key, error);
 }
 
+/* mechanism=gqa means gqa:4 and gqa+masa too; mechanism=gqa:4 means that alone. */
+static ch_status put_mechanism(search *s, const char *value, bool other, ch_error *error) {
+  ch_text_printf(&s->sql, "%s(%s = ?", other ? "NOT " : "", mechanism_sql);
+  CH_TRY(bind(s, value, false, error));
+  if (!strpbrk(value, ":+")) {
+    ch_text_printf(&s->sql, " OR substr(%s, 1, length(?) + 1) IN (? || ':', ? || '+')", mechanism_sql);
+    for (int i = 0; i < 3; i++) CH_TRY(bind(s, value, false, error));
+  }
+  ch_text_puts(&s->sql, ")");
+  return CH_OK;
+}
+
 static bool is_id(const char *term, int64_t *id) {
   char *end;
   *id = strtoll(term, &end, 10);
@@ -79,8 +121,7 @@ static ch_status put_term(search *s, const char *term, ch_error *error) {
   if (length == 0 || op == 7)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "\"%.60s\" finds nothing; write the number of a run, or KEY=VALUE with one of = != < <= > >= ~",
-        term);
+        "\"%.60s\" is no filter; write the number of a run, or KEY=VALUE with one of = != < <= > >= ~", term);
   const char *value = term + length + strlen(operators[op]);
   char *key = ch_arena_printf(s->arena, "%.*s", (int)length, term);
   int64_t whole;
@@ -88,6 +129,7 @@ static ch_status put_term(search *s, const char *term, ch_error *error) {
   if (!key) return no_memory(error);
   if (*value == 0 && op != 3 && op != 2)
     return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" has no value behind %s", term, operators[op]);
+  if (strcmp(key, "mechanism") == 0 && (op == 2 || op == 3)) return put_mechanism(s, value, op == 2, error);
   bool contains = op == 6, counts = ch_parse_count(value, &whole);
   bool numeric = !contains && (counts || ch_parse_number(value, &number));
   if (contains) ch_text_puts(&s->sql, "instr(lower(");
@@ -156,11 +198,11 @@ static bool read_column(sqlite3_stmt *statement, int c, ch_arena *arena, ch_kept
 }
 
 static ch_status read_curve(ch_runs *runs, int64_t id, const char *kind, ch_arena *arena,
-                            const ch_kept_point **points, int64_t *count, ch_error *error) {
+                            const ch_curve_point **points, int64_t *count, ch_error *error) {
   sqlite3_stmt *statement;
   int64_t room = 0, taken = 0;
   int result;
-  ch_kept_point *list = NULL;
+  ch_curve_point *list = NULL;
   CH_TRY(ch_runs_prepare(
       runs, "SELECT tokens, loss, count(*) OVER () FROM curves WHERE run = ? AND kind = ? ORDER BY tokens",
       &statement, error));
@@ -174,8 +216,8 @@ static ch_status read_curve(ch_runs *runs, int64_t id, const char *kind, ch_aren
     }
     bool null = sqlite3_column_type(statement, 1) == SQLITE_NULL;
     if (taken < room)
-      list[taken++] = (ch_kept_point){sqlite3_column_int64(statement, 0),
-                                      null ? NAN : sqlite3_column_double(statement, 1)};
+      list[taken++] = (ch_curve_point){sqlite3_column_int64(statement, 0),
+                                       null ? NAN : sqlite3_column_double(statement, 1)};
   }
   sqlite3_finalize(statement);
   *points = list;
@@ -222,31 +264,64 @@ static ch_status check_ids(ch_runs *runs, const ch_runs_query *query, ch_error *
   return CH_OK;
 }
 
-ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_arena *arena, ch_kept_run **found,
-                       int64_t *count, ch_error *error) {
-  search s = {.arena = arena};
+static ch_status read_curves(ch_runs *runs, ch_found_runs *found, ch_error *error) {
+  for (int64_t i = 0; i < found->count; i++) {
+    ch_kept_run *run = &found->runs[i];
+    CH_TRY(read_curve(runs, run->id, "training", &found->arena, &run->curve, &run->curve_points, error));
+    CH_TRY(read_curve(runs, run->id, "validation", &found->arena, &run->validation_curve,
+                      &run->validation_points, error));
+  }
+  return CH_OK;
+}
+
+static ch_status find(ch_runs *runs, const ch_runs_query *query, ch_found_runs *found, ch_error *error) {
+  search s = {.arena = &found->arena};
   sqlite3_stmt *statement = NULL;
   ch_status status;
-  *found = NULL;
-  *count = 0;
   ch_text_puts(&s.sql, "SELECT id");
-  for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&s.sql, ", \"%s\"", ch_runs_columns[c].name);
+  for (int c = 0; c < CH_RUNS_COLUMNS; c++)
+    if (strcmp(ch_runs_columns[c].name, "mechanism") == 0)
+      ch_text_printf(&s.sql, ", %s", mechanism_sql);
+    else
+      ch_text_printf(&s.sql, ", \"%s\"", ch_runs_columns[c].name);
   ch_text_puts(&s.sql, " FROM runs");
   CH_TRY_GOTO(put_where(&s, query, error));
   CH_TRY_GOTO(check_ids(runs, query, error));
   CH_TRY_GOTO(ch_runs_prepare(runs, s.sql.data, &statement, error));
   for (int i = 0; i < s.count; i++) sqlite3_bind_text(statement, i + 1, s.bound[i], -1, SQLITE_STATIC);
-  status = read_rows(runs, statement, arena, found, count, error);
-  for (int64_t i = 0; i < *count && status == CH_OK && query->curves; i++) {
-    ch_kept_run *run = &(*found)[i];
-    CH_TRY_GOTO(read_curve(runs, run->id, "training", arena, &run->curve, &run->curve_points, error));
-    CH_TRY_GOTO(read_curve(runs, run->id, "validation", arena, &run->validation_curve,
-                           &run->validation_points, error));
-  }
+  CH_TRY_GOTO(read_rows(runs, statement, &found->arena, &found->runs, &found->count, error));
+  if (query->curves) CH_TRY_GOTO(read_curves(runs, found, error));
 done:
   sqlite3_finalize(statement);
   ch_text_free(&s.sql);
   return status;
+}
+
+ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_found_runs **result, ch_error *error) {
+  static const ch_runs_query all = {0};
+  *result = NULL;
+  ch_found_runs *found = calloc(1, sizeof *found);
+  if (!found) return no_memory(error);
+  ch_status status = find(runs, query ? query : &all, found, error);
+  if (status == CH_OK)
+    *result = found;
+  else
+    ch_found_runs_free(found);
+  return status;
+}
+
+void ch_found_runs_free(ch_found_runs *found) {
+  if (!found) return;
+  ch_arena_free(&found->arena);
+  free(found);
+}
+
+int64_t ch_found_runs_count(const ch_found_runs *found) {
+  return found->count;
+}
+
+const ch_kept_run *ch_found_run(const ch_found_runs *found, int64_t index) {
+  return index >= 0 && index < found->count ? &found->runs[index] : NULL;
 }
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
@@ -276,7 +351,7 @@ static json_t *column_to_json(const ch_kept_run *run, int c) {
   return json_string(text ? text : "");
 }
 
-static json_t *curve_to_json(const ch_kept_point *points, int64_t count) {
+static json_t *curve_to_json(const ch_curve_point *points, int64_t count) {
   json_t *list = json_array();
   for (int64_t i = 0; list && i < count; i++)
     json_array_append_new(list,

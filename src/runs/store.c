@@ -31,13 +31,18 @@ const ch_runs_column ch_runs_columns[CH_RUNS_COLUMNS] = {
 
 /* --- errors ------------------------------------------------------------------------------------------------------ */
 
+/* How the program's user names another file; "" to others. */
+static const char *option(const ch_runs *runs) {
+  return runs->flags & CH_RUNS_OPTION_NAMES ? " with --runs" : "";
+}
+
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error) {
   int code = sqlite3_extended_errcode(runs->database) & 0xff;
   if (code == SQLITE_NOMEM)
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs of %s", runs->path);
   if (code == SQLITE_NOTADB)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s is not a file of runs; name another one with --runs",
-                   runs->path);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s is not a file of runs; name another one%s", runs->path,
+                   option(runs));
   if (code == SQLITE_CORRUPT)
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s is damaged; move it away (`sqlite3 %s .recover` may save what it holds)", runs->path,
@@ -109,8 +114,8 @@ static ch_status check_tables(ch_runs *runs, ch_error *error) {
   sqlite3_finalize(statement);
   ch_text_free(&table);
   if (status != CH_OK || strange == 0) return status;
-  return ch_fail(error, CH_ERROR_FORMAT,
-                 "%s has other tables than a file of runs; name another one with --runs", runs->path);
+  return ch_fail(error, CH_ERROR_FORMAT, "%s has other tables than a file of runs; name another one%s",
+                 runs->path, option(runs));
 }
 
 static ch_status make_tables(ch_runs *runs, ch_error *error) {
@@ -136,8 +141,8 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
                    (long long)version, SCHEMA);
   if (tables > 0) {
     if (application == APPLICATION) return check_tables(runs, error);
-    return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s is a database of another program; name another file with --runs", runs->path);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s is a database of another program; name another file%s",
+                   runs->path, option(runs));
   }
   if (!create) return ch_fail(error, CH_ERROR_FORMAT, "%s is empty: it holds no runs", runs->path);
   return make_tables(runs, error);
@@ -186,7 +191,9 @@ static ch_status check_file(const char *path, bool create, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_runs_open(const char *path, bool create, ch_runs **result, ch_error *error) {
+ch_status ch_runs_open(const char *path, unsigned flags, ch_runs **result, ch_error *error) {
+  bool create = flags & CH_RUNS_CREATE;
+  if (!path || !result) return ch_fail(error, CH_ERROR_ARGUMENT, "the name of the file of runs is NULL");
   *result = NULL;
   CH_TRY(check_file(path, create, error));
   ch_runs *runs = calloc(1, sizeof *runs);
@@ -195,6 +202,7 @@ ch_status ch_runs_open(const char *path, bool create, ch_runs **result, ch_error
     free(runs);
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs of %s", path);
   }
+  runs->flags = flags;
   ch_status status = CH_OK;
   if (sqlite3_open_v2(path, &runs->database, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
     status = ch_runs_failed(runs, "open", error);
@@ -293,7 +301,7 @@ static ch_status put_row(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_
   return status;
 }
 
-static ch_status put_curve(ch_runs *runs, int64_t id, const char *kind, const ch_kept_point *points,
+static ch_status put_curve(ch_runs *runs, int64_t id, const char *kind, const ch_curve_point *points,
                            int64_t count, ch_error *error) {
   sqlite3_stmt *statement;
   ch_status status = CH_OK;

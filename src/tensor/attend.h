@@ -12,12 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tensor/team.h"
 #include "tensor/tensor.h"
 
-/* Tokens at once: few queries that share their keys take more, so that the queries are laid out for fewer blocks. */
+/* Tokens per block. Few queries that share keys take longer blocks, so that the queries are laid out less often. */
 enum { CH_ATTEND_BLOCK = 64, CH_ATTEND_LONG_BLOCK = 128, CH_MAX_STATE_PARTS = 4 };
 
-/* One part of the states that tokens left behind, for all sequences: element [sequence, token, i]. */
+/* One part of the states of all sequences: element [sequence, token, i]. */
 typedef struct ch_state_view {
   const void *data;
   ch_dtype dtype;
@@ -30,14 +31,15 @@ static inline int64_t ch_head_stride(const ch_state_view *part, int64_t dim) {
   return part->head_stride > 0 ? part->head_stride : dim;
 }
 
-/* Where the heads of queries lie that are not side by side: elements between heads, and between tokens; zeros: [heads,
-   dim] a token. */
+/* The strides of queries whose heads are not contiguous: elements between heads, and between tokens. Zeros: [heads,
+   dim] per token. */
 typedef struct ch_head_strides {
   int64_t head, token;
 } ch_head_strides;
 
-/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`: the table's own type,
-   or F16 or BF16, which the loop widens as it reads; or in blocks, for loops that say so. */
+/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`. That is the table's
+   own type, or F16 or BF16, which the loop widens as it reads; or a block-quantised type, if the loop takes it
+   (takes_blocks). */
 typedef struct ch_tile {
   const void *data;
   ch_dtype dtype;
@@ -51,19 +53,20 @@ typedef struct ch_tile_span {
 
 struct ch_attend;
 
-/* The keys and values of a span: [heads, count, key_dim] and [heads, count, value_dim]. The last tail_dim elements of the
-   keys may lie elsewhere, as those that all heads share do: then in `tail`, of the same type as `keys`, and the others
-   are a multiple of CH_TAIL_UNIT. */
+/* The keys and values of a span: [heads, count, key_dim] and [heads, count, value_dim]. The last tail_dim elements of
+   the keys may lie in `tail`, of the same type as `keys`, as those that all heads share do. The number of the other
+   elements is then a multiple of CH_TAIL_UNIT. */
 enum { CH_TAIL_UNIT = 16 };
 typedef struct ch_tiles {
   ch_tile keys, tail, values;
   int64_t tail_dim; /* 0: keys are whole */
 } ch_tiles;
 
-/* Makes the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own, of scratch_elements(args,
-   heads, count) elements of the table's type, and the tiles live until the thread's next call. A prefill asks for one
-   head at a time, decoding for all at once, so that token-major memory is read in order. Without scratch tiles are the
-   memory itself, and go on in it for the tokens that follow. Called from many threads at once. */
+/* Produces the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own: scratch_elements(args,
+   heads, count) elements of the table's type. The tiles stay valid until the thread's next call. Prefill calls this
+   for one head at a time, decoding for all at once, so that token-major memory is read in order. A producer without
+   scratch returns the memory itself, and the tile continues in memory for the tokens that follow. Called from many
+   threads at once. */
 typedef struct ch_tile_producer {
   const char *name;
   void (*produce)(const struct ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles);
@@ -71,6 +74,7 @@ typedef struct ch_tile_producer {
 } ch_tile_producer;
 
 typedef struct ch_attend {
+  const ch_team *team;
   int64_t sequences, queries; /* queries per sequence, consecutive positions */
   int64_t heads, kv_heads, key_dim, value_dim;
   const void *q; /* [sequences, queries, heads, key_dim] */
@@ -80,26 +84,25 @@ typedef struct ch_attend {
   double scale;
   const double *slopes; /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
   bool causal;          /* query i sees keys 0 … past+i; else all past+queries keys */
-  bool may_round;       /* what products multiply may be rounded to BF16; sums stay in the table's type */
+  bool may_round;       /* the factors of products may be rounded to BF16; sums stay in the table's type */
   const int32_t *past;  /* [sequences] tokens before the first query, or NULL for 0 */
   const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
-  /* Many queries, forward: only the keys first_key ... end_key - 1 are met (end_key 0: all). `out` and `lse`, which must be
-     there, go on from what they hold where earlier keys were met already. */
+  /* Many queries, forward: only the keys first_key ... end_key - 1 are used (end_key 0: all). If earlier keys were
+     already used, `out` and `lse`, which must be given, continue from what they hold. */
   int64_t first_key, end_key;
   bool continues;
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
   const void *context; /* the producer's own, or NULL */
   bool
-      takes_blocks; /* set by the loop, for the producer: tiles may be in blocks of 32 (CH_Q8_0, CH_Q4_0), where states
-                          lie so and heads are whole blocks */
+      takes_blocks; /* set by the loop, for the producer: block-quantised states may stay so, if a head is whole blocks */
   void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */
 } ch_attend;
 
-/* Gradients, of the table's type, lying as what they are the gradients of; only for states in memory of that type, all
-   of them of this pass (training): parts[0] and parts[1] are read as they are, past is NULL. Nothing is written
-   between heads that lie apart. A query that sees no key has output 0 and log-sum-exp -infinity, and no gradient.
-   Gradients may share memory if all that share it are accumulated. */
+/* Gradients, of the table's type, in the layout of what they are the gradients of. The states must be in memory of
+   that type, and all of them must be of this pass (training): parts[0] and parts[1] are read in place, past is NULL.
+   Nothing is written between heads that lie apart. A query that sees no key has output 0, log-sum-exp -infinity and
+   no gradient. Gradients may share memory if all that share it are accumulated. */
 typedef struct ch_attend_gradient {
   const void *dout; /* as out */
   void *dq;         /* as q, or NULL */
@@ -107,8 +110,9 @@ typedef struct ch_attend_gradient {
   bool accumulate_q, accumulate_k, accumulate_v;
 } ch_attend_gradient;
 
-/* Talking heads: matrices [heads, heads] over the heads of every (query, key) pair, of the table's type; NULL leaves the
-   heads apart. `logits` mixes scores with their bias before the mask, `weights` what the softmax makes of them. */
+/* Talking heads: matrices [heads, heads] over the heads of every (query, key) pair, of the table's type; NULL: the
+   heads are not mixed. `logits` mixes the scores with their bias before the mask, `weights` mixes the softmax's
+   output. */
 typedef struct ch_head_mixes {
   const void *logits, *weights;
 } ch_head_mixes;

@@ -12,9 +12,9 @@ enum { GROUP = 32, SUPER = 256, HALF_GROUP = 16, TRIALS = 19 };
 static float put_half(float value, unsigned char *p) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   uint16_t half;
-  kernels->convert_to(1, &value, CH_F16, &half);
+  kernels->convert_to(&ch_alone, 1, &value, CH_F16, &half);
   memcpy(p, &half, sizeof half);
-  kernels->convert_from(1, &half, CH_F16, &value);
+  kernels->convert_from(&ch_alone, 1, &half, CH_F16, &value);
   return value;
 }
 

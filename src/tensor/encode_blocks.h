@@ -1,4 +1,4 @@
-/* Values into blocks: what makes matrices of 8, 6 and 4 bits. */
+/* Quantising values into blocks of 8, 6 and 4 bits. */
 #ifndef CH_TENSOR_ENCODE_BLOCKS_H
 #define CH_TENSOR_ENCODE_BLOCKS_H
 

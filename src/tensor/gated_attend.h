@@ -25,10 +25,11 @@ typedef struct ch_id_groups {
   const int32_t *id, *first, *token;
 } ch_id_groups;
 
-/* Which form: ids that come seldom expanded and the others folded, by what each costs; or all in one way. */
+/* How ids are processed: rare ids expanded and frequent ones folded, by the cost of each; or all in one way. */
 typedef enum ch_gated_form { CH_GATED_CHOSEN, CH_GATED_FOLDED, CH_GATED_EXPANDED } ch_gated_form;
 
 typedef struct ch_gated_attend {
+  const ch_team *team;
   ch_gated_form form;
   int64_t sequences, heads;
   int64_t latent, rope, nope, value; /* c, r, n, v */
@@ -38,11 +39,11 @@ typedef struct ch_gated_attend {
   const double *slopes; /* ALiBi slopes [heads], or NULL */
   const void *kv_b;     /* [heads * (n + v), c] of kv_b_dtype: the table's type, F16 or BF16 */
   ch_dtype kv_b_dtype;
-  const void *gamma, *beta;          /* [heads * (n + v)], or NULL: no norm */
-  ch_state_view latents,             /* may be in blocks */
-      gates, moments;                /* [c + r] a token; [heads * (n + v)] an id; [2] a token: mean, 1/std */
-  const ch_id_groups *const *groups; /* [sequences] */
-  void *scratch;                     /* ch_kernels.gated_attend_scratch bytes, any alignment and content */
+  const void *gamma, *beta;   /* [heads * (n + v)], or NULL: no norm */
+  ch_state_view latents,      /* may be block-quantised */
+      gates, moments;         /* [c + r] per token; [heads * (n + v)] per id; [2] per token: mean, 1/std */
+  const ch_id_groups *groups; /* [sequences] */
+  void *scratch;              /* ch_kernels.gated_attend_scratch bytes, any alignment and content */
 } ch_gated_attend;
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "tensor/gemm_library.h"
+#include "tensor/gemm_trials.h"
 #include "tensor/quantised.h"
 
 /* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
@@ -14,10 +15,14 @@ enum { MATMUL_ROWS = 512 };
 /* A result of so many elements (4 MiB) that is added to is in no cache when a step comes to it: sgemm passes over it less
    often, where its rows are this long; of narrow ones from 32 MiB on. */
 enum { LARGE_RESULT = 1 << 20, LONG_ROW = 512, LARGE_NARROW_RESULT = 1 << 23 };
-/* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last cache. */
+/* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last-level cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
 /* A number of rows that changes goes through in pieces of MOST_PIECE, its half ... down to LEAST_PIECE, and a rest. */
 enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
+/* What is computed before a run is asked again whether to stop: at most a second or two on slow processors. Larger products go through
+   in pieces of whole PIECE_ROWS rows. */
+enum { PIECE_ROWS = 64 };
+static const double MOST_MULTIPLY_ADDS = 1e11, MOST_MULTIPLY_ADDS_F64 = 1e9;
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
@@ -31,15 +36,18 @@ typedef struct work_space {
 
 struct ch_gemm {
   const ch_kernels *kernels;
+  const ch_team *team;
   ch_gemm_library *library; /* F32 only */
   bool rounds;              /* and multiplies BF16 faster than F32 */
   work_space spaces[SPACES];
+  ch_gemm_trials trials;
 };
 
-ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *error) {
+ch_status ch_gemm_create(const ch_kernels *kernels, const ch_team *team, ch_gemm **gemm, ch_error *error) {
   *gemm = calloc(1, sizeof **gemm);
   if (!*gemm) return ch_fail(error, CH_ERROR_MEMORY, "memory is out for the matrix products' preparation");
   (*gemm)->kernels = kernels;
+  (*gemm)->team = team;
   if (kernels->dtype != CH_F32) return CH_OK;
   (*gemm)->rounds = ch_gemm_library_rounds(kernels->gemv_bf16 != NULL);
   ch_status status = ch_gemm_library_create(&(*gemm)->library, error);
@@ -84,9 +92,9 @@ static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *
                            ch_error *error) {
   size_t block_bytes = BLOCK_K * BLOCK_N * sizeof(double);
   void *packed;
-  CH_TRY(reserve(gemm, PACKED, (size_t)ch_threads() * block_bytes, &packed, error));
+  CH_TRY(reserve(gemm, PACKED, (size_t)gemm->team->threads * block_bytes, &packed, error));
   int64_t blocks = (s->n + BLOCK_N - 1) / BLOCK_N;
-#pragma omp parallel for schedule(static) if (s->m * s->n * s->k > 1 << 15)
+#pragma omp parallel for schedule(static) num_threads(gemm->team->workers) if (s->m * s->n * s->k > 1 << 15)
   for (int64_t j = 0; j < blocks; j++) {
     double *block = (double *)packed + (size_t)omp_get_thread_num() * BLOCK_K * BLOCK_N;
     int64_t columns = s->n - j * BLOCK_N < BLOCK_N ? s->n - j * BLOCK_N : BLOCK_N;
@@ -115,23 +123,86 @@ static bool matmul_is_faster(const ch_gemm_shape *s) {
 static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error);
 
+/* Elements from a matrix's first to its last. */
+static int64_t span(int64_t rows, int64_t columns, int64_t stride) {
+  return rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
+}
+
+/* --- the library's threads ------------------------------------------------------------------------------------------ */
+
+static ch_status run_with(ch_gemm *gemm, int threads, const ch_gemm_shape *s, const void *a, const void *b,
+                          float *c, ch_error *error) {
+  ch_team_before before = ch_team_enter(&(ch_team){.threads = threads, .workers = threads});
+  ch_status status = s->rounded || matmul_is_faster(s)
+                         ? ch_gemm_library_matmul(gemm->library, s, a, b, c, error)
+                         : ch_gemm_library_sgemm(gemm->library, s, a, b, c, error);
+  ch_team_leave(before);
+  return status;
+}
+
+/* Both ways, where there is memory for a second result. */
+static ch_status try_workers(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, float *c,
+                             ch_error *error) {
+  const ch_team *team = gemm->team;
+  size_t bytes = (size_t)span(s->m, s->n, s->ldc) * sizeof *c;
+  float *other = malloc(bytes);
+  if (other && s->accumulate) memcpy(other, c, bytes);
+  ch_status status = run_with(gemm, team->threads, s, a, b, c, error);
+  if (status == CH_OK && other) {
+    status = run_with(gemm, team->workers, s, a, b, other, error);
+    if (status == CH_OK) ch_gemm_trials_judge(&gemm->trials, s, team->workers, c, other);
+  }
+  free(other);
+  return status;
+}
+
+static ch_status run_library(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, float *c,
+                             ch_error *error) {
+  const ch_team *team = gemm->team;
+  if (team->workers == team->threads) return run_with(gemm, team->threads, s, a, b, c, error);
+  switch (ch_gemm_trials_find(&gemm->trials, s, team->workers)) {
+  case CH_GEMM_SAME:
+    return run_with(gemm, team->workers, s, a, b, c, error);
+  case CH_GEMM_DIFFERS:
+    return run_with(gemm, team->threads, s, a, b, c, error);
+  default:
+    return try_workers(gemm, s, a, b, c, error);
+  }
+}
+
+/* In pieces of rows, between which a run can be stopped. The pieces depend on the shape alone, so results do too. */
+static ch_status run_pieces(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
+                            ch_error *error) {
+  const bool wide = gemm->kernels->dtype == CH_F64;
+  const double most = wide ? MOST_MULTIPLY_ADDS_F64 : MOST_MULTIPLY_ADDS;
+  const int64_t pieces = 1 + (int64_t)((double)s->m * (double)s->n * (double)s->k / most);
+  const int64_t rows = ((s->m + pieces - 1) / pieces + PIECE_ROWS - 1) / PIECE_ROWS * PIECE_ROWS;
+  const size_t element = ch_dtype_size(gemm->kernels->dtype),
+               factor = s->rounded ? ch_dtype_size(CH_BF16) : element;
+  for (int64_t first = 0; first < s->m; first += rows) {
+    if (first > 0 && ch_team_stops(gemm->team)) return CH_OK; /* the run ends with an error */
+    const char *part = (const char *)a + (size_t)(s->transpose_a ? first : first * s->lda) * factor;
+    char *result = (char *)c + (size_t)(first * s->ldc) * element;
+    ch_gemm_shape piece = *s;
+    piece.m = s->m - first < rows ? s->m - first : rows;
+    CH_TRY(
+        wide ? run_plain(gemm, &piece, (const double *)(const void *)part, b, (double *)(void *)result, error)
+             : run_library(gemm, &piece, part, b, (float *)(void *)result, error));
+  }
+  return CH_OK;
+}
+
 static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error) {
   if (s->m <= 0 || s->n <= 0) return CH_OK;
   if (s->rounded && !gemm->rounds) return run_widened(gemm, s, a, b, c, error);
-  if (gemm->kernels->dtype == CH_F64) return run_plain(gemm, s, a, b, c, error);
+  if (gemm->kernels->dtype == CH_F64) return run_pieces(gemm, s, a, b, c, error);
   if (s->k <= 0) { /* a sum over nothing */
     for (int64_t i = 0; i < s->m && !s->accumulate; i++)
-      gemm->kernels->fill(s->n, 0, (float *)c + i * s->ldc);
+      gemm->kernels->fill(gemm->team, s->n, 0, (float *)c + i * s->ldc);
     return CH_OK;
   }
-  if (s->rounded || matmul_is_faster(s)) return ch_gemm_library_matmul(gemm->library, s, a, b, c, error);
-  return ch_gemm_library_sgemm(gemm->library, s, a, b, c, error);
-}
-
-/* Elements from a matrix's first to its last. */
-static int64_t span(int64_t rows, int64_t columns, int64_t stride) {
-  return rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
+  return run_pieces(gemm, s, a, b, c, error);
 }
 
 /* Products of BF16 where F32's are faster: those of two such numbers are exact in F32. */
@@ -146,8 +217,8 @@ static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *
   wide.rounded = false;
   CH_TRY(reserve(gemm, WIDE_A, (size_t)count_a * element, &wide_a, error));
   CH_TRY(reserve(gemm, WIDE_B, (size_t)count_b * element, &wide_b, error));
-  kernels->convert_from(count_a, a, CH_BF16, wide_a);
-  kernels->convert_from(count_b, b, CH_BF16, wide_b);
+  kernels->convert_from(gemm->team, count_a, a, CH_BF16, wide_a);
+  kernels->convert_from(gemm->team, count_b, b, CH_BF16, wide_b);
   return run_product(gemm, &wide, wide_a, wide_b, c, error);
 }
 
@@ -183,9 +254,9 @@ static ch_status pack_plain(ch_gemm *gemm, int64_t rows, int64_t columns, const 
     if (dtype == CH_BF16)
       memcpy(rounded + r * columns, from, (size_t)columns * sizeof *rounded);
     else
-      gemm->kernels->convert_to(columns, from, CH_BF16, rounded + r * columns);
+      gemm->kernels->convert_to(gemm->team, columns, from, CH_BF16, rounded + r * columns);
   }
-#pragma omp parallel for if (rows * columns > 1 << 15)
+#pragma omp parallel for num_threads(gemm->team->workers) if (rows * columns > 1 << 15)
   for (int64_t i = 0; i < columns; i++)
     for (int64_t j = 0; transposed && j < rows; j++) transposed[i * rows + j] = rounded[j * columns + i];
   return CH_OK;
@@ -195,7 +266,7 @@ ch_status ch_gemm_pack(ch_gemm *gemm, int64_t rows, int64_t columns, const void 
                        int64_t ld, void *factor, void *transposed, ch_error *error) {
   if (rows <= 0 || columns <= 0) return CH_OK;
   if (!gemm->rounds) return pack_plain(gemm, rows, columns, w, dtype, ld, factor, transposed, error);
-  gemm->kernels->pack_pairs(rows, columns, w, dtype, ld, factor, transposed);
+  gemm->kernels->pack_bf16(gemm->team, rows, columns, w, dtype, ld, factor, transposed);
   return CH_OK;
 }
 
@@ -207,7 +278,7 @@ ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t
 }
 
 bool ch_gemm_is_large(int64_t rows) {
-  return rows > CH_FEW_ROWS;
+  return rows > CH_SKINNY_ROWS;
 }
 
 /* --- linear layers -------------------------------------------------------------------------------------------------- */
@@ -218,16 +289,16 @@ static ch_status convert_panel(ch_gemm *gemm, int64_t count, const void *weight,
   const ch_kernels *kernels = gemm->kernels;
   const void *wide = weight;
   if (to == kernels->dtype) {
-    kernels->convert_from(count, weight, from, panel);
+    kernels->convert_from(gemm->team, count, weight, from, panel);
     return CH_OK;
   }
   if (from != kernels->dtype) {
     void *room;
     CH_TRY(reserve(gemm, WIDE_PANEL, (size_t)count * ch_dtype_size(kernels->dtype), &room, error));
-    kernels->convert_from(count, weight, from, room);
+    kernels->convert_from(gemm->team, count, weight, from, room);
     wide = room;
   }
-  kernels->convert_to(count, wide, to, panel);
+  kernels->convert_to(gemm->team, count, wide, to, panel);
   return CH_OK;
 }
 
@@ -252,37 +323,37 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
   return CH_OK;
 }
 
-/* Weights are read once, or panel by panel; beside those in blocks x becomes small integers too. x of BF16 is multiplied as it
+/* Weights are read once, or panel by panel; for block-quantised weights x becomes small integers too. x of BF16 is multiplied as it
    is with weights of BF16 where the processor has a way, else widened: it is little. */
-static ch_status run_few(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
-                         ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
-                         ch_error *error) {
+static ch_status run_skinny(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
+                            ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
+                            ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
-  const size_t threads = (size_t)ch_threads();
+  const size_t threads = (size_t)gemm->team->threads;
   void *room;
   if (x_dtype == CH_BF16 && weight_dtype == CH_BF16 && kernels->gemv_bf16) {
     CH_TRY(reserve(gemm, PACKED, threads * ch_gemv_room(rows, in), &room, error));
-    kernels->gemv_bf16(rows, in, x, room, count, products, accumulate);
+    kernels->gemv_bf16(gemm->team, rows, in, x, room, count, products, accumulate);
     return CH_OK;
   }
   if (weight_dtype == CH_BF16 && kernels->gemv_split) {
     CH_TRY(reserve(gemm, PACKED, threads * ch_gemv_split_room(rows, in), &room, error));
-    kernels->gemv_split(rows, in, x, x_dtype, room, count, products, accumulate);
+    kernels->gemv_split(gemm->team, rows, in, x, x_dtype, room, count, products, accumulate);
     return CH_OK;
   }
   if (x_dtype != kernels->dtype) {
     void *wide;
     CH_TRY(reserve(gemm, WIDE_A, (size_t)(rows * in) * ch_dtype_size(kernels->dtype), &wide, error));
-    kernels->convert_from(rows * in, x, x_dtype, wide);
+    kernels->convert_from(gemm->team, rows * in, x, x_dtype, wide);
     x = wide;
   }
-  if (!ch_dtype_in_blocks(weight_dtype)) {
-    kernels->gemv(rows, in, x, weight_dtype, count, products, accumulate);
+  if (!ch_dtype_is_block_quantised(weight_dtype)) {
+    kernels->gemv(gemm->team, rows, in, x, weight_dtype, count, products, accumulate);
     return CH_OK;
   }
   CH_TRY(reserve(gemm, PACKED, (size_t)rows * ch_quantised_bytes(in), &room, error));
-  kernels->quantise_rows(rows, in, x, weight_dtype, room);
-  kernels->gemv_blocks(rows, in, room, weight_dtype, count, products, accumulate);
+  kernels->quantise_rows(gemm->team, rows, in, x, weight_dtype, room);
+  kernels->gemv_blocks(gemm->team, rows, in, room, weight_dtype, count, products, accumulate);
   return CH_OK;
 }
 
@@ -295,15 +366,16 @@ static ch_status run_many(ch_gemm *gemm, int64_t rows, int64_t in, const void *x
   } else {
     CH_TRY(run_panels(gemm, rows, in, p->out, x, x_dtype, p->weight, weight_dtype, p->y, accumulate, error));
   }
-  if (p->bias) gemm->kernels->add_bias(rows, p->out, p->bias, p->y);
+  if (p->bias) gemm->kernels->add_bias(gemm->team, rows, p->out, p->bias, p->y);
   return CH_OK;
 }
 
 ch_status ch_gemm_linears(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                           ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                           ch_error *error) {
-  if (!ch_gemm_is_large(rows) || (ch_dtype_in_blocks(weight_dtype) && gemm->kernels->multiplies_bytes))
-    return run_few(gemm, rows, in, x, x_dtype, weight_dtype, count, products, accumulate, error);
+  if (!ch_gemm_is_large(rows) ||
+      (ch_dtype_is_block_quantised(weight_dtype) && gemm->kernels->multiplies_bytes))
+    return run_skinny(gemm, rows, in, x, x_dtype, weight_dtype, count, products, accumulate, error);
   for (int p = 0; p < count; p++)
     CH_TRY(run_many(gemm, rows, in, x, x_dtype, weight_dtype, &products[p], accumulate, error));
   return CH_OK;
@@ -334,7 +406,7 @@ ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t o
     count = next_piece(rows - first);
     const ch_product product = {out, weight, NULL, to};
     if (count < LEAST_PIECE)
-      CH_TRY(run_few(gemm, count, in, from, x_dtype, weight_dtype, 1, &product, false, error));
+      CH_TRY(run_skinny(gemm, count, in, from, x_dtype, weight_dtype, 1, &product, false, error));
     else
       CH_TRY(
           ch_gemm_linear(gemm, count, in, out, from, x_dtype, weight, weight_dtype, NULL, to, false, error));

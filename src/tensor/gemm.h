@@ -9,7 +9,8 @@
    Steps after the first with the same shapes allocate nothing. */
 typedef struct ch_gemm ch_gemm;
 
-ch_status ch_gemm_create(const ch_kernels *kernels, ch_gemm **gemm, ch_error *error);
+/* `team` must outlive it: products are computed by its workers. */
+ch_status ch_gemm_create(const ch_kernels *kernels, const ch_team *team, ch_gemm **gemm, ch_error *error);
 void ch_gemm_free(ch_gemm *gemm);
 
 /* C [m, n] = op(A) op(B) (+ C when accumulate), op by the transpose flags: A is [m, k], or [k, m] when transpose_a;
@@ -37,7 +38,7 @@ ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t
                              ch_error *error);
 
 /* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
-enum { CH_FEW_ROWS = 32 };
+enum { CH_SKINNY_ROWS = 32 };
 /* Whether a product of so many rows goes to the library; fewer go through the matrix-vector kernel, which reads weights as
    they are, and gives each row what it gives that row alone. */
 bool ch_gemm_is_large(int64_t rows);

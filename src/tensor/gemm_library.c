@@ -1,13 +1,13 @@
 /* oneDNN behind two calls. Written against its C interface of version 2 (Debian 12) and of version 3. */
 #include "tensor/gemm_library.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <dnnl.h>
 
 #include "base/memory.h"
+#include "tensor/team.h"
 
 /* Shapes kept at once; the oldest makes room. A training step needs a few dozen, generation one set per prompt length. */
 enum { MOST_PREPARED = 128 };
@@ -121,7 +121,7 @@ static dnnl_status_t append_sum(dnnl_post_ops_t operations) {
 
 #endif
 
-static bool same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y) {
+bool ch_gemm_same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y) {
   return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb &&
          x->ldc == y->ldc && x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
          x->accumulate == y->accumulate && x->rounded == y->rounded && x->packed == y->packed;
@@ -190,10 +190,12 @@ static dnnl_status_t prepare_product(prepared_product *product, matrix_desc desc
 /* Finds the product for a shape, or prepares it in the oldest place; scratch memory grows to what it needs. */
 static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *shape,
                                  prepared_product **found, ch_error *error) {
-  int threads = omp_get_max_threads(); /* the library divides the work when a primitive is made */
+  int threads =
+      ch_team_of(0)
+          .threads; /* those of ch_team_enter: the library divides the work when a primitive is made */
   for (int i = 0; i < library->count; i++) {
     prepared_product *product = &library->prepared[i];
-    if (product->threads == threads && same_shape(&product->shape, shape)) {
+    if (product->threads == threads && ch_gemm_same_shape(&product->shape, shape)) {
       *found = product;
       return CH_OK;
     }
@@ -249,9 +251,9 @@ static bool library_has(dnnl_cpu_isa_t isa) {
   return (dnnl_get_effective_cpu_isa() & isa) == isa;
 }
 
-bool ch_gemm_library_rounds(bool pairs_are_fast) {
+bool ch_gemm_library_rounds(bool bf16_dots_are_fast) {
   return library_has(dnnl_cpu_isa_avx512_core_amx) ||
-         (pairs_are_fast && library_has(dnnl_cpu_isa_avx512_core_bf16));
+         (bf16_dots_are_fast && library_has(dnnl_cpu_isa_avx512_core_bf16));
 }
 
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,

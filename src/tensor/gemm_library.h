@@ -12,17 +12,19 @@ typedef struct ch_gemm_shape {
   int64_t m, n, k, lda, ldb, ldc;
   bool transpose_a, transpose_b, accumulate;
   bool rounded; /* A and B are BF16; C is F32, as all else here */
-  bool packed;  /* B in the layout that kernels->pack_pairs makes; ldb and transpose_b say nothing then */
+  bool packed;  /* B in the layout that kernels->pack_bf16 makes; ldb and transpose_b say nothing then */
 } ch_gemm_shape;
+
+bool ch_gemm_same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y);
 
 typedef struct ch_gemm_library ch_gemm_library;
 
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error);
 void ch_gemm_library_free(ch_gemm_library *library);
 
-/* Whether `rounded` is the library's faster way on this processor: by its matrix unit for BF16, or, where pairs are known to be
-   multiplied fast, by instructions for them. */
-bool ch_gemm_library_rounds(bool pairs_are_fast);
+/* Whether `rounded` is the library's faster way on this processor: by its matrix unit for BF16, or, where BF16 dots are known to be
+   fast, by instructions for them. */
+bool ch_gemm_library_rounds(bool bf16_dots_are_fast);
 
 /* By a matmul primitive, prepared at the first call with this shape and number of threads. */
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,

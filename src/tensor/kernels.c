@@ -1,109 +1,100 @@
 /* Choosing a kernel table: what was built, what this processor runs, what CROSSHEAD_ISA allows. */
 #include "tensor/kernels.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef CH_HAVE_KERNELS_f64
 extern const ch_kernels ch_kernel_table_f64;
-#endif
-#ifdef CH_HAVE_KERNELS_f32
 extern const ch_kernels ch_kernel_table_f32;
-#endif
-#ifdef CH_HAVE_KERNELS_f32_avx2
-extern const ch_kernels ch_kernel_table_f32_avx2;
-#endif
-#ifdef CH_HAVE_KERNELS_f32_avx512
-extern const ch_kernels ch_kernel_table_f32_avx512;
-#endif
-#ifdef CH_HAVE_KERNELS_f32_avx512_vnni
-extern const ch_kernels ch_kernel_table_f32_avx512_vnni;
-#endif
-#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
-extern const ch_kernels ch_kernel_table_f32_avx512_bf16;
-#endif
 
-/* The built-in also asks whether the operating system keeps the registers. Every processor with AVX2 and FMA
+static bool have_plain(void) {
+  return true;
+}
+
+/* A build has all variants for x86-64 or none (kernels/variants.cmake). */
+#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
+extern const ch_kernels ch_kernel_table_f32_avx2;
+extern const ch_kernels ch_kernel_table_f32_avx512;
+extern const ch_kernels ch_kernel_table_f32_avx512_vnni;
+extern const ch_kernels ch_kernel_table_f32_avx512_bf16;
+
+/* The built-in also checks that the operating system saves the registers. Every processor with AVX2 and FMA
    has the rest of x86-64-v3 that compilers use (F16C, BMI, LZCNT, MOVBE). */
-#ifdef CH_HAVE_KERNELS_f32_avx2
 static bool have_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2");
 }
-#endif
 
-#ifdef CH_HAVE_KERNELS_f32_avx512
 static bool have_avx512(void) {
   return have_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
 }
-#endif
 
-#ifdef CH_HAVE_KERNELS_f32_avx512_vnni
 static bool have_avx512_vnni(void) {
   return have_avx512() && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
 }
-#endif
 
-#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
 static bool have_avx512_bf16(void) {
   return have_avx512_vnni() && __builtin_cpu_supports("avx512bf16");
 }
 #endif
 
+/* The F32 tables of this build by instruction set, with the names that CROSSHEAD_ISA knows. */
+typedef struct isa_entry {
+  const char *name;
+  const ch_kernels *table; /* NULL: not in this build */
+  bool (*is_supported)(void);
+} isa_entry;
+
+static const isa_entry isas[CH_ISA_COUNT] = {
+    [CH_ISA_PLAIN] = {"plain", &ch_kernel_table_f32, have_plain},
+#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
+    [CH_ISA_AVX2] = {"avx2", &ch_kernel_table_f32_avx2, have_avx2},
+    [CH_ISA_AVX512] = {"avx512", &ch_kernel_table_f32_avx512, have_avx512},
+    [CH_ISA_AVX512_VNNI] = {"avx512_vnni", &ch_kernel_table_f32_avx512_vnni, have_avx512_vnni},
+    [CH_ISA_AVX512_BF16] = {"avx512_bf16", &ch_kernel_table_f32_avx512_bf16, have_avx512_bf16},
+#else
+    [CH_ISA_AVX2] = {.name = "avx2"},
+    [CH_ISA_AVX512] = {.name = "avx512"},
+    [CH_ISA_AVX512_VNNI] = {.name = "avx512_vnni"},
+    [CH_ISA_AVX512_BF16] = {.name = "avx512_bf16"},
+#endif
+};
+
 const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa) {
   if (dtype == CH_F64) return isa == CH_ISA_PLAIN ? &ch_kernel_table_f64 : NULL;
-  if (dtype != CH_F32) return NULL;
-  switch (isa) {
-  case CH_ISA_PLAIN:
-    return &ch_kernel_table_f32;
-  case CH_ISA_AVX2:
-#ifdef CH_HAVE_KERNELS_f32_avx2
-    return have_avx2() ? &ch_kernel_table_f32_avx2 : NULL;
-#else
-    return NULL;
-#endif
-  case CH_ISA_AVX512:
-#ifdef CH_HAVE_KERNELS_f32_avx512
-    return have_avx512() ? &ch_kernel_table_f32_avx512 : NULL;
-#else
-    return NULL;
-#endif
-  case CH_ISA_AVX512_VNNI:
-#ifdef CH_HAVE_KERNELS_f32_avx512_vnni
-    return have_avx512_vnni() ? &ch_kernel_table_f32_avx512_vnni : NULL;
-#else
-    return NULL;
-#endif
-  case CH_ISA_AVX512_BF16:
-#ifdef CH_HAVE_KERNELS_f32_avx512_bf16
-    return have_avx512_bf16() ? &ch_kernel_table_f32_avx512_bf16 : NULL;
-#else
-    return NULL;
-#endif
-  case CH_ISA_COUNT:
-    break;
-  }
-  return NULL;
+  if (dtype != CH_F32 || (int)isa < 0 || isa >= CH_ISA_COUNT) return NULL;
+  return isas[isa].table && isas[isa].is_supported() ? isas[isa].table : NULL;
 }
 
-/* Multiplying pairs of BF16 is an Intel core's slower way. */
-static ch_isa isa_unasked(void) {
+/* What a processor's list of instructions does not say about it. */
+typedef struct core_properties {
+  bool has_fast_bf16_dot; /* a BF16 dot instruction does more products per cycle than F32 multiply-adds do */
+} core_properties;
+
+/* No CPUID bit says how fast an instruction is, so the vendor decides: Intel's cores start a BF16 dot instruction every other cycle,
+   but two F32 multiply-adds in every cycle, which makes twice as many products. */
+static core_properties find_core_properties(void) {
+  core_properties core = {.has_fast_bf16_dot = true};
 #ifdef CH_HAVE_KERNELS_f32_avx512_bf16
-  if (__builtin_cpu_is("intel")) return CH_ISA_AVX512_VNNI;
+  core.has_fast_bf16_dot = !__builtin_cpu_is("intel");
 #endif
-  return CH_ISA_COUNT - 1;
+  return core;
 }
 
-/* The highest instruction set that the environment names; an unknown name is none. */
+/* The highest instruction set that pays on this processor. */
+static ch_isa default_limit(void) {
+  const core_properties core = find_core_properties();
+  return core.has_fast_bf16_dot ? CH_ISA_AVX512_BF16 : CH_ISA_AVX512_VNNI;
+}
+
+/* The highest instruction set that the environment names; an unknown name counts as none. */
 static ch_isa isa_limit(void) {
-  static const char *const names[CH_ISA_COUNT] = {"plain", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
   const char *wanted = getenv("CROSSHEAD_ISA");
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)
-    if (strcmp(wanted, names[isa]) == 0) return (ch_isa)isa;
-  return isa_unasked();
+    if (strcmp(wanted, isas[isa].name) == 0) return (ch_isa)isa;
+  return default_limit();
 }
 
 const ch_kernels *ch_kernels_best(ch_dtype dtype) {
@@ -114,6 +105,6 @@ const ch_kernels *ch_kernels_best(ch_dtype dtype) {
   return NULL;
 }
 
-int ch_threads(void) {
-  return omp_get_max_threads();
+const ch_kernels *ch_kernels_of_engines(ch_dtype dtype) {
+  return ch_kernels_best(dtype);
 }

@@ -1,9 +1,10 @@
-/* Rows of x as small integers, for products with weights in blocks: eight bits a value and a scale for every 32. How they
- * lie in memory is between quantise_rows and gemv_blocks of one table of kernels; this is the plain way.
+/* Rows of x as small integers, for products with block-quantised weights: eight bits per value and a scale for
+ * every 32. The layout in memory is agreed between quantise_rows and gemv_blocks of one table of kernels; the one
+ * here is the plain layout.
  *
- * A product of such a row with a block is a sum of products of small integers. Weights come as unsigned bytes w + zero, as
- * the processors' instructions want them; `start`, the sum's beginning in each of its lanes of four products, takes `zero`
- * away again.
+ * A product of such a row with a block is a sum of products of small integers. Weights come as unsigned bytes w +
+ * zero, because the instructions multiply unsigned with signed bytes. `start`, the initial value of the sum in
+ * each of its lanes of four products, subtracts `zero` again.
  */
 #ifndef CH_TENSOR_QUANTISED_H
 #define CH_TENSOR_QUANTISED_H
@@ -17,7 +18,7 @@ typedef struct ch_quantised_row {
   float *sum;     /* [n / 32] scale * (the sum of 32 q) */
 } ch_quantised_row;
 
-/* What is added to weights of this type to make them unsigned. */
+/* The number that is added to weights of this type to make them unsigned. */
 static inline int ch_quantised_zero(ch_dtype weights) {
   return weights == CH_Q8_0 ? 128 : weights == CH_Q4_0 ? 8 : weights == CH_Q6_K ? 32 : 0;
 }
@@ -27,7 +28,7 @@ static inline size_t ch_quantised_bytes(int64_t n) {
   return ((size_t)n + 127) / 128 * 128 * 4;
 }
 
-/* Row r of rows that lie one behind the other from `rows` on, which lies on 64 bytes. */
+/* Row r of contiguous rows from `rows` on, which is at a multiple of 64 bytes. */
 static inline ch_quantised_row ch_quantised_row_of(void *rows, int64_t n, int64_t r) {
   size_t values = ((size_t)n + 127) / 128 * 128;
   char *at = (char *)rows + (size_t)r * ch_quantised_bytes(n);

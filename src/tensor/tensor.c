@@ -13,7 +13,7 @@ static const struct {
                            {"Q4_0", 18, 32}, {"Q4_K", 144, 256}, {"Q6_K", 210, 256}};
 
 size_t ch_dtype_size(ch_dtype dtype) {
-  return ch_dtype_in_blocks(dtype) ? 0 : types[dtype].bytes;
+  return ch_dtype_is_block_quantised(dtype) ? 0 : types[dtype].bytes;
 }
 
 size_t ch_dtype_bytes(ch_dtype dtype, int64_t count) {

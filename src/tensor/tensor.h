@@ -8,8 +8,8 @@
 
 enum { CH_MAX_RANK = 4 };
 
-/* The last ones are ggml's, of matrices that inference reads: values in blocks of 32 (or 256), small integers with scales,
-   laid out as in GGUF files. A matrix in blocks has whole blocks in a row. */
+/* The last ones are ggml's block-quantised types, for matrices that inference reads: blocks of 32 (or 256) small
+   integers with scales, laid out as in GGUF files. A row of such a matrix is whole blocks. */
 typedef enum ch_dtype {
   CH_F32,
   CH_F64,
@@ -33,18 +33,18 @@ typedef struct ch_tensor {
   void *data;
 } ch_tensor;
 
-/* Bytes of an element; 0 for types in blocks, whose values have none of their own: */
+/* Bytes of an element; 0 for block-quantised types, whose elements have no size of their own. */
 size_t ch_dtype_size(ch_dtype dtype);
-/* bytes of `count` values, a whole number of blocks. */
+/* Bytes of `count` values; whole blocks. */
 size_t ch_dtype_bytes(ch_dtype dtype, int64_t count);
-/* Values of a block; 1 for types without. */
+/* Values of a block; 1 for types that are not block-quantised. */
 int64_t ch_dtype_block(ch_dtype dtype);
-static inline bool ch_dtype_in_blocks(ch_dtype dtype) {
+static inline bool ch_dtype_is_block_quantised(ch_dtype dtype) {
   return dtype >= CH_Q8_0;
 }
 /* "F32", as safetensors writes it; "Q4_K", as GGUF files are called. */
 const char *ch_dtype_name(ch_dtype dtype);
-/* The other way; false when the name is none of ours. */
+/* The type of a name; false if there is none. */
 bool ch_dtype_parse(const char *name, ch_dtype *dtype);
 
 int64_t ch_tensor_count(const ch_tensor *tensor);

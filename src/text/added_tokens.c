@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 typedef struct ch_matcher_node {
   uint32_t child, sibling; /* 0 = none: node 0 is the root */

@@ -233,7 +233,10 @@ static int32_t token_of(trainer *t, const char *bytes, size_t size) {
     t->spans[t->token_count].at = t->bytes.size;
     t->spans[t->token_count].size = size;
     ch_text_put(&t->bytes, bytes, size);
-    t->failed |= t->bytes.failed;
+    if (t->bytes.failed) {
+      t->failed = true;
+      return 0;
+    }
     t->token_slots[slot] = ++t->token_count;
   }
   return t->token_slots[slot] - 1;
@@ -330,7 +333,7 @@ static void trainer_free(trainer *t) {
   ch_text_free(&t->bytes);
 }
 
-ch_status ch_bpe_find_merges(const ch_word_counts *words, const ch_bpe_settings *settings,
+ch_status ch_bpe_find_merges(const ch_word_counts *words, const ch_tokenizer_train_settings *settings,
                              ch_bpe_merges *merges, ch_error *error) {
   trainer t = {0};
   int64_t min_count = settings->min_count > 1 ? settings->min_count : 1;
@@ -353,7 +356,7 @@ ch_status ch_bpe_find_merges(const ch_word_counts *words, const ch_bpe_settings 
     merges->merges[merges->count++] = (ch_bpe_merge){left, right, id};
     merge_everywhere(&t, best, id);
     if (merges->count % 64 == 0 &&
-        !ch_progress_report(&settings->progress, "merging pairs", t.token_count, settings->vocab_size))
+        !ch_training_goes_on(settings, "merging pairs", t.token_count, settings->vocab_size))
       status = ch_fail(error, CH_ERROR_INTERRUPTED, "stopped after %d merges", merges->count);
   }
   merges->vocab_size = t.token_count;
@@ -369,20 +372,21 @@ void ch_bpe_merges_free(ch_bpe_merges *merges) {
   *merges = (ch_bpe_merges){0};
 }
 
-ch_status ch_bpe_train(const char *const *paths, size_t count, const ch_bpe_settings *settings,
-                       const char *out, ch_bpe_report *report, ch_error *error) {
+ch_status ch_bpe_train(const char *const *paths, size_t count, const ch_text_spans *left_out,
+                       const ch_tokenizer_train_settings *settings, const char *out,
+                       ch_tokenizer_report *report, ch_error *error) {
   const char *end_token = settings->end_token ? settings->end_token : "<|endoftext|>";
   ch_word_counts words = {0};
   ch_bpe_merges merges = {0};
   ch_split split = {0};
-  *report = (ch_bpe_report){0};
+  *report = (ch_tokenizer_report){0};
   ch_status status = ch_split_compile(&split, ch_pattern_gpt2, strlen(ch_pattern_gpt2), false,
                                       CH_SPLIT_ISOLATED, false, out, error);
   for (size_t i = 0; i < count && status == CH_OK; i++) {
     ch_text_file file;
     CH_TRY_GOTO(ch_text_file_open(&file, paths[i], error));
-    status = ch_word_counts_text(&words, &split, &file, settings->left_out ? &settings->left_out[i] : NULL,
-                                 end_token, &settings->progress, error);
+    status = ch_word_counts_text(&words, &split, &file, left_out ? &left_out[i] : NULL, end_token, settings,
+                                 error);
     report->text_bytes += file.size;
     ch_text_file_close(&file);
   }
@@ -395,5 +399,25 @@ done:
   ch_bpe_merges_free(&merges);
   ch_word_counts_free(&words);
   ch_split_free(&split);
+  return status;
+}
+
+void ch_tokenizer_train_defaults(ch_tokenizer_train_settings *settings) {
+  *settings = (ch_tokenizer_train_settings){.vocab_size = 8192, .min_count = 2};
+}
+
+ch_status ch_tokenizer_train(const char *data, const char *out, const ch_tokenizer_train_settings *settings,
+                             ch_tokenizer_report *report, ch_error *error) {
+  ch_tokenizer_train_settings defaults;
+  ch_tokenizer_report unread;
+  char **paths = NULL;
+  size_t count = 0;
+  if (!data || !out)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", data ? "the tokenizer's file" : "the text's file");
+  ch_tokenizer_train_defaults(&defaults);
+  CH_TRY(ch_text_paths(data, &paths, &count, error));
+  ch_status status = ch_bpe_train((const char *const *)paths, count, NULL, settings ? settings : &defaults,
+                                  out, report ? report : &unread, error);
+  free(paths);
   return status;
 }

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "text/bpe_train.h"
 #include "text/byte_level.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* The pieces by id, spelled in the byte alphabet. */
 typedef struct piece_list {

@@ -1,6 +1,7 @@
 /* Reading token files: windows at random access. */
 #include "text/corpus.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "text/corpus_file.h"
+
+enum { MOST_COUNTED = 1 << 24 };
 
 struct ch_corpus {
   ch_map map;
@@ -119,6 +122,23 @@ static int32_t id_at(const ch_corpus *corpus, ch_corpus_split split, int64_t pla
   const unsigned char *p = corpus->ids[split] + (uint64_t)place * corpus->header.id_bytes;
   if (corpus->header.id_bytes == 2) return (int32_t)(p[0] | p[1] << 8);
   return (int32_t)(p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24);
+}
+
+double ch_corpus_token_entropy(const ch_corpus *corpus) {
+  int64_t total = split_tokens(corpus, CH_SPLIT_TRAIN), vocab_size = (int64_t)corpus->header.vocab_size,
+          *counts;
+  if (total > MOST_COUNTED) total = MOST_COUNTED;
+  counts = calloc((size_t)vocab_size, sizeof *counts);
+  if (!counts) return NAN;
+  for (int64_t i = 0; i < total; i++) {
+    int32_t id = id_at(corpus, CH_SPLIT_TRAIN, i);
+    if (id >= 0 && id < vocab_size) counts[id]++; /* batches refuse others */
+  }
+  double entropy = 0;
+  for (int64_t id = 0; id < vocab_size; id++)
+    if (counts[id]) entropy -= (double)counts[id] / (double)total * log((double)counts[id] / (double)total);
+  free(counts);
+  return entropy;
 }
 
 /* One window from `offset`; places past the split's end hold the end token and predict nothing. False when the file

@@ -22,7 +22,7 @@ typedef struct ch_corpus_options {
 /* AUTO, 5 %, seed 0, concatenated. */
 void ch_corpus_options_default(ch_corpus_options *options);
 
-/* What preparation tells while it goes. Returning true stops it (CH_ERROR_INTERRUPTED); may be NULL. */
+/* Progress of the preparation. Returning true stops it (CH_ERROR_INTERRUPTED); may be NULL. */
 typedef bool (*ch_corpus_progress)(void *context, uint64_t bytes_done, uint64_t bytes_total, int64_t tokens);
 
 /* Encodes UTF-8 text files into the token file OUT (written beside and renamed), with all cores, in bounded memory. With
@@ -50,6 +50,10 @@ typedef struct ch_corpus_info {
   int32_t end_token;
 } ch_corpus_info;
 void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
+
+/* The mean cross entropy, in nats, of guessing tokens by how frequent they are in the training split: of its first 16 Mi
+   tokens. 0 when there are none; NAN when memory is out. */
+double ch_corpus_token_entropy(const ch_corpus *corpus);
 
 /* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed file
    `length` must be its pack_length. */

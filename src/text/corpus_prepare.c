@@ -112,8 +112,8 @@ static ch_status encode_items(preparation *p, ch_error *error) {
     item *it = &p->items[i];
     int thread = omp_get_thread_num();
     it->ids.size = 0;
-    it->status = ch_encoder_encode(p->encoders[thread], it->text, it->size,
-                                   it->continued ? CH_ENCODE_CONTINUED : 0, &it->ids, &errors[thread]);
+    it->status = ch_encoder_encode(p->encoders[thread], it->text, it->size, it->continued ? 0 : CH_TEXT_BARE,
+                                   &it->ids, &errors[thread]);
     if (it->status == CH_OK && it->ends_document) {
       if (ch_ids_reserve(&it->ids, 1))
         it->ids.data[it->ids.size++] = p->end_token;

@@ -1,11 +1,11 @@
-/* Decoding: ids to text, whole or one id at a time without ever giving half a character. */
+/* Decoding: ids to text, all at once or id by id; it never returns half a character. */
 #include "text/tokenizer_internal.h"
 
 #include <string.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
-/* The decoded text of an id, less what is stripped from the start of a text. */
+/* The decoded text of an id, minus what is stripped from the start of a text. */
 static ch_status text_of(const ch_tokenizer *tokenizer, int32_t id, bool at_start, const char **text,
                          size_t *size, ch_error *error) {
   size_t piece_size;
@@ -23,8 +23,8 @@ static ch_status text_of(const ch_tokenizer *tokenizer, int32_t id, bool at_star
   return CH_OK;
 }
 
-ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *ids, size_t count,
-                              bool skip_special, ch_text *text, ch_error *error) {
+ch_status ch_tokenizer_put_text(const ch_tokenizer *tokenizer, const int32_t *ids, size_t count,
+                                bool skip_special, ch_text *text, ch_error *error) {
   bool started = false;
   for (size_t i = 0; i < count; i++) {
     const char *piece;
@@ -35,6 +35,25 @@ ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *ids,
     ch_text_put(text, piece, size);
   }
   return text->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the decoded text") : CH_OK;
+}
+
+ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *tokens, size_t count,
+                              unsigned flags, char **text, size_t *size, ch_error *error) {
+  ch_text out = {0};
+  if ((!tokens && count) || !text || !size)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the tokens or where the text goes is NULL");
+  CH_TRY(ch_text_check_flags(flags, CH_TEXT_NO_SPECIAL, "decoding", error));
+  ch_status status = ch_tokenizer_put_text(tokenizer, tokens, count, flags & CH_TEXT_NO_SPECIAL, &out, error);
+  if (status == CH_OK) ch_text_put(&out, "", 0); /* an empty text is "" and not NULL */
+  if (status == CH_OK && out.failed)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the text of %zu tokens", count);
+  if (status != CH_OK) {
+    ch_text_free(&out);
+    return status;
+  }
+  *text = out.data;
+  *size = out.size;
+  return CH_OK;
 }
 
 /* How many bytes at the end of a text begin a character that is not finished. */

@@ -1,4 +1,4 @@
-/* Choosing what validates, and going through texts part by part. */
+/* Choosing the validation part, and reading texts part by part. */
 #include "text/division.h"
 
 #include <stdlib.h>

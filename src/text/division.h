@@ -18,7 +18,7 @@ typedef struct ch_source_text {
   size_t released;
 } ch_source_text;
 
-/* Says that what lies before `place` is not needed for now; it is given back in large steps. */
+/* Marks what lies before `place` as not needed for now; its pages are released in large steps. */
 void ch_source_text_release(ch_source_text *text, size_t place);
 
 typedef struct ch_division {

@@ -8,10 +8,12 @@
 #include "text/byte_level.h"
 #include "text/hash.h"
 #include "text/text_file.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* Words of up to 31 bytes and 7 ids are cached, each in one line of 64 bytes; a newer word replaces an older. */
 enum { CACHE_ENTRIES = 1 << 15, CACHED_BYTES = 31, CACHED_IDS = 7 };
+
+enum { BEGINNINGS = CH_TEXT_BEGINS | CH_TEXT_WHOLE | CH_TEXT_BARE };
 
 typedef struct cached_word {
   uint64_t key[4]; /* the word's bytes, zero-padded; the last byte is its length */
@@ -26,8 +28,7 @@ struct ch_encoder {
   ch_ids *ids;     /* where the ids go */
   ch_error *error; /* of the call in progress */
   unsigned flags;
-  bool at_start,
-      continued; /* of the segment in progress: it begins the text, or goes on from an earlier one */
+  bool at_start, continued; /* of the segment in progress: it begins the text, or continues an earlier one */
   ch_merge_scratch merge;
   ch_regex_scratch regex;
   ch_text normalized[2];          /* in turn */
@@ -254,7 +255,7 @@ static ch_status finish_word(ch_encoder *encoder, size_t index, const unsigned c
 static ch_status run_split(ch_encoder *encoder, size_t index, const unsigned char *text, size_t size,
                            bool first) {
   ch_split split = encoder->tokenizer->steps[index].split;
-  if (encoder->flags & CH_ENCODE_NO_SCANNER) split.scanner = CH_SCAN_NONE;
+  if (encoder->flags & CH_TEXT_NO_SCANNER) split.scanner = CH_SCAN_NONE;
   ch_split_cursor cursor;
   ch_split_begin(&cursor, &split, &encoder->regex, text, size);
   for (;;) {
@@ -328,7 +329,7 @@ static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, con
     if (index < 0) break;
     const ch_added_token *token = &encoder->tokenizer->added[index];
     search = stop;
-    if (token->special && !(encoder->flags & CH_ENCODE_SPECIAL)) continue;
+    if (token->special && !(encoder->flags & CH_TEXT_SPECIAL)) continue;
     if (begin < from || !ch_added_token_fits(token, text, from, end, &begin, &stop)) continue;
     if (begin > from) CH_TRY(segment(encoder, from, (size_t)(begin - from), first && from == text));
     CH_TRY(put_ids(encoder, &token->id, 1));
@@ -345,7 +346,7 @@ static ch_status encode_words(ch_encoder *encoder, const unsigned char *text, si
 static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, size_t size, bool first) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   const char *current = (const char *)text;
-  encoder->continued = first && (encoder->flags & CH_ENCODE_CONTINUED);
+  encoder->continued = first && !(encoder->flags & BEGINNINGS);
   encoder->at_start = first && !encoder->continued;
   for (size_t i = 0; i < tokenizer->normalizer_count; i++) {
     ch_text *out = &encoder->normalized[i % 2];
@@ -394,20 +395,45 @@ void ch_encoder_free(ch_encoder *encoder) {
   free(encoder);
 }
 
-ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, unsigned flags, ch_ids *ids,
-                            ch_error *error) {
-  const ch_tokenizer *tokenizer = encoder->tokenizer;
+ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, ch_error *error) {
+  if (!(flags & ~known)) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "flags 0x%x mean nothing for %s; of ch_text_flags 0x%x do",
+                 flags & ~known, what, known & ~(unsigned)CH_TEXT_NO_SCANNER);
+}
+
+static ch_status check_encoding(const char *text, size_t size, unsigned flags, ch_error *error) {
+  unsigned beginning = flags & BEGINNINGS;
+  if (!text && size) return ch_fail(error, CH_ERROR_ARGUMENT, "the text is NULL");
+  CH_TRY(ch_text_check_flags(flags, BEGINNINGS | CH_TEXT_SPECIAL | CH_TEXT_NO_SCANNER, "encoding", error));
+  if (beginning & (beginning - 1))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "CH_TEXT_BEGINS, CH_TEXT_WHOLE and CH_TEXT_BARE exclude each other; give one");
   if (size >= (size_t)1 << 30)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a text of %zu bytes is too long to encode at once: at most 1 GiB", size);
+  return CH_OK;
+}
+
+/* What stands before a text. */
+static ch_status put_beginning(ch_encoder *encoder) {
+  const ch_tokenizer *tokenizer = encoder->tokenizer;
+  if (encoder->flags & CH_TEXT_WHOLE) return put_ids(encoder, tokenizer->prefix, tokenizer->prefix_size);
+  bool bos = encoder->flags & CH_TEXT_BEGINS && ch_tokenizer_adds_bos(tokenizer) && tokenizer->bos >= 0;
+  return put_ids(encoder, &tokenizer->bos, bos ? 1 : 0);
+}
+
+ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, unsigned flags, ch_ids *ids,
+                            ch_error *error) {
+  const ch_tokenizer *tokenizer = encoder->tokenizer;
+  CH_TRY(check_encoding(text, size, flags, error));
   encoder->ids = ids;
   encoder->error = error;
   encoder->flags = flags;
   encoder->bytes_seen += size;
   if (!encoder->cache && encoder->bytes_seen > 4096) encoder->cache = new_cache();
-  if (flags & CH_ENCODE_TEMPLATE) CH_TRY(put_ids(encoder, tokenizer->prefix, tokenizer->prefix_size));
+  CH_TRY(put_beginning(encoder));
   CH_TRY(split_added(encoder, &tokenizer->raw, (const unsigned char *)text, size, true, encode_segment));
-  if (flags & CH_ENCODE_TEMPLATE) CH_TRY(put_ids(encoder, tokenizer->suffix, tokenizer->suffix_size));
+  if (flags & CH_TEXT_WHOLE) CH_TRY(put_ids(encoder, tokenizer->suffix, tokenizer->suffix_size));
   return CH_OK;
 }
 
@@ -434,9 +460,9 @@ static ch_status cut_is_safe(ch_encoder *encoder, const char *text, size_t size,
   ch_ids *whole = &encoder->window[0], *parts = &encoder->window[1];
   whole->size = parts->size = 0;
   while (start < cut && ((unsigned char)text[start] & 0xc0) == 0x80) start++;
-  CH_TRY(ch_encoder_encode(encoder, text + start, end - start, CH_ENCODE_CONTINUED, whole, error));
-  CH_TRY(ch_encoder_encode(encoder, text + start, cut - start, CH_ENCODE_CONTINUED, parts, error));
-  CH_TRY(ch_encoder_encode(encoder, text + cut, end - cut, CH_ENCODE_CONTINUED, parts, error));
+  CH_TRY(ch_encoder_encode(encoder, text + start, end - start, 0, whole, error));
+  CH_TRY(ch_encoder_encode(encoder, text + start, cut - start, 0, parts, error));
+  CH_TRY(ch_encoder_encode(encoder, text + cut, end - cut, 0, parts, error));
   *safe = whole->size == parts->size &&
           (whole->size == 0 || memcmp(whole->data, parts->data, whole->size * sizeof *whole->data) == 0);
   return CH_OK;

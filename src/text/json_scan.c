@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 static ch_status wrong(const ch_json_scan *scan, ch_error *error, const char *expected) {
   return ch_fail(error, CH_ERROR_FORMAT, "%s is not the JSON of a tokenizer: expected %s at byte %zu",

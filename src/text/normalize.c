@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 void ch_normalizer_free(ch_normalizer *normalizer) {
   free(normalizer->from);

@@ -26,8 +26,8 @@ typedef struct ch_normalizer {
 
 void ch_normalizer_free(ch_normalizer *normalizer);
 
-/* Appends the normalized text to *out. Bytes that are not UTF-8 stay as they are. `continued`: the text goes on
- * from an earlier part, so that nothing is put before it. */
+/* Appends the normalized text to *out. Bytes that are not UTF-8 stay as they are. `continued`: the text
+   continues an earlier part, so that nothing is put before it. */
 ch_status ch_normalize(const ch_normalizer *normalizer, ch_regex_scratch *scratch, const char *text,
                        size_t size, bool continued, ch_text *out, ch_error *error);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 const char ch_pattern_gpt2[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";

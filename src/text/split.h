@@ -48,7 +48,7 @@ void ch_split_free(ch_split *split);
 ch_status ch_regex_compile(pcre2_code **code, const char *pattern, size_t size, bool literal,
                            const char *file, ch_error *error);
 
-/* What matching needs besides the pattern; one a thread. Zero-initialise. */
+/* What matching needs besides the pattern; one per thread. Zero-initialise. */
 typedef struct ch_regex_scratch {
   pcre2_match_data *data;
   pcre2_match_context *context;

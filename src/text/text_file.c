@@ -6,14 +6,16 @@
 #include <string.h>
 
 #include "text/hash.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 enum { CHUNK = 8 << 20 };
 
 typedef struct chunk_facts {
   uint64_t hash;
-  size_t nuls, broken;
+  size_t nuls;
+  size_t broken; /* where the text's first byte stands that is not UTF-8; NONE */
 } chunk_facts;
+#define NONE SIZE_MAX
 
 static size_t count_nuls(const unsigned char *p, const unsigned char *end) {
   size_t count = 0;
@@ -21,30 +23,21 @@ static size_t count_nuls(const unsigned char *p, const unsigned char *end) {
   return count;
 }
 
-static size_t count_broken(const unsigned char *p, const unsigned char *end) {
-  size_t count = 0;
-  for (;;) {
-    p += ch_utf8_valid_prefix(p, (size_t)(end - p));
-    if (p == end) return count;
-    count++;
-    p++;
-  }
-}
-
 /* A character that a chunk's border cuts counts as whole: each chunk looks from its first character's start to the
  * first start past its end. */
 static chunk_facts look_at(const unsigned char *text, size_t size, size_t from, size_t to) {
-  chunk_facts facts = {.hash = ch_hash_bytes(text + from, to - from, 0)};
+  chunk_facts facts = {.hash = ch_hash_bytes(text + from, to - from, 0), .broken = NONE};
   for (int i = 0; i < 3 && from > 0 && from < to && (text[from] & 0xc0) == 0x80; i++) from++;
   facts.nuls = count_nuls(text + from, text + to);
   for (int i = 0; i < 3 && to < size && (text[to] & 0xc0) == 0x80; i++) to++;
-  facts.broken = count_broken(text + from, text + to);
+  size_t good = ch_utf8_valid_prefix(text + from, to - from);
+  if (good < to - from) facts.broken = from + good;
   return facts;
 }
 
 static ch_status check_text(ch_text_file *file, ch_error *error) {
   const unsigned char *text = (const unsigned char *)file->text;
-  size_t chunks = (file->size + CHUNK - 1) / CHUNK, nuls = 0, broken = 0;
+  size_t chunks = (file->size + CHUNK - 1) / CHUNK, nuls = 0, broken = NONE;
   chunk_facts *facts = malloc(chunks * sizeof *facts);
   if (!facts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", file->path);
 #pragma omp parallel for schedule(dynamic)
@@ -56,20 +49,27 @@ static ch_status check_text(ch_text_file *file, ch_error *error) {
   for (size_t i = 0; i < chunks; i++) {
     file->hash = ch_hash_mix(file->hash ^ facts[i].hash, 0x9e3779b97f4a7c15u) + i;
     nuls += facts[i].nuls;
-    broken += facts[i].broken;
+    if (broken == NONE) broken = facts[i].broken;
   }
   free(facts);
-  if (nuls + broken <= file->size / 1000) return CH_OK;
-  double share = 100.0 * (double)(nuls + broken) / (double)file->size;
-  return ch_fail(error, CH_ERROR_FORMAT, "%s is not text: %.2g %% of its bytes are %s; UTF-8 text is needed",
-                 file->path, share, nuls > broken ? "NUL" : "not UTF-8");
+  if (nuls > file->size / 1000)
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s is not text: %.2g %% of its bytes are NUL; UTF-8 text is needed", file->path,
+                   100.0 * (double)nuls / (double)file->size);
+  if (broken == NONE) return CH_OK;
+  size_t mark = (size_t)(text - file->map.data);
+  return ch_fail(
+      error, CH_ERROR_FORMAT,
+      "%s is not UTF-8: the byte 0x%02x at offset %zu (from 0) begins no character; convert the file "
+      "to UTF-8, for example with iconv -f latin1 -t utf-8",
+      file->path, text[broken], mark + broken);
 }
 
 ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error) {
   *file = (ch_text_file){.path = path};
   CH_TRY(ch_map_open(path, &file->map, error));
   size_t mark = file->map.size >= 3 && memcmp(file->map.data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-  file->text = (const char *)file->map.data + mark;
+  file->text = (const char *)(mark ? file->map.data + mark : file->map.data); /* NULL for an empty file */
   file->size = file->map.size - mark;
   ch_status status = file->size == 0 ? ch_fail(error, CH_ERROR_FORMAT, "%s is empty; text is needed", path)
                                      : check_text(file, error);
@@ -94,10 +94,11 @@ ch_status ch_text_paths(const char *names, char ***paths, size_t *count, ch_erro
   if (!list) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a list of files");
   char *name = memcpy((char *)(list + most), names, length + 1);
   *count = 0;
-  for (char *comma = name; comma; name = comma + 1) {
-    comma = whole ? NULL : strchr(name, ',');
+  while (name) {
+    char *comma = whole ? NULL : strchr(name, ',');
     if (comma) *comma = 0;
     if (*name) list[(*count)++] = name;
+    name = comma ? comma + 1 : NULL;
   }
   *paths = list;
   if (*count > 0) return CH_OK;

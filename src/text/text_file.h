@@ -16,8 +16,8 @@ typedef struct ch_text_file {
   uint64_t hash; /* of the text */
 } ch_text_file;
 
-/* Maps a file, reads it once with all cores and checks it: an empty file, or one of which more than a thousandth
- * is NUL or not UTF-8, is an error. */
+/* Maps a file, reads it once with all cores and checks it: an empty file is an error, so is one of which more than a
+ * thousandth is NUL, and one with a byte that is not UTF-8, whose offset in the file the sentence names. */
 ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error);
 void ch_text_file_close(ch_text_file *file);
 /* Says that [from, to) is not needed for now, so that a large file does not fill the memory. */

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "text/byte_level.h"
 #include "text/hash.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 static ch_status no_memory(const ch_tokenizer *tokenizer, ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory for the tokenizer %s", tokenizer->file);
@@ -181,7 +181,7 @@ static ch_status build_matchers(ch_tokenizer *tokenizer, ch_error *error) {
   return CH_OK;
 }
 
-/* Byte-level: the bytes of its characters, or the piece itself when one of them stands for no byte. */
+/* Byte-level: the bytes of its characters, or the piece itself if one of them encodes no byte. */
 static void decode_bytes(const char *piece, size_t size, ch_text *out) {
   const unsigned char *p = (const unsigned char *)piece, *end = p + size;
   size_t start = out->size;

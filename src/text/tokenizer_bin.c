@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "text/hash.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* Layout: int32 longest piece, then for each id: float score, int32 length, bytes. The mark U+2581 is a space. */
 enum { UNKNOWN = 0, BEGIN = 1, END = 2, FIRST_BYTE = 3, FIRST_PIECE = FIRST_BYTE + 256 };

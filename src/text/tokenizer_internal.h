@@ -30,7 +30,7 @@ enum { CH_MOST_STEPS = 16, CH_MOST_NORMALIZERS = 16 };
 
 /* How the text of a piece is found. Each is applied when loading, so that decoding only copies. */
 typedef struct ch_decoder {
-  bool byte_level;      /* characters stand for bytes */
+  bool byte_level;      /* each character encodes one byte */
   bool byte_fallback;   /* "<0xE2>" is a byte */
   size_t strip_start;   /* at most so many of `strip_character` are taken from the start of the text */
   char strip_character; /* one ASCII character */

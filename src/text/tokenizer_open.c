@@ -75,6 +75,9 @@ static ch_status open_file(const char *path, ch_tokenizer **tokenizer, ch_error 
 }
 
 ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error *error) {
+  if (!path || !tokenizer)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL",
+                   path ? "where the tokenizer goes" : "the tokenizer's path");
   *tokenizer = NULL;
   if (!ch_is_directory(path)) return open_file(path, tokenizer, error);
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};

@@ -230,7 +230,7 @@ ch_status ch_read_pre_tokenizer(ch_tokenizer *tokenizer, const json_t *json, ch_
   return each_of(tokenizer, json, "pretokenizers", read_one_pre_tokenizer, error);
 }
 
-/* Appends the ids that a template's special token stands for. */
+/* Appends the ids of a template's special token. */
 static ch_status add_template_ids(ch_tokenizer *tokenizer, const json_t *ids, int32_t **list, size_t *count,
                                   ch_error *error) {
   size_t more = json_array_size(ids);

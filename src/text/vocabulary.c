@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "text/hash.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 static size_t slot_of(const ch_vocabulary *vocabulary, const char *piece, size_t size) {
   size_t slot = ch_hash_bytes(piece, size, 0) & vocabulary->slot_mask;

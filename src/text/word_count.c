@@ -122,9 +122,15 @@ static ch_status add_all(ch_word_counts *counts, const ch_word_counts *more, ch_
   return CH_OK;
 }
 
+bool ch_training_goes_on(const ch_tokenizer_train_settings *settings, const char *stage, double done,
+                         double total) {
+  return !settings || !settings->progress ||
+         settings->progress(stage, total > 0 ? done / total : 1, settings->user);
+}
+
 ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, const ch_text_file *file,
-                              const ch_text_spans *left_out, const char *marker, const ch_progress *progress,
-                              ch_error *error) {
+                              const ch_text_spans *left_out, const char *marker,
+                              const ch_tokenizer_train_settings *settings, ch_error *error) {
   enum { CHUNK = 4 << 20 };
   int threads = omp_get_max_threads();
   ch_word_counts *parts = calloc((size_t)threads, sizeof *parts);
@@ -147,7 +153,7 @@ ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, con
     }
     from = borders[count];
     ch_text_file_release(file, borders[0], from);
-    if (status == CH_OK && !ch_progress_report(progress, "counting words", (double)from, (double)file->size))
+    if (status == CH_OK && !ch_training_goes_on(settings, "counting words", (double)from, (double)file->size))
       status = ch_fail(error, CH_ERROR_INTERRUPTED, "stopped while counting the words of %s", file->path);
   }
   for (int i = 0; i < threads && parts; i++) {

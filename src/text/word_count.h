@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "text/progress.h"
 #include "text/split.h"
 #include "text/text_file.h"
 #include "text/text_spans.h"
+#include "text/tokenizer.h"
 
 typedef struct ch_counted_word {
   size_t at; /* in the pool */
@@ -32,9 +32,13 @@ bool ch_word_counts_add(ch_word_counts *counts, const char *word, size_t size, i
 void ch_word_counts_free(ch_word_counts *counts);
 
 /* Adds the words of a text, but for those of the spans `left_out` (or NULL), with all cores; `marker` (NULL or "": none) parts
-   documents and is no word. */
+   documents and is no word. settings: whose progress to call, or NULL. */
 ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, const ch_text_file *file,
-                              const ch_text_spans *left_out, const char *marker, const ch_progress *progress,
-                              ch_error *error);
+                              const ch_text_spans *left_out, const char *marker,
+                              const ch_tokenizer_train_settings *settings, ch_error *error);
+
+/* Calls the progress callback, if there is one: false cancels. */
+bool ch_training_goes_on(const ch_tokenizer_train_settings *settings, const char *stage, double done,
+                         double total);
 
 #endif

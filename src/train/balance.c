@@ -52,19 +52,31 @@ static int64_t sum_of(const int64_t *load, int64_t experts) {
   return sum;
 }
 
-void ch_expert_balance_end(const ch_expert_balance *balance, const ch_tensor *weights) {
+/* bias [experts] += moved, on the host and back. */
+static void move_bias(const ch_value_memory *memory, const ch_tensor *bias, const double *moved) {
+  double wide[CH_MAX_EXPERTS];
+  float narrow[CH_MAX_EXPERTS];
+  const bool is_wide = bias->dtype == CH_F64;
+  memory->read(is_wide ? (void *)wide : narrow, bias->data, ch_tensor_bytes(bias));
+  for (int64_t e = 0; e < bias->shape[0]; e++)
+    if (is_wide)
+      wide[e] += moved[e];
+    else
+      narrow[e] += (float)moved[e];
+  memory->write(bias->data, is_wide ? (void *)wide : narrow, ch_tensor_bytes(bias));
+}
+
+void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
+                           const ch_tensor *weights) {
   for (int64_t l = 0; l < balance->layers; l++) {
     const int64_t *load = balance->load + l * balance->experts, all = sum_of(load, balance->experts);
     if (balance->bias[l] < 0) continue;
-    const ch_tensor *bias = &weights[balance->bias[l]];
+    double moved[CH_MAX_EXPERTS];
     for (int64_t e = 0; e < balance->experts; e++) {
       int64_t lack = all - load[e] * balance->experts;
-      double moved = bias_step * ((lack > 0) - (lack < 0));
-      if (bias->dtype == CH_F64)
-        ((double *)bias->data)[e] += moved;
-      else
-        ((float *)bias->data)[e] += (float)moved;
+      moved[e] = bias_step * ((lack > 0) - (lack < 0));
     }
+    move_bias(memory, &weights[balance->bias[l]], moved);
   }
 }
 

@@ -1,4 +1,4 @@
-/* Even loads of experts: what a step counts, the balance loss it takes along, the bias it moves. */
+/* Balancing the loads of experts: counting the tokens of each, the balance loss, and moving the bias of the choice. */
 #ifndef CH_TRAIN_BALANCE_H
 #define CH_TRAIN_BALANCE_H
 
@@ -16,12 +16,13 @@ ch_status ch_expert_balance_create(const ch_config *config, const ch_params *par
                                    ch_expert_balance *balance, ch_error *error);
 void ch_expert_balance_free(ch_expert_balance *balance);
 
-/* Forgets the last step; the balance loss is a mean over `sequences`. */
+/* Sets the counts to 0 for a new step. The balance loss is a mean over `sequences`. */
 void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences);
-/* What passes of the step are to be given; NULL without experts. */
+/* For ch_runner_call.routing in every micro-batch of the step; NULL without experts. */
 ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
-/* Moves every bias by 1e-3 sign(mean load - load), where the model has biases. */
-void ch_expert_balance_end(const ch_expert_balance *balance, const ch_tensor *weights);
+/* Moves every bias by 1e-3 sign(mean load - load), where the model has biases. The weights lie in `memory`. */
+void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
+                           const ch_tensor *weights);
 /* The smallest and largest share of a layer's choices that an expert had in the last step. */
 void ch_expert_balance_shares(const ch_expert_balance *balance, double *least, double *most);
 

@@ -1,8 +1,8 @@
 /* Checkpoints: the whole state of a trainer in one safetensors file.
  *
- * Tensors `weight.NAME`, `m.NAME` and `v.NAME` for every parameter NAME, `losses` [step] and `validation` [points, 2]
- * (step, loss; of images [points, 4], the accuracies behind); metadata with the step, options, config and source. Random numbers need no room of their own: every
- * one follows from the seed and the step.
+ * Tensors: `weight.NAME`, `m.NAME` and `v.NAME` for every parameter NAME, `losses` [step], and `validation` [points, 2]
+ * (step, loss) or, with images, [points, 4] (the accuracies too). Metadata: the step, options, config and source. The
+ * state of random numbers is not stored, because the seed and the step determine it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "io/safetensors.h"
+#include "config_file/config_json.h"
 #include "train/options_json.h"
 #include "train/trainer_private.h"
 
@@ -27,7 +28,7 @@ static json_t *describe(const ch_trainer *trainer) {
   snprintf(step, sizeof step, "%lld", (long long)trainer->step);
   snprintf(seconds, sizeof seconds, "%.17g", trainer->seconds);
   json_t *options = ch_train_options_to_json(&trainer->options);
-  char *options_text = options ? json_dumps(options, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  char *options_text = options ? ch_json_dump(options, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   ch_config_write(&trainer->config, &config);
   json_t *metadata = NULL;
   if (options_text && config.data && !config.failed)
@@ -44,20 +45,20 @@ static const ch_tensor *group_of(const ch_parameter_set *set, int group) {
   return group == 0 ? set->weights : group == 1 ? set->m : set->v;
 }
 
-/* Numbers that a validation point is written as. */
+/* How many numbers a validation point is stored as. */
 static int64_t point_numbers(const ch_trainer *trainer) {
   return ch_config_is_vision(&trainer->config) ? 4 : 2;
 }
 
 /* Lists every tensor of the file; names live in `names`, validation points as doubles in `points`. */
-static int64_t list_tensors(const ch_trainer *trainer, ch_stored_tensor *list, ch_arena *names,
-                            double *points) {
+static int64_t list_tensors(const ch_trainer *trainer, const ch_host_tensors host[GROUPS],
+                            ch_stored_tensor *list, ch_arena *names, double *points) {
   int64_t count = 0, numbers = point_numbers(trainer);
   for (int g = 0; g < GROUPS; g++)
     for (int p = 0; p < trainer->params.count; p++)
       list[count++] =
           (ch_stored_tensor){.name = ch_arena_printf(names, "%s.%s", groups[g], trainer->params.rows[p].name),
-                             .tensor = group_of(&trainer->set, g)[p]};
+                             .tensor = host[g].tensors[p]};
   if (trainer->step > 0)
     list[count++] = (ch_stored_tensor){.name = ch_arena_strdup(names, "losses"),
                                        .tensor = {CH_F64, 1, {trainer->step}, trainer->losses}};
@@ -72,11 +73,11 @@ static int64_t list_tensors(const ch_trainer *trainer, ch_stored_tensor *list, c
   return count;
 }
 
-/* A state that cannot go on must not replace one that can. */
+/* A checkpoint with numbers that are not finite must not replace a good one. */
 static ch_status check_finite(const ch_trainer *trainer, ch_error *error) {
   for (int g = 0; g < GROUPS; g++) {
-    const char *name =
-        ch_first_not_finite(&trainer->set, group_of(&trainer->set, g), trainer->engine.kernels);
+    const char *name = ch_first_not_finite(&trainer->set, group_of(&trainer->set, g), trainer->engine.kernels,
+                                           &trainer->engine.team);
     if (name)
       return ch_fail(
           error, CH_ERROR_NUMERIC,
@@ -95,19 +96,24 @@ ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error 
   ch_stored_tensor *list = calloc(most, sizeof *list);
   double *points = malloc((size_t)(trainer->validation_points * point_numbers(trainer) + 1) * sizeof *points);
   json_t *metadata = describe(trainer);
-  if (metadata) metadata_text = json_dumps(metadata, JSON_COMPACT);
+  if (metadata) metadata_text = ch_json_dump(metadata, JSON_COMPACT);
   bool enough = list && points && metadata_text;
-  int64_t count = enough ? list_tensors(trainer, list, &names, points) : 0;
+  ch_host_tensors host[GROUPS] = {0};
+  for (int g = 0; g < GROUPS && status == CH_OK; g++)
+    status = ch_host_tensors_read(trainer->set.memory, trainer->params.count, group_of(&trainer->set, g),
+                                  &host[g], error);
+  int64_t count = enough && status == CH_OK ? list_tensors(trainer, host, list, &names, points) : 0;
   for (int64_t i = 0; i < count; i++) enough = enough && list[i].name;
-  if (enough)
+  if (enough && status == CH_OK)
     status = ch_safetensors_write(path, list, count, metadata_text, error);
-  else
+  else if (status == CH_OK)
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
   json_decref(metadata);
   free(metadata_text);
   free(list);
   free(points);
   ch_arena_free(&names);
+  for (int g = 0; g < GROUPS; g++) ch_host_tensors_free(&host[g]);
   return status;
 }
 
@@ -188,9 +194,9 @@ ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options
   return CH_OK;
 }
 
-/* Copies a tensor of the file that must have this type and shape. */
+/* Copies a tensor of the file, that must have this type and shape, into `memory`. */
 static ch_status copy_tensor(const ch_safetensors *file, const char *path, const char *name,
-                             const ch_tensor *into, ch_error *error) {
+                             const ch_value_memory *memory, const ch_tensor *into, ch_error *error) {
   const ch_stored_tensor *stored = ch_safetensors_find(file, name);
   if (!stored) return ch_fail(error, CH_ERROR_FORMAT, "%s has no tensor %s", path, name);
   const ch_tensor *from = &stored->tensor;
@@ -202,7 +208,7 @@ static ch_status copy_tensor(const ch_safetensors *file, const char *path, const
                    ch_dtype_name(from->dtype), ch_shape_text(from->rank, from->shape, left, sizeof left),
                    ch_dtype_name(into->dtype), ch_shape_text(into->rank, into->shape, right, sizeof right));
   }
-  memcpy(into->data, from->data, ch_tensor_bytes(into));
+  memory->write(into->data, from->data, ch_tensor_bytes(into));
   return CH_OK;
 }
 
@@ -212,7 +218,7 @@ static ch_status copy_parameters(ch_trainer *trainer, const ch_safetensors *file
   for (int g = 0; g < GROUPS; g++)
     for (int p = 0; p < trainer->params.count; p++) {
       snprintf(name, sizeof name, "%s.%s", groups[g], trainer->params.rows[p].name);
-      CH_TRY(copy_tensor(file, path, name, &group_of(&trainer->set, g)[p], error));
+      CH_TRY(copy_tensor(file, path, name, trainer->set.memory, &group_of(&trainer->set, g)[p], error));
     }
   return CH_OK;
 }
@@ -224,13 +230,13 @@ static ch_status copy_curves(ch_trainer *trainer, const ch_safetensors *file, co
   int64_t numbers = point_numbers(trainer);
   CH_TRY(ch_trainer_reserve(trainer, step, points + trainer->validation_capacity, error));
   ch_tensor losses = {CH_F64, 1, {step}, trainer->losses};
-  if (step > 0) CH_TRY(copy_tensor(file, path, "losses", &losses, error));
+  if (step > 0) CH_TRY(copy_tensor(file, path, "losses", &ch_host_memory, &losses, error));
   trainer->validation_points = 0;
   if (points == 0) return CH_OK;
   double *values = malloc((size_t)(points * numbers) * sizeof *values);
   if (!values) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
   ch_tensor validation = {CH_F64, 2, {points, numbers}, values};
-  ch_status status = copy_tensor(file, path, "validation", &validation, error);
+  ch_status status = copy_tensor(file, path, "validation", &ch_host_memory, &validation, error);
   for (int64_t i = 0; i < points && status == CH_OK; i++) {
     const double *v = values + numbers * i;
     bool sound = v[0] >= 0 && v[0] <= (double)step, ranked = numbers > 2;
@@ -279,7 +285,7 @@ static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts
   return status;
 }
 
-/* What the caller left open takes the checkpoint's value. */
+/* Options that the caller left to be chosen take the checkpoint's values. */
 static ch_status adopt(ch_trainer *trainer, const ch_train_options *stored, ch_error *error) {
   if (trainer->chosen_warmup) trainer->options.warmup = stored->warmup;
   bool other = trainer->options.micro_batch != stored->micro_batch;

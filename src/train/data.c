@@ -62,8 +62,8 @@ static ch_status describe_texts(struct ch_data_parts *p, json_t *list, ch_error 
   return CH_OK;
 }
 
-/* Fills p->record with everything that decides what tokenizer and token file must be. A trained tokenizer is decided by
-   the text and the size asked for, a given one by its content. */
+/* Fills p->record with everything that the tokenizer and the token file depend on: for a trained tokenizer the text
+   and the vocabulary size asked for, for a given one its content. */
 static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   static const char *const separators[] = {"auto", "marker", "blank-lines", "none"};
@@ -91,7 +91,8 @@ static json_t *stored_record(const struct ch_data_parts *p) {
   return ch_json_read(p->record_path, MOST, &record, NULL) == CH_OK ? record : NULL;
 }
 
-/* True when `stored` says the same as p->record. A resumed run that names no tokenizer takes the directory's. */
+/* True when `stored` and p->record are equal. If a resumed run names no tokenizer, the directory's tokenizer is
+   taken. */
 static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
   static const char *const keys[] = {"version", "texts", "packed", "validation", "separator"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -102,7 +103,7 @@ static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
                : json_equal(json_object_get(stored, "trained"), json_object_get(p->record, "trained"));
 }
 
-/* True when the directory's files were made from what p->record describes, and are still as they were made. */
+/* True when the directory's files were made from what p->record describes and have not been changed since. */
 static bool files_fit(const struct ch_data_parts *p) {
   json_t *stored = stored_record(p);
   ch_corpus *corpus = NULL;
@@ -130,7 +131,12 @@ static ch_corpus_options corpus_options(const ch_data_options *o) {
   return options;
 }
 
-/* On the training part: a token that only the validation part has would be predicted without ever having been seen. */
+static bool report_tokenizer(const char *stage, double share, void *options) {
+  return report_text(options, stage, share, 1);
+}
+
+/* Trained on the training part only: the model would never have seen a token that occurs only in the validation
+   part. */
 static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (o->vocab_size < CH_BPE_FIRST_MERGE)
@@ -147,12 +153,13 @@ static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
   if (status == CH_OK) status = ch_division_validation(&division, &validation, error);
   ch_division_close(&division);
   if (status == CH_OK) {
-    ch_bpe_settings settings = {.vocab_size = (int32_t)o->vocab_size,
-                                .min_count = 2,
-                                .left_out = validation,
-                                .progress = {.report = report_text, .user = (void *)(uintptr_t)o}};
-    ch_bpe_report report;
-    status = ch_bpe_train(texts, p->text_count, &settings, p->tokenizer_path, &report, error);
+    ch_tokenizer_train_settings settings;
+    ch_tokenizer_report report;
+    ch_tokenizer_train_defaults(&settings);
+    settings.vocab_size = (int32_t)o->vocab_size;
+    settings.progress = report_tokenizer;
+    settings.user = (void *)(uintptr_t)o;
+    status = ch_bpe_train(texts, p->text_count, validation, &settings, p->tokenizer_path, &report, error);
   }
   ch_text_spans_free(validation, (int)p->text_count);
   return status;
@@ -179,7 +186,7 @@ static ch_status write_record(struct ch_data_parts *p, ch_error *error) {
   json_t *whole = json_copy(p->record);
   char *text = NULL;
   if (whole && json_object_set_new(whole, "content", hex(info.content)) == 0)
-    text = json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    text = ch_json_dump(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
   ch_status status =
       text ? ch_write_file(p->record_path, text, strlen(text), error) : no_memory(p->options, error);
   free(text);
@@ -204,7 +211,7 @@ static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, 
   return ch_fail(error, CH_ERROR_IO, "%s is in use: another run prepares its text there", p->directory);
 }
 
-/* The record goes first and comes last: without it nothing of the directory is believed. */
+/* The record is removed first and written last, because files without a record are made anew. */
 static ch_status make_files_alone(struct ch_data_parts *p, ch_error *error) {
   static const char *const written_files[] = {CH_DATA_TOKENS, CH_DATA_RECORD, "tokenizer.json", NULL};
   ch_remove_leftovers(p->directory, written_files);
@@ -248,7 +255,7 @@ static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_e
   return p->tokens_path ? CH_OK : no_memory(p->options, error);
 }
 
-/* With `fixed` and no text named: what the directory holds, or the token file that its record names. */
+/* With `fixed` and no text named: opens the files of the directory, or the token file that its record names. */
 static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
   json_t *stored = stored_record(p);
   const char *elsewhere = json_string_value(json_object_get(stored, "token_file"));
@@ -301,7 +308,7 @@ static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
                        o->data);
 }
 
-/* A token file that was made elsewhere is used where it lies; the record says where. */
+/* A token file that was made elsewhere is not copied; the record names it. */
 static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
   char *path = realpath(p->options->data, NULL);
   ch_status status = set_tokens_path(p, path ? path : p->options->data, error);
@@ -369,11 +376,11 @@ static ch_status make_source(struct ch_data_parts *p, ch_data *data, ch_error *e
   data->vocab_size = ch_tokenizer_vocab_size(p->tokenizer);
   data->bos = ch_tokenizer_bos(p->tokenizer);
   data->eos = info.end_token;
-  data->source =
-      (ch_source){.context = p,
-                  .train = fill_train,
-                  .validate = fill_validation,
-                  .validation_sequences = ch_corpus_windows(p->corpus, CH_SPLIT_VALIDATION, o->sequence)};
+  data->source = (ch_batch_source){.context = p,
+                                   .train = fill_train,
+                                   .validate = fill_validation,
+                                   .validation_sequences =
+                                       ch_corpus_windows(p->corpus, CH_SPLIT_VALIDATION, o->sequence)};
   snprintf(data->source.fingerprint, sizeof data->source.fingerprint, "%016" PRIx64 "-%016" PRIx64,
            info.content, info.tokenizer);
   return CH_OK;
@@ -410,6 +417,10 @@ ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *
 
 void ch_data_reseed(ch_data *data, uint64_t seed) {
   data->parts->seed = seed;
+}
+
+double ch_data_token_entropy(const ch_data *data) {
+  return data->parts ? ch_corpus_token_entropy(data->parts->corpus) : 0;
 }
 
 void ch_data_close(ch_data *data) {

@@ -1,4 +1,5 @@
-/* Images at random access: which image a place of the endless stream is, and what is done to it, follows from the seed. */
+/* Images at random access: the seed determines which image stands at a place of the endless stream, and how it is
+ * augmented. */
 #define _GNU_SOURCE
 #include "train/image_data.h"
 
@@ -47,7 +48,7 @@ static ch_status fill_train(void *context, int64_t first, ch_batch *batch, ch_er
   for (int64_t s = 0; s < batch->sequences; s++) {
     int64_t image = shuffled(p, first + s);
     batch->targets[s] = ch_image_set_label(p->set, CH_IMAGES_TRAIN, image);
-    /* Another seed than the order's: what happens to an image has nothing to do with its place. */
+    /* Not the seed of the order, so that the augmentation of an image does not depend on its place in the order. */
     ch_image_augment(ch_image_set_pixels(p->set, CH_IMAGES_TRAIN, image), p->channels, p->size,
                      &p->augmentation, ~p->seed, (uint64_t)(first + s), batch->pixels + s * elements);
   }
@@ -61,7 +62,7 @@ static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, 
 #pragma omp parallel for schedule(static)
   for (int64_t s = 0; s < batch->sequences; s++) {
     int64_t image =
-        first + s < count ? first + s : count - 1; /* past the end one is seen again, and not counted */
+        first + s < count ? first + s : count - 1; /* past the end an image is repeated, and not counted */
     batch->targets[s] = first + s < count ? ch_image_set_label(p->set, CH_IMAGES_VALIDATION, image) : -1;
     ch_image_normalise(ch_image_set_pixels(p->set, CH_IMAGES_VALIDATION, image), p->channels, p->size,
                        batch->pixels + s * elements);
@@ -71,7 +72,7 @@ static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, 
 
 /* --- the record ---------------------------------------------------------------------------------------------- */
 
-/* The names as they are found from anywhere. */
+/* The names as absolute paths. */
 static ch_status absolute(const char *names, char **result, ch_error *error) {
   ch_text text = {0};
   char **paths;
@@ -97,7 +98,7 @@ static json_t *stored_record(const char *directory) {
   return record;
 }
 
-/* What a record says was trained on. */
+/* The record of these images. */
 static ch_status read_record(const char *directory, struct ch_image_source *p, ch_error *error) {
   json_t *record = stored_record(directory);
   ch_status status = CH_OK;
@@ -135,7 +136,7 @@ ch_status ch_image_data_record(const ch_image_data *data, const char *directory,
   snprintf(content, sizeof content, "%016" PRIx64, data->info.content);
   json_t *record = json_pack("{si ss sf ss}", "version", 1, "images", data->parts->names, "validation",
                              data->parts->validation, "content", content);
-  char *text = record ? json_dumps(record, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+  char *text = record ? ch_json_dump(record, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
   char *path = ch_path_join(directory, CH_DATA_RECORD);
   ch_status status = text && path ? ch_write_file(path, text, strlen(text), error) : no_memory(error);
   free(path);
@@ -172,10 +173,10 @@ ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, co
   p->count[1] = info->count[1];
   p->augmentation = (ch_augmentation){.flip = options->flip, .crop = options->crop};
   p->seed = options->seed;
-  data->source = (ch_source){.context = p,
-                             .train = fill_train,
-                             .validate = fill_validation,
-                             .validation_sequences = info->count[CH_IMAGES_VALIDATION]};
+  data->source = (ch_batch_source){.context = p,
+                                   .train = fill_train,
+                                   .validate = fill_validation,
+                                   .validation_sequences = info->count[CH_IMAGES_VALIDATION]};
   snprintf(data->source.fingerprint, sizeof data->source.fingerprint, "%016" PRIx64 "-%lld-%lld",
            info->content, (long long)p->count[0], (long long)p->count[1]);
   return CH_OK;

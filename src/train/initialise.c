@@ -19,7 +19,7 @@ static double truncated_normal(ch_random *random) {
   return x;
 }
 
-/* Whether element i of a matrix is the one of its row. */
+/* Whether element i of a matrix is the element of its row that starts as one. */
 static bool is_hot(const ch_param *param, int64_t i) {
   int64_t rows = param->shape[0], columns = param->shape[1];
   return i % columns == i / columns * columns / rows;

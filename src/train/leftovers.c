@@ -1,4 +1,4 @@
-/* Removing what ch_writer calls its temporary files. */
+/* Removing the temporary files of ch_writer. */
 #define _GNU_SOURCE
 #include "train/leftovers.h"
 

@@ -1,4 +1,4 @@
-/* Half-written files that a killed program left beside their final names. */
+/* Temporary files that a killed program left beside the files it was writing. */
 #ifndef CH_TRAIN_LEFTOVERS_H
 #define CH_TRAIN_LEFTOVERS_H
 

@@ -92,7 +92,7 @@ static const char *utc_now(char buffer[CH_UTC_SIZE]) {
   return ch_format_utc(time(NULL), buffer);
 }
 
-/* Writes one line and hands it to the system, so that a killed program has lost nothing of it. */
+/* Writes one line and flushes it, so that a killed program loses no line. */
 static ch_status put_line(ch_log *log, const char *line, ch_error *error) {
   if (fputs(line, log->file) == EOF || fputc('\n', log->file) == EOF || fflush(log->file) != 0)
     return log_error(log, "write", error);
@@ -100,7 +100,7 @@ static ch_status put_line(ch_log *log, const char *line, ch_error *error) {
 }
 
 static ch_status put_object(ch_log *log, json_t *object, ch_error *error) {
-  char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+  char *line = object ? ch_json_dump(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
   json_decref(object);
   if (!line) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", log->path);
   ch_status status = put_line(log, line, error);
@@ -112,7 +112,7 @@ static json_t *machine_json(const ch_trainer *trainer) {
   struct utsname name = {0};
   uname(&name);
   return json_pack("{ss ss ss si}", "system", name.sysname, "architecture", name.machine, "kernels",
-                   trainer->engine.kernels->name, "threads", ch_threads());
+                   trainer->engine.kernels->name, "threads", ch_team_of(0).threads);
 }
 
 ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error) {

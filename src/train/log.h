@@ -11,23 +11,23 @@ typedef struct ch_log {
   FILE *file;
 } ch_log;
 
-/* Opens (or creates) a log for appending and takes its lock, which also says that the run's directory is in use: a
-   second run in it gets an error. */
+/* Opens (or creates) a log for appending, and locks it. The lock also marks the run's directory as in use: a second
+   run in it gets an error. */
 ch_status ch_log_open(ch_log *log, const char *path, ch_error *error);
 void ch_log_close(ch_log *log);
 
-/* Drops what a checkpoint at `step` knows nothing of: lines of later steps, an evaluation of this step unless
-   `evaluated`, and a last line cut short. *done: whether it says that the run was done at this step. */
+/* Removes what came after a checkpoint at `step`: lines of later steps, an evaluation of this step unless
+   `evaluated`, and an incomplete last line. *done: whether the log says that the run was done at this step. */
 ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, bool *done, ch_error *error);
-/* Drops everything. */
+/* Removes all lines. */
 ch_status ch_log_clear(ch_log *log, ch_error *error);
 
 /* {"event": "start", …}: version, machine, config, options, source; or "resume", with the step. */
 ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error);
-/* unit: "tokens" or "images", of which there are so many a second. */
+/* unit: "tokens" or "images"; rate: units per second. */
 ch_status ch_log_step(ch_log *log, const ch_step_report *report, const char *unit, double rate,
                       ch_error *error);
-/* done: units trained on. */
+/* done: units that were trained on so far. */
 ch_status ch_log_evaluation(ch_log *log, const ch_validation_point *point, const char *unit, int64_t done,
                             ch_error *error);
 /* {"event": NAME, "step": …, "message": …}: message may be NULL. */

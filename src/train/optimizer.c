@@ -29,7 +29,8 @@ static void place(ch_parameter_set *set) {
   }
 }
 
-/* The system may promise more memory than there is and end the program later, so what cannot fit is refused here. */
+/* The system may grant more memory than there is and kill the program later, so a model that cannot fit is refused
+   here. */
 static ch_status check_room(size_t bytes, ch_error *error) {
   double machine = ch_machine_memory();
   if ((double)bytes <= machine) return CH_OK;
@@ -39,16 +40,17 @@ static ch_status check_room(size_t bytes, ch_error *error) {
       (double)bytes / 1e9, machine / 1e9);
 }
 
-ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params, ch_dtype dtype,
+ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params, const ch_kernels *kernels,
                                   ch_error *error) {
-  *set = (ch_parameter_set){.params = params, .dtype = dtype};
-  for (int p = 0; p < params->count; p++) set->block_bytes += place_bytes(&params->rows[p], dtype);
+  *set = (ch_parameter_set){.params = params, .dtype = kernels->dtype, .memory = kernels->memory};
+  for (int p = 0; p < params->count; p++) set->block_bytes += place_bytes(&params->rows[p], set->dtype);
   CH_TRY(check_room(4 * set->block_bytes, error));
   size_t count = (size_t)params->count;
   set->weights = calloc(4 * count, sizeof *set->weights);
   set->gradient_data = calloc(count, sizeof *set->gradient_data);
   bool enough = set->weights && set->gradient_data;
-  for (int b = 0; b < 4 && enough; b++) enough = (set->block[b] = ch_pages_alloc(set->block_bytes)) != NULL;
+  for (int b = 0; b < 4 && enough; b++)
+    enough = (set->block[b] = set->memory->allocate(set->block_bytes)) != NULL;
   if (!enough) {
     size_t mebibytes = 4 * (set->block_bytes >> 20);
     ch_parameter_set_free(set);
@@ -63,48 +65,43 @@ ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params
 }
 
 void ch_parameter_set_free(ch_parameter_set *set) {
-  for (int b = 0; b < 4; b++) ch_pages_free(set->block[b], set->block_bytes);
+  for (int b = 0; b < 4; b++)
+    if (set->block[b]) set->memory->release(set->block[b], set->block_bytes);
   free(set->weights);
   free(set->gradient_data);
   *set = (ch_parameter_set){0};
 }
 
-double ch_gradient_norm(const ch_parameter_set *set, const ch_kernels *kernels) {
+double ch_gradient_norm(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team) {
   double sum = 0;
   for (int p = 0; p < set->params->count; p++)
-    sum += kernels->sum_squares(ch_tensor_count(&set->gradients[p]), set->gradients[p].data);
+    sum += kernels->sum_squares(team, ch_tensor_count(&set->gradients[p]), set->gradients[p].data);
   return sqrt(sum);
 }
 
 const char *ch_first_not_finite(const ch_parameter_set *set, const ch_tensor *tensors,
-                                const ch_kernels *kernels) {
+                                const ch_kernels *kernels, const ch_team *team) {
   for (int p = 0; p < set->params->count; p++)
-    if (!isfinite(kernels->sum_squares(ch_tensor_count(&tensors[p]), tensors[p].data)))
+    if (!isfinite(kernels->sum_squares(team, ch_tensor_count(&tensors[p]), tensors[p].data)))
       return set->params->rows[p].name;
   return NULL;
 }
 
-/* Decay towards the identity, I - W instead of -W: what the step left out on the diagonal. */
-static void raise_diagonal(const ch_tensor *matrix, double by) {
-  for (int64_t i = 0; i < matrix->shape[0]; i++) {
-    int64_t at = i * matrix->shape[1] + i;
-    if (matrix->dtype == CH_F64)
-      ((double *)matrix->data)[at] += by;
-    else
-      ((float *)matrix->data)[at] += (float)by;
-  }
-}
-
-void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const ch_train_options *options,
-                   int64_t step, double lr, double scale) {
+void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,
+                   const ch_train_options *options, int64_t step, double lr, double scale) {
   double correction1 = 1 / (1 - pow(options->beta1, (double)step));
   double correction2 = 1 / (1 - pow(options->beta2, (double)step));
   for (int p = 0; p < set->params->count; p++) {
     if (set->params->rows[p].frozen) continue;
-    double decay = set->params->rows[p].decay ? options->weight_decay : 0;
-    kernels->adamw(ch_tensor_count(&set->weights[p]), set->weights[p].data, set->gradients[p].data,
-                   set->m[p].data, set->v[p].data, scale, lr, options->beta1, options->beta2, options->eps,
-                   decay, correction1, correction2);
-    if (set->params->rows[p].decay_to_identity) raise_diagonal(&set->weights[p], lr * decay);
+    double factor = set->params->rows[p].lr_factor;
+    /* Decay is per step, lr * weight_decay, whatever the tensor's own rate. */
+    double decay = set->params->rows[p].decay ? options->weight_decay / factor : 0;
+    kernels->adamw(team, ch_tensor_count(&set->weights[p]), set->weights[p].data, set->gradients[p].data,
+                   set->m[p].data, set->v[p].data, scale, lr * factor, options->beta1, options->beta2,
+                   options->eps, decay, correction1, correction2);
+    const ch_tensor *weight = &set->weights[p];
+    if (set->params->rows[p]
+            .decay_to_identity) /* by I - W instead of -W: the missing part is on the diagonal */
+      kernels->add_to_diagonal(weight->shape[0], weight->shape[1], lr * factor * decay, weight->data);
   }
 }

@@ -1,4 +1,4 @@
-/* One table of the options: defaults, ranges, JSON, and what a resumed run must share. */
+/* One table of the options: defaults, ranges, JSON, and which of them a resumed run must not change. */
 #include "train/options.h"
 
 #include <math.h>
@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "config/spectral.h"
+#include "config_file/config_json.h"
 #include "train/options_json.h"
-#include "train/schedule.h"
 
 typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option_kind;
 
-/* When two runs may not differ in an option. */
-/* OF_IMAGES: the same, for models of images: written only where it is not zero, its default. */
+/* Whether a resumed run must keep the option's value. */
+/* OF_IMAGES: it must, and the option is for models of images only. It is written only where it is not zero, its
+   default. */
 typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE, OF_IMAGES } option_sameness;
 
 typedef struct option_row {
@@ -21,36 +23,42 @@ typedef struct option_row {
   size_t offset;
   option_sameness same;
   double standard, least, most; /* default and inclusive bounds */
+  size_t setting;               /* the member of ch_train_settings; NONE: it has none of this kind */
+  double unset;                 /* what is there when nothing was set */
 } option_row;
 
 #define AT(member) offsetof(ch_train_options, member)
+#define SET(member) offsetof(ch_train_settings, member)
+#define NONE SIZE_MAX
 
 static const double largest_count = 1e9;
 
 static const option_row rows[] = {
-    {"batch", "--batch", WHOLE, AT(batch), SAME, 8, 1, 1e6},
-    {"sequence", "--seq", WHOLE, AT(sequence), SAME, 512, 1, 1 << 24},
-    {"accumulate", "--accumulate", WHOLE, AT(accumulate), SAME, 1, 1, 1e6},
-    {"micro_batch", "--micro-batch", WHOLE, AT(micro_batch), SAME, 0, 0, 1e6},
-    {"steps", "--steps", WHOLE, AT(steps), SAME_WITH_COSINE, 0, 1, 1e8},
-    {"lr", "--lr", NUMBER, AT(lr), SAME, 1e-3, 0, 1e3},
-    {"schedule", "--schedule", SCHEDULE, AT(schedule), SAME, CH_SCHEDULE_COSINE, 0, 0},
-    {"warmup", "--warmup", WHOLE, AT(warmup), SAME, -1, -1, 1e8},
-    {"beta1", "--beta1", NUMBER, AT(beta1), SAME, 0.9, 0, 0.999999},
-    {"beta2", "--beta2", NUMBER, AT(beta2), SAME, 0.95, 0, 0.9999999},
-    {"eps", "--eps", NUMBER, AT(eps), SAME, 1e-8, 1e-30, 1},
-    {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), SAME, 0.1, 0, 1e3},
-    {"clip", "--clip", NUMBER, AT(clip), SAME, 1, 0, 1e9},
-    {"seed", "--seed", SEED, AT(seed), SAME, 0, 0, 0},
-    {"documents", "--documents", YES_NO, AT(documents), SAME, 0, 0, 1},
-    {"flip", "--augment", YES_NO, AT(flip), OF_IMAGES, 0, 0, 1},
-    {"crop", "--crop", WHOLE, AT(crop), OF_IMAGES, 0, 0, 4096},
-    {"label_smoothing", "--label-smoothing", NUMBER, AT(label_smoothing), OF_IMAGES, 0, 0, 0.99},
-    {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1},
-    {"dtype", "--dtype", DTYPE, AT(dtype), SAME, CH_F32, 0, 0},
-    {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9},
-    {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12},
-    {"checkpoint_every", "--checkpoint-every", WHOLE, AT(checkpoint_every), FREE, 0, 0, 1e9},
+    {"batch", "--batch", WHOLE, AT(batch), SAME, 8, 1, 1e6, SET(batch), 0},
+    {"sequence", "--seq", WHOLE, AT(sequence), SAME, 512, 1, 1 << 24, SET(sequence), 0},
+    {"accumulate", "--accumulate", WHOLE, AT(accumulate), SAME, 1, 1, 1e6, SET(accumulate), 0},
+    {"micro_batch", "--micro-batch", WHOLE, AT(micro_batch), SAME, 0, 0, 1e6, SET(micro_batch), 0},
+    {"steps", "--steps", WHOLE, AT(steps), SAME_WITH_COSINE, 0, 1, 1e8, SET(steps), 0},
+    {"lr", "--lr", NUMBER, AT(lr), SAME, 1e-3, 0, 1e3, SET(lr), 0},
+    {"schedule", "--schedule", SCHEDULE, AT(schedule), SAME, CH_TRAIN_COSINE, 0, 0, SET(schedule), 0},
+    {"warmup", "--warmup", WHOLE, AT(warmup), SAME, -1, -1, 1e8, SET(warmup), -1},
+    {"beta1", "--beta1", NUMBER, AT(beta1), SAME, 0.9, 0, 0.999999, SET(beta1), -1},
+    {"beta2", "--beta2", NUMBER, AT(beta2), SAME, 0.95, 0, 0.9999999, SET(beta2), -1},
+    {"eps", "--eps", NUMBER, AT(eps), SAME, 1e-8, 1e-30, 1, SET(eps), 0},
+    {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), SAME, 0.1, 0, 1e3, SET(weight_decay), -1},
+    {"clip", "--clip", NUMBER, AT(clip), SAME, 1, 0, 1e9, SET(clip), -1},
+    {"seed", "--seed", SEED, AT(seed), SAME, 0, 0, 0, SET(seed), 0},
+    {"documents", "--documents", YES_NO, AT(documents), SAME, 0, 0, 1, SET(documents_apart), 0},
+    {"flip", "--augment", YES_NO, AT(flip), OF_IMAGES, 0, 0, 1, NONE, 0},
+    {"crop", "--crop", WHOLE, AT(crop), OF_IMAGES, 0, 0, 4096, NONE, 0},
+    {"label_smoothing", "--label-smoothing", NUMBER, AT(label_smoothing), OF_IMAGES, 0, 0, 0.99,
+     SET(label_smoothing), -1},
+    {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1, SET(recompute), 0},
+    {"dtype", "--compute", DTYPE, AT(dtype), SAME, CH_F32, 0, 0, SET(type), 0},
+    {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9, SET(eval_every), -1},
+    {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12, SET(eval_tokens), -1},
+    {"checkpoint_every", "--checkpoint-every", WHOLE, AT(checkpoint_every), FREE, 0, 0, 1e9,
+     SET(checkpoint_every), -1},
 };
 enum { ROWS = sizeof rows / sizeof *rows, IMAGES_OF_A_BATCH = 64 };
 
@@ -67,16 +75,55 @@ static bool *bool_at(const ch_train_options *options, const option_row *row) {
 /* --- defaults and checks ------------------------------------------------------------------------------------- */
 
 void ch_train_options_default(const ch_config *config, ch_train_options *options) {
-  *options = (ch_train_options){.schedule = CH_SCHEDULE_COSINE, .dtype = CH_F32};
+  *options = (ch_train_options){.schedule = CH_TRAIN_COSINE, .dtype = CH_F32};
   for (int i = 0; i < ROWS; i++) {
     if (rows[i].kind == WHOLE) *whole_at(options, &rows[i]) = (int64_t)rows[i].standard;
     if (rows[i].kind == NUMBER) *number_at(options, &rows[i]) = rows[i].standard;
   }
   if (options->sequence > config->max_position_embeddings)
     options->sequence = config->max_position_embeddings;
+  if (config->parametrization == CH_PARAMETRIZATION_SPECTRAL) options->lr = ch_spectral_rate;
   if (!ch_config_is_vision(config)) return;
   options->sequence = 1;
   options->batch = IMAGES_OF_A_BATCH;
+}
+
+static void put_row(const ch_train_settings *settings, const option_row *row, ch_train_options *options) {
+  const void *setting = (const char *)settings + row->setting;
+  int64_t whole = 0;
+  double number = 0;
+  bool yes = false;
+  switch (row->kind) {
+  case WHOLE:
+    memcpy(&whole, setting, sizeof whole);
+    if (whole != (int64_t)row->unset) *whole_at(options, row) = whole;
+    return;
+  case NUMBER:
+    memcpy(&number, setting, sizeof number);
+    if (number != row->unset) *number_at(options, row) = number;
+    return;
+  case YES_NO:
+    memcpy(&yes, setting, sizeof yes);
+    if (yes) *bool_at(options, row) = true;
+    return;
+  case SCHEDULE:
+    if (settings->schedule != CH_TRAIN_USUAL) options->schedule = settings->schedule;
+    return;
+  case DTYPE:
+    if (settings->type != CH_PRECISION_DEFAULT)
+      options->dtype = settings->type == CH_PRECISION_F64    ? CH_F64
+                       : settings->type == CH_PRECISION_BF16 ? CH_BF16
+                                                             : CH_F32;
+    return;
+  case SEED:
+    if (settings->seed != CH_TRAIN_SEED_USUAL) options->seed = settings->seed;
+    return;
+  }
+}
+
+void ch_train_options_put(const ch_train_settings *settings, ch_train_options *options) {
+  for (int i = 0; i < ROWS; i++)
+    if (rows[i].setting != NONE) put_row(settings, &rows[i], options);
 }
 
 static ch_status check_ranges(const ch_train_options *options, ch_error *error) {
@@ -91,7 +138,7 @@ static ch_status check_ranges(const ch_train_options *options, ch_error *error) 
   return CH_OK;
 }
 
-/* What is for images only, and what is not for images. */
+/* Refuses options of images for text, and options of text for images. */
 static ch_status check_kind(const ch_train_options *o, const ch_config *config, ch_error *error) {
   bool vision = ch_config_is_vision(config);
   if (vision && (o->sequence != 1 || o->documents))
@@ -114,7 +161,7 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
   CH_TRY(check_kind(o, config, error));
   if (o->lr <= 0) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is %g; it must be above 0", o->lr);
   if (o->dtype != CH_F32 && o->dtype != CH_BF16 && o->dtype != CH_F64)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--dtype is %s; training runs in F32, BF16 or F64",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--compute is %s; training runs in F32, BF16 or F64",
                    ch_dtype_name(o->dtype));
   if (o->sequence > config->max_position_embeddings)
     return ch_fail(
@@ -133,7 +180,7 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--batch %lld x --accumulate %lld x --seq %lld make more than 1G tokens a step",
                    (long long)o->batch, (long long)o->accumulate, (long long)o->sequence);
-  if (o->schedule != CH_SCHEDULE_CONSTANT && o->warmup >= o->steps && o->warmup > 0)
+  if (o->schedule != CH_TRAIN_CONSTANT && o->warmup >= o->steps && o->warmup > 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--warmup %lld leaves nothing of the %lld steps; it must be shorter", (long long)o->warmup,
                    (long long)o->steps);
@@ -155,16 +202,16 @@ int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens) {
 
 /* --- names of choices ---------------------------------------------------------------------------------------- */
 
-const char *ch_schedule_name(ch_schedule schedule) {
-  return schedule == CH_SCHEDULE_CONSTANT         ? "constant"
-         : schedule == CH_SCHEDULE_COSINE_TO_ZERO ? "cosine-to-zero"
-                                                  : "cosine";
+const char *ch_schedule_name(ch_train_schedule schedule) {
+  return schedule == CH_TRAIN_CONSTANT         ? "constant"
+         : schedule == CH_TRAIN_COSINE_TO_ZERO ? "cosine-to-zero"
+                                               : "cosine";
 }
 
-bool ch_schedule_parse(const char *name, ch_schedule *schedule) {
-  *schedule = strcmp(name, "constant") == 0         ? CH_SCHEDULE_CONSTANT
-              : strcmp(name, "cosine-to-zero") == 0 ? CH_SCHEDULE_COSINE_TO_ZERO
-                                                    : CH_SCHEDULE_COSINE;
+bool ch_schedule_parse(const char *name, ch_train_schedule *schedule) {
+  *schedule = strcmp(name, "constant") == 0         ? CH_TRAIN_CONSTANT
+              : strcmp(name, "cosine-to-zero") == 0 ? CH_TRAIN_COSINE_TO_ZERO
+                                                    : CH_TRAIN_COSINE;
   return strcmp(name, ch_schedule_name(*schedule)) == 0;
 }
 
@@ -258,7 +305,7 @@ ch_status ch_train_options_from_json(const json_t *object, const char *where, ch
 
 static bool must_match(const option_row *row, const ch_train_options *options) {
   return row->same == SAME || row->same == OF_IMAGES ||
-         (row->same == SAME_WITH_COSINE && options->schedule != CH_SCHEDULE_CONSTANT);
+         (row->same == SAME_WITH_COSINE && options->schedule != CH_TRAIN_CONSTANT);
 }
 
 ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_options *asked,

@@ -1,4 +1,4 @@
-/* Options as checkpoints and logs hold them, and what resuming asks of them. */
+/* Options as JSON, for checkpoints and logs, and the check that a resumed run keeps them. */
 #ifndef CH_TRAIN_OPTIONS_JSON_H
 #define CH_TRAIN_OPTIONS_JSON_H
 
@@ -6,13 +6,13 @@
 
 #include "train/options.h"
 
-const char *ch_schedule_name(ch_schedule schedule);
-bool ch_schedule_parse(const char *name, ch_schedule *schedule);
+const char *ch_schedule_name(ch_train_schedule schedule);
+bool ch_schedule_parse(const char *name, ch_train_schedule *schedule);
 
 /* A config with every key written the way this version writes it; NULL when memory is out. */
 json_t *ch_config_to_json(const ch_config *config);
 
-/* A new object with a member an option; NULL when memory is out. */
+/* A new object with one member per option; NULL when memory is out. */
 json_t *ch_train_options_to_json(const ch_train_options *options);
 /* Every member must be there; `where` names the file in messages. */
 ch_status ch_train_options_from_json(const json_t *object, const char *where, ch_train_options *options,

@@ -17,12 +17,12 @@
 #include "train/log.h"
 
 static const double checkpoint_seconds = 600;
-static const char *const written_files[] = {CH_RUN_CHECKPOINT, "model.safetensors", "config.json", NULL};
+static const char *const written_files[] = {CH_TRAIN_CHECKPOINT, "model.safetensors", "config.json", NULL};
 
 typedef struct run {
   ch_trainer *trainer;
   const ch_train_options *options;
-  const ch_run_events *events;
+  const ch_train_events *events;
   const char *directory;
   char *checkpoint; /* its path */
   ch_log log;
@@ -39,14 +39,15 @@ static ch_progress_record progress_of(const run *r) {
 
 /* --- the directory ------------------------------------------------------------------------------------------- */
 
-/* A full disk is better known before the first step than at the first checkpoint. */
+/* Finds out before the first step, not at the first checkpoint, that the disk is full. */
 static ch_status check_space(const run *r, ch_error *error) {
   struct statvfs disk;
   if (statvfs(r->directory, &disk) != 0) return CH_OK;
   size_t weights = 0;
   const ch_params *params = ch_trainer_params(r->trainer);
   for (int p = 0; p < params->count; p++) weights += ch_tensor_bytes(&ch_trainer_weights(r->trainer)[p]);
-  /* The new checkpoint (weights and two moments) stands beside the old one for a moment, then the model joins. */
+  /* A new checkpoint (weights and two moments) is written beside the old one, which is then replaced; the model is
+     written last. */
   int copies = r->saved_step >= 0 ? 3 : 6;
   double needed = (double)copies * (double)weights, left = (double)disk.f_bavail * (double)disk.f_frsize;
   if (left >= needed) return CH_OK;
@@ -75,7 +76,7 @@ static bool evaluated_here(const run *r) {
   return record.validation_points > 0 && record.validation[record.validation_points - 1].step == record.step;
 }
 
-/* Takes up the checkpoint that lies in the directory, if any. */
+/* Resumes from the checkpoint in the directory, if there is one. */
 static ch_status take_up(run *r, bool resume, bool *done, ch_error *error) {
   *done = false;
   r->saved_step = -1;
@@ -138,6 +139,7 @@ static ch_status step(run *r, ch_error *error) {
 }
 
 static ch_status go_on(run *r, ch_error *error) {
+  ch_trainer_tell_share(r->trainer, r->events->share, r->events->context);
   for (;;) {
     if (evaluation_due(r)) CH_TRY(evaluate(r, error));
     if (checkpoint_due(r)) CH_TRY(save(r, error));
@@ -150,12 +152,12 @@ static ch_status go_on(run *r, ch_error *error) {
 
 /* --- the end ------------------------------------------------------------------------------------------------- */
 
-/* Keeps what was done when the run was stopped, and says what became of it. */
+/* Saves what was done when the run was stopped, and logs why it stopped. */
 static ch_status stop(run *r, ch_status why, ch_error *error) {
   int64_t at = progress_of(r).step;
   ch_error lost = {0};
-  /* What went wrong in the log or the text does not touch the weights: they are worth a checkpoint. Numbers that went
-     wrong are not. */
+  /* After a failure of the log or the text the weights are still good and worth a checkpoint. After numbers that
+     are not finite they are not. */
   bool worth = why == CH_ERROR_INTERRUPTED || why == CH_ERROR_IO || why == CH_ERROR_MEMORY;
   if (worth && unsaved(r)) ch_trainer_save(r->trainer, r->checkpoint, &lost);
   if (why != CH_ERROR_INTERRUPTED) {
@@ -167,8 +169,8 @@ static ch_status stop(run *r, ch_status why, ch_error *error) {
                    (long long)at, lost.message);
   ch_log_event(&r->log, "interrupted", at, NULL, NULL);
   return ch_fail(error, CH_ERROR_INTERRUPTED,
-                 "interrupted after step %lld of %lld; %s holds everything, go on with --resume",
-                 (long long)at, (long long)r->options->steps, r->checkpoint);
+                 "interrupted after step %lld of %lld; `crosshead train --out %s --resume` continues",
+                 (long long)at, (long long)r->options->steps, r->directory);
 }
 
 static ch_status finish(run *r, ch_error *error) {
@@ -192,17 +194,29 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
   return status == CH_OK ? finish(r, error) : stop(r, status, error);
 }
 
-ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_run_events *events,
+void ch_train_step_of(const ch_step_report *report, int64_t steps, int64_t step_tokens, ch_train_step *step) {
+  *step =
+      (ch_train_step){.step = report->step,
+                      .steps = steps,
+                      .tokens = report->tokens,
+                      .loss = report->loss,
+                      .lr = report->lr,
+                      .grad_norm = report->grad_norm,
+                      .seconds = report->seconds,
+                      .tokens_per_second = report->seconds > 0 ? (double)step_tokens / report->seconds : 0};
+}
+
+ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_train_events *events,
                        ch_error *error) {
-  static const ch_run_events none = {0};
+  static const ch_train_events none = {0};
   run r = {.trainer = trainer,
            .options = ch_trainer_options(trainer),
            .events = events ? events : &none,
            .directory = directory};
   ch_status status = CH_OK;
   CH_TRY(ch_make_directory(directory, error));
-  char *log_path = ch_path_join(directory, CH_RUN_LOG);
-  r.checkpoint = ch_path_join(directory, CH_RUN_CHECKPOINT);
+  char *log_path = ch_path_join(directory, CH_TRAIN_LOG);
+  r.checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   if (log_path && r.checkpoint)
     status = ch_log_open(&r.log, log_path, error);
   else

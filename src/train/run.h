@@ -2,34 +2,39 @@
 #ifndef CH_TRAIN_RUN_H
 #define CH_TRAIN_RUN_H
 
+#include <crosshead/train.h>
+
+#include "base/file_names.h"
 #include "train/trainer.h"
 
 /* What a run tells its caller while it goes; every member may be NULL. Called by the thread that runs. */
-typedef struct ch_run_events {
+typedef struct ch_train_events {
   void *context;
   /* After every step. */
   void (*step)(void *context, const ch_step_report *report);
+  /* Now and then within a step or an evaluation that takes longer than a second: how much of it is done. */
+  ch_share_sink share;
   /* After every evaluation. */
   void (*evaluated)(void *context, const ch_validation_point *point);
   /* After every checkpoint. */
   void (*saved)(void *context, int64_t step, const char *path);
-  /* True once the run should stop; asked often. The run then saves a checkpoint and returns CH_ERROR_INTERRUPTED. */
+  /* Returns true when the run should stop; asked often. The run then saves a checkpoint and returns
+     CH_ERROR_INTERRUPTED. */
   ch_stop_test interrupted;
   /* Once, when everything is ready: the first step to come is `step` + 1. */
   void (*started)(void *context, int64_t step);
-} ch_run_events;
+} ch_train_events;
 
-/* The files of a run's directory. */
-#define CH_RUN_CHECKPOINT "checkpoint.safetensors"
-#define CH_RUN_LOG "log.jsonl"
+/* The report of one step, in a run of `steps` steps with `step_tokens` each, as callers of the library get it. */
+void ch_train_step_of(const ch_step_report *report, int64_t steps, int64_t step_tokens, ch_train_step *step);
 
-/* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors and, at the
-   end, the model (config.json, model.safetensors; the tokenizer is the caller's). With `resume` a checkpoint found there
-   is continued from (none is no error: the run starts at its beginning) and the log is cut back to it; a finished run is
-   left as it is and returns CH_OK at once. Without `resume` a checkpoint that lies there is an error.
-   Errors: CH_ERROR_INTERRUPTED (a checkpoint was saved; the message says at which step), CH_ERROR_NUMERIC (the last good
-   checkpoint stays), CH_ERROR_IO (the last good checkpoint stays). Curves and losses: ch_trainer_progress. */
-ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_run_events *events,
+/* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors and,
+   at the end, the model (config.json and model.safetensors; the caller adds the tokenizer). With `resume`, the run
+   goes on from a checkpoint found there and the log is cut back to it. Without a checkpoint it starts at the
+   beginning; a finished run is left as it is, and the call returns CH_OK at once. Without `resume`, a checkpoint
+   found there is an error. Errors: CH_ERROR_INTERRUPTED (a checkpoint was saved; the message says at which step),
+   CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint stays). Curves and losses: ch_trainer_progress. */
+ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_train_events *events,
                        ch_error *error);
 
 #endif

@@ -1,80 +1,89 @@
-/* A trainer: a model's weights with their optimizer, moved on step by step through a text or a set of images.
+/* A trainer: a model's weights and optimizer state, which steps over a text or a set of images update.
  *
- * It computes and knows nothing of directories, logs or signals: train/run.h drives it through a whole run. All memory
- * is allocated by ch_trainer_create; steps and evaluations allocate nothing. With the same config, options, source and
- * number of threads two trainers hold the same bits after the same steps, whether or not one of them was saved and
- * resumed between.
+ * It only computes; train/run.h adds directories, logs and signals. ch_trainer_create allocates all memory; steps
+ * and evaluations allocate nothing. Two trainers with the same config, options, source and number of threads hold
+ * the same bits after the same steps, also if one of them was saved and resumed in between.
  */
 #ifndef CH_TRAIN_TRAINER_H
 #define CH_TRAIN_TRAINER_H
 
+#include "base/progress.h"
 #include "model/runner.h"
+#include "train/agreement.h"
 #include "train/options.h"
 #include "train/source.h"
 
 typedef struct ch_trainer ch_trainer;
 
-/* Creates a trainer at step 0 with the initial weights of mechanisms.md section 7, which depend on options->seed and
+/* Creates a trainer at step 0 with the initial weights of docs/train.md, which depend on options->seed and
    each tensor's name alone. config, options and source are copied (source->context must outlive the trainer).
-   options->micro_batch = 0 becomes the largest divisor of the batch whose activations stay below 320 MiB (or 1).
+   options->micro_batch = 0 becomes the largest divisor of the batch whose activations stay below 640 MiB (or 1).
    Errors: what ch_train_options_check and the config say; CH_ERROR_MEMORY, with the bytes that were needed. */
-ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options, const ch_source *source,
-                            ch_trainer **trainer, ch_error *error);
-/* The same for a configuration that leaves shapes to tensors that exist (ch_model_declare_stored): those of `stored`, a
-   model directory or a checkpoint file. */
+ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
+                            const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
+/* The same for a configuration whose shapes are partly told by existing tensors (ch_model_declare_stored): those of
+   `stored`, a model directory or a checkpoint file. */
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
-                                 const ch_source *source, ch_trainer **trainer, ch_error *error);
+                                 const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
 
 /* Replaces the initial weights by those of a model directory of the same shape (ours or Hugging Face's, any float
    type). Only before the first step. Errors name the file and the tensor. */
 ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error);
 
+/* Makes the trainer one of several that train one model, each on its own share of the sequences. A new trainer
+   trains alone. batch and accumulate of the options count the sequences of this trainer. */
+void ch_trainer_agree_with(ch_trainer *trainer, const ch_agreement *agreement);
+
 /* What one step did. */
 typedef struct ch_step_report {
   int64_t step;         /* 1 for the first */
-  int64_t tokens;       /* trained on so far, this step included; images where the model takes those */
+  int64_t tokens;       /* trained on so far by all machines, this step included; with images, their number */
   double loss;          /* mean over the step's predicted tokens, before the update */
   double lr, grad_norm; /* grad_norm: before clipping */
   double seconds;       /* of this step */
-  /* Mixtures of experts: the balance loss that joined the gradient (no part of `loss`), and how many tokens of the step
-     went to each expert: [layers with experts, experts], the trainer's own until its next step; NULL without experts. */
+  /* Mixtures of experts: the balance loss that joined the gradient (no part of `loss`), and how many tokens of the
+     step went to each expert: [layers with experts, experts], the trainer's own until its next step; NULL without
+     experts. */
   double balance_loss;
   int64_t expert_layers, experts;
   const int64_t *expert_load;
 } ch_step_report;
 
-/* Asked between the passes of a step; true stops it. */
-typedef bool (*ch_stop_test)(void *context);
+/* Told some four times a second how much of a step or an evaluation is done, of those that take longer than a second. */
+typedef void (*ch_share_sink)(void *context, double share);
+/* `sink` may be NULL. */
+void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *context);
 
-/* One optimizer step: options->accumulate batches forward and backward, clipping, AdamW. `stop` may be NULL.
-   Errors leave the weights and the step number as they were before: CH_ERROR_NUMERIC when the loss or a gradient is
-   not finite (the message names the step and the first such tensor), CH_ERROR_INTERRUPTED when `stop` said so,
-   CH_ERROR_ARGUMENT when the run's last step is done. */
+/* One optimizer step: the gradient of options->accumulate batches, agreement with other machines, clipping, AdamW.
+   `stop` is asked some twenty times a second, also within passes, and may be NULL. Errors leave the weights and the step number as they were:
+   CH_ERROR_NUMERIC when the loss or a gradient is not finite (the message names the step and the first such tensor),
+   CH_ERROR_INTERRUPTED when `stop` returned true, CH_ERROR_ARGUMENT when the run's last step is done. */
 ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_context, ch_step_report *report,
                           ch_error *error);
 
-/* The mean loss over the first options->eval_tokens of the validation text with the weights as they are. Recorded as a
-   point of the validation curve (replacing one at the same step). CH_ERROR_ARGUMENT without validation text. `stop` as
-   above, asked between batches. */
+/* The mean loss over the first options->eval_tokens of the validation text with the current weights. The result
+   becomes a point of the validation curve, in place of an earlier one at the same step. CH_ERROR_ARGUMENT without
+   validation text. `stop` is asked as by ch_trainer_step. */
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
-/* True when the source has something to validate on. */
+/* Whether the source has validation data. */
 bool ch_trainer_can_evaluate(const ch_trainer *trainer);
-/* What is counted where this header says tokens: "tokens" or "images". */
+/* "tokens" or "images": what this header's counts of tokens count. */
 const char *ch_trainer_unit(const ch_trainer *trainer);
 
 /* What has been done so far. The arrays belong to the trainer and grow with it. */
 typedef struct ch_validation_point {
   int64_t step;
   double loss;
-  double top1, top5; /* images: shares whose label was the first choice, or among the first five; text: -1 */
+  double top1,
+      top5; /* of images: shares with the label as first choice, and among the first five; of text: -1 */
 } ch_validation_point;
 
 typedef struct ch_progress_record {
   int64_t step, steps;  /* done, and of the whole run */
-  int64_t tokens;       /* trained on (or images): step * ch_train_step_tokens */
+  int64_t tokens;       /* (or images) that this trainer has trained on: step * ch_train_step_tokens */
   double seconds;       /* spent in ch_trainer_step, over all resumptions */
   const double *losses; /* [step] training loss of every step */
   const ch_validation_point *validation;
@@ -83,15 +92,15 @@ typedef struct ch_progress_record {
 
 void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record);
 
-/* Writes the whole state as one safetensors file, beside and renamed: weights, both moments, step, curves, options,
-   config, source fingerprint. A crash at any moment leaves the old file or the new one. */
+/* Writes the whole state as one safetensors file: weights, both moments, step, curves, options, config and the
+   fingerprint of the source. The file is written under another name and renamed, so a crash leaves the old file or
+   the new one. */
 ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error);
-/* Puts the state of a checkpoint into a trainer made with the same config, options and source. Errors name the file and
-   the first thing that differs; the trainer is then unusable. options->steps of a constant schedule may differ, and
-   counters that do not decide the result (evaluations, checkpoints, recompute) too. */
+/* Loads a checkpoint into a trainer that was made with the same config, options and source. Errors name the file
+   and the first difference; the trainer is then unusable. Options that do not decide the result may differ
+   (evaluations, checkpoints, recompute), and options->steps of a constant schedule. */
 ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error);
-/* Reads what a checkpoint was made with: its options (micro_batch resolved) and config, and how far it got. Each
-   pointer may be NULL. */
+/* Reads the options (micro_batch resolved), config and step of a checkpoint. Each pointer may be NULL. */
 ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options, ch_config *config,
                                      int64_t *step, ch_error *error);
 
@@ -102,11 +111,13 @@ ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch
    experts or no step was taken. */
 bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *most);
 
-/* The trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of ch_train_real(options); they
-   change with every step), options (micro_batch and warmup resolved), config, and the engine, whose `profile` a caller
-   may set. */
+/* The trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of
+   ch_train_real(options); they change with every step), options (micro_batch and warmup resolved), config, and the
+   engine, whose `profile` a caller may set. */
 const ch_params *ch_trainer_params(const ch_trainer *trainer);
 const ch_tensor *ch_trainer_weights(const ch_trainer *trainer);
+/* The weights for the host. Release with ch_host_tensors_free. */
+ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *host, ch_error *error);
 const ch_train_options *ch_trainer_options(const ch_trainer *trainer);
 const ch_config *ch_trainer_config(const ch_trainer *trainer);
 ch_engine *ch_trainer_engine(ch_trainer *trainer);

@@ -1,7 +1,8 @@
-/* What the trainer's files share. */
+/* The parts of a trainer, for the files that implement it. */
 #ifndef CH_TRAIN_TRAINER_PRIVATE_H
 #define CH_TRAIN_TRAINER_PRIVATE_H
 
+#include "train/agreement.h"
 #include "train/balance.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
@@ -10,14 +11,20 @@ struct ch_trainer {
   ch_config config;
   ch_params params;
   ch_train_options options; /* micro_batch and warmup resolved */
-  bool chosen_micro_batch;  /* the caller left it to us: a checkpoint's may take its place */
-  bool chosen_warmup;       /* so with the warm-up */
-  ch_source source;
+  bool chosen_micro_batch; /* chosen by the trainer, not by the caller: a checkpoint's value may replace it */
+  bool chosen_warmup;      /* the same for the warm-up */
+  ch_batch_source source;
+  ch_agreement agreement;
   ch_engine engine;
   ch_parameter_set set;
   ch_expert_balance balance;
   ch_runner *trainable, *forward; /* both of micro_batch sequences */
   ch_batch batch;                 /* a whole step: batch * accumulate sequences */
+  ch_stop_test stop;              /* of the step or evaluation that goes on, with its context */
+  void *stop_context;
+  ch_share_sink share; /* where its share goes, or NULL */
+  void *share_context;
+  int64_t passes, passes_done; /* of it */
   int64_t step;
   double seconds;
   double *losses; /* [options.steps], the first `step` are set */
@@ -26,9 +33,30 @@ struct ch_trainer {
   int64_t validation_points, validation_capacity;
 };
 
-/* Plans both runners for options.micro_batch; used again when a checkpoint brings another one. */
+/* Plans both runners for options.micro_batch. Called again when a checkpoint brings another one. */
 ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error);
 /* Makes room for `steps` losses, or `points` validation points. */
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error);
+/* Elements of an image; 0 where the model takes text. */
+int64_t ch_trainer_image_elements(const ch_trainer *trainer);
+
+/* From here to ch_trainer_unwatch `stop` may end a pass, and the sink hears how much of `passes` passes is done. */
+void ch_trainer_watch(ch_trainer *trainer, ch_stop_test stop, void *stop_context, int64_t passes);
+void ch_trainer_unwatch(ch_trainer *trainer);
+
+/* Sums over the rows of all passes. */
+typedef struct ch_pass_sums {
+  double loss;
+  int64_t top1, top5; /* images whose label has the highest score, or one of the five highest */
+} ch_pass_sums;
+
+/* Forward pass over the first micro-batch of trainer->batch; adds to *sums. */
+ch_status ch_trainer_forward(ch_trainer *trainer, ch_pass_sums *sums, ch_error *error);
+/* Forward and backward pass over the micro-batch that begins at sequence `first` of trainer->batch. The first
+   micro-batch overwrites the gradients, later ones add to them. seed: gradient of each row's loss. */
+ch_status ch_trainer_backward(ch_trainer *trainer, int64_t first, double seed, ch_pass_sums *sums,
+                              ch_error *error);
+/* Targets that are not -1. */
+int64_t ch_count_predicted(const int32_t *targets, int64_t count);
 
 #endif

@@ -1,5 +1,6 @@
-/* Matrices shared across layers, every way of sharing with every mechanism: projections by letter and by tensor name,
- * dictionaries for several projections, ranks above a dimension, from one atom to one a layer. */
+/* Matrices shared across layers, every way of sharing with every mechanism: projections by letter and by
+ * tensor name, dictionaries for several projections, ranks above a dimension, from one atom to one per layer.
+ * */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -56,7 +57,7 @@ int main(void) {
       add(&list, sizes[0].text, mechanisms[m].type, mechanisms[m].attention, sources[s].type,
           mechanisms[m].projections, sources[s].more);
   }
-  /* One atom, one a layer, 5 layers of 2 and 3 atoms, a single layer. */
+  /* One atom, one per layer, 5 layers of 2 and 3 atoms, a single layer. */
   static const char *const depths[] = {"'num_hidden_layers': 3", "'num_hidden_layers': 5",
                                        "'num_hidden_layers': 1", NULL};
   static const char *const types[] = {"masa", "sequential", "repeat", NULL};

@@ -15,12 +15,15 @@
 #include "base/random.h"
 #include "model/runner.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 
 enum { IMAGES = 3, CHANNELS = 2, SIZE = 6, CLASSES = 5, PIXELS = IMAGES * CHANNELS * SIZE * SIZE };
 
 /* What stands in `attention`, and beside it; tried besides what every mechanism learns as. */
 static const char *const tried_attention[][2] = {
     {"'type': 'gqa'", "'attention_bias': true"},
+    {"'type': 'gqa'", "'hidden_act': 'silu', 'norm': 'rmsnorm', 'mlp_bias': false"},
+    {"'type': 'gqa'", "'hidden_act': 'reglu', 'norm_placement': 'post'"},
     {"'type': 'gqa', 'qk_norm': true, 'head_norm': true", "'num_key_value_heads': 2"},
     {"'type': 'gqa', 'knocking': {'type': 'mlp', 'on': ['v']}", "'num_key_value_heads': 1"},
     {"'type': 'gqa', 'head_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", ""},

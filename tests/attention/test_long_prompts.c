@@ -7,8 +7,7 @@ enum { LONG = 1100 };
   "'type': 'mla', 'kv_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
 
 static float *long_logits(const ch_model *model, const int32_t *tokens, int64_t sequences, int64_t cached) {
-  ch_forward_request request = {
-      .tokens = tokens, .sequences = sequences, .length = LONG, .dtype = CH_F32, .cached = cached};
+  ch_forward_request request = {.tokens = tokens, .sequences = sequences, .length = LONG, .cached = cached};
   ch_forward_result result;
   must(ch_forward(model, &request, &result, &failure));
   size_t bytes = (size_t)(sequences * LONG * VOCABULARY) * sizeof(float);

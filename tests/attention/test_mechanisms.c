@@ -9,10 +9,11 @@
 #include <cmocka.h>
 
 #include "attention/registry.h"
-#include "config/config_keys.h"
+#include "config_file/config_json.h"
+#include "config_file/keys.h"
 #include "mechanisms/mechanism.h"
-#include "train/match.h"
-#include "train/presets.h"
+#include "experiment/match.h"
+#include "experiment/presets.h"
 
 static ch_config shared_shape(void) {
   ch_config config;

@@ -12,7 +12,8 @@
 
 #include "attention/registry.h"
 #include "base/text.h"
-#include "config/config_keys.h"
+#include "config_file/config_json.h"
+#include "config_file/keys.h"
 #include "model/accounting.h"
 #include "model/transformer.h"
 
@@ -65,10 +66,10 @@ static void check_example(const char *page, const char *text, const char *json) 
   long long cache, attention, tables = 0;
   const char *counts = strstr(text, "`crosshead info` counts ");
   if (!counts ||
-      sscanf(counts, "`crosshead info` counts %lld cache elements a token and %lld attention parameters",
+      sscanf(counts, "`crosshead info` counts %lld cache elements per token and %lld attention parameters",
              &cache, &attention) != 2)
     fail_msg(
-        "%s does not say \"`crosshead info` counts N cache elements a token and N attention parameters\"",
+        "%s does not say \"`crosshead info` counts N cache elements per token and N attention parameters\"",
         page);
   if (config.attention.gate_embedding_dim &&
       sscanf(strstr(counts, "; ") ? strstr(counts, "; ") : "", "; %lld", &tables) != 1)

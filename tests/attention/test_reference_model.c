@@ -15,6 +15,7 @@
 
 #include "attention/reference/reference.h"
 #include "base/file.h"
+#include "golden.h"
 #include "io/safetensors.h"
 
 #define CASES SHARED_DATA "/vectors"
@@ -161,6 +162,7 @@ static void the_reference_reproduces_every_golden_case(void **state) {
   int cases = 0;
   for (struct dirent *entry; (entry = readdir(directory));) {
     if (entry->d_name[0] == '.' || !ch_is_file(case_file(entry->d_name, "config.json"))) continue;
+    if (golden_case_is_pending(entry->d_name)) continue;
     check_case(entry->d_name);
     cases++;
   }

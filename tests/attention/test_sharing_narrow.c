@@ -6,6 +6,7 @@
 
 #include "harness/specimen.h"
 #include "infer/model.h"
+#include "team_testing.h"
 
 #define QKVO "'projections': ['q', 'k', 'v', 'o']"
 #define LATENT "'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
@@ -44,7 +45,7 @@ static void read_definition(specimen *s, const ch_model *model) {
     const ch_tensor *stored = &model->weights.tensors[p];
     int64_t count = ch_tensor_count(stored);
     float *narrow = malloc((size_t)count * sizeof *narrow);
-    lab.narrow.kernels->convert_from(count, stored->data, stored->dtype, narrow);
+    lab.narrow.kernels->convert_from(all_threads(), count, stored->data, stored->dtype, narrow);
     values[p] = widened(narrow, count);
     free(narrow);
     weights.tensors[p] =
@@ -78,12 +79,12 @@ static void check_logits(specimen *s, const ch_model *model, const char *what, d
 /* Written out for serving, sums of atoms are rounded once more. */
 static void check_stored(specimen *s, const char *directory, ch_dtype dtype) {
   static const struct {
-    ch_form form;
+    ch_materialise_for form;
     const char *what;
     bool rounds;
-  } forms[] = {{CH_FORM_INFERENCE, "logits of the form for inference", false},
-               {CH_FORM_DENSE, "logits of the dense form", false},
-               {CH_FORM_SERVING, "logits of the form for serving", true}};
+  } forms[] = {{CH_MATERIALISE_INFERENCE, "logits of the form for inference", false},
+               {CH_MATERIALISE_DENSE, "logits of the dense form", false},
+               {CH_MATERIALISE_SERVING, "logits of the form for serving", true}};
   ch_error error = {0};
   if (ch_model_write(directory, &s->config, &s->params, s->narrow, dtype, &error) != CH_OK)
     fail_msg("%s", error.message);
@@ -93,7 +94,7 @@ static void check_stored(specimen *s, const char *directory, ch_dtype dtype) {
   ch_model_unload(model);
   for (int i = 0; i < 3; i++) {
     model = load(directory);
-    if (ch_model_restate(model, forms[i].form, &error) != CH_OK) fail_msg("%s", error.message);
+    if (ch_model_materialise(model, forms[i].form, &error) != CH_OK) fail_msg("%s", error.message);
     check_logits(s, model, forms[i].what, !forms[i].rounds ? 1e-4 : dtype == CH_BF16 ? 0.08 : 0.01);
     ch_model_unload(model);
   }

@@ -6,6 +6,7 @@
 
 #include "attention/reference/private.h"
 #include "harness/specimen.h"
+#include "config_file/config_json.h"
 #include "train/initialise.h"
 
 enum { SEEDS = 12 };

@@ -5,7 +5,8 @@
 
 #include "attention/registry.h"
 #include "mechanisms/mechanism.h"
-#include "train/presets.h"
+#include "config_file/config_json.h"
+#include "experiment/presets.h"
 
 enum { STEPS = 40, CHARACTERS = 128 };
 
@@ -50,7 +51,7 @@ static ch_trainer *new_trainer(const ch_config *config, int64_t steps, bool reco
   options.warmup = steps / 8;
   options.seed = 3;
   options.recompute = recompute;
-  ch_source source = {.train = characters, .fingerprint = "characters"};
+  ch_batch_source source = {.train = characters, .fingerprint = "characters"};
   ch_trainer *trainer = NULL;
   assert_ok(ch_trainer_create(config, &options, &source, &trainer, &failure));
   return trainer;

@@ -24,6 +24,44 @@ static void messages_stay_on_one_line(void **state) {
   assert_string_equal(error.message, "at?the end, \xc3\xa9: a?file has no ?[31mname?");
 }
 
+static int utf8_errors(const char *text) {
+  int errors = 0;
+  for (int bytes; *text; text += bytes > 0 ? bytes : 1) {
+    unsigned char c = (unsigned char)*text;
+    bytes = c < 0x80 ? 1 : c >= 0xe0 ? 3 : 2;
+    for (int i = 1; i < bytes; i++) errors += ((unsigned char)text[i] & 0xc0) != 0x80;
+    errors += (c & 0xc0) == 0x80;
+  }
+  return errors;
+}
+
+static void long_names_are_shortened_in_messages(void **state) {
+  (void)state;
+  ch_error error = {0};
+  char name[3001], expected[512];
+  memset(name, 'n', sizeof name - 1);
+  name[sizeof name - 1] = 0;
+  snprintf(expected, sizeof expected, "%.100s...%.49s: tensor %.100s...%.50s is missing", name, name, name,
+           name);
+  ch_fail(&error, CH_ERROR_FORMAT, "tensor %s is missing", name);
+  ch_fail_in(&error, name);
+  assert_string_equal(error.message, expected);
+  snprintf(expected, sizeof expected, "%.160s fits", name);
+  ch_fail(&error, CH_ERROR_FORMAT, "%.160s fits", name);
+  assert_string_equal(error.message, expected);
+  /* No character is cut in two, neither of a name nor of a message that is too long as a whole. */
+  for (int shift = 0; shift < 3; shift++) {
+    char text[2400] = "";
+    for (int i = 0; i < 700; i++) strcat(text, i % 90 == 89 ? " " : "\xe2\x82\xac");
+    ch_fail(&error, CH_ERROR_FORMAT, "%.*s%s %s", shift, "xx", text, text);
+    assert_int_equal(utf8_errors(error.message), 0);
+    assert_non_null(strstr(error.message, "..."));
+    assert_true(strlen(error.message) < sizeof error.message);
+  }
+  ch_fail(&error, CH_ERROR_FORMAT, "a \xe2\x82 b \xff c \xe2\x80\xae d \xc2\x9b");
+  assert_string_equal(error.message, "a ?? b ? c ? d ?");
+}
+
 static void counts_are_read_as_people_write_them(void **state) {
   (void)state;
   int64_t n;
@@ -34,11 +72,31 @@ static void counts_are_read_as_people_write_them(void **state) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(ch_parse_count(bad[i], &n));
 }
 
+static void durations_are_read_as_people_write_them(void **state) {
+  (void)state;
+  double seconds;
+  assert_true(ch_parse_duration("90s", &seconds) && seconds == 90);
+  assert_true(ch_parse_duration("30m", &seconds) && seconds == 1800);
+  assert_true(ch_parse_duration("1.5h", &seconds) && seconds == 5400);
+  assert_true(ch_parse_duration("1h30m5s", &seconds) && seconds == 5405);
+  assert_true(ch_parse_duration("2d", &seconds) && seconds == 172800);
+  const char *const bad[] = {"", "90", "m", "-5m", " 5m", "5 m", "5min", "5m3", "nanm", "1e400s", "5x"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(ch_parse_duration(bad[i], &seconds));
+}
+
 static void a_near_name_is_suggested_and_a_far_one_is_not(void **state) {
   (void)state;
   const char *const names[] = {"hidden_size", "num_hidden_layers", NULL};
   assert_string_equal(ch_nearest_name("hiden_size", names), "hidden_size");
   assert_null(ch_nearest_name("zzz", names));
+  const char *const mechanisms[] = {"mha", "gqa", "mla", "train", NULL};
+  assert_string_equal(ch_nearest_name("MHA", mechanisms), "mha");
+  assert_string_equal(ch_nearest_name("gaq", mechanisms), "gqa");
+  assert_string_equal(ch_nearest_name("trian", mechanisms), "train");
+  assert_null(ch_nearest_name("flash", mechanisms));
+  assert_null(ch_nearest_name("version", mechanisms));
+  assert_string_equal(ch_plural(1, "matrix", "matrices"), "matrix");
+  assert_string_equal(ch_plural(0, "matrix", "matrices"), "matrices");
 }
 
 static void random_numbers_repeat_and_have_the_right_moments(void **state) {
@@ -182,7 +240,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_path_has_a_short_name),
       cmocka_unit_test(messages_stay_on_one_line),
+      cmocka_unit_test(long_names_are_shortened_in_messages),
       cmocka_unit_test(counts_are_read_as_people_write_them),
+      cmocka_unit_test(durations_are_read_as_people_write_them),
       cmocka_unit_test(a_near_name_is_suggested_and_a_far_one_is_not),
       cmocka_unit_test(random_numbers_repeat_and_have_the_right_moments),
       cmocka_unit_test(a_device_or_a_directory_is_never_replaced_by_a_file),

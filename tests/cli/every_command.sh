@@ -39,4 +39,19 @@ source <("$program" completion bash)
 [[ " $(complete_words crosshead comp) " == *" completion "* ]] || complain "bash does not complete the command"
 [[ $(complete_words crosshead completion z) == zsh ]] || complain "bash does not complete the shell"
 [[ $(complete_words crosshead help --h) == --help ]] || complain "bash does not complete an option"
+# Values come from the program's own lists.
+[[ $(complete_words crosshead runs "") == "show compare delete add --help" ]] || complain "bash does not complete runs: $(complete_words crosshead runs "")"
+[[ $(complete_words crosshead runs show --so) == --sort ]] || complain "bash does not complete an option of runs show"
+[[ $(complete_words crosshead compare --mechanisms mfa_) == mfa_kr ]] || complain "bash does not complete a mechanism"
+[[ $(complete_words crosshead compare --mechanisms mha,gq) == mha,gqa ]] || complain "bash does not complete a second mechanism"
+[[ $(complete_words crosshead eval --task hella) == hellaswag ]] || complain "bash does not complete a task"
+for mechanism in $("$program" compare --help | sed -n '/^Mechanisms:/,/^$/s/^  \([a-z][a-z_-]*\).*/\1/p'); do
+  for shell in bash zsh fish; do
+    "$program" completion $shell | grep -e --mechanisms -e "-l mechanisms" | grep -qw -- "$mechanism" || complain "completion $shell does not know $mechanism"
+  done
+done
+for verb in show compare delete add; do
+  "$program" completion zsh | grep -q "'$verb:" || complain "zsh does not complete runs $verb"
+  "$program" completion fish | grep -q "__crosshead_at runs' -f -a $verb " || complain "fish does not complete runs $verb"
+done
 exit $failed

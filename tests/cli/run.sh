@@ -10,6 +10,7 @@
 # A case that fails (status not 0) must say so in exactly one line on standard error that begins with "crosshead", and
 # print nothing else unless `out` says so; one that succeeds must print nothing on standard error unless `err` says so.
 set -u
+export LC_ALL=C.UTF-8 # what grep takes for a character
 program=$(realpath "$1")
 DATA=$(realpath "$2")
 cases=$3

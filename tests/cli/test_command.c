@@ -32,6 +32,7 @@ static const ch_option options[] = {
      AT(tokens),
      .metavar = "COUNT",
      .default_value = "10k",
+     .alias = "max-tokens",
      .help = "n."},
     {.name = "layers",
      .type = CH_OPTION_COUNT,
@@ -104,6 +105,16 @@ static void defaults_stand_as_if_typed_and_are_not_given(void **state) {
   ch_parsed_free(&parsed);
 }
 
+static void an_alias_is_the_same_option(void **state) {
+  (void)state;
+  ch_parsed parsed;
+  ch_error error;
+  const char *const words[] = {"--out=d", "m", "--max-tokens", "3", NULL};
+  assert_int_equal(parse(words, &parsed, &error), CH_OK);
+  assert_true(((arguments *)parsed.arguments)->tokens == 3 && parsed.given[5]);
+  ch_parsed_free(&parsed);
+}
+
 static void two_dashes_end_the_options_and_one_dash_is_an_argument(void **state) {
   (void)state;
   ch_parsed parsed;
@@ -148,6 +159,8 @@ static void wrong_usage_is_one_sentence_that_says_what_is_right(void **state) {
       {{"m", "--out=d", "--tokns", "3", NULL}, "did you mean --tokens?"},
       {{"m", "--out=d", "--tokns=3", NULL}, "unknown option --tokns; did you mean --tokens?"},
       {{"m", "--sched", "constant", NULL}, "did you mean --schedule?"},
+      {{"m", "--TOKENS", "3", NULL}, "did you mean --tokens?"},
+      {{"m", "--flash", NULL}, "`crosshead try --help` lists the options"},
       {{"m", "--zzzzzzzz", NULL}, "--help"},
       {{"m", "-o", "d", NULL}, "unknown option -o"},
       {{"m", "-json", NULL}, "did you mean --json?"},
@@ -187,6 +200,35 @@ static void an_unknown_option_of_any_length_is_an_error(void **state) {
   assert_int_equal(parse(words, &parsed, &error), CH_ERROR_ARGUMENT);
 }
 
+static const ch_option *find_option(const ch_command *one, const char *name) {
+  for (const ch_option *o = one->options; o && o->name; o++)
+    if (strcmp(o->name, name) == 0) return o;
+  return NULL;
+}
+
+/* Commands that write have --force, those that compute --threads, and names mean the same everywhere. */
+static void common_options_are_everywhere(void **state) {
+  (void)state;
+  static const char *const outputs[] = {"out", "trace", "log-samples", NULL};
+  static const char *const computing[] = {"compare", "sweep",  "train",           "eval",   "generate",
+                                          "forward", "bench",  "compress",        "absorb", "quantize",
+                                          "import",  "export", "tokenizer train", "plan",   NULL};
+  for (const ch_command *const *c = ch_commands; *c; c++) {
+    bool writes = false;
+    for (const char *const *name = outputs; *name; name++) {
+      const ch_option *o = find_option(*c, *name);
+      if (o && !o->writes) fail_msg("%s --%s: nothing looks after what stands there", (*c)->name, *name);
+      writes |= o != NULL;
+    }
+    if (writes != (find_option(*c, "force") != NULL)) fail_msg("%s and --force", (*c)->name);
+    bool computes = false;
+    for (const char *const *name = computing; *name; name++) computes |= strcmp((*c)->name, *name) == 0;
+    if (computes != (find_option(*c, "threads") != NULL)) fail_msg("%s and --threads", (*c)->name);
+    const ch_option *seed = find_option(*c, "seed");
+    if (seed) assert_string_equal(seed->default_value, "1");
+  }
+}
+
 /* Every registered table: defaults parse, names are unique, texts are there. */
 static void every_command_is_well_formed(void **state) {
   (void)state;
@@ -204,7 +246,9 @@ static void every_command_is_well_formed(void **state) {
       assert_true(o->type != CH_OPTION_CHOICE || o->choices);
       assert_true(o->type != CH_OPTION_FLAG || !o->default_value);
       for (const ch_option *p = one->options; p < o; p++)
-        if (strcmp(p->name, o->name) == 0) fail_msg("%s has --%s twice", one->name, o->name);
+        if (strcmp(p->name, o->name) == 0 || (p->alias && strcmp(p->alias, o->name) == 0) ||
+            (o->alias && strcmp(p->name, o->alias) == 0))
+          fail_msg("%s has --%s twice", one->name, o->name);
     }
     char *help[] = {"--help"};
     ch_parsed parsed;
@@ -242,11 +286,13 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_are_taken_from_the_next_word_or_after_an_equals_sign),
       cmocka_unit_test(defaults_stand_as_if_typed_and_are_not_given),
+      cmocka_unit_test(an_alias_is_the_same_option),
       cmocka_unit_test(two_dashes_end_the_options_and_one_dash_is_an_argument),
       cmocka_unit_test(the_last_of_repeated_options_counts),
       cmocka_unit_test(help_wins_over_what_is_missing),
       cmocka_unit_test(wrong_usage_is_one_sentence_that_says_what_is_right),
       cmocka_unit_test(an_unknown_option_of_any_length_is_an_error),
+      cmocka_unit_test(common_options_are_everywhere),
       cmocka_unit_test(every_command_is_well_formed),
       cmocka_unit_test(the_manual_and_the_scripts_know_every_command),
   };

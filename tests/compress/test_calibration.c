@@ -131,7 +131,7 @@ static void the_loss_is_that_of_the_text(void **state) {
   ch_calibration_options options = {.window = LENGTH - 1};
   int32_t tokens[LENGTH];
   for (int t = 0; t < LENGTH; t++) tokens[t] = (t * 7) % VOCABULARY;
-  ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = LENGTH, .dtype = CH_F32};
+  ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = LENGTH};
   ch_forward_result result;
   must(ch_forward(model, &request, &result, &failure));
   must(ch_calibrate(model, tokens, LENGTH, &options, &calibration, &failure));

@@ -1,9 +1,11 @@
-/* Models in blocks: what a quantised directory computes beside the plain model of the same values, for every mechanism. */
+/* Block-quantised models: a quantised directory computes what the plain model of the same values does, for
+   every mechanism. */
 #include "attention/registry.h"
 #include "compress/quantise.h"
 #include "io/model_files.h"
 #include "small_models.h"
 #include "tensor/quantised.h"
+#include "team_testing.h"
 
 #define FOUR_TWO "'num_attention_heads': 4, 'num_key_value_heads': 2, "
 
@@ -51,7 +53,7 @@ static void logits_of_many(const ch_model *model, float *logits) {
   enum { SEQUENCES = 4 };
   int32_t tokens[SEQUENCES * LENGTH];
   for (int t = 0; t < SEQUENCES * LENGTH; t++) tokens[t] = (t * 7 + t * t) % VOCABULARY;
-  ch_forward_request request = {.tokens = tokens, .sequences = SEQUENCES, .length = LENGTH, .dtype = CH_F32};
+  ch_forward_request request = {.tokens = tokens, .sequences = SEQUENCES, .length = LENGTH};
   ch_forward_result result;
   must(ch_forward(model, &request, &result, &failure));
   memcpy(logits, result.logits, sizeof(float) * SEQUENCES * LENGTH * VOCABULARY);
@@ -148,7 +150,7 @@ static void sixteen_bits_are_a_type_too(void **state) {
     assert_int_equal(tensor->dtype, types[t]);
     assert_int_equal(halves->weights.tensors[norm].dtype, CH_F32);
     float *values = model->weights.tensors[up].data, *back = malloc(sizeof *back * 64 * 96);
-    ch_kernels_best(CH_F32)->convert_from(64 * 96, tensor->data, types[t], back);
+    ch_kernels_best(CH_F32)->convert_from(all_threads(), 64 * 96, tensor->data, types[t], back);
     for (int i = 0; i < 64 * 96; i++)
       assert_true(fabs((double)back[i] - values[i]) <=
                   (t ? 0x1p-8 : 0x1p-11) * fabs((double)values[i]) + 1e-7);

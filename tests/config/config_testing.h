@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "config/config.h"
+#include "config_file/config_json.h"
 
 /* `base` with the value at `path` ("attention.type") replaced by JSON text; NULL removes it. malloc'd. */
 static inline char *changed(const char *base, const char *path, const char *value) {

@@ -1,5 +1,6 @@
 /* The keys of models of images: what is read, written, refused; Hugging Face's vit. */
 #include "config_testing.h"
+#include "config_file/config_json.h"
 
 static const char base[] =
     "{\"model_type\": \"crosshead_vit\", \"image_size\": 32, \"patch_size\": 4, \"num_channels\": 3,"
@@ -19,7 +20,7 @@ static void every_key_is_read_and_absent_ones_have_their_defaults(void **state) 
   assert_true(ch_config_is_vision(&c));
   assert_true(c.image_size == 32 && c.patch_size == 4 && c.num_channels == 3 && c.num_classes == 10);
   assert_true(c.layer_norm_eps == 1e-12 && c.rms_norm_eps == 1e-5);
-  assert_true(c.position == CH_POSITION_NONE && c.hidden_act == CH_ACTIVATION_GELU);
+  assert_true(c.position == CH_POSITION_NONE && strcmp(c.hidden_act, "gelu") == 0);
   assert_true(c.num_key_value_heads == 4 && c.head_dim == 12 && !c.attention_bias &&
               !c.attention_output_bias);
   assert_true(ch_config_patches(&c) == 64 && ch_config_image_tokens(&c) == 65);
@@ -35,10 +36,10 @@ static void every_key_is_read_and_absent_ones_have_their_defaults(void **state) 
 
 static void what_is_written_is_read_again(void **state) {
   (void)state;
-  static const char *const changes[][2] = {{"attention_bias", "true"},
-                                           {"attention.type", "\"talking\""},
-                                           {"layer_norm_eps", "1e-12"},
-                                           {"num_channels", "1"},
+  static const char *const changes[][2] = {{"attention_bias", "true"},     {"attention.type", "\"talking\""},
+                                           {"layer_norm_eps", "1e-12"},    {"num_channels", "1"},
+                                           {"hidden_act", "\"reglu\""},    {"norm", "\"rmsnorm\""},
+                                           {"norm_placement", "\"post\""}, {"mlp_bias", "false"},
                                            {"attention.qk_norm", "true"}};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     ch_config before, after;
@@ -61,7 +62,7 @@ static void a_hugging_face_vit_becomes_one_of_ours(void **state) {
   read_changed(vit, "layer_norm_eps", NULL, &c);
   assert_string_equal(c.model_type, "crosshead_vit");
   assert_true(c.num_classes == 3 && c.num_channels == 3 && c.layer_norm_eps == 1e-12);
-  assert_true(c.attention_bias && c.attention_output_bias && c.hidden_act == CH_ACTIVATION_GELU);
+  assert_true(c.attention_bias && c.attention_output_bias && strcmp(c.hidden_act, "gelu") == 0);
   ch_config_write(&c, &text);
   if (ch_config_parse(text.data, "written", &again, &error) != CH_OK) fail_msg("%s", error.message);
   assert_memory_equal(&c, &again, sizeof c);
@@ -98,7 +99,7 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
       {"rope_theta", "10000", "\"rope_theta\" belongs to models of text"},
       {"moe", "null", "\"moe\" belongs to models of text"},
       {"position", "\"rope\"", "\"position\" is \"rope\" where \"none\""},
-      {"hidden_act", "\"silu\"", "\"hidden_act\" is \"silu\" where \"gelu\""},
+      {"hidden_act", "\"tanh\"", "\"hidden_act\" is \"tanh\" where one of \"silu\", \"gelu\""},
       {"imagesize", "32", "did you mean \"image_size\"?"},
       {"attention",
        "{\"type\": \"mla\", \"kv_lora_rank\": 8, \"qk_nope_head_dim\": 4, \"qk_rope_head_dim\": 2, "
@@ -108,7 +109,7 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
   };
   static const refused theirs[] = {
       {"qkv_bias", "false", "\"qkv_bias\" is not true"},
-      {"hidden_act", "\"quick_gelu\"", "where \"gelu\" is needed"},
+      {"hidden_act", "\"quick_gelu\"", "where one of \"gelu\", \"relu\", \"relu2\" is needed"},
       {"patch_size", NULL, "\"patch_size\" is missing"},
   };
   check_refused(base, ours, sizeof ours / sizeof *ours);

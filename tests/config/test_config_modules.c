@@ -1,5 +1,6 @@
 /* Keys of mechanisms and modules: what each form means, that writing keeps it, and which keys contradict. */
 #include "config/config_testing.h"
+#include "config_file/config_json.h"
 
 /* The config that every row changes: its `attention` object, and the sizes that rows refer to. */
 static char *with_attention(const char *attention) {

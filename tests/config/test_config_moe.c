@@ -1,5 +1,6 @@
 /* The keys of mixtures of experts: what is read, written, refused. */
 #include "config_testing.h"
+#include "config_file/config_json.h"
 
 static const char base[] =
     "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 48, \"intermediate_size\": 44,"
@@ -67,6 +68,7 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
       {"moe.aux_coefficient", "0", "\"moe.aux_coefficient\" is 0 where a number above 0"},
       {"moe.top_k", "2", "unknown key \"top_k\" in moe"},
       {"experts", "2", "\"experts\" is no key of the top level; it stands in moe"},
+      {"mlp_bias", "true", "\"mlp_bias\" is true, but the experts"},
       {"hidden_act", "\"gelu\"", "\"moe\" needs \"hidden_act\": \"silu\""},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,5 +1,6 @@
 /* The `sharing` object: what each form means, that writing keeps it, and which values are refused with what words. */
 #include "config/config_testing.h"
+#include "config_file/config_json.h"
 
 #define SIZES                                                                                                \
   "\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 64, \"intermediate_size\": 44, "      \

@@ -8,7 +8,7 @@
 
 /* The sum of -log p of tokens first ... length - 1, each from all tokens before it. */
 static double brute_force_nll(const ch_model *model, const int32_t *tokens, int64_t length, int64_t first) {
-  ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = length, .dtype = CH_F32};
+  ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = length};
   ch_forward_result result;
   ch_error error = {0};
   if (ch_forward(model, &request, &result, &error) != CH_OK) fail_msg("%s", error.message);

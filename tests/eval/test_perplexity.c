@@ -79,14 +79,14 @@ static void token_perplexity_follows_its_definition(void **state) {
       assert_true(ch_ids_reserve(&ids, 1));
       ids.data[ids.size++] = END;
     }
-    encode(b, stories[i], i == 0 ? CH_ENCODE_TEMPLATE : 0, &ids);
+    encode(b, stories[i], i == 0 ? CH_TEXT_WHOLE : CH_TEXT_BARE, &ids);
   }
   assert_int_equal(ids.data[0], BEGIN);
   ch_document documents[STORIES];
   set_documents(documents);
   static const int shapes[][2] = {{16, 8}, {16, 15}, {10, 1}, {7, 3}, {1000, 500}};
   for (int s = 0; s < 5; s++) {
-    ch_perplexity_options options = {.window = shapes[s][0], .stride = shapes[s][1]};
+    ch_evaluate_settings options = {.window = shapes[s][0], .stride = shapes[s][1]};
     ch_token_perplexity result;
     ch_error error = {0};
     if (ch_token_perplexity_of(b->scorer, b->tokenizer, documents, STORIES, END, &options, &result, &error) !=
@@ -109,7 +109,7 @@ static double rolling_nll(const bench *b, const char *text, int64_t window, int6
   ch_ids ids = {0};
   assert_true(ch_ids_reserve(&ids, 1));
   ids.data[ids.size++] = BEGIN;
-  encode(b, text, 0, &ids);
+  encode(b, text, CH_TEXT_BARE, &ids);
   double nll = 0;
   int64_t count = (int64_t)ids.size;
   for (int64_t j = 1; j < count; j++) {
@@ -136,7 +136,7 @@ static void document_perplexities_follow_the_harness(void **state) {
       expected += rolling_nll(b, stories[i], windows[w], &tokens);
       bytes += (int64_t)strlen(stories[i]);
     }
-    ch_perplexity_options options = {.window = windows[w], .stride = 1};
+    ch_evaluate_settings options = {.window = windows[w], .stride = 1};
     ch_document_perplexity result;
     assert_int_equal(ch_document_perplexity_of(b->scorer, b->tokenizer, documents, STORIES + 1, BEGIN,
                                                &options, &result, NULL),
@@ -195,7 +195,7 @@ static void what_cannot_be_measured_is_an_error(void **state) {
   ch_error error = {0};
   static const int wrong[][2] = {{16, 16}, {16, 17}, {16, 0}, {1, 1}, {0, 0}, {-3, 1}};
   for (int i = 0; i < 6; i++) {
-    ch_perplexity_options options = {.window = wrong[i][0], .stride = wrong[i][1]};
+    ch_evaluate_settings options = {.window = wrong[i][0], .stride = wrong[i][1]};
     assert_int_equal(
         ch_token_perplexity_of(b->scorer, b->tokenizer, documents, STORIES, END, &options, &tokens, &error),
         CH_ERROR_ARGUMENT);
@@ -203,7 +203,7 @@ static void what_cannot_be_measured_is_an_error(void **state) {
                                                &per_document, &error),
                      CH_ERROR_ARGUMENT);
   }
-  ch_perplexity_options options = {.window = 16, .stride = 8};
+  ch_evaluate_settings options = {.window = 16, .stride = 8};
   documents[0] = document("");
   assert_int_equal(
       ch_token_perplexity_of(b->scorer, b->tokenizer, documents, 1, END, &options, &tokens, &error),

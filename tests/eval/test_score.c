@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "eval/brute_force.h"
-#include "eval/random_model.h"
+#include "bench/random_model.h"
 #include "eval/score.h"
 #include "text/tokenizer.h"
 
@@ -83,7 +83,8 @@ static void losses_are_those_of_transformers(void **state) {
   ch_tokenizer *tokenizer = NULL;
   ch_ids ids = {0};
   assert_int_equal(ch_tokenizer_open(TRAINED, &tokenizer, NULL), CH_OK);
-  assert_int_equal(ch_tokenizer_encode(tokenizer, text, size, CH_ENCODE_SPECIAL, &ids, NULL), CH_OK);
+  assert_int_equal(ch_tokenizer_encode(tokenizer, text, size, CH_TEXT_BARE | CH_TEXT_SPECIAL, &ids, NULL),
+                   CH_OK);
   assert_int_equal(ids.size, json_integer_value(json_object_get(root, "valid_head_tokens")));
   static int32_t tokens[WINDOWS][TARGETS + 1];
   ch_score_window windows[WINDOWS];
@@ -138,7 +139,7 @@ typedef struct watch {
   int64_t done, total, calls, stop_after, within;
 } watch;
 
-static bool watch_progress(void *context, int64_t done, int64_t total) {
+static bool watch_progress(int64_t done, int64_t total, void *context) {
   watch *w = context;
   assert_true(done > w->done && done <= total);
   *w = (watch){done, total, w->calls + 1, w->stop_after, w->within + (done % 100 != 0)};

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "eval/brute_force.h"
-#include "eval/random_model.h"
+#include "bench/random_model.h"
 #include "eval/score_groups.h"
 
 enum { GROUPS = 24, MOST = 4, LONGEST = 90 };
@@ -136,7 +136,7 @@ static void greedy_continuations_are_recognised(void **state) {
   int64_t vocabulary = model->config.vocab_size;
   int32_t good[8] = {1, 80, 33, 579}, bad[8];
   for (int t = 4; t < 8; t++) {
-    ch_forward_request request = {.tokens = good, .sequences = 1, .length = t, .dtype = CH_F32};
+    ch_forward_request request = {.tokens = good, .sequences = 1, .length = t};
     ch_forward_result result;
     assert_int_equal(ch_forward(model, &request, &result, &error), CH_OK);
     const float *last = result.logits + (t - 1) * vocabulary;
@@ -157,7 +157,7 @@ static void greedy_continuations_are_recognised(void **state) {
   ch_model_unload(model);
 }
 
-static bool stop_at_once(void *context, int64_t done, int64_t total) {
+static bool stop_at_once(int64_t done, int64_t total, void *context) {
   (void)context;
   (void)done;
   (void)total;

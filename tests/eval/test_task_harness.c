@@ -80,18 +80,18 @@ static void compare_task(const json_t *expected) {
   ch_task *task;
   ch_task_evaluation e;
   ch_error error = {0};
-  ch_task_options options = {.items = items,
-                             .fewshot = (int)json_integer_value(json_object_get(expected, "fewshot"))};
+  ch_evaluate_settings options = {.items = items,
+                                  .examples = (int)json_integer_value(json_object_get(expected, "fewshot"))};
   snprintf(items, sizeof items, DATA "%s", json_string_value(json_object_get(expected, "items")));
   snprintf(examples, sizeof examples, DATA "%s", more ? more : "");
-  if (more) options.fewshot_file = examples;
+  if (more) options.example_file = examples;
   if (ch_task_open(name, &task, &error) != CH_OK) fail_msg("%s", error.message);
   if (ch_task_evaluate(task, model, tokenizer, &options, &e, &error) != CH_OK) fail_msg("%s", error.message);
   json_t *samples = json_object_get(expected, "samples");
   assert_int_equal(e.items.count, json_array_size(samples));
   for (int64_t i = 0; i < e.items.count; i++) {
     json_t *sample = ch_task_sample(&e, i);
-    snprintf(what, sizeof what, "%s, %d examples, item %lld", name, options.fewshot, (long long)i);
+    snprintf(what, sizeof what, "%s, %d examples, item %lld", name, options.examples, (long long)i);
     compare_sample(what, sample, json_array_get(samples, (size_t)i));
     json_decref(sample);
   }
@@ -114,7 +114,7 @@ static ch_task_evaluation evaluate(const char *name, const char *path, ch_task *
   ch_task_evaluation e;
   ch_error error = {0};
   if (ch_task_open(name, task, &error) != CH_OK) fail_msg("%s", error.message);
-  if (ch_task_evaluate(*task, model, tokenizer, &(ch_task_options){.items = path}, &e, &error) != CH_OK)
+  if (ch_task_evaluate(*task, model, tokenizer, &(ch_evaluate_settings){.items = path}, &e, &error) != CH_OK)
     fail_msg("%s", error.message);
   return e;
 }
@@ -167,7 +167,7 @@ static void contexts_are_cut_on_the_left(void **state) {
   (void)state;
   ch_task *task;
   ch_task_evaluation whole, cut;
-  ch_task_options options = {.items = DATA "sciq.jsonl", .window = 24};
+  ch_evaluate_settings options = {.items = DATA "sciq.jsonl", .window = 24};
   assert_int_equal(ch_task_open("sciq", &task, NULL), CH_OK);
   assert_int_equal(ch_task_evaluate(task, model, tokenizer, &options, &cut, NULL), CH_OK);
   options.window = 0;

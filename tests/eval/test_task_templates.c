@@ -109,8 +109,8 @@ static void broken_templates_and_wrong_values_are_refused(void **state) {
       {"{{ text | regex_replace('(', '') }}", "pattern"},
       {"{{ 'x' | literal }}", "literal"},
       {"{{ text | int }}", "whole number"},
-      {"{{ ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1", "too deeply"},
-      {"{% set a = 'aaaaaaaaaaaaaaaa' %}{% for i in range(60) %}{% set a = a + a %}{% endfor %}", "64 MiB"},
+      {"{{ ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1", "more than 64 deep"},
+      {"{% set a = 'aaaaaaaaaaaaaaaa' %}{% for i in range(60) %}{% set a = a + a %}{% endfor %}", "256 MiB"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_error error = {0};

@@ -63,10 +63,8 @@ static inline double logit_difference(const char *model_directory, const char *r
   const ch_stored_tensor *logits = ch_safetensors_find(&file, logits_name);
   assert_non_null(tokens);
   assert_non_null(logits);
-  ch_forward_request request = {.tokens = tokens->tensor.data,
-                                .sequences = tokens->tensor.shape[0],
-                                .length = tokens->tensor.shape[1],
-                                .dtype = CH_F32};
+  ch_forward_request request = {
+      .tokens = tokens->tensor.data, .sequences = tokens->tensor.shape[0], .length = tokens->tensor.shape[1]};
   must(ch_forward(model, &request, &result, &problem));
   const float *expected = logits->tensor.data;
   double worst = 0, largest = 0;

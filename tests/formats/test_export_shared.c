@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 #include "train/initialise.h"
 
 enum { LENGTH = 9, VOCABULARY = 31 };
@@ -55,7 +56,7 @@ static void make_model(const char *sharing, const char *directory) {
 static void logits_of(const ch_model *model, float logits[LENGTH * VOCABULARY]) {
   int32_t tokens[LENGTH];
   for (int t = 0; t < LENGTH; t++) tokens[t] = t * 7 % VOCABULARY;
-  ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = LENGTH, .dtype = CH_F32};
+  ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = LENGTH};
   ch_forward_result result;
   must(ch_forward(model, &request, &result, &problem));
   memcpy(logits, result.logits, LENGTH * VOCABULARY * sizeof *logits);

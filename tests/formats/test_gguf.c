@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "formats/gguf.h"
+#include "config_file/config_json.h"
 #include "gguf_building.h"
 
 /* --- the parser -------------------------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
-/* Tensors in blocks pass both ways between GGUF files and directories, byte for byte. */
+/* Block-quantised tensors pass both ways between GGUF files and directories, byte for byte. */
 #include "formats_testing.h"
 
 #include "base/file.h"
 #include "compress/absorb.h"
 #include "compress/quantise.h"
-#include "eval/random_model.h"
+#include "bench/random_model.h"
 #include "formats/gguf.h"
 #include "formats/gguf_export.h"
 
@@ -152,13 +152,13 @@ static void directories_in_blocks_are_copied_or_widened(void **state) {
   }
   ch_model_unload(plain);
   ch_model_unload(blocks);
-  /* A dtype is for all that is not in blocks. */
+  /* A dtype is for all that is not block-quantised. */
   snprintf(kept, sizeof kept, "%s/kept16", directory);
   import_blocks(model, &(ch_dtype){CH_F16}, kept);
   must(ch_source_open(kept, NULL, &source, &problem));
   for (int i = 0; i < source.params.count; i++)
     assert_true(source.params.rows[i].rank == 1 ? source.dtypes[i] == CH_F16
-                                                : ch_dtype_in_blocks(source.dtypes[i]));
+                                                : ch_dtype_is_block_quantised(source.dtypes[i]));
   ch_source_close(&source);
   scratch_end(directory);
 }

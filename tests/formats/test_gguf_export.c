@@ -5,6 +5,7 @@
 #include "compress/absorb.h"
 #include "formats/gguf.h"
 #include "formats/gguf_export.h"
+#include "config_file/config_json.h"
 
 #define REFERENCE TEST_DATA "/reference"
 
@@ -112,8 +113,8 @@ static const char sample[] =
 
 static void compare_ids(const ch_tokenizer *a, const ch_tokenizer *b, const char *text, size_t size) {
   ch_ids x = {0}, y = {0};
-  must(ch_tokenizer_encode(a, text, size, CH_ENCODE_TEMPLATE, &x, &problem));
-  must(ch_tokenizer_encode(b, text, size, CH_ENCODE_TEMPLATE, &y, &problem));
+  must(ch_tokenizer_encode(a, text, size, CH_TEXT_WHOLE, &x, &problem));
+  must(ch_tokenizer_encode(b, text, size, CH_TEXT_WHOLE, &y, &problem));
   assert_int_equal(x.size, y.size);
   assert_memory_equal(x.data, y.data, x.size * sizeof *x.data);
   ch_ids_free(&x);

@@ -120,7 +120,8 @@ static void check_vocabulary(const char *path) {
     const char *end = strstr(text, between);
     ch_ids ids = {0};
     if (!end && !*line) break;
-    must(ch_tokenizer_encode(tokenizer, text, end ? (size_t)(end - text) : strlen(text), 0, &ids, &problem));
+    must(ch_tokenizer_encode(tokenizer, text, end ? (size_t)(end - text) : strlen(text), CH_TEXT_BARE, &ids,
+                             &problem));
     compare_ids(&ids, line, i);
     compared++;
     ch_ids_free(&ids);

@@ -46,8 +46,8 @@ static void compare_tokenizers(const char *bin, const char *directory, const cha
   ch_ids x = {0}, y = {0};
   must(ch_tokenizer_open(bin, &a, &problem));
   must(ch_tokenizer_open(directory, &b, &problem));
-  must(ch_tokenizer_encode(a, text, strlen(text), CH_ENCODE_TEMPLATE, &x, &problem));
-  must(ch_tokenizer_encode(b, text, strlen(text), CH_ENCODE_TEMPLATE, &y, &problem));
+  must(ch_tokenizer_encode(a, text, strlen(text), CH_TEXT_WHOLE, &x, &problem));
+  must(ch_tokenizer_encode(b, text, strlen(text), CH_TEXT_WHOLE, &y, &problem));
   assert_int_equal(x.size, y.size);
   assert_memory_equal(x.data, y.data, x.size * sizeof *x.data);
   assert_int_equal(ch_tokenizer_bos(a), ch_tokenizer_bos(b));

@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "config/params.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,9 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "train/curve_file.h"
-#include "train/scaling_law.h"
-#include "train/stability.h"
+#include "experiment/curve_file.h"
+#include "experiment/stability.h"
 
 enum { MOST_POINTS = 24 }; /* more are slow, not wrong */
 

@@ -20,7 +20,7 @@ static void check_ids(const ch_tokenizer *tokenizer, const ch_ids *ids) {
   ch_error error = {0};
   ch_text whole = {0}, streamed = {0};
   ch_decode_stream stream = {0};
-  if (ch_tokenizer_decode(tokenizer, ids->data, ids->size, false, &whole, &error) != CH_OK) abort();
+  if (ch_tokenizer_put_text(tokenizer, ids->data, ids->size, false, &whole, &error) != CH_OK) abort();
   for (size_t i = 0; i < ids->size; i++)
     if (ch_decode_next(tokenizer, &stream, ids->data[i], false, &streamed, &error) != CH_OK) abort();
   ch_decode_finish(&stream, &streamed);
@@ -33,7 +33,9 @@ static void check_ids(const ch_tokenizer *tokenizer, const ch_ids *ids) {
 static void check_tokenizer(ch_tokenizer *tokenizer) {
   ch_ids ids = {0};
   ch_error error = {0};
-  for (unsigned flags = 0; flags < 8; flags++) {
+  static const unsigned beginnings[] = {0, CH_TEXT_BEGINS, CH_TEXT_WHOLE, CH_TEXT_BARE};
+  for (unsigned i = 0; i < 8; i++) {
+    unsigned flags = beginnings[i / 2] | (i % 2 ? CH_TEXT_SPECIAL : 0);
     ids.size = 0;
     if (ch_tokenizer_encode(tokenizer, sample, sizeof sample - 1, flags, &ids, &error) == CH_OK)
       check_ids(tokenizer, &ids);

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "graph/ops.h"
 #include "graph/plan.h"
+#include "team_testing.h"
 
 enum { SEQUENCES = 3, LENGTH = 7, ROWS = SEQUENCES * LENGTH, EXPERTS = 5, WIDTH = 6, HIDDEN = 4 };
 enum { X, LOGITS, BIAS, MATRICES, LEAVES = MATRICES + 3 * EXPERTS };
@@ -53,7 +54,7 @@ static void fill(mixture *m) {
         (ch_tensor){CH_F64, 2, {down ? WIDTH : HIDDEN, down ? HIDDEN : WIDTH}, m->matrix[k]};
   }
   for (int i = 0; i < LEAVES; i++) m->gradients[i] = m->gradient_of[i];
-  assert_int_equal(ch_gemm_create(ch_kernels_best(CH_F64), &m->gemm, &error), CH_OK);
+  assert_int_equal(ch_gemm_create(ch_kernels_best(CH_F64), all_threads(), &m->gemm, &error), CH_OK);
 }
 
 static void plan(mixture *m, spec s) {
@@ -72,14 +73,16 @@ static void plan(mixture *m, spec s) {
                     &(ch_expert_weights){EXPERTS, matrices, matrices + EXPERTS, matrices + 2 * EXPERTS});
   ch_plan_options options = {.backward = s.backward};
   ch_plan_free(m->plan);
-  if (ch_plan_create(g, root, ch_kernels_best(CH_F64), &options, &m->plan, &error) != CH_OK)
+  if (ch_plan_create(g, root, ch_kernels_best(CH_F64), all_threads(), &options, &m->plan, &error) != CH_OK)
     fail_msg("%s", error.message);
-  assert_int_equal(ch_workspace_reserve(&m->workspace, ch_plan_bytes(m->plan), &error), CH_OK);
+  assert_int_equal(ch_workspace_reserve(&m->workspace, &ch_host_memory, ch_plan_bytes(m->plan), &error),
+                   CH_OK);
   memset(m->workspace.data, 0xff, m->workspace.bytes);
 }
 
 static const double *run(mixture *m, bool routed) {
   ch_run r = {.kernels = ch_kernels_best(CH_F64),
+              .team = all_threads(),
               .gemm = m->gemm,
               .workspace = &m->workspace,
               .params = m->params,
@@ -281,8 +284,8 @@ static void matrices_of_16_bits_work_as_their_values_do(void **state) {
   fill(&m);
   plan(&m, (spec){2, true, false, false, 0});
   for (int k = 0; k < 3 * EXPERTS; k++) {
-    kernels->convert_to(HIDDEN * WIDTH, m.matrix[k], CH_BF16, narrow[k]);
-    kernels->convert_from(HIDDEN * WIDTH, narrow[k], CH_BF16, m.matrix[k]);
+    kernels->convert_to(all_threads(), HIDDEN * WIDTH, m.matrix[k], CH_BF16, narrow[k]);
+    kernels->convert_from(all_threads(), HIDDEN * WIDTH, narrow[k], CH_BF16, m.matrix[k]);
   }
   memcpy(wide, run(&m, false), sizeof wide);
   for (int k = 0; k < 3 * EXPERTS; k++) {
@@ -309,8 +312,9 @@ static void equal_or_broken_logits_still_choose_different_experts(void **state) 
 static void refuse(ch_graph *graph, ch_node *root, const char *part) {
   ch_plan *made;
   ch_plan_options options = {0};
-  assert_int_equal(ch_plan_create(graph, root, ch_kernels_best(CH_F64), &options, &made, &error),
-                   CH_ERROR_CONFIG);
+  assert_int_equal(
+      ch_plan_create(graph, root, ch_kernels_best(CH_F64), all_threads(), &options, &made, &error),
+      CH_ERROR_CONFIG);
   if (!strstr(error.message, part)) fail_msg("\"%s\" lacks \"%s\"", error.message, part);
 }
 

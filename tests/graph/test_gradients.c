@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "graph/ops.h"
 #include "graph/plan.h"
+#include "team_testing.h"
 
 enum { MAX_LEAVES = 11, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VOCABULARY = 7 };
 
@@ -38,28 +39,31 @@ typedef struct bench {
 
 static ch_error error;
 
-static void plan_case(bench *b, bool backward, bool recompute, bool series) {
+static void plan_case(bench *b, bool backward, bool recompute, bool accumulation) {
   ch_graph *graph = ch_graph_create(CH_F64, SEQUENCES, LENGTH);
   ch_node *leaf[MAX_LEAVES];
   for (int i = 0; i < b->c->leaves; i++)
     leaf[i] = ch_graph_param(graph, i, "leaf", b->params[i].rank, b->params[i].shape, backward);
   ch_node *root = b->c->build(graph, leaf);
-  ch_plan_options options = {.backward = backward, .recompute = recompute, .series = series};
-  if (ch_plan_create(graph, root, ch_kernels_best(CH_F64), &options, &b->plan, &error) != CH_OK)
+  ch_plan_options options = {.backward = backward, .recompute = recompute, .accumulation = accumulation};
+  if (ch_plan_create(graph, root, ch_kernels_best(CH_F64), all_threads(), &options, &b->plan, &error) !=
+      CH_OK)
     fail_msg("%s: %s", b->c->name, error.message);
-  assert_int_equal(ch_workspace_reserve(&b->workspace, ch_plan_bytes(b->plan), &error), CH_OK);
+  assert_int_equal(ch_workspace_reserve(&b->workspace, &ch_host_memory, ch_plan_bytes(b->plan), &error),
+                   CH_OK);
   memset(b->workspace.data, 0xff, b->workspace.bytes); /* NaN: nothing may read what nobody wrote */
 }
 
-static const double *run_part(bench *b, bool accumulate, bool continues, bool more) {
+static const double *run_part(bench *b, bool accumulate, bool follows, bool more) {
   ch_run run = {.kernels = ch_kernels_best(CH_F64),
+                .team = all_threads(),
                 .gemm = b->gemm,
                 .workspace = &b->workspace,
                 .params = b->params,
                 .gradients = b->gradients,
                 .accumulate = accumulate,
-                .continues = continues,
-                .more = more,
+                .follows_micro_batch = follows,
+                .more_micro_batches = more,
                 .seed = 0.7,
                 .inputs = {b->ids, b->positions, b->targets, b->starts, b->targets, b->pixels},
                 .error = &error};
@@ -121,8 +125,8 @@ static void fill(bench *b, const gradient_case *c) {
   }
 }
 
-/* Three runs as one series, in which what parameters alone determine is made once: three times the gradient. */
-static void compare_with_series(bench *b, bool recompute, double *const *once) {
+/* Three micro-batches of one step, which compute once what parameters alone determine, give three times the gradient. */
+static void compare_with_accumulation(bench *b, bool recompute, double *const *once) {
   plan_case(b, true, recompute, true);
   for (int i = 0; i < b->c->leaves; i++) memset(b->gradients[i], 0xff, ch_tensor_bytes(&b->params[i]));
   run_part(b, false, false, true);
@@ -132,7 +136,7 @@ static void compare_with_series(bench *b, bool recompute, double *const *once) {
     for (int64_t j = 0; j < ch_tensor_count(&b->params[i]); j++) {
       double *thrice = &((double *)b->gradients[i])[j];
       if (!(fabs(*thrice - 3 * once[i][j]) <= 1e-12 * (1 + fabs(*thrice))))
-        fail_msg("%s: a series gave %.17g for three times %.17g", b->c->name, *thrice, once[i][j]);
+        fail_msg("%s: accumulation gave %.17g for three times %.17g", b->c->name, *thrice, once[i][j]);
       *thrice = once[i][j];
     }
   ch_plan_free(b->plan);
@@ -142,7 +146,7 @@ static void check(const gradient_case *c, bool recompute) {
   static bench b;
   memset(&b, 0, sizeof b);
   fill(&b, c);
-  assert_int_equal(ch_gemm_create(ch_kernels_best(CH_F64), &b.gemm, &error), CH_OK);
+  assert_int_equal(ch_gemm_create(ch_kernels_best(CH_F64), all_threads(), &b.gemm, &error), CH_OK);
   plan_case(&b, true, recompute, false);
   run_case(&b, false);
   double *once[MAX_LEAVES];
@@ -160,7 +164,7 @@ static void check(const gradient_case *c, bool recompute) {
       ((double *)b.gradients[i])[j] = once[i][j];
     }
   ch_plan_free(b.plan);
-  compare_with_series(&b, recompute, once);
+  compare_with_accumulation(&b, recompute, once);
   plan_case(&b, false, false, false);
   compare_with_differences(&b);
   ch_plan_free(b.plan);
@@ -192,6 +196,14 @@ static ch_node *build_swiglu(ch_graph *g, ch_node *const *p) {
 }
 
 /* The same value as both inputs, and used twice more: gradients must add up. */
+static ch_node *build_relu(ch_graph *g, ch_node *const *p) {
+  return ch_op_mul(g, ch_op_relu(g, ch_op_scale(g, p[0], 2)), p[1]);
+}
+
+static ch_node *build_relu_squared(ch_graph *g, ch_node *const *p) {
+  return ch_op_mul(g, ch_op_relu_squared(g, p[0]), p[0]);
+}
+
 static ch_node *build_fan_out(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_gelu(g, p[0]);
   ch_node *y = ch_op_add(g, x, x);
@@ -504,6 +516,8 @@ static const gradient_case cases[] = {
     {"rmsnorm of heads", 2, {{ROWS, 6}, {3}}, build_rmsnorm},
     {"layernorm", 3, {{ROWS, 6}, {6}, {6}}, build_layernorm},
     {"swiglu", 2, {{ROWS, 3}, {ROWS, 3}}, build_swiglu},
+    {"relu", 2, {{ROWS, 3}, {ROWS, 3}}, build_relu},
+    {"relu squared", 1, {{ROWS, 3}}, build_relu_squared},
     {"fan-out", 1, {{ROWS, 3}}, build_fan_out},
     {"rope, half layout", 1, {{ROWS, 12}}, build_rope_half},
     {"rope, interleaved and partial", 1, {{ROWS, 12}}, build_rope_interleaved_partial},
@@ -572,9 +586,11 @@ static void run_inputs(ch_graph *graph, ch_node *root, const void *const *inputs
   ch_plan *plan;
   ch_plan_options options = {0};
   ch_workspace workspace = {0};
-  assert_int_equal(ch_plan_create(graph, root, ch_kernels_best(CH_F64), &options, &plan, &error), CH_OK);
-  assert_int_equal(ch_workspace_reserve(&workspace, ch_plan_bytes(plan), &error), CH_OK);
-  ch_run run = {.kernels = ch_kernels_best(CH_F64), .workspace = &workspace, .error = &error};
+  assert_int_equal(
+      ch_plan_create(graph, root, ch_kernels_best(CH_F64), all_threads(), &options, &plan, &error), CH_OK);
+  assert_int_equal(ch_workspace_reserve(&workspace, &ch_host_memory, ch_plan_bytes(plan), &error), CH_OK);
+  ch_run run = {
+      .kernels = ch_kernels_best(CH_F64), .team = all_threads(), .workspace = &workspace, .error = &error};
   memcpy(run.inputs, inputs, sizeof run.inputs);
   assert_int_equal(ch_plan_run(plan, &run), CH_OK);
   memcpy(value, ch_run_value(&run, root), (size_t)count * sizeof *value);
@@ -613,8 +629,9 @@ static void impossible_shapes_are_explained(void **state) {
   assert_null(root);
   ch_plan *plan;
   ch_plan_options options = {0};
-  assert_int_equal(ch_plan_create(graph, root, ch_kernels_best(CH_F64), &options, &plan, &error),
-                   CH_ERROR_CONFIG);
+  assert_int_equal(
+      ch_plan_create(graph, root, ch_kernels_best(CH_F64), all_threads(), &options, &plan, &error),
+      CH_ERROR_CONFIG);
   assert_non_null(strstr(error.message, "linear: x [4, 3] does not fit weight [6, 5]"));
 }
 

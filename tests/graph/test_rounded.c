@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "graph/ops.h"
 #include "graph/plan.h"
+#include "team_testing.h"
 
 /* Rows enough for large products; a vocabulary whose logits come in two chunks and a rest. */
 enum { ROWS = 600, WIDTH = 21, HIDDEN = 34, VOCABULARY = 70001, LEAVES = 6, SHORT_ROWS = 45 };
@@ -56,15 +57,15 @@ static void fill(lab *l, bool exact) {
     }
     l->params[i].data = malloc(bytes);
     l->gradients[i] = malloc(bytes);
-    l->kernels->convert_from(count, values, CH_F64, l->params[i].data);
+    l->kernels->convert_from(all_threads(), count, values, CH_F64, l->params[i].data);
     memset(l->gradients[i], 0xff, bytes);
     free(values);
   }
   for (int i = 0; i < ROWS; i++) l->targets[i] = i % 7 == 3 ? -1 : (int32_t)((i * 7919) % VOCABULARY);
 }
 
-/* Two runs in a series, or one. */
-static void run(lab *l, ch_dtype compute, bool recompute, bool series) {
+/* Two micro-batches of a step, or one. */
+static void run(lab *l, ch_dtype compute, bool recompute, bool accumulation) {
   ch_graph *graph = ch_graph_create(l->kernels->dtype, 1, l->rows);
   graph->compute = compute;
   graph->trainable = true;
@@ -72,16 +73,17 @@ static void run(lab *l, ch_dtype compute, bool recompute, bool series) {
   for (int i = 0; i < LEAVES && l->leaves[i].rows; i++)
     leaf_nodes[i] = ch_graph_param(graph, i, "leaf", l->params[i].rank, l->params[i].shape, true);
   ch_node *root = l->build(graph, leaf_nodes);
-  ch_plan_options options = {.backward = true, .recompute = recompute, .series = series};
+  ch_plan_options options = {.backward = true, .recompute = recompute, .accumulation = accumulation};
   ch_plan *plan;
   ch_gemm *gemm;
   ch_workspace workspace = {0};
-  if (ch_plan_create(graph, root, l->kernels, &options, &plan, &error) != CH_OK)
+  if (ch_plan_create(graph, root, l->kernels, all_threads(), &options, &plan, &error) != CH_OK)
     fail_msg("%s", error.message);
-  assert_int_equal(ch_gemm_create(l->kernels, &gemm, &error), CH_OK);
-  assert_int_equal(ch_workspace_reserve(&workspace, ch_plan_bytes(plan), &error), CH_OK);
+  assert_int_equal(ch_gemm_create(l->kernels, all_threads(), &gemm, &error), CH_OK);
+  assert_int_equal(ch_workspace_reserve(&workspace, &ch_host_memory, ch_plan_bytes(plan), &error), CH_OK);
   memset(workspace.data, 0xff, workspace.bytes); /* NaN: nothing may read what nobody wrote */
   ch_run call = {.kernels = l->kernels,
+                 .team = all_threads(),
                  .gemm = gemm,
                  .workspace = &workspace,
                  .params = l->params,
@@ -89,14 +91,14 @@ static void run(lab *l, ch_dtype compute, bool recompute, bool series) {
                  .seed = 0.75,
                  .inputs = {[CH_INPUT_TARGETS] = l->targets},
                  .error = &error};
-  for (int i = 0; i < (series ? 2 : 1); i++) {
-    call.accumulate = call.continues = i > 0;
-    call.more = series && i == 0;
+  for (int i = 0; i < (accumulation ? 2 : 1); i++) {
+    call.accumulate = call.follows_micro_batch = i > 0;
+    call.more_micro_batches = accumulation && i == 0;
     if (ch_plan_run(plan, &call) != CH_OK) fail_msg("%s", error.message);
   }
   int64_t count = ch_node_count(root);
   l->value = malloc((size_t)count * sizeof *l->value);
-  l->kernels->convert_to(count, ch_run_value(&call, root), CH_F64, l->value);
+  l->kernels->convert_to(all_threads(), count, ch_run_value(&call, root), CH_F64, l->value);
   ch_plan_free(plan);
   ch_gemm_free(gemm);
   ch_workspace_free(&workspace);
@@ -164,7 +166,7 @@ static const leaf network_leaves[LEAVES] = {{ROWS, WIDTH},   {WIDTH, 0},      {H
                                             {HIDDEN, WIDTH}, {WIDTH, HIDDEN}, {WIDTH, 0}};
 
 /* Tied to what comes in, the head has as many words as rows. */
-static void check_network(bool recompute, bool series, lab *rounded) {
+static void check_network(bool recompute, bool accumulation, lab *rounded) {
   lab exact = {.kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN),
                .leaves = network_leaves,
                .build = build_network,
@@ -174,8 +176,8 @@ static void check_network(bool recompute, bool series, lab *rounded) {
   fill(&exact, false);
   fill(rounded, false);
   for (int i = 0; i < ROWS; i++) exact.targets[i] = rounded->targets[i] = i % 7 == 3 ? -1 : (i * 31) % ROWS;
-  run(rounded, CH_BF16, recompute, series);
-  run(&exact, CH_F64, false, series);
+  run(rounded, CH_BF16, recompute, accumulation);
+  run(&exact, CH_F64, false, accumulation);
   double far = 0, size = 0;
   for (int64_t i = 0; i < ROWS; i++) {
     far += fabs(rounded->value[i] - exact.value[i]);

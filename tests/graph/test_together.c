@@ -9,6 +9,7 @@
 
 #include "graph/ops.h"
 #include "graph/plan.h"
+#include "team_testing.h"
 
 enum { MOST_ROWS = 40, IN = 5, OUT = 6, PARAMS = 6, MOST_SEEN = 32 };
 enum { X, FIRST, SECOND, THIRD, LATE, BIAS };
@@ -60,7 +61,7 @@ static void add_param(lab *l, int param, ch_dtype dtype, int rank, int64_t rows,
   for (int64_t i = 0; i < count; i++) values[i] = number(param, i);
   l->params[param].data = malloc(ch_tensor_bytes(&l->params[param]));
   assert_non_null(l->params[param].data);
-  kernels->convert_to(count, values, dtype, l->params[param].data);
+  kernels->convert_to(all_threads(), count, values, dtype, l->params[param].data);
 }
 
 /* The first, the second and the third product of x, with other things between them: a product with a matrix that is computed,
@@ -101,12 +102,13 @@ static void run(lab *l, ch_profile *profile) {
   const ch_plan_options options = {.backward = false};
   const ch_observer observer = {note, &l->seen};
   ch_graph *graph = build(l);
-  if (ch_plan_create(graph, l->root, kernels, &options, &l->plan, &error) != CH_OK)
+  if (ch_plan_create(graph, l->root, kernels, all_threads(), &options, &l->plan, &error) != CH_OK)
     fail_msg("%s", error.message);
-  assert_int_equal(ch_gemm_create(kernels, &gemm, &error), CH_OK);
-  assert_int_equal(ch_workspace_reserve(&workspace, ch_plan_bytes(l->plan), &error), CH_OK);
+  assert_int_equal(ch_gemm_create(kernels, all_threads(), &gemm, &error), CH_OK);
+  assert_int_equal(ch_workspace_reserve(&workspace, &ch_host_memory, ch_plan_bytes(l->plan), &error), CH_OK);
   memset(workspace.data, 0xff, workspace.bytes); /* NaN: nothing may read what nobody wrote */
   ch_run call = {.kernels = kernels,
+                 .team = all_threads(),
                  .gemm = gemm,
                  .workspace = &workspace,
                  .params = l->params,
@@ -181,7 +183,7 @@ static void a_profile_counts_each_product(void **state) {
     if (i > 0) assert_true(event[i].start >= event[i - 1].start);
   }
   forget(&l);
-  ch_profile_free(&profile);
+  ch_profile_release(&profile);
 }
 
 int main(void) {

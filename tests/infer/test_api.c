@@ -54,6 +54,8 @@ static void a_model_says_what_it_is(void **state) {
   assert_int_equal(ch_model_vocab_size(model), 2048);
   assert_int_equal(ch_model_context_length(model), 512);
   assert_true(ch_model_has_tokenizer(model));
+  assert_string_equal(ch_model_type(model), "llama");
+  assert_false(ch_model_takes_images(model));
   assert_string_equal(ch_version(), CH_VERSION_STRING);
   char *json = NULL;
   assert_int_equal(ch_model_info(model, &json, &error), CH_OK);
@@ -63,6 +65,39 @@ static void a_model_says_what_it_is(void **state) {
   ch_model_close(model);
   ch_model_close(NULL);
   ch_free(NULL);
+}
+
+/* 256 elements of a token: of F32, or of blocks of 32 with 34 bytes each. */
+static void a_session_says_what_a_token_takes(void **state) {
+  (void)state;
+  ch_model *model = open_model();
+  static const ch_precision types[] = {CH_PRECISION_F32, CH_PRECISION_Q8_0};
+  static const int64_t bytes[] = {256 * 4, 256 / 32 * 34};
+  for (int i = 0; i < 2; i++) {
+    ch_session_settings settings;
+    ch_session *session = NULL;
+    ch_session_defaults(&settings);
+    settings.max_tokens = 10;
+    settings.cache = types[i];
+    assert_int_equal(ch_session_create(model, &settings, &session, &error), CH_OK);
+    assert_int_equal(ch_session_cache_token_elements(session), 256);
+    assert_int_equal(ch_session_cache_token_bytes(session), bytes[i]);
+    ch_session_free(session);
+  }
+  ch_model_close(model);
+}
+
+static void a_model_opens_without_its_tokenizer(void **state) {
+  (void)state;
+  ch_model *model = NULL;
+  const ch_model_settings settings = {.no_tokenizer = true};
+  assert_int_equal(ch_model_open_with(MODEL, &settings, &model, &error), CH_OK);
+  assert_false(ch_model_has_tokenizer(model));
+  ch_model_close(model);
+  assert_int_equal(
+      ch_model_open_with(MODEL, &(ch_model_settings){.tokenizer = "/nonexistent"}, &model, &error),
+      CH_ERROR_IO);
+  assert_null(model);
 }
 
 static void what_is_no_model_is_an_error_that_names_it(void **state) {
@@ -121,7 +156,7 @@ static void the_likeliest_tokens_are_those_of_the_reference(void **state) {
   ch_model_close(model);
 }
 
-static void sequences_in_step_are_what_they_are_alone(void **state) {
+static void batched_sequences_are_what_they_are_alone(void **state) {
   (void)state;
   ch_model *model = open_model();
   ch_session *both = create(model, 32, 2, 0), *alone = create(model, 32, 1, 0);
@@ -355,10 +390,12 @@ static void threads_share_a_model_without_meeting(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_model_says_what_it_is),
+      cmocka_unit_test(a_session_says_what_a_token_takes),
+      cmocka_unit_test(a_model_opens_without_its_tokenizer),
       cmocka_unit_test(what_is_no_model_is_an_error_that_names_it),
       cmocka_unit_test(text_becomes_tokens_and_comes_back),
       cmocka_unit_test(the_likeliest_tokens_are_those_of_the_reference),
-      cmocka_unit_test(sequences_in_step_are_what_they_are_alone),
+      cmocka_unit_test(batched_sequences_are_what_they_are_alone),
       cmocka_unit_test(what_does_not_fit_leaves_the_session_as_it_was),
       cmocka_unit_test(impossible_settings_are_refused),
       cmocka_unit_test(the_estimate_is_what_the_cache_takes),

@@ -163,7 +163,7 @@ static void what_cannot_be_written_is_refused_before_anything_is(void **state) {
 
   d.texts[3].prompt = NULL;
   assert_int_equal(ch_generate_batch(d.session, d.texts, TEXTS, &error), CH_ERROR_ARGUMENT);
-  assert_string_equal(error.message, "the prompt of texts[3] is NULL");
+  assert_string_equal(error.message, "texts[3]: the prompt is NULL");
   char too_long[CONTEXT * 8];
   for (size_t i = 0; i + 1 < sizeof too_long; i++) too_long[i] = "the moon "[i % 9];
   too_long[sizeof too_long - 1] = 0;
@@ -173,7 +173,7 @@ static void what_cannot_be_written_is_refused_before_anything_is(void **state) {
   d.texts[3].prompt = "fine";
   d.texts[4].max_tokens = -1;
   assert_int_equal(ch_generate_batch(d.session, d.texts, TEXTS, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "max_tokens of texts[4] is -1"));
+  assert_non_null(strstr(error.message, "texts[4]: max_tokens is -1"));
   d.texts[4].max_tokens = 1;
   d.samplers[6].top_p = 2;
   assert_int_equal(ch_generate_batch(d.session, d.texts, TEXTS, &error), CH_ERROR_ARGUMENT);

@@ -13,7 +13,7 @@
 #include "infer/end_tokens.h"
 #include "infer/generate.h"
 #include "infer/model.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #define TRAINED TEST_DATA "/TinyStories-656K"
 enum { MOST = 512 };
@@ -22,9 +22,11 @@ enum { MOST = 512 };
 typedef struct desk {
   ch_model *model;
   ch_tokenizer *tokenizer; /* or NULL */
-  ch_timeline *timeline;
-  ch_generation_options options;
-  ch_generation_result result;
+  ch_session *session;
+  ch_sampler sampler;
+  const int32_t *end_tokens;
+  int end_token_count;
+  ch_generated result;
   int32_t ids[MOST];
   int64_t count;
   int64_t stop_after; /* tokens; 0 = never */
@@ -32,32 +34,45 @@ typedef struct desk {
   bool broken; /* a piece was not valid UTF-8 */
 } desk;
 
-static bool take(void *context, int32_t id, const char *text, size_t size) {
-  desk *d = context;
+static bool take(const char *text, size_t size, void *user) {
+  desk *d = user;
   if (ch_utf8_valid_prefix((const unsigned char *)text, size) != size) d->broken = true;
   ch_text_put(&d->text, text, size);
-  if (id >= 0 && d->count < MOST) d->ids[d->count++] = id;
+  return true;
+}
+
+static bool take_token(const ch_token_probability *token, const ch_token_probability *top, int32_t top_count,
+                       void *user) {
+  (void)top, (void)top_count;
+  desk *d = user;
+  if (d->count < MOST) d->ids[d->count++] = token->token;
   return d->stop_after == 0 || d->count < d->stop_after;
+}
+
+static void set_sampler(desk *d, double temperature, int32_t top_k, double top_p, uint64_t seed) {
+  ch_sampler_defaults(&d->sampler, seed);
+  d->sampler.temperature = temperature;
+  d->sampler.top_k = top_k;
+  d->sampler.top_p = top_p;
 }
 
 static void open_desk(desk *d, const char *directory, const char *tokenizer, int64_t context) {
   ch_error error = {0};
-  *d = (desk){.options = {.sampling = {0, 0, 1}, .sink = take}};
-  d->options.context = d;
-  ch_random_seed(&d->options.random, 1, 0);
-  ch_timeline_options options;
+  *d = (desk){0};
+  set_sampler(d, 0, 0, 1, 1);
+  ch_session_options options;
   if (ch_model_load(directory, CH_WEIGHTS_MAPPED, &d->model, &error) != CH_OK ||
       (tokenizer && ch_tokenizer_open(tokenizer, &d->tokenizer, &error) != CH_OK))
     fail_msg("%s", error.message);
-  ch_timeline_options_default(&d->model->config, &options);
+  ch_session_options_default(&d->model->config, &options);
   if (context > 0) options.context = context;
-  if (ch_timeline_create(&d->model->config, &d->model->params, d->model->weights.tensors, &options,
-                         &d->timeline, &error) != CH_OK)
+  if (ch_session_new(&d->model->config, &d->model->params, d->model->weights.tensors, &options, &d->session,
+                     &error) != CH_OK)
     fail_msg("%s", error.message);
 }
 
 static void close_desk(desk *d) {
-  ch_timeline_free(d->timeline);
+  ch_session_free(d->session);
   ch_tokenizer_free(d->tokenizer);
   ch_model_unload(d->model);
   ch_text_free(&d->text);
@@ -65,8 +80,17 @@ static void close_desk(desk *d) {
 
 static ch_status write_from(desk *d, const int32_t *prompt, int64_t count, int64_t max_tokens,
                             ch_error *error) {
-  d->options.max_tokens = max_tokens;
-  return ch_generate_tokens(d->timeline, d->tokenizer, prompt, count, &d->options, &d->result, error);
+  ch_batch_text asked = {.max_tokens = max_tokens, .sink = take, .token_sink = take_token, .user = d};
+  ch_generation_text text = {.asked = &asked,
+                             .sampler = d->sampler,
+                             .prompt = prompt,
+                             .count = count,
+                             .end_tokens = d->end_tokens,
+                             .end_token_count = d->end_token_count};
+  ch_status status = ch_generate_tokens(d->session, d->tokenizer, &text, error);
+  d->sampler = text.sampler;
+  d->result = asked.generated;
+  return status;
 }
 
 static json_t *load_json(const char *path) {
@@ -149,8 +173,7 @@ static void the_llama2c_model_tells_its_story(void **state) {
 
 static int64_t encode(const desk *d, const char *text, int32_t *ids) {
   ch_ids list = {0};
-  assert_int_equal(ch_tokenizer_encode(d->tokenizer, text, strlen(text), CH_ENCODE_TEMPLATE, &list, NULL),
-                   CH_OK);
+  assert_int_equal(ch_tokenizer_encode(d->tokenizer, text, strlen(text), CH_TEXT_WHOLE, &list, NULL), CH_OK);
   int64_t count = (int64_t)list.size;
   assert_true(count < MOST);
   memcpy(ids, list.data, list.size * sizeof *ids);
@@ -166,7 +189,7 @@ static void streamed_text_is_valid_and_complete(void **state) {
   open_desk(&d, TRAINED, TRAINED, 0);
   int32_t prompt[MOST];
   int64_t count = encode(&d, "Once", prompt);
-  d.options.sampling = (ch_sampling){50, 0, 1};
+  set_sampler(&d, 50, 0, 1, 1);
   assert_int_equal(write_from(&d, prompt, count, 300, NULL), CH_OK);
   assert_false(d.broken);
   assert_int_equal(d.count, 300);
@@ -175,8 +198,8 @@ static void streamed_text_is_valid_and_complete(void **state) {
   int32_t all[2 * MOST];
   memcpy(all, prompt, (size_t)count * sizeof *all);
   memcpy(all + count, d.ids, (size_t)d.count * sizeof *all);
-  assert_int_equal(ch_tokenizer_decode(d.tokenizer, prompt, (size_t)count, true, &start, NULL), CH_OK);
-  assert_int_equal(ch_tokenizer_decode(d.tokenizer, all, (size_t)(count + d.count), true, &whole, NULL),
+  assert_int_equal(ch_tokenizer_put_text(d.tokenizer, prompt, (size_t)count, true, &start, NULL), CH_OK);
+  assert_int_equal(ch_tokenizer_put_text(d.tokenizer, all, (size_t)(count + d.count), true, &whole, NULL),
                    CH_OK);
   ch_put_valid_utf8(&valid, whole.data + start.size, whole.size - start.size);
   assert_true(valid.size > 300);
@@ -220,34 +243,34 @@ static void a_text_ends_where_it_should(void **state) {
   open_desk(&d, TEST_DATA "/reference/llama_gqa", NULL, 20);
   ch_error error = {0};
   assert_int_equal(write_from(&d, prompt, 3, 5, &error), CH_OK);
-  assert_int_equal(d.result.end, CH_GENERATION_LENGTH);
+  assert_int_equal(d.result.end, CH_END_LIMIT);
   assert_int_equal(d.result.prompt_tokens, 3);
   assert_int_equal(d.result.tokens, 5);
-  assert_int_equal(ch_timeline_length(d.timeline), 8);
+  assert_int_equal(ch_session_length(d.session), 8);
   int32_t fourth = d.ids[3];
   /* Without a limit the context ends it, with every token written in the cache. */
-  ch_timeline_rewind(d.timeline, 0);
+  ch_session_truncate(d.session, 0);
   d.count = 0;
   assert_int_equal(write_from(&d, prompt, 3, 0, &error), CH_OK);
-  assert_int_equal(d.result.end, CH_GENERATION_FULL);
+  assert_int_equal(d.result.end, CH_END_FULL);
   assert_int_equal(d.count, 17);
-  assert_int_equal(ch_timeline_length(d.timeline), 20);
+  assert_int_equal(ch_session_length(d.session), 20);
   /* An end token is not written. */
-  ch_timeline_rewind(d.timeline, 0);
+  ch_session_truncate(d.session, 0);
   d.count = 0;
-  d.options.end_tokens = (int32_t[]){-5, fourth};
-  d.options.end_token_count = 2;
+  d.end_tokens = (int32_t[]){-5, fourth};
+  d.end_token_count = 2;
   assert_int_equal(write_from(&d, prompt, 3, 0, &error), CH_OK);
-  assert_int_equal(d.result.end, CH_GENERATION_ENDED);
+  assert_int_equal(d.result.end, CH_END_TOKEN);
   for (int64_t i = 0; i < d.count; i++) assert_int_not_equal(d.ids[i], fourth);
   assert_true(d.count <= 3);
-  d.options.end_token_count = 0;
+  d.end_token_count = 0;
   /* The sink can stop it. */
-  ch_timeline_rewind(d.timeline, 0);
+  ch_session_truncate(d.session, 0);
   d.count = 0;
   d.stop_after = 2;
   assert_int_equal(write_from(&d, prompt, 3, 0, &error), CH_OK);
-  assert_int_equal(d.result.end, CH_GENERATION_STOPPED);
+  assert_int_equal(d.result.end, CH_END_STOPPED);
   assert_int_equal(d.count, 2);
   close_desk(&d);
 }
@@ -264,18 +287,18 @@ static void impossible_prompts_are_errors(void **state) {
   assert_int_equal(write_from(&d, NULL, 3, 5, &error), CH_ERROR_ARGUMENT);
   prompt[2] = 4000000;
   assert_int_equal(write_from(&d, prompt, 5, 5, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(ch_timeline_length(d.timeline), 0);
+  assert_int_equal(ch_session_length(d.session), 0);
   prompt[2] = 0;
-  d.options.sampling.top_p = 2;
+  d.sampler.top_p = 2;
   assert_int_equal(write_from(&d, prompt, 5, 5, &error), CH_ERROR_ARGUMENT);
-  d.options.sampling.top_p = 1;
+  d.sampler.top_p = 1;
   assert_int_equal(write_from(&d, prompt, 20, 5, &error), CH_OK);
-  assert_int_equal(d.result.end, CH_GENERATION_FULL);
+  assert_int_equal(d.result.end, CH_END_FULL);
   assert_int_equal(d.result.tokens, 0);
   close_desk(&d);
 }
 
-/* Two calls of ten tokens are one call of twenty, where the second starts with the first's last token: the timeline
+/* Two calls of ten tokens are one call of twenty, where the second starts with the first's last token: the session
    holds all that was written. */
 static void a_second_call_goes_on_from_the_first(void **state) {
   (void)state;
@@ -299,12 +322,11 @@ static void the_same_seed_writes_the_same_text(void **state) {
   const int32_t prompt[2] = {1, 80};
   desk d;
   open_desk(&d, TRAINED, TRAINED, 0);
-  d.options.sampling = (ch_sampling){1, 100, 0.95};
   int32_t first[60];
   int differing = 0;
   for (uint64_t round = 0; round < 3; round++) {
-    ch_timeline_rewind(d.timeline, 0);
-    ch_random_seed(&d.options.random, round == 2 ? 8 : 7, 0);
+    ch_session_truncate(d.session, 0);
+    set_sampler(&d, 1, 100, 0.95, round == 2 ? 8 : 7);
     d.count = 0;
     assert_int_equal(write_from(&d, prompt, 2, 60, NULL), CH_OK);
     for (int i = 0; i < 60; i++) {

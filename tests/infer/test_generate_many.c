@@ -1,9 +1,9 @@
-/* Many texts in step: each is what it is alone, bit for bit, whatever the mechanism; shared prompts, ends, stops, errors. */
+/* Many texts batched: each is what it is alone, bit for bit, whatever the mechanism; shared prompts, ends, stops, errors. */
 #include "small_models.h"
 
 #include "count_allocations.h"
 #include "infer/generate.h"
-#include "infer/timeline.h"
+#include "infer/session.h"
 
 #define FOUR_TWO "'num_attention_heads': 4, 'num_key_value_heads': 2, "
 static const char *const models[] = {
@@ -31,32 +31,42 @@ typedef struct written {
   int32_t ids[MOST];
   int64_t count;
   int64_t stop_after; /* tokens; 0 = never */
+  ch_batch_text asked;
 } written;
 
-static bool take(void *context, int32_t id, const char *text, size_t size) {
-  (void)text, (void)size;
-  written *w = context;
-  if (id >= 0) w->ids[w->count++] = id;
+static bool take(const ch_token_probability *token, const ch_token_probability *top, int32_t top_count,
+                 void *user) {
+  (void)top, (void)top_count;
+  written *w = user;
+  w->ids[w->count++] = token->token;
   return w->stop_after == 0 || w->count < w->stop_after;
 }
 
-static ch_timeline *timeline_with(const ch_model *model, int64_t sequences, int64_t context, ch_dtype cache,
-                                  ch_dtype compute) {
-  ch_timeline_options options;
-  ch_timeline_options_default(&model->config, &options);
+static ch_sampler sampler_of(double temperature, int32_t top_k, double top_p, uint64_t seed) {
+  ch_sampler sampler;
+  ch_sampler_defaults(&sampler, seed);
+  sampler.temperature = temperature;
+  sampler.top_k = top_k;
+  sampler.top_p = top_p;
+  return sampler;
+}
+
+static ch_session *session_with(const ch_model *model, int64_t sequences, int64_t context, ch_dtype cache,
+                                ch_dtype compute) {
+  ch_session_options options;
+  ch_session_options_default(&model->config, &options);
   options.sequences = sequences;
   options.context = context;
   options.chunk = context > MOST ? 256 : 16;
   options.cache = ch_cache_of(cache);
   options.compute = compute;
-  ch_timeline *timeline;
-  must(ch_timeline_create(&model->config, &model->params, model->weights.tensors, &options, &timeline,
-                          &failure));
-  return timeline;
+  ch_session *session;
+  must(ch_session_new(&model->config, &model->params, model->weights.tensors, &options, &session, &failure));
+  return session;
 }
 
-static ch_timeline *timeline_of(const ch_model *model, int64_t sequences, ch_dtype cache, ch_dtype compute) {
-  return timeline_with(model, sequences, MOST, cache, compute);
+static ch_session *session_of(const ch_model *model, int64_t sequences, ch_dtype cache, ch_dtype compute) {
+  return session_with(model, sequences, MOST, cache, compute);
 }
 
 /* Texts of different lengths, seeds and settings; some end by a token, one fills the context. */
@@ -68,14 +78,15 @@ static void make_texts(int32_t prompts[TEXTS][MOST], written to[TEXTS], ch_gener
   for (int i = 0; i < TEXTS; i++) {
     int64_t count = i == 4 ? 50 : 1 + (int64_t)ch_random_below(&random, 40);
     for (int64_t t = 0; t < count; t++) prompts[i][t] = (int32_t)ch_random_below(&random, VOCABULARY);
-    texts[i] = (ch_generation_text){.prompt = prompts[i], .count = count};
-    texts[i].options = (ch_generation_options){.sampling = {i % 3 == 0 ? 0 : 1.2, i % 4 == 1 ? 6 : 0, 0.97},
-                                               .max_tokens = i == 4 ? 0 : 1 + 3 * i % 17,
-                                               .end_tokens = &end,
-                                               .end_token_count = i % 2,
-                                               .sink = take,
-                                               .context = &to[i]};
-    ch_random_seed(&texts[i].options.random, (uint64_t)i, 0);
+    to[i].asked =
+        (ch_batch_text){.max_tokens = i == 4 ? 0 : 1 + 3 * i % 17, .token_sink = take, .user = &to[i]};
+    texts[i] = (ch_generation_text){
+        .asked = &to[i].asked,
+        .sampler = sampler_of(i % 3 == 0 ? 0 : 1.2, i % 4 == 1 ? 6 : 0, 0.97, (uint64_t)i),
+        .prompt = prompts[i],
+        .count = count,
+        .end_tokens = &end,
+        .end_token_count = i % 2};
   }
 }
 
@@ -85,16 +96,14 @@ static void check_model(const ch_model *model, ch_dtype cache, ch_dtype compute,
   ch_generation_text texts[TEXTS];
   make_texts(prompts, alone, texts);
   for (int i = 0; i < TEXTS; i++) {
-    ch_timeline *timeline = timeline_of(model, 1, cache, compute);
-    ch_generation_result result;
-    must(ch_generate_tokens(timeline, NULL, texts[i].prompt, texts[i].count, &texts[i].options, &result,
-                            &failure));
-    ch_timeline_free(timeline);
+    ch_session *session = session_of(model, 1, cache, compute);
+    must(ch_generate_tokens(session, NULL, &texts[i], &failure));
+    ch_session_free(session);
   }
   make_texts(prompts, together, texts);
-  ch_timeline *timeline = timeline_of(model, SEQUENCES, cache, compute);
-  must(ch_generate_texts(timeline, NULL, texts, TEXTS, &failure));
-  ch_timeline_free(timeline);
+  ch_session *session = session_of(model, SEQUENCES, cache, compute);
+  must(ch_generate_texts(session, NULL, texts, TEXTS, &failure));
+  ch_session_free(session);
   for (int i = 0; i < TEXTS; i++) {
     if (alone[i].count != together[i].count)
       fail_msg("%s: text %d has %d tokens alone and %d beside others", what, i, (int)alone[i].count,
@@ -140,26 +149,26 @@ static void logits_of_a_step_are_those_of_each_sequence_alone(void **state) {
                                    "'num_hidden_layers': 2, 'num_attention_heads': 4, 'head_dim': 64, "
                                    "'num_key_value_heads': 4, 'attention': {'type': 'gqa'}",
                                    CH_F32);
-  ch_timeline *many = timeline_of(model, COUNT, CH_F32, CH_F32);
+  ch_session *many = session_of(model, COUNT, CH_F32, CH_F32);
   float expected[COUNT][VOCABULARY];
   int32_t tokens[COUNT];
   const float *logits;
   for (int s = 0; s < COUNT; s++) {
-    ch_timeline *one = timeline_of(model, 1, CH_F32, CH_F32);
+    ch_session *one = session_of(model, 1, CH_F32, CH_F32);
     int32_t text[60];
     int64_t length = 1 + s * 3;
     for (int64_t t = 0; t < length; t++) text[t] = (int32_t)((t * t + s) % VOCABULARY);
     tokens[s] = s % VOCABULARY;
-    must(ch_timeline_feed(one, text, length, &logits, &failure));
-    must(ch_timeline_step(one, 1, &tokens[s], &logits, &failure));
+    must(ch_session_feed(one, text, length, &logits, &failure));
+    must(ch_session_step(one, 1, &tokens[s], &logits, &failure));
     memcpy(expected[s], logits, sizeof expected[s]);
-    must(ch_timeline_feed_one(many, s, text, length, &logits, &failure));
-    ch_timeline_free(one);
+    must(ch_session_feed_one(many, s, text, length, &logits, &failure));
+    ch_session_free(one);
   }
-  must(ch_timeline_step(many, COUNT, tokens, &logits, &failure));
+  must(ch_session_step(many, COUNT, tokens, &logits, &failure));
   assert_memory_equal(logits, expected, sizeof expected);
-  for (int s = 0; s < COUNT; s++) assert_int_equal(ch_timeline_cache(many)->length[s], 2 + s * 3);
-  ch_timeline_free(many);
+  for (int s = 0; s < COUNT; s++) assert_int_equal(ch_session_cache(many)->length[s], 2 + s * 3);
+  ch_session_free(many);
   ch_model_unload(model);
 }
 
@@ -201,24 +210,24 @@ static void long_sequences_in_step_are_what_they_are_alone(void **state) {
     snprintf(keys, sizeof keys, "'num_hidden_layers': 1, %s", shapes[m]);
     ch_model *model = sized_model_of(64, 96, keys, CH_F32);
     for (int c = 0; c < 5; c += m < 2 ? 1 : 2) {
-      ch_timeline *many = timeline_with(model, COUNT, LONGEST, caches[c], CH_F32),
-                  *one = timeline_with(model, 1, LONGEST, caches[c], CH_F32);
+      ch_session *many = session_with(model, COUNT, LONGEST, caches[c], CH_F32),
+                 *one = session_with(model, 1, LONGEST, caches[c], CH_F32);
       for (int s = 0; s < COUNT; s++) {
         tokens[s] = s % VOCABULARY;
-        ch_timeline_rewind(one, 0);
-        must(ch_timeline_feed(one, text + s, lengths[s], &logits, &failure));
-        must(ch_timeline_step(one, 1, &tokens[s], &logits, &failure));
+        ch_session_truncate(one, 0);
+        must(ch_session_feed(one, text + s, lengths[s], &logits, &failure));
+        must(ch_session_step(one, 1, &tokens[s], &logits, &failure));
         memcpy(expected[s], logits, sizeof expected[s]);
-        must(ch_timeline_feed_one(many, s, text + s, lengths[s], &logits, &failure));
+        must(ch_session_feed_one(many, s, text + s, lengths[s], &logits, &failure));
       }
-      must(ch_timeline_step(many, COUNT, tokens, &logits, &failure));
+      must(ch_session_step(many, COUNT, tokens, &logits, &failure));
       for (int s = 0; s < COUNT; s++)
         if (!are_alike(logits + s * VOCABULARY, expected[s],
                        strstr(shapes[m], "talking") || strstr(shapes[m], "gate")))
           fail_msg("%s, cache %s: sequence %d of %d tokens differs", shapes[m], ch_dtype_name(caches[c]), s,
                    (int)lengths[s]);
-      ch_timeline_free(many);
-      ch_timeline_free(one);
+      ch_session_free(many);
+      ch_session_free(one);
     }
     ch_model_unload(model);
   }
@@ -227,7 +236,7 @@ static void long_sequences_in_step_are_what_they_are_alone(void **state) {
 /* --- memory ---------------------------------------------------------------------------------------------------- */
 
 /* Allocations of all texts together, each of `most` tokens and some more. */
-static long allocations_of(ch_timeline *timeline, const ch_tokenizer *tokenizer, int64_t most,
+static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, int64_t most,
                            int64_t *tokens) {
   static int32_t prompts[TEXTS][MOST];
   static written to[TEXTS];
@@ -235,11 +244,11 @@ static long allocations_of(ch_timeline *timeline, const ch_tokenizer *tokenizer,
   make_texts(prompts, to, texts);
   for (int i = 0; i < TEXTS; i++) {
     if (texts[i].count > 20) texts[i].count = 20;
-    texts[i].options.max_tokens = most + i % 5;
-    texts[i].options.end_token_count = 0;
+    to[i].asked.max_tokens = most + i % 5;
+    texts[i].end_token_count = 0;
   }
   const long before = allocations;
-  must(ch_generate_texts(timeline, tokenizer, texts, TEXTS, &failure));
+  must(ch_generate_texts(session, tokenizer, texts, TEXTS, &failure));
   const long made = allocations - before;
   for (int i = 0; i < TEXTS; i++) *tokens += to[i].count;
   return made;
@@ -258,15 +267,15 @@ static void a_token_of_texts_in_step_allocates_nothing(void **state) {
     char keys[512];
     snprintf(keys, sizeof keys, "'num_hidden_layers': 2, %s", i < MODELS ? models[i] : gated_latents);
     ch_model *model = sized_model_of(64, 96, keys, CH_F32);
-    ch_timeline *timeline = timeline_of(model, SEQUENCES, CH_F32, CH_F32);
+    ch_session *session = session_of(model, SEQUENCES, CH_F32, CH_F32);
     int64_t few = 0, many = 0, warm = 0;
-    allocations_of(timeline, tokenizer, 30, &warm);
-    const long of_few = allocations_of(timeline, tokenizer, 9, &few),
-               of_many = allocations_of(timeline, tokenizer, 30, &many);
+    allocations_of(session, tokenizer, 30, &warm);
+    const long of_few = allocations_of(session, tokenizer, 9, &few),
+               of_many = allocations_of(session, tokenizer, 30, &many);
     assert_int_equal(many - few, 21 * TEXTS);
     if (of_many != of_few)
       fail_msg("%s: %ld allocations for %d tokens, %ld for %d", keys, of_many, (int)many, of_few, (int)few);
-    ch_timeline_free(timeline);
+    ch_session_free(session);
     ch_model_unload(model);
   }
   ch_tokenizer_free(tokenizer);
@@ -276,7 +285,7 @@ static void a_token_of_texts_in_step_allocates_nothing(void **state) {
 
 typedef struct desk {
   ch_model *model;
-  ch_timeline *timeline;
+  ch_session *session;
   written written[TEXTS];
   ch_generation_text texts[TEXTS];
   int32_t prompt[20];
@@ -288,18 +297,20 @@ static void open_desk(desk *d, int64_t sequences) {
       model_of("'num_hidden_layers': 2, 'num_attention_heads': 3, 'num_key_value_heads': 3, 'attention': "
                "{'type': 'gqa'}",
                CH_F32);
-  d->timeline = timeline_of(d->model, sequences, CH_F32, CH_F32);
+  d->session = session_of(d->model, sequences, CH_F32, CH_F32);
   for (int t = 0; t < 20; t++) d->prompt[t] = t % VOCABULARY;
   for (int i = 0; i < TEXTS; i++) {
-    d->texts[i] = (ch_generation_text){.prompt = d->prompt, .count = 20};
-    d->texts[i].options = (ch_generation_options){
-        .sampling = {1, 0, 1}, .max_tokens = 5 + i % 4, .sink = take, .context = &d->written[i]};
-    ch_random_seed(&d->texts[i].options.random, (uint64_t)i, 0);
+    d->written[i].asked =
+        (ch_batch_text){.max_tokens = 5 + i % 4, .token_sink = take, .user = &d->written[i]};
+    d->texts[i] = (ch_generation_text){.asked = &d->written[i].asked,
+                                       .sampler = sampler_of(1, 0, 1, (uint64_t)i),
+                                       .prompt = d->prompt,
+                                       .count = 20};
   }
 }
 
 static void close_desk(desk *d) {
-  ch_timeline_free(d->timeline);
+  ch_session_free(d->session);
   ch_model_unload(d->model);
 }
 
@@ -307,14 +318,13 @@ static void a_prompt_of_several_texts_is_computed_once(void **state) {
   (void)state;
   desk d, other;
   open_desk(&d, 4);
-  must(ch_generate_texts(d.timeline, NULL, d.texts, TEXTS, &failure));
+  must(ch_generate_texts(d.session, NULL, d.texts, TEXTS, &failure));
   int64_t fed = 0;
-  for (int i = 0; i < TEXTS; i++) fed += d.texts[i].result.prompt_tokens;
+  for (int i = 0; i < TEXTS; i++) fed += d.texts[i].asked->generated.prompt_tokens;
   assert_int_equal(fed, 20);
   for (int i = 0; i < TEXTS; i++) { /* and what follows it is the same as without */
     open_desk(&other, 1);
-    must(ch_generate_tokens(other.timeline, NULL, other.prompt, 20, &other.texts[i].options,
-                            &other.texts[i].result, &failure));
+    must(ch_generate_tokens(other.session, NULL, &other.texts[i], &failure));
     assert_int_equal(d.written[i].count, 5 + i % 4);
     assert_int_equal(other.written[i].count, 5 + i % 4);
     assert_memory_equal(d.written[i].ids, other.written[i].ids, (size_t)(5 + i % 4) * sizeof(int32_t));
@@ -328,11 +338,11 @@ static void a_text_that_is_stopped_leaves_the_others_alone(void **state) {
   desk d;
   open_desk(&d, 3);
   d.written[1].stop_after = 2;
-  must(ch_generate_texts(d.timeline, NULL, d.texts, TEXTS, &failure));
+  must(ch_generate_texts(d.session, NULL, d.texts, TEXTS, &failure));
   for (int i = 0; i < TEXTS; i++) {
     assert_int_equal(d.written[i].count, i == 1 ? 2 : 5 + i % 4);
-    assert_int_equal(d.texts[i].result.tokens, d.written[i].count);
-    assert_int_equal(d.texts[i].result.end, i == 1 ? CH_GENERATION_STOPPED : CH_GENERATION_LENGTH);
+    assert_int_equal(d.texts[i].asked->generated.tokens, d.written[i].count);
+    assert_int_equal(d.texts[i].asked->generated.end, i == 1 ? CH_END_STOPPED : CH_END_LIMIT);
   }
   close_desk(&d);
 }
@@ -354,22 +364,22 @@ static void a_text_whose_numbers_break_ends_alone(void **state) {
     open_desk(&d, 3);
     desk *both[] = {&whole, &d};
     for (int i = 0; i < 2; i++) {
-      ch_timeline_free(both[i]->timeline);
-      both[i]->timeline = timeline_of(both[i]->model, 3, caches[c], CH_F32);
+      ch_session_free(both[i]->session);
+      both[i]->session = session_of(both[i]->model, 3, caches[c], CH_F32);
       for (int t = 0; t < 20; t++) both[i]->prompt[t] %= VOCABULARY - 1;
       for (int t = 0; t < TEXTS; t++)
-        both[i]->texts[t].options.sampling = (ch_sampling){0, 0, 1}; /* likeliest, below the last id */
+        both[i]->texts[t].sampler.temperature = 0; /* likeliest, below the last id */
     }
     static const int32_t broken[] = {1, VOCABULARY - 1, 2};
     set_first(d.model, "model.embed_tokens.weight", 24 * (VOCABULARY - 1), NAN);
     d.texts[1].prompt = whole.texts[1].prompt = broken;
     d.texts[1].count = whole.texts[1].count = 3;
-    must(ch_generate_texts(whole.timeline, NULL, whole.texts, TEXTS, &failure));
-    assert_int_equal(ch_generate_texts(d.timeline, NULL, d.texts, TEXTS, &error), CH_ERROR_NUMERIC);
+    must(ch_generate_texts(whole.session, NULL, whole.texts, TEXTS, &failure));
+    assert_int_equal(ch_generate_texts(d.session, NULL, d.texts, TEXTS, &error), CH_ERROR_NUMERIC);
     assert_non_null(strstr(error.message, "texts[1]: "));
     for (int i = 0; i < TEXTS; i++) {
-      assert_int_equal(d.texts[i].status, i == 1 ? CH_ERROR_NUMERIC : CH_OK);
-      assert_int_equal(d.texts[i].result.end, i == 1 ? CH_GENERATION_FAILED : CH_GENERATION_LENGTH);
+      assert_int_equal(d.texts[i].asked->status, i == 1 ? CH_ERROR_NUMERIC : CH_OK);
+      assert_int_equal(d.texts[i].asked->generated.end, i == 1 ? CH_END_ERROR : CH_END_LIMIT);
       assert_int_equal(d.written[i].count, i == 1 ? 0 : whole.written[i].count);
       for (int64_t t = 0; t < d.written[i].count; t++) {
         assert_int_not_equal(whole.written[i].ids[t], VOCABULARY - 1);
@@ -389,12 +399,12 @@ static void a_prompt_without_room_is_refused_before_anything_is_written(void **s
   open_desk(&d, 3);
   d.texts[7].prompt = zeros;
   d.texts[7].count = MOST + 1;
-  assert_int_equal(ch_generate_texts(d.timeline, NULL, d.texts, TEXTS, &error), CH_ERROR_FULL);
+  assert_int_equal(ch_generate_texts(d.session, NULL, d.texts, TEXTS, &error), CH_ERROR_FULL);
   assert_string_equal(error.message, "texts[7]: the prompt has 65 tokens and the context has room for 64");
   for (int i = 0; i < TEXTS; i++) assert_int_equal(d.written[i].count, 0);
   d.texts[7].count = 0;
-  assert_int_equal(ch_generate_texts(d.timeline, NULL, d.texts, TEXTS, &error), CH_ERROR_ARGUMENT);
-  must(ch_generate_texts(d.timeline, NULL, d.texts, 0, &failure));
+  assert_int_equal(ch_generate_texts(d.session, NULL, d.texts, TEXTS, &error), CH_ERROR_ARGUMENT);
+  must(ch_generate_texts(d.session, NULL, d.texts, 0, &failure));
   close_desk(&d);
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "base/random.h"
 #include "infer/sampling.h"
 
 /* --- reference: sort the vocabulary, cut, normalise ------------------------------------------------------------ */
@@ -22,7 +23,21 @@ static int by_rank(const void *pa, const void *pb) {
   return (a > b) - (a < b);
 }
 
-static void reference(const ch_sampling *sampling, const float *logits, int n, double *probability) {
+/* Temperature, top-k and top-p of a ch_sampler. */
+#define SETTINGS(t, k, p)                                                                                    \
+  { .temperature = (t), .top_k = (k), .top_p = (p) }
+
+/* The settings with a random state of that seed. */
+static ch_sampler seeded(const ch_sampler *settings, uint64_t seed) {
+  ch_sampler sampler;
+  ch_sampler_defaults(&sampler, seed);
+  sampler.temperature = settings->temperature;
+  sampler.top_k = settings->top_k;
+  sampler.top_p = settings->top_p;
+  return sampler;
+}
+
+static void reference(const ch_sampler *sampling, const float *logits, int n, double *probability) {
   int *order = malloc((size_t)n * sizeof *order);
   for (int i = 0; i < n; i++) order[i] = i;
   sorted_logits = logits;
@@ -52,17 +67,16 @@ static void make_logits(float *logits, int n, uint64_t seed, double spread) {
 
 /* Draws `draws` tokens; the chi-square statistic against the reference divided by its degrees of freedom, tokens of
    less than five expected draws put together. */
-static double chi_square(const ch_sampling *sampling, const float *logits, int n, int draws) {
+static double chi_square(const ch_sampler *sampling, const float *logits, int n, int draws) {
   double *probability = malloc((size_t)n * sizeof *probability);
   int *count = calloc((size_t)n, sizeof *count);
   void *scratch = malloc(ch_sampling_scratch(n));
   reference(sampling, logits, n, probability);
-  ch_random random;
-  ch_random_seed(&random, 7, 0);
+  ch_sampler sampler = seeded(sampling, 7);
   for (int i = 0; i < draws; i++) {
     int32_t token;
     ch_error error = {0};
-    assert_int_equal(ch_sample_token(sampling, &random, logits, n, scratch, &token, &error), CH_OK);
+    assert_int_equal(ch_sample_token(&sampler, logits, n, scratch, &token, &error), CH_OK);
     if (probability[token] == 0) fail_msg("token %d was drawn though it was cut", token);
     count[token]++;
   }
@@ -91,12 +105,13 @@ static double chi_square(const ch_sampling *sampling, const float *logits, int n
 static void tokens_are_drawn_with_their_probabilities(void **state) {
   (void)state;
   static const struct {
-    ch_sampling sampling;
+    ch_sampler sampling;
     int n;
     double spread;
   } cases[] = {
-      {{1, 0, 1}, 50, 1.5},       {{0.7, 0, 1}, 400, 2},   {{1.5, 20, 1}, 1000, 2},  {{1, 0, 0.9}, 1000, 3},
-      {{0.8, 40, 0.95}, 5000, 3}, {{1, 0, 0.5}, 300, 0.1}, {{1, 999, 1}, 1000, 0.5}, {{2, 600, 0.3}, 1000, 1},
+      {SETTINGS(1, 0, 1), 50, 1.5},     {SETTINGS(0.7, 0, 1), 400, 2},      {SETTINGS(1.5, 20, 1), 1000, 2},
+      {SETTINGS(1, 0, 0.9), 1000, 3},   {SETTINGS(0.8, 40, 0.95), 5000, 3}, {SETTINGS(1, 0, 0.5), 300, 0.1},
+      {SETTINGS(1, 999, 1), 1000, 0.5}, {SETTINGS(2, 600, 0.3), 1000, 1},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     float *logits = malloc((size_t)cases[i].n * sizeof *logits);
@@ -108,15 +123,14 @@ static void tokens_are_drawn_with_their_probabilities(void **state) {
 }
 
 /* Which tokens can come out at all: many draws at a high temperature reach every one that is kept. */
-static int distinct_tokens(const ch_sampling *sampling, const float *logits, int n, int draws, bool *seen) {
+static int distinct_tokens(const ch_sampler *sampling, const float *logits, int n, int draws, bool *seen) {
   void *scratch = malloc(ch_sampling_scratch(n));
-  ch_random random;
-  ch_random_seed(&random, 3, 0);
+  ch_sampler sampler = seeded(sampling, 3);
   memset(seen, 0, (size_t)n * sizeof *seen);
   int distinct = 0;
   for (int i = 0; i < draws; i++) {
     int32_t token;
-    assert_int_equal(ch_sample_token(sampling, &random, logits, n, scratch, &token, NULL), CH_OK);
+    assert_int_equal(ch_sample_token(&sampler, logits, n, scratch, &token, NULL), CH_OK);
     assert_in_range(token, 0, n - 1);
     distinct += !seen[token];
     seen[token] = true;
@@ -132,14 +146,14 @@ static void top_k_keeps_exactly_k_and_the_lower_ids_of_ties(void **state) {
   bool seen[N];
   for (int i = 0; i < N; i++) logits[i] = (float)(i % 4); /* sixteen tokens of each value */
   for (int k = 1; k <= N; k++) {
-    assert_int_equal(distinct_tokens(&(ch_sampling){100, k, 1}, logits, N, 4000, seen), k);
+    assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(100, k, 1), logits, N, 4000, seen), k);
     /* Whole classes first, highest value first; of the class that is cut, the lowest ids. */
     for (int i = 0; i < N; i++) {
       int rank = (3 - i % 4) * 16 + i / 4;
       assert_int_equal(seen[i], rank < k);
     }
   }
-  assert_int_equal(distinct_tokens(&(ch_sampling){100, 1000, 1}, logits, N, 4000, seen), N);
+  assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(100, 1000, 1), logits, N, 4000, seen), N);
 }
 
 static void top_p_keeps_the_fewest_tokens_that_reach_p(void **state) {
@@ -148,19 +162,19 @@ static void top_p_keeps_the_fewest_tokens_that_reach_p(void **state) {
   float logits[N] = {0};
   bool seen[N];
   /* Ten equal tokens: p = 0.55 needs six of them, the lowest ids. */
-  assert_int_equal(distinct_tokens(&(ch_sampling){1, 0, 0.55}, logits, N, 2000, seen), 6);
+  assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0.55), logits, N, 2000, seen), 6);
   assert_true(seen[0] && seen[5] && !seen[6]);
   /* p = 0 keeps the likeliest alone, p = 1 everything, also what is next to impossible. */
   logits[7] = 3;
-  assert_int_equal(distinct_tokens(&(ch_sampling){1, 0, 0}, logits, N, 200, seen), 1);
+  assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0), logits, N, 200, seen), 1);
   assert_true(seen[7]);
-  assert_int_equal(distinct_tokens(&(ch_sampling){1, 0, 1}, logits, N, 4000, seen), N);
+  assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 1), logits, N, 4000, seen), N);
   /* A token that alone passes p stands alone. */
   logits[7] = 10;
-  assert_int_equal(distinct_tokens(&(ch_sampling){1, 0, 0.99}, logits, N, 2000, seen), 1);
+  assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0.99), logits, N, 2000, seen), 1);
   /* After top-k the probabilities are those of the tokens kept: of four equal ones, p = 0.5 keeps two. */
   for (int i = 0; i < N; i++) logits[i] = 0;
-  assert_int_equal(distinct_tokens(&(ch_sampling){1, 4, 0.5}, logits, N, 2000, seen), 2);
+  assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 4, 0.5), logits, N, 2000, seen), 2);
 }
 
 static void cuts_agree_with_a_full_sort_on_random_logits(void **state) {
@@ -176,8 +190,8 @@ static void cuts_agree_with_a_full_sort_on_random_logits(void **state) {
     make_logits(logits, n, (uint64_t)round, 2);
     if (round % 3 == 0)
       for (int i = 0; i < n; i++) logits[i] = roundf(logits[i]); /* many ties */
-    ch_sampling sampling = {8, (int64_t)ch_random_below(&random, (uint64_t)n + 5),
-                            ch_random_uniform(&random)};
+    int32_t top_k = (int32_t)ch_random_below(&random, (uint64_t)n + 5);
+    ch_sampler sampling = {8, top_k, ch_random_uniform(&random), {0}};
     reference(&sampling, logits, n, probability);
     int expected = 0;
     for (int i = 0; i < n; i++) expected += probability[i] > 0;
@@ -195,13 +209,11 @@ static void cuts_agree_with_a_full_sort_on_random_logits(void **state) {
 static void temperature_zero_takes_the_first_of_the_likeliest_and_draws_nothing(void **state) {
   (void)state;
   const float logits[5] = {1, 4, 2, 4, 4};
-  ch_random random, before;
-  ch_random_seed(&random, 1, 0);
-  before = random;
+  ch_sampler sampler = seeded(&(ch_sampler)SETTINGS(0, 0, 1), 1), before = sampler;
   int32_t token;
-  assert_int_equal(ch_sample_token(&(ch_sampling){0, 0, 1}, &random, logits, 5, NULL, &token, NULL), CH_OK);
+  assert_int_equal(ch_sample_token(&sampler, logits, 5, NULL, &token, NULL), CH_OK);
   assert_int_equal(token, 1);
-  assert_memory_equal(&random, &before, sizeof random);
+  assert_memory_equal(sampler.state, before.state, sizeof sampler.state);
 }
 
 static void extreme_temperatures_are_greedy_and_uniform(void **state) {
@@ -209,11 +221,11 @@ static void extreme_temperatures_are_greedy_and_uniform(void **state) {
   enum { N = 8 };
   float logits[N] = {1, 2, 3, -INFINITY, 5, -1e30f, 1e30f, 0};
   bool seen[N];
-  assert_int_equal(distinct_tokens(&(ch_sampling){1e-300, 0, 1}, logits, N, 500, seen), 1);
+  assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1e-300, 0, 1), logits, N, 500, seen), 1);
   assert_true(seen[6]);
   logits[6] = -2;
   logits[5] = -2;
-  assert_int_equal(distinct_tokens(&(ch_sampling){1e300, 0, 1}, logits, N, 2000, seen), N - 1);
+  assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1e300, 0, 1), logits, N, 2000, seen), N - 1);
   assert_false(seen[3]); /* minus infinity stays impossible */
 }
 
@@ -226,11 +238,9 @@ static void the_same_seed_gives_the_same_tokens(void **state) {
   int32_t first[DRAWS], token;
   int differing = 0;
   for (uint64_t round = 0; round < 3; round++) {
-    ch_random random;
-    ch_random_seed(&random, round == 2 ? 43 : 42, 0);
+    ch_sampler sampler = seeded(&(ch_sampler)SETTINGS(1, 500, 0.95), round == 2 ? 43 : 42);
     for (int i = 0; i < DRAWS; i++) {
-      assert_int_equal(
-          ch_sample_token(&(ch_sampling){1, 500, 0.95}, &random, logits, N, scratch, &token, NULL), CH_OK);
+      assert_int_equal(ch_sample_token(&sampler, logits, N, scratch, &token, NULL), CH_OK);
       if (round == 0) first[i] = token;
       if (round == 1) assert_int_equal(token, first[i]);
       if (round == 2) differing += token != first[i];
@@ -245,8 +255,6 @@ static void broken_logits_are_errors_and_settings_are_checked(void **state) {
   (void)state;
   float logits[6] = {0, 1, NAN, 3, 2, 1};
   unsigned char scratch[128];
-  ch_random random;
-  ch_random_seed(&random, 1, 0);
   int32_t token;
   ch_error error = {0};
   for (int i = 0; i < 6; i++) {
@@ -254,22 +262,23 @@ static void broken_logits_are_errors_and_settings_are_checked(void **state) {
     logits[2] = 0;
     float at = logits[i];
     logits[i] = NAN;
-    assert_int_equal(ch_sample_token(&(ch_sampling){0, 0, 1}, &random, logits, 6, NULL, &token, &error),
+    assert_int_equal(ch_sample_token(&(ch_sampler)SETTINGS(0, 0, 1), logits, 6, NULL, &token, &error),
                      CH_ERROR_NUMERIC);
-    assert_int_equal(ch_sample_token(&(ch_sampling){1, 2, 1}, &random, logits, 6, scratch, &token, &error),
+    assert_int_equal(ch_sample_token(&(ch_sampler)SETTINGS(1, 2, 1), logits, 6, scratch, &token, &error),
                      CH_ERROR_NUMERIC);
     logits[i] = INFINITY;
-    assert_int_equal(ch_sample_token(&(ch_sampling){1, 0, 1}, &random, logits, 6, scratch, &token, &error),
+    assert_int_equal(ch_sample_token(&(ch_sampler)SETTINGS(1, 0, 1), logits, 6, scratch, &token, &error),
                      CH_ERROR_NUMERIC);
     logits[i] = at;
     logits[2] = kept;
   }
   for (int i = 0; i < 6; i++) logits[i] = -INFINITY;
-  assert_int_equal(ch_sample_token(&(ch_sampling){1, 0, 1}, &random, logits, 6, scratch, &token, &error),
+  assert_int_equal(ch_sample_token(&(ch_sampler)SETTINGS(1, 0, 1), logits, 6, scratch, &token, &error),
                    CH_ERROR_NUMERIC);
-  assert_int_equal(ch_sampling_check(&(ch_sampling){1, 40, 0.9}, &error), CH_OK);
-  const ch_sampling wrong[] = {{-1, 0, 1},   {NAN, 0, 1}, {INFINITY, 0, 1}, {1, -1, 1},
-                               {1, 0, -0.1}, {1, 0, 1.1}, {1, 0, NAN}};
+  assert_int_equal(ch_sampling_check(&(ch_sampler)SETTINGS(1, 40, 0.9), &error), CH_OK);
+  const ch_sampler wrong[] = {SETTINGS(-1, 0, 1), SETTINGS(NAN, 0, 1),  SETTINGS(INFINITY, 0, 1),
+                              SETTINGS(1, -1, 1), SETTINGS(1, 0, -0.1), SETTINGS(1, 0, 1.1),
+                              SETTINGS(1, 0, NAN)};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
     assert_int_equal(ch_sampling_check(&wrong[i], &error), CH_ERROR_ARGUMENT);
 }
@@ -288,12 +297,12 @@ static void the_largest_and_the_broken_are_found_anywhere(void **state) {
     ch_error error = {0};
     logits[i] = i % 2 ? -0.0f : 0.0f; /* with an equal one behind it */
     if (i + 70 < N) logits[i + 70] = i % 2 ? 0.0f : -0.0f;
-    assert_int_equal(ch_sample_token(&(ch_sampling){0, 0, 1}, NULL, logits, N, NULL, &token, &error), CH_OK);
+    assert_int_equal(ch_sample_token(&(ch_sampler)SETTINGS(0, 0, 1), logits, N, NULL, &token, &error), CH_OK);
     assert_int_equal(token, i);
     if (i + 70 < N) logits[i + 70] = -1e30f;
     logits[i] = broken[i % 3];
     logits[N - 1] = broken[(i + 1) % 3];
-    assert_int_equal(ch_sample_token(&(ch_sampling){0, 0, 1}, NULL, logits, N, NULL, &token, &error),
+    assert_int_equal(ch_sample_token(&(ch_sampler)SETTINGS(0, 0, 1), logits, N, NULL, &token, &error),
                      CH_ERROR_NUMERIC);
     snprintf(place, sizeof place, "of token %d is", i);
     assert_non_null(strstr(error.message, place));

@@ -1,6 +1,7 @@
 /* Image models whose files hold 16-bit numbers say what the same numbers say in F32. */
 #include "small_models.h"
 #include "tensor/kernels.h"
+#include "team_testing.h"
 
 enum { CHANNELS = 2, SIZE = 6, CLASSES = 5, IMAGES = 2, PIXELS = IMAGES * CHANNELS * SIZE * SIZE };
 
@@ -22,8 +23,8 @@ static void copy_values(const ch_model *from, ch_model *to) {
   for (int i = 0; i < from->params.count; i++) {
     const ch_tensor *tensor = &from->weights.tensors[i];
     assert_int_equal(to->weights.tensors[i].dtype, CH_F32);
-    ch_kernels_best(CH_F32)->convert_from(ch_param_count(&from->params.rows[i]), tensor->data, tensor->dtype,
-                                          to->weights.tensors[i].data);
+    ch_kernels_best(CH_F32)->convert_from(all_threads(), ch_param_count(&from->params.rows[i]), tensor->data,
+                                          tensor->dtype, to->weights.tensors[i].data);
   }
 }
 
@@ -31,7 +32,7 @@ static void say(const ch_model *model, float *logits) {
   float pixels[PIXELS];
   ch_forward_result result;
   for (int i = 0; i < PIXELS; i++) pixels[i] = (float)(i * 7 % 13) / 6 - 1;
-  ch_forward_request request = {.pixels = pixels, .sequences = IMAGES, .length = 1, .dtype = CH_F32};
+  ch_forward_request request = {.pixels = pixels, .sequences = IMAGES, .length = 1};
   must(ch_forward(model, &request, &result, &failure));
   memcpy(logits, result.logits, sizeof(float) * IMAGES * CLASSES);
   ch_forward_result_free(&result);

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "io/model_files.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 
 /* --- a small model in memory ----------------------------------------------------------------------------------- */
 
@@ -250,6 +251,9 @@ static void every_family_writes_a_directory_that_opens(void **state) {
       "{\"model_type\": \"crosshead\", " SIZES "\"attention_bias\": true, \"hidden_act\": \"gelu\","
       " \"position\": \"alibi\", \"attention\": {\"type\": \"gqa\", \"head_norm\": true}}",
       "{\"model_type\": \"llama\", " SIZES "\"attention_bias\": true}",
+      "{\"model_type\": \"llama\", " SIZES "\"mlp_bias\": true}",
+      "{\"model_type\": \"crosshead\", " SIZES "\"hidden_act\": \"relu2\", \"mlp_bias\": true,"
+      " \"norm\": \"layernorm\", \"norm_placement\": \"post\"}",
       "{\"model_type\": \"llama\", " SIZES "\"tie_word_embeddings\": true}",
       "{\"model_type\": \"qwen2\", " SIZES "\"rms_norm_eps\": 1e-5}",
       "{\"model_type\": \"qwen3\", " SIZES "\"attention_bias\": true}",

@@ -11,9 +11,12 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "attention/registry.h"
 #include "base/file.h"
 #include "model/accounting.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
+#include "golden.h"
 
 static void account(const ch_config *config, int64_t depth, ch_dtype dtype, ch_account *result) {
   ch_params params = {0};
@@ -75,7 +78,7 @@ static void arithmetic_is_counted_term_by_term(void **state) {
   talking.num_key_value_heads = talking.num_attention_heads;
   account(&talking, 500, CH_BF16, &a);
   assert_true(a.flops.attention_context == 3 * 2.0 * 500 * 6 * (8 + 8 + 6 + 6));
-  c.hidden_act = CH_ACTIVATION_GELU;
+  strcpy(c.hidden_act, "gelu");
   c.tie_word_embeddings = true;
   c.attention_bias = c.attention.qk_norm = c.attention.head_norm = true;
   account(&c, 1000, CH_BF16, &a);
@@ -145,7 +148,7 @@ static void decoding_is_counted_in_its_own_form(void **state) {
   /* A token's own gate and the moments of its norm are made once, when it is written. */
   assert_true(a.decode.attention_projections == L * gated);
   assert_true(a.decode.attention_context == L * 2.0 * DEPTH * (H * (N + R + V) + C * H * (N + V)));
-  /* A prompt's chunk of 512 expands what it looks back at once. */
+  /* A prompt's chunk of 512 expands its context once. */
   assert_true(fabs(a.prefill.attention_context -
                    L * 2.0 * DEPTH * (H * (N + R + V) + C * H * (N + V) / 512.0)) < 1e-3);
 }
@@ -242,7 +245,7 @@ static void reference_cases_have_their_figures(void **state) {
   for (struct dirent *entry; (entry = readdir(directory));) {
     char file[700];
     snprintf(file, sizeof file, SHARED_DATA "/vectors/%s/info.json", entry->d_name);
-    if (entry->d_name[0] == '.' || !ch_is_file(file)) continue;
+    if (entry->d_name[0] == '.' || !ch_is_file(file) || golden_case_is_pending(entry->d_name)) continue;
     check_case(entry->d_name);
     cases++;
   }

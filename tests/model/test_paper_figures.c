@@ -10,6 +10,7 @@
 
 #include "model/accounting.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 
 #define CONFIGS TEST_DATA "/../../configs/papers/"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/compare_results.h"
+#include "experiment/results.h"
 
 enum { SAMPLE_POINTS = 60, SAMPLE_EVALUATIONS = 12 };
 
@@ -30,17 +30,18 @@ static ch_compared sample_model(ch_arena *arena, const char *name, int64_t kv_he
                        .seed = 1};
   model.curve_points = SAMPLE_POINTS;
   model.validation_points = SAMPLE_EVALUATIONS;
-  model.curve = ch_arena_alloc(arena, SAMPLE_POINTS * sizeof *model.curve);
-  model.validation_curve = ch_arena_alloc(arena, SAMPLE_EVALUATIONS * sizeof *model.validation_curve);
+  ch_curve_point *curve = ch_arena_alloc(arena, SAMPLE_POINTS * sizeof *curve);
+  ch_curve_point *validation = ch_arena_alloc(arena, SAMPLE_EVALUATIONS * sizeof *validation);
+  model.curve = curve;
+  model.validation_curve = validation;
   for (int i = 0; i < SAMPLE_POINTS; i++) {
     double share = (i + 1.0) / SAMPLE_POINTS;
-    model.curve[i] = (ch_curve_point){(int64_t)(2000000 * share),
-                                      loss - 0.1 + 3.6 * exp(-6 * share) + 0.05 * sin(37.0 * i + kv_heads)};
+    curve[i] = (ch_curve_point){(int64_t)(2000000 * share),
+                                loss - 0.1 + 3.6 * exp(-6 * share) + 0.05 * sin(37.0 * i + kv_heads)};
   }
   for (int i = 0; i < SAMPLE_EVALUATIONS; i++) {
     double share = (i + 1.0) / SAMPLE_EVALUATIONS;
-    model.validation_curve[i] =
-        (ch_curve_point){(int64_t)(2000000 * share), loss + 3.6 * (exp(-6 * share) - exp(-6.0))};
+    validation[i] = (ch_curve_point){(int64_t)(2000000 * share), loss + 3.6 * (exp(-6 * share) - exp(-6.0))};
   }
   return model;
 }

@@ -94,6 +94,28 @@ static const char *heatmap_page(void) {
   return path;
 }
 
+/* Two curves of sizes over widths that are nearly level, one of them on an axis of at least a decade. */
+static const char *sizes_page(void) {
+  ch_text html = {0};
+  ch_page_head head = {"crosshead", "Sizes", "An answer.", "0", "2026-11-20T00:00:00Z"};
+  ch_page_begin(&head, &html);
+  for (int ratio = 1; ratio <= 10; ratio += 9)
+    ch_page_small_figure(
+        json_pack(
+            "{s:s, s:s, s:s, s:{s:s, s:b, s:i}, s:{s:s, s:b, s:i, s:i}, s:[{s:s, s:i, s:s, s:[[i, f], [i, "
+            "f]]}], s:[s, s]}",
+            "id", ratio == 1 ? "free" : "decade", "kind", "lines", "title", "q_proj", "x", "title", "width",
+            "log", true, "base", 2, "y", "title", "size", "log", true, "base", 10, "ratio", ratio, "series",
+            "name", "step 0", "colour", 0, "style", "marks", "points", 64, 1.0, 256, 1.1, "on", "log-x",
+            "log-y"),
+        &html);
+  ch_page_end(&head, &html);
+  assert_false(html.failed);
+  const char *path = write_page("sizes.html", &html);
+  ch_text_free(&html);
+  return path;
+}
+
 static void needs_a_browser(void) {
   if (there) return;
   print_message("skipped: there is no Chromium here (Debian: chromium)\n");
@@ -172,6 +194,70 @@ static void pages_draw_every_figure_and_fetch_nothing(void **state) {
   free(colours);
 }
 
+/* Texts of a figure's marks or axis, top to bottom: "512 B|1 KiB|2 KiB". */
+static char *texts(const char *figure, const char *of) {
+  char script[512];
+  snprintf(script, sizeof script,
+           "[...document.querySelectorAll('#%s-heading ~ .plot %s text')].map((t) => "
+           "[t.getBoundingClientRect().top, t.textContent]).sort((a, b) => a[0] - b[0]).map((t) => "
+           "t[1]).join('|')",
+           figure, of);
+  return browser_text(&chromium, script);
+}
+
+static void curves_end_in_their_names_which_do_not_overlap(void **state) {
+  (void)state;
+  needs_a_browser();
+  browser_open(&chromium, comparison_page());
+  char *names = texts("loss", ".ends");
+  assert_string_equal(names, "a, \"b\" </script><b>.json|gqa:2|gqa:4|mha");
+  free(names);
+  assert_true(
+      browser_number(&chromium,
+                     "(() => { const tops = [...document.querySelectorAll('#loss-heading ~ .plot .ends "
+                     "text')].map((t) => t.getBoundingClientRect().top).sort((a, b) => a - b);"
+                     " return Math.min(...tops.slice(1).map((top, i) => top - tops[i])); })()") >= 12);
+  /* The range of the seeds is to be seen: an area that nothing clips away. */
+  assert_true(browser_number(&chromium,
+                             "(() => { const area = document.querySelector('#loss-heading ~ .plot .mark-area "
+                             "path').getBoundingClientRect(), group = "
+                             "document.querySelector('#loss-heading ~ .plot .mark-line "
+                             "path').getBoundingClientRect(); return area.width / group.width; })()") > 0.5);
+  /* The steep fall of the first steps is cut off: the axis begins at the first validation. */
+  char *labels = texts("loss", ".role-axis-label");
+  assert_true(atof(labels) < 6);
+  free(labels);
+}
+
+static void logarithmic_axes_span_the_ratio_they_are_given(void **state) {
+  (void)state;
+  needs_a_browser();
+  const char *page = sizes_page();
+  browser_open(&chromium, page);
+  assert_quiet(page);
+  /* How much of the height a curve from 1 to 1.1 takes: all of it, or log(1.1) / log(10) = 4 %. */
+  static const char share[] =
+      "(() => { const plot = document.querySelector('#%s-heading ~ .plot'), line = "
+      "plot.querySelector('.mark-line "
+      "path').getBoundingClientRect(); return line.height / plot.getBoundingClientRect().height; })()";
+  char script[300];
+  snprintf(script, sizeof script, share, "free");
+  assert_true(browser_number(&chromium, script) > 0.5);
+  snprintf(script, sizeof script, share, "decade");
+  assert_true(browser_number(&chromium, script) < 0.06);
+}
+
+static void bytes_have_their_units_on_an_axis(void **state) {
+  (void)state;
+  needs_a_browser();
+  browser_open(&chromium, comparison_page());
+  char *labels =
+      browser_text(&chromium, "[...document.querySelectorAll('#quality-heading ~ .plot .role-axis-label "
+                              "text')].map((t) => t.textContent).filter((t) => / /.test(t)).join('|')");
+  assert_string_equal(labels, "256 B|512 B|1 KiB|2 KiB");
+  free(labels);
+}
+
 /* Clicks a download of a figure; what would have been saved. */
 static char *saved(const char *figure, const char *kind) {
   char script[1024];
@@ -195,9 +281,9 @@ static void figures_are_saved_as_csv_with_their_numbers(void **state) {
   browser_open(&chromium, comparison_page());
   char *text = saved("quality", "CSV");
   assert_true(strncmp(text,
-                      "quality.csv\ntext/csv\nname,\"cache, bytes a token at 16 bits\",\"validation loss, "
-                      "nats a token\",from,to\r\n",
-                      100) == 0);
+                      "quality.csv\ntext/csv\nname,KV cache per token at 16 bits,\"validation loss, "
+                      "nats per token\",from,to\r\n",
+                      94) == 0);
   assert_non_null(strstr(text, "\r\nmha,2048,3.40"));
   assert_non_null(strstr(text, "\r\n\"a, \"\"b\"\" </script><b>.json\",256,3.46"));
   free(text);
@@ -297,8 +383,8 @@ static void keys_hide_curves_and_open_tables(void **state) {
   json_decref(browser_value(&chromium, "document.querySelector('#loss-heading ~ .controls input').focus()"));
   browser_key(&chromium, " ", 32, " ");
   json_decref(browser_value(&chromium, "new Promise((f) => setTimeout(f, 200))"));
-  assert_float_equal(browser_number(&chromium, lines), before - 3,
-                     0); /* validation, training and law of one model */
+  assert_float_equal(browser_number(&chromium, lines), before - 2,
+                     0); /* validation and training of one model */
   json_decref(browser_value(
       &chromium,
       "document.querySelector('#quality-heading').closest('.figure').querySelector('summary').focus()"));
@@ -432,6 +518,9 @@ static int stop(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_draw_every_figure_and_fetch_nothing),
+      cmocka_unit_test(curves_end_in_their_names_which_do_not_overlap),
+      cmocka_unit_test(logarithmic_axes_span_the_ratio_they_are_given),
+      cmocka_unit_test(bytes_have_their_units_on_an_axis),
       cmocka_unit_test(figures_are_saved_as_csv_with_their_numbers),
       cmocka_unit_test(figures_are_saved_as_svg_that_stands_alone),
       cmocka_unit_test(heatmaps_are_saved_with_their_pictures),

@@ -113,7 +113,7 @@ static void coefficients_are_a_row_a_layer_also_where_an_mlp_makes_them(void **s
     char *html = sections_of(keys, &model);
     json_t *figure = figure_in(html);
     assert_int_equal(json_array_size(json_object_get(figure, "panels")), 2);
-    must(ch_model_restate(model, CH_FORM_INFERENCE, &failure));
+    must(ch_model_materialise(model, CH_MATERIALISE_INFERENCE, &failure));
     float both[4];
     memcpy(both, tensor(model, "model.layers.0.self_attn.q_proj.coefficients"), 2 * sizeof *both);
     memcpy(both + 2, tensor(model, "model.layers.1.self_attn.q_proj.coefficients"), 2 * sizeof *both);

@@ -125,8 +125,10 @@ static void the_page_tells_what_was_found(void **state) {
   (void)state;
   char *html = sample_page(4);
   assert_has(html, "<title>mha, gqa:4, gqa:2 and mqa on plays.txt</title>");
-  assert_has(html, "Take gqa:2: its validation loss, 3.4254, is within 1 % of the best (mha, 3.4012), and "
-                   "its cache is 4 times smaller.");
+  assert_has(html,
+             "One seed: undecided. For now gqa:2: its validation loss, 3.4254, is within 1 % of the lowest "
+             "(mha, 3.4012), and its cache is 4 times smaller; --seeds 3 would tell whether that is chance.");
+  assert_has(html, "gqa:2 <span class=\"take\">for now</span>");
   assert_has(html, "<code>crosshead compare --data plays.txt --out demo</code>");
   assert_has(html, "<dd>A Processor</dd>");
   assert_has(html, "2026-11-20 06:40:00 UTC");
@@ -193,6 +195,26 @@ static void hostile_names_stay_text(void **state) {
   }
 }
 
+/* Two files of one name in different folders keep their paths: nothing else tells them apart. */
+static void long_paths_are_shown_by_their_last_component(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  sample_comparison(&comparison, 4);
+  comparison.models[0].name = "/home/somebody/experiments/attention/wide-heads.json";
+  comparison.models[1].name = "/home/somebody/experiments/a-very-long-name-of-a-configuration-file.json";
+  comparison.models[2].name = "/home/somebody/experiments/first/config.json";
+  comparison.models[3].name = "/home/somebody/experiments/second/config.json";
+  char *html = page_of(&comparison);
+  assert_well_formed(html);
+  assert_has(html, "title=\"/home/somebody/experiments/attention/wide-heads.json\">wide-heads<");
+  assert_has(html, ">a-very-lon…iguration-file<");
+  assert_has(html, ">config<");
+  assert_has(html, ">/home/somebody/experiments/second/config.json<");
+  assert_has(html, "\"name\":\"wide-heads\"");
+  free(html);
+  ch_arena_free(&comparison.arena);
+}
+
 static void an_unfinished_comparison_says_so(void **state) {
   (void)state;
   ch_comparison comparison;
@@ -219,6 +241,7 @@ int main(void) {
       cmocka_unit_test(the_page_tells_what_was_found),
       cmocka_unit_test(the_embedded_results_are_those_of_the_file),
       cmocka_unit_test(hostile_names_stay_text),
+      cmocka_unit_test(long_paths_are_shown_by_their_last_component),
       cmocka_unit_test(an_unfinished_comparison_says_so),
       cmocka_unit_test(escaping_covers_the_five_characters),
   };

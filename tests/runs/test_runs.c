@@ -21,12 +21,12 @@ static const char *in_root(const char *name) {
 
 static ch_runs *open_runs(const char *path) {
   ch_runs *runs;
-  assert_ok(ch_runs_open(path, true, &runs, &failure));
+  assert_ok(ch_runs_open(path, CH_RUNS_CREATE, &runs, &failure));
   return runs;
 }
 
 static ch_kept_run sample(const char *name, const char *started) {
-  static const ch_kept_point curve[] = {{100, 5.5}, {200, 4.25}, {300, NAN}}, validation[] = {{300, 4.5}};
+  static const ch_curve_point curve[] = {{100, 5.5}, {200, 4.25}, {300, NAN}}, validation[] = {{300, 4.5}};
   return (ch_kept_run){.kind = "train",
                        .name = name,
                        .directory = "/somewhere/model",
@@ -53,24 +53,25 @@ static ch_kept_run sample(const char *name, const char *started) {
 }
 
 static int64_t found_by(ch_runs *runs, const char *term) {
-  ch_arena arena = {0};
-  ch_kept_run *found;
-  int64_t count;
+  ch_found_runs *found;
   ch_runs_query query = {.terms = &term, .count = term != NULL};
-  assert_ok(ch_runs_find(runs, &query, &arena, &found, &count, &failure));
-  ch_arena_free(&arena);
+  assert_ok(ch_runs_find(runs, &query, &found, &failure));
+  int64_t count = ch_found_runs_count(found);
+  ch_found_runs_free(found);
   return count;
 }
 
 static void a_run_is_read_as_it_was_written(void **state) {
   (void)state;
   ch_runs *runs = open_runs(in_root("one.sqlite"));
-  ch_kept_run run = sample("gqa:4", "2026-11-20T11:00:00Z"), *found;
-  ch_arena arena = {0};
-  int64_t id, count;
+  ch_kept_run run = sample("gqa:4", "2026-11-20T11:00:00Z");
+  ch_found_runs *all;
+  int64_t id;
   assert_ok(ch_runs_put(runs, &run, &id, &failure));
-  assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &arena, &found, &count, &failure));
-  assert_int_equal(count, 1);
+  assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &all, &failure));
+  assert_int_equal(ch_found_runs_count(all), 1);
+  const ch_kept_run *found = ch_found_run(all, 0);
+  assert_null(ch_found_run(all, 1));
   assert_int_equal(found->id, id);
   assert_string_equal(found->name, "gqa:4");
   assert_string_equal(found->commit, "");
@@ -82,7 +83,7 @@ static void a_run_is_read_as_it_was_written(void **state) {
   assert_int_equal(found->curve[1].tokens, 200);
   assert_true(found->curve[1].loss == 4.25 && isnan(found->curve[2].loss));
   assert_int_equal(found->validation_points, 1);
-  ch_arena_free(&arena);
+  ch_found_runs_free(all);
   /* The same run, gone on: known by directory and start. */
   run.status = "interrupted";
   run.name = run.dataset = "";
@@ -90,8 +91,9 @@ static void a_run_is_read_as_it_was_written(void **state) {
   int64_t again;
   assert_ok(ch_runs_put(runs, &run, &again, &failure));
   assert_int_equal(again, id);
-  assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &arena, &found, &count, &failure));
-  assert_int_equal(count, 1);
+  assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &all, &failure));
+  assert_int_equal(ch_found_runs_count(all), 1);
+  found = ch_found_run(all, 0);
   assert_string_equal(found->status, "interrupted");
   assert_string_equal(found->name, "gqa:4");
   assert_string_equal(found->dataset, "story.txt");
@@ -99,7 +101,7 @@ static void a_run_is_read_as_it_was_written(void **state) {
   json_t *object = ch_kept_run_to_json(found, true);
   assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "results"), "spikes")), 2);
   json_decref(object);
-  ch_arena_free(&arena);
+  ch_found_runs_free(all);
   /* Numbers go on where they were. */
   run.started = "later";
   assert_ok(ch_runs_put(runs, &run, &again, &failure));
@@ -144,24 +146,19 @@ static void terms_find_what_they_say(void **state) {
       fail_msg("%s finds %lld", terms[i].term, (long long)found_by(runs, terms[i].term));
   const char *wrong[] = {"sed=3", "seed", "99", "=3", "seed<", "config.a\"b=1", "results=3"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    ch_arena arena = {0};
-    ch_kept_run *found;
-    int64_t count;
+    ch_found_runs *found;
     ch_error error = {0};
     ch_runs_query query = {.terms = &wrong[i], .count = 1};
-    assert_int_equal(ch_runs_find(runs, &query, &arena, &found, &count, &error), CH_ERROR_ARGUMENT);
+    assert_int_equal(ch_runs_find(runs, &query, &found, &error), CH_ERROR_ARGUMENT);
+    assert_null(found);
     assert_true(strlen(error.message) > 10);
-    ch_arena_free(&arena);
   }
-  ch_arena arena = {0};
-  ch_kept_run *found;
-  int64_t count;
-  assert_ok(ch_runs_find(runs, &(ch_runs_query){.sort = "validation_loss", .limit = 2}, &arena, &found,
-                         &count, &failure));
-  assert_int_equal(count, 2);
-  assert_int_equal(found[0].seed, 4);
-  assert_int_equal(found[1].seed, 3);
-  ch_arena_free(&arena);
+  ch_found_runs *found;
+  assert_ok(ch_runs_find(runs, &(ch_runs_query){.sort = "validation_loss", .limit = 2}, &found, &failure));
+  assert_int_equal(ch_found_runs_count(found), 2);
+  assert_int_equal(ch_found_run(found, 0)->seed, 4);
+  assert_int_equal(ch_found_run(found, 1)->seed, 3);
+  ch_found_runs_free(found);
   int64_t ids[] = {1, 2};
   assert_ok(ch_runs_delete(runs, ids, 2, &failure));
   assert_int_equal(found_by(runs, NULL), 4);
@@ -176,7 +173,8 @@ static void write_runs(const char *path, int writer, int most) {
     ch_error error;
     snprintf(name, sizeof name, "w%d-%d", writer, i);
     ch_kept_run run = sample(name, name);
-    if (ch_runs_open(path, true, &runs, &error) != CH_OK || ch_runs_put(runs, &run, NULL, &error) != CH_OK) {
+    if (ch_runs_open(path, CH_RUNS_CREATE, &runs, &error) != CH_OK ||
+        ch_runs_put(runs, &run, NULL, &error) != CH_OK) {
       fprintf(stderr, "%s\n", error.message);
       _exit(1);
     }
@@ -217,7 +215,7 @@ static void a_killed_writer_loses_nothing_it_had_kept(void **state) {
     if (child == 0) {
       ch_runs *runs;
       ch_error error;
-      if (ch_runs_open(path, true, &runs, &error) != CH_OK) _exit(1);
+      if (ch_runs_open(path, CH_RUNS_CREATE, &runs, &error) != CH_OK) _exit(1);
       for (int i = 0;; i++) {
         char name[32];
         snprintf(name, sizeof name, "r%d-%d", round, i);
@@ -242,7 +240,7 @@ static void a_killed_writer_loses_nothing_it_had_kept(void **state) {
   }
 }
 
-static void assert_not_opened(const char *path, bool create, const char *part) {
+static void assert_not_opened(const char *path, unsigned create, const char *part) {
   ch_runs *runs;
   ch_error error = {0};
   assert_int_not_equal(ch_runs_open(path, create, &runs, &error), CH_OK);
@@ -252,15 +250,15 @@ static void assert_not_opened(const char *path, bool create, const char *part) {
 static void files_that_hold_no_runs_are_refused(void **state) {
   (void)state;
   sqlite3 *other;
-  assert_not_opened(in_root("none.sqlite"), false, "there are no runs");
-  assert_not_opened(root, true, "is a directory");
+  assert_not_opened(in_root("none.sqlite"), 0, "there are no runs");
+  assert_not_opened(root, CH_RUNS_CREATE, "is a directory");
   assert_ok(ch_write_file(in_root("text.sqlite"),
                           "no database at all, though long enough to be read as one ....", 60, &failure));
-  assert_not_opened(in_root("text.sqlite"), true, "is not a file of runs");
+  assert_not_opened(in_root("text.sqlite"), CH_RUNS_CREATE, "is not a file of runs");
   assert_int_equal(sqlite3_open(in_root("other.sqlite"), &other), SQLITE_OK);
   assert_int_equal(sqlite3_exec(other, "CREATE TABLE a (b)", NULL, NULL, NULL), SQLITE_OK);
   sqlite3_close(other);
-  assert_not_opened(in_root("other.sqlite"), true, "of another program");
+  assert_not_opened(in_root("other.sqlite"), CH_RUNS_CREATE, "of another program");
   /* Ours by its marks, with something added. */
   ch_runs_close(open_runs(in_root("added.sqlite")));
   assert_int_equal(sqlite3_open(in_root("added.sqlite"), &other), SQLITE_OK);
@@ -268,12 +266,12 @@ static void files_that_hold_no_runs_are_refused(void **state) {
                                 NULL, NULL, NULL),
                    SQLITE_OK);
   sqlite3_close(other);
-  assert_not_opened(in_root("added.sqlite"), true, "other tables");
+  assert_not_opened(in_root("added.sqlite"), CH_RUNS_CREATE, "other tables");
   ch_runs_close(open_runs(in_root("newer.sqlite")));
   assert_int_equal(sqlite3_open(in_root("newer.sqlite"), &other), SQLITE_OK);
   sqlite3_exec(other, "PRAGMA user_version = 99", NULL, NULL, NULL);
   sqlite3_close(other);
-  assert_not_opened(in_root("newer.sqlite"), true, "newer version");
+  assert_not_opened(in_root("newer.sqlite"), CH_RUNS_CREATE, "newer version");
 }
 
 /* Every page in turn is overwritten: the file may be refused, or read, but never crashes or hangs. */
@@ -302,19 +300,17 @@ static void damaged_files_are_refused_or_read(void **state) {
       assert_ok(ch_write_file(path, bad, size, &failure));
       free(bad);
       ch_error error = {0};
-      ch_arena arena = {0};
-      ch_kept_run *found;
-      int64_t count;
-      ch_status status = ch_runs_open(path, true, &runs, &error);
+      ch_found_runs *found = NULL;
+      ch_status status = ch_runs_open(path, CH_RUNS_CREATE, &runs, &error);
       if (status == CH_OK) {
-        status = ch_runs_find(runs, &(ch_runs_query){.curves = true}, &arena, &found, &count, &error);
+        status = ch_runs_find(runs, &(ch_runs_query){.curves = true}, &found, &error);
         run.started = "new";
         ch_runs_put(runs, &run, NULL, NULL);
       }
       if (status != CH_OK) assert_true(strlen(error.message) > 10);
       refused += status != CH_OK;
       ch_runs_close(runs);
-      ch_arena_free(&arena);
+      ch_found_runs_free(found);
     }
   assert_true(refused > 3);
   free(whole);
@@ -331,15 +327,16 @@ static void a_training_run_is_collected_from_its_directory(void **state) {
   options.sequence = 16;
   options.eval_every = 3;
   options.seed = 11;
-  ch_source source = made_up_source();
+  ch_batch_source source = made_up_source();
   assert_ok(ch_trainer_create(&config, &options, &source, &trainer, &failure));
   assert_ok(ch_train_run(trainer, in_root("model"), false, NULL, &failure));
   ch_progress_record record;
   ch_trainer_progress(trainer, &record);
   ch_arena arena = {0};
   ch_kept_run run;
-  assert_ok(ch_run_collect(in_root("model"), &(ch_run_labels){.dataset = "made up", .commit = "abc"}, &arena,
-                           &run, &failure));
+  assert_ok(ch_kept_run_collect(in_root("model"),
+                                &(ch_kept_run_labels){.dataset = "made up", .commit = "abc"}, &arena, &run,
+                                &failure));
   assert_string_equal(run.status, "done");
   assert_string_equal(run.name, "model");
   assert_string_equal(run.mechanism, "gqa");
@@ -355,7 +352,7 @@ static void a_training_run_is_collected_from_its_directory(void **state) {
   ch_arena_free(&arena);
   ch_trainer_free(trainer);
   ch_error error = {0};
-  assert_int_equal(ch_run_collect(root, &(ch_run_labels){0}, &arena, &run, &error), CH_ERROR_IO);
+  assert_int_equal(ch_kept_run_collect(root, &(ch_kept_run_labels){0}, &arena, &run, &error), CH_ERROR_IO);
   assert_non_null(strstr(error.message, "a run's directory has a log"));
   ch_arena_free(&arena);
 }

@@ -4,6 +4,7 @@
 
 #include "tensor/kernel_testing.h"
 #include "tensor/tile_producers.h"
+#include "team_testing.h"
 
 typedef struct attend_case {
   int64_t sequences, queries, heads, kv_heads, key_dim, value_dim;
@@ -42,7 +43,7 @@ static inline int64_t pick(ch_random *random, int64_t lowest, int64_t highest) {
   return lowest + (int64_t)ch_random_below(random, (uint64_t)(highest - lowest + 1));
 }
 
-static inline bool in_blocks(ch_dtype type) {
+static inline bool is_block_quantised(ch_dtype type) {
   return type == CH_Q8_0 || type == CH_Q4_0;
 }
 
@@ -51,7 +52,7 @@ static inline void *pack_blocks(ch_dtype type, int64_t n, double *values) {
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   void *blocks = malloc(ch_dtype_bytes(type, n));
   assert_non_null(blocks);
-  kernels->pack_states(1, n, values, type, blocks);
+  kernels->pack_states(all_threads(), 1, n, values, type, blocks);
   kernels->unpack_states(1, n, blocks, 0, type, values);
   return blocks;
 }
@@ -61,8 +62,8 @@ static inline double as_stored(ch_dtype type, double value) {
   if (type == CH_F64 || type == CH_F32) return (float)value;
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   uint16_t half;
-  kernels->convert_to(1, &value, type, &half);
-  kernels->convert_from(1, &half, type, &value);
+  kernels->convert_to(all_threads(), 1, &value, type, &half);
+  kernels->convert_from(all_threads(), 1, &half, type, &value);
   return value;
 }
 
@@ -181,7 +182,7 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
     d->state_size[p] = (c.sequences - 1) * d->sequence_stride[p] + (d->tokens - 1) * d->token_stride[p] +
                        (c.kv_heads - 1) * d->head_stride[p] + dims[p];
     d->state[p] = random_values(random, d->state_size[p], 1);
-    if (in_blocks(c.state_type[p]))
+    if (is_block_quantised(c.state_type[p]))
       d->blocks[p] = pack_blocks(c.state_type[p], d->state_size[p], d->state[p]);
     else
       for (int64_t i = 0; i < d->state_size[p]; i++)
@@ -314,15 +315,15 @@ static inline void produce_blocks(const ch_attend *args, const ch_tile_span *spa
         span->sequence * part->sequence_stride + span->first * part->token_stride + span->head * head_stride;
     *tile[p] = (ch_tile){(const char *)part->data + ch_dtype_bytes(part->dtype, at), part->dtype,
                          part->token_stride, head_stride};
-    if (!in_blocks(part->dtype) || args->takes_blocks) continue;
+    if (!is_block_quantised(part->dtype) || args->takes_blocks) continue;
     *tile[p] = widened_tile(args, tile[p], span, dims[p], scratch);
     scratch = (char *)scratch + (size_t)(span->heads * span->count * dims[p]) * ch_dtype_size(tile[p]->dtype);
   }
 }
 
 static inline int64_t blocks_elements(const ch_attend *args, int64_t heads, int64_t count) {
-  int64_t dims = (in_blocks(args->parts[0].dtype) ? args->key_dim : 0) +
-                 (in_blocks(args->parts[1].dtype) ? args->value_dim : 0);
+  int64_t dims = (is_block_quantised(args->parts[0].dtype) ? args->key_dim : 0) +
+                 (is_block_quantised(args->parts[1].dtype) ? args->value_dim : 0);
   return args->takes_blocks ? 0 : heads * count * dims;
 }
 
@@ -332,7 +333,8 @@ static const ch_tile_producer blocks_producer = {
 /* The arguments of a call on a table: states in their types, q of the table's. Free with free_attend_args. */
 static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels *kernels) {
   const attend_case *c = &d->shape;
-  ch_attend args = {.sequences = c->sequences,
+  ch_attend args = {.team = all_threads(),
+                    .sequences = c->sequences,
                     .queries = c->queries,
                     .heads = c->heads,
                     .kv_heads = c->kv_heads,
@@ -353,10 +355,11 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
     types[p] = c->state_type[p] == CH_F64 ? kernels->dtype : c->state_type[p];
     void *data = malloc(ch_dtype_bytes(types[p], d->state_size[p]));
     assert_non_null(data);
-    if (in_blocks(types[p]))
+    if (is_block_quantised(types[p]))
       memcpy(data, d->blocks[c->shared ? 0 : p], ch_dtype_bytes(types[p], d->state_size[p]));
     else
-      ch_kernels_for(CH_F64, CH_ISA_PLAIN)->convert_to(d->state_size[p], d->state[p], types[p], data);
+      ch_kernels_for(CH_F64, CH_ISA_PLAIN)
+          ->convert_to(all_threads(), d->state_size[p], d->state[p], types[p], data);
     args.parts[p] = (ch_state_view){data, types[p], d->token_stride[p], d->sequence_stride[p],
                                     c->shared || c->apart[1 + p] > 0 ? d->head_stride[p] : 0};
   }
@@ -365,7 +368,7 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
     args.parts[1].data = args.parts[0].data;
   }
   args.producer = c->produced ? &copying_producer
-                  : in_blocks(types[0]) || in_blocks(types[1])
+                  : is_block_quantised(types[0]) || is_block_quantised(types[1])
                       ? &blocks_producer
                       : ch_tile_producer_for(kernels, types[0], types[1]);
   if (args.producer == &blocks_producer) args.context = kernels;
@@ -414,19 +417,19 @@ static inline void close_scratch(test_scratch *scratch, const char *what) {
   free(scratch->memory);
 }
 
-static inline bool multiplies_pairs(const ch_kernels *kernels) {
+static inline bool has_bf16_dots(const ch_kernels *kernels) {
   return strcmp(kernels->name, "f32 avx512_bf16") == 0;
 }
 
-/* Bounds of the forward pass on a table: one that multiplies pairs of BF16 rounds queries and weights to 8 bits where states
+/* Bounds of the forward pass on a table: one with BF16 dots rounds queries and weights to 8 bits where states
    have no more, or where it may, and what lies in blocks that heads share. The caller's to free. */
 static inline double *bounds_on(const attend_data *d, const ch_kernels *kernels, int64_t n,
                                 const double *bound, const double *rounding) {
   const attend_case *c = &d->shape;
   const ch_dtype *types = c->state_type;
-  bool blocks = in_blocks(types[0]) || in_blocks(types[1]), pairs = true;
-  for (int p = 0; p < 2; p++) pairs = pairs && (types[p] == CH_BF16 || in_blocks(types[p]));
-  bool rounds = multiplies_pairs(kernels) && (c->may_round || pairs);
+  bool blocks = is_block_quantised(types[0]) || is_block_quantised(types[1]), pairs = true;
+  for (int p = 0; p < 2; p++) pairs = pairs && (types[p] == CH_BF16 || is_block_quantised(types[p]));
+  bool rounds = has_bf16_dots(kernels) && (c->may_round || pairs);
   double *all = zeros(n);
   for (int64_t i = 0; i < n; i++)
     all[i] =

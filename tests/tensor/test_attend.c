@@ -185,7 +185,7 @@ static void heads_of_their_own_are_right(void **state) {
     c.past = n % 3 == 0 ? pick(&random, 0, 9) : pick(&random, 100, 400);
     c.state_type[0] = types[n % 5];
     c.state_type[1] = types[n / 5 % 5];
-    bool blocks = in_blocks(c.state_type[0]) || in_blocks(c.state_type[1]);
+    bool blocks = is_block_quantised(c.state_type[0]) || is_block_quantised(c.state_type[1]);
     if (blocks && c.key_dim % 32 != 0) c.key_dim = 160;
     c.value_dim = n % 7 == 0 ? 32 : c.key_dim;
     if (n % 4 == 1) c.extra = blocks ? 32 : 5;

@@ -126,7 +126,7 @@ static void run_backward(const ch_kernels *kernels, ch_attend *args, const atten
       double start = untouched || mode.accumulate >> t & 1 ? 0.5 : 0;
       expected[i] = start + g->d[t][i];
       bound[i] = untouched ? 0 : g->bound[t][i] + 2 * start;
-      if (d->shape.may_round && multiplies_pairs(kernels))
+      if (d->shape.may_round && has_bf16_dots(kernels))
         bound[i] += ldexp(g->rounding[t][i], -8) / table_eps(kernels);
     }
     compare_values(describe(&d->shape), kernels, threads, names[t], g->size[t], result[t], expected, bound);
@@ -292,7 +292,7 @@ static void every_factor_is_rounded_or_none(void **state) {
     const ch_kernels *kernels = table_number(number);
     if (!kernels) continue;
     size_t bytes = (size_t)all * ch_dtype_size(kernels->dtype);
-    bool pairs = multiplies_pairs(kernels);
+    bool pairs = has_bf16_dots(kernels);
     assert_int_equal(memcmp(raw[number][1], exact[number][1], bytes) == 0, pairs);
     assert_int_equal(memcmp(raw[number][0], raw[number][1], bytes) != 0, pairs);
     assert_int_not_equal(memcmp(raw[number][0], exact[number][0], bytes), 0);

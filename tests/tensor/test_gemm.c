@@ -3,6 +3,8 @@
 
 #include "tensor/encode_blocks.h"
 #include "tensor/gemm.h"
+#include "tensor/watch.h"
+#include "team_testing.h"
 
 typedef struct product {
   int64_t m, n, k;
@@ -30,8 +32,8 @@ static void round_values(int64_t n, double *values) {
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   uint16_t *narrow = malloc((size_t)n * sizeof *narrow + 1);
   assert_non_null(narrow);
-  kernels->convert_to(n, values, CH_BF16, narrow);
-  kernels->convert_from(n, narrow, CH_BF16, values);
+  kernels->convert_to(all_threads(), n, values, CH_BF16, narrow);
+  kernels->convert_from(all_threads(), n, narrow, CH_BF16, values);
   free(narrow);
 }
 
@@ -41,7 +43,7 @@ static void *factor_from(const ch_kernels *kernels, int64_t n, const double *val
   if (!rounded) return reals;
   void *narrow = malloc((size_t)n * sizeof(uint16_t) + 1);
   assert_non_null(narrow);
-  kernels->convert_to(n, reals, CH_BF16, narrow);
+  kernels->convert_to(all_threads(), n, reals, CH_BF16, narrow);
   free(reals);
   return narrow;
 }
@@ -121,7 +123,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
     ch_random random;
     ch_random_seed(&random, 71, 0);
     ch_gemm *gemm;
-    assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
+    assert_int_equal(ch_gemm_create(tables[t], all_threads(), &gemm, &error), CH_OK);
     for (int c = 0; c < 240; c++) /* more shapes than are kept prepared */
       check_product(gemm, tables[t], &random,
                     (product){odd[ch_random_below(&random, 10)], odd[ch_random_below(&random, 10)],
@@ -149,7 +151,7 @@ static void check_some(ch_gemm *gemm, const ch_kernels *kernels, ch_random *rand
   uint16_t *narrow = malloc((size_t)(in * out) * sizeof *narrow);
   void *y_narrow = reals_from(kernels, rows * out, NULL);
   ch_error error;
-  kernels->convert_to(in * out, w_real, CH_BF16, narrow);
+  kernels->convert_to(all_threads(), in * out, w_real, CH_BF16, narrow);
   assert_int_equal(ch_gemm_linear_some(gemm, rows, in, out, x_real, kernels->dtype, w_real, kernels->dtype,
                                        y_real, &error),
                    CH_OK);
@@ -191,7 +193,7 @@ static void a_changing_number_of_rows_goes_through_in_pieces(void **state) {
     ch_error error;
     ch_random random;
     ch_random_seed(&random, 76, 0);
-    assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
+    assert_int_equal(ch_gemm_create(tables[t], all_threads(), &gemm, &error), CH_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
       check_some(gemm, tables[t], &random, rows[i], 24, 40, i & 1);
       check_some(gemm, tables[t], &random, rows[i], 40, 24, !(i & 1));
@@ -205,7 +207,7 @@ static void empty_products_clear_or_keep(void **state) {
   for (int t = 0; t < TABLES; t++) {
     ch_gemm *gemm;
     ch_error error;
-    assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
+    assert_int_equal(ch_gemm_create(tables[t], all_threads(), &gemm, &error), CH_OK);
     ch_random random;
     ch_random_seed(&random, 72, 0);
     check_product(gemm, tables[t], &random, (product){3, 5, 0, false, true, true, 1, false});
@@ -232,7 +234,7 @@ static void the_same_shapes_give_the_same_bits_in_another_object_and_other_order
     for (int o = 0; o < 2; o++) {
       ch_gemm *gemm;
       ch_error error;
-      assert_int_equal(ch_gemm_create(kernels, &gemm, &error), CH_OK);
+      assert_int_equal(ch_gemm_create(kernels, all_threads(), &gemm, &error), CH_OK);
       c[o] = malloc(M * N * sizeof(float));
       assert_non_null(c[o]);
       if (o == 1) /* something else first */
@@ -253,7 +255,7 @@ static void one_object_serves_changing_numbers_of_threads(void **state) {
   (void)state;
   ch_gemm *gemm;
   ch_error error;
-  assert_int_equal(ch_gemm_create(tables[BEST], &gemm, &error), CH_OK);
+  assert_int_equal(ch_gemm_create(tables[BEST], all_threads(), &gemm, &error), CH_OK);
   ch_random random;
   int usual_threads = omp_get_max_threads();
   for (int round = 0; round < 2; round++)
@@ -283,7 +285,7 @@ static void check_linear(ch_gemm *gemm, const ch_kernels *kernels, ch_random *ra
        *y_real = reals_from(kernels, rows * out, accumulate ? y0 : NULL);
   void *weight = malloc((size_t)(in * out) * sizeof(double) + 1);
   assert_non_null(weight);
-  kernels->convert_to(in * out, w_real, weight_dtype, weight);
+  kernels->convert_to(all_threads(), in * out, w_real, weight_dtype, weight);
   ch_error error;
   assert_int_equal(ch_gemm_linear(gemm, rows, in, out, x_real, rounded ? CH_BF16 : kernels->dtype, weight,
                                   weight_dtype, with_bias ? bias_real : NULL, y_real, accumulate, &error),
@@ -313,7 +315,7 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
   for (int t = 0; t < TABLES; t++) {
     const ch_dtype dtypes[] = {tables[t]->dtype, CH_F16, CH_BF16};
     ch_gemm *gemm;
-    assert_int_equal(ch_gemm_create(tables[t], &gemm, &error), CH_OK);
+    assert_int_equal(ch_gemm_create(tables[t], all_threads(), &gemm, &error), CH_OK);
     ch_random random;
     ch_random_seed(&random, 75, 0);
     for (size_t r = 0; r < sizeof all_rows / sizeof *all_rows; r++)
@@ -335,7 +337,7 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
 
 /* Where there are instructions for small integers many rows become such too: each is what it is among few. */
 static void check_many_rows_with_blocks(const ch_kernels *kernels, ch_dtype type) {
-  enum { FEW = 8, ROWS = CH_FEW_ROWS + FEW, IN = 64, OUT = 48 };
+  enum { FEW = 8, ROWS = CH_SKINNY_ROWS + FEW, IN = 64, OUT = 48 };
   static float values[IN * OUT], many[ROWS * OUT], few[FEW * OUT];
   static unsigned char weight[IN * OUT * 2];
   ch_random random;
@@ -346,7 +348,7 @@ static void check_many_rows_with_blocks(const ch_kernels *kernels, ch_dtype type
   ch_encode_blocks(type, values, IN * OUT, weight);
   ch_gemm *gemm;
   ch_error error;
-  assert_int_equal(ch_gemm_create(kernels, &gemm, &error), CH_OK);
+  assert_int_equal(ch_gemm_create(kernels, all_threads(), &gemm, &error), CH_OK);
   assert_int_equal(ch_gemm_linear(gemm, ROWS, IN, OUT, rows, CH_F32, weight, type, NULL, many, false, &error),
                    CH_OK);
   for (int64_t r = 0; r < ROWS; r += FEW) {
@@ -369,6 +371,47 @@ static void many_rows_with_blocks_are_small_integers_wherever_those_are_fast(voi
   }
 }
 
+/* A product of several seconds on a slow processor. */
+enum { LONG_M = 2048, LONG_N = 8192, LONG_K = 8192 };
+
+static bool always(void *context) {
+  (void)context;
+  return true;
+}
+
+/* C = A B with a row of ones in A: every element of row r is r + 1. */
+static ch_status run_long_product(const ch_team *team, float *c) {
+  float *a = calloc((size_t)LONG_M * LONG_K, sizeof *a), *b = malloc((size_t)LONG_K * LONG_N * sizeof *b);
+  ch_gemm *gemm;
+  ch_error error;
+  assert_true(a && b);
+  for (int64_t i = 0; i < (int64_t)LONG_K * LONG_N; i++) b[i] = 1;
+  for (int64_t r = 0; r < LONG_M; r++) a[r * LONG_K + r] = (float)(r + 1);
+  for (int64_t i = 0; i < (int64_t)LONG_M * LONG_N; i++) c[i] = -1;
+  assert_int_equal(ch_gemm_create(tables[BEST], team, &gemm, &error), CH_OK);
+  ch_status status =
+      ch_gemm_run(gemm, false, false, LONG_M, LONG_N, LONG_K, a, LONG_K, b, LONG_N, c, LONG_N, false, &error);
+  ch_gemm_free(gemm);
+  free(a), free(b);
+  return status;
+}
+
+static void a_long_product_can_be_stopped_and_is_whole_otherwise(void **state) {
+  (void)state;
+  ch_team team = ch_team_of(0);
+  ch_watch watch;
+  float *c = malloc((size_t)LONG_M * LONG_N * sizeof *c);
+  assert_non_null(c);
+  assert_int_equal(run_long_product(&team, c), CH_OK);
+  for (int64_t i = 0; i < (int64_t)LONG_M * LONG_N; i++) assert_true(c[i] == (float)(i / LONG_N + 1));
+  ch_watch_begin(&watch, always, NULL, NULL);
+  team.watch = &watch;
+  assert_int_equal(run_long_product(&team, c), CH_OK);
+  assert_true(c[0] == 1);
+  assert_true(c[(int64_t)LONG_M * LONG_N - 1] == -1); /* the last rows were left out */
+  free(c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_of_all_shapes_transposes_and_strides_are_right),
@@ -378,6 +421,7 @@ int main(void) {
       cmocka_unit_test(one_object_serves_changing_numbers_of_threads),
       cmocka_unit_test(linear_layers_are_right_for_few_and_many_rows_and_all_weight_types),
       cmocka_unit_test(many_rows_with_blocks_are_small_integers_wherever_those_are_fast),
+      cmocka_unit_test(a_long_product_can_be_stopped_and_is_whole_otherwise),
   };
   return cmocka_run_group_tests(tests, choose_tables, NULL);
 }

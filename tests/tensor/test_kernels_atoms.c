@@ -1,5 +1,6 @@
 /* Combining atoms, on every table, against the sums they are; 16-bit atoms too. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 enum { SMALL = 37, LARGE = (1 << 15) + 5, ATOMS = 3 };
 
@@ -12,9 +13,9 @@ typedef struct combining {
 
 static void call(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   const combining *c = data;
-  k->combine_forward(c->n, ATOMS, in[0], in[1], k->dtype, out[0]);
-  k->combine_backward(c->n, ATOMS, in[0], in[1], in[2], out[1], c->accumulate, out[2], c->accumulate,
-                      scratch);
+  k->combine_forward(all_threads(), c->n, ATOMS, in[0], in[1], k->dtype, out[0]);
+  k->combine_backward(all_threads(), c->n, ATOMS, in[0], in[1], in[2], out[1], c->accumulate, out[2],
+                      c->accumulate, scratch);
 }
 
 static void check_combining(int64_t n, bool accumulate) {
@@ -74,8 +75,8 @@ static void either_gradient_can_be_left_out(void **state) {
          *dy = reals_from(k, SMALL, ones);
     void *dc = reals_from(k, ATOMS, NULL), *dx = reals_from(k, ATOMS * SMALL, NULL);
     void *scratch = reals_from(k, MOST_THREADS * ATOMS, NULL);
-    k->combine_backward(SMALL, ATOMS, c, x, dy, NULL, false, dc, false, scratch);
-    k->combine_backward(SMALL, ATOMS, c, x, dy, dx, false, NULL, false, scratch);
+    k->combine_backward(all_threads(), SMALL, ATOMS, c, x, dy, NULL, false, dc, false, scratch);
+    k->combine_backward(all_threads(), SMALL, ATOMS, c, x, dy, dx, false, NULL, false, scratch);
     for (int s = 0; s < ATOMS; s++) assert_true(real_at(k, dc, s) == SMALL);
     for (int i = 0; i < ATOMS * SMALL; i++) assert_true(real_at(k, dx, i) == 1);
     free(c), free(x), free(dy), free(dc), free(dx), free(scratch);
@@ -94,10 +95,10 @@ static void atoms_in_16_bits_are_widened(void **state) {
       uint16_t halves[ATOMS * SMALL];
       void *coefficients = reals_from(k, ATOMS, c), *wide = reals_from(k, ATOMS * SMALL, x);
       void *expected = reals_from(k, SMALL, NULL), *got = reals_from(k, SMALL, NULL);
-      k->convert_to(ATOMS * SMALL, wide, types[t], halves);
-      k->convert_from(ATOMS * SMALL, halves, types[t], wide);
-      k->combine_forward(SMALL, ATOMS, coefficients, wide, k->dtype, expected);
-      k->combine_forward(SMALL, ATOMS, coefficients, halves, types[t], got);
+      k->convert_to(all_threads(), ATOMS * SMALL, wide, types[t], halves);
+      k->convert_from(all_threads(), ATOMS * SMALL, halves, types[t], wide);
+      k->combine_forward(all_threads(), SMALL, ATOMS, coefficients, wide, k->dtype, expected);
+      k->combine_forward(all_threads(), SMALL, ATOMS, coefficients, halves, types[t], got);
       for (int i = 0; i < SMALL; i++) { /* multiply-adds may be fused in one of the two */
         double size = 0;
         for (int a = 0; a < ATOMS; a++) size += fabs(c[a] * real_at(k, wide, a * SMALL + i));

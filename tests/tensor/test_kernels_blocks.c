@@ -3,6 +3,7 @@
 
 #include "tensor/encode_blocks.h"
 #include "tensor/quantised.h"
+#include "team_testing.h"
 
 enum { GROUP = 32, SUPER = 256, MOST_IN = 1024, MOST_OUT = 5, MOST_ROWS = 9 };
 
@@ -62,14 +63,14 @@ static void blocks_become_the_values_they_stand_for(void **state) {
       int64_t count = 3 * SUPER;
       unsigned char *blocks = random_blocks(&random, types[t], count);
       void *values = reals_from(kernels, count, NULL);
-      kernels->convert_from(count, blocks, types[t], values);
+      kernels->convert_from(all_threads(), count, blocks, types[t], values);
       for (int64_t i = 0; i < count; i++)
         if (fabs(real_at(kernels, values, i) - value_of(types[t], blocks, i)) >
             1e-7 * fabs(value_of(types[t], blocks, i)))
           fail_msg("%s, %s: value %lld", kernels->name, ch_dtype_name(types[t]), (long long)i);
       int32_t ids[] = {2, 0};
       void *rows = reals_from(kernels, 2 * SUPER, NULL);
-      kernels->embedding_forward(2, SUPER, ids, blocks, types[t], rows);
+      kernels->embedding_forward(all_threads(), 2, SUPER, ids, blocks, types[t], rows);
       for (int64_t i = 0; i < SUPER; i++) {
         assert_true(real_at(kernels, rows, i) == real_at(kernels, values, 2 * SUPER + i));
         assert_true(real_at(kernels, rows, SUPER + i) == real_at(kernels, values, i));
@@ -101,9 +102,9 @@ static void run_product(const ch_kernels *kernels, const product *p, const doubl
   void *y = reals_from(kernels, p->rows * p->out, p->accumulate ? expected : NULL);
   void *quantised = aligned_alloc(64, (size_t)p->rows * ch_quantised_bytes(p->in));
   assert_non_null(quantised);
-  kernels->quantise_rows(p->rows, p->in, reals, p->dtype, quantised);
+  kernels->quantise_rows(all_threads(), p->rows, p->in, reals, p->dtype, quantised);
   const ch_product one = {p->out, w, p->with_bias ? added : NULL, y};
-  kernels->gemv_blocks(p->rows, p->in, quantised, p->dtype, 1, &one, p->accumulate);
+  kernels->gemv_blocks(all_threads(), p->rows, p->in, quantised, p->dtype, 1, &one, p->accumulate);
   for (int64_t i = 0; i < p->rows * p->out; i++) {
     double wanted = (p->accumulate ? 2 : 1) * expected[i];
     if (!(fabs(real_at(kernels, y, i) - wanted) <= bound[i]))
@@ -184,10 +185,12 @@ static void a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it
       for (int64_t rows = 1; rows <= ROWS; rows += rows < 18 ? 1 : 5) {
         const int64_t least = rows < 3 ? 1 : 3;
         char *last = xs + (size_t)(rows - least) * IN * real;
-        kernels->quantise_rows(rows, IN, xs, types[t], quantised);
-        kernels->gemv_blocks(rows, IN, quantised, types[t], 1, &(ch_product){OUT, w, NULL, together}, false);
-        kernels->quantise_rows(least, IN, last, types[t], quantised);
-        kernels->gemv_blocks(least, IN, quantised, types[t], 1, &(ch_product){OUT, w, NULL, few}, false);
+        kernels->quantise_rows(all_threads(), rows, IN, xs, types[t], quantised);
+        kernels->gemv_blocks(all_threads(), rows, IN, quantised, types[t], 1,
+                             &(ch_product){OUT, w, NULL, together}, false);
+        kernels->quantise_rows(all_threads(), least, IN, last, types[t], quantised);
+        kernels->gemv_blocks(all_threads(), least, IN, quantised, types[t], 1,
+                             &(ch_product){OUT, w, NULL, few}, false);
         if (memcmp(few, together + (size_t)(rows - least) * row, (size_t)least * row))
           fail_msg("%s, %s: the last of %d rows are not what they are by themselves", kernels->name,
                    ch_dtype_name(types[t]), (int)rows);
@@ -223,12 +226,12 @@ static void products_with_blocks_do_not_depend_on_those_beside_them(void **state
           products[p] = (ch_product){outs[p], w + ch_dtype_bytes(types[t], first[p] * IN),
                                      p % 2 ? bias + (size_t)first[p] * real : NULL,
                                      together + (size_t)(first[p] * rows) * real};
-        kernels->quantise_rows(rows, IN, xs, types[t], quantised);
-        kernels->gemv_blocks(rows, IN, quantised, types[t], COUNT, products, false);
+        kernels->quantise_rows(all_threads(), rows, IN, xs, types[t], quantised);
+        kernels->gemv_blocks(all_threads(), rows, IN, quantised, types[t], COUNT, products, false);
         for (int p = 0; p < COUNT; p++) {
           const void *of_all = products[p].y;
           products[p].y = alone;
-          kernels->gemv_blocks(rows, IN, quantised, types[t], 1, &products[p], false);
+          kernels->gemv_blocks(all_threads(), rows, IN, quantised, types[t], 1, &products[p], false);
           assert_memory_equal(alone, of_all, (size_t)(rows * outs[p]) * real);
         }
       }
@@ -260,8 +263,9 @@ static void rows_are_rounded_to_their_groups_largest(void **state) {
       ch_dtype dtype = t ? CH_Q4_0 : CH_Q8_0;
       void *reals = reals_from(kernels, ROWS * N, x), *y = reals_from(kernels, ROWS * N, NULL);
       void *quantised = aligned_alloc(64, ROWS * ch_quantised_bytes(N));
-      kernels->quantise_rows(ROWS, N, reals, dtype, quantised);
-      kernels->gemv_blocks(ROWS, N, quantised, dtype, 1, &(ch_product){N, w[t], NULL, y}, false);
+      kernels->quantise_rows(all_threads(), ROWS, N, reals, dtype, quantised);
+      kernels->gemv_blocks(all_threads(), ROWS, N, quantised, dtype, 1, &(ch_product){N, w[t], NULL, y},
+                           false);
       for (int i = 0; i < ROWS * N; i++) {
         double most = 0;
         for (int j = 0; j < GROUP; j++) most = fmax(most, fabs(x[i / GROUP * GROUP + j]));

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "tensor/kernel_testing.h"
-#include "tensor/limits.h"
-#include "tensor/limits_dots.h"
+#include "bench/limits.h"
+#include "bench/limits_dots.h"
 
 static void every_table_is_named_and_typed(void **state) {
   (void)state;
@@ -37,7 +37,7 @@ static bool processor_has(const char *flag) {
   return has;
 }
 
-/* Pairs of BF16 wherever there are instructions for them, but on Intel's processors, where F32 is faster. */
+/* BF16 dots are used wherever there are instructions for them, except on Intel's processors, where F32 is faster. */
 static void the_fastest_instructions_are_chosen_unasked(void **state) {
   (void)state;
   unsetenv("CROSSHEAD_ISA");
@@ -108,10 +108,10 @@ static void dot_loops_do_what_they_count_where_there_are_such_instructions(void 
 static void a_lowered_instruction_set_has_no_dot_instructions(void **state) {
   (void)state;
   setenv("CROSSHEAD_ISA", "avx2", 1);
-  assert_true(ch_measure_dot_peak_bf16() == 0 && ch_measure_dot_peak_int8() == 0);
+  assert_true(ch_measure_dot_peak_bf16(CH_LIMIT_BEST) == 0 && ch_measure_dot_peak_int8(CH_LIMIT_BEST) == 0);
   unsetenv("CROSSHEAD_ISA");
-  assert_int_equal(ch_measure_dot_peak_bf16() > 0, processor_has("avx512_bf16"));
-  assert_int_equal(ch_measure_dot_peak_int8() > 0, processor_has("avx512_vnni"));
+  assert_int_equal(ch_measure_dot_peak_bf16(CH_LIMIT_BEST) > 0, processor_has("avx512_bf16"));
+  assert_int_equal(ch_measure_dot_peak_int8(CH_LIMIT_BEST) > 0, processor_has("avx512_vnni"));
 }
 
 int main(void) {

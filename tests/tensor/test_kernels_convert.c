@@ -1,5 +1,6 @@
 /* Conversion between element types: every 16-bit value, every rounding tie, and what is not finite. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 /* What a 16-bit pattern means, by the definition of the format. */
 static double meaning(uint16_t bits, int exponent_bits) {
@@ -29,8 +30,8 @@ static void every_16_bit_value_is_widened_exactly_and_comes_back(void **state) {
     const ch_kernels *kernels = table_number(number);
     if (!kernels) continue;
     for (int f = 0; f < 2; f++) {
-      kernels->convert_from(N, halves, formats[f].dtype, reals);
-      kernels->convert_to(N, reals, formats[f].dtype, back);
+      kernels->convert_from(all_threads(), N, halves, formats[f].dtype, reals);
+      kernels->convert_to(all_threads(), N, reals, formats[f].dtype, back);
       for (int i = 0; i < N; i++) {
         double got = real_at(kernels, reals, i), expected = meaning(halves[i], formats[f].exponent_bits);
         if (isnan(expected)) {
@@ -119,7 +120,7 @@ static void values_between_are_rounded_to_nearest_even(void **state) {
       const ch_kernels *kernels = table_number(number);
       if (!kernels) continue;
       void *reals = reals_from(kernels, n, values);
-      kernels->convert_to(n, reals, formats[f].dtype, got);
+      kernels->convert_to(all_threads(), n, reals, formats[f].dtype, got);
       for (int i = 0; i < n; i++) {
         uint16_t expected = nearest(values[i], bits);
         if (got[i] != expected)
@@ -145,14 +146,14 @@ static void doubles_are_rounded_once_and_not_by_way_of_floats(void **state) {
       double tie = (meaning(low, bits) + meaning((uint16_t)(low + 1), bits)) / 2;
       /* So near a tie that a float would fall on it. */
       double value = c & 1 ? nextafter(tie, 0) : nextafter(tie, INFINITY);
-      kernels->convert_to(1, &value, formats[f].dtype, &got);
+      kernels->convert_to(all_threads(), 1, &value, formats[f].dtype, &got);
       assert_int_equal(got, nearest(value, bits));
     }
   const double large[] = {1e39, -1e300, 1e-60, -1e-60, DBL_MAX};
   for (int f = 0; f < 2; f++)
     for (int i = 0; i < 5; i++) {
       uint16_t got;
-      kernels->convert_to(1, &large[i], formats[f].dtype, &got);
+      kernels->convert_to(all_threads(), 1, &large[i], formats[f].dtype, &got);
       assert_int_equal(got, nearest(large[i], formats[f].exponent_bits));
     }
 }
@@ -173,13 +174,13 @@ static void floats_and_doubles_convert_as_c_does(void **state) {
     if (!kernels) continue;
     void *reals = malloc(N * sizeof(double));
     assert_non_null(reals);
-    kernels->convert_from(N, doubles, CH_F64, reals);
-    kernels->convert_to(N, reals, CH_F32, floats_back);
+    kernels->convert_from(all_threads(), N, doubles, CH_F64, reals);
+    kernels->convert_to(all_threads(), N, reals, CH_F32, floats_back);
     assert_memory_equal(floats, floats_back, N * sizeof *floats);
-    kernels->convert_to(N, reals, CH_F64, doubles_back);
+    kernels->convert_to(all_threads(), N, reals, CH_F64, doubles_back);
     for (int i = 0; i < N; i++)
       assert_true(doubles_back[i] == (kernels->dtype == CH_F64 ? doubles[i] : (double)floats[i]));
-    kernels->convert_from(N, floats, CH_F32, reals);
+    kernels->convert_from(all_threads(), N, floats, CH_F32, reals);
     for (int i = 0; i < N; i++) assert_true(real_at(kernels, reals, i) == (double)floats[i]);
     free(reals);
   }
@@ -230,16 +231,16 @@ static void packed_factors_hold_every_element_in_its_place(void **state) {
       uint16_t *rounded = malloc((size_t)count * sizeof *rounded);
       uint16_t *factor = aligned_alloc(64, bytes), *transposed = aligned_alloc(64, bytes);
       assert_true(rounded && factor && transposed);
-      kernels->convert_to(count, w, CH_BF16, rounded);
+      kernels->convert_to(all_threads(), count, w, CH_BF16, rounded);
       for (int from_halves = 0; from_halves < 2; from_halves++) {
         const void *from = from_halves ? (const void *)rounded : w;
         ch_dtype dtype = from_halves ? CH_BF16 : kernels->dtype;
         memset(factor, 0xa5, bytes), memset(transposed, 0xa5, bytes);
-        kernels->pack_pairs(rows, columns, from, dtype, ld, factor, transposed);
+        kernels->pack_bf16(all_threads(), rows, columns, from, dtype, ld, factor, transposed);
         check_packed(kernels, rounded, rows, columns, ld, factor, transposed);
         memset(factor, 0xa5, bytes), memset(transposed, 0xa5, bytes);
-        kernels->pack_pairs(rows, columns, from, dtype, ld, factor, NULL);
-        kernels->pack_pairs(rows, columns, from, dtype, ld, NULL, transposed);
+        kernels->pack_bf16(all_threads(), rows, columns, from, dtype, ld, factor, NULL);
+        kernels->pack_bf16(all_threads(), rows, columns, from, dtype, ld, NULL, transposed);
         check_packed(kernels, rounded, rows, columns, ld, factor, transposed);
       }
       free(values), free(w), free(rounded), free(factor), free(transposed);

@@ -1,5 +1,6 @@
 /* Copies, sums and activations of every table against their equations; gradients against differences. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 static const int64_t sizes[] = {1, 3, 7, 15, 17, 63, 65, 1000, 40007};
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -33,12 +34,12 @@ static void call_sums(const ch_kernels *kernels, void *const *in, void **out, vo
                       const void *data) {
   (void)scratch;
   const sizes_of *s = data;
-  kernels->add(s->n, in[0], in[1], out[0]);
-  kernels->copy_or_add(s->n, in[0], out[1], false);
-  kernels->copy_or_add(s->n, in[1], out[1], true);
-  kernels->fill(s->n, -2.5, out[2]);
-  kernels->copy_or_add(s->n, in[0], out[3], false);
-  kernels->add(s->n, out[3], in[1], out[3]); /* in place */
+  kernels->add(all_threads(), s->n, in[0], in[1], out[0]);
+  kernels->copy_or_add(all_threads(), s->n, in[0], out[1], false);
+  kernels->copy_or_add(all_threads(), s->n, in[1], out[1], true);
+  kernels->fill(all_threads(), s->n, -2.5, out[2]);
+  kernels->copy_or_add(all_threads(), s->n, in[0], out[3], false);
+  kernels->add(all_threads(), s->n, out[3], in[1], out[3]); /* in place */
 }
 
 static void sums_copies_and_fills_are_exact(void **state) {
@@ -68,9 +69,9 @@ static void sums_copies_and_fills_are_exact(void **state) {
 static void call_bias(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                       const void *data) {
   const sizes_of *s = data;
-  kernels->add_bias(s->rows, s->n, in[1], out[0]);
-  kernels->sum_rows(s->rows, s->n, in[0], out[1], false, scratch);
-  kernels->sum_rows(s->rows, s->n, in[0], out[2], true, scratch);
+  kernels->add_bias(all_threads(), s->rows, s->n, in[1], out[0]);
+  kernels->sum_rows(all_threads(), s->rows, s->n, in[0], out[1], false, scratch);
+  kernels->sum_rows(all_threads(), s->rows, s->n, in[0], out[2], true, scratch);
 }
 
 static void a_bias_is_added_to_rows_and_summed_over_them(void **state) {
@@ -116,8 +117,8 @@ static void call_activations(const ch_kernels *kernels, void *const *in, void **
                              const void *data) {
   (void)scratch;
   const sizes_of *s = data;
-  kernels->swiglu_forward(s->n, in[0], in[1], out[0]);
-  kernels->gelu_forward(s->n, in[0], out[1]);
+  kernels->swiglu_forward(all_threads(), s->n, in[0], in[1], out[0]);
+  kernels->gelu_forward(all_threads(), s->n, in[0], out[1]);
 }
 
 /* Random values and, where there is room, the difficult ones. */
@@ -165,10 +166,11 @@ static void call_activation_gradients(const ch_kernels *kernels, void *const *in
                                       const void *data) {
   (void)scratch;
   const sizes_of *s = data;
-  kernels->swiglu_backward(s->n, in[0], in[1], in[2], out[0], s->accumulate, out[1], s->accumulate_other);
-  kernels->gelu_backward(s->n, in[0], in[2], out[2], s->accumulate);
-  kernels->swiglu_backward(s->n, in[0], in[1], in[2], NULL, false, out[3], false);
-  kernels->swiglu_backward(s->n, in[0], in[1], in[2], out[4], false, NULL, false);
+  kernels->swiglu_backward(all_threads(), s->n, in[0], in[1], in[2], out[0], s->accumulate, out[1],
+                           s->accumulate_other);
+  kernels->gelu_backward(all_threads(), s->n, in[0], in[2], out[2], s->accumulate);
+  kernels->swiglu_backward(all_threads(), s->n, in[0], in[1], in[2], NULL, false, out[3], false);
+  kernels->swiglu_backward(all_threads(), s->n, in[0], in[1], in[2], out[4], false, NULL, false);
 }
 
 static void activation_gradients_follow_their_equations(void **state) {
@@ -208,6 +210,51 @@ static void activation_gradients_follow_their_equations(void **state) {
   }
 }
 
+static void call_relu(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
+                      const void *data) {
+  (void)scratch;
+  const sizes_of *s = data;
+  for (int squared = 0; squared < 2; squared++) {
+    kernels->relu_forward(all_threads(), s->n, in[0], squared, out[squared]);
+    kernels->relu_backward(all_threads(), s->n, in[0], squared, in[1], out[2 + squared], s->accumulate);
+  }
+}
+
+static void relu_and_its_square_follow_their_equations(void **state) {
+  (void)state;
+  ch_random random;
+  ch_random_seed(&random, 27, 0);
+  for (int c = 0; c < 2 * SIZES; c++) {
+    sizes_of s = {.n = sizes[c / 2], .accumulate = c & 1};
+    double *x = random_values(&random, s.n, 3), *dy = random_values(&random, s.n, 1),
+           *old = random_values(&random, s.n, 1), *values[4], *bounds[4];
+    x[0] = 0;
+    for (int o = 0; o < 4; o++) values[o] = zeros(s.n), bounds[o] = zeros(s.n);
+    for (int64_t i = 0; i < s.n; i++) {
+      double positive = x[i] > 0 ? x[i] : 0, kept = s.accumulate ? old[i] : 0;
+      const double all[4] = {positive, positive * positive, (x[i] > 0 ? dy[i] : 0) + kept,
+                             2 * positive * dy[i] + kept};
+      for (int o = 0; o < 4; o++) {
+        values[o][i] = all[o];
+        bounds[o][i] = o ? 4 * (fabs(all[o]) + fabs(kept)) : 0;
+      }
+    }
+    kernel_check check = {.what = "relu",
+                          .call = call_relu,
+                          .data = &s,
+                          .inputs = 2,
+                          .outputs = 4,
+                          .in_size = {s.n, s.n},
+                          .in = {x, dy},
+                          .initial = {NULL, NULL, s.accumulate ? old : NULL, s.accumulate ? old : NULL}};
+    for (int o = 0; o < 4; o++)
+      check.out_size[o] = s.n, check.expected[o] = values[o], check.bound[o] = bounds[o];
+    run_check(&check);
+    free(x), free(dy), free(old);
+    for (int o = 0; o < 4; o++) free(values[o]), free(bounds[o]);
+  }
+}
+
 typedef struct activation_data {
   int64_t n;
   const double *up, *dy;
@@ -219,9 +266,9 @@ static double activation_loss(const double *x, const void *data) {
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   double *y = zeros(d->n), loss = 0;
   if (d->gelu)
-    kernels->gelu_forward(d->n, x, y);
+    kernels->gelu_forward(all_threads(), d->n, x, y);
   else
-    kernels->swiglu_forward(d->n, x, d->up, y);
+    kernels->swiglu_forward(all_threads(), d->n, x, d->up, y);
   for (int64_t i = 0; i < d->n; i++) loss += d->dy[i] * y[i];
   free(y);
   return loss;
@@ -237,10 +284,10 @@ static void activation_gradients_in_double_match_differences(void **state) {
          *dy = random_values(&random, N, 1);
   double *gradient = zeros(N);
   activation_data d = {N, up, dy, false};
-  kernels->swiglu_backward(N, x, up, dy, gradient, false, NULL, false);
+  kernels->swiglu_backward(all_threads(), N, x, up, dy, gradient, false, NULL, false);
   check_gradient("swiglu dgate", activation_loss, &d, N, x, gradient);
   d.gelu = true;
-  kernels->gelu_backward(N, x, dy, gradient, false);
+  kernels->gelu_backward(all_threads(), N, x, dy, gradient, false);
   check_gradient("gelu dx", activation_loss, &d, N, x, gradient);
   free(x), free(up), free(dy), free(gradient);
 }
@@ -263,7 +310,7 @@ static void a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_f
       void *reals = reals_from(kernels, n, x);
       for (int threads = 1; threads <= MOST_THREADS; threads++) {
         omp_set_num_threads(threads);
-        double sum = kernels->sum_squares(n, reals);
+        double sum = kernels->sum_squares(all_threads(), n, reals);
         if (threads == 1) first = sum;
         assert_true(sum == first); /* not even rounding depends on the threads */
         assert_true(fabs(sum - expected) <= 1e-12 * expected);
@@ -274,17 +321,17 @@ static void a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_f
         double kept = x[n / 2];
         x[n / 2] = bad[b];
         reals = reals_from(kernels, n, x);
-        assert_false(isfinite(kernels->sum_squares(n, reals)));
+        assert_false(isfinite(kernels->sum_squares(all_threads(), n, reals)));
         free(reals);
         x[n / 2] = kept;
       }
       for (int64_t i = 0; i < n; i++) x[i] = FLT_MAX; /* large but finite */
       reals = reals_from(kernels, n, x);
-      assert_true(isfinite(kernels->sum_squares(n, reals)));
+      assert_true(isfinite(kernels->sum_squares(all_threads(), n, reals)));
       free(reals);
       free(x);
     }
-    assert_true(kernels->sum_squares(0, NULL) == 0);
+    assert_true(kernels->sum_squares(all_threads(), 0, NULL) == 0);
   }
   omp_set_num_threads(usual_threads);
 }
@@ -296,6 +343,7 @@ int main(void) {
       cmocka_unit_test(activations_follow_their_equations),
       cmocka_unit_test(activation_gradients_follow_their_equations),
       cmocka_unit_test(activation_gradients_in_double_match_differences),
+      cmocka_unit_test(relu_and_its_square_follow_their_equations),
       cmocka_unit_test(a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_finite),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

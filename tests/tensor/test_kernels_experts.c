@@ -1,5 +1,6 @@
 /* Kernels of mixtures of experts, every table against its equations. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 typedef struct routing_case {
   int64_t rows, experts, active;
@@ -106,7 +107,8 @@ static void the_best_experts_are_chosen_the_first_of_equals(void **state) {
         omp_set_num_threads(threads);
         memset(got, 0xff, (size_t)choices * sizeof *got);
         const ch_routing_rule rule = rule_of(c);
-        kernels->choose_experts(c->rows, &rule, real_logits, c->biased ? real_bias : NULL, got);
+        kernels->choose_experts(all_threads(), c->rows, &rule, real_logits, c->biased ? real_bias : NULL,
+                                got);
         if (memcmp(got, expected, (size_t)choices * sizeof *got) != 0)
           fail_msg("case %d, table %s, %d threads chose otherwise", i, kernels->name, threads);
       }
@@ -122,9 +124,9 @@ static void call_route(const ch_kernels *kernels, void *const *in, void **out, v
   (void)scratch;
   const routing_case *c = data;
   const ch_routing_rule rule = rule_of(c);
-  kernels->route_forward(c->rows, &rule, in[0], c->chosen, out[0]);
-  kernels->route_backward(c->rows, &rule, in[0], c->chosen, in[1], c->pulled ? in[2] : NULL, PULL_ROWS,
-                          out[1], out[2], c->accumulate);
+  kernels->route_forward(all_threads(), c->rows, &rule, in[0], c->chosen, out[0]);
+  kernels->route_backward(all_threads(), c->rows, &rule, in[0], c->chosen, in[1], c->pulled ? in[2] : NULL,
+                          PULL_ROWS, out[1], out[2], c->accumulate);
 }
 
 /* dp_i / dl_e */
@@ -212,11 +214,12 @@ static void call_rows(const ch_kernels *kernels, void *const *in, void **out, vo
   (void)scratch;
   const rows_case *c = data;
   size_t bytes = (size_t)(c->rows * c->n) * ch_dtype_size(kernels->dtype);
-  kernels->swiglu_rows_forward(c->rows, c->n, in[0], in[1], in[2], out[0]);
+  kernels->swiglu_rows_forward(all_threads(), c->rows, c->n, in[0], in[1], in[2], out[0]);
   memcpy(out[1], in[0], bytes); /* in place, as the experts use it */
   memcpy(out[2], in[1], bytes);
-  kernels->swiglu_rows_backward(c->rows, c->n, out[1], out[2], in[2], in[3], out[1], out[2], out[3]);
-  kernels->sum_places(c->rows, c->count, c->n, c->places, in[3], out[4], c->accumulate);
+  kernels->swiglu_rows_backward(all_threads(), c->rows, c->n, out[1], out[2], in[2], in[3], out[1], out[2],
+                                out[3]);
+  kernels->sum_places(all_threads(), c->rows, c->count, c->n, c->places, in[3], out[4], c->accumulate);
 }
 
 static void rows_are_weighted_and_brought_back(void **state) {

@@ -1,5 +1,6 @@
 /* Kernels on rows of heads, gates and states of every table against their equations. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 /* Odd on purpose: no vector length divides them. */
 enum { ROWS = 37, IN = 3, OUT = 5, DIM = 19, LATENT = 21, NOPE = 7, ROPE = 6, VALUE = 11 };
@@ -21,12 +22,12 @@ static double sigmoid(double x) {
 
 static void call_gates(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   (void)data;
-  k->mul(ROWS, DIM, in[0], in[1], false, out[0], false);
-  k->mul(ROWS, DIM, in[0], in[2], true, out[1], true);
-  k->dot_rows(ROWS, DIM, in[0], in[1], out[2], true, scratch);
-  k->sigmoid_gate_forward(ROWS * DIM, 2, in[0], in[1], out[3]);
-  k->sigmoid_gate_backward(ROWS * DIM, 2, in[0], in[1], in[3], out[4], false, out[5], true);
-  k->scale(ROWS * DIM, -0.3, in[0], out[6], true);
+  k->mul(all_threads(), ROWS, DIM, in[0], in[1], false, out[0], false);
+  k->mul(all_threads(), ROWS, DIM, in[0], in[2], true, out[1], true);
+  k->dot_rows(all_threads(), ROWS, DIM, in[0], in[1], out[2], true, scratch);
+  k->sigmoid_gate_forward(all_threads(), ROWS * DIM, 2, in[0], in[1], out[3]);
+  k->sigmoid_gate_backward(all_threads(), ROWS * DIM, 2, in[0], in[1], in[3], out[4], false, out[5], true);
+  k->scale(all_threads(), ROWS * DIM, -0.3, in[0], out[6], true);
 }
 
 static void products_and_gates_follow_their_equations(void **state) {
@@ -72,9 +73,9 @@ static void products_and_gates_follow_their_equations(void **state) {
 static void call_difference(const ch_kernels *k, void *const *in, void **out, void *scratch,
                             const void *data) {
   bool single = *(const bool *)data;
-  k->subtract_scaled_forward(ROWS, IN, DIM, in[0], in[1], in[2], single, out[0]);
-  k->subtract_scaled_backward(ROWS, IN, DIM, in[1], in[2], single, in[0], out[1], true, out[2], true,
-                              scratch);
+  k->subtract_scaled_forward(all_threads(), ROWS, IN, DIM, in[0], in[1], in[2], single, out[0]);
+  k->subtract_scaled_backward(all_threads(), ROWS, IN, DIM, in[1], in[2], single, in[0], out[1], true, out[2],
+                              true, scratch);
 }
 
 static void differences_with_a_learned_scale_follow_their_equations(void **state) {
@@ -114,9 +115,9 @@ static void differences_with_a_learned_scale_follow_their_equations(void **state
 
 static void call_mix(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   (void)data;
-  k->head_mix(ROWS, IN, OUT, DIM, in[1], IN, 1, in[0], out[0], false);
-  k->head_mix(ROWS, OUT, IN, DIM, in[1], 1, IN, in[2], out[1], true);
-  k->head_mix_gradient(ROWS, IN, OUT, DIM, in[0], in[2], out[2], true, scratch);
+  k->head_mix(all_threads(), ROWS, IN, OUT, DIM, in[1], IN, 1, in[0], out[0], false);
+  k->head_mix(all_threads(), ROWS, OUT, IN, DIM, in[1], 1, IN, in[2], out[1], true);
+  k->head_mix_gradient(all_threads(), ROWS, IN, OUT, DIM, in[0], in[2], out[2], true, scratch);
 }
 
 static void heads_are_mixed_and_their_gradients_are_the_transpose(void **state) {
@@ -157,9 +158,9 @@ static void call_slices(const ch_kernels *k, void *const *in, void **out, void *
   size_t element = ch_dtype_size(k->dtype);
   ch_head_slices from = {(const char *)in[0] + 2 * element, IN * DIM, DIM},
                  to = {out[0], IN * (DIM + 3), DIM + 3};
-  k->copy_heads(ROWS, IN, DIM - 2, &from, k->dtype, &to, true);
+  k->copy_heads(all_threads(), ROWS, IN, DIM - 2, &from, k->dtype, &to, true);
   ch_head_slices sums = {out[1], DIM - 2, 0};
-  k->sum_heads(ROWS, IN, DIM - 2, &from, &sums, false);
+  k->sum_heads(all_threads(), ROWS, IN, DIM - 2, &from, &sums, false);
 }
 
 static void slices_of_heads_move_and_add_up(void **state) {
@@ -194,8 +195,8 @@ static void call_head_product(const ch_kernels *k, void *const *in, void **out, 
                               const void *data) {
   (void)scratch, (void)data;
   const char *first = (const char *)in[0] + DIM * ch_dtype_size(k->dtype);
-  k->head_product(2, IN, OUT - 1, DIM, in[1], first, k->dtype, OUT * DIM, false, out[0]);
-  k->head_product(2, IN, OUT - 1, DIM, in[2], first, k->dtype, OUT * DIM, true, out[1]);
+  k->head_product(all_threads(), 2, IN, OUT - 1, DIM, in[1], first, k->dtype, OUT * DIM, false, out[0]);
+  k->head_product(all_threads(), 2, IN, OUT - 1, DIM, in[2], first, k->dtype, OUT * DIM, true, out[1]);
 }
 
 static void heads_have_rows_of_a_matrix_of_their_own(void **state) {
@@ -287,7 +288,7 @@ static void call_moments(const ch_kernels *k, void *const *in, void **out, void 
   (void)data;
   k->row_moments(ROWS, DIM, in[0], 1e-5, out[0]);
   k->normalise(ROWS, DIM, in[0], out[0], in[1], in[2], out[1]);
-  k->layernorm_forward(ROWS, DIM, in[0], in[1], in[2], 1e-5, out[2], scratch);
+  k->layernorm_forward(all_threads(), ROWS, DIM, in[0], in[1], in[2], 1e-5, out[2], scratch);
 }
 
 static void a_norm_in_two_halves_is_the_norm(void **state) {
@@ -333,7 +334,8 @@ typedef struct gated_case {
 static void call_gated(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   const gated_case *c = data;
   const ch_id_groups *groups = &c->groups;
-  ch_gated_attend args = {.form = c->form,
+  ch_gated_attend args = {.team = all_threads(),
+                          .form = c->form,
                           .sequences = 1,
                           .heads = HEADS,
                           .latent = LATENT,
@@ -351,7 +353,7 @@ static void call_gated(const ch_kernels *k, void *const *in, void **out, void *s
                           .latents = {in[4], k->dtype, STATE, 0, 0},
                           .gates = {in[5], k->dtype, GATED, 0, 0},
                           .moments = {in[6], k->dtype, 2, 0, 0},
-                          .groups = &groups,
+                          .groups = groups,
                           .scratch = scratch};
   if (k->gated_attend_scratch(&args) > (size_t)1 << 22) fail_msg("more scratch than the test has");
   k->gated_attend(&args);

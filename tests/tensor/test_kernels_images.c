@@ -1,5 +1,6 @@
 /* Patches of images, and the places of labels among logits, of every table. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 typedef struct image_case {
   int64_t images, channels, size, patch;
@@ -10,7 +11,7 @@ static void call_patches(const ch_kernels *kernels, void *const *in, void **out,
                          const void *data) {
   const image_case *c = data;
   (void)in, (void)scratch;
-  kernels->patches(c->images, c->channels, c->size, c->patch, c->x, out[0]);
+  kernels->patches(all_threads(), c->images, c->channels, c->size, c->patch, c->x, out[0]);
 }
 
 static void check_patches(ch_random *random, image_case c) {
@@ -56,7 +57,7 @@ static void call_ranks(const ch_kernels *kernels, void *const *in, void **out, v
                        const void *data) {
   const rank_case *c = data;
   (void)scratch;
-  kernels->target_ranks(c->rows, c->classes, in[0], c->targets, out[0]);
+  kernels->target_ranks(all_threads(), c->rows, c->classes, in[0], c->targets, out[0]);
 }
 
 static void a_label_stands_behind_larger_and_earlier_equal_logits(void **state) {

@@ -1,5 +1,6 @@
 /* Rotary positions and embedding rows of every table against their equations. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 /* --- rope
  * ---------------------------------------------------------------------------------------------------------
@@ -16,17 +17,17 @@ static void call_rope(const ch_kernels *kernels, void *const *in, void **out, vo
                       const void *data) {
   (void)scratch;
   const rope_case *c = data;
-  kernels->rope_table(c->rows, c->rotary, c->positions, c->frequencies, out[1]);
-  kernels->rope(c->rows, c->heads, c->head_dim, c->rotary, c->interleaved, c->inverse, out[1], in[0], out[0],
-                c->accumulate);
+  kernels->rope_table(all_threads(), c->rows, c->rotary, c->positions, c->frequencies, out[1]);
+  kernels->rope(all_threads(), c->rows, c->heads, c->head_dim, c->rotary, c->interleaved, c->inverse, out[1],
+                in[0], out[0], c->accumulate);
   if (c->accumulate) return;
   /* In place: the same bits. */
   size_t bytes = (size_t)(c->rows * c->heads * c->head_dim) * ch_dtype_size(kernels->dtype);
   void *copy = malloc(bytes);
   assert_non_null(copy);
   memcpy(copy, in[0], bytes);
-  kernels->rope(c->rows, c->heads, c->head_dim, c->rotary, c->interleaved, c->inverse, out[1], copy, copy,
-                false);
+  kernels->rope(all_threads(), c->rows, c->heads, c->head_dim, c->rotary, c->interleaved, c->inverse, out[1],
+                copy, copy, false);
   assert_memory_equal(copy, out[0], bytes);
   free(copy);
 }
@@ -115,10 +116,10 @@ static void turning_back_restores_the_vector(void **state) {
   const int32_t position = 12345;
   double frequencies[N / 2];
   for (int i = 0; i < N / 2; i++) frequencies[i] = pow(500000, -2.0 * i / N);
-  kernels->rope_table(1, N, &position, frequencies, table);
+  kernels->rope_table(all_threads(), 1, N, &position, frequencies, table);
   for (int interleaved = 0; interleaved < 2; interleaved++) {
-    kernels->rope(1, 1, N, N, interleaved, false, table, x, y, false);
-    kernels->rope(1, 1, N, N, interleaved, true, table, y, y, false);
+    kernels->rope(all_threads(), 1, 1, N, N, interleaved, false, table, x, y, false);
+    kernels->rope(all_threads(), 1, 1, N, N, interleaved, true, table, y, y, false);
     for (int i = 0; i < N; i++) assert_true(fabs(x[i] - y[i]) < 1e-14);
   }
   free(x);
@@ -136,12 +137,13 @@ typedef struct embedding_case {
 static void call_embedding(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                            const void *data) {
   const embedding_case *c = data;
-  kernels->embedding_forward(c->rows, c->n, c->ids, in[0], kernels->dtype, out[0]);
-  kernels->embedding_backward(c->rows, c->n, c->vocabulary, c->ids, in[1], out[1], c->accumulate);
-  kernels->convert_to(c->vocabulary * c->n, in[0], CH_BF16, scratch);
-  kernels->embedding_forward(c->rows, c->n, c->ids, scratch, CH_BF16, out[2]);
-  kernels->convert_to(c->vocabulary * c->n, in[0], CH_F16, scratch);
-  kernels->embedding_forward(c->rows, c->n, c->ids, scratch, CH_F16, out[3]);
+  kernels->embedding_forward(all_threads(), c->rows, c->n, c->ids, in[0], kernels->dtype, out[0]);
+  kernels->embedding_backward(all_threads(), c->rows, c->n, c->vocabulary, c->ids, in[1], out[1],
+                              c->accumulate);
+  kernels->convert_to(all_threads(), c->vocabulary * c->n, in[0], CH_BF16, scratch);
+  kernels->embedding_forward(all_threads(), c->rows, c->n, c->ids, scratch, CH_BF16, out[2]);
+  kernels->convert_to(all_threads(), c->vocabulary * c->n, in[0], CH_F16, scratch);
+  kernels->embedding_forward(all_threads(), c->rows, c->n, c->ids, scratch, CH_F16, out[3]);
 }
 
 static void embedding_rows_are_copied_and_their_gradients_added_up(void **state) {

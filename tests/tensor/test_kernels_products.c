@@ -1,5 +1,6 @@
 /* Matrix-vector and tile products of every table, all small sizes and strides. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 /* --- gemv
  * ---------------------------------------------------------------------------------------------------------
@@ -31,26 +32,28 @@ static void call_gemv(const ch_kernels *kernels, void *const *in, void **out, vo
   const gemv_case *c = data;
   ch_product p = {c->out, in[1], c->with_bias ? in[2] : NULL, out[0]};
   if (c->dtype != CH_F32) { /* the values are exact in 16 bits */
-    kernels->convert_to(c->in * c->out, in[1], c->dtype, scratch);
+    kernels->convert_to(all_threads(), c->in * c->out, in[1], c->dtype, scratch);
     p.weight = scratch;
   }
   uint16_t *x = (uint16_t *)scratch + c->in * c->out;
-  if (c->way == PAIRS || c->way == SPLIT_HALVES) kernels->convert_to(c->rows * c->in, in[0], CH_BF16, x);
+  if (c->way == PAIRS || c->way == SPLIT_HALVES)
+    kernels->convert_to(all_threads(), c->rows * c->in, in[0], CH_BF16, x);
   if (c->way >= SPLIT && kernels->gemv_split) {
-    void *room = lines((size_t)ch_threads() * ch_gemv_split_room(c->rows, c->in));
+    void *room = lines((size_t)all_threads()->threads * ch_gemv_split_room(c->rows, c->in));
     const bool halves = c->way == SPLIT_HALVES;
-    kernels->gemv_split(c->rows, c->in, halves ? x : in[0], halves ? CH_BF16 : kernels->dtype, room, 1, &p,
-                        c->accumulate);
+    kernels->gemv_split(all_threads(), c->rows, c->in, halves ? x : in[0], halves ? CH_BF16 : kernels->dtype,
+                        room, 1, &p, c->accumulate);
     free(room);
     return;
   }
   if (c->way == PAIRS && kernels->gemv_bf16) {
-    void *room = lines((size_t)ch_threads() * ch_gemv_room(c->rows, c->in));
-    kernels->gemv_bf16(c->rows, c->in, x, room, 1, &p, c->accumulate);
+    void *room = lines((size_t)all_threads()->threads * ch_gemv_room(c->rows, c->in));
+    kernels->gemv_bf16(all_threads(), c->rows, c->in, x, room, 1, &p, c->accumulate);
     free(room);
     return;
   }
-  kernels->gemv(c->rows, c->in, in[0], c->dtype == CH_F32 ? kernels->dtype : c->dtype, 1, &p, c->accumulate);
+  kernels->gemv(all_threads(), c->rows, c->in, in[0], c->dtype == CH_F32 ? kernels->dtype : c->dtype, 1, &p,
+                c->accumulate);
 }
 
 static void check_gemv(ch_random *random, gemv_case c) {
@@ -142,13 +145,13 @@ static gemv_rows rows_from(const gemv_rows *all, int64_t row, int64_t in) {
 static void multiply(const ch_kernels *kernels, gemv_way way, int64_t rows, int64_t in, const gemv_rows *x,
                      ch_dtype dtype, int count, const ch_product *products) {
   if (way == PAIRS)
-    kernels->gemv_bf16(rows, in, x->halves, x->room, count, products, false);
+    kernels->gemv_bf16(all_threads(), rows, in, x->halves, x->room, count, products, false);
   else if (way == SPLIT)
-    kernels->gemv_split(rows, in, x->x, CH_F32, x->room, count, products, false);
+    kernels->gemv_split(all_threads(), rows, in, x->x, CH_F32, x->room, count, products, false);
   else if (way == SPLIT_HALVES)
-    kernels->gemv_split(rows, in, x->halves, CH_BF16, x->room, count, products, false);
+    kernels->gemv_split(all_threads(), rows, in, x->halves, CH_BF16, x->room, count, products, false);
   else
-    kernels->gemv(rows, in, x->x, dtype, count, products, false);
+    kernels->gemv(all_threads(), rows, in, x->x, dtype, count, products, false);
 }
 
 /* Every way in which a table multiplies, with its rows of x and its weights. */
@@ -176,10 +179,10 @@ static void for_all_ways(void (*check)(const gemv_setting *setting)) {
     const ch_kernels *kernels = table_number(number);
     if (!kernels) continue;
     float *xs = reals_from(kernels, MOST_ROWS * IN, x), *ws = reals_from(kernels, IN * OUT, w);
-    kernels->convert_to(MOST_ROWS * IN, xs, CH_BF16, halves);
+    kernels->convert_to(all_threads(), MOST_ROWS * IN, xs, CH_BF16, halves);
     for (int d = 0; d < 6; d++) {
       if (!has_way(kernels, ways[d])) continue;
-      kernels->convert_to(IN * OUT, ws, dtypes[d], weight);
+      kernels->convert_to(all_threads(), IN * OUT, ws, dtypes[d], weight);
       check(&(gemv_setting){kernels, ways[d], dtypes[d], {xs, halves, room}, (const char *)weight});
     }
     free(xs), free(ws);

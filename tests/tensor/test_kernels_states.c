@@ -1,5 +1,6 @@
 /* States in blocks of 32: what is written is nearest to what was given, and what is read is what was written. */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 enum { BLOCK_VALUES = 32 };
 
@@ -89,7 +90,7 @@ static void rows_of_any_width_come_back_within_half_a_step(void **state) {
         else
           ((float *)given)[i] = (float)x[i];
       }
-      kernels->pack_states(ROWS, n, given, dtype, blocks);
+      kernels->pack_states(all_threads(), ROWS, n, given, dtype, blocks);
       kernels->unpack_states(ROWS, whole, blocks, row, dtype, read);
       for (int64_t r = 0; r < ROWS; r++) {
         for (int64_t i = 0; i < whole; i++) padded[i] = i < n ? x[r * n + i] : 0;
@@ -137,7 +138,7 @@ static void what_is_not_finite_stays_visible(void **state) {
         else
           memcpy((char *)x + (size_t)k * sizeof value, &value, sizeof value);
       }
-      kernels->pack_states(1, 64, x, types[i % 2], blocks);
+      kernels->pack_states(all_threads(), 1, 64, x, types[i % 2], blocks);
       kernels->unpack_states(1, 64, blocks, 0, types[i % 2], y);
       assert_true(isnan(real_at(kernels, y, 5 + i)));
       assert_true(isfinite(real_at(kernels, y, 40))); /* of the other block */

@@ -1,6 +1,7 @@
 /* Softmax cross entropy and AdamW of every table against their equations; the gradient against differences.
  */
 #include "tensor/kernel_testing.h"
+#include "team_testing.h"
 
 /* --- cross entropy
  * ---------------------------------------------------------------------------------------------------- */
@@ -16,10 +17,12 @@ static void call_cross_entropy(const ch_kernels *kernels, void *const *in, void 
   const loss_case *c = data;
   size_t bytes = (size_t)(c->rows * c->vocabulary) * ch_dtype_size(kernels->dtype);
   memcpy(out[0], in[0], bytes);
-  kernels->cross_entropy(c->rows, c->vocabulary, c->smoothing, out[0], c->targets, out[1], in[1]);
+  kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, out[0], c->targets, out[1],
+                         in[1]);
   /* The loss alone: the logits stay, the loss has the same bits. */
   memcpy(scratch, in[0], bytes);
-  kernels->cross_entropy(c->rows, c->vocabulary, c->smoothing, scratch, c->targets, out[2], NULL);
+  kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, scratch, c->targets, out[2],
+                         NULL);
   assert_memory_equal(scratch, in[0], bytes);
   assert_memory_equal(out[1], out[2], (size_t)c->rows * ch_dtype_size(kernels->dtype));
 }
@@ -107,7 +110,7 @@ static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **sta
           void *logits = reals_from(kernels, n, values), *loss = reals_from(kernels, 1, NULL);
           const int32_t target = 0;
           memset(loss, 0, ch_dtype_size(kernels->dtype));
-          kernels->cross_entropy(1, n, 0, logits, &target, loss, NULL);
+          kernels->cross_entropy(all_threads(), 1, n, 0, logits, &target, loss, NULL);
           assert_false(isfinite(real_at(kernels, loss, 0)));
           free(logits), free(loss);
         }
@@ -115,7 +118,7 @@ static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **sta
     const double masked[3] = {0, -INFINITY, 0};
     void *logits = reals_from(kernels, 3, masked), *loss = reals_from(kernels, 1, NULL);
     const int32_t target = 2;
-    kernels->cross_entropy(1, 3, 0, logits, &target, loss, NULL);
+    kernels->cross_entropy(all_threads(), 1, 3, 0, logits, &target, loss, NULL);
     assert_true(fabs(real_at(kernels, loss, 0) - log(2)) < 1e-6);
     free(logits), free(loss);
   }
@@ -126,7 +129,7 @@ static double cross_entropy_loss(const double *x, const void *data) {
   double *logits = zeros(c->rows * c->vocabulary), *loss = zeros(c->rows), sum = 0;
   memcpy(logits, x, (size_t)(c->rows * c->vocabulary) * sizeof *logits);
   ch_kernels_for(CH_F64, CH_ISA_PLAIN)
-      ->cross_entropy(c->rows, c->vocabulary, c->smoothing, logits, c->targets, loss, NULL);
+      ->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, logits, c->targets, loss, NULL);
   for (int64_t r = 0; r < c->rows; r++) sum += loss[r];
   free(logits), free(loss);
   return sum;
@@ -140,7 +143,8 @@ static void the_cross_entropy_gradient_in_double_matches_differences(void **stat
   loss_case c = {4, 11, targets, 0.2};
   double *x = random_values(&random, 44, 2), *gradient = zeros(44), loss[4], ones[4] = {1, 1, 1, 1};
   memcpy(gradient, x, 44 * sizeof *x);
-  ch_kernels_for(CH_F64, CH_ISA_PLAIN)->cross_entropy(4, 11, 0.2, gradient, targets, loss, ones);
+  ch_kernels_for(CH_F64, CH_ISA_PLAIN)
+      ->cross_entropy(all_threads(), 4, 11, 0.2, gradient, targets, loss, ones);
   check_gradient("cross_entropy", cross_entropy_loss, &c, 44, x, gradient);
   free(x), free(gradient);
 }
@@ -158,8 +162,8 @@ static void call_adamw(const ch_kernels *kernels, void *const *in, void **out, v
                        const void *data) {
   (void)scratch;
   const adamw_case *c = data;
-  kernels->adamw(c->n, out[0], in[0], out[1], out[2], c->scale, c->lr, c->beta1, c->beta2, c->eps, c->decay,
-                 c->correction1, c->correction2);
+  kernels->adamw(all_threads(), c->n, out[0], in[0], out[1], out[2], c->scale, c->lr, c->beta1, c->beta2,
+                 c->eps, c->decay, c->correction1, c->correction2);
 }
 
 static void an_adamw_step_follows_its_equations(void **state) {

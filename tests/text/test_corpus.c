@@ -1,4 +1,5 @@
 /* Token files: every document on one side, batches at random access, packed windows, damaged files. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -305,6 +306,25 @@ static void a_single_long_document_is_cut_at_its_tail(void **state) {
   ch_text_free(&text);
 }
 
+/* "abab...": two letters, and ends of lines and documents that are few. */
+static void the_entropy_is_that_of_single_tokens(void **state) {
+  (void)state;
+  enum { LINES = 4000, PAIRS = 50 };
+  ch_text text = {0};
+  for (int i = 0; i < LINES; i++) {
+    for (int k = 0; k < PAIRS; k++) ch_text_puts(&text, "ab");
+    ch_text_puts(&text, "\n");
+  }
+  assert_int_equal(ch_write_file(text_path, text.data, text.size, &error), CH_OK);
+  ch_corpus_options options;
+  ch_corpus_options_default(&options);
+  ch_corpus *corpus = prepare(&options);
+  double letter = PAIRS / (2.0 * PAIRS + 1), line = 1 / (2.0 * PAIRS + 1);
+  assert_float_equal(ch_corpus_token_entropy(corpus), -2 * letter * log(letter) - line * log(line), 1e-4);
+  ch_corpus_close(corpus);
+  ch_text_free(&text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(documents_go_whole_to_one_side),
@@ -314,6 +334,7 @@ int main(void) {
       cmocka_unit_test(an_id_past_the_vocabulary_is_found_when_it_is_read),
       cmocka_unit_test(impossible_texts_and_options_are_explained),
       cmocka_unit_test(a_single_long_document_is_cut_at_its_tail),
+      cmocka_unit_test(the_entropy_is_that_of_single_tokens),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -58,12 +58,11 @@ static void ids_are_those_of_the_reference_for_every_kind_of_tokenizer(void **st
         patched(json_string_value(json_object_get(variant, "base")), json_object_get(variant, "patch"));
     json_array_foreach(json_object_get(variant, "cases"), j, entry) {
       const json_t *text = json_array_get(entry, 0);
-      unsigned flags = (json_is_true(json_array_get(entry, 2)) ? CH_ENCODE_SPECIAL : 0) |
-                       (json_is_true(json_array_get(entry, 3)) ? CH_ENCODE_TEMPLATE : 0);
+      unsigned flags = (json_is_true(json_array_get(entry, 2)) ? CH_TEXT_SPECIAL : 0) |
+                       (json_is_true(json_array_get(entry, 3)) ? CH_TEXT_WHOLE : CH_TEXT_BARE);
       encode(tokenizer, json_string_value(text), json_string_length(text), flags, &ids);
       check_ids(name, json_string_value(text), json_string_length(text), &ids, json_array_get(entry, 1));
-      encode(tokenizer, json_string_value(text), json_string_length(text), flags | CH_ENCODE_NO_SCANNER,
-             &ids);
+      encode(tokenizer, json_string_value(text), json_string_length(text), flags | CH_TEXT_NO_SCANNER, &ids);
       check_ids(name, json_string_value(text), json_string_length(text), &ids, json_array_get(entry, 1));
     }
     ch_tokenizer_free(tokenizer);
@@ -88,12 +87,12 @@ static void a_tokenizer_bin_encodes_as_the_same_pieces_in_a_tokenizer_json(void 
   for (int i = 0; i < 400; i++) {
     random_text(&random, ch_random_below(&random, 40), i % 2, &text);
     for (char *p; (p = strstr(text.data, "▁"));) memcpy(p, "zzz", 3); /* the mark itself differs by format */
-    encode(bin, text.data, text.size, CH_ENCODE_TEMPLATE, &a);
-    encode(json, text.data, text.size, CH_ENCODE_TEMPLATE, &b);
+    encode(bin, text.data, text.size, CH_TEXT_WHOLE, &a);
+    encode(json, text.data, text.size, CH_TEXT_WHOLE, &b);
     assert_int_equal(a.size, b.size);
     assert_memory_equal(a.data, b.data, a.size * sizeof *a.data);
     back.size = 0;
-    ASSERT_OK(ch_tokenizer_decode(bin, a.data, a.size, true, &back, &error));
+    ASSERT_OK(ch_tokenizer_put_text(bin, a.data, a.size, true, &back, &error));
     assert_int_equal(back.size, text.size);
     if (text.size) assert_memory_equal(back.data, text.data, text.size);
   }
@@ -119,9 +118,9 @@ static void byte_level_text_comes_back_exactly_whatever_its_bytes(void **state) 
       char byte = (char)ch_random_below(&random, 256);
       ch_text_put(&text, &byte, 1);
     }
-    encode(tokenizer, text.data, text.size, CH_ENCODE_SPECIAL, &ids);
+    encode(tokenizer, text.data, text.size, CH_TEXT_BARE | CH_TEXT_SPECIAL, &ids);
     whole.size = streamed.size = 0;
-    ASSERT_OK(ch_tokenizer_decode(tokenizer, ids.data, ids.size, false, &whole, &error));
+    ASSERT_OK(ch_tokenizer_put_text(tokenizer, ids.data, ids.size, false, &whole, &error));
     ch_decode_stream stream = {0};
     for (size_t j = 0; j < ids.size; j++)
       ASSERT_OK(ch_decode_next(tokenizer, &stream, ids.data[j], false, &streamed, &error));
@@ -148,7 +147,7 @@ static void streaming_never_gives_half_a_character(void **state) {
   ch_error error;
   ch_decode_stream stream = {0};
   for (size_t i = 0; text[i]; i++) {
-    encode(tokenizer, text + i, 1, 0, &ids);
+    encode(tokenizer, text + i, 1, CH_TEXT_BARE, &ids);
     assert_int_equal(ids.size, 1);
     ASSERT_OK(ch_decode_next(tokenizer, &stream, ids.data[0], true, &out, &error));
     assert_int_equal(out.size, shown[i]);
@@ -165,17 +164,17 @@ static void special_tokens_are_seen_only_on_request_and_can_be_left_out(void **s
   ch_ids ids = {0};
   ch_text out = {0};
   ch_error error;
-  encode(tokenizer, text, strlen(text), 0, &ids);
+  encode(tokenizer, text, strlen(text), CH_TEXT_BARE, &ids);
   for (size_t i = 0; i < ids.size; i++) assert_false(ch_tokenizer_is_special(tokenizer, ids.data[i]));
-  encode(tokenizer, text, strlen(text), CH_ENCODE_SPECIAL, &ids);
+  encode(tokenizer, text, strlen(text), CH_TEXT_BARE | CH_TEXT_SPECIAL, &ids);
   assert_int_equal(ids.size, 3);
   assert_int_equal(ids.data[1], ch_tokenizer_eos(tokenizer));
   assert_true(ch_tokenizer_is_special(tokenizer, ids.data[1]));
-  ASSERT_OK(ch_tokenizer_decode(tokenizer, ids.data, ids.size, true, &out, &error));
+  ASSERT_OK(ch_tokenizer_put_text(tokenizer, ids.data, ids.size, true, &out, &error));
   assert_string_equal(out.data, "ab");
-  ASSERT_FAILS(ch_tokenizer_decode(tokenizer, (int32_t[]){512}, 1, true, &out, &error), CH_ERROR_ARGUMENT,
+  ASSERT_FAILS(ch_tokenizer_put_text(tokenizer, (int32_t[]){512}, 1, true, &out, &error), CH_ERROR_ARGUMENT,
                "512");
-  ASSERT_FAILS(ch_tokenizer_decode(tokenizer, (int32_t[]){-1}, 1, true, &out, &error), CH_ERROR_ARGUMENT,
+  ASSERT_FAILS(ch_tokenizer_put_text(tokenizer, (int32_t[]){-1}, 1, true, &out, &error), CH_ERROR_ARGUMENT,
                "-1");
   ch_ids_free(&ids);
   ch_text_free(&out);
@@ -210,13 +209,13 @@ static void many_threads_encode_with_one_tokenizer(void **state) {
     ch_random_seed(&random, 9, f);
     random_text(&random, 20000, 0, &text);
     ch_ids expected = {0};
-    encode(tokenizer, text.data, text.size, 0, &expected);
+    encode(tokenizer, text.data, text.size, CH_TEXT_BARE, &expected);
     int wrong = 0;
 #pragma omp parallel for num_threads(8) reduction(+ : wrong)
     for (int i = 0; i < 16; i++) {
       ch_ids ids = {0};
       ch_error error;
-      ch_status status = ch_tokenizer_encode(tokenizer, text.data, text.size, 0, &ids, &error);
+      ch_status status = ch_tokenizer_encode(tokenizer, text.data, text.size, CH_TEXT_BARE, &ids, &error);
       wrong += status != CH_OK || ids.size != expected.size ||
                memcmp(ids.data, expected.data, ids.size * sizeof *ids.data) != 0;
       ch_ids_free(&ids);
@@ -241,8 +240,8 @@ static void an_encoder_with_a_warm_cache_gives_the_same_ids_as_a_fresh_one(void 
   for (int i = 0; i < 300; i++) {
     random_text(&random, 100, i % 2, &text);
     warm.size = 0;
-    ASSERT_OK(ch_encoder_encode(encoder, text.data, text.size, 0, &warm, &error));
-    encode(tokenizer, text.data, text.size, 0, &fresh);
+    ASSERT_OK(ch_encoder_encode(encoder, text.data, text.size, CH_TEXT_BARE, &warm, &error));
+    encode(tokenizer, text.data, text.size, CH_TEXT_BARE, &fresh);
     assert_int_equal(warm.size, fresh.size);
     assert_memory_equal(warm.data, fresh.data, warm.size * sizeof *warm.data);
   }
@@ -273,10 +272,9 @@ static void a_text_cut_at_a_safe_place_keeps_its_ids(void **state) {
       ASSERT_OK(ch_encoder_safe_cut(encoder, text.data, text.size, from, &cut, &error));
       assert_true(cut >= from && cut <= text.size);
       cuts += cut < text.size;
-      encode(tokenizer, text.data, text.size, 0, &whole);
-      encode(tokenizer, text.data, cut, 0, &parts);
-      ASSERT_OK(ch_tokenizer_encode(tokenizer, text.data + cut, text.size - cut, CH_ENCODE_CONTINUED, &parts,
-                                    &error));
+      encode(tokenizer, text.data, text.size, CH_TEXT_BARE, &whole);
+      encode(tokenizer, text.data, cut, CH_TEXT_BARE, &parts);
+      ASSERT_OK(ch_tokenizer_encode(tokenizer, text.data + cut, text.size - cut, 0, &parts, &error));
       assert_int_equal(whole.size, parts.size);
       assert_memory_equal(whole.data, parts.data, whole.size * sizeof *whole.data);
     }
@@ -297,8 +295,8 @@ static void a_word_of_a_megabyte_is_encoded_like_a_short_one(void **state) {
   ch_ids unit = {0}, ids = {0};
   /* the run of letters is one word, whose ids repeat with its letters */
   for (size_t i = 0; i < SIZE; i++) word[i] = "the"[i % 3];
-  encode(tokenizer, word, 300, 0, &unit);
-  encode(tokenizer, word, SIZE / 3 * 3, 0, &ids);
+  encode(tokenizer, word, 300, CH_TEXT_BARE, &unit);
+  encode(tokenizer, word, SIZE / 3 * 3, CH_TEXT_BARE, &ids);
   assert_int_equal(unit.size * (SIZE / 3) / 100, ids.size);
   for (size_t i = 0; i < ids.size; i++) assert_int_equal(ids.data[i], unit.data[i % unit.size]);
   free(word);

@@ -146,9 +146,10 @@ static void a_character_without_a_token_is_an_error_and_not_lost(void **state) {
   ch_error error;
   ch_ids ids = {0};
   ASSERT_OK(ch_tokenizer_from_json(whole, strlen(whole), "f.json", &tokenizer, &error));
-  ASSERT_OK(ch_tokenizer_encode(tokenizer, "abba", 4, 0, &ids, &error));
+  ASSERT_OK(ch_tokenizer_encode(tokenizer, "abba", 4, CH_TEXT_BARE, &ids, &error));
   assert_int_equal(ids.size, 3);
-  ASSERT_FAILS(ch_tokenizer_encode(tokenizer, "abz", 3, 0, &ids, &error), CH_ERROR_FORMAT, "\"z\"");
+  ASSERT_FAILS(ch_tokenizer_encode(tokenizer, "abz", 3, CH_TEXT_BARE, &ids, &error), CH_ERROR_FORMAT,
+               "\"z\"");
   ch_ids_free(&ids);
   ch_tokenizer_free(tokenizer);
 }
@@ -163,7 +164,7 @@ static void merges_in_a_circle_end(void **state) {
   ch_error error;
   ch_ids ids = {0};
   if (ch_tokenizer_from_json(text, strlen(text), "f.json", &tokenizer, &error) != CH_OK) return;
-  ASSERT_OK(ch_tokenizer_encode(tokenizer, "aaaa", 4, 0, &ids, &error));
+  ASSERT_OK(ch_tokenizer_encode(tokenizer, "aaaa", 4, CH_TEXT_BARE, &ids, &error));
   assert_int_equal(ids.size, 2);
   ch_ids_free(&ids);
   ch_tokenizer_free(tokenizer);

@@ -1,5 +1,6 @@
 /* The ready configurations of configs/: they load, train and say in their names what they are. */
 #include "training.h"
+#include "config_file/config_json.h"
 
 static const char *const sizes[] = {"tiny", "small", "base"};
 static const char *const kinds[] = {"mha", "gqa", "mqa"};
@@ -42,7 +43,7 @@ static void the_tiny_ones_take_a_step(void **state) {
     ch_config config = ready_config("tiny", kinds[k]);
     ch_train_options options = test_options(1);
     options.warmup = 0;
-    ch_source source = made_up_source();
+    ch_batch_source source = made_up_source();
     ch_trainer *trainer;
     assert_ok(ch_trainer_create(&config, &options, &source, &trainer, &failure));
     double loss = take_step(trainer).loss;

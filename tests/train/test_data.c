@@ -260,7 +260,7 @@ static int words_known(const char *directory, int documents) {
     char word[8];
     ch_ids ids = {0};
     int size = snprintf(word, sizeof word, " z%c%cq", 'a' + d / 26, 'a' + d % 26);
-    assert_ok(ch_tokenizer_encode(trained, word, (size_t)size, 0, &ids, &failure));
+    assert_ok(ch_tokenizer_encode(trained, word, (size_t)size, CH_TEXT_BARE, &ids, &failure));
     known += ids.size == 1;
     ch_ids_free(&ids);
   }

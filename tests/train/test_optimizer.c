@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "train/optimizer.h"
+#include "team_testing.h"
 
 enum { ROWS = 9, COLUMNS = 11, MATRIX = ROWS * COLUMNS, VECTOR = 5 };
 
@@ -27,14 +28,16 @@ static void reference_step(double *w, double *m, double *v, double g, int step, 
   *w -= lr * decay * *w + lr * m_hat / (sqrt(v_hat) + eps);
 }
 
-static void check_dtype(ch_dtype dtype, double tolerance) {
+/* factor: of the matrix's learning rate. */
+static void check_dtype(ch_dtype dtype, double factor, double tolerance) {
   ch_params params = {0};
   ch_parameter_set set;
   ch_error error = {0};
   ch_train_options options = {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.3};
   const ch_kernels *kernels = ch_kernels_best(dtype);
   declare(&params);
-  assert_int_equal(ch_parameter_set_create(&set, &params, dtype, &error), CH_OK);
+  params.rows[0].lr_factor = factor;
+  assert_int_equal(ch_parameter_set_create(&set, &params, kernels, &error), CH_OK);
   double w[2][MATRIX], m[2][MATRIX] = {0}, v[2][MATRIX] = {0}, g[2][MATRIX];
   ch_random random;
   ch_random_seed(&random, 3, 0);
@@ -48,14 +51,17 @@ static void check_dtype(ch_dtype dtype, double tolerance) {
         squares += g[p][i] * g[p][i];
       }
     for (int p = 0; p < 2; p++) {
-      if (step == 1) kernels->convert_from(counts[p], w[p], CH_F64, set.weights[p].data);
-      kernels->convert_from(counts[p], g[p], CH_F64, set.gradients[p].data);
+      if (step == 1) kernels->convert_from(all_threads(), counts[p], w[p], CH_F64, set.weights[p].data);
+      kernels->convert_from(all_threads(), counts[p], g[p], CH_F64, set.gradients[p].data);
     }
-    assert_true(fabs(ch_gradient_norm(&set, kernels) - sqrt(squares)) < 1e-6 * sqrt(squares));
-    ch_adamw_step(&set, kernels, &options, step, 0.01, 0.25);
+    assert_true(fabs(ch_gradient_norm(&set, kernels, all_threads()) - sqrt(squares)) < 1e-6 * sqrt(squares));
+    ch_adamw_step(&set, kernels, all_threads(), &options, step, 0.01, 0.25);
     for (int p = 0; p < 2; p++)
       for (int i = 0; i < counts[p]; i++)
-        reference_step(&w[p][i], &m[p][i], &v[p][i], 0.25 * g[p][i], step, 0.01, p == 0 ? 0.3 : 0);
+        if (p == 0) /* decay is that of the run's rate, 0.01 */
+          reference_step(&w[p][i], &m[p][i], &v[p][i], 0.25 * g[p][i], step, 0.01 * factor, 0.3 / factor);
+        else
+          reference_step(&w[p][i], &m[p][i], &v[p][i], 0.25 * g[p][i], step, 0.01, 0);
   }
   for (int p = 0; p < 2; p++)
     for (int i = 0; i < counts[p]; i++) {
@@ -70,8 +76,14 @@ static void check_dtype(ch_dtype dtype, double tolerance) {
 
 static void adamw_follows_its_equations_and_decays_matrices_only(void **state) {
   (void)state;
-  check_dtype(CH_F64, 1e-14);
-  check_dtype(CH_F32, 1e-6);
+  check_dtype(CH_F64, 1, 1e-14);
+  check_dtype(CH_F32, 1, 1e-6);
+}
+
+static void a_tensor_learns_at_its_own_share_of_the_rate_and_decays_at_the_rate(void **state) {
+  (void)state;
+  check_dtype(CH_F64, 0.125, 1e-14);
+  check_dtype(CH_F32, 3, 1e-6);
 }
 
 static void the_first_tensor_that_is_not_finite_is_named(void **state) {
@@ -81,13 +93,13 @@ static void the_first_tensor_that_is_not_finite_is_named(void **state) {
   ch_error error = {0};
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   declare(&params);
-  assert_int_equal(ch_parameter_set_create(&set, &params, CH_F32, &error), CH_OK);
-  assert_null(ch_first_not_finite(&set, set.gradients, kernels));
+  assert_int_equal(ch_parameter_set_create(&set, &params, ch_kernels_best(CH_F32), &error), CH_OK);
+  assert_null(ch_first_not_finite(&set, set.gradients, kernels, all_threads()));
   ((float *)set.gradients[1].data)[VECTOR - 1] = INFINITY;
-  assert_string_equal(ch_first_not_finite(&set, set.gradients, kernels), "vector");
+  assert_string_equal(ch_first_not_finite(&set, set.gradients, kernels, all_threads()), "vector");
   ((float *)set.gradients[0].data)[MATRIX - 1] = NAN;
-  assert_string_equal(ch_first_not_finite(&set, set.gradients, kernels), "matrix");
-  assert_false(isfinite(ch_gradient_norm(&set, kernels)));
+  assert_string_equal(ch_first_not_finite(&set, set.gradients, kernels, all_threads()), "matrix");
+  assert_false(isfinite(ch_gradient_norm(&set, kernels, all_threads())));
   ch_parameter_set_free(&set);
   ch_params_free(&params);
 }
@@ -98,7 +110,7 @@ static void tensors_start_on_cache_lines_and_do_not_overlap(void **state) {
   ch_parameter_set set;
   ch_error error = {0};
   declare(&params);
-  assert_int_equal(ch_parameter_set_create(&set, &params, CH_F32, &error), CH_OK);
+  assert_int_equal(ch_parameter_set_create(&set, &params, ch_kernels_best(CH_F32), &error), CH_OK);
   for (int p = 0; p < 2; p++) {
     assert_int_equal((uintptr_t)set.weights[p].data % 64, 0);
     memset(set.weights[p].data, 0xff, ch_tensor_bytes(&set.weights[p]));
@@ -116,7 +128,7 @@ static void a_model_larger_than_the_machine_is_refused(void **state) {
   ch_parameter_set set;
   ch_error error = {0};
   ch_params_matrix(&params, CH_PARAM_FFN, 0.02, 1 << 20, 1 << 20, "matrix");
-  assert_int_equal(ch_parameter_set_create(&set, &params, CH_F32, &error), CH_ERROR_MEMORY);
+  assert_int_equal(ch_parameter_set_create(&set, &params, ch_kernels_best(CH_F32), &error), CH_ERROR_MEMORY);
   assert_non_null(strstr(error.message, "17592.2 GB"));
   ch_params_free(&params);
 }
@@ -124,6 +136,7 @@ static void a_model_larger_than_the_machine_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(adamw_follows_its_equations_and_decays_matrices_only),
+      cmocka_unit_test(a_tensor_learns_at_its_own_share_of_the_rate_and_decays_at_the_rate),
       cmocka_unit_test(the_first_tensor_that_is_not_finite_is_named),
       cmocka_unit_test(a_model_larger_than_the_machine_is_refused),
       cmocka_unit_test(tensors_start_on_cache_lines_and_do_not_overlap),

@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "io/safetensors.h"
+#include "config_file/config_json.h"
 
 extern char **environ;
 
@@ -62,11 +63,11 @@ static bool on_question(void *context) {
 
 static ch_status run(ch_trainer *trainer, const char *directory, bool resume, watcher *w, ch_error *error) {
   w->trainer = trainer;
-  ch_run_events events = {.context = w,
-                          .step = on_step,
-                          .evaluated = on_evaluation,
-                          .saved = on_save,
-                          .interrupted = on_question};
+  ch_train_events events = {.context = w,
+                            .step = on_step,
+                            .evaluated = on_evaluation,
+                            .saved = on_save,
+                            .interrupted = on_question};
   return ch_train_run(trainer, directory, resume, &events, error);
 }
 
@@ -80,7 +81,7 @@ static ch_trainer *unbroken_run(const ch_train_options *options, const char *dir
 
 /* Every line is an object; steps 1 … steps stand once each and in order; so do `evaluations` evaluations. */
 static void check_log(const char *directory, int steps, int evaluations) {
-  char *text = read_whole(directory, CH_RUN_LOG);
+  char *text = read_whole(directory, CH_TRAIN_LOG);
   int64_t step = 0, evaluated = 0;
   int seen = 0, dones = 0;
   for (char *line = text, *end; *line; line = end + 1) {
@@ -151,7 +152,7 @@ static void a_run_leaves_a_log_a_checkpoint_and_a_model(void **state) {
   check_log(below, 10, 3);
   check_model(below, trainer);
   check_no_leftovers(below);
-  char *text = read_whole(below, CH_RUN_LOG);
+  char *text = read_whole(below, CH_TRAIN_LOG);
   assert_int_equal(count_of(text, "\"config\":{"), 1);
   assert_int_equal(count_of(text, "\"lr\":0.005"), 2); /* the options, and the step at the peak */
   free(text);
@@ -239,7 +240,7 @@ static void a_log_ahead_of_its_checkpoint_is_cut_back(void **state) {
   ch_error error = {0};
   assert_int_equal(run(first, directory, false, &w, &error), CH_ERROR_INTERRUPTED);
   /* As if the program had gone on to step 7 and been killed while it wrote a line. */
-  char *path = ch_path_join(directory, CH_RUN_LOG);
+  char *path = ch_path_join(directory, CH_TRAIN_LOG);
   FILE *log = fopen(path, "a");
   fputs("{\"event\":\"step\",\"step\":6,\"loss\":1.5,\"tokens_per_second\":1}\n"
         "{\"event\":\"step\",\"step\":7,\"loss\":1.5,\"tokens_per_second\":1}\n{\"event\":\"st",
@@ -294,7 +295,7 @@ static void wait_milliseconds(long milliseconds) {
 static void killed_at_any_moment_a_run_can_be_resumed_to_the_same_bits(void **state) {
   (void)state;
   char *directory = make_directory(), *other = make_directory();
-  char *path = ch_path_join(directory, CH_RUN_CHECKPOINT);
+  char *path = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   ch_train_options options = killed_options();
   int status = -1, kills = 0;
   ch_random random;
@@ -327,7 +328,7 @@ static void killed_at_any_moment_a_run_can_be_resumed_to_the_same_bits(void **st
 
 static void numbers_that_go_wrong_leave_the_last_good_checkpoint(void **state) {
   (void)state;
-  char *directory = make_directory(), *path = ch_path_join(directory, CH_RUN_CHECKPOINT);
+  char *directory = make_directory(), *path = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   ch_train_options options = test_options(9);
   options.checkpoint_every = 2;
   ch_trainer *first = make_trainer(&options);
@@ -339,7 +340,7 @@ static void numbers_that_go_wrong_leave_the_last_good_checkpoint(void **state) {
   int64_t step;
   assert_ok(ch_checkpoint_read_options(path, NULL, NULL, &step, &failure));
   assert_int_equal(step, 4);
-  char *text = read_whole(directory, CH_RUN_LOG);
+  char *text = read_whole(directory, CH_TRAIN_LOG);
   assert_int_equal(count_of(text, "\"event\":\"error\""), 1);
   free(text);
   ch_trainer *second = make_trainer(&options);
@@ -355,7 +356,7 @@ static void numbers_that_go_wrong_leave_the_last_good_checkpoint(void **state) {
 
 static void a_disk_that_fills_up_leaves_the_last_good_checkpoint(void **state) {
   (void)state;
-  char *directory = make_directory(), *path = ch_path_join(directory, CH_RUN_CHECKPOINT);
+  char *directory = make_directory(), *path = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   ch_train_options options = test_options(9);
   options.checkpoint_every = 3;
   ch_trainer *first = make_trainer(&options);
@@ -364,7 +365,7 @@ static void a_disk_that_fills_up_leaves_the_last_good_checkpoint(void **state) {
   ch_status status = run(first, directory, false, &w, &error);
   limit_files(RLIM_INFINITY);
   assert_int_equal(status, CH_ERROR_IO);
-  assert_non_null(strstr(error.message, CH_RUN_CHECKPOINT));
+  assert_non_null(strstr(error.message, CH_TRAIN_CHECKPOINT));
   check_no_leftovers(directory);
   int64_t step;
   assert_ok(ch_checkpoint_read_options(path, NULL, NULL, &step, &failure));
@@ -407,7 +408,7 @@ static void a_directory_that_cannot_be_written_is_named_before_training(void **s
 
 static void a_log_on_a_full_device_stops_the_run_with_a_checkpoint(void **state) {
   (void)state;
-  char *directory = make_directory(), *log = ch_path_join(directory, CH_RUN_LOG);
+  char *directory = make_directory(), *log = ch_path_join(directory, CH_TRAIN_LOG);
   if (access("/dev/full", W_OK) != 0 || symlink("/dev/full", log) != 0) {
     print_message("no /dev/full here\n");
     skip();
@@ -417,7 +418,7 @@ static void a_log_on_a_full_device_stops_the_run_with_a_checkpoint(void **state)
   watcher w = {0};
   ch_error error = {0};
   assert_int_equal(run(trainer, directory, false, &w, &error), CH_ERROR_IO);
-  assert_non_null(strstr(error.message, CH_RUN_LOG));
+  assert_non_null(strstr(error.message, CH_TRAIN_LOG));
   ch_trainer_free(trainer);
   free(log);
   remove_directory(directory);
@@ -438,7 +439,7 @@ static void two_runs_cannot_share_a_directory(void **state) {
   ch_train_options options = test_options(3);
   ch_trainer *trainer = make_trainer(&options);
   intruder = make_trainer(&options);
-  ch_run_events events = {.context = directory, .step = intrude};
+  ch_train_events events = {.context = directory, .step = intrude};
   assert_ok(ch_train_run(trainer, directory, false, &events, &failure));
   check_log(directory, 3, 1);
   ch_trainer_free(trainer);

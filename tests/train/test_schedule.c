@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "config_file/config_json.h"
 #include "train/options_json.h"
 #include "train/schedule.h"
 
@@ -48,7 +49,7 @@ static void a_cosine_warms_up_to_the_peak_and_ends_at_a_tenth(void **state) {
 static void a_cosine_to_zero_gets_there_after_the_last_step(void **state) {
   (void)state;
   ch_train_options options = some_options();
-  options.schedule = CH_SCHEDULE_COSINE_TO_ZERO;
+  options.schedule = CH_TRAIN_COSINE_TO_ZERO;
   options.lr = 0.5;
   options.warmup = 0;
   options.steps = 99;
@@ -62,7 +63,7 @@ static void a_cosine_to_zero_gets_there_after_the_last_step(void **state) {
 static void a_constant_rate_stays_at_the_peak(void **state) {
   (void)state;
   ch_train_options options = some_options();
-  options.schedule = CH_SCHEDULE_CONSTANT;
+  options.schedule = CH_TRAIN_CONSTANT;
   options.lr = 0.5;
   options.warmup = 3;
   assert_near(ch_schedule_lr(&options, 1), 0.125);
@@ -95,11 +96,22 @@ static void the_defaults_are_those_of_the_specification(void **state) {
   (void)state;
   ch_train_options options = some_options();
   assert_true(options.beta1 == 0.9 && options.beta2 == 0.95 && options.eps == 1e-8);
-  assert_true(options.weight_decay == 0.1 && options.clip == 1 && options.schedule == CH_SCHEDULE_COSINE);
+  assert_true(options.weight_decay == 0.1 && options.clip == 1 && options.schedule == CH_TRAIN_COSINE);
   assert_int_equal(options.sequence, 256); /* the model's context */
   ch_config config = a_config();
   ch_error error = {0};
   assert_int_equal(ch_train_options_check(&options, &config, &error), CH_OK);
+}
+
+static void the_usual_rate_follows_from_the_parametrisation(void **state) {
+  (void)state;
+  ch_config config = a_config();
+  ch_train_options options;
+  ch_train_options_default(&config, &options);
+  assert_true(options.lr == 1e-3);
+  config.parametrization = CH_PARAMETRIZATION_SPECTRAL;
+  ch_train_options_default(&config, &options);
+  assert_true(options.lr == 4e-3);
 }
 
 static void tokens_become_whole_steps(void **state) {
@@ -141,7 +153,7 @@ static void impossible_options_are_refused_by_name(void **state) {
   REFUSED(options.eps = 0, "--eps");
   REFUSED(options.weight_decay = -0.1, "--weight-decay");
   REFUSED(options.clip = -1, "--clip");
-  REFUSED(options.dtype = CH_F16, "--dtype");
+  REFUSED(options.dtype = CH_F16, "--compute");
   REFUSED((options.batch = 1000000, options.accumulate = 1000000), "--batch");
 }
 
@@ -150,7 +162,7 @@ static void options_survive_json_to_the_last_bit(void **state) {
   ch_train_options options = some_options(), read;
   options.lr = 0.1 + 0.2;
   options.seed = UINT64_MAX - 1;
-  options.schedule = CH_SCHEDULE_CONSTANT;
+  options.schedule = CH_TRAIN_CONSTANT;
   options.documents = true;
   options.dtype = CH_F64;
   ch_error error = {0};
@@ -183,7 +195,7 @@ static void what_decides_the_result_must_match_and_the_rest_may_change(void **st
   now = before;
   now.steps = 200; /* a cosine would take another course */
   assert_int_equal(ch_train_options_match(&before, &now, "file", &error), CH_ERROR_ARGUMENT);
-  before.schedule = now.schedule = CH_SCHEDULE_CONSTANT;
+  before.schedule = now.schedule = CH_TRAIN_CONSTANT;
   assert_int_equal(ch_train_options_match(&before, &now, "file", &error), CH_OK);
 }
 
@@ -195,6 +207,7 @@ int main(void) {
       cmocka_unit_test(without_warm_up_the_first_step_has_the_peak),
       cmocka_unit_test(the_default_warm_up_is_a_twentieth_and_at_most_a_thousand),
       cmocka_unit_test(the_defaults_are_those_of_the_specification),
+      cmocka_unit_test(the_usual_rate_follows_from_the_parametrisation),
       cmocka_unit_test(tokens_become_whole_steps),
       cmocka_unit_test(impossible_options_are_refused_by_name),
       cmocka_unit_test(options_survive_json_to_the_last_bit),

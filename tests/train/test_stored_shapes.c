@@ -4,6 +4,7 @@
 
 #include "infer/model.h"
 #include "model/transformer.h"
+#include "config_file/config_json.h"
 
 static const char dictionary[] = "model.dictionary.0.q_proj.atoms",
                   residual[] = "model.layers.1.self_attn.q_proj.residual.a.weight";
@@ -42,7 +43,7 @@ static void write_model(const char *directory, ch_config *config) {
 
 static ch_trainer *open_trainer(const char *stored, const ch_config *config) {
   ch_train_options options = test_options(6);
-  ch_source source = made_up_source();
+  ch_batch_source source = made_up_source();
   ch_trainer *trainer = NULL;
   assert_ok(ch_trainer_create_like(stored, config, &options, &source, &trainer, &failure));
   return trainer;
@@ -119,7 +120,7 @@ static void a_configuration_alone_does_not_say_how_many(void **state) {
       (ch_sharing){.type = CH_SHARING_MASA, .projection_count = 1, .groups = {{0, 1}}, .group_count = 1};
   snprintf(config.sharing.projections[0], CH_PROJECTION_NAME_SIZE, "q_proj");
   ch_train_options options = test_options(6);
-  ch_source source = made_up_source();
+  ch_batch_source source = made_up_source();
   ch_trainer *trainer = NULL;
   ch_error error = {0};
   assert_int_equal(ch_trainer_create(&config, &options, &source, &trainer, &error), CH_ERROR_CONFIG);

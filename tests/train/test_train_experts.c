@@ -23,7 +23,7 @@ static ch_config mixture(ch_balance balance) {
 }
 
 static ch_trainer *make(const ch_config *config, const ch_train_options *options) {
-  ch_source source = made_up_source();
+  ch_batch_source source = made_up_source();
   ch_trainer *trainer;
   assert_ok(ch_trainer_create(config, options, &source, &trainer, &failure));
   return trainer;
@@ -126,7 +126,7 @@ static double largest_share(ch_balance balance, double coefficient) {
   config.moe.aux_coefficient = coefficient;
   ch_train_options options = test_options(50);
   options.lr = 1e-3;
-  options.schedule = CH_SCHEDULE_CONSTANT;
+  options.schedule = CH_TRAIN_CONSTANT;
   ch_trainer *trainer = make(&config, &options);
   favour_an_expert(trainer);
   double sum = 0;
@@ -230,7 +230,7 @@ static void every_step_in_the_log_has_the_load_of_every_expert(void **state) {
   ch_train_options options = test_options(3);
   ch_trainer *trainer = make(&config, &options);
   assert_ok(ch_train_run(trainer, directory, false, NULL, &failure));
-  char *text = read_whole(directory, CH_RUN_LOG);
+  char *text = read_whole(directory, CH_TRAIN_LOG);
   int steps = 0;
   for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
     json_t *object = json_loads(line, 0, NULL), *load = json_object_get(object, "expert_load");

@@ -1,6 +1,7 @@
 /* Training on images: batches at random access, runs that learn, and runs that go on with the same bits. */
 #include "training.h"
 
+#include "config_file/config_json.h"
 #include "train/image_data.h"
 
 #define SHAPES TEST_DATA "/images"
@@ -87,7 +88,7 @@ static ch_validation_point last_point(const ch_trainer *trainer) {
 
 static void vision_transformers_learn_to_tell_shapes_apart(void **state) {
   (void)state;
-  enum { STEPS = 200 };
+  enum { STEPS = 300 };
   static const char *const attentions[] = {"\"type\": \"gqa\"", "\"type\": \"mfa\", \"q_a_norm\": true",
                                            "\"type\": \"talking\""};
   for (int i = 0; i < 3; i++) {

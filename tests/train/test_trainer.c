@@ -7,6 +7,7 @@
 
 #include "io/safetensors.h"
 #include "config/params.h"
+#include "config_file/config_json.h"
 
 /* --- against transformers ------------------------------------------------------------------------------------ */
 
@@ -66,10 +67,10 @@ static void check_reference(const char *name) {
   options.batch = text.sequences;
   options.sequence = text.length;
   options.lr = 0.01;
-  options.schedule = CH_SCHEDULE_CONSTANT;
+  options.schedule = CH_TRAIN_CONSTANT;
   options.warmup = 0;
   options.clip = 0;
-  ch_source source = {.context = &text, .train = reference_batch};
+  ch_batch_source source = {.context = &text, .train = reference_batch};
   ch_trainer *trainer;
   assert_ok(ch_trainer_create(&config, &options, &source, &trainer, &failure));
   assert_ok(ch_trainer_load_weights(trainer, directory, &failure));
@@ -147,8 +148,8 @@ static void the_loss_falls_on_real_text(void **state) {
   config.vocab_size = 128;
   ch_train_options options = test_options(150);
   options.sequence = 48;
-  options.schedule = CH_SCHEDULE_COSINE;
-  ch_source source = {.context = text, .train = bytes_of_text};
+  options.schedule = CH_TRAIN_COSINE;
+  ch_batch_source source = {.context = text, .train = bytes_of_text};
   ch_trainer *trainer;
   assert_ok(ch_trainer_create(&config, &options, &source, &trainer, &failure));
   double first = take_step(trainer).loss, last = first;
@@ -322,7 +323,7 @@ static void a_resumed_run_equals_an_unbroken_one_to_the_last_bit(void **state) {
 
 /* Resumes the checkpoint at `path` with these and expects a refusal that has `part` in it. */
 static void refuse(const char *path, const ch_config *config, const ch_train_options *options,
-                   const ch_source *source, const char *part) {
+                   const ch_batch_source *source, const char *part) {
   ch_trainer *trainer;
   ch_error error = {0};
   assert_ok(ch_trainer_create(config, options, source, &trainer, &failure));
@@ -341,7 +342,7 @@ static void a_checkpoint_of_another_run_is_refused_by_what_differs(void **state)
   ch_trainer_free(trainer);
 
   ch_config config = test_config();
-  ch_source source = made_up_source();
+  ch_batch_source source = made_up_source();
   ch_train_options other = options;
   other.lr = 0.1;
   refuse(path, &config, &other, &source, "--lr 0.005, not 0.1");
@@ -350,7 +351,7 @@ static void a_checkpoint_of_another_run_is_refused_by_what_differs(void **state)
   refuse(path, &config, &other, &source, "--seed");
   other = options;
   other.dtype = CH_F64;
-  refuse(path, &config, &other, &source, "--dtype");
+  refuse(path, &config, &other, &source, "--compute");
   other = options;
   other.micro_batch = 2;
   refuse(path, &config, &other, &source, "--micro-batch");
@@ -360,7 +361,7 @@ static void a_checkpoint_of_another_run_is_refused_by_what_differs(void **state)
   ch_config plain = config;
   plain.attention.qk_norm = false;
   refuse(path, &plain, &options, &source, "attention.qk_norm");
-  ch_source text = source;
+  ch_batch_source text = source;
   snprintf(text.fingerprint, sizeof text.fingerprint, "another text");
   refuse(path, &config, &options, &text, "another text or tokenizer");
   char *missing = ch_path_join(directory, "missing.safetensors");
@@ -375,7 +376,7 @@ static void damaged_checkpoints_are_refused(void **state) {
   char *directory = make_directory(), *path = ch_path_join(directory, "checkpoint.safetensors");
   ch_train_options options = test_options(9);
   ch_config config = test_config();
-  ch_source source = made_up_source();
+  ch_batch_source source = made_up_source();
   ch_trainer *trainer = make_trainer(&options);
   take_step(trainer);
   assert_ok(ch_trainer_save(trainer, path, &failure));
@@ -399,7 +400,7 @@ static void a_constant_schedule_may_be_prolonged(void **state) {
   (void)state;
   char *directory = make_directory(), *path = ch_path_join(directory, "checkpoint.safetensors");
   ch_train_options options = test_options(4), longer;
-  options.schedule = CH_SCHEDULE_CONSTANT;
+  options.schedule = CH_TRAIN_CONSTANT;
   ch_trainer *first = trained(options);
   assert_ok(ch_trainer_save(first, path, &failure));
   ch_trainer_free(first);

@@ -65,13 +65,13 @@ static void a_resumed_run_equals_an_unbroken_one_to_the_last_bit(void **state) {
   ch_trainer *other = make_trainer(&narrow);
   ch_error error = {0};
   assert_int_not_equal(ch_trainer_resume(other, path, &error), CH_OK);
-  assert_non_null(strstr(error.message, "--dtype"));
+  assert_non_null(strstr(error.message, "--compute"));
   ch_trainer_free(other);
   free(path);
   remove_directory(directory);
 }
 
-/* Weights are rounded once a step, whatever the passes; the loss is that of the rounded ones. */
+/* Weights are rounded once per step, however many passes it has; the loss is that of the rounded ones. */
 static void micro_batches_and_accumulation_give_nearly_one_result(void **state) {
   (void)state;
   ch_train_options whole = bf16_options(3);

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "config_file/config_json.h"
 #include "train/run.h"
 
 enum { TEST_VOCABULARY = 97, TEST_CONTEXT = 48, TEST_VALIDATION = 5 };
@@ -36,6 +37,20 @@ static inline ch_config test_config(void) {
                      "\"num_key_value_heads\": 2, \"max_position_embeddings\": 48, "
                      "\"attention\": {\"type\": \"gqa\", \"qk_norm\": true}, \"tie_word_embeddings\": true}";
   if (ch_config_parse(text, "test config", &config, &error) != CH_OK) fail_msg("%s", error.message);
+  return config;
+}
+
+/* The same with four experts in every layer. */
+static inline ch_config test_config_with_experts(ch_balance balance) {
+  ch_config config = test_config();
+  config.moe = (ch_moe_config){.experts = 4,
+                               .renormalise = true,
+                               .scale = 1,
+                               .active = 2,
+                               .shared = 1,
+                               .expert_intermediate_size = 20,
+                               .balance = balance,
+                               .aux_coefficient = 0.01};
   return config;
 }
 
@@ -79,11 +94,11 @@ static inline ch_status made_up_validate(void *context, int64_t first, ch_batch 
   return CH_OK;
 }
 
-static inline ch_source made_up_source(void) {
-  return (ch_source){.train = made_up_train,
-                     .validate = made_up_validate,
-                     .validation_sequences = TEST_VALIDATION,
-                     .fingerprint = "made up"};
+static inline ch_batch_source made_up_source(void) {
+  return (ch_batch_source){.train = made_up_train,
+                           .validate = made_up_validate,
+                           .validation_sequences = TEST_VALIDATION,
+                           .fingerprint = "made up"};
 }
 
 static inline ch_train_options test_options(int64_t steps) {
@@ -103,7 +118,7 @@ static inline ch_train_options test_options(int64_t steps) {
 
 static inline ch_trainer *make_trainer(const ch_train_options *options) {
   ch_config config = test_config();
-  ch_source source = made_up_source();
+  ch_batch_source source = made_up_source();
   ch_trainer *trainer;
   assert_ok(ch_trainer_create(&config, options, &source, &trainer, &failure));
   return trainer;

@@ -1,4 +1,4 @@
-/* The descriptions in tasks/, put into the program by cmake/embed.cmake. */
+/* The descriptions in tasks/, embedded in the program by cmake/embed.cmake. */
 #ifndef CH_EVAL_TASKS_BUILTIN_H
 #define CH_EVAL_TASKS_BUILTIN_H
 

@@ -11,7 +11,7 @@
 
 /* --- tokens -------------------------------------------------------------------------------------------------- */
 
-/* What encoding in many threads leaves, item by item. */
+/* The results of encoding in many threads, item by item. */
 typedef struct encoding {
   ch_task_evaluation *evaluation;
   ch_request_rules rules;
@@ -104,40 +104,17 @@ static ch_status encode_all(ch_task_evaluation *e, const ch_request_rules *rules
   return all.status;
 }
 
-/* --- rules --------------------------------------------------------------------------------------------------- */
-
-static ch_status choose_rules(const ch_model *model, const ch_tokenizer *tokenizer,
-                              const ch_task_options *options, ch_request_rules *rules, ch_error *error) {
-  const ch_config *config = &model->config;
-  int64_t most = config->max_position_embeddings,
-          ids[] = {ch_tokenizer_bos(tokenizer), ch_tokenizer_eos(tokenizer), config->bos_token_id,
-                   config->eos_token_id};
-  if (config->sliding_window > 0 && config->sliding_window < most) most = config->sliding_window;
-  if (options->window > most && (config->position == CH_POSITION_ROPE || config->sliding_window > 0))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is more than the %lld tokens this model can see",
-                   (long long)options->window, (long long)most);
-  *rules = (ch_request_rules){
-      .tokenizer = tokenizer, .prefix = -1, .max_length = options->window ? options->window : most};
-  for (int i = 0; i < 4 && rules->prefix < 0; i++)
-    if (ids[i] >= 0 && ids[i] < config->vocab_size) rules->prefix = (int32_t)ids[i];
-  if (rules->prefix >= 0) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "neither the tokenizer nor the model names a beginning or an end token, which stands before texts "
-      "without context");
-}
-
 /* --- scores -------------------------------------------------------------------------------------------------- */
 
-static ch_status score_texts(ch_task_evaluation *e, const ch_model *model, const ch_task_options *options,
-                             ch_error *error) {
+static ch_status score_texts(ch_task_evaluation *e, const ch_model *model,
+                             const ch_evaluate_settings *settings, ch_error *error) {
   int64_t count = e->starts[e->items.count];
   ch_scorer *scorer = NULL;
   double *nll = malloc((size_t)count * sizeof *nll + 1);
   ch_status status = nll ? ch_scorer_create(model, &scorer, error)
                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to score texts");
   if (status == CH_OK)
-    status = ch_scorer_run(scorer, e->windows, count, nll, options->progress, options->context, error);
+    status = ch_scorer_run(scorer, e->windows, count, nll, settings->progress, settings->user, error);
   for (int64_t i = 0; status == CH_OK && i < count; i++) e->scores[i].nll = nll[i];
   e->computed = e->tokens;
   ch_scorer_free(scorer);
@@ -145,29 +122,31 @@ static ch_status score_texts(ch_task_evaluation *e, const ch_model *model, const
   return status;
 }
 
-static ch_status score(ch_task_evaluation *e, const ch_model *model, const ch_task_options *options,
+static ch_status score(ch_task_evaluation *e, const ch_model *model, const ch_evaluate_settings *settings,
                        ch_error *error) {
-  if (e->task->output == CH_TASK_ROLLING) return score_texts(e, model, options, error);
+  if (e->task->output == CH_TASK_ROLLING) return score_texts(e, model, settings, error);
   CH_TRY(ch_score_groups(model, e->windows, e->starts, e->items.count, e->scores, &e->computed,
-                         options->progress, options->context, error));
+                         settings->progress, settings->user, error));
   for (int64_t i = 0; i < e->starts[e->items.count]; i++)
     if (e->empty[i]) e->scores[i] = (ch_continuation_score){.greedy = true};
   return CH_OK;
 }
 
-static ch_status make_questions(ch_task_evaluation *e, const ch_task_options *options, ch_error *error) {
+static ch_status make_questions(ch_task_evaluation *e, const ch_evaluate_settings *settings,
+                                ch_error *error) {
   ch_items examples = {0};
-  ch_fewshot fewshot = {.count = options->fewshot, .pool = &examples};
+  ch_fewshot fewshot = {.count = settings->examples, .pool = &examples};
   ch_items all = {0}; /* the items without limit, where examples come from them */
   ch_status status = CH_OK;
-  if (options->fewshot > 0 && (e->task->output == CH_TASK_ROLLING || e->task->no_fewshot))
+  if (settings->examples > 0 && (e->task->output == CH_TASK_ROLLING || e->task->no_fewshot))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--fewshot is not for %s, %s", e->task->name,
                    e->task->no_fewshot ? "whose prompt has its own examples" : "which scores whole texts");
-  if (options->fewshot > 0 && options->fewshot_file)
-    status = ch_items_read(options->fewshot_file, &e->task->files, 0, &examples, error);
-  else if (options->fewshot > 0 && options->limit > 0)
-    status = ch_items_read(options->items, &e->task->files, 0, &all, error);
-  if (options->fewshot > 0 && !options->fewshot_file) fewshot.pool = options->limit > 0 ? &all : &e->items;
+  if (settings->examples > 0 && settings->example_file)
+    status = ch_items_read(settings->example_file, &e->task->files, 0, &examples, error);
+  else if (settings->examples > 0 && settings->limit > 0)
+    status = ch_items_read(settings->items, &e->task->files, 0, &all, error);
+  if (settings->examples > 0 && !settings->example_file)
+    fewshot.pool = settings->limit > 0 ? &all : &e->items;
   fewshot.own = fewshot.pool != &examples;
   if (status == CH_OK)
     status = ch_questions_make(e->task, &e->items, &fewshot, &e->arena, &e->questions, error);
@@ -177,14 +156,14 @@ static ch_status make_questions(ch_task_evaluation *e, const ch_task_options *op
 }
 
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
-                           const ch_task_options *options, ch_task_evaluation *e, ch_error *error) {
+                           const ch_evaluate_settings *settings, ch_task_evaluation *e, ch_error *error) {
   ch_request_rules rules;
   *e = (ch_task_evaluation){.task = task};
-  CH_TRY(choose_rules(model, tokenizer, options, &rules, error));
-  CH_TRY(ch_items_read(options->items, &task->files, options->limit, &e->items, error));
-  CH_TRY(make_questions(e, options, error));
+  CH_TRY(ch_request_rules_of(&model->config, tokenizer, settings->window, &rules, error));
+  CH_TRY(ch_items_read(settings->items, &task->files, settings->limit, &e->items, error));
+  CH_TRY(make_questions(e, settings, error));
   CH_TRY(encode_all(e, &rules, error));
-  CH_TRY(score(e, model, options, error));
+  CH_TRY(score(e, model, settings, error));
   return ch_task_figures(e, error);
 }
 

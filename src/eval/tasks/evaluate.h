@@ -2,19 +2,11 @@
 #ifndef CH_EVAL_TASKS_EVALUATE_H
 #define CH_EVAL_TASKS_EVALUATE_H
 
+#include <crosshead/evaluate.h>
+
 #include "eval/score_groups.h"
 #include "eval/tasks/question.h"
 #include "text/tokenizer.h"
-
-typedef struct ch_task_options {
-  const char *items;          /* file or directory */
-  int64_t limit;              /* items, the first ones; 0: all */
-  int fewshot;                /* examples before each question */
-  const char *fewshot_file;   /* they come from; NULL: from the items */
-  int64_t window;             /* tokens that the model sees at once; 0: its context */
-  ch_score_progress progress; /* of tokens; may be NULL */
-  void *context;
-} ch_task_options;
 
 /* A figure with its standard error, which is NaN where one item does not give it. */
 typedef struct ch_task_figure {
@@ -51,13 +43,15 @@ typedef struct ch_task_evaluation {
   bool *
       empty; /* [starts[items.count]] continuations without a token of their own: certain, by the harness's rules */
   int64_t empty_count;
-  int64_t tokens;   /* of all requests: what the model would read were each run by itself */
+  int64_t tokens;   /* of all requests: what the model would read if each ran alone */
   int64_t computed; /* that it did read */
 } ch_task_evaluation;
 
-/* The task, model and tokenizer must outlive the evaluation; release with ch_task_evaluation_free, also after a failure. */
+/* Of the settings, items, limit, examples, example_file, window, progress and user count. The task, model and tokenizer
+   must outlive the evaluation; release with ch_task_evaluation_free, also after a failure. */
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
-                           const ch_task_options *options, ch_task_evaluation *evaluation, ch_error *error);
+                           const ch_evaluate_settings *settings, ch_task_evaluation *evaluation,
+                           ch_error *error);
 void ch_task_evaluation_free(ch_task_evaluation *evaluation);
 
 /* One item as a JSON object with the names that the harness logs: doc_id, doc, target, arguments, resps, acc … */

@@ -8,7 +8,7 @@
 #include "base/file_bytes.h"
 #include "base/text.h"
 #include "eval/tasks/items_private.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* --- the list ------------------------------------------------------------------------------------------------ */
 
@@ -33,8 +33,9 @@ ch_status ch_items_add(ch_item_reader *reader, json_t *fields, int64_t line, ch_
     }
   }
   json_t *name = fields && !json_object_get(fields, "file") ? name_of(reader->path) : NULL;
-  if (!fields || items->count == items->capacity ||
-      (name && json_object_set_new(fields, "file", name) != 0)) {
+  bool room = fields && items->count < items->capacity;
+  if (!room) json_decref(name);
+  if (!room || (name && json_object_set_new(fields, "file", name) != 0)) {
     json_decref(fields);
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for the items of %s", reader->path);
   }

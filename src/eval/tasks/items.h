@@ -9,13 +9,13 @@
 /* What a task's description says of files that do not name their fields themselves. */
 typedef struct ch_item_forms {
   const json_t
-      *lines; /* names of the fields of plain text with one a line, item after item; a name that is there
+      *lines; /* names of the fields of plain text with one per line, item after item; a name that is there
                             more than once makes a list. Or NULL */
   const json_t *columns; /* names of a CSV file's columns when its first row is an item. Or NULL */
   const json_t
       *pages; /* the field that holds a page of plain text, in tasks whose items are pages. Or NULL */
   const char *
-      labels; /* "-labels.lst": ITEMS.jsonl has its field "label" in ITEMS-labels.lst, a line each. Or NULL */
+      labels; /* "-labels.lst": ITEMS.jsonl has its field "label" in ITEMS-labels.lst, one line per item. Or NULL */
 } ch_item_forms;
 
 typedef struct ch_item {

@@ -51,7 +51,7 @@ static ch_status read_objects(ch_item_reader *r, const char *at, ch_error *error
   return CH_OK;
 }
 
-/* The line of every element would ask for a parser of our own: an element's number stands for it. */
+/* Only a JSON parser of our own could give every element's line, so errors name the element's number. */
 static ch_status read_list(ch_item_reader *r, ch_error *error) {
   json_error_t why;
   json_t *list = json_loadb(r->text, r->size, JSON_REJECT_DUPLICATES, &why), *element;

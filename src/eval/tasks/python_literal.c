@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 enum { DEEPEST = 32 };
 

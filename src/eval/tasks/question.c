@@ -8,6 +8,7 @@
 #include "eval/tasks/python_random.h"
 
 enum { FEWSHOT_SEED = 1234 /* the harness's */ };
+static const size_t most_bytes = (size_t)1 << 30; /* of the texts of all questions together */
 
 /* What all questions have in common. */
 typedef struct making {
@@ -17,21 +18,32 @@ typedef struct making {
   ch_arena *arena;
   ch_template_scope scope;
   ch_python_random random;
-  const char **examples;       /* [pool] their texts with answers, once they are asked for */
+  const char **examples;       /* [pool] their texts with answers, made on first use */
   const char **example_groups; /* [pool] */
+  size_t bytes;                /* of the texts so far */
 } making;
 
 static ch_status no_memory(ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory for the questions of a task");
 }
 
+/* Counts a text that the questions keep. */
+static ch_status take_bytes(making *m, size_t size, ch_error *error) {
+  m->bytes += size;
+  if (m->bytes <= most_bytes) return CH_OK;
+  return ch_fail(error, CH_ERROR_FORMAT,
+                 "the questions are more than %zu MiB of text; ask fewer items, or give fewer examples",
+                 most_bytes >> 20);
+}
+
 /* --- forms --------------------------------------------------------------------------------------------------- */
 
 /* Whether the fields have one at the path "choices.text". */
 static bool has(const json_t *fields, const char *path) {
-  const char *dot = strchr(path, '.');
-  if (!dot) return json_object_get(fields, path) != NULL;
-  return has(json_object_getn(fields, path, (size_t)(dot - path)), dot + 1);
+  const char *dot;
+  for (; fields && (dot = strchr(path, '.')); path = dot + 1)
+    fields = json_object_getn(fields, path, (size_t)(dot - path));
+  return json_object_get(fields, path) != NULL;
 }
 
 static bool fits(const ch_task_form *form, const json_t *fields) {
@@ -72,6 +84,7 @@ static ch_status fill(making *m, const ch_template *template, json_t **value, ch
 static ch_status keep_text(making *m, const json_t *value, const char *what, const char **text,
                            ch_error *error) {
   if (!json_is_string(value)) return ch_fail(error, CH_ERROR_FORMAT, "%s is not a text", what);
+  CH_TRY(take_bytes(m, json_string_length(value), error));
   *text = ch_arena_strdup(m->arena, json_string_value(value));
   return *text ? CH_OK : no_memory(error);
 }
@@ -152,11 +165,13 @@ static ch_status fill_truths(making *m, const ch_template *template, ch_question
   return status;
 }
 
-static const char *joined(making *m, const char *a, const char *b, const char *c) {
-  return ch_arena_printf(m->arena, "%s%s%s", a, b, c);
+static ch_status join(making *m, const char *a, const char *b, const char **both, ch_error *error) {
+  CH_TRY(take_bytes(m, strlen(a) + strlen(b), error));
+  *both = ch_arena_printf(m->arena, "%s%s", a, b);
+  return *both ? CH_OK : no_memory(error);
 }
 
-/* Contexts are given without what stands before them. */
+/* Contexts come without the description and the examples. */
 static ch_status make_choices(making *m, const ch_task_form *form, ch_question *q, ch_error *error) {
   const char **choices, *text = "", *target = "";
   bool inputs = m->task->output == CH_TASK_INPUTS;
@@ -174,11 +189,10 @@ static ch_status make_choices(making *m, const ch_task_form *form, ch_question *
   q->requests = ch_arena_alloc(m->arena, (size_t)q->count * sizeof *q->requests);
   if (!q->requests) return no_memory(error);
   for (int i = 0; i < q->count; i++) {
-    q->requests[i] = (ch_question_request){
-        .context = inputs ? choices[i] : text,
-        .continuation = joined(m, m->task->target_delimiter, inputs ? target : choices[i], ""),
-        .characters = characters_of(choices[i])};
-    if (!q->requests[i].continuation) return no_memory(error);
+    q->requests[i] =
+        (ch_question_request){.context = inputs ? choices[i] : text, .characters = characters_of(choices[i])};
+    CH_TRY(join(m, m->task->target_delimiter, inputs ? target : choices[i], &q->requests[i].continuation,
+                error));
   }
   return CH_OK;
 }
@@ -229,6 +243,7 @@ static ch_status example_of(making *m, int64_t index, const char **text, ch_erro
   CH_TRY(make_bare(m, m->fewshot->pool, index, &q, &description, error));
   const ch_question_request *r = &q.requests[q.gold > 0 ? q.gold : 0];
   const char *delimiter = m->task->output == CH_TASK_TARGET ? m->task->target_delimiter : "";
+  CH_TRY(take_bytes(m, strlen(r->context) + strlen(r->continuation), error));
   m->examples[index] = ch_arena_printf(m->arena, "%s%s%s%s", r->context, delimiter, r->continuation,
                                        m->task->fewshot_delimiter);
   if (!m->examples[index]) return no_memory(error);
@@ -236,7 +251,7 @@ static ch_status example_of(making *m, int64_t index, const char **text, ch_erro
   return CH_OK;
 }
 
-/* Whether two items say the same; their places do not count. */
+/* Whether two items have the same fields; their position in a file does not count. */
 static bool same_item(const json_t *a, const json_t *b) {
   return a == b || json_equal(a, b);
 }
@@ -298,6 +313,8 @@ static ch_status put_examples(making *m, int64_t index, const char *group, ch_te
   for (int i = 0; status == CH_OK && i < m->fewshot->count; i++) {
     const char *example = "";
     status = example_of(m, chosen[i], &example, error);
+    if (status == CH_OK && text->size + strlen(example) > most_bytes)
+      status = take_bytes(m, most_bytes, error);
     if (status == CH_OK) ch_text_puts(text, example);
   }
   free(chosen);
@@ -311,9 +328,10 @@ static ch_status put_before(making *m, const char *before, ch_question *q, ch_er
   if (!*before) return CH_OK;
   for (int i = q->count - 1; i >= 0; i--) {
     bool shared = i + 1 < q->count && m->task->output == CH_TASK_CHOICES;
-    const char *whole = shared ? q->requests[i + 1].context : joined(m, before, q->requests[i].context, "");
-    if (!whole) return no_memory(error);
-    q->requests[i].context = whole;
+    if (shared)
+      q->requests[i].context = q->requests[i + 1].context;
+    else
+      CH_TRY(join(m, before, q->requests[i].context, &q->requests[i].context, error));
   }
   return CH_OK;
 }

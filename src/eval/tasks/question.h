@@ -1,11 +1,11 @@
-/* Questions: an item's prompt, its choices and what is right, in the words that the model sees. */
+/* Questions: an item's prompt, its choices and the right answer, as the model sees them. */
 #ifndef CH_EVAL_TASKS_QUESTION_H
 #define CH_EVAL_TASKS_QUESTION_H
 
 #include "base/arena.h"
 #include "eval/tasks/task.h"
 
-/* What is asked of the model: how likely is `continuation` after `context`. */
+/* A request to the model: how likely is `continuation` after `context`? */
 typedef struct ch_question_request {
   const char *context; /* "" for a whole text */
   const char *continuation;

@@ -4,8 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/document_set.h"
 #include "eval/windows.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
+
+ch_status ch_request_rules_of(const ch_config *config, const ch_tokenizer *tokenizer, int64_t window,
+                              ch_request_rules *rules, ch_error *error) {
+  int64_t ids[] = {ch_tokenizer_bos(tokenizer), ch_tokenizer_eos(tokenizer), config->bos_token_id,
+                   config->eos_token_id};
+  CH_TRY(ch_window_check(config, window, error));
+  *rules = (ch_request_rules){
+      .tokenizer = tokenizer, .prefix = -1, .max_length = window ? window : ch_longest_window(config)};
+  for (int i = 0; i < 4 && rules->prefix < 0; i++)
+    if (ids[i] >= 0 && ids[i] < config->vocab_size) rules->prefix = (int32_t)ids[i];
+  if (rules->prefix >= 0) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "neither the tokenizer nor the model names a beginning or an end token, which stands before texts "
+      "without context");
+}
 
 static ch_status add_window(ch_token_windows *windows, ch_token_window window, ch_error *error) {
   if (windows->count == windows->capacity) {
@@ -26,14 +43,15 @@ static ch_status put_id(ch_ids *ids, int32_t id, ch_error *error) {
   return CH_OK;
 }
 
-/* What the tokenizer puts before a text by default comes there unless the text already begins with it. */
+/* Adds the tokens that the tokenizer puts before a text by default, unless the text already begins with them.
+   */
 static ch_status encode(const ch_request_rules *rules, ch_encoder *encoder, const char *text, size_t size,
                         ch_ids *ids, ch_error *error) {
   size_t length = 0;
   const char *piece = ch_tokenizer_piece(rules->tokenizer, rules->prefix, &length);
   bool begins = piece && length > 0 && length <= size && memcmp(text, piece, length) == 0;
-  return ch_encoder_encode(encoder, text, size, CH_ENCODE_SPECIAL | (begins ? 0 : CH_ENCODE_TEMPLATE), ids,
-                           error);
+  return ch_encoder_encode(encoder, text, size, CH_TEXT_SPECIAL | (begins ? CH_TEXT_BARE : CH_TEXT_WHOLE),
+                           ids, error);
 }
 
 /* Bytes of the text without the white space at its end. */
@@ -56,7 +74,7 @@ static ch_status cut(const ch_request_rules *rules, size_t from, size_t context,
     CH_TRY(put_id(ids, rules->prefix, error)); /* nothing is predicted from nothing */
   int64_t length = (int64_t)(ids->size - from), predicted = length - (int64_t)context;
   bool empty = predicted < 1;
-  if (empty) predicted = 1; /* what stands there is scored, and not used */
+  if (empty) predicted = 1; /* the result there is computed, but not used */
   if (predicted > rules->max_length)
     return ch_fail(error, CH_ERROR_FORMAT, "a continuation has %lld tokens; the model sees %lld at once",
                    (long long)predicted, (long long)rules->max_length);
@@ -72,7 +90,7 @@ static ch_status encode_alone(const ch_request_rules *rules, ch_encoder *encoder
                               ch_ids *ids, ch_token_windows *windows, ch_error *error) {
   size_t from = ids->size;
   CH_TRY(put_id(ids, rules->prefix, error));
-  CH_TRY(ch_encoder_encode(encoder, text, strlen(text), CH_ENCODE_SPECIAL, ids, error));
+  CH_TRY(ch_encoder_encode(encoder, text, strlen(text), CH_TEXT_BARE | CH_TEXT_SPECIAL, ids, error));
   if (ids->size > from + 2 && ids->data[from + 1] == rules->prefix) from++; /* the text has it already */
   return cut(rules, from, 1, ids, windows, error);
 }

@@ -1,4 +1,4 @@
-/* Requests as tokens: what the model reads, and from where on it is judged. */
+/* Requests as tokens: what the model reads, and from which token on it is scored. */
 #ifndef CH_EVAL_TASKS_REQUESTS_H
 #define CH_EVAL_TASKS_REQUESTS_H
 
@@ -11,6 +11,10 @@ typedef struct ch_request_rules {
   int32_t prefix;     /* stands before texts without context */
   int64_t max_length; /* inputs that the model sees at once; longer ones lose their beginning */
 } ch_request_rules;
+
+/* The rules for a model: window is the inputs it sees at once, 0 = its context. */
+ch_status ch_request_rules_of(const ch_config *config, const ch_tokenizer *tokenizer, int64_t window,
+                              ch_request_rules *rules, ch_error *error);
 
 /* The windows of a context and its continuation, appended to *windows with offsets into *ids for tokens:
    the continuation's tokens are those of both texts together behind as many as the context has by itself; white space at

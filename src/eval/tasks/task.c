@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "eval/tasks/builtin.h"
 
-enum { MOST_BYTES = 1 << 20 };
+enum { MOST_BYTES = 1 << 20, MOST_FORMS = 64 };
 
 /* A description that is being read. */
 typedef struct reading {
@@ -123,8 +123,8 @@ static void read_form(reading *r, const json_t *root, const json_t *object, ch_t
 static void read_forms(reading *r, ch_task *task) {
   const json_t *forms = json_object_get(task->root, "forms");
   size_t count = json_array_size(forms);
-  if (count < 1) {
-    fail(r, "forms", "must be a list of objects");
+  if (count < 1 || count > MOST_FORMS) {
+    fail(r, "forms", "must be a list of 1 to 64 objects");
     return;
   }
   task->forms = calloc(count, sizeof *task->forms);
@@ -263,7 +263,9 @@ void ch_task_free(ch_task *task) {
 /* --- by name ------------------------------------------------------------------------------------------------- */
 
 bool ch_task_builtin(int index, const char **name, const char **text) {
-  if (!ch_builtin_tasks[index].name) return false;
+  for (int i = 0; i <= index; i++)
+    if (!ch_builtin_tasks[i].name) return false;
+  if (index < 0) return false;
   *name = ch_builtin_tasks[index].name;
   *text = (const char *)ch_builtin_tasks[index].text;
   return true;

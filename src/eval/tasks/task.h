@@ -2,6 +2,7 @@
 #ifndef CH_EVAL_TASKS_TASK_H
 #define CH_EVAL_TASKS_TASK_H
 
+#include <crosshead/evaluate.h>
 #include <stdbool.h>
 
 #include "eval/tasks/items.h"
@@ -50,8 +51,5 @@ ch_status ch_task_open(const char *name, ch_task **task, ch_error *error);
 /* From memory; `where` names it in messages. */
 ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_task **task, ch_error *error);
 void ch_task_free(ch_task *task);
-
-/* Name and description of built-in task `index`; false behind the last. */
-bool ch_task_builtin(int index, const char **name, const char **text);
 
 #endif

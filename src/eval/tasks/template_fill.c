@@ -4,9 +4,7 @@
 
 #include "base/json.h"
 #include "eval/tasks/template_private.h"
-#include "text/utf8.h"
-
-enum { MOST_TEXT = 64 << 20 };
+#include "base/utf8.h"
 
 typedef struct filling {
   const ch_template *template;
@@ -19,6 +17,41 @@ typedef struct filling {
 static json_t *fail(filling *f, ch_status status, const char *what) {
   if (f->status == CH_OK) f->status = ch_fail(f->error, status, "%s: %s", f->template->where, what);
   return NULL;
+}
+
+/* For what wrote its message itself, and may have found no memory for its result without one. */
+static json_t *fail_in(filling *f) {
+  if (f->status != CH_OK) return NULL;
+  if (f->error->status == CH_OK) return fail(f, CH_ERROR_MEMORY, "no memory for a value");
+  f->status = ch_fail_in(f->error, f->template->where);
+  return NULL;
+}
+
+static bool spend(filling *f, size_t bytes) {
+  if (ch_template_spend(f->scope, bytes, f->error)) return true;
+  fail_in(f);
+  return false;
+}
+
+static bool spend_value(filling *f, const json_t *value) {
+  if (ch_template_spend_value(f->scope, value, f->error)) return true;
+  fail_in(f);
+  return false;
+}
+
+/* The value, when it keeps the limits for values. */
+static json_t *checked(filling *f, json_t *value) {
+  if (!value || spend_value(f, value)) return value;
+  json_decref(value);
+  return NULL;
+}
+
+static bool take_step(filling *f) {
+  if (f->scope->steps++ < CH_TEMPLATE_STEPS) return true;
+  ch_fail(f->error, CH_ERROR_FORMAT, "%s: it takes more than %d steps for one item; make its loops shorter",
+          f->template->where, CH_TEMPLATE_STEPS);
+  f->status = CH_ERROR_FORMAT;
+  return false;
 }
 
 static json_t *value_of(filling *f, const ch_expression *e);
@@ -78,7 +111,11 @@ static json_t *part(const json_t *value, int64_t from, int64_t to) {
     return json_stringn(text + first, last - first);
   }
   json_t *list = json_array();
-  for (int64_t i = from; list && i < to; i++) json_array_append(list, json_array_get(value, (size_t)i));
+  for (int64_t i = from; list && i < to; i++)
+    if (json_array_append(list, json_array_get(value, (size_t)i)) != 0) {
+      json_decref(list);
+      return NULL;
+    }
   return list;
 }
 
@@ -86,6 +123,7 @@ static json_t *index_value(filling *f, const json_t *value, const json_t *at) {
   if (json_is_string(at)) return member(f, value, json_string_value(at));
   if ((!json_is_string(value) && !json_is_array(value)) || !json_is_integer(at))
     return fail(f, CH_ERROR_FORMAT, "only texts and lists have places, which are whole numbers");
+  if (!spend(f, json_string_length(value))) return NULL; /* characters are found by counting */
   int64_t count = length_of(value), place = json_integer_value(at);
   if (place < 0) place += count;
   if (place < 0 || place >= count) return fail(f, CH_ERROR_FORMAT, "a place lies outside its list or text");
@@ -103,6 +141,7 @@ static json_t *slice_value(filling *f, const json_t *value, const json_t *from, 
   if ((!json_is_string(value) && !json_is_array(value)) || (from && !json_is_integer(from)) ||
       (to && !json_is_integer(to)))
     return fail(f, CH_ERROR_FORMAT, "only texts and lists can be cut, at whole numbers");
+  if (!spend_value(f, value)) return NULL;
   int64_t count = length_of(value);
   int64_t first = from ? clamp(json_integer_value(from), count) : 0;
   int64_t last = to ? clamp(json_integer_value(to), count) : count;
@@ -140,15 +179,9 @@ json_t *ch_template_text(const json_t *value, ch_error *error) {
   return result;
 }
 
-static bool too_long(filling *f, size_t size) {
-  if (size <= MOST_TEXT) return false;
-  fail(f, CH_ERROR_FORMAT, "a text grows beyond 64 MiB");
-  return true;
-}
-
 static json_t *join(filling *f, const json_t *a, const json_t *b) {
   size_t size = json_string_length(a), more = json_string_length(b);
-  if (too_long(f, size + more)) return NULL;
+  if (!ch_template_fits(size + more, f->error)) return fail_in(f);
   char *both = malloc(size + more + 1);
   if (!both) return fail(f, CH_ERROR_MEMORY, "no memory for a text");
   memcpy(both, json_string_value(a), size);
@@ -163,15 +196,14 @@ static json_t *concatenate(filling *f, const json_t *a, const json_t *b) {
   json_t *both = y ? join(f, x, y) : NULL;
   json_decref(x);
   json_decref(y);
-  return both ? both : fail(f, CH_ERROR_FORMAT, "~ joins texts and numbers");
+  return both ? both : fail_in(f);
 }
 
 static json_t *add_lists(filling *f, const json_t *a, const json_t *b) {
-  if (json_array_size(a) + json_array_size(b) > 1 << 20)
-    return fail(f, CH_ERROR_FORMAT, "a list grows too long");
   json_t *list = json_copy((json_t *)(uintptr_t)a);
-  if (list) json_array_extend(list, (json_t *)(uintptr_t)b);
-  return list;
+  if (list && json_array_extend(list, (json_t *)(uintptr_t)b) == 0) return checked(f, list);
+  json_decref(list);
+  return NULL;
 }
 
 static json_t *arithmetic(filling *f, char sign, int64_t a, int64_t b) {
@@ -212,6 +244,7 @@ static json_t *compare(filling *f, const char *operator, const json_t * a, const
 
 static json_t *operate(filling *f, const char *operator, const json_t * a, const json_t *b) {
   bool texts = json_is_string(a) && json_is_string(b);
+  if (!spend_value(f, a) || !spend_value(f, b)) return NULL;
   if (strcmp(operator, "==") == 0) return json_boolean(json_equal(a, b));
   if (strcmp(operator, "!=") == 0) return json_boolean(!json_equal(a, b));
   if (strcmp(operator, "in") == 0) return json_boolean(contains(b, a));
@@ -235,7 +268,7 @@ static json_t *list_value(filling *f, const ch_expression *e) {
       json_decref(list);
       return NULL;
     }
-  return list;
+  return checked(f, list);
 }
 
 static json_t *apply(filling *f, const ch_expression *e, json_t *self) {
@@ -245,10 +278,7 @@ static json_t *apply(filling *f, const ch_expression *e, json_t *self) {
     if (!(in[count] = value_of(f, e->in[count]))) break;
   if (count == e->count) {
     result = ch_template_apply(f->scope, e->name, self, in, count, f->error);
-    if (!result && f->status == CH_OK) {
-      ch_fail_in(f->error, f->template->where);
-      f->status = f->error ? f->error->status : CH_ERROR_FORMAT;
-    }
+    if (!result) fail_in(f);
   }
   for (int i = 0; i < count; i++) json_decref(in[i]);
   return result;
@@ -314,7 +344,7 @@ static json_t *evaluate(filling *f, const ch_expression *e) {
 
 /* A new value, or NULL with f->status set. */
 static json_t *value_of(filling *f, const ch_expression *e) {
-  json_t *value = f->status == CH_OK ? evaluate(f, e) : NULL;
+  json_t *value = f->status == CH_OK && take_step(f) ? evaluate(f, e) : NULL;
   if (!value && f->status == CH_OK) fail(f, CH_ERROR_MEMORY, "no memory");
   return value;
 }
@@ -323,13 +353,20 @@ static json_t *value_of(filling *f, const ch_expression *e) {
 
 static void run(filling *f, const ch_statement *first);
 
+static void put_text(filling *f, const char *text, size_t size) {
+  if (!spend(f, size)) return;
+  if (!ch_template_fits(f->text->size + size, f->error)) {
+    fail_in(f);
+    return;
+  }
+  ch_text_put(f->text, text, size);
+  if (f->text->failed) fail(f, CH_ERROR_MEMORY, "no memory for a text");
+}
+
 static void put_value(filling *f, const ch_statement *s) {
   json_t *value = value_of(f, s->expression), *text = value ? ch_template_text(value, f->error) : NULL;
-  if (value && !text) {
-    ch_fail_in(f->error, f->template->where);
-    f->status = f->error ? f->error->status : CH_ERROR_FORMAT;
-  }
-  if (text) ch_text_put(f->text, json_string_value(text), json_string_length(text));
+  if (value && !text) fail_in(f);
+  if (text) put_text(f, json_string_value(text), json_string_length(text));
   json_decref(value);
   json_decref(text);
 }
@@ -342,7 +379,7 @@ static void give_name(filling *f, const char *name, json_t *value) {
 static void run_loop(filling *f, const ch_statement *s) {
   json_t *list = value_of(f, s->expression);
   if (list && !json_is_array(list)) fail(f, CH_ERROR_FORMAT, "for runs over a list");
-  for (size_t i = 0; f->status == CH_OK && i < json_array_size(list); i++) {
+  for (size_t i = 0; f->status == CH_OK && i < json_array_size(list) && take_step(f); i++) {
     give_name(f, s->name, json_array_get(list, i));
     run(f, s->body);
   }
@@ -350,8 +387,8 @@ static void run_loop(filling *f, const ch_statement *s) {
 }
 
 static void run(filling *f, const ch_statement *first) {
-  for (const ch_statement *s = first; s && f->status == CH_OK; s = s->next) {
-    if (s->kind == CH_TEXT) ch_text_put(f->text, s->text, s->size);
+  for (const ch_statement *s = first; s && f->status == CH_OK && take_step(f); s = s->next) {
+    if (s->kind == CH_TEXT) put_text(f, s->text, s->size);
     if (s->kind == CH_OUTPUT) put_value(f, s);
     if (s->kind == CH_FOR) run_loop(f, s);
     if (s->kind == CH_SET || s->kind == CH_IF) {
@@ -360,8 +397,6 @@ static void run(filling *f, const ch_statement *first) {
       if (value && s->kind == CH_IF) run(f, ch_template_true(value) ? s->body : s->orelse);
       json_decref(value);
     }
-    if (f->text->failed) fail(f, CH_ERROR_MEMORY, "no memory for a text");
-    too_long(f, f->text->size);
   }
 }
 
@@ -370,6 +405,8 @@ ch_status ch_template_value(const ch_template *template, ch_template_scope *scop
   ch_text text = {0};
   ch_error own = {0};
   filling f = {.template = template, .scope = scope, .text = &text, .error = error ? error : &own};
+  f.error->status = CH_OK; /* until something writes its message there */
+  scope->steps = scope->bytes = 0;
   const ch_statement *s = template->first;
   *value = NULL;
   if (scope->locals) json_object_clear(scope->locals);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "eval/tasks/python_literal.h"
 #include "eval/tasks/template_private.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 const char *const ch_template_functions[] = {
     "strip",         "trim",  "lstrip",    "rstrip",     "split",      "join",     "replace",
@@ -32,6 +32,10 @@ typedef struct call {
 static json_t *fail(const call *c, const char *what) {
   ch_fail(c->error, CH_ERROR_FORMAT, "%s %s", c->name, what);
   return NULL;
+}
+
+static bool spend(const call *c, size_t bytes) {
+  return ch_template_spend(c->scope, bytes, c->error);
 }
 
 static const char *text_argument(const call *c, int index) {
@@ -67,8 +71,9 @@ static json_t *strip(const call *c, bool left, bool right) {
   return json_stringn((const char *)p, (size_t)(end - p));
 }
 
-static json_t *put_piece(json_t *list, const char *from, size_t size) {
-  if (json_array_append_new(list, json_stringn(from, size)) == 0) return list;
+static json_t *put_piece(const call *c, json_t *list, const char *from, size_t size) {
+  if (spend(c, CH_TEMPLATE_ELEMENT_BYTES) && json_array_append_new(list, json_stringn(from, size)) == 0)
+    return list;
   json_decref(list);
   return NULL;
 }
@@ -82,11 +87,11 @@ static json_t *split_words(const call *c) {
     uint32_t code = 0;
     size_t length = ch_utf8_decode(p, end, &code);
     bool space = ch_is_white_space(code);
-    if (space && word) list = put_piece(list, (const char *)word, (size_t)(p - word));
+    if (space && word) list = put_piece(c, list, (const char *)word, (size_t)(p - word));
     word = space ? NULL : word ? word : p;
     p += length ? length : 1;
   }
-  return list && word ? put_piece(list, (const char *)word, (size_t)(end - word)) : list;
+  return list && word ? put_piece(c, list, (const char *)word, (size_t)(end - word)) : list;
 }
 
 static json_t *split(const call *c) {
@@ -95,8 +100,8 @@ static json_t *split(const call *c) {
   if (!separator || !*separator) return fail(c, "takes a text that is not empty");
   json_t *list = json_array();
   for (; list && (next = strstr(at, separator)); at = next + strlen(separator))
-    list = put_piece(list, at, (size_t)(next - at));
-  return list ? put_piece(list, at, strlen(at)) : NULL;
+    list = put_piece(c, list, at, (size_t)(next - at));
+  return list ? put_piece(c, list, at, strlen(at)) : NULL;
 }
 
 /* The text as json; NULL with *error filled when memory is out. */
@@ -107,19 +112,26 @@ static json_t *finish(const call *c, ch_text *text) {
   return result;
 }
 
+/* Puts bytes at the end of a text that may grow out of proportion to what it is made of. */
+static bool put_checked(const call *c, ch_text *text, const char *bytes, size_t size) {
+  if (!ch_template_fits(text->size + size, c->error)) return false;
+  ch_text_put(text, bytes, size);
+  return true;
+}
+
 static json_t *join(const call *c) {
   ch_text text = {0};
   const char *between = c->count ? text_argument(c, 0) : "";
   if (!json_is_array(c->self) || !between) return fail(c, "takes a list, and the text between");
   for (size_t i = 0; i < json_array_size(c->self); i++) {
     json_t *piece = ch_template_text(json_array_get(c->self, i), c->error);
-    if (!piece) {
+    bool fits = piece && put_checked(c, &text, between, i > 0 ? strlen(between) : 0) &&
+                put_checked(c, &text, json_string_value(piece), json_string_length(piece));
+    json_decref(piece);
+    if (!fits) {
       ch_text_free(&text);
       return NULL;
     }
-    if (i > 0) ch_text_puts(&text, between);
-    ch_text_put(&text, json_string_value(piece), json_string_length(piece));
-    json_decref(piece);
   }
   return finish(c, &text);
 }
@@ -129,12 +141,13 @@ static json_t *replace(const call *c) {
   const char *at = json_string_value(c->self);
   if (!from || !to || !*from) return fail(c, "takes a text that is not empty, and what comes in its place");
   ch_text text = {0};
-  for (; (next = strstr(at, from)) && text.size < 64 << 20; at = next + strlen(from)) {
-    ch_text_put(&text, at, (size_t)(next - at));
-    ch_text_puts(&text, to);
-  }
-  ch_text_puts(&text, at);
-  return finish(c, &text);
+  size_t from_size = strlen(from), to_size = strlen(to);
+  bool fits = true;
+  for (; fits && (next = strstr(at, from)); at = next + from_size)
+    fits = put_checked(c, &text, at, (size_t)(next - at)) && put_checked(c, &text, to, to_size);
+  if (fits && put_checked(c, &text, at, strlen(at))) return finish(c, &text);
+  ch_text_free(&text);
+  return NULL;
 }
 
 /* Upper or lower case from character `first` on; before it, the other. */
@@ -199,8 +212,11 @@ static json_t *list_index(const call *c) {
 static json_t *keys_or_values(const call *c, bool keys) {
   json_t *list = json_array(), *value;
   const char *key;
-  json_object_foreach(c->self, key, value)
-      json_array_append_new(list, keys ? json_string(key) : json_incref(value));
+  json_object_foreach(c->self, key, value) {
+    if (json_array_append_new(list, keys ? json_string(key) : json_incref(value)) == 0) continue;
+    json_decref(list);
+    return NULL;
+  }
   return list;
 }
 
@@ -220,9 +236,18 @@ static json_t *end_of(const call *c, bool last) {
 
 /* 0 ... n - 1. */
 static json_t *range(const call *c) {
+  json_int_t count = json_integer_value(c->self);
+  if (count > CH_TEMPLATE_RANGE) {
+    ch_fail(c->error, CH_ERROR_FORMAT, "range goes up to %d, not to %lld", CH_TEMPLATE_RANGE,
+            (long long)count);
+    return NULL;
+  }
   json_t *list = json_array();
-  for (json_int_t i = 0; i < json_integer_value(c->self) && i < 1 << 16; i++)
-    json_array_append_new(list, json_integer(i));
+  for (json_int_t i = 0; list && i < count; i++)
+    if (json_array_append_new(list, json_integer(i)) != 0) {
+      json_decref(list);
+      return NULL;
+    }
   return list;
 }
 
@@ -245,6 +270,13 @@ static json_t *map(const call *c) {
   return list;
 }
 
+/* An element takes two bytes and more. */
+static json_t *literal(const call *c) {
+  size_t size = json_string_length(c->self);
+  if (!spend(c, size * (CH_TEMPLATE_ELEMENT_BYTES / 2))) return NULL;
+  return ch_python_literal(json_string_value(c->self), size, c->error);
+}
+
 /* --- by name ------------------------------------------------------------------------------------------------- */
 
 static json_t *of_text(const call *c) {
@@ -260,8 +292,7 @@ static json_t *of_text(const call *c) {
   if (strcmp(name, "startswith") == 0) return begins_or_ends(c, true);
   if (strcmp(name, "endswith") == 0) return begins_or_ends(c, false);
   if (strcmp(name, "index") == 0) return text_index(c);
-  if (strcmp(name, "literal") == 0)
-    return ch_python_literal(json_string_value(c->self), json_string_length(c->self), c->error);
+  if (strcmp(name, "literal") == 0) return literal(c);
   if (strcmp(name, "regex_replace") == 0) {
     if (!text_argument(c, 0) || !text_argument(c, 1))
       return fail(c, "takes a pattern and what comes in its place");
@@ -280,19 +311,31 @@ static json_t *of_list(const call *c) {
   return fail(c, "is not for lists");
 }
 
+static json_t *result_of(const call *c) {
+  const char *name = c->name;
+  json_t *self = c->self;
+  if (strcmp(name, "int") == 0) return whole_number(c);
+  if (strcmp(name, "range") == 0 && json_is_integer(self)) return range(c);
+  if (strcmp(name, "attribute") == 0 && json_is_object(self)) return attribute(c);
+  if (strcmp(name, "string") == 0) return ch_template_text(self, c->error);
+  if (strcmp(name, "length") == 0 && (json_is_string(self) || json_is_array(self) || json_is_object(self)))
+    return length(c);
+  if (json_is_string(self)) return of_text(c);
+  if (json_is_array(self)) return of_list(c);
+  if (json_is_object(self) && (strcmp(name, "keys") == 0 || strcmp(name, "list") == 0))
+    return keys_or_values(c, true);
+  if (json_is_object(self) && strcmp(name, "values") == 0) return keys_or_values(c, false);
+  return fail(c, "does not fit the value it is applied to");
+}
+
 json_t *ch_template_apply(ch_template_scope *scope, const char *name, json_t *self, json_t *const *in,
                           int count, ch_error *error) {
   call c = {.scope = scope, .name = name, .self = self, .in = in, .count = count, .error = error};
-  if (strcmp(name, "int") == 0) return whole_number(&c);
-  if (strcmp(name, "range") == 0 && json_is_integer(self)) return range(&c);
-  if (strcmp(name, "attribute") == 0 && json_is_object(self)) return attribute(&c);
-  if (strcmp(name, "string") == 0) return ch_template_text(self, error);
-  if (strcmp(name, "length") == 0 && (json_is_string(self) || json_is_array(self) || json_is_object(self)))
-    return length(&c);
-  if (json_is_string(self)) return of_text(&c);
-  if (json_is_array(self)) return of_list(&c);
-  if (json_is_object(self) && (strcmp(name, "keys") == 0 || strcmp(name, "list") == 0))
-    return keys_or_values(&c, true);
-  if (json_is_object(self) && strcmp(name, "values") == 0) return keys_or_values(&c, false);
-  return fail(&c, "does not fit the value it is applied to");
+  if (!spend(&c, CH_TEMPLATE_ELEMENT_BYTES) || !ch_template_spend_value(scope, self, error)) return NULL;
+  for (int i = 0; i < count; i++)
+    if (!ch_template_spend_value(scope, in[i], error)) return NULL;
+  json_t *result = result_of(&c);
+  if (!result || ch_template_spend_value(scope, result, error)) return result;
+  json_decref(result);
+  return NULL;
 }

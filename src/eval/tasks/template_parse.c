@@ -1,5 +1,6 @@
 /* Templates: text into statements, expressions by precedence. */
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,25 +24,55 @@ static void *fail(parser *p, const char *what) {
   return NULL;
 }
 
+static void *no_memory(parser *p) {
+  if (p->status == CH_OK) p->status = ch_fail(p->error, CH_ERROR_MEMORY, "no memory for a template");
+  return NULL;
+}
+
 static void *allocate(parser *p, size_t size) {
   void *memory = ch_arena_alloc(&p->template->arena, size);
-  if (!memory && p->status == CH_OK)
-    p->status = ch_fail(p->error, CH_ERROR_MEMORY, "no memory for a template");
-  return memory;
+  return memory ? memory : no_memory(p);
+}
+
+/* What recurses while it is parsed; every success needs a `p->depth--`. */
+static bool enter(parser *p, const char *what) {
+  char message[96];
+  if (p->depth < CH_TEMPLATE_DEPTH) return ++p->depth;
+  snprintf(message, sizeof message, "%s are nested more than %d deep; name an inner part by {%% set %%}",
+           what, CH_TEMPLATE_DEPTH);
+  fail(p, message);
+  return false;
+}
+
+/* Filling recurses over the tree of expressions, so its height has a limit. */
+static void count_height(parser *p, ch_expression *e, const ch_expression *child) {
+  char message[128];
+  if (!child || child->height < e->height) return;
+  e->height = child->height + 1;
+  if (e->height <= CH_TEMPLATE_HEIGHT) return;
+  snprintf(message, sizeof message,
+           "more than %d operators and filters take each other's results; name a part of them by {%% set %%}",
+           CH_TEMPLATE_HEIGHT);
+  fail(p, message);
 }
 
 static ch_expression *expression_of(parser *p, ch_expression_kind kind, const char *name, ch_expression *a,
                                     ch_expression *b) {
   ch_expression *e = p->status == CH_OK ? allocate(p, sizeof *e) : NULL;
-  if (e) *e = (ch_expression){.kind = kind, .name = name, .a = a, .b = b};
+  if (!e) return NULL;
+  *e = (ch_expression){.kind = kind, .name = name, .a = a, .b = b};
+  count_height(p, e, a);
+  count_height(p, e, b);
   return e;
 }
 
+static void give_third(parser *p, ch_expression *e, ch_expression *c) {
+  e->c = c;
+  count_height(p, e, c);
+}
+
 static ch_expression *literal(parser *p, json_t *value) {
-  if (!value || json_array_append_new(p->template->literals, value) != 0) {
-    if (p->status == CH_OK) p->status = ch_fail(p->error, CH_ERROR_MEMORY, "no memory for a template");
-    return NULL;
-  }
+  if (!value || json_array_append_new(p->template->literals, value) != 0) return no_memory(p);
   ch_expression *e = expression_of(p, CH_LITERAL, NULL, NULL, NULL);
   if (e) e->value = value;
   return e;
@@ -103,7 +134,8 @@ static ch_expression *quoted(parser *p) {
     fail(p, "a string does not end");
   else if (p->at++, !text.failed)
     e = literal(p, json_stringn(text.data ? text.data : "", text.size));
-  if (!e && p->status == CH_OK) fail(p, "a string is not UTF-8");
+  else
+    no_memory(p);
   ch_text_free(&text);
   return e;
 }
@@ -112,24 +144,31 @@ static ch_expression *quoted(parser *p) {
 
 static ch_expression *parse_expression(parser *p);
 
-static int parse_list(parser *p, const char *closing, ch_expression **in) {
-  int count = 0;
-  if (take(p, closing)) return 0;
+static void add_to_list(parser *p, ch_expression *e, ch_expression *value) {
+  char message[80];
+  if (!value) return;
+  if (e->count == CH_TEMPLATE_ARGUMENTS) {
+    snprintf(message, sizeof message, "more than %d values in brackets; join shorter lists by +",
+             CH_TEMPLATE_ARGUMENTS);
+    fail(p, message);
+    return;
+  }
+  e->in[e->count++] = value;
+  count_height(p, e, value);
+}
+
+/* Values up to the closing bracket, which `e` takes. */
+static void parse_list(parser *p, const char *closing, ch_expression *e) {
+  if (take(p, closing)) return;
   do {
     const char *before = p->at; /* map(attribute='text') is map('attribute', 'text') */
-    if (count == 0 && take(p, "attribute") && take(p, "="))
-      in[count++] = literal(p, json_string("attribute"));
+    if (e->count == 0 && take(p, "attribute") && take(p, "="))
+      add_to_list(p, e, literal(p, json_string("attribute")));
     else
       p->at = before;
-    if (count == CH_TEMPLATE_ARGUMENTS) {
-      fail(p, "more than 8 values");
-      return 0;
-    }
-    in[count] = parse_expression(p);
-    if (in[count]) count++;
+    add_to_list(p, e, parse_expression(p));
   } while (p->status == CH_OK && take(p, ","));
   if (p->status == CH_OK) need(p, closing);
-  return count;
 }
 
 static ch_expression *parse_atom(parser *p) {
@@ -138,7 +177,9 @@ static ch_expression *parse_atom(parser *p) {
   if (*p->at == '\'' || *p->at == '"') return quoted(p);
   if (isdigit((unsigned char)*p->at)) {
     char *after;
+    errno = 0;
     long long whole = strtoll(p->at, &after, 10);
+    if (errno) return fail(p, "a number is beyond 64 bits");
     p->at = after;
     return literal(p, json_integer(whole));
   }
@@ -149,7 +190,7 @@ static ch_expression *parse_atom(parser *p) {
   }
   if (take(p, "[")) {
     ch_expression *e = expression_of(p, CH_LIST, NULL, NULL, NULL);
-    if (e) e->count = parse_list(p, "]", e->in);
+    if (e) parse_list(p, "]", e);
     return e;
   }
   if (take(p, "true") || take(p, "True")) return literal(p, json_true());
@@ -184,7 +225,7 @@ static ch_expression *parse_index(parser *p, ch_expression *a) {
     if (p->status != CH_OK || !need(p, "]")) return NULL;
   }
   ch_expression *e = expression_of(p, CH_SLICE, NULL, a, from);
-  if (e) e->c = to;
+  if (e) give_third(p, e, to);
   return e;
 }
 
@@ -196,14 +237,14 @@ static ch_expression *parse_postfix(parser *p) {
       e = expression_of(p, CH_MEMBER, take_name(p), e, NULL);
       if (e && take(p, "(")) {
         e->kind = CH_CALL;
-        e->count = parse_list(p, ")", e->in);
+        parse_list(p, ")", e);
         e = check_function(p, e);
       }
     } else if (take(p, "[")) {
       e = parse_index(p, e);
     } else if (take(p, "|")) {
       e = check_function(p, expression_of(p, CH_FILTER, take_name(p), e, NULL));
-      if (e && take(p, "(")) e->count = parse_list(p, ")", e->in);
+      if (e && take(p, "(")) parse_list(p, ")", e);
     } else {
       break;
     }
@@ -217,7 +258,7 @@ static ch_expression *parse_negative(parser *p) {
   return a ? expression_of(p, CH_NEGATIVE, NULL, a, NULL) : NULL;
 }
 
-/* Operators of one precedence a row, loosest first; a longer one before one that begins it. */
+/* Operators of one precedence per row, loosest first; a longer one before one that begins it. */
 static const char *const operators[][9] = {
     {"or"}, {"and"}, {"==", "!=", "<=", ">=", "<", ">", "in", "not in"}, {"+", "-", "~"}, {"*", "//", "%"}};
 enum { LEVELS = sizeof operators / sizeof *operators, COMPARISON = 2 };
@@ -245,7 +286,9 @@ static const char *take_operator(parser *p, int level) {
 static ch_expression *parse_level(parser *p, int level) {
   if (level == LEVELS) return parse_negative(p);
   if (level == COMPARISON && take(p, "not")) {
+    if (!enter(p, "\"not\"s")) return NULL;
     ch_expression *a = parse_level(p, level);
+    p->depth--;
     return a ? expression_of(p, CH_NOT, NULL, a, NULL) : NULL;
   }
   ch_expression *e = parse_level(p, level + 1);
@@ -258,14 +301,13 @@ static ch_expression *parse_level(parser *p, int level) {
 }
 
 static ch_expression *parse_expression(parser *p) {
-  if (p->depth >= CH_TEMPLATE_DEPTH) return fail(p, "brackets are nested too deeply");
-  p->depth++;
+  if (!enter(p, "brackets")) return NULL;
   ch_expression *e = parse_level(p, 0);
   if (e && take(p, "if")) {
     ch_expression *condition = parse_level(p, 0), *other = NULL;
     if (p->status == CH_OK && need(p, "else")) other = parse_expression(p);
     e = other ? expression_of(p, CH_CHOICE, NULL, e, condition) : NULL;
-    if (e) e->c = other;
+    if (e) give_third(p, e, other);
   }
   p->depth--;
   return p->status == CH_OK ? e : NULL;
@@ -326,8 +368,8 @@ static void parse_if(parser *p, ch_statement *s, const char *text_end) {
   if (p->status != CH_OK) return;
   if (end == ENDS_ELIF) {
     ch_statement **tail = &s->orelse, *other = add(p, &tail, CH_IF);
-    if (p->depth++ >= CH_TEMPLATE_DEPTH) fail(p, "too many elif");
-    if (other && p->status == CH_OK) parse_if(p, other, text_end);
+    if (!other || !enter(p, "elif branches")) return;
+    parse_if(p, other, text_end);
     p->depth--;
     return;
   }
@@ -385,7 +427,7 @@ static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
 static ending parse_body(parser *p, ch_statement **first) {
   ch_statement **tail = first;
   ending end = ENDS_TEXT;
-  if (p->depth++ >= CH_TEMPLATE_DEPTH) fail(p, "statements are nested too deeply");
+  if (!enter(p, "statements")) return end;
   while (p->status == CH_OK && p->at < p->end) {
     const char *text_end = p->end, *bracket = next_bracket(p);
     put_text(p, &tail, bracket);

@@ -2,10 +2,11 @@
 #ifndef CH_EVAL_TASKS_TEMPLATE_PRIVATE_H
 #define CH_EVAL_TASKS_TEMPLATE_PRIVATE_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "eval/tasks/template.h"
-
-enum { CH_TEMPLATE_ARGUMENTS = 8, CH_TEMPLATE_DEPTH = 64 };
+#include "eval/tasks/template_limits.h"
 
 typedef enum ch_expression_kind {
   CH_LITERAL,  /* value */
@@ -29,6 +30,7 @@ typedef struct ch_expression {
   struct ch_expression *a, *b, *c;
   struct ch_expression *in[CH_TEMPLATE_ARGUMENTS];
   int count;
+  int height; /* of the tree below: 0 for a leaf */
 } ch_expression;
 
 typedef enum ch_statement_kind { CH_TEXT, CH_OUTPUT, CH_SET, CH_FOR, CH_IF } ch_statement_kind;
@@ -49,6 +51,14 @@ struct ch_template {
   ch_statement *first;
   json_t *literals; /* a list that owns the literals' values */
 };
+
+/* Counts work of the filling in progress: `bytes` of values that are made or read through. False with *error filled
+   when that is more than a filling may take. */
+bool ch_template_spend(ch_template_scope *scope, size_t bytes, ch_error *error);
+/* The same of a value, which must also keep the limits for values. */
+bool ch_template_spend_value(ch_template_scope *scope, const json_t *value, ch_error *error);
+/* Whether a text may have that many bytes; false with *error filled. */
+bool ch_template_fits(size_t bytes, ch_error *error);
 
 /* The rest of a call: `self` is what the method or filter is applied to; all values are the caller's. Returns a new
    value, or NULL with *error filled. */

@@ -14,9 +14,9 @@ typedef struct ch_template_regex {
   struct ch_template_regex *next;
 } regex;
 
-enum { MOST_RESULT = 64 << 20 };
+enum { CALLBACK_BYTES = 4 /* what a step of PCRE2 counts for */, MOST_HEAP = 1 << 16 /* KiB of its own */ };
 
-void ch_template_scope_free(ch_template_scope *scope) {
+static void free_regexes(ch_template_scope *scope) {
   while (scope->regexes) {
     regex *next = scope->regexes->next;
     pcre2_code_free(scope->regexes->code);
@@ -24,17 +24,32 @@ void ch_template_scope_free(ch_template_scope *scope) {
     free(scope->regexes);
     scope->regexes = next;
   }
+}
+
+void ch_template_scope_free(ch_template_scope *scope) {
+  free_regexes(scope);
   json_decref(scope->locals);
   *scope = (ch_template_scope){0};
 }
 
+static void no_memory(ch_error *error) {
+  ch_fail(error, CH_ERROR_MEMORY, "no memory for a pattern of regex_replace");
+}
+
 static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_error *error) {
-  for (regex *r = scope->regexes; r; r = r->next)
-    if (strcmp(r->pattern, pattern) == 0) return r->code;
-  int number;
+  int number, kept = 0;
   PCRE2_SIZE place;
-  pcre2_code *code =
-      pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &number, &place, NULL);
+  for (regex *r = scope->regexes; r; r = r->next, kept++)
+    if (strcmp(r->pattern, pattern) == 0) return r->code;
+  if (kept == CH_TEMPLATE_REGEXES) free_regexes(scope);
+  if (!ch_template_spend(scope, CH_TEMPLATE_REGEX_BYTES, error)) return NULL;
+  pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                                   PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT,
+                                   &number, &place, NULL);
+  if (!code && number == PCRE2_ERROR_HEAP_FAILED) {
+    no_memory(error);
+    return NULL;
+  }
   if (!code) {
     char message[128] = "";
     pcre2_get_error_message(number, (PCRE2_UCHAR *)message, sizeof message);
@@ -49,7 +64,7 @@ static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_er
     free(r);
     free(copy);
     pcre2_code_free(code);
-    ch_fail(error, CH_ERROR_MEMORY, "no memory for a pattern");
+    no_memory(error);
     return NULL;
   }
   *r = (regex){.pattern = copy, .code = code, .next = scope->regexes};
@@ -70,30 +85,69 @@ static void put_replacement(ch_text *text, const char *replacement) {
   ch_text_put(text, "", 1);
 }
 
+/* Work of one pattern on one text: PCRE2 calls back before every item of the pattern that it tries. */
+typedef struct work {
+  ch_template_scope *scope;
+  ch_error *error;
+  PCRE2_SIZE last;  /* where it stood in the text */
+  size_t reference; /* what a reference to a group may compare, which it does without calling back */
+} work;
+
+static int count_work(pcre2_callout_block *block, void *data) {
+  work *w = data;
+  size_t moved = block->current_position > w->last ? block->current_position - w->last : 0;
+  w->last = block->current_position;
+  return ch_template_spend(w->scope, CALLBACK_BYTES + moved + w->reference, w->error) ? 0
+                                                                                      : PCRE2_ERROR_CALLOUT;
+}
+
+static int substitute(const pcre2_code *code, const json_t *text, const ch_text *with, work *w,
+                      ch_text *result) {
+  PCRE2_SIZE room = json_string_length(text) + 256, size = 0;
+  int number = PCRE2_ERROR_NOMEMORY;
+  uint32_t options = PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH;
+  pcre2_match_context *context = pcre2_match_context_create(NULL);
+  if (!context) return number;
+  pcre2_set_callout(context, count_work, w);
+  pcre2_set_heap_limit(context, MOST_HEAP);
+  /* Where the text did not fit, `size` says what would be enough. */
+  for (int tries = 0; tries < 2 && number == PCRE2_ERROR_NOMEMORY && ch_template_fits(room, w->error);
+       tries++) {
+    ch_text_free(result);
+    result->data = malloc(room);
+    if (!result->data) break;
+    size = room;
+    w->last = 0;
+    number = pcre2_substitute(code, (PCRE2_SPTR)json_string_value(text), json_string_length(text), 0, options,
+                              NULL, context, (PCRE2_SPTR)with->data, PCRE2_ZERO_TERMINATED,
+                              (PCRE2_UCHAR *)result->data, &size);
+    if (size == PCRE2_UNSET || size <= room) break;
+    room = size;
+  }
+  result->size = size;
+  pcre2_match_context_free(context);
+  return number;
+}
+
 json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const char *pattern,
                           const char *replacement, ch_error *error) {
   pcre2_code *code = compiled(scope, pattern, error);
   if (!code) return NULL;
-  ch_text with = {0};
+  ch_text with = {0}, result = {0};
+  work w = {.scope = scope, .error = error};
+  uint32_t references = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_BACKREFMAX, &references);
+  if (references > 0) w.reference = json_string_length(text) / 64;
   put_replacement(&with, replacement);
-  PCRE2_SIZE room = json_string_length(text) + 256, size = 0;
-  PCRE2_UCHAR *out = NULL;
-  int result = PCRE2_ERROR_NOMEMORY;
-  while (!with.failed && result == PCRE2_ERROR_NOMEMORY && room < MOST_RESULT) {
-    PCRE2_UCHAR *more = realloc(out, room);
-    if (!more) break;
-    out = more;
-    size = room;
-    result = pcre2_substitute(code, (PCRE2_SPTR)json_string_value(text), json_string_length(text), 0,
-                              PCRE2_SUBSTITUTE_GLOBAL, NULL, NULL, (PCRE2_SPTR)with.data,
-                              PCRE2_ZERO_TERMINATED, out, &size);
-    room *= 4;
-  }
-  json_t *replaced = result >= 0 ? json_stringn((const char *)out, size) : NULL;
-  if (!replaced)
+  error->status = CH_OK;
+  int number = with.failed ? PCRE2_ERROR_NOMEMORY : substitute(code, text, &with, &w, &result);
+  json_t *replaced = number >= 0 ? json_stringn(result.data, result.size) : NULL;
+  if (!replaced && error->status == CH_OK && (number >= 0 || number == PCRE2_ERROR_NOMEMORY))
+    no_memory(error);
+  else if (!replaced && error->status == CH_OK)
     ch_fail(error, CH_ERROR_FORMAT, "regex_replace: the pattern \"%.60s\" cannot be applied (PCRE2 error %d)",
-            pattern, result);
-  free(out);
+            pattern, number);
+  ch_text_free(&result);
   ch_text_free(&with);
   return replaced;
 }

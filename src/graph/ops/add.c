@@ -13,11 +13,11 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   const void *a = ch_run_value(run, node->in[0]), *b = ch_run_value(run, node->in[1]);
   const ch_tensor *stored = ch_run_param(run, node->in[0]);
   if (!stored || stored->dtype == kernels->dtype) {
-    kernels->add(n, a, b, ch_run_output(run, node));
+    kernels->add(run->team, n, a, b, ch_run_output(run, node));
     return CH_OK;
   }
-  kernels->convert_from(n, a, stored->dtype, ch_run_output(run, node));
-  kernels->copy_or_add(n, b, ch_run_output(run, node), true);
+  kernels->convert_from(run->team, n, a, stored->dtype, ch_run_output(run, node));
+  kernels->copy_or_add(run->team, n, b, ch_run_output(run, node), true);
   return CH_OK;
 }
 
@@ -26,13 +26,15 @@ static ch_status backward(ch_run *run, const ch_node *node) {
     bool accumulate;
     void *gradient = ch_run_gradient(run, node, i, &accumulate);
     if (gradient)
-      run->kernels->copy_or_add(ch_node_count(node), ch_run_output_gradient(run, node), gradient, accumulate);
+      run->kernels->copy_or_add(run->team, ch_node_count(node), ch_run_output_gradient(run, node), gradient,
+                                accumulate);
   }
   return CH_OK;
 }
 
 static void stream(const ch_stream_call *call) {
-  call->run->kernels->add(call->count * call->wanted.count, call->in[0].data, call->in[1].data, call->space);
+  call->run->kernels->add(call->run->team, call->count * call->wanted.count, call->in[0].data,
+                          call->in[1].data, call->space);
 }
 
 static const ch_op op = {

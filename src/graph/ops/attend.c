@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#include "graph/ops/remember.h"
+#include "graph/ops/append.h"
 #include "graph/stream.h"
 #include "tensor/tile_producers.h"
 
 typedef struct attend {
-  ch_attend_spec spec;
+  ch_attend_spec spec; /* the first member: ch_attend_spec_of */
   bool documents;
 } attend;
 
@@ -29,7 +29,7 @@ static operand operand_of(const ch_attend_spec *spec, int input) {
   return o;
 }
 
-/* Whether a head of one operand shares columns with a head of another that is not its own. */
+/* Whether a head of one operand shares columns with a different head of another operand. */
 static bool overlap(const operand *a, const operand *b, bool own_may) {
   for (int64_t i = 0; i < a->heads; i++)
     for (int64_t j = 0; j < b->heads; j++) {
@@ -77,8 +77,9 @@ static int64_t saved(const ch_node *node) {
   return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
 }
 
-ch_attend ch_attend_sizes(const ch_node *node, const ch_attend_spec *spec) {
-  return (ch_attend){.sequences = node->graph->sequences,
+ch_attend ch_attend_sizes(const ch_run *run, const ch_node *node, const ch_attend_spec *spec) {
+  return (ch_attend){.team = run->team,
+                     .sequences = node->graph->sequences,
                      .queries = node->graph->length,
                      .heads = spec->heads,
                      .kv_heads = spec->kv_heads,
@@ -102,9 +103,9 @@ bool ch_attend_keep(ch_graph *graph, const ch_attend_spec *spec, ch_attend_spec 
   return slopes != NULL;
 }
 
-static ch_attend describe(const ch_node *node) {
+static ch_attend describe(const ch_run *run, const ch_node *node) {
   const attend *attributes = node->attributes;
-  return ch_attend_sizes(node, &attributes->spec);
+  return ch_attend_sizes(run, node, &attributes->spec);
 }
 
 static ch_state_view part_of(const ch_run *run, const ch_node *node, int input) {
@@ -213,7 +214,7 @@ static ch_status attend_laid(const ch_run *run, const ch_attend *args, const ch_
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  ch_attend args = describe(node);
+  ch_attend args = describe(run, node);
   ch_stream stream;
   if (choose_producer(run, node, &args, &stream) != CH_OK) return 0; /* the run will say why */
   int64_t tokens = laid_tokens(&args, &stream);
@@ -222,7 +223,7 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  ch_attend args = describe(node);
+  ch_attend args = describe(run, node);
   ch_stream stream;
   CH_TRY(choose_producer(run, node, &args, &stream));
   bind(run, node, &stream, &args);
@@ -233,21 +234,21 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Where an operand's gradient goes. Columns that are not its own, or not its alone, start from zero. */
+/* Where an operand's gradient goes. Columns outside the operand, or shared with another, start from zero. */
 static void *gradient_of(const ch_run *run, const ch_node *node, int input, bool *accumulate) {
   const attend *attributes = node->attributes;
   operand o = operand_of(&attributes->spec, input);
   char *gradient = ch_run_gradient(run, node, input, accumulate);
   if (!gradient) return NULL;
   if (!*accumulate && (o.wider || node->in[1] == node->in[2])) {
-    run->kernels->fill(ch_node_count(node->in[input]), 0, gradient);
+    run->kernels->fill(run->team, ch_node_count(node->in[input]), 0, gradient);
     *accumulate = true;
   }
   return gradient + (size_t)o.offset * ch_dtype_size(node->dtype);
 }
 
 static ch_status backward(ch_run *run, const ch_node *node) {
-  ch_attend args = describe(node);
+  ch_attend args = describe(run, node);
   ch_stream stream;
   CH_TRY(choose_producer(run, node, &args, &stream));
   bind(run, node, &stream, &args);
@@ -284,4 +285,10 @@ ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *value
   if (!ch_attend_keep(graph, spec, &attributes.spec)) return NULL;
   return ch_graph_node(graph, &op, document_start ? 4 : 3, (ch_node *[]){q, keys, values, document_start},
                        &attributes, sizeof attributes);
+}
+
+const ch_attend_spec *ch_attend_spec_of(const ch_node *node) {
+  bool attends =
+      node->kind == CH_NODE_OP && (node->op == &op || strcmp(node->op->name, "talking_attend") == 0);
+  return attends ? (const ch_attend_spec *)node->attributes : NULL;
 }

@@ -5,7 +5,7 @@
 #include "graph/ops/shapes.h"
 
 /* Sizes, scale and mask of a call on the node's graph; everything that points somewhere is NULL but the slopes. */
-ch_attend ch_attend_sizes(const ch_node *node, const ch_attend_spec *spec);
+ch_attend ch_attend_sizes(const ch_run *run, const ch_node *node, const ch_attend_spec *spec);
 /* A copy of the spec whose slopes live as long as the graph; false after a failure. */
 bool ch_attend_keep(ch_graph *graph, const ch_attend_spec *spec, ch_attend_spec *kept);
 

@@ -32,11 +32,10 @@ static ch_status forward(ch_run *run, const ch_node *node) {
                                 .sigmoid = spec->sigmoid,
                                 .groups = spec->groups,
                                 .active_groups = spec->active_groups};
-  run->kernels->choose_experts(ch_node_rows(node), &rule, ch_run_value(run, node->in[0]),
+  run->kernels->choose_experts(run->team, ch_node_rows(node), &rule, ch_run_value(run, node->in[0]),
                                node->inputs == 2 ? ch_run_value(run, node->in[1]) : NULL, chosen);
   if (!run->routing || !run->routing->load) return CH_OK;
-  int64_t *load = run->routing->load + attributes->layer * experts;
-  for (int64_t i = 0; i < ch_node_count(node); i++) load[chosen[i]]++;
+  run->kernels->count_choices(ch_node_count(node), chosen, run->routing->load + attributes->layer * experts);
   return CH_OK;
 }
 

@@ -1,4 +1,5 @@
-/* W = sum over s of c[s] D[s] (MASA eq. 2), or one atom alone: the weight of a layer out of what layers share. */
+/* W = sum over s of c[s] D[s] (MASA eq. 2), or one atom alone: a layer's weight made of atoms that layers
+   share. */
 #include "graph/ops/shapes.h"
 
 enum { ATOMS, COEFFICIENTS };
@@ -32,7 +33,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward || picks(node)) return 0;
-  return (size_t)ch_threads() * (size_t)atom_count(node) * ch_dtype_size(run->kernels->dtype);
+  return (size_t)run->team->threads * (size_t)atom_count(node) * ch_dtype_size(run->kernels->dtype);
 }
 
 /* The row of the coefficients, or of their gradient. */
@@ -45,24 +46,24 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   const char *atoms = ch_run_value(run, node->in[ATOMS]);
   int64_t n = ch_node_count(node);
   if (picks(node))
-    run->kernels->convert_from(n, atoms + (size_t)(row_of(node) * n) * ch_dtype_size(dtype), dtype,
+    run->kernels->convert_from(run->team, n, atoms + (size_t)(row_of(node) * n) * ch_dtype_size(dtype), dtype,
                                ch_run_output(run, node));
   else
-    run->kernels->combine_forward(n, atom_count(node),
+    run->kernels->combine_forward(run->team, n, atom_count(node),
                                   coefficients_in(run, node, ch_run_value(run, node->in[COEFFICIENTS])),
                                   atoms, dtype, ch_run_output(run, node));
   return CH_OK;
 }
 
-/* What other layers use gets no gradient from this one. */
+/* This layer adds no gradient to atoms that only other layers use. */
 static void pass_to_atom(ch_run *run, const ch_node *node, const void *dy) {
   bool accumulate;
   char *gradient = ch_run_gradient(run, node, ATOMS, &accumulate);
   int64_t n = ch_node_count(node);
   if (!gradient) return;
-  if (!accumulate) run->kernels->fill(ch_node_count(node->in[ATOMS]), 0, gradient);
+  if (!accumulate) run->kernels->fill(run->team, ch_node_count(node->in[ATOMS]), 0, gradient);
   gradient += (size_t)(row_of(node) * n) * ch_dtype_size(run->kernels->dtype);
-  run->kernels->copy_or_add(n, dy, gradient, accumulate);
+  run->kernels->copy_or_add(run->team, n, dy, gradient, accumulate);
 }
 
 static ch_status backward(ch_run *run, const ch_node *node) {
@@ -75,9 +76,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate, accumulate_coefficients;
   void *atoms = ch_run_gradient(run, node, ATOMS, &accumulate);
   void *coefficients = ch_run_gradient(run, node, COEFFICIENTS, &accumulate_coefficients);
-  if (coefficients && !accumulate_coefficients) run->kernels->fill(ch_node_count(c), 0, coefficients);
+  if (coefficients && !accumulate_coefficients)
+    run->kernels->fill(run->team, ch_node_count(c), 0, coefficients);
   run->kernels->combine_backward(
-      ch_node_count(node), atom_count(node), coefficients_in(run, node, ch_run_value(run, c)),
+      run->team, ch_node_count(node), atom_count(node), coefficients_in(run, node, ch_run_value(run, c)),
       ch_run_value(run, node->in[ATOMS]), dy, atoms, accumulate,
       coefficients ? coefficients_in(run, node, coefficients) : NULL, true, ch_run_scratch(run));
   return CH_OK;

@@ -1,5 +1,5 @@
-/* Cross entropy of logits that are there, with label smoothing; and where the target stands among them. For a head whose
- * logits are too many to store see lm_loss.c. */
+/* Cross entropy of stored logits, with label smoothing, and the rank of the target among them. lm_loss.c is
+   for heads with too many logits to store. */
 #include "graph/ops/shapes.h"
 
 typedef struct cross_entropy {
@@ -22,8 +22,8 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 /* Logits [rows, K] become their gradients where `scale` is given. */
 static void pass(ch_run *run, const ch_node *node, void *logits, void *loss, const void *scale) {
   const cross_entropy *attributes = node->attributes;
-  run->kernels->cross_entropy(ch_node_rows(node), ch_node_columns(node->in[0]), attributes->smoothing, logits,
-                              ch_run_value(run, node->in[1]), loss, scale);
+  run->kernels->cross_entropy(run->team, ch_node_rows(node), ch_node_columns(node->in[0]),
+                              attributes->smoothing, logits, ch_run_value(run, node->in[1]), loss, scale);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
@@ -37,10 +37,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   void *gradient = ch_run_gradient(run, node, 0, &accumulate);
   char *logits = ch_run_scratch(run);
   if (!gradient) return CH_OK;
-  run->kernels->copy_or_add(count, ch_run_value(run, node->in[0]), logits, false);
+  run->kernels->copy_or_add(run->team, count, ch_run_value(run, node->in[0]), logits, false);
   pass(run, node, logits, logits + (size_t)count * ch_dtype_size(node->dtype),
        ch_run_output_gradient(run, node));
-  run->kernels->copy_or_add(count, logits, gradient, accumulate);
+  run->kernels->copy_or_add(run->team, count, logits, gradient, accumulate);
   return CH_OK;
 }
 
@@ -57,8 +57,9 @@ ch_node *ch_op_cross_entropy(ch_graph *graph, ch_node *logits, ch_node *targets,
 }
 
 static ch_status forward_rank(ch_run *run, const ch_node *node) {
-  run->kernels->target_ranks(ch_node_rows(node), ch_node_columns(node->in[0]), ch_run_value(run, node->in[0]),
-                             ch_run_value(run, node->in[1]), ch_run_output(run, node));
+  run->kernels->target_ranks(run->team, ch_node_rows(node), ch_node_columns(node->in[0]),
+                             ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                             ch_run_output(run, node));
   return CH_OK;
 }
 

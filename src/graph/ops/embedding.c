@@ -8,9 +8,9 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->embedding_forward(ch_node_rows(node), ch_node_columns(node), ch_run_value(run, node->in[0]),
-                                  ch_run_value(run, node->in[1]), ch_run_dtype(run, node->in[1]),
-                                  ch_run_output(run, node));
+  run->kernels->embedding_forward(run->team, ch_node_rows(node), ch_node_columns(node),
+                                  ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                                  ch_run_dtype(run, node->in[1]), ch_run_output(run, node));
   return CH_OK;
 }
 
@@ -18,9 +18,9 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *gradient = ch_run_gradient(run, node, 1, &accumulate);
   if (gradient)
-    run->kernels->embedding_backward(ch_node_rows(node), ch_node_columns(node), node->in[1]->shape[0],
-                                     ch_run_value(run, node->in[0]), ch_run_output_gradient(run, node),
-                                     gradient, accumulate);
+    run->kernels->embedding_backward(run->team, ch_node_rows(node), ch_node_columns(node),
+                                     node->in[1]->shape[0], ch_run_value(run, node->in[0]),
+                                     ch_run_output_gradient(run, node), gradient, accumulate);
   return CH_OK;
 }
 

@@ -61,28 +61,24 @@ static int64_t saved(const ch_node *node) {
 
 /* --- choices by expert --------------------------------------------------------------------------------------- */
 
-/* Everything in scratch. Places are positions in the order by expert; choice n * active + j is token n's j-th. */
+/* Everything but `first` in scratch. Places are positions in the order by expert; choice n * active + j is token n's j-th. */
 typedef struct work {
-  int64_t *first;                  /* [experts + 1] the place of an expert's first choice */
-  int32_t *choice, *token, *place; /* [M] choice and token at a place; the place of a choice */
-  char *weight, *dweight;          /* [M] by place */
+  int64_t first[CH_MAX_EXPERTS + 1]; /* the place of an expert's first choice */
+  int32_t *choice, *token, *place;   /* [M] choice and token at a place; the place of a choice */
+  char *weight, *dweight;            /* [M] by place */
   char *rows, *x;  /* [M, D] what comes back from the experts; an expert's own tokens (backward) */
   char *hidden;    /* [an expert's choices, F] */
   char *gate, *up; /* [M, F], where they are not kept for the backward pass */
 } work;
 
-enum { FIRST, CHOICE, TOKEN, PLACE, WEIGHT, ROWS, HIDDEN, DWEIGHT, BACK_X, GATES, UPS, PARTS };
+enum { CHOICE, TOKEN, PLACE, WEIGHT, ROWS, HIDDEN, DWEIGHT, BACK_X, GATES, UPS, PARTS };
 
 /* Where each part begins, in bytes; returns their end. */
 static size_t lay_out(const sizes *s, bool backward, size_t element, size_t at[PARTS]) {
   const size_t choices = (size_t)s->choices, width = (size_t)s->width, hidden = (size_t)s->hidden;
-  size_t bytes[PARTS] = {[FIRST] = (size_t)(s->experts + 1) * sizeof(int64_t),
-                         [CHOICE] = choices * sizeof(int32_t),
-                         [TOKEN] = choices * sizeof(int32_t),
-                         [PLACE] = choices * sizeof(int32_t),
-                         [WEIGHT] = choices * element,
-                         [ROWS] = choices * width * element,
-                         [HIDDEN] = choices * hidden * element};
+  size_t bytes[PARTS] = {[CHOICE] = choices * sizeof(int32_t), [TOKEN] = choices * sizeof(int32_t),
+                         [PLACE] = choices * sizeof(int32_t),  [WEIGHT] = choices * element,
+                         [ROWS] = choices * width * element,   [HIDDEN] = choices * hidden * element};
   if (backward) {
     bytes[DWEIGHT] = choices * element;
     bytes[BACK_X] = choices * width * element;
@@ -103,40 +99,24 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   return lay_out(&s, backward, ch_dtype_size(run->kernels->dtype), at);
 }
 
-/* A counting sort: the choices of each expert in the order of their tokens. */
-static void sort_choices(const sizes *s, const int32_t *chosen, const work *w) {
-  for (int64_t e = 0; e <= s->experts; e++) w->first[e] = 0;
-  for (int64_t i = 0; i < s->choices; i++) w->first[chosen[i] + 1]++;
-  for (int64_t e = 0; e < s->experts; e++) w->first[e + 1] += w->first[e];
-  for (int64_t i = 0; i < s->choices; i++) {
-    int32_t place = (int32_t)w->first[chosen[i]]++;
-    w->choice[place] = (int32_t)i;
-    w->token[place] = (int32_t)(i / s->active);
-    w->place[i] = place;
-  }
-  for (int64_t e = s->experts; e > 0; e--) w->first[e] = w->first[e - 1];
-  w->first[0] = 0;
-}
-
-static work prepare(const ch_run *run, const ch_node *node, const sizes *s, bool backward) {
+static void prepare(const ch_run *run, const ch_node *node, const sizes *s, bool backward, work *w) {
   size_t at[PARTS];
   char *start = ch_run_scratch(run);
   lay_out(s, backward, ch_dtype_size(node->dtype), at);
-  work w = {.first = (int64_t *)(void *)(start + at[FIRST]),
-            .choice = (int32_t *)(void *)(start + at[CHOICE]),
-            .token = (int32_t *)(void *)(start + at[TOKEN]),
-            .place = (int32_t *)(void *)(start + at[PLACE]),
-            .weight = start + at[WEIGHT],
-            .dweight = start + at[DWEIGHT],
-            .rows = start + at[ROWS],
-            .x = start + at[BACK_X],
-            .hidden = start + at[HIDDEN],
-            .gate = start + at[GATES],
-            .up = start + at[UPS]};
-  sort_choices(s, ch_run_value(run, node->in[CHOSEN]), &w);
-  run->kernels->embedding_forward(s->choices, 1, w.choice, ch_run_value(run, node->in[WEIGHTS]), node->dtype,
-                                  w.weight);
-  return w;
+  *w = (work){.choice = (int32_t *)(void *)(start + at[CHOICE]),
+              .token = (int32_t *)(void *)(start + at[TOKEN]),
+              .place = (int32_t *)(void *)(start + at[PLACE]),
+              .weight = start + at[WEIGHT],
+              .dweight = start + at[DWEIGHT],
+              .rows = start + at[ROWS],
+              .x = start + at[BACK_X],
+              .hidden = start + at[HIDDEN],
+              .gate = start + at[GATES],
+              .up = start + at[UPS]};
+  run->kernels->sort_choices(s->choices, s->active, s->experts, ch_run_value(run, node->in[CHOSEN]), w->first,
+                             w->choice, w->token, w->place);
+  run->kernels->embedding_forward(run->team, s->choices, 1, w->choice, ch_run_value(run, node->in[WEIGHTS]),
+                                  node->dtype, w->weight);
 }
 
 /* Where row `place` of a matrix with so many columns begins. */
@@ -163,24 +143,26 @@ static ch_status expert_forward(ch_run *run, const ch_node *node, const sizes *s
   char *rows = row_at(w->rows, first, s->width, node), *weight = row_at(w->weight, first, 1, node);
   char *gate = row_at(w->gate, first, s->hidden, node), *up = row_at(w->up, first, s->hidden, node);
   if (count == 0) return CH_OK;
-  kernels->embedding_forward(count, s->width, w->token + first, ch_run_value(run, node->in[X]), node->dtype,
-                             rows);
+  kernels->embedding_forward(run->team, count, s->width, w->token + first, ch_run_value(run, node->in[X]),
+                             node->dtype, rows);
   CH_TRY(through(run, node, e, GATE, count, rows, gate));
   CH_TRY(through(run, node, e, UP, count, rows, up));
-  kernels->swiglu_rows_forward(count, s->hidden, gate, up, weight, w->hidden);
+  kernels->swiglu_rows_forward(run->team, count, s->hidden, gate, up, weight, w->hidden);
   return through(run, node, e, DOWN, count, w->hidden, rows);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   sizes s = sizes_of(node);
-  work w = prepare(run, node, &s, false);
+  work w;
+  prepare(run, node, &s, false, &w);
   char *kept = ch_run_saved(run, node);
   if (kept) {
     w.gate = kept;
     w.up = row_at(kept, s.choices, s.hidden, node);
   }
   for (int64_t e = 0; e < s.experts; e++) CH_TRY(expert_forward(run, node, &s, &w, e));
-  run->kernels->sum_places(s.tokens, s.active, s.width, w.place, w.rows, ch_run_output(run, node), false);
+  run->kernels->sum_places(run->team, s.tokens, s.active, s.width, w.place, w.rows, ch_run_output(run, node),
+                           false);
   return CH_OK;
 }
 
@@ -212,14 +194,14 @@ static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *
   char *rows = row_at(w->rows, first, s->width, node), *x = w->x;
   char *weight = row_at(w->weight, first, 1, node), *dweight = row_at(w->dweight, first, 1, node);
   char *gate = row_at(w->gate, first, s->hidden, node), *up = row_at(w->up, first, s->hidden, node);
-  kernels->embedding_forward(count, s->width, w->token + first, ch_run_value(run, node->in[X]), node->dtype,
-                             x);
-  kernels->embedding_forward(count, s->width, w->token + first, ch_run_output_gradient(run, node),
+  kernels->embedding_forward(run->team, count, s->width, w->token + first, ch_run_value(run, node->in[X]),
+                             node->dtype, x);
+  kernels->embedding_forward(run->team, count, s->width, w->token + first, ch_run_output_gradient(run, node),
                              node->dtype, rows);
-  kernels->swiglu_rows_forward(count, s->hidden, gate, up, weight, w->hidden);
+  kernels->swiglu_rows_forward(run->team, count, s->hidden, gate, up, weight, w->hidden);
   CH_TRY(matrix_gradient(run, node, e, DOWN, count, rows, w->hidden));
   CH_TRY(back_through(run, node, e, DOWN, count, rows, w->hidden, false));
-  kernels->swiglu_rows_backward(count, s->hidden, gate, up, weight, w->hidden, gate, up, dweight);
+  kernels->swiglu_rows_backward(run->team, count, s->hidden, gate, up, weight, w->hidden, gate, up, dweight);
   CH_TRY(matrix_gradient(run, node, e, GATE, count, gate, x));
   CH_TRY(matrix_gradient(run, node, e, UP, count, up, x));
   CH_TRY(back_through(run, node, e, GATE, count, gate, rows, false));
@@ -228,15 +210,17 @@ static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *
 
 static ch_status backward(ch_run *run, const ch_node *node) {
   sizes s = sizes_of(node);
-  work w = prepare(run, node, &s, true);
+  work w;
+  prepare(run, node, &s, true, &w);
   w.gate = ch_run_saved(run, node);
   w.up = row_at(w.gate, s.choices, s.hidden, node);
   for (int64_t e = 0; e < s.experts; e++) CH_TRY(expert_backward(run, node, &s, &w, e));
   bool accumulate;
   void *dx = ch_run_gradient(run, node, X, &accumulate);
-  if (dx) run->kernels->sum_places(s.tokens, s.active, s.width, w.place, w.rows, dx, accumulate);
+  if (dx) run->kernels->sum_places(run->team, s.tokens, s.active, s.width, w.place, w.rows, dx, accumulate);
   void *dweights = ch_run_gradient(run, node, WEIGHTS, &accumulate);
-  if (dweights) run->kernels->sum_places(s.choices, 1, 1, w.place, w.dweight, dweights, accumulate);
+  if (dweights)
+    run->kernels->sum_places(run->team, s.choices, 1, 1, w.place, w.dweight, dweights, accumulate);
   return CH_OK;
 }
 

@@ -12,7 +12,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->convert_to(ch_node_count(node), ch_run_value(run, node->in[0]), CH_BF16,
+  run->kernels->convert_to(run->team, ch_node_count(node), ch_run_value(run, node->in[0]), CH_BF16,
                            ch_run_output(run, node));
   return CH_OK;
 }

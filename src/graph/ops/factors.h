@@ -1,5 +1,6 @@
-/* What large products multiply where a graph computes in BF16 (graph->compute). These nodes have no gradient of their own: who
- * multiplies them takes the unrounded value as an input too, and its gradient goes there. */
+/* What large products multiply where a graph computes in BF16 (graph->compute). These nodes have no gradient:
+   an operation that multiplies them also takes the unrounded value as an input, and the gradient goes there.
+   */
 #ifndef CH_GRAPH_OPS_FACTORS_H
 #define CH_GRAPH_OPS_FACTORS_H
 
@@ -9,13 +10,13 @@
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
 /* x in BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);
-/* A weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T, of which values are made, and W, of
-   which gradients are. Made of a parameter alone, it is made once in a series of runs. */
+/* A weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T for the forward pass,
+   and W for the gradients. Made of a parameter alone, it is made once in all micro-batches of a step. */
 ch_node *ch_op_packed(ch_graph *graph, ch_node *weight);
 const void *ch_packed_for_value(ch_run *run, const ch_node *packed);
 const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed);
 
-/* The same of a rounded x [rows, in], of which dW = dy^T x is made. */
+/* The same for a rounded x [rows, in], which dW = dy^T x multiplies. */
 ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in);
 /* ch_op_linear of a graph to be trained, where its product is rounded. */
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);

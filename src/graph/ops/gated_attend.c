@@ -1,5 +1,5 @@
 /* Single queries over gated latents in the cache, tokens of one id together (tensor/gated_attend.h). Inference only. */
-#include "graph/ops/remember.h"
+#include "graph/ops/append.h"
 #include "graph/token_groups.h"
 
 /* Inputs: q, latents, gates, kv_b, and with a norm: moments, weight, bias. */
@@ -21,9 +21,10 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[Q]), s->heads * s->value);
 }
 
-static ch_gated_attend describe(const ch_node *node) {
+static ch_gated_attend describe(const ch_run *run, const ch_node *node) {
   const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
-  return (ch_gated_attend){.sequences = node->graph->sequences,
+  return (ch_gated_attend){.team = run->team,
+                           .sequences = node->graph->sequences,
                            .heads = s->heads,
                            .latent = s->latent,
                            .rope = s->rope,
@@ -33,26 +34,21 @@ static ch_gated_attend describe(const ch_node *node) {
                            .slopes = s->slopes};
 }
 
-/* The list of groups behind the kernel's own scratch. */
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)backward;
-  ch_gated_attend args = describe(node);
-  size_t own = (run->kernels->gated_attend_scratch(&args) + 63) & ~(size_t)63;
-  return own + (size_t)args.sequences * sizeof(const ch_id_groups *);
+  ch_gated_attend args = describe(run, node);
+  return run->kernels->gated_attend_scratch(&args);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  ch_gated_attend args = describe(node);
-  size_t own = (run->kernels->gated_attend_scratch(&args) + 63) & ~(size_t)63;
-  const ch_id_groups **groups = (const ch_id_groups **)(void *)((char *)ch_run_scratch(run) + own);
-  for (int64_t s = 0; s < args.sequences; s++) groups[s] = ch_token_groups_of(run->groups, s);
+  ch_gated_attend args = describe(run, node);
   args.q = ch_run_value(run, node->in[Q]);
   args.out = ch_run_output(run, node);
   args.kv_b = ch_run_value(run, node->in[KV_B]);
   args.kv_b_dtype = ch_run_dtype(run, node->in[KV_B]);
   args.latents = ch_states_of(run, node->in[LATENTS]);
   args.gates = ch_states_of(run, node->in[GATES]);
-  args.groups = groups;
+  args.groups = ch_token_groups_of(run->groups);
   args.scratch = ch_run_scratch(run);
   if (node->inputs > MOMENTS) {
     args.moments = ch_states_of(run, node->in[MOMENTS]);
@@ -63,8 +59,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Every token meets a folded query [c + r] and joins a sum [c]; every id folds the query and unfolds its sum. Counted
-   with as many different ids as there can be. */
+/* Every token is multiplied by a folded query [c + r] and added to a sum [c]; every id folds the query and
+   unfolds its sum. The count assumes as many different ids as possible. */
 static double flops(const ch_node *node) {
   const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
   double tokens = ch_graph_context(node->graph, true);

@@ -7,14 +7,15 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->gelu_forward(ch_node_count(node), ch_run_value(run, node->in[0]), ch_run_output(run, node));
+  run->kernels->gelu_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
+                             ch_run_output(run, node));
   return CH_OK;
 }
 
 static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
-  run->kernels->gelu_backward(ch_node_count(node), ch_run_value(run, node->in[0]),
+  run->kernels->gelu_backward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
                               ch_run_output_gradient(run, node), dx, accumulate);
   return CH_OK;
 }

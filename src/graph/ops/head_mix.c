@@ -24,11 +24,11 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward) return 0;
-  return (size_t)ch_threads() * (size_t)ch_node_count(node->in[1]) * ch_dtype_size(run->kernels->dtype);
+  return (size_t)run->team->threads * (size_t)ch_node_count(node->in[1]) * ch_dtype_size(run->kernels->dtype);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->head_mix(ch_node_rows(node), in_heads(node), out_heads(node), head_dim(node),
+  run->kernels->head_mix(run->team, ch_node_rows(node), in_heads(node), out_heads(node), head_dim(node),
                          ch_run_value(run, node->in[1]), in_heads(node), 1, ch_run_value(run, node->in[0]),
                          ch_run_output(run, node), false);
   return CH_OK;
@@ -40,12 +40,12 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
   if (dx)
-    run->kernels->head_mix(ch_node_rows(node), out_heads(node), in_heads(node), head_dim(node),
+    run->kernels->head_mix(run->team, ch_node_rows(node), out_heads(node), in_heads(node), head_dim(node),
                            ch_run_value(run, node->in[1]), 1, in_heads(node), dy, dx, accumulate);
   void *dmix = ch_run_gradient(run, node, 1, &accumulate);
   if (dmix)
-    run->kernels->head_mix_gradient(ch_node_rows(node), in_heads(node), out_heads(node), head_dim(node),
-                                    ch_run_value(run, node->in[0]), dy, dmix, accumulate,
+    run->kernels->head_mix_gradient(run->team, ch_node_rows(node), in_heads(node), out_heads(node),
+                                    head_dim(node), ch_run_value(run, node->in[0]), dy, dmix, accumulate,
                                     ch_run_scratch(run));
   return CH_OK;
 }
@@ -64,8 +64,8 @@ static void stream(const ch_stream_call *call) {
   int64_t dim = head_dim(node), first = call->wanted.first / dim, heads = call->wanted.count / dim;
   const char *mix = ch_run_value(call->run, node->in[1]);
   mix += (size_t)(first * in_heads(node)) * ch_dtype_size(call->run->kernels->dtype);
-  call->run->kernels->head_mix(call->count, in_heads(node), heads, dim, mix, in_heads(node), 1,
-                               call->in[0].data, call->space, false);
+  call->run->kernels->head_mix(call->run->team, call->count, in_heads(node), heads, dim, mix, in_heads(node),
+                               1, call->in[0].data, call->space, false);
 }
 
 static const ch_op op = {.name = "head_mix",

@@ -50,7 +50,7 @@ static ch_status multiply_many(ch_run *run, const ch_node *node, const char *wei
   for (int64_t head = 0; head < h.heads; head++) {
     const void *own = weight + (size_t)((head * h.stride + h.first) * columns) * ch_dtype_size(dtype);
     if (dtype != run->kernels->dtype) {
-      run->kernels->convert_from(h.rows * columns, own, dtype, ch_run_scratch(run));
+      run->kernels->convert_from(run->team, h.rows * columns, own, dtype, ch_run_scratch(run));
       own = ch_run_scratch(run);
     }
     CH_TRY(ch_gemm_run(run->gemm, false, !h.transposed, n, out, in, x + (size_t)(head * in) * element,
@@ -66,7 +66,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   const char *weight = ch_run_value(run, node->in[1]);
   if (ch_node_rows(node) >= MANY_ROWS) return multiply_many(run, node, weight, dtype);
   int64_t columns = node->in[1]->shape[1];
-  run->kernels->head_product(ch_node_rows(node), h.heads, h.rows, columns, ch_run_value(run, node->in[0]),
+  run->kernels->head_product(run->team, ch_node_rows(node), h.heads, h.rows, columns,
+                             ch_run_value(run, node->in[0]),
                              weight + (size_t)(h.first * columns) * ch_dtype_size(dtype), dtype,
                              h.stride * columns, h.transposed, ch_run_output(run, node));
   return CH_OK;

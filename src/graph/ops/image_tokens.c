@@ -29,8 +29,7 @@ static sizes sizes_of(const ch_node *node) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  (void)run;
-  return backward ? (size_t)ch_threads() * sizes_of(node).image : 0;
+  return backward ? (size_t)run->team->threads * sizes_of(node).image : 0;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
@@ -38,8 +37,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   const char *patches = ch_run_value(run, node->in[0]), *positions = ch_run_value(run, node->in[2]);
   char *y = ch_run_output(run, node);
   for (int64_t s = 0; s < node->graph->sequences; s++, y += size.image, patches += size.image - size.token) {
-    run->kernels->add(size.width, ch_run_value(run, node->in[1]), positions, y);
-    run->kernels->add(size.patches, patches, positions + size.token, y + size.token);
+    run->kernels->add(run->team, size.width, ch_run_value(run, node->in[1]), positions, y);
+    run->kernels->add(run->team, size.patches, patches, positions + size.token, y + size.token);
   }
   return CH_OK;
 }
@@ -52,12 +51,12 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   void *dtoken = ch_run_gradient(run, node, 1, &add_token);
   void *dpositions = ch_run_gradient(run, node, 2, &add_positions);
   if (dpositions)
-    run->kernels->sum_rows(node->graph->sequences, size.width + size.patches, dy, dpositions, add_positions,
-                           ch_run_scratch(run));
+    run->kernels->sum_rows(run->team, node->graph->sequences, size.width + size.patches, dy, dpositions,
+                           add_positions, ch_run_scratch(run));
   for (int64_t s = 0; s < node->graph->sequences; s++, dy += size.image) {
-    if (dtoken) run->kernels->copy_or_add(size.width, dy, dtoken, add_token || s > 0);
+    if (dtoken) run->kernels->copy_or_add(run->team, size.width, dy, dtoken, add_token || s > 0);
     if (!dpatches) continue;
-    run->kernels->copy_or_add(size.patches, dy + size.token, dpatches, add_patches);
+    run->kernels->copy_or_add(run->team, size.patches, dy + size.token, dpatches, add_patches);
     dpatches += size.image - size.token;
   }
   return CH_OK;

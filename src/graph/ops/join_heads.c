@@ -47,13 +47,13 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   for (int i = 0; i < node->inputs; i++) {
     ch_head_slices from = source_of(run, node, i, ch_run_value(run, node->in[i])),
                    to = part_of(run, node, i, ch_run_output(run, node));
-    run->kernels->copy_heads(ch_node_rows(node), attributes->heads, attributes->slice[i].width, &from,
-                             node->dtype, &to, false);
+    run->kernels->copy_heads(run->team, ch_node_rows(node), attributes->heads, attributes->slice[i].width,
+                             &from, node->dtype, &to, false);
   }
   return CH_OK;
 }
 
-/* A slice that leaves nothing of its input out may overwrite the gradient; else the rest gets zeros first. */
+/* A slice that covers its whole input may overwrite the gradient; otherwise the rest is set to zero first. */
 static ch_status backward(ch_run *run, const ch_node *node) {
   const join_heads *attributes = node->attributes;
   for (int i = 0; i < node->inputs; i++) {
@@ -63,14 +63,15 @@ static ch_status backward(ch_run *run, const ch_node *node) {
     if (!gradient) continue;
     int64_t covered = shared ? slice->width : attributes->heads * slice->width;
     if (!accumulate && covered < ch_node_columns(node->in[i]))
-      run->kernels->fill(ch_node_count(node->in[i]), 0, gradient);
+      run->kernels->fill(run->team, ch_node_count(node->in[i]), 0, gradient);
     ch_head_slices from = part_of(run, node, i, ch_run_output_gradient(run, node)),
                    to = source_of(run, node, i, gradient);
     if (shared)
-      run->kernels->sum_heads(ch_node_rows(node), attributes->heads, slice->width, &from, &to, accumulate);
+      run->kernels->sum_heads(run->team, ch_node_rows(node), attributes->heads, slice->width, &from, &to,
+                              accumulate);
     else
-      run->kernels->copy_heads(ch_node_rows(node), attributes->heads, slice->width, &from, node->dtype, &to,
-                               accumulate);
+      run->kernels->copy_heads(run->team, ch_node_rows(node), attributes->heads, slice->width, &from,
+                               node->dtype, &to, accumulate);
   }
   return CH_OK;
 }
@@ -105,7 +106,8 @@ static void stream(const ch_stream_call *call) {
                            slice->stride};
     ch_head_slices to = {(char *)call->space + (size_t)offset * element, call->wanted.count,
                          head_width(call->node)};
-    call->run->kernels->copy_heads(call->count, heads.count, slice->width, &from, in->dtype, &to, false);
+    call->run->kernels->copy_heads(call->run->team, call->count, heads.count, slice->width, &from, in->dtype,
+                                   &to, false);
     offset += slice->width;
   }
 }
@@ -127,7 +129,7 @@ ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *co
   return ch_graph_node(graph, &op, parts, in, &attributes, sizeof attributes);
 }
 
-/* What a row of parts was joined from is not cut out of it again. */
+/* If the input was joined from parts, the part itself is returned; nothing is cut. */
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice) {
   int64_t offset = 0;
   for (int i = 0; x && x->op == &op && heads == 1 && i < x->inputs; i++) {

@@ -19,14 +19,15 @@ static int64_t saved(const ch_node *node) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward) return 0;
-  return 2 * (size_t)ch_threads() * (size_t)ch_node_columns(node) * ch_dtype_size(run->kernels->dtype);
+  return 2 * (size_t)run->team->threads * (size_t)ch_node_columns(node) * ch_dtype_size(run->kernels->dtype);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const layernorm *attributes = node->attributes;
-  run->kernels->layernorm_forward(ch_node_rows(node), ch_node_columns(node), ch_run_value(run, node->in[0]),
-                                  ch_run_value(run, node->in[1]), ch_run_value(run, node->in[2]),
-                                  attributes->eps, ch_run_output(run, node), ch_run_saved(run, node));
+  run->kernels->layernorm_forward(run->team, ch_node_rows(node), ch_node_columns(node),
+                                  ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                                  ch_run_value(run, node->in[2]), attributes->eps, ch_run_output(run, node),
+                                  ch_run_saved(run, node));
   return CH_OK;
 }
 
@@ -35,18 +36,19 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   void *dx = ch_run_gradient(run, node, 0, &accumulate_x);
   void *dweight = ch_run_gradient(run, node, 1, &accumulate_weight);
   void *dbias = ch_run_gradient(run, node, 2, &accumulate_bias);
-  run->kernels->layernorm_backward(ch_node_rows(node), ch_node_columns(node), ch_run_value(run, node->in[0]),
-                                   ch_run_value(run, node->in[1]), ch_run_saved(run, node),
-                                   ch_run_output_gradient(run, node), dx, accumulate_x, dweight, dbias,
-                                   accumulate_weight, ch_run_scratch(run));
+  run->kernels->layernorm_backward(run->team, ch_node_rows(node), ch_node_columns(node),
+                                   ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                                   ch_run_saved(run, node), ch_run_output_gradient(run, node), dx,
+                                   accumulate_x, dweight, dbias, accumulate_weight, ch_run_scratch(run));
   return CH_OK;
 }
 
 static void stream(const ch_stream_call *call) {
   const ch_node *node = call->node;
-  call->run->kernels->layernorm_forward(
-      call->count, ch_node_columns(node), call->in[0].data, ch_run_value(call->run, node->in[1]),
-      ch_run_value(call->run, node->in[2]), ((const layernorm *)node->attributes)->eps, call->space, NULL);
+  call->run->kernels->layernorm_forward(call->run->team, call->count, ch_node_columns(node), call->in[0].data,
+                                        ch_run_value(call->run, node->in[1]),
+                                        ch_run_value(call->run, node->in[2]),
+                                        ((const layernorm *)node->attributes)->eps, call->space, NULL);
 }
 
 static const ch_op op = {.name = "layernorm",

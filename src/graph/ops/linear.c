@@ -26,14 +26,14 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward || node->inputs < 3) return 0;
-  return (size_t)ch_threads() * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype);
+  return (size_t)run->team->threads * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype);
 }
 
-/* Groups of few rows go through a few at a time, so that a row gets what it would get alone. */
+/* Small groups use the skinny GEMM, so that a row gets the same result as alone. */
 static ch_status forward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
   int64_t in = weight->shape[1], out = weight->shape[0], all = groups(node);
-  int64_t most = ch_gemm_is_large(x->shape[0]) ? all : CH_FEW_ROWS;
+  int64_t most = ch_gemm_is_large(x->shape[0]) ? all : CH_SKINNY_ROWS;
   for (int64_t first = 0; first < all; first += most) {
     const char *from = (const char *)ch_run_value(run, x) + ch_dtype_bytes(x->dtype, first * in);
     char *to = (char *)ch_run_output(run, node) + ch_dtype_bytes(node->dtype, first * out);
@@ -44,7 +44,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Neighbours whose weights are of one type meet x in one call. */
+/* One call multiplies x by consecutive weights of the same type. */
 static ch_status forward_together(ch_run *run, int count, const ch_node *const nodes[]) {
   const ch_node *x = nodes[0]->in[0];
   ch_product products[CH_MOST_TOGETHER];
@@ -85,7 +85,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
     CH_TRY(ch_gemm_run(run->gemm, true, false, out, in, rows, dy, out, ch_run_value(run, x), in, dw, in,
                        accumulate, run->error));
   void *db = node->inputs == 3 ? ch_run_gradient(run, node, 2, &accumulate) : NULL;
-  if (db) run->kernels->sum_rows(rows, out, dy, db, accumulate, ch_run_scratch(run));
+  if (db) run->kernels->sum_rows(run->team, rows, out, dy, db, accumulate, ch_run_scratch(run));
   return CH_OK;
 }
 
@@ -127,7 +127,7 @@ static streamed_product product_of(const ch_stream_call *call) {
 static void stream(const ch_stream_call *call) {
   streamed_product p = product_of(call);
   const ch_product product = {p.out, p.weight, p.bias, call->space};
-  call->run->kernels->gemv(p.rows, p.in, call->in[0].data, p.dtype, 1, &product, false);
+  call->run->kernels->gemv(call->run->team, p.rows, p.in, call->in[0].data, p.dtype, 1, &product, false);
 }
 
 static ch_status stream_many(const ch_stream_call *call) {
@@ -135,7 +135,7 @@ static ch_status stream_many(const ch_stream_call *call) {
   streamed_product p = product_of(call);
   CH_TRY(ch_gemm_linear_some(run->gemm, p.rows, p.in, p.out, call->in[0].data, call->in[0].dtype, p.weight,
                              p.dtype, call->space, run->error));
-  if (p.bias) run->kernels->add_bias(p.rows, p.out, p.bias, call->space);
+  if (p.bias) run->kernels->add_bias(run->team, p.rows, p.out, p.bias, call->space);
   return CH_OK;
 }
 

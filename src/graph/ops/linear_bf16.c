@@ -1,5 +1,5 @@
-/* y = x W^T + b in training, where what products multiply is rounded to BF16: x once for all that take it, W once a step in
- * the layouts of both products. Sums, results and gradients stay in the graph's type. */
+/* y = x W^T + b in training, where what products multiply is rounded to BF16: x once for all its products, W
+   once per step in the layouts of both products. Sums, results and gradients stay in the graph's type. */
 #include "graph/ops/factors.h"
 
 enum { X, WEIGHT, ROUNDED_X, PACKED, PACKED_X, BIAS };
@@ -11,14 +11,14 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, node->in[X]->shape[0], groups * weight->shape[0]);
 }
 
-/* Rows of the product: a row of x is one, or as many as it has heads. */
+/* Rows of the product: one per row of x, or one per head of it. */
 static int64_t rows_of(const ch_node *node) {
   return ch_node_count(node->in[X]) / node->in[WEIGHT]->shape[1];
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   size_t sums =
-      (size_t)ch_threads() * (size_t)node->in[WEIGHT]->shape[0] * ch_dtype_size(run->kernels->dtype);
+      (size_t)run->team->threads * (size_t)node->in[WEIGHT]->shape[0] * ch_dtype_size(run->kernels->dtype);
   if (!backward) return 0;
   return (size_t)ch_node_count(node) * ch_dtype_size(CH_BF16) + (node->inputs > BIAS ? sums + 64 : 0);
 }
@@ -29,7 +29,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
                             ch_packed_for_value(run, node->in[PACKED]), ch_run_output(run, node), out, false,
                             run->error));
   if (node->inputs > BIAS)
-    run->kernels->add_bias(rows, out, ch_run_value(run, node->in[BIAS]), ch_run_output(run, node));
+    run->kernels->add_bias(run->team, rows, out, ch_run_value(run, node->in[BIAS]), ch_run_output(run, node));
   return CH_OK;
 }
 
@@ -39,7 +39,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   const void *dy = ch_run_output_gradient(run, node);
   char *rounded = ch_run_scratch(run);
   bool accumulate;
-  run->kernels->convert_to(rows * out, dy, CH_BF16, rounded);
+  run->kernels->convert_to(run->team, rows * out, dy, CH_BF16, rounded);
   void *dx = ch_run_gradient(run, node, X, &accumulate);
   if (dx)
     CH_TRY(ch_gemm_run_packed(run->gemm, false, rows, in, out, rounded, out,
@@ -50,7 +50,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
                               ch_run_value(run, node->in[PACKED_X]), dw, in, accumulate, run->error));
   void *db = node->inputs > BIAS ? ch_run_gradient(run, node, BIAS, &accumulate) : NULL;
   if (db)
-    run->kernels->sum_rows(rows, out, dy, db, accumulate,
+    run->kernels->sum_rows(run->team, rows, out, dy, db, accumulate,
                            rounded + (((size_t)(rows * out) * ch_dtype_size(CH_BF16) + 63) & ~(size_t)63));
   return CH_OK;
 }

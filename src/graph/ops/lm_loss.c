@@ -1,7 +1,5 @@
 /* The LM head and its cross entropy in one: logits exist for one chunk of rows at a time. Rows without a target cost
  * nothing where no gradient is wanted. */
-#include <string.h>
-
 #include "graph/ops/factors.h"
 
 /* Elements of a chunk of logits: large enough for the product to run at full speed, small enough for the cache. */
@@ -27,89 +25,107 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, x->shape[0], attributes->ranks ? 2 : 1);
 }
 
-/* Of a chunk: logits; forward also the rows of x that have a target, their losses and ranks; and all rows' places. */
+/* Of a chunk: logits; forward also the rows of x that have a target, their targets, losses and ranks. */
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  size_t element = ch_dtype_size(run->kernels->dtype);
-  size_t logits = (size_t)(chunk_rows(node) * node->in[1]->shape[0]) * element;
+  size_t element = ch_dtype_size(run->kernels->dtype), chunk = (size_t)chunk_rows(node);
+  size_t logits = chunk * (size_t)node->in[1]->shape[0] * element;
   if (backward) return logits;
-  return logits + (size_t)(chunk_rows(node) * (ch_node_columns(node->in[0]) + 2)) * element +
-         (size_t)ch_node_rows(node) * 2 * sizeof(int32_t);
+  return logits + chunk * (size_t)(ch_node_columns(node->in[0]) + 2) * element + chunk * sizeof(int32_t);
 }
 
 /* --- forward ------------------------------------------------------------------------------------------------- */
 
-/* Where a forward pass keeps what. */
-typedef struct forward_space {
+/* Rows with a target that are computed together. */
+typedef struct row_chunk {
+  const int32_t *known; /* targets of all rows, for the host */
+  int64_t begin, end;   /* the rows between which they lie */
+  int64_t count;
+  bool adjacent; /* no row between them is without a target */
   char *logits, *rows, *losses, *ranks;
-  int32_t *places, *targets; /* of the rows that have a target */
-} forward_space;
+  int32_t *targets;
+} row_chunk;
 
-static forward_space divide(const ch_run *run, const ch_node *node) {
-  size_t element = ch_dtype_size(node->dtype), chunk = (size_t)chunk_rows(node);
-  forward_space s = {.logits = ch_run_scratch(run)};
-  s.rows = s.logits + chunk * (size_t)node->in[1]->shape[0] * element;
-  s.losses = s.rows + chunk * (size_t)ch_node_columns(node->in[0]) * element;
-  s.ranks = s.losses + chunk * element;
-  s.places = (int32_t *)(void *)(s.ranks + chunk * element);
-  s.targets = s.places + ch_node_rows(node);
-  return s;
+static row_chunk divide(const ch_run *run, const ch_node *node) {
+  size_t element = ch_dtype_size(node->dtype), most = (size_t)chunk_rows(node);
+  row_chunk c = {.known = run->host_inputs[node->in[2]->index], .logits = ch_run_scratch(run)};
+  c.rows = c.logits + most * (size_t)node->in[1]->shape[0] * element;
+  c.losses = c.rows + most * (size_t)ch_node_columns(node->in[0]) * element;
+  c.ranks = c.losses + most * element;
+  c.targets = (int32_t *)(void *)(c.ranks + most * element);
+  return c;
 }
 
-/* The rows with a target; returns how many. Others have no loss. */
-static int64_t find_rows(const ch_run *run, const ch_node *node, const forward_space *s) {
-  const int32_t *targets = ch_run_value(run, node->in[2]);
-  int64_t count = 0;
-  run->kernels->fill(ch_node_count(node), 0, ch_run_output(run, node));
-  for (int64_t r = 0; r < ch_node_rows(node); r++) {
-    if (targets[r] < 0) continue;
-    s->places[count] = (int32_t)r;
-    s->targets[count++] = targets[r];
-  }
-  return count;
+/* The next rows with a target; false when there are no more. */
+static bool next_chunk(const ch_node *node, row_chunk *c) {
+  const int64_t rows = ch_node_rows(node), most = chunk_rows(node);
+  int64_t r = c->end;
+  while (r < rows && c->known[r] < 0) r++;
+  c->begin = r;
+  for (c->count = 0; r < rows && c->count < most; r++)
+    if (c->known[r] >= 0) {
+      c->count++;
+      c->end = r + 1;
+    }
+  c->adjacent = c->end - c->begin == c->count;
+  return c->count > 0;
 }
 
-/* Rows places[0 ... count - 1] of x side by side; x itself where they already lie so. */
-static const char *gather(const ch_run *run, const ch_node *node, const int32_t *places, int64_t count,
-                          char *rows) {
-  const char *x = ch_run_value(run, node->in[0]);
-  size_t bytes = (size_t)ch_node_columns(node->in[0]) * ch_dtype_size(node->in[0]->dtype);
-  if (places[count - 1] - places[0] == count - 1) return x + (size_t)places[0] * bytes;
-  for (int64_t i = 0; i < count; i++) memcpy(rows + (size_t)i * bytes, x + (size_t)places[i] * bytes, bytes);
-  return rows;
+/* What takes rows to and from a chunk: `bytes` of each row of the values at `value`, side by side at `packed`. */
+static void gather(const ch_run *run, const row_chunk *c, const char *value, size_t bytes, char *packed) {
+  for (int64_t r = c->begin; r < c->end; r++)
+    if (c->known[r] >= 0) {
+      run->kernels->memory->copy(packed, value + (size_t)r * bytes, bytes);
+      packed += bytes;
+    }
 }
 
-static void scatter(const ch_run *run, const ch_node *node, const forward_space *s, const int32_t *places,
-                    int64_t count) {
+static void scatter(const ch_run *run, const row_chunk *c, const char *packed, size_t bytes, char *value,
+                    size_t row_bytes) {
+  for (int64_t r = c->begin; r < c->end; r++)
+    if (c->known[r] >= 0) {
+      run->kernels->memory->copy(value + (size_t)r * row_bytes, packed, bytes);
+      packed += bytes;
+    }
+}
+
+/* The chunk's rows of an input: where they lie, if they are adjacent, else copied to `packed`. */
+static const void *rows_of(const ch_run *run, const ch_node *input, const row_chunk *c, size_t bytes,
+                           void *packed) {
+  const char *value = ch_run_value(run, input);
+  if (c->adjacent) return value + (size_t)c->begin * bytes;
+  gather(run, c, value, bytes, packed);
+  return packed;
+}
+
+static ch_status forward_chunk(ch_run *run, const ch_node *node, const row_chunk *c) {
   const lm_loss *attributes = node->attributes;
+  const ch_node *x = node->in[0], *weight = node->in[1];
+  int64_t width = x->shape[1], vocabulary = weight->shape[0];
   size_t element = ch_dtype_size(node->dtype), columns = attributes->ranks ? 2 : 1;
+  ch_dtype dtype = ch_run_dtype(run, weight);
   char *out = ch_run_output(run, node);
-  for (int64_t i = 0; i < count; i++) {
-    char *row = out + (size_t)places[i] * columns * element;
-    memcpy(row, s->losses + (size_t)i * element, element);
-    if (attributes->ranks) memcpy(row + element, s->ranks + (size_t)i * element, element);
-  }
+  const void *part = rows_of(run, x, c, (size_t)width * ch_dtype_size(x->dtype), c->rows);
+  const int32_t *targets = rows_of(run, node->in[2], c, sizeof *targets, c->targets);
+  if (c->count == chunk_rows(node))
+    CH_TRY(ch_gemm_linear(run->gemm, c->count, width, vocabulary, part, x->dtype, ch_run_value(run, weight),
+                          dtype, NULL, c->logits, false, run->error));
+  else
+    CH_TRY(ch_gemm_linear_some(run->gemm, c->count, width, vocabulary, part, x->dtype,
+                               ch_run_value(run, weight), dtype, c->logits, run->error));
+  run->kernels->cross_entropy(run->team, c->count, vocabulary, 0, c->logits, targets, c->losses, NULL);
+  scatter(run, c, c->losses, element, out, columns * element);
+  if (!attributes->ranks) return CH_OK;
+  run->kernels->target_ranks(run->team, c->count, vocabulary, c->logits, targets, c->ranks);
+  scatter(run, c, c->ranks, element, out + element, columns * element);
+  return CH_OK;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  const lm_loss *attributes = node->attributes;
-  const ch_node *x = node->in[0], *weight = node->in[1];
-  int64_t width = x->shape[1], vocabulary = weight->shape[0], chunk = chunk_rows(node);
-  ch_dtype dtype = ch_run_dtype(run, weight);
-  forward_space s = divide(run, node);
-  int64_t rows = find_rows(run, node, &s);
-  for (int64_t first = 0; first < rows; first += chunk) {
-    int64_t count = rows - first < chunk ? rows - first : chunk;
-    const char *part = gather(run, node, s.places + first, count, s.rows);
-    if (count == chunk)
-      CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, x->dtype, ch_run_value(run, weight),
-                            dtype, NULL, s.logits, false, run->error));
-    else
-      CH_TRY(ch_gemm_linear_some(run->gemm, count, width, vocabulary, part, x->dtype,
-                                 ch_run_value(run, weight), dtype, s.logits, run->error));
-    run->kernels->cross_entropy(count, vocabulary, 0, s.logits, s.targets + first, s.losses, NULL);
-    if (attributes->ranks)
-      run->kernels->target_ranks(count, vocabulary, s.logits, s.targets + first, s.ranks);
-    scatter(run, node, &s, s.places + first, count);
+  row_chunk c = divide(run, node);
+  run->kernels->fill(run->team, ch_node_count(node), 0, ch_run_output(run, node));
+  while (next_chunk(node, &c)) {
+    if (ch_team_stops(run->team)) return CH_OK; /* the run ends with an error */
+    CH_TRY(forward_chunk(run, node, &c));
   }
   return CH_OK;
 }
@@ -127,12 +143,13 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   void *dweight = ch_run_gradient(run, node, 1, &accumulate_weight);
   void *logits = ch_run_scratch(run);
   for (int64_t first = 0; first < rows; first += chunk) {
+    if (ch_team_stops(run->team)) return CH_OK; /* the run ends with an error */
     int64_t count = rows - first < chunk ? rows - first : chunk;
     const char *part = (const char *)ch_run_value(run, x) + (size_t)(first * width) * ch_dtype_size(x->dtype);
     size_t at = (size_t)first * element;
     CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, x->dtype, ch_run_value(run, weight),
                           ch_run_dtype(run, weight), NULL, logits, false, run->error));
-    run->kernels->cross_entropy(count, vocabulary, 0, logits, targets + first,
+    run->kernels->cross_entropy(run->team, count, vocabulary, 0, logits, targets + first,
                                 (char *)ch_run_output(run, node) + at,
                                 (const char *)ch_run_output_gradient(run, node) + at);
     if (dx)

@@ -4,7 +4,8 @@
 
 enum { X, WEIGHT, TARGETS, ROUNDED_X, PACKED };
 
-/* Elements of a chunk of logits; the gradient of a large vocabulary's weight is passed over once a chunk. */
+/* Elements of a chunk of logits; the gradient of a large vocabulary's weight is read and written once per
+   chunk. */
 enum { CHUNK_ELEMENTS = 1 << 24, CHUNK_ROWS = 256 };
 /* Of them, whose losses are found and whose gradients are rounded while they are in cache. */
 enum { CACHED_ELEMENTS = 1 << 18 };
@@ -56,10 +57,10 @@ static void find_losses(ch_run *run, const ch_node *node, int64_t first, int64_t
   for (int64_t r = 0, rows; r < count; r += rows) {
     rows = count - r < most ? count - r : most;
     size_t at = (size_t)(first + r) * element, begin = (size_t)(r * vocabulary);
-    run->kernels->cross_entropy(rows, vocabulary, 0, logits + begin * element, targets + first + r,
+    run->kernels->cross_entropy(run->team, rows, vocabulary, 0, logits + begin * element, targets + first + r,
                                 (char *)ch_run_output(run, node) + at,
                                 (const char *)ch_run_output_gradient(run, node) + at);
-    run->kernels->convert_to(rows * vocabulary, logits + begin * element, CH_BF16,
+    run->kernels->convert_to(run->team, rows * vocabulary, logits + begin * element, CH_BF16,
                              rounded + begin * ch_dtype_size(CH_BF16));
   }
 }
@@ -76,6 +77,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   char *logits = ch_run_scratch(run), *rounded = logits + logits_bytes(node);
   char *packed_x = rounded + rounded_bytes(node);
   for (int64_t first = 0; first < rows; first += chunk) {
+    if (ch_team_stops(run->team)) return CH_OK; /* the run ends with an error */
     int64_t count = rows - first < chunk ? rows - first : chunk;
     const uint16_t *part = (const uint16_t *)ch_run_value(run, node->in[ROUNDED_X]) + first * width;
     CH_TRY(ch_gemm_run_packed(run->gemm, false, count, vocabulary, width, part, width,

@@ -30,7 +30,7 @@ static const void *factor(ch_run *run, const ch_node *node, int i, char *space) 
   const ch_tensor *stored = ch_run_param(run, node->in[i]);
   const void *data = ch_run_value(run, node->in[i]);
   if (!stored || stored->dtype == run->kernels->dtype) return data;
-  run->kernels->convert_from(ch_node_count(node->in[i]), data, stored->dtype, space);
+  run->kernels->convert_from(run->team, ch_node_count(node->in[i]), data, stored->dtype, space);
   return space;
 }
 

@@ -1,5 +1,5 @@
-/* A linear combination of component heads moved to the other side of attention: queries spread over the components that
- * their group mixes, and sums of components collapsed as they would have been mixed. Inference only. */
+/* A linear combination of component heads moved to the other side of attention: queries are spread over the
+   components that their group mixes, and the attended components are mixed afterwards. Inference only. */
 #include "graph/ops/shapes.h"
 
 typedef struct mix_by_head {
@@ -42,9 +42,9 @@ static ch_status forward(ch_run *run, const ch_node *node) {
     const void *row = mix + (size_t)(group * count) * element, *from = x + (size_t)(i * in) * element;
     void *to = y + (size_t)(i * out) * element;
     if (attributes->collapse)
-      run->kernels->head_mix(1, count, 1, out, row, count, 1, from, to, false);
+      run->kernels->head_mix(run->team, 1, count, 1, out, row, count, 1, from, to, false);
     else
-      run->kernels->head_mix(1, 1, count, in, row, 1, 1, from, to, false);
+      run->kernels->head_mix(run->team, 1, 1, count, in, row, 1, 1, from, to, false);
   }
   return CH_OK;
 }

@@ -22,11 +22,11 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward || !repeated(node)) return 0;
-  return (size_t)ch_threads() * (size_t)width(node) * ch_dtype_size(run->kernels->dtype);
+  return (size_t)run->team->threads * (size_t)width(node) * ch_dtype_size(run->kernels->dtype);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->mul(ch_node_count(node) / width(node), width(node), ch_run_value(run, node->in[0]),
+  run->kernels->mul(run->team, ch_node_count(node) / width(node), width(node), ch_run_value(run, node->in[0]),
                     ch_run_value(run, node->in[1]), repeated(node), ch_run_output(run, node), false);
   return CH_OK;
 }
@@ -36,13 +36,14 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   const void *dy = ch_run_output_gradient(run, node);
   bool accumulate;
   void *da = ch_run_gradient(run, node, 0, &accumulate);
-  if (da) run->kernels->mul(rows, n, dy, ch_run_value(run, node->in[1]), repeated(node), da, accumulate);
+  if (da)
+    run->kernels->mul(run->team, rows, n, dy, ch_run_value(run, node->in[1]), repeated(node), da, accumulate);
   void *db = ch_run_gradient(run, node, 1, &accumulate);
   const void *a = ch_run_value(run, node->in[0]);
   if (db && repeated(node))
-    run->kernels->dot_rows(rows, n, dy, a, db, accumulate, ch_run_scratch(run));
+    run->kernels->dot_rows(run->team, rows, n, dy, a, db, accumulate, ch_run_scratch(run));
   else if (db)
-    run->kernels->mul(rows, n, dy, a, false, db, accumulate);
+    run->kernels->mul(run->team, rows, n, dy, a, false, db, accumulate);
   return CH_OK;
 }
 
@@ -54,11 +55,11 @@ static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range 
 static void stream(const ch_stream_call *call) {
   const ch_kernels *kernels = call->run->kernels;
   if (repeated(call->node))
-    kernels->mul(call->count * (call->wanted.count / width(call->node)), width(call->node), call->in[0].data,
-                 ch_run_value(call->run, call->node->in[1]), true, call->space, false);
+    kernels->mul(call->run->team, call->count * (call->wanted.count / width(call->node)), width(call->node),
+                 call->in[0].data, ch_run_value(call->run, call->node->in[1]), true, call->space, false);
   else
-    kernels->mul(call->count, call->wanted.count, call->in[0].data, call->in[1].data, false, call->space,
-                 false);
+    kernels->mul(call->run->team, call->count, call->wanted.count, call->in[0].data, call->in[1].data, false,
+                 call->space, false);
 }
 
 static const ch_op op = {.name = "mul",

@@ -17,7 +17,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const ch_node *pixels = node->in[0];
-  run->kernels->patches(pixels->shape[0], pixels->shape[1], pixels->shape[2],
+  run->kernels->patches(run->team, pixels->shape[0], pixels->shape[1], pixels->shape[2],
                         ((const patches *)node->attributes)->size, ch_run_value(run, pixels),
                         ch_run_output(run, node));
   return CH_OK;

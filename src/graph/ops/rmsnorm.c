@@ -24,15 +24,16 @@ static int64_t saved(const ch_node *node) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  return backward ? (size_t)ch_threads() * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype)
-                  : 0;
+  return backward
+             ? (size_t)run->team->threads * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype)
+             : 0;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const rmsnorm *attributes = node->attributes;
-  run->kernels->rmsnorm_forward(groups(node), node->in[1]->shape[0], ch_run_value(run, node->in[0]),
-                                ch_run_value(run, node->in[1]), attributes->eps, ch_run_output(run, node),
-                                ch_run_saved(run, node));
+  run->kernels->rmsnorm_forward(run->team, groups(node), node->in[1]->shape[0],
+                                ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                                attributes->eps, ch_run_output(run, node), ch_run_saved(run, node));
   return CH_OK;
 }
 
@@ -40,10 +41,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate_x, accumulate_weight;
   void *dx = ch_run_gradient(run, node, 0, &accumulate_x);
   void *dweight = ch_run_gradient(run, node, 1, &accumulate_weight);
-  run->kernels->rmsnorm_backward(groups(node), node->in[1]->shape[0], ch_run_value(run, node->in[0]),
-                                 ch_run_value(run, node->in[1]), ch_run_saved(run, node),
-                                 ch_run_output_gradient(run, node), dx, accumulate_x, dweight,
-                                 accumulate_weight, ch_run_scratch(run));
+  run->kernels->rmsnorm_backward(run->team, groups(node), node->in[1]->shape[0],
+                                 ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                                 ch_run_saved(run, node), ch_run_output_gradient(run, node), dx, accumulate_x,
+                                 dweight, accumulate_weight, ch_run_scratch(run));
   return CH_OK;
 }
 
@@ -55,9 +56,9 @@ static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range 
 static void stream(const ch_stream_call *call) {
   const rmsnorm *attributes = call->node->attributes;
   int64_t n = call->node->in[1]->shape[0];
-  call->run->kernels->rmsnorm_forward(call->count * (call->wanted.count / n), n, call->in[0].data,
-                                      ch_run_value(call->run, call->node->in[1]), attributes->eps,
-                                      call->space, NULL);
+  call->run->kernels->rmsnorm_forward(call->run->team, call->count * (call->wanted.count / n), n,
+                                      call->in[0].data, ch_run_value(call->run, call->node->in[1]),
+                                      attributes->eps, call->space, NULL);
 }
 
 static const ch_op op = {.name = "rmsnorm",

@@ -1,4 +1,4 @@
-/* Rotary positions: the table of angles, once a run, and the rotation of heads. */
+/* Rotary positions: the table of angles, once per run, and the rotation of heads. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
@@ -19,7 +19,7 @@ static ch_status table_shape(ch_node *node, ch_error *error) {
 
 static ch_status table_forward(ch_run *run, const ch_node *node) {
   const rope_table *attributes = node->attributes;
-  run->kernels->rope_table(ch_node_rows(node), attributes->rotary, ch_run_value(run, node->in[0]),
+  run->kernels->rope_table(run->team, ch_node_rows(node), attributes->rotary, ch_run_value(run, node->in[0]),
                            attributes->frequencies, ch_run_output(run, node));
   return CH_OK;
 }
@@ -54,8 +54,8 @@ static ch_status shape(ch_node *node, ch_error *error) {
 static void turn(const ch_run *run, const ch_node *node, bool inverse, const void *x, void *y,
                  bool accumulate) {
   const rope *attributes = node->attributes;
-  run->kernels->rope(ch_node_rows(node), ch_node_columns(node) / attributes->head_dim, attributes->head_dim,
-                     ch_node_columns(node->in[1]), attributes->interleaved, inverse,
+  run->kernels->rope(run->team, ch_node_rows(node), ch_node_columns(node) / attributes->head_dim,
+                     attributes->head_dim, ch_node_columns(node->in[1]), attributes->interleaved, inverse,
                      ch_run_value(run, node->in[1]), x, y, accumulate);
 }
 

@@ -1,6 +1,6 @@
-/* With which weights a token's chosen experts count, and the loss that keeps their loads even.
+/* The weights of a token's chosen experts, and the loss that keeps the experts' loads even.
  *
- * The balance loss of a sequence of T tokens is the Switch Transformer's (eqs. 4-6) for `active` choices a token:
+ * The balance loss of a sequence of T tokens is the Switch Transformer's (eqs. 4-6) for `active` choices per token:
  *   coefficient * E * sum over e of f_e P_e,  f_e = choices of e / (T active),  P_e = mean softmax(logits)_e.
  * It is no part of the graph's value: only its gradient joins, where ch_routing.balance_seed asks for it. Taken for
  * each sequence by itself, it does not depend on how many sequences are computed at a time.
@@ -33,8 +33,9 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const route *attributes = node->attributes;
-  run->kernels->route_forward(ch_node_rows(node), &attributes->rule, ch_run_value(run, node->in[0]),
-                              ch_run_value(run, node->in[1]), ch_run_output(run, node));
+  run->kernels->route_forward(run->team, ch_node_rows(node), &attributes->rule,
+                              ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                              ch_run_output(run, node));
   return CH_OK;
 }
 
@@ -42,25 +43,10 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 static void find_pulls(const ch_run *run, const ch_node *node, void *pull) {
   const route *attributes = node->attributes;
   int64_t experts = attributes->rule.experts, active = attributes->rule.active, length = node->graph->length;
-  const int32_t *chosen = ch_run_value(run, node->in[1]);
   double unit = run->routing->balance_seed * attributes->balance_coefficient * (double)experts /
                 ((double)length * (double)length * (double)active);
-  for (int64_t s = 0; s < node->graph->sequences; s++, chosen += length * active) {
-    double counts[CH_MAX_EXPERTS] = {0};
-    for (int64_t i = 0; i < length * active; i++) counts[chosen[i]] += unit;
-    for (int64_t e = 0; e < experts; e++)
-      if (node->dtype == CH_F64)
-        ((double *)pull)[s * experts + e] = counts[e];
-      else
-        ((float *)pull)[s * experts + e] = (float)counts[e];
-  }
-}
-
-static double sum_of(const ch_node *node, const void *values, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; i++)
-    sum += node->dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
-  return sum;
+  run->kernels->balance_pulls(node->graph->sequences, length * active, experts, unit,
+                              ch_run_value(run, node->in[1]), pull);
 }
 
 static ch_status backward(ch_run *run, const ch_node *node) {
@@ -74,10 +60,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
     pulled = pull + (size_t)(node->graph->sequences * attributes->rule.experts) * ch_dtype_size(node->dtype);
     find_pulls(run, node, pull);
   }
-  run->kernels->route_backward(rows, &attributes->rule, ch_run_value(run, node->in[0]),
+  run->kernels->route_backward(run->team, rows, &attributes->rule, ch_run_value(run, node->in[0]),
                                ch_run_value(run, node->in[1]), ch_run_output_gradient(run, node), pull,
                                node->graph->length, pulled, dlogits, accumulate);
-  if (balanced) run->routing->balance_loss += sum_of(node, pulled, rows);
+  if (balanced) run->routing->balance_loss += run->kernels->sum(rows, pulled);
   return CH_OK;
 }
 

@@ -1,10 +1,8 @@
 /* Rows of a part by id that are known already, for the tokens of this run. */
-#include <string.h>
-
-#include "graph/ops/remember.h"
+#include "graph/ops/append.h"
 
 typedef struct rows_by_id {
-  ch_remember place;
+  ch_append place;
   int64_t width;
 } rows_by_id;
 
@@ -15,12 +13,8 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const rows_by_id *attributes = node->attributes;
-  ch_state_view view = run->cache->views[attributes->place.layer][attributes->place.part];
-  const int32_t *ids = ch_run_value(run, node->in[0]);
-  size_t row = (size_t)attributes->width * ch_dtype_size(view.dtype);
-  for (int64_t r = 0; r < ch_node_rows(node); r++)
-    memcpy((char *)ch_run_output(run, node) + (size_t)r * row, (const char *)view.data + (size_t)ids[r] * row,
-           row);
+  ch_cache_get_by_id(run->cache, attributes->place.layer, attributes->place.part, ch_node_rows(node),
+                     run->host_inputs[node->in[0]->index], 0, attributes->width, ch_run_output(run, node));
   return CH_OK;
 }
 

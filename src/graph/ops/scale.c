@@ -12,7 +12,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const scale *attributes = node->attributes;
-  run->kernels->scale(ch_node_count(node), attributes->factor, ch_run_value(run, node->in[0]),
+  run->kernels->scale(run->team, ch_node_count(node), attributes->factor, ch_run_value(run, node->in[0]),
                       ch_run_output(run, node), false);
   return CH_OK;
 }
@@ -21,8 +21,8 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   const scale *attributes = node->attributes;
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
-  run->kernels->scale(ch_node_count(node), attributes->factor, ch_run_output_gradient(run, node), dx,
-                      accumulate);
+  run->kernels->scale(run->team, ch_node_count(node), attributes->factor, ch_run_output_gradient(run, node),
+                      dx, accumulate);
   return CH_OK;
 }
 

@@ -1,6 +1,4 @@
 /* One row of every sequence: the last token, the class token. */
-#include <string.h>
-
 #include "graph/ops/shapes.h"
 
 typedef struct sequence_row {
@@ -27,8 +25,9 @@ static size_t place_of(const ch_node *node, int64_t sequence) {
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   for (int64_t s = 0; s < node->graph->sequences; s++)
-    memcpy((char *)ch_run_output(run, node) + (size_t)s * row_bytes(node),
-           (const char *)ch_run_value(run, node->in[0]) + place_of(node, s), row_bytes(node));
+    run->kernels->memory->copy((char *)ch_run_output(run, node) + (size_t)s * row_bytes(node),
+                               (const char *)ch_run_value(run, node->in[0]) + place_of(node, s),
+                               row_bytes(node));
   return CH_OK;
 }
 
@@ -36,10 +35,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   char *dx = ch_run_gradient(run, node, 0, &accumulate);
   const char *dy = ch_run_output_gradient(run, node);
-  if (!accumulate) run->kernels->fill(ch_node_count(node->in[0]), 0, dx);
+  if (!accumulate) run->kernels->fill(run->team, ch_node_count(node->in[0]), 0, dx);
   for (int64_t s = 0; s < node->graph->sequences; s++)
-    run->kernels->copy_or_add(ch_node_columns(node), dy + (size_t)s * row_bytes(node), dx + place_of(node, s),
-                              true);
+    run->kernels->copy_or_add(run->team, ch_node_columns(node), dy + (size_t)s * row_bytes(node),
+                              dx + place_of(node, s), true);
   return CH_OK;
 }
 

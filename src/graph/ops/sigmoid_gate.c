@@ -16,8 +16,9 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->sigmoid_gate_forward(ch_node_count(node), scale_of(node), ch_run_value(run, node->in[0]),
-                                     ch_run_value(run, node->in[1]), ch_run_output(run, node));
+  run->kernels->sigmoid_gate_forward(run->team, ch_node_count(node), scale_of(node),
+                                     ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                                     ch_run_output(run, node));
   return CH_OK;
 }
 
@@ -25,15 +26,17 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate_x, accumulate_gate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate_x);
   void *dgate = ch_run_gradient(run, node, 1, &accumulate_gate);
-  run->kernels->sigmoid_gate_backward(ch_node_count(node), scale_of(node), ch_run_value(run, node->in[0]),
-                                      ch_run_value(run, node->in[1]), ch_run_output_gradient(run, node), dx,
-                                      accumulate_x, dgate, accumulate_gate);
+  run->kernels->sigmoid_gate_backward(run->team, ch_node_count(node), scale_of(node),
+                                      ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
+                                      ch_run_output_gradient(run, node), dx, accumulate_x, dgate,
+                                      accumulate_gate);
   return CH_OK;
 }
 
 static void stream(const ch_stream_call *call) {
-  call->run->kernels->sigmoid_gate_forward(call->count * call->wanted.count, scale_of(call->node),
-                                           call->in[0].data, call->in[1].data, call->space);
+  call->run->kernels->sigmoid_gate_forward(call->run->team, call->count * call->wanted.count,
+                                           scale_of(call->node), call->in[0].data, call->in[1].data,
+                                           call->space);
 }
 
 static const ch_op op = {.name = "sigmoid_gate",

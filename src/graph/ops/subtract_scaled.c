@@ -23,13 +23,15 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  return backward ? (size_t)ch_threads() * (size_t)groups(node) * ch_dtype_size(run->kernels->dtype) : 0;
+  return backward ? (size_t)run->team->threads * (size_t)groups(node) * ch_dtype_size(run->kernels->dtype)
+                  : 0;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->subtract_scaled_forward(
-      ch_node_rows(node), groups(node), ch_node_columns(node) / groups(node), ch_run_value(run, node->in[0]),
-      ch_run_value(run, node->in[1]), ch_run_value(run, node->in[2]), single(node), ch_run_output(run, node));
+  run->kernels->subtract_scaled_forward(run->team, ch_node_rows(node), groups(node),
+                                        ch_node_columns(node) / groups(node), ch_run_value(run, node->in[0]),
+                                        ch_run_value(run, node->in[1]), ch_run_value(run, node->in[2]),
+                                        single(node), ch_run_output(run, node));
   return CH_OK;
 }
 
@@ -37,10 +39,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   const void *dy = ch_run_output_gradient(run, node);
   bool accumulate, accumulate_lambda;
   void *da = ch_run_gradient(run, node, 0, &accumulate);
-  if (da) run->kernels->copy_or_add(ch_node_count(node), dy, da, accumulate);
+  if (da) run->kernels->copy_or_add(run->team, ch_node_count(node), dy, da, accumulate);
   void *db = ch_run_gradient(run, node, 1, &accumulate);
   void *dlambda = ch_run_gradient(run, node, 2, &accumulate_lambda);
-  run->kernels->subtract_scaled_backward(ch_node_rows(node), groups(node),
+  run->kernels->subtract_scaled_backward(run->team, ch_node_rows(node), groups(node),
                                          ch_node_columns(node) / groups(node), ch_run_value(run, node->in[1]),
                                          ch_run_value(run, node->in[2]), single(node), dy, db, accumulate,
                                          dlambda, accumulate_lambda, ch_run_scratch(run));

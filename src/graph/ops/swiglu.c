@@ -7,7 +7,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->swiglu_forward(ch_node_count(node), ch_run_value(run, node->in[0]),
+  run->kernels->swiglu_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
                                ch_run_value(run, node->in[1]), ch_run_output(run, node));
   return CH_OK;
 }
@@ -16,7 +16,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate_gate, accumulate_up;
   void *dgate = ch_run_gradient(run, node, 0, &accumulate_gate);
   void *dup = ch_run_gradient(run, node, 1, &accumulate_up);
-  run->kernels->swiglu_backward(ch_node_count(node), ch_run_value(run, node->in[0]),
+  run->kernels->swiglu_backward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
                                 ch_run_value(run, node->in[1]), ch_run_output_gradient(run, node), dgate,
                                 accumulate_gate, dup, accumulate_up);
   return CH_OK;

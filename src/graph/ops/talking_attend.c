@@ -1,12 +1,12 @@
 /* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax (tensor/kernels/talking.h).
  */
 #include "graph/ops/attend.h"
-#include "graph/ops/remember.h"
+#include "graph/ops/append.h"
 #include "tensor/tile_producers.h"
 
 /* Inputs: q, keys, values, then those of the rest that there are; 0: no such input. */
 typedef struct talking {
-  ch_attend_spec spec;
+  ch_attend_spec spec; /* the first member: ch_attend_spec_of */
   int logit_mix, weight_mix, documents;
 } talking;
 
@@ -48,7 +48,7 @@ static int64_t saved(const ch_node *node) {
 /* Sizes, and where keys and values come from: this run, or through the stream from the cache. */
 static ch_status describe(const ch_run *run, const ch_node *node, ch_stream *stream, ch_attend *args) {
   const ch_attend_spec *spec = &((const talking *)node->attributes)->spec;
-  *args = ch_attend_sizes(node, spec);
+  *args = ch_attend_sizes(run, node, spec);
   args->producer = &ch_tile_producer_dense;
   if (!node->in[1]->streamed) return CH_OK;
   args->producer = &ch_tile_producer_stream;

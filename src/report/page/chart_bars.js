@@ -1,5 +1,5 @@
 "use strict";
-/* Kind "bars": a bar a model, whole or of parts. Kind "dots": what single runs of each model gave, and their mean. */
+/* Kind "bars": one bar per model, whole or of parts. Kind "dots": the results of single runs of each model, and their mean. */
 const chartBars = (function () {
   const limit = (options) => Math.max(90, options.width * 0.36); /* pixels of a name */
   const labels = (options) => ({

@@ -1,9 +1,9 @@
 "use strict";
-/* Kind "heatmaps": matrices side by side. Small ones are cells; large ones a picture with a dot an element. */
+/* Kind "heatmaps": matrices side by side. Small ones are cells; large ones are a picture with one pixel per element. */
 const chartHeatmaps = (function () {
   const MOST_CELLS = 400, GAP = 18, TITLE = 22;
 
-  /* The colour of a value on a scale of the figure: {low, high, scheme}; what lies outside has the end's colour. */
+  /* The colour of a value on a scale of the figure: {low, high, scheme}; values outside get the colour of the nearer end. */
   function painter(scale) {
     const scheme = vega.scheme(scale.scheme);
     return (value) => scheme(Math.max(0, Math.min(1, (value - scale.low) / (scale.high - scale.low || 1))));
@@ -21,7 +21,7 @@ const chartHeatmaps = (function () {
     return canvas.toDataURL();
   }
 
-  /* How many stand in a row, and how large. A figure of few columns keeps them: a row of it is a layer. */
+  /* How many panels are in a row, and their size. A figure of few columns keeps them: each of its rows is a layer. */
   function layout(figure, width) {
     const wanted = Math.min(figure.columns || figure.panels.length, figure.panels.length);
     const fits = Math.max(1, Math.min(wanted, Math.floor((width + GAP) / (64 + GAP))));

@@ -1,10 +1,10 @@
 "use strict";
-/* Kind "points": one named point a model, the line of those that nothing beats, and what is good enough. */
+/* Kind "points": one named point per model, the Pareto front, and the limit of what is good enough. */
 const chartPoints = (function () {
   function spec(figure, options) {
-    const { colours } = options;
+    const { colours } = options, write = figure.x.unit === "bytes" ? parts.bytes : parts.short;
     const points = figure.points.map((p) => ({
-      name: p.name, x: p.x, y: p.y, low: p.low === undefined ? p.y : p.low, high: p.high === undefined ? p.y : p.high,
+      name: p.name, x: p.x, y: p.y, price: write(p.x), low: p.low === undefined ? p.y : p.low, high: p.high === undefined ? p.y : p.high,
       colour: parts.colour(colours, p.colour), shape: parts.symbol(p.colour),
     }));
     const limit = figure.limit;
@@ -17,15 +17,18 @@ const chartPoints = (function () {
       const edge = limit.better === "high" ? { value: 0 } : { signal: "height" };
       marks.push({ type: "rect", encode: { update: { x: { value: 0 }, x2: { signal: "width" }, y: { scale: "y", value: limit.y }, y2: edge, fill: { value: colours["accent-soft"] } } } });
       marks.push({ type: "rule", encode: { update: { x: { value: 0 }, x2: { signal: "width" }, y: { scale: "y", value: limit.y }, stroke: { value: colours.accent }, strokeWidth: { value: 1.25 }, strokeDash: { value: [6, 5] } } } });
+      /* At the right end, but not across a point there. */
+      const near = (p) => p.low - (yd[1] - yd[0]) * 0.08 < limit.y && p.high + (yd[1] - yd[0]) * 0.08 > limit.y && (p.x - xd[0]) / (xd[1] - xd[0]) > 0.6;
+      const left = points.some(near);
       marks.push({ type: "text", encode: { update: {
-        x: { signal: "width - 6" }, y: { scale: "y", value: limit.y, offset: limit.better === "high" ? 13 : -5 }, align: { value: "right" }, text: { value: limit.name }, fill: { value: colours.accent },
+        x: { signal: left ? "6" : "width - 6" }, y: { scale: "y", value: limit.y, offset: limit.better === "high" ? 13 : -5 }, align: { value: left ? "left" : "right" }, text: { value: limit.name }, fill: { value: colours.accent },
       } } });
     }
     marks.push({ type: "line", name: "joined", from: { data: "front" }, encode: { update: Object.assign({ stroke: { value: colours.quiet }, strokeWidth: { value: 1.5 } }, at) } });
     marks.push({ type: "rule", name: "ranges", from: { data: "points" }, encode: { update: { x: at.x, y: { scale: "y", field: "low" }, y2: { scale: "y", field: "high" }, stroke: { field: "colour" }, strokeWidth: { value: 1.5 } } } });
     marks.push({ type: "symbol", name: "marks", from: { data: "points" }, encode: { update: Object.assign({
       fill: { field: "colour" }, shape: { field: "shape" }, size: { value: 130 }, stroke: { value: colours.card }, strokeWidth: { value: 1 },
-      tooltip: { signal: "datum.name + ': " + "' + format(datum.y, '.4f') + ', ' + crossheadShort(datum.x)" },
+      tooltip: { signal: "datum.name + ': ' + format(datum.y, '.4f') + ', ' + datum.price" },
     }, at) } });
     marks.push({ type: "text", from: { data: "marks" }, encode: { enter: { text: { field: "datum.name" }, fill: { value: colours.ink }, fontSize: { value: 12 }, fontWeight: { value: 600 } } },
       transform: [{ type: "label", size: { signal: "[width, height]" }, anchor: ["right", "left", "top", "bottom", "top-right", "bottom-right", "top-left", "bottom-left"], offset: [4], padding: 4, avoidMarks: ["joined", "ranges"] }] });

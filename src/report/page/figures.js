@@ -1,6 +1,6 @@
 "use strict";
-/* Finds the figures of a page, draws them, and gives each its legend, its table and its downloads. What a figure is made of
- * stands in report/figure.h. */
+/* Finds the figures of a page, draws them, and gives each its legend, its table and its downloads.
+ * report/figure.h describes the JSON of a figure. */
 (function () {
   const kinds = { lines: chartLines, points: chartPoints, bars: chartBars.bars, dots: chartBars.dots, heatmaps: chartHeatmaps };
   const MOST_ROWS = 2000; /* of a table on the page; the CSV has all */
@@ -85,7 +85,7 @@
 
   /* --- legend and switches --------------------------------------------------------------------------------------- */
 
-  /* One entry a name; their order is that of the series. */
+  /* One entry per name; their order is that of the series. */
   function legendOf(figure) {
     const seen = new Map();
     for (const s of figure.series || []) if (!seen.has(s.name)) seen.set(s.name, { name: s.name, colour: s.colour });

@@ -1,5 +1,5 @@
 "use strict";
-/* Vega comes as modules that ask for each other by name (CommonJS): each is kept here and made when first asked for. */
+/* Vega comes as modules that ask for each other by name (CommonJS): each is kept here and made when first required. */
 const modules = (function () {
   const sources = {}, made = {};
   function require(name) {

@@ -1,13 +1,13 @@
 /* The AdamW step: one pass over weight, gradient and both moments. */
 #include "tensor/kernels/variant.h"
 
-void KERNEL(adamw)(int64_t n, void *weight, const void *grad, void *m, void *v, double grad_scale, double lr,
-                   double beta1, double beta2, double eps, double decay, double correction1,
-                   double correction2) {
+void KERNEL(adamw)(const ch_team *team, int64_t n, void *weight, const void *grad, void *m, void *v,
+                   double grad_scale, double lr, double beta1, double beta2, double eps, double decay,
+                   double correction1, double correction2) {
   const real b1 = (real)beta1, b2 = (real)beta2, rest1 = (real)(1 - beta1), rest2 = (real)(1 - beta2);
   const real scale = (real)grad_scale, c2 = (real)correction2, epsilon = (real)eps;
   const real step = (real)(lr * correction1), keep = (real)(lr * decay);
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+#pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   {
     int64_t first, last;
     vector_range(n, &first, &last);
@@ -20,4 +20,8 @@ void KERNEL(adamw)(int64_t n, void *weight, const void *grad, void *m, void *v, 
       w[i] -= step * mean[i] / ((real)sqrt(square[i] * c2) + epsilon) + keep * w[i];
     }
   }
+}
+
+void KERNEL(add_to_diagonal)(int64_t rows, int64_t columns, double by, void *matrix) {
+  for (int64_t i = 0; i < rows; i++) ((real *)matrix)[i * columns + i] += (real)by;
 }

@@ -2,7 +2,7 @@
 #include "tensor/kernels/attend_states.h"
 #include "tensor/kernels/partials.h"
 
-/* Elements of a weight that are finished, atom after atom, while they stay in the first cache. */
+/* Elements of a weight that are finished, atom after atom, while they stay in L1. */
 enum { BLOCK = 1024 };
 
 ALWAYS_INLINE void combine_range(const ch_dtype dtype, int64_t first, int64_t last, int64_t n, int64_t atoms,
@@ -28,9 +28,9 @@ static void combine_typed(ch_dtype dtype, int64_t first, int64_t last, int64_t n
     combine_range(CH_KERNEL_DTYPE, first, last, n, atoms, coefficients, x, y);
 }
 
-void KERNEL(combine_forward)(int64_t n, int64_t atoms, const void *coefficients, const void *x,
-                             ch_dtype dtype, void *y) {
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+void KERNEL(combine_forward)(const ch_team *team, int64_t n, int64_t atoms, const void *coefficients,
+                             const void *x, ch_dtype dtype, void *y) {
+#pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   {
     int64_t first, last;
     vector_range(n, &first, &last);
@@ -46,27 +46,33 @@ static void spread_block(int64_t at, int64_t end, int64_t n, int64_t atoms, cons
     for (int64_t i = at; i < end; i += VL) {
       vec d = load_some(dy + i, end - i);
       if (products) sum += d * load_some(x + s * n + i, end - i);
-      if (dx) put(dx + s * n + i, c * d, end - i, accumulate);
+      if (!dx) continue;
+      vec share = c * d;
+      KEEP_LOADED(share); /* rounded before it is added, whatever the compiler would fuse */
+      put(dx + s * n + i, share, end - i, accumulate);
     }
     if (products) products[s] += lanes_sum(sum);
   }
 }
 
-void KERNEL(combine_backward)(int64_t n, int64_t atoms, const void *coefficients, const void *x,
-                              const void *dy, void *dx, bool accumulate, void *dcoefficients,
+/* Part `part` of dy, and its share of the products with every atom. */
+static void spread_part(int part, int parts, int64_t n, int64_t atoms, const real *coefficients,
+                        const real *x, const real *dy, real *dx, bool accumulate, real *products) {
+  if (products) memset(products, 0, (size_t)atoms * sizeof(real));
+  int64_t first, last;
+  vector_part(n, part, parts, &first, &last);
+  for (int64_t at = first; at < last; at += BLOCK)
+    spread_block(at, at + BLOCK < last ? at + BLOCK : last, n, atoms, coefficients, x, dy, dx, accumulate,
+                 products);
+}
+
+void KERNEL(combine_backward)(const ch_team *team, int64_t n, int64_t atoms, const void *coefficients,
+                              const void *x, const void *dy, void *dx, bool accumulate, void *dcoefficients,
                               bool accumulate_coefficients, void *scratch) {
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
-  {
-    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    real *products = dcoefficients ? (real *)scratch + thread * atoms : NULL;
-    if (products) memset(products, 0, (size_t)atoms * sizeof(real));
-    int64_t first, last;
-    vector_range(n, &first, &last);
-    for (int64_t at = first; at < last; at += BLOCK)
-      spread_block(at, at + BLOCK < last ? at + BLOCK : last, n, atoms, coefficients, x, dy, dx, accumulate,
-                   products);
-#pragma omp barrier
-#pragma omp single
-    if (products) sum_partials(threads, atoms, scratch, 0, atoms, dcoefficients, accumulate_coefficients);
-  }
+  const int parts = parts_of_team(team, n >= CH_PARALLEL_ELEMENTS);
+#pragma omp parallel num_threads(team->workers) if (parts > 1)
+  EACH_PART(part, parts)
+  spread_part(part, parts, n, atoms, coefficients, x, dy, dx, accumulate,
+              dcoefficients ? (real *)scratch + part * atoms : NULL);
+  if (dcoefficients) sum_partials(parts, atoms, scratch, 0, atoms, dcoefficients, accumulate_coefficients);
 }

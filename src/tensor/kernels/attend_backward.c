@@ -16,7 +16,7 @@ static backward_plan plan_backward(const ch_attend *args, int threads) {
                         .parts = 1,
                         .key_padded = round_up(args->key_dim, VL),
                         .value_padded = round_up(args->value_dim, VL)};
-  plan.pairs = takes_pairs(args);
+  plan.bf16_dot = uses_bf16_dot(args);
   plan.panels = (plan.columns + PANEL - 1) / PANEL;
   if (heads < 2 * threads && heads % threads != 0) plan.parts = (2 * threads + heads - 1) / heads;
   if (plan.parts > plan.panels) plan.parts = plan.panels;
@@ -51,12 +51,14 @@ static state_gradient gradient_in_buffer(const ch_attend *args, const ch_attend_
                           .v_stride = plan->value_padded};
 }
 
-/* A part's panels in its turns, forth and back: under a causal mask later panels are more work. */
+/* The panels are dealt to the parts in turns, forwards and then backwards (0, 1, 2, 2, 1, 0, …): under a causal
+   mask later panels are more work, and so every part gets as much. */
 static int64_t panel_of_turn(const backward_plan *plan, int64_t part, int64_t turn) {
   return turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
 }
 
-/* What the panel will touch that none before it in its task has: its queries, and the keys up to its last query. */
+/* The memory that this panel touches and no earlier panel of its task has touched: its queries, and the keys up to
+   its last query. */
 static void queue_panel(const backward_task *of, int64_t panel, int64_t seen, fetch_queue *queue) {
   const ch_attend *args = of->args;
   int64_t first = panel * PANEL, count = panel_columns(of->plan, panel);
@@ -95,7 +97,7 @@ static backward_task task_number(const ch_attend *args, const ch_attend_gradient
   return task;
 }
 
-/* Token `token` of the sum of `parts` buffers to its place. */
+/* Writes the sum of `parts` buffers for token `token` to its place. */
 static void put_token(const ch_attend *args, const ch_attend_gradient *gradient, const backward_plan *plan,
                       real *buffers, int64_t parts, int64_t token, const state_gradient *into) {
   for (int64_t part = 0; part < parts; part++) {
@@ -133,10 +135,10 @@ static void run_task(const ch_attend *args, const ch_attend_gradient *gradient, 
 }
 
 static size_t backward_bytes(const ch_attend *args, const backward_plan *plan) {
-  carver from = {0};
+  scratch_arena arena = {0};
   backward_space space;
-  attend_backward_carve(args, plan, &from, &space);
-  return from.used;
+  attend_backward_allocate(args, plan, &arena, &space);
+  return arena.used;
 }
 
 static int64_t buffer_count(const backward_plan *plan, int threads) {
@@ -145,22 +147,23 @@ static int64_t buffer_count(const backward_plan *plan, int threads) {
 
 void KERNEL(attend_backward)(const ch_attend *args, const ch_attend_gradient *gradient) {
   if (args->sequences <= 0 || args->queries <= 0) return;
-  int threads = ch_threads();
+  int threads = args->team->threads;
   backward_plan plan = plan_backward(args, threads);
   size_t bytes = backward_bytes(args, &plan);
-  carver from = carver_at(args->scratch);
-  real *buffers = carve_reals(&from, buffer_count(&plan, threads) * buffer_elements(args, &plan));
-  char *spaces = from.base + from.used;
-#pragma omp parallel num_threads(threads) if (plan.tasks > 1)
+  scratch_arena arena = arena_at(args->scratch);
+  real *buffers = arena_reals(&arena, buffer_count(&plan, threads) * buffer_elements(args, &plan));
+  char *spaces = arena.base + arena.used;
+#pragma omp parallel num_threads(args->team->workers) if (plan.tasks > 1)
   {
     int thread = omp_get_thread_num();
-    carver own = {.base = spaces + (size_t)thread * bytes};
+    scratch_arena own = {.base = spaces + (size_t)thread * bytes};
     backward_space space;
-    attend_backward_carve(args, &plan, &own, &space);
+    attend_backward_allocate(args, &plan, &own, &space);
 #pragma omp for schedule(dynamic, plan.chunk)
     for (int64_t task = 0; task < plan.tasks; task++)
-      run_task(args, gradient, &plan, task,
-               buffers + (plan.parts > 1 ? task : thread) * buffer_elements(args, &plan), &space);
+      if (!ch_team_stops(args->team))
+        run_task(args, gradient, &plan, task,
+                 buffers + (plan.parts > 1 ? task : thread) * buffer_elements(args, &plan), &space);
     if (plan.parts > 1) {
 #pragma omp for schedule(static)
       for (int64_t row = 0; row < args->sequences * args->kv_heads * args->queries; row++) {
@@ -174,7 +177,7 @@ void KERNEL(attend_backward)(const ch_attend *args, const ch_attend_gradient *gr
 }
 
 size_t attend_backward_scratch(const ch_attend *args) {
-  int threads = ch_threads();
+  int threads = args->team->threads;
   backward_plan plan = plan_backward(args, threads);
   return (size_t)round_up(buffer_count(&plan, threads) * buffer_elements(args, &plan) * (int64_t)sizeof(real),
                           64) +

@@ -6,18 +6,18 @@
 
 #include "tensor/kernels/attend_panel.h"
 
-/* How the work is cut: `parts` tasks per key-value head and sequence. Where dK and dV cannot be added up in place,
-   in whole vectors, they are added up in a buffer [queries, key_padded + value_padded]: one a task where a head has
-   several, else one a thread. */
+/* How the work is divided: `parts` tasks per key-value head and sequence. dK and dV are added up in place if that is
+   possible in whole vectors, else in a buffer [queries, key_padded + value_padded]: one per task if a head has
+   several tasks, else one per thread. */
 typedef struct backward_plan {
   int64_t columns, panels, parts, tasks;
   int64_t chunk; /* tasks that a thread takes at once */
   int64_t key_padded, value_padded;
-  bool buffered, pairs; /* pairs: products multiply pairs of BF16 */
+  bool buffered, bf16_dot; /* bf16_dot: products are BF16 dot products */
 } backward_plan;
 
-/* What a thread works in; [columns] is PANEL at most. Where products take pairs, two elements lie in one where the layout says
-   "pairs", of rounded rows (pairs_of) or of two rows. */
+/* A thread's scratch memory; [columns] is PANEL at most. With BF16 dot products some layouts hold pairs: two BF16
+   elements in one 32-bit lane, either neighbours of a rounded row (pairs_of) or the same element of two rows. */
 typedef struct backward_space {
   query_columns columns;
   real *q_packed, *dout_packed; /* [key_dim, columns] scaled, [value_dim, columns]; or pairs of rows */
@@ -30,7 +30,7 @@ typedef struct backward_space {
   real *dscore_pairs;           /* pairs alone: [BLOCK / 2, columns], pairs of rows */
 } backward_space;
 
-/* Where a task adds up dK and dV: rows of tokens. */
+/* Where a task accumulates dK and dV: rows of tokens. */
 typedef struct state_gradient {
   real *dk, *dv;
   int64_t k_stride, v_stride;
@@ -44,19 +44,20 @@ typedef struct backward_task {
   backward_space *space;
   int64_t sequence, kv_head, part;
   state_gradient into;
-  int64_t cleared;   /* rows of `into` that have been set to what is added to */
+  int64_t cleared;   /* rows of `into` that hold a value to add to */
   fetch_queue later; /* what the next panel will touch */
 } backward_task;
 
-#define attend_backward_carve KERNEL(attend_backward_carve)
+#define attend_backward_allocate KERNEL(attend_backward_allocate)
 #define attend_backward_panel KERNEL(attend_backward_panel)
 #define attend_clear_until KERNEL(attend_clear_until)
 
-void attend_backward_carve(const ch_attend *args, const backward_plan *plan, carver *from,
-                           backward_space *space);
-/* A panel of queries meets all keys that they see: its part of dK and dV is added up, its dQ is put where it belongs. */
+void attend_backward_allocate(const ch_attend *args, const backward_plan *plan, scratch_arena *arena,
+                              backward_space *space);
+/* Goes through all keys that a panel of queries sees: accumulates its part of dK and dV, and writes its dQ. */
 void attend_backward_panel(backward_task *task, int64_t panel);
-/* Before rows up to `end` of dK and dV are added to. Not all at once: the next ones come while others are computed. */
+/* Initialises the rows of dK and dV up to `end` before anything is added to them. This is done step by step, while
+   other rows are computed. */
 void attend_clear_until(backward_task *task, int64_t end);
 
 /* The tokens from `first` on of a part of the states, as a tile. */

@@ -10,24 +10,25 @@
 #include "tensor/kernels/lanes.h"
 #include "tensor/kernels/math.h"
 
-/* Hands out pieces of the caller's scratch, each beginning a cache line. With base NULL it only counts. */
-typedef struct carver {
+/* A scratch arena: hands out pieces of the caller's scratch memory, each at the start of a cache line. With base NULL
+   it only counts bytes. */
+typedef struct scratch_arena {
   char *base;
   size_t used;
-} carver;
+} scratch_arena;
 
-static inline void *carve(carver *from, int64_t count, size_t size) {
-  void *piece = from->base ? from->base + from->used : NULL;
-  from->used += ((size_t)count * size + 63) & ~(size_t)63;
+static inline void *arena_take(scratch_arena *arena, int64_t count, size_t size) {
+  void *piece = arena->base ? arena->base + arena->used : NULL;
+  arena->used += ((size_t)count * size + 63) & ~(size_t)63;
   return piece;
 }
 
-static inline real *carve_reals(carver *from, int64_t count) {
-  return carve(from, count, sizeof(real));
+static inline real *arena_reals(scratch_arena *arena, int64_t count) {
+  return arena_take(arena, count, sizeof(real));
 }
 
-static inline carver carver_at(void *scratch) {
-  return (carver){.base = scratch ? (char *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63) : NULL};
+static inline scratch_arena arena_at(void *scratch) {
+  return (scratch_arena){.base = scratch ? (char *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63) : NULL};
 }
 
 static inline int64_t round_up(int64_t n, int64_t multiple) {
@@ -45,14 +46,14 @@ typedef struct query_columns {
   real *max, *sum;            /* running, per column; the maximum may be up to STALE too low */
 } query_columns;
 
-static inline void carve_columns(carver *from, int64_t capacity, query_columns *c) {
+static inline void allocate_columns(scratch_arena *arena, int64_t capacity, query_columns *c) {
   capacity = round_up(capacity, VL);
-  c->first_key = carve_reals(from, capacity);
-  c->last_key = carve_reals(from, capacity);
-  c->position = carve_reals(from, capacity);
-  c->slope = carve_reals(from, capacity);
-  c->max = carve_reals(from, capacity);
-  c->sum = carve_reals(from, capacity);
+  c->first_key = arena_reals(arena, capacity);
+  c->last_key = arena_reals(arena, capacity);
+  c->position = arena_reals(arena, capacity);
+  c->slope = arena_reals(arena, capacity);
+  c->max = arena_reals(arena, capacity);
+  c->sum = arena_reals(arena, capacity);
 }
 
 static inline void clear_columns(const ch_attend *args, query_columns *c) {
@@ -100,8 +101,8 @@ static inline bool needs_mask(const query_columns *c, int64_t first, int64_t cou
   return c->biased || first < c->all_first || first + count > c->all_end;
 }
 
-/* Keys of the block first … first+count-1 that columns i … i+n-1 see, counted from the block's first to the last one
-   seen. */
+/* The keys of block first … first+count-1 that columns i … i+n-1 see: how many, counted from the block's first key to
+   the last one seen. */
 static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, int64_t first, int64_t count) {
   int64_t last = -1;
   for (int64_t end = i + n < c->count ? i + n : c->count; i < end; i++)
@@ -126,11 +127,11 @@ ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, vec key) {
   return choose(visible, score, splat(-(real)INFINITY));
 }
 
-/* How far the running maximum may lag behind the true one before sums are rescaled to it: weights stay below
-   e^STALE, and almost no block after the first rescales anything. */
+/* How far the running maximum may lag behind the true one before sums are rescaled to it. Weights stay below e^STALE,
+   and almost no block after the first needs rescaling. */
 #define STALE 8
 
-/* A row of scores; masked ones are left where the weights will be. */
+/* A row of scores. Masked scores are written where the weights will be. */
 ALWAYS_INLINE vec take_score(const bool masked, const column_mask *mask, const real *in, int64_t ld_in,
                              real *out, int64_t ld_out, int64_t first, int64_t row) {
   vec score = load(in + row * ld_in);
@@ -140,9 +141,9 @@ ALWAYS_INLINE vec take_score(const bool masked, const column_mask *mask, const r
   return score;
 }
 
-/* Online softmax over `rows` keys of vector v: reads scores (row stride ld_scores), writes e^(score - max) as weights
-   (ld_weights; may be the same memory) and updates max and sum. Returns whether the maximum moved: then `correction`
-   (VL reals) is what sums up to now have to be multiplied by. */
+/* Online softmax over `rows` keys for vector v of columns: reads scores (row stride ld_scores), writes e^(score -
+   max) as weights (row stride ld_weights; may be the same memory), and updates max and sum. Returns whether the
+   maximum moved. If it did, all sums so far must be multiplied by `correction` (VL reals). */
 ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int64_t v, int64_t first,
                                   int64_t rows, const real *scores, int64_t ld_scores, real *weights,
                                   int64_t ld_weights, real *correction) {
@@ -161,7 +162,7 @@ ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int
   vec old = load(c->max + v * VL), sum = load(c->sum + v * VL);
   ivec moved = peak > old + STALE;
   vec max = choose(moved, peak, old);
-  /* A column that has seen no key yet has no maximum: any number does. */
+  /* A column that has seen no key yet has no maximum; any number will do. */
   vec base = choose(max == lowest, splat(0), max);
   bool any = any_lane(moved);
   if (any) {
@@ -181,8 +182,8 @@ ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int
   return any;
 }
 
-/* Maxima become log-sum-exps, sums become what weighted sums have to be multiplied by: -infinity and 0 for a column
-   that saw nothing. */
+/* Replaces maxima by log-sum-exps, and sums by the factors for the weighted sums. A column that saw nothing gets
+   -infinity and 0. */
 static inline void finish_sums(int64_t padded, real *max, real *sum) {
   for (int64_t i = 0; i < padded; i += VL) {
     vec total = load(sum + i);

@@ -1,33 +1,35 @@
-/* Streaming attention over few queries, by dot products: each key is multiplied with the few queries that read its
- * head as vectors along the head's dimension, so that keys are used as they lie in memory and no lane is wasted.
+/* Decoding attention by dot products: each key is multiplied with the few queries that read its head, as vectors
+ * along the head dimension. Keys are used as they lie in memory, and no lane is wasted.
  *
- * One column a head (every query head has keys of its own) is attend_singles.c's; more columns go through the tiles of
- * attend_group.c, or as pairs of BF16 through attend_pairs.c. 16-bit elements are widened as they are loaded.
+ * With one column per key-value head (MHA), attend_mha_decode.c does the work. With several columns (GQA), it is
+ * attend_gqa_decode.c, or attend_bf16_dot.c with BF16 dot products. Elements of 16 bits are widened as they are
+ * loaded.
  */
-#include "tensor/kernels/attend_group.h"
-#include "tensor/kernels/attend_pairs.h"
-#include "tensor/kernels/attend_singles.h"
+#include "tensor/kernels/attend_gqa_decode.h"
+#include "tensor/kernels/attend_bf16_dot.h"
+#include "tensor/kernels/attend_mha_decode.h"
 
-void attend_carve_dots(const ch_attend *args, const few_plan *plan, carver *from, few_space *space) {
+void attend_decode_allocate(const ch_attend *args, const decode_plan *plan, scratch_arena *arena,
+                            decode_space *space) {
   (void)args;
-  space->scores = carve_reals(from, (plan->block + TILE_KEYS) * plan->total + VL);
-  space->weights = carve_reals(from, plan->block * plan->total);
-  space->q = carve_reals(from, plan->total * plan->key_padded);
-  carve_columns(from, plan->total, &space->columns);
+  space->scores = arena_reals(arena, (plan->block + TILE_KEYS) * plan->total + VL);
+  space->weights = arena_reals(arena, plan->block * plan->total);
+  space->q = arena_reals(arena, plan->total * plan->key_padded);
+  allocate_columns(arena, plan->total, &space->columns);
   if (plan->group_columns > 1)
-    attend_carve_group(plan, from, space);
+    attend_gqa_allocate(plan, arena, space);
   else
-    attend_carve_singles(plan, from, space);
+    attend_mha_allocate(plan, arena, space);
 #ifdef __AVX512BF16__
-  space->paired =
-      carve(from, plan->total / plan->pitch * (plan->key_padded / 2) * PAIR_COLUMNS, sizeof(int32_t));
-  if (may_pair(args, plan))
-    space->widened = carve(from, plan->block * args->kv_heads * (args->key_dim + args->value_dim), 2);
+  space->paired = arena_take(arena, plan->total / plan->pitch * (plan->key_padded / 2) * BF16_DOT_COLUMNS,
+                             sizeof(int32_t));
+  if (may_use_bf16_dot(args, plan))
+    space->widened = arena_take(arena, plan->block * args->kv_heads * (args->key_dim + args->value_dim), 2);
 #endif
 }
 
-void attend_start_dots(const ch_attend *args, const few_plan *plan, int64_t sequence, few_space *space,
-                       const few_state *state) {
+void attend_decode_start(const ch_attend *args, const decode_plan *plan, int64_t sequence,
+                         decode_space *space, const decode_state *state) {
   query_columns *c = &space->columns;
   c->max = state->max;
   c->sum = state->sum;
@@ -43,20 +45,20 @@ void attend_start_dots(const ch_attend *args, const few_plan *plan, int64_t sequ
   }
   finish_columns(c);
   if (plan->group_columns > 1)
-    attend_start_group(plan, args->kv_heads, space);
+    attend_gqa_start(plan, args->kv_heads, space);
   else
-    attend_start_singles(args, plan, space);
+    attend_mha_start(args, plan, space);
 #ifdef __AVX512BF16__
-  if (may_pair(args, plan)) attend_start_pairs(args, plan, space);
+  if (may_use_bf16_dot(args, plan)) attend_bf16_dot_start(args, plan, space);
 #endif
   memset(state->rows, 0, (size_t)(c->count * plan->value_padded) * sizeof(real));
 }
 
 /* --- a block ------------------------------------------------------------------------------------------------- */
 
-/* Scores of all columns become weights of a block. Scores are `ld` apart. */
-static void weigh(const few_plan *plan, const few_block *block, const few_space *space,
-                  const few_state *state, int64_t ld) {
+/* Turns the scores of all columns into weights, for one block. Scores are `ld` apart. */
+static void weigh(const decode_plan *plan, const decode_block *block, const decode_space *space,
+                  const decode_state *state, int64_t ld) {
   const query_columns *c = &space->columns;
   bool masked = needs_mask(c, block->first, block->count);
   for (int64_t v = 0; v < c->padded / VL; v++) {
@@ -71,25 +73,25 @@ static void weigh(const few_plan *plan, const few_block *block, const few_space 
   }
 }
 
-void attend_dot_block(const ch_attend *args, const few_plan *plan, const few_block *block,
-                      const few_space *space, const few_state *state) {
+void attend_decode_block(const ch_attend *args, const decode_plan *plan, const decode_block *block,
+                         const decode_space *space, const decode_state *state) {
 #ifdef __AVX512BF16__
-  if (are_pairs(args, plan, &block->tiles)) {
+  if (block_uses_bf16_dot(args, plan, &block->tiles)) {
     ch_tiles tiles;
-    attend_pair_scores(args, plan, block, space, &tiles);
+    attend_bf16_dot_scores(args, plan, block, space, &tiles);
     weigh(plan, block, space, state, plan->total);
-    attend_pair_sums(args, plan, block, space, &tiles, state->rows);
+    attend_bf16_dot_sums(args, plan, block, space, &tiles, state->rows);
     return;
   }
 #endif
   if (plan->group_columns > 1) {
     fetch_stream stream = {.count = 0};
-    attend_group_scores(args, plan, block, space, &stream);
+    attend_gqa_scores(args, plan, block, space, &stream);
     weigh(plan, block, space, state, plan->total);
-    attend_group_sums(args, plan, block, space, state->rows, &stream);
+    attend_gqa_sums(args, plan, block, space, state->rows, &stream);
     return;
   }
-  attend_single_scores(args, plan, block, space);
+  attend_mha_scores(args, plan, block, space);
   weigh(plan, block, space, state, space->columns.count);
-  attend_single_sums(args, plan, block, space, state->rows);
+  attend_mha_sums(args, plan, block, space, state->rows);
 }

@@ -4,13 +4,14 @@
 
 enum { MAX_PANELS = 8 };
 
-/* How the work is cut: a task is one key-value head of one sequence and up to `panels` panels of `width` columns. */
+/* How the work is divided: a task is one key-value head of one sequence and up to `panels` panels of `width` columns.
+   */
 typedef struct forward_plan {
   int64_t columns, width, panels; /* columns of a key-value head */
   int64_t tasks_per_head, tasks;
   int64_t chunk; /* tasks that a thread takes at once */
   bool in_place; /* tiles are the memory itself */
-  bool pairs;    /* products multiply pairs of BF16 */
+  bool bf16_dot; /* products are BF16 dot products */
 } forward_plan;
 
 /* What a thread works in. */
@@ -20,15 +21,15 @@ typedef struct forward_space {
   forward_panel panel[MAX_PANELS];
 } forward_space;
 
-/* Wide panels are fast, several panels make use of a produced tile: as many as leave enough tasks to share out and
-   mostly stay in the second cache. */
+/* Wide panels are fast, and several panels per task share a produced tile. There are as many as leave enough tasks
+   for all threads and mostly stay in L2. */
 static forward_plan plan_forward(const ch_attend *args, int threads) {
   int64_t heads = args->sequences * args->kv_heads, wanted = 4 * (int64_t)threads;
   int64_t columns = args->queries * (args->heads / args->kv_heads);
   int64_t column_bytes = (args->key_dim + args->value_dim) * (int64_t)sizeof(real), cached = 768 * 1024;
   forward_plan plan = {.columns = columns, .width = PANEL, .panels = MAX_PANELS};
   plan.in_place = args->producer->scratch_elements(args, 1, BLOCK) == 0;
-  plan.pairs = takes_pairs(args);
+  plan.bf16_dot = uses_bf16_dot(args);
   while (plan.width > 16 &&
          (heads * ((columns + plan.width - 1) / plan.width) < wanted || plan.width * column_bytes > cached))
     plan.width /= 2;
@@ -42,18 +43,19 @@ static forward_plan plan_forward(const ch_attend *args, int threads) {
   return plan;
 }
 
-static void carve_forward(const ch_attend *args, const forward_plan *plan, carver *from,
-                          forward_space *space) {
-  space->tile = carve_reals(from, args->producer->scratch_elements(args, 1, BLOCK));
-  space->keys = carve_reals(from, BLOCK * round_up(args->key_dim, VL));
-  space->values = carve_reals(from, BLOCK * round_up(args->value_dim, VL));
-  space->key_pairs = carve_reals(from, plan->pairs ? BLOCK * pairs_of(args->key_dim) : 0);
-  space->value_pairs = carve_reals(from, plan->pairs ? BLOCK / 2 * round_up(args->value_dim, VL) : 0);
-  space->scores = carve_reals(from, SCORES);
-  for (int64_t p = 0; p < plan->panels; p++) carve_panel(args, from, &space->panel[p]);
+static void allocate_forward(const ch_attend *args, const forward_plan *plan, scratch_arena *arena,
+                             forward_space *space) {
+  space->tile = arena_reals(arena, args->producer->scratch_elements(args, 1, BLOCK));
+  space->keys = arena_reals(arena, BLOCK * round_up(args->key_dim, VL));
+  space->values = arena_reals(arena, BLOCK * round_up(args->value_dim, VL));
+  space->key_pairs = arena_reals(arena, plan->bf16_dot ? BLOCK * pairs_of(args->key_dim) : 0);
+  space->value_pairs = arena_reals(arena, plan->bf16_dot ? BLOCK / 2 * round_up(args->value_dim, VL) : 0);
+  space->scores = arena_reals(arena, SCORES);
+  for (int64_t p = 0; p < plan->panels; p++) allocate_panel(args, arena, &space->panel[p]);
 }
 
-/* One task, and the part of its panels. The last queries come first: under a causal mask theirs is the longest work. */
+/* A task and the part of its panels. The tasks of the last queries come first: under a causal mask they take longest.
+   */
 typedef struct forward_task {
   int64_t sequence, kv_head, column, columns;
 } forward_task;
@@ -75,7 +77,7 @@ static int64_t end_of(const ch_attend *args, int64_t end) {
   return args->end_key > 0 && args->end_key < end ? args->end_key : end;
 }
 
-/* What a task will touch first: a block of keys and values, its queries, its outputs. */
+/* The memory that a task touches first: a block of keys and values, its queries, its outputs. */
 static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t number, fetch_queue *queue) {
   *queue = (fetch_queue){.count = 0};
   if (number >= plan->tasks) return;
@@ -98,7 +100,7 @@ static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t 
                                         task.column + p * plan->width, panel_columns(plan, &task, p)));
 }
 
-/* A block in the layouts of both products: keys as they are, values by twos. */
+/* A block in the layouts of both products with BF16 dots: rounded rows of keys, and values in pairs of rows. */
 static block_rows pair_block(const ch_attend *args, const block_rows *block, int64_t count,
                              const forward_space *space) {
   round_rows(block->keys, block->key_stride, count, args->key_dim, space->key_pairs);
@@ -109,9 +111,9 @@ static block_rows pair_block(const ch_attend *args, const block_rows *block, int
                       .value_stride = round_up(args->value_dim, VL)};
 }
 
-/* The tile of keys and values first … first+count-1, of `left` that the panels see from `first` on, is produced once
-   and met by every panel that sees any of it. While the first of them does, the next tile is asked for; while the
-   others do, what comes later. */
+/* Produces the tile of keys and values first … first+count-1 once, for every panel that sees any of it; `left` tokens
+   are visible from `first` on. While the first panel uses the tile, the next tile is prefetched; while the others do,
+   what comes after it. */
 static void run_block(const ch_attend *args, const forward_plan *plan, const forward_task *task,
                       int64_t first, int64_t left, forward_panel *panel, int64_t panels, fetch_queue *later,
                       const forward_space *space) {
@@ -125,7 +127,7 @@ static void run_block(const ch_attend *args, const forward_plan *plan, const for
   upcoming next_keys = upcoming_rows(&tiles.keys, 0, count, coming, args->key_dim - tiles.tail_dim);
   upcoming next_values =
       upcoming_rows(&tiles.values, 0, count, rows.values == rows.keys ? 0 : coming, args->value_dim);
-  if (plan->pairs) rows = pair_block(args, &rows, count, space);
+  if (plan->bf16_dot) rows = pair_block(args, &rows, count, space);
   for (int64_t p = 0; p < panels; p++) {
     const query_columns *c = &panel[p].columns;
     if (first >= c->end || first + count <= c->first) continue;
@@ -168,35 +170,36 @@ static void run_task(const ch_attend *args, const forward_plan *plan, int64_t nu
 
 static size_t forward_bytes(const ch_attend *args, int threads) {
   forward_plan plan = plan_forward(args, threads);
-  carver from = {0};
+  scratch_arena arena = {0};
   forward_space space;
-  carve_forward(args, &plan, &from, &space);
-  return from.used;
+  allocate_forward(args, &plan, &arena, &space);
+  return arena.used;
 }
 
 static void attend_many(const ch_attend *args) {
-  int threads = ch_threads();
+  int threads = args->team->threads;
   forward_plan plan = plan_forward(args, threads);
   size_t bytes = forward_bytes(args, threads);
-#pragma omp parallel num_threads(threads) if (plan.tasks > 1)
+#pragma omp parallel num_threads(args->team->workers) if (plan.tasks > 1)
   {
-    carver from = carver_at((char *)args->scratch + (size_t)omp_get_thread_num() * bytes);
+    scratch_arena arena = arena_at((char *)args->scratch + (size_t)omp_get_thread_num() * bytes);
     forward_space space;
-    carve_forward(args, &plan, &from, &space);
+    allocate_forward(args, &plan, &arena, &space);
 #pragma omp for schedule(dynamic, plan.chunk)
-    for (int64_t task = 0; task < plan.tasks; task++) run_task(args, &plan, task, &space);
+    for (int64_t task = 0; task < plan.tasks; task++)
+      if (!ch_team_stops(args->team)) run_task(args, &plan, task, &space);
   }
 }
 
 static size_t attend_many_scratch(const ch_attend *args) {
-  int threads = ch_threads();
+  int threads = args->team->threads;
   return forward_bytes(args, threads) * (size_t)threads + 64;
 }
 
 void KERNEL(attend_forward)(const ch_attend *args) {
   if (args->sequences <= 0 || args->queries <= 0) return;
-  if (attend_is_few(args))
-    attend_few(args);
+  if (attend_is_split_kv(args))
+    attend_split_kv(args);
   else
     attend_many(args);
 }
@@ -204,5 +207,5 @@ void KERNEL(attend_forward)(const ch_attend *args) {
 size_t KERNEL(attend_scratch)(const ch_attend *args, bool backward) {
   if (args->sequences <= 0 || args->queries <= 0) return 0;
   if (backward) return attend_backward_scratch(args);
-  return attend_is_few(args) ? attend_few_scratch(args) : attend_many_scratch(args);
+  return attend_is_split_kv(args) ? attend_split_kv_scratch(args) : attend_many_scratch(args);
 }

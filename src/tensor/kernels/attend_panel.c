@@ -1,4 +1,4 @@
-/* A panel of attention's forward pass: its start, its meeting with a block of keys and values, its end. */
+/* A panel of the forward pass of attention: its start, its step for a block of keys and values, its end. */
 #include "tensor/kernels/attend_panel.h"
 
 /* The state that a panel was left in, on the scale of its log-sum-exps. */
@@ -23,8 +23,8 @@ void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head
   row_list list;
   token_rows q = query_rows(args, args->q);
   list_rows(args, &q, sequence, begin, count, &list);
-  panel->pairs = takes_pairs(args);
-  if (panel->pairs)
+  panel->bf16_dot = uses_bf16_dot(args);
+  if (panel->bf16_dot)
     pack_transposed(true, &list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
   else
     pack_transposed(false, &list, count, args->key_dim, (real)args->scale, panel->q, panel->columns.padded);
@@ -48,7 +48,7 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
   int64_t padded = round_up(args->value_dim, VL);
   block_shape shape;
   shape_block(c, first, rows, &shape);
-  score_block(&shape, panel->pairs, block->keys, block->key_stride, args->key_dim, panel->q, scores,
+  score_block(&shape, panel->bf16_dot, block->keys, block->key_stride, args->key_dim, panel->q, scores,
               next_keys);
   for (int64_t v = 0; v < shape.vectors; v++) {
     real factors[VL];
@@ -59,12 +59,12 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
     if (moved && panel->started)
       attend_rescale(panel->sum + v * VL * padded, padded, factors, c->count - v * VL);
   }
-  if (panel->pairs)
+  if (panel->bf16_dot)
     pair_up_weights(&shape, scores);
   else if (shape.masked)
     clear_unseen(&shape, scores);
-  sum_over_keys(&shape, panel->pairs, c->count, scores, block->values, block->value_stride, args->value_dim,
-                panel->sum, panel->started, next_values);
+  sum_over_keys(&shape, panel->bf16_dot, c->count, scores, block->values, block->value_stride,
+                args->value_dim, panel->sum, panel->started, next_values);
   panel->started = true;
 }
 

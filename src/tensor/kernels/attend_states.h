@@ -1,4 +1,4 @@
-/* Streaming attention's states: reading tiles of keys and values, whatever their type, and asking for memory ahead. */
+/* States of streaming attention: reading tiles of keys and values of any type, and prefetching them. */
 #ifndef CH_KERNELS_ATTEND_STATES_H
 #define CH_KERNELS_ATTEND_STATES_H
 
@@ -15,11 +15,11 @@ static inline int64_t state_size(ch_dtype dtype) {
   return dtype == CH_F16 || dtype == CH_BF16 ? 2 : (int64_t)sizeof(real);
 }
 
-ALWAYS_INLINE bool is_blocks(const ch_dtype dtype) {
+ALWAYS_INLINE bool is_block_quantised(const ch_dtype dtype) {
   return dtype == CH_Q8_0 || dtype == CH_Q4_0;
 }
 
-/* Bytes that elements take, whole blocks where they lie in such. */
+/* Bytes of so many elements; whole blocks for block-quantised types. */
 ALWAYS_INLINE int64_t bytes_of(const ch_dtype dtype, int64_t elements) {
   return dtype == CH_Q8_0   ? elements / GROUP * 34
          : dtype == CH_Q4_0 ? elements / GROUP * 18
@@ -52,8 +52,8 @@ static inline void put_rows(const ch_tile *tile, int64_t head, int64_t count, in
     widen_rows(CH_KERNEL_DTYPE, tile, head, count, dim, out, padded);
 }
 
-/* Whether a column of whole vectors down the rows of a block finds room in the first cache: rows that many lines apart
-   fall into few of its sets. */
+/* Whether a column of vectors down the rows of a block fits in L1. With unsuitable strides, all rows fall into few
+   sets of the cache. */
 static inline bool is_spread(int64_t stride) {
   int64_t bytes = stride * (int64_t)sizeof(real);
   return bytes % 64 == 0 && bytes % 512 != 0;
@@ -79,7 +79,7 @@ typedef struct block_rows {
   int64_t key_stride, value_stride;
 } block_rows;
 
-/* Values that are the first elements of the keys are read, and widened, once. */
+/* If values are the first elements of the keys, they are read and widened once. */
 static inline bool is_shared(const ch_tiles *tiles) {
   const ch_tile *keys = &tiles->keys, *values = &tiles->values;
   return tiles->tail_dim == 0 && keys->data == values->data && keys->dtype == values->dtype &&
@@ -105,23 +105,24 @@ static inline block_rows read_block(const ch_tiles *tiles, int64_t key_dim, int6
   return rows;
 }
 
-/* Asks for `bytes` of memory. (Functions that do nothing but this must be inlined early: GCC takes calls of them for
-   calls without effect.) */
+/* Prefetches `bytes` of memory into L2. (A function that does nothing else must be inlined early: GCC removes calls
+   of it as calls without effect.) */
 ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
 }
 
-/* How far ahead loops over states ask for memory: arithmetic between the loads keeps the processor from seeing it. */
+/* The prefetch distance of loops over states, in bytes: so much arithmetic lies between the loads that the hardware
+   prefetcher does not look far enough. */
 enum { CH_FETCH_AHEAD = 4096 };
 
-/* Rows of memory that will be wanted soon. Loops ask for a share of them per step, so that they come while the loop
-   computes; asked for all at once, they would stop it. */
+/* Rows of memory that will be read soon. Loops prefetch a share of them per step. Prefetching all of them at once
+   would stall the loop. */
 typedef struct upcoming {
   const char *rows;
   int64_t count, stride, bytes; /* count may be 0 or less: nothing is coming */
 } upcoming;
 
-/* Rows first … first+count-1 of a head, where the tile goes on in memory beyond what was produced. */
+/* Rows first … first+count-1 of a head, in a tile that continues in memory beyond what was produced. */
 static inline upcoming upcoming_rows(const ch_tile *tile, int64_t head, int64_t first, int64_t count,
                                      int64_t dim) {
   int64_t size = state_size(tile->dtype);
@@ -142,7 +143,8 @@ ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts
     fetch(next->rows + r * next->stride, next->bytes);
 }
 
-/* What the work after this one will want, piece by piece: handed to loops that have nothing of their own coming. */
+/* What the next work will read, piece by piece. Loops that have nothing of their own to prefetch take pieces from
+   here. */
 typedef struct fetch_queue {
   upcoming piece[16];
   int count, taken;

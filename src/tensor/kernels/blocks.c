@@ -1,4 +1,4 @@
-/* Values in blocks to reals. */
+/* Block-quantised values to reals. */
 #include "tensor/kernels/blocks.h"
 
 /* One group of 32, or of 16: y = scale * (q - zero) - least. */
@@ -28,10 +28,11 @@ static void widen_block(ch_dtype dtype, const unsigned char *block, real *y) {
   }
 }
 
-void KERNEL(widen_blocks)(int64_t n, const void *x, ch_dtype from, void *y) {
+void KERNEL(widen_blocks)(const ch_team *team, int64_t n, const void *x, ch_dtype from, void *y) {
   int64_t values = ch_dtype_block(from), blocks = n / values;
   size_t bytes = ch_dtype_bytes(from, values);
-#pragma omp parallel for schedule(static) if (n >= CH_PARALLEL_ELEMENTS && !omp_in_parallel())
+#pragma omp parallel for schedule(static)                                                                    \
+    num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS && !omp_in_parallel())
   for (int64_t b = 0; b < blocks; b++)
     widen_block(from, (const unsigned char *)x + (size_t)b * bytes, (real *)y + b * values);
 }

@@ -2,16 +2,18 @@
 #include "tensor/kernels/variant.h"
 #include "tensor/kernels/halves.h"
 
-/* Few elements - a token's state - without a parallel region: see FOR_RANGE. */
+/* Few elements, such as one token's state, are converted without a parallel region: see FOR_RANGE. */
 #define FOR_EACH(n, statement)                                                                               \
   do {                                                                                                       \
-    if ((n) >= CH_PARALLEL_ELEMENTS)                                                                         \
-      _Pragma("omp parallel for simd schedule(static)") for (int64_t i = 0; i < (n); i++) statement;         \
+    if ((n) >= CH_PARALLEL_ELEMENTS && team->workers > 1 && !omp_in_parallel())                              \
+      _Pragma("omp parallel for simd schedule(static) num_threads(team->workers)") for (int64_t i = 0;       \
+                                                                                        i < (n); i++)        \
+          statement;                                                                                         \
     else                                                                                                     \
       _Pragma("omp simd") for (int64_t i = 0; i < (n); i++) statement;                                       \
   } while (0)
 
-void KERNEL(convert_from)(int64_t n, const void *x, ch_dtype from, void *y) {
+void KERNEL(convert_from)(const ch_team *team, int64_t n, const void *x, ch_dtype from, void *y) {
   real *restrict out = y;
   const float *floats = x;
   const double *doubles = x;
@@ -30,11 +32,11 @@ void KERNEL(convert_from)(int64_t n, const void *x, ch_dtype from, void *y) {
     FOR_EACH(n, out[i] = (real)float_from_bf16(halves[i]));
     break;
   default: /* whole numbers are no elements of ours */
-    if (ch_dtype_in_blocks(from)) KERNEL(widen_blocks)(n, x, from, y);
+    if (ch_dtype_is_block_quantised(from)) KERNEL(widen_blocks)(team, n, x, from, y);
   }
 }
 
-void KERNEL(convert_to)(int64_t n, const void *x, ch_dtype to, void *y) {
+void KERNEL(convert_to)(const ch_team *team, int64_t n, const void *x, ch_dtype to, void *y) {
   const real *restrict in = x;
   float *floats = y;
   double *doubles = y;

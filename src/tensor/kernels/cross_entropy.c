@@ -39,9 +39,10 @@ static real row_mean(const real *x, int64_t n) {
   return (real)(sum / (double)n);
 }
 
-void KERNEL(cross_entropy)(int64_t rows, int64_t vocabulary, double smoothing, void *logits,
-                           const int32_t *targets, void *loss, const void *dscale) {
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * vocabulary >= CH_PARALLEL_ELEMENTS)
+void KERNEL(cross_entropy)(const ch_team *team, int64_t rows, int64_t vocabulary, double smoothing,
+                           void *logits, const int32_t *targets, void *loss, const void *dscale) {
+#pragma omp parallel for schedule(static)                                                                    \
+    num_threads(team->workers) if (rows > 1 && rows * vocabulary >= CH_PARALLEL_ELEMENTS)
   for (int64_t r = 0; r < rows; r++) {
     real *row = (real *)logits + r * vocabulary, *loss_of = (real *)loss + r;
     int32_t target = targets[r];
@@ -64,9 +65,10 @@ void KERNEL(cross_entropy)(int64_t rows, int64_t vocabulary, double smoothing, v
   }
 }
 
-void KERNEL(target_ranks)(int64_t rows, int64_t vocabulary, const void *logits, const int32_t *targets,
-                          void *ranks) {
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * vocabulary >= CH_PARALLEL_ELEMENTS)
+void KERNEL(target_ranks)(const ch_team *team, int64_t rows, int64_t vocabulary, const void *logits,
+                          const int32_t *targets, void *ranks) {
+#pragma omp parallel for schedule(static)                                                                    \
+    num_threads(team->workers) if (rows > 1 && rows * vocabulary >= CH_PARALLEL_ELEMENTS)
   for (int64_t r = 0; r < rows; r++) {
     const real *row = (const real *)logits + r * vocabulary;
     int32_t target = targets[r];

@@ -7,51 +7,58 @@ static void add_range(int64_t first, int64_t last, const real *a, const real *b,
   for (int64_t i = first; i < last; i++) y[i] = a[i] + b[i];
 }
 
-void KERNEL(add)(int64_t n, const void *a, const void *b, void *y) {
+void KERNEL(add)(const ch_team *team, int64_t n, const void *a, const void *b, void *y) {
   FOR_RANGE(n, n >= CH_PARALLEL_ELEMENTS, add_range(first, last, a, b, y));
 }
 
-void KERNEL(copy_or_add)(int64_t n, const void *x, void *y, bool accumulate) {
+void KERNEL(copy_or_add)(const ch_team *team, int64_t n, const void *x, void *y, bool accumulate) {
   const real *in = x;
   real *out = y;
   if (accumulate) {
-    KERNEL(add)(n, x, y, y);
+    KERNEL(add)(team, n, x, y, y);
     return;
   }
-#pragma omp parallel for simd schedule(static) if (n >= CH_PARALLEL_ELEMENTS)
+#pragma omp parallel for simd schedule(static) num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   for (int64_t i = 0; i < n; i++) out[i] = in[i];
 }
 
-void KERNEL(fill)(int64_t n, double value, void *y) {
+void KERNEL(fill)(const ch_team *team, int64_t n, double value, void *y) {
   real *out = y;
-#pragma omp parallel for simd schedule(static) if (n >= CH_PARALLEL_ELEMENTS)
+#pragma omp parallel for simd schedule(static) num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   for (int64_t i = 0; i < n; i++) out[i] = (real)value;
 }
 
-void KERNEL(add_bias)(int64_t rows, int64_t n, const void *bias, void *y) {
+void KERNEL(add_bias)(const ch_team *team, int64_t rows, int64_t n, const void *bias, void *y) {
   const real *b = bias;
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
+#pragma omp parallel for schedule(static)                                                                    \
+    num_threads(team->workers) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
   for (int64_t r = 0; r < rows; r++) {
     real *restrict out = (real *)y + r * n;
     for (int64_t i = 0; i < n; i++) out[i] += b[i];
   }
 }
 
-void KERNEL(sum_rows)(int64_t rows, int64_t n, const void *dy, void *dbias, bool accumulate, void *scratch) {
-#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+void KERNEL(sum_rows)(const ch_team *team, int64_t rows, int64_t n, const void *dy, void *dbias,
+                      bool accumulate, void *scratch) {
+  const int threads = parts_of_team(team, rows * n >= CH_PARALLEL_ELEMENTS);
+#pragma omp parallel num_threads(team->workers) if (threads > 1)
   {
-    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    int64_t first, last;
-    thread_range(rows, thread, threads, &first, &last);
-    real *restrict partial = (real *)scratch + thread * n;
-    memset(partial, 0, (size_t)n * sizeof(real));
-    for (int64_t r = first; r < last; r++) {
-      const real *in = (const real *)dy + r * n;
-      for (int64_t i = 0; i < n; i++) partial[i] += in[i];
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(rows, thread, threads, &first, &last);
+      real *restrict partial = (real *)scratch + thread * n;
+      memset(partial, 0, (size_t)n * sizeof(real));
+      for (int64_t r = first; r < last; r++) {
+        const real *in = (const real *)dy + r * n;
+        for (int64_t i = 0; i < n; i++) partial[i] += in[i];
+      }
     }
 #pragma omp barrier
-    thread_range(n, thread, threads, &first, &last);
-    sum_partials(threads, n, scratch, first, last, dbias, accumulate);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(n, thread, threads, &first, &last);
+      sum_partials(threads, n, scratch, first, last, dbias, accumulate);
+    }
   }
 }
 
@@ -63,13 +70,13 @@ static void swiglu_range(int64_t first, int64_t last, int64_t n, const real *gat
   }
 }
 
-void KERNEL(swiglu_forward)(int64_t n, const void *gate, const void *up, void *y) {
+void KERNEL(swiglu_forward)(const ch_team *team, int64_t n, const void *gate, const void *up, void *y) {
   FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, swiglu_range(first, last, n, gate, up, y));
 }
 
-void KERNEL(swiglu_backward)(int64_t n, const void *gate, const void *up, const void *dy, void *dgate,
-                             bool accumulate_gate, void *dup, bool accumulate_up) {
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+void KERNEL(swiglu_backward)(const ch_team *team, int64_t n, const void *gate, const void *up, const void *dy,
+                             void *dgate, bool accumulate_gate, void *dup, bool accumulate_up) {
+#pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   {
     int64_t first, last;
     vector_range(n, &first, &last);
@@ -91,13 +98,14 @@ static void gelu_range(int64_t first, int64_t last, int64_t n, const real *x, re
   }
 }
 
-void KERNEL(gelu_forward)(int64_t n, const void *x, void *y) {
+void KERNEL(gelu_forward)(const ch_team *team, int64_t n, const void *x, void *y) {
   FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, gelu_range(first, last, n, x, y));
 }
 
 /* (x Phi(x))' = Phi(x) + x phi(x) */
-void KERNEL(gelu_backward)(int64_t n, const void *x, const void *dy, void *dx, bool accumulate) {
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+void KERNEL(gelu_backward)(const ch_team *team, int64_t n, const void *x, const void *dy, void *dx,
+                           bool accumulate) {
+#pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   {
     int64_t first, last;
     vector_range(n, &first, &last);
@@ -111,10 +119,10 @@ void KERNEL(gelu_backward)(int64_t n, const void *x, const void *dy, void *dx, b
 }
 
 /* In 64 parts whatever the number of threads, so that the sum does not depend on it. */
-double KERNEL(sum_squares)(int64_t n, const void *x) {
+double KERNEL(sum_squares)(const ch_team *team, int64_t n, const void *x) {
   enum { PARTS = 64, LANES = 16 };
   double partial[PARTS];
-#pragma omp parallel for schedule(static) if (n >= CH_PARALLEL_ELEMENTS)
+#pragma omp parallel for schedule(static) num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   for (int part = 0; part < PARTS; part++) {
     int64_t first, last;
     thread_range(n, part, PARTS, &first, &last);
@@ -131,5 +139,11 @@ double KERNEL(sum_squares)(int64_t n, const void *x) {
   }
   double sum = 0;
   for (int part = 0; part < PARTS; part++) sum += partial[part];
+  return sum;
+}
+
+double KERNEL(sum)(int64_t n, const void *x) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += (double)((const real *)x)[i];
   return sum;
 }

@@ -9,32 +9,32 @@ static void widen_row(int64_t n, const void *row, ch_dtype dtype, real *y) {
   }
 }
 
-static void take_rows(int64_t first, int64_t last, int64_t n, const int32_t *ids, const void *weight,
-                      ch_dtype weight_dtype, real *y) {
+static void take_rows(const ch_team *team, int64_t first, int64_t last, int64_t n, const int32_t *ids,
+                      const void *weight, ch_dtype weight_dtype, real *y) {
   size_t row_bytes = ch_dtype_bytes(weight_dtype, n);
   for (int64_t r = first; r < last; r++) {
     const char *row = (const char *)weight + (size_t)ids[r] * row_bytes;
     if (weight_dtype == CH_KERNEL_DTYPE)
       memcpy(y + r * n, row, row_bytes);
-    else if (ch_dtype_in_blocks(weight_dtype))
-      KERNEL(widen_blocks)(n, row, weight_dtype, y + r * n);
+    else if (ch_dtype_is_block_quantised(weight_dtype))
+      KERNEL(widen_blocks)(team, n, row, weight_dtype, y + r * n);
     else
       widen_row(n, row, weight_dtype, y + r * n);
   }
 }
 
-void KERNEL(embedding_forward)(int64_t rows, int64_t n, const int32_t *ids, const void *weight,
-                               ch_dtype weight_dtype, void *y) {
+void KERNEL(embedding_forward)(const ch_team *team, int64_t rows, int64_t n, const int32_t *ids,
+                               const void *weight, ch_dtype weight_dtype, void *y) {
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS,
-            take_rows(first, last, n, ids, weight, weight_dtype, y));
+            take_rows(team, first, last, n, ids, weight, weight_dtype, y));
 }
 
-/* Each thread has some columns of every row, so that rows of one id add up in row order and frequent ids do
-   not unbalance the threads. */
-void KERNEL(embedding_backward)(int64_t rows, int64_t n, int64_t vocabulary, const int32_t *ids,
-                                const void *dy, void *dweight, bool accumulate) {
-  if (!accumulate) KERNEL(fill)(vocabulary * n, 0, dweight);
-#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+/* Each thread has some columns of every row. Rows of one id are then added in row order, and frequent ids do not
+   unbalance the threads. */
+void KERNEL(embedding_backward)(const ch_team *team, int64_t rows, int64_t n, int64_t vocabulary,
+                                const int32_t *ids, const void *dy, void *dweight, bool accumulate) {
+  if (!accumulate) KERNEL(fill)(team, vocabulary * n, 0, dweight);
+#pragma omp parallel num_threads(team->workers) if (rows * n >= CH_PARALLEL_ELEMENTS)
   {
     int64_t first, last;
     vector_range(n, &first, &last);

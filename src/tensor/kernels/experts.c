@@ -72,8 +72,8 @@ static void choose_range(int64_t first, int64_t last, const ch_routing_rule *rul
   }
 }
 
-void KERNEL(choose_experts)(int64_t rows, const ch_routing_rule *rule, const void *logits, const void *bias,
-                            int32_t *chosen) {
+void KERNEL(choose_experts)(const ch_team *team, int64_t rows, const ch_routing_rule *rule,
+                            const void *logits, const void *bias, int32_t *chosen) {
   FOR_RANGE(rows, rows > 1 && rows * rule->experts * rule->active >= CH_PARALLEL_ELEMENTS,
             choose_range(first, last, rule, logits, bias, chosen));
 }
@@ -109,7 +109,7 @@ static void route_range(int64_t first, int64_t last, const ch_routing_rule *rule
   }
 }
 
-void KERNEL(route_forward)(int64_t rows, const ch_routing_rule *rule, const void *logits,
+void KERNEL(route_forward)(const ch_team *team, int64_t rows, const ch_routing_rule *rule, const void *logits,
                            const int32_t *chosen, void *weights) {
   FOR_RANGE(rows, rows > 1 && rows * rule->experts >= CH_PARALLEL_ELEMENTS,
             route_range(first, last, rule, logits, chosen, weights));
@@ -138,8 +138,8 @@ static void sigmoid_gradient(const ch_routing_rule *rule, const real *logits, co
   }
 }
 
-/* The gradient of one row's logits: what its weights ask for, and `pull` on every expert's probability (or NULL).
-   Returns the pulls' sum, each times its probability. */
+/* The gradient of one row's logits: from the gradients of its weights, and from `pull` on every expert's probability
+   (or NULL). Returns the sum of the pulls, each times its probability. */
 static real route_gradient(const ch_routing_rule *rule, const real *logits, const int32_t *chosen,
                            const real *dweights, const real *pull, real *gradient) {
   int64_t experts = rule->experts, active = rule->active;
@@ -178,9 +178,9 @@ static void route_back_range(int64_t first, int64_t last, const ch_routing_rule 
   }
 }
 
-void KERNEL(route_backward)(int64_t rows, const ch_routing_rule *rule, const void *logits,
-                            const int32_t *chosen, const void *dweights, const void *pull, int64_t pull_rows,
-                            void *pulled, void *dlogits, bool accumulate) {
+void KERNEL(route_backward)(const ch_team *team, int64_t rows, const ch_routing_rule *rule,
+                            const void *logits, const int32_t *chosen, const void *dweights, const void *pull,
+                            int64_t pull_rows, void *pulled, void *dlogits, bool accumulate) {
   FOR_RANGE(rows, rows > 1 && rows * rule->experts >= CH_PARALLEL_ELEMENTS,
             route_back_range(first, last, rule, logits, chosen, dweights, pull, pull_rows, pulled, dlogits,
                              accumulate));
@@ -197,8 +197,8 @@ static void swiglu_rows(int64_t first, int64_t last, int64_t n, const real *gate
     }
 }
 
-void KERNEL(swiglu_rows_forward)(int64_t rows, int64_t n, const void *gate, const void *up, const void *scale,
-                                 void *y) {
+void KERNEL(swiglu_rows_forward)(const ch_team *team, int64_t rows, int64_t n, const void *gate,
+                                 const void *up, const void *scale, void *y) {
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS,
             swiglu_rows(first, last, n, gate, up, scale, y));
 }
@@ -220,8 +220,9 @@ static void swiglu_rows_back(int64_t first, int64_t last, int64_t n, const real 
   }
 }
 
-void KERNEL(swiglu_rows_backward)(int64_t rows, int64_t n, const void *gate, const void *up,
-                                  const void *scale, const void *dy, void *dgate, void *dup, void *dscale) {
+void KERNEL(swiglu_rows_backward)(const ch_team *team, int64_t rows, int64_t n, const void *gate,
+                                  const void *up, const void *scale, const void *dy, void *dgate, void *dup,
+                                  void *dscale) {
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS,
             swiglu_rows_back(first, last, n, gate, up, scale, dy, dgate, dup, dscale));
 }
@@ -238,8 +239,8 @@ static void sum_places(int64_t first, int64_t last, int64_t count, int64_t n, co
     }
 }
 
-void KERNEL(sum_places)(int64_t rows, int64_t count, int64_t n, const int32_t *places, const void *x, void *y,
-                        bool accumulate) {
+void KERNEL(sum_places)(const ch_team *team, int64_t rows, int64_t count, int64_t n, const int32_t *places,
+                        const void *x, void *y, bool accumulate) {
   FOR_RANGE(rows, rows > 1 && rows * count * n >= CH_PARALLEL_ELEMENTS,
             sum_places(first, last, count, n, places, x, y, accumulate));
 }

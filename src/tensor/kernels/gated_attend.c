@@ -1,6 +1,6 @@
-/* EG-MLA's decoding (tensor/gated_attend.h): ids that come often in blocks, folded into the query and out of the sums by
- * small matrix products, their tokens one after the other, all heads at once, under a running softmax; tokens of the
- * others expanded (gated_expand.c).
+/* EG-MLA's decoding (tensor/gated_attend.h). Frequent ids are folded into the query and out of the sums, in blocks
+ * of ids, by small matrix products. Their tokens are then processed one after the other, all heads at once, with a
+ * running softmax. Tokens of rare ids are expanded (gated_expand.c).
  */
 #include "tensor/kernels/gated_space.h"
 
@@ -9,32 +9,32 @@ typedef struct piece {
   int64_t row, first, count;
 } piece;
 
-static void carve_gated(const ch_gated_attend *a, carver *from, gated_space *s) {
+static void allocate_gated(const ch_gated_attend *a, scratch_arena *arena, gated_space *s) {
   int64_t padded = padded_heads(a), widest = a->nope > a->value ? a->nope : a->value;
   if (a->latent > widest) widest = a->latent;
   widest = round_up(widest, VL);
-  s->max = carve_reals(from, padded);
-  s->sum = carve_reals(from, padded);
-  s->shift = carve_reals(from, padded);
-  s->rows = carve_reals(from, a->heads * a->value);
-  s->folded = carve_reals(from, IDS * a->heads * a->latent + VL);
-  s->sums = carve_reals(from, IDS * a->heads * a->latent + VL);
-  s->query = carve_reals(from, IDS * widest);
-  s->product = carve_reals(from, IDS * widest);
-  s->turned = carve_reals(from, IDS * widest);
-  s->weight = carve_reals(from, head_width(a) * a->latent);
-  s->scores = carve_reals(from, TOKENS * padded);
-  s->states = carve_reals(from, TOKENS * state_width(a));
-  s->scalars = carve_reals(from, TOKENS * 2);
-  s->across = carve_reals(from, round_up(a->latent + a->rope, VL) * EXPANDED);
-  s->products = carve_reals(from, round_up(a->nope + a->value, VL) * EXPANDED);
-  s->gates = carve_reals(from, round_up(a->nope + a->value, VL) * EXPANDED);
-  s->rope = carve_reals(from, a->heads * a->rope + VL);
-  s->base_query = carve_reals(from, a->heads * a->nope + VL);
-  s->fixed = carve_reals(from, 2 * padded);
+  s->max = arena_reals(arena, padded);
+  s->sum = arena_reals(arena, padded);
+  s->shift = arena_reals(arena, padded);
+  s->rows = arena_reals(arena, a->heads * a->value);
+  s->folded = arena_reals(arena, IDS * a->heads * a->latent + VL);
+  s->sums = arena_reals(arena, IDS * a->heads * a->latent + VL);
+  s->query = arena_reals(arena, IDS * widest);
+  s->product = arena_reals(arena, IDS * widest);
+  s->turned = arena_reals(arena, IDS * widest);
+  s->weight = arena_reals(arena, head_width(a) * a->latent);
+  s->scores = arena_reals(arena, TOKENS * padded);
+  s->states = arena_reals(arena, TOKENS * state_width(a));
+  s->scalars = arena_reals(arena, TOKENS * 2);
+  s->across = arena_reals(arena, round_up(a->latent + a->rope, VL) * EXPANDED);
+  s->products = arena_reals(arena, round_up(a->nope + a->value, VL) * EXPANDED);
+  s->gates = arena_reals(arena, round_up(a->nope + a->value, VL) * EXPANDED);
+  s->rope = arena_reals(arena, a->heads * a->rope + VL);
+  s->base_query = arena_reals(arena, a->heads * a->nope + VL);
+  s->fixed = arena_reals(arena, 2 * padded);
 }
 
-/* What of a query is the same for all ids. */
+/* The part of a query's work that all ids share. */
 static void start_query(const ch_gated_attend *a, int64_t sequence, const gated_space *s) {
   int64_t padded = padded_heads(a);
   memset(s->fixed, 0, (size_t)(2 * padded) * sizeof(real));
@@ -141,7 +141,7 @@ static void add_token(const ch_gated_attend *a, const real *weights, const real 
   }
 }
 
-/* Meets the pieces taken so far: their scores, weights and sums. */
+/* Processes the pieces collected so far: their scores, weights and sums. */
 static void meet(const ch_gated_attend *a, const ch_id_groups *groups, int64_t last, const piece *pieces,
                  int count, const gated_space *s) {
   int64_t padded = padded_heads(a), width = state_width(a), t = 0, row_width = a->heads * a->latent;
@@ -181,14 +181,14 @@ static void unfold_values(const ch_gated_attend *a, const int32_t *id, int64_t i
 
 /* --- which form ---------------------------------------------------------------------------------------------- */
 
-/* What a thread does of a sequence: the tokens begin … end-1 of the groups' list, from group `group` on. */
+/* A thread's share of a sequence: the tokens begin … end-1 of the groups' list, from group `group` on. */
 typedef struct share {
   int64_t group, begin, end;
 } share;
 
-/* Costs in multiply-adds of a head, weighted by the rates at which they go through: a token that is expanded is a column
-   of one product of kv_b with a block of tokens; an id that is folded has two small products to itself; a token that
-   meets a folded query, and joins a sum, reads both from the second cache. */
+/* Costs in multiply-adds per head, weighted by how fast each kind runs: an expanded token is a column of one product
+   of kv_b with a block of tokens; a folded id has two small products to itself; a token that uses a folded query and
+   adds to a sum reads both from L2. */
 typedef struct costs {
   double expanded, folded, met; /* a token; an id; a token of a folded id */
   int64_t seldom;               /* ids of at most so many tokens are expanded */
@@ -251,7 +251,7 @@ typedef struct id_block {
 } id_block;
 
 static void meet_ids(const ch_gated_attend *a, int64_t sequence, id_block *block, const gated_space *s) {
-  const ch_id_groups *groups = a->groups[sequence];
+  const ch_id_groups *groups = &a->groups[sequence];
   int64_t newest = groups->first[groups->count] - 1, taken = 0;
   piece pieces[IDS + 1];
   int count = 0;
@@ -282,14 +282,14 @@ typedef struct token_block {
 
 static void expand_tokens(const ch_gated_attend *a, int64_t sequence, token_block *block,
                           const gated_space *s) {
-  const ch_id_groups *groups = a->groups[sequence];
+  const ch_id_groups *groups = &a->groups[sequence];
   gated_expand(a, sequence, block->token, block->id, block->count, groups->first[groups->count] - 1, s);
   block->count = 0;
 }
 
 static void read_share(const ch_gated_attend *a, int64_t sequence, const share *part, const costs *c,
                        const gated_space *s) {
-  const ch_id_groups *groups = a->groups[sequence];
+  const ch_id_groups *groups = &a->groups[sequence];
   id_block often = {.count = 0};
   token_block seldom = {.count = 0};
   for (int64_t g = part->group; g < groups->count && groups->first[g] < part->end; g++) {
@@ -343,47 +343,45 @@ static void write_out(const ch_gated_attend *a, int64_t sequence, const gated_sp
 }
 
 static gated_space space_of(const ch_gated_attend *a, size_t bytes, int thread) {
-  carver from = carver_at(a->scratch);
-  from.base += (size_t)thread * bytes;
+  scratch_arena arena = arena_at(a->scratch);
+  arena.base += (size_t)thread * bytes;
   gated_space space;
-  carve_gated(a, &from, &space);
+  allocate_gated(a, &arena, &space);
   return space;
 }
 
 static size_t bytes_of_thread(const ch_gated_attend *a) {
-  carver from = {0};
+  scratch_arena arena = {0};
   gated_space space;
-  carve_gated(a, &from, &space);
-  return from.used;
+  allocate_gated(a, &arena, &space);
+  return arena.used;
 }
 
 void KERNEL(gated_attend)(const ch_gated_attend *a) {
   size_t bytes = bytes_of_thread(a);
   const costs c = costs_of(a);
+  const int parts = parts_of_team(a->team, true);
   for (int64_t sequence = 0; sequence < a->sequences; sequence++) {
-    const ch_id_groups *groups = a->groups[sequence];
+    const ch_id_groups *groups = &a->groups[sequence];
     double all = 0;
     for (int64_t g = 0; g < groups->count; g++) all += cost_of(&c, groups->first[g + 1] - groups->first[g]);
-#pragma omp parallel num_threads(ch_threads())
-    {
-      int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-      gated_space space = space_of(a, bytes, thread);
+#pragma omp parallel num_threads(a->team->workers) if (parts > 1)
+    EACH_PART(part, parts) {
+      gated_space space = space_of(a, bytes, part);
       start_query(a, sequence, &space);
-      share own = share_of(groups, &c, all * thread / threads,
-                           thread + 1 < threads ? all * (thread + 1) / threads : INFINITY);
+      share own =
+          share_of(groups, &c, all * part / parts, part + 1 < parts ? all * (part + 1) / parts : INFINITY);
       read_share(a, sequence, &own, &c, &space);
-#pragma omp barrier
-      if (thread == 0) {
-        for (int other = 1; other < threads; other++) {
-          gated_space part = space_of(a, bytes, other);
-          merge(a, &space, &part);
-        }
-        write_out(a, sequence, &space);
-      }
     }
+    gated_space whole = space_of(a, bytes, 0);
+    for (int other = 1; other < parts; other++) {
+      gated_space part = space_of(a, bytes, other);
+      merge(a, &whole, &part);
+    }
+    write_out(a, sequence, &whole);
   }
 }
 
 size_t KERNEL(gated_attend_scratch)(const ch_gated_attend *a) {
-  return bytes_of_thread(a) * (size_t)ch_threads() + 64;
+  return bytes_of_thread(a) * (size_t)a->team->threads + 64;
 }

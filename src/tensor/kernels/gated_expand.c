@@ -1,5 +1,5 @@
-/* EG-MLA's decoding by expansion, for ids that come too seldom to be folded: a block of tokens goes through one product
- * with each head's rows of kv_b, tokens along the lanes, so that gates, scores and weights are vertical.
+/* EG-MLA's decoding by expansion, for rare ids: a block of tokens goes through one product with each head's rows
+ * of kv_b. The lanes are tokens, so gates, scores and weights need no sums across lanes.
  */
 #include "tensor/kernels/gated_space.h"
 

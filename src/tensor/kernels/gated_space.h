@@ -7,10 +7,11 @@
 #include "tensor/kernels/blocks.h"
 #include "tensor/kernels/lanes.h"
 
-/* Ids folded at once; tokens whose scores are held: a group of more tokens is met in pieces; tokens expanded at once. */
+/* Ids folded at once; tokens whose scores are held (a larger group is processed in pieces); tokens expanded at once.
+   */
 enum { IDS = 32, TOKENS = 128, EXPANDED = 64 };
 
-/* What one thread works in; heads are padded to whole vectors in rows of scores. */
+/* A thread's scratch memory; heads are padded to whole vectors in rows of scores. */
 typedef struct gated_space {
   real *max, *sum, *shift,
       *rows;    /* running: [padded], [padded], [padded], [heads, v]: weighted, gated values */
@@ -60,7 +61,7 @@ static inline const real *gates_of(const ch_gated_attend *a, int32_t id) {
   return (const real *)a->gates.data + id * a->gates.token_stride;
 }
 
-/* Asks for a head's gates of some ids, which lie far apart; a head past the last has none. */
+/* Prefetches a head's gates for some ids, which lie far apart; a head past the last one has none. */
 static inline void fetch_gates(const ch_gated_attend *a, const int32_t *id, int64_t count, int64_t head) {
   int64_t width = head_width(a);
   for (int64_t i = 0; i < count && head < a->heads; i++)
@@ -75,8 +76,9 @@ static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const
   for (int64_t t = 0; t < count; t++) {
     int64_t at = sequence * a->latents.sequence_stride + token[t] * a->latents.token_stride;
     const char *row = (const char *)a->latents.data + ch_dtype_bytes(dtype, at);
-    if (ch_dtype_in_blocks(dtype)) KERNEL(unpack_states)(1, padded, row, 0, dtype, states + t * padded);
-    for (int64_t i = 0; i < width && !ch_dtype_in_blocks(dtype); i += VL) {
+    if (ch_dtype_is_block_quantised(dtype))
+      KERNEL(unpack_states)(1, padded, row, 0, dtype, states + t * padded);
+    for (int64_t i = 0; i < width && !ch_dtype_is_block_quantised(dtype); i += VL) {
       vec v = dtype == CH_F16    ? load_state(CH_F16, row, i, width - i)
               : dtype == CH_BF16 ? load_state(CH_BF16, row, i, width - i)
                                  : load_state(CH_KERNEL_DTYPE, row, i, width - i);

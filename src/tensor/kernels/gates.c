@@ -12,28 +12,33 @@ static void mul_rows(int64_t first, int64_t last, int64_t n, const real *a, cons
   }
 }
 
-void KERNEL(mul)(int64_t rows, int64_t n, const void *a, const void *b, bool repeated, void *y,
-                 bool accumulate) {
+void KERNEL(mul)(const ch_team *team, int64_t rows, int64_t n, const void *a, const void *b, bool repeated,
+                 void *y, bool accumulate) {
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS,
             mul_rows(first, last, n, a, b, repeated, y, accumulate));
 }
 
-void KERNEL(dot_rows)(int64_t rows, int64_t n, const void *a, const void *b, void *y, bool accumulate,
-                      void *scratch) {
-#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+void KERNEL(dot_rows)(const ch_team *team, int64_t rows, int64_t n, const void *a, const void *b, void *y,
+                      bool accumulate, void *scratch) {
+  const int threads = parts_of_team(team, rows * n >= CH_PARALLEL_ELEMENTS);
+#pragma omp parallel num_threads(team->workers) if (threads > 1)
   {
-    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    int64_t first, last;
-    thread_range(rows, thread, threads, &first, &last);
-    real *restrict partial = (real *)scratch + thread * n;
-    memset(partial, 0, (size_t)n * sizeof(real));
-    for (int64_t r = first; r < last; r++) {
-      const real *p = (const real *)a + r * n, *q = (const real *)b + r * n;
-      for (int64_t i = 0; i < n; i++) partial[i] += p[i] * q[i];
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(rows, thread, threads, &first, &last);
+      real *restrict partial = (real *)scratch + thread * n;
+      memset(partial, 0, (size_t)n * sizeof(real));
+      for (int64_t r = first; r < last; r++) {
+        const real *p = (const real *)a + r * n, *q = (const real *)b + r * n;
+        for (int64_t i = 0; i < n; i++) partial[i] += p[i] * q[i];
+      }
     }
 #pragma omp barrier
-    thread_range(n, thread, threads, &first, &last);
-    sum_partials(threads, n, scratch, first, last, y, accumulate);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(n, thread, threads, &first, &last);
+      sum_partials(threads, n, scratch, first, last, y, accumulate);
+    }
   }
 }
 
@@ -44,13 +49,15 @@ static void gate_range(int64_t first, int64_t last, int64_t n, double scale, con
                n - i);
 }
 
-void KERNEL(sigmoid_gate_forward)(int64_t n, double scale, const void *x, const void *gate, void *y) {
+void KERNEL(sigmoid_gate_forward)(const ch_team *team, int64_t n, double scale, const void *x,
+                                  const void *gate, void *y) {
   FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, gate_range(first, last, n, scale, x, gate, y));
 }
 
-void KERNEL(sigmoid_gate_backward)(int64_t n, double scale, const void *x, const void *gate, const void *dy,
-                                   void *dx, bool accumulate_x, void *dgate, bool accumulate_gate) {
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+void KERNEL(sigmoid_gate_backward)(const ch_team *team, int64_t n, double scale, const void *x,
+                                   const void *gate, const void *dy, void *dx, bool accumulate_x, void *dgate,
+                                   bool accumulate_gate) {
+#pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   {
     int64_t first, last;
     vector_range(n, &first, &last);
@@ -79,8 +86,8 @@ static void subtract_rows(int64_t first, int64_t last, int64_t groups, int64_t w
     }
 }
 
-void KERNEL(subtract_scaled_forward)(int64_t rows, int64_t groups, int64_t width, const void *a,
-                                     const void *b, const void *lambda, bool single, void *y) {
+void KERNEL(subtract_scaled_forward)(const ch_team *team, int64_t rows, int64_t groups, int64_t width,
+                                     const void *a, const void *b, const void *lambda, bool single, void *y) {
   FOR_RANGE(rows, rows > 1 && rows * groups * width >= CH_PARALLEL_ELEMENTS,
             subtract_rows(first, last, groups, width, a, b, lambda, single, y));
 }
@@ -102,28 +109,34 @@ static void subtract_backward_rows(int64_t first, int64_t last, int64_t groups, 
     }
 }
 
-void KERNEL(subtract_scaled_backward)(int64_t rows, int64_t groups, int64_t width, const void *b,
-                                      const void *lambda, bool single, const void *dy, void *db,
-                                      bool accumulate, void *dlambda, bool accumulate_lambda, void *scratch) {
+void KERNEL(subtract_scaled_backward)(const ch_team *team, int64_t rows, int64_t groups, int64_t width,
+                                      const void *b, const void *lambda, bool single, const void *dy,
+                                      void *db, bool accumulate, void *dlambda, bool accumulate_lambda,
+                                      void *scratch) {
   int64_t lambdas = single ? 1 : groups;
-#pragma omp parallel if (rows * groups * width >= CH_PARALLEL_ELEMENTS)
+  const int threads = parts_of_team(team, rows * groups * width >= CH_PARALLEL_ELEMENTS);
+#pragma omp parallel num_threads(team->workers) if (threads > 1)
   {
-    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    int64_t first, last;
-    thread_range(rows, thread, threads, &first, &last);
-    real *partial = (real *)scratch + thread * lambdas;
-    memset(partial, 0, (size_t)lambdas * sizeof(real));
-    subtract_backward_rows(first, last, groups, width, b, lambda, single, dy, db, accumulate,
-                           dlambda ? partial : NULL);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(rows, thread, threads, &first, &last);
+      real *partial = (real *)scratch + thread * lambdas;
+      memset(partial, 0, (size_t)lambdas * sizeof(real));
+      subtract_backward_rows(first, last, groups, width, b, lambda, single, dy, db, accumulate,
+                             dlambda ? partial : NULL);
+    }
 #pragma omp barrier
-    thread_range(lambdas, thread, threads, &first, &last);
-    if (dlambda) sum_partials(threads, lambdas, scratch, first, last, dlambda, accumulate_lambda);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(lambdas, thread, threads, &first, &last);
+      if (dlambda) sum_partials(threads, lambdas, scratch, first, last, dlambda, accumulate_lambda);
+    }
   }
 }
 
-void KERNEL(scale)(int64_t n, double factor, const void *x, void *y, bool accumulate) {
+void KERNEL(scale)(const ch_team *team, int64_t n, double factor, const void *x, void *y, bool accumulate) {
   const vec f = splat((real)factor);
-#pragma omp parallel if (n >= CH_PARALLEL_ELEMENTS)
+#pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
   {
     int64_t first, last;
     vector_range(n, &first, &last);

@@ -1,8 +1,8 @@
-/* Several rows, as small integers, times a matrix in blocks with VNNI: y = x W^T.
+/* Products of several rows with block-quantised weights by VNNI: y = x W^T with x as small integers.
  *
- * Sixteen rows of weights at a time come out of their blocks as a panel whose lanes they are: a vector has four
- * neighbouring values of each, and is multiplied with the same four of a row of x. A panel stays in the first cache while
- * all rows of x are multiplied with it.
+ * Sixteen rows of weights at a time are unpacked into a panel, one row per lane: a vector has four neighbouring
+ * values of each row, and is multiplied with the same four values of a row of x. A panel stays in L1 while all
+ * rows of x are multiplied with it.
  */
 #include "tensor/kernels/blocks.h"
 #include "tensor/kernels/gemm_blocks.h"
@@ -23,7 +23,7 @@ enum {
 typedef struct panel {
   __m512i values[GROUPS * FOURS];
   __m512 scales[2 * GROUPS]; /* of 32 values; of 16 in Q6_K */
-  __m512 least[GROUPS];      /* Q4_K: what is taken away for every unit of x's sum */
+  __m512 least[GROUPS];      /* Q4_K: what is subtracted per unit of the sum of x */
 } panel;
 
 /* --- x ------------------------------------------------------------------------------------------------------------- */
@@ -60,7 +60,8 @@ static void round_group(const float *x, int zero, bool halves, group_of_rows *to
   to->start[1][r] = -zero * right;
 }
 
-void KERNEL(quantise_many)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised) {
+void KERNEL(quantise_many)(const ch_team *team, int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype,
+                           void *quantised) {
   int zero = ch_quantised_zero(weight_dtype);
   FOR_RANGE(rows, rows * n >= CH_PARALLEL_ELEMENTS, {
     for (int64_t r = first; r < last; r++)
@@ -207,18 +208,18 @@ static void unpack(ch_dtype dtype, const unsigned char *w, size_t row_bytes, int
 
 /* --- products ------------------------------------------------------------------------------------------------------ */
 
-/* What of the weights is asked for while a panel is multiplied: `bytes` of 16 rows from `at` on, a line of all of them at
-   a time. */
+/* The weights to prefetch while a panel is multiplied: `bytes` of 16 rows from `at` on, one line of each row at a
+   time. */
 typedef struct coming {
   const unsigned char *at;
   size_t row_bytes;
-  int64_t bytes, asked;
+  int64_t bytes, prefetched;
 } coming;
 
 ALWAYS_INLINE void ask_until(coming *next, int64_t bytes) {
-  for (; next->asked < bytes && next->asked < next->bytes; next->asked += 64)
+  for (; next->prefetched < bytes && next->prefetched < next->bytes; next->prefetched += 64)
     for (int i = 0; i < LANES; i++)
-      __builtin_prefetch(next->at + (size_t)i * next->row_bytes + next->asked, 0, 2);
+      __builtin_prefetch(next->at + (size_t)i * next->row_bytes + next->prefetched, 0, 2);
 }
 
 /* sum += the products of a vector of weights with the same four values of x for all lanes. Compilers read the four into a
@@ -249,7 +250,7 @@ ALWAYS_INLINE void add_scaled(const int rows, const __m512i *products, __m512 sc
                              _mm512_mul_ps(scale, _mm512_set1_ps(x->scale[r])), sum[r]);
 }
 
-/* `rows` rows of x with a panel, for `groups` groups. */
+/* Multiplies `rows` rows of x with a panel, for `groups` groups. */
 ALWAYS_INLINE void multiply(const int rows, ch_dtype dtype, const panel *p, const group_of_rows *x,
                             int64_t groups, coming *next, __m512 sum[MOST_ROWS]) {
   const int64_t group_bytes = dtype == CH_Q8_0 ? 34 : dtype == CH_Q6_K ? 27 : 18;
@@ -283,7 +284,7 @@ typedef struct blocks_call {
   bool accumulate;
 } blocks_call;
 
-/* Rows r … r + rows-1 of x with the panel of weight rows o on, values `from` to `to`, into y. */
+/* Multiplies rows r … r + rows-1 of x with the panel of weight rows o on, values `from` to `to`, into y. */
 ALWAYS_INLINE void multiply_rows(const blocks_call *c, const int rows, ch_dtype dtype, const panel *p,
                                  int64_t r, int64_t o, int64_t from, int64_t to, coming *next) {
   const group_of_rows *x = groups_of(c->quantised, c->in, r) + from / GROUP;
@@ -322,7 +323,8 @@ ALWAYS_INLINE void multiply_some(const blocks_call *c, int64_t rows, ch_dtype dt
   }
 }
 
-/* All rows of x with the panel of weight rows o on. The last rows' panel has copies behind them. */
+/* Multiplies all rows of x with the panel of weight rows o on. After the last rows of a matrix, a panel is filled up
+   with copies. */
 ALWAYS_INLINE void multiply_panel(const blocks_call *c, ch_dtype dtype, int64_t o, panel *p) {
   _Alignas(64) unsigned char copy[LANES * 1088]; /* 1024 values of Q8_0, the widest type */
   for (int64_t from = 0; from < c->in; from += DEPTH) {
@@ -362,8 +364,8 @@ static void multiply_range(const blocks_call *call, ch_dtype dtype, const ch_pro
   }
 }
 
-void KERNEL(gemm_blocks)(int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype, int count,
-                         const ch_product *products, bool accumulate) {
+void KERNEL(gemm_blocks)(const ch_team *team, int64_t rows, int64_t in, const void *quantised,
+                         ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate) {
   const blocks_call call = {.rows = rows,
                             .in = in,
                             .quantised = quantised,

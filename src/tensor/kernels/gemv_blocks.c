@@ -1,5 +1,6 @@
-/* Few rows, as small integers (tensor/quantised.h), times a matrix in blocks: y = x W^T, by what the compiler makes of
- * sums of small products. gemv_blocks_vnni.c has the instructions made for it. */
+/* Skinny GEMM with block-quantised weights: y = x W^T with x as small integers (tensor/quantised.h), in plain
+ * loops that the compiler vectorises. gemv_blocks_vnni.c uses VNNI instructions.
+ */
 #include "tensor/kernels/blocks.h"
 #include "tensor/kernels/products.h"
 #include "tensor/quantised.h"
@@ -34,7 +35,8 @@ static void quantise_group(const real *restrict x, int zero, int8_t *restrict q,
   *sum = d * (float)total;
 }
 
-void KERNEL(quantise_rows)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised) {
+void KERNEL(quantise_rows)(const ch_team *team, int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype,
+                           void *quantised) {
   int zero = ch_quantised_zero(weight_dtype);
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS, {
     for (int64_t r = first; r < last; r++) {
@@ -87,7 +89,7 @@ ALWAYS_INLINE void dot_blocks(const int rows, ch_dtype dtype, const unsigned cha
   }
 }
 
-/* Weight rows first … last-1 with `rows` rows of x from x_row on. */
+/* Multiplies weight rows first … last-1 with `rows` rows of x from x_row on. */
 ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, ch_dtype dtype, const ch_quantised_row *x,
                              int64_t x_row, int64_t first, int64_t last) {
   for (int64_t o = first; o < last; o++) {
@@ -151,8 +153,8 @@ static void dot_products(const blocks_call *call, int64_t rows, ch_dtype dtype, 
     }
 }
 
-void KERNEL(gemv_blocks)(int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype, int count,
-                         const ch_product *products, bool accumulate) {
+void KERNEL(gemv_blocks)(const ch_team *team, int64_t rows, int64_t in, const void *quantised,
+                         ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate) {
   const blocks_call call = {
       .in = in, .row_bytes = ch_dtype_bytes(weight_dtype, in), .accumulate = accumulate};
   FOR_RANGE(units_of_products(count, products, 1), share_products(rows, in, count, products), {

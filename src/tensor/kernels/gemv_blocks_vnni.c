@@ -1,11 +1,12 @@
-/* Few rows, as small integers, times a matrix in blocks with VNNI, which adds 64 products an instruction: y = x W^T at the
- * speed the weights can be read.
+/* Skinny GEMM with block-quantised weights by VNNI, which adds 64 products per instruction: y = x W^T with x as
+ * small integers, at the speed at which the weights can be read.
  *
- * An instruction multiplies unsigned bytes, weights + zero, with signed ones, x, and adds four neighbours into each of 16
- * lanes. Weights are taken in the order in which they come out of their blocks with the least work, and x lies in that
- * order (place_of). What the lanes' sums are multiplied with is of a whole vector again: the weights' scales times x's.
+ * An instruction multiplies unsigned bytes (weights + zero) with signed ones (x) and adds four neighbouring
+ * products into each of 16 lanes. Weights are taken in the order in which they come out of their blocks with the
+ * least work, and x is laid out in that order (place_of). The lanes' sums are then multiplied with whole vectors:
+ * the scales of the weights times those of x.
  */
-#include "tensor/kernels/asking.h"
+#include "tensor/kernels/prefetch.h"
 #include "tensor/kernels/blocks.h"
 #include "tensor/kernels/gemm_blocks.h"
 #include "tensor/kernels/products.h"
@@ -14,10 +15,10 @@
 #ifdef __AVX512VNNI__
 
 enum {
-  MOST_ROWS = 2, /* of x that share the reading of weights; more are multiplied by gemm_blocks_vnni.c */
-  MOST_OUTS = 4, /* rows of weights that share the reading of x */
-  MOST_SUMS = 4, /* of each with each */
-  PREFETCH_BYTES = 8192, /* how far ahead weights are asked for, at least, */
+  MOST_ROWS = 2,         /* rows of x that share a pass over the weights; gemm_blocks_vnni.c takes more */
+  MOST_OUTS = 4,         /* rows of weights that share a pass over x */
+  MOST_SUMS = 4,         /* of each with each */
+  PREFETCH_BYTES = 8192, /* prefetch distance of weights, at least, */
   BACK_BYTES = 6144,     /* and how much later again */
   PIECE = 16
 };
@@ -57,7 +58,7 @@ static inline int place_of(ch_dtype dtype, int piece) {
   return piece;
 }
 
-/* 32 values as integers, their sums of four times -zero, and their scale. */
+/* 32 values of x as integers, the starting sums of every four (-zero times them), and their scale. */
 static inline float round_group(const float *x, int zero, int8_t q[GROUP], int32_t start[GROUP / 4],
                                 int32_t *total) {
   __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
@@ -107,9 +108,10 @@ static void round_row(const float *x, int64_t n, ch_dtype dtype, const lanes_row
   for (int64_t g = 0; g < whole; g++) place_group(dtype, zero, g < groups ? x + g * GROUP : zeros, g, row);
 }
 
-void KERNEL(quantise_rows)(int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype, void *quantised) {
+void KERNEL(quantise_rows)(const ch_team *team, int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype,
+                           void *quantised) {
   if (rows > MOST_ROWS) {
-    KERNEL(quantise_many)(rows, n, x, weight_dtype, quantised);
+    KERNEL(quantise_many)(team, rows, n, x, weight_dtype, quantised);
     return;
   }
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS, {
@@ -122,7 +124,7 @@ void KERNEL(quantise_rows)(int64_t rows, int64_t n, const void *x, ch_dtype weig
 
 /* --- weights -------------------------------------------------------------------------------------------------------- */
 
-/* What picks values and scales out of bytes: constants of a call. */
+/* Masks and permutations that pick values and scales out of bytes: constant during a call. */
 typedef struct unpacking {
   __m512i scales, values; /* of the bytes of some blocks, from a scale on */
   __m512i groups[4];      /* which of a superblock's scales the lanes of each vector have */
@@ -163,15 +165,15 @@ ALWAYS_INLINE __m512i products(__m512i w, const int8_t *x, __m512i start) {
   return _mm512_dpbusd_epi32(start, w, _mm512_load_si512(x));
 }
 
-/* One of `rows` rows of x with one of `outs` rows of weights: its sums, which take turns, for an addition takes as long as
-   several of everything else. */
+/* The sums of one row of x with one row of weights. Two of them take turns, because an addition has a latency of
+   several cycles. */
 typedef struct sums {
   __m512 part[2];
   __m256 minima;
 } sums;
 
-/* Two blocks of Q8_0, 64 values, or four of Q4_0, 128. Loads are what there is least time for: most that are as long as a
-   line lie in two. */
+/* Two blocks of Q8_0 (64 values), or four of Q4_0 (128). Loads are the bottleneck, because most 64-byte loads
+   straddle two cache lines. */
 ALWAYS_INLINE void add_blocks(const int rows, const int outs, ch_dtype dtype, const unpacking *u,
                               const unsigned char *w, size_t row_bytes, const lanes_row *x, int64_t at,
                               const int part, sums *sum) {
@@ -276,9 +278,9 @@ ALWAYS_INLINE void add_q6_k(const int rows, const int outs, const unpacking *u, 
 
 /* --- products ------------------------------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE void ask_for(const unsigned char *w, int bytes) {
+ALWAYS_INLINE void prefetch_head(const unsigned char *w, int bytes) {
 #pragma GCC unroll 4
-  for (int line = 0; line < bytes; line += 64) ask_for_line(w + line, BACK_BYTES, false);
+  for (int line = 0; line < bytes; line += 64) prefetch_line(w + line, BACK_BYTES, false);
 }
 
 ALWAYS_INLINE void dot_small_blocks(const int rows, const int outs, ch_dtype dtype, const unpacking *u,
@@ -289,7 +291,7 @@ ALWAYS_INLINE void dot_small_blocks(const int rows, const int outs, ch_dtype dty
   int64_t at = 0;
   for (; at + 2 * values <= in; at += 2 * values, w += 2 * bytes) {
 #pragma GCC unroll 4
-    for (int o = 0; o < outs; o++) ask_for(w + ahead + (size_t)o * row_bytes, 2 * bytes);
+    for (int o = 0; o < outs; o++) prefetch_head(w + ahead + (size_t)o * row_bytes, 2 * bytes);
     add_blocks(rows, outs, dtype, u, w, row_bytes, x, at, 0, sum);
     add_blocks(rows, outs, dtype, u, w + bytes, row_bytes, x, at + values, 1, sum);
   }
@@ -311,7 +313,7 @@ ALWAYS_INLINE void dot_superblocks(const int rows, const int outs, ch_dtype dtyp
 #pragma GCC unroll 4
     for (int o = 0; o < outs; o++) {
       const unsigned char *block = w + (size_t)o * row_bytes;
-      ask_for(block + ahead, bytes);
+      prefetch_head(block + ahead, bytes);
       if (dtype == CH_Q4_K)
         add_q4_k(rows, outs, u, block, x, at, o, sum);
       else
@@ -319,11 +321,11 @@ ALWAYS_INLINE void dot_superblocks(const int rows, const int outs, ch_dtype dtyp
     }
 }
 
-/* Weight rows *first … last-1, `outs` at a time, with `rows` rows of x. */
+/* Multiplies weight rows *first … last-1, `outs` at a time, with `rows` rows of x. */
 ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int outs, ch_dtype dtype,
                              const lanes_row *x, int64_t *first, int64_t last) {
   const unpacking u = unpacking_of(dtype);
-  /* Ask for the rows that follow; past the matrix's end that does nothing. */
+  /* Prefetches the rows that follow; past the end of the matrix a prefetch does nothing. */
   const size_t turn = (size_t)outs * c->row_bytes, ahead = turn * (1 + PREFETCH_BYTES / (turn + 1));
   for (; *first + outs <= last; *first += outs) {
     int64_t o = *first;
@@ -349,9 +351,9 @@ ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int out
 ALWAYS_INLINE void dot_rows_of(const blocks_call *c, int64_t rows, ch_dtype dtype, const lanes_row *x,
                                int64_t first, int64_t last) {
   if (rows == 1) {
-    /* Memory is fastest in its own order, row after row, where it is asked for once; Q4_K alone has so much arithmetic that sharing
-       x's part of it brings more. */
-    if (dtype == CH_Q4_K || ASKS_TWICE) dot_range(c, 1, MOST_OUTS, dtype, x, &first, last);
+    /* With two-step prefetch, several rows at a time are fastest. Without it, memory is fastest row after row, in its
+       own order; only Q4_K has so much arithmetic that sharing x's part of it pays. */
+    if (dtype == CH_Q4_K || PREFETCH_TWO_STEPS) dot_range(c, 1, MOST_OUTS, dtype, x, &first, last);
     dot_range(c, 1, 1, dtype, x, &first, last);
   } else {
     dot_range(c, 2, MOST_OUTS / 2, dtype, x, &first, last);
@@ -380,10 +382,10 @@ static void dot_products(const blocks_call *call, int64_t rows, ch_dtype dtype, 
   }
 }
 
-void KERNEL(gemv_blocks)(int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype, int count,
-                         const ch_product *products, bool accumulate) {
+void KERNEL(gemv_blocks)(const ch_team *team, int64_t rows, int64_t in, const void *quantised,
+                         ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate) {
   if (rows > MOST_ROWS) {
-    KERNEL(gemm_blocks)(rows, in, quantised, weight_dtype, count, products, accumulate);
+    KERNEL(gemm_blocks)(team, rows, in, quantised, weight_dtype, count, products, accumulate);
     return;
   }
   const blocks_call call = {

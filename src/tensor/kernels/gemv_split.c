@@ -1,12 +1,14 @@
-/* Few rows times weights of BF16 from memory, in F32: y = x W^T where a processor multiplies pairs of BF16 no faster than F32.
+/* Skinny GEMM with BF16 weights, computed in F32: y = x W^T. It serves processors whose BF16 dot products are
+ * missing or no faster than F32.
  *
- * Widening should cost little beside the products. Of 32 weights a shift makes those of even places F32, a mask those of odd
- * ones, and x is laid out once as they then lie: step by step of 32 elements, row by row of a group, first the even ones.
- * A group of up to eight rows meets three rows of weights at a time. Its part of x stays in the first cache while it passes a
- * block of weights, that block in the second cache while all groups do, and meanwhile the next block is asked for.
+ * Widening should cost little beside the products. Of 32 weights, a shift makes F32 of those at even places, and a
+ * mask of those at odd ones. x is packed once in the same order: step by step of 32 elements, row by row of a
+ * group, even elements first. A group of up to eight rows of x is multiplied with three rows of weights at a time.
+ * Its part of x stays in L1 while it passes over a block of weights. The block stays in L2 for all groups, and
+ * meanwhile the next block is prefetched.
  *
- * Each element of y is one chain of sums along its row of weights, whatever the number of rows: a row's result does not depend on
- * the rows beside it.
+ * Each element of y is one chain of sums along its row of weights, whatever the number of rows: the result for a
+ * row does not depend on the rows beside it.
  */
 #include <omp.h>
 
@@ -16,25 +18,24 @@
 #include "tensor/kernels/row_sums.h"
 #include "tensor/kernels/variant.h"
 
-#ifdef CH_KERNEL_SPLITS
+#ifdef CH_SPLIT_BF16_WEIGHTS
 
 enum {
   STEP = 2 * VL,
   WEIGHT_STEP = STEP * (int)sizeof(uint16_t), /* bytes: a line */
   GROUP = 8,                                  /* rows of x, at most */
   STRIP = MOST_SUMS / GROUP,                  /* rows of weights */
-  GROUP_BYTES = 24 << 10, /* of a group's x that stay in the first cache beside the weights streaming by */
+  GROUP_BYTES = 24 << 10, /* of a group's x, which stay in L1 while the weights stream by */
   ROW_BYTES = 8 << 10,    /* of a single row's */
-  BLOCK_BYTES = 64 << 10, /* of weights that stay in the second cache, with at least so many strips */
+  BLOCK_BYTES = 64 << 10, /* of weights that stay in L2, with at least LEAST_STRIPS strips */
   LEAST_STRIPS = 4,
   MOST_STRIPS = 16
 };
 
 typedef struct split_call {
   int64_t rows, in, out;
-  const real *x; /* laid out, group after group */
-  const char *weight,
-      *after; /* after: what the thread reads when it is done with these weights, so many rows */
+  const real *x;              /* laid out, group after group */
+  const char *weight, *after; /* after: the `rows_after` rows of weights that the thread reads after these */
   int64_t rows_after;
   const real *bias;
   real *y;
@@ -49,7 +50,7 @@ static inline int64_t weight_row(const split_call *c) {
   return c->in * (int64_t)sizeof(uint16_t);
 }
 
-/* Rows of x that meet the weights together: as many groups as needed, of nearly the same size. */
+/* Rows of x that are multiplied together. There are as many groups as needed, of nearly the same size. */
 typedef struct row_group {
   int64_t first, rows;
   const real *x;
@@ -99,14 +100,14 @@ ALWAYS_INLINE void add_step(const int rows, const int outs, const real *x, const
   add_half(rows, outs, true, x, pairs, sum);
 }
 
-/* A strip's part from one step to another, and what is asked for meanwhile: the same part of the next strip, into the first cache,
-   and `asked` lines a step of the next block, into the second. */
+/* A strip's part from one step to another, and what to prefetch meanwhile: the same part of the next strip into L1
+   (`next`), and `prefetched` lines per step of the next block into L2 (`later`). */
 typedef struct strip_part {
   int64_t out, from, to; /* in steps */
   const char *next, *later;
 } strip_part;
 
-ALWAYS_INLINE void add_part(const int rows, const int outs, const int asked, const split_call *c,
+ALWAYS_INLINE void add_part(const int rows, const int outs, const int prefetched, const split_call *c,
                             const row_group *group, const strip_part *part, vec *kept) {
   const int64_t row = weight_row(c);
   const char *weight = c->weight + part->out * row + part->from * WEIGHT_STEP, *next = part->next,
@@ -121,9 +122,9 @@ ALWAYS_INLINE void add_part(const int rows, const int outs, const int asked, con
 #pragma GCC unroll 4
     for (int o = 0; o < outs; o++) __builtin_prefetch(next + o * row, 0, 3);
 #pragma GCC unroll 4
-    for (int i = 0; i < asked; i++) __builtin_prefetch(later + i * WEIGHT_STEP, 0, 2);
+    for (int i = 0; i < prefetched; i++) __builtin_prefetch(later + i * WEIGHT_STEP, 0, 2);
     add_step(rows, outs, x, weight, row, STEP, sum);
-    x += rows * STEP, weight += WEIGHT_STEP, next += WEIGHT_STEP, later += asked * WEIGHT_STEP;
+    x += rows * STEP, weight += WEIGHT_STEP, next += WEIGHT_STEP, later += prefetched * WEIGHT_STEP;
   }
   if (left > 0) add_step(rows, outs, x, weight, row, left, sum);
   if (!ends) {
@@ -137,12 +138,12 @@ ALWAYS_INLINE void add_part(const int rows, const int outs, const int asked, con
 
 /* --- the order of parts ------------------------------------------------------------------------------------------ */
 
-/* Strips of `outs` weight rows that all groups meet before the next ones. */
+/* Strips of `outs` weight rows that are multiplied with all groups before the next strips. */
 typedef struct strip_block {
   int64_t out, strips, end; /* end: of the thread's rows */
 } strip_block;
 
-/* What is asked for while a block is passed: `rows` rows of weights. */
+/* What is prefetched during a block: `rows` rows of weights. */
 typedef struct coming_rows {
   const char *weight;
   int64_t rows;
@@ -155,8 +156,9 @@ static inline coming_rows coming_after(const split_call *c, int64_t first, int64
   return (coming_rows){c->after, most < c->rows_after ? most : c->rows_after};
 }
 
-/* A group's sums with a block. While a block's parts are summed, of all groups, the next is asked for in memory's order. */
-ALWAYS_INLINE void add_block(const int rows, const int outs, const int asked, const split_call *c,
+/* A group's sums with a block. During the parts of a block, over all groups, the next block is prefetched in its
+   order in memory. */
+ALWAYS_INLINE void add_block(const int rows, const int outs, const int prefetched, const split_call *c,
                              const strip_block *block, const row_group *group, int64_t g) {
   vec kept[MOST_STRIPS][MOST_SUMS];
   const int64_t row = weight_row(c), own = block->strips * outs;
@@ -177,16 +179,16 @@ ALWAYS_INLINE void add_block(const int rows, const int outs, const int asked, co
                                .next = inside ? here + outs * row : here,
                                .later = coming.rows > 0 ? coming.weight + coming.rows * row * number / parts
                                                         : here};
-      add_part(rows, outs, asked, c, group, &part, kept[strip]);
+      add_part(rows, outs, prefetched, c, group, &part, kept[strip]);
     }
 }
 
-ALWAYS_INLINE void add_block_of(const int outs, const int asked, const split_call *c,
+ALWAYS_INLINE void add_block_of(const int outs, const int prefetched, const split_call *c,
                                 const strip_block *block, const row_group *group, int64_t g) {
   switch (group->rows) {
 #define ROWS(n)                                                                                              \
   case n:                                                                                                    \
-    add_block(n, outs, asked, c, block, group, g);                                                           \
+    add_block(n, outs, prefetched, c, block, group, g);                                                      \
     break
     ROWS(1);
     ROWS(2);
@@ -200,7 +202,7 @@ ALWAYS_INLINE void add_block_of(const int outs, const int asked, const split_cal
   }
 }
 
-ALWAYS_INLINE void add_strips(const int outs, const int asked, const split_call *c, int64_t *first,
+ALWAYS_INLINE void add_strips(const int outs, const int prefetched, const split_call *c, int64_t *first,
                               int64_t last) {
   int64_t strips = BLOCK_BYTES / (outs * weight_row(c) + 1);
   strips = strips < LEAST_STRIPS ? LEAST_STRIPS : strips > MOST_STRIPS ? MOST_STRIPS : strips;
@@ -209,7 +211,7 @@ ALWAYS_INLINE void add_strips(const int outs, const int asked, const split_call 
     const strip_block block = {*first, strips, last};
     for (int64_t g = 0; g < groups_of(c); g++) {
       const row_group group = group_number(c, g);
-      add_block_of(outs, asked, c, &block, &group, g);
+      add_block_of(outs, prefetched, c, &block, &group, g);
     }
   }
 }
@@ -235,8 +237,8 @@ static void lay_out(const split_call *c, const void *x, ch_dtype x_dtype, real *
   }
 }
 
-/* What of the products is this thread's, with all rows of x, which every thread lays out for itself: another core's cache is farther
-   than the work is long. */
+/* This thread's share of the products, with all rows of x. Every thread packs x for itself: reading it from another
+   core's cache would take longer. */
 static void split_range(const split_call *call, const void *x, ch_dtype x_dtype, char *room,
                         const ch_product *products, int64_t first, int64_t last) {
   real *mine =
@@ -258,8 +260,8 @@ static void split_range(const split_call *call, const void *x, ch_dtype x_dtype,
   }
 }
 
-void KERNEL(gemv_split)(int64_t rows, int64_t in, const void *x, ch_dtype x_dtype, void *room, int count,
-                        const ch_product *products, bool accumulate) {
+void KERNEL(gemv_split)(const ch_team *team, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
+                        void *room, int count, const ch_product *products, bool accumulate) {
   const split_call call = {.rows = rows, .in = in, .accumulate = accumulate};
   FOR_RANGE(units_of_products(count, products, 1), share_products(rows, in, count, products),
             split_range(&call, x, x_dtype, room, products, first, last));

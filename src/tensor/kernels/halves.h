@@ -109,7 +109,7 @@ ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {
 #endif
 
 #if defined(__AVX512BW__) && !defined(CH_KERNEL_F64)
-/* A half in the lower and in the upper part of each lane: 2 VL of them, or `left` and zeros. */
+/* 2 VL elements of 16 bits, two in each lane; or `left` of them and zeros. */
 ALWAYS_INLINE vec load_pairs(const void *from, int64_t left) {
   if (left >= 2 * VL) return (vec)_mm512_loadu_si512(from);
   return (vec)_mm512_maskz_loadu_epi16((__mmask32)((1ull << left) - 1), from);
@@ -121,8 +121,8 @@ ALWAYS_INLINE vec load_pairs(const void *from, int64_t left) {
 }
 #endif
 
-/* A double as a float that rounds on to 16 bits as the double itself would: inexact results get an odd last
-   bit. A float is itself. */
+/* A double as a float that rounds to 16 bits as the double itself would: an inexact result gets an odd last bit. A
+   float stays as it is. */
 static inline float narrow_odd(real value) {
 #ifdef CH_KERNEL_F64
   float nearest = (float)value;

@@ -1,4 +1,6 @@
-/* Few rows of heads, each head times rows of a matrix of its own, read once at memory speed. */
+/* Skinny products per head: each head of a few rows is multiplied with a matrix of its own, which is read once at
+ * memory speed.
+ */
 #include "tensor/kernels/halves.h"
 #include "tensor/kernels/attend_states.h"
 
@@ -74,9 +76,9 @@ static void some_heads(int64_t first, int64_t last, int64_t heads, const head_ca
   }
 }
 
-void KERNEL(head_product)(int64_t n, int64_t heads, int64_t rows, int64_t columns, const void *x,
-                          const void *weight, ch_dtype dtype, int64_t head_elements, bool transposed,
-                          void *y) {
+void KERNEL(head_product)(const ch_team *team, int64_t n, int64_t heads, int64_t rows, int64_t columns,
+                          const void *x, const void *weight, ch_dtype dtype, int64_t head_elements,
+                          bool transposed, void *y) {
   const head_call all = {rows, columns, weight, x, y};
   FOR_RANGE(n * heads, n * heads * rows * columns >= CH_PARALLEL_ELEMENTS,
             some_heads(first, last, heads, &all, dtype, head_elements, transposed));

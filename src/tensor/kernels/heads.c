@@ -4,7 +4,7 @@
 
 enum { MIXED_TOGETHER = 4 };
 
-/* What a mix is about: out head g of a row is the sum over j of mix[g * row + j * column] times in head j. */
+/* A mix of heads: out head g of a row is the sum over j of mix[g * row + j * column] times in head j. */
 typedef struct mix_call {
   int64_t in_heads, out_heads, dim, mix_row, mix_column;
   const real *mix, *x;
@@ -57,8 +57,9 @@ static void mix_rows(const mix_call *c, int64_t first, int64_t last) {
   }
 }
 
-void KERNEL(head_mix)(int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *mix,
-                      int64_t mix_row, int64_t mix_column, const void *x, void *y, bool accumulate) {
+void KERNEL(head_mix)(const ch_team *team, int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim,
+                      const void *mix, int64_t mix_row, int64_t mix_column, const void *x, void *y,
+                      bool accumulate) {
   const mix_call call = {in_heads, out_heads, dim, mix_row, mix_column, mix, x, y, accumulate};
   FOR_RANGE(rows, rows > 1 && rows * out_heads * in_heads * dim >= CH_PARALLEL_ELEMENTS,
             mix_rows(&call, first, last));
@@ -77,20 +78,26 @@ static void mix_products(int64_t first, int64_t last, int64_t in_heads, int64_t 
       }
 }
 
-void KERNEL(head_mix_gradient)(int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *x,
-                               const void *dy, void *dmix, bool accumulate, void *scratch) {
+void KERNEL(head_mix_gradient)(const ch_team *team, int64_t rows, int64_t in_heads, int64_t out_heads,
+                               int64_t dim, const void *x, const void *dy, void *dmix, bool accumulate,
+                               void *scratch) {
   int64_t n = in_heads * out_heads;
-#pragma omp parallel if (rows * n * dim >= CH_PARALLEL_ELEMENTS)
+  const int threads = parts_of_team(team, rows * n * dim >= CH_PARALLEL_ELEMENTS);
+#pragma omp parallel num_threads(team->workers) if (threads > 1)
   {
-    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    int64_t first, last;
-    thread_range(rows, thread, threads, &first, &last);
-    real *partial = (real *)scratch + thread * n;
-    memset(partial, 0, (size_t)n * sizeof(real));
-    mix_products(first, last, in_heads, out_heads, dim, x, dy, partial);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(rows, thread, threads, &first, &last);
+      real *partial = (real *)scratch + thread * n;
+      memset(partial, 0, (size_t)n * sizeof(real));
+      mix_products(first, last, in_heads, out_heads, dim, x, dy, partial);
+    }
 #pragma omp barrier
-    thread_range(n, thread, threads, &first, &last);
-    sum_partials(threads, n, scratch, first, last, dmix, accumulate);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(n, thread, threads, &first, &last);
+      sum_partials(threads, n, scratch, first, last, dmix, accumulate);
+    }
   }
 }
 
@@ -126,8 +133,9 @@ static void copy_rows(ch_dtype dtype, bool accumulate, const ch_head_slices *fro
     copy_slices(CH_KERNEL_DTYPE, false, from, to, first, last, heads, width);
 }
 
-void KERNEL(copy_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
-                        ch_dtype dtype, const ch_head_slices *to, bool accumulate) {
+void KERNEL(copy_heads)(const ch_team *team, int64_t rows, int64_t heads, int64_t width,
+                        const ch_head_slices *from, ch_dtype dtype, const ch_head_slices *to,
+                        bool accumulate) {
   FOR_RANGE(rows, rows > 1 && rows * heads * width >= CH_PARALLEL_ELEMENTS,
             copy_rows(dtype, accumulate, from, to, first, last, heads, width));
 }
@@ -145,8 +153,8 @@ static void sum_slices(const ch_head_slices *from, const ch_head_slices *to, int
   }
 }
 
-void KERNEL(sum_heads)(int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
-                       const ch_head_slices *to, bool accumulate) {
+void KERNEL(sum_heads)(const ch_team *team, int64_t rows, int64_t heads, int64_t width,
+                       const ch_head_slices *from, const ch_head_slices *to, bool accumulate) {
   FOR_RANGE(rows, rows > 1 && rows * heads * width >= CH_PARALLEL_ELEMENTS,
             sum_slices(from, to, first, last, heads, width, accumulate));
 }

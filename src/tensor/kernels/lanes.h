@@ -54,7 +54,8 @@ ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
 #define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
 #define ODD_LANE(lane, unit) (2 * (lane) + 1 + 0 * (unit))
 
-/* Of the elements of a and then b those of even places, then those of odd ones: as a shift and a mask widen a vector of BF16. */
+/* Separates the elements of a followed by b: those at even places, then those at odd ones, in the order in which a
+   shift and a mask widen a vector of BF16. */
 ALWAYS_INLINE void store_split(real *to, vec a, vec b) {
   store(to, __builtin_shufflevector(a, b, LANES(EVEN_LANE, 0)));
   store(to + VL, __builtin_shufflevector(a, b, LANES(ODD_LANE, 0)));

@@ -1,4 +1,4 @@
-/* Loops that do nothing but multiply-adds, or nothing but reading: what tensor/limits.c times. */
+/* Loops that do nothing but multiply-adds, or nothing but reading: what bench/limits.c times. */
 #include "tensor/kernels/variant.h"
 
 /* 12 chains that do not wait for each other cover the latency of two units, and with both constants fit into 16

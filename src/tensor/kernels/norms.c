@@ -51,8 +51,8 @@ static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, const real *x, 
   }
 }
 
-void KERNEL(rmsnorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, double eps, void *y,
-                             void *rstd) {
+void KERNEL(rmsnorm_forward)(const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight,
+                             double eps, void *y, void *rstd) {
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS,
             rmsnorm_rows(first, last, n, x, weight, eps, y, rstd));
 }
@@ -74,26 +74,31 @@ static void rmsnorm_row_backward(int64_t n, const real *x, const real *w, real s
     for (i = 0; i < n; i++) dx[i] = s * (w[i] * dy[i] - x[i] * back);
 }
 
-void KERNEL(rmsnorm_backward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *rstd,
-                              const void *dy, void *dx, bool accumulate, void *dweight,
+void KERNEL(rmsnorm_backward)(const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight,
+                              const void *rstd, const void *dy, void *dx, bool accumulate, void *dweight,
                               bool accumulate_weight, void *scratch) {
-#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+  const int threads = parts_of_team(team, rows * n >= CH_PARALLEL_ELEMENTS);
+#pragma omp parallel num_threads(team->workers) if (threads > 1)
   {
-    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    int64_t first, last;
-    thread_range(rows, thread, threads, &first, &last);
-    real *restrict partial = (real *)scratch + thread * n;
-    if (dweight) memset(partial, 0, (size_t)n * sizeof(real));
-    for (int64_t r = first; r < last; r++) {
-      const real *in = (const real *)x + r * n, *out_gradient = (const real *)dy + r * n;
-      real s = ((const real *)rstd)[r];
-      if (dweight)
-        for (int64_t i = 0; i < n; i++) partial[i] += out_gradient[i] * in[i] * s;
-      if (dx) rmsnorm_row_backward(n, in, weight, s, out_gradient, (real *)dx + r * n, accumulate);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(rows, thread, threads, &first, &last);
+      real *restrict partial = (real *)scratch + thread * n;
+      if (dweight) memset(partial, 0, (size_t)n * sizeof(real));
+      for (int64_t r = first; r < last; r++) {
+        const real *in = (const real *)x + r * n, *out_gradient = (const real *)dy + r * n;
+        real s = ((const real *)rstd)[r];
+        if (dweight)
+          for (int64_t i = 0; i < n; i++) partial[i] += out_gradient[i] * in[i] * s;
+        if (dx) rmsnorm_row_backward(n, in, weight, s, out_gradient, (real *)dx + r * n, accumulate);
+      }
     }
 #pragma omp barrier
-    thread_range(n, thread, threads, &first, &last);
-    if (dweight) sum_partials(threads, n, scratch, first, last, dweight, accumulate_weight);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(n, thread, threads, &first, &last);
+      if (dweight) sum_partials(threads, n, scratch, first, last, dweight, accumulate_weight);
+    }
   }
 }
 
@@ -108,9 +113,10 @@ static void normalise_row(int64_t n, const real *x, const real moments[2], const
   for (int64_t i = 0; i < n; i++) y[i] = (x[i] - moments[0]) * moments[1] * w[i] + b[i];
 }
 
-void KERNEL(layernorm_forward)(int64_t rows, int64_t n, const void *x, const void *weight, const void *bias,
-                               double eps, void *y, void *moments) {
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
+void KERNEL(layernorm_forward)(const ch_team *team, int64_t rows, int64_t n, const void *x,
+                               const void *weight, const void *bias, double eps, void *y, void *moments) {
+#pragma omp parallel for schedule(static)                                                                    \
+    num_threads(team->workers) if (rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS)
   for (int64_t r = 0; r < rows; r++) {
     real own[2], *kept = moments ? (real *)moments + 2 * r : own;
     find_moments(n, (const real *)x + r * n, eps, kept);
@@ -151,35 +157,42 @@ static void layernorm_row_backward(int64_t n, const real *x, const real *w, real
     for (i = 0; i < n; i++) dx[i] = s * (w[i] * dy[i] - sum - (x[i] - mean) * s * dot);
 }
 
-void KERNEL(layernorm_backward)(int64_t rows, int64_t n, const void *x, const void *weight,
-                                const void *moments, const void *dy, void *dx, bool accumulate, void *dweight,
-                                void *dbias, bool accumulate_weight, void *scratch) {
+void KERNEL(layernorm_backward)(const ch_team *team, int64_t rows, int64_t n, const void *x,
+                                const void *weight, const void *moments, const void *dy, void *dx,
+                                bool accumulate, void *dweight, void *dbias, bool accumulate_weight,
+                                void *scratch) {
   bool sums = dweight || dbias;
-#pragma omp parallel if (rows * n >= CH_PARALLEL_ELEMENTS)
+  const int threads = parts_of_team(team, rows * n >= CH_PARALLEL_ELEMENTS);
+#pragma omp parallel num_threads(team->workers) if (threads > 1)
   {
-    int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    int64_t first, last;
-    thread_range(rows, thread, threads, &first, &last);
-    /* All threads' weight sums, then all threads' bias sums. */
-    real *restrict weight_part = (real *)scratch + thread * n;
-    real *restrict bias_part = (real *)scratch + (threads + thread) * n;
-    if (sums) {
-      memset(weight_part, 0, (size_t)n * sizeof(real));
-      memset(bias_part, 0, (size_t)n * sizeof(real));
-    }
-    for (int64_t r = first; r < last; r++) {
-      const real *in = (const real *)x + r * n, *out_gradient = (const real *)dy + r * n;
-      real mean = ((const real *)moments)[2 * r], s = ((const real *)moments)[2 * r + 1];
-      if (sums)
-        for (int64_t i = 0; i < n; i++) {
-          weight_part[i] += out_gradient[i] * ((in[i] - mean) * s);
-          bias_part[i] += out_gradient[i];
-        }
-      if (dx) layernorm_row_backward(n, in, weight, mean, s, out_gradient, (real *)dx + r * n, accumulate);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(rows, thread, threads, &first, &last);
+      /* All threads' weight sums, then all threads' bias sums. */
+      real *restrict weight_part = (real *)scratch + thread * n;
+      real *restrict bias_part = (real *)scratch + (threads + thread) * n;
+      if (sums) {
+        memset(weight_part, 0, (size_t)n * sizeof(real));
+        memset(bias_part, 0, (size_t)n * sizeof(real));
+      }
+      for (int64_t r = first; r < last; r++) {
+        const real *in = (const real *)x + r * n, *out_gradient = (const real *)dy + r * n;
+        real mean = ((const real *)moments)[2 * r], s = ((const real *)moments)[2 * r + 1];
+        if (sums)
+          for (int64_t i = 0; i < n; i++) {
+            weight_part[i] += out_gradient[i] * ((in[i] - mean) * s);
+            bias_part[i] += out_gradient[i];
+          }
+        if (dx) layernorm_row_backward(n, in, weight, mean, s, out_gradient, (real *)dx + r * n, accumulate);
+      }
     }
 #pragma omp barrier
-    thread_range(n, thread, threads, &first, &last);
-    if (dweight) sum_partials(threads, n, scratch, first, last, dweight, accumulate_weight);
-    if (dbias) sum_partials(threads, n, (real *)scratch + threads * n, first, last, dbias, accumulate_weight);
+    EACH_PART(thread, threads) {
+      int64_t first, last;
+      thread_range(n, thread, threads, &first, &last);
+      if (dweight) sum_partials(threads, n, scratch, first, last, dweight, accumulate_weight);
+      if (dbias)
+        sum_partials(threads, n, (real *)scratch + threads * n, first, last, dbias, accumulate_weight);
+    }
   }
 }

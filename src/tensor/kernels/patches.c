@@ -13,7 +13,8 @@ static void take_patches(int64_t first, int64_t last, int64_t channels, int64_t 
   }
 }
 
-void KERNEL(patches)(int64_t images, int64_t channels, int64_t size, int64_t patch, const float *x, void *y) {
+void KERNEL(patches)(const ch_team *team, int64_t images, int64_t channels, int64_t size, int64_t patch,
+                     const float *x, void *y) {
   int64_t side = size / patch, rows = images * side * side, width = channels * patch * patch;
   FOR_RANGE(rows, rows * width >= CH_PARALLEL_ELEMENTS,
             take_patches(first, last, channels, size, patch, x, (real *)y + first * width));

@@ -1,10 +1,11 @@
-/* Several products of one x: which of their rows of weights a thread has. */
+/* Several products of one x: which rows of weights each thread computes. */
 #ifndef CH_KERNELS_PRODUCTS_H
 #define CH_KERNELS_PRODUCTS_H
 
 #include "tensor/kernels/variant.h"
 
-/* Rows of weights of all products, or units of so many rows that a product's last one may be shorter: they are numbered through. */
+/* Units are rows of weights, or groups of `unit` rows of which a product's last one may be shorter. They are numbered
+   through all products. */
 static inline int64_t units_of_product(const ch_product *product, int64_t unit) {
   return (product->out + unit - 1) / unit;
 }

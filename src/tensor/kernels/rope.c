@@ -13,8 +13,8 @@ static void table_rows(int64_t first, int64_t last, int64_t half, const int32_t 
   }
 }
 
-void KERNEL(rope_table)(int64_t rows, int64_t rotary, const int32_t *positions, const double *frequencies,
-                        void *table) {
+void KERNEL(rope_table)(const ch_team *team, int64_t rows, int64_t rotary, const int32_t *positions,
+                        const double *frequencies, void *table) {
   int64_t half = rotary / 2;
   FOR_RANGE(rows, rows > 1 && rows * half >= 256,
             table_rows(first, last, half, positions, frequencies, table));
@@ -76,8 +76,9 @@ static void turn_rows(const rope_call *c, int64_t first, int64_t last) {
   }
 }
 
-void KERNEL(rope)(int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary, bool interleaved,
-                  bool inverse, const void *table, const void *x, void *y, bool accumulate) {
+void KERNEL(rope)(const ch_team *team, int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary,
+                  bool interleaved, bool inverse, const void *table, const void *x, void *y,
+                  bool accumulate) {
   const rope_call call = {heads, head_dim, rotary, interleaved, accumulate, inverse ? -1 : 1, table, x, y};
   FOR_RANGE(rows, rows > 1 && rows * heads * head_dim >= CH_PARALLEL_ELEMENTS, turn_rows(&call, first, last));
 }

@@ -1,4 +1,4 @@
-/* States in blocks of 32 (CH_Q8_0, CH_Q4_0): written as tokens come, read as tiles of attention are made. */
+/* Block-quantised states (CH_Q8_0, CH_Q4_0): written as tokens come, read when tiles of attention are produced. */
 #include "tensor/kernels/blocks.h"
 
 /* --- writing ------------------------------------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ ALWAYS_INLINE vec in_steps(vec x, real inverse, real least, real most) {
   return nearest(vec_max(vec_min(x * inverse, splat(most)), splat(least)));
 }
 
-/* NaN where a value is not finite, else 0: broken numbers stay broken. */
+/* NaN if a value is not finite, else 0: a broken number stays visible. */
 static inline real brokenness(const vec x[VECTORS]) {
   vec sum = splat(0);
   for (int i = 0; i < VECTORS; i++) sum += x[i] * 0;
@@ -98,7 +98,8 @@ static void pack_row(int64_t n, const real *x, ch_dtype to, unsigned char *block
   }
 }
 
-void KERNEL(pack_states)(int64_t rows, int64_t n, const void *x, ch_dtype to, void *blocks) {
+void KERNEL(pack_states)(const ch_team *team, int64_t rows, int64_t n, const void *x, ch_dtype to,
+                         void *blocks) {
   size_t bytes = ch_dtype_bytes(to, (n + GROUP - 1) / GROUP * GROUP);
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS, {
     for (int64_t r = first; r < last; r++)
@@ -108,7 +109,7 @@ void KERNEL(pack_states)(int64_t rows, int64_t n, const void *x, ch_dtype to, vo
 
 /* --- reading ------------------------------------------------------------------------------------------------- */
 
-/* Memory comes while what came is widened: asked for so far ahead. */
+/* The prefetch distance in bytes. */
 enum { AHEAD = 4096 };
 
 ALWAYS_INLINE void unpack_rows(const ch_dtype from, int64_t rows, int64_t n, const unsigned char *blocks,

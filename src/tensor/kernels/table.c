@@ -1,84 +1,33 @@
-/* The variant's table: its functions collected, and where it has a base the base's. */
+/* The variant's table: each kernel of the list is the variant's own, inherited from its base, or NULL. */
 #include "tensor/kernels/variant.h"
+
+/* Where a kernel of each origin comes from (kernel_list.h). A variant without a base inherits from itself. */
+#define FROM_COMMON(name) INHERITED(name)
+#ifdef __AVX512VNNI__
+#define FROM_OWN_BYTE_DOT(name) KERNEL(name)
+#else
+#define FROM_OWN_BYTE_DOT(name) INHERITED(name)
+#endif
+#ifdef __AVX512BF16__
+#define FROM_OWN_BF16_DOT(name) KERNEL(name)
+#define FROM_ONLY_BF16_DOT(name) KERNEL(name)
+#else
+#define FROM_OWN_BF16_DOT(name) INHERITED(name)
+#define FROM_ONLY_BF16_DOT(name) NULL
+#endif
+#ifdef CH_SPLIT_BF16_WEIGHTS
+#define FROM_ONLY_SPLIT_BF16(name) KERNEL(name)
+#else
+#define FROM_ONLY_SPLIT_BF16(name) NULL
+#endif
 
 const ch_kernels KERNEL(table) = {
     .name = CH_KERNEL_TYPE_NAME " " CH_KERNEL_ISA_NAME,
     .dtype = CH_KERNEL_DTYPE,
+    .memory = &ch_host_memory,
 #ifdef __AVX512VNNI__
     .multiplies_bytes = true,
 #endif
-    .rmsnorm_forward = INHERITED(rmsnorm_forward),
-    .rmsnorm_backward = INHERITED(rmsnorm_backward),
-    .layernorm_forward = INHERITED(layernorm_forward),
-    .layernorm_backward = INHERITED(layernorm_backward),
-    .row_moments = INHERITED(row_moments),
-    .normalise = INHERITED(normalise),
-    .add = INHERITED(add),
-    .copy_or_add = INHERITED(copy_or_add),
-    .fill = INHERITED(fill),
-    .add_bias = INHERITED(add_bias),
-    .sum_rows = INHERITED(sum_rows),
-    .swiglu_forward = INHERITED(swiglu_forward),
-    .swiglu_backward = INHERITED(swiglu_backward),
-    .gelu_forward = INHERITED(gelu_forward),
-    .gelu_backward = INHERITED(gelu_backward),
-    .mul = INHERITED(mul),
-    .dot_rows = INHERITED(dot_rows),
-    .sigmoid_gate_forward = INHERITED(sigmoid_gate_forward),
-    .sigmoid_gate_backward = INHERITED(sigmoid_gate_backward),
-    .subtract_scaled_forward = INHERITED(subtract_scaled_forward),
-    .subtract_scaled_backward = INHERITED(subtract_scaled_backward),
-    .combine_forward = INHERITED(combine_forward),
-    .combine_backward = INHERITED(combine_backward),
-    .head_mix = INHERITED(head_mix),
-    .head_mix_gradient = INHERITED(head_mix_gradient),
-    .copy_heads = INHERITED(copy_heads),
-    .sum_heads = INHERITED(sum_heads),
-    .scale = INHERITED(scale),
-    .diff_lambda_forward = INHERITED(diff_lambda_forward),
-    .diff_lambda_backward = INHERITED(diff_lambda_backward),
-    .rope_levels = INHERITED(rope_levels),
-    .rope_states = INHERITED(rope_states),
-    .sum_squares = INHERITED(sum_squares),
-    .rope = INHERITED(rope),
-    .rope_table = INHERITED(rope_table),
-    .embedding_forward = INHERITED(embedding_forward),
-    .embedding_backward = INHERITED(embedding_backward),
-    .patches = INHERITED(patches),
-    .cross_entropy = INHERITED(cross_entropy),
-    .target_ranks = INHERITED(target_ranks),
-    .gemv = INHERITED(gemv),
-#ifdef __AVX512BF16__
-    .gemv_bf16 = KERNEL(gemv_bf16),
-#endif
-#ifdef CH_KERNEL_SPLITS
-    .gemv_split = KERNEL(gemv_split),
-#endif
-    .gemv_blocks = KERNEL(gemv_blocks),
-    .quantise_rows = KERNEL(quantise_rows),
-    .head_product = INHERITED(head_product),
-    .tile_product = INHERITED(tile_product),
-    .choose_experts = INHERITED(choose_experts),
-    .route_forward = INHERITED(route_forward),
-    .route_backward = INHERITED(route_backward),
-    .swiglu_rows_forward = INHERITED(swiglu_rows_forward),
-    .swiglu_rows_backward = INHERITED(swiglu_rows_backward),
-    .sum_places = INHERITED(sum_places),
-    .attend_forward = OF_PAIRS(attend_forward),
-    .attend_backward = OF_PAIRS(attend_backward),
-    .attend_scratch = OF_PAIRS(attend_scratch),
-    .talking_forward = INHERITED(talking_forward),
-    .talking_backward = INHERITED(talking_backward),
-    .talking_scratch = INHERITED(talking_scratch),
-    .gated_attend = INHERITED(gated_attend),
-    .gated_attend_scratch = INHERITED(gated_attend_scratch),
-    .adamw = INHERITED(adamw),
-    .convert_from = INHERITED(convert_from),
-    .convert_to = INHERITED(convert_to),
-    .pack_pairs = OF_PAIRS(pack_pairs),
-    .widen_blocks = INHERITED(widen_blocks),
-    .pack_states = INHERITED(pack_states),
-    .unpack_states = INHERITED(unpack_states),
-    .fma_loop = INHERITED(fma_loop),
-    .read_loop = INHERITED(read_loop),
+#define CH_KERNEL(origin, result, name, parameters) .name = FROM_##origin(name),
+#include "tensor/kernel_list.h"
 };

@@ -20,7 +20,7 @@
 /* Reals that a thread keeps between its passes, and that a tile should not exceed. */
 enum { KEPT = 1 << 18, TILE_REALS = 1 << 15 };
 
-/* How the queries are cut, and what follows from it for tiles. */
+/* How the queries are divided, and what follows from it for tiles. */
 typedef struct talking_shape {
   int64_t rows;  /* queries of a unit, at most PANEL */
   int64_t units; /* of a sequence */
@@ -88,12 +88,12 @@ static inline talking_block block_number(const talking_unit *unit, int64_t numbe
   return block;
 }
 
-static inline void carve_state_space(const ch_attend *args, const talking_shape *shape, carver *from,
-                                     state_space *space) {
+static inline void allocate_state_space(const ch_attend *args, const talking_shape *shape,
+                                        scratch_arena *arena, state_space *space) {
   int64_t widest = shape->key_padded > shape->value_padded ? shape->key_padded : shape->value_padded;
-  space->tile = carve_reals(from, args->producer->scratch_elements(args, args->heads, BLOCK));
-  space->rows = carve_reals(from, BLOCK * widest);
-  space->packed = carve_reals(from, BLOCK * widest);
+  space->tile = arena_reals(arena, args->producer->scratch_elements(args, args->heads, BLOCK));
+  space->rows = arena_reals(arena, BLOCK * widest);
+  space->packed = arena_reals(arena, BLOCK * widest);
 }
 
 static inline void produce_block(const ch_attend *args, const talking_unit *unit, const talking_block *block,

@@ -38,7 +38,8 @@ typedef struct gradient_plan {
   int64_t buffer; /* reals of a part's own dK and dV, or 0 */
 } gradient_plan;
 
-/* What a task adds up: rows of tokens of its sequence, and matrices [heads, heads]; NULL where nobody asks. */
+/* What a task accumulates: rows of tokens of its sequence, and matrices [heads, heads]; NULL for what is not wanted.
+   */
 typedef struct task_sums {
   real *dk, *dv, *dlogits, *dweights;
 } task_sums;
@@ -65,52 +66,52 @@ static gradient_plan plan_gradient(const ch_attend *args, int threads) {
   return plan;
 }
 
-static void carve_gradient(const ch_attend *args, const gradient_plan *plan, carver *from,
-                           gradient_space *space) {
+static void allocate_gradient(const ch_attend *args, const gradient_plan *plan, scratch_arena *arena,
+                              gradient_space *space) {
   int64_t rows = args->heads * plan->shape.rows;
-  carve_state_space(args, &plan->shape, from, &space->states);
-  space->q = carve_reals(from, rows * args->key_dim);
-  space->dout = carve_reals(from, rows * args->value_dim);
-  space->dq = carve_reals(from, rows * plan->shape.key_padded);
-  space->lse = carve_reals(from, rows);
-  space->delta = carve_reals(from, rows);
-  space->work = carve_reals(from, plan->tile);
-  space->kept = carve_reals(from, plan->slots * 3 * plan->tile);
+  allocate_state_space(args, &plan->shape, arena, &space->states);
+  space->q = arena_reals(arena, rows * args->key_dim);
+  space->dout = arena_reals(arena, rows * args->value_dim);
+  space->dq = arena_reals(arena, rows * plan->shape.key_padded);
+  space->lse = arena_reals(arena, rows);
+  space->delta = arena_reals(arena, rows);
+  space->work = arena_reals(arena, plan->tile);
+  space->kept = arena_reals(arena, plan->slots * 3 * plan->tile);
 }
 
 /* --- products of tiles --------------------------------------------------------------------------------------- */
 
 /* Up to 2 x 4 sums at once: registers for more are rare. */
-enum { PAIR_ROWS = 2, PAIR_COLUMNS = 4 };
+enum { PAIR_ROWS = 2, BF16_DOT_COLUMNS = 4 };
 
 /* m [heads, heads] += x y^T over n elements (whole vectors) of every head. */
 static void add_head_products(int64_t heads, int64_t n, int64_t plane, const real *x, const real *y,
                               real *m) {
   for (int64_t i = 0; i < heads; i += PAIR_ROWS)
-    for (int64_t j = 0; j < heads; j += PAIR_COLUMNS) {
-      const real *left[PAIR_ROWS], *right[PAIR_COLUMNS];
-      vec sum[PAIR_ROWS][PAIR_COLUMNS];
+    for (int64_t j = 0; j < heads; j += BF16_DOT_COLUMNS) {
+      const real *left[PAIR_ROWS], *right[BF16_DOT_COLUMNS];
+      vec sum[PAIR_ROWS][BF16_DOT_COLUMNS];
       /* Heads past the last repeat it; their sums are not stored. */
 #pragma GCC unroll 8
       for (int a = 0; a < PAIR_ROWS; a++) {
         left[a] = x + (i + a < heads ? i + a : heads - 1) * plane;
 #pragma GCC unroll 8
-        for (int b = 0; b < PAIR_COLUMNS; b++) sum[a][b] = splat(0);
+        for (int b = 0; b < BF16_DOT_COLUMNS; b++) sum[a][b] = splat(0);
       }
 #pragma GCC unroll 8
-      for (int b = 0; b < PAIR_COLUMNS; b++) right[b] = y + (j + b < heads ? j + b : heads - 1) * plane;
+      for (int b = 0; b < BF16_DOT_COLUMNS; b++) right[b] = y + (j + b < heads ? j + b : heads - 1) * plane;
       for (int64_t e = 0; e < n; e += VL)
 #pragma GCC unroll 8
         for (int a = 0; a < PAIR_ROWS; a++)
 #pragma GCC unroll 8
-          for (int b = 0; b < PAIR_COLUMNS; b++) sum[a][b] += load(left[a] + e) * load(right[b] + e);
+          for (int b = 0; b < BF16_DOT_COLUMNS; b++) sum[a][b] += load(left[a] + e) * load(right[b] + e);
       for (int a = 0; a < PAIR_ROWS && i + a < heads; a++)
-        for (int b = 0; b < PAIR_COLUMNS && j + b < heads; b++)
+        for (int b = 0; b < BF16_DOT_COLUMNS && j + b < heads; b++)
           m[(i + a) * heads + j + b] += lanes_sum(sum[a][b]);
     }
 }
 
-/* The block's rows [token, heads, dim] of dK or dV += tile_h^T X_h for every head: X [heads, rows, dim]. */
+/* Adds to the block's rows [token, heads, dim] of dK or dV: tile_h^T X_h for every head, X [heads, rows, dim]. */
 static void add_to_states(const ch_attend *args, const talking_unit *unit, const talking_block *block,
                           const real *tile, const real *x, int64_t dim, real *into) {
   int64_t stride = args->heads * dim;
@@ -135,7 +136,7 @@ static void start_unit(const talking_call *call, const talking_unit *unit, const
     for (int64_t r = 0; r < unit->rows; r++) {
       int64_t i = h * unit->rows + r, query = unit->query + r;
       real lse = ((const real *)args->lse)[(unit->sequence * args->heads + h) * args->queries + query];
-      /* A query that sees no key: all its logits are masked, so that any finite number gives weights of 0. */
+      /* A query that sees no key: all its logits are masked, so any finite number gives weights of 0. */
       space->lse[i] = lse == -(real)INFINITY ? 0 : lse;
       const real *out = (const real *)args->out +
                         ((unit->sequence * args->queries + query) * args->heads + h) * args->value_dim;
@@ -290,7 +291,8 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
     clear(sums.dk, args->queries * args->heads * args->key_dim);
   if (plan->buffer || !call->gradient->accumulate_v)
     clear(sums.dv, args->queries * args->heads * args->value_dim);
-  /* Parts take units in turn, forth and back: under a causal mask later units are more work. */
+  /* Units are dealt to the parts in turns, forwards and then backwards: under a causal mask later units are more
+     work. */
   for (int64_t turn = 0; turn * plan->parts < plan->shape.units; turn++) {
     int64_t number = turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
     if (number >= plan->shape.units) continue;
@@ -325,22 +327,23 @@ static void put_matrix(const talking_call *call, const real *matrices, void *int
 void KERNEL(talking_backward)(const ch_attend *args, const ch_attend_gradient *gradient,
                               const ch_head_mixes *mixes, const ch_head_mixes_gradient *mixes_gradient) {
   if (args->sequences <= 0 || args->queries <= 0) return;
-  int threads = ch_threads();
+  int threads = args->team->threads;
   talking_call call = {args, gradient, mixes, mixes_gradient, plan_gradient(args, threads)};
-  carver from = carver_at(args->scratch), count = {0};
+  scratch_arena arena = arena_at(args->scratch), count = {0};
   gradient_space unused;
-  carve_gradient(args, &call.plan, &count, &unused);
+  allocate_gradient(args, &call.plan, &count, &unused);
   int64_t square = args->heads * args->heads;
-  real *matrices = carve_reals(&from, 2 * call.plan.tasks * square);
-  real *buffers = carve_reals(&from, call.plan.tasks * call.plan.buffer);
-  char *spaces = from.base + from.used;
-#pragma omp parallel num_threads(threads) if (call.plan.tasks > 1)
+  real *matrices = arena_reals(&arena, 2 * call.plan.tasks * square);
+  real *buffers = arena_reals(&arena, call.plan.tasks * call.plan.buffer);
+  char *spaces = arena.base + arena.used;
+#pragma omp parallel num_threads(args->team->workers) if (call.plan.tasks > 1)
   {
-    carver own = {.base = spaces + (size_t)omp_get_thread_num() * count.used};
+    scratch_arena own = {.base = spaces + (size_t)omp_get_thread_num() * count.used};
     gradient_space space;
-    carve_gradient(args, &call.plan, &own, &space);
+    allocate_gradient(args, &call.plan, &own, &space);
 #pragma omp for schedule(dynamic, 1)
-    for (int64_t task = 0; task < call.plan.tasks; task++) run_task(&call, task, buffers, matrices, &space);
+    for (int64_t task = 0; task < call.plan.tasks; task++)
+      if (!ch_team_stops(args->team)) run_task(&call, task, buffers, matrices, &space);
     if (call.plan.buffer) {
 #pragma omp for schedule(static)
       for (int64_t row = 0; row < args->sequences * args->queries; row++)
@@ -352,12 +355,12 @@ void KERNEL(talking_backward)(const ch_attend *args, const ch_attend_gradient *g
 }
 
 size_t talking_backward_scratch(const ch_attend *args) {
-  int threads = ch_threads();
+  int threads = args->team->threads;
   gradient_plan plan = plan_gradient(args, threads);
-  carver shared = {0}, own = {0};
+  scratch_arena shared = {0}, own = {0};
   gradient_space unused;
-  carve_reals(&shared, 2 * plan.tasks * args->heads * args->heads);
-  carve_reals(&shared, plan.tasks * plan.buffer);
-  carve_gradient(args, &plan, &own, &unused);
+  arena_reals(&shared, 2 * plan.tasks * args->heads * args->heads);
+  arena_reals(&shared, plan.tasks * plan.buffer);
+  allocate_gradient(args, &plan, &own, &unused);
   return shared.used + own.used * (size_t)threads + 64;
 }

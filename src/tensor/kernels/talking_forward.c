@@ -6,7 +6,7 @@
 typedef struct talking_space {
   state_space states;
   real *q;           /* [heads, rows, key_dim], scaled */
-  real *max, *sum;   /* [heads, rows]: of the keys this thread met */
+  real *max, *sum;   /* [heads, rows]: of this thread's keys */
   real *base, *norm; /* [heads, rows]: of all keys: weight = norm e^(logit - base) */
   real *context;     /* [heads, rows, value_padded] */
   real *work, *kept; /* a tile; `slots` tiles */
@@ -26,21 +26,21 @@ static talking_plan plan_talking(const ch_attend *args, int threads) {
   return plan;
 }
 
-static void carve_talking(const ch_attend *args, const talking_plan *plan, carver *from,
-                          talking_space *space) {
+static void allocate_talking(const ch_attend *args, const talking_plan *plan, scratch_arena *arena,
+                             talking_space *space) {
   int64_t rows = args->heads * plan->shape.rows, tile = args->heads * plan->shape.plane;
-  carve_state_space(args, &plan->shape, from, &space->states);
-  space->q = carve_reals(from, rows * args->key_dim);
-  space->max = carve_reals(from, rows);
-  space->sum = carve_reals(from, rows);
-  space->base = carve_reals(from, rows);
-  space->norm = carve_reals(from, rows);
-  space->context = carve_reals(from, rows * plan->shape.value_padded);
-  space->work = carve_reals(from, tile);
-  space->kept = carve_reals(from, plan->slots * tile);
+  allocate_state_space(args, &plan->shape, arena, &space->states);
+  space->q = arena_reals(arena, rows * args->key_dim);
+  space->max = arena_reals(arena, rows);
+  space->sum = arena_reals(arena, rows);
+  space->base = arena_reals(arena, rows);
+  space->norm = arena_reals(arena, rows);
+  space->context = arena_reals(arena, rows * plan->shape.value_padded);
+  space->work = arena_reals(arena, tile);
+  space->kept = arena_reals(arena, plan->slots * tile);
 }
 
-/* The keys a thread meets: blocks first … end-1 of the unit. */
+/* The keys that a thread processes: blocks first … end-1 of the unit. */
 typedef struct block_range {
   int64_t first, end;
 } block_range;
@@ -145,56 +145,83 @@ static void write_rows(const ch_attend *args, const talking_unit *unit, const ta
   }
 }
 
-/* One of `parts` threads on a unit; they wait for one another where each needs what the others have. */
-static void run_unit(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
-                     const talking_unit *unit, const talking_space *team, int part, int parts) {
-  const talking_space *space = &team[part];
-  int64_t rows = args->heads * unit->rows, first, end;
+/* A unit in three passes over its parts, one of which each of `team` has. Every part of a pass needs all parts of the pass
+   before. */
+static block_range blocks_of_part(const talking_unit *unit, int part, int parts) {
   block_range range;
   thread_range(unit->blocks, part, parts, &range.first, &range.end);
-  gather_rows(args, unit, args->q, args->key_dim, (real)args->scale, space->q);
-  scan_keys(args, mixes, plan, unit, &range, space);
-  if (parts > 1) {
-#pragma omp barrier
-  }
-  merge_sums(rows, team, parts, space);
-  weigh_values(args, mixes, plan, unit, &range, space);
-  if (parts > 1) {
-#pragma omp barrier
-  }
-  thread_range(rows, part, parts, &first, &end);
-  write_rows(args, unit, team, parts, first, end);
-  if (parts > 1) {
-#pragma omp barrier
-  }
+  return range;
 }
 
-static talking_space *carve_team(const ch_attend *args, const talking_plan *plan, int threads, carver *from) {
-  talking_space *team = carve(from, threads, sizeof *team), unused;
-  for (int t = 0; t < threads; t++) carve_talking(args, plan, from, from->base ? &team[t] : &unused);
+static void scan_part(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
+                      const talking_unit *unit, const talking_space *team, int part, int parts) {
+  block_range range = blocks_of_part(unit, part, parts);
+  gather_rows(args, unit, args->q, args->key_dim, (real)args->scale, team[part].q);
+  scan_keys(args, mixes, plan, unit, &range, &team[part]);
+}
+
+static void weigh_part(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
+                       const talking_unit *unit, const talking_space *team, int part, int parts) {
+  block_range range = blocks_of_part(unit, part, parts);
+  merge_sums(args->heads * unit->rows, team, parts, &team[part]);
+  weigh_values(args, mixes, plan, unit, &range, &team[part]);
+}
+
+static void write_part(const ch_attend *args, const talking_unit *unit, const talking_space *team, int part,
+                       int parts) {
+  int64_t first, end;
+  thread_range(args->heads * unit->rows, part, parts, &first, &end);
+  write_rows(args, unit, team, parts, first, end);
+}
+
+/* A unit by all threads of a parallel region. */
+static void run_split(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
+                      const talking_unit *unit, const talking_space *team, int parts) {
+  EACH_PART(part, parts) scan_part(args, mixes, plan, unit, team, part, parts);
+#pragma omp barrier
+  EACH_PART(part, parts) weigh_part(args, mixes, plan, unit, team, part, parts);
+#pragma omp barrier
+  EACH_PART(part, parts) write_part(args, unit, team, part, parts);
+#pragma omp barrier
+}
+
+/* A unit by one thread. */
+static void run_whole(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
+                      const talking_unit *unit, const talking_space *own) {
+  scan_part(args, mixes, plan, unit, own, 0, 1);
+  weigh_part(args, mixes, plan, unit, own, 0, 1);
+  write_part(args, unit, own, 0, 1);
+}
+
+static talking_space *allocate_team(const ch_attend *args, const talking_plan *plan, int threads,
+                                    scratch_arena *arena) {
+  talking_space *team = arena_take(arena, threads, sizeof *team), unused;
+  for (int t = 0; t < threads; t++) allocate_talking(args, plan, arena, arena->base ? &team[t] : &unused);
   return team;
 }
 
 void KERNEL(talking_forward)(const ch_attend *args, const ch_head_mixes *mixes) {
   if (args->sequences <= 0 || args->queries <= 0) return;
-  int threads = ch_threads();
+  int threads = args->team->threads;
   talking_plan plan = plan_talking(args, threads);
-  carver from = carver_at(args->scratch);
-  const talking_space *team = carve_team(args, &plan, threads, &from);
+  scratch_arena arena = arena_at(args->scratch);
+  const talking_space *team = allocate_team(args, &plan, threads, &arena);
   int64_t units = args->sequences * plan.shape.units;
-#pragma omp parallel num_threads(threads)
+  const int parts = parts_of_team(args->team, true);
+#pragma omp parallel num_threads(args->team->workers)
   if (plan.split) {
     for (int64_t u = 0; u < units; u++) {
       talking_unit unit = unit_number(args, &plan.shape, u / plan.shape.units, u % plan.shape.units);
-      run_unit(args, mixes, &plan, &unit, team, omp_get_thread_num(), omp_get_num_threads());
+      run_split(args, mixes, &plan, &unit, team, parts);
     }
   } else {
     /* The last queries first: under a causal mask theirs is the longest work. */
 #pragma omp for schedule(dynamic, 1)
     for (int64_t u = 0; u < units; u++) {
+      if (ch_team_stops(args->team)) continue;
       int64_t number = plan.shape.units - 1 - u / args->sequences;
       talking_unit unit = unit_number(args, &plan.shape, u % args->sequences, number);
-      run_unit(args, mixes, &plan, &unit, team + omp_get_thread_num(), 0, 1);
+      run_whole(args, mixes, &plan, &unit, team + omp_get_thread_num());
     }
   }
 }
@@ -202,9 +229,9 @@ void KERNEL(talking_forward)(const ch_attend *args, const ch_head_mixes *mixes) 
 size_t KERNEL(talking_scratch)(const ch_attend *args, bool backward) {
   if (args->sequences <= 0 || args->queries <= 0) return 0;
   if (backward) return talking_backward_scratch(args);
-  int threads = ch_threads();
+  int threads = args->team->threads;
   talking_plan plan = plan_talking(args, threads);
-  carver from = {0};
-  carve_team(args, &plan, threads, &from);
-  return from.used + 64;
+  scratch_arena arena = {0};
+  allocate_team(args, &plan, threads, &arena);
+  return arena.used + 64;
 }

@@ -7,25 +7,26 @@ typedef struct tile_factor {
   int64_t stride;
 } tile_factor;
 
-/* sum += A(:, p) B(p, :), of elements or of pairs. */
-ALWAYS_INLINE void add_outer(const int vectors, const bool by_columns, const bool pairs, const tile_factor *a,
-                             const real *b, int64_t p, vec sum[TILE_ROWS][TILE_VECTORS]) {
+/* sum += A(:, p) B(p, :), of elements or of pairs of BF16. */
+ALWAYS_INLINE void add_outer(const int vectors, const bool by_columns, const bool bf16_dot,
+                             const tile_factor *a, const real *b, int64_t p,
+                             vec sum[TILE_ROWS][TILE_VECTORS]) {
   vec line[TILE_VECTORS];
 #pragma GCC unroll 8
   for (int j = 0; j < vectors; j++) line[j] = load(b + j * VL);
 #pragma GCC unroll 8
   for (int i = 0; i < TILE_ROWS; i++) {
     const real *at = by_columns ? a->row[0] + p * a->stride + i : a->row[i] + p;
-    vec factor = pairs ? (vec)pair_at(at) : splat(*at);
+    vec factor = bf16_dot ? (vec)pair_at(at) : splat(*at);
 #pragma GCC unroll 8
     for (int j = 0; j < vectors; j++)
-      sum[i][j] = pairs ? add_pairs(sum[i][j], factor, line[j]) : sum[i][j] + factor * line[j];
+      sum[i][j] = bf16_dot ? add_bf16_dot(sum[i][j], factor, line[j]) : sum[i][j] + factor * line[j];
   }
 }
 
-/* Few sums alone would leave the multipliers waiting for one another: where registers are left, products of even
+/* A small tile has few sums, and each would wait for its last addition. If registers are left, the products of even
    and odd p are summed apart. */
-ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, const bool pairs, int rows,
+ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, const bool bf16_dot, int rows,
                                  int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
                                  real *c, int64_t ldc, bool accumulate) {
   const int chains = vectors == 1 || (vectors == 2 && VEC_BYTES == 64) ? 2 : 1;
@@ -41,10 +42,10 @@ ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, const
   if (by_columns) factor.row[0] = a;
   int64_t p = 0;
   for (; p + chains <= k; p += chains, b += chains * ldb) {
-    add_outer(vectors, by_columns, pairs, &factor, b, p, sum[0]);
-    if (chains == 2) add_outer(vectors, by_columns, pairs, &factor, b + ldb, p + 1, sum[1]);
+    add_outer(vectors, by_columns, bf16_dot, &factor, b, p, sum[0]);
+    if (chains == 2) add_outer(vectors, by_columns, bf16_dot, &factor, b + ldb, p + 1, sum[1]);
   }
-  if (p < k) add_outer(vectors, by_columns, pairs, &factor, b, p, sum[0]);
+  if (p < k) add_outer(vectors, by_columns, bf16_dot, &factor, b, p, sum[0]);
 #pragma GCC unroll 8
   for (int i = 0; i < TILE_ROWS; i++) {
     if (i >= rows) break;
@@ -57,27 +58,27 @@ ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, const
   }
 }
 
-#define TILE_CASE(n, by_columns, pairs)                                                                      \
+#define TILE_CASE(n, by_columns, bf16_dot)                                                                   \
   case n:                                                                                                    \
     if (n <= TILE_VECTORS)                                                                                   \
-      register_tile(n, by_columns, pairs, rows, k, a, stride, b, ldb, c, ldc, accumulate);                   \
+      register_tile(n, by_columns, bf16_dot, rows, k, a, stride, b, ldb, c, ldc, accumulate);                \
     break
 
-#define TILE_FUNCTION(name, by_columns, pairs)                                                               \
+#define TILE_FUNCTION(name, by_columns, bf16_dot)                                                            \
   void name(int vectors, int rows, int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,     \
             real *c, int64_t ldc, bool accumulate) {                                                         \
     switch (vectors) {                                                                                       \
-      TILE_CASE(1, by_columns, pairs);                                                                       \
-      TILE_CASE(2, by_columns, pairs);                                                                       \
-      TILE_CASE(3, by_columns, pairs);                                                                       \
-      TILE_CASE(4, by_columns, pairs);                                                                       \
+      TILE_CASE(1, by_columns, bf16_dot);                                                                    \
+      TILE_CASE(2, by_columns, bf16_dot);                                                                    \
+      TILE_CASE(3, by_columns, bf16_dot);                                                                    \
+      TILE_CASE(4, by_columns, bf16_dot);                                                                    \
     }                                                                                                        \
   }
 
 TILE_FUNCTION(tile_rows, false, false)
 TILE_FUNCTION(tile_columns, true, false)
-TILE_FUNCTION(tile_pair_rows, false, true)
-TILE_FUNCTION(tile_pair_columns, true, true)
+TILE_FUNCTION(tile_bf16_dot_rows, false, true)
+TILE_FUNCTION(tile_bf16_dot_columns, true, true)
 
 /* p at once where an operand must be copied first. */
 enum { CHUNK = 128 };
@@ -136,7 +137,7 @@ void KERNEL(tile_product)(int64_t m, int64_t n, int64_t k, const void *a, int64_
     for (int64_t i = 0; i < m && !accumulate; i++) memset(out + i * ldc, 0, (size_t)n * sizeof(real));
     return;
   }
-  /* Columns in the outer loop: B's part of them stays in the first cache for all rows. */
+  /* Columns are in the outer loop: their part of B stays in L1 for all rows. */
   for (int64_t j = 0; j < whole; j += wide)
     for (int64_t i = 0; i < m; i += TILE_ROWS)
       row_strip(whole - j < wide ? whole - j : wide, m - i < TILE_ROWS ? (int)(m - i) : TILE_ROWS, k,

@@ -2,14 +2,14 @@
  *
  * Every product of streaming attention is C (+)= A B with B read by whole vectors of its rows and A element by
  * element, so that neither is ever packed or transposed: only A's layout differs. `tile_rows` reads A as rows
- * (element (i, p) at a[i * stride + p]), `tile_columns` as columns (a[p * stride + i]). `tile_pair_rows` and `tile_pair_columns` do
- * the same with pairs of BF16 in place of reals (pairs.h): those of A(i, :) meet those of B(:, j), products are added up
+ * (element (i, p) at a[i * stride + p]), `tile_columns` as columns (a[p * stride + i]). `tile_bf16_dot_rows` and `tile_bf16_dot_columns` do
+ * the same with pairs of BF16 in place of reals (bf16_dot.h): those of A(i, :) meet those of B(:, j), products are added up
  * in reals.
  */
 #ifndef CH_KERNELS_TILE_PRODUCT_H
 #define CH_KERNELS_TILE_PRODUCT_H
 
-#include "tensor/kernels/pairs.h"
+#include "tensor/kernels/bf16_dot.h"
 
 /* The tile fills the registers: 4 x 4 sums of 32 with AVX-512, 4 x 3 of 16 with AVX2, 4 x 2 of 16 without FMA. */
 enum { TILE_ROWS = 4, TILE_VECTORS = VEC_BYTES == 64 ? 4 : VEC_BYTES == 32 ? 3 : 2 };
@@ -21,11 +21,11 @@ typedef void tile_function(int vectors, int rows, int64_t k, const real *a, int6
                            int64_t ldb, real *c, int64_t ldc, bool accumulate);
 #define tile_rows KERNEL(tile_rows)
 #define tile_columns KERNEL(tile_columns)
-#define tile_pair_rows KERNEL(tile_pair_rows)
-#define tile_pair_columns KERNEL(tile_pair_columns)
+#define tile_bf16_dot_rows KERNEL(tile_bf16_dot_rows)
+#define tile_bf16_dot_columns KERNEL(tile_bf16_dot_columns)
 tile_function tile_rows;
 tile_function tile_columns;
-tile_function tile_pair_rows;
-tile_function tile_pair_columns;
+tile_function tile_bf16_dot_rows;
+tile_function tile_bf16_dot_columns;
 
 #endif

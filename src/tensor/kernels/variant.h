@@ -1,7 +1,7 @@
 /* What a kernel file sees of the variant it is compiled for: its element type, its vectors, its names.
  *
- * Each file of this folder is compiled once per variant (see src/CMakeLists.txt) and defines its functions
- * with KERNEL(name), which the variant's table in table.c collects. Write plain loops that the compiler
+ * Each file of this folder is compiled once per variant (variants.cmake) and defines its functions with
+ * KERNEL(name); table.c collects them in the variant's table. Write plain loops that the compiler
  * vectorises, or GCC vector extensions on `vec`; both become SSE2, AVX2 or AVX-512 by the variant's flags.
  */
 #ifndef CH_KERNELS_VARIANT_H
@@ -24,19 +24,12 @@
 #define CH_TEXT2(a) #a
 #define CH_TEXT(a) CH_TEXT2(a)
 #define KERNEL(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_VARIANT)
-/* A variant that differs from another in a few kernels has the others from it. */
+/* A variant that differs from another one in a few kernels inherits the rest from it. */
 #ifdef CH_KERNEL_BASE
 #define INHERITED(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_BASE)
 #else
 #define INHERITED(name) KERNEL(name)
 #endif
-/* What multiplies pairs of BF16 is inherited but where a variant has its own. */
-#ifdef CH_KERNEL_PAIRS
-#define OF_PAIRS(name) KERNEL(name)
-#else
-#define OF_PAIRS(name) INHERITED(name)
-#endif
-
 /* The element type `real`, and integers of its width. */
 #ifdef CH_KERNEL_F64
 typedef double real;
@@ -200,25 +193,30 @@ static inline void thread_range(int64_t n, int thread, int threads, int64_t *fir
   *last = n * (thread + 1) / threads;
 }
 
-/* The same in whole vectors, for the calling thread of a parallel region; the last thread has the rest of n.
- */
-static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
-  thread_range((n + VL - 1) / VL, omp_get_thread_num(), omp_get_num_threads(), first, last);
+/* The same in whole vectors; the last part has the rest of n. */
+static inline void vector_part(int64_t n, int part, int parts, int64_t *first, int64_t *last) {
+  thread_range((n + VL - 1) / VL, part, parts, first, last);
   *first *= VL;
   *last = *last * VL < n ? *last * VL : n;
+}
+
+/* The calling thread's, in a parallel region. */
+static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
+  vector_part(n, omp_get_thread_num(), omp_get_num_threads(), first, last);
 }
 
 /* Below this many elements of work a second thread costs more than it brings. */
 enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
 
-/* Runs a statement on [first, last) of 0 … n-1: in parts on all threads where `parallel` says that this is worth it,
-   else as a whole by the caller. (`omp parallel if` would make a team of one: memory is allocated and freed for it
-   between two larger teams, and in decoding that takes longer than the operation; the same holds for a call from
-   within a parallel region, where attention has its tiles made.) */
+/* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` says that this pays, else as
+   a whole by the caller. `omp parallel if` is not used: it would create a team of one thread, whose memory is
+   allocated and freed between two larger teams, and in decoding that takes longer than the operation. The same holds
+   for a call inside a parallel region, where attention produces its tiles. */
 #define FOR_RANGE(n, parallel, statement)                                                                    \
   do {                                                                                                       \
     int64_t first = 0, last = (n);                                                                           \
-    if ((parallel) && !omp_in_parallel()) _Pragma("omp parallel private(first, last)") {                     \
+    if ((parallel) && team->workers > 1 && !omp_in_parallel())                                               \
+      _Pragma("omp parallel private(first, last) num_threads(team->workers)") {                              \
         thread_range((n), omp_get_thread_num(), omp_get_num_threads(), &first, &last);                       \
         statement;                                                                                           \
       }                                                                                                      \
@@ -226,80 +224,21 @@ enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
       statement;                                                                                             \
   } while (0)
 
-/* Prototypes of the table's functions, with the types of its entries. */
-#define CH_KERNEL_DECLARE(name)                                                                              \
-  extern __typeof__(*((ch_kernels *)0)->name) KERNEL(name);                                                  \
-  extern __typeof__(*((ch_kernels *)0)->name) INHERITED(name)
-CH_KERNEL_DECLARE(rmsnorm_forward);
-CH_KERNEL_DECLARE(rmsnorm_backward);
-CH_KERNEL_DECLARE(layernorm_forward);
-CH_KERNEL_DECLARE(layernorm_backward);
-CH_KERNEL_DECLARE(row_moments);
-CH_KERNEL_DECLARE(normalise);
-CH_KERNEL_DECLARE(add);
-CH_KERNEL_DECLARE(copy_or_add);
-CH_KERNEL_DECLARE(fill);
-CH_KERNEL_DECLARE(add_bias);
-CH_KERNEL_DECLARE(sum_rows);
-CH_KERNEL_DECLARE(swiglu_forward);
-CH_KERNEL_DECLARE(swiglu_backward);
-CH_KERNEL_DECLARE(gelu_forward);
-CH_KERNEL_DECLARE(gelu_backward);
-CH_KERNEL_DECLARE(mul);
-CH_KERNEL_DECLARE(dot_rows);
-CH_KERNEL_DECLARE(sigmoid_gate_forward);
-CH_KERNEL_DECLARE(sigmoid_gate_backward);
-CH_KERNEL_DECLARE(subtract_scaled_forward);
-CH_KERNEL_DECLARE(subtract_scaled_backward);
-CH_KERNEL_DECLARE(combine_forward);
-CH_KERNEL_DECLARE(combine_backward);
-CH_KERNEL_DECLARE(head_mix);
-CH_KERNEL_DECLARE(head_mix_gradient);
-CH_KERNEL_DECLARE(copy_heads);
-CH_KERNEL_DECLARE(sum_heads);
-CH_KERNEL_DECLARE(scale);
-CH_KERNEL_DECLARE(diff_lambda_forward);
-CH_KERNEL_DECLARE(diff_lambda_backward);
-CH_KERNEL_DECLARE(rope_levels);
-CH_KERNEL_DECLARE(rope_states);
-CH_KERNEL_DECLARE(sum_squares);
-CH_KERNEL_DECLARE(rope);
-CH_KERNEL_DECLARE(rope_table);
-CH_KERNEL_DECLARE(embedding_forward);
-CH_KERNEL_DECLARE(embedding_backward);
-CH_KERNEL_DECLARE(patches);
-CH_KERNEL_DECLARE(cross_entropy);
-CH_KERNEL_DECLARE(target_ranks);
-CH_KERNEL_DECLARE(gemv);
-CH_KERNEL_DECLARE(gemv_bf16);
-CH_KERNEL_DECLARE(gemv_split);
-CH_KERNEL_DECLARE(gemv_blocks);
-CH_KERNEL_DECLARE(quantise_rows);
-CH_KERNEL_DECLARE(head_product);
-CH_KERNEL_DECLARE(tile_product);
-CH_KERNEL_DECLARE(choose_experts);
-CH_KERNEL_DECLARE(route_forward);
-CH_KERNEL_DECLARE(route_backward);
-CH_KERNEL_DECLARE(swiglu_rows_forward);
-CH_KERNEL_DECLARE(swiglu_rows_backward);
-CH_KERNEL_DECLARE(sum_places);
-CH_KERNEL_DECLARE(attend_forward);
-CH_KERNEL_DECLARE(attend_backward);
-CH_KERNEL_DECLARE(attend_scratch);
-CH_KERNEL_DECLARE(talking_forward);
-CH_KERNEL_DECLARE(talking_backward);
-CH_KERNEL_DECLARE(talking_scratch);
-CH_KERNEL_DECLARE(gated_attend);
-CH_KERNEL_DECLARE(gated_attend_scratch);
-CH_KERNEL_DECLARE(adamw);
-CH_KERNEL_DECLARE(convert_from);
-CH_KERNEL_DECLARE(convert_to);
-CH_KERNEL_DECLARE(pack_pairs);
-CH_KERNEL_DECLARE(widen_blocks);
-CH_KERNEL_DECLARE(pack_states);
-CH_KERNEL_DECLARE(unpack_states);
-CH_KERNEL_DECLARE(fma_loop);
-CH_KERNEL_DECLARE(read_loop);
+/* Sums over rows are made in parts, one per thread of the team, and added in their order: the result depends on the number
+   of parts. It does not depend on how many workers share them. EACH_PART runs its body for every part, inside a parallel
+   region or outside. */
+static inline int parts_of_team(const ch_team *team, bool parallel) {
+  return parallel && !omp_in_parallel() ? team->threads : 1;
+}
+
+#define EACH_PART(part, parts)                                                                               \
+  for (int part = omp_get_thread_num(); part < (parts); part += omp_get_num_threads())
+
+/* Prototypes of the table's functions. */
+#define CH_KERNEL(origin, result, name, parameters)                                                          \
+  extern result KERNEL(name) parameters;                                                                     \
+  extern result INHERITED(name) parameters;
+#include "tensor/kernel_list.h"
 extern const ch_kernels KERNEL(table);
 
 #endif

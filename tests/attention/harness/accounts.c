@@ -6,6 +6,7 @@
 #include "attention/registry.h"
 #include "infer/forward.h"
 #include "model/accounting.h"
+#include "config_file/config_json.h"
 #include "properties.h"
 
 static void expect_equal(const specimen *s, const char *what, int64_t value, int64_t expected) {
@@ -17,7 +18,7 @@ static void expect_equal(const specimen *s, const char *what, int64_t value, int
 static void check_reported_cache(const specimen *s, int64_t elements, int64_t beside) {
   ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
   ch_forward_request request = {
-      .tokens = s->tokens, .sequences = s->sequences, .length = s->length, .dtype = CH_F32, .cached = 1};
+      .tokens = s->tokens, .sequences = s->sequences, .length = s->length, .cached = 1};
   ch_forward_result result = {0};
   ch_error error = {0};
   if (ch_forward(&model, &request, &result, &error) != CH_OK) {
@@ -73,19 +74,19 @@ void check_cache_size(laboratory *lab, const specimen *s) {
                                          {{CH_Q8_0, CH_Q4_0, CH_Q8_0}},
                                          {{CH_F16, CH_Q8_0, CH_Q4_0}}};
   for (int i = 0; i < 4; i++) {
-    ch_timeline_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache = types[i]};
+    ch_session_options options = {.sequences = 3, .context = 7, .chunk = 7, .cache = types[i]};
     int64_t bytes = bytes_by_parts(s, &types[i]);
     if (i < 2) expect_equal(s, "bytes of a token", bytes, figures.cache_elements * (i == 0 ? 4 : 2));
     expect_equal(s, "bytes of a token, accounted", ch_state_bytes(&s->config, &types[i]), bytes);
-    ch_timeline *timeline = NULL;
+    ch_session *session = NULL;
     ch_error error = {0};
-    if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK) {
+    if (ch_session_new(&s->config, &s->params, s->narrow, &options, &session, &error) != CH_OK) {
       complain(s, "%s", error.message);
       return;
     }
-    expect_equal(s, "bytes of a cache of 3 sequences of 7 tokens",
-                 (int64_t)ch_timeline_cache(timeline)->bytes, 3 * 7 * (bytes + beside));
-    ch_timeline_free(timeline);
+    expect_equal(s, "bytes of a cache of 3 sequences of 7 tokens", (int64_t)ch_session_cache(session)->bytes,
+                 3 * 7 * (bytes + beside));
+    ch_session_free(session);
   }
   check_reported_cache(s, figures.cache_elements, beside);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "count_allocations.h"
-#include "infer/timeline.h"
+#include "infer/session.h"
 #include "properties.h"
 
 static void expect_none(const specimen *s, const char *what, long before) {
@@ -12,22 +12,22 @@ static void expect_none(const specimen *s, const char *what, long before) {
 
 static void decode(const specimen *s) {
   enum { WARM = 4 };
-  ch_timeline_options options = {
+  ch_session_options options = {
       .sequences = 1, .context = s->length, .chunk = s->length, .cache = ch_cache_of(CH_F32)};
-  ch_timeline *timeline = NULL;
+  ch_session *session = NULL;
   ch_error error = {0};
   const float *logits = NULL;
-  ch_status status = ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error);
+  ch_status status = ch_session_new(&s->config, &s->params, s->narrow, &options, &session, &error);
   for (int64_t t = 0; status == CH_OK && t < WARM; t++)
-    status = ch_timeline_feed(timeline, s->tokens + t, 1, &logits, &error);
+    status = ch_session_feed(session, s->tokens + t, 1, &logits, &error);
   long before = allocations;
   for (int64_t t = WARM; status == CH_OK && t < s->length; t++)
-    status = ch_timeline_feed(timeline, s->tokens + t, 1, &logits, &error);
+    status = ch_session_feed(session, s->tokens + t, 1, &logits, &error);
   if (status == CH_OK)
     expect_none(s, "decoding", before);
   else
     complain(s, "%s", error.message);
-  ch_timeline_free(timeline);
+  ch_session_free(session);
 }
 
 static void train(laboratory *lab, const specimen *s) {

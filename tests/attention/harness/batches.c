@@ -5,22 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "infer/timeline.h"
+#include "infer/session.h"
 #include "properties.h"
 
 enum { TEXTS = 4, STEPS = 2 };
 
-static ch_timeline *open_timeline(const specimen *s, int64_t sequences, ch_dtype dtype, bool precompute) {
-  ch_timeline_options options = {.sequences = sequences,
-                                 .context = s->length,
-                                 .chunk = s->length,
-                                 .cache = ch_cache_of(dtype),
-                                 .precompute_gates = precompute};
-  ch_timeline *timeline = NULL;
+static ch_session *open_session(const specimen *s, int64_t sequences, ch_dtype dtype, bool precompute) {
+  ch_session_options options = {.sequences = sequences,
+                                .context = s->length,
+                                .chunk = s->length,
+                                .cache = ch_cache_of(dtype),
+                                .precompute_gates = precompute};
+  ch_session *session = NULL;
   ch_error error = {0};
-  if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK)
+  if (ch_session_new(&s->config, &s->params, s->narrow, &options, &session, &error) != CH_OK)
     complain(s, "%s", error.message);
-  return timeline;
+  return session;
 }
 
 /* Token t of text i: the specimen's, beginning elsewhere for each. */
@@ -38,33 +38,33 @@ static bool went_well(const specimen *s, ch_status status, const ch_error *error
   return status == CH_OK;
 }
 
-static bool feed_text(const specimen *s, ch_timeline *timeline, int64_t place, int64_t i) {
+static bool feed_text(const specimen *s, ch_session *session, int64_t place, int64_t i) {
   int64_t length = length_of(s, i);
   int32_t *tokens = malloc((size_t)length * sizeof *tokens);
   for (int64_t t = 0; t < length; t++) tokens[t] = token_of(s, i, t);
   const float *logits;
   ch_error error = {0};
-  bool fed = went_well(s, ch_timeline_feed_one(timeline, place, tokens, length, &logits, &error), &error);
+  bool fed = went_well(s, ch_session_feed_one(session, place, tokens, length, &logits, &error), &error);
   free(tokens);
   return fed;
 }
 
 /* What every text says alone: logits [TEXTS, STEPS, vocab]. */
 static bool alone(const specimen *s, ch_dtype dtype, bool precompute, float *logits) {
-  ch_timeline *timeline = open_timeline(s, 1, dtype, precompute);
-  bool fed = timeline;
+  ch_session *session = open_session(s, 1, dtype, precompute);
+  bool fed = session;
   for (int64_t i = 0; fed && i < TEXTS; i++) {
-    ch_timeline_rewind(timeline, 0);
-    fed = feed_text(s, timeline, 0, i);
+    ch_session_truncate(session, 0);
+    fed = feed_text(s, session, 0, i);
     for (int64_t step = 0; fed && step < STEPS; step++) {
       int32_t token = token_of(s, i, length_of(s, i) + step);
       const float *values;
       ch_error error = {0};
-      fed = went_well(s, ch_timeline_step(timeline, 1, &token, &values, &error), &error);
+      fed = went_well(s, ch_session_step(session, 1, &token, &values, &error), &error);
       if (fed) memcpy(logits + (i * STEPS + step) * s->vocab, values, (size_t)s->vocab * sizeof *values);
     }
   }
-  ch_timeline_free(timeline);
+  ch_session_free(session);
   return fed;
 }
 
@@ -80,17 +80,17 @@ static bool same_logits(const specimen *s, const float *got, const float *expect
 }
 
 /* One step of the texts in the first `count` places. */
-static bool step_together(const specimen *s, ch_timeline *timeline, const int64_t *text, int64_t count,
+static bool step_together(const specimen *s, ch_session *session, const int64_t *text, int64_t count,
                           int64_t step, const float *expected) {
   int32_t tokens[TEXTS];
   const float *values;
   ch_error error = {0};
   for (int64_t p = 0; p < count; p++) tokens[p] = token_of(s, text[p], length_of(s, text[p]) + step);
-  if (!went_well(s, ch_timeline_step(timeline, count, tokens, &values, &error), &error)) return false;
+  if (!went_well(s, ch_session_step(session, count, tokens, &values, &error), &error)) return false;
   for (int64_t p = 0; p < count; p++)
     if (!same_logits(s, values + p * s->vocab, expected + (text[p] * STEPS + step) * s->vocab)) {
       complain(s, "cache %s: step %d of text %d, %d tokens long, differs beside %d others",
-               ch_dtype_name(ch_timeline_cache(timeline)->views[0][0].dtype), (int)step, (int)text[p],
+               ch_dtype_name(ch_session_cache(session)->views[0][0].dtype), (int)step, (int)text[p],
                (int)length_of(s, text[p]), (int)count - 1);
       return false;
     }
@@ -99,17 +99,23 @@ static bool step_together(const specimen *s, ch_timeline *timeline, const int64_
 
 static void check_with(const specimen *s, ch_dtype dtype, bool precompute) {
   float *expected = calloc((size_t)(TEXTS * STEPS * s->vocab), sizeof *expected);
-  ch_timeline *timeline = open_timeline(s, TEXTS, dtype, precompute);
-  bool fed = timeline && alone(s, dtype, precompute, expected);
-  for (int64_t i = 0; fed && i < TEXTS; i++) fed = feed_text(s, timeline, i, i);
+  ch_session *session = open_session(s, TEXTS, dtype, precompute);
+  bool fed = session && alone(s, dtype, precompute, expected);
+  for (int64_t i = 0; fed && i < TEXTS; i++) fed = feed_text(s, session, i, i);
   int64_t text[TEXTS] = {0, 1, 2, 3};
-  fed = fed && step_together(s, timeline, text, TEXTS, 0, expected);
+  ch_session *fork = NULL;
+  ch_error error = {0};
+  fed = fed && went_well(s, ch_session_fork(session, &fork, &error), &error);
+  fed = fed && step_together(s, session, text, TEXTS, 0, expected);
+  fed = fed &&
+        step_together(s, fork, text, TEXTS, 0, expected); /* what is fed to one is no matter of the other */
+  ch_session_free(fork);
   if (fed) { /* the second has ended, the last takes its place */
-    ch_timeline_copy(timeline, 3, 1, length_of(s, 3) + 1);
     text[1] = 3;
-    step_together(s, timeline, text, TEXTS - 1, 1, expected);
+    if (went_well(s, ch_session_copy(session, 3, 1, length_of(s, 3) + 1, &error), &error))
+      step_together(s, session, text, TEXTS - 1, 1, expected);
   }
-  ch_timeline_free(timeline);
+  ch_session_free(session);
   free(expected);
 }
 

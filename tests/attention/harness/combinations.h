@@ -43,5 +43,8 @@ int cross(const char *const *first, const char *const *second, crossing *out, in
 
 /* Runs every property over the list as cmocka tests; returns how many failed. */
 int run_combinations(const combination_list *list);
+/* The same for those properties alone that compare what models compute, plainly and from the cache. They change no
+   weights and look into no cache. */
+int run_values_of_combinations(const combination_list *list);
 
 #endif

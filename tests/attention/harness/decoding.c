@@ -5,27 +5,27 @@
 #include <string.h>
 
 #include "attention/mechanisms/mechanism.h"
-#include "infer/timeline.h"
+#include "infer/session.h"
 #include "properties.h"
 
-ch_timeline *specimen_timeline(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype) {
-  ch_timeline_options options = {
+ch_session *specimen_session(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype) {
+  ch_session_options options = {
       .sequences = sequences, .context = s->length, .chunk = chunk, .cache = ch_cache_of(dtype)};
-  ch_timeline *timeline = NULL;
+  ch_session *session = NULL;
   ch_error error = {0};
-  if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK)
+  if (ch_session_new(&s->config, &s->params, s->narrow, &options, &session, &error) != CH_OK)
     complain(s, "%s", error.message);
-  return timeline;
+  return session;
 }
 
-bool feed_tokens(const specimen *s, ch_timeline *timeline, int64_t b, int64_t n, int64_t first, int64_t count,
+bool feed_tokens(const specimen *s, ch_session *session, int64_t b, int64_t n, int64_t first, int64_t count,
                  double *logits) {
   int32_t *tokens = calloc((size_t)(n * count), sizeof *tokens);
   for (int64_t i = 0; i < n; i++)
     memcpy(tokens + i * count, s->tokens + (b + i) * s->length + first, (size_t)count * sizeof *tokens);
   const float *values = NULL;
   ch_error error = {0};
-  ch_status status = ch_timeline_feed_all(timeline, tokens, count, &values, &error);
+  ch_status status = ch_session_feed_all(session, tokens, count, &values, &error);
   free(tokens);
   if (status != CH_OK) {
     complain(s, "tokens %lld to %lld: %s", (long long)first, (long long)(first + count - 1), error.message);
@@ -50,26 +50,26 @@ static double *whole_pass(laboratory *lab, const specimen *s) {
 void check_cached(laboratory *lab, const specimen *s) {
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
   const int64_t splits[] = {s->length > 64 ? s->length - 9 : 1, s->length / 2, s->length - 1, s->length};
-  ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, CH_F32);
-  for (int i = 0; timeline && i < 4; i++) {
+  ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
+  for (int i = 0; session && i < 4; i++) {
     if (splits[i] < 1) continue;
-    ch_timeline_rewind(timeline, 0);
-    bool fed = feed_tokens(s, timeline, 0, s->sequences, 0, splits[i], logits);
+    ch_session_truncate(session, 0);
+    bool fed = feed_tokens(s, session, 0, s->sequences, 0, splits[i], logits);
     for (int64_t t = splits[i]; fed && t < s->length; t++)
-      fed = feed_tokens(s, timeline, 0, s->sequences, t, 1, logits);
+      fed = feed_tokens(s, session, 0, s->sequences, t, 1, logits);
     if (fed) expect_near(s, "logits through the cache", logit_count(s), logits, whole, s->largest, 5e-5);
   }
-  ch_timeline_free(timeline);
+  ch_session_free(session);
   free(logits);
   free(whole);
 }
 
-/* The timeline's own chunks, which give the last logits alone. */
-static void check_last_logits(const specimen *s, ch_timeline *timeline, const double *whole) {
+/* The session's own chunks, which give the last logits alone. */
+static void check_last_logits(const specimen *s, ch_session *session, const double *whole) {
   const float *last = NULL;
   ch_error error = {0};
-  ch_timeline_rewind(timeline, 0);
-  if (ch_timeline_feed(timeline, s->tokens, s->length, &last, &error) != CH_OK) {
+  ch_session_truncate(session, 0);
+  if (ch_session_feed(session, s->tokens, s->length, &last, &error) != CH_OK) {
     complain(s, "%s", error.message);
     return;
   }
@@ -86,23 +86,23 @@ void check_chunks(laboratory *lab, const specimen *s) {
   static const int64_t small[] = {1, 3, 5}, large[] = {7, 64, 65};
   const int64_t *chunks = s->length > 64 ? large : small;
   for (int i = 0; whole && i < 3; i++) {
-    ch_timeline *timeline = specimen_timeline(s, s->sequences, chunks[i], CH_F32);
-    bool fed = timeline;
+    ch_session *session = specimen_session(s, s->sequences, chunks[i], CH_F32);
+    bool fed = session;
     for (int64_t t = 0; fed && t < s->length; t += chunks[i]) {
       int64_t count = s->length - t < chunks[i] ? s->length - t : chunks[i];
-      fed = feed_tokens(s, timeline, 0, s->sequences, t, count, logits);
+      fed = feed_tokens(s, session, 0, s->sequences, t, count, logits);
     }
     if (fed) {
       expect_near(s, "logits of a prefill in chunks", logit_count(s), logits, whole, s->largest, 5e-5);
-      check_last_logits(s, timeline, whole);
+      check_last_logits(s, session, whole);
     }
-    ch_timeline_free(timeline);
+    ch_session_free(session);
   }
   free(logits);
   free(whole);
 }
 
-/* What is decoded after tokens were taken back does not remember them. */
+/* What is decoded after tokens were taken back does not depend on them. */
 void check_rewinding(laboratory *lab, const specimen *s) {
   if (s->length < 4) return;
   int64_t kept = s->length / 2, count = s->sequences * s->length;
@@ -111,16 +111,16 @@ void check_rewinding(laboratory *lab, const specimen *s) {
   other.tokens = malloc((size_t)count * sizeof *other.tokens);
   for (int64_t i = 0; i < count; i++)
     other.tokens[i] = i % s->length < kept ? s->tokens[i] : (int32_t)((s->tokens[i] + 1) % s->vocab);
-  ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, CH_F32);
-  bool fed = timeline && feed_tokens(&other, timeline, 0, s->sequences, 0, s->length - 1, logits) &&
-             feed_tokens(&other, timeline, 0, s->sequences, s->length - 1, 1, logits);
+  ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
+  bool fed = session && feed_tokens(&other, session, 0, s->sequences, 0, s->length - 1, logits) &&
+             feed_tokens(&other, session, 0, s->sequences, s->length - 1, 1, logits);
   if (fed) {
-    ch_timeline_rewind(timeline, kept);
-    fed = feed_tokens(s, timeline, 0, s->sequences, kept, 1, logits) &&
-          feed_tokens(s, timeline, 0, s->sequences, kept + 1, s->length - kept - 1, logits);
+    ch_session_truncate(session, kept);
+    fed = feed_tokens(s, session, 0, s->sequences, kept, 1, logits) &&
+          feed_tokens(s, session, 0, s->sequences, kept + 1, s->length - kept - 1, logits);
   }
   if (fed) expect_near(s, "logits after rewinding", logit_count(s), logits, whole, s->largest, 5e-5);
-  ch_timeline_free(timeline);
+  ch_session_free(session);
   free(other.tokens);
   free(logits);
   free(whole);
@@ -147,17 +147,17 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
     absorbed |= type->absorbs_mixes && k && v && k < heads && v < heads && !a->qk_norm &&
                 !(a->knocking.on & (CH_ON_K | CH_ON_V));
   }
-  ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, CH_F32);
+  ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
   double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
   ch_profile profile = {0};
-  if (timeline && feed_tokens(s, timeline, 0, s->sequences, 0, s->length - 1, logits)) {
-    ch_timeline_profile(timeline, &profile);
-    feed_tokens(s, timeline, 0, s->sequences, s->length - 1, 1, logits);
+  if (session && feed_tokens(s, session, 0, s->sequences, 0, s->length - 1, logits)) {
+    ch_session_profile(session, &profile);
+    feed_tokens(s, session, 0, s->sequences, s->length - 1, 1, logits);
     if (has_run(&profile, "head_product") != (latent && !gated)) complain(s, "latents are not absorbed");
     if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");
     if (has_run(&profile, "mix_by_head") != absorbed) complain(s, "mixes are not absorbed");
   }
-  ch_timeline_free(timeline);
+  ch_session_free(session);
   free(logits);
 }
 
@@ -166,20 +166,20 @@ void check_gate_forms(laboratory *lab, const specimen *s) {
   if (!s->config.attention.gate_embedding_dim || s->length < 3) return;
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
   for (int form = 0; form < 4; form++) {
-    ch_timeline_options options = {.sequences = s->sequences,
-                                   .context = s->length,
-                                   .chunk = s->length,
-                                   .precompute_gates = form & 1,
-                                   .expand_gates = form & 2};
-    ch_timeline *timeline = NULL;
+    ch_session_options options = {.sequences = s->sequences,
+                                  .context = s->length,
+                                  .chunk = s->length,
+                                  .precompute_gates = form & 1,
+                                  .expand_gates = form & 2};
+    ch_session *session = NULL;
     ch_error error = {0};
-    if (ch_timeline_create(&s->config, &s->params, s->narrow, &options, &timeline, &error) != CH_OK)
+    if (ch_session_new(&s->config, &s->params, s->narrow, &options, &session, &error) != CH_OK)
       complain(s, "%s", error.message);
-    bool fed = timeline && feed_tokens(s, timeline, 0, s->sequences, 0, s->length / 2, logits);
+    bool fed = session && feed_tokens(s, session, 0, s->sequences, 0, s->length / 2, logits);
     for (int64_t t = s->length / 2; fed && t < s->length; t++)
-      fed = feed_tokens(s, timeline, 0, s->sequences, t, 1, logits);
+      fed = feed_tokens(s, session, 0, s->sequences, t, 1, logits);
     if (fed) expect_near(s, "logits of a gate's forms", logit_count(s), logits, whole, s->largest, 5e-5);
-    ch_timeline_free(timeline);
+    ch_session_free(session);
   }
   free(logits);
   free(whole);
@@ -192,17 +192,17 @@ void check_pretended_depth(laboratory *lab, const specimen *s) {
   static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
   double *logits = calloc((size_t)logit_count(s), sizeof *logits);
   for (int i = 0; i < 5; i++) {
-    ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, dtypes[i]);
-    if (timeline && ch_timeline_pretend(timeline, s->length - 2, 1, NULL, 0, NULL) != CH_OK)
+    ch_session *session = specimen_session(s, s->sequences, s->length, dtypes[i]);
+    if (session && ch_session_pretend(session, s->length - 2, 1, NULL, 0, NULL) != CH_OK)
       complain(s, "a depth cannot be pretended");
-    else if (timeline)
-      feed_tokens(s, timeline, 0, s->sequences, s->length - 2, 2, logits);
+    else if (session)
+      feed_tokens(s, session, 0, s->sequences, s->length - 2, 2, logits);
     for (int64_t e = 0; e < logit_count(s); e++)
       if (!isfinite(logits[e])) {
         complain(s, "after a pretended depth logit %lld is %g", (long long)e, logits[e]);
         break;
       }
-    ch_timeline_free(timeline);
+    ch_session_free(session);
   }
   free(logits);
 }
@@ -214,10 +214,10 @@ void check_batch(laboratory *lab, const specimen *s) {
   int64_t half = (s->length + 1) / 2;
   bool fed = true;
   for (int64_t b = 0; fed && b < s->sequences; b++) {
-    ch_timeline *timeline = specimen_timeline(s, 1, s->length, CH_F32);
-    fed = timeline && feed_tokens(s, timeline, b, 1, 0, half, logits);
-    for (int64_t t = half; fed && t < s->length; t++) fed = feed_tokens(s, timeline, b, 1, t, 1, logits);
-    ch_timeline_free(timeline);
+    ch_session *session = specimen_session(s, 1, s->length, CH_F32);
+    fed = session && feed_tokens(s, session, b, 1, 0, half, logits);
+    for (int64_t t = half; fed && t < s->length; t++) fed = feed_tokens(s, session, b, 1, t, 1, logits);
+    ch_session_free(session);
   }
   if (fed) expect_near(s, "logits of sequences alone", logit_count(s), logits, whole, s->largest, 5e-5);
   free(logits);

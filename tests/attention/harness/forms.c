@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "infer/timeline.h"
-#include "model/restate.h"
+#include "infer/session.h"
+#include "model/materialise.h"
 #include "properties.h"
 
-static specimen in_form(const specimen *s, const ch_restated *form) {
-  specimen restated = *s;
-  restated.config = form->config;
-  restated.params = form->params;
-  return restated;
+static specimen in_form(const specimen *s, const ch_materialised *form) {
+  specimen materialised = *s;
+  materialised.config = form->config;
+  materialised.params = form->params;
+  return materialised;
 }
 
 static bool is_left(const ch_params *params, const char *part) {
@@ -27,19 +27,18 @@ static bool has_run(const ch_profile *profile, const char *operation) {
 }
 
 /* Half at once, the rest token by token; nothing is made of atoms or factors on the way in the form for serving. */
-static void check_decoding(const specimen *s, const ch_restated *form, bool written_out) {
-  ch_timeline_options options = {
+static void check_decoding(const specimen *s, const ch_materialised *form, bool written_out) {
+  ch_session_options options = {
       .sequences = 1, .context = s->length, .chunk = s->length, .cache = ch_cache_of(CH_F32)};
-  ch_timeline *timeline = NULL;
+  ch_session *session = NULL;
   ch_error error = {0};
   ch_profile profile = {0};
   const float *last = NULL;
-  ch_status status =
-      ch_timeline_create(&form->config, &form->params, form->tensors, &options, &timeline, &error);
-  if (status == CH_OK) ch_timeline_profile(timeline, &profile);
+  ch_status status = ch_session_new(&form->config, &form->params, form->tensors, &options, &session, &error);
+  if (status == CH_OK) ch_session_profile(session, &profile);
   for (int64_t t = 0, n; status == CH_OK && t < s->length; t += n) {
     n = t == 0 && s->length > 1 ? s->length / 2 : 1;
-    status = ch_timeline_feed(timeline, s->tokens + t, n, &last, &error);
+    status = ch_session_feed(session, s->tokens + t, n, &last, &error);
   }
   if (status == CH_OK) {
     double *values = widened(last, s->vocab);
@@ -51,38 +50,40 @@ static void check_decoding(const specimen *s, const ch_restated *form, bool writ
   } else {
     complain(s, "%s", error.message);
   }
-  ch_timeline_free(timeline);
+  ch_session_free(session);
 }
 
-static void check_form(laboratory *lab, const specimen *s, ch_form form, bool wide) {
-  ch_restated restated;
+static void check_form(laboratory *lab, const specimen *s, ch_materialise_for form, bool wide) {
+  ch_materialised materialised;
   ch_error error = {0};
-  if (ch_restate(&s->config, &s->params, wide ? s->wide : s->narrow, form, &restated, &error) != CH_OK) {
+  if (ch_materialise(&s->config, &s->params, wide ? s->wide : s->narrow, form, &materialised, &error) !=
+      CH_OK) {
     complain(s, "form %d: %s", form, error.message);
     return;
   }
   int64_t count = s->sequences * s->length * s->vocab;
   ch_model_graph shape = specimen_shape(s, wide ? CH_F64 : CH_F32, CH_HEAD_LOGITS);
-  specimen other = in_form(s, &restated);
-  double *logits = specimen_run(&other, wide ? &lab->wide : &lab->narrow, &shape, restated.tensors, s->tokens,
-                                NULL, count);
+  specimen other = in_form(s, &materialised);
+  double *logits = specimen_run(&other, wide ? &lab->wide : &lab->narrow, &shape, materialised.tensors,
+                                s->tokens, NULL, count);
   expect_near(s, "logits in another form", count, logits, s->logits, s->largest, wide ? 1e-9 : 1e-4);
-  if (form == CH_FORM_INFERENCE &&
-      (is_left(&restated.params, "block_embedding") || is_left(&restated.params, ".mlp.0")))
+  if (form == CH_MATERIALISE_INFERENCE &&
+      (is_left(&materialised.params, "block_embedding") || is_left(&materialised.params, ".mlp.0")))
     complain(s, "what training alone needs is left for inference");
-  if (form == CH_FORM_DENSE &&
-      (is_left(&restated.params, ".dictionary.") || is_left(&restated.params, ".a.weight") ||
-       restated.config.sharing.type != CH_SHARING_NONE))
+  if (form == CH_MATERIALISE_DENSE &&
+      (is_left(&materialised.params, ".dictionary.") || is_left(&materialised.params, ".a.weight") ||
+       materialised.config.sharing.type != CH_SHARING_NONE))
     complain(s, "sharing is left in the dense form");
-  if (!wide) check_decoding(s, &restated, form != CH_FORM_INFERENCE);
+  if (!wide) check_decoding(s, &materialised, form != CH_MATERIALISE_INFERENCE);
   free(logits);
-  ch_restated_free(&restated);
+  ch_materialised_free(&materialised);
 }
 
 void check_forms(laboratory *lab, const specimen *s) {
-  static const ch_form forms[] = {CH_FORM_INFERENCE, CH_FORM_SERVING, CH_FORM_DENSE};
+  static const ch_materialise_for forms[] = {CH_MATERIALISE_INFERENCE, CH_MATERIALISE_SERVING,
+                                             CH_MATERIALISE_DENSE};
   if (s->definition.sharing.type == REFERENCE_NO_SHARING && !s->definition.stored_count) return;
   for (int i = 0; i < 3; i++) check_form(lab, s, forms[i], false);
-  check_form(lab, s, CH_FORM_INFERENCE, true);
-  check_form(lab, s, CH_FORM_DENSE, true);
+  check_form(lab, s, CH_MATERIALISE_INFERENCE, true);
+  check_form(lab, s, CH_MATERIALISE_DENSE, true);
 }

@@ -2,7 +2,7 @@
 #ifndef TESTS_ATTENTION_PROPERTIES_H
 #define TESTS_ATTENTION_PROPERTIES_H
 
-#include "infer/timeline.h"
+#include "infer/session.h"
 #include "specimen.h"
 
 /* forward.c */
@@ -12,10 +12,10 @@ void check_documents(laboratory *lab, const specimen *s);
 void check_gradients(laboratory *lab, const specimen *s);
 /* decoding.c */
 /* NULL, and a complaint, when it cannot be made. */
-ch_timeline *specimen_timeline(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype);
+ch_session *specimen_session(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype);
 /* Feeds the tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and puts their logits where
    they belong in `logits` [sequences, length, vocab]. */
-bool feed_tokens(const specimen *s, ch_timeline *timeline, int64_t b, int64_t n, int64_t first, int64_t count,
+bool feed_tokens(const specimen *s, ch_session *session, int64_t b, int64_t n, int64_t first, int64_t count,
                  double *logits);
 void check_cached(laboratory *lab, const specimen *s);
 void check_chunks(laboratory *lab, const specimen *s);

@@ -155,3 +155,20 @@ int run_combinations(const combination_list *list) {
   list_of_this_program = list;
   return cmocka_run_group_tests(tests, open_laboratory, close_laboratory);
 }
+
+int run_values_of_combinations(const combination_list *list) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_combination_is_there),
+      cmocka_unit_test(logits_and_loss_are_those_of_the_definition),
+      cmocka_unit_test(packed_documents_do_not_see_each_other),
+      cmocka_unit_test(decoding_from_the_cache_equals_one_whole_pass),
+      cmocka_unit_test(a_prefill_in_chunks_equals_one_whole_pass),
+      cmocka_unit_test(tokens_taken_back_are_forgotten),
+      cmocka_unit_test(every_form_of_a_gate_says_the_same),
+      cmocka_unit_test(a_pretended_depth_can_be_decoded_from),
+      cmocka_unit_test(sequences_of_a_batch_are_what_they_are_alone),
+      cmocka_unit_test(sequences_of_different_lengths_are_what_they_are_alone),
+  };
+  list_of_this_program = list;
+  return cmocka_run_group_tests(tests, open_laboratory, close_laboratory);
+}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "config_file/config_json.h"
 
 /* --- complaints --- */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
-#include "infer/timeline.h"
+#include "infer/session.h"
 #include "properties.h"
 
 enum { BLOCK = 32 };
@@ -128,8 +128,8 @@ static void keep(void *context, int64_t sequence, int layer, const char *part, d
 }
 
 /* What the definition says of the states as they are stored. */
-static void check_against_stored(const specimen *s, const ch_timeline *timeline, const double *logits) {
-  kept k = {.specimen = s, .cache = ch_timeline_cache(timeline)};
+static void check_against_stored(const specimen *s, const ch_session *session, const double *logits) {
+  kept k = {.specimen = s, .cache = ch_session_cache(session)};
   const char *name = ch_dtype_name(k.cache->types.of[0]);
   char what[64];
   k.parts = calloc((size_t)s->config.num_hidden_layers, sizeof *k.parts);
@@ -155,12 +155,12 @@ void check_stored_states(laboratory *lab, const specimen *s) {
   static const ch_dtype dtypes[] = {CH_BF16, CH_F16, CH_Q8_0, CH_Q4_0};
   double *logits = malloc((size_t)(s->sequences * s->length * s->vocab) * sizeof *logits);
   for (int i = 0; i < 4; i++) {
-    ch_timeline *timeline = specimen_timeline(s, s->sequences, s->length, dtypes[i]);
-    bool fed = timeline && feed_tokens(s, timeline, 0, s->sequences, 0, (s->length + 1) / 2, logits);
+    ch_session *session = specimen_session(s, s->sequences, s->length, dtypes[i]);
+    bool fed = session && feed_tokens(s, session, 0, s->sequences, 0, (s->length + 1) / 2, logits);
     for (int64_t t = (s->length + 1) / 2; fed && t < s->length; t++)
-      fed = feed_tokens(s, timeline, 0, s->sequences, t, 1, logits);
-    if (fed) check_against_stored(s, timeline, logits);
-    ch_timeline_free(timeline);
+      fed = feed_tokens(s, session, 0, s->sequences, t, 1, logits);
+    if (fed) check_against_stored(s, session, logits);
+    ch_session_free(session);
   }
   free(logits);
 }

@@ -118,8 +118,23 @@ static void add_shapes(combination_list *list) {
                   "gqa", everything);
 }
 
+/* Feed-forward networks and norms of every kind. */
+static void add_networks(combination_list *list) {
+  static const char *const shapes[] = {
+      "'hidden_act': 'geglu'",
+      "'hidden_act': 'relu', 'mlp_bias': true",
+      "'hidden_act': 'reglu', 'norm': 'layernorm'",
+      "'hidden_act': 'relu2', 'norm_placement': 'post'",
+      "'hidden_act': 'relu2_glu', 'mlp_bias': true",
+      "'mlp_bias': true, 'norm': 'layernorm', 'norm_placement': 'post', 'layer_norm_eps': 0.01",
+      "'hidden_act': 'gelu', 'mlp_bias': true, 'norm': 'layernorm', 'tie_word_embeddings': false",
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) add_combination(list, shapes[i], "gqa", "");
+}
+
 static void combinations(combination_list *list) {
   add_plain(list);
+  add_networks(list);
   add_knocking(list);
   add_shapes(list);
 }

@@ -11,7 +11,7 @@ static double *attention(reference_run *run, const double *x) {
   double *tied = reference_values(run, "kv_proj", "kv", x);
   double *rotary = reference_project(run, "k_rope_proj", x, c->hidden, half);
   reference_rope(run, rotary, 1, half, half);
-  reference_remember(run, "k_rope", rotary, half);
+  reference_append(run, "k_rope", rotary, half);
   double *k = reference_zeros(run, run->length * c->groups * d);
   for (int64_t t = 0; t < run->length; t++)
     for (int64_t g = 0; g < c->groups; g++)

@@ -12,8 +12,8 @@ static double *attention(reference_run *run, const double *x) {
   k = reference_knocked(run, 'k', k, 1, dim);
   reference_qk_norm(run, 'k', k, 1, dim);
   reference_rope(run, k, 1, dim, dim);
-  reference_remember(run, "k", k, dim);
-  reference_remember(run, "v", v, dim);
+  reference_append(run, "k", k, dim);
+  reference_append(run, "v", v, dim);
   double *context = reference_attend(run, 1, q, k, dim, v, dim, 1 / sqrt((double)dim));
   reference_head_norm(run, context, c->heads, dim);
   return reference_project(run, "o_proj", context, c->heads * dim, c->hidden);

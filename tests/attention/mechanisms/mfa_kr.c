@@ -22,7 +22,7 @@ static double *attention(reference_run *run, const double *x) {
   int64_t dim = c->head_dim;
   double *q = factored_queries(run, x);
   double *k = reference_project(run, "k_proj", x, c->hidden, dim);
-  reference_remember(run, "k", k, dim);
+  reference_append(run, "k", k, dim);
   double *v = reused_values(run, k, dim);
   k = reference_knocked(run, 'k', k, 1, dim);
   reference_qk_norm(run, 'k', k, 1, dim);

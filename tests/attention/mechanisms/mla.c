@@ -68,7 +68,7 @@ static double *expanded(reference_run *run, const double *latent) {
 }
 
 /* The keys, values and rotary key that the layers of a group share. What is behind kv_b_proj - knocking, gate - is
-   shared with it. Latent and rotary key are remembered side by side; the moments of the gate's norm are those of the latent
+   shared with it. Latent and rotary key lie side by side in the cache; the moments of the gate's norm are those of the latent
    before. */
 static void latent_states(reference_run *run, const double *x) {
   const reference_config *c = run->config;
@@ -81,7 +81,7 @@ static void latent_states(reference_run *run, const double *x) {
   reference_rope(run, rotary, 1, r, r);
   double *before = expanded(run, latent);
   part_heads(run, both, latent, c->latent, rotary, r, 1, true);
-  reference_remember(run, "latent", both, c->latent + r);
+  reference_append(run, "latent", both, c->latent + r);
   part_heads(run, both, latent, c->latent, rotary, r, 1, false);
 
   double *kv = expanded(run, latent);

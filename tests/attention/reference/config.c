@@ -1,4 +1,5 @@
 /* How the reference reads a configuration. It trusts the text: whether a config is legal is not its question. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +111,41 @@ static void read_images(const json_t *root, reference_config *c) {
   c->image.patch = whole(root, "patch_size", 0);
   c->image.channels = whole(root, "num_channels", 3);
   c->image.classes = whole(root, "num_classes", 0);
-  c->image.eps = number(root, "layer_norm_eps", 1e-6);
+}
+
+static double silu(double x) {
+  return x / (1 + exp(-x));
+}
+
+static double gelu(double x) {
+  return 0.5 * x * (1 + erf(x / sqrt(2)));
+}
+
+static double relu(double x) {
+  return fmax(x, 0);
+}
+
+static double squared_relu(double x) {
+  return x * fmax(x, 0);
+}
+
+static void read_feed_forward(const json_t *root, bool vit, reference_config *c) {
+  static const struct {
+    const char *name;
+    double (*activation)(double x);
+    bool gated;
+  } kinds[] = {{"silu", silu, true},
+               {"gelu", gelu, false},
+               {"geglu", gelu, true},
+               {"reglu", relu, true},
+               {"relu", relu, false},
+               {"relu2", squared_relu, false},
+               {"relu2_glu", squared_relu, true}};
+  int kind = vit ? 1 : 0;
+  for (int i = 0; i < 7; i++)
+    if (is(root, "hidden_act", kinds[i].name)) kind = i;
+  c->activation = kinds[kind].activation;
+  c->gated = kinds[kind].gated;
 }
 
 static void read_moe(const json_t *moe, reference_config *c) {
@@ -171,7 +206,11 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->theta = number(root, "rope_theta", 10000);
   c->tied = flag(root, "tie_word_embeddings", false);
   c->biases = flag(root, "attention_bias", false);
-  c->gelu = vit || is(root, "hidden_act", "gelu");
+  read_feed_forward(root, vit, c);
+  c->mlp_bias = flag(root, "mlp_bias", vit);
+  c->layernorm = is(root, "norm", "layernorm") || (vit && !is(root, "norm", "rmsnorm"));
+  c->norm_eps = c->layernorm ? number(root, "layer_norm_eps", vit ? 1e-6 : 1e-5) : c->eps;
+  c->post = is(root, "norm_placement", "post");
   c->interleaved = flag(root, "rope_interleaved", false);
   c->position = is(root, "position", "alibi")         ? REFERENCE_ALIBI
                 : vit || is(root, "position", "none") ? REFERENCE_NO_POSITION

@@ -1,4 +1,4 @@
-/* Feed-forward layers of the reference: SwiGLU, GELU, mixtures of experts. */
+/* Feed-forward layers of the reference: one network, or mixtures of experts. */
 #include <math.h>
 #include <stdio.h>
 
@@ -20,23 +20,26 @@ static double *swiglu(reference_run *run, const char *part, const double *x, int
   return reference_apply(run, gate, width, mlp_matrix(run, part, "down", hidden, width), hidden);
 }
 
-/* With "mlp.{name}_proj.bias" where the model's networks have one. */
+/* With "mlp.{name}_proj.bias" if the model's networks have one. */
 static double *biased(reference_run *run, const char *name, const double *x, int64_t in, int64_t out) {
   char full[96];
   double *y = reference_apply(run, x, in, mlp_matrix(run, "", name, out, in), out);
-  if (!run->config->image.size) return y;
+  if (!run->config->mlp_bias) return y;
   snprintf(full, sizeof full, "mlp.%s_proj.bias", name);
   const double *bias = reference_vector(run, full, out);
   for (int64_t i = 0; i < run->length * out; i++) y[i] += bias[i % out];
   return y;
 }
 
-static double *gelu(reference_run *run, const double *x) {
+/* W_down (f(W_gate x) * (W_up x)), or W_down f(W_up x). */
+static double *network(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t width = c->intermediate;
-  double *up = biased(run, "up", x, c->hidden, width);
-  for (int64_t i = 0; i < run->length * width; i++) up[i] *= 0.5 * (1 + erf(up[i] / sqrt(2)));
-  return biased(run, "down", up, width, c->hidden);
+  double *inner = biased(run, c->gated ? "gate" : "up", x, c->hidden, width);
+  for (int64_t i = 0; i < run->length * width; i++) inner[i] = c->activation(inner[i]);
+  const double *up = c->gated ? biased(run, "up", x, c->hidden, width) : NULL;
+  for (int64_t i = 0; up && i < run->length * width; i++) inner[i] *= up[i];
+  return biased(run, "down", inner, width, c->hidden);
 }
 
 /* The weight of every expert for every token, zero where it was not chosen: [length][experts]. */
@@ -88,5 +91,5 @@ static double *mixture(reference_run *run, const double *x) {
 double *reference_feed_forward(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   if (c->experts > 0 && run->layer >= c->dense_layers) return mixture(run, x);
-  return c->gelu ? gelu(run, x) : swiglu(run, "", x, c->intermediate);
+  return network(run, x);
 }

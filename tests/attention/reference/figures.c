@@ -46,7 +46,8 @@ static int64_t module_parameters(const reference_config *c, int layer) {
 static void count_feed_forward(const reference_config *c, int layer, int64_t *all, int64_t *active) {
   int64_t expert = 3 * c->hidden * c->expert_width;
   if (c->experts == 0 || layer < c->dense_layers) {
-    int64_t dense = (c->gelu ? 2 : 3) * c->hidden * c->intermediate;
+    int64_t dense = (c->gated ? 3 : 2) * c->hidden * c->intermediate;
+    if (c->mlp_bias) dense += (c->gated ? 2 : 1) * c->intermediate + c->hidden;
     *all += dense;
     *active += dense;
     return;
@@ -67,13 +68,14 @@ static int64_t shared_latent_dim(const reference_config *c) {
 
 void reference_count(const reference_config *c, reference_figures *figures) {
   memset(figures, 0, sizeof *figures);
-  int64_t rest = c->hidden, rest_active = c->hidden; /* the final norm */
+  int64_t norm = c->layernorm ? 2 * c->hidden : c->hidden;
+  int64_t rest = c->post ? 0 : norm, rest_active = rest; /* the final norm */
   for (int layer = 0; layer < c->layers; layer++) {
     figures->cache_elements += c->type->cache(c, layer);
     figures->parameters_attention += mechanism_parameters(c, layer) + module_parameters(c, layer);
     if (first_of_group(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
-    rest += 2 * c->hidden;
-    rest_active += 2 * c->hidden;
+    rest += 2 * norm;
+    rest_active += 2 * norm;
     count_feed_forward(c, layer, &rest, &rest_active);
   }
   figures->parameters_attention += reference_shared_parameters(c);

@@ -10,7 +10,7 @@ double *reference_queries(reference_run *run, const double *x) {
   return q;
 }
 
-void reference_remember(reference_run *run, const char *part, double *x, int64_t width) {
+void reference_append(reference_run *run, const char *part, double *x, int64_t width) {
   const reference_memory *memory = run->config->memory;
   if (memory) memory->keep(memory->context, run->sequence, run->layer, part, x, run->length, width);
 }
@@ -32,9 +32,9 @@ double *reference_values(reference_run *run, const char *name, const char *part,
   const reference_config *c = run->config;
   int64_t count, d = c->head_dim;
   double *v = projected(run, name, 'v', x, &count);
-  if (count < c->groups) reference_remember(run, part, v, count * d);
+  if (count < c->groups) reference_append(run, part, v, count * d);
   v = reference_knocked(run, 'v', mixed(run, 'v', v), c->groups, d);
-  if (count >= c->groups) reference_remember(run, part, v, c->groups * d);
+  if (count >= c->groups) reference_append(run, part, v, c->groups * d);
   return v;
 }
 
@@ -47,13 +47,13 @@ static double *finished_keys(reference_run *run, const double *x) {
   bool few = count < c->groups,
        turned = few && !c->qk_norm && (c->knock.type == REFERENCE_NO_KNOCK || !c->knock.k);
   if (turned) reference_rope(run, k, count, d, d);
-  if (few) reference_remember(run, "k", k, count * d);
+  if (few) reference_append(run, "k", k, count * d);
   k = mixed(run, 'k', k);
   if (turned) return k;
   k = reference_knocked(run, 'k', k, c->groups, d);
   reference_qk_norm(run, 'k', k, c->groups, d);
   reference_rope(run, k, c->groups, d, d);
-  if (!few) reference_remember(run, "k", k, c->groups * d);
+  if (!few) reference_append(run, "k", k, c->groups * d);
   return k;
 }
 

@@ -70,7 +70,7 @@ bool reference_has(reference_run *run, const char *name) {
 
 /* --- one sequence --- */
 
-/* A normalised copy of x [rows][hidden] by the tensors "{name}.weight" and, in models of images, "{name}.bias". */
+/* A normalised copy of x [rows][hidden] by the tensors "{name}.weight" and, for LayerNorm, "{name}.bias". */
 static double *normalised(reference_run *run, const double *x, int64_t rows, const char *name) {
   const reference_config *c = run->config;
   char full[128];
@@ -79,11 +79,11 @@ static double *normalised(reference_run *run, const double *x, int64_t rows, con
   snprintf(full, sizeof full, "%s.weight", name);
   const double *weight = reference_model_tensor(run, full, 1, c->hidden, 1);
   snprintf(full, sizeof full, "%s.bias", name);
-  if (c->image.size)
+  if (c->layernorm)
     reference_layernorm(y, rows, c->hidden, weight, reference_model_tensor(run, full, 1, c->hidden, 1),
-                        c->image.eps);
+                        c->norm_eps);
   else
-    reference_rmsnorm(y, rows, c->hidden, weight, c->eps);
+    reference_rmsnorm(y, rows, c->hidden, weight, c->norm_eps);
   return y;
 }
 
@@ -91,15 +91,27 @@ static void add(double *x, const double *y, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] += y[i];
 }
 
-/* x [length][hidden] through all layers, in place. */
+/* x [length][hidden] through one half of a layer, in place: x + f(norm(x)), or norm(x + f(x)). */
+static void through_half(reference_run *run, double *x, double *(*f)(reference_run *run, const double *x),
+                         const char *norm) {
+  const reference_config *c = run->config;
+  int64_t count = run->length * c->hidden;
+  char name[128];
+  in_layer(run, norm, name);
+  if (!c->post) {
+    add(x, f(run, normalised(run, x, run->length, name)), count);
+    return;
+  }
+  add(x, f(run, x), count);
+  memcpy(x, normalised(run, x, run->length, name), (size_t)count * sizeof *x);
+}
+
 static void through_layers(reference_run *run, double *x) {
   const reference_config *c = run->config;
-  char name[128];
   for (run->layer = 0; run->layer < c->layers; run->layer++) {
-    double *before = normalised(run, x, run->length, in_layer(run, "input_layernorm", name));
-    add(x, c->type->attention(run, before), run->length * c->hidden);
-    double *between = normalised(run, x, run->length, in_layer(run, "post_attention_layernorm", name));
-    add(x, reference_feed_forward(run, between), run->length * c->hidden);
+    through_half(run, x, c->type->attention, c->post ? "post_attention_layernorm" : "input_layernorm");
+    through_half(run, x, reference_feed_forward,
+                 c->post ? "post_feedforward_layernorm" : "post_attention_layernorm");
   }
 }
 
@@ -111,7 +123,7 @@ static void forward_one(reference_run *run, double *logits) {
   for (int64_t t = 0; t < run->length; t++)
     memcpy(x + t * c->hidden, embedding + run->tokens[t] * c->hidden, (size_t)c->hidden * sizeof *x);
   through_layers(run, x);
-  x = normalised(run, x, run->length, "model.norm");
+  if (!c->post) x = normalised(run, x, run->length, "model.norm");
   const double *head =
       c->tied ? embedding : reference_model_tensor(run, "lm_head.weight", 2, c->vocab, c->hidden);
   memcpy(logits, reference_apply(run, x, c->hidden, head, c->vocab),
@@ -123,7 +135,7 @@ static void see_one(reference_run *run, const double *pixels, double *logits) {
   const reference_config *c = run->config;
   double *x = reference_image_tokens(run, pixels);
   through_layers(run, x);
-  x = normalised(run, x, 1, "model.norm");
+  if (!c->post) x = normalised(run, x, 1, "model.norm");
   const double *head = reference_model_tensor(run, "classifier.weight", 2, c->image.classes, c->hidden);
   const double *bias = reference_model_tensor(run, "classifier.bias", 1, c->image.classes, 1);
   for (int64_t k = 0; k < c->image.classes; k++) {

@@ -57,10 +57,10 @@ const double *reference_projection(reference_run *run, const char *name, int64_t
 int64_t reference_shared_parameters(const reference_config *config);
 int64_t reference_uncounted_parameters(const reference_config *config);
 
-/* --- heads.c: what is remembered --- */
+/* --- heads.c: what is appended to the cache --- */
 
 /* Part `part` of the states, x [length][width], becomes what a cache keeps of it. */
-void reference_remember(reference_run *run, const char *part, double *x, int64_t width);
+void reference_append(reference_run *run, const char *part, double *x, int64_t width);
 
 /* --- modules.c --- */
 
@@ -97,7 +97,7 @@ double *reference_attend(reference_run *run, int64_t groups, const double *q, co
 struct projection_shape;
 /* Queries [length][heads][d] up to and with the QK norm, not yet rotated. */
 double *reference_queries(reference_run *run, const double *x);
-/* The values of "self_attn.{name}", finished and remembered as `part`: mixed from more components than there are heads they
+/* The values of "self_attn.{name}", finished and appended to the cache as `part`: mixed from more components than there are heads they
    are kept whole, from fewer as components. */
 double *reference_values(reference_run *run, const char *name, const char *part, const double *x);
 /* Rotated queries, rotated keys and values as gqa has them. */

@@ -50,7 +50,11 @@ typedef struct reference_memory {
 typedef struct reference_config {
   int64_t vocab, hidden, intermediate, layers, heads, groups, head_dim;
   double eps, theta;
-  bool tied, gelu, interleaved, biases; /* biases: of the query, key and value projections */
+  bool tied, interleaved, biases; /* biases: of the query, key and value projections */
+  double (*activation)(double x); /* of the feed-forward network */
+  bool gated, mlp_bias;           /* the feed-forward network has a gate, and biases */
+  bool layernorm, post;           /* the norms outside attention: LayerNorm, behind each half of a layer */
+  double norm_eps;                /* of these */
   reference_position position;
   struct {         /* of rotary frequencies */
     double factor; /* 1: none */
@@ -72,7 +76,7 @@ typedef struct reference_config {
   bool gate_adds, gate_norm;
   bool q_a_norm;                                /* mfa */
   bool reuse_projects, reuse_adds, reuse_gates; /* mfa_kr: N, the residual k, alpha */
-  bool lambda_a_pair; /* diff: one lambda a pair instead of the reparameterized one a layer */
+  bool lambda_a_pair; /* diff: one lambda per pair, not the reparameterised one per layer */
   bool mix_logits, mix_weights;
   int64_t experts, active, shared_experts, expert_width, dense_layers; /* experts 0: none */
   bool loss_free;
@@ -91,8 +95,7 @@ typedef struct reference_config {
   const reference_memory *memory; /* NULL: states are kept as they are */
   struct {
     int64_t size, patch, channels, classes;
-    double eps; /* of the blocks' LayerNorms */
-  } image;      /* size 0: a model of text */
+  } image; /* size 0: a model of text */
 } reference_config;
 
 /* Reads the JSON text of one of our own configs, or of a Llama-layout one. */

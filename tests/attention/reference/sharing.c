@@ -36,7 +36,7 @@ static int group_of(const reference_config *c, int layer) {
   return group;
 }
 
-/* Atoms of a group: as many as asked for, at most one a layer; or as many as the checkpoint has. */
+/* Atoms of a group: as many as requested, at most one per layer; or as many as the checkpoint has. */
 static int64_t atoms_in(const reference_config *c, int group, const char *name) {
   int64_t layers = c->layers;
   if (!c->sharing.atoms) return stored_size(c, REFERENCE_ATOMS, group, name);

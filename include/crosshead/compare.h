@@ -1,0 +1,358 @@
+/* Training attention mechanisms side by side, on a text or on images, to see which is better. It is what `crosshead
+ * compare` does. Link libcrosshead-train. */
+#ifndef CROSSHEAD_COMPARE_H
+#define CROSSHEAD_COMPARE_H
+
+#include <crosshead/common.h>
+#include <crosshead/curve.h>
+#include <crosshead/initial.h>
+#include <crosshead/ladder.h>
+#include <crosshead/train.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The most runs of a model. */
+enum { CH_COMPARE_MOST_SEEDS = 100 };
+
+/* Which parameters of a model are counted. */
+typedef enum ch_counted {
+  CH_COUNT_ALL = 0, /* all, embeddings included */
+  CH_COUNT_ACTIVE =
+      1, /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
+  CH_COUNT_ATTENTION = 2 /* those of attention, shared ones once */
+} ch_counted;
+
+/* What is made equal between the models. Except by CH_MATCH_TIME, all are trained on as many tokens. The FFN's width makes
+ * parameters or FLOPs equal; except by CH_MATCH_FLOPS and CH_MATCH_NONE, parameters are. */
+typedef enum ch_match {
+  CH_MATCH_PARAMETERS = 0, /* all parameters, embeddings included */
+  CH_MATCH_ACTIVE =
+      1, /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
+  /* FLOPs of a forward pass for a token, attention at the training length included: those of the first mechanism, which gets
+   * the parameters that are asked for. */
+  CH_MATCH_FLOPS = 2,
+  /* Seconds of training on this machine: what the first mechanism needs for its tokens. Steps of each model are timed to find
+   * out how many fit in. */
+  CH_MATCH_TIME = 3,
+  CH_MATCH_CACHE = 4, /* elements of the cache for a token: each mechanism's size is chosen */
+  CH_MATCH_NONE = 5   /* nothing: all have the FFN width of the first mechanism, which gets the parameters */
+} ch_match;
+
+/* ---- Names of mechanisms ---- */
+
+/* A name that comparisons know. All strings are static. */
+typedef struct ch_mechanism_name {
+  const char *name;    /* "gqa" */
+  const char *number;  /* what N of "gqa:N" counts; NULL when the name takes no number */
+  const char *summary; /* one line */
+} ch_mechanism_name;
+
+/* Name number `index` of all, from 0: mechanisms, then sharing schemes, which follow a mechanism and a plus sign
+ * ("mfa+masa-qkvo") or stand alone. False behind the last. */
+CH_API bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name);
+
+/* ---- What is found ---- */
+
+/* What models are trained on: a text, or images, which the members about tokens then count. */
+typedef struct ch_compared_data {
+  const char *file; /* as it was given */
+  int64_t bytes, train_tokens, validation_tokens, vocab_size;
+  const char *tokenizer; /* the file it came from, or "trained on this text"; "" of images */
+  bool images;
+  const char *format; /* "CIFAR-10" */
+  /* Mean cross entropy, in nats, of a model that knows how frequent tokens (or classes) are and nothing else; 0: unknown */
+  double token_entropy;
+  int64_t image_size, channels, classes;
+} ch_compared_data;
+
+/* A learning rate that was tried. */
+typedef struct ch_tried_rate {
+  double lr, loss; /* the validation loss; where `stopped`, the last one before */
+  bool stopped;    /* early, because it was clearly worse or not finite */
+} ch_tried_rate;
+
+/* A run of a model. Strings and arrays belong to the comparison; members may be added in later versions. */
+typedef struct ch_compared {
+  const char *name;      /* as `mechanisms` spells it: "gqa:4", "configs/mine.json" */
+  const char *directory; /* of the trained model, below the comparison's */
+  const char *mechanism; /* attention.type */
+  int64_t layers, hidden_size, heads, key_value_heads,
+      head_dim; /* key_value_heads: 0 where they have no meaning */
+  int64_t
+      intermediate_size; /* of the FFN, or of the experts where the model has them: what matching changes */
+  int64_t parameters;
+  int64_t cache_elements_per_token, cache_bytes_per_token; /* bytes at 16 bits per element */
+  double validation_loss; /* mean cross entropy, in nats; perplexity is exp of it */
+  double train_tokens_per_second;
+  double decode_tokens_per_second; /* of images: images classified per second */
+  double train_seconds;   /* of all training steps; 0: an earlier version wrote the file without it */
+  int64_t timing_turns;   /* turns that the speed before is the median of; 0: it was measured once, alone */
+  int64_t tokens_trained; /* CH_MATCH_TIME makes it differ between mechanisms */
+  bool images;
+  int64_t parameters_attention;
+  double top1, top5; /* of images: shares of those that validate */
+  /* 0 also means that an earlier version wrote the file without the count. */
+  int64_t parameters_embedding, parameters_feed_forward, parameters_gate_embedding;
+  double flops;        /* per token (or image), of a forward pass, without context; */
+  int64_t flops_depth; /* with so many tokens of context: */
+  double flops_projections, flops_context, flops_feed_forward, flops_head;
+  /* Of the two speeds: half the distance between the quartiles of their measurements (steps of training; turns), 0 where it
+   * is not known. Unsteady: that is more than a tenth of the speed, or other programs kept the machine busy. */
+  double train_spread, decode_spread;
+  bool train_unsteady, decode_unsteady;
+  uint64_t seed;
+  double lr; /* peak learning rate */
+  /* Where rates were tried: these, the usual one first; the rates that are as good as `lr` (0: not known); the share of the
+   * loss that the usual rate costs; whether the best lies at the edge of those tried. */
+  const ch_tried_rate *tried; /* [tried_count] */
+  int32_t tried_count;
+  double lr_low, lr_high, usual_lr_cost;
+  bool lr_at_edge;
+  const ch_curve_point *curve, *validation_curve; /* [curve_points], [validation_points] */
+  /* [decode_points]: tokens in the cache, and in place of the loss tokens decoded per second */
+  const ch_curve_point *decode_curve;
+  int32_t curve_points, validation_points, decode_points;
+} ch_compared;
+
+/* A comparison that was made. */
+typedef struct ch_comparison ch_comparison;
+
+/* ---- While it runs ---- */
+
+/* Where a comparison is. */
+typedef struct ch_compare_position {
+  const char *name;   /* of the model that is trained, as `mechanisms` spells it */
+  uint64_t seed;      /* of this run */
+  double lr;          /* its peak learning rate */
+  bool tries_rate;    /* it is one of those that find the model's rate, not one of `runs` */
+  int32_t run, runs;  /* 0 for the first; runs of all models and seeds */
+  ch_train_step step; /* of this run: the last that is done. With images its tokens are images */
+} ch_compare_position;
+
+/* Called after every training step. Returning false stops the comparison: all work is saved, and
+ * ch_compare_mechanisms returns CH_ERROR_INTERRUPTED. */
+typedef bool (*ch_compare_step_sink)(const ch_compare_position *position, void *user);
+
+/* Called now and then within a step or an evaluation that takes longer than a second: `share`, from 0 to 1, of it is
+ * done. position->step is the step before. */
+typedef void (*ch_compare_share_sink)(const ch_compare_position *position, double share, void *user);
+
+/* Called when the text or the images are ready. */
+typedef void (*ch_compare_data_sink)(const ch_compared_data *data, void *user);
+
+/* Called before a run begins or continues: position->step.steps is its length, and of the model all is known that does
+ * not come of training. */
+typedef void (*ch_compare_begin_sink)(const ch_compare_position *position, const ch_compared *model,
+                                      void *user);
+
+/* Called when a run is finished; `earlier`: it was when the comparison began. */
+typedef void (*ch_compare_model_sink)(const ch_compared *model, bool earlier, void *user);
+
+/* After the last run, all models are timed in turns. Called before each measurement: turn 0 ... turns - 1. If a speed is
+ * not steady, there are more turns than were said, for those models. */
+typedef void (*ch_compare_timing_sink)(int32_t turn, int32_t turns, const ch_compared *model, void *user);
+
+/* Called when the speed of a model is known. */
+typedef void (*ch_compare_timed_sink)(const ch_compared *model, void *user);
+
+/* Called before a rung of settings->ladder other than the comparison itself: rung `index` of `rungs`, from 0, by size; its
+ * models lie below `directory`. */
+typedef void (*ch_compare_rung_sink)(int32_t index, int32_t rungs, int64_t parameters, const char *directory,
+                                     void *user);
+
+/* ---- Comparing ---- */
+
+/* Fill with ch_compare_defaults, then set data or images, out, and what should differ: members may be added in later
+ * versions. All that it points to is the caller's and must last until ch_compare_mechanisms has returned. */
+typedef struct ch_compare_settings {
+  const char *data;   /* a UTF-8 text file, or several separated by commas; a part is kept for validation */
+  const char *images; /* instead: a directory of CIFAR or IDX files, to train Vision Transformers on */
+  const char *out;    /* directory; each model is a subdirectory */
+  /* Names separated by commas, e.g. "mha,gqa:4,mla" (default "mha,gqa,mqa"; ch_mechanism_name_at lists them), or
+   * config.json files. */
+  const char *mechanisms;
+  /* A tokenizer.json, tokenizer.bin or a directory with one; NULL: trained on the text. */
+  const char *tokenizer;
+  int64_t vocab;      /* of the tokenizer that is trained; 0 = chosen by parameters and text */
+  int64_t parameters; /* of each model; 0 = 1 million, or those of the first config file */
+  ch_match match;     /* default CH_MATCH_PARAMETERS */
+  /* With CH_MATCH_CACHE: the most elements that a token may add to the cache, all layers together. Models have at least
+   * three quarters of them. */
+  int64_t cache_per_token;
+  int64_t layers, hidden, heads;      /* the shape all share; 0 = chosen */
+  int64_t patch;                      /* side length of an image patch, in pixels; 0 = about 64 patches */
+  ch_init init;                       /* with CH_PARAMETRIZATION_STANDARD */
+  ch_parametrization parametrization; /* default CH_PARAMETRIZATION_SPECTRAL */
+  int64_t tokens;                     /* of text that each model is trained on; default 2 million */
+  int64_t epochs;                     /* of images: passes over all of them; default 10 */
+  int64_t batch;    /* sequences of a step; 0 = 16, or fewer for at least 256 steps (2 at least); 64 images */
+  int64_t sequence; /* tokens of a sequence; default 256. Of images it does not count */
+  double lr; /* peak learning rate; 0 = 4e-3; of CH_PARAMETRIZATION_STANDARD 2e-3, or 1e-3 with images */
+  /* Rates of single models: "mla=6e-3,mha=2e-3"; a number without a name is of all others, as `lr` is. NULL: none. */
+  const char *rates;
+  /* The most rates that are tried to find each model's own, 3 to 9; 0 (default): none, `lr` and `rates` count. With the
+   * first seed and all tokens: the usual rate, twice and half of it, and on as long as the best is at the edge; rates that
+   * are clearly worse are stopped early. All seeds then train at the vertex of a parabola through the best three. */
+  int64_t tune;
+  ch_train_schedule schedule; /* cosine (default) or constant */
+  int64_t warmup;             /* steps of linear warm-up; -1 (default) = 5 % of all steps, at most 1000 */
+  ch_precision type;          /* arithmetic of large products: F32 (default) or BF16 */
+  uint64_t seed;              /* of the first run; default 1 */
+  /* Runs of each model, with `seed` and those that follow it; default 1, at most CH_COMPARE_MOST_SEEDS. */
+  int64_t seeds;
+  /* Adds seeds, one at a time and only to the models between which they decide, until the verdict is "take" or `budget`
+   * seconds of training are spent; those of all runs count, also of runs that were finished earlier. A difference is then
+   * called one only beyond the noise of all looks together. `budget` must be set with it, and only with it. */
+  bool until_decided;
+  double budget;
+  /* Validation tokens (or images) of an evaluation; 0 = all, but of text at most 1/30 of `tokens`, or 32768 if that is
+   * more. */
+  int64_t eval_tokens;
+  int64_t evaluations; /* of each run while it trains; 0 = 4 to 20, as `tokens` allows */
+  /* Of the models whose loss is at most this share above the lowest, the one with the smallest cache is recommended.
+   * Of images, of those whose top-1 accuracy is at most this share below the highest, the one with the fewest
+   * parameters of attention. Default 0.01. */
+  double tolerance;
+  /* Also compares at other sizes, in directories of their own below `out`, and fits laws of loss against FLOPs to all
+   * (ladder.h): the numbers of parameters, separated by commas, `parameters` always among them, at least four; "": that, its
+   * half, quarter and eighth. Tokens are in proportion to parameters. The first of `mechanisms` is the baseline. NULL
+   * (default): no ladder. */
+  const char *ladder;
+  int64_t target;      /* with `ladder`: parameters of models whose loss is predicted; 0: none */
+  bool remeasure;      /* time training and decoding of all models again, also of those that are finished */
+  int32_t threads;     /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  const char *command; /* what was typed, for the report; or NULL */
+  /* Sentences of errors name settings as `crosshead compare` names its options: "--eval-tokens", not "eval_tokens". */
+  bool option_names;
+  /* Callbacks in the thread that called; each may be NULL. */
+  ch_train_preparation_sink preparation;
+  ch_compare_data_sink prepared;
+  ch_compare_begin_sink begin;
+  ch_compare_step_sink step;
+  ch_compare_share_sink share;
+  ch_compare_model_sink model;
+  ch_compare_timing_sink timing;
+  ch_compare_timed_sink timed;
+  ch_compare_rung_sink rung;
+  ch_stop_test stop; /* asked some twenty times a second; true stops the comparison as `step` does */
+  void *user;        /* theirs */
+} ch_compare_settings;
+
+CH_API void ch_compare_defaults(ch_compare_settings *settings);
+
+/* Whether settings have what a comparison needs and are in range; no file is looked at. Errors: CH_ERROR_ARGUMENT. */
+CH_API ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error);
+
+/* Trains a model with each mechanism on the same text, with the same tokenizer, seed, batches and number of tokens, and
+ * with the FFN width adjusted so that all have the same number of parameters. OUT gets results.json and
+ * report.html whenever a run is finished.
+ *
+ * The same settings continue what lies in OUT, and a finished comparison may be given more seeds, or more mechanisms
+ * behind those that it has, or, with a constant schedule, more tokens (epochs); then only what is new is trained.
+ * tolerance, remeasure, threads, command and the callbacks may differ.
+ *
+ * *comparison (may be NULL) becomes what was found; release it with ch_comparison_free. Errors: CH_ERROR_INTERRUPTED
+ * when a callback stopped it; CH_ERROR_ARGUMENT for settings out of range, names that are not known (the nearest is
+ * suggested) and an OUT with other settings' results; those of ch_train. */
+CH_API ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparison **comparison,
+                                       ch_error *error);
+
+/* ---- Larger models ---- */
+
+/* The laws of a comparison with settings->ladder, in the order of `mechanisms`; they belong to the comparison. NULL without
+ * a ladder. */
+CH_API const ch_ladder_laws *ch_comparison_laws(const ch_comparison *comparison);
+
+/* ---- Before comparing ---- */
+
+/* What a mechanism's runs would take: those that are not finished. */
+typedef struct ch_foreseen {
+  const char *name; /* as `mechanisms` spells it; NULL in a total */
+  int64_t parameters;
+  int64_t runs, finished;   /* all of them, and those that lie finished in `out` */
+  int64_t tokens;           /* (images) of a run */
+  double tokens_per_second; /* of training, from some steps; 0: no run is left, or it is a total */
+  double seconds;           /* of training and evaluating what is left */
+  int64_t
+      memory_bytes; /* of a run that trains: weights, gradients, moments and activations; of a total, the most */
+  int64_t disk_bytes; /* that models and checkpoints will have added */
+} ch_foreseen;
+
+/* All of it belongs to what ch_compare_foresee gave. */
+typedef struct ch_compare_forecast ch_compare_forecast;
+
+/* Finds out what ch_compare_mechanisms would do with the settings. Some steps of each model are timed, about a second
+   each; nothing is written. A text that is not prepared yet is checked but not tokenized: its tokens are made up. Errors:
+   those of ch_compare_mechanisms that can be known before. Release *forecast with ch_compare_forecast_free. */
+CH_API ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_compare_forecast **forecast,
+                                    ch_error *error);
+/* NULL is fine. */
+CH_API void ch_compare_forecast_free(ch_compare_forecast *forecast);
+/* Mechanism `index` of 0 ... ch_compare_forecast_count - 1, in the order of `mechanisms`; NULL for another index. */
+CH_API const ch_foreseen *ch_compare_forecast_of(const ch_compare_forecast *forecast, int32_t index);
+CH_API int32_t ch_compare_forecast_count(const ch_compare_forecast *forecast);
+/* All together. */
+CH_API const ch_foreseen *ch_compare_forecast_total(const ch_compare_forecast *forecast);
+/* *text becomes a table and a sentence, *json the same as an object; NUL-terminated and the caller's. */
+CH_API ch_status ch_compare_forecast_text(const ch_compare_forecast *forecast, char **text, ch_error *error);
+CH_API ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **json, ch_error *error);
+
+/* ---- What was found ---- */
+
+/* NULL is fine. */
+CH_API void ch_comparison_free(ch_comparison *comparison);
+
+/* The runs of all models and seeds. */
+CH_API int32_t ch_comparison_count(const ch_comparison *comparison);
+
+/* Run `index` of 0 ... count - 1, seed by seed; it belongs to the comparison. NULL for another index. */
+CH_API const ch_compared *ch_comparison_run(const ch_comparison *comparison, int32_t index);
+
+/* *run becomes a run, with the first seed, of the model that is recommended (settings->tolerance says how) or, while the
+ * verdict is another than "take", that the means recommend; it belongs to the comparison. */
+CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_compared **run,
+                                           ch_error *error);
+
+typedef enum ch_verdict_kind {
+  CH_VERDICT_TAKE = 0,                /* names[0], with 95 % confidence; or there is one model only */
+  CH_VERDICT_NOT_DISTINGUISHABLE = 1, /* one of `names`, and the seeds so far do not tell which */
+  CH_VERDICT_UNDECIDED = 2 /* too few seeds to say anything; names[0] if any is what the means say */
+} ch_verdict_kind;
+
+/* "take", "not_distinguishable", "undecided"; static storage. */
+CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
+
+/* Which model `tolerance` asks for, as far as the noise between seeds lets one say. */
+typedef struct ch_comparison_decision {
+  ch_verdict_kind kind;
+  const char *const *names; /* [name_count], what the means say first; as `mechanisms` spells them */
+  int32_t name_count;
+  const char *sentence;
+  int64_t seeds; /* the most of any model */
+  int64_t
+      more_seeds; /* about so many more of each of `names` would tell; 0: none are needed; -1: not known, or too many */
+  double more_seconds; /* of training for them */
+} ch_comparison_decision;
+
+/* *decision becomes the verdict, in one piece of memory that is the caller's: release it with ch_free. The names belong to
+ * the comparison. */
+CH_API ch_status ch_comparison_verdict(const ch_comparison *comparison, ch_comparison_decision **decision,
+                                       ch_error *error);
+
+/* *json becomes the contents of results.json, NUL-terminated and the caller's: release it with ch_free. */
+CH_API ch_status ch_comparison_json(const ch_comparison *comparison, char **json, ch_error *error);
+
+/* *text becomes the sentence of the verdict and a table of the models for a terminal, the best first, with its notes and
+ * warnings; NUL-terminated and the caller's. */
+CH_API ch_status ch_comparison_table(const ch_comparison *comparison, char **text, ch_error *error);
+
+/* *html becomes the report, a page that loads nothing from elsewhere; NUL-terminated and the caller's. Learned matrices
+ * are read from the models' directories, where they are. */
+CH_API ch_status ch_comparison_page(const ch_comparison *comparison, char **html, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

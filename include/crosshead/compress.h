@@ -1,0 +1,89 @@
+/* Smaller and plainer models from trained ones, without training. Link libcrosshead-train. */
+#ifndef CROSSHEAD_COMPRESS_H
+#define CROSSHEAD_COMPRESS_H
+
+#include <crosshead/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a model becomes smaller. */
+typedef enum ch_compression {
+  CH_COMPRESSION_MEA =
+      0, /* fewer key and value heads in the cache, of which each layer's heads are combinations */
+  CH_COMPRESSION_MASA = 1,    /* attention's matrices as combinations of atoms that groups of layers share */
+  CH_COMPRESSION_SVD_LLM = 2, /* truncated SVD, weighted by the statistics of the inputs */
+  CH_COMPRESSION_SVD = 3      /* the same by the weights alone */
+} ch_compression;
+
+/* Fill with ch_compress_defaults, then change what should differ: members may be added in later versions. All that it
+ * points to is the caller's and must last until ch_compress_model has returned. */
+typedef struct ch_compress_settings {
+  ch_compression method;
+  int64_t component_heads; /* mea: key and value heads to keep, 1 to the model's; -1 = `budget` decides */
+  int64_t first_layer, last_layer; /* mea: of these layers, counted from 0; default 0 and -1, the last */
+  /* mea: a share above 0 and at most 1, or 0 = none. With component_heads: of the layers, those are compressed that
+   * cost least. Without: of the cache, which is saved by a number of heads for each layer so that the loss grows least.
+   * Both are measured on the calibration text, one layer at a time (MEA, Figure 8). */
+  double budget;
+  bool profile; /* mea: measure and report that without a budget too */
+  double ratio; /* masa, svd-llm, svd: share of the attention parameters to take away, above 0 and below 1 */
+  const char *keep; /* of these: projections to leave alone, with commas between: "q,o" or "q_proj,o_proj" */
+  int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0 = chosen */
+  /* The calibration text, UTF-8; NULL = the weights alone decide. svd-llm needs it, svd never uses it. */
+  const char *calibration;
+  int64_t calibration_tokens; /* the first so many tokens of it are used; default 65536 */
+  bool data_free;    /* the weights alone decide, even so; budget and profile use the calibration text */
+  ch_precision type; /* of the matrices that are made: F32, F16 or BF16; default: that of the embedding */
+  /* Measure perplexity and decoding speed of both models, and write report.json and report.html to `out`. */
+  bool report;
+  /* Perplexity is of this text, UTF-8; NULL = of the last fifth of the calibration text, which is then kept back. */
+  const char *text;
+  /* What the report says: how it was made, and what is made where that is written under another name at first; NULL =
+   * "ch_compress_model", and `out`. */
+  const char *command, *name;
+  char **
+      table; /* or NULL; a success sets it to the report for a terminal, the caller's: release it with ch_free */
+  int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  /* Sentences of errors name settings as `crosshead compress` names its options: "--data-free" and not "data_free". */
+  bool option_names;
+  ch_progress progress; /* or NULL; in millionths of a part of the work. false: nothing is left in `out` */
+  ch_stage_sink stage;  /* or NULL; told the parts */
+  void *user;           /* the two callbacks' */
+} ch_compress_settings;
+
+CH_API void ch_compress_defaults(ch_compress_settings *settings);
+
+/* Writes a smaller form of the model of DIRECTORY to the directory OUT. *json (may be NULL) becomes the
+ * report of `crosshead compress --json`: parameters before and after, the error of every matrix, and with
+ * settings->report what was measured. It is NUL-terminated and the caller's: release it with ch_free. Errors:
+ * CH_ERROR_ARGUMENT for settings that do not fit the method or the model, CH_ERROR_CONFIG for a model that this method
+ * cannot compress (a quantised one, for example), CH_ERROR_INTERRUPTED when progress returned false, and those of
+ * ch_model_open. */
+CH_API ch_status ch_compress_model(const char *directory, const char *out,
+                                   const ch_compress_settings *settings, char **json, ch_error *error);
+
+/* Fill with ch_absorb_defaults, then change what should differ: members may be added in later versions. */
+typedef struct ch_absorb_settings {
+  bool keep_cache; /* leave head mixing alone where folding it would make the cache larger */
+  /* Of what is written: F32, F16 or BF16; default: F32 where anything was folded, else that of the embedding. */
+  ch_precision type;
+  /* Or NULL; a success sets it to whether knocking was left in the model because it is not linear. */
+  bool *nonlinear_left;
+} ch_absorb_settings;
+
+CH_API void ch_absorb_defaults(ch_absorb_settings *settings);
+
+/* Folds the linear modules around a projection into its weights: linear knocking, head mixing, shared
+ * matrices, low-rank residuals. The plainer model computes the same and is written to the directory OUT;
+ * settings may be NULL. *json (may be NULL) becomes the object of `crosshead absorb --json`, NUL-terminated
+ * and the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is
+ * none of these, CH_ERROR_CONFIG for a quantised model, and those of ch_model_open. */
+CH_API ch_status ch_absorb_model(const char *directory, const char *out, const ch_absorb_settings *settings,
+                                 char **json, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

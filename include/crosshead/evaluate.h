@@ -1,0 +1,96 @@
+/* How good a model is: perplexity of a text, tasks, accuracy on images, log-likelihoods of continuations. Link libcrosshead-train. */
+#ifndef CROSSHEAD_EVALUATE_H
+#define CROSSHEAD_EVALUATE_H
+
+#include <crosshead/documents.h>
+#include <crosshead/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Gets an item of a task with the model's answers: one JSON object without line breaks, with the names that
+ * lm-evaluation-harness logs (doc_id, doc, target, arguments, resps, acc, ...). It is valid during the call. Returning
+ * false ends the evaluation with CH_ERROR_INTERRUPTED. */
+typedef bool (*ch_sample_sink)(const char *json, void *user);
+
+/* Fill with ch_evaluate_defaults, then change what should differ: members may be added in later versions. */
+typedef struct ch_evaluate_settings {
+  int64_t window; /* tokens that the model sees at once; 0 = the context, but at most 1024 for a text */
+  int64_t stride; /* of a text: tokens from window to window; 0 = half the window */
+  ch_document_separator documents; /* of a text */
+  ch_precision compute;            /* arithmetic of large products: F32 (default) or BF16 */
+  ch_precision cache;              /* of a text: read through a cache of this type; default: no cache */
+  /* Of keys, of values and of latents, where they differ; default: as `cache`, or F32 if only others are set. */
+  ch_precision cache_keys, cache_values, cache_latents;
+  const char *items; /* of a task: the file or directory with its items */
+  /* The first so many items of a task, or images; 0 = all. Of a text: the first so many tokens, and word and byte
+   * perplexity are not measured. */
+  int64_t limit;
+  int32_t examples;         /* of a task: solved examples before each question; default 0 */
+  const char *example_file; /* they come from; NULL = from the items */
+  int32_t threads;          /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  /* Sentences of errors name settings as `crosshead eval` names its options: "--fewshot" and not "examples". */
+  bool option_names;
+  ch_progress progress; /* or NULL; the unit is predicted tokens, or images */
+  /* Or NULL: a text has the parts "whole text" and "documents"; that of a task has its name, that of images is
+   * "images". */
+  ch_stage_sink stage;
+  ch_sample_sink sample; /* or NULL; of a task: called for every item in order, when all are answered */
+  void *user;            /* the three callbacks' */
+} ch_evaluate_settings;
+
+CH_API void ch_evaluate_defaults(ch_evaluate_settings *settings);
+
+/* Perplexities of the text file PATH under a model with a tokenizer: per token over the whole text, per word and per
+ * byte over its documents; settings may be NULL. *json becomes the object of `crosshead eval --text --json`:
+ * token_perplexity, loss, tokens, word_perplexity, byte_perplexity and the rest, with a cache cache_bytes_per_token;
+ * NUL-terminated and the caller's, release it with ch_free. Errors: CH_ERROR_IO, CH_ERROR_FORMAT (no text),
+ * CH_ERROR_ARGUMENT (settings out of range, a model of images or without tokenizer, a text of fewer than two tokens), CH_ERROR_NUMERIC, CH_ERROR_INTERRUPTED when progress returned false. */
+CH_API ch_status ch_evaluate_text(const ch_model *model, const char *path,
+                                  const ch_evaluate_settings *settings, char **json, ch_error *error);
+
+/* Asks the model the items of a task (`crosshead eval --task`): the name of a built-in one, or the path of a
+ * description (.json). settings->items must be set. *json becomes the object of `crosshead eval --task --json`: task,
+ * n, acc and the rest, each with _stderr; the caller's. Errors: as ch_evaluate_text; items that do not fit the task are
+ * CH_ERROR_FORMAT and named by file and line. */
+CH_API ch_status ch_evaluate_task(const ch_model *model, const char *task,
+                                  const ch_evaluate_settings *settings, char **json, ch_error *error);
+
+/* The built-in task `index`, from 0: its name and its description, the JSON that docs/tasks.md explains; static
+ * storage. False behind the last. */
+CH_API bool ch_task_builtin(int index, const char **name, const char **description);
+
+/* How well a model of images classifies those of PATH: files (CIFAR, IDX) with commas between, or a directory, of which
+ * the test files are taken if it has some beside others; settings may be NULL. *json becomes the object of `crosshead
+ * eval --images --json`: top1 and top5, the shares of images whose label is the first choice or among the first five,
+ * loss (mean cross entropy), images and seconds; the caller's. Errors: as ch_evaluate_text; CH_ERROR_ARGUMENT for a model
+ * of text. */
+CH_API ch_status ch_evaluate_images(const ch_model *model, const char *path,
+                                    const ch_evaluate_settings *settings, char **json, ch_error *error);
+
+/* A continuation to score; zero-initialise it and set the two texts. */
+typedef struct ch_continuation {
+  /* NUL-terminated UTF-8; "" for none. Consecutive requests with the same context compute it once. */
+  const char *context;
+  const char *continuation; /* NUL-terminated UTF-8 */
+  /* The logarithm (ln) of the probability of the continuation after the context: a sum over its tokens. */
+  double log_likelihood;
+  /* Tokens of the continuation. 0: the tokenizer merges it into the context; its probability then counts as
+     1. */
+  int64_t tokens;
+  bool greedy; /* each of its tokens is the likeliest one */
+} ch_continuation;
+
+/* Scores continuations [count] by the rules of lm-evaluation-harness: white space at the end of a context
+ * belongs to the continuation; if both together are longer than the window, the start of the context is cut
+ * off. Errors: CH_ERROR_ARGUMENT for a model without tokenizer, texts that are NULL or an empty continuation,
+ * CH_ERROR_FORMAT for a continuation longer than the window, CH_ERROR_NUMERIC, CH_ERROR_INTERRUPTED when
+ * progress returned false. */
+CH_API ch_status ch_score_continuations(const ch_model *model, ch_continuation *continuations, size_t count,
+                                        const ch_evaluate_settings *settings, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

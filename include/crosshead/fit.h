@@ -1,0 +1,131 @@
+/* What a loss curve says: where it goes, and how steadily. Link libcrosshead-train. */
+#ifndef CROSSHEAD_FIT_H
+#define CROSSHEAD_FIT_H
+
+#include <crosshead/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The scaling law ---- */
+
+/* A value and the ends of its 95 % confidence interval: -INFINITY or INFINITY where the curve does not bound it. */
+typedef struct ch_estimate {
+  double value, low, high;
+} ch_estimate;
+
+/* The law L(D) = (D_c/D)^alpha + L_0 of a loss after D tokens (MEA eq. 35). */
+typedef struct ch_scaling_law {
+  ch_estimate alpha;
+  ch_estimate tokens; /* D_c; its value may be INFINITY where alpha is tiny */
+  ch_estimate floor;  /* L_0, never below 0 */
+  ch_estimate at;     /* L(budget); NaN without one */
+  double budget;      /* tokens at which `at` is the loss; 0: none */
+  double noise;       /* standard deviation of the last point from the law, without outliers; and */
+  double noise_power; /* the power of the loss that the noise is proportional to: 0, 0.5, 1, 1.5 or 2 */
+  /* correlation of neighbouring points' deviations, from 0 to 0.95; it widens the intervals */
+  double correlation;
+  double first, last;         /* tokens of the first and the last fitted point */
+  int32_t points;             /* fitted to */
+  int32_t outliers;           /* those of them that weigh less than half */
+  double log_unit, amplitude; /* the law in the form amplitude * (D / e^log_unit)^-alpha + L_0 */
+} ch_scaling_law;
+
+/* The fewest points of a fit. */
+enum { CH_SCALING_LEAST_POINTS = 8 };
+
+/* Fits the law to tokens [n] and losses [n], of rising tokens; docs/sweep.md says what is minimised and where the
+ * intervals come from. budget: the tokens of law->at; 0 for none. Of more than 400 points, neighbours are replaced by
+ * their median. Errors (CH_ERROR_ARGUMENT): too few points, values that are not finite or not positive, tokens that do
+ * not rise, a curve that does not fall. */
+CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int32_t n, double budget,
+                                    ch_scaling_law *law, ch_error *error);
+
+/* The loss that a fitted law says for so many tokens. */
+CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
+
+/* ---- Stability ---- */
+
+typedef enum ch_stability_verdict {
+  CH_STABLE = 0,
+  CH_NOT_FINITE = 1,  /* a loss or gradient was not finite */
+  CH_UNRECOVERED = 2, /* a spike that the loss did not come back from */
+  CH_RISING = 3,      /* the loss ends above where it was */
+  CH_STUCK = 4        /* it fell far less than at smaller rates; found by comparing the runs of a sweep */
+} ch_stability_verdict;
+
+/* A stretch of losses far above those before it; docs/sweep.md says how far. */
+typedef struct ch_spike {
+  int64_t first, last; /* steps from 1; last: the last step so far, where the spike is not over */
+  double height;       /* highest loss over the level before */
+  bool recovered;
+} ch_spike;
+
+enum { CH_SPIKES_KEPT = 64 };
+
+typedef struct ch_stability {
+  ch_stability_verdict verdict;
+  int64_t step;   /* the first step of the spike, or the step with a loss that was not finite; else 0 */
+  int64_t spikes; /* all of them, recovered or not */
+  int32_t kept;   /* how many of the first ones are in the list */
+  ch_spike list[CH_SPIKES_KEPT];
+} ch_stability;
+
+/* Judges the training losses [n] of every step of a run; losses behind one that is not finite do not count. */
+CH_API void ch_stability_judge(const double *losses, int64_t n, ch_stability *stability);
+
+/* "stable", "not_finite", "unrecovered_spike", "rising", "stuck"; static storage. */
+CH_API const char *ch_stability_name(ch_stability_verdict verdict);
+
+/* ---- Curves in files ---- */
+
+/* Fill with ch_fit_defaults, then change what should differ: members may be added in later versions. */
+typedef struct ch_fit_settings {
+  bool training;  /* fit the training losses of logs and results; default: their validation losses */
+  int64_t budget; /* tokens at which the law's loss is wanted; 0 (default): none */
+  /* Points up to so many tokens are left out; -1 (default): of logs and results the first tenth, of tables none. */
+  int64_t skip;
+} ch_fit_settings;
+
+CH_API void ch_fit_defaults(ch_fit_settings *settings);
+
+/* What was found of one curve. */
+typedef struct ch_fitted {
+  const char *name;       /* of the file or the run */
+  int32_t points;         /* of the curve, with those that are left out */
+  ch_stability stability; /* of the training losses, where the file has some; else of the points */
+  bool has_law;
+  ch_scaling_law law;
+  const char *no_law; /* why there is none; "" where there is one */
+} ch_fitted;
+
+/* The curves of a file. */
+typedef struct ch_fits ch_fits;
+
+/* Fits the law to every curve of the file PATH, a table of tokens and losses (CSV, or columns separated by spaces), the
+ * log.jsonl of a run, or the results.json of a comparison or sweep, and judges its stability; settings may be NULL. A
+ * curve that has no law is no error. Release *fits with ch_fits_free. Errors: CH_ERROR_IO, and CH_ERROR_FORMAT with the
+ * file and the line. */
+CH_API ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits **fits,
+                             ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_fits_free(ch_fits *fits);
+
+/* How many curves the file has: at least 1. */
+CH_API int32_t ch_fits_count(const ch_fits *fits);
+
+/* Curve `index` of 0 ... count - 1; it belongs to `fits`. NULL for another index. */
+CH_API const ch_fitted *ch_fits_curve(const ch_fits *fits, int32_t index);
+
+/* *json becomes the object of `crosshead fit --json`; NUL-terminated and the caller's: release it with ch_free. */
+CH_API ch_status ch_fits_json(const ch_fits *fits, char **json, ch_error *error);
+
+/* *text becomes the laws, spikes and verdicts in lines for a terminal; NUL-terminated and the caller's. */
+CH_API ch_status ch_fits_text(const ch_fits *fits, char **text, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

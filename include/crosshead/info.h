@@ -1,0 +1,89 @@
+/* What a model is and what it costs, by its configuration alone: parameters, key-value cache, arithmetic. Weights are not
+ * read. */
+#ifndef CROSSHEAD_INFO_H
+#define CROSSHEAD_INFO_H
+
+#include <crosshead/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* FLOPs (two per multiply-add) that one token takes; in models of images, one image. */
+typedef struct ch_flops {
+  double attention_projections; /* every matrix under self_attn */
+  double attention_context;     /* what grows with the context: scores, weighted values */
+  double feed_forward;
+  double lm_head; /* 2 V D, tied or not; looking up an embedding is no product. Of images: the classifier */
+  double patches; /* the patch embedding of images */
+  double total;
+} ch_flops;
+
+typedef struct ch_account {
+  int64_t parameters_total;
+  int64_t parameters_attention; /* under self_attn and model.dictionary, without gate tables */
+  int64_t parameters_embedding; /* embed_tokens and an untied lm_head; of images all of the next three */
+  int64_t parameters_patch, parameters_position, parameters_head; /* positions with the class token */
+  int64_t parameters_gate_embedding;                              /* lookup tables of embedding gates */
+  int64_t parameters_feed_forward;
+  int64_t parameters_norm;          /* norms outside attention */
+  int64_t parameters_active;        /* the total minus gate tables and experts not chosen */
+  int64_t cache_elements_per_token; /* summed over layers; of images none */
+  int64_t cache_bytes_per_token;
+  int64_t total_effective_rank; /* per layer: heads times the rank of a head's query-key map */
+  int64_t shared_latent_dim;    /* per layer: width of the latent space that heads share */
+  ch_flops flops;           /* one forward pass, as in training; a training step takes three times as many */
+  ch_flops prefill, decode; /* through the cache: many tokens at once, one token; of images none */
+} ch_account;
+
+/* What some figures depend on. Fill with ch_info_defaults, then change what should differ: members may be added in later
+ * versions. */
+typedef struct ch_info_settings {
+  int64_t depth;      /* tokens of context, for FLOPs; default 0 */
+  ch_precision cache; /* the cache's elements; default BF16 */
+  /* Of keys, of values and of latents, where they differ; default: as `cache`. */
+  ch_precision cache_keys, cache_values, cache_latents;
+  /* What pages and JSON call these types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0". */
+  const char *cache_name;
+} ch_info_settings;
+
+CH_API void ch_info_defaults(ch_info_settings *settings);
+
+/* A configuration that was read. It never changes: any number of threads may use it at the same time. */
+typedef struct ch_info ch_info;
+
+/* Reads the configuration of a model directory, or a config.json. Sizes that it leaves open ("sharing.rank") are those of
+ * the directory's weights. Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY; each names the file
+ * and the key. */
+CH_API ch_status ch_info_open(const char *path, ch_info **info, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_info_free(ch_info *info);
+
+/* Which states the model's cache holds: *roles gets bits of ch_cache_role, none for models of images. */
+CH_API ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *error);
+
+/* The figures; in this and the functions below settings may be NULL for the defaults. Errors of all: CH_ERROR_ARGUMENT
+ * for settings out of range, CH_ERROR_MEMORY. */
+CH_API ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings, ch_account *account,
+                                 ch_error *error);
+
+/* The page that `crosshead info` prints. *text is NUL-terminated and the caller's: release it with ch_free. */
+CH_API ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, char **text,
+                              ch_error *error);
+
+/* The object of `crosshead info --json`: parameters_total, cache_elements_per_token and the rest. *json is the caller's,
+ * as above. */
+CH_API ch_status ch_info_json(const ch_info *info, const ch_info_settings *settings, char **json,
+                              ch_error *error);
+
+/* A table with a line for each of infos [count], at least one, and the object of `crosshead info --table --json`. */
+CH_API ch_status ch_info_table(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
+                               char **text, ch_error *error);
+CH_API ch_status ch_info_table_json(const ch_info *const *infos, size_t count,
+                                    const ch_info_settings *settings, char **json, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,95 @@
+/* What larger models would reach: the law L = E + A C^-alpha of each mechanism, L the validation loss and C the FLOPs of
+ * training, fitted to models of rising size, with what follows from it. `crosshead compare --ladder` does it with models
+ * that it trains. Link libcrosshead-train. */
+#ifndef CROSSHEAD_LADDER_H
+#define CROSSHEAD_LADDER_H
+
+#include <crosshead/common.h>
+#include <crosshead/fit.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  CH_LADDER_LEAST_RUNGS = 4,  /* sizes that a law needs */
+  CH_LADDER_MOST_RUNGS = 16,  /* sizes; and */
+  CH_LADDER_MOST_SHARES = 3,  /* earlier shares of a run that are used */
+  CH_LADDER_MOST_CURVES = 64, /* mechanisms */
+};
+
+/* The models of a mechanism, the smallest first: its rungs. All arrays are the caller's. */
+typedef struct ch_ladder_curve {
+  const char *name;
+  int32_t rungs;
+  const double *flops;  /* [rungs] of all training of a model; rising */
+  const double *losses; /* [rungs] at the end of training, nats; means over seeds where there are several */
+  /* [shares * rungs] losses of the same runs at earlier shares of them, the same shares of all: share by share. Their laws
+   * have the E and alpha of the last one's. NULL: none. */
+  const double *earlier;
+  int32_t shares;
+  double target_flops; /* of the model whose loss is predicted; 0: none */
+  /* Of training the largest model on one machine, and the relative standard error of that; 0: not known. */
+  double seconds_per_flop, seconds_error;
+} ch_ladder_curve;
+
+/* What is known of a mechanism. Intervals are of 95 %; a bound is INFINITY where there is none, NaN where nothing is known. */
+typedef struct ch_ladder_law {
+  const char *name;
+  ch_estimate floor;     /* E, nats */
+  ch_estimate amplitude; /* A, nats at one FLOP */
+  ch_estimate alpha;
+  ch_estimate target; /* predicted loss of a run with target_flops; NaN without a target */
+  double target_flops;
+  /* The largest model as those below it predict it, with the interval for a single run, and what it reached. The interval is
+   * NaN where those below leave no degree of freedom. */
+  ch_estimate top;
+  double top_loss;
+  /* How many times its compute, or its training time, the baseline needs for the same loss: at the target, or of the largest
+   * model where there is no target. 1 of the baseline itself. */
+  ch_estimate multiplier, time_multiplier;
+  const double *rung_multipliers; /* [rungs] that of each model, from its own loss and the baseline's law */
+  int32_t rungs;
+  bool says_nothing; /* the rungs do not bound alpha: they hardly fall, or fall by no law of this form */
+} ch_ladder_law;
+
+/* Where one mechanism overtakes another at equal compute. */
+typedef struct ch_ladder_crossing {
+  int32_t below, above; /* laws: which has the lower loss with less compute than `flops`, and with more */
+  ch_estimate flops;
+  double share; /* of the resampled fits that cross at all */
+} ch_ladder_crossing;
+
+/* How the laws were fitted. */
+typedef struct ch_ladder_basis {
+  int32_t baseline; /* law that multipliers are against */
+  bool one_floor;   /* E is the same of all: own ones would not fit better (F test, 5 %) */
+  int32_t shares;   /* earlier shares that were used: 0 where the laws fit them worse than the ends */
+  double noise;     /* standard deviation of a loss from the laws, lack of fit included, nats */
+  int32_t degrees;  /* of freedom */
+} ch_ladder_basis;
+
+typedef struct ch_ladder_laws ch_ladder_laws;
+
+/* Fits the laws of curves [count] and keeps what follows from them. The intervals are of resampled fits: losses that the laws
+ * say, with noise of the size that is left and of its own uncertainty, are fitted again (docs/compare.md, "Larger models").
+ * Release *laws with ch_ladder_laws_free. Errors: CH_ERROR_ARGUMENT for fewer than CH_LADDER_LEAST_RUNGS rungs, rungs that
+ * do not rise, losses that are not finite and positive, a baseline that is not there. */
+CH_API ch_status ch_ladder_fit(const ch_ladder_curve *curves, int32_t count, int32_t baseline,
+                               ch_ladder_laws **laws, ch_error *error);
+/* NULL is fine. */
+CH_API void ch_ladder_laws_free(ch_ladder_laws *laws);
+
+/* The law of curve `index` of 0 ... count - 1; it belongs to `laws`. NULL for another index. */
+CH_API const ch_ladder_law *ch_ladder_laws_at(const ch_ladder_laws *laws, int32_t index);
+CH_API int32_t ch_ladder_laws_count(const ch_ladder_laws *laws);
+/* Crossing `index`, of those up to the target (or ten times the largest rung); NULL behind the last. */
+CH_API const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index);
+CH_API void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis);
+/* The loss that law `index` says for so much compute; NaN for another index. */
+CH_API double ch_ladder_loss(const ch_ladder_laws *laws, int32_t index, double flops);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

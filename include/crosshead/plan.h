@@ -1,0 +1,147 @@
+/* What fits into a memory, and how fast it will be: for models and mechanisms by name, a context, a number of users and a
+ * budget of memory. It is what `crosshead plan` does, and docs/plan.md has the formulas. Link libcrosshead-train. */
+#ifndef CROSSHEAD_PLAN_H
+#define CROSSHEAD_PLAN_H
+
+#include <crosshead/compare.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Devices ---- */
+
+enum { CH_DEVICE_RATES = 10 };
+
+/* Read bandwidth of `bytes` that are read again and again. */
+typedef struct ch_read_rate {
+  double bytes;
+  double rate; /* bytes/s */
+} ch_read_rate;
+
+/* What limits a machine, and how much of that is reached. */
+typedef struct ch_device {
+  char name[32];          /* "h100-sxm"; "here" of the machine that this runs on */
+  char title[96];         /* for people */
+  char source[256];       /* of the figures: the title of a data sheet, "measured" */
+  double read_bandwidth;  /* of memory, bytes/s */
+  double flops;           /* FLOP/s of products: dense, not sparse */
+  double flops_quantised; /* of products with block-quantised weights; 0: `flops` */
+  int64_t memory;         /* bytes */
+  /* The shares of these that inference reaches, from 0 to 1: reading; products of prompts, and of decoding steps; products
+   * with block-quantised weights. */
+  double reading, computing, computing_step, computing_quantised;
+  double layer_seconds; /* of a pass, per layer, beside reading and arithmetic */
+  /* Read bandwidth of what fits into caches, for rising bytes; above the last one it is read_bandwidth. */
+  ch_read_rate rates[CH_DEVICE_RATES];
+  int32_t rate_count;
+} ch_device;
+
+/* Known device number `index`, from 0, with published figures. False behind the last. */
+CH_API bool ch_device_at(int32_t index, ch_device *device);
+
+/* A device by its name, or by a line of figures, "name=mine,gb/s=900,flop/s=120T,memory=48GB". Counts may have k, M, G
+ * or T; memory also KiB, MiB or GiB, and a B. Optional: reading=PERCENT and computing=PERCENT. Errors
+ * (CH_ERROR_ARGUMENT): an unknown name, where the nearest is suggested; keys or values that are wrong or missing. */
+CH_API ch_status ch_device_read(const char *text, ch_device *device, ch_error *error);
+
+/* The machine that this runs on. Measures its limits with all threads, which takes some seconds; compute: arithmetic of large
+ * products, F32 (default) or BF16. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+CH_API ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *error);
+
+/* ---- The question ---- */
+
+/* Fill with ch_capacity_defaults, then set what is asked: members may be added in later versions. All that it points to is
+ * the caller's and must last until ch_capacity_plan has returned. */
+typedef struct ch_capacity_settings {
+  const char *const *models; /* [model_count] model directories and config.json files */
+  size_t model_count;
+  /* Names separated by commas, "mha,gqa:4,mla" (ch_mechanism_name_at lists them), or config.json files; NULL: none. */
+  const char *mechanisms;
+  /* What the named mechanisms are put into: the shape of a configuration or model directory; NULL: the first of `models`,
+   * or of the members below, if one is not 0. Their FFN width is adjusted, so that they have about as many parameters. */
+  const char *like;
+  int64_t parameters, layers, hidden, heads, vocab; /* 0 = chosen, as ch_compare_settings says */
+  ch_match match;                                   /* CH_MATCH_PARAMETERS (default) or CH_MATCH_ACTIVE */
+  int64_t context;                                  /* tokens of every user; must be set */
+  int64_t users;                                    /* sequences at the same time; default 1 */
+  int64_t memory;                                   /* bytes; 0 (default) = the memory of each device */
+  double least_speed;   /* tokens per second that every user must get; default 0 */
+  ch_precision weights; /* default: as files hold them; of a configuration alone BF16 */
+  ch_precision cache;   /* the cache's elements; default BF16 */
+  /* Of keys, of values and of latents, where they differ; default: as `cache`. */
+  ch_precision cache_keys, cache_values, cache_latents;
+  /* What pages and JSON call the cache's types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0,latent=bf16". */
+  const char *cache_name;
+  const ch_device *devices; /* [device_count], at least one */
+  size_t device_count;
+  /* Sentences of errors name settings as `crosshead plan` names its options. */
+  bool option_names;
+} ch_capacity_settings;
+
+CH_API void ch_capacity_defaults(ch_capacity_settings *settings);
+
+/* ---- The answer ---- */
+
+/* A candidate, whatever it runs on. Strings belong to the answer; members may be added in later versions. */
+typedef struct ch_capacity_candidate {
+  const char *name;      /* as it was given */
+  const char *mechanism; /* attention.type */
+  const char *weights;   /* the type that most elements of its matrices have, "bf16" */
+  const char *excluded;  /* why it is none on any device, a sentence; "" where it is one */
+  int64_t layers, hidden_size, intermediate_size, parameters;
+  int64_t weight_bytes;             /* of all tensors, with tables that are only looked up */
+  int64_t step_weight_bytes;        /* that one decoding step of all users reads */
+  int64_t cache_elements_per_token; /* of all layers */
+  int64_t cache_bytes_per_token;
+  int64_t cache_bytes_per_user; /* at the context asked for */
+  int64_t cache_bytes;          /* of all users */
+  int64_t gate_bytes;           /* rows of embedding gates by token id, at most */
+  int64_t work_bytes;           /* activations, logits and scratch */
+  int64_t needed_bytes;         /* weights, cache, gate rows and work memory together */
+  double prefill_flops;         /* of one prompt of the context's length */
+  double decode_flops;          /* of one token at the context's end */
+} ch_capacity_candidate;
+
+/* A candidate on a device. A candidate that is excluded everywhere has no other figures. */
+typedef struct ch_capacity_expected {
+  const char *excluded;     /* why it is none, a sentence; "" where it is one */
+  int64_t memory;           /* bytes that may be used */
+  int64_t users;            /* that fit with the context asked for */
+  int64_t context;          /* tokens that fit with the users asked for */
+  double step_seconds;      /* one token of every user, with full contexts */
+  double tokens_per_second; /* decoding, of all users together */
+  double user_tokens_per_second;
+  double prompt_seconds; /* prefill of one prompt of the context's length, alone */
+  const char *bound;     /* what takes most of a step: "weights", "cache", "arithmetic" or "layers"; static */
+} ch_capacity_expected;
+
+typedef struct ch_capacity ch_capacity;
+
+/* Answers. Weights are not read. Release *capacity with ch_capacity_free. Candidates that cannot be are no errors but
+ * excluded. Errors: CH_ERROR_ARGUMENT for settings out of range and names that are not known (the nearest is suggested),
+ * CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
+CH_API ch_status ch_capacity_plan(const ch_capacity_settings *settings, ch_capacity **capacity,
+                                  ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_capacity_free(ch_capacity *capacity);
+
+/* Candidates: the models, then the mechanisms. */
+CH_API int32_t ch_capacity_count(const ch_capacity *capacity);
+
+/* Candidate `index` of 0 ... count - 1, and what to expect of it on a device of the settings. NULL for other indices. */
+CH_API const ch_capacity_candidate *ch_capacity_candidate_at(const ch_capacity *capacity, int32_t index);
+CH_API const ch_capacity_expected *ch_capacity_expected_at(const ch_capacity *capacity, int32_t index,
+                                                           int32_t device);
+
+/* *json becomes the object of `crosshead plan --json`; NUL-terminated and the caller's: release it with ch_free. */
+CH_API ch_status ch_capacity_json(const ch_capacity *capacity, char **json, ch_error *error);
+
+/* *text becomes tables for a terminal, on each device those first that fit and decode fastest; the caller's. */
+CH_API ch_status ch_capacity_text(const ch_capacity *capacity, char **text, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,134 @@
+/* Kept runs: a file of what was trained and evaluated, with which settings, where, and what came of it. It is what
+ * `crosshead runs` shows. Link libcrosshead-train.
+ *
+ * The file is an SQLite database (docs/runs.md describes its tables). Any number of processes may read and write it at
+ * once: a run is one transaction, and who comes second waits for up to a minute. A ch_runs belongs to one thread at a
+ * time. */
+#ifndef CROSSHEAD_RUNS_H
+#define CROSSHEAD_RUNS_H
+
+#include <crosshead/common.h>
+#include <crosshead/curve.h>
+#include <crosshead/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The usual name of a file of runs. */
+#define CH_RUNS_FILE "runs.sqlite"
+
+/* An open file of runs. */
+typedef struct ch_runs ch_runs;
+
+/* How ch_runs_open opens a file; combine with |. */
+typedef enum ch_runs_flags {
+  CH_RUNS_CREATE = 1, /* make it where there is none */
+  /* Sentences about a file that holds no runs name the program's option that gives another one, --runs. */
+  CH_RUNS_OPTION_NAMES = 2
+} ch_runs_flags;
+
+/* Opens the file PATH; `flags` are of ch_runs_flags. Errors, all of which leave the file as it is: CH_ERROR_IO (not
+ * there, not readable, held by another program), CH_ERROR_FORMAT (not a file of runs, of a newer version, damaged). */
+CH_API ch_status ch_runs_open(const char *path, unsigned flags, ch_runs **runs, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_runs_close(ch_runs *runs);
+
+/* "PARENT/runs.sqlite", where PARENT holds the directory OUTPUT: the file in which the program keeps what it writes
+ * there. The caller's: release it with ch_free. NULL when memory is out. */
+CH_API char *ch_runs_beside(const char *output);
+
+/* A run. In what is read, texts are never NULL; in what is written, NULL means "". Numbers that are not known are NaN
+ * or, when whole, -1. The JSON texts are objects. Zero-initialise it; members may be added in later versions. */
+typedef struct ch_kept_run {
+  int64_t id;            /* given by the file */
+  const char *kind;      /* "train", "compare", "sweep" or "eval" */
+  const char *name;      /* "gqa:4" */
+  const char *directory; /* absolute */
+  const char *status;    /* "done", "interrupted", "failed", "stopped" */
+  /* In what is read, as people call it: "mha" for gqa with as many key-value heads as query heads. */
+  const char *mechanism;
+  const char *dataset;
+  int64_t seed, tokens, parameters; /* tokens: trained on so far */
+  double lr, loss, validation_loss; /* loss: the last of training */
+  double seconds;
+  const char *started, *finished; /* UTC, ISO 8601 */
+  const char *version, *commit;   /* of the program */
+  const char *command;
+  const char *config, *options, *machine, *results; /* JSON */
+  const ch_curve_point *curve, *validation_curve; /* by rising tokens: [curve_points], [validation_points] */
+  int64_t curve_points, validation_points;
+} ch_kept_run;
+
+/* Keeps a run: as a new one, or in place of what is known of it, where `directory` and `started` are the same; a text
+ * that is empty then leaves the one that is there. *id (may be NULL) receives its number. Errors: CH_ERROR_IO,
+ * CH_ERROR_FORMAT. */
+CH_API ch_status ch_runs_put(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error);
+
+/* What the files of a run do not say; members may be NULL. */
+typedef struct ch_kept_run_labels {
+  const char *kind;    /* NULL: "train", of an evaluation "eval" */
+  const char *name;    /* NULL: the directory's last part */
+  const char *dataset; /* what it was trained or evaluated on */
+  const char *command, *commit;
+  const char *status; /* in place of what the log says: "done", "interrupted", "failed", "stopped" */
+} ch_kept_run_labels;
+
+/* Keeps the training run of DIRECTORY as its log.jsonl tells it, with result.json where there is one; labels may be
+ * NULL. Curves of more than 1000 steps become means of equal stretches. *id (may be NULL) receives its number. Errors:
+ * CH_ERROR_IO (no log), CH_ERROR_FORMAT (one that does not begin as logs do), and those of ch_runs_put. */
+CH_API ch_status ch_runs_keep(ch_runs *runs, const char *directory, const ch_kept_run_labels *labels,
+                              int64_t *id, ch_error *error);
+
+/* Keeps an evaluation that has just ended, by this machine: `json` is the object that ch_evaluate_text or
+ * ch_evaluate_task gave for the model; its "loss" and "seconds" become the run's. labels may be NULL. *id (may be NULL)
+ * receives its number. Errors: CH_ERROR_FORMAT for what is no JSON object, and those of ch_runs_put. */
+CH_API ch_status ch_runs_keep_evaluation(ch_runs *runs, const ch_model *model, const char *json,
+                                         const ch_kept_run_labels *labels, int64_t *id, ch_error *error);
+
+/* What to look for. Zero-initialise it; members may be added in later versions.
+ *
+ * A term is the number of a run (with several numbers, any of them is found), or KEY=VALUE with one of
+ * = != < <= > >= ~ (contains); all of these must hold. KEY is the name of a text or number in ch_kept_run, or a member
+ * of its JSON texts: "config.hidden_size", "options.batch", "results.verdict". "mechanism=gqa" finds gqa:4 too. "loss"
+ * is the validation loss, where a run has none the training loss, which is also "training_loss". */
+typedef struct ch_runs_query {
+  const char *const *terms; /* [count] */
+  int32_t count;
+  const char *sort; /* a key, with a '-' before it for the highest first; NULL: by number */
+  int64_t limit;    /* 0: all */
+  bool curves;      /* read them too; without, runs have no points */
+} ch_runs_query;
+
+/* Runs that were found. They stay as they were read, also when the file is closed. */
+typedef struct ch_found_runs ch_found_runs;
+
+/* The runs that a query finds, all of them for NULL; release *found with ch_found_runs_free. Errors: CH_ERROR_ARGUMENT
+ * for terms that are none, unknown keys (the nearest is suggested) and the number of a run that is not there;
+ * CH_ERROR_IO and CH_ERROR_FORMAT. */
+CH_API ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_found_runs **found,
+                              ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_found_runs_free(ch_found_runs *found);
+
+/* How many were found. */
+CH_API int64_t ch_found_runs_count(const ch_found_runs *found);
+
+/* Run `index` of 0 ... count - 1, in the order that was asked for; it belongs to `found`. NULL for another index. */
+CH_API const ch_kept_run *ch_found_run(const ch_found_runs *found, int64_t index);
+
+/* *json becomes one run as a JSON object: its members by their names, numbers that are not known as null; with `curves`
+ * also "curve" and "validation_curve", lists of [tokens, loss]. NUL-terminated and the caller's: release it with
+ * ch_free. */
+CH_API ch_status ch_kept_run_json(const ch_kept_run *run, bool curves, char **json, ch_error *error);
+
+/* Removes the runs of numbers ids [count] from the file, all or none; models and logs stay. A number that is not there
+ * is passed over. Errors: CH_ERROR_IO, CH_ERROR_FORMAT. */
+CH_API ch_status ch_runs_delete(ch_runs *runs, const int64_t *ids, int64_t count, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

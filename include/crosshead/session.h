@@ -1,0 +1,136 @@
+/* Sessions: sequences of tokens that a model reads, with the key-value cache they need. */
+#ifndef CROSSHEAD_SESSION_H
+#define CROSSHEAD_SESSION_H
+
+#include <crosshead/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One or more sequences of tokens and their key-value cache. A session belongs to one thread at a time; two sessions,
+ * of one model or of two, run side by side. */
+typedef struct ch_session ch_session;
+
+/* Fill with ch_session_defaults, then change what should differ: members may be added in later versions. */
+typedef struct ch_session_settings {
+  int64_t max_tokens; /* room for each sequence, prompt included; 0 = the context length, at most 4096 */
+  int32_t sequences;  /* B: how many sequences the session holds; default 1 */
+  int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  ch_precision cache; /* the cache's elements: F32 (default) to Q4_0 */
+  /* Of keys and of values, where they differ; default: as `cache`. */
+  ch_precision cache_keys, cache_values, cache_latents;
+  ch_precision compute; /* arithmetic of large products: F32 (default) or BF16 */
+  /* Models with embedding gates: tabulate the gates of all ids when the session is created. Decodes faster, and takes
+   * a row of memory per id. */
+  bool precompute_gates;
+} ch_session_settings;
+
+/* What a session takes, in bytes. */
+typedef struct ch_memory {
+  uint64_t weights;   /* the model's tensors: mapped files (shared between processes) and copies */
+  uint64_t cache;     /* the key-value cache: all layers, sequences and max_tokens */
+  uint64_t workspace; /* activations, logits and scratch */
+} ch_memory;
+
+CH_API void ch_session_defaults(ch_session_settings *settings);
+
+/* What ch_session_create with these settings (NULL = the defaults) would allocate, without allocating it. */
+CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings,
+                                    ch_memory *memory, ch_error *error);
+
+/* A session with empty sequences. The cache is allocated here. Work memory is allocated when a feed of a new
+ * number of tokens comes first; feeding token after token allocates nothing. The model must outlive it.
+ * settings may be NULL for the defaults. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
+CH_API ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings,
+                                   ch_session **session, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_session_free(ch_session *session);
+
+/* ---- Feeding tokens ---- */
+
+/* Feeding tokens appends them to sequences and returns logits: the score of every id as the next token.
+ * *logits belongs to the session and is valid until the next call with it. Feeding a text at once or token by
+ * token gives the same logits within rounding. Errors of all four: CH_ERROR_FULL when a sequence would pass
+ * max_tokens, CH_ERROR_ARGUMENT for no tokens, an id outside 0 ... V - 1 or a sequence outside 0 ... B - 1.
+ * In these and in every other error but CH_ERROR_INTERRUPTED (ch_session_set_progress) the sequences hold
+ * what they held before. */
+
+/* Appends tokens [B, count] to the sequences; *logits [B, V] F32 are those after each sequence's last token.
+   */
+CH_API ch_status ch_session_feed(ch_session *session, const int32_t *tokens, size_t count,
+                                 const float **logits, ch_error *error);
+
+/* Appends tokens [count] to one sequence; *logits [V] are those after its last token. */
+CH_API ch_status ch_session_feed_one(ch_session *session, int32_t sequence, const int32_t *tokens,
+                                     size_t count, const float **logits, ch_error *error);
+
+/* Appends tokens [B, count] to the sequences; *logits [B, count, V] F32 are those after every one of them.
+   One pass computes all, and its memory grows with count: feed a long text in parts of a few hundred tokens.
+   */
+CH_API ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens, size_t count,
+                                     const float **logits, ch_error *error);
+
+/* Appends one token to each of the first `count` sequences, which may hold different numbers of tokens;
+ * *logits [count, V]. With at most 32 sequences the logits of a sequence do not depend on the others: they
+ * are those it would have alone, bit for bit. With block-quantised weights, talking heads or embedding gates
+ * they are the same within rounding. */
+CH_API ch_status ch_session_step(ch_session *session, size_t count, const int32_t *tokens,
+                                 const float **logits, ch_error *error);
+
+/* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of a few hundred
+ * tokens each, and so does generation while it reads a prompt; the unit is tokens per sequence. When it
+ * returns false, a feed ends with CH_ERROR_INTERRUPTED, the tokens fed until then stay (ch_session_length
+ * says how many) and *logits is not set; a generation ends with CH_END_STOPPED. NULL = no calls, as at first.
+ * */
+CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, void *user);
+
+/* ---- Truncating, copying, forking ---- */
+
+/* Keeps the first `length` tokens of every sequence; those that hold fewer stay as they are. A negative length is 0. */
+CH_API void ch_session_truncate(ch_session *session, int64_t length);
+
+/* Empties the sequences and keeps the memory. */
+CH_API void ch_session_reset(ch_session *session);
+
+/* Sequence `to` becomes the first `length` tokens of sequence `from`. They may be the same: then that one sequence is
+ * truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that is not there or a length that `from`
+ * does not hold. */
+CH_API ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length,
+                                 ch_error *error);
+
+/* A second session that holds what this one holds, with the same settings, end tokens and no progress callback. The
+ * two share the model and nothing else, and go on as two sessions that were fed the same tokens: bit for bit. */
+CH_API ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error *error);
+
+/* ---- What a session is ---- */
+
+/* The tokens that the first sequence holds now; after ch_session_feed all hold as many. */
+CH_API int64_t ch_session_length(const ch_session *session);
+
+/* The tokens that one sequence holds now; -1 for a sequence that is not there. */
+CH_API int64_t ch_session_sequence_length(const ch_session *session, int32_t sequence);
+
+/* The tokens that each sequence has room for. */
+CH_API int64_t ch_session_capacity(const ch_session *session);
+
+/* The bytes that the session's cache object has really allocated. */
+CH_API uint64_t ch_session_cache_bytes(const ch_session *session);
+
+/* What one token takes in the cache, all layers together: elements, and the bytes that they are stored in. */
+CH_API int64_t ch_session_cache_token_elements(const ch_session *session);
+CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
+
+/* The ids that end a text in this session: *ids [returned count], the session's, valid until they are set. */
+CH_API size_t ch_session_end_tokens(const ch_session *session, const int32_t **ids);
+
+/* Sets them (a copy is kept): at most 16; a count of 0 means that no token ends a text. Errors: CH_ERROR_ARGUMENT for
+ * more, and for an id outside 0 ... V - 1. */
+CH_API ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *ids, size_t count,
+                                           ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

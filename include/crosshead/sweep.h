@@ -1,0 +1,232 @@
+/* Finding the largest stable learning rate of attention mechanisms, and where their losses go. It is what `crosshead
+ * sweep` does. Link libcrosshead-train. */
+#ifndef CROSSHEAD_SWEEP_H
+#define CROSSHEAD_SWEEP_H
+
+#include <crosshead/compare.h>
+#include <crosshead/fit.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { CH_SWEEP_MOST_RATES = 32, CH_SWEEP_MOST_SEEDS = 32 };
+
+/* ---- What is found ---- */
+
+/* One run: a mechanism at a rate with a seed. Strings and arrays belong to the sweep; members may be added in later
+ * versions. */
+typedef struct ch_swept {
+  const char *name;      /* as `mechanisms` spells it */
+  const char *directory; /* below the sweep's: "mha/lr-0.003" */
+  const char *mechanism; /* attention.type */
+  double lr;
+  int64_t seed, parameters, cache_bytes_per_token, tokens_trained;
+  int64_t threads;                                                /* that it ran on */
+  double validation_loss, training_loss, train_tokens_per_second; /* NaN: none */
+  ch_stability stability;
+  bool stopped; /* before its last step, without hope of recovery */
+  const ch_curve_point *curve, *validation_curve;
+  int32_t curve_points, validation_points;
+  /* What is concluded from all runs: */
+  ch_stability_verdict verdict; /* that of `stability`, or CH_STUCK */
+  bool has_law;
+  ch_scaling_law law; /* of the validation curve after the warm-up and the first tenth; of stable runs only */
+  char no_law[160];   /* why there is none */
+} ch_swept;
+
+/* The conclusion from a mechanism's runs. Rates are 0 where there is none. */
+typedef struct ch_sweep_choice {
+  const char *name;
+  double chosen;                   /* the largest rate at which every run is stable */
+  double lowest;                   /* the rate with the lowest mean validation loss of its stable runs */
+  double chosen_loss, lowest_loss; /* mean validation losses there; NaN where there are none */
+  int64_t spikes;                  /* of all its runs */
+  bool whole;                      /* all its runs are done */
+} ch_sweep_choice;
+
+/* A sweep that was made. */
+typedef struct ch_sweep ch_sweep;
+
+/* ---- While it runs ---- */
+
+/* What is going to be done. */
+typedef struct ch_sweep_outline {
+  const ch_compared_data *data;
+  int32_t runs;    /* of all mechanisms, rates and seeds */
+  int64_t steps;   /* of a run */
+  int64_t jobs;    /* runs at a time, */
+  int64_t threads; /* each on so many threads */
+} ch_sweep_outline;
+
+/* Called when the text is ready. */
+typedef void (*ch_sweep_outline_sink)(const ch_sweep_outline *outline, void *user);
+
+/* Called before a run begins or continues. */
+typedef void (*ch_sweep_begin_sink)(const ch_swept *run, void *user);
+
+/* Called after every step of a run. */
+typedef void (*ch_sweep_step_sink)(const ch_swept *run, const ch_train_step *step, void *user);
+
+/* Called when a run is finished; `earlier`: it was when the sweep began. run->verdict is that of its stability alone:
+ * the other runs are not known yet. */
+typedef void (*ch_sweep_run_sink)(const ch_swept *run, bool earlier, void *user);
+
+/* ---- Sweeping ---- */
+
+/* Fill with ch_sweep_defaults, then set compare.data, compare.out, and what should differ: members may be added in
+ * later versions. All that it points to is the caller's and must last until ch_sweep_rates has returned. */
+typedef struct ch_sweep_settings {
+  /* The mechanisms, the text and the training, as of a comparison; a sweep's defaults are a constant schedule and 30
+   * evaluations of each run, eval_tokens 0 = 1/100 of `tokens` and at least 16384, and seeds are at most
+   * CH_SWEEP_MOST_SEEDS. There are no images; lr and tolerance do not count. Of its callbacks `preparation`, `prepared`
+   * and `stop` are called, `stop` by several threads at once; `user` is also that of the callbacks below. */
+  ch_compare_settings compare;
+  /* Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios, or both mixed; at most
+   * CH_SWEEP_MOST_RATES. Default "3e-4,1e-3,3e-3,1e-2,3e-2". */
+  const char *lr;
+  int64_t
+      jobs; /* runs at the same time, which share the threads; 0 = one per thread, as far as memory allows */
+  int64_t budget; /* tokens that losses are extrapolated to; 0 = ten times those that runs are trained on */
+  /* Callbacks, by one thread at a time, but not always the same; each may be NULL. */
+  ch_sweep_outline_sink outline;
+  ch_sweep_begin_sink begin;
+  ch_sweep_step_sink step;
+  ch_sweep_run_sink run;
+} ch_sweep_settings;
+
+CH_API void ch_sweep_defaults(ch_sweep_settings *settings);
+
+/* Whether settings have what a sweep needs and are in range; files are not looked at. Errors: CH_ERROR_ARGUMENT. */
+CH_API ch_status ch_sweep_check(const ch_sweep_settings *settings, ch_error *error);
+
+/* Trains each mechanism at every learning rate and with every seed, several runs at a time; counts loss spikes, finds
+ * the largest rate at which all runs are stable, and fits scaling laws to the validation losses of stable runs. OUT gets
+ * results.json and report.html whenever a run is finished. The same settings continue what lies in OUT, and more rates
+ * and seeds may be added.
+ *
+ * *sweep (may be NULL) becomes what was found; release it with ch_sweep_free. Errors: CH_ERROR_INTERRUPTED when a
+ * callback stopped it (all work is saved), CH_ERROR_ARGUMENT for settings out of range and an OUT with other settings'
+ * results, and those of ch_train; losses that are not finite are no error here. */
+CH_API ch_status ch_sweep_rates(const ch_sweep_settings *settings, ch_sweep **sweep, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_sweep_free(ch_sweep *sweep);
+
+/* The runs, in the order of mechanisms, rates and seeds. */
+CH_API int32_t ch_sweep_count(const ch_sweep *sweep);
+
+/* Run `index` of 0 ... count - 1; it belongs to the sweep. NULL for another index. */
+CH_API const ch_swept *ch_sweep_run(const ch_sweep *sweep, int32_t index);
+
+/* What follows for mechanism `index`, in the order of `mechanisms`; it belongs to the sweep. NULL behind the last. */
+CH_API const ch_sweep_choice *ch_sweep_choice_of(const ch_sweep *sweep, int32_t index);
+
+/* *json becomes the contents of results.json, NUL-terminated and the caller's: release it with ch_free. */
+CH_API ch_status ch_sweep_json(const ch_sweep *sweep, char **json, ch_error *error);
+
+/* *text becomes a table of the runs for a terminal and a sentence for each mechanism; NUL-terminated and the caller's. */
+CH_API ch_status ch_sweep_table(const ch_sweep *sweep, char **text, ch_error *error);
+
+/* *html becomes the report, a page that loads nothing from elsewhere; NUL-terminated and the caller's. */
+CH_API ch_status ch_sweep_page(const ch_sweep *sweep, char **html, ch_error *error);
+
+/* *text becomes what a run's verdict means: "stable", "spike from step 120 on", ...; NUL-terminated and the caller's. */
+CH_API ch_status ch_swept_verdict(const ch_swept *run, char **text, ch_error *error);
+
+/* ---- Coordinate check ---- */
+
+/* Whether the rules by which initial weights and learning rates follow from shapes do so at every width: models of several
+ * widths take some steps at one rate, and the sizes of their activations are compared (Yang et al. 2022, "Tensor Programs V",
+ * appendix D.1). It is what `crosshead sweep --coordinate-check` does. */
+
+enum { CH_COORDINATE_MOST_WIDTHS = 16, CH_COORDINATE_MOST_STEPS = 1000 };
+
+/* A size is flat if its slope against the width, both as logarithms, is not beyond this: then it is nearer to a constant
+ * than to the square root of the width. */
+#define CH_COORDINATE_FLAT 0.25
+
+/* An activation of a mechanism's models: the root mean square of its elements on the text, as a mean over layers and
+ * seeds. Values
+ * that are not finite are NaN; a slope is NaN where fewer than two widths have a size above 0. */
+typedef struct ch_coordinate {
+  const char *name; /* of a projection: "q_proj"; "embedding", "scores", "attention", "stream", "logits" */
+  bool
+      of_stream; /* the residual stream, or what is added to it: divided by the size of the embeddings at step 0 */
+  const double *sizes;         /* [steps, widths] */
+  const double *changes;       /* [steps, widths] the same of the difference to step 0 */
+  const double *slopes;        /* [steps] of sizes, and */
+  const double *change_slopes; /* [steps] of changes */
+  bool flat, change_flat;      /* at the last step */
+} ch_coordinate;
+
+/* A mechanism. Strings and arrays belong to the check. */
+typedef struct ch_coordinate_model {
+  const char *name; /* as `mechanisms` spells it */
+  const ch_coordinate *activations;
+  int32_t activation_count;
+} ch_coordinate_model;
+
+/* A check that was made. */
+typedef struct ch_coordinates ch_coordinates;
+
+/* What it was made with. */
+typedef struct ch_coordinate_grid {
+  const int64_t *widths,
+      *steps; /* steps: 0 and those after which sizes were measured; they belong to the check */
+  int32_t width_count, step_count, model_count;
+  int64_t layers, heads, seeds;
+  ch_parametrization parametrization;
+  double lr;
+} ch_coordinate_grid;
+
+/* Called before the models of a mechanism and a width are trained: number `index` of `count`. */
+typedef void (*ch_coordinate_sink)(const char *name, int64_t width, int32_t index, int32_t count, void *user);
+
+/* Fill with ch_coordinates_defaults, then set compare.data, compare.out, and what should differ: members may be added in
+ * later versions. All that it points to is the caller's and must last until ch_coordinates_measure has returned. */
+typedef struct ch_coordinate_settings {
+  /* Of a comparison: mechanisms (names, no files), data, out, tokenizer, vocab, layers (default 4), heads (of every
+   * width; 0: those of the narrowest model in a comparison), init, parametrization, batch (default 4), sequence (default
+   * 64), lr, type, seed, seeds (default 3), threads, command, option_names; the callbacks `preparation` and `stop`; and
+   * `user`, also for the one below. The others do not count: the rate is constant from the first step on, and no parameters
+   * are matched. */
+  ch_compare_settings compare;
+  const char *widths; /* rising whole numbers, separated by commas; default "64,128,256,512" */
+  int64_t steps;      /* default 10; sizes are measured after 0, 1, 2, 5, 10, 20, ... of them, and the last */
+  ch_coordinate_sink model; /* or NULL */
+} ch_coordinate_settings;
+
+CH_API void ch_coordinates_defaults(ch_coordinate_settings *settings);
+
+/* Whether settings have what a check needs and are in range; files are not looked at. Errors: CH_ERROR_ARGUMENT. */
+CH_API ch_status ch_coordinates_check(const ch_coordinate_settings *settings, ch_error *error);
+
+/* Trains models of each mechanism and width on the same batches, and measures the activations on the first of them (on its
+ * first sequences, where it has more than 1024 tokens). OUT gets results.json and report.html. Sizes after a loss that is
+ * not finite are NaN.
+ *
+ * *coordinates (may be NULL) becomes what was found; release it with ch_coordinates_free. Errors: CH_ERROR_INTERRUPTED when
+ * `stop` returned true (nothing is kept but the prepared text), CH_ERROR_ARGUMENT for settings out of range, and those of
+ * ch_train. */
+CH_API ch_status ch_coordinates_measure(const ch_coordinate_settings *settings, ch_coordinates **coordinates,
+                                        ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_coordinates_free(ch_coordinates *coordinates);
+
+CH_API void ch_coordinates_grid(const ch_coordinates *coordinates, ch_coordinate_grid *grid);
+
+/* Mechanism `index`, in the order of `mechanisms`; it belongs to the check. NULL for another index. */
+CH_API const ch_coordinate_model *ch_coordinates_model(const ch_coordinates *coordinates, int32_t index);
+
+/* *json becomes the contents of results.json, *text a table for each mechanism, *html the report, a page that loads nothing
+ * from elsewhere; NUL-terminated and the caller's: release them with ch_free. */
+CH_API ch_status ch_coordinates_json(const ch_coordinates *coordinates, char **json, ch_error *error);
+CH_API ch_status ch_coordinates_table(const ch_coordinates *coordinates, char **text, ch_error *error);
+CH_API ch_status ch_coordinates_page(const ch_coordinates *coordinates, char **html, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

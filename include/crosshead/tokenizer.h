@@ -1,0 +1,143 @@
+/* Tokenizers by themselves: text to token ids and back, the vocabulary, and training one. <crosshead/text.h> does the
+ * same with the tokenizer of an open model. */
+#ifndef CROSSHEAD_TOKENIZER_H
+#define CROSSHEAD_TOKENIZER_H
+
+#include <crosshead/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An open tokenizer. It never changes: any number of threads may use it at the same time. */
+typedef struct ch_tokenizer ch_tokenizer;
+
+/* Opens a Hugging Face tokenizer.json, a llama2.c tokenizer.bin, or a directory that holds one of the two. A
+ * tokenizer_config.json beside a tokenizer.json names the beginning and the end token.
+ * Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_MEMORY; each names the file. */
+CH_API ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_tokenizer_free(ch_tokenizer *tokenizer);
+
+/* ---- The vocabulary ---- */
+
+/* One past the largest id. */
+CH_API int32_t ch_tokenizer_vocab_size(const ch_tokenizer *tokenizer);
+
+/* The ids of the beginning-of-text and the end-of-text token; -1 when the tokenizer names none. */
+CH_API int32_t ch_tokenizer_bos(const ch_tokenizer *tokenizer);
+CH_API int32_t ch_tokenizer_eos(const ch_tokenizer *tokenizer);
+
+/* True when the tokenizer puts the beginning-of-text (or any other) token before a text by default. */
+CH_API bool ch_tokenizer_adds_bos(const ch_tokenizer *tokenizer);
+
+/* True for the ids of special tokens: those that control the model and are no text themselves. */
+CH_API bool ch_tokenizer_is_special(const ch_tokenizer *tokenizer, int32_t id);
+
+/* The token as the tokenizer's file spells it ("Ġthe", "▁the"): *size bytes, not NUL-terminated, the tokenizer's; NULL
+ * for an id that has none. */
+CH_API const char *ch_tokenizer_piece(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
+
+/* The id of the token that the tokenizer's file spells like these SIZE bytes; -1 if there is none. */
+CH_API int32_t ch_tokenizer_find(const ch_tokenizer *tokenizer, const char *piece, size_t size);
+
+/* ---- Text to tokens ---- */
+
+/* How a text is encoded and how tokens are decoded; combine with |. A text that is encoded without BEGINS, WHOLE and
+ * BARE continues an earlier part: nothing is put before it, not even the space that some tokenizers put before a text.
+ * At most one of the three may be given. */
+typedef enum ch_text_flags {
+  /* Encoding: a text begins here. The beginning-of-text token goes in front if the tokenizer uses one. */
+  CH_TEXT_BEGINS = 1,
+  /* Encoding: special tokens written out in the text ("<|im_start|>") become their ids. Never set this for text that a
+   * stranger wrote. */
+  CH_TEXT_SPECIAL = 2,
+  /* Decoding: special tokens are left out. Without this flag they are written out. */
+  CH_TEXT_NO_SPECIAL = 4,
+  /* Encoding: the text is whole. What the tokenizer adds before and after a text by default goes around it
+   * (add_special_tokens of Hugging Face's tokenizers). */
+  CH_TEXT_WHOLE = 8,
+  /* Encoding: a text begins here, and no tokens are put around it. */
+  CH_TEXT_BARE = 16
+} ch_text_flags;
+
+/* A list of token ids that grows. Zero-initialise it; a size of 0 empties it and keeps its memory. */
+typedef struct ch_ids {
+  int32_t *data; /* [size] */
+  size_t size, capacity;
+} ch_ids;
+
+CH_API void ch_ids_free(ch_ids *ids);
+
+/* Makes room for `more` ids behind those of the list. False when memory is out; the list is as it was then. */
+CH_API bool ch_ids_reserve(ch_ids *ids, size_t more);
+
+/* Appends the ids of SIZE bytes of text (UTF-8; other bytes where the tokenizer has tokens for them; less than 1 GiB);
+ * `flags` are of ch_text_flags. Errors: CH_ERROR_ARGUMENT for a longer text and for flags that do not go together,
+ * CH_ERROR_FORMAT for a character that the vocabulary has no token for. The list may have grown then. */
+CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, size_t size,
+                                     unsigned flags, ch_ids *ids, ch_error *error);
+
+/* Working memory for encoding many texts: faster than ch_tokenizer_encode, as it remembers words. It belongs to one
+ * thread at a time; the tokenizer must outlive it. */
+typedef struct ch_encoder ch_encoder;
+
+CH_API ch_status ch_encoder_new(const ch_tokenizer *tokenizer, ch_encoder **encoder, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_encoder_free(ch_encoder *encoder);
+
+/* As ch_tokenizer_encode, with the same ids. */
+CH_API ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, unsigned flags,
+                                   ch_ids *ids, ch_error *error);
+
+/* ---- Tokens to text ---- */
+
+/* The text of tokens [count], NUL-terminated (though tokens may contain NUL bytes: *size is the length without the last
+ * NUL); `flags` are of ch_text_flags. The bytes need not be whole UTF-8 characters. *text is the caller's: release it
+ * with ch_free. Errors: CH_ERROR_ARGUMENT for an id that the tokenizer does not have. */
+CH_API ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *tokens, size_t count,
+                                     unsigned flags, char **text, size_t *size, ch_error *error);
+
+/* ---- Training ---- */
+
+/* The smallest vocabulary: an end token and the 256 bytes. */
+enum { CH_TOKENIZER_LEAST_VOCABULARY = 257 };
+
+/* Called now and then by the calling thread: the stage ("counting words", "merging pairs") and the share of it, 0 to 1,
+ * that is done. Returning false cancels the training. */
+typedef bool (*ch_tokenizer_progress)(const char *stage, double share, void *user);
+
+/* Fill with ch_tokenizer_train_defaults, then change what should differ: members may be added in later versions. */
+typedef struct ch_tokenizer_train_settings {
+  int32_t vocab_size;             /* at least CH_TOKENIZER_LEAST_VOCABULARY; default 8192 */
+  int64_t min_count;              /* pairs that occur less often are not merged; default 2 */
+  const char *end_token;          /* parts documents in the text, and has the id 0; default "<|endoftext|>" */
+  ch_tokenizer_progress progress; /* or NULL */
+  void *user;                     /* progress's */
+} ch_tokenizer_train_settings;
+
+CH_API void ch_tokenizer_train_defaults(ch_tokenizer_train_settings *settings);
+
+/* What a training did. */
+typedef struct ch_tokenizer_report {
+  int32_t
+      vocab_size; /* reached: smaller than asked for if the text has no more pairs that occur min_count times */
+  size_t text_bytes, distinct_words;
+} ch_tokenizer_report;
+
+/* Trains byte-level BPE on DATA, a UTF-8 text file or several separated by commas, and writes it to the file OUT, a
+ * tokenizer.json of Hugging Face's form. Words are split as in GPT-2; the most frequent pair of neighbouring tokens
+ * becomes a token until the vocabulary is full. Of equally frequent pairs the one whose bytes are greatest goes first:
+ * the result depends on the text alone. settings and report may be NULL. Errors: CH_ERROR_IO, CH_ERROR_FORMAT for a
+ * file that is no text, CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_INTERRUPTED when progress returned false;
+ * nothing is written then. */
+CH_API ch_status ch_tokenizer_train(const char *data, const char *out,
+                                    const ch_tokenizer_train_settings *settings, ch_tokenizer_report *report,
+                                    ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,155 @@
+/* Training a model of text or of images. Link libcrosshead-train. */
+#ifndef CROSSHEAD_TRAIN_H
+#define CROSSHEAD_TRAIN_H
+
+#include <crosshead/common.h>
+#include <crosshead/documents.h>
+#include <crosshead/stop.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The learning rate's schedule after the warm-up. */
+typedef enum ch_train_schedule {
+  CH_TRAIN_USUAL = -1,        /* that of the run that is resumed, else cosine; with `recover`, to zero */
+  CH_TRAIN_COSINE = 0,        /* half a cosine down to a tenth of the peak at the last step */
+  CH_TRAIN_CONSTANT = 1,      /* the peak */
+  CH_TRAIN_COSINE_TO_ZERO = 2 /* half a cosine that reaches 0 after the last step */
+} ch_train_schedule;
+
+/* How images are changed at random, each time they are seen. Flip and crop may be joined: CH_TRAIN_FLIP | CH_TRAIN_CROP. */
+enum {
+  CH_TRAIN_AUGMENT_USUAL =
+      0, /* that of the run that is resumed, else both of colour images and none of grey ones */
+  CH_TRAIN_AUGMENT_NONE = 1,
+  CH_TRAIN_FLIP = 2, /* every second image is mirrored, left to right */
+  CH_TRAIN_CROP = 4  /* shifted within a black margin */
+};
+
+/* The seed of a run that names none: that of the run that is resumed, else 1. */
+#define CH_TRAIN_SEED_USUAL UINT64_MAX
+
+/* A run, when everything is ready. With images, what counts tokens here and below counts images. */
+typedef struct ch_train_start {
+  bool images;  /* the model takes them */
+  bool resumed; /* from a checkpoint */
+  int64_t step; /* done already; the first to come is step + 1 */
+  int64_t steps, batch, accumulate, sequence;
+  int64_t parameters, tokens; /* of the model, and to train on in one pass over the data */
+  uint64_t bytes;             /* of memory: weights, gradients, moments and activations */
+} ch_train_start;
+
+/* What a step did. */
+typedef struct ch_train_step {
+  int64_t step, steps;               /* 1 for the first, and of the whole run */
+  int64_t tokens;                    /* trained on so far, this step included */
+  double loss;                       /* mean cross entropy over the step's tokens, before the update */
+  double lr, grad_norm;              /* grad_norm: before clipping */
+  double seconds, tokens_per_second; /* of this step */
+} ch_train_step;
+
+/* Called after every step. Returning false stops the run: a checkpoint is saved, and ch_train returns
+ * CH_ERROR_INTERRUPTED. */
+typedef bool (*ch_train_step_sink)(const ch_train_step *step, void *user);
+
+/* An evaluation on the part of the data that is kept for validation. */
+typedef struct ch_train_evaluation {
+  int64_t step;
+  double loss; /* mean cross entropy */
+  double top1,
+      top5; /* of images: shares whose label is the first choice, or among the first five; of text: -1 */
+  /* Mixtures of experts: the smallest and the largest share of a layer's choices that an expert had in the last step;
+   * else -1. */
+  double least_expert, most_expert;
+} ch_train_evaluation;
+
+/* Called after every evaluation. Returning false stops the run as above. */
+typedef bool (*ch_train_evaluation_sink)(const ch_train_evaluation *evaluation, void *user);
+
+/* Called once, when everything is ready: before the first step. */
+typedef void (*ch_train_start_sink)(const ch_train_start *start, void *user);
+
+/* Called some four times a second within steps and evaluations that take longer than a second: the share from 0 to 1
+ * that is done. */
+typedef void (*ch_train_share_sink)(double share, void *user);
+
+/* Called while the text is prepared ("training the tokenizer", ...), with the share from 0 to 1 that is done.
+   Returning false ends ch_train with CH_ERROR_INTERRUPTED; the next call reuses the stages that are finished.
+   */
+typedef bool (*ch_train_preparation_sink)(const char *stage, double share, void *user);
+
+/* Fill with ch_train_defaults, then set config or init_from, data, and what should differ: members may be added in
+ * later versions. What ch_train_defaults puts there (0; for those marked, -1) means the value of the run that is resumed,
+ * else the default that docs/train.md names. All that it points to is the caller's and must last until ch_train has
+ * returned. */
+typedef struct ch_train_settings {
+  const char *config;    /* the config.json of a new model, or a directory that holds one */
+  const char *init_from; /* instead: a model directory, whose weights and tokenizer training starts from */
+  /* With init_from: the defaults of recovering a compressed model, those of the MEA paper: a learning rate of 1.6e-5,
+   * a warm-up of 1000 steps (at most a tenth of all), then a cosine to zero. */
+  bool recover;
+  /* A UTF-8 text file, or several separated by commas, or a token file; for a model of images, a directory or files
+   * (CIFAR, IDX). */
+  const char *data;
+  const char *images; /* the same, for a model of images alone */
+  /* A tokenizer.json, tokenizer.bin or a directory with one; NULL: trained on the text. */
+  const char *tokenizer;
+  ch_document_separator documents;
+  bool documents_apart; /* attention stays inside documents */
+  double validation; /* share of the data that is kept for validation, where no files are; 0 = a twentieth */
+  /* Length of the run, one of the three; all 0 = one pass over the text, ten over images. */
+  int64_t tokens, steps, epochs;
+  int64_t batch, sequence,
+      accumulate;      /* sequences (or images) per pass, tokens per sequence, passes per step */
+  int64_t micro_batch; /* sequences computed at a time: less memory, the same result up to rounding */
+  bool recompute;      /* cheap activations are computed twice: less memory, the same result */
+  double lr;           /* peak learning rate */
+  ch_train_schedule schedule;
+  int64_t warmup;           /* steps; -1 */
+  double weight_decay;      /* of matrices; -1 */
+  double clip;              /* largest norm of the gradient; -1; 0 = no clipping */
+  double beta1, beta2;      /* AdamW's decay rates of the two moments; -1 */
+  double eps;               /* AdamW's */
+  uint64_t seed;            /* of the initial weights and the order of the data; CH_TRAIN_SEED_USUAL */
+  unsigned augment;         /* of images: CH_TRAIN_AUGMENT_USUAL, or CH_TRAIN_FLIP and CH_TRAIN_CROP */
+  int64_t crop;             /* of images: pixels of CH_TRAIN_CROP's margin; 0 = an eighth of the image */
+  double label_smoothing;   /* of images: share of the target that is spread over all classes; -1 */
+  ch_precision type;        /* F32 (default); BF16: large products of BF16, all else in F32; or F64 */
+  int64_t eval_every;       /* steps between evaluations; -1; 0 = one, after the last step */
+  int64_t eval_tokens;      /* validation tokens (or images) of an evaluation; -1; 0 = all */
+  int64_t checkpoint_every; /* steps between checkpoints; -1; 0 = every ten minutes */
+  int32_t threads;          /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  /* A file that gets every operation of the second step in the Trace Event Format (chrome://tracing, Perfetto), or NULL.
+   * If it cannot be written, the run goes on, and ch_train gives *json and then returns why. */
+  const char *trace;
+  /* Go on from the checkpoint in `out`, where there is one: the model and what decides the result are then those of that
+   * run, `data` may be NULL, and what is set must be the same as there. */
+  bool resume;
+  /* Sentences of errors name settings as `crosshead train` names its options: "--eval-every" and not "eval_every". */
+  bool option_names;
+  ch_train_start_sink start; /* the six may be NULL */
+  ch_train_step_sink step;
+  ch_train_share_sink share;
+  ch_train_evaluation_sink evaluation;
+  ch_train_preparation_sink preparation;
+  ch_stop_test stop; /* also within steps; a step that is stopped is not finished */
+  void *user;        /* theirs */
+} ch_train_settings;
+
+CH_API void ch_train_defaults(ch_train_settings *settings);
+
+/* Trains a model to the end of its run. The directory OUT (created; it must be empty unless settings->resume
+ * is set, or hold nothing but the text that an earlier call prepared) gets the prepared text, log.jsonl,
+ * checkpoint.safetensors and in the end the model, which ch_model_open opens. A run that was stopped and resumed ends with the same bits as one that never stopped.
+ * *json (may be NULL) becomes the object of `crosshead train --json`: steps, tokens, loss, validation_loss
+ * and the rest; NUL-terminated and the caller's, release it with ch_free. Errors: CH_ERROR_INTERRUPTED when a
+ * callback stopped the run (the sentence names the checkpoint's step), CH_ERROR_ARGUMENT, CH_ERROR_CONFIG,
+ * CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY, and CH_ERROR_NUMERIC for a loss that is not finite;
+ * checkpoints stay. */
+CH_API ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

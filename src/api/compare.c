@@ -1,0 +1,195 @@
+/* The public functions that compare mechanisms: a run with its report beside the results, and what was found as text. */
+#include <crosshead/compare.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/answer.h"
+#include "experiment/compare.h"
+#include "experiment/forecast.h"
+#include "experiment/ladder.h"
+#include "experiment/presets.h"
+#include "experiment/results_json.h"
+#include "report/forecast_text.h"
+#include "report/page.h"
+#include "report/table.h"
+#include "experiment/verdict.h"
+#include "tensor/team.h"
+
+bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name) {
+  const ch_preset *preset = index < 0 ? NULL : ch_preset_at(index);
+  if (preset) *name = (ch_mechanism_name){preset->name, preset->number, preset->summary};
+  return preset != NULL;
+}
+
+/* --- a comparison ------------------------------------------------------------------------------------------------ */
+
+static ch_status name_settings(const ch_compare_settings *settings, ch_status status, ch_error *error) {
+  return settings->option_names ? status : ch_answer_name_settings(status, error);
+}
+
+ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error) {
+  if (!settings) return ch_answer_missing(error, "the settings");
+  return name_settings(settings,
+                       ch_compare_settings_complete(settings, CH_EXPERIMENT_COMPARISON, NULL, error), error);
+}
+
+static ch_status write_page(const ch_compare_settings *settings, const ch_comparison *comparison,
+                            ch_error *error) {
+  ch_text html = {0};
+  return ch_answer_report(settings->out, &html, ch_page_write(comparison, &html, error), error);
+}
+
+ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparison **comparison,
+                                ch_error *error) {
+  if (comparison) *comparison = NULL;
+  if (!settings) return ch_answer_missing(error, "the settings");
+  ch_comparison *made = calloc(1, sizeof *made);
+  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a comparison");
+  const ch_team team = ch_team_of(settings->threads);
+  ch_team_before before = ch_team_enter(&team);
+  ch_status status = name_settings(
+      settings, (settings->ladder ? ch_ladder_compare : ch_compare)(settings, write_page, made, error),
+      error);
+  ch_team_leave(before);
+  if (status == CH_OK && comparison)
+    *comparison = made;
+  else
+    ch_comparison_free(made);
+  return status;
+}
+
+void ch_comparison_free(ch_comparison *comparison) {
+  if (!comparison) return;
+  ch_ladder_release(comparison->ladder);
+  ch_arena_free(&comparison->arena);
+  free(comparison);
+}
+
+/* --- before comparing -------------------------------------------------------------------------------------------- */
+
+ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_compare_forecast **forecast,
+                             ch_error *error) {
+  if (!settings || !forecast) return ch_answer_missing(error, settings ? "forecast" : "the settings");
+  ch_compare_forecast *made = calloc(1, sizeof *made);
+  *forecast = NULL;
+  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+  const ch_team team = ch_team_of(settings->threads);
+  ch_team_before before = ch_team_enter(&team);
+  ch_status status = name_settings(settings, ch_forecast_make(settings, made, error), error);
+  ch_team_leave(before);
+  if (status == CH_OK)
+    *forecast = made;
+  else
+    ch_compare_forecast_free(made);
+  return status;
+}
+
+void ch_compare_forecast_free(ch_compare_forecast *forecast) {
+  if (!forecast) return;
+  ch_arena_free(&forecast->arena);
+  free(forecast);
+}
+
+int32_t ch_compare_forecast_count(const ch_compare_forecast *forecast) {
+  return forecast->count;
+}
+
+const ch_foreseen *ch_compare_forecast_of(const ch_compare_forecast *forecast, int32_t index) {
+  return index >= 0 && index < forecast->count ? &forecast->models[index] : NULL;
+}
+
+const ch_foreseen *ch_compare_forecast_total(const ch_compare_forecast *forecast) {
+  return &forecast->total;
+}
+
+ch_status ch_compare_forecast_text(const ch_compare_forecast *forecast, char **text, ch_error *error) {
+  ch_text table = {0};
+  ch_forecast_write(forecast, &table);
+  return ch_answer_text(&table, text, error);
+}
+
+ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **json, ch_error *error) {
+  return ch_answer_json(ch_forecast_to_json(forecast), json, error);
+}
+
+/* --- what was found ---------------------------------------------------------------------------------------------- */
+
+const ch_ladder_laws *ch_comparison_laws(const ch_comparison *comparison) {
+  return comparison->ladder ? comparison->ladder->laws : NULL;
+}
+
+int32_t ch_comparison_count(const ch_comparison *comparison) {
+  return comparison->count;
+}
+
+const ch_compared *ch_comparison_run(const ch_comparison *comparison, int32_t index) {
+  return index >= 0 && index < comparison->count ? &comparison->models[index] : NULL;
+}
+
+ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_compared **run,
+                                    ch_error *error) {
+  ch_summary summary;
+  ch_status status = ch_summarise(comparison, &summary, error);
+  int pick = status == CH_OK ? summary.decision.pick : -1;
+  if (pick >= 0) *run = summary.groups[pick].runs[0];
+  ch_arena_free(&summary.arena);
+  return status;
+}
+
+/* The decision, its names and its sentence in one piece of memory. */
+static ch_status copy_decision(const ch_comparison *comparison, const ch_summary *summary,
+                               ch_comparison_decision **decision, ch_error *error) {
+  const ch_decision *d = &summary->decision;
+  bool open = d->kind == CH_VERDICT_NOT_DISTINGUISHABLE && d->more_seeds > 0;
+  size_t names = (size_t)summary->count;
+  ch_text sentence = {0};
+  ch_verdict_sentence(summary, comparison, &sentence);
+  ch_comparison_decision *copy =
+      sentence.failed ? NULL : malloc(sizeof *copy + names * sizeof *copy->names + sentence.size + 1);
+  if (copy) {
+    const char **list = (const char **)(copy + 1);
+    char *words = (char *)(list + names);
+    memcpy(words, sentence.data, sentence.size + 1);
+    *copy = (ch_comparison_decision){.kind = d->kind,
+                                     .names = list,
+                                     .name_count = ch_verdict_names(summary, list),
+                                     .sentence = words,
+                                     .seeds = summary->seeds,
+                                     .more_seeds = open                         ? d->more_seeds
+                                                   : d->kind == CH_VERDICT_TAKE ? 0
+                                                                                : -1,
+                                     .more_seconds = open ? d->more_seconds : 0};
+    *decision = copy;
+  }
+  ch_text_free(&sentence);
+  return copy ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the verdict");
+}
+
+ch_status ch_comparison_verdict(const ch_comparison *comparison, ch_comparison_decision **decision,
+                                ch_error *error) {
+  ch_summary summary;
+  ch_status status = ch_summarise(comparison, &summary, error);
+  *decision = NULL;
+  if (status == CH_OK) status = copy_decision(comparison, &summary, decision, error);
+  ch_arena_free(&summary.arena);
+  return status;
+}
+
+ch_status ch_comparison_json(const ch_comparison *comparison, char **json, ch_error *error) {
+  return ch_answer_json(ch_comparison_to_json(comparison), json, error);
+}
+
+ch_status ch_comparison_table(const ch_comparison *comparison, char **text, ch_error *error) {
+  ch_text table = {0};
+  ch_table_write(comparison, &table);
+  return ch_answer_text(&table, text, error);
+}
+
+ch_status ch_comparison_page(const ch_comparison *comparison, char **html, ch_error *error) {
+  ch_text page = {0};
+  ch_status status = ch_page_write(comparison, &page, error);
+  if (status == CH_OK) return ch_answer_text(&page, html, error);
+  ch_text_free(&page);
+  return status;
+}

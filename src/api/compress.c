@@ -1,0 +1,203 @@
+/* The public function that compresses a model: open, calibrate, compress, write, measure, report. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/compress_private.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "bench/machine.h"
+#include "compress/virtual_heads.h"
+#include "tensor/team.h"
+
+static const char *const method_names[] = {"mea", "masa", "svd-llm", "svd"};
+static const double kept_back = 0.2; /* of the calibration text, to measure on */
+
+void ch_compress_defaults(ch_compress_settings *settings) {
+  *settings = (ch_compress_settings){.component_heads = -1, .last_layer = -1, .calibration_tokens = 65536};
+}
+
+ch_status ch_compressing_step(void *context, const char *what, double done, double total, ch_error *error) {
+  enum { UNITS = 1000000 };
+  ch_compressing *c = context;
+  if (c->stage != what && c->s->stage) c->s->stage(what, c->s->user);
+  c->stage = what;
+  if (ch_answer_tell(&c->progress, (int64_t)(total > 0 ? UNITS * done / total : 0), UNITS)) return CH_OK;
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "cancelled; nothing was written");
+}
+
+/* --- opening ----------------------------------------------------------------------------------------------------- */
+
+/* What layers share and what are factors is written out first, and mixed heads go into the projections where components
+   are taken apart anew. */
+static ch_status settle_model(ch_compressing *c, ch_error *error) {
+  c->model = c->own;
+  if (ch_materialise_changes(&c->own->config, &c->own->params, CH_MATERIALISE_DENSE))
+    CH_TRY(ch_model_materialise(c->own, CH_MATERIALISE_DENSE, error));
+  if (!c->mea || !c->own->config.attention.head_mix.on) return CH_OK;
+  if (c->s->budget > 0 || c->s->profile)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s has virtual heads already, which a profile would count anew; choose with --layers and "
+                   "--component-heads, or profile the model it was made of",
+                   c->directory);
+  CH_TRY(ch_absorb(c->own, &(ch_absorb_options){0}, &c->absorbed, error));
+  c->plain =
+      (ch_model){.directory = c->own->directory, .config = c->absorbed.config, .params = c->absorbed.params};
+  c->plain.weights.tensors = c->absorbed.tensors;
+  c->model = &c->plain;
+  return CH_OK;
+}
+
+static ch_status open_texts(ch_compressing *c, ch_error *error) {
+  const ch_compress_settings *s = c->s;
+  if (!s->calibration && !s->text) return CH_OK;
+  CH_TRY(ch_tokenizer_open(c->directory, &c->tokenizer, error));
+  if (s->calibration) {
+    CH_TRY(ch_document_set_open(s->calibration, CH_SEPARATOR_AUTO, &c->calibration_text, error));
+    c->report.calibration = s->data_free && s->budget == 0 && !s->profile ? NULL : s->calibration;
+    if (s->report && !s->text) {
+      CH_TRY(ch_document_set_split(&c->calibration_text, kept_back, &c->text, error));
+      c->report.text = s->calibration;
+      c->report.text_kept_back = true;
+    }
+    CH_TRY(ch_encode_joined(c->tokenizer, c->calibration_text.documents, c->calibration_text.count,
+                            ch_token_between(c->tokenizer, &c->own->config), s->calibration_tokens,
+                            &c->tokens, error));
+  }
+  if (!s->text) return CH_OK;
+  CH_TRY(ch_document_set_open(s->text, CH_SEPARATOR_AUTO, &c->text, error));
+  c->report.text = s->text;
+  return CH_OK;
+}
+
+static ch_status open_all(ch_compressing *c, ch_error *error) {
+  unsigned states;
+  CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->own, error));
+  const ch_config *config = &c->own->config;
+  CH_TRY(ch_config_needs_text(config, c->s->option_names ? "compress" : "compressing", error));
+  CH_TRY(ch_model_check_plain(c->own, "be compressed", error));
+  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s has %lld layers; at most %d are supported here", c->directory,
+                   (long long)config->num_hidden_layers, (int)CH_MAX_LISTED_LAYERS);
+  CH_TRY(ch_compressing_read(c, error));
+  c->report.layers = config->num_hidden_layers;
+  c->report.groups = config->num_key_value_heads;
+  CH_TRY(ch_compressing_count(c->own, &c->report.before, error));
+  CH_TRY(settle_model(c, error));
+  if (c->mea) CH_TRY(ch_virtual_heads_check(c->model, &states, error));
+  CH_TRY(open_texts(c, error));
+  if (!c->s->report) return CH_OK;
+  CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->before, error));
+  return ch_model_materialise(c->before, CH_MATERIALISE_SERVING, error);
+}
+
+static void close_all(ch_compressing *c) {
+  ch_compressed_free(&c->compressed);
+  ch_sensitivity_free(&c->sensitivity);
+  ch_calibration_free(c->calibration);
+  ch_ids_free(&c->tokens);
+  ch_document_set_close(&c->text);
+  ch_document_set_close(&c->calibration_text);
+  ch_tokenizer_free(c->tokenizer);
+  ch_absorbed_free(&c->absorbed);
+  ch_model_unload(c->before);
+  ch_model_unload(c->own);
+}
+
+/* --- compressing ------------------------------------------------------------------------------------------------- */
+
+static ch_status compress(ch_compressing *c, ch_error *error) {
+  static ch_compress_method *const methods[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
+                                                ch_compress_svd};
+  const ch_compress_options options = {.component_heads = c->heads,
+                                       .ratio = c->s->ratio,
+                                       .before = c->report.before.parameters_attention,
+                                       .groups = c->s->groups,
+                                       .atoms = c->s->atoms,
+                                       .keep = c->keep,
+                                       .keep_count = c->keep_count,
+                                       .dtype = c->dtype,
+                                       .step = ch_compressing_step,
+                                       .context = c};
+  CH_TRY(ch_compressing_calibrate(c, error));
+  if (c->mea) CH_TRY(ch_compressing_choose_heads(c, error));
+  CH_TRY(methods[c->s->method](c->model, c->calibration, &options, &c->compressed, error));
+  c->report.compressed = &c->compressed;
+  return CH_OK;
+}
+
+/* What was written is what is counted and measured. */
+static ch_status measure_after(ch_compressing *c, ch_error *error) {
+  ch_model *after = NULL;
+  CH_TRY(ch_model_load(c->out, CH_WEIGHTS_MAPPED, &after, error));
+  ch_status status = ch_compressing_count(after, &c->report.after, error);
+  if (status == CH_OK && c->s->report) {
+    status = ch_model_materialise(after, CH_MATERIALISE_SERVING, error);
+    if (status == CH_OK)
+      status = ch_compressing_perplexity(c, after, "perplexity after", &c->report.after, error);
+    if (status == CH_OK) status = ch_compressing_race(c, after, error);
+  }
+  ch_model_unload(after);
+  return status;
+}
+
+static ch_status run(ch_compressing *c, ch_error *error) {
+  double began = ch_clock();
+  CH_TRY(open_all(c, error));
+  if (c->s->report)
+    CH_TRY(ch_compressing_perplexity(c, c->before, "perplexity before", &c->report.before, error));
+  CH_TRY(compress(c, error));
+  CH_TRY(ch_compressing_write(c, error));
+  ch_calibration_free(c->calibration); /* of a large model gigabytes, which the one to be measured can use */
+  c->calibration = NULL;
+  CH_TRY(measure_after(c, error));
+  c->report.seconds = ch_clock() - began;
+  if (!c->s->report) return CH_OK;
+  CH_TRY(ch_compressing_write_report(c, error));
+  return ch_compressing_step(c, "writing", 1, 1, error);
+}
+
+/* *json and *table, or neither. */
+static ch_status answer(const ch_compressing *c, char **json, ch_error *error) {
+  ch_text table = {0};
+  if (c->s->table) ch_compression_write(&c->report, &table);
+  ch_status status = table.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for a result")
+                                  : ch_answer_json(ch_compression_to_json(&c->report), json, error);
+  if (status == CH_OK && c->s->table)
+    *c->s->table = table.data;
+  else
+    ch_text_free(&table);
+  return status;
+}
+
+ch_status ch_compress_model(const char *directory, const char *out, const ch_compress_settings *settings,
+                            char **json, ch_error *error) {
+  if (!directory || !out || !settings)
+    return ch_answer_missing(error, "a directory's name, or the settings,");
+  CH_TRY(ch_compressing_check(settings, error));
+  if (ch_same_file(directory, out))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the model itself; give another directory to write", out);
+  ch_compressing *c = calloc(1, sizeof *c);
+  if (!c) return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress %s", directory);
+  c->s = settings;
+  c->directory = directory;
+  c->out = out;
+  c->mea = settings->method == CH_COMPRESSION_MEA;
+  c->progress = (ch_answer_progress){settings->progress, settings->user, false};
+  c->report = (ch_compression_report){.command = settings->command ? settings->command : "ch_compress_model",
+                                      .version = CH_VERSION_STRING,
+                                      .model = directory,
+                                      .out = settings->name ? settings->name : out,
+                                      .method = method_names[settings->method],
+                                      .ratio = settings->ratio};
+  ch_format_utc(time(NULL), c->report.created);
+  ch_machine_describe(&c->report.machine);
+  ch_team team = ch_team_of(settings->threads);
+  ch_team_before before = ch_team_enter(&team);
+  ch_status status = run(c, error);
+  ch_team_leave(before);
+  if (status == CH_OK) status = answer(c, json, error);
+  close_all(c);
+  free(c);
+  return settings->option_names ? status : ch_answer_name_settings(status, error);
+}

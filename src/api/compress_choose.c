@@ -1,0 +1,90 @@
+/* Before matrices are compressed: what inputs look like, and how many heads each layer keeps. */
+#include <string.h>
+
+#include "api/compress_private.h"
+
+enum { PROFILE_TOKENS = 1 << 14, FINEST_CHOICES = 4 };
+
+/* Fewer tokens than inputs leave directions that nothing was seen of, along which whitened methods would cut as they
+   please. */
+static ch_status check_calibration(const ch_compressing *c, ch_error *error) {
+  int64_t tokens = (int64_t)c->tokens.size, inputs = c->model->config.hidden_size;
+  if (c->mea || tokens > inputs) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s gives %lld tokens to calibrate on, too few for the %lld inputs of a projection; take a "
+                 "text of several times %lld tokens, or %s",
+                 c->s->calibration, (long long)tokens, (long long)inputs, (long long)inputs,
+                 c->s->method == CH_COMPRESSION_MASA ? "--data-free" : "--method svd");
+}
+
+ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error) {
+  ch_projection_shapes shapes = {0};
+  const char *names[CH_MAX_PROJECTIONS];
+  int count = 0;
+  if (!c->s->calibration || c->s->data_free || c->s->method == CH_COMPRESSION_SVD) return CH_OK;
+  CH_TRY(check_calibration(c, error));
+  CH_TRY(ch_list_projections(&c->model->config, &shapes, error));
+  for (int i = 0; i < shapes.count; i++) {
+    const char *name = shapes.rows[i].name;
+    bool kept = c->mea && strcmp(name, "k_proj") != 0 && strcmp(name, "v_proj") != 0;
+    for (int k = 0; k < c->keep_count; k++) kept |= strcmp(c->keep[k], name) == 0;
+    if (!kept) names[count++] = name;
+  }
+  ch_calibration_options options = {.projections = names,
+                                    .projection_count = count,
+                                    .drift = c->s->method == CH_COMPRESSION_MASA,
+                                    .step = ch_compressing_step,
+                                    .context = c};
+  CH_TRY(ch_calibrate(c->model, c->tokens.data, (int64_t)c->tokens.size, &options, &c->calibration, error));
+  c->report.calibration_tokens = ch_calibration_tokens(c->calibration);
+  c->report.calibration_loss = ch_calibration_loss(c->calibration);
+  return CH_OK;
+}
+
+/* h' to try: the requested one; otherwise all below G, or four at even distances if there are many. */
+static int choices_of(const ch_compressing *c, int64_t groups, int64_t heads[CH_MAX_HEAD_CHOICES]) {
+  int count = 0;
+  if (c->s->component_heads > 0) {
+    heads[0] = c->s->component_heads;
+    return heads[0] < groups;
+  }
+  int64_t step = groups <= FINEST_CHOICES ? 1 : (groups + FINEST_CHOICES - 1) / FINEST_CHOICES;
+  for (int64_t h = step; h < groups && count < CH_MAX_HEAD_CHOICES; h += step) heads[count++] = h;
+  return count;
+}
+
+static ch_status choose_by_budget(ch_compressing *c, ch_error *error) {
+  double layers = (double)c->sensitivity.layers;
+  if (c->s->component_heads > 0) {
+    int64_t count = (int64_t)(c->s->budget * layers + 0.5);
+    return ch_choose_layers(&c->sensitivity, 0, count > 0 ? count : 1, c->heads, error);
+  }
+  double saved = c->s->budget * layers * (double)c->sensitivity.groups;
+  return ch_choose_heads(&c->sensitivity, (int64_t)(saved + 0.999999), c->heads, error);
+}
+
+ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error) {
+  const ch_config *config = &c->own->config;
+  int64_t tried[CH_MAX_HEAD_CHOICES], groups = config->num_key_value_heads;
+  for (int l = 0; l < config->num_hidden_layers; l++) {
+    int64_t now = ch_mixed_components(config, l, CH_ON_K | CH_ON_V);
+    c->heads[l] = now && now < groups ? now : groups;
+    if (l >= c->first && l <= c->last && c->s->component_heads > 0 && c->s->component_heads < c->heads[l])
+      c->heads[l] = c->s->component_heads;
+  }
+  c->report.component_heads = c->heads;
+  if (!c->s->profile && !(c->s->budget > 0)) return CH_OK;
+  ch_sensitivity_options options = {
+      .first = c->first, .last = c->last, .heads = tried, .step = ch_compressing_step, .context = c};
+  options.choices = choices_of(c, groups, tried);
+  if (!options.choices)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--component-heads keeps all %lld key-value heads, so there is nothing to profile; give fewer",
+        (long long)groups);
+  int64_t count = (int64_t)c->tokens.size < PROFILE_TOKENS ? (int64_t)c->tokens.size : PROFILE_TOKENS;
+  CH_TRY(ch_sensitivity_measure(c->model, c->calibration, c->tokens.data, count, &options, &c->sensitivity,
+                                error));
+  c->report.sensitivity = &c->sensitivity;
+  return c->s->budget > 0 ? choose_by_budget(c, error) : CH_OK;
+}

@@ -1,0 +1,65 @@
+/* One call of ch_compress_model: what it holds, and its parts. */
+#ifndef CH_API_COMPRESS_PRIVATE_H
+#define CH_API_COMPRESS_PRIVATE_H
+
+#include <crosshead/compress.h>
+
+#include "api/answer.h"
+#include "attention/registry.h"
+#include "compress/absorb.h"
+#include "compress/calibration.h"
+#include "compress/sensitivity.h"
+#include "eval/document_set.h"
+#include "report/compression.h"
+
+typedef struct ch_compressing {
+  const ch_compress_settings *s;
+  const char *directory, *out;
+  bool mea;
+  int64_t first, last; /* layers */
+  char names[CH_MAX_PROJECTIONS][CH_PROJECTION_NAME_SIZE];
+  const char *keep[CH_MAX_PROJECTIONS]; /* [keep_count] full names of s->keep */
+  int keep_count;
+  ch_answer_progress progress;
+  const char *stage; /* that was told last */
+  ch_model *before;  /* as it runs, to be measured; or NULL */
+  ch_model *own;     /* as its files have it, */
+  ch_absorbed absorbed;
+  ch_model plain;        /* with what mixes heads taken into the projections, */
+  const ch_model *model; /* whichever of the two a method takes */
+  ch_tokenizer *tokenizer;
+  ch_document_set calibration_text, text; /* text: what perplexities are of */
+  ch_ids tokens;                          /* of the calibration text */
+  ch_calibration *calibration;
+  ch_sensitivity sensitivity;
+  int64_t heads[CH_MAX_LISTED_LAYERS]; /* mea: h' of each layer */
+  ch_dtype dtype;                      /* of the matrices that are made */
+  ch_compressed compressed;
+  ch_compression_report report;
+} ch_compressing;
+
+/* A ch_compress_step: tells parts and progress; CH_ERROR_INTERRUPTED once the caller cancelled. */
+ch_compress_step ch_compressing_step;
+
+/* Checks the settings alone (compress_read.c). */
+ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error);
+/* Layers, heads, projections and element type for the model that c->own is. */
+ch_status ch_compressing_read(ch_compressing *c, ch_error *error);
+
+/* Runs the calibration text through the model, where the method looks at one: c->calibration (compress_choose.c). */
+ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error);
+/* mea: how many heads each layer keeps, c->heads: the requested number, or one chosen by a profile within the budget. */
+ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error);
+
+/* The perplexity of a model on the text that was kept back (compress_measure.c). */
+ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, const char *what,
+                                    ch_compression_figures *figures, ch_error *error);
+/* Sizes, and how fast before and after decode, in turns. */
+ch_status ch_compressing_count(const ch_model *model, ch_compression_figures *figures, ch_error *error);
+ch_status ch_compressing_race(ch_compressing *c, const ch_model *after, ch_error *error);
+
+/* Writes the compressed model; and the report beside it (compress_write.c). */
+ch_status ch_compressing_write(ch_compressing *c, ch_error *error);
+ch_status ch_compressing_write_report(const ch_compressing *c, ch_error *error);
+
+#endif

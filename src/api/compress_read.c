@@ -1,0 +1,119 @@
+/* What the settings of a compression mean for a model: layers, heads, projections, element type. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/compress_private.h"
+
+/* --- of themselves ----------------------------------------------------------------------------------------------- */
+
+static ch_status wrong(const ch_compress_settings *s, const char *sentence, ch_error *error) {
+  static const char *const names[] = {"mea", "masa", "svd-llm", "svd"};
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s %s", names[s->method], sentence);
+}
+
+static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
+  if (s->ratio != 0) return wrong(s, "takes component_heads or a budget, and no ratio", error);
+  if (s->keep || s->groups || s->atoms)
+    return wrong(s, "has no dictionaries: keep, groups and atoms are for the other methods", error);
+  if (s->component_heads == -1 && s->budget == 0)
+    return wrong(s, "needs component_heads, or a budget", error);
+  if (!(s->budget >= 0 && s->budget <= 1)) return wrong(s, "takes a budget from above 0 to 1", error);
+  if ((s->budget > 0 || s->profile) && !s->calibration)
+    return wrong(s, "needs a calibration text for a budget and a profile, which measure on it", error);
+  return CH_OK;
+}
+
+static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
+  if (s->component_heads > 0 || s->budget != 0 || s->profile || s->first_layer != 0 || s->last_layer != -1)
+    return wrong(s, "takes a ratio; component_heads, layers, budget and profile are mea's", error);
+  if (!(s->ratio > 0 && s->ratio < 1)) return wrong(s, "takes a ratio above 0 and below 1", error);
+  if (s->method != CH_COMPRESSION_MASA && (s->groups || s->atoms))
+    return wrong(s, "has no dictionaries: groups and atoms are masa's", error);
+  if (s->method == CH_COMPRESSION_SVD_LLM && (!s->calibration || s->data_free))
+    return wrong(s, "needs a calibration text: it whitens by what inputs look like", error);
+  return CH_OK;
+}
+
+ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error) {
+  if ((unsigned)s->method > CH_COMPRESSION_SVD)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "method is %d, which is no ch_compression", (int)s->method);
+  if (s->groups < 0 || s->atoms < 0 || s->calibration_tokens < 2)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "groups and atoms cannot be negative, and calibration_tokens must be at least 2");
+  if (s->threads < 0 || s->threads > 4096)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
+                   s->threads);
+  if (s->text && !s->report)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "text is for a report, which was not asked for");
+  return s->method == CH_COMPRESSION_MEA ? check_mea(s, error) : check_others(s, error);
+}
+
+/* --- for a model ------------------------------------------------------------------------------------------------- */
+
+static ch_status read_layers(ch_compressing *c, ch_error *error) {
+  int64_t layers = c->own->config.num_hidden_layers;
+  c->first = c->s->first_layer;
+  c->last = c->s->last_layer == -1 ? layers - 1 : c->s->last_layer;
+  if (c->first >= 0 && c->first <= c->last && c->last < layers) return CH_OK;
+  char range[64];
+  snprintf(range, sizeof range, c->first == c->last ? "%lld" : "%lld-%lld", (long long)c->first,
+           (long long)c->last);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "--layers %s is outside the model's layers, 0-%lld", range,
+                 (long long)layers - 1);
+}
+
+static ch_status read_heads(const ch_compressing *c, ch_error *error) {
+  int64_t groups = c->own->config.num_key_value_heads, heads = c->s->component_heads;
+  if (!c->mea || heads == -1 || (heads >= 1 && heads <= groups)) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "--component-heads %lld: %s has %lld key-value heads, so 1 to %lld can be kept; the nearest is %lld",
+      (long long)heads, c->directory, (long long)groups, (long long)groups,
+      (long long)(heads < 1 ? 1 : groups));
+}
+
+static ch_status read_keep(ch_compressing *c, ch_error *error) {
+  ch_projection_shapes shapes = {0};
+  const char *names[CH_MAX_PROJECTIONS + 1] = {NULL};
+  if (!c->s->keep) return CH_OK;
+  CH_TRY(ch_list_projections(&c->own->config, &shapes, error));
+  for (int i = 0; i < shapes.count; i++) names[i] = shapes.rows[i].name;
+  for (const char *p = c->s->keep; *p;) {
+    size_t length = strcspn(p, ",");
+    char *name = c->names[c->keep_count];
+    int i = 0;
+    snprintf(name, CH_PROJECTION_NAME_SIZE, "%.*s%s", (int)(length < 24 ? length : 24), p,
+             length == 1 ? "_proj" : "");
+    while (names[i] && strcmp(names[i], name) != 0) i++;
+    if (!names[i]) {
+      const char *near = ch_nearest_name(name, names);
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "--keep names '%.*s', which is no projection of %s; there is %s", (int)length, p,
+                     c->directory, near ? near : names[0]);
+    }
+    c->keep[c->keep_count++] = name;
+    p += length;
+    if (*p) p++;
+    if (*p && c->keep_count == CH_MAX_PROJECTIONS)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--keep names more than the %d projections there can be",
+                     CH_MAX_PROJECTIONS);
+  }
+  return CH_OK;
+}
+
+static ch_status read_type(ch_compressing *c, ch_error *error) {
+  ch_precision asked = c->s->type;
+  int dtype = ch_answer_dtype(asked, c->own->weights.tensors[0].dtype);
+  if (asked != CH_PRECISION_DEFAULT && dtype != CH_F32 && dtype != CH_F16 && dtype != CH_BF16)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; matrices are made in F32, F16 or BF16", (int)asked);
+  c->dtype = (ch_dtype)dtype;
+  c->report.dtype = ch_answer_type_name(c->dtype);
+  return CH_OK;
+}
+
+ch_status ch_compressing_read(ch_compressing *c, ch_error *error) {
+  CH_TRY(read_layers(c, error));
+  CH_TRY(read_heads(c, error));
+  CH_TRY(read_keep(c, error));
+  return read_type(c, error);
+}

@@ -1,0 +1,35 @@
+/* What the public functions of evaluation share. */
+#ifndef CH_API_EVALUATE_PRIVATE_H
+#define CH_API_EVALUATE_PRIVATE_H
+
+#include <crosshead/evaluate.h>
+
+#include "api/answer.h"
+#include "infer/model.h"
+#include "tensor/team.h"
+
+/* What is evaluated: for sentences, as the caller and as the command line calls it. */
+typedef struct ch_evaluated_kind {
+  const char *name, *option;
+  bool images; /* needs a model of images; else one of text with a tokenizer */
+} ch_evaluated_kind;
+
+/* One call. */
+typedef struct ch_evaluation {
+  ch_evaluate_settings settings;
+  ch_model model; /* the caller's with the arithmetic of the settings; nothing in it is released */
+  double began;
+  ch_team_before before;
+} ch_evaluation;
+
+/* Checks model and settings (NULL = the defaults), and computes with the settings' threads from here on. */
+ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *settings,
+                             ch_evaluated_kind kind, ch_evaluation *e, ch_error *error);
+/* After a successful open: the caller's threads again, and sentences that name what the caller knows. Returns status. */
+ch_status ch_evaluation_close(const ch_evaluation *e, ch_status status, ch_error *error);
+/* Tells that a part of the work begins. */
+void ch_evaluation_begins(const ch_evaluation *e, const char *name);
+/* A number, or null where it is not known or too large: JSON has no infinity. */
+json_t *ch_evaluation_number(bool known, double value);
+
+#endif

@@ -1,0 +1,51 @@
+/* The public functions that fit the curves of a file. */
+#include <crosshead/fit.h>
+
+#include <stdlib.h>
+
+#include "api/answer.h"
+#include "experiment/fit.h"
+#include "report/fit_text.h"
+
+ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits **fits, ch_error *error) {
+  if (!path || !fits) return ch_answer_missing(error, path ? "the place of the result" : "the file's name");
+  *fits = NULL;
+  ch_fit_settings own;
+  ch_fit_defaults(&own);
+  if (!settings) settings = &own;
+  if (settings->budget < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "budget is %lld; it is a number of tokens, or 0",
+                   (long long)settings->budget);
+  ch_fits *made = calloc(1, sizeof *made);
+  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit %s", path);
+  ch_status status = ch_fit_curves(path, settings, made, error);
+  if (status == CH_OK)
+    *fits = made;
+  else
+    ch_fits_free(made);
+  return status;
+}
+
+void ch_fits_free(ch_fits *fits) {
+  if (!fits) return;
+  ch_arena_free(&fits->arena);
+  free(fits);
+}
+
+int32_t ch_fits_count(const ch_fits *fits) {
+  return fits->count;
+}
+
+const ch_fitted *ch_fits_curve(const ch_fits *fits, int32_t index) {
+  return index >= 0 && index < fits->count ? &fits->curves[index] : NULL;
+}
+
+ch_status ch_fits_json(const ch_fits *fits, char **json, ch_error *error) {
+  return ch_answer_json(ch_fits_to_json(fits), json, error);
+}
+
+ch_status ch_fits_text(const ch_fits *fits, char **text, ch_error *error) {
+  ch_text lines = {0};
+  ch_fits_write(fits, &lines);
+  return ch_answer_text(&lines, text, error);
+}

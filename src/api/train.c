@@ -1,0 +1,172 @@
+/* The public function that trains a model: settings to options, callbacks to events, one run. */
+#include <crosshead/train.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/answer.h"
+#include "api/train_private.h"
+#include "tensor/team.h"
+#include "train/attempt.h"
+#include "train/run.h"
+
+void ch_train_defaults(ch_train_settings *settings) {
+  *settings = (ch_train_settings){.schedule = CH_TRAIN_USUAL,
+                                  .seed = CH_TRAIN_SEED_USUAL,
+                                  .warmup = -1,
+                                  .weight_decay = -1,
+                                  .clip = -1,
+                                  .beta1 = -1,
+                                  .beta2 = -1,
+                                  .label_smoothing = -1,
+                                  .eval_every = -1,
+                                  .eval_tokens = -1,
+                                  .checkpoint_every = -1};
+}
+
+/* --- callbacks --------------------------------------------------------------------------------------------------- */
+
+static int64_t parameter_count(const ch_trainer *trainer) {
+  const ch_params *params = ch_trainer_params(trainer);
+  int64_t count = 0;
+  for (int p = 0; p < params->count; p++) count += ch_param_figure(&params->rows[p]);
+  return count;
+}
+
+static void tell_start(void *context, int64_t step) {
+  ch_training *t = context;
+  const ch_train_settings *s = t->settings;
+  const ch_train_options *o = ch_trainer_options(t->trainer);
+  bool vision = ch_config_is_vision(&t->config);
+  t->began = true;
+  t->began_step = step;
+  ch_training_trace(t, 0);
+  const ch_train_start start = {.images = vision,
+                                .resumed = t->resumed,
+                                .step = step,
+                                .steps = o->steps,
+                                .batch = o->batch,
+                                .accumulate = o->accumulate,
+                                .sequence = o->sequence,
+                                .parameters = parameter_count(t->trainer),
+                                .tokens = vision ? ch_training_epoch(t) : t->data.train_tokens,
+                                .bytes = ch_trainer_bytes(t->trainer)};
+  if (s->start) s->start(&start, s->user);
+}
+
+static void tell_step(void *context, const ch_step_report *report) {
+  ch_training *t = context;
+  const ch_train_settings *s = t->settings;
+  ch_train_step step;
+  ch_training_trace(t, report->step - t->began_step);
+  ch_train_step_of(report, t->options.steps, ch_train_step_tokens(&t->options), &step);
+  if (s->step && !s->step(&step, s->user)) t->stopped = true;
+}
+
+static void tell_share(void *context, double share) {
+  const ch_training *t = context;
+  if (t->settings->share) t->settings->share(share, t->settings->user);
+}
+
+static void tell_evaluation(void *context, const ch_validation_point *point) {
+  ch_training *t = context;
+  const ch_train_settings *s = t->settings;
+  ch_train_evaluation evaluation = {
+      .step = point->step, .loss = point->loss, .top1 = point->top1, .top5 = point->top5};
+  if (!ch_trainer_expert_shares(t->trainer, &evaluation.least_expert, &evaluation.most_expert))
+    evaluation.least_expert = evaluation.most_expert = -1;
+  if (s->evaluation && !s->evaluation(&evaluation, s->user)) t->stopped = true;
+}
+
+static bool is_stopped(void *context) {
+  ch_training *t = context;
+  const ch_train_settings *s = t->settings;
+  if (s->stop && !t->stopped) t->stopped = s->stop(s->user);
+  return t->stopped;
+}
+
+/* --- the run ----------------------------------------------------------------------------------------------------- */
+
+static ch_status run(ch_training *t, ch_error *error) {
+  const char *from = t->settings->init_from;
+  CH_TRY(ch_training_decide(t, error));
+  CH_TRY(ch_training_open_data(t, error));
+  CH_TRY(ch_trainer_create_like(t->resumed ? t->checkpoint : from, &t->config, &t->options,
+                                ch_training_source(t), &t->trainer, error));
+  if (from && !t->resumed) CH_TRY(ch_trainer_load_weights(t->trainer, from, error));
+  const ch_train_events events = {.context = t,
+                                  .started = tell_start,
+                                  .step = tell_step,
+                                  .share = tell_share,
+                                  .evaluated = tell_evaluation,
+                                  .interrupted = is_stopped};
+  CH_TRY(ch_train_run(t->trainer, t->out, t->settings->resume, &events, error));
+  return ch_config_is_vision(&t->config) ? CH_OK : ch_data_give_tokenizer(&t->data, t->out, error);
+}
+
+/* The sentence of a run that was stopped, for a caller who has no command line. */
+static ch_status say_stopped(const ch_training *t, ch_error *error) {
+  ch_progress_record record;
+  ch_trainer_progress(t->trainer, &record);
+  return ch_fail(error, CH_ERROR_INTERRUPTED,
+                 "interrupted after step %lld of %lld; %s holds everything, go on with resume",
+                 (long long)record.step, (long long)record.steps, t->checkpoint);
+}
+
+static json_t *figures(const ch_training *t) {
+  ch_progress_record record;
+  double least, most;
+  char per_second[64];
+  const char *unit = ch_trainer_unit(t->trainer);
+  ch_trainer_progress(t->trainer, &record);
+  snprintf(per_second, sizeof per_second, "train_%s_per_second", unit);
+  json_t *object = json_pack("{ss sI sI sI sf sf sf}", "model", t->out, "parameters",
+                             (json_int_t)parameter_count(t->trainer), "steps", (json_int_t)record.step, unit,
+                             (json_int_t)record.tokens, "loss",
+                             record.step ? record.losses[record.step - 1] : 0.0, "seconds", record.seconds,
+                             per_second, record.seconds > 0 ? (double)record.tokens / record.seconds : 0.0);
+  if (object && record.validation_points) {
+    const ch_validation_point *last = &record.validation[record.validation_points - 1];
+    json_object_set_new(object, "validation_loss", json_real(last->loss));
+    if (last->top1 >= 0)
+      json_object_update_new(object, json_pack("{sf sf}", "top1", last->top1, "top5", last->top5));
+    else
+      json_object_set_new(object, "perplexity", json_real(exp(last->loss)));
+  }
+  if (object && ch_trainer_expert_shares(t->trainer, &least, &most))
+    json_object_set_new(object, "expert_shares", json_pack("[ff]", least, most));
+  return object;
+}
+
+static void close_all(ch_training *t) {
+  ch_trainer_free(t->trainer);
+  ch_profile_release(&t->profile);
+  ch_data_close(&t->data);
+  ch_image_data_close(&t->images);
+  free(t->checkpoint);
+}
+
+ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error) {
+  if (!out || !settings) return ch_answer_missing(error, out ? "the settings" : "the directory's name");
+  ch_training *t = calloc(1, sizeof *t);
+  if (!t) return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
+  t->settings = settings;
+  t->out = out;
+  ch_team team = ch_team_of(settings->threads);
+  ch_team_before before = ch_team_enter(&team);
+  ch_attempt attempt;
+  ch_attempt_begin(&attempt, out);
+  ch_status status = run(t, error);
+  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !t->began) ch_attempt_withdraw(&attempt);
+  ch_attempt_end(&attempt);
+  ch_team_leave(before);
+  if (status == CH_OK) status = ch_answer_json(figures(t), json, error);
+  if (status == CH_OK && t->traced != CH_OK) status = ch_fail(error, t->traced, "%s", t->trace_error.message);
+  if (!settings->option_names)
+    status = status == CH_ERROR_INTERRUPTED && t->began ? say_stopped(t, error)
+                                                        : ch_answer_name_settings(status, error);
+  close_all(t);
+  free(t);
+  return status;
+}

@@ -1,0 +1,76 @@
+/* The text or the images of a run, and the length that follows from them. */
+#include "api/train_private.h"
+
+static bool tell_preparation(void *context, const char *stage, double done, double total) {
+  ch_training *t = context;
+  const ch_train_settings *s = t->settings;
+  return !s->preparation || s->preparation(stage, total > 0 ? done / total : 0, s->user);
+}
+
+static ch_status open_images(ch_training *t, ch_error *error) {
+  const ch_train_settings *s = t->settings;
+  double validation = s->validation > 0 ? s->validation : 0.05;
+  CH_TRY(ch_image_data_open(s->images ? s->images : s->data, validation, t->out, &t->images, error));
+  CH_TRY(ch_image_data_prepare(&t->images, &t->config, &t->options, error));
+  return t->resumed ? CH_OK : ch_image_data_record(&t->images, t->out, error);
+}
+
+static ch_status open_text(ch_training *t, ch_error *error) {
+  const ch_train_settings *s = t->settings;
+  ch_data_options o = {.data = s->data,
+                       .tokenizer = s->tokenizer,
+                       .vocab_size = t->config.vocab_size,
+                       .directory = t->out,
+                       .fixed = t->resumed,
+                       .sequence = t->options.sequence,
+                       .seed = t->options.seed,
+                       .documents = t->options.documents,
+                       .separator = (ch_separator)s->documents,
+                       .validation = s->validation,
+                       .report = tell_preparation,
+                       .context = t};
+  if (!o.tokenizer && s->init_from && !t->resumed) o.tokenizer = s->init_from;
+  CH_TRY(ch_data_open(&o, &t->data, error));
+  if (t->config.bos_token_id < 0) t->config.bos_token_id = t->data.bos;
+  if (t->config.eos_token_id < 0) t->config.eos_token_id = t->data.eos;
+  return CH_OK;
+}
+
+/* A twentieth of the run, unless evaluations would then take more than about a tenth of the training's time: a token
+   costs a third of what it costs in training. */
+static int64_t usual_eval_every(const ch_train_options *t, const ch_batch_source *source) {
+  int64_t tokens = source->validation_sequences * t->sequence;
+  if (t->eval_tokens > 0 && t->eval_tokens < tokens) tokens = t->eval_tokens;
+  int64_t share = (t->steps + 19) / 20, affordable = (tokens * 10 / 3) / ch_train_step_tokens(t) + 1;
+  return share > affordable ? share : affordable;
+}
+
+const ch_batch_source *ch_training_source(const ch_training *t) {
+  return ch_config_is_vision(&t->config) ? &t->images.source : &t->data.source;
+}
+
+int64_t ch_training_epoch(const ch_training *t) {
+  return ch_config_is_vision(&t->config) ? t->images.info.count[CH_IMAGES_TRAIN]
+                                         : t->data.train_sequences * t->options.sequence;
+}
+
+/* What depends on the length of the text, or the number of images. */
+static ch_status complete_options(ch_training *t, ch_error *error) {
+  enum { USUAL_EPOCHS_OF_IMAGES = 10 };
+  const ch_train_settings *s = t->settings;
+  ch_train_options *o = &t->options;
+  int64_t usual = ch_config_is_vision(&t->config) ? USUAL_EPOCHS_OF_IMAGES : 1;
+  int64_t epochs = s->epochs ? s->epochs : o->steps == 0 ? usual : 0, tokens = s->tokens;
+  if (epochs > INT64_MAX / 2 / ch_training_epoch(t))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--epochs %lld are too many", (long long)epochs);
+  if (!tokens) tokens = epochs * ch_training_epoch(t);
+  if (tokens) o->steps = ch_train_steps_for(o, tokens);
+  if (s->recover && !t->resumed && s->warmup == -1) o->warmup = o->steps < 10000 ? o->steps / 10 : 1000;
+  if (!t->resumed && s->eval_every == -1) o->eval_every = usual_eval_every(o, ch_training_source(t));
+  return CH_OK;
+}
+
+ch_status ch_training_open_data(ch_training *t, ch_error *error) {
+  CH_TRY(ch_config_is_vision(&t->config) ? open_images(t, error) : open_text(t, error));
+  return complete_options(t, error);
+}

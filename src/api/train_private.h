@@ -1,0 +1,41 @@
+/* What the public functions that train share. */
+#ifndef CH_API_TRAIN_PRIVATE_H
+#define CH_API_TRAIN_PRIVATE_H
+
+#include <crosshead/train.h>
+
+#include "train/data.h"
+#include "train/image_data.h"
+#include "train/trainer.h"
+
+/* One call of ch_train. */
+typedef struct ch_training {
+  const ch_train_settings *settings;
+  const char *out;
+  char *checkpoint; /* its path */
+  bool resumed;     /* it is there to go on from */
+  ch_config config;
+  ch_train_options options;
+  ch_data data;         /* of a model of text */
+  ch_image_data images; /* or of images */
+  ch_trainer *trainer;
+  bool began; /* the first step was reached, and a log is there */
+  int64_t began_step;
+  bool stopped;       /* a callback said so */
+  ch_profile profile; /* of the trace */
+  ch_status traced;   /* whether it could be written, and why not */
+  ch_error trace_error;
+} ch_training;
+
+/* Checks the settings and decides config and options: new, or those of the checkpoint (train_decide.c). */
+ch_status ch_training_decide(ch_training *t, ch_error *error);
+/* The text or the images, and the options that depend on how much there is of them (train_data.c). */
+ch_status ch_training_open_data(ch_training *t, ch_error *error);
+const ch_batch_source *ch_training_source(const ch_training *t);
+/* Of text tokens, of images images: what one pass over the data trains on (train_data.c). */
+int64_t ch_training_epoch(const ch_training *t);
+/* Traces the run's second step, where the settings ask for it: called before the first step and after each, of which
+   `steps_done` is the number (train_trace.c). */
+void ch_training_trace(ch_training *t, int64_t steps_done);
+
+#endif

@@ -1,0 +1,88 @@
+/* Positions: RoPE of this run's tokens and of cached states, ALiBi's slopes, and attention with them. */
+#include <math.h>
+
+#include "attention/mechanism.h"
+
+/* RoPE of `rotary` dims, made once for all layers. */
+static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
+  ch_angles *angles = *builder->angles;
+  while (angles && angles->rotary != rotary) angles = angles->next;
+  if (angles) return angles;
+  ch_arena *arena = &builder->graph->arena;
+  angles = ch_arena_alloc(arena, sizeof *angles);
+  double *frequencies = ch_arena_alloc(arena, (size_t)(rotary / 2 + 1) * sizeof *frequencies);
+  if (!angles || !frequencies) {
+    ch_graph_fail(builder->graph, "no memory for rotary frequencies");
+    return NULL;
+  }
+  ch_rope_frequencies(builder->config, rotary, frequencies);
+  *angles = (ch_angles){.rotary = rotary, .frequencies = frequencies, .next = *builder->angles};
+  return *builder->angles = angles;
+}
+
+static ch_node *rope_of_states(ch_builder *builder, ch_angles *angles, ch_node *x, int64_t head_dim) {
+  if (!angles->levels)
+    angles->levels = ch_rope_levels_for(builder->graph, angles->rotary, angles->frequencies);
+  return ch_op_rope_states(builder->graph, x, angles->levels, angles->rotary, head_dim,
+                           builder->config->rope_interleaved);
+}
+
+/* The table of this run's positions. */
+static ch_node *table_of(ch_builder *builder, ch_angles *angles) {
+  ch_graph *graph = builder->graph;
+  if (!angles->table)
+    angles->table = ch_op_rope_table(graph, ch_graph_input(graph, CH_INPUT_POSITIONS), angles->rotary,
+                                     angles->frequencies);
+  return angles->table;
+}
+
+ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary) {
+  if (builder->config->position != CH_POSITION_ROPE || !x) return x;
+  ch_angles *angles = angles_of(builder, rotary);
+  if (!angles) return NULL;
+  if (x->streamed) return rope_of_states(builder, angles, x, head_dim);
+  return ch_op_rope(builder->graph, x, table_of(builder, angles), head_dim,
+                    builder->config->rope_interleaved);
+}
+
+/* YaRN scales cosines and sines of queries and of keys; here queries take the factor for both. */
+ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary) {
+  double scale = ch_rope_score_scale(builder->config);
+  if (scale == 1 || builder->config->position != CH_POSITION_ROPE || !q)
+    return ch_apply_rope(builder, q, head_dim, rotary);
+  ch_angles *angles = angles_of(builder, rotary);
+  if (!angles) return NULL;
+  if (!angles->query_table)
+    angles->query_table = ch_op_scale(builder->graph, table_of(builder, angles), scale);
+  return ch_op_rope(builder->graph, q, angles->query_table, head_dim, builder->config->rope_interleaved);
+}
+
+/* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then every second
+   one of twice that power. */
+static void alibi_slopes(int64_t heads, double *slopes) {
+  int64_t power = 1;
+  while (power * 2 <= heads) power *= 2;
+  for (int64_t h = 0; h < heads; h++)
+    slopes[h] = h < power ? exp2(-8.0 * (double)(h + 1) / (double)power)
+                          : exp2(-4.0 * (double)(2 * (h - power) + 1) / (double)power);
+}
+
+const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count) {
+  if (builder->config->position != CH_POSITION_ALIBI) return NULL;
+  int64_t heads = builder->config->num_attention_heads;
+  double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)heads * sizeof *slopes);
+  if (!slopes) {
+    ch_graph_fail(builder->graph, "no memory for ALiBi slopes");
+    return NULL;
+  }
+  alibi_slopes(heads, slopes);
+  for (int64_t i = 0; i < count; i++) slopes[i] = slopes[first + i * step];
+  return slopes;
+}
+
+ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
+                          ch_attend_spec spec) {
+  spec.causal = builder->causal;
+  if (!spec.slopes) spec.slopes = ch_alibi_slopes(builder, 0, 1, spec.heads);
+  return ch_op_attend(builder->graph, q, keys, values, builder->document_start, &spec);
+}

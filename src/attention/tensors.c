@@ -1,0 +1,67 @@
+/* Tensors of a layer other than projections: declaring them, their leaves in the graph, and norms. */
+#include <stdio.h>
+
+#include "attention/mechanism.h"
+
+enum { NAME_SIZE = 160 };
+
+/* --- declaring ----------------------------------------------------------------------------------------------- */
+
+static int add_vector(ch_declaration *declaration, const char *name, const char *suffix, int64_t n,
+                      double start) {
+  return ch_params_vector(declaration->params, CH_PARAM_ATTENTION, start, n, "model.layers.%d.self_attn.%s%s",
+                          declaration->layer, name, suffix);
+}
+
+void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n) {
+  add_vector(declaration, name, ".weight", n, 1);
+}
+
+void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n) {
+  add_vector(declaration, name, ".bias", n, 0);
+}
+
+void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n, double start, double std) {
+  int index = add_vector(declaration, name, "", n, start);
+  if (index >= 0) declaration->params->rows[index].std = std;
+}
+
+ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
+                                 ch_param_init init, double std) {
+  int index = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, rows, columns,
+                               "model.layers.%d.self_attn.%s", declaration->layer, name);
+  if (index < 0) return NULL;
+  ch_param *row = &declaration->params->rows[index];
+  row->init = init;
+  row->role = CH_PARAM_MIX;
+  row->always_real = true;
+  return row;
+}
+
+/* --- building ------------------------------------------------------------------------------------------------ */
+
+ch_node *ch_builder_param(ch_builder *builder, const char *name) {
+  int index = ch_params_find(builder->params, name);
+  if (index < 0) return ch_graph_fail(builder->graph, "no parameter %s was declared", name);
+  const ch_param *param = &builder->params->rows[index];
+  if (!builder->leaves[index])
+    builder->leaves[index] = ch_graph_param(builder->graph, index, param->name, param->rank, param->shape,
+                                            builder->trainable && !param->frozen);
+  return builder->leaves[index];
+}
+
+ch_node *ch_attention_param(ch_builder *builder, const char *name) {
+  char full[NAME_SIZE];
+  snprintf(full, sizeof full, "model.layers.%d.self_attn.%s", builder->layer, name);
+  return ch_builder_param(builder, full);
+}
+
+ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double eps) {
+  char weight[64];
+  snprintf(weight, sizeof weight, "%s.weight", name);
+  return ch_op_rmsnorm(builder->graph, x, ch_attention_param(builder, weight), eps);
+}
+
+ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name) {
+  return ch_norm_with(builder, x, name, builder->config->rms_norm_eps);
+}

@@ -1,0 +1,34 @@
+/* The names of the files that a run, a prepared text and a comparison have in their directories. */
+#ifndef CH_BASE_FILE_NAMES_H
+#define CH_BASE_FILE_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A training run. */
+#define CH_TRAIN_CHECKPOINT "checkpoint.safetensors"
+#define CH_TRAIN_LOG "log.jsonl"
+
+/* What training derives from its text. */
+#define CH_DATA_TOKENS "data.tokens"
+#define CH_DATA_RECORD "data.json"
+
+/* A comparison or a sweep: its settings, its results, and the result in the directory of a finished model. */
+#define CH_COMPARE_SETTINGS "compare.json"
+#define CH_SWEEP_SETTINGS "sweep.json"
+#define CH_COMPARE_RESULTS "results.json"
+#define CH_COMPARE_RESULT "result.json"
+#define CH_COMPARE_TRIED "tried.json" /* of a run that tried a learning rate */
+
+/* Whether a file is one of `names` (NULL-terminated), or what a program that was killed left of it:
+   "model.safetensors.tmp.4711". */
+bool ch_is_one_of(const char *const *names, const char *name);
+/* True when a directory can be listed and has no entry. */
+bool ch_holds_nothing(const char *directory);
+/* True when a directory holds what training prepares of its text, and nothing else: the run never began. */
+bool ch_holds_prepared_text(const char *directory);
+/* The first entry of a directory that a run does not leave before its first checkpoint, cut to `size`; false when there
+   is none. */
+bool ch_find_foreign_to_run(const char *directory, char *name, size_t size);
+
+#endif

@@ -1,0 +1,17 @@
+/* The median of some numbers, and their quartiles. */
+#ifndef CH_BASE_MEDIAN_H
+#define CH_BASE_MEDIAN_H
+
+#include <stdint.h>
+
+/* Of an even number of values, the mean of the two in the middle; 0 when there are none. Sorts the values. */
+double ch_median(double *values, int64_t count);
+
+/* Half of the values lie from `low` to `high`. Between two values quartiles are interpolated; of one value, all are it. */
+typedef struct ch_quartiles {
+  double low, median, high;
+} ch_quartiles;
+/* Zeros when there are none. Sorts the values. */
+ch_quartiles ch_quartiles_of(double *values, int64_t count);
+
+#endif

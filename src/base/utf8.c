@@ -1,0 +1,84 @@
+/* UTF-8: strict decoding of one code point, longest valid prefix, encoding. */
+#include "base/utf8.h"
+
+#include <string.h>
+
+size_t ch_utf8_decode(const unsigned char *p, const unsigned char *end, uint32_t *code_point) {
+  uint32_t c = p[0];
+  if (c < 0x80) {
+    *code_point = c;
+    return 1;
+  }
+  size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+  if (c < 0xc2 || c > 0xf4 || (size_t)(end - p) < length) return 0;
+  c &= 0x7fu >> length;
+  for (size_t i = 1; i < length; i++) {
+    if ((p[i] & 0xc0) != 0x80) return 0;
+    c = c << 6 | (p[i] & 0x3fu);
+  }
+  /* Overlong forms, surrogates and what lies past Unicode are not UTF-8. */
+  if ((length == 3 && c < 0x800) || (length == 4 && (c < 0x10000 || c > 0x10ffff)) || (c >> 11) == 27)
+    return 0;
+  *code_point = c;
+  return length;
+}
+
+size_t ch_utf8_valid_prefix(const unsigned char *text, size_t size) {
+  const unsigned char *p = text, *end = text + size;
+  while (p < end) {
+    uint64_t eight;
+    while (end - p >= 8 && (memcpy(&eight, p, 8), (eight & 0x8080808080808080u) == 0)) p += 8;
+    if (p == end) break;
+    uint32_t code_point;
+    size_t length = ch_utf8_decode(p, end, &code_point);
+    if (length == 0) break;
+    p += length;
+  }
+  return (size_t)(p - text);
+}
+
+size_t ch_utf8_encode(uint32_t c, unsigned char out[4]) {
+  if (c < 0x80) {
+    out[0] = (unsigned char)c;
+    return 1;
+  }
+  if (c < 0x800) {
+    out[0] = (unsigned char)(0xc0 | c >> 6);
+    out[1] = (unsigned char)(0x80 | (c & 0x3f));
+    return 2;
+  }
+  if (c < 0x10000) {
+    out[0] = (unsigned char)(0xe0 | c >> 12);
+    out[1] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+    out[2] = (unsigned char)(0x80 | (c & 0x3f));
+    return 3;
+  }
+  out[0] = (unsigned char)(0xf0 | c >> 18);
+  out[1] = (unsigned char)(0x80 | (c >> 12 & 0x3f));
+  out[2] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+  out[3] = (unsigned char)(0x80 | (c & 0x3f));
+  return 4;
+}
+
+bool ch_is_white_space(uint32_t c) {
+  return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
+}
+
+void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size) {
+  while (size > 0) {
+    size_t good = ch_utf8_valid_prefix((const unsigned char *)bytes, size);
+    ch_text_put(text, bytes, good);
+    if (good == size) return;
+    ch_text_puts(text, "\xef\xbf\xbd");
+    bytes += good + 1;
+    size -= good + 1;
+  }
+}
+
+int ch_utf8_count(const char *text) {
+  int count = 0;
+  for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
+  return count;
+}

@@ -1,0 +1,29 @@
+/* UTF-8: strict decoding of one code point, longest valid prefix, encoding. */
+#ifndef CH_BASE_UTF8_H
+#define CH_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+/* Bytes of the well-formed code point at p (1 to 4), 0 when the bytes there are not UTF-8. p < end. */
+size_t ch_utf8_decode(const unsigned char *p, const unsigned char *end, uint32_t *code_point);
+
+/* Length of the longest well-formed prefix. */
+size_t ch_utf8_valid_prefix(const unsigned char *text, size_t size);
+
+/* Characters of a string of valid UTF-8: the columns that it takes on a terminal, were none of them wide. */
+int ch_utf8_count(const char *text);
+
+/* Appends `size` bytes to `text` with every byte that belongs to no valid character replaced by U+FFFD. */
+void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size);
+
+/* Writes 1 to 4 bytes; returns how many. */
+size_t ch_utf8_encode(uint32_t code_point, unsigned char out[4]);
+
+/* What str.isspace and \s of Python take for white space. */
+bool ch_is_white_space(uint32_t code_point);
+
+#endif

@@ -1,0 +1,22 @@
+/* How much of the machine other programs used while something was measured. */
+#ifndef CH_BENCH_LOAD_H
+#define CH_BENCH_LOAD_H
+
+#include <stdbool.h>
+
+/* A moment: seconds of processor time of all programs and of this process, and the clock. */
+typedef struct ch_load {
+  double all, own, clock; /* all < 0: the system does not say */
+} ch_load;
+
+ch_load ch_load_now(void);
+/* Processors that other programs kept busy from one moment to another, on the mean; 0 where the system does not say, or in
+   less than a twentieth of a second. */
+double ch_load_of_others(const ch_load *from, const ch_load *to);
+/* Whether `threads` of this process had to share processors with them: on the mean others took more than a quarter of one
+   that the threads needed. */
+bool ch_load_disturbs(double others, int threads, int processors);
+/* The same of this machine. */
+bool ch_load_disturbed(const ch_load *from, const ch_load *to, int threads);
+
+#endif

@@ -1,0 +1,285 @@
+/* crosshead plan MODEL... --context N: what fits into a memory, and how fast it will be. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <crosshead/info.h>
+#include <crosshead/plan.h>
+
+#include "base/file.h"
+#include "base/progress.h"
+#include "cli/cache_types.h"
+#include "cli/command.h"
+#include "cli/lineup.h"
+#include "cli/parse.h"
+#include "cli/precision.h"
+#include "cli/results.h"
+
+enum { MOST_DEVICES = 16 };
+
+static const char *const weight_types[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "q4_0", NULL};
+/* Of a cache that may hold any states. */
+static const unsigned all_roles = CH_CACHE_KEYS | CH_CACHE_VALUES | CH_CACHE_LATENTS;
+
+static const char *const matches[] = {
+    [CH_MATCH_PARAMETERS] = "parameters", [CH_MATCH_ACTIVE] = "active", NULL};
+
+typedef struct arguments {
+  const char *positional[CH_POSITIONAL_MAX];
+  const char *mechanisms, *like, *match, *memory, *device, *dtype, *cache_dtype, *compute;
+  int64_t context, users, params, layers, hidden, heads, vocab, threads;
+  double least_speed;
+  bool json;
+} arguments;
+
+typedef struct plan {
+  const arguments *arguments;
+  ch_capacity_settings settings;
+  const char *models[CH_POSITIONAL_MAX];
+  ch_text mechanisms; /* those of --mechanisms, and names among the arguments */
+  ch_device devices[MOST_DEVICES];
+} plan;
+
+/* What has a slash, ends in .json or is a directory is a model, what else there is a mechanism by name. */
+static void sort_candidates(plan *p) {
+  const arguments *a = p->arguments;
+  if (a->mechanisms) ch_text_puts(&p->mechanisms, a->mechanisms);
+  for (int i = 0; i < CH_POSITIONAL_MAX && a->positional[i]; i++) {
+    const char *name = a->positional[i];
+    size_t length = strlen(name);
+    bool file =
+        strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0) || ch_is_directory(name);
+    if (file)
+      p->models[p->settings.model_count++] = name;
+    else
+      ch_text_printf(&p->mechanisms, "%s%s", p->mechanisms.size ? "," : "", name);
+  }
+  p->settings.models = p->models;
+  p->settings.mechanisms = p->mechanisms.data;
+}
+
+static ch_status measure_here(const arguments *a, ch_device *device, ch_error *error) {
+  ch_progress_line progress;
+  ch_progress_begin(&progress, isatty(STDERR_FILENO) ? stderr : NULL);
+  ch_progress_show(&progress, false, "measuring the machine's limits");
+  ch_status status = ch_device_measure(ch_precision_of(a->compute), device, error);
+  ch_progress_end(&progress);
+  return status;
+}
+
+static ch_status add_device(plan *p, const char *text, ch_error *error) {
+  if (p->settings.device_count == MOST_DEVICES)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--device names more than %d devices", MOST_DEVICES);
+  ch_device *device = &p->devices[p->settings.device_count++];
+  if (strcmp(text, "here") == 0) return measure_here(p->arguments, device, error);
+  return ch_device_read(text, device, error);
+}
+
+/* Names with commas between, or lines of figures; semicolons between lines. */
+static ch_status read_devices(plan *p, ch_error *error) {
+  char *list = strdup(p->arguments->device), *rest = list, *part, *name;
+  ch_status status = list ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a plan");
+  while (status == CH_OK && rest && (part = strsep(&rest, ";"))) {
+    if (strchr(part, '=')) {
+      status = add_device(p, part, error);
+      continue;
+    }
+    while (status == CH_OK && part && (name = strsep(&part, ","))) status = add_device(p, name, error);
+  }
+  free(list);
+  p->settings.devices = p->devices;
+  return status;
+}
+
+static ch_status read_sizes(plan *p, ch_error *error) {
+  const arguments *a = p->arguments;
+  ch_capacity_settings *s = &p->settings;
+  ch_cache_choice cache;
+  if (a->memory && (!ch_parse_bytes(a->memory, &s->memory) || s->memory < 1))
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--memory: '%.60s' is not a size; write one like 24GB (10^9 bytes), 24GiB (2^30) or 512MiB",
+        a->memory);
+  CH_TRY(ch_cache_choice_read(a->cache_dtype, CH_PRECISION_BF16, all_roles, &cache, error));
+  s->cache_keys = cache.keys;
+  s->cache_values = cache.values;
+  s->cache_latents = cache.latents;
+  s->cache_name = a->cache_dtype;
+  s->weights = ch_precision_of(a->dtype);
+  s->like = a->like;
+  s->parameters = a->params;
+  s->layers = a->layers;
+  s->hidden = a->hidden;
+  s->heads = a->heads;
+  s->vocab = a->vocab;
+  s->match = strcmp(a->match, matches[CH_MATCH_ACTIVE]) == 0 ? CH_MATCH_ACTIVE : CH_MATCH_PARAMETERS;
+  s->context = a->context;
+  s->users = a->users;
+  s->least_speed = a->least_speed;
+  s->option_names = true;
+  return CH_OK;
+}
+
+static ch_status print(const arguments *a, const ch_capacity *capacity, ch_error *error) {
+  char *text;
+  if (a->json) {
+    CH_TRY(ch_capacity_json(capacity, &text, error));
+    return ch_results_print_json(text, error);
+  }
+  CH_TRY(ch_capacity_text(capacity, &text, error));
+  return ch_results_print_table(text, NULL, error);
+}
+
+static ch_status run(const void *given, ch_error *error) {
+  plan p = {.arguments = given};
+  ch_capacity *capacity = NULL;
+  ch_capacity_defaults(&p.settings);
+  sort_candidates(&p);
+  ch_status status = CH_OK;
+  CH_TRY_GOTO(p.mechanisms.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for a plan") : CH_OK);
+  CH_TRY_GOTO(read_sizes(&p, error));
+  CH_TRY_GOTO(read_devices(&p, error));
+  CH_TRY_GOTO(ch_capacity_plan(&p.settings, &capacity, error));
+  status = print(p.arguments, capacity, error);
+done:
+  ch_capacity_free(capacity);
+  ch_text_free(&p.mechanisms);
+  return status;
+}
+
+#define AT(member) .offset = offsetof(arguments, member)
+static const ch_option options[] = {
+    {.name = "context",
+     .type = CH_OPTION_COUNT,
+     AT(context),
+     .metavar = "N",
+     .min = 1,
+     .max = 2147483647,
+     .required = true,
+     .help = "Tokens of context that each user has."},
+    {.name = "users",
+     .type = CH_OPTION_COUNT,
+     AT(users),
+     .metavar = "N",
+     .default_value = "1",
+     .min = 1,
+     .max = 1e6,
+     .help = "Sequences that are decoded together."},
+    {.name = "memory",
+     .type = CH_OPTION_TEXT,
+     AT(memory),
+     .metavar = "SIZE",
+     .help = "Memory for weights, cache and work, as in 24GB or 24GiB (default: all that the device has)."},
+    {.name = "least-speed",
+     .type = CH_OPTION_NUMBER,
+     AT(least_speed),
+     .metavar = "RATE",
+     .default_value = "0",
+     .min = 0,
+     .max = 1e12,
+     .help = "Exclude what gives a user fewer than RATE tokens per second."},
+    {.name = "device",
+     .type = CH_OPTION_TEXT,
+     AT(device),
+     .metavar = "LIST",
+     .default_value = "here",
+     .help =
+         "Machines, separated by commas: here, which is measured, or names from docs/plan.md; or a line of "
+         "figures, name=X,gb/s=N,flop/s=N,memory=SIZE. A semicolon separates lines."},
+    CH_JSON_OPTION(offsetof(arguments, json)),
+    CH_THREADS_OPTION(offsetof(arguments, threads)),
+    {.name = "", .help = "Types"},
+    {.name = "dtype",
+     .type = CH_OPTION_CHOICE,
+     AT(dtype),
+     .metavar = "TYPE",
+     .choices = weight_types,
+     .help = "Type of the matrices (default: as the files have them; bf16 where there are none)."},
+    {.name = "cache-dtype",
+     .type = CH_OPTION_TEXT,
+     AT(cache_dtype),
+     .metavar = CH_CACHE_TYPES_METAVAR,
+     .default_value = "bf16",
+     .help = CH_CACHE_TYPES_HELP},
+    CH_COMPUTE_OPTION(arguments, compute, NULL),
+    {.name = "", .help = "Mechanisms by name"},
+    {.name = "mechanisms",
+     .type = CH_OPTION_TEXT,
+     AT(mechanisms),
+     .metavar = "LIST",
+     .lists = CH_LISTS_SEVERAL,
+     .help = "Names from the list below, separated by commas, as for `crosshead compare`."},
+    {.name = "like",
+     .type = CH_OPTION_PATH,
+     AT(like),
+     .metavar = "CONFIG",
+     .help = "Put the mechanisms into the shape of this model or config.json (default: of the first "
+             "CANDIDATE that "
+             "is a file). The FFN is adjusted so that they have as many parameters."},
+    {.name = "params",
+     .type = CH_OPTION_COUNT,
+     AT(params),
+     .metavar = "N",
+     .min = 1,
+     .max = 0,
+     .help = "Instead: the shape of models with N parameters, as `crosshead compare` chooses it."},
+    {.name = "layers",
+     .type = CH_OPTION_COUNT,
+     AT(layers),
+     .metavar = "N",
+     .min = 1,
+     .max = 1000,
+     .help = "Number of layers (default: chosen from --params)."},
+    {.name = "hidden",
+     .type = CH_OPTION_COUNT,
+     AT(hidden),
+     .metavar = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "Hidden size (default: chosen from --params)."},
+    {.name = "heads",
+     .type = CH_OPTION_COUNT,
+     AT(heads),
+     .metavar = "N",
+     .min = 1,
+     .max = 4096,
+     .help = "Number of query heads (default: 8; in models wider than 512 heads of 64)."},
+    {.name = "vocab",
+     .type = CH_OPTION_COUNT,
+     AT(vocab),
+     .metavar = "N",
+     .min = 1,
+     .max = 4000000,
+     .help = "Vocabulary size (default: chosen from --params)."},
+    {.name = "match",
+     .type = CH_OPTION_CHOICE,
+     AT(match),
+     .metavar = "WHAT",
+     .choices = matches,
+     .default_value = "parameters",
+     .help = "Which parameter count is made equal: all parameters, or the active ones."},
+    {0}};
+
+const ch_command ch_cmd_plan = {
+    .name = "plan",
+    .positional = "[CANDIDATE]...",
+    .summary = "Say what fits into a memory, and how fast it will be.",
+    .description = "CANDIDATE is a model directory, a config.json, or the name of a mechanism. For a "
+                   "context, a number of users "
+                   "and a memory, prints the bytes of weights, cache and work memory, how many users fit, "
+                   "how long a context fits, "
+                   "the tokens per second to expect, and which candidates are excluded by what. Weights are "
+                   "not read.\n\n"
+                   "Speeds come from bytes read and products computed, by the limits that are measured here "
+                   "or published of other "
+                   "machines. docs/plan.md has the formulas and the machines.",
+    .examples =
+        "crosshead plan models/stories --context 512 --users 100 --memory 1GB\n"
+        "crosshead plan mha gqa:8 mla mfa --like config.json --context 128k --users 8 --device h100-sxm,l4\n"
+        "crosshead plan config.json --context 32k --dtype q4_k --cache-dtype q8_0 --memory 16GiB",
+    .options = options,
+    .list_title = "Mechanisms",
+    .list = ch_lineup_list,
+    .arguments_size = sizeof(arguments),
+    .run = run,
+};

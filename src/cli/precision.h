@@ -1,0 +1,24 @@
+/* Element types by the names of --dtype and --type, for the functions of the library. */
+#ifndef CH_CLI_PRECISION_H
+#define CH_CLI_PRECISION_H
+
+#include <stddef.h>
+
+#include <crosshead/common.h>
+
+/* f32, f16, bf16; NULL-terminated, for an option's choices. */
+extern const char *const ch_element_type_names[];
+/* The precision of a name: "q8_0" and "f64" too. CH_PRECISION_DEFAULT of NULL. */
+ch_precision ch_precision_of(const char *name);
+
+/* --compute: the arithmetic of large products, f32 or bf16, and its row in a command's options. */
+extern const char *const ch_compute_names[];
+#define CH_COMPUTE_OPTION(arguments, member, other)                                                          \
+  {                                                                                                          \
+    .name = "compute", .type = CH_OPTION_CHOICE, .offset = offsetof(arguments, member), .metavar = "TYPE",   \
+    .default_value = "f32", .choices = ch_compute_names, .alias = (other),                                   \
+    .help = "Arithmetic of large matrix products: f32, or bf16 with sums in f32, which is faster on "        \
+            "processors with BF16 instructions."                                                             \
+  }
+
+#endif

@@ -1,0 +1,156 @@
+/* Outputs are known by their names: a directory with one other name in it is somebody's. */
+#define _GNU_SOURCE
+#include "cli/recognise.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/file_names.h"
+
+enum { MOST_DEPTH = 4, OPEN_FILES = 16 };
+
+/* All names in directories that commands write, and in model directories of Hugging Face. */
+static const char *const known[] = {"config.json",
+                                    "model.safetensors",
+                                    "model.safetensors.index.json",
+                                    "tokenizer.json",
+                                    "tokenizer.bin",
+                                    "tokenizer.model",
+                                    "tokenizer_config.json",
+                                    "special_tokens_map.json",
+                                    "added_tokens.json",
+                                    "vocab.json",
+                                    "merges.txt",
+                                    "chat_template.jinja",
+                                    "generation_config.json",
+                                    "report.json",
+                                    "report.html",
+                                    CH_TRAIN_CHECKPOINT,
+                                    CH_TRAIN_LOG,
+                                    CH_DATA_TOKENS,
+                                    CH_DATA_RECORD,
+                                    CH_COMPARE_SETTINGS,
+                                    CH_SWEEP_SETTINGS,
+                                    CH_COMPARE_RESULTS,
+                                    CH_COMPARE_RESULT,
+                                    NULL};
+
+/* What a directory is called after the first of these names that it has. */
+static const struct {
+  const char *name, *what;
+  bool nested; /* has directories of runs */
+} marks[] = {
+    {CH_COMPARE_SETTINGS, "a comparison", true},       {CH_SWEEP_SETTINGS, "a sweep", true},
+    {CH_TRAIN_CHECKPOINT, "a training run", false},    {CH_TRAIN_LOG, "a training run", false},
+    {"model.safetensors", "a model", false},           {"model.safetensors.index.json", "a model", false},
+    {CH_COMPARE_RESULTS, "a coordinate check", false}, {CH_DATA_TOKENS, "a prepared text", false}};
+enum { MARKS = sizeof marks / sizeof *marks };
+
+/* "model-00001-of-00003.safetensors" */
+static bool is_shard(const char *name) {
+  int first, last, end = 0;
+  return sscanf(name, "model-%5d-of-%5d.safetensors%n", &first, &last, &end) == 2 && end && !name[end];
+}
+
+static bool is_known(const char *name) {
+  return ch_is_one_of(known, name) || is_shard(name);
+}
+
+static bool has(const char *directory, const char *name) {
+  char *path = ch_path_join(directory, name);
+  bool there = path && ch_is_file(path);
+  free(path);
+  return there;
+}
+
+/* The first entry that is not known, below `directory`; false when there is none. */
+static bool find_stranger(const char *directory, const char *before, int depth, char *stranger, size_t size) {
+  DIR *listing = opendir(directory);
+  bool found = !listing;
+  if (!listing) snprintf(stranger, size, "%s%s", before, "what cannot be read");
+  for (const struct dirent *entry; !found && (entry = readdir(listing));) {
+    struct stat info;
+    char inside[256];
+    const char *name = entry->d_name;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+    char *path = ch_path_join(directory, name);
+    bool seen = path && lstat(path, &info) == 0;
+    if (seen && S_ISDIR(info.st_mode) && depth > 0) {
+      snprintf(inside, sizeof inside, "%.120s%.120s/", before, name);
+      found = find_stranger(path, inside, depth - 1, stranger, size);
+    } else if (!seen || !S_ISREG(info.st_mode) || !is_known(name)) {
+      snprintf(stranger, size, "%.40s%.50s", before, name);
+      found = true;
+    }
+    free(path);
+  }
+  if (listing) closedir(listing);
+  return found;
+}
+
+static void look_into(const char *path, ch_standing *s) {
+  int mark = 0;
+  while (mark < MARKS && !has(path, marks[mark].name)) mark++;
+  s->kind = CH_STANDS_DIRECTORY;
+  s->what = mark < MARKS ? marks[mark].what : NULL;
+  bool nested = mark < MARKS && marks[mark].nested;
+  s->ours = !find_stranger(path, "", nested ? MOST_DEPTH : 0, s->stranger, sizeof s->stranger);
+  if (mark == MARKS && s->ours) {
+    s->ours = false;
+    snprintf(s->stranger, sizeof s->stranger, "%s", "files of no model");
+  }
+}
+
+/* Files that commands write: JSON, safetensors (JSON behind eight bytes), GGUF. */
+static void look_at_file(const char *path, ch_standing *s) {
+  char first[9] = {0};
+  FILE *file = fopen(path, "rbe");
+  size_t got = file ? fread(first, 1, sizeof first, file) : 0;
+  if (file) fclose(file);
+  bool json = got && (*first == '{' || *first == '['), gguf = got >= 4 && memcmp(first, "GGUF", 4) == 0;
+  bool tensors = got == sizeof first && first[8] == '{';
+  s->kind = CH_STANDS_FILE;
+  s->what = gguf ? "a GGUF file" : tensors ? "a safetensors file" : json ? "a JSON file" : "a file";
+  s->ours = file && (gguf || tensors || json || got == 0);
+}
+
+ch_standing ch_recognise(const char *path) {
+  ch_standing s = {.kind = CH_STANDS_NOTHING};
+  struct stat info;
+  if (lstat(path, &info) != 0) return s;
+  s.link = S_ISLNK(info.st_mode);
+  if (s.link && stat(path, &info) != 0) return s; /* to nothing */
+  if (S_ISREG(info.st_mode)) {
+    look_at_file(path, &s);
+  } else if (!S_ISDIR(info.st_mode)) {
+    s.kind = CH_STANDS_OTHER;
+  } else if (ch_holds_nothing(path)) {
+    s.kind = CH_STANDS_EMPTY;
+  } else {
+    look_into(path, &s);
+  }
+  return s;
+}
+
+ch_standing ch_recognise_partial(const char *path) {
+  ch_standing s = ch_recognise(path);
+  if (s.kind == CH_STANDS_DIRECTORY && !s.ours)
+    s.ours = !find_stranger(path, "", 0, s.stranger, sizeof s.stranger);
+  return s;
+}
+
+static int delete_one(const char *path, const struct stat *info, int type, struct FTW *place) {
+  (void)info, (void)type, (void)place;
+  return remove(path);
+}
+
+bool ch_delete_tree(const char *path) {
+  return nftw(path, delete_one, OPEN_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0;
+}

@@ -1,0 +1,85 @@
+/* Tables with columns as wide as their longest cell, and runs as flat objects. */
+#include "cli/runs_cells.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/utf8.h"
+
+/* Text as a cell: control characters become '?', what is too long ends in "...". */
+void ch_put_cell(ch_cell to, const char *text) {
+  size_t length = strlen(text), kept = length < CH_CELL ? length : CH_CELL - 4;
+  while (kept < length && kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80) kept--;
+  memcpy(to, text, kept);
+  strcpy(to + kept, kept < length ? "..." : "");
+  for (char *c = to; *c; c++)
+    if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+}
+
+/* rows x columns of cells, those of `right` columns set to the right. */
+void ch_put_table(const ch_cell *cells, int64_t rows, int columns, const bool *right, ch_text *text) {
+  int *widths = calloc((size_t)columns + 1, sizeof *widths);
+  if (!widths) {
+    text->failed = true;
+    return;
+  }
+  for (int64_t i = 0; i < rows * columns; i++) {
+    int wide = ch_utf8_count(cells[i]);
+    if (wide > widths[i % columns]) widths[i % columns] = wide;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    for (int c = 0; c < columns; c++) {
+      int missing = widths[c] - ch_utf8_count(cells[r * columns + c]);
+      bool last = c + 1 == columns;
+      ch_text_printf(text, "%s%*s%s%*s", c ? "  " : "", right[c] ? missing : 0, "", cells[r * columns + c],
+                     right[c] || last ? 0 : missing, "");
+    }
+    ch_text_puts(text, "\n");
+  }
+  free(widths);
+}
+
+void ch_put_json_cell(const json_t *value, ch_cell to) {
+  if (json_is_string(value)) {
+    ch_put_cell(to, json_string_value(value));
+    return;
+  }
+  if (json_is_real(value)) {
+    snprintf(to, CH_CELL, "%.6g", json_real_value(value));
+    return;
+  }
+  char *dump = value ? ch_json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+  ch_put_cell(to, dump && !json_is_null(value) ? dump : "-");
+  free(dump);
+}
+
+/* Every member that is no object, with its path: "config.attention.type". */
+static void flatten(const json_t *object, const char *before, json_t *into) {
+  const char *key;
+  json_t *value;
+  char path[160];
+  json_object_foreach((json_t *)object, key, value) {
+    snprintf(path, sizeof path, "%s%s%s", before, *before ? "." : "", key);
+    if (json_is_object(value))
+      flatten(value, path, into);
+    else
+      json_object_set(into, path, value);
+  }
+}
+
+json_t *ch_run_object(const ch_kept_run *run, bool curves) {
+  char *text = NULL;
+  json_t *object = NULL;
+  if (ch_kept_run_json(run, curves, &text, NULL) == CH_OK) object = json_loads(text, 0, NULL);
+  ch_free(text);
+  return object;
+}
+
+json_t *ch_flat_run(const ch_kept_run *run) {
+  json_t *object = ch_run_object(run, false), *flat = object ? json_object() : NULL;
+  if (flat) flatten(object, "", flat);
+  json_decref(object);
+  return flat;
+}

@@ -1,0 +1,25 @@
+/* Cells of the tables of runs. */
+#ifndef CH_CLI_RUNS_CELLS_H
+#define CH_CLI_RUNS_CELLS_H
+
+#include <crosshead/runs.h>
+#include <jansson.h>
+
+#include "base/text.h"
+
+enum { CH_CELL = 96 };
+typedef char ch_cell[CH_CELL];
+
+/* Text as a cell: control characters become '?', what is too long ends in "...". */
+void ch_put_cell(ch_cell to, const char *text);
+/* A JSON value as a cell; "-" for null. */
+void ch_put_json_cell(const json_t *value, ch_cell to);
+/* rows x columns of cells, those of `right` columns set to the right. */
+void ch_put_table(const ch_cell *cells, int64_t rows, int columns, const bool *right, ch_text *text);
+
+/* A run as a JSON object; NULL when memory is out. */
+json_t *ch_run_object(const ch_kept_run *run, bool curves);
+/* Every member of a run that is no object, with its path: "config.attention.type". NULL when memory is out. */
+json_t *ch_flat_run(const ch_kept_run *run);
+
+#endif

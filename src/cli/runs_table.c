@@ -1,0 +1,180 @@
+/* The list of runs: a row each, and of rows that would look the same the settings that differ. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/runs_cells.h"
+#include "cli/runs_text.h"
+#include "base/utf8.h"
+
+enum { FIXED = 11, MOST_MORE = 4, MOST_COLUMNS = FIXED + MOST_MORE, MOST_WIDTH = 32 };
+
+/* Columns that stand in every list, but for the mechanism, which a list has where names do not say it. */
+enum { ID, FINISHED, KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS, LOSS, STATUS };
+static const char *const headings[FIXED] = {"id", "finished",   "kind",   "name", "mechanism", "seed",
+                                            "lr", "parameters", "tokens", "loss", "status"};
+static const bool to_the_right[FIXED] = {
+    [ID] = true, [SEED] = true, [LR] = true, [PARAMETERS] = true, [TOKENS] = true, [LOSS] = true};
+/* Those that say how a run was set up. */
+static const int settings[] = {KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS};
+
+/* The list as it is made. */
+typedef struct list {
+  const ch_found_runs *runs;
+  int64_t count;
+  ch_cell *rows; /* [count][FIXED] */
+  json_t **flat; /* of runs whose row looks like another's; else NULL */
+  json_t *more;  /* an array of keys: the columns that tell such rows apart */
+  bool with_mechanism;
+} list;
+
+static void put_number(ch_cell to, const char *format, double number) {
+  if (isfinite(number))
+    snprintf(to, CH_CELL, format, number);
+  else
+    strcpy(to, "-");
+}
+
+static void put_count(ch_cell to, int64_t count) {
+  if (count >= 0)
+    ch_format_count((double)count, to, CH_CELL);
+  else
+    strcpy(to, "-");
+}
+
+static void put_row(const ch_kept_run *run, ch_cell *row) {
+  snprintf(row[ID], CH_CELL, "%lld", (long long)run->id);
+  snprintf(row[FINISHED], CH_CELL, "%.10s %.5s", run->finished,
+           strlen(run->finished) > 11 ? run->finished + 11 : "");
+  ch_put_cell(row[KIND], run->kind);
+  ch_put_cell(row[NAME], run->name);
+  ch_put_cell(row[MECHANISM], *run->mechanism ? run->mechanism : "-");
+  snprintf(row[SEED], CH_CELL, "%lld", (long long)run->seed);
+  if (run->seed < 0) strcpy(row[SEED], "-");
+  put_number(row[LR], "%.3g", run->lr);
+  put_count(row[PARAMETERS], run->parameters);
+  put_count(row[TOKENS], run->tokens);
+  put_number(row[LOSS], "%.4f", isfinite(run->validation_loss) ? run->validation_loss : run->loss);
+  ch_put_cell(row[STATUS], run->status);
+}
+
+/* --- rows that look the same -------------------------------------------------------------------------------------- */
+
+/* What a row says of how the run was set up; malloc'd. */
+static char *look_of(ch_cell *row) {
+  ch_text text = {0};
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    ch_text_printf(&text, "%s\n", row[settings[i]]);
+  if (!text.failed) return text.data;
+  ch_text_free(&text);
+  return NULL;
+}
+
+static bool is_setting(const char *key) {
+  return strcmp(key, "dataset") == 0 || strncmp(key, "config.", 7) == 0 || strncmp(key, "options.", 8) == 0;
+}
+
+static bool has_key(const json_t *keys, const char *key) {
+  size_t i;
+  json_t *one;
+  json_array_foreach((json_t *)keys, i, one) if (strcmp(json_string_value(one), key) == 0) return true;
+  return false;
+}
+
+/* Adds the settings in which two runs differ. */
+static void add_differences(json_t *keys, const json_t *a, const json_t *b) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)a, key, value) {
+    if (json_array_size(keys) == MOST_MORE) return;
+    if (!is_setting(key) || has_key(keys, key)) continue;
+    const json_t *other = json_object_get(b, key);
+    if (!other || !json_equal(value, (json_t *)other)) json_array_append_new(keys, json_string(key));
+  }
+}
+
+static json_t *flat_at(list *l, int64_t run) {
+  if (!l->flat[run]) l->flat[run] = ch_flat_run(ch_found_run(l->runs, run));
+  return l->flat[run];
+}
+
+/* Every row is held against the first that looks like it. */
+static bool tell_apart(list *l) {
+  json_t *first = json_object(); /* look: the run's place in the list */
+  bool fine = first != NULL;
+  for (int64_t i = 0; i < l->count && fine; i++) {
+    char *look = look_of(&l->rows[i * FIXED]);
+    const json_t *seen = look ? json_object_get(first, look) : NULL;
+    fine = look != NULL;
+    if (seen) {
+      const json_t *a = flat_at(l, json_integer_value(seen)), *b = flat_at(l, i);
+      fine = a && b;
+      if (fine) add_differences(l->more, a, b);
+      if (fine) add_differences(l->more, b, a);
+    } else if (look) {
+      json_object_set_new(first, look, json_integer(i));
+    }
+    free(look);
+  }
+  json_decref(first);
+  return fine;
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+/* The cells of one line, those of `run`, or the headings where it is negative. Returns how many. */
+static int put_line(list *l, int64_t run, ch_cell *to) {
+  int column = 0;
+  for (int c = 0; c < FIXED; c++) {
+    if (c == MECHANISM && !l->with_mechanism) continue;
+    ch_put_cell(to[column++], run < 0 ? headings[c] : l->rows[run * FIXED + c]);
+  }
+  for (size_t i = 0; i < json_array_size(l->more); i++) {
+    const char *key = json_string_value(json_array_get(l->more, i));
+    ch_cell *cell = &to[column++];
+    if (run < 0)
+      ch_put_cell(*cell, key);
+    else
+      ch_put_json_cell(json_object_get(flat_at(l, run), key), *cell);
+    if (ch_utf8_count(*cell) > MOST_WIDTH) strcpy(*cell + MOST_WIDTH - 3, "...");
+  }
+  return column;
+}
+
+static void put_list(list *l, ch_text *text) {
+  ch_cell *cells = calloc((size_t)(l->count + 1) * MOST_COLUMNS, sizeof *cells);
+  bool right[MOST_COLUMNS] = {false};
+  if (!cells) {
+    text->failed = true;
+    return;
+  }
+  int columns = put_line(l, -1, cells);
+  for (int64_t i = 0; i < l->count; i++) put_line(l, i, cells + (i + 1) * columns);
+  for (int c = 0, column = 0; c < FIXED; c++)
+    if (c != MECHANISM || l->with_mechanism) right[column++] = to_the_right[c];
+  ch_put_table((const ch_cell *)cells, l->count + 1, columns, right, text);
+  free(cells);
+}
+
+void ch_runs_table(const ch_found_runs *found, ch_text *text) {
+  int64_t count = ch_found_runs_count(found);
+  list l = {.runs = found,
+            .count = count,
+            .rows = calloc((size_t)count * FIXED + 1, sizeof *l.rows),
+            .flat = calloc((size_t)count + 1, sizeof(json_t *)),
+            .more = json_array()};
+  bool fine = l.rows && l.flat && l.more;
+  for (int64_t i = 0; i < count && fine; i++) {
+    const ch_kept_run *run = ch_found_run(found, i);
+    put_row(run, &l.rows[i * FIXED]);
+    l.with_mechanism |= strcmp(run->name, run->mechanism) != 0;
+  }
+  fine = fine && tell_apart(&l);
+  if (fine) put_list(&l, text);
+  text->failed |= !fine;
+  for (int64_t i = 0; i < count && l.flat; i++) json_decref(l.flat[i]);
+  free(l.flat);
+  free(l.rows);
+  json_decref(l.more);
+}

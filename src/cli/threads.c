@@ -1,0 +1,8 @@
+/* --threads: engines take this number when they are made (tensor/team.h). */
+#include <omp.h>
+
+#include "cli/command.h"
+
+void ch_cli_threads(int64_t threads) {
+  omp_set_num_threads((int)threads);
+}

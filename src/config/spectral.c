@@ -1,0 +1,74 @@
+/* Hidden matrices start with the gain 1, whatever their shape, and learn at a rate that falls with their inputs, so that a step
+ * changes what they do by the same share at every width (Yang, Simon & Bernstein 2023). What is added to the residual
+ * stream is in the unit of the embeddings that the stream begins with, and starts smaller the more layers add to it.
+ */
+#include "config/spectral.h"
+
+#include <math.h>
+
+/* On three texts nearly as good as each mechanism's own best (docs/benchmarks.md). */
+const double ch_spectral_rate = 4e-3;
+
+/* The width at which a hidden matrix learns at the run's own rate. */
+static const double base_width = 128;
+/* Of embeddings times sqrt(width). A smaller one lets logits start nearer to zero, a larger one keeps tokens apart. */
+static const double embedding_scale = 0.5;
+/* Rates beside those of hidden matrices of the base width. Rows of embeddings have few gradients each, and logits have as
+   many rows to learn as there are tokens. */
+static const double embedding_rate = 8, table_rate = 4, residual_rate = 0.5;
+/* Rows that make logits learn slower in wide models, by more than their inputs alone ask for: the rate that is best at width
+   128 is four times too high at 512 with a power of 1 (docs/benchmarks.md). */
+static const double embedding_power = 1.5;
+/* Of each of two matrices that are multiplied: both change the product, in directions of their own. */
+static const double factor_rate = 0.70710678118654752440;
+
+/* The spread of embeddings: what the residual stream begins with. */
+static double unit_of(double width) {
+  return embedding_scale / sqrt(width);
+}
+
+static void parametrise(const ch_config *config, const ch_params *params, ch_param *row) {
+  double width = (double)config->hidden_size, inputs = (double)row->shape[row->rank - 1];
+  double unit = unit_of(width), growth = unit / unit_of(base_width);
+  double additions = row->kind == CH_PARAM_PATCH ? 1 : 2.0 * (double)config->num_hidden_layers;
+  double product = row->factor ? factor_rate : 1;
+  switch (row->role) {
+  case CH_PARAM_HIDDEN:
+    row->std = 1 / sqrt(inputs);
+    row->lr_factor = product * base_width / inputs;
+    break;
+  case CH_PARAM_RESIDUAL:
+    row->std = unit / sqrt(inputs * additions);
+    row->lr_factor = product * residual_rate * growth * base_width / inputs;
+    break;
+  case CH_PARAM_TIED:
+  case CH_PARAM_HEAD:
+    row->std = unit;
+    row->lr_factor = embedding_rate * pow(base_width / width, embedding_power);
+    break;
+  case CH_PARAM_LOOKUP:
+    row->std = unit;
+    row->lr_factor = embedding_rate * growth;
+    break;
+  case CH_PARAM_TABLE:
+    row->std = 1;
+    row->lr_factor = table_rate;
+    break;
+  case CH_PARAM_RESIDUAL_COEFFICIENTS:
+    if (params->rows[row->atoms].role != CH_PARAM_HIDDEN) break; /* the atoms have the residual's spread */
+    row->std = unit / sqrt((double)row->shape[0] * additions);
+    row->lr_factor = unit / sqrt(additions);
+    break;
+  case CH_PARAM_MIX:
+  case CH_PARAM_COEFFICIENTS:
+  case CH_PARAM_VECTOR:
+    break;
+  case CH_PARAM_COEFFICIENT_MLP: /* coefficients then move by about the run's rate, as those without a network do */
+    row->lr_factor = 1 / inputs;
+    break;
+  }
+}
+
+void ch_spectral(const ch_config *config, ch_params *params) {
+  for (int p = 0; p < params->count; p++) parametrise(config, params, &params->rows[p]);
+}

@@ -1,0 +1,120 @@
+/* Reading and writing config.json: which keys are read, and what the file leaves out. */
+#include "config_file/config_json.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "base/file.h"
+#include "config_file/families.h"
+#include "config_file/keys.h"
+
+enum { MOST_CONFIG_BYTES = 1 << 20 };
+
+/* Sizes that follow from others when they are left out: G = H, d = D/H. */
+static ch_status complete(ch_config *c, const char *where, ch_error *error) {
+  if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
+  if (c->head_dim || (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)) return CH_OK;
+  if (c->hidden_size % c->num_attention_heads != 0)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"num_attention_heads\" is %lld, which must divide \"hidden_size\", %lld, unless \"head_dim\" "
+        "is given",
+        where, (long long)c->num_attention_heads, (long long)c->hidden_size);
+  c->head_dim = c->hidden_size / c->num_attention_heads;
+  return CH_OK;
+}
+
+static bool is_ours(const ch_config *config) {
+  return strcmp(config->model_type, "crosshead") == 0 || strcmp(config->model_type, "crosshead_vit") == 0;
+}
+
+/* A config of our own: the attention's type first, since it decides what absent keys mean. */
+static ch_status read_ours(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  const json_t *attention = json_object_get(root, "attention");
+  if (json_is_object(attention)) {
+    CH_TRY(ch_config_read_key(attention, "attention", "attention.", "type", where, config, error));
+    ch_config_set_mechanism(config, ch_mechanism_of(config)->name);
+  }
+  CH_TRY(ch_config_read_group(root, "", "", CH_KEY_OURS, true, where, config, error));
+  if (ch_config_is_vision(config)) config->attention_output_bias = config->attention_bias;
+  return CH_OK;
+}
+
+static ch_status read_root(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  /* The model type decides which keys the file may have, and what absent ones mean. */
+  char model_type[CH_NAME_SIZE];
+  CH_TRY(ch_config_read_key(root, "", "", "model_type", where, config, error));
+  snprintf(model_type, sizeof model_type, "%s", config->model_type);
+  ch_config_defaults_of(config, model_type);
+  if (is_ours(config))
+    CH_TRY(read_ours(root, where, config, error));
+  else
+    CH_TRY(ch_config_read_family(root, where, config, error));
+  CH_TRY(complete(config, where, error));
+  return ch_config_validate(config, where, error);
+}
+
+ch_status ch_config_parse(const char *text, const char *where, ch_config *config, ch_error *error) {
+  json_t *root;
+  ch_config_defaults(config);
+  CH_TRY(ch_json_parse(text, strlen(text), where, &root, error));
+  ch_status status = read_root(root, where, config, error);
+  json_decref(root);
+  return status;
+}
+
+/* What a model's file of another program is called, or NULL. */
+static const char *foreign_kind(const char *path) {
+  static const unsigned char llama2c[4] = {0x32, 0x34, 0x6b, 0x61};
+  unsigned char first[9] = {0};
+  size_t length = strlen(path);
+  FILE *file = ch_is_file(path) ? fopen(path, "rb") : NULL;
+  size_t got = file ? fread(first, 1, sizeof first, file) : 0;
+  if (file) fclose(file);
+  bool json = got && (first[0] == '{' || isspace(first[0]));
+  if (got >= 4 && memcmp(first, "GGUF", 4) == 0) return "a GGUF file";
+  if (got >= 4 && memcmp(first, llama2c, 4) == 0) return "a llama2.c checkpoint";
+  if (got == sizeof first && first[8] == '{' && !json) return "a safetensors file";
+  return got && !json && length > 4 && strcmp(path + length - 4, ".bin") == 0 ? "a llama2.c checkpoint"
+                                                                              : NULL;
+}
+
+static ch_status refuse_foreign(const char *path, const char *kind, ch_error *error) {
+  if (strcmp(kind, "a safetensors file") == 0)
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s is %s, which has no configuration; name the directory that holds it and config.json",
+                   path, kind);
+  return ch_fail(error, CH_ERROR_FORMAT, "%s is %s; use `crosshead import %s --out DIR` first", path, kind,
+                 path);
+}
+
+ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
+  char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
+  if (!file) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  size_t size = 0;
+  const char *foreign = foreign_kind(file);
+  if (foreign) {
+    free(file);
+    return refuse_foreign(path, foreign, error);
+  }
+  ch_status status = ch_read_file(file, MOST_CONFIG_BYTES, &text, &size, error);
+  if (status == CH_OK && strlen(text) != size)
+    status = ch_fail(error, CH_ERROR_FORMAT, "%s holds a NUL byte; a configuration is JSON text", file);
+  if (status == CH_OK) status = ch_config_parse(text, file, config, error);
+  free(text);
+  free(file);
+  return status;
+}
+
+void ch_config_write(const ch_config *config, ch_text *json) {
+  if (!is_ours(config)) {
+    ch_config_put_family(config, json);
+    return;
+  }
+  ch_text_puts(json, "{");
+  ch_config_put_group("", 2, CH_KEY_OURS, config, json);
+  ch_text_puts(json, "\n}\n");
+}

@@ -1,0 +1,206 @@
+/* Hugging Face configs: each family's defaults, fixed properties and keys. */
+#include "config_file/families.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config_file/config_json.h"
+#include "config_file/deepseek.h"
+
+typedef enum bias_rule {
+  BIAS_NEVER,      /* the key has no effect */
+  BIAS_QKV_ALWAYS, /* q, k and v, never o */
+  BIAS_WHEN_ASKED  /* attention_bias: q, k, v and o */
+} bias_rule;
+
+/* What the family's configuration class assumes of a key that the file leaves out (0: as for every family).
+ */
+typedef struct family {
+  const char *name, *architecture;
+  int64_t num_key_value_heads, head_dim, max_position_embeddings;
+  int64_t sliding_window; /* 0: the family has none */
+  bool window_by_layer;   /* only with use_sliding_window, in the layers that layer_types names */
+  bool qk_norm;
+  bool mlp_bias; /* the key has an effect */
+  bias_rule biases;
+  const ch_deepseek_family *deepseek; /* or NULL */
+} family;
+
+static const family families[] = {
+    {"llama", "LlamaForCausalLM", .max_position_embeddings = 2048, .mlp_bias = true,
+     .biases = BIAS_WHEN_ASKED},
+    {"qwen2", "Qwen2ForCausalLM", .num_key_value_heads = 32, .max_position_embeddings = 32768,
+     .sliding_window = 4096, .window_by_layer = true, .biases = BIAS_QKV_ALWAYS},
+    {"qwen3", "Qwen3ForCausalLM", .num_key_value_heads = 32, .head_dim = 128,
+     .max_position_embeddings = 32768, .sliding_window = 4096, .window_by_layer = true, .qk_norm = true,
+     .biases = BIAS_WHEN_ASKED},
+    {"mistral", "MistralForCausalLM", .num_key_value_heads = 8, .max_position_embeddings = 131072,
+     .sliding_window = 4096, .biases = BIAS_NEVER},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", .max_position_embeddings = 2048, .biases = BIAS_WHEN_ASKED,
+     .deepseek = &ch_deepseek_v2},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", .max_position_embeddings = 4096, .biases = BIAS_WHEN_ASKED,
+     .deepseek = &ch_deepseek_v3},
+};
+
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static const family *family_of(const ch_config *config) {
+  for (int i = 0; i < FAMILIES; i++)
+    if (strcmp(config->model_type, families[i].name) == 0) return &families[i];
+  return NULL;
+}
+
+/* Whether a layer of a Qwen config has a sliding window: layer_types says, else layers from max_window_layers
+ * on. */
+static ch_status any_sliding_layer(const json_t *root, const char *where, const ch_config *config, bool *any,
+                                   ch_error *error) {
+  const json_t *types = json_object_get(root, "layer_types");
+  int64_t first = 28;
+  *any = false;
+  if (!types || json_is_null(types)) {
+    const json_t *given = json_object_get(root, "max_window_layers");
+    if (given && !ch_json_whole(given, &first))
+      return ch_fail(error, CH_ERROR_CONFIG, "%s: \"max_window_layers\" must be a whole number", where);
+    *any = first < config->num_hidden_layers;
+    return CH_OK;
+  }
+  if ((int64_t)json_array_size(types) != config->num_hidden_layers)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"layer_types\" must be a list of %lld names, one per layer",
+                   where, (long long)config->num_hidden_layers);
+  for (size_t i = 0; i < json_array_size(types); i++) {
+    const char *type = json_string_value(json_array_get(types, i));
+    bool sliding = type && strcmp(type, "sliding_attention") == 0;
+    if (!sliding && (!type || strcmp(type, "full_attention") != 0)) {
+      char shown[80];
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"layer_types\" has %s where \"full_attention\" or \"sliding_attention\" is needed",
+                     where, ch_json_show(json_array_get(types, i), shown, sizeof shown));
+    }
+    *any = *any || sliding;
+  }
+  return CH_OK;
+}
+
+static ch_status settle_window(const json_t *root, const family *of, const char *where, ch_config *config,
+                               ch_error *error) {
+  if (!of->sliding_window) config->sliding_window = 0;
+  if (!of->window_by_layer) return CH_OK;
+  const json_t *use = json_object_get(root, "use_sliding_window");
+  if (use && !json_is_boolean(use) && !json_is_null(use))
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"use_sliding_window\" must be true or false", where);
+  bool any;
+  CH_TRY(any_sliding_layer(root, where, config, &any, error));
+  if (any && json_is_array(json_object_get(root, "layer_types")) && !json_is_true(use))
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"layer_types\" names sliding_attention, but \"use_sliding_window\" is not true",
+                   where);
+  if (!any || !json_is_true(use)) config->sliding_window = 0;
+  return CH_OK;
+}
+
+/* A Vision Transformer becomes one of ours: its tensors have other names there (io/tensor_names.h), nothing else. */
+static ch_status read_vit(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  const json_t *bias = json_object_get(root, "qkv_bias");
+  config->layer_norm_eps = 1e-12;
+  config->attention_bias = config->attention_output_bias = true;
+  CH_TRY(ch_config_read_group(root, "", "", CH_KEY_HUGGING_FACE, false, where, config, error));
+  if (bias && !json_is_true(bias))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"qkv_bias\" is not true; a vit whose output projection alone has a bias is not supported",
+        where);
+  if (!config->num_classes)
+    config->num_classes = (int64_t)json_object_size(json_object_get(root, "id2label"));
+  if (!config->num_classes) config->num_classes = 2; /* what the family's class assumes */
+  ch_config ours;
+  ch_config_defaults_for_images(&ours);
+  memcpy(config->model_type, ours.model_type, sizeof config->model_type);
+  return CH_OK;
+}
+
+ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  if (ch_config_is_vision(config)) return read_vit(root, where, config, error);
+  const family *of = family_of(config);
+  config->num_key_value_heads = of->num_key_value_heads;
+  config->head_dim = of->head_dim;
+  config->max_position_embeddings = of->max_position_embeddings;
+  config->sliding_window = of->sliding_window;
+  config->rms_norm_eps = 1e-6;
+  CH_TRY(ch_config_read_group(root, "", "", CH_KEY_HUGGING_FACE, false, where, config, error));
+  if (of->deepseek) CH_TRY(ch_config_read_deepseek(of->deepseek, root, where, config, error));
+  CH_TRY(settle_window(root, of, where, config, error));
+  config->attention.qk_norm = of->qk_norm;
+  bool asked = config->attention_bias && of->biases == BIAS_WHEN_ASKED;
+  config->attention_bias = asked || of->biases == BIAS_QKV_ALWAYS;
+  config->attention_output_bias = asked;
+  ch_rope_scaling *scaling = &config->rope_scaling;
+  if (scaling->type == CH_ROPE_DEFAULT) *scaling = (ch_rope_scaling){0}; /* its other keys have no effect */
+  bool of_context = scaling->type == CH_ROPE_LLAMA3 || scaling->type == CH_ROPE_YARN;
+  if (of_context && !scaling->original_max_position_embeddings)
+    scaling->original_max_position_embeddings = config->max_position_embeddings;
+  return CH_OK;
+}
+
+ch_status ch_config_check_family(const ch_config *config, const char *where, ch_error *error) {
+  const family *of = family_of(config);
+  const char *problem = NULL;
+  bool bias = config->attention_bias, output = config->attention_output_bias;
+  if (!of)
+    problem = output != (bias && ch_config_is_vision(config)) ? "attention_output_bias" : NULL;
+  else if (config->position != CH_POSITION_ROPE)
+    problem = "position";
+  else if (config->rope_interleaved && !of->deepseek)
+    problem = "rope_interleaved";
+  else if (strcmp(config->hidden_act, "silu") != 0)
+    problem = "hidden_act";
+  else if (config->mlp_bias && !of->mlp_bias)
+    problem = "mlp_bias";
+  else if (strcmp(config->norm, "rmsnorm") != 0)
+    problem = "norm";
+  else if (config->norm_placement != CH_NORM_PRE)
+    problem = "norm_placement";
+  else if (strcmp(config->attention.type, of->deepseek ? "mla" : "gqa") != 0)
+    problem = "attention.type";
+  else if (config->sharing.type != CH_SHARING_NONE)
+    problem = "sharing";
+  else if (config->attention.head_norm)
+    problem = "attention.head_norm";
+  else if (config->attention.knocking.on)
+    problem = "attention.knocking";
+  else if (config->attention.head_mix.on)
+    problem = "attention.head_mix";
+  else if (config->moe.experts && !of->deepseek)
+    problem = "moe";
+  else if (config->attention.qk_norm != of->qk_norm)
+    problem = "attention.qk_norm";
+  else if (bias != (of->biases == BIAS_QKV_ALWAYS || (of->biases == BIAS_WHEN_ASKED && bias)) ||
+           output != (of->biases == BIAS_WHEN_ASKED && bias))
+    problem = "attention_bias";
+  else if (of->deepseek)
+    problem = ch_config_check_deepseek(of->deepseek, config);
+  if (!problem) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: model_type \"%s\" cannot express this \"%s\"; use \"crosshead\"", where,
+                 config->model_type, problem);
+}
+
+ch_status ch_config_check_writable(const ch_config *config, const char *where, ch_error *error) {
+  const family *of = family_of(config);
+  if (!of || !of->window_by_layer || !config->sliding_window) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: a %s model with sliding windows in some layers cannot be written; it can only be run on texts "
+      "shorter than the window, %lld",
+      where, config->model_type, (long long)config->sliding_window);
+}
+
+void ch_config_put_family(const ch_config *config, ch_text *json) {
+  const family *of = family_of(config);
+  ch_text_printf(json, "{\n  \"architectures\": [\"%s\"],", of->architecture);
+  ch_config_put_group("", 2, CH_KEY_HUGGING_FACE, config, json);
+  if (of->deepseek) ch_config_put_deepseek(of->deepseek, config, json);
+  if (of->window_by_layer)
+    ch_text_printf(json, ",\n  \"use_sliding_window\": %s", config->sliding_window ? "true" : "false");
+  if (of->sliding_window && !config->sliding_window) ch_text_puts(json, ",\n  \"sliding_window\": null");
+  ch_text_puts(json, "\n}\n");
+}

@@ -1,0 +1,13 @@
+/* Hugging Face families: llama, qwen2, qwen3, mistral, deepseek_v2, deepseek_v3 of text, and vit. */
+#ifndef CH_CONFIG_FILE_FAMILIES_H
+#define CH_CONFIG_FILE_FAMILIES_H
+
+#include "config_file/keys.h"
+
+/* Reads a config.json of one of the families with its defaults; unknown keys are ignored. */
+ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error);
+/* Checks that the model_type of a config that is not our own can express the rest of it. */
+ch_status ch_config_check_family(const ch_config *config, const char *where, ch_error *error);
+void ch_config_put_family(const ch_config *config, ch_text *json);
+
+#endif

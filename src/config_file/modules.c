@@ -1,0 +1,120 @@
+/* Modules beside a mechanism: what goes together, and which layers mix how many heads. */
+#include "config_file/modules.h"
+
+#include <stdio.h>
+
+#include "attention/registry.h"
+
+static int64_t last_mixed_layer(const ch_config *config) {
+  int64_t last = config->attention.head_mix.last_layer;
+  return last < 0 ? config->num_hidden_layers - 1 : last;
+}
+
+/* What a key asks of a mechanism that does not take it. */
+static ch_status not_with(const ch_config *c, const char *key, const char *value, const char *where,
+                          ch_error *error) {
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"%s\" is %s, which does not go with \"attention.type\" \"%s\"; leave one of them out",
+                 where, key, value, c->attention.type);
+}
+
+/* "k" of the bits that must not be named: the first of them. */
+static const char *state_name(unsigned bits) {
+  return bits & CH_ON_Q ? "q" : bits & CH_ON_K ? "k" : "v";
+}
+
+/* The states that may be named, for a message. */
+static const char *allowed_states(unsigned bits, char buffer[40]) {
+  snprintf(buffer, 40, "%s%s%s", bits & CH_ON_Q ? ", \"q\"" : "", bits & CH_ON_K ? ", \"k\"" : "",
+           bits & CH_ON_V ? ", \"v\"" : "");
+  return buffer + 2;
+}
+
+static ch_status check_states(const ch_config *c, const char *key, unsigned on, unsigned allowed,
+                              const char *where, ch_error *error) {
+  char names[40];
+  if (!(on & ~allowed)) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"attention.%s.on\" names \"%s\", which it cannot change with \"attention.type\" \"%s\"; "
+      "name some of %s",
+      where, key, state_name(on & ~allowed), c->attention.type, allowed_states(allowed, names));
+}
+
+static ch_status check_knocking(const ch_config *c, const ch_mechanism *m, const char *where,
+                                ch_error *error) {
+  static const char *const names[] = {"none", "\"linear\"", "\"mlp\"", "\"gate\""};
+  const ch_knocking *k = &c->attention.knocking;
+  if ((k->type == CH_KNOCKING_NONE) != (k->on == 0) || (k->decay_to_identity && !k->on))
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.knocking\" needs both a \"type\" and what it is \"on\", or nothing",
+                   where);
+  if (!k->on) return CH_OK;
+  if (!(m->modules & (CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER)))
+    return not_with(c, "attention.knocking", "an object", where, error);
+  if (k->type == CH_KNOCKING_LINEAR ? !(m->modules & CH_MODULE_KNOCK_LINEAR)
+                                    : !(m->modules & CH_MODULE_KNOCK_OTHER))
+    return not_with(c, "attention.knocking.type", names[k->type], where, error);
+  return check_states(c, "knocking", k->on, m->knocks, where, error);
+}
+
+static ch_status check_mixed_layers(const ch_config *c, const char *where, ch_error *error) {
+  const ch_head_mix *mix = &c->attention.head_mix;
+  int64_t last = last_mixed_layer(c);
+  if (mix->first_layer > last || last >= c->num_hidden_layers)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.head_mix.layers\" is [%lld, %lld], but with \"num_hidden_layers\" %lld it must be "
+        "[first, last] from 0 to %lld",
+        where, (long long)mix->first_layer, (long long)last, (long long)c->num_hidden_layers,
+        (long long)c->num_hidden_layers - 1);
+  if (mix->listed_layers && mix->listed_layers != c->num_hidden_layers)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.head_mix.component_heads\" is a list of %lld, but \"num_hidden_layers\" is %lld; "
+        "it must have one entry a layer",
+        where, (long long)mix->listed_layers, (long long)c->num_hidden_layers);
+  for (int64_t i = 0; i < mix->listed_layers; i++)
+    if ((i < mix->first_layer || i > last) && mix->listed[i] != c->num_key_value_heads)
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"attention.head_mix.component_heads\" mixes layer %lld, which "
+                     "\"attention.head_mix.layers\" leaves out; its entry must be %lld, not mixed",
+                     where, (long long)i, (long long)c->num_key_value_heads);
+  return CH_OK;
+}
+
+static ch_status check_head_mix(const ch_config *c, const ch_mechanism *m, const char *where,
+                                ch_error *error) {
+  const ch_head_mix *mix = &c->attention.head_mix;
+  bool counted = mix->component_heads || mix->listed_layers;
+  if (counted != (mix->on != 0) || (!mix->on && (mix->first_layer != 0 || mix->last_layer != -1)))
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.head_mix\" needs both \"on\" and \"component_heads\", or nothing", where);
+  if (!mix->on) return CH_OK;
+  if (!(m->modules & CH_MODULE_HEAD_MIX)) return not_with(c, "attention.head_mix", "an object", where, error);
+  CH_TRY(check_states(c, "head_mix", mix->on, m->mixes, where, error));
+  return check_mixed_layers(c, where, error);
+}
+
+/* Sizes that this mechanism has other keys for: a number that it would not look at is refused. */
+static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, const char *where,
+                                 ch_error *error) {
+  if (!(m->modules & CH_MODULE_OWN_SIZES) || c->num_key_value_heads == c->num_attention_heads) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"num_key_value_heads\" is %lld, which does not apply to \"attention.type\" \"%s\"; leave it out",
+      where, (long long)c->num_key_value_heads, c->attention.type);
+}
+
+ch_status ch_config_check_modules(const ch_config *config, const char *where, ch_error *error) {
+  const ch_mechanism *m = ch_mechanism_of(config);
+  CH_TRY(check_own_sizes(config, m, where, error));
+  if (config->attention.qk_norm && !(m->modules & CH_MODULE_QK_NORM))
+    return not_with(config, "attention.qk_norm", "true", where, error);
+  if (config->attention.head_norm && !(m->modules & CH_MODULE_HEAD_NORM))
+    return not_with(config, "attention.head_norm", "true", where, error);
+  if (config->attention_bias && !(m->modules & CH_MODULE_BIAS))
+    return not_with(config, "attention_bias", "true", where, error);
+  CH_TRY(check_knocking(config, m, where, error));
+  return check_head_mix(config, m, where, error);
+}

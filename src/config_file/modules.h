@@ -1,0 +1,15 @@
+/* The rules of which modules go with which mechanism, and with each other. */
+#ifndef CH_CONFIG_FILE_MODULES_H
+#define CH_CONFIG_FILE_MODULES_H
+
+#include "config/config.h"
+
+/* Checks what the `attention` object asks for beside its type: an error names the two keys that contradict. The type
+   must be a registered one. */
+ch_status ch_config_check_modules(const ch_config *config, const char *where, ch_error *error);
+
+/* Checks the keys of the `sharing` object against its type and the number of layers; whether the mechanism has the
+   projections that it names is a question for ch_check_shared_projections. */
+ch_status ch_config_check_sharing(const ch_config *config, const char *where, ch_error *error);
+
+#endif

@@ -1,0 +1,28 @@
+/* The answer of <crosshead/plan.h>: candidates, and what to expect of them on devices. */
+#ifndef CH_EXPERIMENT_CAPACITY_H
+#define CH_EXPERIMENT_CAPACITY_H
+
+#include <crosshead/plan.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+enum { CH_CAPACITY_MOST = 128 }; /* candidates */
+
+struct ch_capacity {
+  int64_t context, users, memory; /* as asked */
+  double least_speed;
+  char cache[64];           /* names of types, as pages show them */
+  const char *weights;      /* that all have, or "as stored" */
+  const ch_device *devices; /* [device_count] a copy */
+  int32_t device_count;
+  ch_capacity_candidate *candidates; /* [count] */
+  ch_capacity_expected *expected;    /* [device_count, CH_CAPACITY_MOST] */
+  int32_t count;
+  ch_arena arena;
+};
+
+/* Fills a zeroed answer. The caller releases the arena, also on failure. */
+ch_status ch_capacity_answer(const ch_capacity_settings *settings, ch_capacity *capacity, ch_error *error);
+
+#endif

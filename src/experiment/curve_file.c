@@ -1,0 +1,224 @@
+/* Reading curves from what programs write. */
+#define _GNU_SOURCE
+#include "experiment/curve_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/file.h"
+#include "base/json.h"
+
+enum { MOST_BYTES = 1 << 30, MOST_COLUMNS = 64 };
+
+static ch_status no_memory(const char *path, ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+}
+
+static ch_status reserve(ch_arena *arena, size_t count, const char *path, ch_read_curve *curve,
+                         ch_error *error) {
+  curve->tokens = ch_arena_alloc(arena, (count + 1) * sizeof *curve->tokens);
+  curve->losses = ch_arena_alloc(arena, (count + 1) * sizeof *curve->losses);
+  return curve->tokens && curve->losses ? CH_OK : no_memory(path, error);
+}
+
+static void add(ch_read_curve *curve, double tokens, double loss) {
+  curve->tokens[curve->count] = tokens;
+  curve->losses[curve->count++] = loss;
+}
+
+static size_t count_lines(const char *text) {
+  size_t n = 1;
+  for (; *text; text++) n += *text == '\n';
+  return n;
+}
+
+/* --- logs -------------------------------------------------------------------------------------------------------- */
+
+static double amount_of(const json_t *line) {
+  const json_t *value = json_object_get(line, "tokens");
+  return json_number_value(value ? value : json_object_get(line, "images"));
+}
+
+/* Logs say "nan" where a loss is not finite. JSON has no such number, so those lines are left out. */
+static ch_status read_log(const char *path, char *text, bool validation, ch_arena *arena,
+                          ch_read_curve *curve, ch_error *error) {
+  char *rest = text;
+  CH_TRY(reserve(arena, count_lines(text), path, curve, error));
+  for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+    json_t *object = json_loads(line, 0, NULL);
+    const char *event = json_string_value(json_object_get(object, "event"));
+    const json_t *loss = json_object_get(object, validation ? "validation_loss" : "loss");
+    bool wanted = event && strcmp(event, validation ? "evaluation" : "step") == 0 && json_is_number(loss);
+    if (wanted) add(curve, amount_of(object), json_number_value(loss));
+    json_decref(object);
+  }
+  return CH_OK;
+}
+
+/* --- results ----------------------------------------------------------------------------------------------------- */
+
+static ch_status read_points(const char *path, const json_t *list, ch_arena *arena, ch_read_curve *curve,
+                             ch_error *error) {
+  size_t i;
+  json_t *point;
+  CH_TRY(reserve(arena, json_array_size(list), path, curve, error));
+  json_array_foreach(list, i, point) {
+    const json_t *tokens = json_array_get(point, 0), *loss = json_array_get(point, 1);
+    if (json_is_number(tokens) && json_is_number(loss))
+      add(curve, json_number_value(tokens), json_number_value(loss));
+  }
+  return CH_OK;
+}
+
+static const char *name_of(const json_t *run, ch_arena *arena) {
+  const char *name = json_string_value(json_object_get(run, "name"));
+  const json_t *lr = json_object_get(run, "lr"), *seed = json_object_get(run, "seed");
+  char rate[32] = "", number[40] = "";
+  if (json_is_number(lr)) snprintf(rate, sizeof rate, " at %.4g", json_number_value(lr));
+  if (json_is_integer(seed))
+    snprintf(number, sizeof number, ", seed %lld", (long long)json_integer_value(seed));
+  return ch_arena_printf(arena, "%s%s%s", name ? name : "curve", rate, number);
+}
+
+static ch_status read_results(const char *path, const json_t *root, bool validation, ch_arena *arena,
+                              ch_read_curve **curves, int *count, ch_error *error) {
+  const json_t *list = json_object_get(root, "models");
+  size_t i;
+  json_t *run;
+  if (!json_is_array(list)) list = json_object_get(root, "runs");
+  if (!json_is_array(list))
+    return ch_fail(error, CH_ERROR_FORMAT, "%s has no \"models\" and no \"runs\", where curves would be",
+                   path);
+  *curves = ch_arena_alloc(arena, (json_array_size(list) + 1) * sizeof **curves);
+  if (!*curves) return no_memory(path, error);
+  json_array_foreach(list, i, run) {
+    ch_read_curve *curve = &(*curves)[(*count)++];
+    const json_t *points = json_object_get(run, validation ? "validation_curve" : "curve");
+    curve->name = name_of(run, arena);
+    if (!curve->name) return no_memory(path, error);
+    if (!json_is_array(points))
+      return ch_fail(error, CH_ERROR_FORMAT, "%s: run %zu has no \"%s\"%s", path, i + 1,
+                     validation ? "validation_curve" : "curve",
+                     json_object_get(root, "runs") ? "; `crosshead runs --json` gives curves with --curves"
+                                                   : "");
+    CH_TRY(read_points(path, points, arena, curve, error));
+  }
+  return CH_OK;
+}
+
+/* --- tables ------------------------------------------------------------------------------------------------------ */
+
+/* Cuts a line at commas, semicolons, tabs and spaces; returns how many parts. */
+static int cut(char *line, char *parts[MOST_COLUMNS]) {
+  int n = 0;
+  char *state = NULL;
+  for (char *part = strtok_r(line, ",; \t\r", &state); part && n < MOST_COLUMNS;
+       part = strtok_r(NULL, ",; \t\r", &state))
+    parts[n++] = part;
+  return n;
+}
+
+static int column_of(char *const parts[], int n, const char *const *names) {
+  for (; *names; names++)
+    for (int i = 0; i < n; i++) {
+      char *word = parts[i];
+      size_t length = strlen(word);
+      if (length > 2 && word[0] == '"' && word[length - 1] == '"') {
+        word++;
+        length -= 2;
+      }
+      if (strlen(*names) == length && strncasecmp(word, *names, length) == 0) return i;
+    }
+  return -1;
+}
+
+static ch_status read_heading(const char *path, char *const parts[], int n, int columns[2], ch_error *error) {
+  static const char *const of_tokens[] = {"tokens", "images", "d", "step", "steps", NULL};
+  static const char *const of_losses[] = {"loss", "validation_loss", "l", NULL};
+  columns[0] = column_of(parts, n, of_tokens);
+  columns[1] = column_of(parts, n, of_losses);
+  if (columns[0] >= 0 && columns[1] >= 0) return CH_OK;
+  if (n == 2) {
+    columns[0] = 0;
+    columns[1] = 1;
+    return CH_OK;
+  }
+  return ch_fail(
+      error, CH_ERROR_FORMAT,
+      "%s: its heading names no column \"tokens\" (or step, images) and \"loss\" (or validation_loss)", path);
+}
+
+/* A loss may be nan or inf, in a run that diverged. */
+static bool read_loss(const char *text, double *loss) {
+  char *end;
+  *loss = strtod(text, &end);
+  return end != text && !*end;
+}
+
+static ch_status read_table(const char *path, char *text, ch_arena *arena, ch_read_curve *curve,
+                            ch_error *error) {
+  int columns[2] = {0, 1};
+  long number = 0;
+  bool first = true;
+  char *rest = text;
+  CH_TRY(reserve(arena, count_lines(text), path, curve, error));
+  for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+    char *parts[MOST_COLUMNS];
+    double tokens, loss;
+    number++;
+    if (*line == '#') continue;
+    int n = cut(line, parts), most = columns[0] > columns[1] ? columns[0] : columns[1];
+    if (n == 0) continue;
+    if (first && !ch_parse_number(parts[0], &tokens)) {
+      CH_TRY(read_heading(path, parts, n, columns, error));
+      first = false;
+      continue;
+    }
+    first = false;
+    if (n <= most || !ch_parse_number(parts[columns[0]], &tokens) || !read_loss(parts[columns[1]], &loss))
+      return ch_fail(error, CH_ERROR_FORMAT, "%s, line %ld: two numbers are needed, tokens and a loss", path,
+                     number);
+    add(curve, tokens, loss);
+  }
+  return CH_OK;
+}
+
+/* --- which it is ------------------------------------------------------------------------------------------------- */
+
+static ch_status read(const char *path, char *text, size_t size, bool validation, ch_arena *arena,
+                      ch_read_curve **curves, int *count, bool *table, ch_error *error) {
+  const char *begin = text + strspn(text, " \t\r\n");
+  bool log = *begin == '{' && strstr(begin, "\"event\"") &&
+             strstr(begin, "\"event\"") < begin + strcspn(begin, "\n");
+  *table = *begin != '{';
+  if (*begin == '{' && !log) {
+    json_t *root;
+    CH_TRY(ch_json_parse(text, size, path, &root, error));
+    ch_status status = read_results(path, root, validation, arena, curves, count, error);
+    json_decref(root);
+    return status;
+  }
+  char stem[128];
+  ch_path_stem(path, stem, sizeof stem);
+  *curves = ch_arena_alloc(arena, sizeof **curves);
+  if (!*curves || !((*curves)->name = ch_arena_strdup(arena, stem))) return no_memory(path, error);
+  *count = 1;
+  return log ? read_log(path, text, validation, arena, *curves, error)
+             : read_table(path, text, arena, *curves, error);
+}
+
+ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_read_curve **curves,
+                         int *count, bool *table, ch_error *error) {
+  char *text;
+  size_t size;
+  bool is_table = false;
+  *curves = NULL;
+  *count = 0;
+  CH_TRY(ch_read_file(path, MOST_BYTES, &text, &size, error));
+  ch_status status = read(path, text, size, validation, arena, curves, count, &is_table, error);
+  free(text);
+  if (table) *table = is_table;
+  return status;
+}

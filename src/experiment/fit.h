@@ -1,0 +1,23 @@
+/* The curves of a file with their laws and spikes. */
+#ifndef CH_EXPERIMENT_FIT_H
+#define CH_EXPERIMENT_FIT_H
+
+#include <crosshead/fit.h>
+#include <jansson.h>
+
+#include "base/arena.h"
+
+struct ch_fits {
+  const char *file;
+  ch_fitted *curves; /* [count] */
+  int32_t count;
+  ch_arena arena;
+};
+
+/* Reads PATH and fits. Release the arena of *fits, also on failure. */
+ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fits *fits, ch_error *error);
+
+/* The object of `crosshead fit --json`. The caller's (json_decref); NULL when memory is out. */
+json_t *ch_fits_to_json(const ch_fits *fits);
+
+#endif

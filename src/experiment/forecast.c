@@ -1,0 +1,194 @@
+/* What a comparison would take, from some steps of each of its models. */
+#include "experiment/forecast.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/file_names.h"
+#include "base/json.h"
+#include "experiment/ladder.h"
+#include "experiment/step_timing.h"
+
+enum {
+  MOST_RESULT_BYTES = 1 << 26,
+  COPIES_ON_DISK = 4 /* the model; in the checkpoint weights and two moments */
+};
+
+/* An evaluated token takes a third of the time of one that is trained on. */
+static const double evaluation_cost = 1.0 / 3;
+
+/* Steps that the run in a directory has done already. */
+static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options *training,
+                          const char *directory) {
+  char *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT),
+       *path = ch_path_join(directory, CH_COMPARE_RESULT);
+  int64_t done = 0;
+  json_t *result = NULL;
+  if (path && ch_is_file(path) && ch_json_read(path, MOST_RESULT_BYTES, &result, NULL) == CH_OK) {
+    const char *key = ch_compare_on_images(setup) ? "images_trained" : "tokens_trained";
+    done = json_integer_value(json_object_get(result, key)) / ch_train_step_tokens(training);
+    json_decref(result);
+  } else if (checkpoint && ch_is_file(checkpoint)) {
+    if (ch_checkpoint_read_options(checkpoint, NULL, NULL, &done, NULL) != CH_OK) done = 0;
+    if (done >= training->steps) done = training->steps - 1; /* its result is still to be made */
+  }
+  free(checkpoint);
+  free(path);
+  return done;
+}
+
+/* Runs and the steps that they lack. */
+static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_model *planned,
+                            const ch_train_options *training, ch_foreseen *model, int64_t *steps,
+                            ch_error *error) {
+  *steps = 0;
+  model->runs = setup->settings.seeds;
+  for (int64_t s = 0; s < model->runs; s++) {
+    const char *name = ch_compare_run_directory(setup, planned, setup->settings.seed + (uint64_t)s);
+    char *directory = name ? ch_path_join(setup->settings.out, name) : NULL;
+    if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to look for trained models");
+    int64_t left = training->steps - steps_done(setup, training, directory);
+    free(directory);
+    if (left > 0)
+      *steps += left;
+    else
+      model->finished++;
+  }
+  return CH_OK;
+}
+
+static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planned,
+                         ch_compare_forecast *forecast, ch_error *error) {
+  ch_foreseen *model = &forecast->models[forecast->count++];
+  ch_train_options training;
+  const ch_train_options *t = &training;
+  int64_t steps;
+  ch_step_timing timing;
+  CH_TRY(ch_compare_training_of(setup, planned, &training, error));
+  *model = (ch_foreseen){.name = ch_arena_strdup(&forecast->arena, planned->name),
+                         .parameters = planned->parameters,
+                         .tokens = t->steps * ch_train_step_tokens(t)};
+  if (!model->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+  CH_TRY(count_runs(setup, planned, t, model, &steps, error));
+  int64_t runs = model->runs - model->finished;
+  if (setup->settings.tune && model->finished == 0) { /* the most that may be tried */
+    steps += setup->settings.tune * t->steps;
+    runs += setup->settings.tune;
+  }
+  if (steps == 0) return CH_OK;
+  CH_TRY(ch_time_steps(setup, &planned->config, &timing, error));
+  double step_tokens = (double)ch_train_step_tokens(t);
+  double evaluations = (double)steps / (double)(t->eval_every > 0 ? t->eval_every : t->steps);
+  model->tokens_per_second = timing.seconds > 0 ? step_tokens / timing.seconds : 0;
+  model->seconds =
+      timing.seconds * ((double)steps + evaluation_cost * evaluations * (double)t->eval_tokens / step_tokens);
+  model->memory_bytes = (int64_t)timing.memory_bytes;
+  model->disk_bytes = runs * COPIES_ON_DISK * (int64_t)timing.weight_bytes;
+  return CH_OK;
+}
+
+static void add_up(ch_compare_forecast *forecast) {
+  ch_foreseen *total = &forecast->total;
+  for (int i = 0; i < forecast->count; i++) {
+    const ch_foreseen *m = &forecast->models[i];
+    total->runs += m->runs;
+    total->finished += m->finished;
+    total->tokens += m->runs * m->tokens;
+    total->seconds += m->seconds;
+    if (m->memory_bytes > total->memory_bytes) total->memory_bytes = m->memory_bytes;
+    total->disk_bytes += m->disk_bytes;
+  }
+}
+
+/* The models of one size; `size` names them where there are several, else it is 0. */
+static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_forecast *forecast,
+                              ch_error *error) {
+  forecast->images = ch_compare_on_images(setup);
+  forecast->tunes = setup->settings.tune > 0;
+  forecast->open = setup->settings.until_decided;
+  forecast->machine_bytes = (double)setup->comparison->machine.memory_bytes;
+  for (int i = 0; i < setup->plan.count; i++) {
+    ch_status status = foresee(setup, &setup->plan.models[i], forecast, error);
+    if (status == CH_ERROR_INTERRUPTED) return ch_fail(error, status, "interrupted; nothing was written");
+    if (status != CH_OK) ch_fail_in(error, setup->plan.models[i].name);
+    CH_TRY(status);
+    if (!size) continue;
+    char count[32];
+    ch_foreseen *model = &forecast->models[forecast->count - 1];
+    model->name = ch_arena_printf(&forecast->arena, "%s, %s", model->name,
+                                  ch_format_count((double)size, count, sizeof count));
+    if (!model->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+  }
+  return CH_OK;
+}
+
+static ch_status foresee_settings(const ch_compare_settings *settings, int64_t size,
+                                  ch_compare_forecast *forecast, ch_error *error) {
+  ch_comparison comparison = {0};
+  ch_compare_setup setup;
+  ch_status status = ch_compare_setup_foresee(settings, &comparison, &setup, error);
+  if (status == CH_OK) status = foresee_size(&setup, size, forecast, error);
+  ch_compare_setup_close(&setup, status);
+  ch_arena_free(&comparison.arena);
+  return status;
+}
+
+/* Size by size; the vocabulary of the others is known when the comparison itself is prepared, and guessed before. */
+static ch_status foresee_ladder(const ch_compare_settings *settings, ch_compare_forecast *forecast,
+                                ch_error *error) {
+  int64_t sizes[CH_LADDER_MOST_RUNGS], base;
+  int count;
+  CH_TRY(ch_compare_settings_complete(settings, CH_EXPERIMENT_COMPARISON, NULL, error));
+  CH_TRY(ch_ladder_sizes(settings, CH_COMPARE_USUAL_PARAMS, sizes, &count, error));
+  base = settings->parameters ? settings->parameters : CH_COMPARE_USUAL_PARAMS;
+  for (int i = 0; i < count; i++) {
+    char *directory = sizes[i] == base ? ch_arena_strdup(&forecast->arena, settings->out)
+                                       : ch_arena_printf(&forecast->arena, "%s/" CH_LADDER_DIRECTORY,
+                                                         settings->out, (long long)sizes[i]);
+    if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+    ch_compare_settings rung = ch_ladder_rung(settings, base, sizes[i], directory, 0, 0);
+    if (sizes[i] == base) {
+      rung = *settings;
+      rung.ladder = NULL;
+      rung.target = 0;
+    }
+    CH_TRY(foresee_settings(&rung, sizes[i], forecast, error));
+  }
+  return CH_OK;
+}
+
+ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forecast *forecast,
+                           ch_error *error) {
+  size_t most = (size_t)CH_COMPARE_MOST * (settings->ladder ? CH_LADDER_MOST_RUNGS : 1);
+  *forecast = (ch_compare_forecast){0};
+  forecast->models = ch_arena_alloc(&forecast->arena, most * sizeof *forecast->models);
+  if (!forecast->models) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+  CH_TRY(settings->ladder ? foresee_ladder(settings, forecast, error)
+                          : foresee_settings(settings, 0, forecast, error));
+  add_up(forecast);
+  return CH_OK;
+}
+
+/* --- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *to_json(const ch_foreseen *m, bool images) {
+  json_t *object = m->name ? json_pack("{ss sI}", "name", m->name, "parameters", (json_int_t)m->parameters)
+                           : json_object();
+  json_t *rest =
+      json_pack("{sI sI sI sf sI sI}", "runs", (json_int_t)m->runs, "finished", (json_int_t)m->finished,
+                images ? "images" : "tokens", (json_int_t)m->tokens, "seconds", m->seconds, "memory_bytes",
+                (json_int_t)m->memory_bytes, "disk_bytes", (json_int_t)m->disk_bytes);
+  if (m->name && rest)
+    json_object_set_new(rest, images ? "train_images_per_second" : "train_tokens_per_second",
+                        json_real(m->tokens_per_second));
+  json_object_update(object, rest);
+  json_decref(rest);
+  return object;
+}
+
+json_t *ch_forecast_to_json(const ch_compare_forecast *forecast) {
+  json_t *models = json_array();
+  for (int i = 0; models && i < forecast->count; i++)
+    json_array_append_new(models, to_json(&forecast->models[i], forecast->images));
+  return json_pack("{so so}", "models", models, "total", to_json(&forecast->total, forecast->images));
+}

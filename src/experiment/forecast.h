@@ -1,0 +1,28 @@
+/* What a comparison would take: runs, time, memory and disk. */
+#ifndef CH_EXPERIMENT_FORECAST_H
+#define CH_EXPERIMENT_FORECAST_H
+
+#include <crosshead/compare.h>
+#include <jansson.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+struct ch_compare_forecast {
+  ch_foreseen *models; /* [count] */
+  int count;
+  ch_foreseen total;
+  bool images;
+  bool tunes;           /* learning rates are tried first: times and disk count the most that may be */
+  bool open;            /* seeds may be added until there is a verdict */
+  double machine_bytes; /* of memory; 0: not known */
+  ch_arena arena;
+};
+
+/* Release forecast->arena, also on failure. */
+ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forecast *forecast,
+                           ch_error *error);
+/* A new object; NULL when memory is out. */
+json_t *ch_forecast_to_json(const ch_compare_forecast *forecast);
+
+#endif

@@ -1,0 +1,353 @@
+/* One comparison after another, from the size that was asked for to all others. */
+#include "experiment/ladder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file_names.h"
+#include "base/text.h"
+#include "experiment/match.h"
+#include "experiment/setup.h"
+#include "experiment/summary.h"
+
+enum { USUAL_RUNGS = CH_LADDER_LEAST_RUNGS, FLOPS_OF_TRAINING = 3 };
+
+/* Of the runs: their losses there are fitted too. */
+static const double earlier_shares[] = {0.5, 0.75};
+enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
+
+/* --- sizes ------------------------------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static ch_status add_size(int64_t size, int64_t *sizes, int *count, ch_error *error) {
+  for (int i = 0; i < *count; i++)
+    if (sizes[i] == size) return CH_OK;
+  if (*count == CH_LADDER_MOST_RUNGS)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--ladder has more than %d sizes", CH_LADDER_MOST_RUNGS);
+  sizes[(*count)++] = size;
+  return CH_OK;
+}
+
+static ch_status read_sizes(const char *list, int64_t *sizes, int *count, ch_error *error) {
+  for (const char *at = list; *at; at += *at == ',') {
+    char word[32];
+    size_t length = strcspn(at, ",");
+    int64_t size = 0;
+    snprintf(word, sizeof word, "%.*s", (int)length, at);
+    if (length >= sizeof word || !ch_parse_count(word, &size) || size < 1)
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "--ladder: '%s' is not a number of parameters; write sizes like 100k,200k,400k,800k",
+                     word);
+    CH_TRY(add_size(size, sizes, count, error));
+    at += length;
+  }
+  return CH_OK;
+}
+
+static ch_status check_settings(const ch_compare_settings *s, ch_error *error) {
+  const char *fixed = s->layers ? "--layers" : s->hidden ? "--hidden" : s->heads ? "--heads" : NULL;
+  if (s->images) return ch_fail(error, CH_ERROR_ARGUMENT, "--ladder is for text; leave it out with --images");
+  if (fixed)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--ladder changes the shape with the size, which %s fixes; leave one of them out", fixed);
+  if (s->until_decided)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--ladder trains all models with the same seeds; give --seeds instead of --until-decided");
+  return CH_OK;
+}
+
+ch_status ch_ladder_sizes(const ch_compare_settings *s, int64_t usual, int64_t *sizes, int *count,
+                          ch_error *error) {
+  int64_t base = s->parameters ? s->parameters : usual;
+  *count = 0;
+  CH_TRY(check_settings(s, error));
+  CH_TRY(add_size(base, sizes, count, error));
+  if (*s->ladder)
+    CH_TRY(read_sizes(s->ladder, sizes, count, error));
+  else
+    for (int i = 1; i < USUAL_RUNGS; i++) CH_TRY(add_size(base >> i, sizes, count, error));
+  if (*count < CH_LADDER_LEAST_RUNGS)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--ladder has %d sizes with that of --params; a law needs at least %d", *count,
+                   CH_LADDER_LEAST_RUNGS);
+  qsort(sizes, (size_t)*count, sizeof *sizes, by_size);
+  return CH_OK;
+}
+
+static int64_t tokens_for(const ch_compare_settings *s, int64_t base, int64_t size) {
+  return (int64_t)fmax(1, round((double)s->tokens * (double)size / (double)base));
+}
+
+ch_compare_settings ch_ladder_rung(const ch_compare_settings *settings, int64_t base, int64_t size,
+                                   const char *directory, int64_t vocabulary, int64_t eval_tokens) {
+  ch_compare_settings rung = *settings;
+  rung.ladder = NULL;
+  rung.target = 0;
+  rung.out = directory;
+  rung.parameters = size;
+  rung.tokens = tokens_for(settings, base, size);
+  if (!rung.tokenizer && vocabulary) rung.vocab = vocabulary;
+  if (eval_tokens) rung.eval_tokens = eval_tokens;
+  return rung;
+}
+
+/* --- what a rung found ------------------------------------------------------------------------------------------- */
+
+static double training_flops(const ch_compared *m) {
+  double forward = m->flops_projections + m->flops_context + m->flops_feed_forward + m->flops_head;
+  return FLOPS_OF_TRAINING * forward * (double)m->tokens_trained;
+}
+
+static double loss_of(const ch_compared *run) {
+  return run->validation_loss;
+}
+
+static double rate_of(const ch_compared *run) {
+  return run->train_tokens_per_second;
+}
+
+static double spread_of(const ch_compared *run) {
+  return run->train_spread;
+}
+
+/* The validation loss of a run where `share` of its tokens are trained, between two evaluations on a straight line over the
+   logarithm of tokens; NaN outside of them. */
+static double loss_at(const ch_compared *run, double share) {
+  double tokens = share * (double)run->tokens_trained;
+  for (int p = 1; p < run->validation_points; p++) {
+    const ch_curve_point *a = &run->validation_curve[p - 1], *b = &run->validation_curve[p];
+    if ((double)a->tokens > tokens || (double)b->tokens < tokens || a->tokens < 1 || b->tokens <= a->tokens)
+      continue;
+    double part = log(tokens / (double)a->tokens) / log((double)b->tokens / (double)a->tokens);
+    return a->loss + part * (b->loss - a->loss);
+  }
+  return NAN;
+}
+
+static double mean_at(const ch_group *group, double share) {
+  double sum = 0;
+  for (int i = 0; i < group->count; i++) sum += loss_at(group->runs[i], share);
+  return sum / group->count;
+}
+
+static void take_group(const ch_group *group, int rungs, int rung, ch_ladder_mechanism *m) {
+  m->flops[rung] = training_flops(group->runs[0]);
+  m->losses[rung] = ch_group_spread(group, loss_of).mean;
+  m->parameters[rung] = (double)group->runs[0]->parameters;
+  for (int k = 0; k < SHARES; k++) m->earlier[k * rungs + rung] = mean_at(group, earlier_shares[k]);
+  if (rung + 1 < rungs) return;
+  m->tokens_per_second = ch_group_spread(group, rate_of).mean;
+  m->spread = ch_group_spread(group, spread_of).mean;
+  double seconds =
+      m->tokens_per_second > 0 ? (double)group->runs[0]->tokens_trained / m->tokens_per_second : 0;
+  m->seconds_per_flop = m->flops[rung] > 0 ? seconds / m->flops[rung] : 0;
+}
+
+static ch_status take_rung(const ch_comparison *rung, int index, ch_ladder *ladder, ch_error *error) {
+  ch_summary summary;
+  ch_status status = ch_summarise(rung, &summary, error);
+  for (int m = 0; status == CH_OK && m < ladder->count; m++) {
+    int group = 0;
+    while (group < summary.count && strcmp(summary.groups[group].name, ladder->mechanisms[m].name) != 0)
+      group++;
+    if (group == summary.count)
+      status = ch_fail(error, CH_ERROR_FORMAT, "the comparison at size %lld has no %s",
+                       (long long)ladder->sizes[index], ladder->mechanisms[m].name);
+    else
+      take_group(&summary.groups[group], ladder->rungs, index, &ladder->mechanisms[m]);
+  }
+  ch_arena_free(&summary.arena);
+  return status;
+}
+
+/* For models that are planned and not trained: an --out that holds nothing. */
+static const char *nowhere_below(const ch_compare_settings *settings, ch_arena *arena) {
+  return ch_arena_printf(arena, "%s/rungs/planned", settings->out);
+}
+
+/* --- the target -------------------------------------------------------------------------------------------------- */
+
+/* What training at the target would take: models of that size are planned, none is made. */
+static ch_status plan_target(const ch_compare_settings *settings, int64_t base, int64_t vocabulary,
+                             ch_arena *arena, ch_ladder *ladder, ch_error *error) {
+  ch_comparison comparison = {0};
+  ch_compare_setup setup;
+  const char *nowhere = nowhere_below(settings, arena);
+  if (!nowhere) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the target");
+  ch_compare_settings s = ch_ladder_rung(settings, base, settings->target, nowhere, vocabulary, 0);
+  if (s.match == CH_MATCH_TIME) s.match = CH_MATCH_PARAMETERS;
+  s.preparation = NULL;
+  ladder->target = settings->target;
+  ladder->target_tokens = s.tokens;
+  ch_status status = ch_compare_setup_foresee(&s, &comparison, &setup, error);
+  for (int m = 0; status == CH_OK && m < ladder->count; m++)
+    for (int i = 0; status == CH_OK && i < setup.plan.count; i++) {
+      int64_t flops = 0;
+      if (strcmp(setup.plan.models[i].name, ladder->mechanisms[m].name) != 0) continue;
+      status = ch_count_flops(&setup.plan.models[i].config, s.sequence, &flops, error);
+      ladder->mechanisms[m].target_flops = FLOPS_OF_TRAINING * (double)flops * (double)s.tokens;
+      ladder->mechanisms[m].target_parameters = (double)setup.plan.models[i].parameters;
+    }
+  ch_compare_setup_close(&setup, status);
+  ch_arena_free(&comparison.arena);
+  return status == CH_OK ? status : ch_fail_in(error, "--target");
+}
+
+/* --- the whole --------------------------------------------------------------------------------------------------- */
+
+static bool have_all(const double *values, int count) {
+  for (int i = 0; i < count; i++)
+    if (!(values[i] > 0)) return false;
+  return true;
+}
+
+static ch_status fit(ch_ladder *ladder, ch_error *error) {
+  ch_ladder_curve curves[CH_LADDER_MOST_CURVES];
+  for (int m = 0; m < ladder->count; m++) {
+    const ch_ladder_mechanism *own = &ladder->mechanisms[m];
+    bool all = have_all(own->earlier, SHARES * ladder->rungs);
+    curves[m] = (ch_ladder_curve){.name = own->name,
+                                  .rungs = ladder->rungs,
+                                  .flops = own->flops,
+                                  .losses = own->losses,
+                                  .earlier = all ? own->earlier : NULL,
+                                  .shares = all ? SHARES : 0,
+                                  .target_flops = own->target_flops,
+                                  .seconds_per_flop = own->seconds_per_flop,
+                                  .seconds_error =
+                                      own->tokens_per_second > 0 ? own->spread / own->tokens_per_second : 0};
+  }
+  return ch_ladder_fit(curves, ladder->count, 0, &ladder->laws, error);
+}
+
+/* Room for all that is found, in the arena. The mechanisms are those of the comparison, in the order in which they were
+   named: the first is the baseline. */
+static ch_status make_room(const ch_comparison *comparison, ch_arena *arena, ch_ladder *ladder,
+                           ch_error *error) {
+  size_t rungs = (size_t)ladder->rungs;
+  bool fine = true;
+  ladder->mechanisms = ch_arena_alloc(arena, CH_LADDER_MOST_CURVES * sizeof *ladder->mechanisms);
+  ladder->sizes = ch_arena_alloc(arena, rungs * sizeof *ladder->sizes);
+  ladder->tokens = ch_arena_alloc(arena, rungs * sizeof *ladder->tokens);
+  ladder->directories = ch_arena_alloc(arena, rungs * sizeof *ladder->directories);
+  fine = ladder->mechanisms && ladder->sizes && ladder->tokens && ladder->directories;
+  uint64_t seed = comparison->training.seed;
+  for (int i = 0; fine && i < comparison->count && comparison->models[i].seed == seed; i++) {
+    ch_ladder_mechanism *m = &ladder->mechanisms[ladder->count++];
+    m->name = comparison->models[i].name;
+    m->flops = ch_arena_alloc(arena, rungs * sizeof *m->flops);
+    m->losses = ch_arena_alloc(arena, rungs * sizeof *m->losses);
+    m->parameters = ch_arena_alloc(arena, rungs * sizeof *m->parameters);
+    m->earlier = ch_arena_alloc(arena, SHARES * rungs * sizeof *m->earlier);
+    fine = m->flops && m->losses && m->parameters && m->earlier;
+  }
+  return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+}
+
+static ch_status climb(const ch_compare_settings *settings, int64_t base, const ch_comparison *comparison,
+                       ch_comparison_written written, ch_ladder *ladder, ch_arena *arena, ch_error *error) {
+  for (int i = 0; i < ladder->rungs; i++) {
+    ladder->tokens[i] = tokens_for(settings, base, ladder->sizes[i]);
+    ladder->directories[i] = ladder->sizes[i] == base
+                                 ? ""
+                                 : ch_arena_printf(arena, CH_LADDER_DIRECTORY, (long long)ladder->sizes[i]);
+    if (!ladder->directories[i]) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+    if (ladder->sizes[i] == base) {
+      CH_TRY(take_rung(comparison, i, ladder, error));
+      continue;
+    }
+    char *directory = ch_path_join(settings->out, ladder->directories[i]);
+    if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+    ch_comparison rung;
+    ch_compare_settings own = ch_ladder_rung(settings, base, ladder->sizes[i], directory,
+                                             comparison->data.vocab_size, comparison->training.eval_tokens);
+    if (settings->rung) settings->rung(i, ladder->rungs, ladder->sizes[i], directory, settings->user);
+    ch_status status = ch_compare(&own, written, &rung, error);
+    if (status == CH_OK && rung.data.vocab_size != comparison->data.vocab_size)
+      status =
+          ch_fail(error, CH_ERROR_FORMAT,
+                  "%s has a vocabulary of %lld where that of the comparison is %lld; remove it, and the same "
+                  "command makes it anew",
+                  directory, (long long)rung.data.vocab_size, (long long)comparison->data.vocab_size);
+    if (status == CH_OK) status = take_rung(&rung, i, ladder, error);
+    ch_arena_free(&rung.arena);
+    free(directory);
+    CH_TRY(status);
+  }
+  return CH_OK;
+}
+
+static ch_status check_names(const char *mechanisms, ch_error *error) {
+  ch_compare_plan plan;
+  ch_status status = ch_compare_plan_names(mechanisms, &plan, error);
+  for (int m = 0; status == CH_OK && m < plan.count; m++)
+    if (plan.models[m].from_file)
+      status = ch_fail(error, CH_ERROR_ARGUMENT,
+                       "--ladder needs mechanisms by name: the shape of %s is its own at every size",
+                       plan.models[m].name);
+  ch_compare_plan_free(&plan);
+  return status;
+}
+
+/* Whether models of all sizes can be, before the first is trained; nothing is written. */
+static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, const int64_t *sizes,
+                             int rungs, ch_error *error) {
+  for (int i = 0; i < rungs && settings->match != CH_MATCH_TIME; i++) {
+    ch_comparison comparison = {0};
+    ch_compare_setup setup;
+    const char *nowhere = nowhere_below(settings, &comparison.arena);
+    if (!nowhere) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+    ch_compare_settings rung = ch_ladder_rung(settings, base, sizes[i], nowhere, 0, 0);
+    rung.preparation = NULL;
+    ch_status status = ch_compare_setup_foresee(&rung, &comparison, &setup, error);
+    ch_compare_setup_close(&setup, status);
+    ch_arena_free(&comparison.arena);
+    if (status != CH_OK) return ch_fail_in(error, "--ladder");
+  }
+  return CH_OK;
+}
+
+ch_status ch_ladder_compare(const ch_compare_settings *settings, ch_comparison_written written,
+                            ch_comparison *comparison, ch_error *error) {
+  int64_t sizes[CH_LADDER_MOST_RUNGS], base;
+  int rungs;
+  *comparison = (ch_comparison){0};
+  CH_TRY(ch_ladder_sizes(settings, CH_COMPARE_USUAL_PARAMS, sizes, &rungs, error));
+  ch_compare_settings own = *settings;
+  own.ladder = NULL;
+  own.target = 0;
+  base = own.parameters ? own.parameters : CH_COMPARE_USUAL_PARAMS;
+  CH_TRY(check_names(settings->mechanisms, error));
+  CH_TRY(check_sizes(settings, base, sizes, rungs, error));
+  CH_TRY(ch_compare(&own, written, comparison, error));
+  ch_arena *arena = &comparison->arena;
+  ch_ladder *ladder = ch_arena_alloc(arena, sizeof *ladder);
+  if (!ladder) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+  *ladder = (ch_ladder){.rungs = rungs};
+  CH_TRY(make_room(comparison, arena, ladder, error));
+  memcpy(ladder->sizes, sizes, (size_t)rungs * sizeof *sizes);
+  CH_TRY(climb(settings, base, comparison, written, ladder, arena, error));
+  if (settings->target)
+    CH_TRY(plan_target(settings, base, comparison->data.vocab_size, arena, ladder, error));
+  CH_TRY(fit(ladder, error));
+  comparison->ladder = ladder;
+  return ch_compare_write(settings, written, comparison, error);
+}
+
+void ch_ladder_release(const ch_ladder *ladder) {
+  if (ladder) ch_ladder_laws_free(ladder->laws);
+}
+
+double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops) {
+  const ch_ladder_mechanism *m = &ladder->mechanisms[mechanism];
+  int i = 1;
+  while (i + 1 < ladder->rungs && flops > m->flops[i]) i++;
+  double slope = log(m->parameters[i] / m->parameters[i - 1]) / log(m->flops[i] / m->flops[i - 1]);
+  return m->parameters[i] * pow(flops / m->flops[i], slope);
+}

@@ -1,0 +1,279 @@
+/* The presets there are, and how their names are read. */
+#include "experiment/presets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "config_file/config_json.h"
+
+enum { LONGEST_NAME = 64, MOST_NUMBER = 1 << 20 };
+
+/* --- modules by name: presets on top of a mechanism's ------------------------------------------------------------ */
+
+/* The mechanism's preset `name` as it stands in the registry. */
+static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
+                                 ch_error *error);
+
+/* MEA trains with as many component heads as heads; a number gives the fewer ones that the cache then holds. */
+static ch_status mea(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  CH_TRY(apply_mechanism("mha", config, 0, where, error));
+  config->attention.head_norm = true;
+  config->attention.head_mix.on = CH_ON_K | CH_ON_V;
+  config->attention.head_mix.component_heads = number ? number : config->num_attention_heads;
+  return CH_OK;
+}
+
+static ch_status knocking(ch_config *config, ch_knocking_type type, unsigned on, int64_t number,
+                          const char *where, ch_error *error) {
+  CH_TRY(apply_mechanism("gqa", config, number, where, error));
+  config->attention.knocking = (ch_knocking){.type = type, .on = on};
+  return CH_OK;
+}
+
+static ch_status kha_linear(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_LINEAR, CH_ON_Q | CH_ON_K | CH_ON_V, number, where, error);
+}
+
+static ch_status kha_mlp(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_MLP, CH_ON_V, number, where, error);
+}
+
+static ch_status kha_gate(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_GATE, CH_ON_V, number, where, error);
+}
+
+static const ch_preset modules[] = {
+    {"mea", "component heads", "multi-head explicit attention: mixed key-value heads, head norm", mea},
+    {"kha-linear", ch_preset_counts_groups, "gqa with linear knocking on queries, keys and values",
+     kha_linear},
+    {"kha-mlp", ch_preset_counts_groups, "gqa with MLP knocking on values", kha_mlp},
+    {"kha-gate", ch_preset_counts_groups, "gqa with a knocking gate on values, the paper's negative control",
+     kha_gate},
+};
+
+/* --- all of them: those of the registry, then the modules -------------------------------------------------------- */
+
+/* Preset number `index` and, if it belongs to a mechanism, that mechanism. */
+static const ch_preset *preset_at(int index, const ch_mechanism **of) {
+  for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
+    for (const ch_preset *p = (*m)->presets; p && p->name; p++)
+      if (index-- == 0) {
+        *of = *m;
+        return p;
+      }
+  *of = NULL;
+  int count = (int)(sizeof modules / sizeof *modules);
+  if (index < count) return &modules[index];
+  for (const ch_preset *p = ch_sharing_presets; p->name; p++)
+    if (index-- == count) return p;
+  return NULL;
+}
+
+static bool shares(const ch_preset *preset) {
+  for (const ch_preset *p = ch_sharing_presets; p->name; p++)
+    if (p == preset) return true;
+  return false;
+}
+
+const ch_preset *ch_preset_at(int index) {
+  const ch_mechanism *of;
+  return preset_at(index, &of);
+}
+
+static const ch_preset *find(const char *word, const ch_mechanism **of) {
+  const ch_preset *preset;
+  for (int i = 0; (preset = preset_at(i, of)); i++)
+    if (strcmp(preset->name, word) == 0) return preset;
+  return NULL;
+}
+
+static ch_status apply(const ch_preset *preset, const ch_mechanism *of, ch_config *config, int64_t number,
+                       const char *where, ch_error *error) {
+  if (of) ch_config_set_mechanism(config, of->name);
+  return preset->apply ? preset->apply(config, number, where, error) : CH_OK;
+}
+
+static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
+                                 ch_error *error) {
+  const ch_mechanism *of;
+  const ch_preset *preset = find(name, &of);
+  return apply(preset, of, config, number, where, error);
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------- */
+
+bool ch_preset_is_path(const char *name) {
+  size_t length = strlen(name);
+  return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+}
+
+static ch_status unknown(const char *name, const char *word, ch_error *error) {
+  enum { MOST = 64 };
+  const char *names[MOST + 1] = {0};
+  char known[512] = "", shown[LONGEST_NAME + 1];
+  size_t used = 0;
+  const ch_preset *preset;
+  for (int i = 0; i < MOST && (preset = ch_preset_at(i)); i++) {
+    names[i] = preset->name;
+    if (used < sizeof known)
+      used += (size_t)snprintf(known + used, sizeof known - used, "%s%s%s", i ? ", " : "", names[i],
+                               preset->number ? "[:N]" : "");
+  }
+  const char *near = ch_nearest_name(word, names);
+  snprintf(shown, sizeof shown, "%s", name);
+  if (near)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--mechanisms: there is no '%s'; did you mean %s? (known: %s, or the path of a config.json)", shown,
+        near, known);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--mechanisms: there is no '%s'; known are %s, or the path of a config.json", shown, known);
+}
+
+/* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */
+typedef struct chosen {
+  const ch_preset *preset;
+  const ch_mechanism *of;
+  int64_t number;
+} chosen;
+
+/* One part of a name: "gqa:4". */
+static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
+  char word[LONGEST_NAME];
+  size_t length = strcspn(part, ":");
+  snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), part);
+  choice->number = 0;
+  choice->preset = find(word, &choice->of);
+  if (!choice->preset) return unknown(part, word, error);
+  if (!part[length]) return CH_OK;
+  if (!choice->preset->number)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--mechanisms: %s takes no number, but '%.64s' gives one; write %s", word, part, word);
+  const char *digits = part + length + 1;
+  size_t count = strspn(digits, "0123456789");
+  long long value = count && !digits[count] && count < 10 ? atoll(digits) : 0;
+  if (value < 1 || value > MOST_NUMBER)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--mechanisms: '%.64s' needs a whole number of %s from 1 after the colon, as in %s:4",
+                   part, choice->preset->number, word);
+  choice->number = value;
+  return CH_OK;
+}
+
+/* A whole name: a mechanism's preset, one of sharing, or both with a plus between. A part that is left out has no
+   preset. */
+static ch_status parse(const char *name, chosen *mechanism, chosen *sharing, ch_error *error) {
+  char part[2 * LONGEST_NAME];
+  size_t length = strcspn(name, "+");
+  *mechanism = *sharing = (chosen){0};
+  snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part), name);
+  CH_TRY(parse_part(part, mechanism, error));
+  if (!name[length]) {
+    if (!shares(mechanism->preset)) return CH_OK;
+    *sharing = *mechanism;
+    *mechanism = (chosen){0};
+    return CH_OK;
+  }
+  CH_TRY(parse_part(name + length + 1, sharing, error));
+  if (shares(mechanism->preset) || !shares(sharing->preset))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--mechanisms: '%.64s' must be a mechanism, a plus and what its layers share, as in "
+                   "mfa+masa-qkvo",
+                   name);
+  return CH_OK;
+}
+
+ch_status ch_preset_check(const char *name, ch_error *error) {
+  chosen mechanism, sharing;
+  return parse(name, &mechanism, &sharing, error);
+}
+
+static ch_status apply_parts(const char *name, const chosen *mechanism, const chosen *sharing,
+                             ch_config *config, ch_error *error) {
+  if (mechanism->preset)
+    CH_TRY(apply(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
+  else
+    CH_TRY(apply_mechanism("mha", config, 0, name, error));
+  if (sharing->preset) {
+    CH_TRY(ch_config_validate(config, name, error));
+    CH_TRY(sharing->preset->apply(config, sharing->number, name, error));
+  }
+  return ch_config_validate(config, name, error);
+}
+
+ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) {
+  chosen mechanism, sharing;
+  CH_TRY(parse(name, &mechanism, &sharing, error));
+  return apply_parts(name, &mechanism, &sharing, config, error);
+}
+
+/* --- sizes by the cache ------------------------------------------------------------------------------------------ */
+
+/* A number behind a name is tried up to here. */
+enum { MOST_TRIED = 8192, MOST_NAMED = 8 };
+/* Caches count as equal from this share of the one that is asked for. */
+static const double least_share = 0.75;
+
+ch_status ch_check_cache(const char *name, int64_t elements, int64_t most, const char *possible,
+                         ch_error *error) {
+  if (elements <= most && (double)elements >= least_share * (double)most) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%s cannot have a cache of %lld elements per token, or down to three quarters of that: %s %s%lld; "
+      "give another --cache-per-token, or leave it out of --mechanisms",
+      name, (long long)most, possible ? "possible are" : "it has", possible ? possible : "",
+      (long long)elements);
+}
+
+/* The sizes of the cache there are, the smallest first, each once. */
+typedef struct cache_sizes {
+  int64_t elements[MOST_NAMED]; /* those around `most`: the last of them may be larger */
+  int count;
+} cache_sizes;
+
+static void note_size(cache_sizes *sizes, int64_t elements) {
+  for (int i = 0; i < sizes->count; i++)
+    if (sizes->elements[i] == elements) return;
+  if (sizes->count < MOST_NAMED) sizes->elements[sizes->count++] = elements;
+}
+
+static ch_status refuse_sizes(const char *name, const cache_sizes *sizes, int64_t most, ch_error *error) {
+  char possible[MOST_NAMED * 24] = "";
+  size_t used = 0;
+  for (int i = 0; i + 1 < sizes->count; i++)
+    used +=
+        (size_t)snprintf(possible + used, sizeof possible - used, "%lld, ", (long long)sizes->elements[i]);
+  return ch_check_cache(name, sizes->elements[sizes->count - 1], most, possible, error);
+}
+
+ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *config, ch_error *error) {
+  chosen mechanism, sharing;
+  cache_sizes sizes = {.count = 0};
+  ch_config best = *config;
+  int64_t reached = 0;
+  CH_TRY(parse(name, &mechanism, &sharing, error));
+  if (!mechanism.preset || !mechanism.preset->number || mechanism.number) {
+    CH_TRY(apply_parts(name, &mechanism, &sharing, config, error));
+    return ch_check_cache(name, ch_state_elements(config), most, NULL, error);
+  }
+  int64_t before = 0;
+  for (int64_t number = 1; number <= MOST_TRIED; number++) {
+    ch_config trial = *config;
+    mechanism.number = number;
+    if (apply_parts(name, &mechanism, &sharing, &trial, NULL) != CH_OK) continue;
+    int64_t elements = ch_state_elements(&trial);
+    note_size(&sizes, elements);
+    if (elements <= most && elements > reached) {
+      reached = elements;
+      best = trial;
+    }
+    if (elements > most && before > most && sizes.count == MOST_NAMED) break; /* it only grows */
+    before = elements;
+  }
+  if (sizes.count == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "%s has no size that fits this shape", name);
+  if ((double)reached < least_share * (double)most) return refuse_sizes(name, &sizes, most, error);
+  *config = best;
+  return CH_OK;
+}

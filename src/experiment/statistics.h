@@ -1,0 +1,18 @@
+/* Means, spreads and Student's t. */
+#ifndef CH_EXPERIMENT_STATISTICS_H
+#define CH_EXPERIMENT_STATISTICS_H
+
+typedef struct ch_spread {
+  double mean, deviation; /* deviation: of the sample (n - 1); 0 of one value */
+  int count;
+} ch_spread;
+ch_spread ch_spread_of(const double *values, int count);
+
+/* Student's t: the value that |t| exceeds with this probability, so 0.05 for a 95 % interval. INFINITY without degrees of
+   freedom. */
+double ch_student_t(double outside, double degrees);
+
+/* The probability that Fisher's F with these degrees of freedom, above and below the line, is larger than f. */
+double ch_f_outside(double f, double upper, double lower);
+
+#endif

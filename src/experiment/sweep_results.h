@@ -1,0 +1,33 @@
+/* What a sweep over learning rates found: the contents of results.json, and what follows from the runs. */
+#ifndef CH_EXPERIMENT_SWEEP_RESULTS_H
+#define CH_EXPERIMENT_SWEEP_RESULTS_H
+
+#include <crosshead/sweep.h>
+
+#include "experiment/results.h"
+#include "experiment/stability.h"
+
+struct ch_sweep {
+  ch_comparison about; /* command, version, data, training, machine; no models. Its arena holds everything */
+  double budget;       /* tokens that losses are extrapolated to */
+  int64_t skip;        /* tokens before the first point that laws are fitted to */
+  int64_t jobs, threads;
+  ch_swept *runs; /* [count], in the order of mechanisms, rates, seeds */
+  int count, planned;
+  ch_sweep_choice *choices; /* [mechanisms] */
+  int mechanisms;
+};
+
+/* Fits laws, tells which runs are stuck, and chooses rates; choices [mechanisms] have their names. */
+void ch_sweep_judge(ch_sweep *sweep);
+
+/* JSON both ways. result.json of a run holds what training gave; conclusions are drawn again. */
+json_t *ch_swept_to_json(const ch_swept *run, bool judged);
+ch_status ch_swept_from_json(const json_t *object, const char *where, ch_arena *arena, ch_swept *run,
+                             ch_error *error);
+json_t *ch_sweep_to_json(const ch_sweep *sweep);
+/* A law, and a stability, as in results. */
+json_t *ch_scaling_law_to_json(const ch_scaling_law *law);
+json_t *ch_stability_to_json(const ch_stability *stability);
+
+#endif

@@ -1,0 +1,305 @@
+/* Figures of models as a page for one and as a table for several. */
+#include "infer/info.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "model/network.h"
+
+/* --- what a model is ----------------------------------------------------------------------------------------------- */
+
+/* "k, v" of CH_ON_ bits. */
+static void put_states(unsigned on, ch_text *text) {
+  static const char *const names[] = {"q", "k", "v"};
+  const char *between = " on ";
+  for (int i = 0; i < 3; i++) {
+    if (!(on >> i & 1)) continue;
+    ch_text_printf(text, "%s%s", between, names[i]);
+    between = ", ";
+  }
+}
+
+static void put_modules(const ch_config *c, ch_text *text) {
+  static const char *const knockings[] = {"", "linear", "MLP", "gate"};
+  const ch_attention_config *a = &c->attention;
+  const char *between = "           with ";
+  if (a->qk_norm) ch_text_printf(text, "%sQK norm", between), between = "; ";
+  if (a->head_norm) ch_text_printf(text, "%shead norm", between), between = "; ";
+  if (a->knocking.on) {
+    ch_text_printf(text, "%s%s knocking", between, knockings[a->knocking.type]);
+    put_states(a->knocking.on, text);
+    between = "; ";
+  }
+  if (a->head_mix.on) {
+    ch_text_printf(text, "%shead mixing", between);
+    put_states(a->head_mix.on, text);
+    between = "; ";
+  }
+  if (a->gate_embedding_dim) {
+    ch_text_printf(text, "%san embedding gate of %" PRId64, between, a->gate_embedding_dim);
+    between = "; ";
+  }
+  if (a->layer_group_size > 1) {
+    ch_text_printf(text, "%sgroups of %" PRId64 " layers", between, a->layer_group_size);
+    between = "; ";
+  }
+  if (between[0] == ';') ch_text_puts(text, "\n");
+}
+
+static void put_heads(const ch_config *c, ch_text *text) {
+  const ch_attention_config *a = &c->attention;
+  ch_text_printf(text, "           %" PRId64 " %s of width %" PRId64 ", %" PRId64, c->num_hidden_layers,
+                 ch_plural(c->num_hidden_layers, "layer", "layers"), c->hidden_size, c->num_attention_heads);
+  if (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)
+    ch_text_printf(
+        text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", latent of %" PRId64 "\n",
+        a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim, a->kv_lora_rank);
+  else
+    ch_text_printf(text, " query and %" PRId64 " key-value heads of %" PRId64 "\n", c->num_key_value_heads,
+                   c->head_dim);
+}
+
+static void put_experts(const ch_config *c, ch_text *text) {
+  const ch_moe_config *m = &c->moe;
+  ch_text_printf(text, "           %" PRId64 " SwiGLU experts of %" PRId64 ", %" PRId64 " per token",
+                 m->experts, m->expert_intermediate_size, m->active);
+  if (m->shared) ch_text_printf(text, ", beside %" PRId64 " shared", m->shared);
+  if (m->first_dense_layers)
+    ch_text_printf(text, ", after %" PRId64 " dense %s", m->first_dense_layers,
+                   ch_plural(m->first_dense_layers, "layer", "layers"));
+  ch_text_puts(text, "\n");
+}
+
+/* Norms that are not the usual ones of such a model. */
+static void put_norms(const ch_config *c, ch_text *text) {
+  bool layernorm = strcmp(c->norm, "layernorm") == 0, post = c->norm_placement == CH_NORM_POST;
+  if (layernorm == ch_config_is_vision(c) && !post) return;
+  ch_text_printf(text, "           %s %s each half of a block\n", layernorm ? "LayerNorm" : "RMSNorm",
+                 post ? "behind" : "before");
+}
+
+static void put_model(const ch_config *c, ch_text *text) {
+  static const char *const positions[] = {"RoPE", "ALiBi", "no positions"};
+  const char *ffn = ch_ffn_of(c)->title;
+  ch_text_printf(text, "model      %s, attention %s\n", c->model_type, c->attention.type);
+  put_modules(c, text);
+  put_heads(c, text);
+  if (c->moe.experts) put_experts(c, text);
+  put_norms(c, text);
+  if (ch_config_is_vision(c)) {
+    ch_text_printf(text,
+                   "           %s FFN of %" PRId64 ", images of %" PRId64 " x %" PRId64 " x %" PRId64
+                   " as %" PRId64 " patches of %" PRId64 " x %" PRId64 " and a class token, %" PRId64
+                   " classes\n",
+                   ffn, c->intermediate_size, c->num_channels, c->image_size, c->image_size,
+                   ch_config_patches(c), c->patch_size, c->patch_size, c->num_classes);
+    return;
+  }
+  ch_text_printf(
+      text, "           %s FFN of %" PRId64 ", vocabulary of %" PRId64 " (%s), %s, context %" PRId64 "\n",
+      ffn, c->intermediate_size, c->vocab_size, c->tie_word_embeddings ? "tied" : "untied",
+      positions[c->position], c->max_position_embeddings);
+}
+
+/* --- the page ------------------------------------------------------------------------------------------------------ */
+
+static void put_parameters(const char *name, int64_t count, int64_t total, ch_text *text) {
+  char shown[32];
+  ch_text_printf(text, "  %-24s %16" PRId64 "   %-8s %5.1f %%\n", name, count,
+                 ch_format_count((double)count, shown, sizeof shown), 100.0 * (double)count / (double)total);
+}
+
+static void put_flops(const char *name, double flops, ch_text *text) {
+  char shown[32];
+  ch_text_printf(text, "  %-24s %16.0f   %s\n", name, flops, ch_format_count(flops, shown, sizeof shown));
+}
+
+/* Cache and arithmetic of a model of text; */
+static void put_text_figures(const ch_account *a, int64_t depth, const char *cache_name, ch_text *text) {
+  ch_text_printf(text, "\nKV cache per token\n  %-24s %16" PRId64 "\n", "elements",
+                 a->cache_elements_per_token);
+  ch_text_printf(text, "  %-24s %16" PRId64 "   %s\n", "bytes", a->cache_bytes_per_token, cache_name);
+  ch_text_printf(text, "\nFLOPs per token, forward, context %" PRId64 "\n", depth);
+  put_flops("attention projections", a->flops.attention_projections, text);
+  put_flops("attention over context", a->flops.attention_context, text);
+  put_flops("feed-forward", a->flops.feed_forward, text);
+  put_flops("LM head", a->flops.lm_head, text);
+  put_flops("total", a->flops.total, text);
+  put_flops("training", 3 * a->flops.total, text);
+  put_flops("prefill", a->prefill.total, text);
+  put_flops("decoding", a->decode.total, text);
+}
+
+/* and of images, which cache nothing. */
+static void put_image_figures(const ch_account *a, ch_text *text) {
+  ch_text_puts(text, "\nno KV cache: an image is seen at once\n\nFLOPs per image, forward\n");
+  put_flops("patch embedding", a->flops.patches, text);
+  put_flops("attention projections", a->flops.attention_projections, text);
+  put_flops("attention over patches", a->flops.attention_context, text);
+  put_flops("feed-forward", a->flops.feed_forward, text);
+  put_flops("head", a->flops.lm_head, text);
+  put_flops("total", a->flops.total, text);
+  put_flops("training", 3 * a->flops.total, text);
+}
+
+void ch_info_put_page(const ch_info_row *row, int64_t depth, const char *cache_name, ch_text *text) {
+  const ch_account *a = &row->account;
+  bool vision = ch_config_is_vision(row->config);
+  put_model(row->config, text);
+  ch_text_puts(text, "\nparameters\n");
+  put_parameters("total", a->parameters_total, a->parameters_total, text);
+  put_parameters("attention", a->parameters_attention, a->parameters_total, text);
+  if (vision) {
+    put_parameters("patch embedding", a->parameters_patch, a->parameters_total, text);
+    put_parameters("positions, class token", a->parameters_position, a->parameters_total, text);
+    put_parameters("head", a->parameters_head, a->parameters_total, text);
+  } else
+    put_parameters("embedding", a->parameters_embedding, a->parameters_total, text);
+  if (a->parameters_gate_embedding)
+    put_parameters("gate embedding", a->parameters_gate_embedding, a->parameters_total, text);
+  put_parameters("feed-forward", a->parameters_feed_forward, a->parameters_total, text);
+  put_parameters("norms", a->parameters_norm, a->parameters_total, text);
+  put_parameters("active", a->parameters_active, a->parameters_total, text);
+  if (vision)
+    put_image_figures(a, text);
+  else
+    put_text_figures(a, depth, cache_name, text);
+  ch_text_printf(text, "\nattention of one layer\n  %-24s %16" PRId64 "\n", "total effective rank",
+                 a->total_effective_rank);
+  ch_text_printf(text, "  %-24s %16" PRId64 "\n", "shared latent dimension", a->shared_latent_dim);
+}
+
+/* --- the table ----------------------------------------------------------------------------------------------------- */
+
+typedef struct column {
+  const char *heading, *unit;
+  double (*value)(const ch_info_row *row);
+} column;
+
+static double layers(const ch_info_row *row) {
+  return (double)row->config->num_hidden_layers;
+}
+
+static double width(const ch_info_row *row) {
+  return (double)row->config->hidden_size;
+}
+
+static double heads(const ch_info_row *row) {
+  return (double)row->config->num_attention_heads;
+}
+
+static double total(const ch_info_row *row) {
+  return (double)row->account.parameters_total;
+}
+
+static double active(const ch_info_row *row) {
+  return (double)row->account.parameters_active;
+}
+
+static double gates(const ch_info_row *row) {
+  return (double)row->account.parameters_gate_embedding;
+}
+
+static double attention_of_layer(const ch_info_row *row) {
+  return (double)row->account.parameters_attention / layers(row);
+}
+
+static double elements(const ch_info_row *row) {
+  return (double)row->account.cache_elements_per_token;
+}
+
+static double elements_of_layer(const ch_info_row *row) {
+  return elements(row) / layers(row);
+}
+
+static double bytes(const ch_info_row *row) {
+  return (double)row->account.cache_bytes_per_token;
+}
+
+static double rank_of_head(const ch_info_row *row) {
+  return (double)row->account.total_effective_rank / heads(row);
+}
+
+static double latent(const ch_info_row *row) {
+  return (double)row->account.shared_latent_dim;
+}
+
+static double rank(const ch_info_row *row) {
+  return (double)row->account.total_effective_rank;
+}
+
+static double training(const ch_info_row *row) {
+  return 3 * row->account.flops.total;
+}
+
+static double decoding(const ch_info_row *row) {
+  return row->account.decode.total;
+}
+
+static const column columns[] = {
+    {"layers", "", layers},
+    {"width", "", width},
+    {"heads", "", heads},
+    {"parameters", "total", total},
+    {"", "active", active},
+    {"", "gate tables", gates},
+    {"", "attention/layer", attention_of_layer},
+    {"cache", "elements", elements},
+    {"", "per layer", elements_of_layer},
+    {"", "bytes", bytes},
+    {"rank", "per head", rank_of_head},
+    {"", "shared", latent},
+    {"", "total", rank},
+    {"FLOPs", "training", training},
+    {"", "decoding", decoding},
+};
+
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Millions and thousands of millions with four digits, others in full. */
+static const char *format(double value, char *buffer, size_t size) {
+  double unit = value >= 999.95e6 ? 1e9 : 1e6;
+  if (value < 1e6)
+    snprintf(buffer, size, "%.6g", value);
+  else
+    snprintf(buffer, size, "%.*f %c",
+             value / unit < 10    ? 3
+             : value / unit < 100 ? 2
+                                  : 1,
+             value / unit, unit > 1e6 ? 'G' : 'M');
+  return buffer;
+}
+
+static int longest(int a, size_t b) {
+  return a > (int)b ? a : (int)b;
+}
+
+void ch_info_put_table(const ch_info_row *rows, size_t count, int64_t depth, ch_text *text) {
+  int widths[COLUMNS], name = 5, type = 4;
+  char buffer[32];
+  for (int c = 0; c < COLUMNS; c++)
+    widths[c] = longest((int)strlen(columns[c].heading), strlen(columns[c].unit));
+  for (size_t i = 0; i < count; i++) {
+    name = longest(name, strlen(rows[i].name));
+    type = longest(type, strlen(rows[i].config->attention.type));
+    for (int c = 0; c < COLUMNS; c++)
+      widths[c] = longest(widths[c], strlen(format(columns[c].value(&rows[i]), buffer, sizeof buffer)));
+  }
+  ch_text_printf(text, "%-*s  %-*s", name, "", type, "");
+  for (int c = 0; c < COLUMNS; c++) ch_text_printf(text, "  %*s", widths[c], columns[c].heading);
+  ch_text_printf(text, "\n%-*s  %-*s", name, "model", type, "type");
+  for (int c = 0; c < COLUMNS; c++) ch_text_printf(text, "  %*s", widths[c], columns[c].unit);
+  ch_text_puts(text, "\n");
+  for (size_t i = 0; i < count; i++) {
+    ch_text_printf(text, "%-*s  %-*s", name, rows[i].name, type, rows[i].config->attention.type);
+    for (int c = 0; c < COLUMNS; c++)
+      ch_text_printf(text, "  %*s", widths[c], format(columns[c].value(&rows[i]), buffer, sizeof buffer));
+    ch_text_puts(text, "\n");
+  }
+  bool images = false;
+  for (size_t i = 0; i < count; i++) images = images || ch_config_is_vision(rows[i].config);
+  ch_text_printf(text, "\nRanks are per layer. FLOPs are per token at context %" PRId64 "%s.\n", depth,
+                 images ? ", in models of images per image" : "");
+}

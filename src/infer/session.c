@@ -1,0 +1,402 @@
+/* Prefill in chunks, decoding token by token: one planned pass each, kept between calls. */
+#include "infer/session.h"
+
+#include "base/progress.h"
+#include "infer/gate_table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "model/pass_table.h"
+#include "base/random.h"
+#include "tensor/gemm.h"
+
+enum { PASSES = CH_SKINNY_ROWS + 6, DEFAULT_CONTEXT = 4096 };
+
+struct ch_session {
+  const ch_config *config;
+  const ch_params *params;
+  const ch_tensor *weights;
+  ch_session_options options;
+  ch_engine engine;
+  ch_cache *cache;
+  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* of some of its sequences */
+  ch_pass_table *passes;
+  int32_t *chunk; /* [sequences, chunk] tokens of one pass */
+  const ch_model *model;
+  ch_progress progress;
+  void *progress_user;
+  int32_t end_tokens[CH_MAX_END_TOKENS];
+  size_t end_token_count;
+};
+
+void ch_session_options_default(const ch_config *config, ch_session_options *options) {
+  int64_t context = config->max_position_embeddings;
+  *options = (ch_session_options){.sequences = 1,
+                                  .context = context < DEFAULT_CONTEXT ? context : DEFAULT_CONTEXT,
+                                  .chunk = ch_prefill_tokens(config),
+                                  .cache = ch_cache_of(CH_F32)};
+}
+
+static ch_status create_cache(ch_session *session, ch_error *error) {
+  const ch_session_options *o = &session->options;
+  return ch_engine_cache(&session->engine, session->config, o->sequences, o->context, &o->cache,
+                         &session->cache, error);
+}
+
+static ch_status check_options(const ch_config *config, const ch_tensor *weights,
+                               const ch_session_options *options, ch_error *error) {
+  if (weights[0].dtype == CH_F64)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the model was opened in F64, for ch_forward; sessions compute in F32");
+  if (options->sequences < 1 || options->context < 1 || options->chunk < 1 || options->context > INT32_MAX)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a session needs at least one sequence, one token of context and chunks of one token");
+  for (int role = 0; role < CH_STATE_ROLES; role++)
+    if (!ch_is_cache_type(options->cache.of[role]))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "the cache can be F32, F16, BF16, Q8_0 or Q4_0");
+  if (config->sliding_window > 0 && options->context > config->sliding_window)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "the model has a sliding window of %lld tokens, which is not supported beyond it; ask for "
+                   "a context of at most that",
+                   (long long)config->sliding_window);
+  if (options->precompute_gates && !config->attention.gate_embedding_dim)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "the model has no embedding gates to precompute (\"attention.gate_embedding_dim\" is 0)");
+  return CH_OK;
+}
+
+ch_status ch_session_new(const ch_config *config, const ch_params *params, const ch_tensor *weights,
+                         const ch_session_options *options, ch_session **result, ch_error *error) {
+  *result = NULL;
+  CH_TRY(ch_config_needs_text(config, "decoding", error));
+  CH_TRY(check_options(config, weights, options, error));
+  ch_session *session = calloc(1, sizeof *session);
+  if (!session) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+  *session = (ch_session){.config = config, .params = params, .weights = weights, .options = *options};
+  if (session->options.chunk > session->options.context) session->options.chunk = session->options.context;
+  ch_status status = CH_OK;
+  CH_TRY_GOTO(ch_engine_init_threads(&session->engine, CH_F32, options->threads, error));
+  session->engine.compute = options->compute;
+  CH_TRY_GOTO(ch_pass_table_create(&session->engine, config, params, PASSES, &session->passes, error));
+  CH_TRY_GOTO(create_cache(session, error));
+  session->views = malloc((size_t)config->num_hidden_layers * sizeof *session->views);
+  if (options->precompute_gates)
+    CH_TRY_GOTO(ch_gate_table_fill(&session->engine, config, params, weights, session->cache, error));
+  session->chunk = malloc((size_t)(options->sequences * session->options.chunk) * sizeof *session->chunk);
+  if (!session->chunk || !session->views) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+done:
+  if (status != CH_OK)
+    ch_session_free(session);
+  else
+    *result = session;
+  return status;
+}
+
+void ch_session_free(ch_session *session) {
+  if (!session) return;
+  ch_pass_table_free(session->passes);
+  ch_cache_free(session->cache);
+  ch_engine_free(&session->engine);
+  free(session->views);
+  free(session->chunk);
+  free(session);
+}
+
+static ch_status find_pass(ch_session *session, int64_t sequences, int64_t length, ch_head head,
+                           ch_runner **runner, ch_error *error) {
+  const ch_model_graph shape = {.sequences = sequences,
+                                .length = length,
+                                .dtype = CH_F32,
+                                .head = head,
+                                .cached = true,
+                                .cache = session->options.cache,
+                                .gates_known = session->options.precompute_gates,
+                                .expand_gates = session->options.expand_gates};
+  return ch_pass_table_find(session->passes, &shape, runner, error);
+}
+
+/* A pass of sequences first ... first + sequences - 1. */
+static ch_status pass(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
+                      int64_t count, ch_head head, const float **logits, ch_error *error) {
+  ch_runner *runner;
+  CH_TRY(find_pass(session, sequences, count, head, &runner, error));
+  ch_cache window;
+  ch_cache_window(session->cache, first, sequences, session->views, &window);
+  ch_runner_call call = {.weights = session->weights, .tokens = tokens, .cache = &window};
+  const void *value = NULL;
+  double start = ch_clock();
+  CH_TRY(ch_runner_run(runner, &call, &value, error));
+  ch_profile_span(session->engine.profile, count == 1 ? "token" : "tokens", start);
+  *logits = value;
+  return CH_OK;
+}
+
+/* Checked before anything is fed, so that a refused call leaves the session as it was. */
+static ch_status check_tokens(const ch_session *session, int64_t first, int64_t sequences,
+                              const int32_t *tokens, size_t count, const float **logits, ch_error *error) {
+  if (!tokens || !logits)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", tokens ? "where the logits go" : "the tokens");
+  if (first < 0 || first + sequences > session->options.sequences)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "sequence %lld is not there; the session has %lld",
+                   (long long)(first < 0 ? first : first + sequences - 1),
+                   (long long)session->options.sequences);
+  if (count < 1 || sequences < 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
+  int64_t capacity = session->cache->capacity;
+  for (int64_t s = first; s < first + sequences; s++)
+    if (count > (size_t)(capacity - session->cache->length[s]))
+      return ch_fail(error, CH_ERROR_FULL,
+                     "the session holds %lld of %lld tokens and has no room for %zu more",
+                     (long long)session->cache->length[s], (long long)capacity, count);
+  for (size_t i = 0; i < (size_t)sequences * count; i++)
+    if (tokens[i] < 0 || tokens[i] >= session->config->vocab_size)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "token %d at index %zu is outside the vocabulary of 0 to %lld",
+                     tokens[i], i, (long long)session->config->vocab_size - 1);
+  return CH_OK;
+}
+
+/* In chunks; CH_ERROR_INTERRUPTED where the progress callback cancels between two. */
+static ch_status feed_chunks(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
+                             int64_t count, bool reports, const float **logits, ch_error *error) {
+  for (int64_t at = 0; at < count; at += session->options.chunk) {
+    int64_t length = count - at < session->options.chunk ? count - at : session->options.chunk;
+    for (int64_t s = 0; s < sequences; s++)
+      memcpy(session->chunk + s * length, tokens + s * count + at, (size_t)length * sizeof *tokens);
+    CH_TRY(pass(session, first, sequences, session->chunk, length, CH_HEAD_LAST_LOGITS, logits, error));
+    if (reports && !ch_session_report(session, at + length, count) && at + length < count)
+      return ch_fail(error, CH_ERROR_INTERRUPTED, "reading was cancelled after %lld of %lld tokens",
+                     (long long)(at + length), (long long)count);
+  }
+  return CH_OK;
+}
+
+static ch_status feed(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
+                      size_t count, bool reports, const float **logits, ch_error *error) {
+  CH_TRY(check_tokens(session, first, sequences, tokens, count, logits, error));
+  int32_t before = session->cache->length[first];
+  ch_status status = feed_chunks(session, first, sequences, tokens, (int64_t)count, reports, logits, error);
+  if (status == CH_OK || status == CH_ERROR_INTERRUPTED) return status;
+  int32_t fed = session->cache->length[first] - before;
+  for (int64_t s = first; s < first + sequences; s++) session->cache->length[s] -= fed;
+  return status;
+}
+
+static ch_status feed_pass(ch_session *session, int64_t sequences, const int32_t *tokens, size_t count,
+                           ch_head head, const float **logits, ch_error *error) {
+  return pass(session, 0, sequences, tokens, (int64_t)count, head, logits, error);
+}
+
+ch_status ch_session_feed(ch_session *session, const int32_t *tokens, size_t count, const float **logits,
+                          ch_error *error) {
+  if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
+  return feed(session, 0, session->options.sequences, tokens, count, true, logits, error);
+}
+
+ch_status ch_session_feed_one(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
+                              const float **logits, ch_error *error) {
+  if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
+  return feed(session, sequence, 1, tokens, count, true, logits, error);
+}
+
+ch_status ch_session_feed_silently(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
+                                   const float **logits, ch_error *error) {
+  return feed(session, sequence, 1, tokens, count, false, logits, error);
+}
+
+ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens, size_t count, const float **logits,
+                              ch_error *error) {
+  if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
+  int64_t sequences = session->options.sequences;
+  CH_TRY(check_tokens(session, 0, sequences, tokens, count, logits, error));
+  return feed_pass(session, sequences, tokens, count, CH_HEAD_LOGITS, logits, error);
+}
+
+ch_status ch_session_step(ch_session *session, size_t count, const int32_t *tokens, const float **logits,
+                          ch_error *error) {
+  if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
+  if (count > (size_t)session->options.sequences)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%zu sequences are not there; the session has %lld", count,
+                   (long long)session->options.sequences);
+  CH_TRY(check_tokens(session, 0, (int64_t)count, tokens, 1, logits, error));
+  return feed_pass(session, (int64_t)count, tokens, 1, CH_HEAD_LAST_LOGITS, logits, error);
+}
+
+/* --- progress, threads, end tokens --------------------------------------------------------------------------- */
+
+void ch_session_set_progress(ch_session *session, ch_progress progress, void *user) {
+  session->progress = progress;
+  session->progress_user = user;
+}
+
+bool ch_session_report(const ch_session *session, int64_t done, int64_t total) {
+  return !session->progress || session->progress(done, total, session->progress_user);
+}
+
+const ch_team *ch_session_team(const ch_session *session) {
+  return &session->engine.team;
+}
+
+void ch_session_set_model(ch_session *session, const ch_model *model) {
+  session->model = model;
+}
+
+const ch_model *ch_session_model(const ch_session *session) {
+  return session->model;
+}
+
+size_t ch_session_end_tokens(const ch_session *session, const int32_t **ids) {
+  *ids = session->end_tokens;
+  return session->end_token_count;
+}
+
+ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *ids, size_t count, ch_error *error) {
+  if (!session || (!ids && count))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL",
+                   session ? "the list of end tokens" : "the session");
+  if (count > CH_MAX_END_TOKENS)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%zu end tokens are too many; at most %d are possible", count,
+                   CH_MAX_END_TOKENS);
+  for (size_t i = 0; i < count; i++)
+    if (ids[i] < 0 || ids[i] >= session->config->vocab_size)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "end token %d is outside the vocabulary of 0 to %lld", ids[i],
+                     (long long)session->config->vocab_size - 1);
+  if (count) memmove(session->end_tokens, ids, count * sizeof *ids);
+  session->end_token_count = count;
+  return CH_OK;
+}
+
+/* --- truncating, copying, forking ---------------------------------------------------------------------------- */
+
+void ch_session_truncate(ch_session *session, int64_t length) {
+  if (length < 0) length = 0;
+  if (length < session->cache->capacity) ch_cache_truncate(session->cache, (int32_t)length);
+}
+
+void ch_session_reset(ch_session *session) {
+  ch_session_truncate(session, 0);
+}
+
+ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length, ch_error *error) {
+  if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
+  const int32_t sequences[] = {from, to};
+  for (int i = 0; i < 2; i++)
+    if (sequences[i] < 0 || sequences[i] >= session->options.sequences)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "sequence %d is not there; the session has %lld", sequences[i],
+                     (long long)session->options.sequences);
+  if (length < 0 || length > session->cache->length[from])
+    return ch_fail(error, CH_ERROR_ARGUMENT, "sequence %d holds %d tokens, of which %lld cannot be copied",
+                   from, session->cache->length[from], (long long)length);
+  ch_cache_copy(session->cache, from, to, (int32_t)length);
+  return CH_OK;
+}
+
+ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error *error) {
+  if (!session || !fork)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", session ? "where the fork goes" : "the session");
+  CH_TRY(ch_session_new(session->config, session->params, session->weights, &session->options, fork, error));
+  ch_cache_copy_all(session->cache, (*fork)->cache);
+  (*fork)->model = session->model;
+  (*fork)->end_token_count = session->end_token_count;
+  memcpy((*fork)->end_tokens, session->end_tokens, sizeof session->end_tokens);
+  return CH_OK;
+}
+
+/* --- made-up depths ------------------------------------------------------------------------------------------ */
+
+/* Ids that tokens might have had, where the cache keeps them, as frequent as words are: the logarithm of the rank is
+   even (Zipf). */
+static void pretend_tokens(ch_session *session, int64_t length, ch_random *random, const int32_t *ids,
+                           int64_t id_count) {
+  if (!session->cache->tokens) return;
+  double vocabulary = (double)session->config->vocab_size;
+  for (int64_t s = 0; s < session->cache->sequences; s++)
+    for (int64_t t = 0; t < length; t++)
+      ch_cache_tokens(session->cache, s)[t] =
+          id_count ? ids[t % id_count] : (int32_t)(pow(vocabulary, ch_random_uniform(random)) - 1);
+}
+
+/* Made-up states: a repeated list of normal numbers. Its length divides no part's size, so that tokens
+   differ. */
+enum { MADE_UP = 2047 * 32 };
+
+/* Fills a part of the cache with rows of those in its type. numbers and block lie in the kernels' memory. */
+static void pretend_part(const ch_session *session, int layer, int part, const float *numbers, char *block) {
+  const ch_kernels *kernels = session->engine.kernels;
+  ch_dtype dtype = session->cache->views[layer][part].dtype;
+  if (ch_dtype_is_block_quantised(dtype))
+    kernels->pack_states(&session->engine.team, 1, MADE_UP, numbers, dtype, block);
+  else
+    kernels->convert_to(&session->engine.team, MADE_UP, numbers, dtype, block);
+  ch_cache_fill(session->cache, layer, part, block, ch_dtype_bytes(dtype, MADE_UP));
+}
+
+ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed, const int32_t *ids,
+                             int64_t id_count, ch_error *error) {
+  ch_cache *cache = session->cache;
+  if (length < 0 || length > cache->capacity)
+    return ch_fail(error, CH_ERROR_FULL, "a context of %lld tokens cannot hold %lld",
+                   (long long)cache->capacity, (long long)length);
+  const ch_value_memory *memory = session->engine.kernels->memory;
+  const size_t bytes = MADE_UP * sizeof(float);
+  float *numbers = malloc(bytes);
+  char *placed = memory->allocate(2 * bytes);
+  if (!numbers || !placed) {
+    free(numbers);
+    if (placed) memory->release(placed, 2 * bytes);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to fill a cache");
+  }
+  ch_random random;
+  ch_random_seed(&random, seed, 0);
+  for (int64_t i = 0; i < MADE_UP; i++) numbers[i] = (float)ch_random_normal(&random);
+  memory->write(placed, numbers, bytes);
+  pretend_tokens(session, length, &random, ids, id_count);
+  for (int l = 0; l < cache->layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
+      if (ch_cache_holds(cache, l, p))
+        pretend_part(session, l, p, (const float *)(void *)placed, placed + bytes);
+  for (int64_t s = 0; s < cache->sequences; s++) cache->length[s] = (int32_t)length;
+  free(numbers);
+  memory->release(placed, 2 * bytes);
+  return CH_OK;
+}
+
+/* --- what a session is --------------------------------------------------------------------------------------- */
+
+int64_t ch_session_length(const ch_session *session) {
+  return session->cache->length[0];
+}
+
+int64_t ch_session_sequence_length(const ch_session *session, int32_t sequence) {
+  return sequence < 0 || sequence >= session->options.sequences ? -1 : session->cache->length[sequence];
+}
+
+int64_t ch_session_capacity(const ch_session *session) {
+  return session->cache->capacity;
+}
+
+uint64_t ch_session_cache_bytes(const ch_session *session) {
+  return session->cache->bytes;
+}
+
+int64_t ch_session_cache_token_elements(const ch_session *session) {
+  return session->cache->token_elements;
+}
+
+int64_t ch_session_cache_token_bytes(const ch_session *session) {
+  return session->cache->token_bytes;
+}
+
+int64_t ch_session_vocab_size(const ch_session *session) {
+  return session->config->vocab_size;
+}
+
+const ch_cache *ch_session_cache(const ch_session *session) {
+  return session->cache;
+}
+
+void ch_session_profile(ch_session *session, ch_profile *profile) {
+  session->engine.profile = profile;
+}

@@ -1,0 +1,56 @@
+/* Sessions inside the library: what <crosshead/session.h> does not offer: sessions without a model directory,
+   the cache object, made-up context, times per operation. */
+#ifndef CH_INFER_SESSION_H
+#define CH_INFER_SESSION_H
+
+#include <crosshead/profile.h>
+#include <crosshead/session.h>
+
+#include "infer/end_tokens.h"
+#include "model/runner.h"
+
+typedef struct ch_session_options {
+  int64_t sequences;     /* fed together */
+  int64_t context;       /* the most tokens that a sequence may hold */
+  int64_t chunk;         /* tokens of a prefill pass */
+  int threads;           /* the most threads that it may ever use; 0: as ch_team_of */
+  ch_cache_types cache;  /* what it stores; all zero: F32 */
+  ch_dtype compute;      /* ch_model's */
+  bool precompute_gates; /* EG-MLA-A: embedding gates of the whole vocabulary are tabulated at once */
+  bool expand_gates;     /* decode by expanding every gated latent: slower, for comparison */
+} ch_session_options;
+
+/* One sequence, the model's context (at most 4096), chunks of ch_prefill_tokens, F32 cache. */
+void ch_session_options_default(const ch_config *config, ch_session_options *options);
+/* config, params and weights [params->count] must outlive the session and may be shared by many. No token ends its
+   texts. */
+ch_status ch_session_new(const ch_config *config, const ch_params *params, const ch_tensor *weights,
+                         const ch_session_options *options, ch_session **session, ch_error *error);
+
+/* Work memory of one pass over `length` tokens of each of options->sequences: its plan, made and thrown away. */
+ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params,
+                                const ch_session_options *options, int64_t length, size_t *bytes,
+                                ch_error *error);
+
+/* Fills the cache with made-up states up to `length` tokens, as if those had been fed, to measure the speed
+   at that context without computing it. ids: ids of the tokens, repeated, if states depend on them; or NULL
+   for made-up ones. */
+ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed, const int32_t *ids,
+                             int64_t id_count, ch_error *error);
+/* V, the length of a row of logits. */
+int64_t ch_session_vocab_size(const ch_session *session);
+const ch_cache *ch_session_cache(const ch_session *session);
+
+/* The model that ch_session_create was given; NULL for a session of ch_session_new. */
+const ch_model *ch_session_model(const ch_session *session);
+void ch_session_set_model(ch_session *session, const ch_model *model);
+/* ch_session_feed_one without calls of the progress callback. */
+ch_status ch_session_feed_silently(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
+                                   const float **logits, ch_error *error);
+/* Calls the session's progress callback, if it has one: false cancels. */
+bool ch_session_report(const ch_session *session, int64_t done, int64_t total);
+
+/* The threads that the session was planned for. It never uses more. */
+const ch_team *ch_session_team(const ch_session *session);
+
+#endif

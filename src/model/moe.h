@@ -1,0 +1,11 @@
+/* A mixture of experts, in the layers that the config says. */
+#ifndef CH_MODEL_MOE_H
+#define CH_MODEL_MOE_H
+
+#include "attention/mechanism.h"
+
+bool ch_moe_in_layer(const ch_config *config, int layer);
+void ch_moe_declare(ch_declaration *declaration);
+ch_node *ch_moe(ch_builder *builder, ch_node *x);
+
+#endif

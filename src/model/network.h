@@ -1,0 +1,32 @@
+/* One feed-forward network: with or without a gate, of any activation. */
+#ifndef CH_MODEL_NETWORK_H
+#define CH_MODEL_NETWORK_H
+
+#include "attention/mechanism.h"
+
+/* A kind of feed-forward network: W_down (f(W_gate x) * W_up x) if it is gated, W_down f(W_up x) if not. */
+typedef struct ch_ffn_kind {
+  const char *name;  /* "hidden_act" in config.json */
+  const char *title; /* "SwiGLU" */
+  bool gated;
+  ch_node *(*activation)(ch_graph *graph, ch_node *x);           /* f */
+  ch_node *(*gate)(ch_graph *graph, ch_node *gate, ch_node *up); /* f(gate) * up in one operation, or NULL */
+} ch_ffn_kind;
+
+/* The names of all kinds, NULL-terminated; the first is the default of models of text. */
+const char *const *ch_ffn_names(void);
+/* The kind of that name, or NULL; and that of a validated config. */
+const ch_ffn_kind *ch_ffn_find(const char *name);
+const ch_ffn_kind *ch_ffn_of(const ch_config *config);
+/* "silu", SwiGLU: the kind that experts are. */
+extern const char ch_ffn_swiglu[];
+
+/* One network of a kind and width: the tensors "model.layers.{i}.mlp.{part}{gate,up,down}_proj.weight", without the
+   gate if the kind has none, and their ".bias" if `biased`. counted: what `info` counts the matrices as. */
+void ch_network_declare(ch_declaration *declaration, const ch_ffn_kind *kind, ch_param_kind counted,
+                        const char *part, int64_t width, bool biased);
+ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, const char *part);
+/* The leaf of "model.layers.{i}.mlp.{name}.weight"; NULL and a graph error if it was not declared. */
+ch_node *ch_ffn_param(ch_builder *builder, const char *name);
+
+#endif

@@ -1,0 +1,27 @@
+/* The norms of the residual stream: RMSNorm or LayerNorm, before each half of a block or after it. */
+#ifndef CH_MODEL_NORM_H
+#define CH_MODEL_NORM_H
+
+#include "attention/mechanism.h"
+
+/* A kind of norm over rows of hidden_size. */
+typedef struct ch_norm_kind {
+  const char *name; /* "norm" in config.json */
+  bool biased;      /* it has a "{name}.bias" beside its "{name}.weight" */
+  ch_node *(*build)(const ch_builder *builder, ch_node *x, ch_node *weight, ch_node *bias);
+} ch_norm_kind;
+
+/* The names of all kinds, NULL-terminated; the first is the default of models of text. */
+const char *const *ch_norm_names(void);
+/* The kind of a validated config. */
+const ch_norm_kind *ch_norm_of(const ch_config *config);
+
+/* Declares the norm "{name}.weight" with its "{name}.bias" if the kind has one. */
+void ch_model_norm_declare(const ch_config *config, ch_params *params, const char *name);
+ch_node *ch_model_norm(ch_builder *builder, ch_node *x, const char *name);
+
+/* The norm before the head, "model.norm". Models whose blocks end in a norm have none: x is returned as it is. */
+void ch_final_norm_declare(const ch_config *config, ch_params *params);
+ch_node *ch_final_norm(ch_builder *builder, ch_node *x);
+
+#endif

@@ -1,0 +1,78 @@
+/* Copies of weights, kept for as long as the same weights are used. */
+#include "model/placed.h"
+
+#include <stdlib.h>
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to place a model's weights where the kernels compute");
+}
+
+static void free_copies(ch_placed *placed) {
+  for (int i = 0; i < placed->count; i++)
+    if (placed->copies[i]) placed->memory->release(placed->copies[i], ch_tensor_bytes(&placed->tensors[i]));
+  free(placed->copies);
+  free(placed->tensors);
+  placed->copies = NULL;
+  placed->tensors = NULL;
+  placed->given = NULL;
+  placed->count = 0;
+}
+
+static ch_status copy_all(ch_placed *placed, int count, const ch_tensor *given, ch_error *error) {
+  placed->tensors = calloc((size_t)count + 1, sizeof *placed->tensors);
+  placed->copies = calloc((size_t)count + 1, sizeof *placed->copies);
+  if (!placed->tensors || !placed->copies) return no_memory(error);
+  placed->count = count;
+  for (int i = 0; i < count; i++) {
+    placed->tensors[i] = given[i];
+    if (placed->memory->holds(given[i].data)) continue;
+    size_t bytes = ch_tensor_bytes(&given[i]);
+    void *copy = placed->copies[i] = placed->memory->allocate(bytes);
+    if (!copy) return no_memory(error);
+    placed->memory->write(copy, given[i].data, bytes);
+    placed->tensors[i].data = copy;
+  }
+  placed->given = given;
+  return CH_OK;
+}
+
+ch_status ch_placed_tensors(ch_placed *placed, const ch_value_memory *memory, int count,
+                            const ch_tensor *given, const ch_tensor **tensors, ch_error *error) {
+  *tensors = given;
+  if (memory->host) return CH_OK;
+  if (placed->given != given || placed->count != count) {
+    free_copies(placed);
+    placed->memory = memory;
+    ch_status status = copy_all(placed, count, given, error);
+    if (status != CH_OK) free_copies(placed);
+    CH_TRY(status);
+  }
+  *tensors = placed->tensors;
+  return CH_OK;
+}
+
+ch_status ch_placed_reserve(ch_placed *placed, const ch_value_memory *memory, size_t bytes,
+                            size_t result_bytes, ch_error *error) {
+  placed->memory = memory;
+  if (bytes > placed->block_bytes) {
+    void *block = memory->allocate(bytes);
+    if (!block) return no_memory(error);
+    if (placed->block) memory->release(placed->block, placed->block_bytes);
+    placed->block = block;
+    placed->block_bytes = bytes;
+  }
+  if (result_bytes > placed->result_bytes) {
+    void *result = realloc(placed->result, result_bytes);
+    if (!result) return no_memory(error);
+    placed->result = result;
+    placed->result_bytes = result_bytes;
+  }
+  return CH_OK;
+}
+
+void ch_placed_free(ch_placed *placed) {
+  free_copies(placed);
+  if (placed->block) placed->memory->release(placed->block, placed->block_bytes);
+  free(placed->result);
+  *placed = (ch_placed){0};
+}

@@ -1,0 +1,226 @@
+/* Tables of candidates: sizes, then speeds device by device. */
+#include "report/capacity_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 32, LEAST_NAME = 9, NO_DEVICE = -1 };
+
+static const ch_capacity_expected *expected_at(const ch_capacity *c, int32_t device, int32_t index) {
+  return &c->expected[device * CH_CAPACITY_MOST + index];
+}
+
+/* --- orders ------------------------------------------------------------------------------------------------------ */
+
+/* Whether candidate a stands before b: in the table of sizes the smaller one, on a device the faster of those that fit.
+   Those without figures are last. */
+static bool is_before(const ch_capacity *c, int32_t device, int32_t a, int32_t b) {
+  const ch_capacity_candidate *of = c->candidates;
+  if (!of[a].needed_bytes != !of[b].needed_bytes) return of[a].needed_bytes > 0;
+  if (device != NO_DEVICE) {
+    const ch_capacity_expected *x = expected_at(c, device, a), *y = expected_at(c, device, b);
+    if (!*x->excluded != !*y->excluded) return !*x->excluded;
+    if (!*x->excluded && x->tokens_per_second > y->tokens_per_second) return true;
+    if (!*x->excluded && x->tokens_per_second < y->tokens_per_second) return false;
+  }
+  if (of[a].needed_bytes != of[b].needed_bytes) return of[a].needed_bytes < of[b].needed_bytes;
+  return a < b;
+}
+
+/* Fills order [count]: there are few candidates. */
+static void put_in_order(const ch_capacity *c, int32_t device, int32_t order[CH_CAPACITY_MOST]) {
+  for (int32_t i = 0; i < c->count; i++) {
+    int32_t at = i;
+    for (; at > 0 && is_before(c, device, i, order[at - 1]); at--) order[at] = order[at - 1];
+    order[at] = i;
+  }
+}
+
+/* --- text -------------------------------------------------------------------------------------------------------- */
+
+static int name_width(const ch_capacity *c) {
+  size_t width = LEAST_NAME;
+  for (int32_t i = 0; i < c->count; i++)
+    if (strlen(c->candidates[i].name) > width) width = strlen(c->candidates[i].name);
+  return (int)width;
+}
+
+static void put_bytes(double bytes, int width, ch_text *text) {
+  char size[SIZE];
+  ch_text_printf(text, " %*s", width, ch_format_bytes(bytes, size, sizeof size));
+}
+
+static void put_rate(double rate, int width, ch_text *text) {
+  ch_text_printf(text, " %*.*f", width, rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
+}
+
+static void put_seconds(double seconds, int width, ch_text *text) {
+  char time[SIZE];
+  if (seconds < 1)
+    snprintf(time, sizeof time, "%.*f ms", seconds < 0.01, 1e3 * seconds);
+  else if (seconds < 60)
+    snprintf(time, sizeof time, "%.1f s", seconds);
+  else
+    ch_format_duration(seconds, time, sizeof time);
+  ch_text_printf(text, " %*s", width, time);
+}
+
+static void put_sizes(const ch_capacity *c, int width, ch_text *text) {
+  int32_t order[CH_CAPACITY_MOST] = {0};
+  char size[SIZE];
+  bool gates = false;
+  put_in_order(c, NO_DEVICE, order);
+  if (c->count < 1 || !c->candidates[order[0]].needed_bytes) return;
+  for (int32_t i = 0; i < c->count; i++) gates = gates || c->candidates[i].gate_bytes > 0;
+  ch_text_printf(text, "\n%-*s %11s %10s %11s %10s %10s%s %10s\n", width, "", "", "", "cache per",
+                 "cache per", "cache of", gates ? "   gate rows" : "", "work");
+  ch_text_printf(text, "%-*s %11s %10s %11s %10s %10s%s %10s %10s\n", width, "candidate", "parameters",
+                 "weights", "token", "user", "all users", gates ? "       by id" : "", "memory", "needed");
+  for (int32_t i = 0; i < c->count; i++) {
+    const ch_capacity_candidate *k = &c->candidates[order[i]];
+    if (!k->needed_bytes) continue;
+    ch_text_printf(text, "%-*s %11s", width, k->name,
+                   ch_format_count((double)k->parameters, size, sizeof size));
+    put_bytes((double)k->weight_bytes, 10, text);
+    put_bytes((double)k->cache_bytes_per_token, 11, text);
+    put_bytes((double)k->cache_bytes_per_user, 10, text);
+    put_bytes((double)k->cache_bytes, 10, text);
+    if (gates) put_bytes((double)k->gate_bytes, 11, text);
+    put_bytes((double)k->work_bytes, 10, text);
+    put_bytes((double)k->needed_bytes, 10, text);
+    ch_text_puts(text, "\n");
+  }
+}
+
+static void put_device(const ch_capacity *c, const ch_device *d, ch_text *text) {
+  char memory[SIZE], flops[SIZE];
+  ch_format_count(d->flops, flops, sizeof flops);
+  ch_format_bytes((double)(c->memory ? c->memory : d->memory), memory, sizeof memory);
+  ch_text_printf(text, "\n%s: ", d->name);
+  if (strcmp(d->name, d->title) != 0) ch_text_printf(text, "%s; ", d->title);
+  ch_text_printf(text, "%.4g GB/s, %sFLOP/s, %s to use\n", d->read_bandwidth / 1e9, flops, memory);
+  ch_text_printf(text,
+                 "figures: %s; reached: %.0f %% of GB/s; of FLOP/s %.0f %% in prompts and %.0f %% in steps\n",
+                 d->source, 100 * d->reading, 100 * d->computing, 100 * d->computing_step);
+}
+
+static void put_speeds(const ch_capacity *c, int32_t device, const int32_t *order, int32_t possible,
+                       int width, ch_text *text) {
+  ch_text_printf(text, "%-*s %9s %12s %11s %11s %10s  %s\n", width, "", "users", "context", "tokens/s",
+                 "tokens/s", "prefill of", "most of");
+  ch_text_printf(text, "%-*s %9s %12s %11s %11s %10s  %s\n", width, "candidate", "that fit", "that fits",
+                 "of all", "each", "a prompt", "a step");
+  for (int32_t i = 0; i < possible; i++) {
+    const ch_capacity_expected *e = expected_at(c, device, order[i]);
+    ch_text_printf(text, "%-*s %9lld %12lld", width, c->candidates[order[i]].name, (long long)e->users,
+                   (long long)e->context);
+    put_rate(e->tokens_per_second, 11, text);
+    put_rate(e->user_tokens_per_second, 11, text);
+    put_seconds(e->prompt_seconds, 10, text);
+    ch_text_printf(text, "  %s\n", e->bound);
+  }
+}
+
+/* Reasons of presets begin with the name themselves. */
+static void put_excluded(const char *name, const char *reason, bool first, ch_text *text) {
+  size_t length = strlen(name);
+  bool named = strncmp(reason, name, length) == 0 && (reason[length] == ':' || reason[length] == ' ');
+  ch_text_printf(text, "%s  %s%s%s\n", first ? "excluded\n" : "", named ? "" : name, named ? "" : ": ",
+                 reason);
+}
+
+static void put_expected(const ch_capacity *c, int32_t device, int width, ch_text *text) {
+  int32_t order[CH_CAPACITY_MOST], possible = 0;
+  put_in_order(c, device, order);
+  while (possible < c->count && !*expected_at(c, device, order[possible])->excluded) possible++;
+  put_device(c, &c->devices[device], text);
+  if (possible)
+    put_speeds(c, device, order, possible, width, text);
+  else
+    ch_text_puts(text, "No candidate is left.\n");
+  for (int32_t i = possible; i < c->count; i++)
+    put_excluded(c->candidates[order[i]].name, expected_at(c, device, order[i])->excluded, i == possible,
+                 text);
+}
+
+void ch_capacity_write(const ch_capacity *c, ch_text *text) {
+  int width = name_width(c);
+  ch_text_printf(text, "%lld %s of context for %s%lld %s; weights %s, cache %s\n", (long long)c->context,
+                 ch_plural(c->context, "token", "tokens"), c->users > 1 ? "each of " : "",
+                 (long long)c->users, ch_plural(c->users, "user", "users"), c->weights, c->cache);
+  put_sizes(c, width, text);
+  for (int32_t d = 0; d < c->device_count; d++) put_expected(c, d, width, text);
+}
+
+/* --- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *candidate_json(const ch_capacity_candidate *k) {
+  json_t *json =
+      json_pack("{s:s, s:s, s:s}", "name", k->name, "attention_type", k->mechanism, "excluded", k->excluded);
+  if (!k->needed_bytes) return json;
+  const struct {
+    const char *key;
+    int64_t value;
+  } counts[] = {{"layers", k->layers},
+                {"hidden_size", k->hidden_size},
+                {"intermediate_size", k->intermediate_size},
+                {"parameters_total", k->parameters},
+                {"weight_bytes", k->weight_bytes},
+                {"weight_bytes_per_step", k->step_weight_bytes},
+                {"cache_elements_per_token", k->cache_elements_per_token},
+                {"cache_bytes_per_token", k->cache_bytes_per_token},
+                {"cache_bytes_per_user", k->cache_bytes_per_user},
+                {"cache_bytes", k->cache_bytes},
+                {"gate_bytes", k->gate_bytes},
+                {"work_bytes", k->work_bytes},
+                {"needed_bytes", k->needed_bytes}};
+  json_object_set_new(json, "weight_type", json_string(k->weights));
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    json_object_set_new(json, counts[i].key, json_integer((json_int_t)counts[i].value));
+  json_object_set_new(json, "flops_per_prompt", json_real(k->prefill_flops));
+  json_object_set_new(json, "flops_per_token_decode", json_real(k->decode_flops));
+  return json;
+}
+
+static json_t *expected_json(const char *name, const ch_capacity_expected *e) {
+  json_t *json = json_pack("{s:s, s:s}", "name", name, "excluded", e->excluded);
+  if (!*e->bound) return json;
+  json_object_set_new(json, "users_that_fit", json_integer((json_int_t)e->users));
+  json_object_set_new(json, "context_that_fits", json_integer((json_int_t)e->context));
+  json_object_set_new(json, "seconds_per_step", json_real(e->step_seconds));
+  json_object_set_new(json, "tokens_per_second", json_real(e->tokens_per_second));
+  json_object_set_new(json, "tokens_per_second_per_user", json_real(e->user_tokens_per_second));
+  json_object_set_new(json, "prompt_seconds", json_real(e->prompt_seconds));
+  json_object_set_new(json, "most_of_a_step", json_string(e->bound));
+  return json;
+}
+
+static json_t *device_json(const ch_capacity *c, int32_t device) {
+  int32_t order[CH_CAPACITY_MOST];
+  const ch_device *d = &c->devices[device];
+  put_in_order(c, device, order);
+  json_t *list = json_array();
+  for (int32_t i = 0; i < c->count; i++)
+    json_array_append_new(list,
+                          expected_json(c->candidates[order[i]].name, expected_at(c, device, order[i])));
+  json_t *rates = json_array();
+  for (int32_t i = 0; i < d->rate_count; i++)
+    json_array_append_new(
+        rates, json_pack("{s:f, s:f}", "bytes", d->rates[i].bytes, "bytes_per_second", d->rates[i].rate));
+  return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}", "name", d->name,
+                   "title", d->title, "source", d->source, "read_bandwidth_bytes", d->read_bandwidth,
+                   "peak_flops", d->flops, "reading_share", d->reading, "computing_share", d->computing,
+                   "computing_share_step", d->computing_step, "seconds_per_layer", d->layer_seconds,
+                   "memory_bytes", (json_int_t)d->memory, "memory_to_use_bytes",
+                   (json_int_t)(c->memory ? c->memory : d->memory), "read_rates", rates, "candidates", list);
+}
+
+json_t *ch_capacity_to_json(const ch_capacity *c) {
+  json_t *candidates = json_array(), *devices = json_array();
+  for (int32_t i = 0; i < c->count; i++) json_array_append_new(candidates, candidate_json(&c->candidates[i]));
+  for (int32_t d = 0; d < c->device_count; d++) json_array_append_new(devices, device_json(c, d));
+  return json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "context", (json_int_t)c->context, "users",
+                   (json_int_t)c->users, "weights", c->weights, "cache_dtype", c->cache, "candidates",
+                   candidates, "devices", devices);
+}

@@ -1,0 +1,16 @@
+/* What fits and how fast it will be, as tables and as JSON. */
+#ifndef CH_REPORT_CAPACITY_TEXT_H
+#define CH_REPORT_CAPACITY_TEXT_H
+
+#include <jansson.h>
+
+#include "base/text.h"
+#include "experiment/capacity.h"
+
+/* Sizes of the candidates, the smallest first; then each device, with those that fit, the fastest first, and why the
+   others are none. */
+void ch_capacity_write(const ch_capacity *capacity, ch_text *text);
+/* NULL when memory is out. */
+json_t *ch_capacity_to_json(const ch_capacity *capacity);
+
+#endif

@@ -1,0 +1,19 @@
+/* A coordinate check in words: a table for each mechanism. */
+#ifndef CH_REPORT_COORDINATES_TEXT_H
+#define CH_REPORT_COORDINATES_TEXT_H
+
+#include "base/text.h"
+#include "experiment/coordinates.h"
+
+/* A row for each activation with its sizes after the last step, its slope and that of its change. */
+void ch_coordinates_model_table(const ch_coordinates *coordinates, int32_t model, ch_text *text);
+/* The tables of all mechanisms, and how to read them. */
+void ch_coordinates_table_write(const ch_coordinates *coordinates, ch_text *text);
+/* "+0.02, flat"; "-" in place of what is NaN. */
+void ch_coordinates_slope(double slope, bool flat, ch_text *text);
+/* What the columns are. */
+void ch_coordinates_explain(const ch_coordinates *coordinates, ch_text *text);
+/* "mha: flat but for scores." */
+void ch_coordinates_sentence(const ch_coordinate_model *model, ch_text *text);
+
+#endif

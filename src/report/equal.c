@@ -1,0 +1,101 @@
+/* What the models of a comparison have in common, and in what they differ. */
+#include "report/equal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "experiment/match.h"
+
+static double parameters(const ch_compared *run) {
+  return (double)run->parameters;
+}
+
+static double flops(const ch_compared *run) {
+  return run->flops_projections + run->flops_context + run->flops_feed_forward + run->flops_head;
+}
+
+static double tokens(const ch_compared *run) {
+  return (double)run->tokens_trained;
+}
+
+static double seconds(const ch_compared *run) {
+  if (run->train_seconds > 0) return run->train_seconds;
+  return run->train_tokens_per_second > 0 ? tokens(run) / run->train_tokens_per_second : 0;
+}
+
+static double cache(const ch_compared *run) {
+  return (double)run->cache_elements_per_token;
+}
+
+static const struct {
+  const char *text, *images; /* its name; NULL: such models have none */
+  ch_compared_value *value;
+  int match;     /* what makes it equal; -1: nothing does */
+  bool duration; /* in seconds */
+} quantities[] = {
+    {"parameters", "parameters", parameters, CH_MATCH_PARAMETERS, false},
+    {"tokens", "images", tokens, -1, false},
+    {"FLOPs per token", "FLOPs per image", flops, CH_MATCH_FLOPS, false},
+    {"training time", "training time", seconds, CH_MATCH_TIME, true},
+    {"cache elements per token", NULL, cache, CH_MATCH_CACHE, false},
+};
+enum { QUANTITIES = sizeof quantities / sizeof *quantities };
+
+typedef struct range {
+  double least, most;
+} range;
+
+static range range_of(const ch_summary *summary, int q) {
+  range r = {0};
+  for (int i = 0; i < summary->count; i++) {
+    double value = ch_group_spread(&summary->groups[i], quantities[q].value).mean;
+    if (i == 0 || value < r.least) r.least = value;
+    if (i == 0 || value > r.most) r.most = value;
+  }
+  return r;
+}
+
+static const char *shown(double value, bool duration, char *buffer, size_t size) {
+  return duration && value >= 60 ? ch_format_duration(value, buffer, size)
+         : duration              ? (snprintf(buffer, size, "%.1f s", value), buffer)
+                                 : ch_format_count(value, buffer, size);
+}
+
+static bool is_equal(const ch_comparison *comparison, int q, range r) {
+  return quantities[q].match == (int)comparison->match || r.most <= r.least * (1 + CH_MATCH_TOLERANCE);
+}
+
+/* "tokens 20.1 k", "FLOPs per token 118 k to 140 k" */
+static void put_quantity(const ch_comparison *comparison, int q, range r, ch_text *text) {
+  char least[32], most[32];
+  shown(r.least, quantities[q].duration, least, sizeof least);
+  shown(r.most, quantities[q].duration, most, sizeof most);
+  ch_text_printf(text, "%s %s", comparison->data.images ? quantities[q].images : quantities[q].text, least);
+  if (strcmp(least, most) != 0) ch_text_printf(text, " to %s", most);
+}
+
+/* Those that are equal, or that are not. Returns their number. */
+static int put_all(const ch_summary *summary, const ch_comparison *comparison, bool equal, const char *begin,
+                   ch_text *text) {
+  int count = 0;
+  for (int q = 0; q < QUANTITIES; q++) {
+    range r = range_of(summary, q);
+    bool has = comparison->data.images ? quantities[q].images != NULL : true;
+    if (!has || r.least <= 0 || is_equal(comparison, q, r) != equal) continue;
+    ch_text_puts(text, count++ ? ", " : begin);
+    put_quantity(comparison, q, r, text);
+  }
+  if (count) ch_text_puts(text, ".");
+  return count;
+}
+
+void ch_equal_write(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
+  if (summary->count < 2) return;
+  ch_text begin = {0};
+  ch_text_printf(&begin, "Equal (--match %s): ", ch_match_names[comparison->match]);
+  bool active = comparison->match == CH_MATCH_ACTIVE;
+  if (active) ch_text_puts(&begin, "active parameters, ");
+  if (!begin.failed) put_all(summary, comparison, true, begin.data, text);
+  ch_text_free(&begin);
+  put_all(summary, comparison, false, " Different: ", text);
+}

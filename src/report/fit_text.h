@@ -1,0 +1,11 @@
+/* Fitted laws and spikes for a terminal. */
+#ifndef CH_REPORT_FIT_TEXT_H
+#define CH_REPORT_FIT_TEXT_H
+
+#include "base/text.h"
+#include "experiment/fit.h"
+
+/* Some lines for every curve. */
+void ch_fits_write(const ch_fits *fits, ch_text *text);
+
+#endif

@@ -1,0 +1,11 @@
+/* What a comparison would take, for a terminal. */
+#ifndef CH_REPORT_FORECAST_TEXT_H
+#define CH_REPORT_FORECAST_TEXT_H
+
+#include "base/text.h"
+#include "experiment/forecast.h"
+
+/* A table with a row for every mechanism, and a sentence for all. */
+void ch_forecast_write(const ch_compare_forecast *forecast, ch_text *text);
+
+#endif

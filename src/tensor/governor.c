@@ -1,0 +1,114 @@
+/* Measuring how many workers get most done. */
+#include "tensor/governor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Seconds. A trial has to last longer than the slices in which the system hands out processors. */
+static const double TRIAL = 0.012;
+static const double DOUBLING = 60;      /* in which the expected time may double: contexts grow */
+static const double DECISION = 0.02;    /* between two looks at the choice in use */
+static const double SHORT_PAUSE = 0.25; /* the first pause when steps take longer than expected, */
+static const double BUSY_PAUSE = 2;     /* and what it grows to while trials change nothing */
+static const double LONG_PAUSE = 2;     /* the first pause when they do not; it doubles up to LONGEST_PAUSE */
+static const double LONGEST_PAUSE = 30;
+static const double CLASS_LIMITS[CH_GOVERNOR_CLASSES - 1] = {20e-6, 100e-6, 500e-6, 2.5e-3, 12e-3};
+
+enum { ALL = 0 };
+#define SLOW 0.8    /* a rate below it means that something is in the way */
+#define BETTER 1.05 /* how much faster another choice has to be */
+#define FORGET 0.5  /* share of the old rate that stays when a new one is known */
+
+/* CROSSHEAD_WORKERS=all: every thread computes at all times. */
+static bool all_always(void) {
+  const char *wanted = getenv("CROSSHEAD_WORKERS");
+  return wanted && strcmp(wanted, "all") == 0;
+}
+
+bool ch_machine_is_busy(void) {
+  double minute;
+  int running;
+  FILE *file = fopen("/proc/loadavg", "r");
+  bool known = file && fscanf(file, "%lf %*f %*f %d/", &minute, &running) == 2;
+  if (file) fclose(file);
+  /* This thread runs, and perhaps a second one of the program that opens files. */
+  double others = known ? fmin(running - 2, round(minute)) : 0;
+  return 2 * others >= (double)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+void ch_governor_init(ch_governor *governor, int threads, bool busy) {
+  *governor = (ch_governor){.workers = {threads}, .choices = 1};
+  if (all_always()) return;
+  if (threads > 3) governor->workers[governor->choices++] = threads / 2;
+  if (threads > 1) governor->workers[governor->choices++] = 1;
+  for (int i = 0; i < CH_GOVERNOR_CLASSES; i++) {
+    ch_governed_class *c = &governor->classes[i];
+    c->choice = c->trial = busy ? governor->choices - 1 : ALL;
+    c->interval = c->choice == ALL ? LONG_PAUSE : SHORT_PAUSE;
+  }
+}
+
+static int class_of(ch_expected_time expected) {
+  int c = 0;
+  while (c < CH_GOVERNOR_CLASSES - 1 && (double)expected > CLASS_LIMITS[c]) c++;
+  return c;
+}
+
+int ch_governor_workers(const ch_governor *governor, ch_expected_time expected) {
+  return governor->workers[governor->classes[class_of(expected)].trial];
+}
+
+/* The rate of the steps since the last decision joins what is known of a choice. */
+static void learn(ch_governed_class *c, int choice) {
+  double rate = c->expected / c->taken;
+  bool fell = rate < SLOW * c->rate[choice]; /* something came into the way: what was before says nothing */
+  c->rate[choice] = c->rate[choice] > 0 && !fell ? FORGET * c->rate[choice] + (1 - FORGET) * rate : rate;
+  c->expected = c->taken = 0;
+}
+
+static void start_trial(const ch_governor *governor, ch_governed_class *c, double now) {
+  c->last = (c->last + 1) % governor->choices;
+  if (c->last == c->choice) c->last = (c->last + 1) % governor->choices;
+  c->trial = c->last;
+  c->rate[c->trial] = 0; /* what it was long ago says nothing */
+  c->next_trial = now;
+}
+
+static void end_trial(ch_governed_class *c, double now) {
+  bool better = c->rate[c->trial] > BETTER * c->rate[c->choice];
+  bool slow = c->rate[c->choice] < SLOW || c->choice != ALL || better;
+  if (better) c->choice = c->trial;
+  c->trial = c->choice;
+  c->interval = slow != c->slow || better ? (slow ? SHORT_PAUSE : LONG_PAUSE)
+                                          : fmin(2 * c->interval, slow ? BUSY_PAUSE : LONGEST_PAUSE);
+  c->slow = slow;
+  c->next_trial = now + c->interval;
+}
+
+void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now) {
+  if (governor->choices == 1) return;
+  ch_governed_class *c = &governor->classes[class_of(*expected)];
+  float usual = *expected;
+  if (usual == 0 || taken < (double)usual)
+    *expected = (float)taken;
+  else if (c->trial == ALL) /* else a step would change its class with the choice */
+    *expected = usual * (float)(1 + taken / DOUBLING);
+  if (usual == 0) return; /* the first time memory is touched and products are prepared */
+  c->expected += (double)usual;
+  c->taken += taken;
+  if (c->next_trial == 0) c->next_trial = now + c->interval;
+  if (c->trial != c->choice) {
+    if (c->taken < TRIAL) return;
+    learn(c, c->trial);
+    end_trial(c, now);
+  } else if (c->taken >= DECISION) {
+    learn(c, c->choice);
+    bool slow = c->rate[c->choice] < SLOW;
+    if (slow && c->was_slow && !c->slow) c->next_trial = now; /* the second look in a row */
+    c->was_slow = slow;
+    if (now >= c->next_trial) start_trial(governor, c, now);
+  }
+}

@@ -1,0 +1,48 @@
+/* How many workers a team has now: fewer than its threads when other programs keep the processors busy.
+ *
+ * Threads of one step wait for one another. If another program takes the processor from one of them, all wait for its next
+ * turn, which is thousands of times longer than a step of decoding. Then one thread alone is faster than two. The governor
+ * finds out by measuring: it times steps, now and then tries another number of workers for some milliseconds, and keeps the
+ * number that got more done. Steps are told apart by their length, because long steps suffer less. On an idle machine a trial
+ * is rare, and numbers that come out of a step never depend on the number of workers (tensor/team.h).
+ */
+#ifndef CH_TENSOR_GOVERNOR_H
+#define CH_TENSOR_GOVERNOR_H
+
+#include <stdbool.h>
+
+#include "tensor/team.h"
+
+enum { CH_GOVERNOR_CLASSES = 6, CH_GOVERNOR_CHOICES = 3 };
+
+/* Steps of about the same length. */
+typedef struct ch_governed_class {
+  double rate[CH_GOVERNOR_CHOICES]; /* expected time / time taken, of late; 0: never tried */
+  double expected, taken;           /* of the steps since the last decision, in seconds */
+  double next_trial, interval;      /* when another choice is tried, and the pause between two trials */
+  int last;                         /* the choice that was tried last */
+  bool slow; /* when the last trial ended: steps took longer than expected, or not all threads were in use */
+  bool was_slow;     /* at the last look at the choice in use */
+  int choice, trial; /* the choice in use, and the one on trial (the same when there is none) */
+} ch_governed_class;
+
+typedef struct ch_governor {
+  int workers[CH_GOVERNOR_CHOICES]; /* all threads, half of them, one */
+  int choices;
+  ch_governed_class classes[CH_GOVERNOR_CLASSES];
+} ch_governor;
+
+/* The expected length of a step in seconds: the shortest of late. 0 at first. */
+typedef float ch_expected_time;
+
+/* Whether other programs keep at least half of this machine's processors busy, now and on the mean of the last minute. False
+   where the system does not say. */
+bool ch_machine_is_busy(void);
+/* busy: begin with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all", there is one choice:
+   all threads. */
+void ch_governor_init(ch_governor *governor, int threads, bool busy);
+/* Workers for a step that is about to run, and afterwards what it took; `now` is the time at its end, in seconds. */
+int ch_governor_workers(const ch_governor *governor, ch_expected_time expected);
+void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now);
+
+#endif

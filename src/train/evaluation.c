@@ -1,0 +1,83 @@
+/* The validation loss of a trainer's weights. */
+#include <math.h>
+
+#include "train/trainer_private.h"
+
+bool ch_trainer_can_evaluate(const ch_trainer *trainer) {
+  return trainer->source.validation_sequences > 0;
+}
+
+static int64_t evaluation_sequences(const ch_trainer *trainer) {
+  const ch_train_options *options = &trainer->options;
+  int64_t all = trainer->source.validation_sequences;
+  if (options->eval_tokens == 0) return all;
+  int64_t asked = (options->eval_tokens + options->sequence - 1) / options->sequence;
+  return asked < all ? asked : all;
+}
+
+static ch_status record_validation(ch_trainer *trainer, ch_validation_point point, ch_error *error) {
+  int64_t n = trainer->validation_points;
+  bool again = n > 0 && trainer->validation[n - 1].step == point.step;
+  if (again) n--;
+  if (n == trainer->validation_capacity) CH_TRY(ch_trainer_reserve(trainer, 0, 2 * n + 2, error));
+  trainer->validation[n] = point;
+  trainer->validation_points = n + 1;
+  return CH_OK;
+}
+
+/* Means over the `predicted` rows with a target. */
+static ch_validation_point point_of(const ch_trainer *trainer, const ch_pass_sums *all, int64_t predicted) {
+  ch_validation_point point = {
+      .step = trainer->step, .loss = all->loss / (double)predicted, .top1 = -1, .top5 = -1};
+  if (!trainer->batch.pixels) return point;
+  point.top1 = (double)all->top1 / (double)predicted;
+  point.top5 = (double)all->top5 / (double)predicted;
+  return point;
+}
+
+/* Removes the targets of all sequences but the first few: the plan's shape is fixed, so the others are computed too. */
+static void drop_targets(ch_batch *batch, int64_t sequences) {
+  for (int64_t i = sequences * batch->length; i < batch->sequences * batch->length; i++)
+    batch->targets[i] = -1;
+}
+
+static ch_status interrupted(const ch_trainer *trainer, ch_error *error) {
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted in the evaluation after step %lld",
+                 (long long)trainer->step);
+}
+
+/* The sums over the first `total` sequences, and how many of their tokens are predicted. */
+static ch_status add_up(ch_trainer *trainer, int64_t total, ch_stop_test stop, void *stop_context,
+                        ch_pass_sums *all, int64_t *predicted, ch_error *error) {
+  int64_t micro = trainer->options.micro_batch;
+  for (int64_t first = 0; first < total; first += micro) {
+    if (stop && stop(stop_context)) return interrupted(trainer, error);
+    ch_batch part = trainer->batch;
+    part.sequences = micro;
+    CH_TRY(trainer->source.validate(trainer->source.context, first, &part, error));
+    if (total - first < micro) drop_targets(&part, total - first);
+    *predicted += ch_count_predicted(part.targets, micro * part.length);
+    ch_status status = ch_trainer_forward(trainer, all, error);
+    if (status == CH_ERROR_INTERRUPTED) return interrupted(trainer, error);
+    CH_TRY(status);
+  }
+  return CH_OK;
+}
+
+ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
+                              ch_error *error) {
+  int64_t total = evaluation_sequences(trainer), predicted = 0, micro = trainer->options.micro_batch;
+  if (total == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "the source has no validation data");
+  ch_pass_sums all = {0};
+  ch_trainer_watch(trainer, stop, stop_context, (total + micro - 1) / micro);
+  ch_status status = add_up(trainer, total, stop, stop_context, &all, &predicted, error);
+  ch_trainer_unwatch(trainer);
+  CH_TRY(status);
+  if (predicted == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "the validation data has no token to predict");
+  ch_validation_point point = point_of(trainer, &all, predicted);
+  *loss = point.loss;
+  if (!isfinite(*loss))
+    return ch_fail(error, CH_ERROR_NUMERIC, "the validation loss after step %lld is %g",
+                   (long long)trainer->step, *loss);
+  return record_validation(trainer, point, error);
+}

@@ -1,0 +1,99 @@
+/* Every allocation that fails: a job is done again and again, with its first allocation failing, its second and so on
+ * until all succeed. Each time it must end with a status and one sentence, free all memory and leave no part of a file.
+ *
+ * What libraries of threads and linear algebra allocate does not fail; failing.h says why. */
+#ifndef TESTS_ALLOCATIONS_EVERY_ALLOCATION_H
+#define TESTS_ALLOCATIONS_EVERY_ALLOCATION_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <omp.h>
+#include <signal.h>
+
+#include "allocations/failing.h"
+#include "base/error.h"
+#include "base/file.h"
+
+/* A job: everything it makes it releases, files under `directory` aside. */
+typedef ch_status job(const char *directory, ch_error *error);
+
+static const char *current;
+static long current_n;
+
+static void tell_and_end(int number) {
+  fprintf(stderr, "%s: signal %d with allocation %ld failing\n", current, number, current_n);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+/* Files that are left below a directory, which are removed. */
+static int left_files(const char *directory) {
+  int count = 0;
+  DIR *open = opendir(directory);
+  for (struct dirent *entry; open && (entry = readdir(open));) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    char *path = ch_path_join(directory, entry->d_name);
+    if (ch_is_directory(path)) {
+      count += left_files(path);
+      rmdir(path);
+    } else {
+      count++;
+      unlink(path);
+    }
+    free(path);
+  }
+  if (open) closedir(open);
+  return count;
+}
+
+/* whole: whether files may be left after an error, as those are whole that were written before it. */
+static inline void check_every_allocation(const char *name, job *work, bool whole) {
+  char directory[64];
+  snprintf(directory, sizeof directory, "%s/crosshead-test-XXXXXX",
+           ch_is_directory("/dev/shm") ? "/dev/shm" : "/tmp");
+  if (!mkdtemp(directory)) fail_msg("no directory");
+  ch_error error = {0};
+  current = name;
+  if (work(directory, &error) != CH_OK)
+    fail_msg("%s: %s", name, error.message); /* what is made once, is made */
+  left_files(directory);
+  bool reached = true;
+  for (current_n = 1; reached; current_n++) {
+    error = (ch_error){0};
+    failing_start(current_n);
+    ch_status status = work(directory, &error);
+    reached = failing_stop();
+    long lost = failing_left();
+    if (lost != 0)
+      fail_msg("%s: allocation %ld failed, and %ld others were lost (%s)", name, current_n, lost,
+               error.message);
+    if (status != CH_OK && (status != error.status || !*error.message || strchr(error.message, '\n')))
+      fail_msg("%s: allocation %ld failed with status %d and the message \"%s\"", name, current_n, status,
+               error.message);
+    if (status != CH_OK && !reached) fail_msg("%s: %s, though nothing failed", name, error.message);
+    if (status != CH_OK && status != CH_ERROR_MEMORY && getenv("EVERY_MESSAGE"))
+      print_message("%s %ld: %s\n", name, current_n, error.message);
+    int left = left_files(directory);
+    if (status != CH_OK && left > 0 && !whole)
+      fail_msg("%s: allocation %ld failed, and %d files were left", name, current_n, left);
+  }
+  rmdir(directory);
+  print_message("%s: %ld allocations\n", name, current_n - 2);
+  assert_true(current_n > 10);
+}
+
+/* Runs the tests with one thread: what a job allocates is the same every time. */
+#define RUN_ON_ONE_THREAD(tests)                                                                             \
+  (omp_set_num_threads(1), signal(SIGSEGV, tell_and_end), signal(SIGABRT, tell_and_end),                     \
+   cmocka_run_group_tests(tests, NULL, NULL))
+
+#endif

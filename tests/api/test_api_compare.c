@@ -1,0 +1,346 @@
+/* Comparing mechanisms through the public interface: a comparison stopped, gone on with, and read. */
+#include "making.h"
+
+static char data[256], out[256];
+
+static int begin(void **state) {
+  if (make_work(state) != 0) return -1;
+  static char text[60000];
+  static const char *const words[] = {"red ", "green ", "blue ", "and ", "or ", "not "};
+  uint32_t random = 7;
+  while (strlen(text) + 20 < sizeof text) {
+    random = random * 1664525u + 1013904223u;
+    strcat(text, words[(random >> 24) % 6]);
+    if (random >> 29 == 0) strcat(text, "\n");
+  }
+  strcpy(data, at("text.txt"));
+  strcpy(out, at("comparison"));
+  write_file(data, text);
+  return 0;
+}
+
+typedef struct diary {
+  int steps, models, earlier, begun, prepared, timings, timed, stop_after;
+  int32_t last_run;
+  char names[64];
+} diary;
+
+static void on_prepared(const ch_compared_data *found, void *user) {
+  diary *d = user;
+  assert_string_equal(found->file, data);
+  assert_true(found->train_tokens > found->validation_tokens && found->validation_tokens > 0);
+  assert_true(!found->images && found->vocab_size > 256);
+  d->prepared++;
+}
+
+static void on_begin(const ch_compare_position *position, const ch_compared *model, void *user) {
+  diary *d = user;
+  assert_string_equal(model->name, position->name);
+  assert_true(model->parameters > 0 && position->step.steps > 0 && position->seed == 1);
+  d->begun++;
+}
+
+static void on_timing(int32_t turn, int32_t turns, const ch_compared *model, void *user) {
+  diary *d = user;
+  assert_true(turn >= 0 && turn < turns && model->decode_tokens_per_second > 0);
+  d->timings++;
+}
+
+static void on_timed(const ch_compared *model, void *user) {
+  diary *d = user;
+  assert_true(model->timing_turns > 1);
+  d->timed++;
+}
+
+static bool on_step(const ch_compare_position *position, void *user) {
+  diary *d = user;
+  assert_true(position->run >= d->last_run && position->run < position->runs && position->runs == 2);
+  assert_true(position->step.loss > 0 && position->step.step <= position->step.steps);
+  assert_string_equal(position->name, position->run == 0 ? "mha" : "mqa");
+  d->last_run = position->run;
+  return ++d->steps != d->stop_after;
+}
+
+static void on_model(const ch_compared *model, bool earlier, void *user) {
+  diary *d = user;
+  assert_int_equal(model->seed, 1);
+  assert_true(model->validation_loss > 0 && model->curve_points > 0);
+  strcat(strcat(d->names, model->name), " ");
+  d->models++;
+  d->earlier += earlier;
+}
+
+static ch_compare_settings usual(diary *d) {
+  ch_compare_settings settings;
+  ch_compare_defaults(&settings);
+  settings.data = data;
+  settings.out = out;
+  settings.mechanisms = "mha,mqa";
+  settings.parameters = 40000;
+  settings.tokens = 4000;
+  settings.batch = 4;
+  settings.sequence = 32;
+  settings.prepared = on_prepared;
+  settings.begin = on_begin;
+  settings.step = on_step;
+  settings.model = on_model;
+  settings.timing = on_timing;
+  settings.timed = on_timed;
+  settings.user = d;
+  return settings;
+}
+
+static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) {
+  (void)state;
+  diary d = {.stop_after = 5};
+  ch_compare_settings settings = usual(&d);
+  ch_comparison *comparison = NULL;
+  assert_int_equal(ch_compare_mechanisms(&settings, &comparison, &error), CH_ERROR_INTERRUPTED);
+  assert_null(comparison);
+  assert_int_equal(d.steps, 5);
+  diary rest = {0};
+  settings = usual(&rest);
+  must(ch_compare_mechanisms(&settings, &comparison, &error));
+  int steps = (4000 + 4 * 32 - 1) / (4 * 32);
+  assert_int_equal(rest.steps, 2 * steps - 5);
+  assert_string_equal(rest.names, "mha mqa ");
+  assert_int_equal(rest.prepared, 1);
+  assert_int_equal(rest.begun, 2);
+  assert_int_equal(rest.timed, 2);
+  assert_true(rest.timings > 2 && rest.timings % 2 == 0);
+
+  assert_int_equal(ch_comparison_count(comparison), 2);
+  assert_null(ch_comparison_run(comparison, 2));
+  assert_null(ch_comparison_run(comparison, -1));
+  const ch_compared *mha = ch_comparison_run(comparison, 0), *mqa = ch_comparison_run(comparison, 1);
+  assert_string_equal(mha->name, "mha");
+  assert_true(mqa->cache_bytes_per_token < mha->cache_bytes_per_token);
+  assert_true(fabs((double)mqa->parameters / (double)mha->parameters - 1) < 0.05);
+  assert_int_equal(mha->curve_points, steps);
+  assert_int_equal(mha->curve[steps - 1].tokens, mha->tokens_trained);
+
+  char *text;
+  must(ch_comparison_json(comparison, &text, &error));
+  json_t *results = read_json(text), *models = json_object_get(results, "models");
+  assert_int_equal(json_array_size(models), 2);
+  assert_string_equal(text_of(json_array_get(models, 1), "name"), "mqa");
+  assert_true(number_of(json_array_get(models, 0), "validation_loss") == mha->validation_loss);
+  json_decref(results);
+  must(ch_comparison_table(comparison, &text, &error));
+  assert_non_null(strstr(text, "mqa"));
+  const ch_compared *taken = NULL;
+  must(ch_comparison_recommended(comparison, &taken, &error));
+  char sentence[80];
+  snprintf(sentence, sizeof sentence, "One seed: undecided. For now %s: ", taken->name);
+  assert_int_equal(strncmp(text, sentence, strlen(sentence)), 0);
+  ch_comparison_decision *decision;
+  must(ch_comparison_verdict(comparison, &decision, &error));
+  assert_int_equal(decision->kind, CH_VERDICT_UNDECIDED);
+  assert_string_equal(ch_verdict_kind_name(decision->kind), "undecided");
+  assert_int_equal(decision->name_count, 2);
+  assert_ptr_equal(decision->names[0], taken->name);
+  assert_string_not_equal(decision->names[1], taken->name);
+  assert_int_equal(strncmp(text, decision->sentence, strlen(decision->sentence)), 0);
+  assert_int_equal(decision->seeds, 1);
+  assert_int_equal(decision->more_seeds, -1);
+  ch_free(decision);
+  ch_free(text);
+  must(ch_comparison_page(comparison, &text, &error));
+  char path[300], *written = calloc(1, strlen(text) + 2);
+  snprintf(path, sizeof path, "%s/report.html", out);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  assert_int_equal(fread(written, 1, strlen(text) + 1, file), strlen(text));
+  fclose(file);
+  assert_string_equal(written, text);
+  free(written);
+  ch_free(text);
+  ch_comparison_free(comparison);
+
+  /* Other settings do not go on with these results; the sentence names what differs as the caller does. */
+  settings.eval_tokens = 100;
+  assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, " eval_tokens "));
+  settings.option_names = true;
+  assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, " --eval-tokens "));
+
+  /* More mechanisms behind those that are there: what is done is kept. */
+  diary longer = {0};
+  settings = usual(&longer);
+  settings.mechanisms = "mha,mqa,gqa:2";
+  settings.step = NULL;
+  must(ch_compare_mechanisms(&settings, &comparison, &error));
+  assert_int_equal(ch_comparison_count(comparison), 3);
+  assert_int_equal(longer.earlier, 2);
+  assert_int_equal(longer.begun, 1);
+  ch_comparison_free(comparison);
+}
+
+static void on_rung(int32_t index, int32_t rungs, int64_t parameters, const char *directory, void *user) {
+  static const int64_t sizes[] = {30000, 35000, 50000};
+  diary *d = user;
+  assert_true(rungs == 4 && parameters == sizes[d->begun] && index == (d->begun < 2 ? d->begun : 3));
+  assert_int_equal(strncmp(directory, out, strlen(out)), 0);
+  d->begun++;
+}
+
+/* The comparison that is there is the size that it was made for. */
+static void a_ladder_grows_around_a_comparison(void **state) {
+  (void)state;
+  diary d = {0};
+  ch_comparison *comparison;
+  ch_compare_settings settings = usual(&d);
+  settings.out = strcat(strcpy(out, at("comparison")), "-ladder");
+  settings.step = NULL;
+  settings.begin = NULL;
+  settings.timing = NULL;
+  settings.timed = NULL;
+  must(ch_compare_mechanisms(&settings, &comparison, &error));
+  double loss = ch_comparison_run(comparison, 0)->validation_loss;
+  assert_null(ch_comparison_laws(comparison));
+  ch_comparison_free(comparison);
+  settings.ladder = "35k,30k,50k";
+  settings.target = 1000000;
+  settings.rung = on_rung;
+  d = (diary){0};
+  must(ch_compare_mechanisms(&settings, &comparison, &error));
+  assert_int_equal(d.begun, 3);
+  assert_int_equal(d.models, 8);
+  assert_int_equal(d.earlier, 2);
+  assert_true(ch_comparison_run(comparison, 0)->validation_loss == loss);
+  const ch_ladder_laws *laws = ch_comparison_laws(comparison);
+  assert_int_equal(ch_ladder_laws_count(laws), 2);
+  const ch_ladder_law *law = ch_ladder_laws_at(laws, 1);
+  assert_string_equal(law->name, "mqa");
+  assert_int_equal(law->rungs, 4);
+  assert_true(law->target.low <= law->target.value && law->target_flops > 1e11);
+  char *text;
+  must(ch_comparison_page(comparison, &text, &error));
+  assert_non_null(strstr(text, "Other sizes"));
+  ch_free(text);
+  ch_comparison_free(comparison);
+  settings.ladder = "35k";
+  assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, "ladder has 2 sizes"));
+}
+
+static bool stop_at_once(void *user) {
+  ++*(int *)user;
+  return true;
+}
+
+static void a_comparison_is_stopped_by_the_answer_to_a_question(void **state) {
+  (void)state;
+  diary d = {0};
+  int asked = 0;
+  ch_compare_settings settings = usual(&d);
+  settings.out = at("stopped");
+  settings.stop = stop_at_once;
+  settings.prepared = NULL;
+  settings.user = &asked;
+  assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_INTERRUPTED);
+  assert_true(asked > 0);
+}
+
+static void mechanisms_are_listed_with_what_they_are(void **state) {
+  (void)state;
+  ch_mechanism_name name;
+  bool gqa = false;
+  int32_t count = 0;
+  while (ch_mechanism_name_at(count, &name)) {
+    assert_true(*name.name && *name.summary);
+    if (strcmp(name.name, "gqa") == 0) gqa = name.number != NULL;
+    count++;
+  }
+  assert_true(gqa && count > 10);
+  assert_false(ch_mechanism_name_at(-1, &name));
+}
+
+static void a_forecast_says_what_a_comparison_would_do(void **state) {
+  (void)state;
+  diary d = {0};
+  ch_compare_settings settings = usual(&d);
+  ch_compare_forecast *forecast = NULL;
+  settings.out = at("foreseen");
+  settings.seeds = 2;
+  must(ch_compare_foresee(&settings, &forecast, &error));
+  assert_false(is_there(at("foreseen")));
+  assert_int_equal(ch_compare_forecast_count(forecast), 2);
+  assert_null(ch_compare_forecast_of(forecast, 2));
+  assert_null(ch_compare_forecast_of(forecast, -1));
+  const ch_foreseen *mha = ch_compare_forecast_of(forecast, 0), *all = ch_compare_forecast_total(forecast);
+  assert_string_equal(mha->name, "mha");
+  assert_true(mha->runs == 2 && mha->finished == 0 && mha->tokens == 4096);
+  assert_true(mha->seconds > 0 && mha->tokens_per_second > 0 && mha->parameters > 30000);
+  /* Weights, gradients and two moments, and activations; the model and its checkpoint. */
+  assert_true(mha->memory_bytes > 16 * mha->parameters);
+  assert_true(mha->disk_bytes >= 2 * 16 * mha->parameters);
+  assert_null(all->name);
+  assert_true(all->runs == 4 && all->tokens == 4 * 4096 && all->memory_bytes >= mha->memory_bytes);
+  char *text = NULL, *json = NULL;
+  must(ch_compare_forecast_text(forecast, &text, &error));
+  assert_non_null(strstr(text, "4 runs of 4.1 k tokens"));
+  must(ch_compare_forecast_json(forecast, &json, &error));
+  assert_non_null(strstr(json, "\"finished\""));
+  ch_free(text);
+  ch_free(json);
+  ch_compare_forecast_free(forecast);
+  ch_compare_forecast_free(NULL);
+  assert_int_equal(d.steps + d.prepared + d.begun, 0);
+  settings.mechanisms = "mha,nonsense";
+  assert_int_equal(ch_compare_foresee(&settings, &forecast, &error), CH_ERROR_ARGUMENT);
+  assert_null(forecast);
+  assert_int_equal(ch_compare_foresee(NULL, &forecast, &error), CH_ERROR_ARGUMENT);
+}
+
+static void impossible_comparisons_are_refused(void **state) {
+  (void)state;
+  diary d = {0};
+  for (int i = 0; i < 17; i++) {
+    ch_compare_settings settings = usual(&d);
+    settings.out = at("none");
+    if (i == 0) settings.data = NULL;
+    if (i == 1) settings.mechanisms = "mha,nonsense";
+    if (i == 2) settings.tokens = 0;
+    if (i == 3) settings.seeds = 101;
+    if (i == 4) settings.type = CH_PRECISION_Q4_0;
+    if (i == 5) settings.schedule = CH_TRAIN_COSINE_TO_ZERO;
+    if (i == 6) settings.parameters = -5;
+    if (i == 7) settings.tolerance = 2;
+    if (i == 8) settings.out = NULL;
+    if (i == 9) settings.images = "images";
+    if (i == 10) settings.match = (ch_match)6;
+    if (i == 11) settings.init = (ch_init)7;
+    if (i == 12) settings.warmup = -2;
+    if (i == 13) settings.match = CH_MATCH_CACHE;
+    if (i == 14) settings.cache_per_token = 64;
+    if (i == 15) settings.cache_per_token = -1;
+    if (i == 16)
+      settings.data = NULL, settings.images = "x", settings.match = CH_MATCH_CACHE,
+      settings.cache_per_token = 64;
+    *error.message = 0;
+    if (ch_compare_mechanisms(&settings, NULL, &error) != CH_ERROR_ARGUMENT)
+      fail_msg("case %d: \"%s\"", i, error.message);
+    assert_true(*error.message && !strstr(error.message, "--"));
+    if (i != 1) /* names are read with the files */
+      assert_int_equal(ch_compare_check(&settings, NULL), CH_ERROR_ARGUMENT);
+  }
+  assert_int_equal(ch_compare_mechanisms(NULL, NULL, &error), CH_ERROR_ARGUMENT);
+  ch_compare_settings fine = usual(&d);
+  must(ch_compare_check(&fine, &error));
+  assert_false(is_there(at("none")));
+  assert_int_equal(d.steps, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_stopped_comparison_goes_on_and_says_which_is_better),
+      cmocka_unit_test(a_ladder_grows_around_a_comparison),
+      cmocka_unit_test(a_comparison_is_stopped_by_the_answer_to_a_question),
+      cmocka_unit_test(mechanisms_are_listed_with_what_they_are),
+      cmocka_unit_test(a_forecast_says_what_a_comparison_would_do),
+      cmocka_unit_test(impossible_comparisons_are_refused),
+  };
+  return cmocka_run_group_tests(tests, begin, remove_work);
+}

@@ -1,0 +1,437 @@
+/* Training through the public interface: callbacks, stopping and resuming, a model that can be run. */
+#include "making.h"
+
+enum { STEPS = 8 };
+
+/* A text with a pattern to learn. */
+static void write_text(void) {
+  static char text[40000];
+  static const char *const words[] = {"the cat ", "sat on ", "a mat ", "and ran ", "to the ", "old dog. "};
+  uint32_t random = 1;
+  while (strlen(text) + 40 < sizeof text) {
+    random = random * 1664525u + 1013904223u;
+    for (int i = 0; i < 3; i++) strcat(text, words[(random >> 28) % 4 + (uint32_t)i % 3]);
+    strcat(text, "\n");
+  }
+  write_file(at("text.txt"), text);
+  write_file(at("config.json"),
+             "{\"model_type\": \"crosshead\", \"vocab_size\": 300, \"hidden_size\": 32,"
+             " \"intermediate_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 2,"
+             " \"num_key_value_heads\": 1, \"max_position_embeddings\": 32, \"tie_word_embeddings\": true,"
+             " \"attention\": {\"type\": \"gqa\"}}");
+}
+
+static int begin(void **state) {
+  if (make_work(state) != 0) return -1;
+  write_text();
+  return 0;
+}
+
+typedef struct diary {
+  int64_t steps, evaluations, preparations, stop_after;
+  bool stop_at_evaluation;
+  double losses[STEPS + 1], validation_loss;
+  ch_train_step last;
+} diary;
+
+static bool on_step(const ch_train_step *step, void *user) {
+  diary *d = user;
+  assert_true(step->step >= 1 && step->step <= STEPS && step->steps == STEPS);
+  assert_true(step->loss > 0 && step->lr > 0 && step->grad_norm > 0 && step->tokens_per_second > 0);
+  d->losses[step->step] = step->loss;
+  d->last = *step;
+  d->steps++;
+  return !d->stop_after || step->step < d->stop_after;
+}
+
+static bool on_evaluation(const ch_train_evaluation *evaluation, void *user) {
+  diary *d = user;
+  assert_true(evaluation->step >= 1 && evaluation->loss > 0 && evaluation->top1 == -1 &&
+              evaluation->least_expert == -1);
+  d->evaluations++;
+  d->validation_loss = evaluation->loss;
+  return !d->stop_at_evaluation;
+}
+
+static bool on_preparation(const char *stage, double share, void *user) {
+  diary *d = user;
+  assert_true(*stage && share >= 0 && share <= 1);
+  d->preparations++;
+  return true;
+}
+
+static ch_train_settings usual(diary *d) {
+  static char config[256], data[256];
+  strcpy(config, at("config.json"));
+  strcpy(data, at("text.txt"));
+  ch_train_settings settings;
+  ch_train_defaults(&settings);
+  settings.config = config;
+  settings.data = data;
+  settings.steps = STEPS;
+  settings.batch = 4;
+  settings.sequence = 16;
+  settings.warmup = 2;
+  settings.lr = 5e-3;
+  settings.seed = 3;
+  settings.eval_every = 4;
+  settings.step = on_step;
+  settings.evaluation = on_evaluation;
+  settings.preparation = on_preparation;
+  settings.user = d;
+  return settings;
+}
+
+static void same_files(const char *a, const char *b) {
+  char command[600];
+  snprintf(command, sizeof command, "cmp %s %s", a, b);
+  assert_int_equal(system(command), 0);
+}
+
+static void a_run_tells_what_it_does_and_leaves_a_model(void **state) {
+  (void)state;
+  diary d = {0};
+  ch_train_settings settings = usual(&d);
+  char *json;
+  must(ch_train(at("whole"), &settings, &json, &error));
+  assert_int_equal(d.steps, STEPS);
+  assert_int_equal(d.evaluations, 2);
+  assert_true(d.preparations > 0);
+  assert_int_equal(d.last.tokens, STEPS * 4 * 16);
+  assert_true(d.losses[STEPS] < d.losses[1]);
+  json_t *figures = read_json(json);
+  assert_int_equal(number_of(figures, "steps"), STEPS);
+  assert_int_equal(number_of(figures, "tokens"), STEPS * 4 * 16);
+  assert_true(fabs(number_of(figures, "loss") - d.losses[STEPS]) < 1e-9);
+  assert_true(fabs(number_of(figures, "validation_loss") - d.validation_loss) < 1e-9);
+  json_decref(figures);
+
+  ch_model *model;
+  ch_session *session;
+  must(ch_model_open(at("whole"), &model, &error));
+  assert_true(ch_model_has_tokenizer(model) && !ch_model_takes_images(model));
+  assert_int_equal(ch_model_layers(model), 2);
+  assert_int_equal(ch_model_vocab_size(model), 300);
+  must(ch_session_create(model, NULL, &session, &error));
+  must(ch_generate(session, "the cat", 5, NULL, NULL, NULL, NULL, &error));
+  ch_session_free(session);
+  ch_model_close(model);
+}
+
+static void a_stopped_and_resumed_run_ends_with_the_same_bits(void **state) {
+  (void)state;
+  diary d = {.stop_after = 3}, rest = {.stop_at_evaluation = true}, end = {0};
+  ch_train_settings settings = usual(&d);
+  assert_int_equal(ch_train(at("parts"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
+  assert_non_null(strstr(error.message, "step 3"));
+  assert_null(strstr(error.message, "--"));
+  assert_int_equal(d.steps, 3);
+  assert_false(is_there(at("parts/model.safetensors")));
+
+  /* What decides the result comes from the checkpoint, whatever the settings say now. */
+  ch_train_defaults(&settings);
+  settings.resume = true;
+  settings.step = on_step;
+  settings.evaluation = on_evaluation;
+  settings.user = &rest;
+  assert_int_equal(ch_train(at("parts"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
+  assert_int_equal(rest.steps, 1); /* the evaluation after step 4 stopped it */
+  assert_int_equal(rest.evaluations, 1);
+  settings.user = &end;
+  must(ch_train(at("parts"), &settings, NULL, &error));
+  assert_int_equal(end.steps, STEPS - 4);
+  same_files(at("whole/model.safetensors"), at("parts/model.safetensors"));
+  same_files(at("whole/tokenizer.json"), at("parts/tokenizer.json"));
+
+  /* A finished run is left as it is. */
+  end = (diary){0};
+  must(ch_train(at("parts"), &settings, NULL, &error));
+  assert_int_equal(end.steps, 0);
+}
+
+static void training_goes_on_from_the_weights_of_a_model(void **state) {
+  (void)state;
+  diary d = {0};
+  ch_train_settings settings = usual(&d);
+  char from[256];
+  strcpy(from, at("whole"));
+  settings.config = NULL;
+  settings.init_from = from;
+  must(ch_train(at("tuned"), &settings, NULL, &error));
+  diary fresh = {0};
+  settings = usual(&fresh);
+  must(ch_train(at("fresh"), &settings, NULL, &error));
+  assert_true(d.losses[1] < fresh.losses[1] - 0.05);
+}
+
+/* What a run told beside its steps. */
+typedef struct notes {
+  ch_train_start start;
+  ch_train_evaluation last;
+  double first_lr, last_lr;
+  int64_t steps;
+  bool stop;
+} notes;
+
+static void note_start(const ch_train_start *start, void *user) {
+  notes *n = user;
+  n->start = *start;
+}
+
+static bool note_step(const ch_train_step *step, void *user) {
+  notes *n = user;
+  if (n->steps++ == 0) n->first_lr = step->lr;
+  n->last_lr = step->lr;
+  return true;
+}
+
+static bool note_evaluation(const ch_train_evaluation *evaluation, void *user) {
+  notes *n = user;
+  n->last = *evaluation;
+  return true;
+}
+
+static bool wants_stop(void *user) {
+  const notes *n = user;
+  return n->stop;
+}
+
+static ch_train_settings noting(notes *n) {
+  ch_train_settings settings = usual(NULL);
+  settings.start = note_start;
+  settings.step = note_step;
+  settings.evaluation = note_evaluation;
+  settings.stop = wants_stop;
+  settings.user = n;
+  return settings;
+}
+
+static void a_model_of_images_is_trained_and_measured(void **state) {
+  (void)state;
+  notes n = {0};
+  ch_train_settings settings = noting(&n);
+  write_file(at("vit.json"),
+             "{\"model_type\": \"crosshead_vit\", \"image_size\": 12, \"patch_size\": 3,"
+             " \"num_channels\": 1, \"num_classes\": 6, \"hidden_size\": 16, \"intermediate_size\": 24,"
+             " \"num_hidden_layers\": 1, \"num_attention_heads\": 2}");
+  settings.config = at("vit.json");
+  settings.data = NULL;
+  settings.images = TEST_DATA "/images/shapes-idx";
+  settings.sequence = settings.steps = 0;
+  settings.batch = 60;
+  settings.epochs = 3;
+  settings.augment = CH_TRAIN_FLIP;
+  settings.eval_tokens = 0; /* all 120 test images */
+  char *json;
+  must(ch_train(at("images"), &settings, &json, &error));
+  json_t *figures = read_json(json);
+  assert_true(n.start.images && !n.start.resumed && n.start.step == 0);
+  assert_int_equal(n.start.tokens, 600);
+  assert_int_equal(n.start.steps, 3 * 600 / 60);
+  assert_int_equal(n.steps, n.start.steps);
+  assert_int_equal(number_of(figures, "images"), 1800);
+  assert_int_equal(number_of(figures, "parameters"), n.start.parameters);
+  assert_true(n.last.top1 > 0 && n.last.top1 <= n.last.top5 && n.last.top5 <= 1);
+  assert_true(number_of(figures, "top1") == n.last.top1);
+  json_decref(figures);
+
+  /* What the run's last evaluation found, an evaluation of the model finds again. */
+  ch_model *model;
+  ch_session *session;
+  ch_evaluate_settings how;
+  must(ch_model_open(at("images"), &model, &error));
+  assert_true(ch_model_takes_images(model));
+  assert_int_equal(ch_model_layers(model), 1);
+  must(ch_evaluate_images(model, TEST_DATA "/images/shapes-idx", NULL, &json, &error));
+  figures = read_json(json);
+  assert_int_equal(number_of(figures, "images"), 120);
+  assert_true(fabs(number_of(figures, "loss") - n.last.loss) < 1e-5 * n.last.loss);
+  assert_true(number_of(figures, "top1") == n.last.top1 && number_of(figures, "top5") == n.last.top5);
+  json_decref(figures);
+  ch_evaluate_defaults(&how);
+  how.limit = 50;
+  must(ch_evaluate_images(model, TEST_DATA "/images/shapes-idx", &how, &json, &error));
+  figures = read_json(json);
+  assert_int_equal(number_of(figures, "images"), 50);
+  json_decref(figures);
+  assert_int_equal(ch_evaluate_images(model, TEST_DATA "/images/none", NULL, &json, &error), CH_ERROR_IO);
+  assert_int_equal(ch_session_create(model, NULL, &session, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(ch_evaluate_text(model, at("text.txt"), NULL, &json, &error), CH_ERROR_ARGUMENT);
+  ch_model_close(model);
+
+  ch_runs *runs;
+  int64_t id;
+  must(ch_runs_open(at("runs.sqlite"), CH_RUNS_CREATE, &runs, &error));
+  must(ch_runs_keep(runs, at("images"), NULL, &id, &error));
+  assert_int_equal(id, 1);
+  must(ch_runs_keep(runs, at("images"), NULL, &id, &error)); /* the same run */
+  assert_int_equal(id, 1);
+  ch_runs_close(runs);
+
+  settings = noting(&n);
+  settings.images = settings.data; /* images for a model of text */
+  settings.data = NULL;
+  assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(strncmp(error.message, "images is for models of images", 30), 0);
+}
+
+static void a_run_can_be_stopped_within_its_first_step(void **state) {
+  (void)state;
+  notes n = {.stop = true};
+  ch_train_settings settings = noting(&n);
+  assert_int_equal(ch_train(at("early"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
+  assert_int_equal(n.steps, 0);
+  assert_non_null(strstr(error.message, "step 0 of 8"));
+  n.stop = false;
+  settings.resume = true;
+  must(ch_train(at("early"), &settings, NULL, &error));
+  assert_true(n.start.resumed && n.start.step == 0);
+  same_files(at("whole/model.safetensors"), at("early/model.safetensors"));
+}
+
+static bool refuse(const char *stage, double share, void *user) {
+  (void)share;
+  (void)user;
+  return strcmp(stage, "tokenizing") != 0;
+}
+
+static void a_text_that_was_prepared_is_gone_on_with(void **state) {
+  (void)state;
+  notes n = {0};
+  ch_train_settings settings = noting(&n);
+  settings.preparation = refuse;
+  assert_int_equal(ch_train(at("prepared"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
+  assert_true(is_there(at("prepared/tokenizer.json")));
+  settings.preparation = NULL;
+  write_file(at("prepared/mine.txt"), "not of a run");
+  assert_int_equal(ch_train(at("prepared"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  settings.resume = true;
+  assert_int_equal(ch_train(at("prepared"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, "no checkpoint to resume but holds mine.txt"));
+  remove(at("prepared/mine.txt"));
+  must(ch_train(at("prepared"), &settings, NULL, &error));
+  assert_false(n.start.resumed);
+}
+
+static void what_decides_the_result_is_kept_when_a_run_goes_on(void **state) {
+  (void)state;
+  for (int i = 0; i < 8; i++) {
+    notes n = {0};
+    ch_train_settings settings = noting(&n);
+    settings.resume = true;
+    if (i == 1) settings.beta1 = 0.8;
+    if (i == 2) settings.beta2 = 0.8;
+    if (i == 3) settings.eps = 1e-6;
+    if (i == 4) settings.schedule = CH_TRAIN_CONSTANT;
+    if (i == 5) settings.seed = 0;
+    if (i == 6) settings.type = CH_PRECISION_F64;
+    if (i == 7) settings.weight_decay = 0;
+    ch_status status = ch_train(at("whole"), &settings, NULL, &error);
+    if (i == 0) must(status); /* with what it was begun with */
+    static const char *const named[] = {"",         "beta1", "beta2", "eps",
+                                        "schedule", "seed",  "type",  "weight_decay"};
+    if (i && (status != CH_ERROR_ARGUMENT || !strstr(error.message, named[i])))
+      fail_msg("%s: %d, \"%s\"", named[i], status, error.message);
+  }
+}
+
+static void recovering_has_defaults_of_its_own(void **state) {
+  (void)state;
+  notes n = {0};
+  char from[256];
+  strcpy(from, at("whole"));
+  ch_train_settings settings = noting(&n);
+  settings.config = NULL;
+  settings.init_from = from;
+  settings.recover = true;
+  settings.lr = 0;
+  settings.warmup = -1;
+  settings.steps = 40;
+  must(ch_train(at("recovered"), &settings, NULL, &error));
+  assert_true(n.first_lr <= 1.6e-5 / 4 * 1.001); /* the first of four steps of warm-up */
+  assert_true(n.last_lr < 1.6e-6 * 0.2);         /* towards zero, not to a tenth */
+  settings.init_from = NULL;
+  settings.config = at("config.json");
+  assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(strncmp(error.message, "recover is for a model that exists", 34), 0);
+}
+
+static void a_trace_has_the_operations_of_one_step(void **state) {
+  (void)state;
+  notes n = {0};
+  char *json = NULL;
+  ch_train_settings settings = noting(&n);
+  settings.trace = at("trace.json");
+  must(ch_train(at("traced"), &settings, NULL, &error));
+  json_t *trace = json_load_file(at("trace.json"), 0, NULL), *event;
+  size_t i, found = 0;
+  json_array_foreach(json_is_array(trace) ? trace : json_object_get(trace, "traceEvents"), i, event) {
+    const char *name = json_string_value(json_object_get(event, "name"));
+    found += name && strcmp(name, "adamw") == 0;
+  }
+  assert_int_equal(found, 1);
+  json_decref(trace);
+  settings.trace = at("missing/trace.json");
+  assert_int_equal(ch_train(at("untraced"), &settings, &json, &error), CH_ERROR_IO);
+  json_decref(read_json(json)); /* the run itself went well */
+  assert_true(is_there(at("untraced/model.safetensors")));
+}
+
+static void impossible_runs_are_refused_before_anything_is_written(void **state) {
+  (void)state;
+  diary d = {0};
+  for (int i = 0; i < 16; i++) {
+    ch_train_settings settings = usual(&d);
+    if (i == 0) settings.data = NULL;
+    if (i == 1) settings.config = NULL;
+    if (i == 2) settings.init_from = MODEL;
+    if (i == 3) settings.tokens = 100;
+    if (i == 4) settings.batch = -1;
+    if (i == 5) settings.lr = -1;
+    if (i == 6) settings.type = CH_PRECISION_Q8_0;
+    if (i == 7) settings.schedule = (ch_train_schedule)9;
+    if (i == 8) settings.validation = 1;
+    if (i == 9) settings.warmup = -2;
+    if (i == 10) settings.documents = (ch_document_separator)9;
+    if (i == 11) settings.epochs = 2;
+    if (i == 12) settings.augment = 8;
+    if (i == 13) settings.threads = -1;
+    if (i == 14) settings.label_smoothing = 0.1;
+    if (i == 15) settings.eval_every = -2;
+    *error.message = 0;
+    if (ch_train(at("none"), &settings, NULL, &error) != CH_ERROR_ARGUMENT)
+      fail_msg("case %d: \"%s\"", i, error.message);
+    assert_true(*error.message);
+    assert_null(strstr(error.message, "--")); /* the command line's words are not the library's */
+    assert_false(is_there(at("none")));
+  }
+  ch_train_settings settings = usual(&d);
+  assert_int_equal(ch_train(at("whole"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, "not empty"));
+  settings = usual(&d);
+  settings.sequence = 4096;
+  assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(strncmp(error.message, "sequence 4096 is longer", 23), 0);
+  settings.option_names = true;
+  assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(strncmp(error.message, "--seq 4096 is longer", 20), 0);
+  assert_int_equal(ch_train(NULL, &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(ch_train(at("none"), NULL, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(d.steps, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_run_tells_what_it_does_and_leaves_a_model),
+      cmocka_unit_test(a_stopped_and_resumed_run_ends_with_the_same_bits),
+      cmocka_unit_test(training_goes_on_from_the_weights_of_a_model),
+      cmocka_unit_test(a_model_of_images_is_trained_and_measured),
+      cmocka_unit_test(a_run_can_be_stopped_within_its_first_step),
+      cmocka_unit_test(a_text_that_was_prepared_is_gone_on_with),
+      cmocka_unit_test(what_decides_the_result_is_kept_when_a_run_goes_on),
+      cmocka_unit_test(recovering_has_defaults_of_its_own),
+      cmocka_unit_test(a_trace_has_the_operations_of_one_step),
+      cmocka_unit_test(impossible_runs_are_refused_before_anything_is_written),
+  };
+  return cmocka_run_group_tests(tests, begin, remove_work);
+}

@@ -1,0 +1,198 @@
+/* Templates and tasks that would crash, fill the memory or never end: each is refused with a sentence that names the
+ * limit, and what stays below a limit goes through. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/text.h"
+#include "eval/tasks/question.h"
+#include "eval/tasks/template.h"
+#include "eval/tasks/template_limits.h"
+
+static ch_status fill(const char *text, json_t **value, ch_error *error) {
+  ch_template *template;
+  json_t *item = json_pack("{s:s, s:i}", "t", "abc", "q", 1);
+  ch_template_scope scope = {.fields = item};
+  *value = NULL;
+  ch_status status = ch_template_parse(text, "test", &template, error);
+  if (status == CH_OK) status = ch_template_value(template, &scope, value, error);
+  ch_template_free(template);
+  ch_template_scope_free(&scope);
+  json_decref(item);
+  return status;
+}
+
+static void assert_fills(const char *text) {
+  ch_error error = {0};
+  json_t *value;
+  if (fill(text, &value, &error) != CH_OK) fail_msg("%.60s: %s", text, error.message);
+  assert_non_null(value);
+  json_decref(value);
+}
+
+static void assert_refused(const char *text, const char *why) {
+  ch_error error = {0};
+  json_t *value;
+  if (fill(text, &value, &error) != CH_ERROR_FORMAT) fail_msg("%.160s: %s", text, error.message);
+  assert_null(value);
+  if (!strstr(error.message, why)) fail_msg("%.60s: %s", text, error.message);
+  assert_true(strncmp(error.message, "test", 4) == 0);
+}
+
+/* "{{ BEFORE PIECE PIECE ... AFTER }}"; malloc'd. */
+static char *chain(const char *before, const char *piece, int count, const char *after) {
+  ch_text text = {0};
+  ch_text_printf(&text, "{{ %s", before);
+  for (int i = 0; i < count; i++) ch_text_puts(&text, piece);
+  ch_text_printf(&text, "%s }}", after);
+  assert_false(text.failed);
+  return text.data;
+}
+
+static void long_chains_of_operators_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *before, *piece, *after, *why;
+    int fine;
+  } cases[] = {
+      {"", "not ", "t", "\"not\"s are nested more than 64 deep", 60},
+      {"", "1+", "1", "more than 256 operators and filters", CH_TEMPLATE_HEIGHT},
+      {"", "q and ", "q", "more than 256 operators and filters", CH_TEMPLATE_HEIGHT},
+      {"", "q or ", "q", "more than 256 operators and filters", CH_TEMPLATE_HEIGHT},
+      {"", "t ~ ", "t", "more than 256 operators and filters", CH_TEMPLATE_HEIGHT},
+      {"t", "|trim", "", "more than 256 operators and filters", CH_TEMPLATE_HEIGHT},
+      {"t", ".strip()", "", "more than 256 operators and filters", CH_TEMPLATE_HEIGHT},
+      {"t", "[0]", "", "more than 256 operators and filters", CH_TEMPLATE_HEIGHT},
+      {"t", "[0:]", "", "more than 256 operators and filters", CH_TEMPLATE_HEIGHT},
+      {"", "1 if q else ", "1", "brackets are nested more than 64 deep", 60},
+      {"", "(", "q", "brackets are nested more than 64 deep", 0},
+      {"", "[", "q", "brackets are nested more than 64 deep", 0},
+      {"t", "|trim(t", "", "brackets are nested more than 64 deep", 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *text = chain(cases[i].before, cases[i].piece, cases[i].fine, cases[i].after);
+    assert_fills(text);
+    free(text);
+    text = chain(cases[i].before, cases[i].piece, 100000, cases[i].after);
+    assert_refused(text, cases[i].why);
+    free(text);
+  }
+}
+
+static void nested_statements_are_refused(void **state) {
+  (void)state;
+  static const char *const pieces[] = {"{% if q %}", "{% for x in [1] %}", "{% if q %}{% elif q %}"};
+  for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+    ch_text text = {0};
+    for (int n = 0; n < 50000; n++) ch_text_puts(&text, n > 0 && i == 2 ? "{% elif q %}" : pieces[i]);
+    assert_refused(text.data, "nested more than 64 deep");
+    ch_text_free(&text);
+  }
+}
+
+/* x, doubled `count` times. */
+#define DOUBLED(count)                                                                                       \
+  "{% set x='0123456789abcdef' %}{% for i in range(" #count ") %}{% set x=x~x %}{% endfor %}"
+#define BYTES "more than 256 MiB of texts and lists"
+
+/* Under the sanitizers, which make these cases thirty times as slow, the first few stand for all. */
+#ifdef __SANITIZE_ADDRESS__
+enum { MOST_CASES = 2 };
+#else
+enum { MOST_CASES = 1000 };
+#endif
+
+static void refuse_all(const char *const cases[][2], size_t count) {
+  for (size_t i = 0; i < count && i < MOST_CASES; i++) assert_refused(cases[i][0], cases[i][1]);
+}
+
+static void values_that_grow_without_bound_are_refused(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"{% set x=[] %}{% for i in range(512) %}{% for j in range(512) %}{% set x=[x] %}{% endfor %}{% endfor "
+       "%}.",
+       "lists are nested more than 64 deep"},
+      {"{% set x=['a'] %}{% for i in range(30) %}{% set x=[x,x,x] %}{% endfor %}.",
+       "a list grows beyond 1048576 elements"},
+      {"{% set x=['a'] %}{% for i in range(30) %}{% set x=x+x %}{% endfor %}.", BYTES},
+      {DOUBLED(30) ".", BYTES},
+      {DOUBLED(20) "{% set l=[] %}{% for i in range(128) %}{% set l=l+[x~i] %}{% endfor %}.", BYTES},
+      {DOUBLED(16) "{{ x.replace('0', x) | length }}.", "a text grows beyond 64 MiB"},
+      {DOUBLED(16) "{{ [x, x, x, x, x, x, x, x].join(x) | regex_replace('0', '\\\\1' ~ x) }}.", "test"},
+      {DOUBLED(18) "{% set l=[x] %}{% for i in range(8) %}{% set l=l+l %}{% endfor %}{{ l | join }}.",
+       "test"},
+      {DOUBLED(20) "{{ x.split('0') | length }}.", "a list grows beyond"},
+      {DOUBLED(20) "{{ ('[' ~ x ~ ']') | literal }}.", BYTES},
+      {"{{ range(65537) | length }}.", "range goes up to 65536, not to 65537"},
+      {"{{ 9223372036854775808 }}", "beyond 64 bits"},
+  };
+  refuse_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void work_without_end_is_refused(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"{% set r=range(60000) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}.",
+       "more than 4194304 steps"},
+      {"{% for i in range(65536) %}{% for j in range(65536) %}{% endfor %}{% endfor %}.", BYTES},
+      {DOUBLED(18) "{% for i in range(60000) %}{% if 'z' in x %}{% endif %}{% endfor %}.", BYTES},
+      {DOUBLED(18) "{% for i in range(60000) %}{% set y=x[99] %}{% endfor %}.", BYTES},
+      {DOUBLED(18) "{% for i in range(60000) %}{% set y=x==x %}{% endfor %}.", BYTES},
+      {"{% for i in range(65536) %}{% set y='a'|regex_replace('(a|b){100}' ~ i, '') %}{% endfor %}.", BYTES},
+      /* patterns that go back and forth */
+      {"{% set x='((((((((((((((((' %}{% for i in range(12) %}{% set x=x~x %}{% endfor %}"
+       "{{ x | regex_replace('\\(.*?[)z]', '') }}.",
+       BYTES},
+      {DOUBLED(14) "{{ x | regex_replace('(?>[0-9a-f]*)[yz]', '') }}.", BYTES},
+      {DOUBLED(14) "{{ x | regex_replace('([0-9a-f]*)\\1[yz]', '') }}.", BYTES},
+  };
+  refuse_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void work_that_real_prompts_need_goes_through(void **state) {
+  (void)state;
+  assert_fills(DOUBLED(16) "{{ x.replace('0', 'zero') | regex_replace('[a-c]+', '<\\0>') | length }}");
+  assert_fills("{% set l=[] %}{% for i in range(1000) %}{% set l=l+[i] %}{% endfor %}{{ l | join(' ') }}.");
+  assert_fills("{% set x=q %}{% for i in range(60) %}{% set x=[x] %}{% endfor %}.");
+  assert_fills("{% for i in range(100) %}{% set y=t|regex_replace('a' ~ i, '') %}{% endfor %}.");
+}
+
+/* --- tasks --------------------------------------------------------------------------------------------------- */
+
+static ch_status read_task(const char *form, int forms, ch_error *error) {
+  ch_text text = {0};
+  ch_task *task = NULL;
+  ch_text_puts(&text, "{\"task\":\"t\",\"output_type\":\"loglikelihood\",\"metrics\":[\"acc\"],\"forms\":[");
+  for (int i = 0; i < forms; i++) ch_text_printf(&text, "%s%s", i > 0 ? "," : "", form);
+  ch_text_puts(&text, "]}");
+  ch_status status = ch_task_parse(text.data, text.size, "t.json", &task, error);
+  ch_task_free(task);
+  ch_text_free(&text);
+  return status;
+}
+
+static void a_task_has_no_more_than_64_forms(void **state) {
+  (void)state;
+  static const char form[] = "{\"fields\":[\"q\"],\"doc_to_text\":\"\",\"doc_to_target\":\"\"}";
+  ch_error error = {0};
+  assert_int_equal(read_task(form, 64, &error), CH_OK);
+  assert_int_equal(read_task(form, 65, &error), CH_ERROR_CONFIG);
+  assert_string_equal(error.message, "t.json: \"forms\" must be a list of 1 to 64 objects");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(long_chains_of_operators_are_refused),
+      cmocka_unit_test(nested_statements_are_refused),
+      cmocka_unit_test(values_that_grow_without_bound_are_refused),
+      cmocka_unit_test(work_without_end_is_refused),
+      cmocka_unit_test(work_that_real_prompts_need_goes_through),
+      cmocka_unit_test(a_task_has_no_more_than_64_forms),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

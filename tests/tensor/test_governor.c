@@ -1,0 +1,109 @@
+/* The governor on machines that are made up: how long a step takes with so many workers is a function. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "tensor/governor.h"
+
+/* Seconds of a step of `work` seconds for one thread. */
+typedef double (*machine)(double work, int workers);
+
+static double idle(double work, int workers) {
+  return work / workers;
+}
+
+/* Another program has one of the processors: threads that wait for one another get little done. */
+static double busy(double work, int workers) {
+  return workers > 1 ? 5 * work : work;
+}
+
+typedef struct world {
+  ch_governor governor;
+  ch_expected_time expected;
+  double now;
+} world;
+
+/* Runs steps for so many seconds; the share of the time that they took with `workers`. */
+static double share_with(world *w, machine m, double work, double seconds, int workers) {
+  double end = w->now + seconds, with = 0;
+  while (w->now < end) {
+    int chosen = ch_governor_workers(&w->governor, w->expected);
+    double taken = m(work, chosen);
+    w->now += taken;
+    if (chosen == workers) with += taken;
+    ch_governor_observe(&w->governor, &w->expected, taken, w->now);
+  }
+  return with / seconds;
+}
+
+static world begin(int threads) {
+  world w = {.now = 100};
+  ch_governor_init(&w.governor, threads, false);
+  return w;
+}
+
+static void all_threads_work_on_an_idle_machine(void **state) {
+  (void)state;
+  static const double work[] = {20e-6, 300e-6, 5e-3, 0.2};
+  for (int i = 0; i < 4; i++) {
+    world w = begin(2);
+    assert_true(share_with(&w, idle, work[i], 60, 2) > 0.97);
+  }
+}
+
+static void one_thread_works_on_a_busy_machine(void **state) {
+  (void)state;
+  world w = begin(2);
+  share_with(&w, idle, 200e-6, 5, 2);
+  share_with(&w, busy, 200e-6, 2, 1);
+  assert_true(share_with(&w, busy, 200e-6, 20, 1) > 0.8);
+}
+
+static void all_threads_come_back(void **state) {
+  (void)state;
+  world w = begin(4);
+  share_with(&w, idle, 200e-6, 5, 4);
+  share_with(&w, busy, 200e-6, 10, 1);
+  share_with(&w, idle, 200e-6, 5, 4);
+  assert_true(share_with(&w, idle, 200e-6, 60, 4) > 0.95);
+}
+
+static void a_busy_machine_is_met_with_one_thread(void **state) {
+  (void)state;
+  world w = begin(2);
+  ch_governor_init(&w.governor, 2, true);
+  assert_true(share_with(&w, busy, 200e-6, 0.2, 1) > 0.99);
+  assert_true(share_with(&w, busy, 200e-6, 60, 1) > 0.95);
+  ch_governor_init(&w.governor, 2, true); /* it was not busy after all */
+  share_with(&w, idle, 200e-6, 1, 2);
+  assert_true(share_with(&w, idle, 200e-6, 60, 2) > 0.97);
+}
+
+static void what_comes_into_the_way_is_answered_at_once(void **state) {
+  (void)state;
+  world w = begin(2);
+  share_with(&w, idle, 200e-6, 5, 2);
+  assert_true(share_with(&w, busy, 200e-6, 0.5, 1) > 0.8);
+}
+
+static void a_team_of_one_is_left_alone(void **state) {
+  (void)state;
+  world w = begin(1);
+  assert_true(share_with(&w, busy, 200e-6, 5, 1) > 0.99);
+}
+
+int main(void) {
+  unsetenv("CROSSHEAD_WORKERS");
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_threads_work_on_an_idle_machine),
+      cmocka_unit_test(one_thread_works_on_a_busy_machine),
+      cmocka_unit_test(all_threads_come_back),
+      cmocka_unit_test(a_busy_machine_is_met_with_one_thread),
+      cmocka_unit_test(what_comes_into_the_way_is_answered_at_once),
+      cmocka_unit_test(a_team_of_one_is_left_alone),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
