@@ -345,6 +345,7 @@ ch_status ch_compare(const ch_compare_settings *settings, ch_comparison_written 
   ch_compare_setup setup;
   *comparison = (ch_comparison){0};
   ch_status status = ch_compare_setup_open(settings, CH_EXPERIMENT_COMPARISON, comparison, &setup, error);
+  comparison->open = settings->until_decided;
   if (status == CH_OK && settings->tune) status = tune_models(&setup, error);
   /* Seed by seed, so that there is a whole comparison after the first seed. */
   for (int i = 0; status == CH_OK && i < comparison->planned; i++) {
@@ -352,7 +353,11 @@ ch_status ch_compare(const ch_compare_settings *settings, ch_comparison_written 
     if (model == 0) ch_compare_take_seed(&setup, settings->seed + (uint64_t)(i / setup.plan.count));
     status = compare_one(&setup, model, written, error);
   }
-  if (status == CH_OK && settings->until_decided) status = decide(&setup, written, error);
+  if (status == CH_OK && settings->until_decided) {
+    status = decide(&setup, written, error);
+    comparison->open = false;
+    if (status == CH_OK) status = write_results(&setup, written, error);
+  }
   if (status == CH_OK && ch_compare_lacks_turns(&setup)) {
     status = ch_compare_take_turns(&setup, error);
     if (status == CH_OK) status = write_results(&setup, written, error);

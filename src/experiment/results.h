@@ -38,6 +38,7 @@ struct ch_comparison {
   int64_t cache_per_token; /* with CH_MATCH_CACHE */
   double budget_seconds;   /* of training, with CH_MATCH_TIME */
   bool until_decided;      /* seeds were added until a verdict: intervals are widened for all looks */
+  bool open;               /* more may be planned: seeds are still being added */
   int planned;             /* models asked for; larger than `count` in an unfinished comparison */
   ch_compared *models;     /* [count] */
   int count;

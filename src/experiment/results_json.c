@@ -238,11 +238,11 @@ json_t *ch_comparison_to_json(const ch_comparison *c) {
   json_t *object = NULL, *found = NULL;
   if (ch_summarise(c, &summary, &error) == CH_OK) {
     object = ch_experiment_to_json(c);
-    found = json_pack("{s:b, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "complete", c->count == c->planned,
-                      "tolerance", c->tolerance, "match", match_to_json(c), "verdict",
-                      verdict_to_json(c, &summary), "warnings", warnings_to_json(c, &summary), "summary",
-                      summary_to_json(&summary, &c->training), "differences", differences_to_json(&summary),
-                      "models", models_to_json(c));
+    found = json_pack("{s:b, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "complete",
+                      !c->open && c->count == c->planned, "tolerance", c->tolerance, "match",
+                      match_to_json(c), "verdict", verdict_to_json(c, &summary), "warnings",
+                      warnings_to_json(c, &summary), "summary", summary_to_json(&summary, &c->training),
+                      "differences", differences_to_json(&summary), "models", models_to_json(c));
   }
   ch_arena_free(&summary.arena);
   bool fine = object && found && json_object_update(object, found) == 0;

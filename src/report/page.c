@@ -69,6 +69,9 @@ static void put_notice(const ch_page *p, ch_text *html) {
         "<p class=\"notice\">Unfinished: %d of %d models are trained so far. Run the same command again to "
         "continue.</p>\n",
         c->count, c->planned);
+  else if (c->open)
+    ch_text_puts(html, "<p class=\"notice\">Unfinished: more seeds may follow. Run the same command again to "
+                       "continue.</p>\n");
   for (int i = 0; i < p->warnings->count; i++) {
     ch_text_puts(html, "<p class=\"notice\">Warning: ");
     ch_html_escape(p->warnings->list[i].sentence, html);
