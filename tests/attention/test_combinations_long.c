@@ -1,6 +1,7 @@
 /* Every mechanism and module on texts longer than the blocks in which attention reads states, with heads wider than a
  * vector register. */
 #include "mechanisms/mechanism.h"
+#include "sanitized.h"
 
 int main(void) {
   static combination_list list;
@@ -12,5 +13,5 @@ int main(void) {
       cross(context, (const char *const[]){t->sizes, NULL}, sizes, 1);
       add_combination_of(&list, 1 + i % 2, 140 + 3 * (i % 4), sizes[0].text, (*m)->name, t->attention);
     }
-  return run_combinations(&list);
+  return SANITIZED ? run_values_of_combinations(&list) : run_combinations(&list);
 }

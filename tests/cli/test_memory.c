@@ -18,12 +18,8 @@
 #include "base/file.h"
 #include "bench/random_model.h"
 #include "io/model_files.h"
+#include "sanitized.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-enum { SANITISED = true };
-#else
-enum { SANITISED = false };
-#endif
 enum { CONTEXT = 32768, LONG_WORDS = 26000, SHORT_WORDS = 1500, LONGEST_SECONDS = 120, MIB = 1 << 20 };
 
 static char directory[] = "/tmp/crosshead-memory-XXXXXX";
@@ -143,7 +139,7 @@ static size_t enough;
 /* Too little is an error, said in a line. */
 static void a_limit_ends_in_a_sentence(void **state) {
   (void)state;
-  if (SANITISED) skip(); /* it maps more than any limit */
+  if (SANITIZED) skip(); /* it maps more than any limit */
   bool started = false;  /* before, libraries do not find the memory that they start with, and say so */
   for (enough = 64 * (size_t)MIB;; enough += enough / 12) {
     ran r = run("short", enough);
@@ -172,7 +168,7 @@ static void compare_prompts(const char *what, size_t limit) {
 
 static void a_long_prompt_takes_its_cache_and_nothing_more(void **state) {
   (void)state;
-  if (SANITISED) skip(); /* memory that is freed is kept for a while, to find uses of it */
+  if (SANITIZED) skip(); /* memory that is freed is kept for a while, to find uses of it */
   const size_t arena =
       64 * (size_t)MIB; /* address space that malloc takes for a second thread, where it can */
   compare_prompts("llama", enough ? enough + arena + 8 * MIB : 0);
@@ -210,7 +206,7 @@ static void so_does_one_of_any_mechanism(void **state) {
       "'type': 'mla', 'kv_lora_rank': 24, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 8, 'v_head_dim': 8",
       "'type': 'mla', 'kv_lora_rank': 24, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 8, 'v_head_dim': 8, "
       "'gate_embedding_dim': 8"};
-  if (SANITISED) skip();
+  if (SANITIZED) skip();
   for (size_t i = 0; i < sizeof mechanisms / sizeof *mechanisms; i++) {
     put_mechanism(mechanisms[i]);
     compare_prompts(mechanisms[i], 0);

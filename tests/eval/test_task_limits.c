@@ -13,6 +13,7 @@
 #include "eval/tasks/question.h"
 #include "eval/tasks/template.h"
 #include "eval/tasks/template_limits.h"
+#include "sanitized.h"
 
 static ch_status fill(const char *text, json_t **value, ch_error *error) {
   ch_template *template;
@@ -101,11 +102,7 @@ static void nested_statements_are_refused(void **state) {
 #define BYTES "more than 256 MiB of texts and lists"
 
 /* Under the sanitizers, which make these cases thirty times as slow, the first few stand for all. */
-#ifdef __SANITIZE_ADDRESS__
-enum { MOST_CASES = 2 };
-#else
-enum { MOST_CASES = 1000 };
-#endif
+enum { MOST_CASES = SANITIZED ? 2 : 1000 };
 
 static void refuse_all(const char *const cases[][2], size_t count) {
   for (size_t i = 0; i < count && i < MOST_CASES; i++) assert_refused(cases[i][0], cases[i][1]);

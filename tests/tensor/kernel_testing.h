@@ -18,9 +18,11 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "sanitized.h"
 #include "tensor/kernels.h"
 
-enum { MAX_BUFFERS = 8, MOST_THREADS = 3 };
+/* Kernels are run with each number of threads from the least to the most. */
+enum { MAX_BUFFERS = 8, MOST_THREADS = 3, LEAST_THREADS = SANITIZED ? MOST_THREADS : 1 };
 
 /* A kernel call under test: reads in[], reads and writes out[], both in the table's element type. `data` is
    the test's own. `scratch` is large enough for MOST_THREADS. */
@@ -101,7 +103,7 @@ static inline void run_check(const kernel_check *check) {
     size_t size = ch_dtype_size(kernels->dtype);
     void *in[MAX_BUFFERS] = {NULL};
     for (int i = 0; i < check->inputs; i++) in[i] = reals_from(kernels, check->in_size[i], check->in[i]);
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = LEAST_THREADS; threads <= MOST_THREADS; threads++) {
       omp_set_num_threads(threads);
       void *out[2][MAX_BUFFERS] = {{NULL}};
       for (int run = 0; run < 2; run++) {

@@ -148,7 +148,7 @@ static void check_backward(ch_random *random, attend_case c, backward_mode mode)
     args.scratch = open_scratch(&scratch, kernels, &args, false, 0);
     kernels->attend_forward(&args);
     close_scratch(&scratch, describe(&c));
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = LEAST_THREADS; threads <= MOST_THREADS; threads++) {
       omp_set_num_threads(threads);
       void *result[2][3];
       for (int run = 0; run < 2; run++)

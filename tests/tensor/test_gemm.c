@@ -226,7 +226,7 @@ static void the_same_shapes_give_the_same_bits_in_another_object_and_other_order
   ch_random_seed(&random, 73, 0);
   double *a = random_values(&random, M * K, 1), *b = random_values(&random, N * K, 1);
   int usual_threads = omp_get_max_threads();
-  for (int threads = 1; threads <= MOST_THREADS; threads++) {
+  for (int threads = LEAST_THREADS; threads <= MOST_THREADS; threads++) {
     omp_set_num_threads(threads);
     const ch_kernels *kernels = tables[BEST];
     void *a_real = reals_from(kernels, M * K, a), *b_real = reals_from(kernels, N * K, b);
@@ -259,7 +259,7 @@ static void one_object_serves_changing_numbers_of_threads(void **state) {
   ch_random random;
   int usual_threads = omp_get_max_threads();
   for (int round = 0; round < 2; round++)
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = LEAST_THREADS; threads <= MOST_THREADS; threads++) {
       omp_set_num_threads(threads);
       ch_random_seed(&random, 74, 0);
       check_product(gemm, tables[BEST], &random, (product){100, 90, 80, false, true, true, 0, false});

@@ -103,7 +103,7 @@ static void the_best_experts_are_chosen_the_first_of_equals(void **state) {
       if (!kernels) continue;
       void *real_logits = reals_from(kernels, c->rows * c->experts, logits);
       void *real_bias = reals_from(kernels, c->experts, bias);
-      for (int threads = 1; threads <= MOST_THREADS; threads++) {
+      for (int threads = LEAST_THREADS; threads <= MOST_THREADS; threads++) {
         omp_set_num_threads(threads);
         memset(got, 0xff, (size_t)choices * sizeof *got);
         const ch_routing_rule rule = rule_of(c);

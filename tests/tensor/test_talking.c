@@ -225,7 +225,7 @@ static void check_forward(ch_random *random, attend_case c, int mixes) {
     ch_attend args = make_attend_args(d, kernels);
     mix_values m = make_mixes(&t, kernels);
     void *first = malloc(bytes);
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = LEAST_THREADS; threads <= MOST_THREADS; threads++) {
       omp_set_num_threads(threads);
       run_forward(&t, kernels, &args, &m, 0);
       memcpy(first, args.out, bytes);
@@ -306,7 +306,7 @@ static void check_backward(ch_random *random, attend_case c, int mixes, backward
     ch_attend args = make_attend_args(t.d, kernels);
     mix_values m = make_mixes(&t, kernels);
     run_forward(&t, kernels, &args, &m, 0);
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = LEAST_THREADS; threads <= MOST_THREADS; threads++) {
       omp_set_num_threads(threads);
       void *result[2][GRADIENTS];
       for (int run = 0; run < 2; run++)
