@@ -29,6 +29,14 @@ static double second_rate(const ch_compared *run) {
   return run->decode_tokens_per_second;
 }
 
+static double training_spread(const ch_compared *run) {
+  return run->train_spread;
+}
+
+static double second_spread(const ch_compared *run) {
+  return run->decode_spread;
+}
+
 static json_t *axis(const char *title, const char *word, bool log, int base) {
   return json_pack("{s:s, s:s, s:b, s:i}", "title", title, "word", word, "log", log, "base", base);
 }
@@ -259,25 +267,39 @@ json_t *ch_figure_seeds(const ch_summary *summary) {
 
 /* --- speed ------------------------------------------------------------------------------------------------------- */
 
+/* `spread`: half the distance between the quartiles of what was measured of a run. */
 static json_t *bars_of(const ch_summary *summary, const char *id, const char *title, const char *unit,
-                       ch_compared_value *value) {
+                       ch_compared_value *value, ch_compared_value *spread) {
   json_t *bars = json_array();
-  for (int i = 0; i < summary->count; i++)
-    json_array_append_new(bars, json_pack("{s:s, s:i, s:f}", "name", summary->groups[i].name, "colour", i,
-                                          "value", ch_group_spread(&summary->groups[i], value).mean));
-  return json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", id, "kind", "bars", "title", title, "x",
-                   axis(unit, "speed", false, 10), "bars", bars);
+  bool ranged = false;
+  for (int i = 0; i < summary->count; i++) {
+    const ch_group *group = &summary->groups[i];
+    double mean = ch_group_spread(group, value).mean, half = ch_group_spread(group, spread).mean;
+    json_t *bar = json_pack("{s:s, s:i, s:f}", "name", group->name, "colour", i, "value", mean);
+    if (half > 0) {
+      put(bar, "low", json_real(mean - half));
+      put(bar, "high", json_real(mean + half));
+      ranged = true;
+    }
+    json_array_append_new(bars, bar);
+  }
+  json_t *figure = json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", id, "kind", "bars", "title", title, "x",
+                             axis(unit, "speed", false, 10), "bars", bars);
+  if (ranged) put(figure, "note", json_string("Lines show the spread: half of the measurements lie in it."));
+  return figure;
 }
 
 json_t *ch_figure_training_speed(const ch_summary *summary) {
   const char *unit = on_images(summary) ? "images per second" : "tokens per second";
-  return bars_of(summary, "training-speed", "Training speed", unit, training_rate);
+  return bars_of(summary, "training-speed", "Training speed", unit, training_rate, training_spread);
 }
 
 json_t *ch_figure_second_speed(const ch_summary *summary) {
   if (on_images(summary))
-    return bars_of(summary, "seeing-speed", "Classifying images", "images per second", second_rate);
-  return bars_of(summary, "decoding-speed", "Decoding one sequence", "tokens per second", second_rate);
+    return bars_of(summary, "seeing-speed", "Classifying images", "images per second", second_rate,
+                   second_spread);
+  return bars_of(summary, "decoding-speed", "Decoding one sequence", "tokens per second", second_rate,
+                 second_spread);
 }
 
 /* --- decoding by depth ------------------------------------------------------------------------------------------- */

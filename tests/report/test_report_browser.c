@@ -44,6 +44,7 @@ static const char *comparison_page(void) {
     run->validation_loss += 0.004 * (i / NAMES) + 0.001 * ((i * 7) % 5);
     run->decode_curve = depths;
     run->decode_points = 4;
+    run->train_spread = 10; /* decoding was measured once */
     run->parameters_attention = 300000;
     run->parameters_feed_forward = 500000;
     run->parameters_embedding = 131072;
@@ -286,6 +287,13 @@ static void figures_are_saved_as_csv_with_their_numbers(void **state) {
                       94) == 0);
   assert_non_null(strstr(text, "\r\nmha,2048,3.40"));
   assert_non_null(strstr(text, "\r\n\"a, \"\"b\"\" </script><b>.json\",256,3.46"));
+  free(text);
+  text = saved("training-speed", "CSV");
+  assert_non_null(strstr(text, "name,tokens per second,from,to\r\n"));
+  assert_non_null(strstr(text, "\r\nmha,14210,14200,14220\r\n"));
+  free(text);
+  text = saved("decoding-speed", "CSV");
+  assert_non_null(strstr(text, "name,tokens per second\r\n"));
   free(text);
   text = saved("decoding-depth", "CSV");
   assert_non_null(strstr(text, "\r\n2048,4000,4000,4000,4000\r\n"));

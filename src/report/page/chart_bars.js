@@ -12,13 +12,13 @@ const chartBars = (function () {
     const values = figure.bars.flatMap((b) => {
       let from = 0;
       return (stacked ? b.values : [b.value]).map((v, i) => {
-        const one = { name: b.name, part: stacked ? figure.parts[i] : "", from, to: from + v, last: !stacked || i + 1 === b.values.length, colour: parts.colour(colours, stacked ? i : b.colour) };
+        const one = { name: b.name, part: stacked ? figure.parts[i] : "", from, to: from + v, last: !stacked || i + 1 === b.values.length, low: b.low === undefined ? from + v : b.low, high: b.high === undefined ? from + v : b.high, colour: parts.colour(colours, stacked ? i : b.colour) };
         from += v;
         return one;
       });
     });
     /* From 0, with room for the numbers at the ends of the bars; below 0 on the left. */
-    const high = Math.max(...values.map((v) => v.to), 0), low = Math.min(...values.map((v) => v.to), 0);
+    const high = Math.max(...values.map((v) => v.high), 0), low = Math.min(...values.map((v) => v.low), 0);
     const wide = 10 + 7.6 * Math.max(...values.filter((v) => v.last).map((v) => parts.short(v.to).length));
     const inside = options.width - 20 - Math.min(limit(options), 6.8 * Math.max(...figure.bars.map((b) => b.name.length)));
     const room = ((high - low || 1) * wide) / Math.max(40, inside - wide * (low < 0 && high > 0 ? 2 : 1));
@@ -35,15 +35,17 @@ const chartBars = (function () {
           x: { scale: "x", field: "from" }, x2: { scale: "x", field: "to" }, y: { scale: "names", field: "name" }, height: { scale: "names", band: 1 }, fill: { field: "colour" }, cornerRadius: { value: stacked ? 0 : 3 },
           tooltip: { signal: "datum.name + (datum.part ? ', ' + datum.part : '') + ': ' + format(datum.to - datum.from, ',.6~r')" },
         } } },
+        { type: "rule", from: { data: "bars" }, encode: { update: { x: { scale: "x", field: "low" }, x2: { scale: "x", field: "high" }, y: middle, stroke: { value: colours.ink }, strokeWidth: { value: 1.5 } } } },
         { type: "text", from: { data: "bars" }, encode: { update: {
-          x: { scale: "x", field: "to", offset: { signal: "datum.to < 0 ? -5 : 5" } }, align: { signal: "datum.to < 0 ? 'right' : 'left'" }, y: middle, baseline: { value: "middle" }, text: { signal: "datum.last ? crossheadShort(datum.to) : ''" }, fill: { value: colours.ink }, fontWeight: { value: 600 },
+          x: { scale: "x", signal: "datum.to < 0 ? datum.low : datum.high", offset: { signal: "datum.to < 0 ? -5 : 5" } }, align: { signal: "datum.to < 0 ? 'right' : 'left'" }, y: middle, baseline: { value: "middle" }, text: { signal: "datum.last ? crossheadShort(datum.to) : ''" }, fill: { value: colours.ink }, fontWeight: { value: 600 },
         } } },
       ],
     });
   }
 
   function barsTable(figure) {
-    if (!figure.parts) return { columns: ["name", figure.x.title], rows: figure.bars.map((b) => [b.name, b.value]) };
+    const ranged = figure.bars.some((b) => b.low !== undefined);
+    if (!figure.parts) return { columns: ["name", figure.x.title].concat(ranged ? ["from", "to"] : []), rows: figure.bars.map((b) => [b.name, b.value].concat(ranged ? [b.low, b.high] : [])) };
     return { columns: ["name"].concat(figure.parts, "all"), rows: figure.bars.map((b) => [b.name].concat(b.values, b.values.reduce((a, v) => a + v, 0))) };
   }
 
