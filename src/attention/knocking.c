@@ -4,11 +4,14 @@
  *   mlp:     2 (x W_up^T * sigmoid(x W_gate^T)) W_down^T
  *   gate:    2 x * sigmoid(x W_gate^T)                       (the paper's negative control)
  *
- * W, W_up and W_down start as the identity and W_gate at zero: the layer starts as if it had no knocking.
+ * W, W_up and W_down start as the identity and W_gate at zero: the layer starts as if it had no knocking. With "init":
+ * "random" all of them start like dense matrices (the control of section 3.3).
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "attention/mechanism.h"
+#include "config/initial_std.h"
 
 enum { NAME = 32 };
 
@@ -21,21 +24,31 @@ bool ch_is_knocked(const ch_config *config, unsigned on) {
   return config->attention.knocking.on & on;
 }
 
-static void declare_identity(ch_declaration *declaration, const char *name, int64_t n) {
-  ch_param *row = ch_declare_head_matrix(declaration, name, n, n, CH_PARAM_INIT_ONE_HOT, 0);
-  if (row) row->decay_to_identity = declaration->config->attention.knocking.decay_to_identity;
+/* The spread of a dense matrix with n inputs. */
+static double dense_std(const ch_config *config, int64_t n) {
+  return config->parametrization == CH_PARAMETRIZATION_SPECTRAL ? 1 / sqrt((double)n)
+                                                                : ch_initial_std(config, n);
+}
+
+/* A map [n, n] that starts as the identity, or at zero, if the config does not want random ones. */
+static void declare_map(ch_declaration *declaration, const char *name, int64_t n, bool identity) {
+  const ch_config *c = declaration->config;
+  bool random = c->attention.knocking.init == CH_KNOCKING_RANDOM;
+  ch_param_init init = random     ? CH_PARAM_INIT_NORMAL
+                       : identity ? CH_PARAM_INIT_ONE_HOT
+                                  : CH_PARAM_INIT_CONSTANT;
+  ch_param *row = ch_declare_head_matrix(declaration, name, n, n, init, random ? dense_std(c, n) : 0);
+  if (row && identity) row->decay_to_identity = c->attention.knocking.decay_to_identity;
 }
 
 void ch_knocking_declare(ch_declaration *declaration, unsigned on, int64_t head_dim) {
   char name[NAME];
   if (!ch_is_knocked(declaration->config, on)) return;
   ch_knocking_type type = declaration->config->attention.knocking.type;
-  if (type == CH_KNOCKING_LINEAR) declare_identity(declaration, name_of(on, "", name), head_dim);
-  if (type == CH_KNOCKING_MLP) declare_identity(declaration, name_of(on, ".up", name), head_dim);
-  if (type != CH_KNOCKING_LINEAR)
-    ch_declare_head_matrix(declaration, name_of(on, ".gate", name), head_dim, head_dim,
-                           CH_PARAM_INIT_CONSTANT, 0);
-  if (type == CH_KNOCKING_MLP) declare_identity(declaration, name_of(on, ".down", name), head_dim);
+  if (type == CH_KNOCKING_LINEAR) declare_map(declaration, name_of(on, "", name), head_dim, true);
+  if (type == CH_KNOCKING_MLP) declare_map(declaration, name_of(on, ".up", name), head_dim, true);
+  if (type != CH_KNOCKING_LINEAR) declare_map(declaration, name_of(on, ".gate", name), head_dim, false);
+  if (type == CH_KNOCKING_MLP) declare_map(declaration, name_of(on, ".down", name), head_dim, true);
 }
 
 /* Every head of x through one matrix. */

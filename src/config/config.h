@@ -47,6 +47,13 @@ typedef enum ch_knocking_type {
   CH_KNOCKING_GATE
 } ch_knocking_type;
 
+/* How the maps of knocking start. "diagonal" is the paper's word for the identity: both start alike. */
+typedef enum ch_knocking_init {
+  CH_KNOCKING_DIAGONAL,
+  CH_KNOCKING_IDENTITY,
+  CH_KNOCKING_RANDOM
+} ch_knocking_init;
+
 /* What a module works on: queries, keys, values. */
 enum { CH_ON_Q = 1, CH_ON_K = 2, CH_ON_V = 4 };
 
@@ -55,6 +62,7 @@ typedef struct ch_knocking {
   ch_knocking_type type;
   unsigned on;            /* CH_ON_ bits */
   bool decay_to_identity; /* weight decay pulls towards the identity, not towards zero */
+  ch_knocking_init init;
 } ch_knocking;
 
 /* Head mixing (MEA eqs. 10-12): key-value heads as combinations of h' component heads. What a layer mixes is

@@ -260,6 +260,8 @@ const ch_config_key ch_config_keys[] = {
      CHOICES("q", "k", "v")},
     {"knocking", "decay_to_identity", CH_KEY_BOOL, OURS, .nullable = true,
      MEMBER(attention.knocking.decay_to_identity)},
+    {"knocking", "init", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.knocking.init),
+     CHOICES("diagonal", "identity", "random")},
 
     {"head_mix", "on", CH_KEY_SET, OURS, .required = true, MEMBER(attention.head_mix.on), CHOICES("k", "v"),
      .first = 1},

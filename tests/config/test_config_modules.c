@@ -50,6 +50,8 @@ static const char *const forms[] = {
     " \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 4}}",
     "{\"type\": \"talking\", \"mix_logits\": false}",
     "{\"type\": \"talking\", \"mix_weights\": false, \"knocking\": {\"type\": \"gate\", \"on\": [\"v\"]}}",
+    "{\"type\": \"gqa\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"v\"], \"init\": \"random\"}}",
+    "{\"type\": \"gqa\", \"knocking\": {\"type\": \"linear\", \"on\": [\"q\"], \"init\": \"identity\"}}",
 };
 
 static void writing_keeps_every_form(void **state) {
@@ -79,6 +81,9 @@ static void modules_are_read(void **state) {
   c = parsed(forms[3]);
   assert_int_equal(c.attention.knocking.type, CH_KNOCKING_GATE);
   assert_int_equal(c.attention.knocking.on, CH_ON_Q | CH_ON_V);
+  assert_int_equal(c.attention.knocking.init, CH_KNOCKING_DIAGONAL);
+  c = parsed("{\"knocking\": {\"type\": \"linear\", \"on\": [\"k\"], \"init\": \"random\"}}");
+  assert_int_equal(c.attention.knocking.init, CH_KNOCKING_RANDOM);
   c = parsed("{\"knocking\": null, \"head_mix\": null}");
   assert_true(c.attention.knocking.on == 0 && c.attention.knocking.type == CH_KNOCKING_NONE);
   assert_true(c.attention.head_mix.on == 0 && c.attention.gate_norm && c.attention.mix_logits);
@@ -156,6 +161,8 @@ static void contradictions_name_both_keys(void **state) {
        "\"attention.knocking.on\" is \"v\"", "some of"},
       {"{\"type\": \"gqa\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"v\"], \"no\": 1}}",
        "unknown key \"no\" in knocking", "did you mean \"attention.knocking.on\"?"},
+      {"{\"type\": \"gqa\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"v\"], \"init\": \"zero\"}}",
+       "\"attention.knocking.init\" is \"zero\"", "\"diagonal\", \"identity\", \"random\""},
       {"{\"type\": \"gqa\", \"head_mix\": {\"on\": [\"k\"]}}",
        "\"attention.head_mix.component_heads\" is missing", "a whole number from 1"},
       {"{\"type\": \"gqa\", \"head_mix\": {\"component_heads\": 2}}", "\"attention.head_mix.on\" is missing",
@@ -249,7 +256,9 @@ static void a_made_config_keeps_to_the_rules(void **state) {
   c.attention.knocking.on = CH_ON_V;
   assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
   assert_non_null(strstr(error.message, "\"attention.knocking\" needs both"));
-  c.attention.knocking = (ch_knocking){CH_KNOCKING_LINEAR, 64, false};
+  c.attention.knocking = (ch_knocking){.type = CH_KNOCKING_LINEAR, .on = 64};
+  assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
+  c.attention.knocking = (ch_knocking){.init = CH_KNOCKING_RANDOM};
   assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
   c = parsed("{\"type\": \"gqa\"}");
   c.attention.head_mix.on = CH_ON_K;
@@ -263,7 +272,7 @@ static void a_made_config_keeps_to_the_rules(void **state) {
   c = parsed("{\"type\": \"gqa\"}");
   snprintf(c.model_type, sizeof c.model_type, "llama");
   assert_int_equal(ch_config_validate(&c, "made", &error), CH_OK);
-  c.attention.knocking = (ch_knocking){CH_KNOCKING_LINEAR, CH_ON_V, false};
+  c.attention.knocking = (ch_knocking){.type = CH_KNOCKING_LINEAR, .on = CH_ON_V};
   assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
   assert_non_null(strstr(error.message, "cannot express this \"attention.knocking\""));
 }
