@@ -1,4 +1,5 @@
-/* Knocking heads (KHA eqs. 5-9): one map shared by all heads of a layer, so that what one head learns the others get.
+/* Knocking heads (KHA eqs. 5-9): one map shared by all heads of a layer, so that what one head learns the others get;
+ * or, with "per_head", a map for each head, which has the parameters but not the sharing.
  *
  *   linear:  x W^T
  *   mlp:     2 (x W_up^T * sigmoid(x W_gate^T)) W_down^T
@@ -30,31 +31,47 @@ static double dense_std(const ch_config *config, int64_t n) {
                                                                 : ch_initial_std(config, n);
 }
 
-/* A map [n, n] that starts as the identity, or at zero, if the config does not want random ones. */
-static void declare_map(ch_declaration *declaration, const char *name, int64_t n, bool identity) {
+/* Heads that a map of these states acts on. */
+static int64_t heads_of(const ch_config *config, unsigned on) {
+  return on == CH_ON_Q ? config->num_attention_heads : config->num_key_value_heads;
+}
+
+/* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config does not want random ones. */
+static void declare_map(ch_declaration *declaration, unsigned on, const char *what, int64_t n,
+                        bool identity) {
   const ch_config *c = declaration->config;
+  char name[NAME];
   bool random = c->attention.knocking.init == CH_KNOCKING_RANDOM;
   ch_param_init init = random     ? CH_PARAM_INIT_NORMAL
                        : identity ? CH_PARAM_INIT_ONE_HOT
                                   : CH_PARAM_INIT_CONSTANT;
-  ch_param *row = ch_declare_head_matrix(declaration, name, n, n, init, random ? dense_std(c, n) : 0);
-  if (row && identity) row->decay_to_identity = c->attention.knocking.decay_to_identity;
+  ch_param *row =
+      ch_declare_head_matrix(declaration, name_of(on, what, name), n, n, init, random ? dense_std(c, n) : 0);
+  if (!row) return;
+  if (c->attention.knocking.per_head) {
+    row->rank = 3;
+    row->shape[0] = heads_of(c, on);
+    row->shape[1] = row->shape[2] = n;
+  }
+  if (identity) row->decay_to_identity = c->attention.knocking.decay_to_identity;
 }
 
 void ch_knocking_declare(ch_declaration *declaration, unsigned on, int64_t head_dim) {
-  char name[NAME];
   if (!ch_is_knocked(declaration->config, on)) return;
   ch_knocking_type type = declaration->config->attention.knocking.type;
-  if (type == CH_KNOCKING_LINEAR) declare_map(declaration, name_of(on, "", name), head_dim, true);
-  if (type == CH_KNOCKING_MLP) declare_map(declaration, name_of(on, ".up", name), head_dim, true);
-  if (type != CH_KNOCKING_LINEAR) declare_map(declaration, name_of(on, ".gate", name), head_dim, false);
-  if (type == CH_KNOCKING_MLP) declare_map(declaration, name_of(on, ".down", name), head_dim, true);
+  if (type == CH_KNOCKING_LINEAR) declare_map(declaration, on, "", head_dim, true);
+  if (type == CH_KNOCKING_MLP) declare_map(declaration, on, ".up", head_dim, true);
+  if (type != CH_KNOCKING_LINEAR) declare_map(declaration, on, ".gate", head_dim, false);
+  if (type == CH_KNOCKING_MLP) declare_map(declaration, on, ".down", head_dim, true);
 }
 
-/* Every head of x through one matrix. */
+/* Every head of x through one matrix, or through its own. */
 static ch_node *through(ch_builder *builder, unsigned on, const char *what, ch_node *x) {
   char name[NAME];
-  return ch_op_linear(builder->graph, x, ch_attention_param(builder, name_of(on, what, name)), NULL);
+  ch_node *map = ch_attention_param(builder, name_of(on, what, name));
+  if (!map || map->rank == 2) return ch_op_linear(builder->graph, x, map, NULL);
+  return ch_op_head_product(builder->graph, x, map,
+                            (ch_head_rows){map->shape[0], map->shape[1], 0, map->shape[1], false});
 }
 
 ch_node *ch_knock(ch_builder *builder, unsigned on, ch_node *heads) {

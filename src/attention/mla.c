@@ -196,8 +196,9 @@ static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int
 static ch_node *knocked_for_keys(ch_builder *builder, ch_node *nope) {
   sizes s = sizes_of(builder->config);
   if (!ch_is_knocked(builder->config, CH_ON_K)) return nope;
+  int64_t stride = builder->config->attention.knocking.per_head ? s.nope : 0;
   return ch_op_head_product(builder->graph, nope, ch_attention_param(builder, "k_knock.weight"),
-                            (ch_head_rows){s.heads, 0, 0, s.nope, true});
+                            (ch_head_rows){s.heads, stride, 0, s.nope, true});
 }
 
 static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {

@@ -53,7 +53,9 @@ static void put_left(const json_t *report, bool nonlinear, ch_text *text) {
   const char *knocks = states(json_object_get(report, "knocking_left"), buffer);
   if (*knocks)
     ch_text_printf(text, "left the knocking of %s: %s\n", knocks,
-                   nonlinear ? "it is not linear" : "the projection is also used without knocking");
+                   nonlinear ? "it is not linear"
+                   : mixes   ? "every head has a map of its own, and heads are mixed from cached components"
+                             : "the projection is also used without knocking");
   if (mixes)
     ch_text_printf(text, "left the head mixing of %lld %s: folding it would enlarge the cache\n", mixes,
                    ch_plural(mixes, "layer", "layers"));

@@ -48,19 +48,6 @@ static int projections_of(const ch_config *config, ch_state_rows made[CH_MAX_STA
   return mechanism->rows ? mechanism->rows(config, made) : 0;
 }
 
-/* Whether every layer that knocks the state also has the projection that makes it. */
-static bool knocking_folds(const ch_model *model, unsigned on) {
-  ch_state_rows made[CH_MAX_STATE_ROWS];
-  int count = projections_of(&model->config, made), i = 0;
-  while (i < count && made[i].on != on) i++;
-  if (i == count || model->config.attention.knocking.type != CH_KNOCKING_LINEAR) return false;
-  for (int layer = 0; layer < model->config.num_hidden_layers; layer++)
-    if (find(&model->params, layer, letter(on), "_knock.weight") >= 0 &&
-        find(&model->params, layer, made[i].name, ".weight") < 0)
-      return false;
-  return true;
-}
-
 static int64_t components(const ch_config *config, int layer) {
   int64_t of_keys = ch_mixed_components(config, layer, CH_ON_K);
   return of_keys ? of_keys : ch_mixed_components(config, layer, CH_ON_V);
@@ -71,6 +58,29 @@ static bool mixing_folds(const folding *f, int layer) {
   const ch_config *c = &f->model->config;
   int64_t heads = components(c, layer);
   return heads && !(f->keep_cache && heads < c->num_key_value_heads);
+}
+
+/* Whether the state keeps mixing in some layer: maps of single heads then act on what is mixed from the components. */
+static bool mixing_stays(const folding *f, unsigned on) {
+  for (int layer = 0; layer < f->model->config.num_hidden_layers; layer++)
+    if (ch_mixed_components(&f->model->config, layer, on) && !mixing_folds(f, layer)) return true;
+  return false;
+}
+
+/* Whether every layer that knocks the state also has the projection that makes it. */
+static bool knocking_folds(const folding *f, unsigned on) {
+  const ch_model *model = f->model;
+  const ch_knocking *knocking = &model->config.attention.knocking;
+  ch_state_rows made[CH_MAX_STATE_ROWS];
+  int count = projections_of(&model->config, made), i = 0;
+  while (i < count && made[i].on != on) i++;
+  if (i == count || knocking->type != CH_KNOCKING_LINEAR) return false;
+  if (knocking->per_head && mixing_stays(f, on)) return false;
+  for (int layer = 0; layer < model->config.num_hidden_layers; layer++)
+    if (find(&model->params, layer, letter(on), "_knock.weight") >= 0 &&
+        find(&model->params, layer, made[i].name, ".weight") < 0)
+      return false;
+  return true;
 }
 
 static ch_status settle_mixing(folding *f, ch_config *result) {
@@ -103,7 +113,7 @@ static void settle_knocking(folding *f, ch_config *result) {
   static const unsigned states[] = {CH_ON_Q, CH_ON_K, CH_ON_V};
   unsigned on = f->model->config.attention.knocking.on;
   for (int i = 0; i < 3; i++)
-    if ((on & states[i]) && knocking_folds(f->model, states[i])) f->knocked |= states[i];
+    if ((on & states[i]) && knocking_folds(f, states[i])) f->knocked |= states[i];
   f->absorbed->knocked = f->knocked;
   f->absorbed->knocks_left = on & ~f->knocked;
   result->attention.knocking.on = f->absorbed->knocks_left;
@@ -167,14 +177,16 @@ static ch_status mix_rows(folding *f, const ch_state_rows *p, int mix, ch_tensor
 /* The `size` rows from `offset` of every head become T times themselves. */
 static ch_status knock_rows(folding *f, const ch_state_rows *p, int knock, ch_tensor *rows) {
   int64_t columns = rows->rank == 2 ? rows->shape[1] : 1, heads = rows->shape[0] / p->stride;
-  float *t = real(f, &f->model->weights.tensors[knock]);
+  const ch_tensor *map = &f->model->weights.tensors[knock];
+  const int64_t next = map->rank == 3 ? p->size * p->size : 0; /* a map for each head, or one for all */
+  float *t = real(f, map);
   size_t bytes = (size_t)(p->size * columns) * sizeof(float);
   float *product = ch_arena_alloc(&f->absorbed->arena, bytes);
   if (!t || !product) return no_memory(f->error);
   for (int64_t h = 0; h < heads; h++) {
     float *at = (float *)rows->data + (h * p->stride + p->offset) * columns;
-    CH_TRY(ch_gemm_run(f->gemm, false, false, p->size, columns, p->size, t, p->size, at, columns, product,
-                       columns, false, f->error));
+    CH_TRY(ch_gemm_run(f->gemm, false, false, p->size, columns, p->size, t + h * next, p->size, at, columns,
+                       product, columns, false, f->error));
     memcpy(at, product, bytes);
   }
   return CH_OK;

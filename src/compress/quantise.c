@@ -6,7 +6,7 @@ ch_dtype ch_quantised_type(const ch_param *row, ch_dtype stored, ch_dtype dtype,
   int64_t columns = row->shape[row->rank - 1];
   if (row->rank != 2 || !row->block_quantisable || row->always_real ||
       (keep_embedding && row->kind == CH_PARAM_EMBEDDING)) {
-    sizes->left += row->rank == 2;
+    sizes->left += row->rank >= 2;
     return stored;
   }
   if (columns % ch_dtype_block(dtype) == 0) {

@@ -57,12 +57,13 @@ typedef enum ch_knocking_init {
 /* What a module works on: queries, keys, values. */
 enum { CH_ON_Q = 1, CH_ON_K = 2, CH_ON_V = 4 };
 
-/* Knocking heads (KHA eqs. 5-9): a map shared by all heads of a layer. */
+/* Knocking heads (KHA eqs. 5-9): a map shared by all heads of a layer, or one for each. */
 typedef struct ch_knocking {
   ch_knocking_type type;
   unsigned on;            /* CH_ON_ bits */
   bool decay_to_identity; /* weight decay pulls towards the identity, not towards zero */
   ch_knocking_init init;
+  bool per_head; /* every head has a map of its own: the parameters without the sharing */
 } ch_knocking;
 
 /* Head mixing (MEA eqs. 10-12): key-value heads as combinations of h' component heads. What a layer mixes is

@@ -24,8 +24,8 @@ typedef enum ch_param_kind { /* what `info` counts a tensor as */
 typedef enum ch_param_init {
   CH_PARAM_INIT_NORMAL,   /* truncated at 3 sigma; `std` below */
   CH_PARAM_INIT_CONSTANT, /* `start` below */
-  CH_PARAM_INIT_ONE_HOT /* row i of [m, n] is 1 at column floor(i n / m), plus a normal of `std`: the identity when
-                             m = n and std = 0 */
+  CH_PARAM_INIT_ONE_HOT /* row i of every [m, n] is 1 at column floor(i n / m), plus a normal of `std`: the identity
+                             when m = n and std = 0 */
 } ch_param_init;
 
 /* What a tensor is for. A parametrisation makes its spread and its learning rate of this and of its shape. */
@@ -55,7 +55,7 @@ typedef struct ch_param {
       factor; /* one of two matrices whose product, without a norm between them, does what a dense one does */
   double lr_factor;       /* its learning rate is the run's times this */
   bool decay;             /* weight decay applies (matrices only) */
-  bool decay_to_identity; /* it pulls to the identity matrix instead of zero */
+  bool decay_to_identity; /* it pulls to the identity matrix (each of them, with rank 3) instead of zero */
   bool always_real;       /* read as F32 (or F64) whatever the file holds: vectors, and matrices over heads */
   bool
       block_quantisable; /* inference may read it as Q8_0 or Q4_0: it only multiplies tokens or is looked up by them */

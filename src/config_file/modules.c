@@ -45,7 +45,7 @@ static ch_status check_knocking(const ch_config *c, const ch_mechanism *m, const
                                 ch_error *error) {
   static const char *const names[] = {"none", "\"linear\"", "\"mlp\"", "\"gate\""};
   const ch_knocking *k = &c->attention.knocking;
-  bool more = k->decay_to_identity || k->init != CH_KNOCKING_DIAGONAL;
+  bool more = k->decay_to_identity || k->per_head || k->init != CH_KNOCKING_DIAGONAL;
   if ((k->type == CH_KNOCKING_NONE) != (k->on == 0) || (more && !k->on))
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"attention.knocking\" needs both a \"type\" and what it is \"on\", or nothing",

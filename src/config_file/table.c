@@ -262,6 +262,7 @@ const ch_config_key ch_config_keys[] = {
      MEMBER(attention.knocking.decay_to_identity)},
     {"knocking", "init", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.knocking.init),
      CHOICES("diagonal", "identity", "random")},
+    {"knocking", "per_head", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.knocking.per_head)},
 
     {"head_mix", "on", CH_KEY_SET, OURS, .required = true, MEMBER(attention.head_mix.on), CHOICES("k", "v"),
      .first = 1},

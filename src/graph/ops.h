@@ -62,7 +62,8 @@ typedef struct ch_head_rows {
 } ch_head_rows;
 
 /* Every head of x through its rows of W [.., columns], W_h x: [N, heads * columns] -> [N, heads * rows]; transposed:
-   W_h^T x, [N, heads * rows] -> [N, heads * columns]. Has no gradient. */
+   W_h^T x, [N, heads * rows] -> [N, heads * columns]. W may also be [heads, rows, columns]. W has a gradient only if
+   the heads cover it: one head's rows behind another's. */
 ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_head_rows heads);
 
 /* A matrix [out, in] out of atoms [S, out, in]: the sum over s of c[s] times atom s, c = row `row` of coefficients [L, S]

@@ -30,6 +30,7 @@ static void put_modules(const ch_config *c, ch_text *text) {
   if (a->knocking.on) {
     ch_text_printf(text, "%s%s knocking", between, knockings[a->knocking.type]);
     put_states(a->knocking.on, text);
+    if (a->knocking.per_head) ch_text_puts(text, ", a map for each head");
     between = "; ";
   }
   if (a->head_mix.on) {

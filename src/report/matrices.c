@@ -20,6 +20,7 @@ typedef struct matrix {
   int layer;
   const char *name; /* behind "self_attn." */
   const ch_tensor *tensor;
+  int64_t head; /* of a tensor with a matrix for each head; else -1 */
 } matrix;
 
 static bool ends(const char *text, const char *end) {
@@ -81,8 +82,14 @@ static json_t *values_of(const float *data, int64_t rows, int64_t columns, doubl
 }
 
 static void matrix_shape(const ch_tensor *tensor, int64_t *rows, int64_t *columns) {
-  *rows = tensor->rank > 1 ? tensor->shape[0] : 1;
+  *rows = tensor->rank > 1 ? tensor->shape[tensor->rank - 2] : 1;
   *columns = tensor->shape[tensor->rank - 1];
+}
+
+static const float *data_of(const matrix *m) {
+  int64_t rows, columns;
+  matrix_shape(m->tensor, &rows, &columns);
+  return (const float *)m->tensor->data + (m->head > 0 ? m->head * rows * columns : 0);
 }
 
 /* --- panels ------------------------------------------------------------------------------------------------------ */
@@ -115,10 +122,12 @@ static int stride_of(const found *all, family which) {
   return (int)ceil(values / MOST_VALUES);
 }
 
-/* "layer 2: v_knock.up" */
+/* "layer 2: v_knock.up", "layer 2: v_knock.up, head 1" */
 static json_t *title_of(const matrix *m) {
   int length = (int)strlen(m->name);
   if (ends(m->name, ".weight")) length -= 7;
+  if (m->head >= 0)
+    return json_sprintf("layer %d: %.*s, head %lld", m->layer, length, m->name, (long long)m->head);
   return json_sprintf("layer %d: %.*s", m->layer, length, m->name);
 }
 
@@ -133,7 +142,7 @@ static json_t *panels_of(const found *all, family which, double *most, double *m
     matrix_shape(m->tensor, &rows, &columns);
     bool gate = which == KNOCKING && is_gate(m->name);
     json_t *panel = json_pack("{s:o, s:o}", "title", title_of(m), "values",
-                              values_of(m->tensor->data, rows, columns, gate ? most_of_gates : most));
+                              values_of(data_of(m), rows, columns, gate ? most_of_gates : most));
     if (gate) json_object_set_new(panel, "scale", json_integer(1));
     json_array_append_new(panels, panel);
   }
@@ -199,16 +208,31 @@ static json_t *figure_of(const found *all, family which, const char *name, int r
 
 /* --- models ------------------------------------------------------------------------------------------------------ */
 
+static int64_t matrices_in(const ch_tensor *tensor) {
+  return tensor->rank == 3 ? tensor->shape[0] : 1;
+}
+
 static void find(const ch_model *model, found *all) {
   for (int i = 0; i < model->params.count; i++) {
-    matrix *m = &all->rows[all->count];
-    *m = (matrix){.tensor = &model->weights.tensors[i]};
-    if (recognise(model->params.rows[i].name, m) && m->tensor->dtype == CH_F32) all->count++;
+    const ch_tensor *tensor = &model->weights.tensors[i];
+    matrix m = {.tensor = tensor, .head = -1};
+    if (!recognise(model->params.rows[i].name, &m) || tensor->dtype != CH_F32) continue;
+    for (int64_t head = 0; head < matrices_in(tensor); head++) {
+      if (tensor->rank == 3) m.head = head;
+      all->rows[all->count++] = m;
+    }
   }
 }
 
+/* Room for all that may be found. */
+static size_t most_matrices(const ch_model *model) {
+  size_t most = 1;
+  for (int i = 0; i < model->params.count; i++) most += (size_t)matrices_in(&model->weights.tensors[i]);
+  return most;
+}
+
 static void put_model(const ch_model *model, const char *name, int rank, ch_text *html) {
-  found all = {calloc((size_t)model->params.count + 1, sizeof *all.rows), 0};
+  found all = {calloc(most_matrices(model), sizeof *all.rows), 0};
   if (!all.rows) {
     html->failed = true;
     return;

@@ -21,8 +21,8 @@ static double truncated_normal(ch_random *random) {
 
 /* Whether element i of a matrix is the element of its row that starts as one. */
 static bool is_hot(const ch_param *param, int64_t i) {
-  int64_t rows = param->shape[0], columns = param->shape[1];
-  return i % columns == i / columns * columns / rows;
+  int64_t rows = param->shape[param->rank - 2], columns = param->shape[param->rank - 1];
+  return i % columns == i / columns % rows * columns / rows;
 }
 
 static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, const ch_tensor *weight) {

@@ -87,6 +87,15 @@ const char *ch_first_not_finite(const ch_parameter_set *set, const ch_tensor *te
   return NULL;
 }
 
+/* Decay by I - W instead of -W: the missing part is on the diagonal, of every matrix of a weight [heads, d, d]. */
+static void add_identity(const ch_kernels *kernels, const ch_tensor *weight, double by) {
+  int64_t rows = weight->shape[weight->rank - 2], columns = weight->shape[weight->rank - 1];
+  int64_t count = ch_tensor_count(weight) / (rows * columns);
+  for (int64_t i = 0; i < count; i++)
+    kernels->add_to_diagonal(rows, columns, by,
+                             (char *)weight->data + ch_dtype_bytes(weight->dtype, i * rows * columns));
+}
+
 void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,
                    const ch_train_options *options, int64_t step, double lr, double scale) {
   double correction1 = 1 / (1 - pow(options->beta1, (double)step));
@@ -99,9 +108,6 @@ void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const
     kernels->adamw(team, ch_tensor_count(&set->weights[p]), set->weights[p].data, set->gradients[p].data,
                    set->m[p].data, set->v[p].data, scale, lr * factor, options->beta1, options->beta2,
                    options->eps, decay, correction1, correction2);
-    const ch_tensor *weight = &set->weights[p];
-    if (set->params->rows[p]
-            .decay_to_identity) /* by I - W instead of -W: the missing part is on the diagonal */
-      kernels->add_to_diagonal(weight->shape[0], weight->shape[1], lr * factor * decay, weight->data);
+    if (set->params->rows[p].decay_to_identity) add_identity(kernels, &set->weights[p], lr * factor * decay);
   }
 }

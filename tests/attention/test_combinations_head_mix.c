@@ -37,6 +37,7 @@ int main(void) {
       "'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}",
       "'qk_norm': true, 'head_norm': true, 'knocking': {'type': 'gate', 'on': ['k', 'v']}",
       "'knocking': {'type': 'gate', 'on': ['v']}",
+      "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}",
       NULL};
   static const char *const two_positions[] = {positions[0], positions[1], NULL};
   add_all(&list, few_and_many, knocking, two_positions);

@@ -28,6 +28,7 @@ static void add_modules(combination_list *list) {
       {GROUPED, "gqa", MEA},
       {GROUPED, "gqa", MEA ", " ALL},
       {GROUPED ", 'attention_bias': true", "gqa", "'qk_norm': true, " ALL},
+      {GROUPED, "gqa", "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}"},
       {GROUPED ", 'attention_bias': true, 'position': 'alibi'", "gqa", MEA ", " ALL},
       {GROUPED ", " EXPERTS, "gqa", "'knocking': {'type': 'gate', 'on': ['v']}"},
       {GROUPED ", 'position': 'none', 'tie_word_embeddings': false", "gqa",

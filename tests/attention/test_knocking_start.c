@@ -64,6 +64,15 @@ static const float *map_of(const started *s, const char *name, const ch_param **
   return s->tensors[index].data;
 }
 
+/* A matrix for each of so many heads. */
+static void assert_shape(const started *s, const char *name, int64_t heads) {
+  const ch_param *row;
+  map_of(s, name, &row);
+  assert_int_equal(row->rank, 3);
+  assert_int_equal(row->shape[0], heads);
+  assert_true(row->shape[1] == DIM && row->shape[2] == DIM);
+}
+
 /* All [DIM, DIM] matrices of a map are `diagonal` times the identity. */
 static void assert_diagonal(const started *s, const char *name, float diagonal) {
   const ch_param *row;
@@ -102,6 +111,13 @@ static void diagonal_and_identity_are_the_identity(void **state) {
     assert_diagonal(&s, "v_knock.up", 1);
     assert_diagonal(&s, "v_knock.gate", 0);
     assert_diagonal(&s, "v_knock.down", 1);
+    finish(&s);
+    snprintf(knocking, sizeof knocking, "\"type\": \"mlp\", \"per_head\": true%s", words[i]);
+    start(knocking, "", &s);
+    assert_shape(&s, "q_knock.down", HEADS);
+    assert_shape(&s, "v_knock.gate", GROUPS);
+    assert_diagonal(&s, "q_knock.down", 1);
+    assert_diagonal(&s, "v_knock.gate", 0);
     finish(&s);
     snprintf(knocking, sizeof knocking, "\"type\": \"linear\"%s", words[i]);
     start(knocking, ", \"parametrization\": \"spectral\"", &s);

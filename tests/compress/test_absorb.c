@@ -19,6 +19,7 @@ typedef struct folded_case {
 
 #define ALL (CH_ON_Q | CH_ON_K | CH_ON_V)
 #define LINEAR "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
+#define OWN "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}"
 #define SHARED(type) ", 'sharing': {'projections': ['q', 'k', 'v', 'o'], 'type': " type "}"
 #define FOUR_TWO "'num_attention_heads': 4, 'num_key_value_heads': 2"
 #define MLA                                                                                                  \
@@ -35,6 +36,15 @@ static const folded_case cases[] = {
      "'type': 'gqa', 'knocking': {'type': 'linear', 'on': ['v'], 'decay_to_identity': true}", "llama",
      CH_ON_V, 0, 0, 0, false},
     {FOUR_TWO, "'type': 'gqa', 'head_norm': true, " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {FOUR_TWO ", 'attention_bias': true", "'type': 'gqa', " OWN, "qwen2", ALL, 0, 0, 0, false},
+    {FOUR_TWO, "'type': 'gqa', " OWN ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", "llama", ALL,
+     0, 3, 0, false},
+    /* Heads are mixed of cached components: a map for each head cannot go before that. */
+    {FOUR_TWO, "'type': 'gqa', " OWN ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", "crosshead",
+     CH_ON_Q, CH_ON_K | CH_ON_V, 0, 3, true},
+    {"'num_attention_heads': 4",
+     "'type': 'gqa', " OWN ", 'head_mix': {'on': ['v'], 'component_heads': [2, 4, 5]}", "crosshead",
+     CH_ON_Q | CH_ON_K, CH_ON_V, 1, 1, true},
     {FOUR_TWO, "'type': 'gqa', 'knocking': {'type': 'mlp', 'on': ['q', 'v']}", "crosshead", 0,
      CH_ON_Q | CH_ON_V, 0, 0, false},
     {FOUR_TWO, "'type': 'gqa'", "llama", 0, 0, 0, 0, false},
@@ -69,6 +79,7 @@ static const folded_case cases[] = {
      "crosshead", CH_ON_V, 0, 3, 0, false},
     {"'num_attention_heads': 4", MLA LINEAR, "crosshead", ALL, 0, 0, 0, false},
     {"'num_attention_heads': 4", MLA "'q_lora_rank': 9, " LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {"'num_attention_heads': 4", MLA "'layer_group_size': 2, " OWN, "crosshead", ALL, 0, 0, 0, false},
     {"'num_attention_heads': 4", MLA "'gate_embedding_dim': 5, " LINEAR, "crosshead", ALL, 0, 0, 0, false},
     {"'num_attention_heads': 4",
      MLA "'gate_embedding_dim': 5, 'layer_group_size': 2, 'gate_op': 'add', " LINEAR, "crosshead", ALL, 0, 0,

@@ -15,6 +15,8 @@ static const char *const models[] = {
     FOUR_TWO "'tie_word_embeddings': true, 'attention': {'type': 'gta'}",
     FOUR_TWO "'hidden_act': 'gelu', 'attention': {'type': 'diff'}",
     FOUR_TWO "'attention': {'type': 'gated', 'knocking': {'type': 'mlp', 'on': ['v']}}",
+    FOUR_TWO
+    "'attention': {'type': 'gqa', 'knocking': {'type': 'linear', 'on': ['q', 'v'], 'per_head': true}}",
     "'num_attention_heads': 4, 'attention': {'type': 'talking'}",
     "'num_attention_heads': 3, 'head_dim': 32, 'attention': {'type': 'mfa'}",
     "'num_attention_heads': 3, 'head_dim': 32, 'attention': {'type': 'mfa_kr'}",

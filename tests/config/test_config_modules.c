@@ -52,6 +52,7 @@ static const char *const forms[] = {
     "{\"type\": \"talking\", \"mix_weights\": false, \"knocking\": {\"type\": \"gate\", \"on\": [\"v\"]}}",
     "{\"type\": \"gqa\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"v\"], \"init\": \"random\"}}",
     "{\"type\": \"gqa\", \"knocking\": {\"type\": \"linear\", \"on\": [\"q\"], \"init\": \"identity\"}}",
+    "{\"type\": \"diff\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"v\"], \"per_head\": true}}",
 };
 
 static void writing_keeps_every_form(void **state) {

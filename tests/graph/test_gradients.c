@@ -434,6 +434,12 @@ static ch_node *build_slice_heads(ch_graph *g, ch_node *const *p) {
   return ch_op_swiglu(g, first, ch_op_slice_heads(g, p[0], 2, (ch_head_slice){4, 1, 3}));
 }
 
+/* Two heads of 3, each through its own [4, 3], and back to heads of 3 through the transposes of another's. */
+static ch_node *build_head_product(ch_graph *g, ch_node *const *p) {
+  ch_node *up = ch_op_head_product(g, p[0], p[1], (ch_head_rows){2, 4, 0, 4, false});
+  return ch_op_gelu(g, ch_op_head_product(g, up, p[2], (ch_head_rows){2, 4, 0, 4, true}));
+}
+
 static ch_node *build_subtract_scaled(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_subtract_scaled(g, p[0], p[1], p[2], 2));
 }
@@ -555,6 +561,7 @@ static const gradient_case cases[] = {
     {"picked atoms", 2, {{ROWS, 5}, {3, 5, 5}}, build_picked_atoms},
     {"matrix product", 3, {{ROWS, 5}, {4, 2}, {2, 5}}, build_matrix_product},
     {"head mix", 2, {{ROWS, 6}, {4, 2}}, build_head_mix},
+    {"heads through their own matrices", 3, {{ROWS, 6}, {2, 4, 3}, {8, 3}}, build_head_product},
     {"heads joined", 2, {{ROWS, 8}, {ROWS, 4}}, build_join_heads},
     {"heads sliced", 1, {{ROWS, 8}}, build_slice_heads},
     {"subtract scaled", 3, {{ROWS, 6}, {ROWS, 6}, {2}}, build_subtract_scaled},

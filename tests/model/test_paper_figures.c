@@ -225,6 +225,12 @@ static void knocking_takes_the_share_that_the_paper_says(void **state) {
     assert_true(more == 6 * d * d / n); /* eq. 12 */
     assert_true(llround(1e4 * more / layer) == 55);
     assert_true(llround(1e4 * more / attention) == 117);
+    ch_account shared = account_of(&config, 2048);
+    config.attention.knocking.per_head = true; /* the same arithmetic with n times the parameters */
+    ch_account own = account_of(&config, 2048);
+    double maps = 3 * (d / n) * (d / n) * (double)config.num_hidden_layers;
+    assert_true(own.flops.total == shared.flops.total);
+    assert_true((double)(own.parameters_attention - shared.parameters_attention) == (n - 1) * maps);
   }
 }
 

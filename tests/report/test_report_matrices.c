@@ -85,6 +85,25 @@ static void knocking_is_shown_layer_by_layer_with_gates_apart(void **state) {
   ch_model_unload(model);
 }
 
+static void maps_of_single_heads_are_shown_one_by_one(void **state) {
+  (void)state;
+  ch_model *model;
+  char *html = sections_of(
+      SIZES
+      ", 'attention': {'type': 'gqa', 'knocking': {'type': 'linear', 'on': ['q', 'v'], 'per_head': true}}",
+      &model);
+  json_t *figure = figure_in(html);
+  assert_int_equal(json_array_size(json_object_get(figure, "panels")), 2 * (4 + 2));
+  assert_int_equal(json_integer_value(json_object_get(figure, "columns")), 6);
+  const float *q = tensor(model, "model.layers.0.self_attn.q_knock.weight");
+  const float *v = tensor(model, "model.layers.1.self_attn.v_knock.weight");
+  assert_panel(figure, 3, "layer 0: q_knock, head 3", q + (ptrdiff_t)3 * 8 * 8, 8, 8);
+  assert_panel(figure, 11, "layer 1: v_knock, head 1", v + (ptrdiff_t)8 * 8, 8, 8);
+  json_decref(figure);
+  free(html);
+  ch_model_unload(model);
+}
+
 static void head_mixes_are_shown(void **state) {
   (void)state;
   ch_model *model;
@@ -160,6 +179,7 @@ static void large_matrices_are_shown_by_blocks(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(knocking_is_shown_layer_by_layer_with_gates_apart),
+      cmocka_unit_test(maps_of_single_heads_are_shown_one_by_one),
       cmocka_unit_test(head_mixes_are_shown),
       cmocka_unit_test(coefficients_are_a_row_a_layer_also_where_an_mlp_makes_them),
       cmocka_unit_test(plain_and_missing_models_have_no_heatmaps),

@@ -86,6 +86,33 @@ static void a_tensor_learns_at_its_own_share_of_the_rate_and_decays_at_the_rate(
   check_dtype(CH_F32, 3, 1e-6);
 }
 
+/* Without gradients a step is decay alone, lr * 0.3 of what a matrix differs from the identity: each of a rank 3. */
+static void maps_of_heads_decay_to_the_identity(void **state) {
+  (void)state;
+  enum { HEADS = 3, DIM = 4 };
+  ch_params params = {0};
+  ch_parameter_set set;
+  ch_error error = {0};
+  ch_train_options options = {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.3};
+  const ch_kernels *kernels = ch_kernels_best(CH_F64);
+  int map = ch_params_matrix(&params, CH_PARAM_ATTENTION, 0, DIM, DIM, "map");
+  ch_param *row = &params.rows[map];
+  row->rank = 3;
+  row->shape[0] = HEADS;
+  row->shape[1] = row->shape[2] = DIM;
+  row->decay_to_identity = true;
+  assert_int_equal(ch_parameter_set_create(&set, &params, kernels, &error), CH_OK);
+  double *weight = set.weights[0].data, *gradient = set.gradients[0].data;
+  for (int i = 0; i < HEADS * DIM * DIM; i++) weight[i] = 0.1 * i, gradient[i] = 0;
+  ch_adamw_step(&set, kernels, all_threads(), &options, 1, 0.01, 1);
+  for (int i = 0; i < HEADS * DIM * DIM; i++) {
+    double identity = i / DIM % DIM == i % DIM ? 1 : 0, before = 0.1 * i;
+    assert_true(fabs(weight[i] - (before + 0.01 * 0.3 * (identity - before))) < 1e-14);
+  }
+  ch_parameter_set_free(&set);
+  ch_params_free(&params);
+}
+
 static void the_first_tensor_that_is_not_finite_is_named(void **state) {
   (void)state;
   ch_params params = {0};
@@ -137,6 +164,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(adamw_follows_its_equations_and_decays_matrices_only),
       cmocka_unit_test(a_tensor_learns_at_its_own_share_of_the_rate_and_decays_at_the_rate),
+      cmocka_unit_test(maps_of_heads_decay_to_the_identity),
       cmocka_unit_test(the_first_tensor_that_is_not_finite_is_named),
       cmocka_unit_test(a_model_larger_than_the_machine_is_refused),
       cmocka_unit_test(tensors_start_on_cache_lines_and_do_not_overlap),

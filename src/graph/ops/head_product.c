@@ -1,5 +1,6 @@
 /* Every head through its own rows of one matrix, or through their transpose: how absorbed attention folds a projection
- * into queries and contexts. Inference only. */
+ * into queries and contexts, and knocking with a map for each head. */
+#include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 /* From this many rows on the GEMM library is faster than reading the matrix row by row. */
@@ -9,20 +10,26 @@ static ch_head_rows heads_of(const ch_node *node) {
   return *(const ch_head_rows *)node->attributes;
 }
 
+/* Of the matrix: its last dimension. A weight [heads, rows, columns] is a matrix [heads * rows, columns]. */
+static int64_t columns_of(const ch_node *node) {
+  return node->in[1]->shape[node->in[1]->rank - 1];
+}
+
 static int64_t in_width(const ch_node *node) {
   ch_head_rows h = heads_of(node);
-  return h.transposed ? h.rows : node->in[1]->shape[1];
+  return h.transposed ? h.rows : columns_of(node);
 }
 
 static int64_t out_width(const ch_node *node) {
   ch_head_rows h = heads_of(node);
-  return h.transposed ? node->in[1]->shape[1] : h.rows;
+  return h.transposed ? columns_of(node) : h.rows;
 }
 
 static ch_status shape(ch_node *node, ch_error *error) {
   ch_head_rows h = heads_of(node);
   const ch_node *x = node->in[0], *weight = node->in[1];
-  if (weight->rank != 2 || (h.heads - 1) * h.stride + h.first + h.rows > weight->shape[0] ||
+  if (weight->rank < 2 ||
+      (h.heads - 1) * h.stride + h.first + h.rows > ch_node_count(weight) / columns_of(node) ||
       ch_node_columns(x) != h.heads * in_width(node))
     return ch_fail(error, CH_ERROR_CONFIG, "%lld heads of %lld rows do not fit the matrix and its input",
                    (long long)h.heads, (long long)h.rows);
@@ -43,7 +50,7 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 
 static ch_status multiply_many(ch_run *run, const ch_node *node, const char *weight, ch_dtype dtype) {
   ch_head_rows h = heads_of(node);
-  int64_t columns = node->in[1]->shape[1], in = in_width(node), out = out_width(node), n = ch_node_rows(node);
+  int64_t columns = columns_of(node), in = in_width(node), out = out_width(node), n = ch_node_rows(node);
   size_t element = ch_dtype_size(run->kernels->dtype);
   const char *x = ch_run_value(run, node->in[0]);
   char *y = ch_run_output(run, node);
@@ -65,7 +72,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   ch_dtype dtype = weight_type(run, node);
   const char *weight = ch_run_value(run, node->in[1]);
   if (ch_node_rows(node) >= MANY_ROWS) return multiply_many(run, node, weight, dtype);
-  int64_t columns = node->in[1]->shape[1];
+  int64_t columns = columns_of(node);
   run->kernels->head_product(run->team, ch_node_rows(node), h.heads, h.rows, columns,
                              ch_run_value(run, node->in[0]),
                              weight + (size_t)(h.first * columns) * ch_dtype_size(dtype), dtype,
@@ -73,12 +80,63 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
+/* y_h = W_h x_h has dx_h = W_h^T dy_h and dW_h = dy_h x_h^T; transposed, y_h = W_h^T x_h, dx_h = W_h dy_h and
+   dW_h = x_h dy_h^T. */
+static ch_status backward(ch_run *run, const ch_node *node) {
+  ch_head_rows h = heads_of(node);
+  int64_t columns = columns_of(node), in = in_width(node), out = out_width(node), n = ch_node_rows(node);
+  size_t element = ch_dtype_size(run->kernels->dtype);
+  const char *x = ch_run_value(run, node->in[0]), *weight = ch_run_value(run, node->in[1]),
+             *dy = ch_run_output_gradient(run, node);
+  bool add_x, add_weight;
+  char *dx = ch_run_gradient(run, node, 0, &add_x), *dw = ch_run_gradient(run, node, 1, &add_weight);
+  bool whole = h.first == 0 && h.stride == h.rows && h.heads * h.rows * columns == ch_node_count(node->in[1]);
+  if (dw && !whole)
+    return ch_fail(run->error, CH_ERROR_CONFIG, "heads that leave out rows of a matrix give it no gradient");
+  for (int64_t head = 0; head < h.heads; head++) {
+    size_t own = (size_t)((head * h.stride + h.first) * columns) * element;
+    size_t left = (size_t)(head * in) * element, right = (size_t)(head * out) * element;
+    if (dx)
+      CH_TRY(ch_gemm_run(run->gemm, false, h.transposed, n, in, out, dy + right, h.heads * out, weight + own,
+                         columns, dx + left, h.heads * in, add_x, run->error));
+    const char *a = h.transposed ? x + left : dy + right, *b = h.transposed ? dy + right : x + left;
+    if (dw)
+      CH_TRY(ch_gemm_run(run->gemm, true, false, h.rows, columns, n, a, h.heads * h.rows, b,
+                         h.heads * columns, dw + own, columns, add_weight, run->error));
+  }
+  return CH_OK;
+}
+
+static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+  (void)i;
+  return ch_groups_of(wanted, out_width(node), in_width(node));
+}
+
+static void stream(const ch_stream_call *call) {
+  const ch_node *node = call->node;
+  ch_head_rows h = heads_of(node);
+  ch_dtype dtype = weight_type(call->run, node);
+  int64_t columns = columns_of(node), out = out_width(node), head = call->wanted.first / out;
+  const char *weight = ch_run_value(call->run, node->in[1]);
+  call->run->kernels->head_product(call->run->team, call->count, call->wanted.count / out, h.rows, columns,
+                                   call->in[0].data,
+                                   weight + ch_dtype_bytes(dtype, (head * h.stride + h.first) * columns),
+                                   dtype, h.stride * columns, h.transposed, call->space);
+}
+
 static double flops(const ch_node *node) {
   return 2.0 * (double)ch_node_count(node->in[0]) * (double)out_width(node);
 }
 
-static const ch_op op = {
-    .name = "head_product", .shape = shape, .scratch = scratch, .forward = forward, .flops = flops};
+static const ch_op op = {.name = "head_product",
+                         .shape = shape,
+                         .scratch = scratch,
+                         .forward = forward,
+                         .backward = backward,
+                         .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
+                         .flops = flops,
+                         .stream = stream,
+                         .stream_needs = stream_needs};
 
 ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_head_rows heads) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){x, weight}, &heads, sizeof heads);

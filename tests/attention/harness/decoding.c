@@ -153,7 +153,8 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   if (session && feed_tokens(s, session, 0, s->sequences, 0, s->length - 1, logits)) {
     ch_session_profile(session, &profile);
     feed_tokens(s, session, 0, s->sequences, s->length - 1, 1, logits);
-    if (has_run(&profile, "head_product") != (latent && !gated)) complain(s, "latents are not absorbed");
+    bool absorbs = has_run(&profile, "head_product"), own_maps = s->definition.knock.per_head;
+    if (latent && !gated ? !absorbs : absorbs && !own_maps) complain(s, "latents are not absorbed");
     if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");
     if (has_run(&profile, "mix_by_head") != absorbed) complain(s, "mixes are not absorbed");
   }

@@ -70,7 +70,8 @@ static double random_value(const ch_param *row, int64_t i, ch_random *random) {
   int64_t columns = row->shape[row->rank - 1];
   if (ends_with(row->name, "_knock.weight") || ends_with(row->name, "up.weight") ||
       ends_with(row->name, "down.weight"))
-    return (i / columns == i % columns ? 1 : 0) + 0.5 * normal / sqrt((double)columns);
+    return (i / columns % row->shape[row->rank - 2] == i % columns ? 1 : 0) +
+           0.5 * normal / sqrt((double)columns);
   if (strstr(row->name, "embed")) return normal;
   return 1.2 * normal / sqrt((double)columns);
 }

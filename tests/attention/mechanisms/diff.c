@@ -82,6 +82,7 @@ static void combinations(combination_list *list) {
       "'qk_norm': true",
       "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
       "'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['k', 'v']}",
+      "'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['q', 'v'], 'per_head': true}",
       "'head_mix': {'on': ['k', 'v'], 'component_heads': 1}",
       "'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}",
       "'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}",
@@ -95,8 +96,8 @@ static void combinations(combination_list *list) {
                                       "'num_key_value_heads': 2, 'head_dim': 5, 'position': 'alibi'",
                                       "'num_key_value_heads': 4, 'head_dim': 6",
                                       "'num_key_value_heads': 4, 'head_dim': 3, 'position': 'none'", NULL};
-  crossing attention[40];
-  int count = cross(kinds, modules, attention, 40);
+  crossing attention[44];
+  int count = cross(kinds, modules, attention, 44);
   for (int i = 0; i < count; i++)
     for (const char *const *size = sizes; *size; size++)
       if (size == sizes || size == sizes + 1 + i % 3) add_combination(list, *size, "diff", attention[i].text);

@@ -32,6 +32,9 @@ static const tried long_texts[] = {
     {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}, 'knocking': {'type': 'mlp', "
      "'on': ['k', 'v']}",
      "'num_key_value_heads': 4, 'head_dim': 20"},
+    {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}, 'knocking': {'type': 'mlp', "
+     "'on': ['q', 'k', 'v'], 'per_head': true}",
+     "'num_key_value_heads': 4, 'head_dim': 20"},
     {"", WIDE ", 'moe': {'experts': 6, 'active': 2, 'shared': 1, 'expert_intermediate_size': 12}"},
     {0},
 };
@@ -46,6 +49,9 @@ static const tried learns[] = {
     {"'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'decay_to_identity': true}", GROUPED},
     {"'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}", GROUPED},
     {"'knocking': {'type': 'gate', 'on': ['v']}", GROUPED},
+    {"'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true, 'decay_to_identity': true}",
+     GROUPED},
+    {"'knocking': {'type': 'mlp', 'on': ['v'], 'per_head': true}", GROUPED},
     {0},
 };
 
@@ -64,16 +70,20 @@ static void add_plain(combination_list *list) {
 }
 
 static void add_knocking(combination_list *list) {
-  static const char *const knocking[] = {"'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
-                                         "'knocking': {'type': 'linear', 'on': ['k']}",
-                                         "'knocking': {'type': 'mlp', 'on': ['v']}",
-                                         "'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}",
-                                         "'knocking': {'type': 'gate', 'on': ['v']}",
-                                         "'knocking': {'type': 'gate', 'on': ['q', 'k']}",
-                                         NULL};
+  static const char *const knocking[] = {
+      "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
+      "'knocking': {'type': 'linear', 'on': ['k']}",
+      "'knocking': {'type': 'mlp', 'on': ['v']}",
+      "'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}",
+      "'knocking': {'type': 'gate', 'on': ['v']}",
+      "'knocking': {'type': 'gate', 'on': ['q', 'k']}",
+      "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}",
+      "'knocking': {'type': 'mlp', 'on': ['v'], 'per_head': true}",
+      "'knocking': {'type': 'gate', 'on': ['q', 'k'], 'per_head': true}",
+      NULL};
   static const char *const norms[] = {"", "'qk_norm': true", "'qk_norm': true, 'head_norm': true", NULL};
-  crossing attention[18];
-  int count = cross(knocking, norms, attention, 18);
+  crossing attention[27];
+  int count = cross(knocking, norms, attention, 27);
   for (int i = 0; i < count; i++)
     for (const char *const *position = positions; *position; position++) {
       crossing sizes[1];

@@ -67,9 +67,11 @@ static void combinations(combination_list *list) {
                                          "'knocking': {'type': 'mlp', 'on': ['v']}",
                                          "'knocking': {'type': 'mlp', 'on': ['q', 'v']}",
                                          "'knocking': {'type': 'gate', 'on': ['v']}",
+                                         "'knocking': {'type': 'linear', 'on': ['q', 'v'], 'per_head': true}",
+                                         "'knocking': {'type': 'mlp', 'on': ['v'], 'per_head': true}",
                                          NULL};
-  crossing attention[15];
-  int count = cross(mixes, knocking, attention, 15);
+  crossing attention[21];
+  int count = cross(mixes, knocking, attention, 21);
   for (int i = 0; i < count; i++)
     for (const char *const *size = sizes; *size; size++)
       add_combination(list, *size, "gta", attention[i].text);

@@ -47,9 +47,13 @@ static const tried long_texts[] = {
 static const tried learns[] = {{"'q_lora_rank': 16, 'q_a_norm': true, 'qk_norm': true", ""}, {0}};
 
 static void combinations(combination_list *list) {
-  static const char *const knocking[] = {"", "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
-                                         "'knocking': {'type': 'mlp', 'on': ['k', 'v']}",
-                                         "'knocking': {'type': 'gate', 'on': ['q', 'v']}", NULL};
+  static const char *const knocking[] = {
+      "",
+      "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
+      "'knocking': {'type': 'mlp', 'on': ['k', 'v']}",
+      "'knocking': {'type': 'gate', 'on': ['q', 'v']}",
+      "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}",
+      NULL};
   add_factored_combinations(list, "mfa", knocking);
 }
 

@@ -165,6 +165,7 @@ static const tried with_experts[] = {
 
 static const tried long_texts[] = {
     {WIDE ", " KNOCKED, ""},
+    {RICH ", 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}", ""},
     {WIDE ", 'q_lora_rank': 12, 'layer_group_size': 2", "'position': 'alibi'"},
     {WIDE, "'rope_interleaved': true"},
     {RICH ", " KNOCKED, ""},
@@ -185,6 +186,7 @@ static const tried learns[] = {
     {0},
 };
 
+#define OWN "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}"
 #define DIMS "'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
 
 static void combinations(combination_list *list) {
@@ -210,6 +212,14 @@ static void combinations(combination_list *list) {
   count = cross(groups, knocking, attention, 15);
   for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
   add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS ", 'layer_group_size': 2");
+
+  /* A map for each head: folded into the query and behind the sum of latents; behind a group's leader. */
+  static const char *const own[] = {DIMS ", " OWN, DIMS ", 'head_norm': true, 'q_lora_rank': 9, " OWN,
+                                    DIMS ", 'layer_group_size': 2, " OWN, NULL};
+  for (int i = 0; own[i]; i++)
+    for (const char *const *size = sizes; *size; size++)
+      if (i == 0 || size == sizes + i) add_combination(list, *size, "mla", own[i]);
+  add_combination(list, "", "mla", DIMS ", 'gate_embedding_dim': 3, " OWN);
 
   const char *everything = DIMS ", 'q_lora_rank': 3, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}";
   add_combination_of(list, 3, 1, "", "mla", everything);

@@ -54,6 +54,7 @@ static void read_knocking(const json_t *knocking, reference_config *c) {
   c->knock.q = lists(knocking, "on", "q");
   c->knock.k = lists(knocking, "on", "k");
   c->knock.v = lists(knocking, "on", "v");
+  c->knock.per_head = flag(knocking, "per_head", false);
 }
 
 /* One number for the layers of a range, or a list with G where heads are not mixed. */

@@ -29,8 +29,9 @@ static int64_t knocking_parameters(const reference_config *c, int layer) {
   int64_t key = c->key_dim * c->key_dim, value = c->value_dim * c->value_dim;
   int64_t matrices = c->knock.type == REFERENCE_KNOCK_MLP ? 3 : c->knock.type == REFERENCE_NO_KNOCK ? 0 : 1;
   bool own = first_of_group(c, layer);
-  return matrices *
-         ((c->knock.q ? key : 0) + (c->knock.k && own ? key : 0) + (c->knock.v && own ? value : 0));
+  int64_t of_queries = c->knock.per_head ? c->heads : 1, of_others = c->knock.per_head ? c->groups : 1;
+  return matrices * ((c->knock.q ? of_queries * key : 0) + (c->knock.k && own ? of_others * key : 0) +
+                     (c->knock.v && own ? of_others * value : 0));
 }
 
 static int64_t module_parameters(const reference_config *c, int layer) {

@@ -58,6 +58,12 @@ const double *reference_matrix(reference_run *run, const char *name, int64_t row
   return reference_model_tensor(run, in_layer(run, name, full), 2, rows, columns);
 }
 
+const double *reference_matrices(reference_run *run, const char *name, int64_t count, int64_t rows,
+                                 int64_t columns) {
+  char full[128];
+  return reference_atoms(run, in_layer(run, name, full), count, rows, columns);
+}
+
 const double *reference_vector(reference_run *run, const char *name, int64_t n) {
   char full[128];
   return reference_model_tensor(run, in_layer(run, name, full), 1, n, 1);

@@ -3,7 +3,7 @@
 
 #include "private.h"
 
-/* --- knocking (KHA eqs. 5-9): one transform for all heads of a layer --- */
+/* --- knocking (KHA eqs. 5-9): one transform for all heads of a layer, or one for each --- */
 
 static bool knocks(const reference_config *c, char which) {
   return c->knock.type != REFERENCE_NO_KNOCK && (which == 'q'   ? c->knock.q
@@ -11,16 +11,20 @@ static bool knocks(const reference_config *c, char which) {
                                                                 : c->knock.v);
 }
 
-/* Every head of x through "self_attn.{which}_knock{part}.weight" [dim, dim]. */
+/* Every head of x through "self_attn.{which}_knock{part}.weight" [dim, dim], or its own of [heads, dim, dim]. */
 static double *knock_product(reference_run *run, char which, const char *part, const double *x, int64_t heads,
                              int64_t dim) {
   char name[64];
   snprintf(name, sizeof name, "self_attn.%c_knock%s.weight", which, part);
-  const double *weight = reference_matrix(run, name, dim, dim);
+  bool own = run->config->knock.per_head;
+  const double *weight =
+      own ? reference_matrices(run, name, heads, dim, dim) : reference_matrix(run, name, dim, dim);
   double *y = reference_zeros(run, run->length * heads * dim);
-  for (int64_t head = 0; head < run->length * heads; head++)
+  for (int64_t head = 0; head < run->length * heads; head++) {
+    const double *map = own ? weight + head % heads * dim * dim : weight;
     for (int64_t o = 0; o < dim; o++)
-      for (int64_t i = 0; i < dim; i++) y[head * dim + o] += weight[o * dim + i] * x[head * dim + i];
+      for (int64_t i = 0; i < dim; i++) y[head * dim + o] += map[o * dim + i] * x[head * dim + i];
+  }
   return y;
 }
 

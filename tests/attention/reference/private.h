@@ -21,8 +21,10 @@ typedef struct reference_run {
 
 double *reference_zeros(reference_run *run, int64_t count);
 
-/* The weights of "model.layers.{i}.{name}": [rows, columns], or [n]. `has` tells whether there are any. */
+/* The weights of "model.layers.{i}.{name}": [rows, columns], [count, rows, columns], or [n]. `has` tells whether there are any. */
 const double *reference_matrix(reference_run *run, const char *name, int64_t rows, int64_t columns);
+const double *reference_matrices(reference_run *run, const char *name, int64_t count, int64_t rows,
+                                 int64_t columns);
 const double *reference_vector(reference_run *run, const char *name, int64_t n);
 bool reference_has(reference_run *run, const char *name);
 /* The same by full name; atoms are [rows, columns, depth]. */

@@ -67,6 +67,7 @@ typedef struct reference_config {
   struct {
     reference_knock type;
     bool q, k, v;
+    bool per_head; /* a map for each head */
   } knock;
   int64_t components[REFERENCE_MAX_LAYERS]; /* h' of a layer whose heads are mixed, else 0 */
   bool mix_k, mix_v;
