@@ -86,7 +86,7 @@ bool ch_gate_groups_tokens(const ch_builder *builder) {
   const ch_config *c = builder->config;
   return builder->cached && !builder->expand_gates && builder->graph->length == 1 &&
          c->attention.gate_embedding_dim && c->attention.gate_op == CH_GATE_MULTIPLY &&
-         !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
+         !c->attention.qk_norm && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
 }
 
 ch_node *ch_attend_gated(ch_builder *builder, ch_node *q, ch_node *kv_b, ch_node *latents,

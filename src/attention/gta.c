@@ -4,7 +4,8 @@
  *   write:  t = knock(mix(W_kv x))  [G heads of d],   r = RoPE(W_r x)  [d/2]
  *   read:   k_g = (t_g[0 : d/2], r),  v_g = t_g;   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * The last d/2 dims of a query are rotated, the first are not. Modules name the tied state "v".
+ * The last d/2 dims of a query are rotated, the first are not. Modules name the tied state "v". The QK norm is of whole
+ * keys (t_g[0 : d/2], W_r x), so that r is written unrotated then, and every key is normed and rotated as it is read.
  */
 #include <math.h>
 
@@ -50,7 +51,18 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   const ch_config *c = builder->config;
   ch_node *tied = ch_project(builder, x, "kv_proj");
   out[0] = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? tied : finished(builder, tied);
-  out[1] = ch_apply_rope(builder, ch_project(builder, x, "k_rope_proj"), c->head_dim / 2, c->head_dim / 2);
+  out[1] = ch_project(builder, x, "k_rope_proj");
+  if (!c->attention.qk_norm) out[1] = ch_apply_rope(builder, out[1], c->head_dim / 2, c->head_dim / 2);
+}
+
+/* Keys of all groups, from tied states and rotary vectors. */
+static ch_node *joined_keys(ch_builder *builder, ch_node *tied, ch_node *rotary) {
+  const ch_config *c = builder->config;
+  int64_t d = c->head_dim;
+  ch_node *keys = ch_op_join_heads(builder->graph, c->num_key_value_heads, 2, (ch_node *[]){tied, rotary},
+                                   (ch_head_slice[]){{d, 0, d / 2}, {0, 0, d / 2}});
+  if (!c->attention.qk_norm) return keys;
+  return ch_apply_rope(builder, ch_qk_norm(builder, CH_ON_K, keys), d, d / 2);
 }
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
@@ -58,9 +70,7 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   int64_t d = c->head_dim;
   ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), d / 2);
   ch_node *tied = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? finished(builder, states[0]) : states[0];
-  ch_node *keys = ch_op_join_heads(builder->graph, c->num_key_value_heads, 2, (ch_node *[]){tied, states[1]},
-                                   (ch_head_slice[]){{d, 0, d / 2}, {0, 0, d / 2}});
-  ch_node *context = ch_attend_states(builder, q, keys, tied,
+  ch_node *context = ch_attend_states(builder, q, joined_keys(builder, tied, states[1]), tied,
                                       (ch_attend_spec){.heads = c->num_attention_heads,
                                                        .kv_heads = c->num_key_value_heads,
                                                        .key_dim = d,
@@ -84,8 +94,9 @@ static const ch_preset presets[] = {
 };
 
 const ch_mechanism ch_mechanism_gta = {.name = "gta",
-                                       .modules = CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR |
-                                                  CH_MODULE_KNOCK_OTHER | CH_MODULE_HEAD_MIX,
+                                       .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
+                                                  CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
+                                                  CH_MODULE_HEAD_MIX,
                                        .knocks = CH_ON_Q | CH_ON_V,
                                        .mixes = CH_ON_V,
                                        .check = check,

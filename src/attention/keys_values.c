@@ -25,7 +25,7 @@ void ch_keys_values_declare(ch_declaration *declaration) {
 
 void ch_query_modules_declare(ch_declaration *declaration) {
   ch_knocking_declare(declaration, CH_ON_Q, declaration->config->head_dim);
-  ch_qk_norm_declare(declaration, declaration->config->head_dim);
+  ch_qk_norm_declare(declaration, CH_ON_Q | CH_ON_K, declaration->config->head_dim);
 }
 
 int ch_keys_values_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {

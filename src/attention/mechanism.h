@@ -173,8 +173,8 @@ ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_nod
 /* --- modules: stages that return their input unchanged if the config does not ask for them; `on` is CH_ON_Q,
    CH_ON_K or CH_ON_V and names the tensors: "q_...", "k_...", "v_..." --- */
 
-/* qk_norm.c: RMSNorm of every query or key head, before RoPE. */
-void ch_qk_norm_declare(ch_declaration *declaration, int64_t head_dim);
+/* qk_norm.c: RMSNorm of every query or key head, before RoPE; `on` may name both when declaring. */
+void ch_qk_norm_declare(ch_declaration *declaration, unsigned on, int64_t head_dim);
 ch_node *ch_qk_norm(ch_builder *builder, unsigned on, ch_node *heads);
 /* head_norm.c: RMSNorm of every head's context vector, before the output projection. */
 void ch_head_norm_declare(ch_declaration *declaration, int64_t value_dim);

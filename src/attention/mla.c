@@ -6,7 +6,9 @@
  *
  * Decoding never expands the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the weighted sum of
  * latents. A pass of many queries expands the cache instead, a few hundred tokens at a time, since that takes fewer
- * products. With an embedding gate (EG-MLA) neither matrix can be absorbed: latents are expanded block by block on read.
+ * products. With an embedding gate (EG-MLA) or a QK norm neither matrix can be absorbed: latents are expanded block by
+ * block on read. The QK norm is of whole heads (nope, rope) and (k_h, r); r is written unrotated then, and every key
+ * is normed and rotated as it is read.
  *
  * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors.
  */
@@ -68,6 +70,7 @@ static void declare_query(ch_declaration *declaration) {
   } else
     ch_declare_projection(declaration, "q_proj", width, c->hidden_size);
   ch_knocking_declare(declaration, CH_ON_Q, s.nope);
+  ch_qk_norm_declare(declaration, CH_ON_Q, s.nope + s.rope);
 }
 
 static void declare(ch_declaration *declaration) {
@@ -82,6 +85,7 @@ static void declare(ch_declaration *declaration) {
     ch_knocking_declare(declaration, CH_ON_K, s.nope);
     ch_knocking_declare(declaration, CH_ON_V, s.value);
     ch_embedding_gate_declare(declaration);
+    ch_qk_norm_declare(declaration, CH_ON_K, s.nope + s.rope);
   }
   ch_declare_output_projection(declaration, "o_proj", c->hidden_size, s.heads * s.value);
   ch_head_norm_declare(declaration, s.value);
@@ -136,7 +140,7 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   ch_node *latent = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.latent});
   ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
   latent = latent_norm(builder, latent, "kv_a_layernorm");
-  rope = ch_apply_rope(builder, rope, s.rope, s.rope);
+  if (!builder->config->attention.qk_norm) rope = ch_apply_rope(builder, rope, s.rope, s.rope);
   out[0] = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
                             (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
   if (builder->config->attention.gate_embedding_dim)
@@ -159,7 +163,7 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
     ch_node *knocked = ch_knock(builder, CH_ON_Q, slice(builder, q, width, 0, s.nope));
     q = join(builder, knocked, s.nope, q, (ch_head_slice){width, s.nope, s.rope});
   }
-  return ch_rotate_queries(builder, q, width, s.rope);
+  return ch_rotate_queries(builder, ch_qk_norm(builder, CH_ON_Q, q), width, s.rope);
 }
 
 /* --- reading by expansion: training, long prompts, and behind an embedding gate ---------------------------------------------- */
@@ -173,6 +177,8 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
   int64_t width = s.nope + s.value;
   ch_node *keys = ch_op_join_heads(builder->graph, s.heads, 2, (ch_node *[]){kv, rope},
                                    (ch_head_slice[]){{width, 0, s.nope}, {0, 0, s.rope}});
+  if (builder->config->attention.qk_norm)
+    keys = ch_apply_rope(builder, ch_qk_norm(&leader, CH_ON_K, keys), s.nope + s.rope, s.rope);
   return ch_attend_states(builder, q, keys, kv,
                           (ch_attend_spec){.heads = s.heads,
                                            .kv_heads = s.heads,
@@ -230,11 +236,11 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Whether absorbing takes fewer multiply-adds than making keys and values once for all queries of the pass. */
+/* Whether absorbing is possible, and takes fewer multiply-adds than making keys and values once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   const ch_config *c = builder->config;
   sizes s = sizes_of(c);
-  if (!builder->cached || c->attention.gate_embedding_dim) return false;
+  if (!builder->cached || c->attention.gate_embedding_dim || c->attention.qk_norm) return false;
   return builder->graph->length * (2 * s.latent - s.nope - s.value) <= expanding(c);
 }
 
@@ -301,8 +307,8 @@ static const ch_preset presets[] = {
 };
 
 const ch_mechanism ch_mechanism_mla = {.name = "mla",
-                                       .modules =
-                                           CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR | CH_MODULE_OWN_SIZES,
+                                       .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
+                                                  CH_MODULE_KNOCK_LINEAR | CH_MODULE_OWN_SIZES,
                                        .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                        .keys = keys,
                                        .check = check,

@@ -1,10 +1,10 @@
 /* QK norm (Qwen3): RMSNorm of every query and key head after projection, mixing and knocking, before RoPE. */
 #include "attention/mechanism.h"
 
-void ch_qk_norm_declare(ch_declaration *declaration, int64_t head_dim) {
+void ch_qk_norm_declare(ch_declaration *declaration, unsigned on, int64_t head_dim) {
   if (!declaration->config->attention.qk_norm) return;
-  ch_declare_norm(declaration, "q_norm", head_dim);
-  ch_declare_norm(declaration, "k_norm", head_dim);
+  if (on & CH_ON_Q) ch_declare_norm(declaration, "q_norm", head_dim);
+  if (on & CH_ON_K) ch_declare_norm(declaration, "k_norm", head_dim);
 }
 
 ch_node *ch_qk_norm(ch_builder *builder, unsigned on, ch_node *heads) {

@@ -139,7 +139,8 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   const tested_mechanism *type = s->definition.type;
   const ch_attention_config *a = &s->config.attention;
   bool latent = type->absorbs_latents, gated = a->gate_embedding_dim > 0;
-  bool grouped = gated && a->gate_op == CH_GATE_MULTIPLY && !(a->knocking.on & (CH_ON_K | CH_ON_V));
+  bool grouped =
+      gated && a->gate_op == CH_GATE_MULTIPLY && !a->qk_norm && !(a->knocking.on & (CH_ON_K | CH_ON_V));
   bool absorbed = false; /* mixes, in some layer */
   for (int layer = 0; layer < s->config.num_hidden_layers; layer++) {
     int64_t k = ch_mixed_components(&s->config, layer, CH_ON_K),
@@ -154,7 +155,8 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
     ch_session_profile(session, &profile);
     feed_tokens(s, session, 0, s->sequences, s->length - 1, 1, logits);
     bool absorbs = has_run(&profile, "head_product"), own_maps = s->definition.knock.per_head;
-    if (latent && !gated ? !absorbs : absorbs && !own_maps) complain(s, "latents are not absorbed");
+    if (latent && !gated && !a->qk_norm ? !absorbs : absorbs && !own_maps)
+      complain(s, "latents are not absorbed");
     if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");
     if (has_run(&profile, "mix_by_head") != absorbed) complain(s, "mixes are not absorbed");
   }

@@ -10,7 +10,7 @@ static double *attention(reference_run *run, const double *x) {
   reference_rope(run, q, c->heads, d, half);
   double *tied = reference_values(run, "kv_proj", "kv", x);
   double *rotary = reference_project(run, "k_rope_proj", x, c->hidden, half);
-  reference_rope(run, rotary, 1, half, half);
+  if (!c->qk_norm) reference_rope(run, rotary, 1, half, half);
   reference_append(run, "k_rope", rotary, half);
   double *k = reference_zeros(run, run->length * c->groups * d);
   for (int64_t t = 0; t < run->length; t++)
@@ -18,6 +18,10 @@ static double *attention(reference_run *run, const double *x) {
       for (int64_t i = 0; i < d; i++)
         k[(t * c->groups + g) * d + i] =
             i < half ? tied[(t * c->groups + g) * d + i] : rotary[t * half + i - half];
+  if (c->qk_norm) { /* whole keys, before RoPE */
+    reference_qk_norm(run, 'k', k, c->groups, d);
+    reference_rope(run, k, c->groups, d, half);
+  }
   double *context = reference_attend(run, c->groups, q, k, d, tied, d, 1 / sqrt((double)d));
   reference_head_norm(run, context, c->heads, d);
   return reference_project(run, "o_proj", context, c->heads * d, c->hidden);
@@ -42,6 +46,7 @@ static const tried with_experts[] = {
 };
 
 static const tried long_texts[] = {
+    {"'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['v']}", "'num_key_value_heads': 2, 'head_dim': 24"},
     {"", "'num_key_value_heads': 2, 'head_dim': 24"},
     {"'head_norm': true, 'head_mix': {'on': ['v'], 'component_heads': 1}, 'knocking': {'type': 'mlp', 'on': "
      "['v']}",
@@ -50,6 +55,7 @@ static const tried long_texts[] = {
 };
 
 static const tried learns[] = {
+    {"'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['v']}", "'num_key_value_heads': 2"},
     {"'knocking': {'type': 'mlp', 'on': ['v']}", "'num_key_value_heads': 2"},
     {"'head_mix': {'on': ['v'], 'component_heads': 1}", "'num_key_value_heads': 2"},
     {0},
@@ -75,6 +81,20 @@ static void combinations(combination_list *list) {
   for (int i = 0; i < count; i++)
     for (const char *const *size = sizes; *size; size++)
       add_combination(list, *size, "gta", attention[i].text);
+
+  static const char *const normed[] = {
+      "'qk_norm': true", "'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['q', 'v']}",
+      "'qk_norm': true, 'head_mix': {'on': ['v'], 'component_heads': 1}, 'knocking': {'type': 'linear', "
+      "'on': ['q', "
+      "'v']}",
+      "'qk_norm': true, 'head_norm': true, 'head_mix': {'on': ['v'], 'component_heads': 3}", NULL};
+  for (int i = 0; normed[i]; i++)
+    for (const char *const *size = sizes; *size; size++) add_combination(list, *size, "gta", normed[i]);
+  add_combination(list, "'num_key_value_heads': 2, 'head_dim': 8, 'rope_interleaved': true", "gta",
+                  normed[0]);
+  add_combination_of(list, 3, 1, "'head_dim': 4", "gta", normed[0]);
+  add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'num_key_value_heads': 1, 'head_dim': 12", "gta",
+                     normed[1]);
 
   const char *everything = "'head_norm': true, 'head_mix': {'on': ['v'], 'component_heads': [1, 2, 4]}, "
                            "'knocking': {'type': 'linear', 'on': ['q', 'v']}";

@@ -50,7 +50,7 @@ typedef struct tested_mechanism {
   int64_t (*shared_latent_dim)(const reference_config *config);
 
   /* --- how decoding must read its cache --- */
-  bool absorbs_latents; /* as latents, never expanded, unless a gate stands between */
+  bool absorbs_latents; /* as latents, never expanded, unless a gate or a norm of keys stands between */
   bool absorbs_mixes;   /* as components where only mixing stands between */
 
   /* --- what it is tried on --- */

@@ -4,7 +4,7 @@
 
 #include "mechanism.h"
 
-/* Queries [length][heads][n + r]: the n non-rotary dims knocked, the r others rotated. */
+/* Queries [length][heads][n + r]: the n non-rotary dims knocked, all of them normed, the r others rotated. */
 static double *latent_queries(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t n = c->nope, dim = c->nope + c->rotary, width = c->heads * dim;
@@ -23,6 +23,7 @@ static double *latent_queries(reference_run *run, const double *x) {
   plain = reference_knocked(run, 'q', plain, c->heads, n);
   for (int64_t i = 0; i < run->length * c->heads; i++)
     memcpy(q + i * dim, plain + i * n, (size_t)n * sizeof *q);
+  reference_qk_norm(run, 'q', q, c->heads, dim);
   reference_rope(run, q, c->heads, dim, c->rotary);
   return q;
 }
@@ -67,7 +68,25 @@ static double *expanded(reference_run *run, const double *latent) {
   return kv;
 }
 
-/* The keys, values and rotary key that the layers of a group share. What is behind kv_b_proj - knocking, gate - is
+/* Keys [length][heads][n + r] of their own dims and those that all heads share, normed and rotated as a whole if there is
+   a norm. */
+static double *whole_keys(reference_run *run, const double *plain, const double *rotary) {
+  const reference_config *c = run->config;
+  int64_t n = c->nope, r = c->rotary, dim = n + r;
+  double *k = reference_zeros(run, run->length * c->heads * dim);
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t h = 0; h < c->heads; h++) {
+      double *key = k + (t * c->heads + h) * dim;
+      memcpy(key, plain + (t * c->heads + h) * n, (size_t)n * sizeof *key);
+      memcpy(key + n, rotary + t * r, (size_t)r * sizeof *key);
+    }
+  if (!c->qk_norm) return k;
+  reference_qk_norm(run, 'k', k, c->heads, dim);
+  reference_rope(run, k, c->heads, dim, r);
+  return k;
+}
+
+/* The keys and values that the layers of a group share. What is behind kv_b_proj - knocking, gate - is
    shared with it. Latent and rotary key lie side by side in the cache; the moments of the gate's norm are those of the latent
    before. */
 static void latent_states(reference_run *run, const double *x) {
@@ -78,7 +97,7 @@ static void latent_states(reference_run *run, const double *x) {
   part_heads(run, both, latent, c->latent, rotary, r, 1, false);
   reference_rmsnorm(latent, length, c->latent,
                     reference_vector(run, "self_attn.kv_a_layernorm.weight", c->latent), c->eps);
-  reference_rope(run, rotary, 1, r, r);
+  if (!c->qk_norm) reference_rope(run, rotary, 1, r, r); /* else whole keys are normed first */
   double *before = expanded(run, latent);
   part_heads(run, both, latent, c->latent, rotary, r, 1, true);
   reference_append(run, "latent", both, c->latent + r);
@@ -89,32 +108,26 @@ static void latent_states(reference_run *run, const double *x) {
     reference_layernorm_of(before, kv, length, width,
                            reference_vector(run, "self_attn.kv_gate_norm.weight", width),
                            reference_vector(run, "self_attn.kv_gate_norm.bias", width), 1e-5);
-  run->group_keys = reference_zeros(run, length * c->heads * n);
+  double *plain = reference_zeros(run, length * c->heads * n);
   run->group_values = reference_zeros(run, length * c->heads * v);
-  run->group_rotary = rotary;
-  part_heads(run, kv, run->group_keys, n, run->group_values, v, c->heads, false);
+  part_heads(run, kv, plain, n, run->group_values, v, c->heads, false);
+  run->group_keys = whole_keys(run, plain, rotary);
 }
 
 static double *attention(reference_run *run, const double *x) {
   const reference_config *c = run->config;
-  int64_t n = c->nope, r = c->rotary, dim = n + r;
+  int64_t dim = c->nope + c->rotary;
   if (run->layer % c->group_size == 0) latent_states(run, x);
   double *q = latent_queries(run, x);
-  double *k = reference_zeros(run, run->length * c->heads * dim);
-  for (int64_t t = 0; t < run->length; t++)
-    for (int64_t h = 0; h < c->heads; h++) {
-      double *key = k + (t * c->heads + h) * dim;
-      memcpy(key, run->group_keys + (t * c->heads + h) * n, (size_t)n * sizeof *key);
-      memcpy(key + n, run->group_rotary + t * r, (size_t)r * sizeof *key);
-    }
-  double *context =
-      reference_attend(run, c->heads, q, k, dim, run->group_values, c->values, 1 / sqrt((double)dim));
+  double *context = reference_attend(run, c->heads, q, run->group_keys, dim, run->group_values, c->values,
+                                     1 / sqrt((double)dim));
   reference_head_norm(run, context, c->heads, c->values);
   return reference_project(run, "o_proj", context, c->heads * c->values, c->hidden);
 }
 
 static void complete(reference_config *c) {
   c->key_dim = c->nope;
+  c->qk_norm_dim = c->nope + c->rotary;
   c->value_dim = c->context_dim = c->values;
 }
 
@@ -165,11 +178,11 @@ static const tried with_experts[] = {
 
 static const tried long_texts[] = {
     {WIDE ", " KNOCKED, ""},
-    {RICH ", 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}", ""},
     {WIDE ", 'q_lora_rank': 12, 'layer_group_size': 2", "'position': 'alibi'"},
     {WIDE, "'rope_interleaved': true"},
     {RICH ", " KNOCKED, ""},
     {RICH ", 'layer_group_size': 2, 'q_lora_rank': 12", "'position': 'alibi'"},
+    {RICH ", 'qk_norm': true, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}", ""},
     {WIDE ", 'gate_embedding_dim': 8, " KNOCKED, ""},
     {WIDE ", 'gate_embedding_dim': 8", "'vocab_size': 300"},
     {WIDE ", 'gate_embedding_dim': 8, 'gate_norm': false, 'layer_group_size': 2", "'vocab_size': 70"},
@@ -181,6 +194,7 @@ static const tried long_texts[] = {
 
 static const tried learns[] = {
     {SMALL ", 'q_lora_rank': 16, 'layer_group_size': 2", ""},
+    {SMALL ", 'qk_norm': true, " KNOCKED, ""},
     {SMALL ", 'gate_embedding_dim': 8", ""},
     {SMALL ", 'gate_embedding_dim': 8, 'gate_op': 'add', " KNOCKED, ""},
     {0},
@@ -220,6 +234,18 @@ static void combinations(combination_list *list) {
     for (const char *const *size = sizes; *size; size++)
       if (i == 0 || size == sizes + i) add_combination(list, *size, "mla", own[i]);
   add_combination(list, "", "mla", DIMS ", 'gate_embedding_dim': 3, " OWN);
+
+  /* Whole keys normed: latents are expanded on read. */
+  static const char *const normed[] = {
+      DIMS ", 'qk_norm': true",
+      DIMS ", 'qk_norm': true, 'q_lora_rank': 9, 'knocking': {'type': 'linear', 'on': "
+           "['q', 'k', 'v']}",
+      DIMS ", 'qk_norm': true, 'head_norm': true, 'layer_group_size': 2, " OWN,
+      DIMS ", 'qk_norm': true, 'gate_embedding_dim': 3", NULL};
+  for (int i = 0; normed[i]; i++)
+    for (const char *const *size = sizes; *size; size++) add_combination(list, *size, "mla", normed[i]);
+  add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'num_hidden_layers': 3", "mla", normed[2]);
+  add_combination_of(list, 3, 1, "", "mla", normed[0]);
 
   const char *everything = DIMS ", 'q_lora_rank': 3, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}";
   add_combination_of(list, 3, 1, "", "mla", everything);

@@ -95,7 +95,7 @@ static void read_attention(const json_t *attention, reference_config *c) {
   c->lambda_a_pair = is(attention, "diff_lambda", "per_pair");
   c->mix_logits = flag(attention, "mix_logits", true);
   c->mix_weights = flag(attention, "mix_weights", true);
-  c->key_dim = c->value_dim = c->context_dim = c->head_dim;
+  c->key_dim = c->value_dim = c->context_dim = c->qk_norm_dim = c->head_dim;
   if (c->type->complete) c->type->complete(c);
 }
 

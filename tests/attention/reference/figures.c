@@ -37,7 +37,7 @@ static int64_t knocking_parameters(const reference_config *c, int layer) {
 static int64_t module_parameters(const reference_config *c, int layer) {
   int64_t h = c->components[layer], n = 0;
   if (h) n += ((c->mix_k ? 1 : 0) + (c->mix_v ? 1 : 0)) * c->groups * h;
-  if (c->qk_norm) n += 2 * c->head_dim;
+  if (c->qk_norm) n += (first_of_group(c, layer) ? 2 : 1) * c->qk_norm_dim;
   if (c->head_norm) n += c->context_dim;
   return n + bias_parameters(c, layer) + knocking_parameters(c, layer);
 }

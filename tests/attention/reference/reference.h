@@ -64,6 +64,7 @@ typedef struct reference_config {
   const struct tested_mechanism *type;
   bool qk_norm, head_norm;
   int64_t key_dim, value_dim, context_dim; /* of a head, as knocking and the head norm see it */
+  int64_t qk_norm_dim;                     /* and as the QK norm does */
   struct {
     reference_knock type;
     bool q, k, v;
