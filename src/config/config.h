@@ -124,6 +124,9 @@ typedef struct ch_sharing {
 /* What keeps the loads of experts even in training. */
 typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
 
+/* How far a step moves the bias of loss-free balancing: each by the same, or by its share of the imbalance. */
+typedef enum ch_balance_update { CH_BALANCE_SIGN, CH_BALANCE_RMS } ch_balance_update;
+
 /* What a router's logits become: weights, and what decides the choice. */
 typedef enum ch_scoring { CH_SCORING_SOFTMAX, CH_SCORING_SIGMOID } ch_scoring;
 
@@ -134,6 +137,7 @@ typedef struct ch_moe_config {
   int64_t shared;  /* that every token goes through, as one FFN of shared * expert_intermediate_size */
   int64_t expert_intermediate_size, first_dense_layers;
   ch_balance balance;
+  ch_balance_update balance_update; /* loss-free */
   double aux_coefficient;
   ch_scoring scoring;
   bool renormalise; /* weights of the chosen sum to `scale`, where there are several */

@@ -123,8 +123,9 @@ static ch_status check_expert_groups(const ch_moe_config *m, const char *where, 
 static ch_status check_moe(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   bool any = m->experts || m->active || m->shared || m->expert_intermediate_size || m->first_dense_layers ||
-             m->balance != CH_BALANCE_AUX || m->aux_coefficient != 0.01 || m->scoring != CH_SCORING_SOFTMAX ||
-             !m->renormalise || m->scale != 1 || m->groups || m->active_groups;
+             m->balance != CH_BALANCE_AUX || m->balance_update != CH_BALANCE_SIGN ||
+             m->aux_coefficient != 0.01 || m->scoring != CH_SCORING_SOFTMAX || !m->renormalise ||
+             m->scale != 1 || m->groups || m->active_groups;
   if (!any) return CH_OK;
   if (!m->experts || !m->active || !m->expert_intermediate_size)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"moe.%s\" is missing; it must be a whole number from 1",
@@ -154,6 +155,11 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
         error, CH_ERROR_CONFIG,
         "%s: \"moe.aux_coefficient\" is %g, but it belongs to \"moe.balance\": \"aux\"; leave it out", where,
         m->aux_coefficient);
+  if (m->balance != CH_BALANCE_LOSS_FREE && m->balance_update != CH_BALANCE_SIGN)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"moe.balance_update\" is \"rms\", but it belongs to \"moe.balance\": \"loss_free\"; "
+                   "leave it out",
+                   where);
   return check_expert_groups(m, where, error);
 }
 

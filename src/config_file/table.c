@@ -164,6 +164,8 @@ const ch_config_key ch_config_keys[] = {
      RANGE(0, MOST_LAYERS)},
     {"moe", "balance", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(moe.balance),
      CHOICES("aux", "loss_free", "none")},
+    {"moe", "balance_update", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(moe.balance_update),
+     CHOICES("sign", "rms")},
     {"moe", "aux_coefficient", CH_KEY_NUMBER, OURS, .nullable = true, MEMBER(moe.aux_coefficient),
      RANGE(0, 1000), .otherwise = 0.01},
     {"moe", "scoring", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(moe.scoring),

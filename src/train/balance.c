@@ -1,6 +1,7 @@
-/* Loss-free balancing (Wang et al. 2024) and the counts behind it. */
+/* Loss-free balancing (Wang et al. 2024, and Su 2025's update) and the counts behind it. */
 #include "train/balance.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ ch_status ch_expert_balance_create(const ch_config *config, const ch_params *par
   if (config->moe.experts == 0) return CH_OK;
   int64_t first = config->moe.first_dense_layers;
   balance->experts = config->moe.experts;
+  balance->update = config->moe.balance_update;
   balance->layers = config->num_hidden_layers - first;
   balance->load = calloc((size_t)(balance->layers * balance->experts), sizeof *balance->load);
   balance->bias = calloc((size_t)balance->layers, sizeof *balance->bias);
@@ -66,16 +68,25 @@ static void move_bias(const ch_value_memory *memory, const ch_tensor *bias, cons
   memory->write(bias->data, is_wide ? (void *)wide : narrow, ch_tensor_bytes(bias));
 }
 
+/* How far each bias of a layer moves: towards even loads, by one step, or by steps whose root mean square is one. */
+static void moves_of(const ch_expert_balance *balance, const int64_t *load, double *moved) {
+  int64_t experts = balance->experts, all = sum_of(load, experts);
+  double squares = 0;
+  for (int64_t e = 0; e < experts; e++) {
+    double lack = (double)(all - load[e] * experts);
+    squares += lack * lack;
+    moved[e] = balance->update == CH_BALANCE_RMS ? lack : (lack > 0) - (lack < 0);
+  }
+  double size = balance->update == CH_BALANCE_RMS && squares > 0 ? sqrt(squares / (double)experts) : 1;
+  for (int64_t e = 0; e < experts; e++) moved[e] *= bias_step / size;
+}
+
 void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
                            const ch_tensor *weights) {
   for (int64_t l = 0; l < balance->layers; l++) {
-    const int64_t *load = balance->load + l * balance->experts, all = sum_of(load, balance->experts);
     if (balance->bias[l] < 0) continue;
     double moved[CH_MAX_EXPERTS];
-    for (int64_t e = 0; e < balance->experts; e++) {
-      int64_t lack = all - load[e] * balance->experts;
-      moved[e] = bias_step * ((lack > 0) - (lack < 0));
-    }
+    moves_of(balance, balance->load + l * balance->experts, moved);
     move_bias(memory, &weights[balance->bias[l]], moved);
   }
 }

@@ -9,6 +9,7 @@ typedef struct ch_expert_balance {
   int64_t layers, experts; /* layers with experts; 0 where the model has none */
   int64_t *load;           /* [layers, experts] tokens of the last step that went to each expert */
   int *bias;               /* [layers] the parameter with the layer's bias, or -1 */
+  ch_balance_update update;
   ch_routing routing;
 } ch_expert_balance;
 
@@ -20,7 +21,8 @@ void ch_expert_balance_free(ch_expert_balance *balance);
 void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences);
 /* For ch_runner_call.routing in every micro-batch of the step; NULL without experts. */
 ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
-/* Moves every bias by 1e-3 sign(mean load - load), where the model has biases. The weights lie in `memory`. */
+/* Moves every bias by 1e-3 sign(mean load - load), or 1e-3 (mean load - load) over the root of its mean square, where the
+   model has biases. The weights lie in `memory`. */
 void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
                            const ch_tensor *weights);
 /* The smallest and largest share of a layer's choices that an expert had in the last step. */

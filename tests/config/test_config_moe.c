@@ -18,6 +18,7 @@ static void every_key_is_read_and_absent_ones_have_their_defaults(void **state) 
   read_changed(base, "moe", "{\"experts\": 4, \"active\": 1, \"expert_intermediate_size\": 9}", &c);
   assert_true(c.moe.experts == 4 && c.moe.shared == 0 && c.moe.first_dense_layers == 0);
   assert_true(c.moe.balance == CH_BALANCE_AUX && c.moe.aux_coefficient == 0.01);
+  assert_true(c.moe.balance_update == CH_BALANCE_SIGN);
   read_changed(base, "moe", "null", &c);
   assert_true(c.moe.experts == 0);
   read_changed(base, "moe", NULL, &c);
@@ -29,6 +30,8 @@ static void what_is_written_is_read_again(void **state) {
   static const char *const values[] = {
       "{\"experts\": 8, \"active\": 8, \"shared\": 2, \"expert_intermediate_size\": 7, \"balance\": "
       "\"loss_free\"}",
+      "{\"experts\": 8, \"active\": 2, \"expert_intermediate_size\": 7, \"balance\": \"loss_free\", "
+      "\"balance_update\": \"rms\"}",
       "{\"experts\": 1, \"active\": 1, \"expert_intermediate_size\": 7, \"balance\": \"none\"}",
       "{\"experts\": 3, \"active\": 1, \"expert_intermediate_size\": 7, \"first_dense_layers\": 1}", "null"};
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -65,6 +68,9 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
       {"moe.balance", "\"free\"", "one of \"aux\", \"loss_free\", \"none\""},
       {"moe.balance", "\"loss_free\"",
        "\"moe.aux_coefficient\" is 0.003, but it belongs to \"moe.balance\": \"aux\""},
+      {"moe.balance_update", "\"rms\"",
+       "\"moe.balance_update\" is \"rms\", but it belongs to \"moe.balance\": \"loss_free\""},
+      {"moe.balance_update", "\"norm\"", "one of \"sign\", \"rms\""},
       {"moe.aux_coefficient", "0", "\"moe.aux_coefficient\" is 0 where a number above 0"},
       {"moe.top_k", "2", "unknown key \"top_k\" in moe"},
       {"experts", "2", "\"experts\" is no key of the top level; it stands in moe"},

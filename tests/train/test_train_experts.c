@@ -106,6 +106,35 @@ static void a_bias_moves_by_a_thousandth_towards_even_loads_and_by_nothing_else(
   ch_trainer_free(trainer);
 }
 
+/* Su 2025: by the imbalance over the root of its mean square, so that experts nearly at the mean hardly move. */
+static void a_bias_can_move_by_its_share_of_the_imbalance(void **state) {
+  (void)state;
+  ch_config config = mixture(CH_BALANCE_LOSS_FREE);
+  config.moe.balance_update = CH_BALANCE_RMS;
+  ch_train_options options = test_options(3);
+  ch_trainer *trainer = make(&config, &options);
+  double expected[LAYERS * EXPERTS] = {0};
+  for (int i = 0; i < 3; i++) {
+    ch_step_report report = take_step(trainer);
+    double mean = (double)(ch_train_step_tokens(&options) * ACTIVE) / EXPERTS, sizes[2] = {0};
+    for (int l = 0; l < LAYERS; l++) {
+      double squares = 0;
+      for (int e = 0; e < EXPERTS; e++) {
+        double lack = mean - (double)report.expert_load[l * EXPERTS + e];
+        squares += lack * lack / EXPERTS;
+      }
+      for (int e = 0; e < EXPERTS; e++) {
+        double lack = mean - (double)report.expert_load[l * EXPERTS + e], by = 1e-3 * lack / sqrt(squares);
+        expected[l * EXPERTS + e] += by;
+        sizes[l] += by * by / EXPERTS;
+        assert_true(fabs((double)((float *)bias_of(trainer, l)->data)[e] - expected[l * EXPERTS + e]) < 1e-8);
+      }
+      assert_true(fabs(sqrt(sizes[l]) - 1e-3) < 1e-9);
+    }
+  }
+  ch_trainer_free(trainer);
+}
+
 static float *weight_named(ch_trainer *trainer, const char *name) {
   int p = ch_params_find(ch_trainer_params(trainer), name);
   assert_true(p >= 0);
@@ -261,6 +290,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(loads_are_those_of_all_batches_of_a_step_and_of_no_evaluation),
       cmocka_unit_test(a_bias_moves_by_a_thousandth_towards_even_loads_and_by_nothing_else),
+      cmocka_unit_test(a_bias_can_move_by_its_share_of_the_imbalance),
       cmocka_unit_test(both_ways_of_balancing_make_loads_more_even),
       cmocka_unit_test(the_balance_loss_moves_the_router_but_is_no_part_of_the_loss),
       cmocka_unit_test(ways_to_cut_a_step_give_one_result),
