@@ -49,8 +49,8 @@ typedef struct ch_mechanism_name {
   const char *summary; /* one line */
 } ch_mechanism_name;
 
-/* Name number `index` of all, from 0: mechanisms, then sharing schemes, which follow a mechanism and a plus sign
- * ("mfa+masa-qkvo") or stand alone. False behind the last. */
+/* Name number `index` of all, from 0: mechanisms, then sharing schemes and experts, which follow a mechanism and a plus sign
+ * ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or stand alone. False behind the last. */
 CH_API bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name);
 
 /* ---- What is found ---- */
@@ -114,6 +114,8 @@ typedef struct ch_compared {
   /* [decode_points]: tokens in the cache, and in place of the loss tokens decoded per second */
   const ch_curve_point *decode_curve;
   int32_t curve_points, validation_points, decode_points;
+  /* Spikes of the training loss, as `sweep` counts them; -1: an earlier version wrote the file without them. */
+  int64_t loss_spikes;
 } ch_compared;
 
 /* A comparison that was made. */

@@ -4,6 +4,7 @@
 #include "attention/registry.h"
 #include "experiment/match.h"
 #include "experiment/rate.h"
+#include "experiment/stability.h"
 #include "model/accounting.h"
 
 enum { MOST_CURVE_POINTS = 400, CACHE_ELEMENT_BYTES = 2 /* 16 bits, as `info` counts */ };
@@ -26,6 +27,9 @@ ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progre
   }
   for (int64_t p = 0; p < record->validation_points; p++)
     validation[p] = (ch_curve_point){record->validation[p].step * step_tokens, record->validation[p].loss};
+  ch_stability stability;
+  ch_stability_judge(record->losses, record->step, &stability);
+  model->loss_spikes = stability.spikes;
   model->curve = curve;
   model->validation_curve = validation;
   model->curve_points = points;

@@ -131,6 +131,17 @@ static ch_status complete_file(ch_planned_model *model, const ch_shape_wishes *w
   return ch_config_validate(config, model->name, error);
 }
 
+/* Networks that a token goes through: the active experts, or one FFN. */
+static int64_t networks_of(const ch_config *config) {
+  return config->moe.experts > 0 ? config->moe.active : 1;
+}
+
+/* Gives a model the FFN width of another; active experts together have that of an FFN. */
+static void take_width(const ch_config *from, ch_config *to) {
+  int64_t width = ch_matched_width(from) * networks_of(from) / networks_of(to);
+  ch_set_matched_width(to, width > 0 ? width : 1);
+}
+
 /* FFN widths: that of the first model gives the target where FLOPs are matched, and the width where nothing is. */
 static ch_status match(ch_config *configs, const char *const *names, const ch_compare_plan *plan,
                        const ch_shape_wishes *shape, ch_error *error) {
@@ -147,8 +158,7 @@ static ch_status match(ch_config *configs, const char *const *names, const ch_co
                            : CH_OK;
   }
   for (int i = 1; i < plan->count; i++)
-    if (!plan->models[i].from_file && !plan->models[0].from_file)
-      ch_set_matched_width(&configs[i], ch_matched_width(&configs[0]));
+    if (!plan->models[i].from_file && !plan->models[0].from_file) take_width(&configs[0], &configs[i]);
   return CH_OK;
 }
 

@@ -32,12 +32,25 @@ static ch_status knocking(ch_config *config, ch_knocking_type type, unsigned on,
   return CH_OK;
 }
 
+static ch_status map_for_each_head(ch_config *config, ch_status status) {
+  config->attention.knocking.per_head = true;
+  return status;
+}
+
 static ch_status kha_linear(ch_config *config, int64_t number, const char *where, ch_error *error) {
   return knocking(config, CH_KNOCKING_LINEAR, CH_ON_Q | CH_ON_K | CH_ON_V, number, where, error);
 }
 
 static ch_status kha_mlp(ch_config *config, int64_t number, const char *where, ch_error *error) {
   return knocking(config, CH_KNOCKING_MLP, CH_ON_V, number, where, error);
+}
+
+static ch_status kha_linear_per_head(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return map_for_each_head(config, kha_linear(config, number, where, error));
+}
+
+static ch_status kha_mlp_per_head(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return map_for_each_head(config, kha_mlp(config, number, where, error));
 }
 
 static ch_status kha_gate(ch_config *config, int64_t number, const char *where, ch_error *error) {
@@ -51,6 +64,10 @@ static const ch_preset modules[] = {
     {"kha-mlp", ch_preset_counts_groups, "gqa with MLP knocking on values", kha_mlp},
     {"kha-gate", ch_preset_counts_groups, "gqa with a knocking gate on values, the paper's negative control",
      kha_gate},
+    {"kha-linear-per-head", ch_preset_counts_groups, "kha-linear with a map for each head: nothing is shared",
+     kha_linear_per_head},
+    {"kha-mlp-per-head", ch_preset_counts_groups, "kha-mlp with an MLP for each head: nothing is shared",
+     kha_mlp_per_head},
 };
 
 /* --- all of them: those of the registry, then the modules -------------------------------------------------------- */
@@ -68,7 +85,7 @@ static const ch_preset *preset_at(int index, const ch_mechanism **of) {
   if (index < count) return &modules[index];
   for (const ch_preset *p = ch_sharing_presets; p->name; p++)
     if (index-- == count) return p;
-  return NULL;
+  return index == count ? &ch_expert_preset : NULL;
 }
 
 static bool shares(const ch_preset *preset) {
@@ -162,51 +179,69 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
   return CH_OK;
 }
 
-/* A whole name: a mechanism's preset, one of sharing, or both with a plus between. A part that is left out has no
-   preset. */
-static ch_status parse(const char *name, chosen *mechanism, chosen *sharing, ch_error *error) {
-  char part[2 * LONGEST_NAME];
-  size_t length = strcspn(name, "+");
-  *mechanism = *sharing = (chosen){0};
-  snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part), name);
-  CH_TRY(parse_part(part, mechanism, error));
-  if (!name[length]) {
-    if (!shares(mechanism->preset)) return CH_OK;
-    *sharing = *mechanism;
-    *mechanism = (chosen){0};
-    return CH_OK;
-  }
-  CH_TRY(parse_part(name + length + 1, sharing, error));
-  if (shares(mechanism->preset) || !shares(sharing->preset))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--mechanisms: '%.64s' must be a mechanism, a plus and what its layers share, as in "
-                   "mfa+masa-qkvo",
-                   name);
+/* A whole name: a mechanism's preset and what is added to it with pluses. A part that is left out has no preset. */
+typedef struct named {
+  chosen mechanism, sharing, experts;
+} named;
+
+static ch_status misplaced(const char *name, ch_error *error) {
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "--mechanisms: '%.64s' must be a mechanism, a plus and what its layers share, or experts, each "
+      "once, as in mfa+masa-qkvo or kha-mlp+moe",
+      name);
+}
+
+/* Takes a part into its place, which must be free; a mechanism comes first. */
+static ch_status place(const char *name, const chosen *part, bool first, named *parts, ch_error *error) {
+  chosen *to = shares(part->preset)                ? &parts->sharing
+               : part->preset == &ch_expert_preset ? &parts->experts
+                                                   : &parts->mechanism;
+  if (to->preset || (to == &parts->mechanism && !first)) return misplaced(name, error);
+  *to = *part;
   return CH_OK;
 }
 
-ch_status ch_preset_check(const char *name, ch_error *error) {
-  chosen mechanism, sharing;
-  return parse(name, &mechanism, &sharing, error);
+static ch_status parse(const char *name, named *parts, ch_error *error) {
+  *parts = (named){0};
+  for (const char *at = name;; at++) {
+    char text[LONGEST_NAME];
+    chosen part;
+    size_t length = strcspn(at, "+");
+    snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text), at);
+    CH_TRY(parse_part(text, &part, error));
+    CH_TRY(place(name, &part, at == name, parts, error));
+    at += length;
+    if (!*at) return CH_OK;
+  }
 }
 
-static ch_status apply_parts(const char *name, const chosen *mechanism, const chosen *sharing,
-                             ch_config *config, ch_error *error) {
+ch_status ch_preset_check(const char *name, ch_error *error) {
+  named parts;
+  return parse(name, &parts, error);
+}
+
+static ch_status add(const char *name, const chosen *part, ch_config *config, ch_error *error) {
+  if (!part->preset) return CH_OK;
+  CH_TRY(ch_config_validate(config, name, error));
+  return part->preset->apply(config, part->number, name, error);
+}
+
+static ch_status apply_parts(const char *name, const named *parts, ch_config *config, ch_error *error) {
+  const chosen *mechanism = &parts->mechanism;
   if (mechanism->preset)
     CH_TRY(apply(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
   else
     CH_TRY(apply_mechanism("mha", config, 0, name, error));
-  if (sharing->preset) {
-    CH_TRY(ch_config_validate(config, name, error));
-    CH_TRY(sharing->preset->apply(config, sharing->number, name, error));
-  }
+  CH_TRY(add(name, &parts->sharing, config, error));
+  CH_TRY(add(name, &parts->experts, config, error));
   return ch_config_validate(config, name, error);
 }
 
 ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) {
-  chosen mechanism, sharing;
-  CH_TRY(parse(name, &mechanism, &sharing, error));
-  return apply_parts(name, &mechanism, &sharing, config, error);
+  named parts;
+  CH_TRY(parse(name, &parts, error));
+  return apply_parts(name, &parts, config, error);
 }
 
 /* --- sizes by the cache ------------------------------------------------------------------------------------------ */
@@ -249,20 +284,21 @@ static ch_status refuse_sizes(const char *name, const cache_sizes *sizes, int64_
 }
 
 ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *config, ch_error *error) {
-  chosen mechanism, sharing;
+  named parts;
   cache_sizes sizes = {.count = 0};
   ch_config best = *config;
   int64_t reached = 0;
-  CH_TRY(parse(name, &mechanism, &sharing, error));
-  if (!mechanism.preset || !mechanism.preset->number || mechanism.number) {
-    CH_TRY(apply_parts(name, &mechanism, &sharing, config, error));
+  CH_TRY(parse(name, &parts, error));
+  chosen *mechanism = &parts.mechanism;
+  if (!mechanism->preset || !mechanism->preset->number || mechanism->number) {
+    CH_TRY(apply_parts(name, &parts, config, error));
     return ch_check_cache(name, ch_state_elements(config), most, NULL, error);
   }
   int64_t before = 0;
   for (int64_t number = 1; number <= MOST_TRIED; number++) {
     ch_config trial = *config;
-    mechanism.number = number;
-    if (apply_parts(name, &mechanism, &sharing, &trial, NULL) != CH_OK) continue;
+    mechanism->number = number;
+    if (apply_parts(name, &parts, &trial, NULL) != CH_OK) continue;
     int64_t elements = ch_state_elements(&trial);
     note_size(&sizes, elements);
     if (elements <= most && elements > reached) {

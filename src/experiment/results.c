@@ -78,6 +78,7 @@ static const struct {
     {"flops_attention_context", ROW_NUMBER, offsetof(ch_compared, flops_context), ROW_BOTH | ROW_LATER},
     {"flops_feed_forward", ROW_NUMBER, offsetof(ch_compared, flops_feed_forward), ROW_BOTH | ROW_LATER},
     {"flops_head", ROW_NUMBER, offsetof(ch_compared, flops_head), ROW_BOTH | ROW_LATER},
+    {"loss_spikes", ROW_WHOLE, offsetof(ch_compared, loss_spikes), ROW_BOTH | ROW_LATER},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -219,7 +220,7 @@ static ch_status tried_from_json(const json_t *list, const char *where, ch_arena
 
 ch_status ch_compared_from_json(const json_t *object, const char *where, ch_arena *arena, ch_compared *model,
                                 ch_error *error) {
-  *model = (ch_compared){.images = json_object_get(object, "images_trained") != NULL};
+  *model = (ch_compared){.images = json_object_get(object, "images_trained") != NULL, .loss_spikes = -1};
   for (int i = 0; i < ROWS; i++)
     if (of_kind(i, model->images))
       CH_TRY(row_from_json(json_object_get(object, rows[i].key), i, where, arena, model, error));

@@ -48,6 +48,10 @@ static double second_rate(const ch_compared *run) {
   return run->decode_tokens_per_second;
 }
 
+static double spikes(const ch_compared *run) {
+  return (double)run->loss_spikes;
+}
+
 static double training_spread(const ch_compared *run) {
   return run->train_spread;
 }
@@ -67,7 +71,15 @@ static const struct {
     {NULL, "top5", top5, NULL},
     {"train_tokens_per_second", "train_images_per_second", training_rate, training_spread},
     {"decode_tokens_per_second", "predict_images_per_second", second_rate, second_spread},
+    {"loss_spikes", "loss_spikes", spikes, NULL},
 };
+
+/* Spikes are not known of runs of an earlier version. */
+static bool is_known(const ch_group *group, ch_compared_value *value) {
+  for (int i = 0; value == spikes && i < group->count; i++)
+    if (group->runs[i]->loss_spikes < 0) return false;
+  return true;
+}
 
 static json_t *group_to_json(const ch_group *group) {
   json_t *object = json_pack("{s:s, s:[]}", "name", group->name, "seeds");
@@ -77,7 +89,7 @@ static json_t *group_to_json(const ch_group *group) {
     json_array_append_new(seeds, json_integer((json_int_t)group->runs[i]->seed));
   for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
     const char *key = images ? columns[c].images : columns[c].text;
-    if (!key) continue;
+    if (!key || !is_known(group, columns[c].value)) continue;
     ch_spread spread = ch_group_spread(group, columns[c].value);
     json_object_set_new(object, key,
                         json_pack("{s:f, s:o}", "mean", spread.mean, "std",

@@ -298,6 +298,26 @@ static void put_rates(const ch_summary *summary, ch_text *text) {
   if (count) ch_text_puts(text, ".\n");
 }
 
+static double spikes(const ch_compared *model) {
+  return (double)model->loss_spikes;
+}
+
+/* "Loss spikes while training: mha 3, gqa 0.5." where any model had one and all were counted. */
+static void put_spikes(const ch_summary *summary, ch_text *text) {
+  bool any = false;
+  for (int i = 0; i < summary->count; i++)
+    for (int r = 0; r < summary->groups[i].count; r++) {
+      if (summary->groups[i].runs[r]->loss_spikes < 0) return;
+      any = any || summary->groups[i].runs[r]->loss_spikes > 0;
+    }
+  if (!any) return;
+  ch_text_puts(text, "Loss spikes while training");
+  for (int i = 0; i < summary->count; i++)
+    ch_text_printf(text, "%s %s %.3g", i ? "," : ":", summary->groups[i].name,
+                   ch_group_spread(&summary->groups[i], spikes).mean);
+  ch_text_puts(text, summary->fewest > 1 ? " (means over seeds).\n" : ".\n");
+}
+
 /* The notes below the table, a line each. */
 static void put_notes(const ch_comparison *comparison, const ch_columns *columns, ch_summary *summary,
                       ch_text *text) {
@@ -312,6 +332,7 @@ static void put_notes(const ch_comparison *comparison, const ch_columns *columns
   }
   put_speed_notes(columns, summary, text);
   put_rates(summary, text);
+  put_spikes(summary, text);
   if (summary->count > 1 && summary->fewest > 1) {
     ch_verdict_standings(summary, text);
     ch_text_puts(text, "\n");

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "experiment/match.h"
+#include "experiment/plan.h"
 #include "experiment/presets.h"
 
 /* Parameters of a grouped-query transformer with tied embeddings, counted independently of the table. */
@@ -175,6 +178,33 @@ static void what_cannot_match_is_said(void **state) {
   assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise --params"));
 }
 
+/* Mixtures by name: the same parameters; the same active ones; or the width of the first model in the active experts. */
+static void named_mixtures_are_matched_like_others(void **state) {
+  (void)state;
+  static const ch_match matches[] = {CH_MATCH_PARAMETERS, CH_MATCH_ACTIVE, CH_MATCH_NONE};
+  for (int m = 0; m < 3; m++) {
+    ch_compare_plan plan;
+    ch_error error = {0};
+    ch_shape_wishes wishes = {.params = 2000000, .match = matches[m], .vocab = 512, .context = 64};
+    assert_int_equal(ch_compare_plan_names("gqa,kha-mlp+moe,mfa+masa-qkvo+moe:16", &plan, &error), CH_OK);
+    if (ch_compare_plan_shapes(&plan, &wishes, 2000000, &error) != CH_OK) fail_msg("%s", error.message);
+    ch_counted counted = matches[m] == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
+    int64_t first, other;
+    ch_count_parameters(&plan.models[0].config, counted, &first, &error);
+    for (int i = 1; i < plan.count; i++) {
+      const ch_config *c = &plan.models[i].config;
+      ch_count_parameters(c, counted, &other, &error);
+      if (matches[m] == CH_MATCH_NONE)
+        assert_int_equal(c->moe.expert_intermediate_size,
+                         plan.models[0].config.intermediate_size / c->moe.active);
+      else
+        assert_true(fabs((double)other / (double)first - 1) <= CH_MATCH_TOLERANCE);
+    }
+    assert_string_equal(plan.models[1].directory, "kha-mlp-moe");
+    ch_compare_plan_free(&plan);
+  }
+}
+
 static void a_mixture_is_matched_by_the_width_of_its_experts(void **state) {
   (void)state;
   ch_config configs[2];
@@ -214,6 +244,7 @@ int main(void) {
       cmocka_unit_test(tables_and_idle_experts_need_not_count),
       cmocka_unit_test(flops_are_matched_at_the_training_length),
       cmocka_unit_test(what_cannot_match_is_said),
+      cmocka_unit_test(named_mixtures_are_matched_like_others),
       cmocka_unit_test(a_mixture_is_matched_by_the_width_of_its_experts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,9 @@ static void every_module_makes_a_model_of_its_cache(void **state) {
                {"mea:2", 2 * 2 * 16},
                {"kha-linear", 2 * 2 * 16},
                {"kha-mlp", 2 * 2 * 16},
+               {"kha-linear-per-head:4", 2 * 4 * 16},
+               {"kha-mlp-per-head", 2 * 2 * 16},
+               {"kha-mlp+moe", 2 * 2 * 16},
                {"kha-gate:4", 2 * 4 * 16}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_config config = base(1000000, 1024);
@@ -172,13 +175,55 @@ static void sharing_stands_behind_one_mechanism(void **state) {
   (void)state;
   assert_refused("masa-qkvo+mfa", "must be a mechanism, a plus and what its layers share");
   assert_refused("mfa+gqa", "must be a mechanism, a plus and what its layers share");
-  assert_refused("mha+masa-qkvo+repeat", "there is no 'masa-qkvo+repeat'");
+  assert_refused("mha+masa-qkvo+repeat", "must be a mechanism, a plus and what its layers share");
+  assert_refused("moe+mfa", "must be a mechanism, a plus and what its layers share, or experts");
+  assert_refused("mfa+moe+moe", "each once");
+  assert_refused("mfa+moe:0", "whole number of experts");
   assert_refused("mha+", "known are");
   assert_refused("mha+masa-qkv:0", "whole number of atoms");
   ch_config config = base(1000000, 1024);
   ch_error error = {0};
   assert_int_equal(ch_preset_apply("masa-qkvo:99", &config, &error), CH_ERROR_CONFIG);
   assert_non_null(strstr(error.message, "\"sharing.atoms\" is 99, more than"));
+}
+
+static ch_config applied(const char *name) {
+  ch_config config = base(1000000, 1024);
+  ch_error error = {0};
+  if (ch_preset_apply(name, &config, &error) != CH_OK) fail_msg("%s: %s", name, error.message);
+  return config;
+}
+
+/* 4 of 64 and 8 of 128 are active in the KHA paper's models, balanced by its updated strategy. */
+static void experts_are_added_to_any_mechanism(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *type;
+    int64_t experts, active;
+  } cases[] = {
+      {"kha-mlp+moe", "gqa", 8, 2},   {"mla+moe:16", "mla", 16, 2}, {"mfa+masa-qkvo+moe:64", "mfa", 64, 4},
+      {"gta+moe:128", "gta", 128, 8}, {"moe", "gqa", 8, 2},         {"low-rank+moe:1", "gqa", 1, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_config c = applied(cases[i].name);
+    assert_string_equal(c.attention.type, cases[i].type);
+    assert_true(c.moe.experts == cases[i].experts && c.moe.active == cases[i].active);
+    assert_true(c.moe.balance == CH_BALANCE_LOSS_FREE && c.moe.balance_update == CH_BALANCE_RMS);
+    assert_true((c.sharing.type != CH_SHARING_NONE) ==
+                (strstr(cases[i].name, "masa") || strstr(cases[i].name, "low")));
+  }
+  ch_config with = applied("kha-mlp+moe"), without = applied("kha-mlp");
+  assert_memory_equal(&with.attention, &without.attention, sizeof with.attention);
+  assert_int_equal(with.moe.expert_intermediate_size, without.intermediate_size / 2);
+}
+
+static void a_map_for_each_head_has_a_name(void **state) {
+  (void)state;
+  ch_config own = applied("kha-mlp-per-head:4"), shared = applied("kha-mlp:4");
+  assert_true(own.attention.knocking.per_head && !shared.attention.knocking.per_head);
+  own.attention.knocking.per_head = false;
+  assert_memory_equal(&own, &shared, sizeof own);
+  own = applied("kha-linear-per-head");
+  assert_true(own.attention.knocking.per_head && own.attention.knocking.type == CH_KNOCKING_LINEAR);
 }
 
 static void numbers_after_the_colon_are_checked(void **state) {
@@ -308,6 +353,8 @@ int main(void) {
       cmocka_unit_test(unknown_names_get_the_nearest_known_one),
       cmocka_unit_test(numbers_after_the_colon_are_checked),
       cmocka_unit_test(sharing_stands_behind_one_mechanism),
+      cmocka_unit_test(experts_are_added_to_any_mechanism),
+      cmocka_unit_test(a_map_for_each_head_has_a_name),
       cmocka_unit_test(sharing_saves_what_the_papers_do),
       cmocka_unit_test(sharing_saves_the_same_at_any_depth),
       cmocka_unit_test(paths_are_told_from_names),

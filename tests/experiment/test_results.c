@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "report/sample.h"
+#include "experiment/compared.h"
 #include "experiment/results_json.h"
 
 static void the_promised_keys_are_there(void **state) {
@@ -60,6 +61,7 @@ static void a_model_survives_the_file(void **state) {
   model->validation_loss = 0.1 + 0.2;
   model->train_spread = 1.0 / 3;
   model->decode_unsteady = true;
+  model->loss_spikes = 3;
   assert_int_equal(ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, &error), CH_OK);
   json_t *root = json_load_file(path, 0, NULL);
   assert_non_null(root);
@@ -68,6 +70,7 @@ static void a_model_survives_the_file(void **state) {
   assert_true(back.seed == model->seed);
   assert_true(back.validation_loss == model->validation_loss);
   assert_int_equal(back.parameters, model->parameters);
+  assert_int_equal(back.loss_spikes, 3);
   assert_true(back.train_spread == model->train_spread && back.decode_unsteady && !back.train_unsteady);
   assert_int_equal(back.curve_points, SAMPLE_POINTS);
   assert_int_equal(back.validation_points, SAMPLE_EVALUATIONS);
@@ -86,6 +89,54 @@ static void a_model_survives_the_file(void **state) {
   json_decref(root);
   ch_arena_free(&comparison.arena);
   unlink(path);
+}
+
+/* Single steps, which means over the points of a curve would hide. */
+static void spikes_of_the_training_loss_are_counted(void **state) {
+  (void)state;
+  enum { STEPS = 2000 };
+  static double losses[STEPS];
+  for (int i = 0; i < STEPS; i++) losses[i] = 4 + 2 * exp(-i / 200.0) + 0.01 * sin(13.0 * i);
+  losses[700] += 2;
+  losses[1400] += 1;
+  ch_comparison comparison;
+  ch_error error = {0};
+  sample_comparison(&comparison, 2);
+  ch_compare_setup *setup = calloc(1, sizeof *setup);
+  assert_non_null(setup);
+  setup->comparison = &comparison;
+  setup->training.batch = setup->training.sequence = setup->training.accumulate = 1;
+  ch_progress_record record = {.step = STEPS, .steps = STEPS, .losses = losses};
+  assert_int_equal(ch_compared_fill_curves(setup, &record, &comparison.models[0], &error), CH_OK);
+  assert_int_equal(comparison.models[0].loss_spikes, 2);
+  assert_true(comparison.models[0].curve_points < STEPS);
+  free(setup);
+  ch_arena_free(&comparison.arena);
+}
+
+/* A file of an earlier version does not know; then nothing is said of means either. */
+static void unknown_spikes_are_no_spikes(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_error error = {0};
+  sample_comparison(&comparison, 2);
+  comparison.models[0].loss_spikes = 4;
+  json_t *root = ch_comparison_to_json(&comparison), *summary = json_object_get(root, "summary");
+  const json_t *spikes = json_object_get(json_array_get(summary, 0), "loss_spikes");
+  assert_true(json_number_value(json_object_get(spikes, "mean")) == 4);
+  json_decref(root);
+  json_t *object = ch_compared_to_json(&comparison.models[0]);
+  json_object_del(object, "loss_spikes");
+  assert_int_equal(
+      ch_compared_from_json(object, "old.json", &comparison.arena, &comparison.models[0], &error), CH_OK);
+  assert_int_equal(comparison.models[0].loss_spikes, -1);
+  json_decref(object);
+  root = ch_comparison_to_json(&comparison);
+  summary = json_object_get(root, "summary");
+  assert_null(json_object_get(json_array_get(summary, 0), "loss_spikes"));
+  assert_non_null(json_object_get(json_array_get(summary, 1), "loss_spikes"));
+  json_decref(root);
+  ch_arena_free(&comparison.arena);
 }
 
 static void curves_are_written_a_point_a_line(void **state) {
@@ -134,6 +185,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_promised_keys_are_there),
       cmocka_unit_test(a_model_survives_the_file),
+      cmocka_unit_test(spikes_of_the_training_loss_are_counted),
+      cmocka_unit_test(unknown_spikes_are_no_spikes),
       cmocka_unit_test(curves_are_written_a_point_a_line),
       cmocka_unit_test(broken_files_are_refused_with_the_key),
   };

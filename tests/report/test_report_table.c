@@ -78,6 +78,25 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
+static void spikes_are_said_where_there_are_any(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_text text = {0};
+  sample_comparison(&comparison, 3);
+  ch_table_write(&comparison, &text);
+  assert_null(strstr(text.data, "spikes"));
+  ch_text_free(&text);
+  comparison.models[1].loss_spikes = 12;
+  ch_table_write(&comparison, &text);
+  assert_non_null(strstr(text.data, "\nLoss spikes while training: mha 0, gqa:4 12, gqa:2 0.\n"));
+  ch_text_free(&text);
+  comparison.models[2].loss_spikes = -1; /* not known */
+  ch_table_write(&comparison, &text);
+  assert_null(strstr(text.data, "spikes"));
+  ch_text_free(&text);
+  ch_arena_free(&comparison.arena);
+}
+
 static void speeds_have_their_spread_and_unsteady_ones_no_star(void **state) {
   (void)state;
   ch_comparison comparison;
@@ -321,6 +340,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_table_is_aligned_and_sorted_with_the_best_marked),
       cmocka_unit_test(what_is_equal_and_what_differs_is_said),
+      cmocka_unit_test(spikes_are_said_where_there_are_any),
       cmocka_unit_test(speeds_have_their_spread_and_unsteady_ones_no_star),
       cmocka_unit_test(images_are_compared_by_their_accuracies),
       cmocka_unit_test(long_names_widen_their_column),
