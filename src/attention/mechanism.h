@@ -182,7 +182,7 @@ ch_node *ch_head_norm(ch_builder *builder, ch_node *context);
 /* head_mix.c: MEA's linear combinations of component heads. */
 void ch_head_mix_declare(ch_declaration *declaration, unsigned on);
 ch_node *ch_mix_heads(ch_builder *builder, unsigned on, ch_node *components);
-/* Heads that a key or value projection of the layer makes: components, or G. */
+/* Heads that a key or value projection of the layer makes: components, or G_k, G_v. */
 int64_t ch_projected_heads(const ch_config *config, int layer, unsigned on);
 /* Heads of it that the cache holds: the fewer of the two. */
 int64_t ch_cached_heads(const ch_config *config, int layer, unsigned on);
@@ -211,7 +211,8 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
 /* Projected queries through their modules and RoPE on the last `rotary` dims. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 
-/* Rank and latent width of mechanisms with separate heads: H d, and G d, or the least h' d of any layer that mixes. */
+/* Rank and latent width of mechanisms with separate heads: H d, and the lesser of G_k d and G_v d, or the least h' d of
+   any layer that mixes. */
 int64_t ch_rank_of_heads(const ch_config *config);
 int64_t ch_width_of_shared_heads(const ch_config *config);
 

@@ -54,6 +54,8 @@ ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *co
                           const ch_head_slice *slices);
 /* Heads cut out of x -> [N, heads * slice.width]. */
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice);
+/* Every head of `dim` so many times, one after the other: [N, heads * dim] -> [N, heads * times * dim]. */
+ch_node *ch_op_repeat_heads(ch_graph *graph, ch_node *x, int64_t dim, int64_t times);
 
 /* Rows of a matrix that are one head's: `rows` from head * stride + first on. */
 typedef struct ch_head_rows {

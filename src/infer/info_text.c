@@ -56,6 +56,9 @@ static void put_heads(const ch_config *c, ch_text *text) {
     ch_text_printf(
         text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", latent of %" PRId64 "\n",
         a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim, a->kv_lora_rank);
+  else if (ch_heads_differ(c))
+    ch_text_printf(text, " query, %" PRId64 " key and %" PRId64 " value heads of %" PRId64 "\n",
+                   ch_heads_of(c, CH_ON_K), ch_heads_of(c, CH_ON_V), c->head_dim);
   else
     ch_text_printf(text, " query and %" PRId64 " key-value heads of %" PRId64 "\n", c->num_key_value_heads,
                    c->head_dim);

@@ -34,6 +34,10 @@ static const char *const forms[] = {
     "true}",
     "{\"type\": \"gqa\", \"head_mix\": {\"on\": [\"v\"], \"component_heads\": [8, 2, 8, 8], \"layers\": [1, "
     "1]}}",
+    "{\"type\": \"gqa\", \"num_key_heads\": 2, \"num_value_heads\": 4, \"head_mix\": {\"on\": [\"k\", "
+    "\"v\"], "
+    "\"component_heads\": [1, 4, 2, 3]}}",
+    "{\"type\": \"gated\", \"num_value_heads\": 1}",
     "{\"type\": \"gta\"}",
     "{\"type\": \"gta\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"q\", \"v\"]},"
     " \"head_mix\": {\"on\": [\"v\"], \"component_heads\": 2}}",
@@ -126,6 +130,26 @@ static void absent_keys_mean_what_the_mechanism_says(void **state) {
   free(text);
 }
 
+static void keys_and_values_may_have_numbers_of_their_own(void **state) {
+  (void)state;
+  ch_config c = parsed("{\"type\": \"gqa\", \"num_key_heads\": 2, \"num_value_heads\": 4}");
+  assert_int_equal(ch_heads_of(&c, CH_ON_K), 2);
+  assert_int_equal(ch_heads_of(&c, CH_ON_V), 4);
+  assert_true(ch_heads_differ(&c));
+  c = parsed("{\"type\": \"gated\", \"num_value_heads\": 1}");
+  assert_int_equal(ch_heads_of(&c, CH_ON_K), 8);
+  assert_int_equal(ch_heads_of(&c, CH_ON_V), 1);
+  c = parsed("{\"type\": \"gqa\", \"num_key_heads\": 4, \"num_value_heads\": 4}");
+  assert_false(ch_heads_differ(&c));
+  assert_int_equal(c.num_key_value_heads, 4);
+  ch_config plain = parsed("{\"type\": \"gqa\"}");
+  plain.num_key_value_heads = 4;
+  assert_memory_equal(&c, &plain, sizeof c);
+  assert_components("{\"num_key_heads\": 2, \"num_value_heads\": 4, \"head_mix\": {\"on\": [\"k\"], "
+                    "\"component_heads\": [4, 2, 1, 5]}}",
+                    CH_ON_K, (int64_t[]){0, 2, 1, 5});
+}
+
 static void contradictions_name_both_keys(void **state) {
   (void)state;
   static const struct {
@@ -135,6 +159,13 @@ static void contradictions_name_both_keys(void **state) {
        "\"attention.type\" \"mla\""},
       {"{\"type\": \"gqa\", \"layer_group_size\": 2}", "\"attention.layer_group_size\" is 2",
        "\"attention.type\" \"mla\" and not to \"gqa\""},
+      {"{\"type\": \"gqa\", \"num_key_heads\": 3}", "\"attention.num_key_heads\" is 3",
+       "\"num_attention_heads\", 8"},
+      {"{\"type\": \"gqa\", \"num_value_heads\": 16}", "\"attention.num_value_heads\" is 16",
+       "\"num_attention_heads\", 8"},
+      {"{\"type\": \"gqa\", \"num_value_heads\": 0}", "\"attention.num_value_heads\" is 0", "from 1"},
+      {"{\"type\": \"gta\", \"num_key_heads\": 2}", "\"attention.num_key_heads\" is 2",
+       "\"gqa\", \"gated\" and not to \"gta\""},
       {"{\"type\": \"gqa\", \"kv_lora_rank\": 20}", "\"attention.kv_lora_rank\" is 20", "\"attention.type\""},
       {"{\"type\": \"gqa\", \"q_lora_rank\": 20}", "\"attention.q_lora_rank\" is 20", "\"attention.type\""},
       {"{\"type\": \"gqa\", \"diff_lambda\": \"per_pair\"}", "\"attention.diff_lambda\"",
@@ -266,6 +297,10 @@ static void a_made_config_keeps_to_the_rules(void **state) {
   c.attention.knocking = (ch_knocking){CH_KNOCKING_LINEAR, CH_ON_V, false};
   assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
   assert_non_null(strstr(error.message, "cannot express this \"attention.knocking\""));
+  c.attention.knocking = (ch_knocking){0};
+  c.attention.num_value_heads = 2;
+  assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
+  assert_non_null(strstr(error.message, "cannot express this \"attention.num_value_heads\""));
 }
 
 int main(void) {
@@ -274,6 +309,7 @@ int main(void) {
       cmocka_unit_test(modules_are_read),
       cmocka_unit_test(each_layer_mixes_what_its_entry_says),
       cmocka_unit_test(absent_keys_mean_what_the_mechanism_says),
+      cmocka_unit_test(keys_and_values_may_have_numbers_of_their_own),
       cmocka_unit_test(contradictions_name_both_keys),
       cmocka_unit_test(sizes_that_do_not_apply_are_refused),
       cmocka_unit_test(a_made_config_keeps_to_the_rules),

@@ -143,9 +143,9 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   bool absorbed = false; /* mixes, in some layer */
   for (int layer = 0; layer < s->config.num_hidden_layers; layer++) {
     int64_t k = ch_mixed_components(&s->config, layer, CH_ON_K),
-            v = ch_mixed_components(&s->config, layer, CH_ON_V), heads = s->config.num_key_value_heads;
-    absorbed |= type->absorbs_mixes && k && v && k < heads && v < heads && !a->qk_norm &&
-                !(a->knocking.on & (CH_ON_K | CH_ON_V));
+            v = ch_mixed_components(&s->config, layer, CH_ON_V);
+    absorbed |= type->absorbs_mixes && k && v && k < s->definition.key_groups &&
+                v < s->definition.value_groups && !a->qk_norm && !(a->knocking.on & (CH_ON_K | CH_ON_V));
   }
   ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
   double *logits = malloc((size_t)logit_count(s) * sizeof *logits);

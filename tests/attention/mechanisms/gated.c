@@ -9,7 +9,8 @@ static double *attention(reference_run *run, const double *x) {
   int64_t d = c->head_dim, width = c->heads * d;
   double *q, *k, *v;
   reference_queries_keys_values(run, x, &q, &k, &v);
-  double *context = reference_attend(run, c->groups, q, k, d, v, d, 1 / sqrt((double)d));
+  double *context =
+      reference_attend_apart(run, c->key_groups, q, k, d, c->value_groups, v, d, 1 / sqrt((double)d));
   reference_head_norm(run, context, c->heads, d);
   const double *gate = reference_project(run, "g_proj", x, c->hidden, width);
   for (int64_t i = 0; i < run->length * width; i++) context[i] *= reference_sigmoid(gate[i]);

@@ -8,7 +8,8 @@ static double *attention(reference_run *run, const double *x) {
   int64_t d = c->head_dim;
   double *q, *k, *v;
   reference_queries_keys_values(run, x, &q, &k, &v);
-  double *context = reference_attend(run, c->groups, q, k, d, v, d, 1 / sqrt((double)d));
+  double *context =
+      reference_attend_apart(run, c->key_groups, q, k, d, c->value_groups, v, d, 1 / sqrt((double)d));
   reference_head_norm(run, context, c->heads, d);
   return reference_project(run, "o_proj", context, c->heads * d, c->hidden);
 }

@@ -58,13 +58,14 @@ static void read_knocking(const json_t *knocking, reference_config *c) {
 
 /* One number for the layers of a range, or a list with G where heads are not mixed. */
 static void read_head_mix(const json_t *mix, reference_config *c) {
+  int64_t most = c->key_groups > c->value_groups ? c->key_groups : c->value_groups;
   c->mix_k = lists(mix, "on", "k");
   c->mix_v = lists(mix, "on", "v");
   const json_t *components = json_object_get(mix, "component_heads"), *range = json_object_get(mix, "layers");
   for (int64_t layer = 0; layer < c->layers; layer++) {
     if (json_is_array(components)) {
       int64_t heads = json_integer_value(json_array_get(components, (size_t)layer));
-      c->components[layer] = heads == c->groups ? 0 : heads;
+      c->components[layer] = heads == most ? 0 : heads;
     } else if (!range || (layer >= json_integer_value(json_array_get(range, 0)) &&
                           layer <= json_integer_value(json_array_get(range, 1)))) {
       c->components[layer] = json_integer_value(components);
@@ -73,6 +74,8 @@ static void read_head_mix(const json_t *mix, reference_config *c) {
 }
 
 static void read_attention(const json_t *attention, reference_config *c) {
+  c->key_groups = whole(attention, "num_key_heads", c->groups);
+  c->value_groups = whole(attention, "num_value_heads", c->groups);
   c->qk_norm = flag(attention, "qk_norm", false);
   c->head_norm = flag(attention, "head_norm", c->type->normed);
   read_knocking(json_object_get(attention, "knocking"), c);

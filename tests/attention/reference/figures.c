@@ -20,8 +20,7 @@ static int64_t mechanism_parameters(const reference_config *c, int layer) {
 /* Of mechanisms by head. */
 static int64_t bias_parameters(const reference_config *c, int layer) {
   if (!c->biases) return 0;
-  return (c->heads + reference_component_heads(c, c->mix_k, layer) +
-          reference_component_heads(c, c->mix_v, layer)) *
+  return (c->heads + reference_component_heads(c, 'k', layer) + reference_component_heads(c, 'v', layer)) *
          c->head_dim;
 }
 
@@ -35,7 +34,7 @@ static int64_t knocking_parameters(const reference_config *c, int layer) {
 
 static int64_t module_parameters(const reference_config *c, int layer) {
   int64_t h = c->components[layer], n = 0;
-  if (h) n += ((c->mix_k ? 1 : 0) + (c->mix_v ? 1 : 0)) * c->groups * h;
+  if (h) n += ((c->mix_k ? c->key_groups : 0) + (c->mix_v ? c->value_groups : 0)) * h;
   if (c->qk_norm) n += 2 * c->head_dim;
   if (c->head_norm) n += c->context_dim;
   return n + bias_parameters(c, layer) + knocking_parameters(c, layer);
@@ -60,7 +59,7 @@ static void count_feed_forward(const reference_config *c, int layer, int64_t *al
 /* Per layer where heads are mixed, if they are anywhere. */
 static int64_t shared_latent_dim(const reference_config *c) {
   if (c->type->shared_latent_dim) return c->type->shared_latent_dim(c);
-  int64_t heads = c->groups;
+  int64_t heads = c->key_groups < c->value_groups ? c->key_groups : c->value_groups;
   for (int layer = 0; layer < c->layers; layer++)
     if (c->components[layer] && c->components[layer] < heads) heads = c->components[layer];
   return heads * c->head_dim;

@@ -49,6 +49,7 @@ typedef struct reference_memory {
 /* A configuration as the reference understands it, every default filled in. */
 typedef struct reference_config {
   int64_t vocab, hidden, intermediate, layers, heads, groups, head_dim;
+  int64_t key_groups, value_groups; /* G_k and G_v; mostly both `groups` */
   double eps, theta;
   bool tied, interleaved, biases; /* biases: of the query, key and value projections */
   double (*activation)(double x); /* of the feed-forward network */
