@@ -104,9 +104,15 @@ static int64_t pairs_of(const ch_config *config) {
   return pairs;
 }
 
+/* Whether all pairs read one head, in the cache, where it need not be repeated. */
+static bool is_one(const ch_builder *builder, unsigned on) {
+  return builder->cached && ch_heads_of(builder->config, on) == 1 && pairs_of(builder->config) > 1;
+}
+
 /* A head of each pair. Where there are fewer, they are repeated as they are read: the cache holds each once. */
 static ch_node *for_pairs(ch_builder *builder, unsigned on, ch_node *heads) {
   const ch_config *c = builder->config;
+  if (is_one(builder, on)) return heads;
   return ch_op_repeat_heads(builder->graph, heads, c->head_dim, pairs_of(c) / ch_heads_of(c, on));
 }
 
@@ -117,6 +123,8 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
                           for_pairs(builder, CH_ON_V, ch_read_values(builder, state[1])),
                           (ch_attend_spec){.heads = c->num_attention_heads,
                                            .kv_heads = pairs_of(c),
+                                           .one_key = is_one(builder, CH_ON_K),
+                                           .one_value = is_one(builder, CH_ON_V),
                                            .key_dim = c->head_dim,
                                            .value_dim = c->head_dim,
                                            .scale = scale});

@@ -8,11 +8,14 @@
  * latents. A pass of many queries expands the cache instead, a few hundred tokens at a time, since that takes fewer
  * products. With an embedding gate (EG-MLA) neither matrix can be absorbed: latents are expanded block by block on read.
  *
+ * With "k_lora_rank" or "v_lora_rank" keys and values have latents of their own instead (mla_apart.c).
+ *
  * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors.
  */
 #include <math.h>
 
 #include "attention/embedding_gate.h"
+#include "attention/mla_apart.h"
 
 /* Sizes by their letters in the papers. */
 typedef struct sizes {
@@ -38,20 +41,26 @@ static ch_builder at_leader(const ch_builder *builder) {
 
 static ch_status check(const ch_config *config, const char *where, ch_error *error) {
   const ch_attention_config *a = &config->attention;
-  const char *missing = !a->kv_lora_rank       ? "kv_lora_rank"
-                        : !a->qk_nope_head_dim ? "qk_nope_head_dim"
-                        : !a->qk_rope_head_dim ? "qk_rope_head_dim"
-                        : !a->v_head_dim       ? "v_head_dim"
-                                               : NULL;
+  bool apart = ch_mla_is_apart(config);
+  const char *missing = !a->kv_lora_rank && !apart ? "kv_lora_rank"
+                        : !a->qk_nope_head_dim     ? "qk_nope_head_dim"
+                        : !a->qk_rope_head_dim     ? "qk_rope_head_dim"
+                        : !a->v_head_dim           ? "v_head_dim"
+                                                   : NULL;
   if (missing)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.%s\" is missing, which \"attention.type\" \"mla\" needs", where, missing);
+                   "%s: \"attention.%s\" is missing, which \"attention.type\" \"mla\" needs%s", where,
+                   missing,
+                   a->kv_lora_rank || apart
+                       ? ""
+                       : ", unless \"attention.k_lora_rank\" or \"attention.v_lora_rank\" is above 0");
   if (config->position == CH_POSITION_ROPE && a->qk_rope_head_dim % 2)
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s: \"attention.qk_rope_head_dim\" is %lld, which must be even with \"position\": \"rope\" "
         "(it turns pairs)",
         where, (long long)a->qk_rope_head_dim);
+  if (apart) CH_TRY(ch_mla_apart_check(config, where, error));
   return ch_embedding_gate_check(config, where, error);
 }
 
@@ -70,19 +79,28 @@ static void declare_query(ch_declaration *declaration) {
   ch_knocking_declare(declaration, CH_ON_Q, s.nope);
 }
 
+/* Of one latent for keys and values. */
+static void declare_latent(ch_declaration *declaration) {
+  sizes s = sizes_of(declaration->config);
+  ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope,
+                        declaration->config->hidden_size);
+  ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
+  ch_declare_projection(declaration, "kv_b_proj", s.heads * (s.nope + s.value), s.latent);
+  ch_keep_plain(declaration, "kv_b_proj");
+  ch_knocking_declare(declaration, CH_ON_K, s.nope);
+  ch_knocking_declare(declaration, CH_ON_V, s.value);
+  ch_embedding_gate_declare(declaration);
+}
+
 static void declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   sizes s = sizes_of(c);
+  bool leads = group_leader(c, declaration->layer) == declaration->layer;
   declare_query(declaration);
-  if (group_leader(c, declaration->layer) == declaration->layer) {
-    ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope, c->hidden_size);
-    ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
-    ch_declare_projection(declaration, "kv_b_proj", s.heads * (s.nope + s.value), s.latent);
-    ch_keep_plain(declaration, "kv_b_proj");
-    ch_knocking_declare(declaration, CH_ON_K, s.nope);
-    ch_knocking_declare(declaration, CH_ON_V, s.value);
-    ch_embedding_gate_declare(declaration);
-  }
+  if (leads && ch_mla_is_apart(c))
+    ch_mla_apart_declare(declaration);
+  else if (leads)
+    declare_latent(declaration);
   ch_declare_output_projection(declaration, "o_proj", c->hidden_size, s.heads * s.value);
   ch_head_norm_declare(declaration, s.value);
 }
@@ -90,6 +108,7 @@ static void declare(ch_declaration *declaration) {
 /* A token's latent, and what a gate adds. */
 static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   if (group_leader(config, layer) != layer) return 0;
+  if (ch_mla_is_apart(config)) return ch_mla_apart_state(config, parts);
   sizes s = sizes_of(config);
   parts[0] = (ch_state_part){.name = "latent", .width = s.latent + s.rope, .role = CH_ROLE_LATENT};
   return 1 + ch_embedding_gate_state(config, parts + 1);
@@ -111,11 +130,6 @@ static double score_scale(const ch_builder *builder) {
   return ch_latent_score_scale(builder->config) / sqrt((double)(s.nope + s.rope));
 }
 
-static ch_node *latent_norm(ch_builder *builder, ch_node *x, const char *name) {
-  double eps = builder->config->attention.latent_norm_eps;
-  return ch_norm_with(builder, x, name, eps ? eps : builder->config->rms_norm_eps);
-}
-
 /* Keys and values of all heads, (k_h, v_h) side by side, of the tokens whose latents `latent` holds; before
    any gate. */
 static ch_node *expanded(ch_builder *builder, ch_node *latent) {
@@ -130,12 +144,16 @@ static ch_node *expanded(ch_builder *builder, ch_node *latent) {
 }
 
 static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+  if (ch_mla_is_apart(builder->config)) {
+    ch_mla_apart_write(builder, x, out);
+    return;
+  }
   ch_graph *graph = builder->graph;
   sizes s = sizes_of(builder->config);
   ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
   ch_node *latent = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.latent});
   ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
-  latent = latent_norm(builder, latent, "kv_a_layernorm");
+  latent = ch_latent_norm(builder, latent, "kv_a_layernorm");
   rope = ch_apply_rope(builder, rope, s.rope, s.rope);
   out[0] = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
                             (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
@@ -152,7 +170,7 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   int64_t width = s.nope + s.rope;
   ch_node *q =
       c->attention.q_lora_rank
-          ? ch_project(builder, latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm"),
+          ? ch_project(builder, ch_latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm"),
                        "q_b_proj")
           : ch_project(builder, x, "q_proj");
   if (ch_is_knocked(c, CH_ON_Q)) {
@@ -225,6 +243,7 @@ static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const sta
 /* Multiply-adds that a head's key and value of a token take. */
 static int64_t expanding(const ch_config *config) {
   sizes s = sizes_of(config);
+  if (ch_mla_is_apart(config)) return ch_mla_apart_expanding(config);
   return s.latent * (s.nope + s.value) + (ch_is_knocked(config, CH_ON_K) ? s.nope * s.nope : 0) +
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
@@ -243,10 +262,15 @@ static int64_t long_pass(const ch_config *config) {
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
 }
 
+static ch_node *attend_apart(ch_builder *builder, ch_node *q, ch_node *const states[]) {
+  ch_builder leader = at_leader(builder);
+  return ch_mla_apart_attend(&leader, q, states, score_scale(builder));
+}
+
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *q = queries(builder, x);
-  bool absorbed = is_absorbed(builder);
-  ch_node *context = absorbed                         ? attend_absorbed(builder, q, states[0])
+  ch_node *context = ch_mla_is_apart(builder->config) ? attend_apart(builder, q, states)
+                     : is_absorbed(builder)           ? attend_absorbed(builder, q, states[0])
                      : ch_gate_groups_tokens(builder) ? attend_gated(builder, q, states)
                                                       : attend_expanded(builder, q, states);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
@@ -256,6 +280,7 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
   sizes s = sizes_of(config);
   const char *query = config->attention.q_lora_rank ? "q_b_proj" : "q_proj";
   made[0] = (ch_state_rows){query, CH_ON_Q, s.nope + s.rope, 0, s.nope};
+  if (ch_mla_is_apart(config)) return 1 + ch_mla_apart_rows(config, made + 1);
   made[1] = (ch_state_rows){"kv_b_proj", CH_ON_K, s.nope + s.value, 0, s.nope};
   made[2] = (ch_state_rows){"kv_b_proj", CH_ON_V, s.nope + s.value, s.nope, s.value};
   return 3;
@@ -266,7 +291,7 @@ static int64_t total_effective_rank(const ch_config *config) {
 }
 
 static int64_t shared_latent_dim(const ch_config *config) {
-  return config->attention.kv_lora_rank;
+  return ch_mla_is_apart(config) ? ch_mla_apart_shared_dim(config) : config->attention.kv_lora_rank;
 }
 
 /* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2, a latent of 4 d. */
@@ -289,8 +314,9 @@ static ch_status gated_sizes(ch_config *config, int64_t number, const char *wher
 }
 
 static const char *const keys[] = {
-    "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "gate_embedding_dim",
-    "gate_op",     "gate_norm",    "layer_group_size", "latent_norm_eps",  NULL};
+    "q_lora_rank", "kv_lora_rank",       "k_lora_rank", "v_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
+    "v_head_dim",  "gate_embedding_dim", "gate_op",     "gate_norm",   "layer_group_size", "latent_norm_eps",
+    NULL};
 
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent per token",

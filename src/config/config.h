@@ -74,7 +74,9 @@ typedef struct ch_attention_config {
   int64_t num_key_heads, num_value_heads; /* 0: num_key_value_heads; what they are is ch_heads_of */
   int64_t q_lora_rank;                    /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
-  int64_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+  int64_t kv_lora_rank;             /* 0: keys and values have latents of their own, */
+  int64_t k_lora_rank, v_lora_rank; /* or one of them none: 0 */
+  int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
   double latent_norm_eps;     /* of q_a_layernorm and kv_a_layernorm; 0: rms_norm_eps */
   int64_t gate_embedding_dim; /* 0: no embedding gate */
   ch_gate_op gate_op;

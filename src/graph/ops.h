@@ -119,6 +119,7 @@ typedef struct ch_head_columns {
 typedef struct ch_attend_spec {
   int64_t heads, kv_heads, key_dim, value_dim;
   ch_head_columns q_columns, key_columns, value_columns;
+  bool one_key, one_value; /* of states in a cache: all kv_heads have the same key, or the same value */
   double scale;
   const double *slopes; /* ALiBi slopes [heads], copied; or NULL */
   bool causal;
@@ -127,7 +128,8 @@ typedef struct ch_attend_spec {
 /* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and values
    [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads * value_dim]. Operands
    may be columns of wider nodes, and of one node; a value head may be the beginning of its key head, no other columns
-   are shared. The gradient of a wider node is zero in its other columns. */
+   are shared. The gradient of a wider node is zero in its other columns. With one_key, keys are [N, key_dim], with
+   one_value values are [N, value_dim]. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       const ch_attend_spec *spec);
 

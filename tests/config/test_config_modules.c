@@ -23,6 +23,8 @@ static ch_config parsed(const char *attention) {
   "\"type\": \"mla\", \"kv_lora_rank\": 20, \"qk_nope_head_dim\": 12, \"qk_rope_head_dim\": 8, "             \
   "\"v_head_dim\": 10"
 
+#define APART "\"type\": \"mla\", \"qk_nope_head_dim\": 12, \"qk_rope_head_dim\": 8, \"v_head_dim\": 10"
+
 static const char *const forms[] = {
     "{\"type\": \"gqa\"}",
     "{\"type\": \"gqa\", \"knocking\": {\"type\": \"linear\", \"on\": [\"q\", \"k\", \"v\"]}}",
@@ -44,6 +46,8 @@ static const char *const forms[] = {
     "{" MLA "}",
     "{" MLA ", \"q_lora_rank\": 24, \"layer_group_size\": 3,"
     " \"knocking\": {\"type\": \"linear\", \"on\": [\"q\", \"k\", \"v\"]}}",
+    "{" APART ", \"k_lora_rank\": 16, \"v_lora_rank\": 24}",
+    "{" APART ", \"k_lora_rank\": 0, \"v_lora_rank\": 24, \"layer_group_size\": 2}",
     "{" MLA ", \"gate_embedding_dim\": 16, \"gate_op\": \"add\", \"gate_norm\": false}",
     "{\"type\": \"mfa\"}",
     "{\"type\": \"mfa\", \"q_lora_rank\": 24, \"q_a_norm\": true, \"qk_norm\": true}",
@@ -234,8 +238,18 @@ static void contradictions_name_both_keys(void **state) {
       {"{" MLA ", \"q_a_norm\": true}", "\"attention.q_a_norm\" is true", "\"attention.type\""},
       {"{\"type\": \"mla\", \"kv_lora_rank\": 20}", "\"attention.qk_nope_head_dim\" is missing",
        "a whole number from 1"},
-      {"{\"type\": \"mla\", \"kv_lora_rank\": null}", "\"attention.kv_lora_rank\" is null",
+      {"{\"type\": \"mla\", \"kv_lora_rank\": 0}", "\"attention.kv_lora_rank\" is 0",
        "a whole number from 1"},
+      {"{" APART "}", "\"attention.kv_lora_rank\" is missing", "unless \"attention.k_lora_rank\" or"},
+      {"{" APART ", \"k_lora_rank\": 0, \"v_lora_rank\": 0}", "\"attention.kv_lora_rank\" is missing",
+       "\"attention.v_lora_rank\" is above 0"},
+      {"{" MLA ", \"k_lora_rank\": 8}", "\"attention.k_lora_rank\" and \"attention.kv_lora_rank\"",
+       "both given"},
+      {"{" MLA ", \"v_lora_rank\": 8}", "\"attention.v_lora_rank\" and \"attention.kv_lora_rank\"",
+       "both given"},
+      {"{" APART ", \"k_lora_rank\": 8, \"gate_embedding_dim\": 16}", "\"attention.gate_embedding_dim\"",
+       "\"attention.k_lora_rank\""},
+      {"{\"type\": \"gqa\", \"k_lora_rank\": 8}", "\"attention.k_lora_rank\" is 8", "\"attention.type\""},
       {"{\"type\": \"mfa\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}",
        "\"attention.head_mix\"", "\"attention.type\" \"mfa\""},
       {"{\"type\": \"mfa_kr\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}",

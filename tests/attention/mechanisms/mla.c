@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "latents_apart.h"
 #include "mechanism.h"
 
 /* Queries [length][heads][n + r]: the n non-rotary dims knocked, the r others rotated. */
@@ -98,7 +99,13 @@ static void latent_states(reference_run *run, const double *x) {
 static double *attention(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t n = c->nope, r = c->rotary, dim = n + r;
-  if (run->layer % c->group_size == 0) latent_states(run, x);
+  if (run->layer % c->group_size == 0) {
+    if (latents_are_apart(c)) {
+      keys_apart(run, x);
+      values_apart(run, x);
+    } else
+      latent_states(run, x);
+  }
   double *q = latent_queries(run, x);
   double *k = reference_zeros(run, run->length * c->heads * dim);
   for (int64_t t = 0; t < run->length; t++)
@@ -132,6 +139,7 @@ static int projections(const reference_config *c, int layer, projection_shape sh
     shapes[n++] = (projection_shape){"q_proj", query, D};
   shapes[n++] = (projection_shape){"o_proj", D, c->heads * c->values};
   if (!leads(c, layer)) return n;
+  if (latents_are_apart(c)) return n + projections_apart(c, shapes + n);
   shapes[n++] = (projection_shape){"kv_a_proj_with_mqa", c->latent + c->rotary, D};
   shapes[n++] = (projection_shape){"kv_b_proj", up, c->latent};
   if (c->gate_dim) shapes[n++] = (projection_shape){"kv_gate_proj", up, c->gate_dim};
@@ -140,15 +148,18 @@ static int projections(const reference_config *c, int layer, projection_shape sh
 
 static int64_t others(const reference_config *c, int layer) {
   int64_t up = c->heads * (c->nope + c->values);
-  return c->q_rank + (leads(c, layer) ? c->latent + (c->gate_dim && c->gate_norm ? 2 * up : 0) : 0);
+  return c->q_rank + (leads(c, layer) ? c->latent + c->key_latent + c->value_latent +
+                                            (c->gate_dim && c->gate_norm ? 2 * up : 0)
+                                      : 0);
 }
 
 static int64_t cache(const reference_config *c, int layer) {
+  if (leads(c, layer) && latents_are_apart(c)) return cache_apart(c);
   return leads(c, layer) ? c->latent + c->rotary : 0;
 }
 
 static int64_t shared_latent_dim(const reference_config *c) {
-  return c->latent;
+  return latents_are_apart(c) ? shared_dim_apart(c) : c->latent;
 }
 
 static const tried with_experts[] = {

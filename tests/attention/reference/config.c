@@ -82,6 +82,8 @@ static void read_attention(const json_t *attention, reference_config *c) {
   if (json_is_object(json_object_get(attention, "head_mix")))
     read_head_mix(json_object_get(attention, "head_mix"), c);
   c->latent = whole(attention, "kv_lora_rank", 0);
+  c->key_latent = whole(attention, "k_lora_rank", 0);
+  c->value_latent = whole(attention, "v_lora_rank", 0);
   c->nope = whole(attention, "qk_nope_head_dim", 0);
   c->rotary = whole(attention, "qk_rope_head_dim", 0);
   c->values = whole(attention, "v_head_dim", 0);

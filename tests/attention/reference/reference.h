@@ -73,6 +73,7 @@ typedef struct reference_config {
   bool mix_k, mix_v;
   int64_t q_rank;                       /* mla: 0 = dense; mfa: width of S_q */
   int64_t latent, nope, rotary, values; /* mla: c, n, r, v */
+  int64_t key_latent, value_latent;     /* mla: c_k, c_v of latents apart */
   int64_t gate_dim, group_size;         /* mla: E, z */
   bool gate_adds, gate_norm;
   bool q_a_norm;                                /* mfa */
