@@ -114,6 +114,70 @@ static void parameters_are_those_of_the_tables(void **state) {
   assert_millions("Qwen3-30B-A3B, active", moe.parameters_active / 100, 34, 0);
 }
 
+/* MFA, Table 8, without embeddings. Its text says 2.1 B where the table says 2.2. */
+static void the_scales_of_mfa_have_the_sizes_of_table_8(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int total, active; /* hundreds of millions */
+  } rows[] = {
+      {"mfa-scale-1b", 10, 2}, {"mfa-scale-2b", 22, 4}, {"mfa-scale-5b", 55, 9}, {"mfa-7b-mha", 69, 12}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ch_account a = figures(rows[i].name);
+    assert_millions(rows[i].name, (a.parameters_total - a.parameters_embedding) / 100, rows[i].total, 0);
+    assert_millions(rows[i].name, (a.parameters_active - a.parameters_embedding) / 100, rows[i].active, 0);
+  }
+}
+
+/* MFA, Table 3: bytes of keys, or of values, of a token at 16 bits; billions of parameters without embeddings. */
+static void compressed_and_shared_sides_are_those_of_table_3(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t bytes, other; /* other: elements of the side that is not tried, of all layers */
+    double billions;      /* 0: the paper's keys are other ones */
+  } rows[] = {{"mfa-keys-compressed", 12800, 20 * 2048, 1.12},
+              {"mfa-keys-2-groups", 10240, 20 * 2048, 1.06},
+              {"mfa-values-compressed", 10240, 20 * (16 * 64 + 64), 0},
+              {"mfa-values-2-groups", 10240, 20 * 2048, 1.06}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ch_account a = figures(rows[i].name);
+    assert_int_equal(2 * (a.cache_elements_per_token - rows[i].other), rows[i].bytes);
+    if (rows[i].billions > 0)
+      assert_millions(rows[i].name, (a.parameters_total - a.parameters_embedding) / 1000, rows[i].billions,
+                      2);
+  }
+}
+
+/* MFA, 4.1 and Table 10: the paper's initialisation and DeepSeek's, of MLA, MHA and MFA; MFA-KR's N is a linear layer as the
+   others, and alpha starts at zero. */
+static void initial_spreads_are_those_of_table_10(void **state) {
+  (void)state;
+  static const char *const names[] = {"mfa-mla", "mfa-mha", "mfa-mfa", "mfa-mfa-kr"};
+  for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+    for (int deepseek = 0; deepseek < 2; deepseek++) {
+      ch_config config = read_config(names[n]);
+      ch_params params = {0};
+      ch_error error = {0};
+      config.init = deepseek ? CH_INIT_DEEPSEEK : CH_INIT_DEFAULT;
+      assert_int_equal(ch_model_declare(&config, &params, &error), CH_OK);
+      int maps = 0;
+      for (int p = 0; p < params.count; p++) {
+        const ch_param *row = &params.rows[p];
+        int layer = 0;
+        if (strstr(row->name, "v_reuse.gate")) assert_true(row->start == 0 && row->std == 0);
+        if (row->rank != 2 || sscanf(row->name, "model.layers.%d.", &layer) != 1) continue;
+        bool output = strstr(row->name, "o_proj") || strstr(row->name, "down_proj");
+        double expected = deepseek ? 0.006 : output ? 0.02 / sqrt(2.0 * (layer + 1)) : 0.02;
+        if (fabs(row->std - expected) > 1e-12)
+          fail_msg("%s starts at %g, not %g", row->name, row->std, expected);
+        maps += strstr(row->name, "v_reuse") != NULL;
+      }
+      assert_int_equal(maps, n == 3 ? config.num_hidden_layers : 0);
+      ch_params_free(&params);
+    }
+}
+
 static double saved(const char *name, const char *dense) {
   return 1 - (double)figures(name).parameters_attention / (double)figures(dense).parameters_attention;
 }
@@ -179,6 +243,8 @@ static void capacities_are_those_of_table_1(void **state) {
     const char *name;
     int64_t parameters, latent, rank; /* parameters 0: the table's variant differs from ours */
   } rows[] = {
+      /* The table's 2 H^3, and the key and value that are the input itself there. */
+      {"mfa-fpba", 2 * H * H * H + 2 * H * H, H, H * H},
       {"mfa-mha", 4 * H * H, H, n * d},
       {"mfa-mqa", 2 * H * H + 2 * H * H / n, d, n * d},
       {"mfa-gqa8", 2 * H * H + 2 * 8 * H * H / n, 8 * d, n * d},
@@ -233,6 +299,9 @@ int main(void) {
       cmocka_unit_test(caches_are_those_of_the_tables),
       cmocka_unit_test(the_embedding_gate_saves_what_the_paper_says),
       cmocka_unit_test(parameters_are_those_of_the_tables),
+      cmocka_unit_test(the_scales_of_mfa_have_the_sizes_of_table_8),
+      cmocka_unit_test(compressed_and_shared_sides_are_those_of_table_3),
+      cmocka_unit_test(initial_spreads_are_those_of_table_10),
       cmocka_unit_test(models_of_masa_have_the_sizes_that_the_paper_says),
       cmocka_unit_test(sharing_saves_what_the_paper_says),
       cmocka_unit_test(capacities_are_those_of_table_1),
