@@ -294,14 +294,21 @@ static int64_t shared_latent_dim(const ch_config *config) {
   return ch_mla_is_apart(config) ? ch_mla_apart_shared_dim(config) : config->attention.kv_lora_rank;
 }
 
-/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2, a latent of 4 d. */
+/* DeepSeek-V2's latent is 4 d (512 at heads of 128). With the 16 heads of its Lite model and of the MFA paper that is a
+   quarter of all heads together, H d; with fewer heads 4 d would compress less, so a quarter it stays. */
+static int64_t usual_latent(const ch_config *config) {
+  int64_t quarters = config->num_attention_heads < 16 ? config->num_attention_heads : 16;
+  return (quarters * config->head_dim + 3) / 4;
+}
+
+/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2. */
 static ch_status usual_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;
   ch_attention_config *a = &config->attention;
   a->qk_nope_head_dim = a->v_head_dim = config->head_dim;
   a->qk_rope_head_dim = (config->head_dim / 2 + 1) / 2 * 2;
-  a->kv_lora_rank = number ? number : 4 * config->head_dim;
+  a->kv_lora_rank = number ? number : usual_latent(config);
   config->num_key_value_heads = config->num_attention_heads;
   config->head_dim = 0;
   return CH_OK;

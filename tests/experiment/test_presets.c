@@ -64,6 +64,22 @@ static void every_module_makes_a_model_of_its_cache(void **state) {
   }
 }
 
+/* A quarter of all heads together, and DeepSeek-V2's 4 d from 16 heads on. */
+static void latents_compress_any_number_of_heads(void **state) {
+  (void)state;
+  static const int64_t cases[][3] = {{1, 64, 16},  {2, 64, 32},    {3, 6, 5},      {4, 64, 64},
+                                     {8, 64, 128}, {16, 128, 512}, {128, 128, 512}}; /* H, d, c */
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_config config = base(1000000, 512);
+    ch_error error = {0};
+    config.num_attention_heads = config.num_key_value_heads = cases[i][0];
+    config.head_dim = cases[i][1];
+    assert_int_equal(ch_preset_apply("mla", &config, &error), CH_OK);
+    assert_int_equal(config.attention.kv_lora_rank, cases[i][2]);
+    assert_true(ch_state_elements(&config) < config.num_hidden_layers * 2 * cases[i][0] * cases[i][1]);
+  }
+}
+
 static void modules_come_with_their_names(void **state) {
   (void)state;
   ch_error error = {0};
@@ -303,6 +319,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_set_the_key_value_heads),
       cmocka_unit_test(every_module_makes_a_model_of_its_cache),
+      cmocka_unit_test(latents_compress_any_number_of_heads),
       cmocka_unit_test(modules_come_with_their_names),
       cmocka_unit_test(usual_groups_divide_any_number_of_heads),
       cmocka_unit_test(unknown_names_get_the_nearest_known_one),

@@ -251,5 +251,5 @@ const tested_mechanism tested_mla = {
     .with_experts = with_experts,
     .long_texts = long_texts,
     .learns = learns,
-    .presets = {{"mla", 4 * 16 + 8}, {"mla:48", 48 + 8}, {"egmla", 16 + 8}, {"egmla:32", 32 + 8}},
+    .presets = {{"mla", 8 * 16 / 4 + 8}, {"mla:48", 48 + 8}, {"egmla", 16 + 8}, {"egmla:32", 32 + 8}},
 };
