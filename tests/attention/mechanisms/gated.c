@@ -42,6 +42,7 @@ static const tried long_texts[] = {
 };
 
 static const tried learns[] = {
+    {"'num_key_heads': 4, 'num_value_heads': 2", ""},
     {"'qk_norm': true, 'head_norm': true", GROUPED},
     {FEW_COMPONENTS, GROUPED},
     {"'knocking': {'type': 'mlp', 'on': ['v']}", GROUPED},
@@ -62,6 +63,7 @@ static void combinations(combination_list *list) {
   static const char *const sizes[] = {
       GROUPED ", 'head_dim': 6", GROUPED ", 'head_dim': 5, 'position': 'alibi'",
       GROUPED ", 'head_dim': 3, 'position': 'none'", GROUPED ", 'rope_interleaved': true", NULL};
+  add_combination(list, "'head_dim': 6", "gated", "'num_value_heads': 1");
   crossing attention[28];
   int count = cross(norms, modules, attention, 28);
   for (int i = 0; i < count; i++)

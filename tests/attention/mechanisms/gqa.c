@@ -33,6 +33,7 @@ static const tried long_texts[] = {
     {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}, 'knocking': {'type': 'mlp', "
      "'on': ['k', 'v']}",
      "'num_key_value_heads': 4, 'head_dim': 20"},
+    {"'num_key_heads': 1, 'num_value_heads': 2", "'head_dim': 24"},
     {"", WIDE ", 'moe': {'experts': 6, 'active': 2, 'shared': 1, 'expert_intermediate_size': 12}"},
     {0},
 };
@@ -40,6 +41,7 @@ static const tried long_texts[] = {
 #define GROUPED "'num_key_value_heads': 2"
 
 static const tried learns[] = {
+    {"'num_key_heads': 1, 'num_value_heads': 4", ""},
     {"'qk_norm': true, 'head_norm': true", GROUPED},
     {"'head_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", GROUPED},
     {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", GROUPED},
@@ -134,6 +136,7 @@ static void add_networks(combination_list *list) {
 }
 
 static void combinations(combination_list *list) {
+  add_combination(list, "'head_dim': 6", "gqa", "'num_key_heads': 2, 'num_value_heads': 4, 'qk_norm': true");
   add_plain(list);
   add_networks(list);
   add_knocking(list);

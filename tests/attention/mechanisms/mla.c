@@ -175,6 +175,9 @@ static const tried with_experts[] = {
 #define KNOCKED "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
 
 static const tried long_texts[] = {
+    {"'k_lora_rank': 20, 'v_lora_rank': 40, 'qk_nope_head_dim': 24, 'qk_rope_head_dim': 8, 'v_head_dim': 18",
+     ""},
+    {"'k_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12, " KNOCKED, ""},
     {WIDE ", " KNOCKED, ""},
     {WIDE ", 'q_lora_rank': 12, 'layer_group_size': 2", "'position': 'alibi'"},
     {WIDE, "'rope_interleaved': true"},
@@ -190,6 +193,9 @@ static const tried long_texts[] = {
 #define SMALL "'kv_lora_rank': 12, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8"
 
 static const tried learns[] = {
+    {"'k_lora_rank': 12, 'v_lora_rank': 16, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8",
+     ""},
+    {"'v_lora_rank': 12, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8, " KNOCKED, ""},
     {SMALL ", 'q_lora_rank': 16, 'layer_group_size': 2", ""},
     {SMALL ", 'gate_embedding_dim': 8", ""},
     {SMALL ", 'gate_embedding_dim': 8, 'gate_op': 'add', " KNOCKED, ""},
@@ -213,6 +219,14 @@ static void combinations(combination_list *list) {
   for (int i = 0; i < count; i++)
     for (const char *const *size = sizes; *size; size++)
       if (i < 5 || size == sizes + i % 4) add_combination(list, *size, "mla", attention[i].text);
+
+  /* Latents of keys and values apart; more of them in test_combinations_mla_apart.c. */
+  static const char apart[] =
+      "'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, 'v_lora_rank': 7";
+  crossing both[2];
+  count =
+      cross((const char *const[]){apart, NULL}, (const char *const[]){"", "'k_lora_rank': 9", NULL}, both, 2);
+  for (int i = 0; i < count; i++) add_combination(list, "", "mla", both[i].text);
 
   /* Layers that share their latent, the last group short. */
   static const char *const groups[] = {DIMS ", 'layer_group_size': 2",
