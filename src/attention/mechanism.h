@@ -124,6 +124,9 @@ typedef struct ch_mechanism {
    by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
+/* A projection of the rows of an embedding gate's table. Its products, of variance 1 whatever "init" says, multiply
+   hidden states. */
+void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 /* Says that two projections are multiplied without a norm between them. */
 void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
 /* Marks a projection that also multiplies cached states, or single heads: it is never block-quantised. */

@@ -320,10 +320,13 @@ static ch_status gated_sizes(ch_config *config, int64_t number, const char *wher
   return usual_sizes(config, number ? number : config->head_dim, where, error);
 }
 
-static const char *const keys[] = {
-    "q_lora_rank", "kv_lora_rank",       "k_lora_rank", "v_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
-    "v_head_dim",  "gate_embedding_dim", "gate_op",     "gate_norm",   "layer_group_size", "latent_norm_eps",
-    NULL};
+static const char *const keys[] = {"q_lora_rank",        "kv_lora_rank",
+                                   "k_lora_rank",        "v_lora_rank",
+                                   "qk_nope_head_dim",   "qk_rope_head_dim",
+                                   "v_head_dim",         "gate_embedding_dim",
+                                   "gate_embedding_std", "gate_op",
+                                   "gate_norm",          "layer_group_size",
+                                   "latent_norm_eps",    NULL};
 
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent per token",

@@ -79,6 +79,7 @@ typedef struct ch_attention_config {
   int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
   double latent_norm_eps;     /* of q_a_layernorm and kv_a_layernorm; 0: rms_norm_eps */
   int64_t gate_embedding_dim; /* 0: no embedding gate */
+  double gate_embedding_std;  /* spread of its initial lookup tables; -1: not given */
   ch_gate_op gate_op;
   bool gate_norm;
   int64_t layer_group_size;

@@ -32,6 +32,7 @@
 #define MOST_LAYERS 10000.0
 #define MOST_RANK 1048576.0
 #define MOST_COMPONENTS 65535.0
+#define MOST_STD 1000.0
 #define MOST_IMAGE 4096.0
 #define MOST_CHANNELS 1024.0
 #define MOST_CLASSES 1048576.0
@@ -247,6 +248,8 @@ const ch_config_key ch_config_keys[] = {
      RANGE(0, 1), OF_MECHANISMS},
     {"attention", "gate_embedding_dim", CH_KEY_WHOLE, OURS, .nullable = true,
      MEMBER(attention.gate_embedding_dim), RANGE(0, MOST_HEADS), OF_MECHANISMS},
+    {"attention", "gate_embedding_std", CH_KEY_NUMBER, OURS, .nullable = true,
+     MEMBER(attention.gate_embedding_std), RANGE(0, MOST_STD), .zero = true, .otherwise = -1, OF_MECHANISMS},
     {"attention", "gate_op", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.gate_op),
      CHOICES("multiply", "add"), OF_MECHANISMS},
     {"attention", "gate_norm", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.gate_norm),
