@@ -62,8 +62,9 @@ typedef struct ch_builder {
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
   ch_node *document_start; /* NULL: attention crosses document boundaries */
   int layer;
-  ch_node *states[CH_MAX_STATE_PARTS]; /* what the last layer that writes states wrote */
-  struct ch_angles **angles;           /* made so far, for all copies of this builder */
+  /* Part by part, what the last layer that writes it wrote: as it is read, and as it was before the cache. */
+  ch_node *states[CH_MAX_STATE_PARTS], *written[CH_MAX_STATE_PARTS];
+  struct ch_angles **angles; /* made so far, for all copies of this builder */
 } ch_builder;
 
 /* The modules that a mechanism can be combined with; any other module in its config is an error. */
@@ -102,8 +103,9 @@ typedef struct ch_mechanism {
   ch_status (*check)(const ch_config *config, const char *where, ch_error *error);
   void (*declare)(ch_declaration *declaration);
   /* Fills the parts of a token's state in `layer` and returns how many there are. A layer without parts reads the
-     states that the layer before it reads. */
+     states that the layer before it reads; of a part of width 0 it reads that layer's. */
   int (*state)(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
+  /* Makes the parts that have a width. Those that other layers wrote for these tokens are builder->written. */
   void (*write)(ch_builder *builder, ch_node *x, ch_node *state[]);
   ch_node *(*read)(ch_builder *builder, ch_node *x, ch_node *const state[]);
   /* Fills the rows of projections that linear modules follow directly, so that the modules can be folded into the

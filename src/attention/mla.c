@@ -10,7 +10,8 @@
  *
  * With "k_lora_rank" or "v_lora_rank" keys and values have latents of their own instead (mla_apart.c).
  *
- * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors.
+ * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors. Or they share
+ * the latent alone, and each expands and gates it by its own matrices.
  */
 #include <math.h>
 
@@ -32,11 +33,37 @@ static int group_leader(const ch_config *config, int layer) {
   return layer - layer % (int)config->attention.layer_group_size;
 }
 
-/* A copy of the builder at the first layer of the group, which has the tensors that the group shares. */
-static ch_builder at_leader(const ch_builder *builder) {
-  ch_builder leader = *builder;
-  leader.layer = group_leader(builder->config, builder->layer);
-  return leader;
+static bool leads(const ch_config *config, int layer) {
+  return group_leader(config, layer) == layer;
+}
+
+/* The layer whose kv_b_proj, and all that follows it, makes the keys and values that `layer` reads. */
+static int expanding_layer(const ch_config *config, int layer) {
+  return config->attention.layer_group_shares == CH_GROUP_SHARES_LATENT ? layer : group_leader(config, layer);
+}
+
+/* A copy of the builder at that layer. */
+static ch_builder at_expanding_layer(const ch_builder *builder) {
+  ch_builder there = *builder;
+  there.layer = expanding_layer(builder->config, builder->layer);
+  return there;
+}
+
+static ch_status check_group(const ch_config *config, const char *where, ch_error *error) {
+  const ch_attention_config *a = &config->attention;
+  if (a->layer_group_shares == CH_GROUP_SHARES_ALL) return CH_OK;
+  if (a->layer_group_size == 1)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.layer_group_shares\" is \"latent\", but \"attention.layer_group_size\" is 1, "
+        "so no layers share anything; set that to 2 or more, or leave this out",
+        where);
+  if (!ch_mla_is_apart(config)) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"attention.layer_group_shares\" is \"latent\", which does not go with \"attention.%s\"; use "
+      "\"attention.kv_lora_rank\", or leave this out",
+      where, a->k_lora_rank ? "k_lora_rank" : "v_lora_rank");
 }
 
 static ch_status check(const ch_config *config, const char *where, ch_error *error) {
@@ -61,6 +88,7 @@ static ch_status check(const ch_config *config, const char *where, ch_error *err
         "(it turns pairs)",
         where, (long long)a->qk_rope_head_dim);
   if (apart) CH_TRY(ch_mla_apart_check(config, where, error));
+  CH_TRY(check_group(config, where, error));
   return ch_embedding_gate_check(config, where, error);
 }
 
@@ -81,10 +109,13 @@ static void declare_query(ch_declaration *declaration) {
 
 /* Of one latent for keys and values. */
 static void declare_latent(ch_declaration *declaration) {
-  sizes s = sizes_of(declaration->config);
-  ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope,
-                        declaration->config->hidden_size);
-  ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
+  const ch_config *c = declaration->config;
+  sizes s = sizes_of(c);
+  if (leads(c, declaration->layer)) {
+    ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope, c->hidden_size);
+    ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
+  }
+  if (expanding_layer(c, declaration->layer) != declaration->layer) return;
   ch_declare_projection(declaration, "kv_b_proj", s.heads * (s.nope + s.value), s.latent);
   ch_keep_plain(declaration, "kv_b_proj");
   ch_knocking_declare(declaration, CH_ON_K, s.nope);
@@ -95,22 +126,22 @@ static void declare_latent(ch_declaration *declaration) {
 static void declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   sizes s = sizes_of(c);
-  bool leads = group_leader(c, declaration->layer) == declaration->layer;
   declare_query(declaration);
-  if (leads && ch_mla_is_apart(c))
-    ch_mla_apart_declare(declaration);
-  else if (leads)
+  if (!ch_mla_is_apart(c))
     declare_latent(declaration);
+  else if (leads(c, declaration->layer))
+    ch_mla_apart_declare(declaration);
   ch_declare_output_projection(declaration, "o_proj", c->hidden_size, s.heads * s.value);
   ch_head_norm_declare(declaration, s.value);
 }
 
-/* A token's latent, and what a gate adds. */
+/* A token's latent, of the first layer of a group; and what a gate adds, of every layer that has one. */
 static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
-  if (group_leader(config, layer) != layer) return 0;
+  if (expanding_layer(config, layer) != layer) return 0;
   if (ch_mla_is_apart(config)) return ch_mla_apart_state(config, parts);
   sizes s = sizes_of(config);
-  parts[0] = (ch_state_part){.name = "latent", .width = s.latent + s.rope, .role = CH_ROLE_LATENT};
+  int64_t width = leads(config, layer) ? s.latent + s.rope : 0;
+  parts[0] = (ch_state_part){.name = "latent", .width = width, .role = CH_ROLE_LATENT};
   return 1 + ch_embedding_gate_state(config, parts + 1);
 }
 
@@ -143,22 +174,34 @@ static ch_node *expanded(ch_builder *builder, ch_node *latent) {
   return join(builder, k, s.nope, v, (ch_head_slice){s.value, 0, s.value});
 }
 
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
-  if (ch_mla_is_apart(builder->config)) {
-    ch_mla_apart_write(builder, x, out);
-    return;
-  }
+static ch_node *latent_of(ch_builder *builder, ch_node *state) {
+  return ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, sizes_of(builder->config).latent});
+}
+
+/* The latent, normalised; *state: with the rotated key behind it. */
+static ch_node *write_latent(ch_builder *builder, ch_node *x, ch_node **state) {
   ch_graph *graph = builder->graph;
   sizes s = sizes_of(builder->config);
   ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
-  ch_node *latent = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.latent});
+  ch_node *latent = latent_of(builder, both);
   ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
   latent = ch_latent_norm(builder, latent, "kv_a_layernorm");
   rope = ch_apply_rope(builder, rope, s.rope, s.rope);
-  out[0] = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
+  *state = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
                             (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
-  if (builder->config->attention.gate_embedding_dim)
-    ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
+  return latent;
+}
+
+static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+  const ch_config *c = builder->config;
+  if (ch_mla_is_apart(c)) {
+    ch_mla_apart_write(builder, x, out);
+    return;
+  }
+  ch_node *latent = leads(c, builder->layer) ? write_latent(builder, x, out) : NULL;
+  if (!c->attention.gate_embedding_dim) return;
+  if (!latent) latent = latent_of(builder, builder->written[0]);
+  ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
 }
 
 /* --- queries ------------------------------------------------------------------------------------------------- */
@@ -184,10 +227,10 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
 
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   sizes s = sizes_of(builder->config);
-  ch_node *latent = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, 0, s.latent});
+  ch_node *latent = latent_of(builder, states[0]);
   ch_node *rope = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, s.latent, s.rope});
-  ch_builder leader = at_leader(builder);
-  ch_node *kv = ch_read_embedding_gate(&leader, expanded(&leader, latent), states + 1);
+  ch_builder there = at_expanding_layer(builder);
+  ch_node *kv = ch_read_embedding_gate(&there, expanded(&there, latent), states + 1);
   int64_t width = s.nope + s.value;
   ch_node *keys = ch_op_join_heads(builder->graph, s.heads, 2, (ch_node *[]){kv, rope},
                                    (ch_head_slice[]){{width, 0, s.nope}, {0, 0, s.rope}});
@@ -202,7 +245,7 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
 
 /* --- reading latents as they are ------------------------------------------------------------------------------- */
 
-/* W_UK^T of every query head, and W_UV of every sum of latents. builder: at the leader. */
+/* W_UK^T of every query head, and W_UV of every sum of latents. builder: at the layer that has the matrix. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
   sizes s = sizes_of(builder->config);
   ch_node *weight = ch_projection_weight(builder, "kv_b_proj");
@@ -221,9 +264,9 @@ static ch_node *knocked_for_keys(ch_builder *builder, ch_node *nope) {
 static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {
   sizes s = sizes_of(builder->config);
   int64_t width = s.nope + s.rope;
-  ch_builder leader = at_leader(builder);
-  ch_node *nope = knocked_for_keys(&leader, slice(builder, q, width, 0, s.nope));
-  ch_node *folded = through_kv_b(&leader, nope, 0, s.nope, true);
+  ch_builder there = at_expanding_layer(builder);
+  ch_node *nope = knocked_for_keys(&there, slice(builder, q, width, 0, s.nope));
+  ch_node *folded = through_kv_b(&there, nope, 0, s.nope, true);
   q = join(builder, folded, s.latent, q, (ch_head_slice){width, s.nope, s.rope});
   ch_node *latents = ch_attend_states(builder, q, state, state,
                                       (ch_attend_spec){.heads = s.heads,
@@ -232,12 +275,12 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
                                                        .value_dim = s.latent,
                                                        .value_columns = {0, s.latent + s.rope},
                                                        .scale = score_scale(builder)});
-  return ch_knock(&leader, CH_ON_V, through_kv_b(&leader, latents, s.nope, s.value, false));
+  return ch_knock(&there, CH_ON_V, through_kv_b(&there, latents, s.nope, s.value, false));
 }
 
 static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const states[]) {
-  ch_builder leader = at_leader(builder);
-  return ch_attend_gated(&leader, q, ch_projection_weight(&leader, "kv_b_proj"), states[0], states + 1);
+  ch_builder there = at_expanding_layer(builder);
+  return ch_attend_gated(&there, q, ch_projection_weight(&there, "kv_b_proj"), states[0], states + 1);
 }
 
 /* Multiply-adds that a head's key and value of a token take. */
@@ -263,8 +306,8 @@ static int64_t long_pass(const ch_config *config) {
 }
 
 static ch_node *attend_apart(ch_builder *builder, ch_node *q, ch_node *const states[]) {
-  ch_builder leader = at_leader(builder);
-  return ch_mla_apart_attend(&leader, q, states, score_scale(builder));
+  ch_builder there = at_expanding_layer(builder);
+  return ch_mla_apart_attend(&there, q, states, score_scale(builder));
 }
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
@@ -320,13 +363,10 @@ static ch_status gated_sizes(ch_config *config, int64_t number, const char *wher
   return usual_sizes(config, number ? number : config->head_dim, where, error);
 }
 
-static const char *const keys[] = {"q_lora_rank",        "kv_lora_rank",
-                                   "k_lora_rank",        "v_lora_rank",
-                                   "qk_nope_head_dim",   "qk_rope_head_dim",
-                                   "v_head_dim",         "gate_embedding_dim",
-                                   "gate_embedding_std", "gate_op",
-                                   "gate_norm",          "layer_group_size",
-                                   "latent_norm_eps",    NULL};
+static const char *const keys[] = {
+    "q_lora_rank",      "kv_lora_rank",     "k_lora_rank",        "v_lora_rank",        "qk_nope_head_dim",
+    "qk_rope_head_dim", "v_head_dim",       "gate_embedding_dim", "gate_embedding_std", "gate_op",
+    "gate_norm",        "layer_group_size", "layer_group_shares", "latent_norm_eps",    NULL};
 
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent per token",

@@ -32,6 +32,8 @@ typedef struct ch_rope_scaling {
 } ch_rope_scaling;
 
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
+/* What the layers of a group of mla share: all that makes keys and values, or the latent alone. */
+typedef enum ch_group_shares { CH_GROUP_SHARES_ALL, CH_GROUP_SHARES_LATENT } ch_group_shares;
 typedef enum ch_diff_lambda { CH_DIFF_REPARAMETERIZED, CH_DIFF_PER_PAIR } ch_diff_lambda;
 /* How MFA-KR makes values of keys: the mechanism, and the steps on the way to it (MFA, Table 5). */
 typedef enum ch_value_reuse {
@@ -83,6 +85,7 @@ typedef struct ch_attention_config {
   ch_gate_op gate_op;
   bool gate_norm;
   int64_t layer_group_size;
+  ch_group_shares layer_group_shares;
   ch_value_reuse value_reuse;
   ch_diff_lambda diff_lambda;
   bool mix_logits, mix_weights;

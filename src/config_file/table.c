@@ -256,6 +256,8 @@ const ch_config_key ch_config_keys[] = {
      .otherwise = 1, OF_MECHANISMS},
     {"attention", "layer_group_size", CH_KEY_WHOLE, OURS, .nullable = true,
      MEMBER(attention.layer_group_size), RANGE(1, MOST_LAYERS), .otherwise = 1, OF_MECHANISMS},
+    {"attention", "layer_group_shares", CH_KEY_CHOICE, OURS, .nullable = true,
+     MEMBER(attention.layer_group_shares), CHOICES("all", "latent"), OF_MECHANISMS},
     {"attention", "value_reuse", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.value_reuse),
      CHOICES("gated", "residual", "projection", "key"), OF_MECHANISMS},
     {"attention", "diff_lambda", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.diff_lambda),

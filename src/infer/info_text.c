@@ -42,7 +42,8 @@ static void put_modules(const ch_config *c, ch_text *text) {
     between = "; ";
   }
   if (a->layer_group_size > 1) {
-    ch_text_printf(text, "%sgroups of %" PRId64 " layers", between, a->layer_group_size);
+    ch_text_printf(text, "%sgroups of %" PRId64 " layers%s", between, a->layer_group_size,
+                   a->layer_group_shares == CH_GROUP_SHARES_LATENT ? " with one latent" : "");
     between = "; ";
   }
   if (between[0] == ';') ch_text_puts(text, "\n");

@@ -44,6 +44,7 @@ static const char *const forms[] = {
     "{\"type\": \"gta\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"q\", \"v\"]},"
     " \"head_mix\": {\"on\": [\"v\"], \"component_heads\": 2}}",
     "{" MLA "}",
+    "{" MLA ", \"layer_group_size\": 2, \"layer_group_shares\": \"latent\"}",
     "{" MLA ", \"q_lora_rank\": 24, \"layer_group_size\": 3,"
     " \"knocking\": {\"type\": \"linear\", \"on\": [\"q\", \"k\", \"v\"]}}",
     "{" APART ", \"k_lora_rank\": 16, \"v_lora_rank\": 24}",
@@ -180,6 +181,14 @@ static void contradictions_name_both_keys(void **state) {
       {"{\"type\": \"gqa\", \"num_value_heads\": 0}", "\"attention.num_value_heads\" is 0", "from 1"},
       {"{\"type\": \"gta\", \"num_key_heads\": 2}", "\"attention.num_key_heads\" is 2",
        "\"gqa\", \"gated\" and not to \"gta\""},
+      {"{" MLA ", \"layer_group_shares\": \"latent\"}", "\"attention.layer_group_shares\" is \"latent\"",
+       "\"attention.layer_group_size\" is 1"},
+      {"{" MLA ", \"layer_group_size\": 2, \"layer_group_shares\": \"cache\"}",
+       "\"attention.layer_group_shares\" is \"cache\"", "one of \"all\", \"latent\""},
+      {"{\"type\": \"mla\", \"k_lora_rank\": 8, \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, "
+       "\"v_head_dim\": 8, "
+       "\"layer_group_size\": 2, \"layer_group_shares\": \"latent\"}",
+       "\"attention.layer_group_shares\" is \"latent\"", "\"attention.k_lora_rank\""},
       {"{\"type\": \"gqa\", \"kv_lora_rank\": 20}", "\"attention.kv_lora_rank\" is 20", "\"attention.type\""},
       {"{\"type\": \"gqa\", \"q_lora_rank\": 20}", "\"attention.q_lora_rank\" is 20", "\"attention.type\""},
       {"{\"type\": \"gqa\", \"diff_lambda\": \"per_pair\"}", "\"attention.diff_lambda\"",

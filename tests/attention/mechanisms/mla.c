@@ -68,44 +68,58 @@ static double *expanded(reference_run *run, const double *latent) {
   return kv;
 }
 
-/* The keys, values and rotary key that the layers of a group share. What is behind kv_b_proj - knocking, gate - is
-   shared with it. Latent and rotary key lie side by side in the cache; the moments of the gate's norm are those of the latent
-   before. */
+/* The latents and the rotary key that the layers of a group share, side by side in the cache. */
 static void latent_states(reference_run *run, const double *x) {
   const reference_config *c = run->config;
-  int64_t length = run->length, n = c->nope, v = c->values, r = c->rotary, width = c->heads * (n + v);
+  int64_t length = run->length, r = c->rotary;
   double *both = reference_project(run, "kv_a_proj_with_mqa", x, c->hidden, c->latent + r);
   double *latent = reference_zeros(run, length * c->latent), *rotary = reference_zeros(run, length * r);
   part_heads(run, both, latent, c->latent, rotary, r, 1, false);
   reference_rmsnorm(latent, length, c->latent,
                     reference_vector(run, "self_attn.kv_a_layernorm.weight", c->latent), c->eps);
   reference_rope(run, rotary, 1, r, r);
-  double *before = expanded(run, latent);
+  run->group_exact = reference_zeros(run, length * c->latent);
+  memcpy(run->group_exact, latent, (size_t)(length * c->latent) * sizeof *latent);
   part_heads(run, both, latent, c->latent, rotary, r, 1, true);
   reference_append(run, "latent", both, c->latent + r);
   part_heads(run, both, latent, c->latent, rotary, r, 1, false);
+  run->group_latent = latent;
+  run->group_rotary = rotary;
+}
 
-  double *kv = expanded(run, latent);
+/* Keys and values by the layer's own matrices. What is behind kv_b_proj - knocking, gate - goes with it. The moments of
+   the gate's norm are those of the latent before the cache. */
+static void latent_keys_values(reference_run *run) {
+  const reference_config *c = run->config;
+  int64_t length = run->length, n = c->nope, v = c->values, width = c->heads * (n + v);
+  double *before = expanded(run, run->group_exact), *kv = expanded(run, run->group_latent);
   if (c->gate_dim > 0 && c->gate_norm)
     reference_layernorm_of(before, kv, length, width,
                            reference_vector(run, "self_attn.kv_gate_norm.weight", width),
                            reference_vector(run, "self_attn.kv_gate_norm.bias", width), 1e-5);
   run->group_keys = reference_zeros(run, length * c->heads * n);
   run->group_values = reference_zeros(run, length * c->heads * v);
-  run->group_rotary = rotary;
   part_heads(run, kv, run->group_keys, n, run->group_values, v, c->heads, false);
+}
+
+static bool leads(const reference_config *c, int layer) {
+  return layer % c->group_size == 0;
+}
+
+static bool expands(const reference_config *c, int layer) {
+  return c->group_expands || leads(c, layer);
 }
 
 static double *attention(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t n = c->nope, r = c->rotary, dim = n + r;
-  if (run->layer % c->group_size == 0) {
-    if (latents_are_apart(c)) {
-      keys_apart(run, x);
-      values_apart(run, x);
-    } else
-      latent_states(run, x);
-  }
+  bool apart = latents_are_apart(c);
+  if (leads(c, run->layer) && apart) {
+    keys_apart(run, x);
+    values_apart(run, x);
+  } else if (leads(c, run->layer))
+    latent_states(run, x);
+  if (expands(c, run->layer) && !apart) latent_keys_values(run);
   double *q = latent_queries(run, x);
   double *k = reference_zeros(run, run->length * c->heads * dim);
   for (int64_t t = 0; t < run->length; t++)
@@ -125,10 +139,6 @@ static void complete(reference_config *c) {
   c->value_dim = c->context_dim = c->values;
 }
 
-static bool leads(const reference_config *c, int layer) {
-  return layer % c->group_size == 0;
-}
-
 static int projections(const reference_config *c, int layer, projection_shape shapes[MOST_PROJECTIONS]) {
   int64_t D = c->hidden, query = c->heads * (c->nope + c->rotary), up = c->heads * (c->nope + c->values);
   int n = 0;
@@ -138,9 +148,9 @@ static int projections(const reference_config *c, int layer, projection_shape sh
   } else
     shapes[n++] = (projection_shape){"q_proj", query, D};
   shapes[n++] = (projection_shape){"o_proj", D, c->heads * c->values};
-  if (!leads(c, layer)) return n;
-  if (latents_are_apart(c)) return n + projections_apart(c, shapes + n);
-  shapes[n++] = (projection_shape){"kv_a_proj_with_mqa", c->latent + c->rotary, D};
+  if (latents_are_apart(c)) return leads(c, layer) ? n + projections_apart(c, shapes + n) : n;
+  if (leads(c, layer)) shapes[n++] = (projection_shape){"kv_a_proj_with_mqa", c->latent + c->rotary, D};
+  if (!expands(c, layer)) return n;
   shapes[n++] = (projection_shape){"kv_b_proj", up, c->latent};
   if (c->gate_dim) shapes[n++] = (projection_shape){"kv_gate_proj", up, c->gate_dim};
   return n;
@@ -148,9 +158,8 @@ static int projections(const reference_config *c, int layer, projection_shape sh
 
 static int64_t others(const reference_config *c, int layer) {
   int64_t up = c->heads * (c->nope + c->values);
-  return c->q_rank + (leads(c, layer) ? c->latent + c->key_latent + c->value_latent +
-                                            (c->gate_dim && c->gate_norm ? 2 * up : 0)
-                                      : 0);
+  return c->q_rank + (leads(c, layer) ? c->latent + c->key_latent + c->value_latent : 0) +
+         (expands(c, layer) && c->gate_dim && c->gate_norm ? 2 * up : 0);
 }
 
 static int64_t cache(const reference_config *c, int layer) {
@@ -166,6 +175,9 @@ static const tried with_experts[] = {
     {"'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, "
      "'gate_embedding_dim': 3, 'layer_group_size': 2",
      "'position': 'rope'"},
+    {"'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, "
+     "'gate_embedding_dim': 3, 'layer_group_size': 2, 'layer_group_shares': 'latent'",
+     "'position': 'rope'"},
     {0},
 };
 
@@ -173,6 +185,8 @@ static const tried with_experts[] = {
 /* Enough for many queries to meet keys and values rather than latents. */
 #define RICH "'kv_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
 #define KNOCKED "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
+
+#define LATENTS ", 'layer_group_size': 2, 'layer_group_shares': 'latent'"
 
 static const tried long_texts[] = {
     {"'k_lora_rank': 20, 'v_lora_rank': 40, 'qk_nope_head_dim': 24, 'qk_rope_head_dim': 8, 'v_head_dim': 18",
@@ -183,6 +197,9 @@ static const tried long_texts[] = {
     {WIDE, "'rope_interleaved': true"},
     {RICH ", " KNOCKED, ""},
     {RICH ", 'layer_group_size': 2, 'q_lora_rank': 12", "'position': 'alibi'"},
+    {WIDE LATENTS ", 'q_lora_rank': 12", "'position': 'alibi'"},
+    {RICH LATENTS ", " KNOCKED, ""},
+    {WIDE LATENTS ", 'gate_embedding_dim': 8", "'vocab_size': 70"},
     {WIDE ", 'gate_embedding_dim': 8, " KNOCKED, ""},
     {WIDE ", 'gate_embedding_dim': 8", "'vocab_size': 300"},
     {WIDE ", 'gate_embedding_dim': 8, 'gate_norm': false, 'layer_group_size': 2", "'vocab_size': 70"},
@@ -198,10 +215,12 @@ static const tried learns[] = {
     {"'v_lora_rank': 12, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8, " KNOCKED, ""},
     {SMALL ", 'q_lora_rank': 16, 'layer_group_size': 2", ""},
     {SMALL ", 'gate_embedding_dim': 8", ""},
+    {SMALL LATENTS ", 'gate_embedding_dim': 8", ""},
     {SMALL ", 'gate_embedding_dim': 8, 'gate_op': 'add', " KNOCKED, ""},
     {0},
 };
 
+#define LATENT_OF(z) ", 'layer_group_size': " #z ", 'layer_group_shares': 'latent'"
 #define DIMS "'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
 
 static void combinations(combination_list *list) {
@@ -235,6 +254,14 @@ static void combinations(combination_list *list) {
   count = cross(groups, knocking, attention, 15);
   for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
   add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS ", 'layer_group_size': 2");
+
+  /* Layers that share the latent alone. */
+  static const char *const latents[] = {DIMS LATENT_OF(2), DIMS LATENT_OF(2) ", 'q_lora_rank': 9",
+                                        DIMS LATENT_OF(3) ", 'head_norm': true", NULL};
+  count = cross(latents, knocking, attention, 15);
+  for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
+  add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS LATENT_OF(2));
+  add_combination(list, "'num_hidden_layers': 3, 'rope_interleaved': true", "mla", DIMS LATENT_OF(7));
 
   const char *everything = DIMS ", 'q_lora_rank': 3, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}";
   add_combination_of(list, 3, 1, "", "mla", everything);

@@ -89,6 +89,7 @@ static void read_attention(const json_t *attention, reference_config *c) {
   c->values = whole(attention, "v_head_dim", 0);
   c->gate_dim = whole(attention, "gate_embedding_dim", 0);
   c->group_size = whole(attention, "layer_group_size", 1);
+  c->group_expands = is(attention, "layer_group_shares", "latent");
   c->gate_adds = is(attention, "gate_op", "add");
   c->gate_norm = flag(attention, "gate_norm", true);
   c->q_a_norm = flag(attention, "q_a_norm", false);

@@ -3,8 +3,9 @@
 
 #include "attention/mechanisms/mechanism.h"
 
-static bool first_of_group(const reference_config *c, int layer) {
-  return layer % c->group_size == 0;
+/* Whether the layer has what is behind the latent of mla: knocking of keys and values, a gate. */
+static bool expands(const reference_config *c, int layer) {
+  return c->group_expands || layer % c->group_size == 0;
 }
 
 /* --- parameters of one layer's attention --- */
@@ -27,7 +28,7 @@ static int64_t bias_parameters(const reference_config *c, int layer) {
 static int64_t knocking_parameters(const reference_config *c, int layer) {
   int64_t key = c->key_dim * c->key_dim, value = c->value_dim * c->value_dim;
   int64_t matrices = c->knock.type == REFERENCE_KNOCK_MLP ? 3 : c->knock.type == REFERENCE_NO_KNOCK ? 0 : 1;
-  bool own = first_of_group(c, layer);
+  bool own = expands(c, layer);
   return matrices *
          ((c->knock.q ? key : 0) + (c->knock.k && own ? key : 0) + (c->knock.v && own ? value : 0));
 }
@@ -72,7 +73,7 @@ void reference_count(const reference_config *c, reference_figures *figures) {
   for (int layer = 0; layer < c->layers; layer++) {
     figures->cache_elements += c->type->cache(c, layer);
     figures->parameters_attention += mechanism_parameters(c, layer) + module_parameters(c, layer);
-    if (first_of_group(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
+    if (expands(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
     rest += 2 * norm;
     rest_active += 2 * norm;
     count_feed_forward(c, layer, &rest, &rest_active);
@@ -90,6 +91,6 @@ void reference_count(const reference_config *c, reference_figures *figures) {
 int64_t reference_uncounted_scalars(const reference_config *c) {
   int64_t groups = 0;
   for (int layer = 0; layer < c->layers; layer++)
-    groups += c->gate_dim > 0 && c->gate_norm && first_of_group(c, layer);
+    groups += c->gate_dim > 0 && c->gate_norm && expands(c, layer);
   return 2 * groups;
 }

@@ -15,8 +15,9 @@ typedef struct reference_run {
   const int32_t *tokens; /* [length] */
   const int32_t *start;  /* [length] first position seen, or NULL */
   int layer;
-  /* mla: what the first layer of a group leaves to the others: [length][heads][n], [length][heads][v], [length][r] */
-  double *group_keys, *group_values, *group_rotary;
+  /* mla: what the first layer of a group leaves to the others: latents [length][c] as they are cached and before that,
+     [length][r], and with the matrices shared too [length][heads][n], [length][heads][v] */
+  double *group_latent, *group_exact, *group_rotary, *group_keys, *group_values;
 } reference_run;
 
 double *reference_zeros(reference_run *run, int64_t count);

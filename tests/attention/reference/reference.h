@@ -75,6 +75,7 @@ typedef struct reference_config {
   int64_t latent, nope, rotary, values; /* mla: c, n, r, v */
   int64_t key_latent, value_latent;     /* mla: c_k, c_v of latents apart */
   int64_t gate_dim, group_size;         /* mla: E, z */
+  bool group_expands; /* mla: every layer of a group has its own matrices behind the latent */
   bool gate_adds, gate_norm;
   bool q_a_norm;                                /* mfa */
   bool reuse_projects, reuse_adds, reuse_gates; /* mfa_kr: N, the residual k, alpha */
