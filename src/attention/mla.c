@@ -357,9 +357,10 @@ static ch_status usual_sizes(ch_config *config, int64_t number, const char *wher
   return CH_OK;
 }
 
-/* EG-MLA's kv64 at heads of 64: a latent of one head's size, and a lookup table of as many columns. */
+/* EG-MLA's kv64 at heads of 64: a latent of one head's size. And the table that the paper recommends, 512 columns at a width
+   of 2048: a quarter of the width. */
 static ch_status gated_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  config->attention.gate_embedding_dim = config->head_dim;
+  config->attention.gate_embedding_dim = (config->hidden_size + 3) / 4;
   return usual_sizes(config, number ? number : config->head_dim, where, error);
 }
 

@@ -39,6 +39,22 @@ static void names_set_the_key_value_heads(void **state) {
   }
 }
 
+/* EG-MLA's recommendation is 512 columns at a width of 2048. */
+static void lookup_tables_have_a_quarter_of_the_width(void **state) {
+  (void)state;
+  static const int64_t widths[][2] = {{2048, 512}, {128, 32}, {32, 8}, {30, 8}};
+  for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+    ch_error error = {0};
+    ch_shape_wishes wishes = {
+        .params = 2000000000, .vocab = 512, .context = 64, .hidden = widths[i][0], .layers = 2, .heads = 1};
+    ch_config config;
+    if (ch_base_shape(&wishes, &config, &error) != CH_OK) fail_msg("%s", error.message);
+    assert_int_equal(ch_preset_apply("egmla:16", &config, &error), CH_OK);
+    assert_int_equal(config.attention.gate_embedding_dim, widths[i][1]);
+    assert_int_equal(config.attention.kv_lora_rank, 16);
+  }
+}
+
 /* What the names that are modules leave in a layer's cache, of 8 heads of d = 16 in a width of 128; those of mechanisms
    stand beside their definitions in tests/attention/mechanisms. */
 static void every_module_makes_a_model_of_its_cache(void **state) {
@@ -318,6 +334,7 @@ static void sizes_follow_a_cache(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_set_the_key_value_heads),
+      cmocka_unit_test(lookup_tables_have_a_quarter_of_the_width),
       cmocka_unit_test(every_module_makes_a_model_of_its_cache),
       cmocka_unit_test(latents_compress_any_number_of_heads),
       cmocka_unit_test(modules_come_with_their_names),
