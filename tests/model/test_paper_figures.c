@@ -51,6 +51,13 @@ static void caches_are_those_of_the_tables(void **state) {
       {"egmla-base-kv128", 2304},
       {"egmla-base-kv64", 1536},
       {"egmla-base-kv16", 960},
+      {"egmla-mla-large-kv512", 12 * (512 + 64)}, /* by Table 5's formula */
+      {"egmla-large-kv128-emb512", 12 * (128 + 64)},
+      {"egmla-large-kv256-emb512", 12 * (256 + 64)},
+      {"egmla-large-kv256-emb512-lgz2", 6 * (256 + 64)},
+      {"egmla-large-kv256-emb512-lgz4", 3 * (256 + 64)},
+      {"egmla-large-kv256-emb512-lgz6", 2 * (256 + 64)},
+      {"egmla-mla-xlarge-kv512", 24 * (512 + 64)},
       {"egmla-xlarge-kv128-emb512", 24 * (128 + 64)},
       {"mfa-mha", 163840 / 2}, /* MFA, Tables 4 and 5: bytes at 16 bits */
       {"mfa-mfa", 20480 / 2},
@@ -91,6 +98,56 @@ static void assert_millions(const char *name, int64_t count, double millions, in
   double unit = pow(10, decimals);
   if (llround((double)count / 1e6 * unit) != llround(millions * unit))
     fail_msg("%s: %lld where %.*f M is right", name, (long long)count, decimals, millions);
+}
+
+/* EG-MLA, Tables 7, 10, 11 and 12, in millions: everything, lookup tables, and what a token uses. Some are rounded, others cut
+   off. The paper does not say how wide its FFN is; one SwiGLU of 2.5 widths gives all of them. */
+static void models_of_eg_mla_have_the_sizes_that_the_paper_says(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    double all, tables, active;
+  } rows[] = {{"egmla-mha-base", 124, 0, 124},
+              {"egmla-mla-base", 120, 0, 120},
+              {"egmla-base-kv256", 279, 154, 125},
+              {"egmla-base-kv128", 276, 154, 122},
+              {"egmla-base-kv64", 274, 154, 120},
+              {"egmla-base-kv16", 273, 154, 119},
+              {"egmla-mla-large-kv512", 645, 0, 645},
+              {"egmla-large-kv128-emb512", 951, 309, 951 - 309},
+              {"egmla-large-kv256-emb512", 961, 309, 961 - 309},
+              {"egmla-mla-xlarge-kv512", 1188, 0, 1188},
+              {"egmla-xlarge-kv128-emb512", 1800, 618, 1182}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ch_account a = figures(rows[i].name);
+    const struct {
+      const char *what;
+      int64_t count;
+      double millions;
+    } parts[] = {{"parameters", a.parameters_total, rows[i].all},
+                 {"in lookup tables", a.parameters_gate_embedding, rows[i].tables},
+                 {"active", a.parameters_active, rows[i].active}};
+    for (int p = 0; p < 3; p++)
+      if (fabs((double)parts[p].count / 1e6 - parts[p].millions) >= 1)
+        fail_msg("%s: %.2f M %s where the paper has %g M", rows[i].name, (double)parts[p].count / 1e6,
+                 parts[p].what, parts[p].millions);
+  }
+}
+
+/* EG-MLA, section H: the layers of a group share latent, gate and lookup table. */
+static void groups_of_layers_have_one_lookup_table(void **state) {
+  (void)state;
+  static const char *const names[] = {"egmla-large-kv256-emb512-lgz2", "egmla-large-kv256-emb512-lgz4",
+                                      "egmla-large-kv256-emb512-lgz6"};
+  static const int64_t groups[] = {6, 3, 2};
+  ch_account single = figures("egmla-large-kv256-emb512");
+  for (int i = 0; i < 3; i++) {
+    ch_account a = figures(names[i]);
+    assert_int_equal(a.parameters_gate_embedding, groups[i] * 50304 * 512);
+    assert_int_equal(a.cache_elements_per_token * 12, single.cache_elements_per_token * groups[i]);
+    int64_t shared = (256 + 64) * 2048 + 256 + 4096 * (256 + 512 + 2);
+    assert_int_equal(single.parameters_attention - a.parameters_attention, (12 - groups[i]) * shared);
+  }
 }
 
 static void parameters_are_those_of_the_tables(void **state) {
@@ -298,6 +355,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(caches_are_those_of_the_tables),
       cmocka_unit_test(the_embedding_gate_saves_what_the_paper_says),
+      cmocka_unit_test(models_of_eg_mla_have_the_sizes_that_the_paper_says),
+      cmocka_unit_test(groups_of_layers_have_one_lookup_table),
       cmocka_unit_test(parameters_are_those_of_the_tables),
       cmocka_unit_test(the_scales_of_mfa_have_the_sizes_of_table_8),
       cmocka_unit_test(compressed_and_shared_sides_are_those_of_table_3),
