@@ -8,11 +8,13 @@ static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism
   if (count == 0) return CH_OK;
   mechanism->write(builder, x, state);
   for (int p = 0; p < count; p++) {
+    if (parts[p].width == 0) continue; /* an earlier layer's */
     if (state[p] && ch_node_columns(state[p]) != parts[p].width) {
       ch_graph_fail(builder->graph, "%s writes %lld elements of %s where its state has %lld", mechanism->name,
                     (long long)ch_node_columns(state[p]), parts[p].name, (long long)parts[p].width);
       return CH_ERROR_CONFIG;
     }
+    builder->written[p] = state[p];
     builder->states[p] = builder->cached
                              ? ch_op_append(builder->graph, state[p], builder->layer, p, parts[p].kind,
                                             ch_part_type(&parts[p], &builder->cache))

@@ -9,6 +9,9 @@
 #include "attention/embedding_gate.h"
 
 #include <math.h>
+#include <stdio.h>
+
+#include "config/initial_std.h"
 
 static const double gate_norm_eps = 1e-5;
 
@@ -19,12 +22,20 @@ static int64_t gate_width(const ch_config *config) {
 ch_status ch_embedding_gate_check(const ch_config *config, const char *where, ch_error *error) {
   const ch_attention_config *a = &config->attention;
   bool added = a->gate_op != CH_GATE_MULTIPLY;
-  if (a->gate_embedding_dim || (!added && a->gate_norm)) return CH_OK;
+  if (a->gate_embedding_dim || (!added && a->gate_norm && a->gate_embedding_std < 0)) return CH_OK;
+  char std[40];
+  snprintf(std, sizeof std, "%g", a->gate_embedding_std);
   return ch_fail(
       error, CH_ERROR_CONFIG,
       "%s: \"attention.%s\" is %s, but there is no gate without \"attention.gate_embedding_dim\"; set "
       "that, or leave this out",
-      where, added ? "gate_op" : "gate_norm", added ? "\"add\"" : "false");
+      where,
+      added          ? "gate_op"
+      : a->gate_norm ? "gate_embedding_std"
+                     : "gate_norm",
+      added          ? "\"add\""
+      : a->gate_norm ? std
+                     : "false");
 }
 
 void ch_embedding_gate_declare(ch_declaration *declaration) {
@@ -32,11 +43,14 @@ void ch_embedding_gate_declare(ch_declaration *declaration) {
   const ch_attention_config *a = &c->attention;
   int64_t width = gate_width(c);
   if (!a->gate_embedding_dim) return;
-  int table = ch_params_matrix(declaration->params, CH_PARAM_GATE_EMBEDDING, 0.02, c->vocab_size,
-                               a->gate_embedding_dim, "model.layers.%d.self_attn.kv_gate_embed.weight",
-                               declaration->layer);
+  int table = ch_params_matrix(declaration->params, CH_PARAM_GATE_EMBEDDING, ch_initial_table_std(c),
+                               c->vocab_size, a->gate_embedding_dim,
+                               "model.layers.%d.self_attn.kv_gate_embed.weight", declaration->layer);
   ch_params_set_role(declaration->params, table, CH_PARAM_TABLE);
-  ch_declare_projection(declaration, "kv_gate_proj", width, a->gate_embedding_dim);
+  if (a->gate_op == CH_GATE_ADD) /* in the unit of what it is added to */
+    ch_declare_projection(declaration, "kv_gate_proj", width, a->gate_embedding_dim);
+  else
+    ch_declare_gate_projection(declaration, "kv_gate_proj", width, a->gate_embedding_dim);
   ch_keep_plain(declaration, "kv_gate_proj");
   if (!a->gate_norm) return;
   ch_declare_norm(declaration, "kv_gate_norm", width);

@@ -26,6 +26,8 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, context, "o_proj");
 }
 
+static const char *const keys[] = {"num_key_heads", "num_value_heads", NULL};
+
 static const ch_preset presets[] = {
     {"gated", ch_preset_counts_groups,
      "gated attention: the output of each head passes a sigmoid gate (default: as gqa)", ch_preset_grouped},
@@ -38,6 +40,7 @@ const ch_mechanism ch_mechanism_gated = {.name = "gated",
                                                     CH_MODULE_HEAD_MIX | CH_MODULE_BIAS,
                                          .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                          .mixes = CH_ON_K | CH_ON_V,
+                                         .keys = keys,
                                          .declare = declare,
                                          .state = ch_keys_values_state,
                                          .write = ch_write_keys_values,

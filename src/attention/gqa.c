@@ -1,9 +1,10 @@
 /* Grouped-query attention: MHA (G = H), GQA, and MQA (G = 1) in one.
  *
- *   write:  k, v of G heads of d
+ *   write:  k of G_k heads of d, v of G_v heads of d
  *   read:   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * with queries, keys and values as keys_values.c makes them. Query head h reads key-value head floor(h G / H).
+ * with queries, keys and values as keys_values.c makes them. Query head h reads key head floor(h G_k / H) and value
+ * head floor(h G_v / H); the two are mostly alike, G.
  */
 #include <math.h>
 
@@ -28,6 +29,8 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
+static const char *const keys[] = {"num_key_heads", "num_value_heads", NULL};
+
 /* --- presets ------------------------------------------------------------------------------------------------- */
 
 static ch_status one_group(ch_config *config, int64_t number, const char *where, ch_error *error) {
@@ -49,6 +52,7 @@ const ch_mechanism ch_mechanism_gqa = {.name = "gqa",
                                                   CH_MODULE_HEAD_MIX | CH_MODULE_BIAS,
                                        .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                        .mixes = CH_ON_K | CH_ON_V,
+                                       .keys = keys,
                                        .declare = declare,
                                        .state = ch_keys_values_state,
                                        .write = ch_write_keys_values,

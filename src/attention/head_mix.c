@@ -13,7 +13,7 @@ void ch_head_mix_declare(ch_declaration *declaration, unsigned on) {
   const ch_config *c = declaration->config;
   int64_t components = ch_mixed_components(c, declaration->layer, on);
   if (!components) return;
-  ch_declare_head_matrix(declaration, on == CH_ON_K ? "k_mix.weight" : "v_mix.weight", c->num_key_value_heads,
+  ch_declare_head_matrix(declaration, on == CH_ON_K ? "k_mix.weight" : "v_mix.weight", ch_heads_of(c, on),
                          components, CH_PARAM_INIT_ONE_HOT, noise);
 }
 
@@ -25,14 +25,14 @@ ch_node *ch_mix_heads(ch_builder *builder, unsigned on, ch_node *components) {
 
 int64_t ch_projected_heads(const ch_config *config, int layer, unsigned on) {
   int64_t components = ch_mixed_components(config, layer, on);
-  return components ? components : config->num_key_value_heads;
+  return components ? components : ch_heads_of(config, on);
 }
 
 int64_t ch_cached_heads(const ch_config *config, int layer, unsigned on) {
   int64_t projected = ch_projected_heads(config, layer, on);
-  return projected < config->num_key_value_heads ? projected : config->num_key_value_heads;
+  return projected < ch_heads_of(config, on) ? projected : ch_heads_of(config, on);
 }
 
 bool ch_mixed_on_read(const ch_config *config, int layer, unsigned on) {
-  return ch_projected_heads(config, layer, on) < config->num_key_value_heads;
+  return ch_projected_heads(config, layer, on) < ch_heads_of(config, on);
 }

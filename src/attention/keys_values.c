@@ -96,12 +96,35 @@ static ch_node *attend_components(ch_builder *builder, ch_node *q, ch_node *cons
   return ch_op_collapse_heads(builder->graph, sums, ch_attention_param(builder, "v_mix.weight"), heads);
 }
 
+/* The fewest pairs of a key and a value head that query heads read: the least common multiple of G_k and G_v, which
+   divides H as both do. */
+static int64_t pairs_of(const ch_config *config) {
+  int64_t keys = ch_heads_of(config, CH_ON_K), values = ch_heads_of(config, CH_ON_V), pairs = keys;
+  while (pairs % values != 0) pairs += keys;
+  return pairs;
+}
+
+/* Whether all pairs read one head, in the cache, where it need not be repeated. */
+static bool is_one(const ch_builder *builder, unsigned on) {
+  return builder->cached && ch_heads_of(builder->config, on) == 1 && pairs_of(builder->config) > 1;
+}
+
+/* A head of each pair. Where there are fewer, they are repeated as they are read: the cache holds each once. */
+static ch_node *for_pairs(ch_builder *builder, unsigned on, ch_node *heads) {
+  const ch_config *c = builder->config;
+  if (is_one(builder, on)) return heads;
+  return ch_op_repeat_heads(builder->graph, heads, c->head_dim, pairs_of(c) / ch_heads_of(c, on));
+}
+
 ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const state[], double scale) {
   const ch_config *c = builder->config;
   if (absorbs_mixes(builder)) return attend_components(builder, q, state, scale);
-  return ch_attend_states(builder, q, ch_read_keys(builder, state[0]), ch_read_values(builder, state[1]),
+  return ch_attend_states(builder, q, for_pairs(builder, CH_ON_K, ch_read_keys(builder, state[0])),
+                          for_pairs(builder, CH_ON_V, ch_read_values(builder, state[1])),
                           (ch_attend_spec){.heads = c->num_attention_heads,
-                                           .kv_heads = c->num_key_value_heads,
+                                           .kv_heads = pairs_of(c),
+                                           .one_key = is_one(builder, CH_ON_K),
+                                           .one_value = is_one(builder, CH_ON_V),
                                            .key_dim = c->head_dim,
                                            .value_dim = c->head_dim,
                                            .scale = scale});
@@ -117,7 +140,7 @@ int64_t ch_rank_of_heads(const ch_config *config) {
 }
 
 int64_t ch_width_of_shared_heads(const ch_config *config) {
-  int64_t least = config->num_key_value_heads;
+  int64_t least = ch_unmixed_entry(config);
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
     int64_t keys = ch_cached_heads(config, layer, CH_ON_K), values = ch_cached_heads(config, layer, CH_ON_V);
     if (keys < least) least = keys;

@@ -33,7 +33,7 @@ static double dense_std(const ch_config *config, int64_t n) {
 
 /* Heads that a map of these states acts on. */
 static int64_t heads_of(const ch_config *config, unsigned on) {
-  return on == CH_ON_Q ? config->num_attention_heads : config->num_key_value_heads;
+  return on == CH_ON_Q ? config->num_attention_heads : ch_heads_of(config, on);
 }
 
 /* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config does not want random ones. */

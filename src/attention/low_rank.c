@@ -1,4 +1,5 @@
 /* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], each layer with its own pair. */
+#include <math.h>
 #include <stdio.h>
 
 #include "attention/weight_source.h"
@@ -28,7 +29,8 @@ static void declare(ch_declaration *declaration, const char *name, int64_t out, 
   int layer = declaration->layer;
   int64_t rank = rank_of(declaration, name);
   if (rank < 1) return;
-  int a = ch_params_matrix(params, CH_PARAM_ATTENTION, ch_initial_std(c, in), rank, in,
+  double first = role == CH_PARAM_GATE ? 1 / sqrt((double)in) : ch_initial_std(c, in);
+  int a = ch_params_matrix(params, CH_PARAM_ATTENTION, first, rank, in,
                            "model.layers.%d.self_attn.%s.a.weight", layer, name);
   int b = ch_params_matrix(params, CH_PARAM_ATTENTION, ch_initial_std_of(c, role, layer, rank), out, rank,
                            "model.layers.%d.self_attn.%s.b.weight", layer, name);

@@ -62,8 +62,9 @@ typedef struct ch_builder {
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
   ch_node *document_start; /* NULL: attention crosses document boundaries */
   int layer;
-  ch_node *states[CH_MAX_STATE_PARTS]; /* what the last layer that writes states wrote */
-  struct ch_angles **angles;           /* made so far, for all copies of this builder */
+  /* Part by part, what the last layer that writes it wrote: as it is read, and as it was before the cache. */
+  ch_node *states[CH_MAX_STATE_PARTS], *written[CH_MAX_STATE_PARTS];
+  struct ch_angles **angles; /* made so far, for all copies of this builder */
 } ch_builder;
 
 /* The modules that a mechanism can be combined with; any other module in its config is an error. */
@@ -102,8 +103,9 @@ typedef struct ch_mechanism {
   ch_status (*check)(const ch_config *config, const char *where, ch_error *error);
   void (*declare)(ch_declaration *declaration);
   /* Fills the parts of a token's state in `layer` and returns how many there are. A layer without parts reads the
-     states that the layer before it reads. */
+     states that the layer before it reads; of a part of width 0 it reads that layer's. */
   int (*state)(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
+  /* Makes the parts that have a width. Those that other layers wrote for these tokens are builder->written. */
   void (*write)(ch_builder *builder, ch_node *x, ch_node *state[]);
   ch_node *(*read)(ch_builder *builder, ch_node *x, ch_node *const state[]);
   /* Fills the rows of projections that linear modules follow directly, so that the modules can be folded into the
@@ -124,6 +126,9 @@ typedef struct ch_mechanism {
    by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
+/* A projection of the rows of an embedding gate's table. Its products, of variance 1 whatever "init" says, multiply
+   hidden states. */
+void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 /* Says that two projections are multiplied without a norm between them. */
 void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
 /* Marks a projection that also multiplies cached states, or single heads: it is never block-quantised. */
@@ -153,6 +158,8 @@ ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 /* RMSNorm with "{name}.weight", of whole rows or of every head, by the weight's length. */
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
 ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double eps);
+/* The same of a latent, with "attention.latent_norm_eps". */
+ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name);
 /* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of this run, or
    of the cache when x stands for states in it; x itself where the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
@@ -182,7 +189,7 @@ ch_node *ch_head_norm(ch_builder *builder, ch_node *context);
 /* head_mix.c: MEA's linear combinations of component heads. */
 void ch_head_mix_declare(ch_declaration *declaration, unsigned on);
 ch_node *ch_mix_heads(ch_builder *builder, unsigned on, ch_node *components);
-/* Heads that a key or value projection of the layer makes: components, or G. */
+/* Heads that a key or value projection of the layer makes: components, or G_k, G_v. */
 int64_t ch_projected_heads(const ch_config *config, int layer, unsigned on);
 /* Heads of it that the cache holds: the fewer of the two. */
 int64_t ch_cached_heads(const ch_config *config, int layer, unsigned on);
@@ -211,7 +218,8 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
 /* Projected queries through their modules and RoPE on the last `rotary` dims. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 
-/* Rank and latent width of mechanisms with separate heads: H d, and G d, or the least h' d of any layer that mixes. */
+/* Rank and latent width of mechanisms with separate heads: H d, and the lesser of G_k d and G_v d, or the least h' d of
+   any layer that mixes. */
 int64_t ch_rank_of_heads(const ch_config *config);
 int64_t ch_width_of_shared_heads(const ch_config *config);
 

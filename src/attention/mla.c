@@ -10,11 +10,15 @@
  * block on read. The QK norm is of whole heads (nope, rope) and (k_h, r); r is written unrotated then, and every key
  * is normed and rotated as it is read.
  *
- * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors.
+ * With "k_lora_rank" or "v_lora_rank" keys and values have latents of their own instead (mla_apart.c).
+ *
+ * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors. Or they share
+ * the latent alone, and each expands and gates it by its own matrices.
  */
 #include <math.h>
 
 #include "attention/embedding_gate.h"
+#include "attention/mla_apart.h"
 
 /* Sizes by their letters in the papers. */
 typedef struct sizes {
@@ -31,29 +35,62 @@ static int group_leader(const ch_config *config, int layer) {
   return layer - layer % (int)config->attention.layer_group_size;
 }
 
-/* A copy of the builder at the first layer of the group, which has the tensors that the group shares. */
-static ch_builder at_leader(const ch_builder *builder) {
-  ch_builder leader = *builder;
-  leader.layer = group_leader(builder->config, builder->layer);
-  return leader;
+static bool leads(const ch_config *config, int layer) {
+  return group_leader(config, layer) == layer;
+}
+
+/* The layer whose kv_b_proj, and all that follows it, makes the keys and values that `layer` reads. */
+static int expanding_layer(const ch_config *config, int layer) {
+  return config->attention.layer_group_shares == CH_GROUP_SHARES_LATENT ? layer : group_leader(config, layer);
+}
+
+/* A copy of the builder at that layer. */
+static ch_builder at_expanding_layer(const ch_builder *builder) {
+  ch_builder there = *builder;
+  there.layer = expanding_layer(builder->config, builder->layer);
+  return there;
+}
+
+static ch_status check_group(const ch_config *config, const char *where, ch_error *error) {
+  const ch_attention_config *a = &config->attention;
+  if (a->layer_group_shares == CH_GROUP_SHARES_ALL) return CH_OK;
+  if (a->layer_group_size == 1)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.layer_group_shares\" is \"latent\", but \"attention.layer_group_size\" is 1, "
+        "so no layers share anything; set that to 2 or more, or leave this out",
+        where);
+  if (!ch_mla_is_apart(config)) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"attention.layer_group_shares\" is \"latent\", which does not go with \"attention.%s\"; use "
+      "\"attention.kv_lora_rank\", or leave this out",
+      where, a->k_lora_rank ? "k_lora_rank" : "v_lora_rank");
 }
 
 static ch_status check(const ch_config *config, const char *where, ch_error *error) {
   const ch_attention_config *a = &config->attention;
-  const char *missing = !a->kv_lora_rank       ? "kv_lora_rank"
-                        : !a->qk_nope_head_dim ? "qk_nope_head_dim"
-                        : !a->qk_rope_head_dim ? "qk_rope_head_dim"
-                        : !a->v_head_dim       ? "v_head_dim"
-                                               : NULL;
+  bool apart = ch_mla_is_apart(config);
+  const char *missing = !a->kv_lora_rank && !apart ? "kv_lora_rank"
+                        : !a->qk_nope_head_dim     ? "qk_nope_head_dim"
+                        : !a->qk_rope_head_dim     ? "qk_rope_head_dim"
+                        : !a->v_head_dim           ? "v_head_dim"
+                                                   : NULL;
   if (missing)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.%s\" is missing, which \"attention.type\" \"mla\" needs", where, missing);
+                   "%s: \"attention.%s\" is missing, which \"attention.type\" \"mla\" needs%s", where,
+                   missing,
+                   a->kv_lora_rank || apart
+                       ? ""
+                       : ", unless \"attention.k_lora_rank\" or \"attention.v_lora_rank\" is above 0");
   if (config->position == CH_POSITION_ROPE && a->qk_rope_head_dim % 2)
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s: \"attention.qk_rope_head_dim\" is %lld, which must be even with \"position\": \"rope\" "
         "(it turns pairs)",
         where, (long long)a->qk_rope_head_dim);
+  if (apart) CH_TRY(ch_mla_apart_check(config, where, error));
+  CH_TRY(check_group(config, where, error));
   return ch_embedding_gate_check(config, where, error);
 }
 
@@ -73,29 +110,42 @@ static void declare_query(ch_declaration *declaration) {
   ch_qk_norm_declare(declaration, CH_ON_Q, s.nope + s.rope);
 }
 
+/* Of one latent for keys and values. */
+static void declare_latent(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  sizes s = sizes_of(c);
+  if (leads(c, declaration->layer)) {
+    ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope, c->hidden_size);
+    ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
+  }
+  if (expanding_layer(c, declaration->layer) != declaration->layer) return;
+  ch_declare_projection(declaration, "kv_b_proj", s.heads * (s.nope + s.value), s.latent);
+  ch_keep_plain(declaration, "kv_b_proj");
+  ch_knocking_declare(declaration, CH_ON_K, s.nope);
+  ch_knocking_declare(declaration, CH_ON_V, s.value);
+  ch_embedding_gate_declare(declaration);
+  ch_qk_norm_declare(declaration, CH_ON_K, s.nope + s.rope);
+}
+
 static void declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   sizes s = sizes_of(c);
   declare_query(declaration);
-  if (group_leader(c, declaration->layer) == declaration->layer) {
-    ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope, c->hidden_size);
-    ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
-    ch_declare_projection(declaration, "kv_b_proj", s.heads * (s.nope + s.value), s.latent);
-    ch_keep_plain(declaration, "kv_b_proj");
-    ch_knocking_declare(declaration, CH_ON_K, s.nope);
-    ch_knocking_declare(declaration, CH_ON_V, s.value);
-    ch_embedding_gate_declare(declaration);
-    ch_qk_norm_declare(declaration, CH_ON_K, s.nope + s.rope);
-  }
+  if (!ch_mla_is_apart(c))
+    declare_latent(declaration);
+  else if (leads(c, declaration->layer))
+    ch_mla_apart_declare(declaration);
   ch_declare_output_projection(declaration, "o_proj", c->hidden_size, s.heads * s.value);
   ch_head_norm_declare(declaration, s.value);
 }
 
-/* A token's latent, and what a gate adds. */
+/* A token's latent, of the first layer of a group; and what a gate adds, of every layer that has one. */
 static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
-  if (group_leader(config, layer) != layer) return 0;
+  if (expanding_layer(config, layer) != layer) return 0;
+  if (ch_mla_is_apart(config)) return ch_mla_apart_state(config, parts);
   sizes s = sizes_of(config);
-  parts[0] = (ch_state_part){.name = "latent", .width = s.latent + s.rope, .role = CH_ROLE_LATENT};
+  int64_t width = leads(config, layer) ? s.latent + s.rope : 0;
+  parts[0] = (ch_state_part){.name = "latent", .width = width, .role = CH_ROLE_LATENT};
   return 1 + ch_embedding_gate_state(config, parts + 1);
 }
 
@@ -115,11 +165,6 @@ static double score_scale(const ch_builder *builder) {
   return ch_latent_score_scale(builder->config) / sqrt((double)(s.nope + s.rope));
 }
 
-static ch_node *latent_norm(ch_builder *builder, ch_node *x, const char *name) {
-  double eps = builder->config->attention.latent_norm_eps;
-  return ch_norm_with(builder, x, name, eps ? eps : builder->config->rms_norm_eps);
-}
-
 /* Keys and values of all heads, (k_h, v_h) side by side, of the tokens whose latents `latent` holds; before
    any gate. */
 static ch_node *expanded(ch_builder *builder, ch_node *latent) {
@@ -133,18 +178,34 @@ static ch_node *expanded(ch_builder *builder, ch_node *latent) {
   return join(builder, k, s.nope, v, (ch_head_slice){s.value, 0, s.value});
 }
 
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+static ch_node *latent_of(ch_builder *builder, ch_node *state) {
+  return ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, sizes_of(builder->config).latent});
+}
+
+/* The latent, normalised; *state: with the rotated key behind it. */
+static ch_node *write_latent(ch_builder *builder, ch_node *x, ch_node **state) {
   ch_graph *graph = builder->graph;
   sizes s = sizes_of(builder->config);
   ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
-  ch_node *latent = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.latent});
+  ch_node *latent = latent_of(builder, both);
   ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
-  latent = latent_norm(builder, latent, "kv_a_layernorm");
+  latent = ch_latent_norm(builder, latent, "kv_a_layernorm");
   if (!builder->config->attention.qk_norm) rope = ch_apply_rope(builder, rope, s.rope, s.rope);
-  out[0] = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
+  *state = ch_op_join_heads(graph, 1, 2, (ch_node *[]){latent, rope},
                             (ch_head_slice[]){{0, 0, s.latent}, {0, 0, s.rope}});
-  if (builder->config->attention.gate_embedding_dim)
-    ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
+  return latent;
+}
+
+static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+  const ch_config *c = builder->config;
+  if (ch_mla_is_apart(c)) {
+    ch_mla_apart_write(builder, x, out);
+    return;
+  }
+  ch_node *latent = leads(c, builder->layer) ? write_latent(builder, x, out) : NULL;
+  if (!c->attention.gate_embedding_dim) return;
+  if (!latent) latent = latent_of(builder, builder->written[0]);
+  ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
 }
 
 /* --- queries ------------------------------------------------------------------------------------------------- */
@@ -156,7 +217,7 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   int64_t width = s.nope + s.rope;
   ch_node *q =
       c->attention.q_lora_rank
-          ? ch_project(builder, latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm"),
+          ? ch_project(builder, ch_latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm"),
                        "q_b_proj")
           : ch_project(builder, x, "q_proj");
   if (ch_is_knocked(c, CH_ON_Q)) {
@@ -170,15 +231,15 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
 
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   sizes s = sizes_of(builder->config);
-  ch_node *latent = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, 0, s.latent});
+  ch_node *latent = latent_of(builder, states[0]);
   ch_node *rope = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, s.latent, s.rope});
-  ch_builder leader = at_leader(builder);
-  ch_node *kv = ch_read_embedding_gate(&leader, expanded(&leader, latent), states + 1);
+  ch_builder there = at_expanding_layer(builder);
+  ch_node *kv = ch_read_embedding_gate(&there, expanded(&there, latent), states + 1);
   int64_t width = s.nope + s.value;
   ch_node *keys = ch_op_join_heads(builder->graph, s.heads, 2, (ch_node *[]){kv, rope},
                                    (ch_head_slice[]){{width, 0, s.nope}, {0, 0, s.rope}});
   if (builder->config->attention.qk_norm)
-    keys = ch_apply_rope(builder, ch_qk_norm(&leader, CH_ON_K, keys), s.nope + s.rope, s.rope);
+    keys = ch_apply_rope(builder, ch_qk_norm(&there, CH_ON_K, keys), s.nope + s.rope, s.rope);
   return ch_attend_states(builder, q, keys, kv,
                           (ch_attend_spec){.heads = s.heads,
                                            .kv_heads = s.heads,
@@ -190,7 +251,7 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
 
 /* --- reading latents as they are ------------------------------------------------------------------------------- */
 
-/* W_UK^T of every query head, and W_UV of every sum of latents. builder: at the leader. */
+/* W_UK^T of every query head, and W_UV of every sum of latents. builder: at the layer that has the matrix. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
   sizes s = sizes_of(builder->config);
   ch_node *weight = ch_projection_weight(builder, "kv_b_proj");
@@ -210,9 +271,9 @@ static ch_node *knocked_for_keys(ch_builder *builder, ch_node *nope) {
 static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {
   sizes s = sizes_of(builder->config);
   int64_t width = s.nope + s.rope;
-  ch_builder leader = at_leader(builder);
-  ch_node *nope = knocked_for_keys(&leader, slice(builder, q, width, 0, s.nope));
-  ch_node *folded = through_kv_b(&leader, nope, 0, s.nope, true);
+  ch_builder there = at_expanding_layer(builder);
+  ch_node *nope = knocked_for_keys(&there, slice(builder, q, width, 0, s.nope));
+  ch_node *folded = through_kv_b(&there, nope, 0, s.nope, true);
   q = join(builder, folded, s.latent, q, (ch_head_slice){width, s.nope, s.rope});
   ch_node *latents = ch_attend_states(builder, q, state, state,
                                       (ch_attend_spec){.heads = s.heads,
@@ -221,17 +282,18 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
                                                        .value_dim = s.latent,
                                                        .value_columns = {0, s.latent + s.rope},
                                                        .scale = score_scale(builder)});
-  return ch_knock(&leader, CH_ON_V, through_kv_b(&leader, latents, s.nope, s.value, false));
+  return ch_knock(&there, CH_ON_V, through_kv_b(&there, latents, s.nope, s.value, false));
 }
 
 static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const states[]) {
-  ch_builder leader = at_leader(builder);
-  return ch_attend_gated(&leader, q, ch_projection_weight(&leader, "kv_b_proj"), states[0], states + 1);
+  ch_builder there = at_expanding_layer(builder);
+  return ch_attend_gated(&there, q, ch_projection_weight(&there, "kv_b_proj"), states[0], states + 1);
 }
 
 /* Multiply-adds that a head's key and value of a token take. */
 static int64_t expanding(const ch_config *config) {
   sizes s = sizes_of(config);
+  if (ch_mla_is_apart(config)) return ch_mla_apart_expanding(config);
   return s.latent * (s.nope + s.value) + (ch_is_knocked(config, CH_ON_K) ? s.nope * s.nope : 0) +
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
@@ -250,10 +312,15 @@ static int64_t long_pass(const ch_config *config) {
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
 }
 
+static ch_node *attend_apart(ch_builder *builder, ch_node *q, ch_node *const states[]) {
+  ch_builder there = at_expanding_layer(builder);
+  return ch_mla_apart_attend(&there, q, states, score_scale(builder));
+}
+
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *q = queries(builder, x);
-  bool absorbed = is_absorbed(builder);
-  ch_node *context = absorbed                         ? attend_absorbed(builder, q, states[0])
+  ch_node *context = ch_mla_is_apart(builder->config) ? attend_apart(builder, q, states)
+                     : is_absorbed(builder)           ? attend_absorbed(builder, q, states[0])
                      : ch_gate_groups_tokens(builder) ? attend_gated(builder, q, states)
                                                       : attend_expanded(builder, q, states);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
@@ -263,6 +330,7 @@ static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) 
   sizes s = sizes_of(config);
   const char *query = config->attention.q_lora_rank ? "q_b_proj" : "q_proj";
   made[0] = (ch_state_rows){query, CH_ON_Q, s.nope + s.rope, 0, s.nope};
+  if (ch_mla_is_apart(config)) return 1 + ch_mla_apart_rows(config, made + 1);
   made[1] = (ch_state_rows){"kv_b_proj", CH_ON_K, s.nope + s.value, 0, s.nope};
   made[2] = (ch_state_rows){"kv_b_proj", CH_ON_V, s.nope + s.value, s.nope, s.value};
   return 3;
@@ -273,31 +341,40 @@ static int64_t total_effective_rank(const ch_config *config) {
 }
 
 static int64_t shared_latent_dim(const ch_config *config) {
-  return config->attention.kv_lora_rank;
+  return ch_mla_is_apart(config) ? ch_mla_apart_shared_dim(config) : config->attention.kv_lora_rank;
 }
 
-/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2, a latent of 4 d. */
+/* DeepSeek-V2's latent is 4 d (512 at heads of 128). With the 16 heads of its Lite model and of the MFA paper that is a
+   quarter of all heads together, H d; with fewer heads 4 d would compress less, so a quarter it stays. */
+static int64_t usual_latent(const ch_config *config) {
+  int64_t quarters = config->num_attention_heads < 16 ? config->num_attention_heads : 16;
+  return (quarters * config->head_dim + 3) / 4;
+}
+
+/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2. */
 static ch_status usual_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;
   ch_attention_config *a = &config->attention;
   a->qk_nope_head_dim = a->v_head_dim = config->head_dim;
   a->qk_rope_head_dim = (config->head_dim / 2 + 1) / 2 * 2;
-  a->kv_lora_rank = number ? number : 4 * config->head_dim;
+  a->kv_lora_rank = number ? number : usual_latent(config);
   config->num_key_value_heads = config->num_attention_heads;
   config->head_dim = 0;
   return CH_OK;
 }
 
-/* EG-MLA's kv64 at heads of 64: a latent of one head's size, and a lookup table of as many columns. */
+/* EG-MLA's kv64 at heads of 64: a latent of one head's size. And the table that the paper recommends, 512 columns at a width
+   of 2048: a quarter of the width. */
 static ch_status gated_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  config->attention.gate_embedding_dim = config->head_dim;
+  config->attention.gate_embedding_dim = (config->hidden_size + 3) / 4;
   return usual_sizes(config, number ? number : config->head_dim, where, error);
 }
 
 static const char *const keys[] = {
-    "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "gate_embedding_dim",
-    "gate_op",     "gate_norm",    "layer_group_size", "latent_norm_eps",  NULL};
+    "q_lora_rank",      "kv_lora_rank",     "k_lora_rank",        "v_lora_rank",        "qk_nope_head_dim",
+    "qk_rope_head_dim", "v_head_dim",       "gate_embedding_dim", "gate_embedding_std", "gate_op",
+    "gate_norm",        "layer_group_size", "layer_group_shares", "latent_norm_eps",    NULL};
 
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent per token",

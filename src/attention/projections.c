@@ -46,6 +46,10 @@ void ch_declare_output_projection(ch_declaration *declaration, const char *name,
   declare_by_source(declaration, name, out, in, CH_PARAM_RESIDUAL);
 }
 
+void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
+  declare_by_source(declaration, name, out, in, CH_PARAM_GATE);
+}
+
 /* The row of a projection that has a matrix of its own, or -1. */
 static int dense_row(const ch_declaration *declaration, const char *name) {
   char full[NAME_SIZE];

@@ -65,3 +65,8 @@ ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double 
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name) {
   return ch_norm_with(builder, x, name, builder->config->rms_norm_eps);
 }
+
+ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name) {
+  double eps = builder->config->attention.latent_norm_eps;
+  return ch_norm_with(builder, latent, name, eps ? eps : builder->config->rms_norm_eps);
+}

@@ -53,11 +53,15 @@ static int64_t components(const ch_config *config, int layer) {
   return of_keys ? of_keys : ch_mixed_components(config, layer, CH_ON_V);
 }
 
+/* Whether the cache of a layer holds components, which are fewer than the heads mixed from them. */
+static bool mixing_saves(const ch_config *config, int layer) {
+  return ch_mixed_on_read(config, layer, CH_ON_K) || ch_mixed_on_read(config, layer, CH_ON_V);
+}
+
 /* Whether the mixing of a layer is folded: the projection makes all G heads then, and the cache holds them. */
 static bool mixing_folds(const folding *f, int layer) {
   const ch_config *c = &f->model->config;
-  int64_t heads = components(c, layer);
-  return heads && !(f->keep_cache && heads < c->num_key_value_heads);
+  return components(c, layer) && !(f->keep_cache && mixing_saves(c, layer));
 }
 
 /* Whether the state keeps mixing in some layer: maps of single heads then act on what is mixed from the components. */
@@ -104,7 +108,7 @@ static ch_status settle_mixing(folding *f, ch_config *result) {
   mix->listed_layers = c->num_hidden_layers;
   for (int layer = 0; layer < c->num_hidden_layers; layer++) {
     bool kept = components(c, layer) && !mixing_folds(f, layer);
-    mix->listed[layer] = (uint16_t)(kept ? components(c, layer) : c->num_key_value_heads);
+    mix->listed[layer] = (uint16_t)(kept ? components(c, layer) : ch_unmixed_entry(c));
   }
   return CH_OK;
 }

@@ -49,6 +49,12 @@ ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_err
         "%s: \"%s\" attention has no key or value heads to combine; virtual heads need grouped-query or "
         "multi-head attention (\"gqa\"), and --method svd or masa take any",
         model->directory, c->attention.type);
+  if (ch_heads_differ(c))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s has %lld key and %lld value heads, but virtual heads need as many of both, and --method "
+        "svd or masa take any",
+        model->directory, (long long)ch_heads_of(c, CH_ON_K), (long long)ch_heads_of(c, CH_ON_V));
   if (c->attention.head_mix.on)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s mixes heads already; take its mix into the projections first (crosshead absorb)",

@@ -43,10 +43,25 @@ int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers) {
   return -1;
 }
 
+int64_t ch_heads_of(const ch_config *config, unsigned state) {
+  const ch_attention_config *a = &config->attention;
+  int64_t own = state == CH_ON_K ? a->num_key_heads : a->num_value_heads;
+  return own ? own : config->num_key_value_heads;
+}
+
+bool ch_heads_differ(const ch_config *config) {
+  return ch_heads_of(config, CH_ON_K) != ch_heads_of(config, CH_ON_V);
+}
+
+int64_t ch_unmixed_entry(const ch_config *config) {
+  int64_t keys = ch_heads_of(config, CH_ON_K), values = ch_heads_of(config, CH_ON_V);
+  return keys > values ? keys : values;
+}
+
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state) {
   const ch_head_mix *mix = &config->attention.head_mix;
   int64_t last = mix->last_layer < 0 ? config->num_hidden_layers - 1 : mix->last_layer;
   if (!(mix->on & state) || layer < mix->first_layer || layer > last) return 0;
   if (!mix->listed_layers) return mix->component_heads;
-  return mix->listed[layer] == config->num_key_value_heads ? 0 : mix->listed[layer];
+  return mix->listed[layer] == ch_unmixed_entry(config) ? 0 : mix->listed[layer];
 }

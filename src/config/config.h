@@ -32,6 +32,8 @@ typedef struct ch_rope_scaling {
 } ch_rope_scaling;
 
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
+/* What the layers of a group of mla share: all that makes keys and values, or the latent alone. */
+typedef enum ch_group_shares { CH_GROUP_SHARES_ALL, CH_GROUP_SHARES_LATENT } ch_group_shares;
 typedef enum ch_diff_lambda { CH_DIFF_REPARAMETERIZED, CH_DIFF_PER_PAIR } ch_diff_lambda;
 /* How MFA-KR makes values of keys: the mechanism, and the steps on the way to it (MFA, Table 5). */
 typedef enum ch_value_reuse {
@@ -71,7 +73,7 @@ typedef struct ch_knocking {
 typedef struct ch_head_mix {
   unsigned on;                           /* CH_ON_K, CH_ON_V */
   int64_t component_heads;               /* h' of every layer; 0: no mixing, or `listed` says */
-  uint16_t listed[CH_MAX_LISTED_LAYERS]; /* h' layer by layer; G = not mixed */
+  uint16_t listed[CH_MAX_LISTED_LAYERS]; /* h' layer by layer; ch_unmixed_entry: not mixed */
   int64_t listed_layers;                 /* entries of `listed`; 0: no list */
   int64_t first_layer, last_layer;       /* inclusive; last_layer -1: to the last one */
 } ch_head_mix;
@@ -80,14 +82,19 @@ typedef struct ch_head_mix {
 typedef struct ch_attention_config {
   char type[CH_NAME_SIZE]; /* a name of attention/registry.c */
   bool qk_norm, head_norm;
-  int64_t q_lora_rank; /* mla: 0 = dense query; mfa: 0 = head_dim */
+  int64_t num_key_heads, num_value_heads; /* 0: num_key_value_heads; what they are is ch_heads_of */
+  int64_t q_lora_rank;                    /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
-  int64_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+  int64_t kv_lora_rank;             /* 0: keys and values have latents of their own, */
+  int64_t k_lora_rank, v_lora_rank; /* or one of them none: 0 */
+  int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
   double latent_norm_eps;     /* of q_a_layernorm and kv_a_layernorm; 0: rms_norm_eps */
   int64_t gate_embedding_dim; /* 0: no embedding gate */
+  double gate_embedding_std;  /* spread of its initial lookup tables; -1: not given */
   ch_gate_op gate_op;
   bool gate_norm;
   int64_t layer_group_size;
+  ch_group_shares layer_group_shares;
   ch_value_reuse value_reuse;
   ch_diff_lambda diff_lambda;
   bool mix_logits, mix_weights;
@@ -185,6 +192,11 @@ int64_t ch_config_image_tokens(const ch_config *config);
 bool ch_is_shared(const ch_config *config, const char *name);
 /* The group of layers with one dictionary that `layer` is in, and in *layers how many there are; -1 without groups. */
 int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);
+/* The heads G_k of keys or G_v of values (CH_ON_K, CH_ON_V) that query heads share, and whether the two differ. */
+int64_t ch_heads_of(const ch_config *config, unsigned state);
+bool ch_heads_differ(const ch_config *config);
+/* The entry of a list of component heads that stands for a layer without mixing: G, the larger one if there are two. */
+int64_t ch_unmixed_entry(const ch_config *config);
 /* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix them. */
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state);
 

@@ -17,8 +17,20 @@ double ch_initial_output_std(const ch_config *config, int layer, int64_t inputs)
 }
 
 double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer, int64_t inputs) {
+  if (role == CH_PARAM_GATE) {
+    double table = ch_initial_table_std(config);
+    return 1 / (sqrt((double)inputs) * (table > 0 ? table : 1));
+  }
   return role == CH_PARAM_RESIDUAL ? ch_initial_output_std(config, layer, inputs)
                                    : ch_initial_std(config, inputs);
+}
+
+/* With one rate for all tensors small tables learn faster; the spectral rule gives tables a rate of their own
+   (docs/benchmarks.md). */
+double ch_initial_table_std(const ch_config *config) {
+  double given = config->attention.gate_embedding_std;
+  if (given >= 0) return given;
+  return config->parametrization == CH_PARAMETRIZATION_SPECTRAL ? 1 : 0.02;
 }
 
 double ch_initial_embedding_std(const ch_config *config) {

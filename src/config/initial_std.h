@@ -16,8 +16,12 @@ double ch_initial_std(const ch_config *config, int64_t inputs);
 /* Of the matrix that brings a layer's attention or FFN back to the residual stream: the same over sqrt(2 (layer + 1)),
    but for "deepseek". */
 double ch_initial_output_std(const ch_config *config, int layer, int64_t inputs);
-/* Of a matrix of a layer by its role, CH_PARAM_HIDDEN or CH_PARAM_RESIDUAL: one of these two. */
+/* Of a matrix of a layer by its role: CH_PARAM_HIDDEN and CH_PARAM_RESIDUAL have one of these two. CH_PARAM_GATE has
+   1 / (sqrt(inputs) ch_initial_table_std), whatever "init" and the parametrisation: its products have variance 1, so
+   that what they multiply keeps its size. */
 double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer, int64_t inputs);
+/* Of the lookup tables of embedding gates: "gate_embedding_std", or what suits the rates that they learn at. */
+double ch_initial_table_std(const ch_config *config);
 /* Of rows that are looked up: 0.02, or 1 / sqrt(hidden_size) with "fan_in". */
 double ch_initial_embedding_std(const ch_config *config);
 

@@ -37,6 +37,9 @@ static void parametrise(const ch_config *config, const ch_params *params, ch_par
     row->std = 1 / sqrt(inputs);
     row->lr_factor = product * base_width / inputs;
     break;
+  case CH_PARAM_GATE: /* it and its tables start as they are declared */
+    row->lr_factor = product * base_width / inputs;
+    break;
   case CH_PARAM_RESIDUAL:
     row->std = unit / sqrt(inputs * additions);
     row->lr_factor = product * residual_rate * growth * base_width / inputs;
@@ -51,11 +54,10 @@ static void parametrise(const ch_config *config, const ch_params *params, ch_par
     row->lr_factor = embedding_rate * growth;
     break;
   case CH_PARAM_TABLE:
-    row->std = 1;
     row->lr_factor = table_rate;
     break;
   case CH_PARAM_RESIDUAL_COEFFICIENTS:
-    if (params->rows[row->atoms].role != CH_PARAM_HIDDEN) break; /* the atoms have the residual's spread */
+    if (params->rows[row->atoms].role == CH_PARAM_RESIDUAL) break; /* the atoms have the residual's spread */
     row->std = unit / sqrt((double)row->shape[0] * additions);
     row->lr_factor = unit / sqrt(additions);
     break;

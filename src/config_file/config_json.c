@@ -13,9 +13,17 @@
 
 enum { MOST_CONFIG_BYTES = 1 << 20 };
 
+/* As many key as value heads are key-value heads, whichever keys say it. */
+static void settle_heads(ch_config *c) {
+  if (ch_heads_differ(c)) return;
+  c->num_key_value_heads = ch_heads_of(c, CH_ON_K);
+  c->attention.num_key_heads = c->attention.num_value_heads = 0;
+}
+
 /* Sizes that follow from others when they are left out: G = H, d = D/H. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
+  settle_heads(c);
   if (c->head_dim || (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)) return CH_OK;
   if (c->hidden_size % c->num_attention_heads != 0)
     return ch_fail(

@@ -161,6 +161,8 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = "norm_placement";
   else if (strcmp(config->attention.type, of->deepseek ? "mla" : "gqa") != 0)
     problem = "attention.type";
+  else if (ch_heads_differ(config))
+    problem = config->attention.num_key_heads ? "attention.num_key_heads" : "attention.num_value_heads";
   else if (config->sharing.type != CH_SHARING_NONE)
     problem = "sharing";
   else if (config->attention.head_norm)

@@ -85,7 +85,7 @@ static bool in_range(const ch_config_key *key, double value) {
     return value > 0 && ((unsigned)value & ~all) == 0;
   }
   if (!isfinite(value) || value > key->max || value < key->min) return false;
-  return key->type != CH_KEY_NUMBER || key->min > 0 || value > 0;
+  return key->type != CH_KEY_NUMBER || key->min > 0 || key->zero || value > 0;
 }
 
 static bool listed(const char *name, const char *const *names) {
@@ -128,7 +128,7 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
     snprintf(buffer, size, "a whole number from %.0f to %.0f", key->min, key->max);
     break;
   case CH_KEY_NUMBER:
-    if (key->min > 0)
+    if (key->min > 0 || key->zero)
       snprintf(buffer, size, "a number from %g to %g", key->min, key->max);
     else
       snprintf(buffer, size, "a number above 0 and at most %g", key->max);

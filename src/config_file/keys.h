@@ -8,7 +8,7 @@
 
 typedef enum ch_key_type {
   CH_KEY_WHOLE,  /* int64_t from min to max */
-  CH_KEY_NUMBER, /* double above 0 when min is 0, else from min, to max */
+  CH_KEY_NUMBER, /* double above 0 when min is 0 (from 0 with `zero`), else from min, to max */
   CH_KEY_BOOL,   /* bool */
   CH_KEY_CHOICE, /* int (an enum): the index into `choices`, plus `first` */
   CH_KEY_SET,    /* unsigned: a list of distinct `choices`, one at least; the bit 1 << (index + first) each */
@@ -39,6 +39,7 @@ typedef struct ch_config_key {
   bool alias;       /* another name of the key below it: read, never written */
   size_t offset;    /* of the member of ch_config, or CH_KEY_NO_MEMBER */
   double min, max;  /* WHOLE, NUMBER */
+  bool zero;        /* NUMBER: 0 is in range too */
   double otherwise; /* the default: a number, a bool's 0 or 1, the index of a choice or of one of names() */
   const char *const *choices;
   int first; /* the enum of choices[0] */

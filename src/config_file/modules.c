@@ -76,11 +76,11 @@ static ch_status check_mixed_layers(const ch_config *c, const char *where, ch_er
         "it must have one entry a layer",
         where, (long long)mix->listed_layers, (long long)c->num_hidden_layers);
   for (int64_t i = 0; i < mix->listed_layers; i++)
-    if ((i < mix->first_layer || i > last) && mix->listed[i] != c->num_key_value_heads)
+    if ((i < mix->first_layer || i > last) && mix->listed[i] != ch_unmixed_entry(c))
       return ch_fail(error, CH_ERROR_CONFIG,
                      "%s: \"attention.head_mix.component_heads\" mixes layer %lld, which "
                      "\"attention.head_mix.layers\" leaves out; its entry must be %lld, not mixed",
-                     where, (long long)i, (long long)c->num_key_value_heads);
+                     where, (long long)i, (long long)ch_unmixed_entry(c));
   return CH_OK;
 }
 

@@ -36,11 +36,23 @@ static ch_status check_start(const ch_config *c, const char *where, ch_error *er
       where);
 }
 
+static ch_status check_groups(const ch_config *c, const char *where, ch_error *error) {
+  const struct {
+    const char *name;
+    int64_t heads;
+  } groups[] = {{"num_key_value_heads", c->num_key_value_heads},
+                {"attention.num_key_heads", ch_heads_of(c, CH_ON_K)},
+                {"attention.num_value_heads", ch_heads_of(c, CH_ON_V)}};
+  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+    if (c->num_attention_heads % groups[i].heads != 0)
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"%s\" is %lld, which must divide \"num_attention_heads\", %lld", where,
+                     groups[i].name, (long long)groups[i].heads, (long long)c->num_attention_heads);
+  return CH_OK;
+}
+
 static ch_status check_heads(const ch_config *c, const char *where, ch_error *error) {
-  if (c->num_attention_heads % c->num_key_value_heads != 0)
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"num_key_value_heads\" is %lld, which must divide \"num_attention_heads\", %lld",
-                   where, (long long)c->num_key_value_heads, (long long)c->num_attention_heads);
+  CH_TRY(check_groups(c, where, error));
   CH_TRY(check_widths(c, where, error));
   bool own_sizes = ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES;
   if (c->position == CH_POSITION_ROPE && c->head_dim % 2 != 0 && !own_sizes)

@@ -32,6 +32,7 @@
 #define MOST_LAYERS 10000.0
 #define MOST_RANK 1048576.0
 #define MOST_COMPONENTS 65535.0
+#define MOST_STD 1000.0
 #define MOST_IMAGE 4096.0
 #define MOST_CHANNELS 1024.0
 #define MOST_CLASSES 1048576.0
@@ -226,11 +227,19 @@ const ch_config_key ch_config_keys[] = {
     {"attention", "head_norm", CH_KEY_BOOL, OURS, MEMBER(attention.head_norm)},
     {"attention", "knocking", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "knocking"},
     {"attention", "head_mix", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "head_mix"},
+    {"attention", "num_key_heads", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(attention.num_key_heads),
+     RANGE(1, MOST_HEADS), OF_MECHANISMS},
+    {"attention", "num_value_heads", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(attention.num_value_heads),
+     RANGE(1, MOST_HEADS), OF_MECHANISMS},
     {"attention", "q_lora_rank", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(attention.q_lora_rank),
      RANGE(0, MOST_RANK), OF_MECHANISMS},
     {"attention", "q_a_norm", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.q_a_norm), OF_MECHANISMS},
-    {"attention", "kv_lora_rank", CH_KEY_WHOLE, OURS, .required = true, MEMBER(attention.kv_lora_rank),
+    {"attention", "kv_lora_rank", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(attention.kv_lora_rank),
      RANGE(1, MOST_RANK), OF_MECHANISMS},
+    {"attention", "k_lora_rank", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(attention.k_lora_rank),
+     RANGE(0, MOST_RANK), OF_MECHANISMS},
+    {"attention", "v_lora_rank", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(attention.v_lora_rank),
+     RANGE(0, MOST_RANK), OF_MECHANISMS},
     {"attention", "qk_nope_head_dim", CH_KEY_WHOLE, OURS, .required = true,
      MEMBER(attention.qk_nope_head_dim), RANGE(1, MOST_HEADS), OF_MECHANISMS},
     {"attention", "qk_rope_head_dim", CH_KEY_WHOLE, OURS, .required = true,
@@ -241,12 +250,16 @@ const ch_config_key ch_config_keys[] = {
      RANGE(0, 1), OF_MECHANISMS},
     {"attention", "gate_embedding_dim", CH_KEY_WHOLE, OURS, .nullable = true,
      MEMBER(attention.gate_embedding_dim), RANGE(0, MOST_HEADS), OF_MECHANISMS},
+    {"attention", "gate_embedding_std", CH_KEY_NUMBER, OURS, .nullable = true,
+     MEMBER(attention.gate_embedding_std), RANGE(0, MOST_STD), .zero = true, .otherwise = -1, OF_MECHANISMS},
     {"attention", "gate_op", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.gate_op),
      CHOICES("multiply", "add"), OF_MECHANISMS},
     {"attention", "gate_norm", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(attention.gate_norm),
      .otherwise = 1, OF_MECHANISMS},
     {"attention", "layer_group_size", CH_KEY_WHOLE, OURS, .nullable = true,
      MEMBER(attention.layer_group_size), RANGE(1, MOST_LAYERS), .otherwise = 1, OF_MECHANISMS},
+    {"attention", "layer_group_shares", CH_KEY_CHOICE, OURS, .nullable = true,
+     MEMBER(attention.layer_group_shares), CHOICES("all", "latent"), OF_MECHANISMS},
     {"attention", "value_reuse", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.value_reuse),
      CHOICES("gated", "residual", "projection", "key"), OF_MECHANISMS},
     {"attention", "diff_lambda", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.diff_lambda),

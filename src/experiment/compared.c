@@ -67,24 +67,24 @@ ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned
   int64_t elements = ch_compare_on_images(setup) ? 0 : ch_state_elements(config), attention;
   CH_TRY(ch_count_parameters(config, CH_COUNT_ATTENTION, &attention, error));
   bool own_sizes = ch_mechanism_of(config)->modules & CH_MODULE_OWN_SIZES;
-  *model = (ch_compared){.name = ch_valid_text(&setup->comparison->arena, planned->name),
-                         .directory = planned->directory,
-                         .mechanism = ch_arena_strdup(&setup->comparison->arena, config->attention.type),
-                         .layers = config->num_hidden_layers,
-                         .hidden_size = config->hidden_size,
-                         .heads = config->num_attention_heads,
-                         .key_value_heads = own_sizes ? 0 : config->num_key_value_heads,
-                         .head_dim = own_sizes ? config->attention.qk_nope_head_dim +
-                                                     config->attention.qk_rope_head_dim
-                                               : config->head_dim,
-                         .intermediate_size = ch_matched_width(config),
-                         .parameters = planned->parameters,
-                         .cache_elements_per_token = elements,
-                         .cache_bytes_per_token = elements * CACHE_ELEMENT_BYTES,
-                         .images = ch_compare_on_images(setup),
-                         .parameters_attention = attention,
-                         .seed = setup->training.seed,
-                         .lr = planned->lr};
+  *model = (ch_compared){
+      .name = ch_valid_text(&setup->comparison->arena, planned->name),
+      .directory = planned->directory,
+      .mechanism = ch_arena_strdup(&setup->comparison->arena, config->attention.type),
+      .layers = config->num_hidden_layers,
+      .hidden_size = config->hidden_size,
+      .heads = config->num_attention_heads,
+      .key_value_heads = own_sizes || ch_heads_differ(config) ? 0 : config->num_key_value_heads,
+      .head_dim = own_sizes ? config->attention.qk_nope_head_dim + config->attention.qk_rope_head_dim
+                            : config->head_dim,
+      .intermediate_size = ch_matched_width(config),
+      .parameters = planned->parameters,
+      .cache_elements_per_token = elements,
+      .cache_bytes_per_token = elements * CACHE_ELEMENT_BYTES,
+      .images = ch_compare_on_images(setup),
+      .parameters_attention = attention,
+      .seed = setup->training.seed,
+      .lr = planned->lr};
   bool fine = model->name && model->mechanism;
   if (!fine) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
   return fill_account(setup, config, model, error);

@@ -53,6 +53,7 @@ static ch_status check(writing *w) {
   const ch_rope_scaling *s = &c->rope_scaling;
   for (int i = 0; i < ARCHITECTURES && !w->of; i++)
     if (strcmp(architectures[i].family, c->model_type) == 0) w->of = &architectures[i];
+  if (ch_heads_differ(c)) return cannot(w, "numbers of key and of value heads that differ");
   if (!w->of)
     return ch_fail(
         w->error, CH_ERROR_CONFIG,

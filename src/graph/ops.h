@@ -54,6 +54,8 @@ ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *co
                           const ch_head_slice *slices);
 /* Heads cut out of x -> [N, heads * slice.width]. */
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice);
+/* Every head of `dim` so many times, one after the other: [N, heads * dim] -> [N, heads * times * dim]. */
+ch_node *ch_op_repeat_heads(ch_graph *graph, ch_node *x, int64_t dim, int64_t times);
 
 /* Rows of a matrix that are one head's: `rows` from head * stride + first on. */
 typedef struct ch_head_rows {
@@ -118,6 +120,7 @@ typedef struct ch_head_columns {
 typedef struct ch_attend_spec {
   int64_t heads, kv_heads, key_dim, value_dim;
   ch_head_columns q_columns, key_columns, value_columns;
+  bool one_key, one_value; /* of states in a cache: all kv_heads have the same key, or the same value */
   double scale;
   const double *slopes; /* ALiBi slopes [heads], copied; or NULL */
   bool causal;
@@ -126,7 +129,8 @@ typedef struct ch_attend_spec {
 /* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and values
    [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads * value_dim]. Operands
    may be columns of wider nodes, and of one node; a value head may be the beginning of its key head, no other columns
-   are shared. The gradient of a wider node is zero in its other columns. */
+   are shared. The gradient of a wider node is zero in its other columns. With one_key, keys are [N, key_dim], with
+   one_value values are [N, value_dim]. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       const ch_attend_spec *spec);
 

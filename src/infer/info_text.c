@@ -43,20 +43,35 @@ static void put_modules(const ch_config *c, ch_text *text) {
     between = "; ";
   }
   if (a->layer_group_size > 1) {
-    ch_text_printf(text, "%sgroups of %" PRId64 " layers", between, a->layer_group_size);
+    ch_text_printf(text, "%sgroups of %" PRId64 " layers%s", between, a->layer_group_size,
+                   a->layer_group_shares == CH_GROUP_SHARES_LATENT ? " with one latent" : "");
     between = "; ";
   }
   if (between[0] == ';') ch_text_puts(text, "\n");
+}
+
+static void put_latents(const ch_attention_config *a, ch_text *text) {
+  if (a->kv_lora_rank)
+    ch_text_printf(text, "latent of %" PRId64 "\n", a->kv_lora_rank);
+  else if (a->k_lora_rank && a->v_lora_rank)
+    ch_text_printf(text, "latents of %" PRId64 " for keys and %" PRId64 " for values\n", a->k_lora_rank,
+                   a->v_lora_rank);
+  else
+    ch_text_printf(text, "latent of %" PRId64 " for %s alone\n",
+                   a->k_lora_rank ? a->k_lora_rank : a->v_lora_rank, a->k_lora_rank ? "keys" : "values");
 }
 
 static void put_heads(const ch_config *c, ch_text *text) {
   const ch_attention_config *a = &c->attention;
   ch_text_printf(text, "           %" PRId64 " %s of width %" PRId64 ", %" PRId64, c->num_hidden_layers,
                  ch_plural(c->num_hidden_layers, "layer", "layers"), c->hidden_size, c->num_attention_heads);
-  if (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)
-    ch_text_printf(
-        text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", latent of %" PRId64 "\n",
-        a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim, a->kv_lora_rank);
+  if (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES) {
+    ch_text_printf(text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", ",
+                   a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim);
+    put_latents(a, text);
+  } else if (ch_heads_differ(c))
+    ch_text_printf(text, " query, %" PRId64 " key and %" PRId64 " value heads of %" PRId64 "\n",
+                   ch_heads_of(c, CH_ON_K), ch_heads_of(c, CH_ON_V), c->head_dim);
   else
     ch_text_printf(text, " query and %" PRId64 " key-value heads of %" PRId64 "\n", c->num_key_value_heads,
                    c->head_dim);

@@ -54,6 +54,8 @@ static ch_status unknown_key(const char *key, ch_error *error) {
 static const char mechanism_sql[] =
     "(CASE WHEN kind IN ('compare', 'sweep') AND instr(name, '/') = 0 AND name NOT LIKE '%.json' THEN name "
     "WHEN mechanism <> 'gqa' THEN mechanism "
+    "WHEN json_extract(config, '$.attention.num_key_heads') IS NOT NULL "
+    "OR json_extract(config, '$.attention.num_value_heads') IS NOT NULL THEN mechanism "
     "WHEN json_extract(config, '$.num_key_value_heads') = json_extract(config, '$.num_attention_heads') THEN "
     "'mha' "
     "WHEN json_extract(config, '$.num_key_value_heads') = 1 THEN 'mqa' ELSE mechanism END)";

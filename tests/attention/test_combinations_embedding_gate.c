@@ -1,4 +1,6 @@
 /* The embedding gate of latent attention: both operations, with and without its norm, layer groups, knocking. */
+#include <stdio.h>
+
 #include "harness/combinations.h"
 
 #define DIMS                                                                                                 \
@@ -16,12 +18,15 @@ int main(void) {
       "'q_lora_rank': 9, 'knocking': {'type': 'linear', 'on': ['v']}",
       "'layer_group_size': 2",
       "'layer_group_size': 2, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
+      "'layer_group_size': 2, 'layer_group_shares': 'latent'",
+      "'layer_group_size': 2, 'layer_group_shares': 'latent', 'knocking': {'type': 'linear', 'on': ['k', "
+      "'v']}",
       NULL};
   static const char *const sizes[] = {"'num_hidden_layers': 3", "'num_hidden_layers': 3, 'position': 'alibi'",
                                       "'num_hidden_layers': 3, 'rope_interleaved': true",
                                       "'num_hidden_layers': 3, 'position': 'none'", NULL};
-  crossing attention[24];
-  int count = cross(gates, knocking, attention, 24);
+  crossing attention[32];
+  int count = cross(gates, knocking, attention, 32);
   for (int i = 0; i < count; i++)
     for (const char *const *size = sizes; *size; size++)
       if (size == sizes || size == sizes + 1 + i % 3) add_combination(&list, *size, "mla", attention[i].text);
@@ -34,5 +39,16 @@ int main(void) {
                      "mla", everything);
   add_combination_of(&list, 2, 9, "'vocab_size': 3", "mla", DIMS);
   add_combination(&list, "'num_hidden_layers': 3", "mla", DIMS ", 'layer_group_size': 7, 'head_norm': true");
+
+  /* Groups that share the latent alone: a short last one, one group, shared matrices behind the latent. */
+  const char *latents =
+      DIMS ", 'layer_group_shares': 'latent', 'q_lora_rank': 3, 'head_norm': true, 'layer_group_size'";
+  char attention_of[COMBINATION_TEXT];
+  for (int z = 2; z <= 7; z += 5) {
+    snprintf(attention_of, sizeof attention_of, "%s: %d", latents, z);
+    add_combination_of(&list, 3, 1, "'num_hidden_layers': 3", "mla", attention_of);
+    add_combination_of(&list, 3, 7, "'num_hidden_layers': 5, 'num_attention_heads': 3, 'vocab_size': 2",
+                       "mla", attention_of);
+  }
   return run_combinations(&list);
 }

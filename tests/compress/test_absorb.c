@@ -100,6 +100,18 @@ static const folded_case cases[] = {
      ALL, 0, 0, 0, false},
     {"'num_attention_heads': 4, 'sharing': {'type': 'masa', 'atoms': 2, 'projections': ['kv_b_proj', 'q']}",
      MLA LINEAR, "crosshead", ALL, 0, 0, 0, false},
+    {"'num_attention_heads': 4",
+     "'type': 'gqa', 'num_key_heads': 4, 'num_value_heads': 2, " LINEAR
+     ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}",
+     "crosshead", ALL, 0, 3, 0, false},
+    {"'num_attention_heads': 4",
+     "'type': 'gqa', 'num_key_heads': 4, 'num_value_heads': 2, " LINEAR
+     ", 'head_mix': {'on': ['k', 'v'], 'component_heads': [4, 2, 3]}",
+     "crosshead", ALL, 0, 0, 2, true},
+    {"'num_attention_heads': 4",
+     "'type': 'mla', 'k_lora_rank': 10, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': "
+     "8, " LINEAR,
+     "crosshead", ALL, 0, 0, 0, false},
     {FOUR_TWO, "'type': 'diff', " LINEAR, "crosshead", ALL, 0, 0, 0, false},
     {FOUR_TWO, "'type': 'diff', " LINEAR ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}",
      "crosshead", ALL, 0, 3, 0, false},

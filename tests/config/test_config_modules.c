@@ -23,6 +23,8 @@ static ch_config parsed(const char *attention) {
   "\"type\": \"mla\", \"kv_lora_rank\": 20, \"qk_nope_head_dim\": 12, \"qk_rope_head_dim\": 8, "             \
   "\"v_head_dim\": 10"
 
+#define APART "\"type\": \"mla\", \"qk_nope_head_dim\": 12, \"qk_rope_head_dim\": 8, \"v_head_dim\": 10"
+
 static const char *const forms[] = {
     "{\"type\": \"gqa\"}",
     "{\"type\": \"gqa\", \"knocking\": {\"type\": \"linear\", \"on\": [\"q\", \"k\", \"v\"]}}",
@@ -34,13 +36,22 @@ static const char *const forms[] = {
     "true}",
     "{\"type\": \"gqa\", \"head_mix\": {\"on\": [\"v\"], \"component_heads\": [8, 2, 8, 8], \"layers\": [1, "
     "1]}}",
+    "{\"type\": \"gqa\", \"num_key_heads\": 2, \"num_value_heads\": 4, \"head_mix\": {\"on\": [\"k\", "
+    "\"v\"], "
+    "\"component_heads\": [1, 4, 2, 3]}}",
+    "{\"type\": \"gated\", \"num_value_heads\": 1}",
     "{\"type\": \"gta\"}",
     "{\"type\": \"gta\", \"knocking\": {\"type\": \"mlp\", \"on\": [\"q\", \"v\"]},"
     " \"head_mix\": {\"on\": [\"v\"], \"component_heads\": 2}}",
     "{" MLA "}",
+    "{" MLA ", \"layer_group_size\": 2, \"layer_group_shares\": \"latent\"}",
     "{" MLA ", \"q_lora_rank\": 24, \"layer_group_size\": 3,"
     " \"knocking\": {\"type\": \"linear\", \"on\": [\"q\", \"k\", \"v\"]}}",
+    "{" APART ", \"k_lora_rank\": 16, \"v_lora_rank\": 24}",
+    "{" APART ", \"k_lora_rank\": 0, \"v_lora_rank\": 24, \"layer_group_size\": 2}",
     "{" MLA ", \"gate_embedding_dim\": 16, \"gate_op\": \"add\", \"gate_norm\": false}",
+    "{" MLA ", \"gate_embedding_dim\": 16, \"gate_embedding_std\": 0}",
+    "{" MLA ", \"gate_embedding_dim\": 16, \"gate_embedding_std\": 0.02}",
     "{\"type\": \"mfa\"}",
     "{\"type\": \"mfa\", \"q_lora_rank\": 24, \"q_a_norm\": true, \"qk_norm\": true}",
     "{\"type\": \"mfa_kr\", \"knocking\": {\"type\": \"linear\", \"on\": [\"k\"]}}",
@@ -134,6 +145,26 @@ static void absent_keys_mean_what_the_mechanism_says(void **state) {
   free(text);
 }
 
+static void keys_and_values_may_have_numbers_of_their_own(void **state) {
+  (void)state;
+  ch_config c = parsed("{\"type\": \"gqa\", \"num_key_heads\": 2, \"num_value_heads\": 4}");
+  assert_int_equal(ch_heads_of(&c, CH_ON_K), 2);
+  assert_int_equal(ch_heads_of(&c, CH_ON_V), 4);
+  assert_true(ch_heads_differ(&c));
+  c = parsed("{\"type\": \"gated\", \"num_value_heads\": 1}");
+  assert_int_equal(ch_heads_of(&c, CH_ON_K), 8);
+  assert_int_equal(ch_heads_of(&c, CH_ON_V), 1);
+  c = parsed("{\"type\": \"gqa\", \"num_key_heads\": 4, \"num_value_heads\": 4}");
+  assert_false(ch_heads_differ(&c));
+  assert_int_equal(c.num_key_value_heads, 4);
+  ch_config plain = parsed("{\"type\": \"gqa\"}");
+  plain.num_key_value_heads = 4;
+  assert_memory_equal(&c, &plain, sizeof c);
+  assert_components("{\"num_key_heads\": 2, \"num_value_heads\": 4, \"head_mix\": {\"on\": [\"k\"], "
+                    "\"component_heads\": [4, 2, 1, 5]}}",
+                    CH_ON_K, (int64_t[]){0, 2, 1, 5});
+}
+
 static void contradictions_name_both_keys(void **state) {
   (void)state;
   static const struct {
@@ -141,8 +172,31 @@ static void contradictions_name_both_keys(void **state) {
   } cases[] = {
       {"{\"type\": \"gqa\", \"gate_op\": \"add\"}", "\"attention.gate_op\" is \"add\"",
        "\"attention.type\" \"mla\""},
+      {"{\"type\": \"gqa\", \"gate_embedding_std\": 1}", "\"attention.gate_embedding_std\" is 1",
+       "leave it out or set null"},
+      {"{" MLA ", \"gate_embedding_std\": 0}", "\"attention.gate_embedding_std\" is 0",
+       "\"attention.gate_embedding_dim\""},
+      {"{" MLA ", \"gate_embedding_dim\": 8, \"gate_embedding_std\": -0.1}",
+       "\"attention.gate_embedding_std\" is -0.1", "a number from 0 to 1000"},
+      {"{" MLA ", \"gate_embedding_dim\": 8, \"gate_embedding_std\": 2000}",
+       "\"attention.gate_embedding_std\" is 2000", "a number from 0 to 1000"},
       {"{\"type\": \"gqa\", \"layer_group_size\": 2}", "\"attention.layer_group_size\" is 2",
        "\"attention.type\" \"mla\" and not to \"gqa\""},
+      {"{\"type\": \"gqa\", \"num_key_heads\": 3}", "\"attention.num_key_heads\" is 3",
+       "\"num_attention_heads\", 8"},
+      {"{\"type\": \"gqa\", \"num_value_heads\": 16}", "\"attention.num_value_heads\" is 16",
+       "\"num_attention_heads\", 8"},
+      {"{\"type\": \"gqa\", \"num_value_heads\": 0}", "\"attention.num_value_heads\" is 0", "from 1"},
+      {"{\"type\": \"gta\", \"num_key_heads\": 2}", "\"attention.num_key_heads\" is 2",
+       "\"gqa\", \"gated\" and not to \"gta\""},
+      {"{" MLA ", \"layer_group_shares\": \"latent\"}", "\"attention.layer_group_shares\" is \"latent\"",
+       "\"attention.layer_group_size\" is 1"},
+      {"{" MLA ", \"layer_group_size\": 2, \"layer_group_shares\": \"cache\"}",
+       "\"attention.layer_group_shares\" is \"cache\"", "one of \"all\", \"latent\""},
+      {"{\"type\": \"mla\", \"k_lora_rank\": 8, \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, "
+       "\"v_head_dim\": 8, "
+       "\"layer_group_size\": 2, \"layer_group_shares\": \"latent\"}",
+       "\"attention.layer_group_shares\" is \"latent\"", "\"attention.k_lora_rank\""},
       {"{\"type\": \"gqa\", \"kv_lora_rank\": 20}", "\"attention.kv_lora_rank\" is 20", "\"attention.type\""},
       {"{\"type\": \"gqa\", \"q_lora_rank\": 20}", "\"attention.q_lora_rank\" is 20", "\"attention.type\""},
       {"{\"type\": \"gqa\", \"diff_lambda\": \"per_pair\"}", "\"attention.diff_lambda\"",
@@ -210,8 +264,18 @@ static void contradictions_name_both_keys(void **state) {
       {"{" MLA ", \"q_a_norm\": true}", "\"attention.q_a_norm\" is true", "\"attention.type\""},
       {"{\"type\": \"mla\", \"kv_lora_rank\": 20}", "\"attention.qk_nope_head_dim\" is missing",
        "a whole number from 1"},
-      {"{\"type\": \"mla\", \"kv_lora_rank\": null}", "\"attention.kv_lora_rank\" is null",
+      {"{\"type\": \"mla\", \"kv_lora_rank\": 0}", "\"attention.kv_lora_rank\" is 0",
        "a whole number from 1"},
+      {"{" APART "}", "\"attention.kv_lora_rank\" is missing", "unless \"attention.k_lora_rank\" or"},
+      {"{" APART ", \"k_lora_rank\": 0, \"v_lora_rank\": 0}", "\"attention.kv_lora_rank\" is missing",
+       "\"attention.v_lora_rank\" is above 0"},
+      {"{" MLA ", \"k_lora_rank\": 8}", "\"attention.k_lora_rank\" and \"attention.kv_lora_rank\"",
+       "both given"},
+      {"{" MLA ", \"v_lora_rank\": 8}", "\"attention.v_lora_rank\" and \"attention.kv_lora_rank\"",
+       "both given"},
+      {"{" APART ", \"k_lora_rank\": 8, \"gate_embedding_dim\": 16}", "\"attention.gate_embedding_dim\"",
+       "\"attention.k_lora_rank\""},
+      {"{\"type\": \"gqa\", \"k_lora_rank\": 8}", "\"attention.k_lora_rank\" is 8", "\"attention.type\""},
       {"{\"type\": \"mfa\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}",
        "\"attention.head_mix\"", "\"attention.type\" \"mfa\""},
       {"{\"type\": \"mfa_kr\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}",
@@ -275,6 +339,10 @@ static void a_made_config_keeps_to_the_rules(void **state) {
   c.attention.knocking = (ch_knocking){.type = CH_KNOCKING_LINEAR, .on = CH_ON_V};
   assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
   assert_non_null(strstr(error.message, "cannot express this \"attention.knocking\""));
+  c.attention.knocking = (ch_knocking){0};
+  c.attention.num_value_heads = 2;
+  assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
+  assert_non_null(strstr(error.message, "cannot express this \"attention.num_value_heads\""));
 }
 
 int main(void) {
@@ -283,6 +351,7 @@ int main(void) {
       cmocka_unit_test(modules_are_read),
       cmocka_unit_test(each_layer_mixes_what_its_entry_says),
       cmocka_unit_test(absent_keys_mean_what_the_mechanism_says),
+      cmocka_unit_test(keys_and_values_may_have_numbers_of_their_own),
       cmocka_unit_test(contradictions_name_both_keys),
       cmocka_unit_test(sizes_that_do_not_apply_are_refused),
       cmocka_unit_test(a_made_config_keeps_to_the_rules),

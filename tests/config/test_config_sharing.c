@@ -51,6 +51,7 @@ static const struct {
     {MLA(", \"q_lora_rank\": 24"), MASA("\"q_a_proj\", \"q_b_proj\", \"kv_a_proj_with_mqa\", \"kv_b_proj\"")},
     {MLA(", \"gate_embedding_dim\": 3"), MASA("\"kv_gate_proj\", \"q\"")},
     {MLA(", \"layer_group_size\": 2"), MASA("\"q\", \"o\"")},
+    {MLA(", \"layer_group_size\": 2, \"layer_group_shares\": \"latent\""), MASA("\"kv_b_proj\"")},
     {"{\"type\": \"mfa\"}", MASA("\"q_a_proj\", \"q_b_proj\", \"k\", \"v\", \"o\"")},
     {"{\"type\": \"mfa_kr\"}", MASA("\"k\", \"v_reuse\"")},
     {"{\"type\": \"diff\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}", MASA("\"k\"")},
@@ -151,6 +152,8 @@ static const struct {
     /* A group's tensors; one shape in all layers. */
     {MLA(", \"layer_group_size\": 2"), MASA("\"kv_b_proj\""), "\"sharing.projections\" names \"kv_b_proj\"",
      "\"attention.layer_group_size\""},
+    {MLA(", \"layer_group_size\": 2, \"layer_group_shares\": \"latent\""), MASA("\"kv_a_proj_with_mqa\""),
+     "\"sharing.projections\" names \"kv_a_proj_with_mqa\"", "\"attention.layer_group_size\""},
     {MLA(", \"layer_group_size\": 4"), MASA("\"q\", \"kv_a_proj_with_mqa\""),
      "\"sharing.projections\" names \"kv_a_proj_with_mqa\"", "\"attention.layer_group_size\""},
     {MLA(", \"gate_embedding_dim\": 3, \"layer_group_size\": 2"), MASA("\"kv_gate_proj\""),

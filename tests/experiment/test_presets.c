@@ -39,6 +39,22 @@ static void names_set_the_key_value_heads(void **state) {
   }
 }
 
+/* EG-MLA's recommendation is 512 columns at a width of 2048. */
+static void lookup_tables_have_a_quarter_of_the_width(void **state) {
+  (void)state;
+  static const int64_t widths[][2] = {{2048, 512}, {128, 32}, {32, 8}, {30, 8}};
+  for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+    ch_error error = {0};
+    ch_shape_wishes wishes = {
+        .params = 2000000000, .vocab = 512, .context = 64, .hidden = widths[i][0], .layers = 2, .heads = 1};
+    ch_config config;
+    if (ch_base_shape(&wishes, &config, &error) != CH_OK) fail_msg("%s", error.message);
+    assert_int_equal(ch_preset_apply("egmla:16", &config, &error), CH_OK);
+    assert_int_equal(config.attention.gate_embedding_dim, widths[i][1]);
+    assert_int_equal(config.attention.kv_lora_rank, 16);
+  }
+}
+
 /* What the names that are modules leave in a layer's cache, of 8 heads of d = 16 in a width of 128; those of mechanisms
    stand beside their definitions in tests/attention/mechanisms. */
 static void every_module_makes_a_model_of_its_cache(void **state) {
@@ -64,6 +80,22 @@ static void every_module_makes_a_model_of_its_cache(void **state) {
     assert_string_equal(config.attention.type, "gqa");
     assert_int_equal(ch_state_elements(&config), cases[i].elements * config.num_hidden_layers);
     assert_int_equal(ch_count_parameters(&config, CH_COUNT_ALL, &count, &error), CH_OK);
+  }
+}
+
+/* A quarter of all heads together, and DeepSeek-V2's 4 d from 16 heads on. */
+static void latents_compress_any_number_of_heads(void **state) {
+  (void)state;
+  static const int64_t cases[][3] = {{1, 64, 16},  {2, 64, 32},    {3, 6, 5},      {4, 64, 64},
+                                     {8, 64, 128}, {16, 128, 512}, {128, 128, 512}}; /* H, d, c */
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_config config = base(1000000, 512);
+    ch_error error = {0};
+    config.num_attention_heads = config.num_key_value_heads = cases[i][0];
+    config.head_dim = cases[i][1];
+    assert_int_equal(ch_preset_apply("mla", &config, &error), CH_OK);
+    assert_int_equal(config.attention.kv_lora_rank, cases[i][2]);
+    assert_true(ch_state_elements(&config) < config.num_hidden_layers * 2 * cases[i][0] * cases[i][1]);
   }
 }
 
@@ -347,7 +379,9 @@ static void sizes_follow_a_cache(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_set_the_key_value_heads),
+      cmocka_unit_test(lookup_tables_have_a_quarter_of_the_width),
       cmocka_unit_test(every_module_makes_a_model_of_its_cache),
+      cmocka_unit_test(latents_compress_any_number_of_heads),
       cmocka_unit_test(modules_come_with_their_names),
       cmocka_unit_test(usual_groups_divide_any_number_of_heads),
       cmocka_unit_test(unknown_names_get_the_nearest_known_one),

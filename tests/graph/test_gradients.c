@@ -429,6 +429,11 @@ static ch_node *build_join_heads(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_join_heads(g, 2, 3, in, slices));
 }
 
+/* Two heads three times and three heads twice. */
+static ch_node *build_repeat_heads(ch_graph *g, ch_node *const *p) {
+  return ch_op_swiglu(g, ch_op_repeat_heads(g, p[0], 2, 3), ch_op_repeat_heads(g, p[1], 2, 2));
+}
+
 static ch_node *build_slice_heads(ch_graph *g, ch_node *const *p) {
   ch_node *first = ch_op_slice_heads(g, p[0], 2, (ch_head_slice){4, 0, 3});
   return ch_op_swiglu(g, first, ch_op_slice_heads(g, p[0], 2, (ch_head_slice){4, 1, 3}));
@@ -563,6 +568,7 @@ static const gradient_case cases[] = {
     {"head mix", 2, {{ROWS, 6}, {4, 2}}, build_head_mix},
     {"heads through their own matrices", 3, {{ROWS, 6}, {2, 4, 3}, {8, 3}}, build_head_product},
     {"heads joined", 2, {{ROWS, 8}, {ROWS, 4}}, build_join_heads},
+    {"heads repeated", 2, {{ROWS, 4}, {ROWS, 6}}, build_repeat_heads},
     {"heads sliced", 1, {{ROWS, 8}}, build_slice_heads},
     {"subtract scaled", 3, {{ROWS, 6}, {ROWS, 6}, {2}}, build_subtract_scaled},
     {"subtract scaled, one lambda", 3, {{ROWS, 6}, {ROWS, 6}, {1}}, build_subtract_scaled},

@@ -51,6 +51,13 @@ static void caches_are_those_of_the_tables(void **state) {
       {"egmla-base-kv128", 2304},
       {"egmla-base-kv64", 1536},
       {"egmla-base-kv16", 960},
+      {"egmla-mla-large-kv512", 12 * (512 + 64)}, /* by Table 5's formula */
+      {"egmla-large-kv128-emb512", 12 * (128 + 64)},
+      {"egmla-large-kv256-emb512", 12 * (256 + 64)},
+      {"egmla-large-kv256-emb512-lgz2", 6 * (256 + 64)},
+      {"egmla-large-kv256-emb512-lgz4", 3 * (256 + 64)},
+      {"egmla-large-kv256-emb512-lgz6", 2 * (256 + 64)},
+      {"egmla-mla-xlarge-kv512", 24 * (512 + 64)},
       {"egmla-xlarge-kv128-emb512", 24 * (128 + 64)},
       {"mfa-mha", 163840 / 2}, /* MFA, Tables 4 and 5: bytes at 16 bits */
       {"mfa-mfa", 20480 / 2},
@@ -91,6 +98,56 @@ static void assert_millions(const char *name, int64_t count, double millions, in
   double unit = pow(10, decimals);
   if (llround((double)count / 1e6 * unit) != llround(millions * unit))
     fail_msg("%s: %lld where %.*f M is right", name, (long long)count, decimals, millions);
+}
+
+/* EG-MLA, Tables 7, 10, 11 and 12, in millions: everything, lookup tables, and what a token uses. Some are rounded, others cut
+   off. The paper does not say how wide its FFN is; one SwiGLU of 2.5 widths gives all of them. */
+static void models_of_eg_mla_have_the_sizes_that_the_paper_says(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    double all, tables, active;
+  } rows[] = {{"egmla-mha-base", 124, 0, 124},
+              {"egmla-mla-base", 120, 0, 120},
+              {"egmla-base-kv256", 279, 154, 125},
+              {"egmla-base-kv128", 276, 154, 122},
+              {"egmla-base-kv64", 274, 154, 120},
+              {"egmla-base-kv16", 273, 154, 119},
+              {"egmla-mla-large-kv512", 645, 0, 645},
+              {"egmla-large-kv128-emb512", 951, 309, 951 - 309},
+              {"egmla-large-kv256-emb512", 961, 309, 961 - 309},
+              {"egmla-mla-xlarge-kv512", 1188, 0, 1188},
+              {"egmla-xlarge-kv128-emb512", 1800, 618, 1182}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ch_account a = figures(rows[i].name);
+    const struct {
+      const char *what;
+      int64_t count;
+      double millions;
+    } parts[] = {{"parameters", a.parameters_total, rows[i].all},
+                 {"in lookup tables", a.parameters_gate_embedding, rows[i].tables},
+                 {"active", a.parameters_active, rows[i].active}};
+    for (int p = 0; p < 3; p++)
+      if (fabs((double)parts[p].count / 1e6 - parts[p].millions) >= 1)
+        fail_msg("%s: %.2f M %s where the paper has %g M", rows[i].name, (double)parts[p].count / 1e6,
+                 parts[p].what, parts[p].millions);
+  }
+}
+
+/* EG-MLA, section H: the layers of a group share latent, gate and lookup table. */
+static void groups_of_layers_have_one_lookup_table(void **state) {
+  (void)state;
+  static const char *const names[] = {"egmla-large-kv256-emb512-lgz2", "egmla-large-kv256-emb512-lgz4",
+                                      "egmla-large-kv256-emb512-lgz6"};
+  static const int64_t groups[] = {6, 3, 2};
+  ch_account single = figures("egmla-large-kv256-emb512");
+  for (int i = 0; i < 3; i++) {
+    ch_account a = figures(names[i]);
+    assert_int_equal(a.parameters_gate_embedding, groups[i] * 50304 * 512);
+    assert_int_equal(a.cache_elements_per_token * 12, single.cache_elements_per_token * groups[i]);
+    int64_t shared = (256 + 64) * 2048 + 256 + 4096 * (256 + 512 + 2);
+    assert_int_equal(single.parameters_attention - a.parameters_attention, (12 - groups[i]) * shared);
+  }
 }
 
 static void parameters_are_those_of_the_tables(void **state) {
@@ -166,6 +223,70 @@ static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   }
 }
 
+/* MFA, Table 8, without embeddings. Its text says 2.1 B where the table says 2.2. */
+static void the_scales_of_mfa_have_the_sizes_of_table_8(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int total, active; /* hundreds of millions */
+  } rows[] = {
+      {"mfa-scale-1b", 10, 2}, {"mfa-scale-2b", 22, 4}, {"mfa-scale-5b", 55, 9}, {"mfa-7b-mha", 69, 12}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ch_account a = figures(rows[i].name);
+    assert_millions(rows[i].name, (a.parameters_total - a.parameters_embedding) / 100, rows[i].total, 0);
+    assert_millions(rows[i].name, (a.parameters_active - a.parameters_embedding) / 100, rows[i].active, 0);
+  }
+}
+
+/* MFA, Table 3: bytes of keys, or of values, of a token at 16 bits; billions of parameters without embeddings. */
+static void compressed_and_shared_sides_are_those_of_table_3(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t bytes, other; /* other: elements of the side that is not tried, of all layers */
+    double billions;      /* 0: the paper's keys are other ones */
+  } rows[] = {{"mfa-keys-compressed", 12800, 20 * 2048, 1.12},
+              {"mfa-keys-2-groups", 10240, 20 * 2048, 1.06},
+              {"mfa-values-compressed", 10240, 20 * (16 * 64 + 64), 0},
+              {"mfa-values-2-groups", 10240, 20 * 2048, 1.06}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ch_account a = figures(rows[i].name);
+    assert_int_equal(2 * (a.cache_elements_per_token - rows[i].other), rows[i].bytes);
+    if (rows[i].billions > 0)
+      assert_millions(rows[i].name, (a.parameters_total - a.parameters_embedding) / 1000, rows[i].billions,
+                      2);
+  }
+}
+
+/* MFA, 4.1 and Table 10: the paper's initialisation and DeepSeek's, of MLA, MHA and MFA; MFA-KR's N is a linear layer as the
+   others, and alpha starts at zero. */
+static void initial_spreads_are_those_of_table_10(void **state) {
+  (void)state;
+  static const char *const names[] = {"mfa-mla", "mfa-mha", "mfa-mfa", "mfa-mfa-kr"};
+  for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+    for (int deepseek = 0; deepseek < 2; deepseek++) {
+      ch_config config = read_config(names[n]);
+      ch_params params = {0};
+      ch_error error = {0};
+      config.init = deepseek ? CH_INIT_DEEPSEEK : CH_INIT_DEFAULT;
+      assert_int_equal(ch_model_declare(&config, &params, &error), CH_OK);
+      int maps = 0;
+      for (int p = 0; p < params.count; p++) {
+        const ch_param *row = &params.rows[p];
+        int layer = 0;
+        if (strstr(row->name, "v_reuse.gate")) assert_true(row->start == 0 && row->std == 0);
+        if (row->rank != 2 || sscanf(row->name, "model.layers.%d.", &layer) != 1) continue;
+        bool output = strstr(row->name, "o_proj") || strstr(row->name, "down_proj");
+        double expected = deepseek ? 0.006 : output ? 0.02 / sqrt(2.0 * (layer + 1)) : 0.02;
+        if (fabs(row->std - expected) > 1e-12)
+          fail_msg("%s starts at %g, not %g", row->name, row->std, expected);
+        maps += strstr(row->name, "v_reuse") != NULL;
+      }
+      assert_int_equal(maps, n == 3 ? config.num_hidden_layers : 0);
+      ch_params_free(&params);
+    }
+}
+
 static double saved(const char *name, const char *dense) {
   return 1 - (double)figures(name).parameters_attention / (double)figures(dense).parameters_attention;
 }
@@ -231,6 +352,8 @@ static void capacities_are_those_of_table_1(void **state) {
     const char *name;
     int64_t parameters, latent, rank; /* parameters 0: the table's variant differs from ours */
   } rows[] = {
+      /* The table's 2 H^3, and the key and value that are the input itself there. */
+      {"mfa-fpba", 2 * H * H * H + 2 * H * H, H, H * H},
       {"mfa-mha", 4 * H * H, H, n * d},
       {"mfa-mqa", 2 * H * H + 2 * H * H / n, d, n * d},
       {"mfa-gqa8", 2 * H * H + 2 * 8 * H * H / n, 8 * d, n * d},
@@ -290,7 +413,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(caches_are_those_of_the_tables),
       cmocka_unit_test(the_embedding_gate_saves_what_the_paper_says),
+      cmocka_unit_test(models_of_eg_mla_have_the_sizes_that_the_paper_says),
+      cmocka_unit_test(groups_of_layers_have_one_lookup_table),
       cmocka_unit_test(parameters_are_those_of_the_tables),
+      cmocka_unit_test(the_scales_of_mfa_have_the_sizes_of_table_8),
+      cmocka_unit_test(compressed_and_shared_sides_are_those_of_table_3),
+      cmocka_unit_test(initial_spreads_are_those_of_table_10),
       cmocka_unit_test(models_of_masa_have_the_sizes_that_the_paper_says),
       cmocka_unit_test(sharing_saves_what_the_paper_says),
       cmocka_unit_test(capacities_are_those_of_table_1),

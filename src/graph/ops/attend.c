@@ -16,6 +16,7 @@ typedef struct attend {
 typedef struct operand {
   int64_t heads, dim, offset, stride;
   bool wider; /* the node has other columns too, or may have */
+  bool one;   /* all heads have the same columns; the stride is 0 */
 } operand;
 
 static operand operand_of(const ch_attend_spec *spec, int input) {
@@ -23,9 +24,11 @@ static operand operand_of(const ch_attend_spec *spec, int input) {
   operand o = {.heads = input == 0 ? spec->heads : spec->kv_heads,
                .dim = input == 2 ? spec->value_dim : spec->key_dim,
                .offset = columns[input]->offset,
-               .stride = columns[input]->stride};
+               .stride = columns[input]->stride,
+               .one = (input == 1 && spec->one_key) || (input == 2 && spec->one_value)};
   o.wider = o.offset > 0 || o.stride > 0;
   if (o.stride <= 0) o.stride = o.dim;
+  if (o.one) o.stride = 0;
   return o;
 }
 
@@ -45,7 +48,10 @@ static ch_status check_columns(const ch_node *node, const ch_attend_spec *spec, 
   for (int i = 0; i < 3; i++) {
     operand o = operand_of(spec, i);
     int64_t end = o.offset + (o.heads - 1) * o.stride + o.dim, columns = ch_node_columns(node->in[i]);
-    if (o.offset < 0 || o.stride < o.dim || end > columns || (!o.wider && end < columns))
+    if (o.one && !node->in[i]->streamed)
+      return ch_fail(error, CH_ERROR_CONFIG, "attend: %s that all heads share must come from the cache",
+                     names[i]);
+    if (o.offset < 0 || (!o.one && o.stride < o.dim) || end > columns || (!o.wider && end < columns))
       return ch_fail(error, CH_ERROR_CONFIG,
                      "attend: %lld %s of %lld from column %lld, %lld apart, do not fit %lld columns",
                      (long long)o.heads, names[i], (long long)o.dim, (long long)o.offset, (long long)o.stride,

@@ -144,9 +144,9 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   bool absorbed = false; /* mixes, in some layer */
   for (int layer = 0; layer < s->config.num_hidden_layers; layer++) {
     int64_t k = ch_mixed_components(&s->config, layer, CH_ON_K),
-            v = ch_mixed_components(&s->config, layer, CH_ON_V), heads = s->config.num_key_value_heads;
-    absorbed |= type->absorbs_mixes && k && v && k < heads && v < heads && !a->qk_norm &&
-                !(a->knocking.on & (CH_ON_K | CH_ON_V));
+            v = ch_mixed_components(&s->config, layer, CH_ON_V);
+    absorbed |= type->absorbs_mixes && k && v && k < s->definition.key_groups &&
+                v < s->definition.value_groups && !a->qk_norm && !(a->knocking.on & (CH_ON_K | CH_ON_V));
   }
   ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
   double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
@@ -155,7 +155,9 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
     ch_session_profile(session, &profile);
     feed_tokens(s, session, 0, s->sequences, s->length - 1, 1, logits);
     bool absorbs = has_run(&profile, "head_product"), own_maps = s->definition.knock.per_head;
-    if (latent && !gated && !a->qk_norm ? !absorbs : absorbs && !own_maps)
+    bool keys_normed =
+        a->qk_norm && !a->v_lora_rank; /* values with a latent of their own are absorbed all the same */
+    if (latent && !gated && !keys_normed ? !absorbs : absorbs && !own_maps)
       complain(s, "latents are not absorbed");
     if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");
     if (has_run(&profile, "mix_by_head") != absorbed) complain(s, "mixes are not absorbed");

@@ -9,7 +9,8 @@ static double *attention(reference_run *run, const double *x) {
   int64_t d = c->head_dim, width = c->heads * d;
   double *q, *k, *v;
   reference_queries_keys_values(run, x, &q, &k, &v);
-  double *context = reference_attend(run, c->groups, q, k, d, v, d, 1 / sqrt((double)d));
+  double *context =
+      reference_attend_apart(run, c->key_groups, q, k, d, c->value_groups, v, d, 1 / sqrt((double)d));
   reference_head_norm(run, context, c->heads, d);
   const double *gate = reference_project(run, "g_proj", x, c->hidden, width);
   for (int64_t i = 0; i < run->length * width; i++) context[i] *= reference_sigmoid(gate[i]);
@@ -41,6 +42,7 @@ static const tried long_texts[] = {
 };
 
 static const tried learns[] = {
+    {"'num_key_heads': 4, 'num_value_heads': 2", ""},
     {"'qk_norm': true, 'head_norm': true", GROUPED},
     {FEW_COMPONENTS, GROUPED},
     {"'knocking': {'type': 'mlp', 'on': ['v']}", GROUPED},
@@ -61,6 +63,7 @@ static void combinations(combination_list *list) {
   static const char *const sizes[] = {
       GROUPED ", 'head_dim': 6", GROUPED ", 'head_dim': 5, 'position': 'alibi'",
       GROUPED ", 'head_dim': 3, 'position': 'none'", GROUPED ", 'rope_interleaved': true", NULL};
+  add_combination(list, "'head_dim': 6", "gated", "'num_value_heads': 1");
   crossing attention[28];
   int count = cross(norms, modules, attention, 28);
   for (int i = 0; i < count; i++)

@@ -8,7 +8,8 @@ static double *attention(reference_run *run, const double *x) {
   int64_t d = c->head_dim;
   double *q, *k, *v;
   reference_queries_keys_values(run, x, &q, &k, &v);
-  double *context = reference_attend(run, c->groups, q, k, d, v, d, 1 / sqrt((double)d));
+  double *context =
+      reference_attend_apart(run, c->key_groups, q, k, d, c->value_groups, v, d, 1 / sqrt((double)d));
   reference_head_norm(run, context, c->heads, d);
   return reference_project(run, "o_proj", context, c->heads * d, c->hidden);
 }
@@ -35,6 +36,7 @@ static const tried long_texts[] = {
     {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}, 'knocking': {'type': 'mlp', "
      "'on': ['q', 'k', 'v'], 'per_head': true}",
      "'num_key_value_heads': 4, 'head_dim': 20"},
+    {"'num_key_heads': 1, 'num_value_heads': 2", "'head_dim': 24"},
     {"", WIDE ", 'moe': {'experts': 6, 'active': 2, 'shared': 1, 'expert_intermediate_size': 12}"},
     {0},
 };
@@ -42,6 +44,7 @@ static const tried long_texts[] = {
 #define GROUPED "'num_key_value_heads': 2"
 
 static const tried learns[] = {
+    {"'num_key_heads': 1, 'num_value_heads': 4", ""},
     {"'qk_norm': true, 'head_norm': true", GROUPED},
     {"'head_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", GROUPED},
     {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", GROUPED},
@@ -143,6 +146,7 @@ static void add_networks(combination_list *list) {
 }
 
 static void combinations(combination_list *list) {
+  add_combination(list, "'head_dim': 6", "gqa", "'num_key_heads': 2, 'num_value_heads': 4, 'qk_norm': true");
   add_plain(list);
   add_networks(list);
   add_knocking(list);

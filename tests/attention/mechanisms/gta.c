@@ -30,14 +30,14 @@ static double *attention(reference_run *run, const double *x) {
 static int projections(const reference_config *c, int layer, projection_shape shapes[MOST_PROJECTIONS]) {
   int64_t D = c->hidden, d = c->head_dim;
   shapes[0] = (projection_shape){"q_proj", c->heads * d, D};
-  shapes[1] = (projection_shape){"kv_proj", reference_component_heads(c, c->mix_v, layer) * d, D};
+  shapes[1] = (projection_shape){"kv_proj", reference_component_heads(c, 'v', layer) * d, D};
   shapes[2] = (projection_shape){"k_rope_proj", d / 2, D};
   shapes[3] = (projection_shape){"o_proj", D, c->heads * d};
   return 4;
 }
 
 static int64_t cache(const reference_config *c, int layer) {
-  return reference_cached_heads(c, c->mix_v, layer) * c->head_dim + c->head_dim / 2;
+  return reference_cached_heads(c, 'v', layer) * c->head_dim + c->head_dim / 2;
 }
 
 static const tried with_experts[] = {

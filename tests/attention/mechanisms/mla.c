@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "latents_apart.h"
 #include "mechanism.h"
 
 /* Queries [length][heads][n + r]: the n non-rotary dims knocked, all of them normed, the r others rotated. */
@@ -86,24 +87,31 @@ static double *whole_keys(reference_run *run, const double *plain, const double 
   return k;
 }
 
-/* The keys and values that the layers of a group share. What is behind kv_b_proj - knocking, gate - is
-   shared with it. Latent and rotary key lie side by side in the cache; the moments of the gate's norm are those of the latent
-   before. */
+/* The latents and the rotary key that the layers of a group share, side by side in the cache. */
 static void latent_states(reference_run *run, const double *x) {
   const reference_config *c = run->config;
-  int64_t length = run->length, n = c->nope, v = c->values, r = c->rotary, width = c->heads * (n + v);
+  int64_t length = run->length, r = c->rotary;
   double *both = reference_project(run, "kv_a_proj_with_mqa", x, c->hidden, c->latent + r);
   double *latent = reference_zeros(run, length * c->latent), *rotary = reference_zeros(run, length * r);
   part_heads(run, both, latent, c->latent, rotary, r, 1, false);
   reference_rmsnorm(latent, length, c->latent,
                     reference_vector(run, "self_attn.kv_a_layernorm.weight", c->latent), c->eps);
   if (!c->qk_norm) reference_rope(run, rotary, 1, r, r); /* else whole keys are normed first */
-  double *before = expanded(run, latent);
+  run->group_exact = reference_zeros(run, length * c->latent);
+  memcpy(run->group_exact, latent, (size_t)(length * c->latent) * sizeof *latent);
   part_heads(run, both, latent, c->latent, rotary, r, 1, true);
   reference_append(run, "latent", both, c->latent + r);
   part_heads(run, both, latent, c->latent, rotary, r, 1, false);
+  run->group_latent = latent;
+  run->group_rotary = rotary;
+}
 
-  double *kv = expanded(run, latent);
+/* Keys and values by the layer's own matrices. What is behind kv_b_proj - knocking, gate - goes with it. The moments of
+   the gate's norm are those of the latent before the cache. */
+static void latent_keys_values(reference_run *run) {
+  const reference_config *c = run->config;
+  int64_t length = run->length, n = c->nope, v = c->values, width = c->heads * (n + v);
+  double *before = expanded(run, run->group_exact), *kv = expanded(run, run->group_latent);
   if (c->gate_dim > 0 && c->gate_norm)
     reference_layernorm_of(before, kv, length, width,
                            reference_vector(run, "self_attn.kv_gate_norm.weight", width),
@@ -111,13 +119,28 @@ static void latent_states(reference_run *run, const double *x) {
   double *plain = reference_zeros(run, length * c->heads * n);
   run->group_values = reference_zeros(run, length * c->heads * v);
   part_heads(run, kv, plain, n, run->group_values, v, c->heads, false);
-  run->group_keys = whole_keys(run, plain, rotary);
+  run->group_keys = whole_keys(run, plain, run->group_rotary);
+}
+
+static bool leads(const reference_config *c, int layer) {
+  return layer % c->group_size == 0;
+}
+
+static bool expands(const reference_config *c, int layer) {
+  return c->group_expands || leads(c, layer);
 }
 
 static double *attention(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t dim = c->nope + c->rotary;
-  if (run->layer % c->group_size == 0) latent_states(run, x);
+  bool apart = latents_are_apart(c);
+  if (leads(c, run->layer) && apart) {
+    keys_apart(run, x);
+    values_apart(run, x);
+    run->group_keys = whole_keys(run, run->group_keys, run->group_rotary);
+  } else if (leads(c, run->layer))
+    latent_states(run, x);
+  if (expands(c, run->layer) && !apart) latent_keys_values(run);
   double *q = latent_queries(run, x);
   double *context = reference_attend(run, c->heads, q, run->group_keys, dim, run->group_values, c->values,
                                      1 / sqrt((double)dim));
@@ -131,10 +154,6 @@ static void complete(reference_config *c) {
   c->value_dim = c->context_dim = c->values;
 }
 
-static bool leads(const reference_config *c, int layer) {
-  return layer % c->group_size == 0;
-}
-
 static int projections(const reference_config *c, int layer, projection_shape shapes[MOST_PROJECTIONS]) {
   int64_t D = c->hidden, query = c->heads * (c->nope + c->rotary), up = c->heads * (c->nope + c->values);
   int n = 0;
@@ -144,8 +163,9 @@ static int projections(const reference_config *c, int layer, projection_shape sh
   } else
     shapes[n++] = (projection_shape){"q_proj", query, D};
   shapes[n++] = (projection_shape){"o_proj", D, c->heads * c->values};
-  if (!leads(c, layer)) return n;
-  shapes[n++] = (projection_shape){"kv_a_proj_with_mqa", c->latent + c->rotary, D};
+  if (latents_are_apart(c)) return leads(c, layer) ? n + projections_apart(c, shapes + n) : n;
+  if (leads(c, layer)) shapes[n++] = (projection_shape){"kv_a_proj_with_mqa", c->latent + c->rotary, D};
+  if (!expands(c, layer)) return n;
   shapes[n++] = (projection_shape){"kv_b_proj", up, c->latent};
   if (c->gate_dim) shapes[n++] = (projection_shape){"kv_gate_proj", up, c->gate_dim};
   return n;
@@ -153,20 +173,25 @@ static int projections(const reference_config *c, int layer, projection_shape sh
 
 static int64_t others(const reference_config *c, int layer) {
   int64_t up = c->heads * (c->nope + c->values);
-  return c->q_rank + (leads(c, layer) ? c->latent + (c->gate_dim && c->gate_norm ? 2 * up : 0) : 0);
+  return c->q_rank + (leads(c, layer) ? c->latent + c->key_latent + c->value_latent : 0) +
+         (expands(c, layer) && c->gate_dim && c->gate_norm ? 2 * up : 0);
 }
 
 static int64_t cache(const reference_config *c, int layer) {
+  if (leads(c, layer) && latents_are_apart(c)) return cache_apart(c);
   return leads(c, layer) ? c->latent + c->rotary : 0;
 }
 
 static int64_t shared_latent_dim(const reference_config *c) {
-  return c->latent;
+  return latents_are_apart(c) ? shared_dim_apart(c) : c->latent;
 }
 
 static const tried with_experts[] = {
     {"'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, "
      "'gate_embedding_dim': 3, 'layer_group_size': 2",
+     "'position': 'rope'"},
+    {"'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, "
+     "'gate_embedding_dim': 3, 'layer_group_size': 2, 'layer_group_shares': 'latent'",
      "'position': 'rope'"},
     {0},
 };
@@ -176,13 +201,21 @@ static const tried with_experts[] = {
 #define RICH "'kv_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
 #define KNOCKED "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
 
+#define LATENTS ", 'layer_group_size': 2, 'layer_group_shares': 'latent'"
+
 static const tried long_texts[] = {
+    {"'k_lora_rank': 20, 'v_lora_rank': 40, 'qk_nope_head_dim': 24, 'qk_rope_head_dim': 8, 'v_head_dim': 18",
+     ""},
+    {"'k_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12, " KNOCKED, ""},
     {WIDE ", " KNOCKED, ""},
     {WIDE ", 'q_lora_rank': 12, 'layer_group_size': 2", "'position': 'alibi'"},
     {WIDE, "'rope_interleaved': true"},
     {RICH ", " KNOCKED, ""},
     {RICH ", 'layer_group_size': 2, 'q_lora_rank': 12", "'position': 'alibi'"},
     {RICH ", 'qk_norm': true, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}", ""},
+    {WIDE LATENTS ", 'q_lora_rank': 12", "'position': 'alibi'"},
+    {RICH LATENTS ", " KNOCKED, ""},
+    {WIDE LATENTS ", 'gate_embedding_dim': 8", "'vocab_size': 70"},
     {WIDE ", 'gate_embedding_dim': 8, " KNOCKED, ""},
     {WIDE ", 'gate_embedding_dim': 8", "'vocab_size': 300"},
     {WIDE ", 'gate_embedding_dim': 8, 'gate_norm': false, 'layer_group_size': 2", "'vocab_size': 70"},
@@ -193,14 +226,19 @@ static const tried long_texts[] = {
 #define SMALL "'kv_lora_rank': 12, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8"
 
 static const tried learns[] = {
+    {"'k_lora_rank': 12, 'v_lora_rank': 16, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8",
+     ""},
+    {"'v_lora_rank': 12, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 4, 'v_head_dim': 8, " KNOCKED, ""},
     {SMALL ", 'q_lora_rank': 16, 'layer_group_size': 2", ""},
     {SMALL ", 'qk_norm': true, " KNOCKED, ""},
     {SMALL ", 'gate_embedding_dim': 8", ""},
+    {SMALL LATENTS ", 'gate_embedding_dim': 8", ""},
     {SMALL ", 'gate_embedding_dim': 8, 'gate_op': 'add', " KNOCKED, ""},
     {0},
 };
 
 #define OWN "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}"
+#define LATENT_OF(z) ", 'layer_group_size': " #z ", 'layer_group_shares': 'latent'"
 #define DIMS "'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
 
 static void combinations(combination_list *list) {
@@ -218,6 +256,14 @@ static void combinations(combination_list *list) {
   for (int i = 0; i < count; i++)
     for (const char *const *size = sizes; *size; size++)
       if (i < 5 || size == sizes + i % 4) add_combination(list, *size, "mla", attention[i].text);
+
+  /* Latents of keys and values apart; more of them in test_combinations_mla_apart.c. */
+  static const char apart[] =
+      "'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, 'v_lora_rank': 7";
+  crossing both[2];
+  count =
+      cross((const char *const[]){apart, NULL}, (const char *const[]){"", "'k_lora_rank': 9", NULL}, both, 2);
+  for (int i = 0; i < count; i++) add_combination(list, "", "mla", both[i].text);
 
   /* Layers that share their latent, the last group short. */
   static const char *const groups[] = {DIMS ", 'layer_group_size': 2",
@@ -246,6 +292,13 @@ static void combinations(combination_list *list) {
     for (const char *const *size = sizes; *size; size++) add_combination(list, *size, "mla", normed[i]);
   add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'num_hidden_layers': 3", "mla", normed[2]);
   add_combination_of(list, 3, 1, "", "mla", normed[0]);
+  /* Layers that share the latent alone. */
+  static const char *const latents[] = {DIMS LATENT_OF(2), DIMS LATENT_OF(2) ", 'q_lora_rank': 9",
+                                        DIMS LATENT_OF(3) ", 'head_norm': true", NULL};
+  count = cross(latents, knocking, attention, 15);
+  for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
+  add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS LATENT_OF(2));
+  add_combination(list, "'num_hidden_layers': 3, 'rope_interleaved': true", "mla", DIMS LATENT_OF(7));
 
   const char *everything = DIMS ", 'q_lora_rank': 3, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}";
   add_combination_of(list, 3, 1, "", "mla", everything);
@@ -276,5 +329,5 @@ const tested_mechanism tested_mla = {
     .with_experts = with_experts,
     .long_texts = long_texts,
     .learns = learns,
-    .presets = {{"mla", 4 * 16 + 8}, {"mla:48", 48 + 8}, {"egmla", 16 + 8}, {"egmla:32", 32 + 8}},
+    .presets = {{"mla", 8 * 16 / 4 + 8}, {"mla:48", 48 + 8}, {"egmla", 16 + 8}, {"egmla:32", 32 + 8}},
 };

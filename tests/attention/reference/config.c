@@ -59,13 +59,14 @@ static void read_knocking(const json_t *knocking, reference_config *c) {
 
 /* One number for the layers of a range, or a list with G where heads are not mixed. */
 static void read_head_mix(const json_t *mix, reference_config *c) {
+  int64_t most = c->key_groups > c->value_groups ? c->key_groups : c->value_groups;
   c->mix_k = lists(mix, "on", "k");
   c->mix_v = lists(mix, "on", "v");
   const json_t *components = json_object_get(mix, "component_heads"), *range = json_object_get(mix, "layers");
   for (int64_t layer = 0; layer < c->layers; layer++) {
     if (json_is_array(components)) {
       int64_t heads = json_integer_value(json_array_get(components, (size_t)layer));
-      c->components[layer] = heads == c->groups ? 0 : heads;
+      c->components[layer] = heads == most ? 0 : heads;
     } else if (!range || (layer >= json_integer_value(json_array_get(range, 0)) &&
                           layer <= json_integer_value(json_array_get(range, 1)))) {
       c->components[layer] = json_integer_value(components);
@@ -74,17 +75,22 @@ static void read_head_mix(const json_t *mix, reference_config *c) {
 }
 
 static void read_attention(const json_t *attention, reference_config *c) {
+  c->key_groups = whole(attention, "num_key_heads", c->groups);
+  c->value_groups = whole(attention, "num_value_heads", c->groups);
   c->qk_norm = flag(attention, "qk_norm", false);
   c->head_norm = flag(attention, "head_norm", c->type->normed);
   read_knocking(json_object_get(attention, "knocking"), c);
   if (json_is_object(json_object_get(attention, "head_mix")))
     read_head_mix(json_object_get(attention, "head_mix"), c);
   c->latent = whole(attention, "kv_lora_rank", 0);
+  c->key_latent = whole(attention, "k_lora_rank", 0);
+  c->value_latent = whole(attention, "v_lora_rank", 0);
   c->nope = whole(attention, "qk_nope_head_dim", 0);
   c->rotary = whole(attention, "qk_rope_head_dim", 0);
   c->values = whole(attention, "v_head_dim", 0);
   c->gate_dim = whole(attention, "gate_embedding_dim", 0);
   c->group_size = whole(attention, "layer_group_size", 1);
+  c->group_expands = is(attention, "layer_group_shares", "latent");
   c->gate_adds = is(attention, "gate_op", "add");
   c->gate_norm = flag(attention, "gate_norm", true);
   c->q_a_norm = flag(attention, "q_a_norm", false);

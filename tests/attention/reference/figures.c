@@ -3,8 +3,9 @@
 
 #include "attention/mechanisms/mechanism.h"
 
-static bool first_of_group(const reference_config *c, int layer) {
-  return layer % c->group_size == 0;
+/* Whether the layer has what is behind the latent of mla: knocking of keys and values, a gate. */
+static bool expands(const reference_config *c, int layer) {
+  return c->group_expands || layer % c->group_size == 0;
 }
 
 /* --- parameters of one layer's attention --- */
@@ -20,24 +21,23 @@ static int64_t mechanism_parameters(const reference_config *c, int layer) {
 /* Of mechanisms by head. */
 static int64_t bias_parameters(const reference_config *c, int layer) {
   if (!c->biases) return 0;
-  return (c->heads + reference_component_heads(c, c->mix_k, layer) +
-          reference_component_heads(c, c->mix_v, layer)) *
+  return (c->heads + reference_component_heads(c, 'k', layer) + reference_component_heads(c, 'v', layer)) *
          c->head_dim;
 }
 
 static int64_t knocking_parameters(const reference_config *c, int layer) {
   int64_t key = c->key_dim * c->key_dim, value = c->value_dim * c->value_dim;
   int64_t matrices = c->knock.type == REFERENCE_KNOCK_MLP ? 3 : c->knock.type == REFERENCE_NO_KNOCK ? 0 : 1;
-  bool own = first_of_group(c, layer);
-  int64_t of_queries = c->knock.per_head ? c->heads : 1, of_others = c->knock.per_head ? c->groups : 1;
-  return matrices * ((c->knock.q ? of_queries * key : 0) + (c->knock.k && own ? of_others * key : 0) +
-                     (c->knock.v && own ? of_others * value : 0));
+  bool own = expands(c, layer), each = c->knock.per_head;
+  return matrices * ((c->knock.q ? (each ? c->heads : 1) * key : 0) +
+                     (c->knock.k && own ? (each ? c->key_groups : 1) * key : 0) +
+                     (c->knock.v && own ? (each ? c->value_groups : 1) * value : 0));
 }
 
 static int64_t module_parameters(const reference_config *c, int layer) {
   int64_t h = c->components[layer], n = 0;
-  if (h) n += ((c->mix_k ? 1 : 0) + (c->mix_v ? 1 : 0)) * c->groups * h;
-  if (c->qk_norm) n += (first_of_group(c, layer) ? 2 : 1) * c->qk_norm_dim;
+  if (h) n += ((c->mix_k ? c->key_groups : 0) + (c->mix_v ? c->value_groups : 0)) * h;
+  if (c->qk_norm) n += (expands(c, layer) ? 2 : 1) * c->qk_norm_dim;
   if (c->head_norm) n += c->context_dim;
   return n + bias_parameters(c, layer) + knocking_parameters(c, layer);
 }
@@ -61,7 +61,7 @@ static void count_feed_forward(const reference_config *c, int layer, int64_t *al
 /* Per layer where heads are mixed, if they are anywhere. */
 static int64_t shared_latent_dim(const reference_config *c) {
   if (c->type->shared_latent_dim) return c->type->shared_latent_dim(c);
-  int64_t heads = c->groups;
+  int64_t heads = c->key_groups < c->value_groups ? c->key_groups : c->value_groups;
   for (int layer = 0; layer < c->layers; layer++)
     if (c->components[layer] && c->components[layer] < heads) heads = c->components[layer];
   return heads * c->head_dim;
@@ -74,7 +74,7 @@ void reference_count(const reference_config *c, reference_figures *figures) {
   for (int layer = 0; layer < c->layers; layer++) {
     figures->cache_elements += c->type->cache(c, layer);
     figures->parameters_attention += mechanism_parameters(c, layer) + module_parameters(c, layer);
-    if (first_of_group(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
+    if (expands(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
     rest += 2 * norm;
     rest_active += 2 * norm;
     count_feed_forward(c, layer, &rest, &rest_active);
@@ -92,6 +92,6 @@ void reference_count(const reference_config *c, reference_figures *figures) {
 int64_t reference_uncounted_scalars(const reference_config *c) {
   int64_t groups = 0;
   for (int layer = 0; layer < c->layers; layer++)
-    groups += c->gate_dim > 0 && c->gate_norm && first_of_group(c, layer);
+    groups += c->gate_dim > 0 && c->gate_norm && expands(c, layer);
   return 2 * groups;
 }

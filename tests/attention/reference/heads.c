@@ -19,7 +19,7 @@ void reference_append(reference_run *run, const char *part, double *x, int64_t w
 static double *projected(reference_run *run, const char *name, char which, const double *x, int64_t *count) {
   const reference_config *c = run->config;
   *count = reference_components(run, which);
-  if (*count == 0) *count = c->groups;
+  if (*count == 0) *count = reference_groups(c, which);
   return reference_project(run, name, x, c->hidden, *count * c->head_dim);
 }
 
@@ -30,11 +30,11 @@ static double *mixed(reference_run *run, char which, double *x) {
 
 double *reference_values(reference_run *run, const char *name, const char *part, const double *x) {
   const reference_config *c = run->config;
-  int64_t count, d = c->head_dim;
+  int64_t count, d = c->head_dim, groups = c->value_groups;
   double *v = projected(run, name, 'v', x, &count);
-  if (count < c->groups) reference_append(run, part, v, count * d);
-  v = reference_knocked(run, 'v', mixed(run, 'v', v), c->groups, d);
-  if (count >= c->groups) reference_append(run, part, v, c->groups * d);
+  if (count < groups) reference_append(run, part, v, count * d);
+  v = reference_knocked(run, 'v', mixed(run, 'v', v), groups, d);
+  if (count >= groups) reference_append(run, part, v, groups * d);
   return v;
 }
 
@@ -42,18 +42,18 @@ double *reference_values(reference_run *run, const char *name, const char *part,
    turns all heads alike. */
 static double *finished_keys(reference_run *run, const double *x) {
   const reference_config *c = run->config;
-  int64_t count, d = c->head_dim;
+  int64_t count, d = c->head_dim, groups = c->key_groups;
   double *k = projected(run, "k_proj", 'k', x, &count);
-  bool few = count < c->groups,
+  bool few = count < groups,
        turned = few && !c->qk_norm && (c->knock.type == REFERENCE_NO_KNOCK || !c->knock.k);
   if (turned) reference_rope(run, k, count, d, d);
   if (few) reference_append(run, "k", k, count * d);
   k = mixed(run, 'k', k);
   if (turned) return k;
-  k = reference_knocked(run, 'k', k, c->groups, d);
-  reference_qk_norm(run, 'k', k, c->groups, d);
-  reference_rope(run, k, c->groups, d, d);
-  if (!few) reference_append(run, "k", k, c->groups * d);
+  k = reference_knocked(run, 'k', k, groups, d);
+  reference_qk_norm(run, 'k', k, groups, d);
+  reference_rope(run, k, groups, d, d);
+  if (!few) reference_append(run, "k", k, groups * d);
   return k;
 }
 
@@ -67,25 +67,29 @@ void reference_queries_keys_values(reference_run *run, const double *x, double *
   *v = reference_values(run, "v_proj", "v", x);
 }
 
-int64_t reference_component_heads(const reference_config *c, bool mixed, int layer) {
-  return mixed && c->components[layer] ? c->components[layer] : c->groups;
+int64_t reference_groups(const reference_config *c, char which) {
+  return which == 'k' ? c->key_groups : c->value_groups;
 }
 
-int64_t reference_cached_heads(const reference_config *c, bool mixed, int layer) {
-  int64_t components = reference_component_heads(c, mixed, layer);
-  return components < c->groups ? components : c->groups;
+int64_t reference_component_heads(const reference_config *c, char which, int layer) {
+  bool mixed = which == 'k' ? c->mix_k : c->mix_v;
+  return mixed && c->components[layer] ? c->components[layer] : reference_groups(c, which);
+}
+
+int64_t reference_cached_heads(const reference_config *c, char which, int layer) {
+  int64_t components = reference_component_heads(c, which, layer), groups = reference_groups(c, which);
+  return components < groups ? components : groups;
 }
 
 int reference_projections_by_head(const reference_config *c, int layer, struct projection_shape *shapes) {
   int64_t D = c->hidden, d = c->head_dim;
   shapes[0] = (projection_shape){"q_proj", c->heads * d, D};
-  shapes[1] = (projection_shape){"k_proj", reference_component_heads(c, c->mix_k, layer) * d, D};
-  shapes[2] = (projection_shape){"v_proj", reference_component_heads(c, c->mix_v, layer) * d, D};
+  shapes[1] = (projection_shape){"k_proj", reference_component_heads(c, 'k', layer) * d, D};
+  shapes[2] = (projection_shape){"v_proj", reference_component_heads(c, 'v', layer) * d, D};
   shapes[3] = (projection_shape){"o_proj", D, c->heads * d};
   return 4;
 }
 
 int64_t reference_cache_by_head(const reference_config *c, int layer) {
-  return (reference_cached_heads(c, c->mix_k, layer) + reference_cached_heads(c, c->mix_v, layer)) *
-         c->head_dim;
+  return (reference_cached_heads(c, 'k', layer) + reference_cached_heads(c, 'v', layer)) * c->head_dim;
 }

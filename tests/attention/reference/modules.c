@@ -51,13 +51,14 @@ double *reference_mixed(reference_run *run, char which, const double *component)
   int64_t components = reference_components(run, which), d = c->head_dim;
   char mix_name[64];
   snprintf(mix_name, sizeof mix_name, "self_attn.%c_mix.weight", which);
-  const double *mix = reference_matrix(run, mix_name, c->groups, components);
-  double *heads = reference_zeros(run, run->length * c->groups * d);
+  int64_t groups = reference_groups(c, which);
+  const double *mix = reference_matrix(run, mix_name, groups, components);
+  double *heads = reference_zeros(run, run->length * groups * d);
   for (int64_t t = 0; t < run->length; t++)
-    for (int64_t g = 0; g < c->groups; g++)
+    for (int64_t g = 0; g < groups; g++)
       for (int64_t j = 0; j < components; j++)
         for (int64_t i = 0; i < d; i++)
-          heads[(t * c->groups + g) * d + i] +=
+          heads[(t * groups + g) * d + i] +=
               mix[g * components + j] * component[(t * components + j) * d + i];
   return heads;
 }

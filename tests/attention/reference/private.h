@@ -15,8 +15,9 @@ typedef struct reference_run {
   const int32_t *tokens; /* [length] */
   const int32_t *start;  /* [length] first position seen, or NULL */
   int layer;
-  /* mla: what the first layer of a group leaves to the others: [length][heads][n + r], [length][heads][v] */
-  double *group_keys, *group_values;
+  /* mla: what the first layer of a group leaves to the others: latents [length][c] as they are cached and before that,
+     [length][r], and with the matrices shared too [length][heads][n + r], [length][heads][v] */
+  double *group_latent, *group_exact, *group_rotary, *group_keys, *group_values;
 } reference_run;
 
 double *reference_zeros(reference_run *run, int64_t count);
@@ -93,6 +94,10 @@ void reference_gather(reference_run *run, int64_t t, const double *weights, doub
    [length][groups][value_dim] -> [length][heads][value_dim]. */
 double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
                          int64_t key_dim, const double *values, int64_t value_dim, double scale);
+/* The same with groups of values of their own. */
+double *reference_attend_apart(reference_run *run, int64_t key_groups, const double *q, const double *keys,
+                               int64_t key_dim, int64_t value_groups, const double *values, int64_t value_dim,
+                               double scale);
 
 /* --- heads.c: what mechanisms that keep keys and values by head have in common --- */
 
@@ -104,9 +109,11 @@ double *reference_queries(reference_run *run, const double *x);
 double *reference_values(reference_run *run, const char *name, const char *part, const double *x);
 /* Rotated queries, rotated keys and values as gqa has them. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v);
-/* Heads that the projection of a state makes in a layer, and heads that its cache keeps. */
-int64_t reference_component_heads(const reference_config *config, bool mixed, int layer);
-int64_t reference_cached_heads(const reference_config *config, bool mixed, int layer);
+/* Of a state ('k' or 'v'): the heads that query heads share, those that the projection makes in a layer, and those that
+   its cache keeps. */
+int64_t reference_groups(const reference_config *config, char which);
+int64_t reference_component_heads(const reference_config *config, char which, int layer);
+int64_t reference_cached_heads(const reference_config *config, char which, int layer);
 /* q_proj, k_proj, v_proj and o_proj; keys and values in the cache. */
 int reference_projections_by_head(const reference_config *config, int layer, struct projection_shape *shapes);
 int64_t reference_cache_by_head(const reference_config *config, int layer);

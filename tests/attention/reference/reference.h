@@ -49,6 +49,7 @@ typedef struct reference_memory {
 /* A configuration as the reference understands it, every default filled in. */
 typedef struct reference_config {
   int64_t vocab, hidden, intermediate, layers, heads, groups, head_dim;
+  int64_t key_groups, value_groups; /* G_k and G_v; mostly both `groups` */
   double eps, theta;
   bool tied, interleaved, biases; /* biases: of the query, key and value projections */
   double (*activation)(double x); /* of the feed-forward network */
@@ -74,7 +75,9 @@ typedef struct reference_config {
   bool mix_k, mix_v;
   int64_t q_rank;                       /* mla: 0 = dense; mfa: width of S_q */
   int64_t latent, nope, rotary, values; /* mla: c, n, r, v */
+  int64_t key_latent, value_latent;     /* mla: c_k, c_v of latents apart */
   int64_t gate_dim, group_size;         /* mla: E, z */
+  bool group_expands; /* mla: every layer of a group has its own matrices behind the latent */
   bool gate_adds, gate_norm;
   bool q_a_norm;                                /* mfa */
   bool reuse_projects, reuse_adds, reuse_gates; /* mfa_kr: N, the residual k, alpha */

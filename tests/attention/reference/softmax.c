@@ -42,19 +42,25 @@ void reference_gather(reference_run *run, int64_t t, const double *weights, doub
     for (int64_t i = 0; i < dim; i++) sum[i] += factor * weights[j] * values[j * stride + i];
 }
 
-double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
-                         int64_t key_dim, const double *values, int64_t value_dim, double scale) {
+double *reference_attend_apart(reference_run *run, int64_t key_groups, const double *q, const double *keys,
+                               int64_t key_dim, int64_t value_groups, const double *values, int64_t value_dim,
+                               double scale) {
   int64_t heads = run->config->heads;
   double *out = reference_zeros(run, run->length * heads * value_dim);
   double *weights = reference_zeros(run, run->length);
   for (int64_t t = 0; t < run->length; t++)
     for (int64_t h = 0; h < heads; h++) {
-      int64_t g = h * groups / heads;
-      reference_scores(run, h, t, q + (t * heads + h) * key_dim, keys + g * key_dim, groups * key_dim,
+      int64_t g = h * key_groups / heads, of_values = h * value_groups / heads;
+      reference_scores(run, h, t, q + (t * heads + h) * key_dim, keys + g * key_dim, key_groups * key_dim,
                        key_dim, scale, weights);
       reference_softmax(run, t, weights);
-      reference_gather(run, t, weights, 1, values + g * value_dim, groups * value_dim, value_dim,
-                       out + (t * heads + h) * value_dim);
+      reference_gather(run, t, weights, 1, values + of_values * value_dim, value_groups * value_dim,
+                       value_dim, out + (t * heads + h) * value_dim);
     }
   return out;
+}
+
+double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
+                         int64_t key_dim, const double *values, int64_t value_dim, double scale) {
+  return reference_attend_apart(run, groups, q, keys, key_dim, groups, values, value_dim, scale);
 }
