@@ -21,6 +21,7 @@ enum { ALL = 0 };
 #define SLOW 0.8    /* a rate below it means that something is in the way */
 #define BETTER 1.05 /* how much faster another choice has to be */
 #define FORGET 0.5  /* share of the old rate that stays when a new one is known */
+#define WORTH 40    /* a trial that lost time is not repeated before so many times that time have passed */
 
 /* CROSSHEAD_WORKERS=all: every thread computes at all times. */
 static bool all_always(void) {
@@ -77,7 +78,8 @@ static void start_trial(const ch_governor *governor, ch_governed_class *c, doubl
   c->next_trial = now;
 }
 
-static void end_trial(ch_governed_class *c, double now) {
+/* `lost`: how much longer the trial took than the choice in use would have. */
+static void end_trial(ch_governed_class *c, double lost, double now) {
   bool better = c->rate[c->trial] > BETTER * c->rate[c->choice];
   bool slow = c->rate[c->choice] < SLOW || c->choice != ALL || better;
   if (better) c->choice = c->trial;
@@ -85,7 +87,7 @@ static void end_trial(ch_governed_class *c, double now) {
   c->interval = slow != c->slow || better ? (slow ? SHORT_PAUSE : LONG_PAUSE)
                                           : fmin(2 * c->interval, slow ? BUSY_PAUSE : LONGEST_PAUSE);
   c->slow = slow;
-  c->next_trial = now + c->interval;
+  c->next_trial = now + fmax(c->interval, better ? 0 : WORTH * lost);
 }
 
 void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now) {
@@ -102,8 +104,9 @@ void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, doub
   if (c->next_trial == 0) c->next_trial = now + c->interval;
   if (c->trial != c->choice) {
     if (c->taken < TRIAL) return;
+    double lost = c->rate[c->choice] > 0 ? c->taken - c->expected / c->rate[c->choice] : 0;
     learn(c, c->trial);
-    end_trial(c, now);
+    end_trial(c, lost, now);
   } else if (c->taken >= DECISION) {
     learn(c, c->choice);
     bool slow = c->rate[c->choice] < SLOW;

@@ -20,6 +20,11 @@ static double busy(double work, int workers) {
   return workers > 1 ? 5 * work : work;
 }
 
+/* Neighbours slow all threads down alike. */
+static double loud(double work, int workers) {
+  return 1.4 * work / workers;
+}
+
 typedef struct world {
   ch_governor governor;
   ch_expected_time expected;
@@ -89,6 +94,17 @@ static void what_comes_into_the_way_is_answered_at_once(void **state) {
   assert_true(share_with(&w, busy, 200e-6, 0.5, 1) > 0.8);
 }
 
+/* Trials that change nothing cost little, however long a step is. */
+static void all_threads_work_beside_loud_neighbours(void **state) {
+  (void)state;
+  static const double work[] = {20e-6, 300e-6, 5e-3, 0.2, 2};
+  for (int i = 0; i < 5; i++) {
+    world w = begin(2);
+    share_with(&w, idle, work[i], 10, 2);
+    assert_true(share_with(&w, loud, work[i], 600, 2) > 0.94);
+  }
+}
+
 static void a_team_of_one_is_left_alone(void **state) {
   (void)state;
   world w = begin(1);
@@ -103,6 +119,7 @@ int main(void) {
       cmocka_unit_test(all_threads_come_back),
       cmocka_unit_test(a_busy_machine_is_met_with_one_thread),
       cmocka_unit_test(what_comes_into_the_way_is_answered_at_once),
+      cmocka_unit_test(all_threads_work_beside_loud_neighbours),
       cmocka_unit_test(a_team_of_one_is_left_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

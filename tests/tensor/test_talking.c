@@ -213,6 +213,32 @@ static void run_forward(const talking_case *t, const ch_kernels *kernels, ch_att
   close_scratch(&scratch, describe(&t->d->shape));
 }
 
+/* Every sequence of a batch gets, bit for bit, what it gets alone. */
+static void check_alone(const talking_case *t, const ch_kernels *kernels, const ch_attend *batch,
+                        const mix_values *m) {
+  const attend_data *d = t->d;
+  size_t element = ch_dtype_size(kernels->dtype), part = (size_t)(d->out_size / batch->sequences) * element;
+  for (int64_t s = 0; s < batch->sequences; s++) {
+    ch_attend one = *batch;
+    test_scratch scratch;
+    one.sequences = 1;
+    one.q = (const char *)batch->q + (size_t)(s * batch->queries * batch->heads * batch->key_dim) * element;
+    one.out = malloc(part);
+    one.lse = NULL;
+    if (batch->past) one.past = batch->past + s;
+    for (int p = 0; p < 2; p++)
+      one.parts[p].data = (const char *)batch->parts[p].data +
+                          ch_dtype_bytes(batch->parts[p].dtype, s * batch->parts[p].sequence_stride);
+    one.scratch = open_bytes(&scratch, kernels, kernels->talking_scratch(&one, false), 0);
+    kernels->talking_forward(&one, &(ch_head_mixes){m->value[0], m->value[1]});
+    close_scratch(&scratch, describe(&d->shape));
+    if (memcmp(one.out, (const char *)batch->out + (size_t)s * part, part) != 0)
+      fail_msg("%s, table %s: sequence %lld is another one alone", describe(&d->shape), kernels->name,
+               (long long)s);
+    free(one.out);
+  }
+}
+
 static void check_forward(ch_random *random, attend_case c, int mixes) {
   talking_case t = make_case(random, c, mixes);
   expect_all(&t, false);
@@ -236,6 +262,7 @@ static void check_forward(ch_random *random, attend_case c, int mixes) {
                      d->lse_bound);
       if (memcmp(first, args.out, bytes) != 0)
         fail_msg("%s, table %s, %d threads: two runs differ", describe(&d->shape), kernels->name, threads);
+      if (c.sequences > 1 && !c.produced && !d->document_start) check_alone(&t, kernels, &args, &m);
     }
     free(first);
     free_mixes(&m);

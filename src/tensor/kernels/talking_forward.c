@@ -1,4 +1,4 @@
-/* Talking-heads attention, forward: units of queries on all threads, or, where there are too few of them (decoding),
+/* Talking-heads attention, forward: units of queries on all threads, or, where a sequence has too few of them (decoding),
  * every unit's keys cut into one range per thread. */
 #include "tensor/kernels/talking.h"
 
@@ -18,11 +18,14 @@ typedef struct talking_plan {
   bool split; /* threads share the keys of a unit */
 } talking_plan;
 
+/* Whether keys are cut, and where, follows from one sequence alone: in a batch it adds up the same way. */
 static talking_plan plan_talking(const ch_attend *args, int threads) {
-  talking_plan plan = {.shape = shape_units(args, 4 * (int64_t)threads)};
-  int64_t units = args->sequences * plan.shape.units;
+  ch_attend alone = *args;
+  alone.sequences = 1;
+  talking_plan plan = {.shape = shape_units(&alone, 4 * (int64_t)threads)};
+  plan.split = plan.shape.units < 2 * threads && plan.shape.units % threads != 0;
+  if (!plan.split) plan.shape = shape_units(args, 4 * (int64_t)threads);
   plan.slots = KEPT / (args->heads * plan.shape.plane) + 1;
-  plan.split = units < 2 * threads && units % threads != 0;
   return plan;
 }
 
