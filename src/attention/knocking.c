@@ -36,7 +36,8 @@ static int64_t heads_of(const ch_config *config, unsigned on) {
   return on == CH_ON_Q ? config->num_attention_heads : ch_heads_of(config, on);
 }
 
-/* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config does not want random ones. */
+/* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config does not want
+   random ones. */
 static void declare_map(ch_declaration *declaration, unsigned on, const char *what, int64_t n,
                         bool identity) {
   const ch_config *c = declaration->config;
@@ -82,4 +83,13 @@ ch_node *ch_knock(ch_builder *builder, unsigned on, ch_node *heads) {
   if (type == CH_KNOCKING_GATE) return ch_op_sigmoid_gate(builder->graph, heads, gate, 2);
   ch_node *up = through(builder, on, ".up", heads);
   return through(builder, on, ".down", ch_op_sigmoid_gate(builder->graph, up, gate, 2));
+}
+
+ch_node *ch_knock_query_for_keys(ch_builder *builder, ch_node *q, int64_t dim) {
+  const ch_config *c = builder->config;
+  char name[NAME];
+  if (!ch_is_knocked(c, CH_ON_K)) return q;
+  int64_t stride = c->attention.knocking.per_head ? dim : 0;
+  return ch_op_head_product(builder->graph, q, ch_attention_param(builder, name_of(CH_ON_K, "", name)),
+                            (ch_head_rows){c->num_attention_heads, stride, 0, dim, true});
 }

@@ -199,6 +199,8 @@ bool ch_mixed_on_read(const ch_config *config, int layer, unsigned on);
 void ch_knocking_declare(ch_declaration *declaration, unsigned on, int64_t head_dim);
 ch_node *ch_knock(ch_builder *builder, unsigned on, ch_node *heads);
 bool ch_is_knocked(const ch_config *config, unsigned on);
+/* Queries by heads of `dim`, for keys that are read before their linear knocking: q . (K k) = (K^T q) . k. */
+ch_node *ch_knock_query_for_keys(ch_builder *builder, ch_node *q, int64_t dim);
 
 /* --- keys_values.c: queries, keys and values by head as most mechanisms have them, with all their stages --- */
 

@@ -259,20 +259,11 @@ static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int
                             (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
 }
 
-/* Linear knocking of keys is applied to the query here: q . (K k) = (K^T q) . k. */
-static ch_node *knocked_for_keys(ch_builder *builder, ch_node *nope) {
-  sizes s = sizes_of(builder->config);
-  if (!ch_is_knocked(builder->config, CH_ON_K)) return nope;
-  int64_t stride = builder->config->attention.knocking.per_head ? s.nope : 0;
-  return ch_op_head_product(builder->graph, nope, ch_attention_param(builder, "k_knock.weight"),
-                            (ch_head_rows){s.heads, stride, 0, s.nope, true});
-}
-
 static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {
   sizes s = sizes_of(builder->config);
   int64_t width = s.nope + s.rope;
   ch_builder there = at_expanding_layer(builder);
-  ch_node *nope = knocked_for_keys(&there, slice(builder, q, width, 0, s.nope));
+  ch_node *nope = ch_knock_query_for_keys(&there, slice(builder, q, width, 0, s.nope), s.nope);
   ch_node *folded = through_kv_b(&there, nope, 0, s.nope, true);
   q = join(builder, folded, s.latent, q, (ch_head_slice){width, s.nope, s.rope});
   ch_node *latents = ch_attend_states(builder, q, state, state,

@@ -134,16 +134,13 @@ static bool is_absorbed(const ch_builder *builder, unsigned on) {
          builder->graph->length * (latent - dim) <= expanding(builder->config, on);
 }
 
-/* W_kb^T of every head's query, behind linear knocking: q . (K k) = (K^T q) . k. */
+/* W_kb^T of every head's query, behind linear knocking. */
 static ch_node *folded_query(ch_builder *builder, ch_node *q) {
   ch_graph *graph = builder->graph;
   sizes s = sizes_of(builder->config);
   int64_t width = s.nope + s.rope;
   ch_node *nope = ch_op_slice_heads(graph, q, s.heads, (ch_head_slice){width, 0, s.nope});
-  int64_t stride = builder->config->attention.knocking.per_head ? s.nope : 0;
-  if (ch_is_knocked(builder->config, CH_ON_K))
-    nope = ch_op_head_product(graph, nope, ch_attention_param(builder, "k_knock.weight"),
-                              (ch_head_rows){s.heads, stride, 0, s.nope, true});
+  nope = ch_knock_query_for_keys(builder, nope, s.nope);
   nope = ch_op_head_product(graph, nope, ch_projection_weight(builder, "k_b_proj"),
                             (ch_head_rows){s.heads, s.nope, 0, s.nope, true});
   return ch_op_join_heads(graph, s.heads, 2, (ch_node *[]){nope, q},

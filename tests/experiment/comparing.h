@@ -19,16 +19,7 @@
 #include "config_file/config_json.h"
 #include "experiment/compare.h"
 #include "experiment/match.h"
-
-static char root[64]; /* everything of one test run */
-
-static inline const char *in_root(const char *name) {
-  static char paths[64][160];
-  static int next;
-  next = (next + 1) % 64;
-  snprintf(paths[next], sizeof paths[next], "%s/%s", root, name);
-  return paths[next];
-}
+#include "scratch.h"
 
 /* Sentences with some order in them, so that a model can learn a little. */
 static inline void write_text(const char *name, uint32_t seed, int sentences) {
@@ -196,19 +187,10 @@ static inline void write_file(const char *name, const char *content, size_t size
 }
 
 static inline int set_up(void **state) {
-  (void)state;
-  snprintf(root, sizeof root, "/tmp/crosshead-compare-XXXXXX");
-  if (!mkdtemp(root)) return -1;
+  if (make_root(state) != 0) return -1;
   omp_set_num_threads(1); /* models this small are no work for more */
   write_text("text.txt", 1, 1000);
   return 0;
-}
-
-static inline int tear_down(void **state) {
-  (void)state;
-  char command[96];
-  snprintf(command, sizeof command, "rm -rf '%s'", root);
-  return system(command);
 }
 
 #endif

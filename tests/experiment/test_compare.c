@@ -214,5 +214,5 @@ int main(void) {
       cmocka_unit_test(mechanisms_may_be_added_behind_those_that_are_there),
       cmocka_unit_test(results_agree_with_the_models),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, set_up, remove_root);
 }

@@ -220,5 +220,5 @@ int main(void) {
       cmocka_unit_test(a_mechanism_under_two_names_is_not_distinguishable),
       cmocka_unit_test(seeds_are_not_added_to_what_is_out),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, set_up, remove_root);
 }

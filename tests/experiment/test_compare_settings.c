@@ -169,5 +169,5 @@ int main(void) {
       cmocka_unit_test(config_files_take_part),
       cmocka_unit_test(bad_input_is_refused_in_a_sentence),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, set_up, remove_root);
 }

@@ -5,16 +5,7 @@
 
 #include "base/file_names.h"
 #include "experiment/sweep.h"
-
-static char root[64];
-
-static const char *in_root(const char *name) {
-  static char paths[16][160];
-  static int next;
-  next = (next + 1) % 16;
-  snprintf(paths[next], sizeof paths[next], "%s/%s", root, name);
-  return paths[next];
-}
+#include "scratch.h"
 
 static void write_text(void) {
   static const char *const words[] = {"the king",  "a sailor",     "sees",  "follows",
@@ -260,19 +251,10 @@ static void stuck_runs_and_choices(void **state) {
   assert_true(choice.lowest == 0.001 && choice.lowest_loss == 4);
 }
 
-static int make_root(void **state) {
-  (void)state;
-  snprintf(root, sizeof root, "/tmp/crosshead-sweep-XXXXXX");
-  if (!mkdtemp(root)) return 1;
+static int set_up(void **state) {
+  if (make_root(state) != 0) return -1;
   write_text();
   return 0;
-}
-
-static int remove_root(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -r %s", root);
-  return system(command);
 }
 
 int main(void) {
@@ -284,5 +266,5 @@ int main(void) {
       cmocka_unit_test(grids_are_read),
       cmocka_unit_test(stuck_runs_and_choices),
   };
-  return cmocka_run_group_tests(tests, make_root, remove_root);
+  return cmocka_run_group_tests(tests, set_up, remove_root);
 }

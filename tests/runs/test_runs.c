@@ -8,16 +8,7 @@
 
 #include "runs/collect.h"
 #include "runs/store.h"
-
-static char root[64];
-
-static const char *in_root(const char *name) {
-  static char paths[16][160];
-  static int next;
-  next = (next + 1) % 16;
-  snprintf(paths[next], sizeof paths[next], "%s/%s", root, name);
-  return paths[next];
-}
+#include "scratch.h"
 
 static ch_runs *open_runs(const char *path) {
   ch_runs *runs;
@@ -355,19 +346,6 @@ static void a_training_run_is_collected_from_its_directory(void **state) {
   assert_int_equal(ch_kept_run_collect(root, &(ch_kept_run_labels){0}, &arena, &run, &error), CH_ERROR_IO);
   assert_non_null(strstr(error.message, "a run's directory has a log"));
   ch_arena_free(&arena);
-}
-
-static int make_root(void **state) {
-  (void)state;
-  snprintf(root, sizeof root, "/tmp/crosshead-runs-XXXXXX");
-  return mkdtemp(root) ? 0 : 1;
-}
-
-static int remove_root(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -r %s", root);
-  return system(command);
 }
 
 int main(void) {

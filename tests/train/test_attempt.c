@@ -14,16 +14,7 @@
 
 #include "base/file.h"
 #include "train/attempt.h"
-
-static char root[64];
-
-static const char *in_root(const char *name) {
-  static char paths[16][160];
-  static int next;
-  next = (next + 1) % 16;
-  snprintf(paths[next], sizeof paths[next], "%s/%s", root, name);
-  return paths[next];
-}
+#include "scratch.h"
 
 static void put(const char *name, const char *text) {
   ch_error error;
@@ -95,19 +86,6 @@ static void what_another_run_prepares_stays(void **state) {
   assert_false(ch_is_directory(in_root("shared")));
 }
 
-static int set_up(void **state) {
-  (void)state;
-  snprintf(root, sizeof root, "/tmp/crosshead-attempt-XXXXXX");
-  return mkdtemp(root) ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  char command[96];
-  snprintf(command, sizeof command, "rm -rf '%s'", root);
-  return system(command);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(directories_and_files_that_were_made_are_removed),
@@ -115,5 +93,5 @@ int main(void) {
       cmocka_unit_test(weights_strangers_and_logs_with_lines_stay),
       cmocka_unit_test(what_another_run_prepares_stays),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, make_root, remove_root);
 }
