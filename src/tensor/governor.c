@@ -18,10 +18,11 @@ static const double LONGEST_PAUSE = 30;
 static const double CLASS_LIMITS[CH_GOVERNOR_CLASSES - 1] = {20e-6, 100e-6, 500e-6, 2.5e-3, 12e-3};
 
 enum { ALL = 0 };
-#define SLOW 0.8    /* a rate below it means that something is in the way */
-#define BETTER 1.05 /* how much faster another choice has to be */
-#define FORGET 0.5  /* share of the old rate that stays when a new one is known */
-#define WORTH 40    /* a trial that lost time is not repeated before so many times that time have passed */
+#define SLOW 0.8     /* a rate below it means that something is in the way */
+#define BETTER 1.05  /* how much faster another choice has to be */
+#define FORGET 0.5   /* share of the old rate that stays when a new one is known */
+#define WORTH 100    /* a trial that lost time is not repeated before so many times that time have passed, */
+#define WORTH_FEW 40 /* or so many where few threads are in use: what was in their way may be gone */
 
 /* CROSSHEAD_WORKERS=all: every thread computes at all times. */
 static bool all_always(void) {
@@ -87,7 +88,7 @@ static void end_trial(ch_governed_class *c, double lost, double now) {
   c->interval = slow != c->slow || better ? (slow ? SHORT_PAUSE : LONG_PAUSE)
                                           : fmin(2 * c->interval, slow ? BUSY_PAUSE : LONGEST_PAUSE);
   c->slow = slow;
-  c->next_trial = now + fmax(c->interval, better ? 0 : WORTH * lost);
+  c->next_trial = now + fmax(c->interval, better ? 0 : (c->choice == ALL ? WORTH : WORTH_FEW) * lost);
 }
 
 void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now) {
