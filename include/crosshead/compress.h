@@ -14,8 +14,26 @@ typedef enum ch_compression {
       0, /* fewer key and value heads in the cache, of which each layer's heads are combinations */
   CH_COMPRESSION_MASA = 1,    /* attention's matrices as combinations of atoms that groups of layers share */
   CH_COMPRESSION_SVD_LLM = 2, /* truncated SVD, weighted by the statistics of the inputs */
-  CH_COMPRESSION_SVD = 3      /* the same by the weights alone */
+  CH_COMPRESSION_SVD = 3,     /* the same by the weights alone */
+  /* truncated SVD of adjacent layers together, which then share their first factors (arXiv 2410.03765) */
+  CH_COMPRESSION_BASIS_SHARING = 4
 } ch_compression;
+
+/* What the errors of matrices count for, where atoms are computed and ranks searched. */
+typedef enum ch_error_weighting {
+  /* Relative to a matrix' outputs, times the share that its layer's attention has of the residual stream, more for output
+   * and key projections. */
+  CH_ERROR_WEIGHTING_MEASURED = 0,
+  CH_ERROR_WEIGHTING_PAPER = 1 /* all alike, as in the MASA paper (eq. 4) */
+} ch_error_weighting;
+
+/* How the budget of parameters becomes ranks of factors and residuals. */
+typedef enum ch_ranks {
+  CH_RANKS_DEFAULT = 0,    /* masa: SEARCHED, with the paper's weighting PROJECTION; the others: SHARE */
+  CH_RANKS_SHARE = 1,      /* every matrix keeps the same share of its parameters */
+  CH_RANKS_PROJECTION = 2, /* every matrix gets the same share of the rank that it can have */
+  CH_RANKS_SEARCHED = 3    /* each unit goes where a parameter lowers the weighted error most */
+} ch_ranks;
 
 /* Fill with ch_compress_defaults, then change what should differ: members may be added in later versions. All that it
  * points to is the caller's and must last until ch_compress_model has returned. */
@@ -27,11 +45,15 @@ typedef struct ch_compress_settings {
    * cost least. Without: of the cache, which is saved by a number of heads for each layer so that the loss grows least.
    * Both are measured on the calibration text, one layer at a time (MEA, Figure 8). */
   double budget;
-  bool profile; /* mea: measure and report that without a budget too */
-  double ratio; /* masa, svd-llm, svd: share of the attention parameters to take away, above 0 and below 1 */
+  bool profile;     /* mea: measure and report that without a budget too */
+  double ratio;     /* all but mea: share of the attention parameters to take away, above 0 and below 1 */
   const char *keep; /* of these: projections to leave alone, with commas between: "q,o" or "q_proj,o_proj" */
   int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0 = chosen */
-  /* The calibration text, UTF-8; NULL = the weights alone decide. svd-llm needs it, svd never uses it. */
+  int64_t group_size;    /* basis sharing: adjacent layers that share a basis; default 2 */
+  ch_ranks ranks;        /* all but mea */
+  /* masa, and the others with CH_RANKS_SEARCHED; the paper's weighting is an error where it would do nothing */
+  ch_error_weighting weighting;
+  /* The calibration text, UTF-8; NULL = the weights alone decide. svd-llm and basis sharing need it, svd never uses it. */
   const char *calibration;
   int64_t calibration_tokens; /* the first so many tokens of it are used; default 65536 */
   bool data_free;    /* the weights alone decide, even so; budget and profile use the calibration text */

@@ -10,11 +10,11 @@
 #include "compress/virtual_heads.h"
 #include "tensor/team.h"
 
-static const char *const method_names[] = {"mea", "masa", "svd-llm", "svd"};
 static const double kept_back = 0.2; /* of the calibration text, to measure on */
 
 void ch_compress_defaults(ch_compress_settings *settings) {
-  *settings = (ch_compress_settings){.component_heads = -1, .last_layer = -1, .calibration_tokens = 65536};
+  *settings = (ch_compress_settings){
+      .component_heads = -1, .last_layer = -1, .group_size = 2, .calibration_tokens = 65536};
 }
 
 ch_status ch_compressing_step(void *context, const char *what, double done, double total, ch_error *error) {
@@ -108,12 +108,19 @@ static void close_all(ch_compressing *c) {
 
 static ch_status compress(ch_compressing *c, ch_error *error) {
   static ch_compress_method *const methods[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
-                                                ch_compress_svd};
+                                                ch_compress_svd, ch_compress_basis_sharing};
+  static const ch_rank_rule rules[] = {[CH_RANKS_DEFAULT] = CH_RANK_BY_METHOD,
+                                       [CH_RANKS_SHARE] = CH_RANK_BY_SHARE,
+                                       [CH_RANKS_PROJECTION] = CH_RANK_BY_PROJECTION,
+                                       [CH_RANKS_SEARCHED] = CH_RANK_SEARCHED};
   const ch_compress_options options = {.component_heads = c->heads,
                                        .ratio = c->s->ratio,
                                        .before = c->report.before.parameters_attention,
                                        .groups = c->s->groups,
                                        .atoms = c->s->atoms,
+                                       .group_size = c->s->group_size,
+                                       .ranks = rules[c->s->ranks],
+                                       .unweighted = c->s->weighting == CH_ERROR_WEIGHTING_PAPER,
                                        .keep = c->keep,
                                        .keep_count = c->keep_count,
                                        .dtype = c->dtype,
@@ -188,8 +195,10 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
                                       .version = CH_VERSION_STRING,
                                       .model = directory,
                                       .out = settings->name ? settings->name : out,
-                                      .method = method_names[settings->method],
+                                      .method = ch_compression_names[settings->method],
                                       .ratio = settings->ratio};
+  if (!c->mea) c->report.ranks = ch_compression_ranks_name(settings);
+  if (ch_compression_weighs(settings)) c->report.weighting = ch_compression_weightings[settings->weighting];
   ch_format_utc(time(NULL), c->report.created);
   ch_machine_describe(&c->report.machine);
   ch_team team = ch_team_of(settings->threads);

@@ -17,6 +17,12 @@ static ch_status check_calibration(const ch_compressing *c, ch_error *error) {
                  c->s->method == CH_COMPRESSION_MASA ? "--data-free" : "--method svd");
 }
 
+/* masa cuts layers where blocks change the stream; measured weights of errors have each attention's share of it. */
+static bool needs_drift(const ch_compress_settings *s) {
+  return s->method == CH_COMPRESSION_MASA ||
+         (ch_compression_weighs(s) && s->weighting == CH_ERROR_WEIGHTING_MEASURED);
+}
+
 ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error) {
   ch_projection_shapes shapes = {0};
   const char *names[CH_MAX_PROJECTIONS];
@@ -32,7 +38,7 @@ ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error) {
   }
   ch_calibration_options options = {.projections = names,
                                     .projection_count = count,
-                                    .drift = c->s->method == CH_COMPRESSION_MASA,
+                                    .drift = needs_drift(c->s),
                                     .step = ch_compressing_step,
                                     .context = c};
   CH_TRY(ch_calibrate(c->model, c->tokens.data, (int64_t)c->tokens.size, &options, &c->calibration, error));

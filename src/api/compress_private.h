@@ -41,6 +41,13 @@ typedef struct ch_compressing {
 /* A ch_compress_step: tells parts and progress; CH_ERROR_INTERRUPTED once the caller cancelled. */
 ch_compress_step ch_compressing_step;
 
+/* "mea", "masa" ..., in the order of ch_compression; "measured", "paper" (compress_read.c). */
+extern const char *const ch_compression_names[], *const ch_compression_weightings[];
+/* Whether errors of matrices are weighed against each other: in the atoms of masa, and where ranks are searched. */
+bool ch_compression_weighs(const ch_compress_settings *s);
+/* "share", "projection", "searched": what the method takes by default where the settings leave it to it. */
+const char *ch_compression_ranks_name(const ch_compress_settings *s);
+
 /* Checks the settings alone (compress_read.c). */
 ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error);
 /* Layers, heads, projections and element type for the model that c->own is. */

@@ -6,15 +6,30 @@
 
 /* --- of themselves ----------------------------------------------------------------------------------------------- */
 
+const char *const ch_compression_names[] = {"mea", "masa", "svd-llm", "svd", "basis-sharing", NULL};
+const char *const ch_compression_weightings[] = {"measured", "paper", NULL};
+
+bool ch_compression_weighs(const ch_compress_settings *s) {
+  return s->method == CH_COMPRESSION_MASA || s->ranks == CH_RANKS_SEARCHED;
+}
+
+const char *ch_compression_ranks_name(const ch_compress_settings *s) {
+  static const char *const names[] = {"", "share", "projection", "searched"};
+  if (s->ranks != CH_RANKS_DEFAULT) return names[s->ranks];
+  if (s->method != CH_COMPRESSION_MASA) return names[CH_RANKS_SHARE];
+  return names[s->weighting == CH_ERROR_WEIGHTING_PAPER ? CH_RANKS_PROJECTION : CH_RANKS_SEARCHED];
+}
+
 static ch_status wrong(const ch_compress_settings *s, const char *sentence, ch_error *error) {
-  static const char *const names[] = {"mea", "masa", "svd-llm", "svd"};
-  return ch_fail(error, CH_ERROR_ARGUMENT, "%s %s", names[s->method], sentence);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s %s", ch_compression_names[s->method], sentence);
 }
 
 static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
   if (s->ratio != 0) return wrong(s, "takes component_heads or a budget, and no ratio", error);
   if (s->keep || s->groups || s->atoms)
     return wrong(s, "has no dictionaries: keep, groups and atoms are for the other methods", error);
+  if (s->ranks || s->weighting)
+    return wrong(s, "has no ranks: ranks and weighting are for the other methods", error);
   if (s->component_heads == -1 && s->budget == 0)
     return wrong(s, "needs component_heads, or a budget", error);
   if (!(s->budget >= 0 && s->budget <= 1)) return wrong(s, "takes a budget from above 0 to 1", error);
@@ -29,14 +44,25 @@ static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
   if (!(s->ratio > 0 && s->ratio < 1)) return wrong(s, "takes a ratio above 0 and below 1", error);
   if (s->method != CH_COMPRESSION_MASA && (s->groups || s->atoms))
     return wrong(s, "has no dictionaries: groups and atoms are masa's", error);
-  if (s->method == CH_COMPRESSION_SVD_LLM && (!s->calibration || s->data_free))
+  if (s->weighting && !ch_compression_weighs(s))
+    return wrong(s, "weighs errors only where ranks are searched; set ranks to that, or leave weighting out",
+                 error);
+  bool whitens = s->method == CH_COMPRESSION_SVD_LLM || s->method == CH_COMPRESSION_BASIS_SHARING;
+  if (whitens && (!s->calibration || s->data_free))
     return wrong(s, "needs a calibration text: it whitens by what inputs look like", error);
   return CH_OK;
 }
 
 ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error) {
-  if ((unsigned)s->method > CH_COMPRESSION_SVD)
+  if ((unsigned)s->method > CH_COMPRESSION_BASIS_SHARING)
     return ch_fail(error, CH_ERROR_ARGUMENT, "method is %d, which is no ch_compression", (int)s->method);
+  if ((unsigned)s->ranks > CH_RANKS_SEARCHED || (unsigned)s->weighting > CH_ERROR_WEIGHTING_PAPER)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "ranks is %d and weighting is %d; one of them is none of its type", (int)s->ranks,
+                   (int)s->weighting);
+  if (s->group_size < 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "group_size is %lld; at least one layer makes a group",
+                   (long long)s->group_size);
   if (s->groups < 0 || s->atoms < 0 || s->calibration_tokens < 2)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "groups and atoms cannot be negative, and calibration_tokens must be at least 2");

@@ -31,11 +31,12 @@ static const char *atoms_name(const ch_config *config, int layer, const char *na
   return full;
 }
 
-/* S of the layer's dictionary: what the config says, in a group of fewer layers these; or what the file that is being
-   opened holds. 0 after a failure. */
+/* S of the layer's dictionary: what the config says, in a group of fewer layers one for each; or what the file that is
+   being opened holds. 0 after a failure. */
 static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   int64_t layers, atoms = declaration->config->sharing.atoms;
   ch_group_of_layer(declaration->config, declaration->layer, &layers);
+  if (atoms > 0 && declaration->config->sharing.common_dictionary) return atoms;
   if (atoms > 0) return atoms < layers ? atoms : layers;
   const ch_known_shape *known = ch_known_shape_of(declaration->params->known, full);
   if (known && known->rank == 3 && known->shape[0] > 0) return known->shape[0];

@@ -48,7 +48,9 @@ static const ch_option options[] = {
      .choices = ch_compress_method_names,
      .required = true,
      .help = "mea: fewer key and value heads in the cache. masa: matrices built from atoms that groups of "
-             "layers share. svd-llm, svd: every matrix as a product of two smaller ones."},
+             "layers share. svd-llm, svd: every matrix as a product of two smaller ones. basis-sharing: the "
+             "same, "
+             "and adjacent layers share the first of the two."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      AT(out),
@@ -116,7 +118,7 @@ static const ch_option options[] = {
      AT(profile),
      .help =
          "Measure how much the loss changes if only one layer is compressed, for each layer, and plot it."},
-    {.name = "", .help = "Parameters (--method masa, svd-llm, svd)"},
+    {.name = "", .help = "Parameters (--method masa, svd-llm, svd, basis-sharing)"},
     {.name = "ratio",
      .type = CH_OPTION_NUMBER,
      AT(ratio),
@@ -143,6 +145,30 @@ static const ch_option options[] = {
      .min = 1,
      .max = 512,
      .help = "masa: atoms per group (default: chosen)."},
+    {.name = "weighting",
+     .type = CH_OPTION_CHOICE,
+     AT(weighting),
+     .metavar = "HOW",
+     .choices = ch_compress_weighting_names,
+     .help =
+         "masa, and the others with --ranks searched. measured (default): errors count by what they do to "
+         "the residual stream. paper: all alike, as in the MASA paper; masa then has ranks by projection."},
+    {.name = "ranks",
+     .type = CH_OPTION_CHOICE,
+     AT(ranks),
+     .metavar = "HOW",
+     .choices = ch_compress_rank_names,
+     .help = "share: every matrix keeps the same share of its parameters (default but for masa). projection: "
+             "the same share of the rank it can have. searched: each unit of rank goes where it lowers the "
+             "error most (default of masa)."},
+    {.name = "group-size",
+     .type = CH_OPTION_COUNT,
+     AT(group_size),
+     .metavar = "N",
+     .min = 2,
+     .max = 512,
+     .default_value = "2",
+     .help = "basis-sharing: adjacent layers that share a basis."},
     {0}};
 
 static ch_status run(const void *given, ch_error *error) {
@@ -176,12 +202,13 @@ const ch_command ch_cmd_compress = {
     .name = "compress",
     .positional = "MODEL",
     .summary = "Make a model smaller without training, and report what was lost.",
-    .description = "MODEL is a Crosshead model or a Hugging Face llama, qwen2, qwen3 or mistral. mea keeps "
-                   "fewer key and value heads in the cache; the layer's heads become linear combinations of "
-                   "them (virtual heads). masa, svd-llm and svd remove attention parameters.\n\n"
-                   "The result in --out runs like any other model and can be trained further with `train "
-                   "--init-from`. Its report shows perplexity, parameters, cache size and decoding speed "
-                   "before and after, and what each matrix lost.",
+    .description =
+        "MODEL is a Crosshead model or a Hugging Face llama, qwen2, qwen3 or mistral. mea keeps "
+        "fewer key and value heads in the cache; the layer's heads become linear combinations of "
+        "them (virtual heads). masa, svd-llm, svd and basis-sharing remove attention parameters.\n\n"
+        "The result in --out runs like any other model and can be trained further with `train "
+        "--init-from`. Its report shows perplexity, parameters, cache size and decoding speed "
+        "before and after, and what each matrix lost.",
     .examples =
         "crosshead compress qwen3 --method mea --component-heads 4 --calibration text.txt --out small\n"
         "crosshead compress qwen3 --method mea --component-heads 4 --budget 50% --calibration text.txt "

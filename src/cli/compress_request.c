@@ -6,7 +6,9 @@
 
 #include "cli/precision.h"
 
-const char *const ch_compress_method_names[] = {"mea", "masa", "svd-llm", "svd", NULL};
+const char *const ch_compress_method_names[] = {"mea", "masa", "svd-llm", "svd", "basis-sharing", NULL};
+const char *const ch_compress_rank_names[] = {"share", "projection", "searched", NULL};
+const char *const ch_compress_weighting_names[] = {"measured", "paper", NULL};
 
 static ch_status wrong(ch_error *error, const char *method, const char *sentence) {
   return ch_fail(error, CH_ERROR_ARGUMENT, "--method %s %s", method, sentence);
@@ -18,6 +20,9 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
       return wrong(error, a->method, "takes no --ratio; give --component-heads N or --budget P%");
     if (a->keep || a->groups || a->atoms)
       return wrong(error, a->method, "takes no --keep, --groups and --atoms; they are for --method masa");
+    if (a->ranks || a->weighting || ch_option_given(a, "group-size"))
+      return wrong(error, a->method,
+                   "takes no --ranks, --weighting and --group-size; they are for the other methods");
     if (!ch_option_given(a, "component-heads") && !a->budget)
       return wrong(error, a->method, "needs --component-heads N, or --budget P%");
     if ((a->budget || a->profile) && !a->calibration)
@@ -32,7 +37,13 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
     return wrong(error, a->method, "needs --ratio R, the share of attention parameters to save");
   if ((a->groups || a->atoms) && strcmp(a->method, "masa") != 0)
     return wrong(error, a->method, "takes no --groups and --atoms; they are for --method masa");
-  if (strcmp(a->method, "svd-llm") == 0 && (!a->calibration || a->data_free))
+  if (ch_option_given(a, "group-size") && strcmp(a->method, "basis-sharing") != 0)
+    return wrong(error, a->method, "takes no --group-size; it is for --method basis-sharing");
+  if (a->weighting && strcmp(a->method, "masa") != 0 && (!a->ranks || strcmp(a->ranks, "searched") != 0))
+    return wrong(error, a->method,
+                 "takes --weighting only with --ranks searched, which is where errors are weighed");
+  bool whitens = strcmp(a->method, "svd-llm") == 0 || strcmp(a->method, "basis-sharing") == 0;
+  if (whitens && (!a->calibration || a->data_free))
     return wrong(error, a->method,
                  "needs --calibration FILE, the text from which it learns what inputs look like");
   return CH_OK;
@@ -78,12 +89,21 @@ static ch_status read_budget(const ch_compress_arguments *a, ch_compress_setting
   return CH_OK;
 }
 
+/* The place of a name in its list; NULL: `otherwise`. */
+static int place_of(const char *name, const char *const *names, int otherwise) {
+  int place = 0;
+  if (!name) return otherwise;
+  while (strcmp(names[place], name) != 0) place++;
+  return place;
+}
+
 ch_status ch_compress_read(const ch_compress_arguments *a, ch_compress_settings *settings, ch_error *error) {
-  int method = 0;
   CH_TRY(check(a, error));
   ch_compress_defaults(settings);
-  while (strcmp(ch_compress_method_names[method], a->method) != 0) method++;
-  settings->method = (ch_compression)method;
+  settings->method = (ch_compression)place_of(a->method, ch_compress_method_names, 0);
+  settings->ranks = (ch_ranks)(1 + place_of(a->ranks, ch_compress_rank_names, -1));
+  settings->weighting = (ch_error_weighting)place_of(a->weighting, ch_compress_weighting_names, 0);
+  settings->group_size = a->group_size;
   if (ch_option_given(a, "component-heads")) settings->component_heads = a->component_heads;
   CH_TRY(read_layers(a, settings, error));
   CH_TRY(read_budget(a, settings, error));

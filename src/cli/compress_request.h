@@ -10,14 +10,16 @@
 
 typedef struct ch_compress_arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *method, *out, *layers, *budget, *calibration, *text, *keep, *dtype;
-  int64_t component_heads, calibration_tokens, groups, atoms, threads;
+  const char *method, *out, *layers, *budget, *calibration, *text, *keep, *dtype, *ranks, *weighting;
+  int64_t component_heads, calibration_tokens, groups, atoms, group_size, threads;
   double ratio;
   bool force, profile, data_free, json;
 } ch_compress_arguments;
 
 /* NULL-terminated, in the order of ch_compression. */
 extern const char *const ch_compress_method_names[];
+/* Those of ch_ranks from CH_RANKS_SHARE on, and of ch_error_weighting. */
+extern const char *const ch_compress_rank_names[], *const ch_compress_weighting_names[];
 
 /* Refuses options that belong to another method, the lack of those that a method cannot do without, and ranges and shares
    that are none; what is left is in the settings. */

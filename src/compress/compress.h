@@ -32,11 +32,23 @@ const double *ch_calibration_shares(const ch_calibration *calibration);
 typedef ch_status ch_compress_step(void *context, const char *what, double done, double total,
                                    ch_error *error);
 
+/* How a budget of parameters becomes ranks. */
+typedef enum ch_rank_rule {
+  CH_RANK_BY_METHOD,     /* searched in masa, by projection in masa without weights, else by share */
+  CH_RANK_BY_SHARE,      /* every matrix keeps the same share of its parameters */
+  CH_RANK_BY_PROJECTION, /* every matrix gets the same share of the rank it can have, min(out, in) */
+  CH_RANK_SEARCHED       /* each unit goes where a parameter lowers the weighted error most */
+} ch_rank_rule;
+
 typedef struct ch_compress_options {
   const int64_t *component_heads; /* mea: [layers] h' of each; 0 or G leaves a layer as it is */
   double ratio;   /* of the attention parameters to take away, inside (0, 1); 0: no limit, all is exact */
   int64_t before; /* attention parameters that the ratio is of; 0: those of the model */
-  int64_t groups, atoms;   /* masa: groups of layers, and atoms of each; 0: chosen by the error */
+  int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0: chosen by the error */
+  int64_t group_size;    /* basis sharing: adjacent layers that share a basis */
+  ch_rank_rule ranks;
+  bool
+      unweighted; /* errors count as they are, |(W' - W) R|^2: in the atoms of masa and where ranks are searched */
   const char *const *keep; /* [keep_count] full names of projections to leave alone: "o_proj" */
   int keep_count;
   ch_dtype dtype;         /* of the matrices that are made: CH_F32, CH_F16 or CH_BF16 */
@@ -60,8 +72,8 @@ typedef struct ch_compressed {
   ch_compressed_matrix *matrices; /* [matrix_count], by layer, then projection */
   int matrix_count;
   int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */
-  int64_t shared;        /* of them atoms */
-  int64_t groups, atoms; /* masa: of layers; of all dictionaries */
+  int64_t shared;        /* of them atoms, and bases of several layers */
+  int64_t groups, atoms; /* masa, basis sharing: of layers; masa: of all dictionaries */
 } ch_compressed;
 
 void ch_compressed_free(ch_compressed *compressed);
@@ -79,9 +91,10 @@ typedef ch_status ch_compress_method(const ch_model *model, const ch_calibration
    h'. With calibration it is their outputs that lose least. */
 ch_compress_method ch_compress_mea;
 /* matrix_pca.c: atoms of groups of layers and whitened residuals (MASA); without calibration nothing is whitened, and
-   groups are of equal size. */
+   groups are of equal size. Where ranks are not searched, all groups and projections have one number of atoms. */
 ch_compress_method ch_compress_masa;
-/* svd_methods.c: truncated SVD of every matrix: of W R (needs calibration), and of W (never looks at it). */
-ch_compress_method ch_compress_svd_llm, ch_compress_svd;
+/* svd_methods.c: truncated SVD of every matrix: of W R (needs calibration), and of W (never looks at it). Basis sharing: of
+   the matrices of adjacent layers above each other, whose first factor they then share (needs calibration). */
+ch_compress_method ch_compress_svd_llm, ch_compress_svd, ch_compress_basis_sharing;
 
 #endif

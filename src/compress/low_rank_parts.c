@@ -16,32 +16,49 @@ ch_status ch_compress_tell(const ch_compress_options *options, const char *what,
   return options->step ? options->step(options->context, what, done, total, error) : CH_OK;
 }
 
+void ch_first_factor_name(const ch_matrix *matrix, const char *stem, char name[CH_TENSOR_NAME_SIZE]) {
+  snprintf(name, CH_TENSOR_NAME_SIZE, "model.layers.%d.self_attn.%s%s.a.weight", matrix->layer, matrix->name,
+           stem);
+}
+
 /* Writes a factor and reads back what rounding made of it. */
-static ch_status store(const ch_matrix *matrix, const char *stem, char which, int64_t count, double *values,
-                       ch_compressed *compressed, ch_error *error) {
-  char name[160];
-  snprintf(name, sizeof name, "model.layers.%d.self_attn.%s%s.%c.weight", matrix->layer, matrix->name, stem,
-           which);
+static ch_status store(const char *name, int64_t count, double *values, ch_compressed *compressed,
+                       ch_error *error) {
   CH_TRY(ch_compressed_put(compressed, name, 0, count, values, error));
   return ch_compressed_get(compressed, name, 0, count, values, error);
 }
 
-ch_status ch_write_factors(const ch_matrix *matrix, const char *stem, int64_t rank,
-                           const ch_autocorrelation *c, double *m, ch_compressed *compressed,
+/* b [count * out, rank], layer by layer. */
+static ch_status store_second(const ch_matrix *const *matrices, int count, const char *stem, int64_t rank,
+                              double *b, ch_compressed *compressed, ch_error *error) {
+  for (int l = 0; l < count; l++) {
+    char name[CH_TENSOR_NAME_SIZE];
+    int64_t size = matrices[l]->out * rank;
+    snprintf(name, sizeof name, "model.layers.%d.self_attn.%s%s.b.weight", matrices[l]->layer,
+             matrices[l]->name, stem);
+    CH_TRY(store(name, size, b, compressed, error));
+    b += size;
+  }
+  return CH_OK;
+}
+
+ch_status ch_write_factors(const ch_matrix *const *matrices, int count, const char *first, const char *stem,
+                           int64_t rank, const ch_autocorrelation *c, double *m, ch_compressed *compressed,
                            ch_error *error) {
-  int64_t out = matrix->out, in = matrix->in;
-  double *a = malloc((size_t)(rank * in) * sizeof *a), *b = malloc((size_t)(out * rank) * sizeof *b);
+  int64_t rows = 0, in = matrices[0]->in;
+  for (int l = 0; l < count; l++) rows += matrices[l]->out;
+  double *a = malloc((size_t)(rank * in) * sizeof *a), *b = malloc((size_t)(rows * rank) * sizeof *b);
   ch_truncation truncation = {0};
   ch_status status = a && b ? CH_OK : no_memory(error);
-  if (status == CH_OK) status = ch_truncation_find(out, in, m, c, true, &truncation, error);
+  if (status == CH_OK) status = ch_truncation_find(rows, in, m, c, true, &truncation, error);
   if (status == CH_OK) {
     ch_truncation_factors(&truncation, m, rank, a, b);
-    status = store(matrix, stem, 'a', rank * in, a, compressed, error);
+    status = store(first, rank * in, a, compressed, error);
   }
-  if (status == CH_OK) status = store(matrix, stem, 'b', out * rank, b, compressed, error);
+  if (status == CH_OK) status = store_second(matrices, count, stem, rank, b, compressed, error);
   if (status == CH_OK) {
-    for (int64_t i = 0; i < out * rank; i++) b[i] = -b[i];
-    ch_multiply(false, false, out, in, rank, b, rank, a, in, m, true);
+    for (int64_t i = 0; i < rows * rank; i++) b[i] = -b[i];
+    ch_multiply(false, false, rows, in, rank, b, rank, a, in, m, true);
   }
   ch_truncation_free(&truncation);
   free(a), free(b);

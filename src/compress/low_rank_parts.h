@@ -6,13 +6,18 @@
 #include "compress/ranks.h"
 #include "compress/truncation.h"
 
+enum { CH_TENSOR_NAME_SIZE = 160 };
+
 /* Tells the caller of a method how far it is; CH_OK to go on. */
 ch_status ch_compress_tell(const ch_compress_options *options, const char *what, double done, double total,
                            ch_error *error);
-/* Truncates M [out, in] to `rank` and writes the factors as tensors "model.layers.{l}.self_attn.{name}{stem}.a.weight" and
-   ".b.weight", rounded; M becomes M - b a. */
-ch_status ch_write_factors(const ch_matrix *matrix, const char *stem, int64_t rank,
-                           const ch_autocorrelation *c, double *m, ch_compressed *compressed,
+/* The tensor of a matrix' own first factor, "model.layers.{l}.self_attn.{name}{stem}.a.weight". */
+void ch_first_factor_name(const ch_matrix *matrix, const char *stem, char name[CH_TENSOR_NAME_SIZE]);
+/* Truncates M [count * out, in], the matrices of `count` layers above each other, to `rank`. Writes, rounded, the first
+   factor a [rank, in] of all of them as the tensor `first`, and each one's second factor b [out, rank] as
+   "model.layers.{l}.self_attn.{name}{stem}.b.weight"; M becomes M - b a. */
+ch_status ch_write_factors(const ch_matrix *const *matrices, int count, const char *first, const char *stem,
+                           int64_t rank, const ch_autocorrelation *c, double *m, ch_compressed *compressed,
                            ch_error *error);
 /* Adds the row of the report: the matrix against what is missing [out, in] in the end; c may be NULL. */
 ch_status ch_note_matrix(const ch_model *model, const ch_matrix *matrix, const double *missing,

@@ -1,9 +1,9 @@
 /* MASA of a trained model: Matrix PCA in groups of layers, whitened residuals of ranks from one budget. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compress/error_weights.h"
 #include "compress/low_rank_parts.h"
 #include "compress/pca_search.h"
 
@@ -39,7 +39,11 @@ static ch_status write_family(work *w, const ch_pca_family *f) {
     int64_t rank = p->ranks[f->first + l].rank;
     CH_TRY(ch_pca_tell(p, "writing"));
     CH_TRY(ch_atoms_missing_written(p->model, m, f->kept, name, w->compressed, p->matrix, p->error));
-    if (rank) CH_TRY(ch_write_factors(m, ".residual", rank, c, p->matrix, w->compressed, p->error));
+    if (rank) {
+      char first[CH_TENSOR_NAME_SIZE];
+      ch_first_factor_name(m, ".residual", first);
+      CH_TRY(ch_write_factors(&m, 1, first, ".residual", rank, c, p->matrix, w->compressed, p->error));
+    }
     CH_TRY(ch_note_matrix(p->model, m, p->matrix, c, f->kept + rank * (m->out + m->in), rank, w->compressed,
                           p->error));
   }
@@ -106,29 +110,16 @@ static ch_status measure_grams(ch_pca *p) {
   return CH_OK;
 }
 
-/* The output's error enters the stream as it is; a value's is averaged over the positions that are attended to; those of
-   queries and keys pass the softmax, and a key's is the same for all queries. Measured (docs/shrink-a-model.md). */
-static double importance_of(const char *projection) {
-  if (strcmp(projection, "o_proj") == 0) return 3;
-  return strcmp(projection, "k_proj") == 0 ? 2 : 1;
-}
-
-/* What a matrix' squared error counts for: relative to its outputs, times the share that its layer's attention has of
-   the stream it is added to. Where that is little, errors do little. */
+/* What each matrix' squared error counts for. */
 static ch_status measure_weights(ch_pca *p) {
-  const double *shares = p->calibration ? ch_calibration_shares(p->calibration) : NULL;
   int64_t most = 0;
   for (int i = 0; i < p->list.count; i++)
     if (p->list.rows[i].out * p->list.rows[i].in > most) most = p->list.rows[i].out * p->list.rows[i].in;
   p->matrix = malloc((size_t)most * sizeof *p->matrix);
   if (!p->matrix) return no_memory(p->error);
-  for (int i = 0; i < p->list.count; i++) {
-    const ch_matrix *m = p->sorted[i];
-    ch_matrix_read(p->model, m, 0, m->out * m->in, p->matrix);
-    double square = ch_whitened_square(m->out, m->in, p->matrix, ch_pca_inputs(p, m));
-    if (square < 0) return no_memory(p->error);
-    p->weights[i] = square > 0 ? importance_of(m->name) * (shares ? shares[m->layer] : 1) / square : 0;
-  }
+  for (int i = 0; i < p->list.count; i++)
+    CH_TRY(ch_error_weight(p->model, p->sorted[i], p->calibration, p->options, p->matrix, &p->weights[i],
+                           p->error));
   return CH_OK;
 }
 
@@ -171,6 +162,8 @@ ch_status ch_compress_masa(const ch_model *model, const ch_calibration *calibrat
   if (!w) return no_memory(error);
   ch_pca *p = &w->pca;
   *p = (ch_pca){.model = model, .calibration = calibration, .options = options, .error = error};
+  p->rule = options->ranks;
+  if (p->rule == CH_RANK_BY_METHOD) p->rule = options->unweighted ? CH_RANK_BY_PROJECTION : CH_RANK_SEARCHED;
   w->compressed = compressed;
   ch_status status = compress_all(w);
   for (int i = 0; p->grams && i < p->list.name_count; i++) free(p->grams[i]);

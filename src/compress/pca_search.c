@@ -1,5 +1,6 @@
 /* Every family of every grouping is examined once with several numbers of atoms, which give the singular
-   values of the residuals. Numbers of atoms and ranks of residuals are then chosen within one budget. */
+   values of the residuals. Numbers of atoms and ranks of residuals are then chosen within one budget: of each family by
+   itself where ranks are searched; else one number of atoms for all, and ranks by the rule. */
 #include "compress/pca_search.h"
 
 #include <math.h>
@@ -11,6 +12,9 @@
 #include "compress/truncation.h"
 
 enum { MOST_GROUPINGS = 8, MOST_CHOICES = 10, WIDE = 1024 };
+
+/* Numbers of atoms that all families may have alike; where matrices are wide, the first three. */
+static const int alike[] = {1, 2, 4, 3, 6, 8, 12, 16};
 
 /* A family that was looked at: groupings have some in common. */
 typedef struct looked_at {
@@ -116,13 +120,32 @@ static void list_groupings(search *s) {
   }
 }
 
-/* Numbers of atoms that a family may have, rising: few, some, all but a few, and all, which leave no
+static int alike_count(const ch_pca *pca) {
+  return is_wide(pca) ? 3 : (int)(sizeof alike / sizeof *alike);
+}
+
+/* Whether every family has its own number of atoms, and every matrix its own rank. */
+static bool is_searched(const ch_pca *pca) {
+  return pca->rule == CH_RANK_SEARCHED;
+}
+
+static void add_choice(looked_at *l, int kept) {
+  for (int i = 0; i < l->count; i++)
+    if (l->kept[i] == kept) return;
+  l->kept[l->count++] = kept;
+}
+
+/* Numbers of atoms that a family may have, rising where ranks are searched: few, some, all but a few, and all, which leave no
    residual. */
 static void list_atoms(const ch_pca *pca, looked_at *l) {
   int all = l->family.count, asked = (int)pca->options->atoms;
   const ch_matrix *m = pca->sorted[l->family.first];
   if (asked || pca->options->ratio == 0) {
     l->kept[l->count++] = asked && asked < all ? asked : all;
+    return;
+  }
+  if (!is_searched(pca)) {
+    for (int i = 0; i < alike_count(pca); i++) add_choice(l, alike[i] < all ? alike[i] : all);
     return;
   }
   const int few[] = {1, all - 1, all},
@@ -186,25 +209,56 @@ static ch_status look_at(ch_pca *pca, looked_at *l) {
 
 /* --- choosing ---------------------------------------------------------------------------------------------------- */
 
-/* The best with so many groups: the error that is left, -1 when the budget is too small. Room for list.count each. */
-static ch_status weigh(const search *s, int groups, ch_pca_family *families, ch_ranked_family *weighed,
-                       ch_ranked *ranks, double *error) {
-  uint16_t spans[CH_MAX_GROUPS][2];
-  int count;
-  CH_TRY(list_families(s->pca, groups, spans, families, &count));
+static const looked_at *looked_at_of(const search *s, const ch_pca_family *family) {
+  int i = 0;
+  while (s->pool[i].family.first != family->first || s->pool[i].family.count != family->count) i++;
+  return &s->pool[i];
+}
+
+/* The family's choice with so many atoms, at most one per layer. */
+static int choice_of(const looked_at *l, int atoms) {
+  int kept = atoms < l->family.count ? atoms : l->family.count, i = 0;
+  while (l->kept[i] != kept) i++;
+  return i;
+}
+
+/* Every family has `atoms`, and residuals get ranks by the rule: the error that is left, -1 when the budget is too small. */
+static ch_status weigh_alike(const search *s, ch_pca_family *families, int count, int atoms, ch_ranked *ranks,
+                             double *error) {
+  const ch_pca *pca = s->pca;
+  int64_t budget = pca->list.budget;
+  double *parts = malloc((size_t)pca->list.count * sizeof *parts);
+  if (!parts) return no_memory(pca->error);
   for (int f = 0; f < count; f++) {
-    int i = 0;
-    while (s->pool[i].family.first != families[f].first || s->pool[i].family.count != families[f].count) i++;
-    const looked_at *l = &s->pool[i];
+    const looked_at *l = looked_at_of(s, &families[f]);
+    int choice = choice_of(l, atoms);
+    families[f].kept = l->kept[choice];
+    budget -= l->choices[choice].cost;
+    for (int k = 0; k < families[f].count; k++) {
+      int at = families[f].first + k;
+      ranks[at] = l->choices[choice].members[k];
+      parts[at] = ch_rank_part(pca->rule, pca->sorted[at]->out, pca->sorted[at]->in);
+    }
+  }
+  *error = -1;
+  if (budget >= 0) {
+    ch_proportional_ranks(ranks, parts, pca->list.count, 0, budget);
+    *error = ch_error_left(ranks, pca->list.count);
+  }
+  free(parts);
+  return CH_OK;
+}
+
+/* Every family has the number of atoms and every matrix the rank that lower the error most: what is left, or -1. */
+static ch_status weigh_freely(const search *s, ch_pca_family *families, int count, ch_ranked_family *weighed,
+                              ch_ranked *ranks, double *error) {
+  for (int f = 0; f < count; f++) {
+    const looked_at *l = looked_at_of(s, &families[f]);
     weighed[f] =
         (ch_ranked_family){.choices = l->choices, .choice_count = l->count, .members = families[f].count};
   }
   *error = ch_choose_and_rank(weighed, count, s->pca->list.budget, ranks);
-  for (int f = 0; f < count; f++) {
-    int i = 0;
-    while (s->pool[i].choices != weighed[f].choices) i++;
-    families[f].kept = s->pool[i].kept[weighed[f].chosen];
-  }
+  for (int f = 0; f < count; f++) families[f].kept = looked_at_of(s, &families[f])->kept[weighed[f].chosen];
   return CH_OK;
 }
 
@@ -226,6 +280,38 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
                  1 - most, most);
 }
 
+/* What was tried: taken over when less is left than of all before. */
+static ch_status keep_if_better(ch_pca *pca, int groups, const ch_pca_family *families,
+                                const ch_ranked *ranks, double error, double *least) {
+  if (error < 0 || error >= *least) return CH_OK;
+  *least = error;
+  pca->groups = groups;
+  memcpy(pca->ranks, ranks, (size_t)pca->list.count * sizeof *ranks);
+  CH_TRY(list_families(pca, groups, pca->spans, pca->families, &pca->family_count));
+  for (int f = 0; f < pca->family_count; f++) pca->families[f].kept = families[f].kept;
+  return CH_OK;
+}
+
+static ch_status choose_with(const search *s, int groups, ch_pca_family *families, ch_ranked_family *weighed,
+                             ch_ranked *ranks, double *least) {
+  ch_pca *pca = s->pca;
+  uint16_t spans[CH_MAX_GROUPS][2];
+  double error = -1;
+  int count, asked = (int)pca->options->atoms;
+  CH_TRY(list_families(pca, groups, spans, families, &count));
+  if (is_searched(pca)) {
+    CH_TRY(weigh_freely(s, families, count, weighed, ranks, &error));
+    return keep_if_better(pca, groups, families, ranks, error, least);
+  }
+  bool given = asked || pca->options->ratio == 0;
+  for (int i = 0; i < (given ? 1 : alike_count(pca)); i++) {
+    int atoms = !given ? alike[i] : asked ? asked : (int)pca->model->config.num_hidden_layers;
+    CH_TRY(weigh_alike(s, families, count, atoms, ranks, &error));
+    CH_TRY(keep_if_better(pca, groups, families, ranks, error, least));
+  }
+  return CH_OK;
+}
+
 static ch_status choose(search *s) {
   ch_pca *pca = s->pca;
   size_t most = (size_t)pca->list.count;
@@ -234,16 +320,8 @@ static ch_status choose(search *s) {
   ch_ranked *ranks = malloc(most * sizeof *ranks);
   ch_status status = families && weighed && ranks ? CH_OK : no_memory(pca->error);
   double least = INFINITY;
-  for (int g = 0; status == CH_OK && g < s->grouping_count; g++) {
-    double error = -1;
-    status = weigh(s, s->groupings[g], families, weighed, ranks, &error);
-    if (status != CH_OK || error < 0 || error >= least) continue;
-    least = error;
-    pca->groups = s->groupings[g];
-    memcpy(pca->ranks, ranks, most * sizeof *ranks);
-    status = list_families(pca, pca->groups, pca->spans, pca->families, &pca->family_count);
-    for (int f = 0; f < pca->family_count; f++) pca->families[f].kept = families[f].kept;
-  }
+  for (int g = 0; status == CH_OK && g < s->grouping_count; g++)
+    status = choose_with(s, s->groupings[g], families, weighed, ranks, &least);
   free(families), free(weighed), free(ranks);
   return status;
 }

@@ -1,5 +1,5 @@
-/* How a model is cut for Matrix PCA: the number of groups, and for every projection of every group the number of atoms, by
- * which least is lost (MASA, "Matrix Weight-Sharing for Pretrained Models"). */
+/* How a model is cut for Matrix PCA: the number of groups, and for every projection of every group (or for all of them
+ * alike) the number of atoms, by which least is lost (MASA, "Matrix Weight-Sharing for Pretrained Models"). */
 #ifndef CH_COMPRESS_PCA_SEARCH_H
 #define CH_COMPRESS_PCA_SEARCH_H
 
@@ -16,6 +16,7 @@ typedef struct ch_pca {
   const ch_model *model;
   const ch_calibration *calibration; /* or NULL */
   const ch_compress_options *options;
+  ch_rank_rule rule; /* of the residuals; not CH_RANK_BY_METHOD */
   ch_error *error;
   ch_matrices list;
   const ch_matrix **sorted; /* [list.count] by projection, then layer */

@@ -33,6 +33,68 @@ double ch_error_left(const ch_ranked *matrices, int count) {
   return error;
 }
 
+/* --- proportions -------------------------------------------------------------------------------------------------- */
+
+/* The ranks, not whole, that spend the budget in proportion: those that would have less than `least` have that, those that
+   would have more than all have all, and the others share what is left. */
+static double exact_rank(const ch_ranked *m, double part, double scale, int64_t least) {
+  return fmin(fmax(scale * part, (double)least), (double)m->most);
+}
+
+static double spent_at(const ch_ranked *matrices, const double *parts, int count, int64_t least,
+                       double scale) {
+  double sum = 0;
+  for (int i = 0; i < count; i++)
+    sum += (double)matrices[i].cost * exact_rank(&matrices[i], parts[i], scale, least);
+  return sum;
+}
+
+/* The largest scale that the budget pays for, by bisection. */
+static double settle_scale(const ch_ranked *matrices, const double *parts, int count, int64_t least,
+                           int64_t budget) {
+  double low = 0, high = 0;
+  for (int i = 0; i < count; i++)
+    if (parts[i] > 0) high = fmax(high, (double)matrices[i].most / parts[i]);
+  if (spent_at(matrices, parts, count, least, high) <= (double)budget) return high;
+  for (int i = 0; i < 200; i++) {
+    double middle = (low + high) / 2;
+    if (spent_at(matrices, parts, count, least, middle) <= (double)budget)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+double ch_rank_part(ch_rank_rule rule, int64_t out, int64_t in) {
+  if (rule == CH_RANK_BY_PROJECTION) return (double)(out < in ? out : in);
+  return (double)out * (double)in / (double)(out + in);
+}
+
+int64_t ch_proportional_ranks(ch_ranked *matrices, const double *parts, int count, int64_t least,
+                              int64_t budget) {
+  double scale = settle_scale(matrices, parts, count, least, budget);
+  for (int i = 0; i < count; i++) {
+    matrices[i].rank = (int64_t)exact_rank(&matrices[i], parts[i], scale, least);
+    budget -= matrices[i].rank * matrices[i].cost;
+  }
+  for (int best = 0; best >= 0;) {
+    double most = -INFINITY;
+    best = -1;
+    for (int i = 0; i < count; i++) {
+      const ch_ranked *m = &matrices[i];
+      double missing = exact_rank(m, parts[i], scale, least) - (double)m->rank;
+      if (m->rank >= m->most || m->cost > budget || missing <= most) continue;
+      most = missing;
+      best = i;
+    }
+    if (best < 0) return budget;
+    matrices[best].rank++;
+    budget -= matrices[best].cost;
+  }
+  return budget;
+}
+
 /* --- choices ------------------------------------------------------------------------------------------------------ */
 
 /* What a choice costs, and the error it leaves, at a price per parameter: every unit of rank that is worth

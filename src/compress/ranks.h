@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "compress/compress.h"
+
 typedef struct ch_ranked {
   int64_t cost; /* parameters of a unit of rank: out + in */
   int64_t most; /* the full rank */
@@ -16,6 +18,14 @@ typedef struct ch_ranked {
 /* Spends `budget` parameters unit by unit, each where a parameter lowers the error most among those that can still pay
    for it; ties go to the first. Returns what is left: less than any unit that would lower an error. */
 int64_t ch_allocate_ranks(ch_ranked *matrices, int count, int64_t budget);
+/* Spends `budget` parameters so that ranks are in proportion to parts [count], each at least `least` and at most the full
+   rank. What whole units of rank leave over goes, unit by unit, where most of one is missing. Values and weights are not
+   read. Returns what is left. */
+int64_t ch_proportional_ranks(ch_ranked *matrices, const double *parts, int count, int64_t least,
+                              int64_t budget);
+/* The part of a matrix [out, in] by CH_RANK_BY_SHARE: the rank at which its factors have as many parameters as it; by
+   CH_RANK_BY_PROJECTION: the rank that it can have. */
+double ch_rank_part(ch_rank_rule rule, int64_t out, int64_t in);
 /* One of the ways to write a family of matrices: what it costs before any rank, and what ranks are worth then. */
 typedef struct ch_ranked_choice {
   int64_t cost;

@@ -1,10 +1,23 @@
-/* SVD-LLM and plain SVD: every matrix W_l = B_l A_l, of the rank that the ratio leaves to it. */
+/* SVD-LLM, plain SVD and Basis Sharing: every matrix W_l = B_l A_l, of a rank that the budget leaves to it.
+ *
+ * In Basis Sharing (Wang et al., ICLR 2025, arXiv 2410.03765) the matrices of n adjacent layers stand above each other,
+ * [n out, in], and go through one whitened truncated SVD: with the mean of the layers' E[x x^T] = R R^T, U S V^T of the
+ * stack times R gives a first factor A_g, the basis that the group's layers share, and B_l, the coefficients of each. The
+ * output projection keeps a basis for each layer, as in the paper. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compress/error_weights.h"
 #include "compress/low_rank_parts.h"
+
+/* The matrices of one projection that share a first factor: one, or those of a group of layers. */
+typedef struct family {
+  int group, count;
+  const ch_matrix **members; /* [count], by layer */
+  int64_t rows, in;          /* of the stack */
+} family;
 
 typedef struct work {
   const ch_model *model;
@@ -12,30 +25,76 @@ typedef struct work {
   const ch_compress_options *options;
   ch_compressed *compressed;
   ch_error *error;
+  int64_t group_size; /* 0: nothing is shared */
   ch_matrices list;
-  int64_t *ranks; /* [list.count] */
-  double *matrix; /* room for the largest */
+  const ch_matrix **members; /* [list.count], family after family */
+  family *families;          /* [family_count] */
+  int family_count;
+  ch_ranked *ranks;   /* [family_count] */
+  double *matrix;     /* room for the largest stack */
+  double done, total; /* of the work */
 } work;
 
 static ch_status no_memory(ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a model");
 }
 
-static int64_t largest(const ch_matrices *list) {
-  int64_t most = 0;
-  for (int i = 0; i < list->count; i++)
-    if (list->rows[i].out * list->rows[i].in > most) most = list->rows[i].out * list->rows[i].in;
-  return most;
+/* --- families ---------------------------------------------------------------------------------------------------- */
+
+static bool is_shared(const work *w, const ch_matrix *m) {
+  return w->group_size > 0 && strcmp(m->name, "o_proj") != 0;
 }
 
-static int64_t most_rank(const ch_matrix *m) {
-  return m->out < m->in ? m->out : m->in;
+static int group_of(const work *w, const ch_matrix *m) {
+  return w->group_size > 0 ? (int)(m->layer / w->group_size) : m->layer;
 }
 
-/* The rank, not whole, at which the factors have that share of the matrix' parameters. */
-static double exact_rank(const ch_matrix *m, double share) {
-  return share * (double)m->out * (double)m->in / (double)(m->out + m->in);
+/* Matrix `i` and those behind it that share its first factor; they have one number of inputs. */
+static ch_status collect(work *w, int i, bool *taken, const ch_matrix **members) {
+  const ch_matrix *m = &w->list.rows[i];
+  family *f = &w->families[w->family_count++];
+  *f = (family){.group = group_of(w, m), .members = members, .in = m->in};
+  for (int k = i; k < w->list.count; k++) {
+    const ch_matrix *other = &w->list.rows[k];
+    bool joins =
+        k == i || (is_shared(w, m) && strcmp(other->name, m->name) == 0 && group_of(w, other) == f->group);
+    if (!joins) continue;
+    if (other->in != m->in)
+      return ch_fail(
+          w->error, CH_ERROR_ARGUMENT,
+          "%s has %lld inputs in layer %d and %lld in layer %d, and a basis is for one number; keep "
+          "it as it is with --keep",
+          m->name, (long long)m->in, m->layer, (long long)other->in, other->layer);
+    taken[k] = true;
+    f->members[f->count++] = other;
+    f->rows += other->out;
+  }
+  return CH_OK;
 }
+
+static ch_status list_families(work *w) {
+  bool *taken = calloc((size_t)w->list.count, sizeof *taken);
+  const ch_matrix **members = w->members = calloc((size_t)w->list.count, sizeof *members);
+  w->families = calloc((size_t)w->list.count, sizeof *w->families);
+  ch_status status = taken && members && w->families ? CH_OK : no_memory(w->error);
+  for (int i = 0; status == CH_OK && i < w->list.count; i++) {
+    if (taken[i]) continue;
+    status = collect(w, i, taken, members);
+    members += w->families[w->family_count - 1].count;
+  }
+  free(taken);
+  return status;
+}
+
+static void read_family(const work *w, const family *f) {
+  double *to = w->matrix;
+  for (int l = 0; l < f->count; l++) {
+    ch_matrix_read(w->model, f->members[l], 0, f->members[l]->out * f->in, to);
+    to += f->members[l]->out * f->in;
+  }
+}
+
+/* --- inputs ------------------------------------------------------------------------------------------------------ */
 
 static ch_status inputs_of(const work *w, const ch_matrix *m, const ch_autocorrelation **c) {
   *c = w->calibration ? ch_calibration_of(w->calibration, m->layer, m->name) : NULL;
@@ -44,31 +103,108 @@ static ch_status inputs_of(const work *w, const ch_matrix *m, const ch_autocorre
                  m->layer);
 }
 
-/* The same share of every matrix' parameters. What whole units of rank leave over goes, unit by unit, where most of one is
-   missing; so no matrix is taken apart before its rank is known. */
-static void choose_ranks(work *w) {
-  int64_t all = 0, left = w->list.budget;
-  for (int i = 0; i < w->list.count; i++) all += w->list.rows[i].out * w->list.rows[i].in;
-  double share = (double)left / (double)all;
-  for (int i = 0; i < w->list.count; i++) {
-    const ch_matrix *m = &w->list.rows[i];
-    double rank = fmin(exact_rank(m, share), (double)most_rank(m));
-    w->ranks[i] = rank < 1 ? 1 : (int64_t)rank;
-    left -= w->ranks[i] * (m->out + m->in);
+/* The mean of E[x x^T] over the family's layers: their inputs in one sum, as the paper's stacked X has it. *c is NULL
+   without calibration; *own holds what was allocated, or NULL. */
+static ch_status inputs_of_family(const work *w, const family *f, ch_autocorrelation *sum, float **own,
+                                  const ch_autocorrelation **c) {
+  *own = NULL;
+  CH_TRY(inputs_of(w, f->members[0], c));
+  if (!*c || f->count == 1) return CH_OK;
+  int64_t size = f->in * f->in;
+  *own = calloc((size_t)size, sizeof **own);
+  if (!*own) return no_memory(w->error);
+  for (int l = 0; l < f->count; l++) {
+    const ch_autocorrelation *here = NULL;
+    CH_TRY(inputs_of(w, f->members[l], &here));
+    for (int64_t i = 0; i < size; i++) (*own)[i] += here->c[i] / (float)f->count;
   }
-  for (int best = 0; best >= 0;) {
-    double most = -INFINITY;
-    best = -1;
-    for (int i = 0; i < w->list.count; i++) {
-      const ch_matrix *m = &w->list.rows[i];
-      double missing = exact_rank(m, share) - (double)w->ranks[i];
-      if (w->ranks[i] >= most_rank(m) || m->out + m->in > left || missing <= most) continue;
-      most = missing;
-      best = i;
-    }
-    if (best < 0) return;
-    w->ranks[best]++;
-    left -= w->list.rows[best].out + w->list.rows[best].in;
+  *sum = (ch_autocorrelation){.n = f->in, .c = *own};
+  *c = sum;
+  return CH_OK;
+}
+
+/* --- ranks ------------------------------------------------------------------------------------------------------- */
+
+static ch_status tell(work *w, const char *what, const family *f) {
+  ch_status status = ch_compress_tell(w->options, what, w->done, w->total, w->error);
+  for (int l = 0; f && l < f->count; l++) w->done += ch_matrix_work(f->members[l]);
+  return status;
+}
+
+/* What each unit of rank takes from the error; its weight is the mean of the layers'. */
+static ch_status measure(work *w, const family *f, ch_ranked *rank) {
+  ch_autocorrelation sum;
+  const ch_autocorrelation *c;
+  float *own;
+  ch_truncation t = {0};
+  CH_TRY(tell(w, "singular values", f));
+  rank->weight = 0;
+  for (int l = 0; l < f->count; l++) {
+    double weight;
+    CH_TRY(
+        ch_error_weight(w->model, f->members[l], w->calibration, w->options, w->matrix, &weight, w->error));
+    rank->weight += weight / f->count;
+  }
+  ch_status status = inputs_of_family(w, f, &sum, &own, &c);
+  if (status == CH_OK) {
+    read_family(w, f);
+    status = ch_truncation_find(f->rows, f->in, w->matrix, c, false, &t, w->error);
+  }
+  if (status == CH_OK) rank->values = t.values;
+  free(own);
+  return status;
+}
+
+/* One unit for each, because a factor needs one, then the others where they are worth most. */
+static ch_status search_ranks(work *w) {
+  int64_t left = w->list.budget;
+  for (int f = 0; f < w->family_count; f++) {
+    CH_TRY(measure(w, &w->families[f], &w->ranks[f]));
+    w->ranks[f].rank = 1;
+    left -= w->ranks[f].cost;
+  }
+  ch_allocate_ranks(w->ranks, w->family_count, left);
+  return CH_OK;
+}
+
+static ch_status choose_ranks(work *w) {
+  bool searched = w->options->ranks == CH_RANK_SEARCHED;
+  double *parts = malloc((size_t)w->family_count * sizeof *parts);
+  w->ranks = calloc((size_t)w->family_count, sizeof *w->ranks);
+  if (!parts || !w->ranks) {
+    free(parts);
+    return no_memory(w->error);
+  }
+  for (int i = 0; i < w->family_count; i++) {
+    const family *f = &w->families[i];
+    w->ranks[i] =
+        (ch_ranked){.cost = f->rows + f->in, .most = f->rows < f->in ? f->rows : f->in, .weight = 1};
+    parts[i] = ch_rank_part(w->options->ranks, f->rows, f->in);
+  }
+  ch_status status = CH_OK;
+  if (searched)
+    status = search_ranks(w);
+  else
+    ch_proportional_ranks(w->ranks, parts, w->family_count, 1, w->list.budget);
+  free(parts);
+  return status;
+}
+
+/* --- writing ----------------------------------------------------------------------------------------------------- */
+
+static void first_name(const work *w, const family *f, char name[CH_TENSOR_NAME_SIZE]) {
+  if (is_shared(w, f->members[0]))
+    snprintf(name, CH_TENSOR_NAME_SIZE, "model.dictionary.%d.%s.basis", f->group, f->members[0]->name);
+  else
+    ch_first_factor_name(f->members[0], "", name);
+}
+
+static void put_groups(const work *w, ch_sharing *sharing) {
+  int64_t layers = w->model->config.num_hidden_layers;
+  for (int64_t first = 0; w->group_size > 0 && first < layers; first += w->group_size) {
+    int64_t last = first + w->group_size - 1;
+    sharing->groups[sharing->group_count][0] = (uint16_t)first;
+    sharing->groups[sharing->group_count++][1] = (uint16_t)(last < layers ? last : layers - 1);
   }
 }
 
@@ -78,54 +214,101 @@ static ch_status begin(work *w) {
   config.sharing = (ch_sharing){.type = CH_SHARING_LOW_RANK, .projection_count = w->list.name_count};
   for (int i = 0; i < w->list.name_count; i++)
     memcpy(config.sharing.projections[i], w->list.names[i], CH_PROJECTION_NAME_SIZE);
+  put_groups(w, &config.sharing);
+  w->compressed->groups = config.sharing.group_count;
   ch_shape_list shapes = {0};
-  for (int i = 0; i < w->list.count; i++)
-    ch_shape_list_add(&shapes, 2, w->ranks[i], "model.layers.%d.self_attn.%s.a.weight", w->list.rows[i].layer,
-                      w->list.rows[i].name);
+  for (int f = 0; f < w->family_count; f++) {
+    char name[CH_TENSOR_NAME_SIZE];
+    first_name(w, &w->families[f], name);
+    ch_shape_list_add(&shapes, 2, w->ranks[f].rank, "%s", name);
+  }
   ch_status status = ch_compressed_begin(w->model, &config, &shapes, w->options, w->compressed, w->error);
   ch_shape_list_free(&shapes);
   return status;
 }
 
+/* The rows of the report; a factor of several layers is none's own. */
+static ch_status note(work *w, const family *f, int64_t rank) {
+  const double *missing = w->matrix;
+  bool shared = is_shared(w, f->members[0]);
+  if (shared) w->compressed->shared += rank * f->in;
+  for (int l = 0; l < f->count; l++) {
+    const ch_matrix *m = f->members[l];
+    const ch_autocorrelation *c;
+    CH_TRY(inputs_of(w, m, &c));
+    CH_TRY(ch_note_matrix(w->model, m, missing, c, rank * (m->out + (shared ? 0 : m->in)), rank,
+                          w->compressed, w->error));
+    missing += m->out * m->in;
+  }
+  return CH_OK;
+}
+
 static ch_status write(work *w, int i) {
-  const ch_matrix *m = &w->list.rows[i];
+  const family *f = &w->families[i];
+  char first[CH_TENSOR_NAME_SIZE];
+  ch_autocorrelation sum;
   const ch_autocorrelation *c;
-  int64_t rank = w->ranks[i];
-  CH_TRY(inputs_of(w, m, &c));
-  ch_matrix_read(w->model, m, 0, m->out * m->in, w->matrix);
-  CH_TRY(ch_write_factors(m, "", rank, c, w->matrix, w->compressed, w->error));
-  return ch_note_matrix(w->model, m, w->matrix, c, rank * (m->out + m->in), rank, w->compressed, w->error);
+  float *own;
+  CH_TRY(tell(w, "low-rank factors", f));
+  first_name(w, f, first);
+  ch_status status = inputs_of_family(w, f, &sum, &own, &c);
+  if (status == CH_OK) {
+    read_family(w, f);
+    status = ch_write_factors(f->members, f->count, first, "", w->ranks[i].rank, c, w->matrix, w->compressed,
+                              w->error);
+  }
+  free(own);
+  return status == CH_OK ? note(w, f, w->ranks[i].rank) : status;
+}
+
+/* --- the whole --------------------------------------------------------------------------------------------------- */
+
+static ch_status make_room(work *w) {
+  int64_t most = 0;
+  for (int f = 0; f < w->family_count; f++) {
+    int64_t size = w->families[f].rows * w->families[f].in;
+    if (size > most) most = size;
+  }
+  w->matrix = malloc((size_t)most * sizeof *w->matrix);
+  w->compressed->matrices = calloc((size_t)w->list.count, sizeof *w->compressed->matrices);
+  return w->matrix && w->compressed->matrices ? CH_OK : no_memory(w->error);
+}
+
+static int report_order(const void *a, const void *b) {
+  const ch_compressed_matrix *x = a, *y = b;
+  int order = x->layer - y->layer;
+  return order ? order : strcmp(x->projection, y->projection);
 }
 
 static ch_status compress_all(work *w) {
   CH_TRY(ch_matrices_list(w->model, w->options, &w->list, w->error));
-  w->ranks = calloc((size_t)w->list.count, sizeof *w->ranks);
-  w->matrix = malloc((size_t)largest(&w->list) * sizeof *w->matrix);
-  w->compressed->matrices = calloc((size_t)w->list.count, sizeof *w->compressed->matrices);
-  if (!w->ranks || !w->matrix || !w->compressed->matrices) return no_memory(w->error);
-  choose_ranks(w);
+  CH_TRY(list_families(w));
+  CH_TRY(make_room(w));
+  for (int i = 0; i < w->list.count; i++)
+    w->total += (w->options->ranks == CH_RANK_SEARCHED ? 2 : 1) * ch_matrix_work(&w->list.rows[i]);
+  CH_TRY(choose_ranks(w));
   CH_TRY(begin(w));
-  double done = 0, total = 0;
-  for (int i = 0; i < w->list.count; i++) total += ch_matrix_work(&w->list.rows[i]);
-  for (int i = 0; i < w->list.count; i++) {
-    CH_TRY(ch_compress_tell(w->options, "low-rank factors", done, total, w->error));
-    CH_TRY(write(w, i));
-    done += ch_matrix_work(&w->list.rows[i]);
-  }
+  for (int f = 0; f < w->family_count; f++) CH_TRY(write(w, f));
+  if (w->group_size > 0)
+    qsort(w->compressed->matrices, (size_t)w->compressed->matrix_count, sizeof *w->compressed->matrices,
+          report_order);
   CH_TRY(ch_compressed_end(&w->list, w->compressed, w->error));
-  return ch_compress_tell(w->options, "low-rank factors", total, total, w->error);
+  return tell(w, "low-rank factors", NULL);
 }
 
 static ch_status compress(const ch_model *model, const ch_calibration *calibration,
-                          const ch_compress_options *options, ch_compressed *compressed, ch_error *error) {
+                          const ch_compress_options *options, int64_t group_size, ch_compressed *compressed,
+                          ch_error *error) {
   *compressed = (ch_compressed){0};
   work w = {.model = model,
             .calibration = calibration,
             .options = options,
             .compressed = compressed,
+            .group_size = group_size,
             .error = error};
   ch_status status = compress_all(&w);
-  free(w.ranks), free(w.matrix);
+  for (int f = 0; w.ranks && f < w.family_count; f++) free((double *)w.ranks[f].values);
+  free(w.ranks), free(w.matrix), free(w.families), free(w.members);
   ch_matrices_free(&w.list);
   if (status != CH_OK) ch_compressed_free(compressed);
   return status;
@@ -138,11 +321,25 @@ ch_status ch_compress_svd_llm(const ch_model *model, const ch_calibration *calib
   if (!calibration)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "svd-llm weighs errors by a text: give one with --calibration, or take the method svd");
-  return compress(model, calibration, options, compressed, error);
+  return compress(model, calibration, options, 0, compressed, error);
 }
 
 ch_status ch_compress_svd(const ch_model *model, const ch_calibration *calibration,
                           const ch_compress_options *options, ch_compressed *compressed, ch_error *error) {
   (void)calibration;
-  return compress(model, NULL, options, compressed, error);
+  return compress(model, NULL, options, 0, compressed, error);
+}
+
+ch_status ch_compress_basis_sharing(const ch_model *model, const ch_calibration *calibration,
+                                    const ch_compress_options *options, ch_compressed *compressed,
+                                    ch_error *error) {
+  *compressed = (ch_compressed){0};
+  if (!calibration)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "basis-sharing weighs errors by a text: give one with --calibration, or take the method svd");
+  if (options->group_size < 1)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%lld layers share a basis; give at least 1",
+                   (long long)options->group_size);
+  return compress(model, calibration, options, options->group_size, compressed, error);
 }

@@ -119,13 +119,17 @@ typedef struct ch_sharing {
   ch_sharing_type type;
   char projections[CH_MAX_SHARED_PROJECTIONS][CH_PROJECTION_NAME_SIZE]; /* full names: "q_proj" */
   int projection_count;
-  int64_t atoms; /* S; masa, sequential, repeat; at most the layers of a group. 0, where there are groups:
-                                   each dictionary's own, as its tensors say */
-  int64_t rank;  /* rho; low_rank; 0: each matrix's own, as its tensors say */
-  ch_coefficients coefficients;      /* masa */
-  bool common_dictionary;            /* masa: one dictionary for all projections of one shape */
-  uint16_t groups[CH_MAX_GROUPS][2]; /* masa: [first, last] layer of each, a dictionary of its own */
-  int group_count;                   /* 0: all layers are one, and nothing is named after it */
+  int64_t
+      atoms;    /* S; masa, sequential, repeat; at most the layers of a group, or with a common dictionary the
+                    matrices of all projections and layers. 0, where there are groups: each dictionary's own, as its
+                    tensors say */
+  int64_t rank; /* rho; low_rank; 0: each matrix's own, as its tensors say */
+  ch_coefficients coefficients; /* masa */
+  bool common_dictionary;       /* masa: one dictionary for all projections of one shape */
+  uint16_t groups[CH_MAX_GROUPS]
+                 [2]; /* [first, last] layer of each; masa: with a dictionary of its own; low_rank:
+                                        with a first factor that its layers share */
+  int group_count;    /* 0: all layers are one, and nothing is named after it */
 } ch_sharing;
 
 /* What keeps the loads of experts even in training. */

@@ -61,6 +61,18 @@ static int64_t most_layers(const ch_config *c) {
   return most;
 }
 
+/* Matrices of several projections and all layers may be made of the same atoms. */
+static ch_status check_common_atoms(const ch_config *c, const char *where, ch_error *error) {
+  int64_t most = c->num_hidden_layers * c->sharing.projection_count;
+  if (c->sharing.atoms <= most) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"sharing.atoms\" is %lld, more than the %lld matrices of %lld layers and %d projections; "
+      "that many save nothing; ask for fewer",
+      where, (long long)c->sharing.atoms, (long long)most, (long long)c->num_hidden_layers,
+      c->sharing.projection_count);
+}
+
 static ch_status check_atoms(const ch_config *c, const char *where, ch_error *error) {
   const ch_sharing *s = &c->sharing;
   if (s->group_count) CH_TRY(check_groups(c, where, error));
@@ -69,12 +81,13 @@ static ch_status check_atoms(const ch_config *c, const char *where, ch_error *er
                    "%s: \"sharing.atoms\" is missing; \"sharing.type\" \"%s\" needs a whole number from 1 to "
                    "\"num_hidden_layers\", %lld",
                    where, type_names[s->type], (long long)c->num_hidden_layers);
-  if (s->atoms > c->num_hidden_layers)
+  if (s->common_dictionary) CH_TRY(check_common_atoms(c, where, error));
+  if (s->atoms > c->num_hidden_layers && !s->common_dictionary)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"sharing.atoms\" is %lld, more than \"num_hidden_layers\", %lld; that many "
                    "save nothing; ask for fewer",
                    where, (long long)s->atoms, (long long)c->num_hidden_layers);
-  if (s->atoms > most_layers(c))
+  if (s->atoms > most_layers(c) && !s->common_dictionary)
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s: \"sharing.atoms\" is %lld, but the largest of \"sharing.groups\" has %lld layers; that "
@@ -112,9 +125,10 @@ ch_status ch_config_check_sharing(const ch_config *config, const char *where, ch
     return not_of_type(s, "coefficients", "\"mlp\"", "\"masa\"", where, error);
   if (s->type != CH_SHARING_MASA && s->common_dictionary)
     return not_of_type(s, "common_dictionary", "true", "\"masa\"", where, error);
-  if (s->type != CH_SHARING_MASA && s->group_count)
-    return not_of_type(s, "groups", "a list", "\"masa\"", where, error);
+  if (s->type != CH_SHARING_MASA && s->type != CH_SHARING_LOW_RANK && s->group_count)
+    return not_of_type(s, "groups", "a list", "\"masa\" or \"low_rank\"", where, error);
   if (s->type != CH_SHARING_LOW_RANK) return check_atoms(config, where, error);
+  if (s->group_count) CH_TRY(check_groups(config, where, error));
   if (s->atoms)
     return not_of_type(s, "atoms", "a number", "\"masa\", \"sequential\" or \"repeat\"", where, error);
   return CH_OK;

@@ -76,6 +76,8 @@ json_t *ch_compression_to_json(const ch_compression_report *r) {
   json_object_set_new(object, "ratio", number(r->ratio > 0, r->ratio));
   json_object_set_new(object, "ratio_reached",
                       json_real(1 - (double)c->after / (double)(c->before > 0 ? c->before : 1)));
+  if (r->ranks) json_object_set_new(object, "ranks", json_string(r->ranks));
+  if (r->weighting) json_object_set_new(object, "weighting", json_string(r->weighting));
   json_object_set_new(object, "component_heads", heads_json(r));
   if (c->groups) json_object_set_new(object, "groups", json_integer((json_int_t)c->groups));
   if (c->atoms) json_object_set_new(object, "atoms", json_integer((json_int_t)c->atoms));

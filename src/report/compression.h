@@ -31,7 +31,8 @@ typedef struct ch_compression_report {
   const char *calibration; /* text, or NULL: data-free */
   int64_t calibration_tokens;
   double calibration_loss;
-  double ratio;                      /* the requested ratio; masa and the SVDs */
+  double ratio;                      /* the requested ratio; all but mea */
+  const char *ranks, *weighting;     /* the rules by name; NULL where there is none */
   const int64_t *component_heads;    /* [layers] mea: h' of each; else NULL */
   int64_t layers, groups;            /* G */
   const ch_sensitivity *sensitivity; /* or NULL */

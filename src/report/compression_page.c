@@ -134,6 +134,8 @@ static void put_facts(const ch_compression_report *r, ch_text *html) {
   ch_text_puts(html, "<section class=\"pair\">\n<div><h2>How</h2>\n<dl>\n");
   put_fact("model", r->model, html);
   put_fact("method", r->method, html);
+  if (r->ranks) put_fact("ranks", r->ranks, html);
+  if (r->weighting) put_fact("weighting of errors", r->weighting, html);
   if (r->calibration) {
     snprintf(line, sizeof line, "%lld tokens of %.300s, loss %.4f", (long long)r->calibration_tokens,
              r->calibration, r->calibration_loss);
