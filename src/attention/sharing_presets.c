@@ -52,6 +52,30 @@ static ch_status masa_qkvo(ch_config *config, int64_t number, const char *where,
   return CH_OK;
 }
 
+/* Atoms for all projections of one shape that have as many numbers as masa-qkvo's own ones. */
+static int64_t atoms_in_common(const ch_config *config, const ch_projection_shapes *shapes) {
+  int64_t numbers = 0, of_an_atom = 0;
+  for (int i = 0; i < shapes->count; i++) {
+    const ch_projection_shape *row = &shapes->rows[i];
+    bool first = true;
+    for (int k = 0; k < i; k++)
+      if (shapes->rows[k].out == row->out && shapes->rows[k].in == row->in) first = false;
+    numbers += row->out * row->in;
+    if (first) of_an_atom += row->out * row->in;
+  }
+  return of_an_atom ? (third_of_layers(config) * numbers + of_an_atom / 2) / of_an_atom : 1;
+}
+
+static ch_status masa_common(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  ch_projection_shapes shapes;
+  config->sharing =
+      (ch_sharing){.type = CH_SHARING_MASA, .common_dictionary = true, .coefficients = CH_COEFFICIENTS_MLP};
+  CH_TRY(name_projections(config, true, &shapes, error));
+  config->sharing.atoms = number ? number : atoms_in_common(config, &shapes);
+  return CH_OK;
+}
+
 static ch_status sequential(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   return atoms(config, CH_SHARING_SEQUENTIAL, true, number, error);
@@ -86,6 +110,8 @@ const ch_preset ch_sharing_presets[] = {
      "all matrices but the output's are sums of shared atoms, one for every three layers", masa_qkv},
     {"masa-qkvo", atoms_counted,
      "all matrices of attention are sums of shared atoms, one for every three layers", masa_qkvo},
+    {"masa-common", atoms_counted,
+     "the same with one dictionary for all projections of a shape, with as many numbers", masa_common},
     {"sequential", atoms_counted, "groups of three neighbouring layers share their matrices", sequential},
     {"repeat", atoms_counted, "the matrices of the first third of the layers repeat in the others", repeat},
     {"low-rank", "ranks", "every matrix is a product of two that save what masa-qkvo saves", low_rank},

@@ -61,17 +61,20 @@ static void put_choices(ch_text *script, const ch_option *option) {
     ch_text_printf(script, "%s%s", choice == option->choices ? "" : " ", *choice);
 }
 
-/* The names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. */
-static void put_listed(ch_text *script, const ch_command *command) {
+/* The names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. To zsh a colon ends a name, so there those
+   with a number are left out. */
+static void put_listed(ch_text *script, const ch_command *command, bool colons) {
   bool more = true;
   const char *between = "";
   for (int i = 0; more; i++) {
     ch_text entry = {0}, meaning = {0};
     more = command->list(i, &entry, &meaning);
     for (const char *p = more && entry.data ? entry.data : ""; *p; p += strspn(p, ", ")) {
-      size_t length = strcspn(p, ",");
-      ch_text_printf(script, "%s%.*s", between, (int)strcspn(p, "[,"), p);
-      between = " ";
+      size_t length = strcspn(p, ","), word = strcspn(p, "[,");
+      if (colons || !memchr(p, ':', word)) {
+        ch_text_printf(script, "%s%.*s", between, (int)word, p);
+        between = " ";
+      }
       p += length;
     }
     script->failed |= entry.failed || meaning.failed;
@@ -81,11 +84,11 @@ static void put_listed(ch_text *script, const ch_command *command) {
 }
 
 /* What the option's value may be, if the program knows that. */
-static void put_values(ch_text *script, const ch_command *command, const ch_option *option) {
+static void put_values(ch_text *script, const ch_command *command, const ch_option *option, bool colons) {
   if (option->type == CH_OPTION_CHOICE)
     put_choices(script, option);
   else if (option->lists)
-    put_listed(script, command);
+    put_listed(script, command, colons);
 }
 
 static bool has_values(const ch_option *option) {
@@ -125,7 +128,7 @@ void ch_completion_bash(ch_text *script) {
       ch_text_printf(script, "  '%s --%s') ", (*c)->name, o->name);
       if (has_values(o)) {
         ch_text_puts(script, "_crosshead_values '");
-        put_values(script, *c, o);
+        put_values(script, *c, o, true);
         ch_text_puts(script, o->lists == CH_LISTS_SEVERAL ? "' several; " : "'; ");
       }
       ch_text_puts(script, "return ;;\n");
@@ -158,7 +161,7 @@ static void put_zsh_options(ch_text *script, const ch_command *command) {
     if (o->type == CH_OPTION_PATH) ch_text_puts(script, "_files");
     if (has_values(o)) {
       ch_text_puts(script, o->lists == CH_LISTS_SEVERAL ? " _values -s , name " : "(");
-      put_values(script, command, o);
+      put_values(script, command, o, false);
       ch_text_puts(script, o->lists == CH_LISTS_SEVERAL ? "" : ")");
     }
     ch_text_puts(script, "'");
@@ -247,7 +250,7 @@ void ch_completion_fish(ch_text *script) {
       if (has_values(o)) {
         bool several = o->lists == CH_LISTS_SEVERAL;
         ch_text_puts(script, several ? "-a '(__fish_complete_list , \"string split \\\" \\\" \\\"" : "-a '");
-        put_values(script, *c, o);
+        put_values(script, *c, o, true);
         ch_text_puts(script, several ? "\\\"\")' " : "' ");
       }
       ch_text_puts(script, "-d '");

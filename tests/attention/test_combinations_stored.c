@@ -22,6 +22,13 @@ static const reference_stored ranks[] = {
     {REFERENCE_FACTORS, 0, "q_proj", 3},  {REFERENCE_FACTORS, 1, "q_proj", 5},
     {REFERENCE_FACTORS, 0, "o_proj", 1},  {REFERENCE_FACTORS, 1, "o_proj", 9},
     {REFERENCE_RESIDUAL, 0, "q_proj", 2}, {REFERENCE_RESIDUAL, 1, "v_proj", 4}};
+/* Groups of 3 and 2 layers; the output projections and one query have first factors of their own. */
+static const reference_stored bases[] = {
+    {REFERENCE_BASIS, 0, "q_proj", 4},    {REFERENCE_BASIS, 1, "q_proj", 2},
+    {REFERENCE_FACTORS, 0, "o_proj", 1},  {REFERENCE_FACTORS, 1, "o_proj", 9},
+    {REFERENCE_FACTORS, 2, "o_proj", 3},  {REFERENCE_FACTORS, 3, "o_proj", 2},
+    {REFERENCE_FACTORS, 4, "o_proj", 5},  {REFERENCE_FACTORS, 4, "q_proj", 3},
+    {REFERENCE_RESIDUAL, 1, "q_proj", 2}, {REFERENCE_RESIDUAL, 0, "v_proj", 4}};
 static const reference_stored latent[] = {{REFERENCE_RESIDUAL, 0, "kv_b_proj", 2},
                                           {REFERENCE_RESIDUAL, 1, "kv_a_proj_with_mqa", 3},
                                           {REFERENCE_RESIDUAL, 1, "kv_b_proj", 1},
@@ -43,6 +50,34 @@ static void add_groups(combination_list *list) {
       "'num_hidden_layers': 4, 'sharing': {'type': 'masa', 'atoms': 1, 'groups': [[0, 1], [2, 3]], "
       "'projections': ['q', 'kv_b_proj']}",
       "mla", LATENT);
+}
+
+/* Basis Sharing: one first factor for the layers of a group. */
+static void add_bases(combination_list *list) {
+  add_combination(list, SHARED("'type': 'low_rank', 'rank': 3, 'groups': [[0, 2], [3, 4]]"), "gqa",
+                  "'qk_norm': true");
+  add_combination(list, SHARED("'type': 'low_rank', 'rank': 19, 'groups': [[0, 0], [1, 4]]"), "diff", "");
+  add_combination(
+      list, SHARED("'type': 'low_rank', 'rank': 2, 'groups': [[0, 4]]") ", 'attention_bias': true", "gqa",
+      "'head_mix': {'on': ['k', 'v'], 'component_heads': 1}, 'knocking': {'type': 'linear', 'on': "
+      "['q', 'k', 'v']}");
+  add_combination(
+      list,
+      "'num_hidden_layers': 4, 'sharing': {'type': 'low_rank', 'rank': 3, 'groups': [[0, 1], [2, 3]], "
+      "'projections': ['q', 'kv_b_proj']}",
+      "mla", LATENT);
+  add_combination_stored(
+      list, bases, COUNT(bases),
+      LAYERS ", 'sharing': {'type': 'low_rank', 'groups': [[0, 2], [3, 4]], 'projections': ['q', 'o']}",
+      "gqa", "'qk_norm': true");
+}
+
+/* More atoms than layers, for all projections of one shape. */
+static void add_common(combination_list *list) {
+  add_combination(list, SHARED("'type': 'masa', 'atoms': 7, 'common_dictionary': true"), "gqa", "");
+  add_combination(list,
+                  SHARED("'type': 'masa', 'atoms': 6, 'common_dictionary': true, 'coefficients': 'mlp'"),
+                  "gqa", "'qk_norm': true");
 }
 
 static void add_residuals(combination_list *list) {
@@ -78,6 +113,8 @@ static void add_open_sizes(combination_list *list) {
 int main(void) {
   static combination_list list;
   add_groups(&list);
+  add_bases(&list);
+  add_common(&list);
   add_residuals(&list);
   add_open_sizes(&list);
   return run_combinations(&list);

@@ -119,8 +119,9 @@ static void check_scale(const char *sharing, const char *init, bool pooled, doub
 
 static void shared_matrices_start_as_large_as_own_ones(void **state) {
   (void)state;
-  static const char *const inits[] = {"", "'init': 'deepseek'", "'init': 'fan_in'"};
-  for (int i = 0; i < 3; i++) {
+  static const char *const inits[] = {"", "'init': 'deepseek'", "'init': 'fan_in'",
+                                      "'parametrization': 'spectral'"};
+  for (int i = 0; i < 4; i++) {
     check_scale("'sharing': {'type': 'masa', " QKVO ", 'atoms': 3}", inits[i], false, 0.3);
     check_scale("'sharing': {'type': 'masa', " QKVO ", 'atoms': 8, 'common_dictionary': true}", inits[i],
                 true, 0.2);
@@ -131,8 +132,21 @@ static void shared_matrices_start_as_large_as_own_ones(void **state) {
   }
 }
 
-/* Linear weights like all others: both 0.02, the output's second divided by the depth. */
-static void factors_start_as_linear_weights_do(void **state) {
+/* The product of two factors against the matrix that it replaces, under every rule for initial weights. */
+static void products_of_factors_start_as_large_as_the_matrices_they_replace(void **state) {
+  (void)state;
+  static const char *const rules[] = {"", "'init': 'deepseek'", "'init': 'fan_in'",
+                                      "'parametrization': 'spectral'"};
+  for (int i = 0; i < 4; i++) {
+    check_scale("'sharing': {'type': 'low_rank', " QKVO ", 'rank': 5}", rules[i], false, 0.15);
+    check_scale("'sharing': {'type': 'low_rank', " QKVO ", 'rank': 40}", rules[i], false, 0.1);
+    check_scale("'sharing': {'type': 'low_rank', " QKVO ", 'rank': 5, 'groups': [[0, 2], [3, 5], [6, 7]]}",
+                rules[i], false, 0.2);
+  }
+}
+
+/* The first as a linear weight; the second so that the product is one, the output's divided by the depth. */
+static void second_factors_start_with_what_makes_the_product_a_linear_weight(void **state) {
   (void)state;
   fresh f;
   start(SIZES ", 'sharing': {'type': 'low_rank', " QKVO ", 'rank': 5}", "", 1, &f);
@@ -142,9 +156,9 @@ static void factors_start_as_linear_weights_do(void **state) {
     snprintf(name, sizeof name, "model.layers.%d.self_attn.o_proj.a.weight", layer);
     assert_true(rows[ch_params_find(&f.params, name)].std == 0.02);
     snprintf(name, sizeof name, "model.layers.%d.self_attn.o_proj.b.weight", layer);
-    assert_true(fabs(rows[ch_params_find(&f.params, name)].std - 0.02 / sqrt(2.0 * (layer + 1))) < 1e-12);
+    assert_true(fabs(rows[ch_params_find(&f.params, name)].std - 1 / sqrt(5 * 2.0 * (layer + 1))) < 1e-12);
     snprintf(name, sizeof name, "model.layers.%d.self_attn.q_proj.b.weight", layer);
-    assert_true(rows[ch_params_find(&f.params, name)].std == 0.02);
+    assert_true(fabs(rows[ch_params_find(&f.params, name)].std - 1 / sqrt(5)) < 1e-12);
   }
   finish(&f);
 }
@@ -199,7 +213,8 @@ static void coefficients_start_with_a_variance_of_one_over_atoms(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shared_matrices_start_as_large_as_own_ones),
-      cmocka_unit_test(factors_start_as_linear_weights_do),
+      cmocka_unit_test(products_of_factors_start_as_large_as_the_matrices_they_replace),
+      cmocka_unit_test(second_factors_start_with_what_makes_the_product_a_linear_weight),
       cmocka_unit_test(fan_in_spreads_weights_by_their_inputs),
       cmocka_unit_test(coefficients_start_with_a_variance_of_one_over_atoms),
   };

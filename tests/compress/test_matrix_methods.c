@@ -179,8 +179,11 @@ typedef struct method {
   const char *name;
   ch_compress_method *run;
 } method;
-static const method methods[] = {
-    {"masa", ch_compress_masa}, {"svd-llm", ch_compress_svd_llm}, {"svd", ch_compress_svd}};
+static const method methods[] = {{"masa", ch_compress_masa},
+                                 {"svd-llm", ch_compress_svd_llm},
+                                 {"svd", ch_compress_svd},
+                                 {"basis-sharing", ch_compress_basis_sharing}};
+enum { METHODS = sizeof methods / sizeof *methods, BASIS = 3 };
 
 static int64_t attention_parameters(const ch_params *params) {
   int64_t count = 0;
@@ -196,14 +199,16 @@ static void with_no_limit_every_method_is_exact(void **state) {
   for (int s = 0; s < 3; s++) {
     ch_model *model = random_model(sizes[s], GQA);
     ch_calibration *calibration = calibrate(model);
-    for (int i = 0; i < 3; i++) {
-      ch_compress_options options = {.ratio = 0, .dtype = CH_F32};
-      ch_compressed made;
-      must(methods[i].run(model, calibration, &options, &made, &failure));
-      ch_model view = as_model(&made);
-      assert_same_logits(model, &view, 1e-5, methods[i].name);
-      ch_compressed_free(&made);
-    }
+    for (int i = 0; i < METHODS; i++)
+      for (int unweighted = 0; unweighted < 2; unweighted++) {
+        ch_compress_options options = {
+            .ratio = 0, .dtype = CH_F32, .group_size = 2, .unweighted = unweighted};
+        ch_compressed made;
+        must(methods[i].run(model, calibration, &options, &made, &failure));
+        ch_model view = as_model(&made);
+        assert_same_logits(model, &view, 1e-5, methods[i].name);
+        ch_compressed_free(&made);
+      }
     ch_calibration_free(calibration);
     unload(model);
   }
@@ -215,10 +220,11 @@ static void never_more_than_asked_and_hardly_less(void **state) {
   ch_model *model = random_model(GROUPED, GQA);
   ch_calibration *calibration = calibrate(model);
   static const char *const kept[] = {"o_proj"};
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < METHODS; i++)
     for (int r = 0; r < 5; r++)
       for (int keep = 0; keep < 2; keep++) {
-        ch_compress_options options = {.ratio = ratios[r], .dtype = CH_F32, .keep = kept, .keep_count = keep};
+        ch_compress_options options = {
+            .ratio = ratios[r], .dtype = CH_F32, .keep = kept, .keep_count = keep, .group_size = 2};
         ch_compressed made;
         if (ratios[r] > (i == 0 ? 0.3 : 0.5) && (keep || i == 0))
           continue; /* one atom is a third of a group */
@@ -226,7 +232,7 @@ static void never_more_than_asked_and_hardly_less(void **state) {
         int64_t limit = (int64_t)((1 - ratios[r]) * (double)made.before + 1e-6);
         assert_int_equal(made.before, attention_parameters(&model->params));
         assert_int_equal(made.after, attention_parameters(&made.model.params));
-        if (made.after > limit || made.after < limit - 56) /* a unit of rank of q_proj */
+        if (made.after > limit || made.after < limit - (i == BASIS ? 88 : 56)) /* a unit of rank of q_proj */
           fail_msg("%s %g: %d of at most %d", methods[i].name, ratios[r], (int)made.after, (int)limit);
         assert_int_equal(made.matrix_count, (keep ? 3 : 4) * LAYERS);
         int64_t own = made.shared;
@@ -236,6 +242,91 @@ static void never_more_than_asked_and_hardly_less(void **state) {
         assert_int_equal(stays, keep);
         ch_compressed_free(&made);
       }
+  ch_calibration_free(calibration);
+  unload(model);
+}
+
+/* Whatever decides on ranks, and however errors are weighed. */
+static void every_rule_for_ranks_keeps_to_the_budget(void **state) {
+  (void)state;
+  static const ch_rank_rule rules[] = {CH_RANK_BY_SHARE, CH_RANK_BY_PROJECTION, CH_RANK_SEARCHED};
+  ch_model *model = random_model(GROUPED, GQA);
+  ch_calibration *calibration = calibrate(model);
+  for (int i = 0; i < METHODS; i++)
+    for (int rule = 0; rule < 3; rule++)
+      for (int unweighted = 0; unweighted < 2; unweighted++) {
+        ch_compress_options options = {
+            .ratio = 0.3, .dtype = CH_F32, .group_size = 2, .ranks = rules[rule], .unweighted = unweighted};
+        ch_compressed made;
+        must(methods[i].run(model, calibration, &options, &made, &failure));
+        int64_t limit = (int64_t)(0.7 * (double)made.before + 1e-6), own = made.shared;
+        for (int m = 0; m < made.matrix_count; m++) own += made.matrices[m].after - made.matrices[m].before;
+        assert_int_equal(made.before + own, made.after);
+        assert_int_equal(made.after, attention_parameters(&made.model.params));
+        if (made.after > limit || made.after < limit - (i == BASIS ? 88 : 56))
+          fail_msg("%s, rule %d: %d of at most %d", methods[i].name, rule, (int)made.after, (int)limit);
+        ch_compressed_free(&made);
+      }
+  ch_calibration_free(calibration);
+  unload(model);
+}
+
+/* Matrices [32, 24], [16, 24] and [24, 32] can have ranks of 24, 16 and 24. */
+static void ranks_by_projection_are_a_share_of_the_rank_there_can_be(void **state) {
+  (void)state;
+  ch_model *model = random_model(GROUPED, GQA);
+  for (double ratio = 0.1; ratio < 0.6; ratio += 0.1) {
+    ch_compress_options options = {.ratio = ratio, .dtype = CH_F32, .ranks = CH_RANK_BY_PROJECTION};
+    ch_compressed made;
+    must(ch_compress_svd(model, NULL, &options, &made, &failure));
+    double budget = (1 - ratio) * (double)made.before,
+           exact = budget / (LAYERS * (2 * 24 * 56 + 2 * 16 * 40));
+    for (int i = 0; i < made.matrix_count; i++) {
+      const ch_compressed_matrix *m = &made.matrices[i];
+      bool narrow = m->projection[0] == 'k' || m->projection[0] == 'v';
+      double part = exact * (narrow ? 16 : 24);
+      if (!((double)m->rank > part - 1 && (double)m->rank < part + 1.1)) /* whole units, and one left over */
+        fail_msg("ratio %g, %s: rank %d where %g is the part", ratio, m->projection, (int)m->rank, part);
+    }
+    ch_compressed_free(&made);
+  }
+  unload(model);
+}
+
+static void ranks_in_proportion_respect_what_is_least_and_most(void **state) {
+  (void)state;
+  const double parts[] = {1, 10, 4};
+  ch_ranked m[] = {{.cost = 10, .most = 20}, {.cost = 10, .most = 6}, {.cost = 20, .most = 20}};
+  /* The second can have 6. The 200 left pay for 2.2 and 8.9 of the others: 2 and 8, and then one more of the third. */
+  assert_int_equal(ch_proportional_ranks(m, parts, 3, 0, 260), 0);
+  assert_true(m[0].rank == 2 && m[1].rank == 6 && m[2].rank == 9);
+  const double few[] = {0.01, 1, 1};
+  /* The first has its one; the 50 left pay for 1.7 of the others: 1 and 1, then one more of the second and of the first. */
+  assert_int_equal(ch_proportional_ranks(m, few, 3, 1, 60), 0);
+  assert_true(m[0].rank == 2 && m[1].rank == 2 && m[2].rank == 1);
+}
+
+static void layers_of_a_group_have_one_basis_but_for_the_output(void **state) {
+  (void)state;
+  ch_model *model = random_model(GROUPED, GQA);
+  ch_calibration *calibration = calibrate(model);
+  ch_compress_options options = {.ratio = 0.3, .dtype = CH_F32, .group_size = 2};
+  ch_compressed made;
+  must(ch_compress_basis_sharing(model, calibration, &options, &made, &failure));
+  const ch_sharing *sharing = &made.model.config.sharing;
+  assert_true(sharing->type == CH_SHARING_LOW_RANK && sharing->group_count == 2 && made.groups == 2);
+  assert_true(sharing->groups[0][1] == 1 && sharing->groups[1][0] == 2 && sharing->groups[1][1] == 2);
+  static const char *const there[] = {"model.dictionary.0.q_proj.basis", "model.dictionary.1.v_proj.basis",
+                                      "model.layers.1.self_attn.k_proj.b.weight",
+                                      "model.layers.2.self_attn.o_proj.a.weight"},
+                           *const absent[] = {"model.layers.0.self_attn.q_proj.a.weight",
+                                              "model.dictionary.0.o_proj.basis",
+                                              "model.layers.0.self_attn.q_proj.weight"};
+  for (int i = 0; i < 4; i++) assert_true(ch_params_find(&made.model.params, there[i]) >= 0);
+  for (int i = 0; i < 3; i++) assert_true(ch_params_find(&made.model.params, absent[i]) < 0);
+  for (int m = 0; m < made.matrix_count; m++) /* layers 0 and 1 stand next to each other, then layer 2 */
+    assert_int_equal(made.matrices[m].layer, m / 4);
+  ch_compressed_free(&made);
   ch_calibration_free(calibration);
   unload(model);
 }
@@ -308,6 +399,7 @@ static void what_cannot_be_is_said_in_a_sentence(void **state) {
     const char *words;
   } cases[] = {
       {ch_compress_svd_llm, {.ratio = 0.2}, "--calibration"},
+      {ch_compress_basis_sharing, {.ratio = 0.2, .group_size = 2}, "--calibration"},
       {ch_compress_svd, {.ratio = 1}, "between 0 and 1"},
       {ch_compress_svd, {.ratio = -0.1}, "between 0 and 1"},
       {ch_compress_svd, {.ratio = NAN}, "between 0 and 1"},
@@ -353,16 +445,21 @@ static void stopping_anywhere_leaves_nothing(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(truncation_is_the_best_in_output_error),
-                                     cmocka_unit_test(inputs_of_zeros_have_no_factor_and_say_so),
-                                     cmocka_unit_test(groups_are_cut_where_layers_drift),
-                                     cmocka_unit_test(ranks_go_where_a_parameter_helps_most),
-                                     cmocka_unit_test(with_no_limit_every_method_is_exact),
-                                     cmocka_unit_test(never_more_than_asked_and_hardly_less),
-                                     cmocka_unit_test(svd_takes_the_same_share_of_every_matrix),
-                                     cmocka_unit_test(calibration_lowers_the_error_of_outputs),
-                                     cmocka_unit_test(what_two_atoms_can_say_they_say),
-                                     cmocka_unit_test(what_cannot_be_is_said_in_a_sentence),
-                                     cmocka_unit_test(stopping_anywhere_leaves_nothing)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(truncation_is_the_best_in_output_error),
+      cmocka_unit_test(inputs_of_zeros_have_no_factor_and_say_so),
+      cmocka_unit_test(groups_are_cut_where_layers_drift),
+      cmocka_unit_test(ranks_go_where_a_parameter_helps_most),
+      cmocka_unit_test(with_no_limit_every_method_is_exact),
+      cmocka_unit_test(never_more_than_asked_and_hardly_less),
+      cmocka_unit_test(every_rule_for_ranks_keeps_to_the_budget),
+      cmocka_unit_test(ranks_by_projection_are_a_share_of_the_rank_there_can_be),
+      cmocka_unit_test(ranks_in_proportion_respect_what_is_least_and_most),
+      cmocka_unit_test(layers_of_a_group_have_one_basis_but_for_the_output),
+      cmocka_unit_test(svd_takes_the_same_share_of_every_matrix),
+      cmocka_unit_test(calibration_lowers_the_error_of_outputs),
+      cmocka_unit_test(what_two_atoms_can_say_they_say),
+      cmocka_unit_test(what_cannot_be_is_said_in_a_sentence),
+      cmocka_unit_test(stopping_anywhere_leaves_nothing)};
   return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

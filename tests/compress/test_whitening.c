@@ -141,6 +141,50 @@ static void masa_loses_less_than_svd_llm_of_what_it_weighs(void **state) {
   unload(model);
 }
 
+/* The errors that a search of ranks is told to lower: weighed, or as they are. */
+static double searched_error(const ch_model *model, const ch_compressed *made,
+                             const ch_calibration *calibration, bool unweighted) {
+  if (!unweighted) return weighed_error(made, ch_calibration_shares(calibration));
+  double sum = 0;
+  for (int i = 0; i < made->matrix_count; i++) {
+    const ch_compressed_matrix *m = &made->matrices[i];
+    char stem[80];
+    snprintf(stem, sizeof stem, "model.layers.%d.self_attn.%s", m->layer, m->projection);
+    const float *w = tensor_of(model, stem, ".weight");
+    const ch_autocorrelation *c = ch_calibration_of(calibration, m->layer, m->projection);
+    double all = 0;
+    for (int64_t o = 0; o < m->before / c->n; o++)
+      for (int64_t i2 = 0; i2 < c->n; i2++)
+        for (int64_t j = 0; j < c->n; j++)
+          all += (double)w[o * c->n + i2] * (double)c->c[i2 * c->n + j] * (double)w[o * c->n + j];
+    sum += m->whitened_error * m->whitened_error * all;
+  }
+  return sum;
+}
+
+static void searched_ranks_lose_less_than_the_same_share_of_every_matrix(void **state) {
+  (void)state;
+  static ch_compress_method *const both[] = {ch_compress_svd_llm, ch_compress_basis_sharing};
+  ch_model *model = random_model(GROUPED, GQA);
+  ch_calibration *calibration = calibrate(model);
+  for (int i = 0; i < 2; i++)
+    for (int unweighted = 0; unweighted < 2; unweighted++) {
+      ch_compress_options options = {
+          .ratio = 0.3, .dtype = CH_F32, .group_size = 2, .unweighted = unweighted};
+      ch_compressed shares, searched;
+      must(both[i](model, calibration, &options, &shares, &failure));
+      options.ranks = CH_RANK_SEARCHED;
+      must(both[i](model, calibration, &options, &searched, &failure));
+      double here = searched_error(model, &searched, calibration, unweighted),
+             there = searched_error(model, &shares, calibration, unweighted);
+      if (!(here < 0.98 * there)) fail_msg("method %d: %g lost, and %g by share", i, here, there);
+      ch_compressed_free(&shares);
+      ch_compressed_free(&searched);
+    }
+  ch_calibration_free(calibration);
+  unload(model);
+}
+
 /* A choice that was made can be asked for, and is no better then. */
 static void no_number_of_groups_and_atoms_that_is_asked_for_is_better_than_the_choice(void **state) {
   (void)state;
@@ -169,6 +213,7 @@ int main(void) {
       cmocka_unit_test(singular_values_are_those_that_numpy_finds),
       cmocka_unit_test(every_matrix_of_svd_llm_loses_less_of_its_outputs_than_that_of_svd),
       cmocka_unit_test(masa_loses_less_than_svd_llm_of_what_it_weighs),
+      cmocka_unit_test(searched_ranks_lose_less_than_the_same_share_of_every_matrix),
       cmocka_unit_test(no_number_of_groups_and_atoms_that_is_asked_for_is_better_than_the_choice)};
   return cmocka_run_group_tests(tests, make_directory_and_text, remove_directory);
 }

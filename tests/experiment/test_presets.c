@@ -144,6 +144,10 @@ static void sharing_saves_what_the_papers_do(void **state) {
     double saves;
   } cases[] = {{"mha", "masa-qkv", 0.5},
                {"mha", "masa-qkvo", 2.0 / 3},
+               {"mha", "masa-common", 2.0 / 3},
+               {"gqa:2", "gqa:2+masa-common", 2.0 / 3},
+               {"mla", "mla+masa-common", 2.0 / 3},
+               {"mha", "masa-common:6", 0.75},
                {"mha", "sequential", 2.0 / 3},
                {"mha", "repeat", 2.0 / 3},
                {"mha", "low-rank", 2.0 / 3},
@@ -163,15 +167,30 @@ static void sharing_saves_what_the_papers_do(void **state) {
 /* At any depth the four ways that share all of attention save the same, as near as a whole rank comes. */
 static void sharing_saves_the_same_at_any_depth(void **state) {
   (void)state;
-  static const char *const names[] = {"sequential", "repeat", "low-rank"};
+  static const char *const names[] = {"sequential", "repeat", "low-rank", "masa-common"};
   for (int64_t layers = 2; layers <= 13; layers++) {
     double masa = saving("mha", "masa-qkvo", layers);
     assert_true(masa < 2.0 / 3 + 1e-6);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
       double saved = saving("mha", names[i], layers);
       if (!(fabs(saved - masa) < 0.006))
         fail_msg("%s saves %.4f of %d layers, masa-qkvo %.4f", names[i], saved, (int)layers, masa);
     }
+  }
+}
+
+/* MASA, Table 2: 12 layers. */
+static void numbers_of_atoms_save_what_table_2_of_masa_says(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    double percent;
+  } rows[] = {{"masa-qkv:2", 62.5},  {"masa-qkv:4", 50},    {"masa-qkv:6", 37.5}, {"masa-qkv:8", 25},
+              {"masa-qkvo:2", 83.3}, {"masa-qkvo:4", 66.7}, {"masa-qkvo:6", 50},  {"masa-qkvo:8", 33.3}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    double saved = 100 * saving("mha", rows[i].name, 12);
+    if (!(fabs(saved - rows[i].percent) < 0.1))
+      fail_msg("%s saves %.2f %% where the paper says %.1f %%", rows[i].name, saved, rows[i].percent);
   }
 }
 
@@ -391,6 +410,7 @@ int main(void) {
       cmocka_unit_test(a_map_for_each_head_has_a_name),
       cmocka_unit_test(sharing_saves_what_the_papers_do),
       cmocka_unit_test(sharing_saves_the_same_at_any_depth),
+      cmocka_unit_test(numbers_of_atoms_save_what_table_2_of_masa_says),
       cmocka_unit_test(paths_are_told_from_names),
       cmocka_unit_test(shapes_are_valid_and_near_their_size_for_any_number_of_parameters),
       cmocka_unit_test(wishes_are_kept),

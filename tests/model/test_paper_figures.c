@@ -309,7 +309,7 @@ static void models_of_masa_have_the_sizes_that_the_paper_says(void **state) {
   assert_saves("masa-gqa", "masa-dense", 41.7);
 }
 
-/* MASA, Table 1 and section 3.1: r = 1 - S (d h + L) / (L d h) of every matrix that is shared. The paper says d / 3 for
+/* MASA, Tables 1 and 2 and section 3.1: r = 1 - S (d h + L) / (L d h) of every matrix that is shared. The paper says d / 3 for
    a low rank that saves two thirds; that rank saves one third, and d / 6 is meant. */
 static void sharing_saves_what_the_paper_says(void **state) {
   (void)state;
@@ -327,7 +327,11 @@ static void sharing_saves_what_the_paper_says(void **state) {
   } rows[] = {{"masa-qkvo", "masa-dense", 66.7},       {"masa-qkv", "masa-dense", 50.0},
               {"masa-sequential", "masa-dense", 66.7}, {"masa-repeat", "masa-dense", 66.7},
               {"masa-low-rank", "masa-dense", 66.7},   {"masa-low-rank-third", "masa-dense", 33.3},
-              {"masa-s-qkvo", "masa-s-dense", 66.7}};
+              {"masa-s-qkvo", "masa-s-dense", 66.7},   {"masa-s-common", "masa-s-dense", 66.7},
+              {"masa-s-qkv-2", "masa-s-dense", 62.5},  {"masa-s-qkv-4", "masa-s-dense", 50.0},
+              {"masa-s-qkv-6", "masa-s-dense", 37.5},  {"masa-s-qkv-8", "masa-s-dense", 25.0},
+              {"masa-s-qkvo-2", "masa-s-dense", 83.3}, {"masa-s-qkvo-6", "masa-s-dense", 50.0},
+              {"masa-s-qkvo-8", "masa-s-dense", 33.3}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     assert_saves(rows[i].name, rows[i].dense, rows[i].percent);
     ch_account shared = figures(rows[i].name), dense = figures(rows[i].dense);

@@ -134,7 +134,7 @@ static ch_status declare(const combination *from, specimen *s, ch_error *error) 
   enum { MOST_STORED = 32 };
   static const char *const formats[] = {"model.layers.%d.self_attn.%s.residual.a.weight",
                                         "model.layers.%d.self_attn.%s.a.weight",
-                                        "model.dictionary.%d.%s.atoms"};
+                                        "model.dictionary.%d.%s.atoms", "model.dictionary.%d.%s.basis"};
   char names[MOST_STORED][96];
   ch_known_shape rows[MOST_STORED];
   ch_known_shapes known = {rows, from->stored_count};

@@ -32,8 +32,8 @@ typedef enum reference_sharing {
 
 /* A size that no configuration says: the checkpoint's tensors have it. */
 typedef struct reference_stored {
-  enum { REFERENCE_RESIDUAL, REFERENCE_FACTORS, REFERENCE_ATOMS } what;
-  int at; /* layer; of atoms the group */
+  enum { REFERENCE_RESIDUAL, REFERENCE_FACTORS, REFERENCE_ATOMS, REFERENCE_BASIS } what;
+  int at; /* layer; of atoms and bases the group */
   const char *name;
   int64_t size; /* rank, or number of atoms */
 } reference_stored;

@@ -39,14 +39,23 @@ static int group_of(const reference_config *c, int layer) {
 /* Atoms of a group: as many as requested, at most one per layer; or as many as the checkpoint has. */
 static int64_t atoms_in(const reference_config *c, int group, const char *name) {
   int64_t layers = c->layers;
+  if (c->sharing.common) return c->sharing.atoms;
   if (!c->sharing.atoms) return stored_size(c, REFERENCE_ATOMS, group, name);
   if (c->sharing.group_count)
     layers = c->sharing.group_ends[group] - (group ? c->sharing.group_ends[group - 1] : 0);
   return c->sharing.atoms < layers ? c->sharing.atoms : layers;
 }
 
+/* Whether the layers of a group share the first factor: where there are groups, and no factor of the layer's own. */
+static bool has_basis(const reference_config *c, int layer, const char *name) {
+  return c->sharing.type == REFERENCE_LOW_RANK && c->sharing.group_count &&
+         !stored_size(c, REFERENCE_FACTORS, layer, name);
+}
+
 static int64_t rank_in(const reference_config *c, int layer, const char *name) {
-  return c->sharing.rank ? c->sharing.rank : stored_size(c, REFERENCE_FACTORS, layer, name);
+  if (c->sharing.rank) return c->sharing.rank;
+  return has_basis(c, layer, name) ? stored_size(c, REFERENCE_BASIS, group_of(c, layer), name)
+                                   : stored_size(c, REFERENCE_FACTORS, layer, name);
 }
 
 /* --- matrices --- */
@@ -109,12 +118,18 @@ static const double *combined_atoms(reference_run *run, const char *name, int64_
   return weight;
 }
 
-/* B A of the layer's tensors "{name}.a.weight" and "{name}.b.weight", added to a weight. */
+/* B A of the layer's tensors "{name}.a.weight" (or its group's basis) and "{name}.b.weight", added to a weight. */
 static void add_product(reference_run *run, const char *name, int64_t rank, int64_t out, int64_t in,
                         double *weight) {
   char full[128];
-  snprintf(full, sizeof full, "self_attn.%s.a.weight", name);
-  const double *a = reference_matrix(run, full, rank, in);
+  const double *a;
+  if (has_basis(run->config, run->layer, name) && !strstr(name, ".residual")) {
+    snprintf(full, sizeof full, "model.dictionary.%d.%s.basis", group_of(run->config, run->layer), name);
+    a = reference_model_tensor(run, full, 2, rank, in);
+  } else {
+    snprintf(full, sizeof full, "self_attn.%s.a.weight", name);
+    a = reference_matrix(run, full, rank, in);
+  }
   snprintf(full, sizeof full, "self_attn.%s.b.weight", name);
   const double *b = reference_matrix(run, full, out, rank);
   for (int64_t o = 0; o < out; o++)
@@ -231,9 +246,14 @@ int64_t reference_shared_parameters(const reference_config *c) {
     int64_t dense = shape.out * shape.in, layers = layers_of(c, c->sharing.names[i]);
     change -= layers * dense;
     if (c->sharing.type == REFERENCE_LOW_RANK) {
-      for (int layer = 0; layer < c->layers; layer++)
-        if (in_layer(c, layer, c->sharing.names[i], &shape))
-          change += rank_in(c, layer, c->sharing.names[i]) * (shape.out + shape.in);
+      for (int layer = 0, counted = -1; layer < c->layers; layer++) {
+        const char *name = c->sharing.names[i];
+        if (!in_layer(c, layer, name, &shape)) continue;
+        int group = has_basis(c, layer, name) ? group_of(c, layer) : -1;
+        change += rank_in(c, layer, name) * shape.out;
+        if (group < 0 || group != counted) change += rank_in(c, layer, name) * shape.in;
+        if (group >= 0) counted = group;
+      }
       continue;
     }
     if (!has_dictionary(c, i, shape)) change += atoms_of_groups(c, c->sharing.names[i]) * dense;
