@@ -185,6 +185,7 @@ typedef struct ch_compare_settings {
   int64_t cache_per_token;
   int64_t layers, hidden, heads;      /* the shape all share; 0 = chosen */
   int64_t patch;                      /* side length of an image patch, in pixels; 0 = about 64 patches */
+  int64_t image_size;                 /* of images: a whole multiple of their side; 0 = their own */
   ch_init init;                       /* with CH_PARAMETRIZATION_STANDARD */
   ch_parametrization parametrization; /* default CH_PARAMETRIZATION_SPECTRAL */
   int64_t tokens;                     /* of text that each model is trained on; default 2 million */

@@ -78,6 +78,14 @@ static const ch_option options[] = {
      .min = 1,
      .max = 4096,
      .help = "Side length of an image patch (default: gives about 64 patches)."},
+    {.name = "image-size",
+     .type = CH_OPTION_COUNT,
+     .offset = SET(image_size),
+     .metavar = "PIXELS",
+     .min = 1,
+     .max = 4096,
+     .help = "Side of the images that models see: a whole multiple of the files', whose pixels are repeated "
+             "(default: theirs)."},
     {.name = "", .help = "Text"},
     CH_LINEUP_TOKENIZER(AT(lineup)),
     {.name = "eval-tokens",
@@ -344,7 +352,7 @@ static ch_status foresee(const arguments *a, const ch_compare_settings *settings
 /* Options that mean nothing to what is compared on. */
 static ch_status check_kind(const arguments *a, ch_error *error) {
   static const char *const of_text[] = {"vocab", "tokenizer", "tokens", "seq", NULL};
-  static const char *const of_images[] = {"epochs", "patch", NULL};
+  static const char *const of_images[] = {"epochs", "patch", "image-size", NULL};
   bool images = a->lineup.settings.images != NULL;
   for (const char *const *name = images ? of_text : of_images; *name; name++)
     if (ch_option_given(a, *name))

@@ -13,6 +13,7 @@ typedef struct evaluation {
   const ch_model *model;
   const ch_image_set *set;
   ch_image_split split;
+  int64_t size;     /* of the files' images; a model may see their pixels several times */
   int64_t elements; /* of an image */
   ch_engine engine;
   ch_runner *runner;
@@ -27,8 +28,8 @@ static void fill(evaluation *e, int64_t first, int64_t count) {
   for (int64_t i = 0; i < BATCH; i++) {
     int64_t image = first + i < count ? first + i : count - 1;
     e->labels[i] = first + i < count ? ch_image_set_label(e->set, e->split, image) : -1;
-    ch_image_normalise(ch_image_set_pixels(e->set, e->split, image), c->num_channels, c->image_size,
-                       e->pixels + i * e->elements);
+    ch_image_normalise(ch_image_set_pixels(e->set, e->split, image), c->num_channels, e->size,
+                       c->image_size / e->size, e->pixels + i * e->elements);
   }
 }
 
@@ -74,6 +75,7 @@ ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_spli
   ch_image_set_describe(set, &info);
   int64_t count = most > 0 && most < info.count[split] ? most : info.count[split];
   evaluation e = {.model = model, .set = set, .split = split};
+  e.size = info.size;
   e.elements = c->num_channels * c->image_size * c->image_size;
   ch_model_graph shape = {.sequences = BATCH, .length = 1, .dtype = CH_F32, .head = CH_HEAD_SCORES};
   ch_status status = CH_OK;

@@ -71,6 +71,7 @@ enum {
 static const setting settings_table[] = {
     {COUNT("--epochs", epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
     {COUNT("--patch", patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("--image-size", image_size, 0, 4096), .counts = COUNTS_FOR_IMAGES},
     {COUNT("--params", parameters, 0, NONE)},
     {NAME("--match", match, ch_match_names)},
     {COUNT("--cache-per-token", cache_per_token, 0, NONE)},

@@ -151,7 +151,7 @@ static ch_compared_data describe_images(const ch_compare_setup *setup, ch_arena 
                             .bytes = info->bytes,
                             .train_tokens = info->count[CH_IMAGES_TRAIN],
                             .validation_tokens = info->count[CH_IMAGES_VALIDATION],
-                            .image_size = info->size,
+                            .image_size = setup->plan.models[0].config.image_size,
                             .channels = info->channels,
                             .classes = setup->plan.models[0].config.num_classes,
                             .token_entropy = log((double)setup->plan.models[0].config.num_classes)};
@@ -267,7 +267,7 @@ static ch_status plan_models(ch_compare_setup *setup, ch_error *error) {
   shape.vocab = setup->data.vocab_size;
   shape.context = setup->settings.sequence;
   if (ch_compare_on_images(setup)) {
-    shape.image.size = setup->images.info.size;
+    shape.image.size = setup->settings.image_size ? setup->settings.image_size : setup->images.info.size;
     shape.image.channels = setup->images.info.channels;
     shape.image.classes = setup->images.info.classes;
   }

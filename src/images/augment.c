@@ -5,37 +5,44 @@
 
 static const float scale = 1 / 127.5f, black = -1;
 
+/* An image [channels, size, size] whose pixels are repeated, so that its side is `side`. */
+typedef struct source {
+  const unsigned char *x;
+  int64_t channels, size, times, side;
+} source;
+
 /* One line of an image, moved to the right by `shift` and then mirrored; what comes from outside is black. */
-static void put_line(const unsigned char *x, int64_t size, int64_t shift, bool mirror, float *y) {
-  for (int64_t i = 0; i < size; i++) {
-    int64_t from = (mirror ? size - 1 - i : i) - shift;
-    y[i] = from >= 0 && from < size ? (float)x[from] * scale + black : black;
+static void put_line(const unsigned char *x, const source *from, int64_t shift, bool mirror, float *y) {
+  for (int64_t i = 0; i < from->side; i++) {
+    int64_t at = (mirror ? from->side - 1 - i : i) - shift;
+    y[i] = at >= 0 && at < from->side ? (float)x[at / from->times] * scale + black : black;
   }
 }
 
-static void put(const unsigned char *x, int64_t channels, int64_t size, int64_t down, int64_t right,
-                bool mirror, float *y) {
-  for (int64_t c = 0; c < channels; c++)
-    for (int64_t line = 0; line < size; line++, y += size) {
-      int64_t from = line - down;
-      if (from >= 0 && from < size)
-        put_line(x + (c * size + from) * size, size, right, mirror, y);
+static void put(const source *from, int64_t down, int64_t right, bool mirror, float *y) {
+  for (int64_t c = 0; c < from->channels; c++)
+    for (int64_t line = 0; line < from->side; line++, y += from->side) {
+      int64_t at = line - down;
+      if (at >= 0 && at < from->side)
+        put_line(from->x + (c * from->size + at / from->times) * from->size, from, right, mirror, y);
       else
-        for (int64_t i = 0; i < size; i++) y[i] = black;
+        for (int64_t i = 0; i < from->side; i++) y[i] = black;
     }
 }
 
-void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, float *y) {
-  for (int64_t i = 0; i < channels * size * size; i++) y[i] = (float)x[i] * scale + black;
+void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, int64_t times, float *y) {
+  const source from = {x, channels, size, times, size * times};
+  put(&from, 0, 0, false, y);
 }
 
-void ch_image_augment(const unsigned char *x, int64_t channels, int64_t size,
+void ch_image_augment(const unsigned char *x, int64_t channels, int64_t size, int64_t times,
                       const ch_augmentation *augmentation, uint64_t seed, uint64_t number, float *y) {
+  const source from = {x, channels, size, times, size * times};
   ch_random random;
   uint64_t places = 2 * (uint64_t)augmentation->crop + 1;
   ch_random_seed(&random, seed, number);
   bool mirror = augmentation->flip && ch_random_below(&random, 2);
   int64_t down = (int64_t)ch_random_below(&random, places) - augmentation->crop;
   int64_t right = (int64_t)ch_random_below(&random, places) - augmentation->crop;
-  put(x, channels, size, down, right, mirror, y);
+  put(&from, down, right, mirror, y);
 }

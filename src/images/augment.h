@@ -11,10 +11,11 @@ typedef struct ch_augmentation {
       crop; /* images are cut out of ones with so many black pixels around, anywhere: shifted by as many at most */
 } ch_augmentation;
 
-/* y [channels, size, size] = x / 127.5 - 1: what Hugging Face's image processors make of bytes. */
-void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, float *y);
-/* The same of an augmented image. What is done to it depends on seed and number alone. */
-void ch_image_augment(const unsigned char *x, int64_t channels, int64_t size,
+/* y [channels, times size, times size] = x / 127.5 - 1, which is what Hugging Face's image processors make of bytes, with
+   each pixel of x [channels, size, size] repeated `times` times down and across. */
+void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, int64_t times, float *y);
+/* The same of an augmented image; crop counts pixels of y. What is done to it depends on seed and number alone. */
+void ch_image_augment(const unsigned char *x, int64_t channels, int64_t size, int64_t times,
                       const ch_augmentation *augmentation, uint64_t seed, uint64_t number, float *y);
 
 #endif

@@ -293,11 +293,11 @@ void ch_image_set_describe(const ch_image_set *set, ch_image_info *info) {
 ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, int64_t classes,
                            ch_error *error) {
   const ch_image_file *file = &set->parts[0].file;
-  if (channels != file->channels || size != file->size)
+  if (channels != file->channels || size % file->size != 0)
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s holds images of %lld channel%s and %lld x %lld pixels, where the model's "
                    "\"num_channels\" is %lld "
-                   "and its \"image_size\" %lld",
+                   "and its \"image_size\" %lld; that must be their side, or a whole multiple of it",
                    set->parts[0].path, (long long)file->channels, file->channels == 1 ? "" : "s",
                    (long long)file->size, (long long)file->size, (long long)channels, (long long)size);
   set->coarse = file->format == CH_IMAGES_CIFAR100 && classes == CIFAR100_GROUPS;

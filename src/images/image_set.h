@@ -26,7 +26,7 @@ typedef struct ch_image_info {
 void ch_image_set_describe(const ch_image_set *set, ch_image_info *info);
 
 /* Sets how many classes there are: with 20, CIFAR-100's labels are its groups of classes. An error when a
-   label is not below, or a model's images are of another size. */
+   label is not below, or a model's images have other channels or a side that is no whole multiple of these ones'. */
 ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, int64_t classes,
                            ch_error *error);
 

@@ -21,7 +21,7 @@ struct ch_image_source {
   char *names; /* with commas between, from the root */
   double validation;
   ch_image_set *set;
-  int64_t channels, size, count[2];
+  int64_t channels, size, times, count[2]; /* size: of the files' images; the model's are `times` as wide */
   ch_augmentation augmentation;
   uint64_t seed;
 };
@@ -40,16 +40,20 @@ static int64_t shuffled(const struct ch_image_source *p, int64_t place) {
   return (int64_t)ch_random_permute((uint64_t)place % count, count, ch_random_u64(&random));
 }
 
+static int64_t elements_of(const struct ch_image_source *p) {
+  return p->channels * p->size * p->times * p->size * p->times;
+}
+
 static ch_status fill_train(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   const struct ch_image_source *p = context;
-  int64_t elements = p->channels * p->size * p->size;
+  int64_t elements = elements_of(p);
   (void)error;
 #pragma omp parallel for schedule(static)
   for (int64_t s = 0; s < batch->sequences; s++) {
     int64_t image = shuffled(p, first + s);
     batch->targets[s] = ch_image_set_label(p->set, CH_IMAGES_TRAIN, image);
     /* Not the seed of the order, so that the augmentation of an image does not depend on its place in the order. */
-    ch_image_augment(ch_image_set_pixels(p->set, CH_IMAGES_TRAIN, image), p->channels, p->size,
+    ch_image_augment(ch_image_set_pixels(p->set, CH_IMAGES_TRAIN, image), p->channels, p->size, p->times,
                      &p->augmentation, ~p->seed, (uint64_t)(first + s), batch->pixels + s * elements);
   }
   return CH_OK;
@@ -57,7 +61,7 @@ static ch_status fill_train(void *context, int64_t first, ch_batch *batch, ch_er
 
 static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   const struct ch_image_source *p = context;
-  int64_t elements = p->channels * p->size * p->size, count = p->count[CH_IMAGES_VALIDATION];
+  int64_t elements = elements_of(p), count = p->count[CH_IMAGES_VALIDATION];
   (void)error;
 #pragma omp parallel for schedule(static)
   for (int64_t s = 0; s < batch->sequences; s++) {
@@ -65,7 +69,7 @@ static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, 
         first + s < count ? first + s : count - 1; /* past the end an image is repeated, and not counted */
     batch->targets[s] = first + s < count ? ch_image_set_label(p->set, CH_IMAGES_VALIDATION, image) : -1;
     ch_image_normalise(ch_image_set_pixels(p->set, CH_IMAGES_VALIDATION, image), p->channels, p->size,
-                       batch->pixels + s * elements);
+                       p->times, batch->pixels + s * elements);
   }
   return CH_OK;
 }
@@ -169,6 +173,7 @@ ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, co
                    "%s has no image left to train on; give more, or a smaller --validation", p->names);
   p->channels = info->channels;
   p->size = info->size;
+  p->times = config->image_size / info->size;
   p->count[0] = info->count[0];
   p->count[1] = info->count[1];
   p->augmentation = (ch_augmentation){.flip = options->flip, .crop = options->crop};

@@ -139,6 +139,8 @@ static void what_makes_no_set_is_refused(void **state) {
   assert_refused(ch_image_set_fit(set, 3, 32, 4, &failure),
                  "image 4 has label 4, but the model's \"num_classes\" is 4");
   must(ch_image_set_fit(set, 3, 32, 5, &failure));
+  must(ch_image_set_fit(set, 3, 64, 5, &failure)); /* each pixel twice */
+  assert_refused(ch_image_set_fit(set, 3, 48, 5, &failure), "or a whole multiple of it");
   ch_image_set_close(set);
   size_t size;
   unsigned char *images = make_idx_images(5, 6, &size);
@@ -181,8 +183,8 @@ static void images_are_mirrored_and_shifted_by_chance_and_in_no_other_way(void *
     float first[COUNT], again[COUNT];
     int down, right;
     bool mirror;
-    ch_image_augment(x, CHANNELS, SIZE, &both, 7, n, first);
-    ch_image_augment(x, CHANNELS, SIZE, &both, 7, n, again);
+    ch_image_augment(x, CHANNELS, SIZE, 1, &both, 7, n, first);
+    ch_image_augment(x, CHANNELS, SIZE, 1, &both, 7, n, again);
     assert_memory_equal(first, again, sizeof first);
     if (!explain(x, first, 2, &down, &right, &mirror)) fail_msg("image %d is no crop of itself", (int)n);
     mirrored += mirror;
@@ -197,10 +199,32 @@ static void without_augmentation_images_stay_as_they_are(void **state) {
   unsigned char x[COUNT];
   float plain[COUNT], augmented[COUNT];
   for (int i = 0; i < COUNT; i++) x[i] = (unsigned char)(i == 0 ? 0 : i == 1 ? 255 : 3 * i);
-  ch_image_normalise(x, CHANNELS, SIZE, plain);
-  ch_image_augment(x, CHANNELS, SIZE, &(ch_augmentation){0}, 1, 2, augmented);
+  ch_image_normalise(x, CHANNELS, SIZE, 1, plain);
+  ch_image_augment(x, CHANNELS, SIZE, 1, &(ch_augmentation){0}, 1, 2, augmented);
   assert_memory_equal(plain, augmented, sizeof plain);
   assert_true(plain[0] == -1 && plain[1] > 0.999999f && plain[1] < 1.000001f);
+}
+
+/* As if the file held the larger image. */
+static void enlarged_images_have_every_pixel_several_times(void **state) {
+  (void)state;
+  enum { TIMES = 3, SIDE = TIMES * SIZE };
+  static const ch_augmentation both = {.flip = true, .crop = 4};
+  unsigned char x[CHANNELS * SIZE * SIZE], large[CHANNELS * SIDE * SIDE];
+  float expected[CHANNELS * SIDE * SIDE], got[CHANNELS * SIDE * SIDE];
+  for (int i = 0; i < CHANNELS * SIZE * SIZE; i++) x[i] = (unsigned char)(7 * i);
+  for (int c = 0; c < CHANNELS; c++)
+    for (int a = 0; a < SIDE; a++)
+      for (int b = 0; b < SIDE; b++)
+        large[(c * SIDE + a) * SIDE + b] = x[(c * SIZE + a / TIMES) * SIZE + b / TIMES];
+  ch_image_normalise(large, CHANNELS, SIDE, 1, expected);
+  ch_image_normalise(x, CHANNELS, SIZE, TIMES, got);
+  assert_memory_equal(got, expected, sizeof got);
+  for (uint64_t n = 0; n < 50; n++) {
+    ch_image_augment(large, CHANNELS, SIDE, 1, &both, 7, n, expected);
+    ch_image_augment(x, CHANNELS, SIZE, TIMES, &both, 7, n, got);
+    assert_memory_equal(got, expected, sizeof got);
+  }
 }
 
 static void a_permutation_has_every_number_once(void **state) {
@@ -225,6 +249,7 @@ int main(void) {
       cmocka_unit_test(what_makes_no_set_is_refused),
       cmocka_unit_test(images_are_mirrored_and_shifted_by_chance_and_in_no_other_way),
       cmocka_unit_test(without_augmentation_images_stay_as_they_are),
+      cmocka_unit_test(enlarged_images_have_every_pixel_several_times),
       cmocka_unit_test(a_permutation_has_every_number_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
