@@ -46,9 +46,9 @@ static ch_compress_settings usual(ch_compression method) {
 
 static void every_method_takes_away_what_was_asked(void **state) {
   (void)state;
-  static const char *const names[] = {"mea", "masa", "svd-llm", "svd"};
+  static const char *const names[] = {"mea", "masa", "svd-llm", "svd", "basis-sharing"};
   double original = loss_of(MODEL), whitened = 0;
-  for (int method = 0; method < 4; method++) {
+  for (int method = 0; method < 5; method++) {
     progress_watch watch = {0};
     ch_compress_settings settings = usual((ch_compression)method);
     settings.progress = watch_progress;
@@ -237,8 +237,9 @@ static void a_kept_dictionary_takes_less_memory_and_says_the_same(void **state) 
 
 static void impossible_compressions_are_refused(void **state) {
   (void)state;
-  for (int i = 0; i < 20; i++) {
-    ch_compress_settings settings = usual(i < 6 || i >= 16 ? CH_COMPRESSION_MEA : CH_COMPRESSION_SVD_LLM);
+  for (int i = 0; i < 26; i++) {
+    ch_compress_settings settings =
+        usual(i < 6 || (i >= 16 && i < 22) ? CH_COMPRESSION_MEA : CH_COMPRESSION_SVD_LLM);
     if (i == 0) settings.component_heads = 0;
     if (i == 1) settings.component_heads = 1000;
     if (i == 2) settings.ratio = 0.5;
@@ -259,6 +260,12 @@ static void impossible_compressions_are_refused(void **state) {
     if (i == 17) settings.budget = 1.5;
     if (i == 18) settings.threads = -1;
     if (i == 19) settings.calibration = NULL, settings.profile = true;
+    if (i == 20) settings.ranks = CH_RANKS_SEARCHED;
+    if (i == 21) settings.weighting = CH_ERROR_WEIGHTING_PAPER;
+    if (i == 22) settings.weighting = CH_ERROR_WEIGHTING_PAPER; /* and ranks by share */
+    if (i == 23) settings.ranks = (ch_ranks)4;
+    if (i == 24) settings.weighting = (ch_error_weighting)2, settings.ranks = CH_RANKS_SEARCHED;
+    if (i == 25) settings.group_size = 0;
     *error.message = 0;
     if (ch_compress_model(MODEL, at("none"), &settings, NULL, &error) != CH_ERROR_ARGUMENT)
       fail_msg("case %d: \"%s\"", i, error.message);

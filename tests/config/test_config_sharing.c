@@ -29,6 +29,9 @@ static ch_config parsed(const char *attention, const char *sharing) {
   "{\"type\": \"mla\", \"kv_lora_rank\": 20, \"qk_nope_head_dim\": 12, \"qk_rope_head_dim\": 8, "            \
   "\"v_head_dim\": 10" more "}"
 #define GROUPS(groups) "{\"type\": \"masa\", \"projections\": [\"q\"], \"groups\": " groups "}"
+#define BASES(groups) "{\"type\": \"low_rank\", \"projections\": [\"q\", \"o\"], \"groups\": " groups "}"
+#define COMMON(atoms)                                                                                        \
+  "{\"type\": \"masa\", \"projections\": [\"q\", \"o\"], \"common_dictionary\": true, \"atoms\": " atoms "}"
 #define MASA(names) "{\"type\": \"masa\", \"projections\": [" names "], \"atoms\": 2}"
 
 static const struct {
@@ -57,6 +60,9 @@ static const struct {
     {"{\"type\": \"diff\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}", MASA("\"k\"")},
     {"{\"type\": \"gqa\", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": [1, 2, 3, 4]}}",
      MASA("\"v\"")},
+    {GQA, BASES("[[0, 1], [2, 3]]")},
+    {GQA, BASES("[[0, 0], [1, 3]], \"rank\": 7")},
+    {GQA, COMMON("8")},
 };
 
 static void writing_keeps_every_form(void **state) {
@@ -218,6 +224,10 @@ static const struct {
     {GQA, GROUPS("[[0, 1], [3, 2]]"), "\"sharing.groups\" has [3, 2]", "a group from layer 2"},
     {GQA, GROUPS("[[0, 4]]"), "\"sharing.groups\" has [0, 4]", "at most 3"},
     {GQA, GROUPS("[[0, 2]]"), "\"sharing.groups\" ends with layer 2", "is 3"},
+    {GQA, BASES("[[0, 2]]"), "\"sharing.groups\" ends with layer 2", "is 3"},
+    {GQA, BASES("[[0, 1], [1, 3]]"), "\"sharing.groups\" has [1, 3]", "a group from layer 2"},
+    {GQA, BASES("[[0, 3]], \"atoms\": 2"), "\"sharing.atoms\" is a number", "\"sharing.type\""},
+    {GQA, COMMON("9"), "\"sharing.atoms\" is 9", "the 8 matrices of 4 layers and 2 projections"},
     {GQA, GROUPS("[[0, 0], [1, 1], [2, 3]], \"atoms\": 3"), "\"sharing.atoms\" is 3", "has 2 layers"},
     {GQA, GROUPS("[[0, 1], [2, 3]], \"coefficients\": \"mlp\""), "\"sharing.coefficients\" is \"mlp\"",
      "\"sharing.groups\""},
