@@ -2,7 +2,10 @@
 #include "tensor/team.h"
 
 #include <omp.h>
-#include <stddef.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/error.h"
 
 #include "tensor/watch.h"
 
@@ -11,6 +14,41 @@ const ch_team ch_alone = {1, 1, NULL};
 ch_team ch_team_of(int threads) {
   int count = threads > 0 ? threads : omp_get_max_threads();
   return (ch_team){count, count, NULL};
+}
+
+/* A thread that only waits until all are there. */
+static void *wait_for_all(void *all) {
+  pthread_mutex_lock(all);
+  pthread_mutex_unlock(all);
+  return NULL;
+}
+
+/* How many further threads there is room for, up to `wanted`. */
+static int possible_threads(int wanted) {
+  pthread_t *threads = calloc((size_t)wanted, sizeof *threads);
+  pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;
+  int made = 0;
+  if (!threads) return 0;
+  pthread_mutex_lock(&all);
+  while (made < wanted && pthread_create(&threads[made], NULL, wait_for_all, &all) == 0) made++;
+  pthread_mutex_unlock(&all);
+  for (int i = 0; i < made; i++) pthread_join(threads[i], NULL);
+  free(threads);
+  return made;
+}
+
+ch_status ch_team_start(const ch_team *team, ch_error *error) {
+  int others = team->threads - 1;
+  int possible = others > 0 ? possible_threads(others) : 0;
+  if (possible < others)
+    return ch_fail(
+        error, CH_ERROR_MEMORY,
+        "%d threads are asked for, but the system gives this process no more than %d; ask for fewer "
+        "(--threads), or raise the limit on its memory",
+        team->threads, possible + 1);
+#pragma omp parallel num_threads(team->threads)
+  {}
+  return CH_OK;
 }
 
 bool ch_team_stops(const ch_team *team) {

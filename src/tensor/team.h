@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+#include <crosshead/common.h>
+
 struct ch_watch;
 
 typedef struct ch_team {
@@ -24,6 +26,10 @@ bool ch_team_stops(const ch_team *team);
 
 /* threads: at least 1; 0: as many as OpenMP would give the calling thread (OMP_NUM_THREADS, else all processors). */
 ch_team ch_team_of(int threads);
+
+/* Starts the team's threads, which OpenMP keeps for the calling thread. CH_ERROR_MEMORY if the system does not give them:
+   OpenMP itself would end the process. */
+ch_status ch_team_start(const ch_team *team, ch_error *error);
 
 /* One thread: for kernels that are called by a thread of a parallel region, and for little work. */
 extern const ch_team ch_alone;
