@@ -11,7 +11,7 @@ extern "C" {
 /* An open model. It never changes: any number of threads may use one model at the same time. */
 typedef struct ch_model ch_model;
 
-/* Opens the model of DIRECTORY (ours, or a Hugging Face llama, qwen2, qwen3 or mistral directory). Weights are
+/* Opens the model of DIRECTORY (ours, or a Hugging Face llama, qwen2, qwen3, qwen3_moe or mistral directory). Weights are
  * mapped from the files, not copied: opening a large model is quick and processes share one copy, and the
  * files must stay as they are until ch_model_close. A directory without tokenizer.json opens too, but cannot
  * encode or decode text; a model of images opens, but sessions refuse it (<crosshead/evaluate.h> measures it).

@@ -131,7 +131,7 @@ const ch_command ch_cmd_absorb = {
         "Linear knocking and head mixing are linear maps that follow a projection. absorb multiplies them "
         "into the projection's matrix, gives every layer its own copy of shared matrices, and multiplies out "
         "factored ones. The result computes the same with plainer weights. If only plain attention is left, "
-        "it is a llama, qwen2 or qwen3 directory that other programs load.",
+        "it is a llama, qwen2, qwen3 or qwen3_moe directory that other programs load.",
     .examples = "crosshead absorb runs/kha-linear --out plain",
     .options = options,
     .arguments_size = sizeof(arguments),

@@ -85,11 +85,12 @@ const ch_command ch_cmd_export = {
     .name = "export",
     .positional = "MODEL",
     .summary = "Write a model as a Hugging Face directory or a GGUF file.",
-    .description = "safetensors: the tensors that inference needs, as a Hugging Face directory. If a Hugging "
-                   "Face model type describes the model, that type is used.\n\n"
-                   "gguf: one file with the tokenizer, for llama.cpp. It takes llama, mistral, qwen2 and "
-                   "qwen3 models, and Crosshead models that become one of these when knocking, head mixing "
-                   "and shared matrices are folded into the weights, which export does.",
+    .description =
+        "safetensors: the tensors that inference needs, as a Hugging Face directory. If a Hugging "
+        "Face model type describes the model, that type is used.\n\n"
+        "gguf: one file with the tokenizer, for llama.cpp. It takes llama, mistral, qwen2, qwen3 and "
+        "qwen3_moe models, and Crosshead models that become one of these when knocking, head mixing "
+        "and shared matrices are folded into the weights, which export does.",
     .examples = "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"
                 "crosshead export runs/mine --format safetensors --dtype bf16 --out plain",
     .options = options,

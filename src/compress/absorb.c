@@ -142,7 +142,7 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
 
 /* Families that other programs load come first, our own type last. */
 void ch_choose_model_type(ch_config *config) {
-  static const char *const types[] = {"llama", "qwen2", "qwen3"};
+  static const char *const types[] = {"llama", "qwen2", "qwen3", "qwen3_moe"};
   ch_config as;
   if (strcmp(config->model_type, "crosshead") != 0) return;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)

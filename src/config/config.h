@@ -141,12 +141,14 @@ typedef enum ch_balance_update { CH_BALANCE_SIGN, CH_BALANCE_RMS } ch_balance_up
 /* What a router's logits become: weights, and what decides the choice. */
 typedef enum ch_scoring { CH_SCORING_SOFTMAX, CH_SCORING_SIGMOID } ch_scoring;
 
-/* The `moe` object: mixture of experts in the layers from first_dense_layers on. */
+/* The `moe` object: mixture of experts in the layers from first_dense_layers on, but for dense_layers. */
 typedef struct ch_moe_config {
   int64_t experts; /* of a layer; 0: there are none */
   int64_t active;  /* that a token is sent to */
   int64_t shared;  /* that every token goes through, as one FFN of shared * expert_intermediate_size */
   int64_t expert_intermediate_size, first_dense_layers;
+  bool
+      dense_layers[CH_MAX_LISTED_LAYERS]; /* further layers with the ordinary network, after the first ones */
   ch_balance balance;
   ch_balance_update balance_update; /* loss-free */
   double aux_coefficient;

@@ -20,10 +20,20 @@ static void settle_heads(ch_config *c) {
   c->attention.num_key_heads = c->attention.num_value_heads = 0;
 }
 
+/* Dense layers right behind the first ones are first ones, so that equal models have equal configurations. One layer is
+   left, for the rules to say what is wrong if it is dense too. */
+static void settle_dense_layers(ch_config *c) {
+  ch_moe_config *m = &c->moe;
+  while (m->first_dense_layers + 1 < c->num_hidden_layers && m->first_dense_layers < CH_MAX_LISTED_LAYERS &&
+         m->dense_layers[m->first_dense_layers])
+    m->dense_layers[m->first_dense_layers++] = false;
+}
+
 /* Sizes that follow from others when they are left out: G = H, d = D/H. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
   settle_heads(c);
+  settle_dense_layers(c);
   if (c->head_dim || (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)) return CH_OK;
   if (c->hidden_size % c->num_attention_heads != 0)
     return ch_fail(

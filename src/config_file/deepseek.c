@@ -89,6 +89,7 @@ const char *ch_config_check_deepseek(const ch_deepseek_family *of, const ch_conf
   if (m->balance != (of->sigmoid ? CH_BALANCE_LOSS_FREE : CH_BALANCE_AUX)) return "moe.balance";
   if (!of->sigmoid && m->renormalise && m->scale != 1) return "moe.scale";
   if (m->aux_coefficient != 0.01) return "moe.aux_coefficient";
+  if (memchr(m->dense_layers, true, sizeof m->dense_layers)) return "moe.dense_layers";
   return NULL;
 }
 

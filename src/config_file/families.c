@@ -6,6 +6,7 @@
 
 #include "config_file/config_json.h"
 #include "config_file/deepseek.h"
+#include "config_file/qwen3_moe.h"
 
 typedef enum bias_rule {
   BIAS_NEVER,      /* the key has no effect */
@@ -19,8 +20,10 @@ typedef struct family {
   const char *name, *architecture;
   int64_t num_key_value_heads, head_dim, max_position_embeddings;
   int64_t sliding_window; /* 0: the family has none */
-  bool window_by_layer;   /* only with use_sliding_window, in the layers that layer_types names */
+  bool window_asked;      /* only with use_sliding_window */
+  bool window_by_layer;   /* in the layers that layer_types names */
   bool qk_norm;
+  bool experts;  /* qwen3_moe.h */
   bool mlp_bias; /* the key has an effect */
   bias_rule biases;
   const ch_deepseek_family *deepseek; /* or NULL */
@@ -30,9 +33,12 @@ static const family families[] = {
     {"llama", "LlamaForCausalLM", .max_position_embeddings = 2048, .mlp_bias = true,
      .biases = BIAS_WHEN_ASKED},
     {"qwen2", "Qwen2ForCausalLM", .num_key_value_heads = 32, .max_position_embeddings = 32768,
-     .sliding_window = 4096, .window_by_layer = true, .biases = BIAS_QKV_ALWAYS},
+     .sliding_window = 4096, .window_asked = true, .window_by_layer = true, .biases = BIAS_QKV_ALWAYS},
     {"qwen3", "Qwen3ForCausalLM", .num_key_value_heads = 32, .head_dim = 128,
-     .max_position_embeddings = 32768, .sliding_window = 4096, .window_by_layer = true, .qk_norm = true,
+     .max_position_embeddings = 32768, .sliding_window = 4096, .window_asked = true, .window_by_layer = true,
+     .qk_norm = true, .biases = BIAS_WHEN_ASKED},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", .num_key_value_heads = 4, .max_position_embeddings = 32768,
+     .sliding_window = 4096, .window_asked = true, .qk_norm = true, .experts = true,
      .biases = BIAS_WHEN_ASKED},
     {"mistral", "MistralForCausalLM", .num_key_value_heads = 8, .max_position_embeddings = 131072,
      .sliding_window = 4096, .biases = BIAS_NEVER},
@@ -84,13 +90,13 @@ static ch_status any_sliding_layer(const json_t *root, const char *where, const 
 static ch_status settle_window(const json_t *root, const family *of, const char *where, ch_config *config,
                                ch_error *error) {
   if (!of->sliding_window) config->sliding_window = 0;
-  if (!of->window_by_layer) return CH_OK;
+  if (!of->window_asked) return CH_OK;
   const json_t *use = json_object_get(root, "use_sliding_window");
   if (use && !json_is_boolean(use) && !json_is_null(use))
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"use_sliding_window\" must be true or false", where);
-  bool any;
-  CH_TRY(any_sliding_layer(root, where, config, &any, error));
-  if (any && json_is_array(json_object_get(root, "layer_types")) && !json_is_true(use))
+  bool any = true;
+  if (of->window_by_layer) CH_TRY(any_sliding_layer(root, where, config, &any, error));
+  if (of->window_by_layer && any && json_is_array(json_object_get(root, "layer_types")) && !json_is_true(use))
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"layer_types\" names sliding_attention, but \"use_sliding_window\" is not true",
                    where);
@@ -128,6 +134,7 @@ ch_status ch_config_read_family(const json_t *root, const char *where, ch_config
   config->rms_norm_eps = 1e-6;
   CH_TRY(ch_config_read_group(root, "", "", CH_KEY_HUGGING_FACE, false, where, config, error));
   if (of->deepseek) CH_TRY(ch_config_read_deepseek(of->deepseek, root, where, config, error));
+  if (of->experts) CH_TRY(ch_config_read_qwen3_moe(root, where, config, error));
   CH_TRY(settle_window(root, of, where, config, error));
   config->attention.qk_norm = of->qk_norm;
   bool asked = config->attention_bias && of->biases == BIAS_WHEN_ASKED;
@@ -171,7 +178,7 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = "attention.knocking";
   else if (config->attention.head_mix.on)
     problem = "attention.head_mix";
-  else if (config->moe.experts && !of->deepseek)
+  else if (config->moe.experts && !of->deepseek && !of->experts)
     problem = "moe";
   else if (config->attention.qk_norm != of->qk_norm)
     problem = "attention.qk_norm";
@@ -180,6 +187,8 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = "attention_bias";
   else if (of->deepseek)
     problem = ch_config_check_deepseek(of->deepseek, config);
+  else if (of->experts)
+    problem = ch_config_check_qwen3_moe(config);
   if (!problem) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
                  "%s: model_type \"%s\" cannot express this \"%s\"; use \"crosshead\"", where,
@@ -201,7 +210,8 @@ void ch_config_put_family(const ch_config *config, ch_text *json) {
   ch_text_printf(json, "{\n  \"architectures\": [\"%s\"],", of->architecture);
   ch_config_put_group("", 2, CH_KEY_HUGGING_FACE, config, json);
   if (of->deepseek) ch_config_put_deepseek(of->deepseek, config, json);
-  if (of->window_by_layer)
+  if (of->experts) ch_config_put_qwen3_moe(config, json);
+  if (of->window_asked)
     ch_text_printf(json, ",\n  \"use_sliding_window\": %s", config->sliding_window ? "true" : "false");
   if (of->sliding_window && !config->sliding_window) ch_text_puts(json, ",\n  \"sliding_window\": null");
   ch_text_puts(json, "\n}\n");

@@ -10,7 +10,7 @@
 
 static bool is_list(const ch_config_key *key) {
   return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS || key->type == CH_KEY_PROJECTIONS ||
-         key->type == CH_KEY_GROUPS;
+         key->type == CH_KEY_GROUPS || key->type == CH_KEY_LAYERS;
 }
 
 /* The value of a key that one number holds: any type but names, lists and objects. Every whole number in range is
@@ -40,6 +40,7 @@ static void store(const ch_config_key *key, double value, ch_config *config) {
   case CH_KEY_COMPONENTS:
   case CH_KEY_PROJECTIONS:
   case CH_KEY_GROUPS:
+  case CH_KEY_LAYERS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -64,6 +65,7 @@ static double load(const ch_config_key *key, const ch_config *config) {
   case CH_KEY_COMPONENTS:
   case CH_KEY_PROJECTIONS:
   case CH_KEY_GROUPS:
+  case CH_KEY_LAYERS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -167,6 +169,9 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
   case CH_KEY_GROUPS:
     snprintf(buffer, size, "a list of at most %d groups of layers, as in [[0, 3], [4, 11]]", CH_MAX_GROUPS);
     break;
+  case CH_KEY_LAYERS:
+    snprintf(buffer, size, "a list of different layers from 0 to %d", CH_MAX_LISTED_LAYERS - 1);
+    break;
   case CH_KEY_OBJECT:
     snprintf(buffer, size, "an object {...}");
     break;
@@ -209,6 +214,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
   case CH_KEY_COMPONENTS:
   case CH_KEY_PROJECTIONS:
   case CH_KEY_GROUPS:
+  case CH_KEY_LAYERS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -284,6 +290,7 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   case CH_KEY_COMPONENTS:
   case CH_KEY_PROJECTIONS:
   case CH_KEY_GROUPS:
+  case CH_KEY_LAYERS:
   case CH_KEY_OBJECT:
     break;
   }

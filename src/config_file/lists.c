@@ -1,4 +1,4 @@
-/* Configuration keys whose values are lists: spans of layers, numbers layer by layer, names of projections. */
+/* Configuration keys whose values are lists: layers, spans of layers, numbers layer by layer, names of projections. */
 #include <stdio.h>
 #include <string.h>
 
@@ -99,11 +99,40 @@ static void put_groups(const ch_sharing *sharing, ch_text *json) {
   ch_text_puts(json, "]");
 }
 
+/* --- layers ------------------------------------------------------------------------------------------------------ */
+
+static bool *layers_of(const ch_config_key *key, ch_config *config) {
+  return (bool *)(void *)((char *)config + key->offset);
+}
+
+static bool read_layers(const json_t *json, bool *layers) {
+  memset(layers, 0, CH_MAX_LISTED_LAYERS * sizeof *layers);
+  if (!json_is_array(json)) return false;
+  for (size_t i = 0; i < json_array_size(json); i++) {
+    int64_t layer;
+    if (!ch_json_whole(json_array_get(json, i), &layer)) return false;
+    if (layer < 0 || layer >= CH_MAX_LISTED_LAYERS || layers[layer]) return false;
+    layers[layer] = true;
+  }
+  return true;
+}
+
+static void put_layers(const bool *layers, ch_text *json) {
+  const char *before = "[";
+  for (int i = 0; i < CH_MAX_LISTED_LAYERS; i++)
+    if (layers[i]) {
+      ch_text_printf(json, "%s%d", before, i);
+      before = ", ";
+    }
+  ch_text_puts(json, *before == '[' ? "[]" : "]");
+}
+
 /* --- any of them ------------------------------------------------------------------------------------------------- */
 
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config) {
   if (key->type == CH_KEY_PROJECTIONS) return read_projections(json, sharing_of(key, config));
   if (key->type == CH_KEY_GROUPS) return read_groups(key, json, sharing_of(key, config));
+  if (key->type == CH_KEY_LAYERS) return read_layers(json, layers_of(key, config));
   return key->type == CH_KEY_SPAN ? read_span(key, json, span_of(key, config))
                                   : read_components(key, json, mix_of(key, config));
 }
@@ -117,6 +146,10 @@ void ch_config_default_list(const ch_config_key *key, ch_config *config) {
   if (key->type == CH_KEY_GROUPS) {
     memset(sharing_of(key, config)->groups, 0, sizeof sharing_of(key, config)->groups);
     sharing_of(key, config)->group_count = 0;
+    return;
+  }
+  if (key->type == CH_KEY_LAYERS) {
+    memset(layers_of(key, config), 0, CH_MAX_LISTED_LAYERS * sizeof(bool));
     return;
   }
   if (key->type == CH_KEY_SPAN) {
@@ -133,6 +166,7 @@ bool ch_config_list_is_default(const ch_config_key *key, const ch_config *config
   ch_config *c = (ch_config *)config;
   if (key->type == CH_KEY_PROJECTIONS) return sharing_of(key, c)->projection_count == 0;
   if (key->type == CH_KEY_GROUPS) return sharing_of(key, c)->group_count == 0;
+  if (key->type == CH_KEY_LAYERS) return !memchr(layers_of(key, c), true, CH_MAX_LISTED_LAYERS);
   if (key->type == CH_KEY_SPAN) return span_of(key, c)[0] == 0 && span_of(key, c)[1] == -1;
   return mix_of(key, c)->component_heads == 0 && mix_of(key, c)->listed_layers == 0;
 }
@@ -143,6 +177,7 @@ static bool in_range(const ch_config_key *key, int64_t number) {
 
 bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config) {
   ch_config *c = (ch_config *)config;
+  if (key->type == CH_KEY_LAYERS) return true; /* every mark is a layer */
   if (key->type == CH_KEY_PROJECTIONS) return projections_in_range(sharing_of(key, c));
   if (key->type == CH_KEY_GROUPS)
     return sharing_of(key, c)->group_count > 0 && sharing_of(key, c)->group_count <= CH_MAX_GROUPS;
@@ -162,6 +197,10 @@ void ch_config_put_list(const ch_config_key *key, const ch_config *config, ch_te
   }
   if (key->type == CH_KEY_GROUPS) {
     put_groups(sharing_of(key, c), json);
+    return;
+  }
+  if (key->type == CH_KEY_LAYERS) {
+    put_layers(layers_of(key, c), json);
     return;
   }
   if (key->type == CH_KEY_SPAN) {

@@ -7,6 +7,7 @@
 #include "config_file/families.h"
 #include "config_file/keys.h"
 #include "config_file/modules.h"
+#include "model/moe.h"
 
 enum { MOST_HEADS_WIDTH = 1 << 24 };
 
@@ -131,13 +132,29 @@ static ch_status check_expert_groups(const ch_moe_config *m, const char *where, 
   return CH_OK;
 }
 
+/* The layers that are listed as dense: layers that there are, behind the first dense ones, and not all of those. */
+static ch_status check_dense_layers(const ch_config *c, const char *where, ch_error *error) {
+  const ch_moe_config *m = &c->moe;
+  for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)
+    if (m->dense_layers[layer] && (layer < m->first_dense_layers || layer >= c->num_hidden_layers))
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"moe.dense_layers\" names layer %d, which must be one from %lld to %lld: after the "
+          "first dense layers",
+          where, layer, (long long)m->first_dense_layers, (long long)c->num_hidden_layers - 1);
+  if (ch_moe_layers_before(c, (int)c->num_hidden_layers) > 0) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"moe.dense_layers\" leaves no layer with experts; it must leave one", where);
+}
+
 /* Experts beside what they go with; ranges of the keys were checked. */
 static ch_status check_moe(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   bool any = m->experts || m->active || m->shared || m->expert_intermediate_size || m->first_dense_layers ||
              m->balance != CH_BALANCE_AUX || m->balance_update != CH_BALANCE_SIGN ||
              m->aux_coefficient != 0.01 || m->scoring != CH_SCORING_SOFTMAX || !m->renormalise ||
-             m->scale != 1 || m->groups || m->active_groups;
+             m->scale != 1 || m->groups || m->active_groups ||
+             memchr(m->dense_layers, true, sizeof m->dense_layers);
   if (!any) return CH_OK;
   if (!m->experts || !m->active || !m->expert_intermediate_size)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"moe.%s\" is missing; it must be a whole number from 1",
@@ -155,6 +172,7 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
         "%s: \"moe.first_dense_layers\" is %lld, which must be below \"num_hidden_layers\", %lld, or "
         "no layer has experts",
         where, (long long)m->first_dense_layers, (long long)c->num_hidden_layers);
+  CH_TRY(check_dense_layers(c, where, error));
   if (strcmp(c->hidden_act, ch_ffn_swiglu) != 0)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"moe\" needs \"hidden_act\": \"silu\", as experts are SwiGLU networks", where);

@@ -38,8 +38,9 @@
 #define MOST_CLASSES 1048576.0
 
 static const char *const *families(void) {
-  static const char *const names[] = {"crosshead", "crosshead_vit", "llama",       "qwen2", "qwen3",
-                                      "mistral",   "deepseek_v2",   "deepseek_v3", "vit",   NULL};
+  static const char *const names[] = {"crosshead",   "crosshead_vit", "llama",   "qwen2",
+                                      "qwen3",       "qwen3_moe",     "mistral", "deepseek_v2",
+                                      "deepseek_v3", "vit",           NULL};
   return names;
 }
 
@@ -163,6 +164,7 @@ const ch_config_key ch_config_keys[] = {
      MEMBER(moe.expert_intermediate_size), RANGE(1, MOST_EXPERT_WIDTH)},
     {"moe", "first_dense_layers", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(moe.first_dense_layers),
      RANGE(0, MOST_LAYERS)},
+    {"moe", "dense_layers", CH_KEY_LAYERS, OURS, .nullable = true, MEMBER(moe.dense_layers)},
     {"moe", "balance", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(moe.balance),
      CHOICES("aux", "loss_free", "none")},
     {"moe", "balance_update", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(moe.balance_update),
@@ -210,6 +212,20 @@ const ch_config_key ch_config_keys[] = {
     {"deepseek", "scoring_func", CH_KEY_CHOICE, HUGGING_FACE, .nullable = true, MEMBER(moe.scoring),
      CHOICES("softmax", "sigmoid")},
     {"deepseek", "rope_interleave", CH_KEY_BOOL, HUGGING_FACE, .nullable = true, MEMBER(rope_interleaved)},
+
+    /* Qwen3's mixtures; config_file/qwen3_moe.c completes them. */
+    {"qwen3_moe", "num_local_experts", CH_KEY_WHOLE, HUGGING_FACE, .nullable = true, .alias = true,
+     MEMBER(moe.experts), RANGE(0, CH_MAX_EXPERTS)},
+    {"qwen3_moe", "num_experts", CH_KEY_WHOLE, HUGGING_FACE, .nullable = true, MEMBER(moe.experts),
+     RANGE(0, CH_MAX_EXPERTS)},
+    {"qwen3_moe", "num_experts_per_tok", CH_KEY_WHOLE, HUGGING_FACE, .nullable = true, MEMBER(moe.active),
+     RANGE(0, CH_MAX_EXPERTS)},
+    {"qwen3_moe", "moe_intermediate_size", CH_KEY_WHOLE, HUGGING_FACE, .nullable = true,
+     MEMBER(moe.expert_intermediate_size), RANGE(1, MOST_EXPERT_WIDTH)},
+    {"qwen3_moe", "mlp_only_layers", CH_KEY_LAYERS, HUGGING_FACE, .nullable = true, MEMBER(moe.dense_layers)},
+    {"qwen3_moe", "norm_topk_prob", CH_KEY_BOOL, HUGGING_FACE, MEMBER(moe.renormalise), .otherwise = 1},
+    {"qwen3_moe", "router_aux_loss_coef", CH_KEY_NUMBER, HUGGING_FACE, MEMBER(moe.aux_coefficient),
+     RANGE(0, 1000), .zero = true, .otherwise = 0.01},
 
     {"sharing", "type", CH_KEY_CHOICE, OURS, .required = true, MEMBER(sharing.type),
      CHOICES("masa", "sequential", "repeat", "low_rank"), .first = CH_SHARING_MASA},

@@ -8,16 +8,17 @@
 
 #include "base/json.h"
 #include "config_file/config_json.h"
+#include "config_file/qwen3_moe.h"
 
 /* What is read, and the Hugging Face family that it is. */
 static const struct architecture {
   const char *name, *family;
-  bool turned;
-  bool latent;
-} architectures[] = {{"llama", "llama", true, false},
-                     {"qwen2", "qwen2", false, false},
-                     {"qwen3", "qwen3", false, false},
-                     {"deepseek2", "deepseek_v2", false, true}};
+  bool turned, latent, experts;
+} architectures[] = {{"llama", "llama", .turned = true},
+                     {"qwen2", "qwen2", .turned = false},
+                     {"qwen3", "qwen3", .turned = false},
+                     {"qwen3moe", "qwen3_moe", .experts = true},
+                     {"deepseek2", "deepseek_v2", .latent = true}};
 
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
@@ -55,8 +56,28 @@ static ch_status find_architecture(metadata *m) {
   if (!name.data) return ch_gguf_text(m->file, "general.architecture", true, &name, m->error);
   snprintf(text, sizeof text, "%.*s", (int)(name.size < 60 ? name.size : 60), name.data);
   return ch_fail(m->error, CH_ERROR_CONFIG,
-                 "%s is of architecture %s; llama, qwen2, qwen3 and deepseek2 are read", m->file->where,
-                 ch_json_quote(text, quoted, sizeof quoted));
+                 "%s is of architecture %s; llama, qwen2, qwen3, qwen3moe and deepseek2 are read",
+                 m->file->where, ch_json_quote(text, quoted, sizeof quoted));
+}
+
+/* Qwen3's experts, in every layer. An expert may be as wide as a dense layer's share for each of those that a token
+   uses, and llama.cpp always renormalises their weights. */
+static ch_status read_experts(metadata *m, ch_config *c) {
+  ch_moe_config *moe = &c->moe;
+  double scale = 0;
+  *moe = ch_qwen3_moe_defaults;
+  moe->renormalise = true;
+  moe->expert_intermediate_size = 0;
+  CH_TRY(ch_metadata_whole(&m->keys, "expert_count", true, &moe->experts));
+  CH_TRY(ch_metadata_whole(&m->keys, "expert_used_count", true, &moe->active));
+  CH_TRY(ch_metadata_whole(&m->keys, "expert_feed_forward_length", false, &moe->expert_intermediate_size));
+  CH_TRY(ch_metadata_number(&m->keys, "expert_weights_scale", false, &scale));
+  if (moe->experts < 1 || moe->active < 1)
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: expert_count and expert_used_count must be above 0",
+                   m->file->where);
+  if (!moe->expert_intermediate_size) moe->expert_intermediate_size = c->intermediate_size / moe->active;
+  if (scale != 0) moe->scale = scale; /* 0: not given */
+  return CH_OK;
 }
 
 /* The size of heads, and nothing that these architectures could have but the models here do not. */
@@ -66,11 +87,12 @@ static ch_status read_heads(metadata *m, ch_config *c) {
   CH_TRY(ch_metadata_whole(&m->keys, "attention.key_length", false, &c->head_dim));
   value_length = c->head_dim;
   CH_TRY(ch_metadata_whole(&m->keys, "attention.value_length", false, &value_length));
-  CH_TRY(ch_metadata_whole(&m->keys, "expert_count", false, &experts));
   if (value_length != c->head_dim)
     return ch_fail(m->error, CH_ERROR_CONFIG,
                    "%s: keys of %lld and values of %lld elements a head are not read", m->file->where,
                    (long long)c->head_dim, (long long)value_length);
+  if (m->of->experts) return read_experts(m, c);
+  CH_TRY(ch_metadata_whole(&m->keys, "expert_count", false, &experts));
   if (experts)
     return ch_fail(m->error, CH_ERROR_CONFIG, "%s: experts are not read with architecture %s", m->file->where,
                    m->of->name);

@@ -11,6 +11,7 @@
 #include "formats/gguf_write.h"
 #include "formats/pieces.h"
 #include "formats/source.h"
+#include "model/moe.h"
 #include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
@@ -18,11 +19,13 @@ enum { PIECE_ELEMENTS = 1 << 20 };
 
 static const struct architecture {
   const char *family, *name;
-  bool turned; /* rows of queries and keys have their rotary pairs as neighbours */
-} architectures[] = {{"llama", "llama", true},
-                     {"mistral", "llama", true},
-                     {"qwen2", "qwen2", false},
-                     {"qwen3", "qwen3", false}};
+  bool turned;  /* rows of queries and keys have their rotary pairs as neighbours */
+  bool experts; /* every layer has some */
+} architectures[] = {{"llama", "llama", .turned = true},
+                     {"mistral", "llama", .turned = true},
+                     {"qwen2", "qwen2", .turned = false},
+                     {"qwen3", "qwen3", .turned = false},
+                     {"qwen3_moe", "qwen3moe", .experts = true}};
 
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
@@ -48,6 +51,15 @@ static ch_status cannot(const writing *w, const char *what) {
                  "GGUF's architectures for llama.cpp have no %s; safetensors can hold it", what);
 }
 
+/* llama.cpp renormalises the weights of this architecture's experts, whatever the file says. */
+static ch_status check_experts(const writing *w) {
+  const ch_config *c = w->config;
+  if (!w->of->experts) return CH_OK;
+  if (ch_moe_layers_before(c, (int)c->num_hidden_layers) != c->num_hidden_layers)
+    return cannot(w, "layers without experts beside those that have some");
+  return c->moe.renormalise ? CH_OK : cannot(w, "weights of experts that do not add up to 1");
+}
+
 static ch_status check(writing *w) {
   const ch_config *c = w->config;
   const ch_rope_scaling *s = &c->rope_scaling;
@@ -57,17 +69,17 @@ static ch_status check(writing *w) {
   if (!w->of)
     return ch_fail(
         w->error, CH_ERROR_CONFIG,
-        "a model of type \"%s\" with attention \"%s\" is not written as GGUF; llama, mistral, qwen2 and "
-        "qwen3 models are, and what absorb makes one of these",
+        "a model of type \"%s\" with attention \"%s\" is not written as GGUF; llama, mistral, qwen2, "
+        "qwen3 and qwen3_moe models are, and what absorb makes one of these",
         c->model_type, c->attention.type);
-  if (c->attention_output_bias && strcmp(w->of->name, "qwen3") == 0) return cannot(w, "biases in qwen3");
+  if (c->attention_output_bias && strncmp(w->of->name, "qwen3", 5) == 0) return cannot(w, "biases in qwen3");
   if (s->type == CH_ROPE_LLAMA3 && !w->of->turned)
     return cannot(w, "llama3 scaling of RoPE outside of llama");
   if (s->type == CH_ROPE_YARN && (s->mscale || s->mscale_all_dim || s->attention_factor))
     return cannot(w, "factors of YaRN's own");
   if (c->sliding_window && strcmp(c->model_type, "mistral") != 0)
     return cannot(w, "sliding window in some layers");
-  return CH_OK;
+  return check_experts(w);
 }
 
 /* --- metadata ----------------------------------------------------------------------------------------------------- */
@@ -138,6 +150,11 @@ static void put_metadata(writing *w) {
   put_whole(w, "context_length", context);
   put_whole(w, "embedding_length", c->hidden_size);
   put_whole(w, "feed_forward_length", c->intermediate_size);
+  if (w->of->experts) {
+    put_whole(w, "expert_count", c->moe.experts);
+    put_whole(w, "expert_used_count", c->moe.active);
+    put_whole(w, "expert_feed_forward_length", c->moe.expert_intermediate_size);
+  }
   put_whole(w, "attention.head_count", c->num_attention_heads);
   put_whole(w, "attention.head_count_kv", c->num_key_value_heads);
   put_whole(w, "attention.key_length", c->head_dim);
@@ -238,14 +255,37 @@ static bool has_divisors(const writing *w) {
   return w->config->rope_scaling.type == CH_ROPE_LLAMA3;
 }
 
+/* The matrix of another expert, by the name of the first one's; -1 if there is none. */
+static int matrix_of(const writing *w, int first, int expert) {
+  char name[160];
+  const char *whole = w->params->rows[first].name, *number = strstr(whole, ".experts.0.");
+  if (!number) return -1;
+  snprintf(name, sizeof name, "%.*s.experts.%d.%s", (int)(number - whole), whole, expert,
+           number + strlen(".experts.0."));
+  return ch_params_find(w->params, name);
+}
+
+/* All experts' matrices, from the first one's on, are one tensor. */
+static ch_status describe_stack(writing *w, int first, const char *name) {
+  const ch_param *param = &w->params->rows[first];
+  const int64_t experts = w->config->moe.experts, shape[] = {experts, param->shape[0], param->shape[1]};
+  for (int e = 0; e < experts; e++) {
+    int index = matrix_of(w, first, e);
+    if (index < 0 || format_of(w, index) != format_of(w, first)) return cannot(w, "experts of several types");
+  }
+  ch_gguf_put_tensor(&w->header, name, 3, shape, format_of(w, first));
+  return CH_OK;
+}
+
 static ch_status describe_tensors(writing *w) {
   char name[CH_GGUF_NAME_SIZE];
   int expert;
   for (int i = 0; i < w->params->count; i++) {
     const ch_param *param = &w->params->rows[i];
-    if (!ch_gguf_name_of(param->name, name, &expert) || expert >= 0) return cannot(w, param->name);
-    ch_gguf_put_tensor(&w->header, name, param->rank, param->shape, format_of(w, i));
+    if (!ch_gguf_name_of(param->name, name, &expert)) return cannot(w, param->name);
     w->total += (double)ch_param_count(param);
+    if (expert == 0) CH_TRY(describe_stack(w, i, name));
+    if (expert < 0) ch_gguf_put_tensor(&w->header, name, param->rank, param->shape, format_of(w, i));
   }
   int64_t half = w->config->head_dim / 2;
   if (has_divisors(w))
@@ -315,13 +355,13 @@ static ch_status put_padding(writing *w, size_t bytes) {
   return ch_writer_put(&w->writer, zeros, ch_gguf_padding(bytes), w->error);
 }
 
-static ch_status put_tensor(writing *w, int index) {
+/* The values of a tensor, without what aligns the next; *bytes grows by what was written. */
+static ch_status put_values(writing *w, int index, size_t *bytes) {
   const ch_param *param = &w->params->rows[index];
   const ch_block_format *format = format_of(w, index);
   const ch_tensor *tensor = &w->tensors[index];
   bool turned = w->of->turned && (strstr(param->name, ".q_proj.") || strstr(param->name, ".k_proj."));
   int64_t rows, columns;
-  size_t bytes = 0;
   ch_rows_of(param, &rows, &columns);
   int64_t at_once = w->room / columns;
   for (int64_t first = 0; first < rows; first += at_once) {
@@ -336,11 +376,24 @@ static ch_status put_tensor(writing *w, int index) {
     else
       encode(w, format->type, count);
     CH_TRY(ch_writer_put(&w->writer, w->stored, size, w->error));
-    bytes += size;
+    *bytes += size;
     w->done += (double)count;
     if (w->how->progress) w->how->progress(w->how->context, w->done / w->total);
   }
   if (w->how->mapped) ch_weights_forget(w->how->mapped, tensor->data, ch_tensor_bytes(tensor));
+  return CH_OK;
+}
+
+/* One of the file's tensors: with the first expert's matrix the others', which are nothing by themselves. */
+static ch_status put_tensor(writing *w, int index) {
+  char name[CH_GGUF_NAME_SIZE];
+  int expert;
+  size_t bytes = 0;
+  ch_gguf_name_of(w->params->rows[index].name, name, &expert);
+  if (expert > 0) return CH_OK;
+  CH_TRY(put_values(w, index, &bytes));
+  for (int e = 1; expert == 0 && e < w->config->moe.experts; e++)
+    CH_TRY(put_values(w, matrix_of(w, index, e), &bytes));
   return put_padding(w, bytes);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "model/moe.h"
 #include "model/network.h"
 
 /* --- what a model is ----------------------------------------------------------------------------------------------- */
@@ -82,7 +83,10 @@ static void put_experts(const ch_config *c, ch_text *text) {
   ch_text_printf(text, "           %" PRId64 " SwiGLU experts of %" PRId64 ", %" PRId64 " per token",
                  m->experts, m->expert_intermediate_size, m->active);
   if (m->shared) ch_text_printf(text, ", beside %" PRId64 " shared", m->shared);
-  if (m->first_dense_layers)
+  int64_t layers = ch_moe_layers_before(c, (int)c->num_hidden_layers);
+  if (layers + m->first_dense_layers < c->num_hidden_layers)
+    ch_text_printf(text, ", in %" PRId64 " of %" PRId64 " layers", layers, c->num_hidden_layers);
+  else if (m->first_dense_layers)
     ch_text_printf(text, ", after %" PRId64 " dense %s", m->first_dense_layers,
                    ch_plural(m->first_dense_layers, "layer", "layers"));
   ch_text_puts(text, "\n");

@@ -13,7 +13,15 @@
 #include "model/network.h"
 
 bool ch_moe_in_layer(const ch_config *config, int layer) {
-  return config->moe.experts > 0 && layer >= config->moe.first_dense_layers;
+  const ch_moe_config *moe = &config->moe;
+  bool listed = layer < CH_MAX_LISTED_LAYERS && moe->dense_layers[layer];
+  return moe->experts > 0 && layer >= moe->first_dense_layers && !listed;
+}
+
+int ch_moe_layers_before(const ch_config *config, int layer) {
+  int layers = 0;
+  for (int l = 0; l < layer; l++) layers += ch_moe_in_layer(config, l);
+  return layers;
 }
 
 void ch_moe_declare(ch_declaration *declaration) {
@@ -70,7 +78,7 @@ ch_node *ch_moe(ch_builder *builder, ch_node *x) {
                                   moe->balance == CH_BALANCE_AUX ? moe->aux_coefficient : 0};
   ch_node *logits = ch_op_linear(graph, x, ch_ffn_param(builder, "gate"), NULL);
   ch_node *chosen = ch_op_choose_experts(graph, logits, correction_bias(builder), &choice,
-                                         builder->layer - (int)moe->first_dense_layers);
+                                         ch_moe_layers_before(builder->config, builder->layer));
   ch_expert_weights weights = {moe->experts, expert_leaves(builder, "gate_proj"),
                                expert_leaves(builder, "up_proj"), expert_leaves(builder, "down_proj")};
   if (!weights.gate || !weights.up || !weights.down) return NULL;

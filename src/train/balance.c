@@ -6,16 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/moe.h"
+
 static const double bias_step = 1e-3;
 
 ch_status ch_expert_balance_create(const ch_config *config, const ch_params *params,
                                    ch_expert_balance *balance, ch_error *error) {
   *balance = (ch_expert_balance){0};
   if (config->moe.experts == 0) return CH_OK;
-  int64_t first = config->moe.first_dense_layers;
   balance->experts = config->moe.experts;
   balance->update = config->moe.balance_update;
-  balance->layers = config->num_hidden_layers - first;
+  balance->layers = ch_moe_layers_before(config, (int)config->num_hidden_layers);
   balance->load = calloc((size_t)(balance->layers * balance->experts), sizeof *balance->load);
   balance->bias = calloc((size_t)balance->layers, sizeof *balance->bias);
   if (!balance->load || !balance->bias) {
@@ -23,10 +24,11 @@ ch_status ch_expert_balance_create(const ch_config *config, const ch_params *par
     return ch_fail(error, CH_ERROR_MEMORY, "no memory to count the loads of experts");
   }
   balance->routing.load = balance->load;
-  for (int64_t l = 0; l < balance->layers; l++) {
+  for (int layer = 0, l = 0; layer < config->num_hidden_layers; layer++) {
     char name[96];
-    snprintf(name, sizeof name, "model.layers.%lld.mlp.gate.e_score_correction_bias", (long long)(first + l));
-    balance->bias[l] = ch_params_find(params, name);
+    if (!ch_moe_in_layer(config, layer)) continue;
+    snprintf(name, sizeof name, "model.layers.%d.mlp.gate.e_score_correction_bias", layer);
+    balance->bias[l++] = ch_params_find(params, name);
   }
   return CH_OK;
 }

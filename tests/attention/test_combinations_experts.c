@@ -1,4 +1,4 @@
-/* Mixtures of experts with every mechanism: shared experts, dense first layers, one active expert, both balances. */
+/* Mixtures of experts with every mechanism: shared experts, dense layers, one active expert, both balances. */
 #include "mechanisms/mechanism.h"
 
 int main(void) {
@@ -23,6 +23,15 @@ int main(void) {
   add_combination(&list, "'moe': {'experts': 3, 'active': 3, 'shared': 0, 'expert_intermediate_size': 6}",
                   "gqa", "");
   add_combination(&list, "'moe': {'experts': 1, 'active': 1, 'shared': 1, 'expert_intermediate_size': 6}",
+                  "gqa", "");
+  /* A dense layer behind layers with experts. */
+  add_combination(&list,
+                  "'num_hidden_layers': 3, 'moe': {'experts': 4, 'active': 2, 'shared': 0, "
+                  "'expert_intermediate_size': 6, 'dense_layers': [1], 'balance': 'loss_free'}",
+                  "gqa", "");
+  add_combination(&list,
+                  "'moe': {'experts': 4, 'active': 2, 'shared': 1, 'expert_intermediate_size': 6, "
+                  "'dense_layers': [1]}",
                   "gqa", "");
   add_combination_of(&list, 1, 1,
                      "'moe': {'experts': 6, 'active': 2, 'shared': 1, 'expert_intermediate_size': 6, "

@@ -33,7 +33,9 @@ static void what_is_written_is_read_again(void **state) {
       "{\"experts\": 8, \"active\": 2, \"expert_intermediate_size\": 7, \"balance\": \"loss_free\", "
       "\"balance_update\": \"rms\"}",
       "{\"experts\": 1, \"active\": 1, \"expert_intermediate_size\": 7, \"balance\": \"none\"}",
-      "{\"experts\": 3, \"active\": 1, \"expert_intermediate_size\": 7, \"first_dense_layers\": 1}", "null"};
+      "{\"experts\": 3, \"active\": 1, \"expert_intermediate_size\": 7, \"first_dense_layers\": 1}",
+      "{\"experts\": 3, \"active\": 1, \"expert_intermediate_size\": 7, \"dense_layers\": [1]}",
+      "null"};
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     ch_config before, after;
     ch_text text = {0};
@@ -65,6 +67,12 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
       {"moe.expert_intermediate_size", NULL, "\"moe.expert_intermediate_size\" is missing"},
       {"moe.expert_intermediate_size", "2.5", "\"moe.expert_intermediate_size\" is 2.5"},
       {"moe.first_dense_layers", "2", "must be below \"num_hidden_layers\", 2"},
+      {"moe.dense_layers", "[0]", "names layer 0, which must be one from 1 to 1"},
+      {"moe.dense_layers", "[2]", "names layer 2, which must be one from 1 to 1"},
+      {"moe.dense_layers", "[1]", "leaves no layer with experts"},
+      {"moe.dense_layers", "[1, 1]", "a list of different layers from 0 to 511"},
+      {"moe.dense_layers", "[512]", "a list of different layers from 0 to 511"},
+      {"moe.dense_layers", "1", "\"moe.dense_layers\" is 1 where a list of different layers"},
       {"moe.balance", "\"free\"", "one of \"aux\", \"loss_free\", \"none\""},
       {"moe.balance", "\"loss_free\"",
        "\"moe.aux_coefficient\" is 0.003, but it belongs to \"moe.balance\": \"aux\""},
@@ -82,6 +90,18 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
     assert_refused(text, cases[i].words);
     free(text);
   }
+}
+
+/* Dense layers at the start can be said in two ways, which are one configuration. */
+static void listed_first_layers_are_first_dense_layers(void **state) {
+  (void)state;
+  ch_config c;
+  read_changed(base, "moe",
+               "{\"experts\": 3, \"active\": 1, \"expert_intermediate_size\": 7, "
+               "\"dense_layers\": [0]}",
+               &c);
+  assert_int_equal(c.moe.first_dense_layers, 1);
+  assert_false(c.moe.dense_layers[0]);
 }
 
 static void a_made_mixture_is_checked_like_a_read_one(void **state) {
@@ -110,6 +130,7 @@ int main(void) {
       cmocka_unit_test(every_key_is_read_and_absent_ones_have_their_defaults),
       cmocka_unit_test(what_is_written_is_read_again),
       cmocka_unit_test(broken_values_and_contradictions_are_refused_by_name),
+      cmocka_unit_test(listed_first_layers_are_first_dense_layers),
       cmocka_unit_test(a_made_mixture_is_checked_like_a_read_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

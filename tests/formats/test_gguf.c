@@ -213,7 +213,7 @@ static const char *const inside[][2] = {
     {"self_attn.v_proj", "attn_v"},      {"self_attn.o_proj", "attn_output"},
     {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
     {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"}};
+    {"mlp.down_proj", "ffn_down"},       {"mlp.gate", "ffn_gate_inp"}};
 
 static void name_of(const char *name, char out[96]) {
   int layer;
@@ -241,9 +241,32 @@ static void put_rows(made *m, const ch_tensor *tensor, bool turned) {
     }
 }
 
+/* Matrices of experts are one tensor, the first expert's first: [E, out, in]. */
+static bool put_expert(made *m, int index) {
+  int layer, expert, experts = (int)m->model->config.moe.experts;
+  char what[8], name[96];
+  if (sscanf(m->model->params.rows[index].name, "model.layers.%d.mlp.experts.%d.%7[a-z]_proj", &layer,
+             &expert, what) != 3)
+    return false;
+  m->tensors -= expert > 0;
+  if (expert > 0) return true;
+  const ch_tensor *first = &m->model->weights.tensors[index];
+  pad_to(&m->data, 32);
+  snprintf(name, sizeof name, "blk.%d.ffn_%s_exps.weight", layer, what);
+  put_tensor_info(&m->header, name, 3,
+                  (uint64_t[]){(uint64_t)first->shape[1], (uint64_t)first->shape[0], (uint64_t)experts}, 0,
+                  m->data.size);
+  for (int e = 0; e < experts; e++) {
+    snprintf(name, sizeof name, "model.layers.%d.mlp.experts.%d.%s_proj.weight", layer, e, what);
+    put_rows(m, &m->model->weights.tensors[ch_params_find(&m->model->params, name)], false);
+  }
+  return true;
+}
+
 static void put_tensor(made *m, int index) {
   const ch_tensor *tensor = &m->model->weights.tensors[index];
   char name[96];
+  if (put_expert(m, index)) return;
   uint64_t dims[2] = {(uint64_t)tensor->shape[tensor->rank - 1], (uint64_t)tensor->shape[0]};
   name_of(m->model->params.rows[index].name, name);
   pad_to(&m->data, 32);
@@ -263,7 +286,10 @@ static void put_architecture(made *m, ch_text *out) {
                {"attention.head_count", c->num_attention_heads},
                {"attention.head_count_kv", c->num_key_value_heads},
                {"attention.key_length", c->head_dim},
-               {"attention.value_length", c->head_dim}};
+               {"attention.value_length", c->head_dim},
+               {"expert_count", c->moe.experts},
+               {"expert_used_count", c->moe.active},
+               {"expert_feed_forward_length", c->moe.expert_intermediate_size}};
   char key[96];
   put_text(out, "general.architecture", m->architecture);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -303,7 +329,7 @@ static void make(const char *directory, const char *architecture, bool turned, c
   m.tensors = m.model->params.count;
   for (int i = 0; i < m.model->params.count; i++) put_tensor(&m, i);
   put_divisors(&m);
-  put_header(&out, 3, (uint64_t)m.tensors, 11);
+  put_header(&out, 3, (uint64_t)m.tensors, 14);
   put_architecture(&m, &out);
   ch_text_put(&out, m.header.data, m.header.size);
   pad_to(&out, 32);
@@ -344,6 +370,11 @@ static void llama3_scaling_is_found_in_its_divisors(void **state) {
 static void qwen3_models_come_back(void **state) {
   (void)state;
   check(TEST_DATA "/reference/qwen3", "qwen3", false);
+}
+
+static void qwen3_models_come_back_with_their_experts(void **state) {
+  (void)state;
+  check(TEST_DATA "/reference/qwen3_moe", "qwen3moe", false);
 }
 
 /* Files of the gguf package: kv_b_proj in two parts, as newer ones have it, and in one. */
@@ -393,6 +424,7 @@ int main(void) {
       cmocka_unit_test(llama_models_come_back_with_their_rows_in_place),
       cmocka_unit_test(llama3_scaling_is_found_in_its_divisors),
       cmocka_unit_test(qwen3_models_come_back),
+      cmocka_unit_test(qwen3_models_come_back_with_their_experts),
       cmocka_unit_test(a_latents_expansion_may_come_in_two_parts),
       cmocka_unit_test(deepseek_v3_comes_with_the_correction_of_its_choice),
   };

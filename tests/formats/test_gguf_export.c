@@ -52,6 +52,7 @@ static void models_compute_the_same_when_they_come_back(void **state) {
   assert_true(difference_after(REFERENCE "/llama_gqa", CH_BLOCK_F32) < 2e-5);
   assert_true(difference_after(REFERENCE "/llama3_rope", CH_BLOCK_F32) < 2e-5);
   assert_true(difference_after(REFERENCE "/qwen3", CH_BLOCK_F32) < 2e-5);
+  assert_true(difference_after(REFERENCE "/qwen3_moe", CH_BLOCK_F32) < 2e-5);
 }
 
 static void scalings_of_positions_come_back(void **state) {
@@ -186,6 +187,44 @@ static void models_without_an_architecture_are_refused(void **state) {
   close_desk(&d);
 }
 
+static void mixtures_that_llama_cpp_computes_otherwise_are_refused(void **state) {
+  (void)state;
+  desk d;
+  open_desk(&d, REFERENCE "/qwen3_moe");
+  d.plain.config.moe.renormalise = false;
+  refuse(&d, CH_BLOCK_F32, "do not add up to 1");
+  d.plain.config.moe.renormalise = true;
+  d.plain.config.moe.dense_layers[2] = true;
+  refuse(&d, CH_BLOCK_F32, "layers without experts");
+  close_desk(&d);
+}
+
+/* Experts of a layer are one tensor, which has one type. */
+static void stacks_have_the_type_of_their_matrices(void **state) {
+  (void)state;
+  desk d;
+  ch_gguf file;
+  open_desk(&d, REFERENCE "/qwen3_moe");
+  must(write_as(&d, CH_BLOCK_Q8_0, NULL));
+  must(ch_gguf_open(d.path, &file, &problem));
+  const ch_gguf_tensor *up = ch_gguf_find_tensor(&file, "blk.2.ffn_up_exps.weight"),
+                       *down = ch_gguf_find_tensor(&file, "blk.2.ffn_down_exps.weight");
+  assert_true(up && down && up->rank == 3 && up->shape[0] == 6 && up->shape[1] == 32 && up->shape[2] == 48);
+  assert_int_equal(up->format->type, CH_BLOCK_F16); /* rows of 48 are no whole blocks */
+  assert_int_equal(down->format->type, CH_BLOCK_Q8_0);
+  ch_gguf_close(&file);
+  close_desk(&d);
+  open_desk(&d, REFERENCE "/qwen3_moe");
+  int index = ch_params_find(&d.plain.params, "model.layers.1.mlp.experts.4.up_proj.weight");
+  d.plain.tensors[index].dtype = CH_BF16;
+  const ch_gguf_export own = {.name = "test", .type = CH_BLOCK_F32, .own = true};
+  assert_int_not_equal(
+      ch_gguf_write(d.path, &d.plain.config, &d.plain.params, d.plain.tensors, &own, &d.exact, &problem),
+      CH_OK);
+  assert_non_null(strstr(problem.message, "experts of several types"));
+  close_desk(&d);
+}
+
 static void values_that_a_type_cannot_hold_are_refused(void **state) {
   (void)state;
   desk d;
@@ -216,6 +255,8 @@ int main(void) {
       cmocka_unit_test(a_sentencepiece_vocabulary_comes_back_with_its_ids),
       cmocka_unit_test(rows_without_a_token_get_names),
       cmocka_unit_test(models_without_an_architecture_are_refused),
+      cmocka_unit_test(mixtures_that_llama_cpp_computes_otherwise_are_refused),
+      cmocka_unit_test(stacks_have_the_type_of_their_matrices),
       cmocka_unit_test(values_that_a_type_cannot_hold_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

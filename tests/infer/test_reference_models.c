@@ -89,6 +89,11 @@ static void qwen3_with_qk_norm(void **state) {
   check_model(TEST_DATA "/reference/qwen3", TEST_DATA "/reference/qwen3");
 }
 
+static void qwen3_with_experts(void **state) {
+  (void)state;
+  check_model(TEST_DATA "/reference/qwen3_moe", TEST_DATA "/reference/qwen3_moe");
+}
+
 /* Gradients that the reference file has of some tensors. */
 static void check_gradients(const char *directory) {
   reference r;
@@ -169,6 +174,7 @@ int main(void) {
       cmocka_unit_test(llama_with_grouped_queries),
       cmocka_unit_test(llama3_scaled_rope),
       cmocka_unit_test(qwen3_with_qk_norm),
+      cmocka_unit_test(qwen3_with_experts),
       cmocka_unit_test(trained_llama),
       cmocka_unit_test(deepseek_v2_with_grouped_experts),
       cmocka_unit_test(deepseek_v3_with_corrected_choice),

@@ -35,12 +35,17 @@ static ch_trainer *trained(const ch_config *config, const ch_train_options *opti
   return trainer;
 }
 
-static const ch_tensor *bias_of(const ch_trainer *trainer, int layer) {
+static const ch_tensor *bias_in_layer(const ch_trainer *trainer, int layer) {
   char name[96];
-  snprintf(name, sizeof name, "model.layers.%d.mlp.gate.e_score_correction_bias", layer + 1);
+  snprintf(name, sizeof name, "model.layers.%d.mlp.gate.e_score_correction_bias", layer);
   int p = ch_params_find(ch_trainer_params(trainer), name);
   assert_true(p >= 0);
   return &ch_trainer_weights(trainer)[p];
+}
+
+/* Of a layer with experts, counted from the first of them. */
+static const ch_tensor *bias_of(const ch_trainer *trainer, int layer) {
+  return bias_in_layer(trainer, layer + 1);
 }
 
 /* --- loads and the bias -------------------------------------------------------------------------------------- */
@@ -81,12 +86,11 @@ static void loads_are_those_of_all_batches_of_a_step_and_of_no_evaluation(void *
   ch_trainer_free(parts);
 }
 
-static void a_bias_moves_by_a_thousandth_towards_even_loads_and_by_nothing_else(void **state) {
-  (void)state;
-  ch_config config = mixture(CH_BALANCE_LOSS_FREE);
+/* `layers` have experts. */
+static void check_biases(const ch_config *config, const int layers[LAYERS]) {
   ch_train_options options = test_options(3);
   options.lr = 0.1; /* the optimizer would be seen */
-  ch_trainer *trainer = make(&config, &options);
+  ch_trainer *trainer = make(config, &options);
   float expected[LAYERS * EXPERTS] = {0};
   bool moved = false;
   for (int i = 0; i < 3; i++) {
@@ -100,10 +104,25 @@ static void a_bias_moves_by_a_thousandth_towards_even_loads_and_by_nothing_else(
     }
     assert_true(report.balance_loss == 0);
     for (int l = 0; l < LAYERS; l++)
-      assert_memory_equal(bias_of(trainer, l)->data, expected + l * EXPERTS, EXPERTS * sizeof(float));
+      assert_memory_equal(bias_in_layer(trainer, layers[l])->data, expected + l * EXPERTS,
+                          EXPERTS * sizeof(float));
   }
   assert_true(moved);
   ch_trainer_free(trainer);
+}
+
+static void a_bias_moves_by_a_thousandth_towards_even_loads_and_by_nothing_else(void **state) {
+  (void)state;
+  ch_config config = mixture(CH_BALANCE_LOSS_FREE);
+  check_biases(&config, (int[]){1, 2});
+}
+
+static void loads_belong_to_their_layer_where_one_between_is_dense(void **state) {
+  (void)state;
+  ch_config config = mixture(CH_BALANCE_LOSS_FREE);
+  config.moe.first_dense_layers = 0;
+  config.moe.dense_layers[1] = true;
+  check_biases(&config, (int[]){0, 2});
 }
 
 /* Su 2025: by the imbalance over the root of its mean square, so that experts nearly at the mean hardly move. */
@@ -290,6 +309,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(loads_are_those_of_all_batches_of_a_step_and_of_no_evaluation),
       cmocka_unit_test(a_bias_moves_by_a_thousandth_towards_even_loads_and_by_nothing_else),
+      cmocka_unit_test(loads_belong_to_their_layer_where_one_between_is_dense),
       cmocka_unit_test(a_bias_can_move_by_its_share_of_the_imbalance),
       cmocka_unit_test(both_ways_of_balancing_make_loads_more_even),
       cmocka_unit_test(the_balance_loss_moves_the_router_but_is_no_part_of_the_loss),

@@ -161,6 +161,12 @@ static void read_moe(const json_t *moe, reference_config *c) {
   c->shared_experts = whole(moe, "shared", 0);
   c->expert_width = whole(moe, "expert_intermediate_size", 0);
   c->dense_layers = whole(moe, "first_dense_layers", 0);
+  const json_t *dense = json_object_get(moe, "dense_layers");
+  for (size_t i = 0; i < json_array_size(dense); i++) {
+    json_int_t layer = json_integer_value(json_array_get(dense, i));
+    assert_in_range(layer, 0, 63);
+    c->dense[layer] = true;
+  }
   c->loss_free = is(moe, "balance", "loss_free");
 }
 

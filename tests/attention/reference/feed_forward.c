@@ -90,6 +90,6 @@ static double *mixture(reference_run *run, const double *x) {
 
 double *reference_feed_forward(reference_run *run, const double *x) {
   const reference_config *c = run->config;
-  if (c->experts > 0 && run->layer >= c->dense_layers) return mixture(run, x);
+  if (c->experts > 0 && run->layer >= c->dense_layers && !c->dense[run->layer]) return mixture(run, x);
   return network(run, x);
 }

@@ -46,7 +46,7 @@ static int64_t module_parameters(const reference_config *c, int layer) {
 
 static void count_feed_forward(const reference_config *c, int layer, int64_t *all, int64_t *active) {
   int64_t expert = 3 * c->hidden * c->expert_width;
-  if (c->experts == 0 || layer < c->dense_layers) {
+  if (c->experts == 0 || layer < c->dense_layers || c->dense[layer]) {
     int64_t dense = (c->gated ? 3 : 2) * c->hidden * c->intermediate;
     if (c->mlp_bias) dense += (c->gated ? 2 : 1) * c->intermediate + c->hidden;
     *all += dense;

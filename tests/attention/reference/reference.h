@@ -84,6 +84,7 @@ typedef struct reference_config {
   bool lambda_a_pair; /* diff: one lambda per pair, not the reparameterised one per layer */
   bool mix_logits, mix_weights;
   int64_t experts, active, shared_experts, expert_width, dense_layers; /* experts 0: none */
+  bool dense[64]; /* layers that are dense beside the first ones */
   bool loss_free;
   struct {
     reference_sharing type;
