@@ -10,7 +10,7 @@ variant mea-no-norm "$heads" '{"type": "gqa", "head_mix": {"on": ["k", "v"], "co
 variant diff-per-pair "$heads" '{"type": "diff", "diff_lambda": "per_pair"}'
 variant diff-no-norm "$heads" '{"type": "diff", "diff_lambda": "per_pair", "head_norm": false}'
 variants=$list
-claim mea "MEA against its ablations and differential attention" "mha,mea,mea:2,$variants" "$@"
+claim mea "MEA against its ablations and differential attention" "mha,mea,mea-virtual:2,$variants" "$@"
 
 echo "== The largest stable learning rate"
 "$crosshead" sweep --data "$DATA" --out "$OUT/mea-rates" --mechanisms "mha,mea,$variants" --params 1200k --layers 6 \

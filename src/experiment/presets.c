@@ -16,12 +16,23 @@ enum { LONGEST_NAME = 64, MOST_NUMBER = 1 << 20 };
 static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
                                  ch_error *error);
 
-/* MEA trains with as many component heads as heads; a number gives the fewer ones that the cache then holds. */
-static ch_status mea(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  CH_TRY(apply_mechanism("mha", config, 0, where, error));
+static void mix_heads(ch_config *config, int64_t components) {
   config->attention.head_norm = true;
   config->attention.head_mix.on = CH_ON_K | CH_ON_V;
-  config->attention.head_mix.component_heads = number ? number : config->num_attention_heads;
+  config->attention.head_mix.component_heads = components;
+}
+
+/* MEA has as many component heads as key-value heads. */
+static ch_status mea(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  CH_TRY(apply_mechanism(number ? "gqa" : "mha", config, number, where, error));
+  mix_heads(config, config->num_key_value_heads);
+  return CH_OK;
+}
+
+/* Fewer of them, which the cache then holds: virtual heads. */
+static ch_status mea_virtual(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  CH_TRY(apply_mechanism("mha", config, 0, where, error));
+  mix_heads(config, number ? number : (config->num_attention_heads + 1) / 2);
   return CH_OK;
 }
 
@@ -58,7 +69,10 @@ static ch_status kha_gate(ch_config *config, int64_t number, const char *where, 
 }
 
 static const ch_preset modules[] = {
-    {"mea", "component heads", "multi-head explicit attention: mixed key-value heads, head norm", mea},
+    {"mea", ch_preset_counts_groups,
+     "multi-head explicit attention: mixed key-value heads, head norm (default: as mha)", mea},
+    {"mea-virtual", "component heads",
+     "mea with heads mixed from fewer, which the cache holds (default: from half as many)", mea_virtual},
     {"kha-linear", ch_preset_counts_groups, "gqa with linear knocking on queries, keys and values",
      kha_linear},
     {"kha-mlp", ch_preset_counts_groups, "gqa with MLP knocking on values", kha_mlp},

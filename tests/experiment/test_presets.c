@@ -64,6 +64,8 @@ static void every_module_makes_a_model_of_its_cache(void **state) {
     int64_t elements;
   } cases[] = {{"mea", 2 * 8 * 16},
                {"mea:2", 2 * 2 * 16},
+               {"mea-virtual", 2 * 4 * 16},
+               {"mea-virtual:2", 2 * 2 * 16},
                {"kha-linear", 2 * 2 * 16},
                {"kha-mlp", 2 * 2 * 16},
                {"kha-linear-per-head:4", 2 * 4 * 16},
@@ -102,10 +104,18 @@ static void latents_compress_any_number_of_heads(void **state) {
 static void modules_come_with_their_names(void **state) {
   (void)state;
   ch_error error = {0};
+  static const struct {
+    const char *name;
+    int64_t groups, components;
+  } mixed[] = {{"mea", 8, 8}, {"mea:2", 2, 2}, {"mea-virtual", 8, 4}, {"mea-virtual:2", 8, 2}};
+  for (int i = 0; i < 4; i++) {
+    ch_config config = base(1000000, 1024);
+    assert_int_equal(ch_preset_apply(mixed[i].name, &config, &error), CH_OK);
+    assert_true(config.attention.head_norm && config.num_key_value_heads == mixed[i].groups);
+    assert_int_equal(ch_mixed_components(&config, 0, CH_ON_K), mixed[i].components);
+    assert_int_equal(ch_mixed_components(&config, 0, CH_ON_V), mixed[i].components);
+  }
   ch_config config = base(1000000, 1024);
-  assert_int_equal(ch_preset_apply("mea", &config, &error), CH_OK);
-  assert_true(config.attention.head_norm && ch_mixed_components(&config, 0, CH_ON_K) == 8);
-  config = base(1000000, 1024);
   assert_int_equal(ch_preset_apply("kha-linear", &config, &error), CH_OK);
   assert_true(config.attention.knocking.type == CH_KNOCKING_LINEAR &&
               config.attention.knocking.on == (CH_ON_Q | CH_ON_K | CH_ON_V));

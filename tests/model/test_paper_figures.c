@@ -75,6 +75,10 @@ static void caches_are_those_of_the_tables(void **state) {
       {"mea-qwen3-30b-a3b", 98304 / 2}, /* MEA, 5.2: bytes at 16 bits */
       {"mea-qwen3-30b-a3b-full", 49152 / 2},
       {"mea-qwen3-30b-a3b-half", (98304 + 49152) / 2 / 2},
+      {"mea-qwen3-30b-a3b-deep", (3 * 98304 + 45 * 49152) / 48 / 2},
+      {"mea-1b-transformer", 16 * 2 * 8 * 64}, /* as Llama 3.2 1B */
+      {"mea-1b-mea", 16 * 2 * 8 * 64},
+      {"mea-1b-diff", 16 * 2 * 8 * 64},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     ch_account a = figures(rows[i].name);
@@ -169,6 +173,18 @@ static void parameters_are_those_of_the_tables(void **state) {
   moe = figures("mea-qwen3-30b-a3b"); /* 30.5 B, of which 3.3 B are active */
   assert_millions("Qwen3-30B-A3B", moe.parameters_total / 100, 305, 0);
   assert_millions("Qwen3-30B-A3B, active", moe.parameters_active / 100, 34, 0);
+}
+
+/* MEA, 5.1.1: Llama 3.2 1B, which has 1236 M parameters, with an output matrix of its own; a norm for the heads of a layer
+   and two matrices of 8 x 8 are all that is added. */
+static void models_of_mea_are_llama_with_little_more(void **state) {
+  (void)state;
+  int64_t plain = figures("mea-1b-transformer").parameters_total, norms = 16 * 64, mixes = 16 * 2 * 8 * 8;
+  assert_millions("Llama 3.2 1B", plain - INT64_C(128256) * 2048, 1236, 0);
+  assert_int_equal(figures("mea-1b-head-norm").parameters_total, plain + norms);
+  assert_int_equal(figures("mea-1b-mea-no-norm").parameters_total, plain + mixes);
+  assert_int_equal(figures("mea-1b-mea").parameters_total, plain + norms + mixes);
+  assert_int_equal(figures("mea-1b-diff").parameters_total, plain + 16 * (2 * 64 + 32 / 2));
 }
 
 /* Billions to so many decimals; the paper cuts some figures where it should round. */
@@ -427,6 +443,7 @@ int main(void) {
       cmocka_unit_test(sharing_saves_what_the_paper_says),
       cmocka_unit_test(capacities_are_those_of_table_1),
       cmocka_unit_test(models_of_one_table_have_one_size),
+      cmocka_unit_test(models_of_mea_are_llama_with_little_more),
       cmocka_unit_test(models_of_kha_have_the_sizes_that_the_paper_says),
       cmocka_unit_test(attention_in_kha_has_the_sizes_that_table_3_says),
       cmocka_unit_test(knocking_takes_the_share_that_the_paper_says),
