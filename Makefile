@@ -2,6 +2,7 @@
 #
 #   make demo      compare nine attention mechanisms on a small text; the report lies in build/demo/report.html
 #   make test      build and run every test
+#   make test-python  exported models beside transformers; sets up PyTorch in build/python
 #   make build     the optimised program, build/crosshead
 #   make bench     measure speed against the machine's own limits
 #   make sanitize  the tests again under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -17,7 +18,7 @@ FUZZ_SECONDS ?= 60
 JOBS ?= $(shell nproc)
 sources = find include src tests bench examples -name '*.[ch]' -print0
 
-.PHONY: build demo test bench sanitize fuzz format format-check lint install deps clean
+.PHONY: build demo test test-python bench sanitize fuzz format format-check lint install deps clean
 build: deps
 	cmake --preset release
 	cmake --build build -j $(JOBS)
@@ -28,6 +29,10 @@ demo: build
 
 test: build
 	cd build && ctest --output-on-failure -j $(JOBS)
+
+test-python: build
+	scripts/python_env.sh build/python
+	CROSSHEAD=build/crosshead build/python/bin/python tests/python/test_transformers.py
 
 bench: build
 	./build/bench/bench_kernels

@@ -1,12 +1,12 @@
 # Puts files into the program. `crosshead_embed(VARIABLE name=file ...)` makes C sources that define
 # `const unsigned char ch_embedded_NAME[]` (NUL-terminated) for each file, remade when the file changes, and puts their paths into
-# VARIABLE. `crosshead_embed_tasks(VARIABLE FILE...)` makes one source with all descriptions of tasks. Run as a script (cmake -P) this
-# file does the conversion.
+# VARIABLE. `crosshead_embed_table(VARIABLE NAME FILE...)` makes one source that defines `const ch_embedded_text ch_embedded_NAME[]`
+# (base/embedded_text.h), the names without endings and the texts of all files. Run as a script (cmake -P) this file does the conversion.
 if(CMAKE_SCRIPT_MODE_FILE)
-  if(EMBED_TASKS)
+  if(EMBED_FILES)
     set(texts)
     set(table)
-    foreach(input ${EMBED_TASKS})
+    foreach(input ${EMBED_FILES})
       get_filename_component(name ${input} NAME_WE)
       file(READ ${input} bytes HEX)
       string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
@@ -14,7 +14,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
       string(APPEND table "    {\"${name}\", text_${name}},\n")
     endforeach()
     file(WRITE ${EMBED_OUTPUT}
-      "/* Descriptions of tasks, made by cmake/embed.cmake. */\n#include \"eval/tasks/builtin.h\"\n\n#include <stddef.h>\n\n${texts}\nconst ch_builtin_task ch_builtin_tasks[] = {\n${table}    {NULL, NULL}};\n")
+      "/* Texts, made by cmake/embed.cmake. */\n#include \"base/embedded_text.h\"\n\n#include <stddef.h>\n\n${texts}\nconst ch_embedded_text ch_embedded_${EMBED_NAME}[] = {\n${table}    {NULL, NULL}};\n")
     return()
   endif()
   file(READ ${EMBED_INPUT} bytes HEX)
@@ -42,11 +42,11 @@ function(crosshead_embed variable)
   set(${variable} ${outputs} PARENT_SCOPE)
 endfunction()
 
-function(crosshead_embed_tasks variable)
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded/tasks.c)
+function(crosshead_embed_table variable name)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded/${name}.c)
   list(SORT ARGN)
   add_custom_command(OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} "-DEMBED_TASKS=${ARGN}" -DEMBED_OUTPUT=${output} -P ${crosshead_embed_script}
+    COMMAND ${CMAKE_COMMAND} "-DEMBED_FILES=${ARGN}" -DEMBED_OUTPUT=${output} -DEMBED_NAME=${name} -P ${crosshead_embed_script}
     DEPENDS ${ARGN} ${crosshead_embed_script} VERBATIM)
   set(${variable} ${output} PARENT_SCOPE)
 endfunction()

@@ -31,7 +31,10 @@ CH_API ch_status ch_import(const char *path, const char *out, const ch_import_se
 /* What a model is exported as. */
 typedef enum ch_export_format {
   CH_EXPORT_SAFETENSORS = 0, /* a Hugging Face model directory */
-  CH_EXPORT_GGUF = 1         /* one file, for llama.cpp */
+  CH_EXPORT_GGUF = 1,        /* one file, for llama.cpp */
+  /* A directory that transformers loads: of a Hugging Face family if one describes the model, else with the PyTorch code
+     of exactly this model (AutoModelForCausalLM.from_pretrained with trust_remote_code=True). */
+  CH_EXPORT_TRANSFORMERS = 2
 } ch_export_format;
 
 /* Fill with ch_export_defaults, then change what should differ: members may be added in later versions. */
@@ -41,6 +44,8 @@ typedef struct ch_export_settings {
   bool no_tokenizer;    /* leave the tokenizer out */
   ch_progress progress; /* or NULL; in thousandths. false: nothing is left in `out` */
   void *user;           /* progress's */
+  bool
+      untrained; /* CH_EXPORT_TRANSFORMERS: DIRECTORY is a config.json of any size, and no weights are written */
 } ch_export_settings;
 
 CH_API void ch_export_defaults(ch_export_settings *settings);

@@ -2,13 +2,16 @@
 #include <crosshead/convert.h>
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/answer.h"
 #include "base/file.h"
 #include "compress/absorb.h"
+#include "config_file/config_json.h"
 #include "formats/gguf_export.h"
 #include "formats/source.h"
+#include "formats/transformers.h"
 
 /* The type of all tensors; *chosen is NULL if each keeps its type. */
 static ch_status float_type(ch_precision precision, ch_dtype *dtype, const ch_dtype **chosen,
@@ -94,10 +97,36 @@ static ch_status export_directory(const char *directory, const char *out, const 
   CH_TRY(float_type(settings->type, &dtype, &writing.dtype, error));
   writing.keep_blocks = !writing.dtype;
   CH_TRY(ch_directory_source_open(directory, !settings->no_tokenizer, &source, error));
-  ch_status status = ch_source_write(&source, out, &writing, error);
+  ch_status status = CH_OK;
+  if (settings->format == CH_EXPORT_TRANSFORMERS) {
+    writing.finish = ch_transformers_finish;
+    writing.keep_blocks = false; /* PyTorch has no such blocks */
+    ch_transformers_choose(&source.config, ((const ch_model *)source.context)->config.model_type);
+    status = ch_transformers_check(&source.config, directory, error);
+  }
+  if (status == CH_OK) status = ch_source_write(&source, out, &writing, error);
   const char *type = writing.dtype ? ch_answer_type_name(dtype) : "each tensor in its own type";
+  const char *format = settings->format == CH_EXPORT_TRANSFORMERS ? "transformers" : "safetensors";
   if (status == CH_OK)
-    status = ch_answer_json(exported("safetensors", source.config.model_type, type, has_tokenizer(out), true),
+    status = ch_answer_json(exported(format, source.config.model_type, type, has_tokenizer(out), true), json,
+                            error);
+  ch_source_close(&source);
+  return status;
+}
+
+/* The code and configuration of a model that has no weights yet. */
+static ch_status export_untrained(const char *path, const char *out, char **json, ch_error *error) {
+  ch_source source = {.format = "configuration"};
+  CH_TRY(ch_config_read(path, &source.config, error));
+  char own[CH_NAME_SIZE];
+  snprintf(own, sizeof own, "%s", source.config.model_type);
+  ch_choose_model_type(&source.config);
+  ch_transformers_choose(&source.config, own);
+  ch_status status = ch_transformers_check(&source.config, path, error);
+  if (status == CH_OK) status = ch_source_declare(&source, path, error);
+  if (status == CH_OK) status = ch_transformers_write_untrained(&source, out, error);
+  if (status == CH_OK)
+    status = ch_answer_json(exported("transformers", source.config.model_type, "no weights", false, true),
                             json, error);
   ch_source_close(&source);
   return status;
@@ -174,6 +203,9 @@ ch_status ch_export(const char *directory, const char *out, const ch_export_sett
   if (!settings) settings = &own;
   switch (settings->format) {
   case CH_EXPORT_SAFETENSORS:
+    return export_directory(directory, out, settings, json, error);
+  case CH_EXPORT_TRANSFORMERS:
+    if (settings->untrained) return export_untrained(directory, out, json, error);
     return export_directory(directory, out, settings, json, error);
   case CH_EXPORT_GGUF:
     return export_gguf(directory, out, settings, json, error);

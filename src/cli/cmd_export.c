@@ -1,4 +1,4 @@
-/* crosshead export MODEL --format safetensors|gguf --out PATH: models for other programs. */
+/* crosshead export MODEL --format transformers|safetensors|gguf --out PATH: models for other programs. */
 #include <string.h>
 
 #include <crosshead/convert.h>
@@ -13,10 +13,18 @@ typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *out, *format, *dtype;
   int64_t threads;
-  bool no_tokenizer, json, force;
+  bool no_tokenizer, untrained, json, force;
 } arguments;
 
 static const char *const types[] = {"f32", "f16", "bf16", "q8_0", NULL};
+
+static const char *const formats[] = {"safetensors", "gguf", "transformers", NULL}; /* by ch_export_format */
+
+static ch_export_format format_of(const char *name) {
+  int format = 0;
+  while (strcmp(formats[format], name) != 0) format++;
+  return (ch_export_format)format;
+}
 
 static void put_page(const void *given, const json_t *report, ch_text *text) {
   const arguments *a = given;
@@ -34,10 +42,15 @@ static ch_status run(const void *given, ch_error *error) {
   if (!gguf && a->dtype && strcmp(a->dtype, "q8_0") == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--dtype q8_0 is for --format gguf only; safetensors takes f32, f16 and bf16");
+  ch_export_format format = format_of(a->format);
+  if (a->untrained && format != CH_EXPORT_TRANSFORMERS)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--untrained is for --format transformers, whose code makes the weights");
   ch_work work;
   ch_export_settings settings;
   ch_export_defaults(&settings);
-  settings.format = gguf ? CH_EXPORT_GGUF : CH_EXPORT_SAFETENSORS;
+  settings.format = format;
+  settings.untrained = a->untrained;
   settings.type = ch_precision_of(a->dtype);
   settings.no_tokenizer = a->no_tokenizer;
   settings.progress = ch_work_progress;
@@ -49,8 +62,6 @@ static ch_status run(const void *given, ch_error *error) {
   return ch_report_print(json, a->json, put_page, a, error);
 }
 
-static const char *const formats[] = {"safetensors", "gguf", NULL};
-
 static const ch_option options[] = {
     {.name = "format",
      .type = CH_OPTION_CHOICE,
@@ -58,7 +69,9 @@ static const ch_option options[] = {
      .metavar = "FORMAT",
      .choices = formats,
      .required = true,
-     .help = "safetensors: a model directory; gguf: one file, for llama.cpp."},
+     .help = "transformers: a model directory with its PyTorch code; safetensors: a model directory; gguf: "
+             "one file, "
+             "for llama.cpp."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = offsetof(arguments, out),
@@ -76,6 +89,12 @@ static const ch_option options[] = {
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, no_tokenizer),
      .help = "Do not write the tokenizer."},
+    {.name = "untrained",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, untrained),
+     .help = "Write the code and the configuration without weights, to train the model in PyTorch; MODEL may "
+             "be a "
+             "config.json of any size."},
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     CH_FORCE_OPTION(offsetof(arguments, force)),
@@ -91,7 +110,9 @@ const ch_command ch_cmd_export = {
         "gguf: one file with the tokenizer, for llama.cpp. It takes llama, mistral, qwen2, qwen3 and "
         "qwen3_moe models, and Crosshead models that become one of these when knocking, head mixing "
         "and shared matrices are folded into the weights, which export does.",
-    .examples = "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"
+    .examples = "crosshead export runs/compare/mla --format transformers --out mla\n"
+                "crosshead export config.json --format transformers --untrained --out large\n"
+                "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"
                 "crosshead export runs/mine --format safetensors --dtype bf16 --out plain",
     .options = options,
     .arguments_size = sizeof(arguments),

@@ -61,6 +61,27 @@ static ch_status read_ours(const json_t *root, const char *where, ch_config *con
   return CH_OK;
 }
 
+/* A copy without the keys at the top that transformers adds to a config.json when it saves a model of ours ("auto_map" leads
+   to the code that `export --format transformers` wrote); they differ from version to version. */
+static json_t *without_keys_of_transformers(const json_t *root) {
+  json_t *copy = json_copy((json_t *)root);
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)root, name, value) if (!ch_config_knows_key("", name))
+      json_object_del(copy, name);
+  return copy;
+}
+
+static ch_status read_ours_or_saved(const json_t *root, const char *where, ch_config *config,
+                                    ch_error *error) {
+  if (!json_object_get(root, "auto_map")) return read_ours(root, where, config, error);
+  json_t *copy = without_keys_of_transformers(root);
+  ch_status status = copy ? read_ours(copy, where, config, error)
+                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  json_decref(copy);
+  return status;
+}
+
 static ch_status read_root(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   /* The model type decides which keys the file may have, and what absent ones mean. */
   char model_type[CH_NAME_SIZE];
@@ -68,7 +89,7 @@ static ch_status read_root(const json_t *root, const char *where, ch_config *con
   snprintf(model_type, sizeof model_type, "%s", config->model_type);
   ch_config_defaults_of(config, model_type);
   if (is_ours(config))
-    CH_TRY(read_ours(root, where, config, error));
+    CH_TRY(read_ours_or_saved(root, where, config, error));
   else
     CH_TRY(ch_config_read_family(root, where, config, error));
   CH_TRY(complete(config, where, error));

@@ -437,6 +437,14 @@ ch_status ch_config_read_group(const json_t *object, const char *group, const ch
   return CH_OK;
 }
 
+bool ch_config_knows_key(const char *group, const char *name) {
+  for (int i = 0; i < ch_config_key_count; i++)
+    if (strcmp(ch_config_keys[i].group, group) == 0 && strcmp(ch_config_keys[i].name, name) == 0 &&
+        ch_config_keys[i].files & CH_KEY_OURS)
+      return true;
+  return false;
+}
+
 ch_status ch_config_read_key(const json_t *object, const char *group, const char *prefix, const char *name,
                              const char *where, ch_config *config, ch_error *error) {
   const place at = {where, prefix, CH_KEY_EVERYWHERE};

@@ -61,6 +61,8 @@ extern const int ch_config_key_count;
    error; else it is ignored. */
 ch_status ch_config_read_group(const json_t *object, const char *group, const char *prefix, int files,
                                bool strict, const char *where, ch_config *config, ch_error *error);
+/* Whether our own files may have such a key, of some model. */
+bool ch_config_knows_key(const char *group, const char *name);
 /* Reads the one key of `group` from `object`, the group's own. */
 ch_status ch_config_read_key(const json_t *object, const char *group, const char *prefix, const char *name,
                              const char *where, ch_config *config, ch_error *error);

@@ -168,7 +168,8 @@ static ch_status write_all(const ch_source *source, const char *directory, const
   if (source->companions) CH_TRY(ch_companions_copy(source->companions, directory, error));
   CH_TRY(write_text(directory, "tokenizer.json", &source->tokenizer, error));
   CH_TRY(write_text(directory, "tokenizer_config.json", &source->tokenizer_config, error));
-  return ch_config_store(directory, &source->config, error);
+  return writing->finish ? writing->finish(source, directory, error)
+                         : ch_config_store(directory, &source->config, error);
 }
 
 ch_status ch_source_write(const ch_source *source, const char *directory, const ch_source_writing *writing,

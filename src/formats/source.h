@@ -48,6 +48,8 @@ typedef struct ch_source_writing {
   bool (*stop)(void *context); /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;
+  /* Writes config.json, and what goes with it, in place of ch_config_store; or NULL. */
+  ch_status (*finish)(const ch_source *source, const char *directory, ch_error *error);
 } ch_source_writing;
 
 /* Writes the model as a directory, a piece of a tensor at a time: weights, tokenizer, config.json last. */

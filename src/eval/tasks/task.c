@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "eval/tasks/builtin.h"
+#include "base/embedded_text.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_FORMS = 64 };
 
@@ -264,10 +264,10 @@ void ch_task_free(ch_task *task) {
 
 bool ch_task_builtin(int index, const char **name, const char **text) {
   for (int i = 0; i <= index; i++)
-    if (!ch_builtin_tasks[i].name) return false;
+    if (!ch_embedded_tasks[i].name) return false;
   if (index < 0) return false;
-  *name = ch_builtin_tasks[index].name;
-  *text = (const char *)ch_builtin_tasks[index].text;
+  *name = ch_embedded_tasks[index].name;
+  *text = (const char *)ch_embedded_tasks[index].text;
   return true;
 }
 

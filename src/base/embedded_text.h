@@ -1,0 +1,14 @@
+/* Texts of the source tree that are part of the program, put there by cmake/embed.cmake. */
+#ifndef CH_BASE_EMBEDDED_TEXT_H
+#define CH_BASE_EMBEDDED_TEXT_H
+
+typedef struct ch_embedded_text {
+  const char *name;          /* the file's, without its ending */
+  const unsigned char *text; /* NUL-terminated */
+} ch_embedded_text;
+
+/* In tables the last has no name. */
+extern const ch_embedded_text ch_embedded_tasks[];   /* tasks/: the tasks that `eval --task` knows by name */
+extern const ch_embedded_text ch_embedded_pytorch[]; /* formats/pytorch/: parts of exported models' code */
+
+#endif

@@ -1,0 +1,102 @@
+def eager_attention(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    """softmax(q kᵀ · scaling) v; query head h reads key-value head floor(h · G / H)."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+    if attention_mask is None and module.is_causal:
+        attention_mask = visible_tokens(None, query.shape[2], key.shape[2], query.device)
+    if attention_mask is not None and attention_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    elif attention_mask is not None:
+        scores = scores + attention_mask
+    weights = F.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
+    return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
+
+
+class Attention(nn.Module):
+    """What all mechanisms have in common. A token writes states, which are all that is cached; a query reads the states
+    of every token that it sees:
+
+        states of a token = write(x)            y = read(x, states of all tokens)
+    """
+
+    def __init__(self, config, layer_idx, shared):
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        self.leader = layer_idx  # the layer whose states this one reads
+        self.is_causal = True
+        self.num_key_value_groups = 1
+        self.shared = (shared,)
+
+    def projection(self, name, inputs, outputs, bias=False):
+        module = make_projection(self.config, self.layer_idx, self.shared[0], name, inputs, outputs, bias)
+        self.add_module(name, module)
+
+    def norm(self, name, size):
+        self.add_module(name, RMSNorm(size, self.config.rms_norm_eps))
+
+#? head_mix
+    def components(self, on):
+        """Component heads of keys or values in this layer, or None where it does not mix."""
+        mix = self.config.attention["head_mix"]
+        if on not in mix["on"]:
+            return None
+        first, last = mix.get("layers") or (0, self.config.num_hidden_layers - 1)
+        if not first <= self.layer_idx <= last:
+            return None
+        count = mix["component_heads"]
+        if isinstance(count, list):
+            count = count[self.layer_idx]
+            return None if count == self.unmixed else count
+        return count
+
+    @property
+    def unmixed(self):
+        a, heads = self.config.attention, self.config.num_key_value_heads
+        return max(a.get("num_key_heads", heads), a.get("num_value_heads", heads))
+
+    def mix(self, on, x):
+        module = getattr(self, on + "_mix", None)
+        return x if module is None else module(x)
+
+#? end
+#? knocking
+    def knock(self, on, x):
+        module = getattr(self, on + "_knock", None)
+        return x if module is None else module(x)
+
+    def add_knocking(self, on, heads, size):
+        if on in self.config.attention["knocking"]["on"]:
+            self.add_module(on + "_knock", knock_with(self.config, heads, size))
+
+#? end
+    def attend(self, q, k, v, mask, scale, **kwargs):
+        """softmax(q kᵀ · scale) v of [B, heads, T, d] -> [B, T, heads, d]."""
+        self.num_key_value_groups = q.shape[1] // k.shape[1]
+        name = self.config._attn_implementation
+        function = eager_attention if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
+#? rope_scaling
+        scale = scale * rope_score_scale(self.config)
+#? end
+        return function(self, q, k, v, mask, dropout=0.0, scaling=scale, **kwargs)[0]
+
+    def finish(self, context):
+        """The output projection of [B, T, heads, d]."""
+#? head_norm
+        context = self.head_norm(context)
+#? end
+        return self.o_proj(context.flatten(-2))
+
+    def forward(self, x, positions, ids, mask, cache, written, **kwargs):
+        if self.leader == self.layer_idx:
+            states = self.write(x, positions, ids)
+            if cache is not None:
+                states = cache.layers[self.layer_idx].append(states)
+            written[self.layer_idx] = states
+        return self.read(x, written[self.leader], positions, mask, **kwargs)
+
+
+MECHANISMS = {}
+
+

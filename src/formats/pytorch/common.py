@@ -1,0 +1,38 @@
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import GenerationMixin, PreTrainedModel
+from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from .configuration_crosshead import CrossheadConfig
+
+
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x²) + eps) · weight, over the last dimension."""
+
+    def __init__(self, size, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x):
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * y.to(x.dtype)
+
+
+def split_heads(x, heads):
+    """[B, T, heads · d] -> [B, heads, T, d]."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(x):
+    """[B, heads, T, d] -> [B, T, heads · d]."""
+    return x.transpose(1, 2).flatten(-2)
+
+

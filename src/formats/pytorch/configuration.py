@@ -1,0 +1,86 @@
+"""The configuration of a Crosshead model for transformers: the keys of its config.json, each with its default."""
+
+from transformers import PretrainedConfig
+
+
+class CrossheadConfig(PretrainedConfig):
+    model_type = "crosshead"
+    keys_to_ignore_at_inference = ["past_key_values"]
+    rope_scaling = None  # a key of ours, not transformers' older name of rope_parameters
+
+    def __init__(
+        self,
+        vocab_size=256,
+        hidden_size=64,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=None,
+        head_dim=None,
+        max_position_embeddings=2048,
+        rms_norm_eps=1e-5,
+        layer_norm_eps=1e-5,
+        norm="rmsnorm",
+        norm_placement="pre",
+        hidden_act="silu",
+        mlp_bias=False,
+        attention_bias=False,
+        position="rope",
+        rope_theta=10000.0,
+        rope_interleaved=False,
+        rope_scaling=None,
+        attention=None,
+        sharing=None,
+        moe=None,
+        init="default",
+        parametrization="standard",
+        tie_word_embeddings=False,
+        use_cache=True,
+        pytorch=None,
+        **kwargs,
+    ):
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.intermediate_size = intermediate_size
+        self.num_hidden_layers = num_hidden_layers
+        self.num_attention_heads = num_attention_heads
+        self.attention = dict(attention or {"type": "gqa"})
+        one_head = self.attention.get("type") in ("mfa", "mfa_kr")
+        self.num_key_value_heads = num_key_value_heads or (1 if one_head else num_attention_heads)
+        self.head_dim = head_dim or hidden_size // num_attention_heads
+        self.max_position_embeddings = max_position_embeddings
+        self.rms_norm_eps = rms_norm_eps
+        self.layer_norm_eps = layer_norm_eps
+        self.norm = norm
+        self.norm_placement = norm_placement
+        self.hidden_act = hidden_act
+        self.mlp_bias = mlp_bias
+        self.attention_bias = attention_bias
+        self.position = position
+        self.rope_theta = rope_theta
+        self.rope_interleaved = rope_interleaved
+        self.rope_scaling = rope_scaling
+        self.sharing = sharing
+        self.moe = moe
+        self.init = init
+        self.parametrization = parametrization
+        self.use_cache = use_cache
+        # What only this code needs. "tensors": how training starts and how large its steps are, a star for the numbers of
+        # layers and experts; "ranks": ranks of factors and numbers of atoms.
+        self.pytorch = pytorch or {}
+        super().__init__(tie_word_embeddings=tie_word_embeddings, **kwargs)
+
+    def tensor(self, name):
+        """The row of a tensor in "tensors", with one value for its layer."""
+        parts = name.split(".")
+        layer = int(parts[2]) if parts[1] == "layers" else 0
+        starred = ".".join("*" if part.isdigit() and before in ("layers", "experts") else part
+                           for before, part in zip([""] + parts, parts))
+        row = dict(self.pytorch["tensors"][starred])
+        for key in ("std", "start", "rate"):
+            if isinstance(row[key], list):
+                row[key] = row[key][layer]
+        return row
+
+
+__all__ = ["CrossheadConfig"]

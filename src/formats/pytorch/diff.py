@@ -1,0 +1,52 @@
+class DifferentialAttention(KeysAndValues):
+    """Heads in pairs, whose weights are subtracted (Ye et al.; MEA eqs. 4-6):
+
+        C_i = (softmax(q_2i k_2iᵀ / √d) − λ softmax(q_2i+1 k_2i+1ᵀ / √d)) (v_2i, v_2i+1)
+        y   = W_o (1 − λ_init) headnorm(C)
+    """
+
+    def __init__(self, config, layer_idx, shared):
+        super().__init__(config, layer_idx, shared)
+        heads, size = config.num_attention_heads, config.head_dim
+        self.initial = 0.8 - 0.6 * math.exp(-0.3 * layer_idx)
+        self.projection("q_proj", config.hidden_size, heads * size, bias=config.attention_bias)
+        self.add_query_modules()
+        self.add_keys_values()
+        if config.attention.get("diff_lambda", "reparameterized") == "per_pair":
+            self.register_parameter("lambda", nn.Parameter(torch.full((heads // 2,), self.initial)))
+        else:
+            for name in ("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"):
+                self.register_parameter(name, nn.Parameter(torch.empty(size)))
+        self.projection("o_proj", heads * size, config.hidden_size)
+#? head_norm
+        self.norm("head_norm", 2 * size)
+#? end
+
+    def subtracted(self):
+        """λ, one for the layer or one a pair."""
+        if hasattr(self, "lambda"):
+            return getattr(self, "lambda")[:, None]
+        first = torch.exp(torch.dot(self.lambda_q1, self.lambda_k1))
+        return first - torch.exp(torch.dot(self.lambda_q2, self.lambda_k2)) + self.initial
+
+    def read(self, x, states, positions, mask, **kwargs):
+        q = self.finish_queries(self.q_proj(x), positions)
+        k, v = self.keys_and_values(states, positions)
+        v = torch.cat((v[:, 0::2], v[:, 1::2]), -1)  # both values of a pair
+        scale = self.config.head_dim**-0.5
+        masks = (mask, mask)
+#? alibi
+        masks = (mask[:, 0::2], mask[:, 1::2])
+#? end
+        first = self.attend(q[:, 0::2], k[:, 0::2], v, masks[0], scale, **kwargs)
+        second = self.attend(q[:, 1::2], k[:, 1::2], v, masks[1], scale, **kwargs)
+        context = first - self.subtracted() * second
+#? head_norm
+        context = (1 - self.initial) * self.head_norm(context)
+#? end
+        return self.o_proj(context.flatten(-2))
+
+
+MECHANISMS["diff"] = DifferentialAttention
+
+

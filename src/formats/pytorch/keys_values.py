@@ -1,0 +1,112 @@
+#? gqa|gated|talking|diff|mfa
+class KeysAndValues(Attention):
+    """Keys and values by head: k = RoPE(norm(knock(mix(W_k x)))), v = knock(mix(W_v x))."""
+
+    def add_keys_values(self):
+        c, a = self.config, self.config.attention
+        self.key_heads = a.get("num_key_heads") or c.num_key_value_heads
+        self.value_heads = a.get("num_value_heads") or c.num_key_value_heads
+        for on, heads in (("k", self.key_heads), ("v", self.value_heads)):
+            components = None
+#? head_mix
+            components = self.components(on)
+            if components:
+                self.add_module(on + "_mix", HeadMix(heads, components))
+#? end
+#? knocking
+            self.add_knocking(on, heads, c.head_dim)
+#? end
+            width = (components or heads) * c.head_dim
+            self.projection(on + "_proj", c.hidden_size, width, bias=c.attention_bias)
+
+    def add_query_modules(self):
+        c = self.config
+#? knocking
+        self.add_knocking("q", c.num_attention_heads, c.head_dim)
+#? end
+#? qk_norm
+        self.norm("q_norm", c.head_dim)
+        self.norm("k_norm", c.head_dim)
+#? end
+
+    def finish_queries(self, q, positions):
+        q = split_heads(q, self.config.num_attention_heads)
+#? knocking
+        q = self.knock("q", q)
+#? end
+#? qk_norm
+        q = self.q_norm(q)
+#? end
+#? rope
+        q = rotate(q, positions, self.config)
+#? end
+        return q
+
+    def finish_keys(self, k, positions):
+#? head_mix
+        k = self.mix("k", k)
+#? end
+#? knocking
+        k = self.knock("k", k)
+#? end
+#? qk_norm
+        k = self.k_norm(k)
+#? end
+#? rope
+        k = rotate(k, positions, self.config)
+#? end
+        return k
+
+    def finish_values(self, v):
+#? head_mix
+        v = self.mix("v", v)
+#? end
+#? knocking
+        v = self.knock("v", v)
+#? end
+        return v
+
+    def mixed_on_read(self, on):
+        """Where there are fewer components than heads, components are cached and the rest happens on read."""
+#? head_mix
+        module = getattr(self, on + "_mix", None)
+        return module is not None and module.weight.shape[1] < module.weight.shape[0]
+#? end
+#? !head_mix
+        return False
+#? end
+
+    def write(self, x, positions, ids):
+        k = split_heads(self.k_proj(x), self.k_proj_heads())
+        v = split_heads(self.v_proj(x), self.v_proj_heads())
+        if not self.mixed_on_read("k"):
+            k = self.finish_keys(k, positions)
+        if not self.mixed_on_read("v"):
+            v = self.finish_values(v)
+        return k.transpose(1, 2), v.transpose(1, 2)
+
+    def k_proj_heads(self):
+#? head_mix
+        if hasattr(self, "k_mix"):
+            return self.k_mix.weight.shape[1]
+#? end
+        return self.key_heads
+
+    def v_proj_heads(self):
+#? head_mix
+        if hasattr(self, "v_mix"):
+            return self.v_mix.weight.shape[1]
+#? end
+        return self.value_heads
+
+    def keys_and_values(self, states, positions):
+        k, v = (state.transpose(1, 2) for state in states)
+        if self.mixed_on_read("k"):
+            k = self.finish_keys(k, positions_of_keys(positions, k.shape[2]))
+        if self.mixed_on_read("v"):
+            v = self.finish_values(v)
+        pairs = math.lcm(self.key_heads, self.value_heads)
+        return k.repeat_interleave(pairs // k.shape[1], 1), v.repeat_interleave(pairs // v.shape[1], 1)
+
+
+#? end

@@ -1,0 +1,61 @@
+class KeyReuseAttention(FactoredQuery, Attention):
+    """MFA-KR: the value is the key and a gated linear map of it, v = k + α ⊙ (N k) (MFA eq. 9).
+
+    The key before RoPE is all that is kept. The map is linear, so it is applied to the weighted sums of keys.
+    """
+
+    def __init__(self, config, layer_idx, shared):
+        super().__init__(config, layer_idx, shared)
+        size, heads = config.head_dim, config.num_attention_heads
+        self.add_factored_query()
+        self.projection("k_proj", config.hidden_size, size)
+        self.made = config.attention.get("value_reuse", "gated")
+        if self.made != "key":
+            self.projection("v_reuse", size, size)
+        if self.made == "gated":
+            self.v_reuse.gate = nn.Parameter(torch.zeros(size))
+#? knocking
+        self.add_knocking("q", heads, size)
+        self.add_knocking("k", 1, size)
+#? end
+#? qk_norm
+        self.norm("q_norm", size)
+        self.norm("k_norm", size)
+#? end
+        self.projection("o_proj", heads * size, config.hidden_size)
+#? head_norm
+        self.norm("head_norm", size)
+#? end
+
+    def write(self, x, positions, ids):
+        return (self.k_proj(x)[:, :, None],)
+
+    def values(self, k):
+        """(I + diag(α) N) k, or what "value_reuse" leaves of it."""
+        if self.made == "key":
+            return k
+        mapped = self.v_reuse(k)
+        if self.made == "projection":
+            return mapped
+        return k + (self.v_reuse.gate * mapped if self.made == "gated" else mapped)
+
+    def read(self, x, states, positions, mask, **kwargs):
+        kept = states[0].transpose(1, 2)
+        k, q = kept, split_heads(self.factored_query(x), self.config.num_attention_heads)
+#? knocking
+        k, q = self.knock("k", k), self.knock("q", q)
+#? end
+#? qk_norm
+        k, q = self.k_norm(k), self.q_norm(q)
+#? end
+#? rope
+        k = rotate(k, positions_of_keys(positions, k.shape[2]), self.config)
+        q = rotate(q, positions, self.config)
+#? end
+        context = self.attend(q, k, kept, mask, self.config.head_dim**-0.5, **kwargs)
+        return self.finish(self.values(context))
+
+
+MECHANISMS["mfa_kr"] = KeyReuseAttention
+
+

@@ -1,0 +1,211 @@
+class MultiHeadLatentAttention(Attention):
+    """All heads' keys and values from one latent vector per token (DeepSeek-V2):
+
+        c = norm(W_a x),  r = RoPE(W_r x);   (k_h, v_h) = heads of W_b c;   key of head h: (k_h, r)
+    """
+
+    def __init__(self, config, layer_idx, shared):
+        super().__init__(config, layer_idx, shared)
+        a, heads = config.attention, config.num_attention_heads
+        self.nope, self.rope, self.value = a["qk_nope_head_dim"], a["qk_rope_head_dim"], a["v_head_dim"]
+        self.latent = a.get("kv_lora_rank") or 0
+        group = a.get("layer_group_size") or 1
+        self.leader = layer_idx - layer_idx % group
+        self.expands = self.leader == layer_idx or a.get("layer_group_shares", "all") == "latent"
+        self.scale = (self.nope + self.rope) ** -0.5
+#? rope_scaling
+        scaling = config.rope_scaling
+        if scaling.get("rope_type", scaling.get("type")) == "yarn" and scaling.get("mscale_all_dim"):
+            self.scale *= _yarn_mscale(scaling["factor"], scaling["mscale_all_dim"]) ** 2
+#? end
+        self.add_query()
+        self.add_latents(heads)
+#? knocking
+        self.add_knocking("q", heads, self.nope)
+        if self.expands:
+            self.add_knocking("k", heads, self.nope)
+            self.add_knocking("v", heads, self.value)
+#? end
+#? qk_norm
+        self.norm("q_norm", self.nope + self.rope)
+        if self.expands:
+            self.norm("k_norm", self.nope + self.rope)
+#? end
+        self.projection("o_proj", heads * self.value, config.hidden_size)
+#? head_norm
+        self.norm("head_norm", self.value)
+#? end
+
+    def latent_norm(self, name, size):
+        self.add_module(name, RMSNorm(size, self.config.attention.get("latent_norm_eps") or self.config.rms_norm_eps))
+
+    def add_query(self):
+        c = self.config
+        width = c.num_attention_heads * (self.nope + self.rope)
+        rank = c.attention.get("q_lora_rank")
+        if rank:
+            self.projection("q_a_proj", c.hidden_size, rank)
+            self.latent_norm("q_a_layernorm", rank)
+        self.projection("q_b_proj" if rank else "q_proj", rank or c.hidden_size, width)
+
+    def queries(self, x, positions):
+        q = self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x))) if hasattr(self, "q_a_proj") else self.q_proj(x)
+        q = split_heads(q, self.config.num_attention_heads)
+#? knocking
+        q = torch.cat((self.knock("q", q[..., : self.nope]), q[..., self.nope :]), -1)
+#? end
+#? qk_norm
+        q = self.q_norm(q)
+#? end
+#? rope
+        q = rotate(q, positions, self.config, self.rope)
+#? end
+        return q
+
+    def rotated(self, rotary, positions):
+        """The rotary key [B, T, r] that all heads share, as it is written."""
+#? rope
+#? !qk_norm
+        rotary = rotate(rotary[:, None], positions, self.config)[:, 0]
+#? end
+#? end
+        return rotary
+
+    def keys(self, k, rotary, positions):
+        """Whole keys of all heads from (k_h, r)."""
+        k = torch.cat((k, rotary[:, None].expand(-1, k.shape[1], -1, -1)), -1)
+#? qk_norm
+        k = self.expander().k_norm(k)
+#? rope
+        k = rotate(k, positions_of_keys(positions, k.shape[2]), self.config, self.rope)
+#? end
+#? end
+        return k
+
+    def expander(self):
+        """The layer whose matrices make keys and values of what is read: the first of a group, or this one."""
+        return self if self.expands else self.first_of_group[0]
+
+#? !mla_apart
+    def add_latents(self, heads):
+        c = self.config
+        if self.leader == self.layer_idx:
+            self.projection("kv_a_proj_with_mqa", c.hidden_size, self.latent + self.rope)
+            self.latent_norm("kv_a_layernorm", self.latent)
+        if self.expands:
+            self.projection("kv_b_proj", self.latent, heads * (self.nope + self.value))
+#? gate
+            self.add_gate(heads)
+
+    def add_gate(self, heads):
+        """The embedding gate of EG-MLA: the expanded latent is multiplied by a vector of the token's id, and normalised."""
+        a, width = self.config.attention, heads * (self.nope + self.value)
+        self.kv_gate_embed = nn.Embedding(self.config.vocab_size, a["gate_embedding_dim"])
+        self.projection("kv_gate_proj", a["gate_embedding_dim"], width)
+        if a.get("gate_norm", True):
+            self.kv_gate_norm = nn.LayerNorm(width, eps=1e-5)
+
+    def gated(self, kv, ids):
+        """LayerNorm(B l ⊙ γ), γ = U E[id] (EG-MLA eqs. 7-9)."""
+        gate = self.kv_gate_proj(self.kv_gate_embed(ids))
+        kv = kv + gate if self.config.attention.get("gate_op", "multiply") == "add" else kv * gate
+        return self.kv_gate_norm(kv) if hasattr(self, "kv_gate_norm") else kv
+#? end
+
+    def write(self, x, positions, ids):
+        latent, rotary = self.kv_a_proj_with_mqa(x).split((self.latent, self.rope), -1)
+        state = torch.cat((self.kv_a_layernorm(latent), self.rotated(rotary, positions)), -1)
+#? gate
+        return state, ids
+#? end
+#? !gate
+        return (state,)
+#? end
+
+    def expanded(self, latent, ids):
+        """k_h and v_h of all heads, from latents."""
+        kv = self.kv_b_proj(latent)
+#? knocking
+        k, v = split_heads(kv, self.config.num_attention_heads).split((self.nope, self.value), -1)
+        kv = join_heads(torch.cat((self.knock("k", k), self.knock("v", v)), -1))
+#? end
+#? gate
+        kv = self.gated(kv, ids)
+#? end
+        return split_heads(kv, self.config.num_attention_heads).split((self.nope, self.value), -1)
+
+    def read(self, x, states, positions, mask, **kwargs):
+        q = self.queries(x, positions)
+        latent, rotary = states[0].split((self.latent, self.rope), -1)
+#? mla_absorbs
+        if q.shape[2] == 1 and latent.shape[1] > 1:
+            return self.read_absorbed(q, latent, rotary, mask, **kwargs)
+#? end
+        k, v = self.expander().expanded(latent, states[-1])
+        k = self.keys(k, rotary, positions)
+        return self.finish(self.attend(q, k, v, mask, self.scale, **kwargs))
+#? mla_absorbs
+
+    def read_absorbed(self, q, latent, rotary, mask, **kwargs):
+        """One query: W_UK goes into the query and W_UV into the sum of latents, so that the cache is never expanded."""
+        matrix = matrix_of(self.expander().kv_b_proj).unflatten(0, (q.shape[1], -1))
+        into_query, out_of_sum = matrix.split((self.nope, self.value), 1)
+        nope, turned = q.split((self.nope, self.rope), -1)
+        q = torch.cat((torch.einsum("bhtn,hnc->bhtc", nope, into_query), turned), -1)
+        k = torch.cat((latent, rotary), -1)[:, None]
+        latents = self.attend(q, k, latent[:, None], mask, self.scale, **kwargs)
+        return self.finish(torch.einsum("bthc,hvc->bthv", latents, out_of_sum))
+#? end
+#? end
+#? mla_apart
+    def add_latents(self, heads):
+        """Keys and values compressed apart (MFA eqs. 4-5); a side without a latent is written as it is."""
+        c, a = self.config, self.config.attention
+        self.key_latent, self.value_latent = a.get("k_lora_rank") or 0, a.get("v_lora_rank") or 0
+        if self.leader != self.layer_idx:
+            return
+        if self.key_latent:
+            self.projection("k_a_proj_with_mqa", c.hidden_size, self.key_latent + self.rope)
+            self.latent_norm("k_a_layernorm", self.key_latent)
+            self.projection("k_b_proj", self.key_latent, heads * self.nope)
+        else:
+            self.projection("k_proj", c.hidden_size, heads * self.nope)
+            self.projection("k_rope_proj", c.hidden_size, self.rope)
+        if self.value_latent:
+            self.projection("v_a_proj", c.hidden_size, self.value_latent)
+            self.latent_norm("v_a_layernorm", self.value_latent)
+            self.projection("v_b_proj", self.value_latent, heads * self.value)
+        else:
+            self.projection("v_proj", c.hidden_size, heads * self.value)
+
+    def heads_of(self, on, flat):
+        x = split_heads(flat, self.config.num_attention_heads)
+#? knocking
+        x = self.knock(on, x)
+#? end
+        return x
+
+    def write(self, x, positions, ids):
+        if self.key_latent:
+            keys, rotary = self.k_a_proj_with_mqa(x).split((self.key_latent, self.rope), -1)
+            keys = self.k_a_layernorm(keys)
+        else:
+            keys, rotary = join_heads(self.heads_of("k", self.k_proj(x))), self.k_rope_proj(x)
+        keys = torch.cat((keys, self.rotated(rotary, positions)), -1)
+        if self.value_latent:
+            return keys, self.v_a_layernorm(self.v_a_proj(x))
+        return keys, join_heads(self.heads_of("v", self.v_proj(x)))
+
+    def read(self, x, states, positions, mask, **kwargs):
+        heads, there = self.config.num_attention_heads, self.expander()
+        keys, rotary = states[0].split((states[0].shape[-1] - self.rope, self.rope), -1)
+        k = there.heads_of("k", there.k_b_proj(keys)) if self.key_latent else split_heads(keys, heads)
+        v = there.heads_of("v", there.v_b_proj(states[1])) if self.value_latent else split_heads(states[1], heads)
+        k = self.keys(k, rotary, positions)
+        return self.finish(self.attend(self.queries(x, positions), k, v, mask, self.scale, **kwargs))
+#? end
+
+
+MECHANISMS["mla"] = MultiHeadLatentAttention
+
+

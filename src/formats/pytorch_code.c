@@ -1,0 +1,147 @@
+/* The PyTorch code of one model, from the parts in formats/pytorch.
+ *
+ * A part is Python with marks, each on a line of its own: what stands between `#? NAME` and `#? end` belongs to models with
+ * that feature, `#? A|B` to models with one of several, `#? !NAME` to those without it. So the code that is written holds
+ * what the model has and nothing else, and a mechanism is one part that has its name.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/mechanism.h"
+#include "base/embedded_text.h"
+#include "formats/transformers.h"
+
+typedef struct model {
+  const ch_config *config;
+  const ch_params *params;
+} model;
+
+/* --- features ------------------------------------------------------------------------------------------------ */
+
+static bool has_residuals(const ch_params *params) {
+  for (int i = 0; i < params->count; i++)
+    if (strstr(params->rows[i].name, ".residual.a.weight")) return true;
+  return false;
+}
+
+static bool is_type(const ch_config *c, const char *type) {
+  return strcmp(c->attention.type, type) == 0;
+}
+
+/* Whether latents are read as they are when there is one query. */
+static bool absorbs(const ch_config *c) {
+  return c->attention.kv_lora_rank && !c->attention.gate_embedding_dim && !c->attention.qk_norm &&
+         !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
+}
+
+typedef struct feature {
+  const char *name;
+  bool has;
+} feature;
+
+/* Whether the model has a feature; a mechanism's name is one. */
+static bool has(const model *m, const char *name, size_t size) {
+  const ch_config *c = m->config;
+  const ch_attention_config *a = &c->attention;
+  bool knocks = a->knocking.on != 0;
+  const feature features[] = {
+      {"rope", c->position == CH_POSITION_ROPE},
+      {"alibi", c->position == CH_POSITION_ALIBI},
+      {"rope_scaling", c->position == CH_POSITION_ROPE && c->rope_scaling.type != CH_ROPE_DEFAULT},
+      {"rope_interleaved", c->rope_interleaved},
+      {"residual", has_residuals(m->params)},
+      {"sharing", c->sharing.type != CH_SHARING_NONE},
+      {"masa", c->sharing.type == CH_SHARING_MASA},
+      {"one_atom", c->sharing.type == CH_SHARING_SEQUENTIAL || c->sharing.type == CH_SHARING_REPEAT},
+      {"low_rank", c->sharing.type == CH_SHARING_LOW_RANK},
+      {"knocking", knocks},
+      {"knocking_linear", knocks && a->knocking.type == CH_KNOCKING_LINEAR},
+      {"knocking_mlp", knocks && a->knocking.type == CH_KNOCKING_MLP},
+      {"knocking_gate", knocks && a->knocking.type == CH_KNOCKING_GATE},
+      {"head_mix", a->head_mix.on != 0},
+      {"qk_norm", a->qk_norm},
+      {"head_norm", a->head_norm},
+      {"gate", a->gate_embedding_dim != 0},
+      {"mla_apart", a->k_lora_rank || a->v_lora_rank},
+      {"mla_absorbs", absorbs(c)},
+      {"moe", c->moe.experts != 0},
+      {"post_norm", c->norm_placement == CH_NORM_POST},
+      {"any_attention_function", !is_type(c, "talking") && c->position != CH_POSITION_ALIBI},
+  };
+  for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+    if (strlen(features[i].name) == size && memcmp(features[i].name, name, size) == 0) return features[i].has;
+  return strlen(a->type) == size && memcmp(a->type, name, size) == 0;
+}
+
+/* `A|B` or `!A`, up to the end of the line. */
+static bool holds(const model *m, const char *condition, const char *end) {
+  bool without = *condition == '!', any = false;
+  for (const char *name = condition + without; name < end;) {
+    const char *bar = memchr(name, '|', (size_t)(end - name));
+    const char *stop = bar ? bar : end;
+    any |= has(m, name, (size_t)(stop - name));
+    name = stop + 1;
+  }
+  return any != without;
+}
+
+/* --- parts --------------------------------------------------------------------------------------------------- */
+
+/* The lines of a part that the model has. */
+static void put_part(const model *m, const char *part, ch_text *code) {
+  static const char mark[] = "#? ";
+  int depth = 0, left_out = 0; /* open marks; the first of them that does not hold, counted from 1, or 0 */
+  for (const char *line = part; *line;) {
+    const char *end = strchr(line, '\n'), *next = end + 1;
+    if (strncmp(line, mark, strlen(mark)) != 0) {
+      if (!left_out) ch_text_printf(code, "%.*s", (int)(next - line), line);
+    } else if (strncmp(line + strlen(mark), "end\n", 4) == 0) {
+      if (left_out == depth) left_out = 0;
+      depth--;
+    } else {
+      depth++;
+      if (!left_out && !holds(m, line + strlen(mark), end)) left_out = depth;
+    }
+    line = next;
+  }
+}
+
+static const char *part_named(const char *name) {
+  for (const ch_embedded_text *text = ch_embedded_pytorch; text->name; text++)
+    if (strcmp(text->name, name) == 0) return (const char *)text->text;
+  return NULL;
+}
+
+ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error) {
+  if (ch_config_is_vision(config))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s is a model of images, for which there is no PyTorch code; `export --format safetensors` writes "
+        "its tensors",
+        where);
+  if (strcmp(config->model_type, "crosshead") != 0 || part_named(config->attention.type)) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: there is no PyTorch code for \"attention.type\" \"%s\"; `export --format safetensors` writes "
+      "its tensors",
+      where, config->attention.type);
+}
+
+void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code) {
+  /* The mechanisms that others build on come before these. */
+  static const char *const parts[] = {"common",  "positions", "shared_weights", "cache",
+                                      "modules", "attention", "keys_values",    "factored_query"};
+  static const char *const grouped[] = {"gated", "talking"};
+  const model m = {config, params};
+  ch_text_printf(code,
+                 "\"\"\"A Crosshead model for transformers: what its config.json says (attention: %s), and "
+                 "nothing else.\n\n"
+                 "docs/mechanisms of Crosshead's sources has the equations.\n\"\"\"\n\n",
+                 config->attention.type);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) put_part(&m, part_named(parts[i]), code);
+  for (size_t i = 0; i < sizeof grouped / sizeof *grouped; i++)
+    if (is_type(config, grouped[i])) put_part(&m, part_named("gqa"), code);
+  put_part(&m, part_named(config->attention.type), code);
+  put_part(&m, part_named("feed_forward"), code);
+  put_part(&m, part_named("model"), code);
+}

@@ -1,0 +1,177 @@
+/* config.json for transformers, and the files beside it. */
+#include "formats/transformers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/embedded_text.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "config_file/config_json.h"
+#include "io/model_files.h"
+
+/* --- tensors ------------------------------------------------------------------------------------------------- */
+
+enum { NAME_SIZE = 192 };
+
+/* The name with a star for the numbers of layer and expert, and the layer or 0. */
+static int64_t pattern_of(const char *name, char pattern[NAME_SIZE]) {
+  static const char *const counted[] = {"model.layers.", ".experts."};
+  int64_t layer = 0;
+  snprintf(pattern, NAME_SIZE, "%s", name);
+  for (int i = 0; i < 2; i++) {
+    char *at = strstr(pattern, counted[i]);
+    if (!at) continue;
+    char *number = at + strlen(counted[i]), *rest = NULL, tail[NAME_SIZE];
+    int64_t value = strtoll(number, &rest, 10);
+    if (i == 0) layer = value;
+    snprintf(tail, sizeof tail, "%s", rest);
+    snprintf(number, NAME_SIZE - (size_t)(number - pattern), "*%s", tail);
+  }
+  return layer;
+}
+
+/* A number of every layer: one while all are alike, else a list, null where a layer has no such tensor. */
+static void put_for_layer(json_t *row, const char *key, int64_t layer, double value) {
+  json_t *old = json_object_get(row, key);
+  if (!old) {
+    json_object_set_new(row, key, ch_json_finite(value));
+    return;
+  }
+  if (json_is_number(old) && json_number_value(old) == value) return;
+  if (json_is_number(old)) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < layer; i++) json_array_append(list, old);
+    json_object_set_new(row, key, list);
+    old = list;
+  }
+  while ((int64_t)json_array_size(old) < layer) json_array_append_new(old, json_null());
+  if ((int64_t)json_array_size(old) == layer) json_array_append_new(old, ch_json_finite(value));
+}
+
+static const char *init_name(const ch_param *param) {
+  static const char *const names[] = {[CH_PARAM_INIT_NORMAL] = "normal",
+                                      [CH_PARAM_INIT_CONSTANT] = "constant",
+                                      [CH_PARAM_INIT_ONE_HOT] = "one_hot"};
+  return names[param->init];
+}
+
+/* How training starts and steps: the same for layers and experts but for their numbers. */
+static void put_start(json_t *rows, const ch_param *param) {
+  char pattern[NAME_SIZE];
+  int64_t layer = pattern_of(param->name, pattern);
+  json_t *row = json_object_get(rows, pattern);
+  if (!row) {
+    row = json_object();
+    json_object_set_new(rows, pattern, row);
+    json_object_set_new(row, "init", json_string(init_name(param)));
+    json_object_set_new(row, "decay", json_boolean(param->decay));
+  }
+  put_for_layer(row, "std", layer, param->std);
+  put_for_layer(row, "start", layer, param->start);
+  put_for_layer(row, "rate", layer, param->lr_factor);
+}
+
+static bool ends(const char *name, const char *with) {
+  size_t size = strlen(name), tail = strlen(with);
+  return size >= tail && strcmp(name + size - tail, with) == 0;
+}
+
+/* The sizes of factors and dictionaries, which a configuration may leave to the tensors. */
+static void put_rank(json_t *ranks, const ch_param *param) {
+  const char *name = param->name;
+  bool first = ends(name, ".a.weight") || ends(name, ".atoms") || ends(name, ".basis"),
+       second = ends(name, ".b.weight") && !ends(name, ".residual.b.weight");
+  if (first || second)
+    json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
+}
+
+json_t *ch_pytorch_tensors(const ch_config *config, const ch_params *params) {
+  (void)config;
+  json_t *root = json_object(), *tensors = json_object(), *ranks = json_object();
+  for (int i = 0; i < params->count; i++) {
+    put_start(tensors, &params->rows[i]);
+    put_rank(ranks, &params->rows[i]);
+  }
+  json_object_set_new(root, "tensors", tensors);
+  json_object_set_new(root, "ranks", ranks);
+  return root;
+}
+
+/* Llama's class wants a width that is a multiple of the number of heads, whatever the width of a head. */
+void ch_transformers_choose(ch_config *config, const char *own) {
+  if (strcmp(own, "crosshead") == 0 && strcmp(config->model_type, "llama") == 0 &&
+      config->hidden_size % config->num_attention_heads != 0)
+    snprintf(config->model_type, sizeof config->model_type, "%s", own);
+}
+
+/* --- files --------------------------------------------------------------------------------------------------- */
+
+static ch_status no_memory(const char *directory, ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+}
+
+static ch_status write_file(const char *directory, const char *name, const char *text, ch_error *error) {
+  char *path = ch_path_join(directory, name);
+  if (!path || !text) {
+    free(path);
+    return no_memory(directory, error);
+  }
+  ch_status status = ch_write_file(path, text, strlen(text), error);
+  free(path);
+  return status;
+}
+
+static ch_status write_code(const ch_source *source, const char *directory, ch_error *error) {
+  ch_text code = {0};
+  ch_pytorch_code(&source->config, &source->params, &code);
+  ch_status status = code.failed ? no_memory(directory, error)
+                                 : write_file(directory, "modeling_crosshead.py", code.data, error);
+  ch_text_free(&code);
+  for (const ch_embedded_text *part = ch_embedded_pytorch; status == CH_OK && part->name; part++)
+    if (strcmp(part->name, "configuration") == 0)
+      status = write_file(directory, "configuration_crosshead.py", (const char *)part->text, error);
+  return status;
+}
+
+/* The keys that lead transformers to the code, before those of the model. */
+static json_t *with_code(const ch_source *source, json_t *config) {
+  json_t *root = json_pack("{s:[s], s:{s:s, s:s, s:s}}", "architectures", "CrossheadForCausalLM", "auto_map",
+                           "AutoConfig", "configuration_crosshead.CrossheadConfig", "AutoModel",
+                           "modeling_crosshead.CrossheadModel", "AutoModelForCausalLM",
+                           "modeling_crosshead.CrossheadForCausalLM");
+  json_object_update(root, config);
+  json_object_set_new(root, "pytorch", ch_pytorch_tensors(&source->config, &source->params));
+  return root;
+}
+
+static ch_status write_config(const ch_source *source, const char *directory, ch_error *error) {
+  ch_text text = {0};
+  json_t *config = NULL;
+  ch_config_write(&source->config, &text);
+  ch_status status = text.failed ? no_memory(directory, error)
+                                 : ch_json_parse(text.data, text.size, directory, &config, error);
+  ch_text_free(&text);
+  if (status != CH_OK) return status;
+  json_t *root = with_code(source, config);
+  char *dump = ch_json_dump(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+  status = write_file(directory, "config.json", dump, error);
+  free(dump);
+  json_decref(root);
+  json_decref(config);
+  return status;
+}
+
+ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error) {
+  if (strcmp(source->config.model_type, "crosshead") != 0)
+    return ch_config_store(directory, &source->config, error);
+  CH_TRY(write_code(source, directory, error));
+  return write_config(source, directory, error);
+}
+
+ch_status ch_transformers_write_untrained(const ch_source *source, const char *directory, ch_error *error) {
+  CH_TRY(ch_config_check_writable(&source->config, directory, error));
+  CH_TRY(ch_make_directory(directory, error));
+  return ch_transformers_finish(source, directory, error);
+}

@@ -1,0 +1,237 @@
+"""`crosshead export --format transformers` beside the program itself: logits, gradients, caches, generation, and back.
+
+Every configuration is exported untrained, gets random weights in PyTorch, is saved, and is opened by both programs.
+Run by `make test-python`; CROSSHEAD names the program.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_MODULES_CACHE", tempfile.mkdtemp())
+warnings.simplefilter("ignore")
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+CROSSHEAD = os.environ.get("CROSSHEAD", "build/crosshead")
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+SIZES = {
+    "model_type": "crosshead",
+    "vocab_size": 61,
+    "hidden_size": 24,
+    "intermediate_size": 36,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 64,
+}
+MLA = {"type": "mla", "kv_lora_rank": 10, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5}
+EGMLA = {**MLA, "gate_embedding_dim": 7}
+APART = {"type": "mla", "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5}
+LINEAR = {"knocking": {"type": "linear", "on": ["q", "k", "v"]}}
+YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16, "mscale": 0.7, "mscale_all_dim": 0.7}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8,
+    "low_freq_factor": 1,
+    "high_freq_factor": 4,
+    "original_max_position_embeddings": 16,
+}
+
+
+def attention(**keys):
+    return {"attention": keys}
+
+
+# A name, and what the configuration has beyond SIZES; None takes a key away.
+CASES = {
+    "head norm": attention(type="gqa", head_norm=True),
+    "key and value groups": attention(type="gqa", num_key_heads=1, num_value_heads=4, head_norm=True),
+    "biases and yarn": {"attention_bias": True, "rope_scaling": YARN, **attention(type="gqa", head_norm=True)},
+    "alibi": {"position": "alibi", **attention(type="gqa")},
+    "no positions": {"position": "none", **attention(type="gqa", head_norm=True)},
+    "interleaved llama3": {"rope_interleaved": True, "rope_scaling": LLAMA3, **attention(type="gqa")},
+    "knocking": attention(type="gqa", qk_norm=True, **LINEAR),
+    "knocking per head": attention(type="gqa", knocking={"type": "mlp", "on": ["q", "k", "v"], "per_head": True}),
+    "knocking gate": attention(type="diff", knocking={"type": "gate", "on": ["v"]}),
+    "mea": {"num_key_value_heads": 4, **attention(type="gqa", head_norm=True, head_mix={"on": ["k", "v"], "component_heads": 6})},
+    "virtual heads": {
+        "num_key_value_heads": 4,
+        **attention(type="gqa", qk_norm=True, head_mix={"on": ["k", "v"], "component_heads": 2, "layers": [1, 2]}, **LINEAR),
+    },
+    "component heads by layer": {
+        "num_key_value_heads": 4, **attention(type="gqa", head_mix={"on": ["v"], "component_heads": [2, 4, 3]}),
+    },
+    "gta": attention(type="gta", qk_norm=True, knocking={"type": "linear", "on": ["q", "v"]}),
+    "gta with components": attention(type="gta", head_mix={"on": ["v"], "component_heads": 1}, head_norm=True),
+    "mla": attention(**MLA),
+    "mla with everything": {"rope_scaling": YARN, **attention(**MLA, q_lora_rank=9, qk_norm=True, head_norm=True, **LINEAR)},
+    "mla in groups": attention(**MLA, layer_group_size=2),
+    "latents apart": attention(**APART, k_lora_rank=7, v_lora_rank=9, **LINEAR),
+    "latent of keys": attention(**APART, k_lora_rank=7, qk_norm=True),
+    "latent of values in groups": attention(**APART, v_lora_rank=9, layer_group_size=3),
+    "egmla": attention(**EGMLA),
+    "egmla, added": attention(**EGMLA, gate_op="add", gate_norm=False, **LINEAR),
+    "egmla, shared latents": attention(**EGMLA, layer_group_size=2, layer_group_shares="latent"),
+    "mfa": {"num_key_value_heads": None, **attention(type="mfa", q_lora_rank=12, qk_norm=True, **LINEAR)},
+    "mfa_kr": {"num_key_value_heads": None, **attention(type="mfa_kr", q_a_norm=True)},
+    "mfa_kr, residual": {
+        "num_key_value_heads": None,
+        **attention(type="mfa_kr", value_reuse="residual", qk_norm=True, knocking={"type": "linear", "on": ["q", "k"]}),
+    },
+    "mfa_kr, projection": {"num_key_value_heads": None, **attention(type="mfa_kr", value_reuse="projection")},
+    "mfa_kr, key": {"num_key_value_heads": None, **attention(type="mfa_kr", value_reuse="key", head_norm=True)},
+    "diff": attention(type="diff", **LINEAR),
+    "diff, a pair each, alibi": {"position": "alibi", **attention(type="diff", diff_lambda="per_pair", head_norm=False)},
+    "gated": attention(type="gated", head_norm=True, qk_norm=True),
+    "talking": {"num_key_value_heads": 4, **attention(type="talking", qk_norm=True)},
+    "talking, one mix, alibi": {"num_key_value_heads": 4, "position": "alibi", **attention(type="talking", mix_logits=False)},
+    "masa": {"sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2}, **attention(type="gqa", head_norm=True)},
+    "masa in groups": {
+        "sharing": {"type": "masa", "projections": ["q_b_proj", "kv_b_proj"], "atoms": 2, "groups": [[0, 1], [2, 2]]},
+        **attention(**MLA, q_lora_rank=9),
+    },
+    "common dictionary": {
+        "num_key_value_heads": 4,
+        "sharing": {"type": "masa", "projections": ["q", "k", "v"], "atoms": 4, "common_dictionary": True},
+        **attention(type="gqa", qk_norm=True, head_norm=True),
+    },
+    "sequential": {"sharing": {"type": "sequential", "projections": ["q", "o"], "atoms": 2}, **attention(type="gated")},
+    "repeat": {"sharing": {"type": "repeat", "projections": ["k_proj"], "atoms": 2}, **attention(type="diff")},
+    "low rank": {
+        "num_key_value_heads": None,
+        "sharing": {"type": "low_rank", "projections": ["q_a_proj", "v_reuse", "o"], "rank": 5},
+        **attention(type="mfa_kr"),
+    },
+    "basis of a group": {
+        "sharing": {"type": "low_rank", "projections": ["q", "v"], "rank": 5, "groups": [[0, 1], [2, 2]]},
+        **attention(type="gqa", head_norm=True),
+    },
+    "experts": {
+        "moe": {"experts": 5, "active": 2, "shared": 1, "expert_intermediate_size": 14, "first_dense_layers": 1},
+        **attention(**MLA),
+    },
+    "experts in groups": {
+        "moe": {
+            "experts": 6, "active": 2, "expert_intermediate_size": 14, "balance": "loss_free", "scoring": "sigmoid",
+            "scale": 1.5, "groups": 3, "active_groups": 2, "dense_layers": [1],
+        },
+        **attention(type="gqa", head_norm=True),
+    },
+    "norms behind": {"norm": "layernorm", "norm_placement": "post", "hidden_act": "relu2_glu", "mlp_bias": True, **attention(**MLA)},
+    "tied, without a gate": {"tie_word_embeddings": True, "hidden_act": "gelu", **attention(type="gqa")},
+}
+
+
+def crosshead(*arguments):
+    ran = subprocess.run([CROSSHEAD, *arguments], capture_output=True, text=True)
+    if ran.returncode:
+        raise AssertionError(f"crosshead {' '.join(arguments)}: {ran.stderr.strip()}")
+    return ran.stdout
+
+
+def random_model(directory, keys):
+    """The untrained model of a configuration, with weights of which none is at a special value."""
+    configuration = {key: value for key, value in {**SIZES, **keys}.items() if value is not None}
+    if configuration["attention"]["type"] == "mla":  # has sizes of its own
+        del configuration["num_key_value_heads"], configuration["head_dim"]
+    with open(f"{directory}/c.json", "w") as file:
+        json.dump(configuration, file)
+    made = f"{directory}/made_{os.path.basename(directory)}"  # transformers keeps code by the name of its directory
+    crosshead("export", f"{directory}/c.json", "--format", "transformers", "--untrained", "--out", made)
+    config = AutoConfig.from_pretrained(made, trust_remote_code=True)
+    model = AutoModelForCausalLM.from_config(config, trust_remote_code=True)
+    with torch.no_grad():
+        for tensor in model.parameters():
+            tensor += 0.1 * torch.randn_like(tensor)
+    return model
+
+
+def largest_difference(a, b):
+    return ((a - b).abs().max() / b.abs().max().clamp(min=1e-6)).item()
+
+
+class Transformers(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.directory = self.folder.name
+        self.addCleanup(self.folder.cleanup)
+        torch.manual_seed(1)
+
+    def opened(self, keys):
+        """A random model as transformers loads it, our logits and gradients, and the tokens."""
+        model, saved = random_model(self.directory, keys), f"{self.directory}/saved"
+        model.save_pretrained(saved)
+        tokens = torch.randint(0, SIZES["vocab_size"], (2, 12))
+        save_file({"tokens": tokens}, f"{self.directory}/tokens.safetensors")
+        crosshead("forward", saved, "--tokens", f"{self.directory}/tokens.safetensors", "--grads", "--out",
+                  f"{self.directory}/ours.safetensors")
+        again = f"{self.directory}/again_{os.path.basename(self.directory)}"
+        crosshead("export", saved, "--format", "transformers", "--out", again)
+        model, about = AutoModelForCausalLM.from_pretrained(
+            again, trust_remote_code=True, output_loading_info=True)
+        self.assertFalse(about["missing_keys"] or about["unexpected_keys"], about)
+        return model, load_file(f"{self.directory}/ours.safetensors"), tokens, saved
+
+    def check_gradients(self, model, ours, tokens):
+        logits = model.train()(input_ids=tokens, use_cache=False).logits
+        torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        self.assertLess(largest_difference(logits, ours["logits"]), 1e-5)
+        for name, tensor in model.named_parameters():
+            if tensor.requires_grad:
+                self.assertLess(largest_difference(tensor.grad, ours["grad." + name]), 1e-4, name)
+
+    def check_cache(self, model, ours, tokens, saved):
+        model.eval()
+        for how in ("sdpa", "eager"):
+            model.set_attn_implementation(how)
+            past, logits, first = None, [], 0
+            for count in (3, 1, 2, 1, 1, 4):
+                given = model(input_ids=tokens[:, first : first + count], past_key_values=past, use_cache=True)
+                past, first = given.past_key_values, first + count
+                logits.append(given.logits)
+            self.assertLess(largest_difference(torch.cat(logits, 1), ours["logits"]), 1e-5, how)
+        kept = json.loads(crosshead("info", saved, "--json"))["cache_elements_per_token"]
+        self.assertEqual(past.elements_per_token(), kept)
+
+    def check_generation(self, model, saved):
+        """Greedy continuations equal those without a cache, with padding on the left too."""
+        tokens = torch.randint(1, SIZES["vocab_size"], (2, 6))
+        mask = torch.ones_like(tokens)
+        tokens[0, :2], mask[0, :2] = 0, 0
+        with torch.no_grad():
+            batch = model.generate(tokens, attention_mask=mask, max_new_tokens=8, do_sample=False, pad_token_id=0)
+            alone = tokens[:1, 2:]
+            for _ in range(8):
+                alone = torch.cat((alone, model(input_ids=alone, use_cache=False).logits[:, -1:].argmax(-1)), 1)
+        self.assertEqual(batch[0, 2:].tolist(), alone[0].tolist())
+
+
+def add_case(name, keys):
+    def test(self):
+        model, ours, tokens, saved = self.opened(keys)
+        self.check_gradients(model, ours, tokens)
+        with torch.no_grad():
+            self.check_cache(model, ours, tokens, saved)
+        self.check_generation(model, saved)
+
+    test.__doc__ = name
+    setattr(Transformers, "test_" + name.replace(",", "").replace(" ", "_"), test)
+
+
+for case, changes in CASES.items():
+    add_case(case, changes)
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])
