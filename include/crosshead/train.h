@@ -34,6 +34,7 @@ enum {
 typedef struct ch_train_start {
   bool images;  /* the model takes them */
   bool resumed; /* from a checkpoint */
+  bool control; /* the run of settings->control, after the other one */
   int64_t step; /* done already; the first to come is step + 1 */
   int64_t steps, batch, accumulate, sequence;
   int64_t parameters, tokens; /* of the model, and to train on in one pass over the data */
@@ -67,7 +68,7 @@ typedef struct ch_train_evaluation {
 /* Called after every evaluation. Returning false stops the run as above. */
 typedef bool (*ch_train_evaluation_sink)(const ch_train_evaluation *evaluation, void *user);
 
-/* Called once, when everything is ready: before the first step. */
+/* Called once for each model that is trained, when everything is ready: before the first step. */
 typedef void (*ch_train_start_sink)(const ch_train_start *start, void *user);
 
 /* Called some four times a second within steps and evaluations that take longer than a second: the share from 0 to 1
@@ -89,6 +90,10 @@ typedef struct ch_train_settings {
   /* With init_from: the defaults of recovering a compressed model, those of the MEA paper: a learning rate of 1.6e-5,
    * a warm-up of 1000 steps (at most a tenth of all), then a cosine to zero. */
   bool recover;
+  /* With init_from: another model directory, as a rule the model before compression, whose weights are then trained in
+   * the same way into OUT/control: the same sequences in the same order, the same steps and rates. A run that is resumed
+   * knows its control; one that has none gets it. */
+  const char *control;
   /* A UTF-8 text file, or several separated by commas, or a token file; for a model of images, a directory or files
    * (CIFAR, IDX). */
   const char *data;
@@ -142,8 +147,9 @@ CH_API void ch_train_defaults(ch_train_settings *settings);
 /* Trains a model to the end of its run. The directory OUT (created; it must be empty unless settings->resume
  * is set, or hold nothing but the text that an earlier call prepared) gets the prepared text, log.jsonl,
  * checkpoint.safetensors and in the end the model, which ch_model_open opens. A run that was stopped and resumed ends with the same bits as one that never stopped.
+ * With settings->control, OUT/control gets the like of it, but for the text.
  * *json (may be NULL) becomes the object of `crosshead train --json`: steps, tokens, loss, validation_loss
- * and the rest; NUL-terminated and the caller's, release it with ch_free. Errors: CH_ERROR_INTERRUPTED when a
+ * and the rest, and "control" with the same; NUL-terminated and the caller's, release it with ch_free. Errors: CH_ERROR_INTERRUPTED when a
  * callback stopped the run (the sentence names the checkpoint's step), CH_ERROR_ARGUMENT, CH_ERROR_CONFIG,
  * CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY, and CH_ERROR_NUMERIC for a loss that is not finite;
  * checkpoints stay. */

@@ -44,6 +44,7 @@ static void tell_start(void *context, int64_t step) {
   ch_training_trace(t, 0);
   const ch_train_start start = {.images = vision,
                                 .resumed = t->resumed,
+                                .control = t->is_control,
                                 .step = step,
                                 .steps = o->steps,
                                 .batch = o->batch,
@@ -88,10 +89,8 @@ static bool is_stopped(void *context) {
 
 /* --- the run ----------------------------------------------------------------------------------------------------- */
 
-static ch_status run(ch_training *t, ch_error *error) {
-  const char *from = t->settings->init_from;
-  CH_TRY(ch_training_decide(t, error));
-  CH_TRY(ch_training_open_data(t, error));
+/* Trains to the end, from the weights of the model `from` where there is no checkpoint; NULL: from new ones. */
+static ch_status drive(ch_training *t, const char *from, ch_error *error) {
   CH_TRY(ch_trainer_create_like(t->resumed ? t->checkpoint : from, &t->config, &t->options,
                                 ch_training_source(t), &t->trainer, error));
   if (from && !t->resumed) CH_TRY(ch_trainer_load_weights(t->trainer, from, error));
@@ -103,6 +102,29 @@ static ch_status run(ch_training *t, ch_error *error) {
                                   .interrupted = is_stopped};
   CH_TRY(ch_train_run(t->trainer, t->out, t->settings->resume, &events, error));
   return ch_config_is_vision(&t->config) ? CH_OK : ch_data_give_tokenizer(&t->data, t->out, error);
+}
+
+static ch_status run(ch_training *t, ch_training_control *control, ch_error *error) {
+  CH_TRY(ch_training_decide(t, error));
+  CH_TRY(ch_training_find_control(t, control, error));
+  CH_TRY(ch_training_open_data(t, error));
+  CH_TRY(ch_training_record_control(t, control, error));
+  return drive(t, t->settings->init_from, error);
+}
+
+/* The other model, when the first one has ended, whose trainer makes room. */
+static ch_status run_control(ch_training *t, ch_training_control *control, ch_error *error) {
+  ch_trainer_free(t->trainer);
+  t->trainer = NULL;
+  CH_TRY(ch_training_open_control(t, control, error));
+  ch_status status = drive(&control->run, control->model, error);
+  if (status != CH_ERROR_INTERRUPTED || !control->run.began || !t->settings->option_names) return status;
+  ch_progress_record record;
+  ch_trainer_progress(control->run.trainer, &record);
+  return ch_fail(
+      error, CH_ERROR_INTERRUPTED,
+      "interrupted after step %lld of %lld of the control; `crosshead train --out %s --resume` continues",
+      (long long)record.step, (long long)record.steps, t->out);
 }
 
 /* The sentence of a run that was stopped, for a caller who has no command line. */
@@ -157,15 +179,27 @@ ch_status ch_train(const char *out, const ch_train_settings *settings, char **js
   ch_team_before before = ch_team_enter(&team);
   ch_attempt attempt;
   ch_attempt_begin(&attempt, out);
-  ch_status status = run(t, error);
+  ch_training_control control = {0};
+  json_t *result = NULL;
+  ch_status status = run(t, &control, error);
+  if (status == CH_OK) {
+    result = figures(t);
+    if (control.model) status = run_control(t, &control, error);
+    if (control.model && status == CH_OK) json_object_set_new(result, "control", figures(&control.run));
+  }
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !t->began) ch_attempt_withdraw(&attempt);
   ch_attempt_end(&attempt);
   ch_team_leave(before);
-  if (status == CH_OK) status = ch_answer_json(figures(t), json, error);
+  if (status == CH_OK)
+    status = ch_answer_json(result, json, error);
+  else
+    json_decref(result);
   if (status == CH_OK && t->traced != CH_OK) status = ch_fail(error, t->traced, "%s", t->trace_error.message);
   if (!settings->option_names)
-    status = status == CH_ERROR_INTERRUPTED && t->began ? say_stopped(t, error)
-                                                        : ch_answer_name_settings(status, error);
+    status = status == CH_ERROR_INTERRUPTED && t->began
+                 ? say_stopped(control.run.began ? &control.run : t, error)
+                 : ch_answer_name_settings(status, error);
+  ch_training_control_free(&control);
   close_all(t);
   free(t);
   return status;

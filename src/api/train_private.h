@@ -19,7 +19,8 @@ typedef struct ch_training {
   ch_data data;         /* of a model of text */
   ch_image_data images; /* or of images */
   ch_trainer *trainer;
-  bool began; /* the first step was reached, and a log is there */
+  bool is_control; /* the run of the model that is trained in the same way as another's */
+  bool began;      /* the first step was reached, and a log is there */
   int64_t began_step;
   bool stopped;       /* a callback said so */
   ch_profile profile; /* of the trace */
@@ -34,6 +35,23 @@ ch_status ch_training_open_data(ch_training *t, ch_error *error);
 const ch_batch_source *ch_training_source(const ch_training *t);
 /* Of text tokens, of images images: what one pass over the data trains on (train_data.c). */
 int64_t ch_training_epoch(const ch_training *t);
+/* The model that is trained in the same way (train_control.c). */
+typedef struct ch_training_control {
+  char *model;     /* its directory; NULL: there is none */
+  char *directory; /* of its run, below that of the other one */
+  ch_train_settings settings;
+  ch_training run; /* without data of its own */
+} ch_training_control;
+
+/* Which it is, by the settings or by what a resumed run's directory says, and whether it can be trained as the other, whose
+   config and options are decided. Release with ch_training_control_free, also after a failure. */
+ch_status ch_training_find_control(const ch_training *t, ch_training_control *control, ch_error *error);
+/* Writes down in the run's directory which it is, so that resuming finds it. */
+ch_status ch_training_record_control(const ch_training *t, const ch_training_control *control,
+                                     ch_error *error);
+/* Makes control->run the run to drive after the other one has ended: its text, options and callbacks. */
+ch_status ch_training_open_control(const ch_training *t, ch_training_control *control, ch_error *error);
+void ch_training_control_free(ch_training_control *control);
 /* Traces the run's second step, where the settings ask for it: called before the first step and after each, of which
    `steps_done` is the number (train_trace.c). */
 void ch_training_trace(ch_training *t, int64_t steps_done);

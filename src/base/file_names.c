@@ -44,8 +44,8 @@ bool ch_holds_prepared_text(const char *directory) {
 
 bool ch_find_foreign_to_run(const char *directory, char *name, size_t size) {
   static const char *const derived[] = {
-      CH_DATA_TOKENS,          CH_DATA_RECORD,  CH_TRAIN_LOG, "tokenizer.json",
-      "tokenizer_config.json", "tokenizer.bin", NULL};
+      CH_DATA_TOKENS,  CH_DATA_RECORD,          CH_TRAIN_LOG, "tokenizer.json", "tokenizer_config.json",
+      "tokenizer.bin", CH_TRAIN_CONTROL_RECORD, NULL};
   DIR *listing = opendir(directory);
   bool found = false;
   for (const struct dirent *entry; listing && !found && (entry = readdir(listing));) {

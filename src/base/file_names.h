@@ -8,6 +8,9 @@
 /* A training run. */
 #define CH_TRAIN_CHECKPOINT "checkpoint.safetensors"
 #define CH_TRAIN_LOG "log.jsonl"
+/* The model that is trained in the same way, and the directory of its run. */
+#define CH_TRAIN_CONTROL_RECORD "control.json"
+#define CH_TRAIN_CONTROL "control"
 
 /* What training derives from its text. */
 #define CH_DATA_TOKENS "data.tokens"

@@ -49,6 +49,9 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_keep
                                         .dataset = a->settings.data ? a->settings.data : a->settings.images,
                                         .command = command.data};
   ch_keeper_keep(keeper, a->out, NULL, &view->line);
+  char *control = ch_path_join(a->out, CH_TRAIN_CONTROL);
+  if (control && view->start.control) ch_keeper_keep(keeper, control, NULL, &view->line);
+  free(control);
   ch_text_free(&command);
 }
 
@@ -112,6 +115,7 @@ const ch_command ch_cmd_train = {
         "crosshead train configs/small-mqa.json --data a.txt,b.txt --out model --tokens 50M --lr 6e-4\n"
         "crosshead train configs/tiny-vit.json --images cifar-10-batches-bin --out vit --epochs 20\n"
         "crosshead train --out model --resume\n"
+        "crosshead train --init-from small --recover --control Qwen3-0.6B --data notes.txt --out recovered\n"
         "crosshead train --init-from Qwen3-0.6B --data notes.txt --out tuned --schedule constant",
     .options = ch_training_option_table,
     .arguments_size = sizeof(ch_training_arguments),

@@ -34,6 +34,7 @@ static const char *const known[] = {"config.json",
                                     "report.html",
                                     CH_TRAIN_CHECKPOINT,
                                     CH_TRAIN_LOG,
+                                    CH_TRAIN_CONTROL_RECORD,
                                     CH_DATA_TOKENS,
                                     CH_DATA_RECORD,
                                     CH_COMPARE_SETTINGS,
@@ -46,11 +47,15 @@ static const char *const known[] = {"config.json",
 static const struct {
   const char *name, *what;
   bool nested; /* has directories of runs */
-} marks[] = {
-    {CH_COMPARE_SETTINGS, "a comparison", true},       {CH_SWEEP_SETTINGS, "a sweep", true},
-    {CH_TRAIN_CHECKPOINT, "a training run", false},    {CH_TRAIN_LOG, "a training run", false},
-    {"model.safetensors", "a model", false},           {"model.safetensors.index.json", "a model", false},
-    {CH_COMPARE_RESULTS, "a coordinate check", false}, {CH_DATA_TOKENS, "a prepared text", false}};
+} marks[] = {{CH_COMPARE_SETTINGS, "a comparison", true},
+             {CH_SWEEP_SETTINGS, "a sweep", true},
+             {CH_TRAIN_CONTROL_RECORD, "a training run with its control", true},
+             {CH_TRAIN_CHECKPOINT, "a training run", false},
+             {CH_TRAIN_LOG, "a training run", false},
+             {"model.safetensors", "a model", false},
+             {"model.safetensors.index.json", "a model", false},
+             {CH_COMPARE_RESULTS, "a coordinate check", false},
+             {CH_DATA_TOKENS, "a prepared text", false}};
 enum { MARKS = sizeof marks / sizeof *marks };
 
 /* "model-00001-of-00003.safetensors" */

@@ -26,8 +26,8 @@ typedef struct ch_training_view {
   const char *out;
   bool resume;
   ch_progress_line line;
-  bool began; /* the first step was reached, and a log is there */
-  ch_train_start start;
+  bool began;                         /* the first step was reached, and a log is there */
+  ch_train_start start;               /* of the run that goes on now, which may be that of the control */
   int64_t step;                       /* the last that was done */
   double smooth_loss, smooth_seconds; /* running means over about the last twenty steps */
 } ch_training_view;

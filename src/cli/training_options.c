@@ -52,6 +52,14 @@ const ch_option ch_training_option_table[] = {
      .help = "With --init-from: defaults for recovering a compressed model, from the MEA paper: learning "
              "rate 1.6e-5, warm-up of 1000 steps (at most a tenth of all), cosine to zero. Options on the "
              "command line override them."},
+    {.name = "control",
+     .type = CH_OPTION_PATH,
+     .offset = SET(control),
+     .metavar = "DIR",
+     .help =
+         "With --init-from: also train the model in DIR, as a rule the one before compression, on the same "
+         "sequences with the same steps and rates. It goes to `control` in --out, and both losses are "
+         "printed."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
      .offset = AT(json),

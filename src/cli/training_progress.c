@@ -6,6 +6,11 @@
 #include "cli/training.h"
 #include "cli/work.h"
 
+/* Before what is said of a run. */
+static const char *whose(const ch_training_view *view) {
+  return view->start.control ? "control, " : "";
+}
+
 static const char *unit_of(const ch_training_view *view) {
   return view->start.images ? "images" : "tokens";
 }
@@ -30,7 +35,7 @@ bool ch_training_show_step(const ch_train_step *step, void *context) {
   double rate = (double)(s->batch * s->accumulate * s->sequence) / fmax(view->smooth_seconds, 1e-9);
   /* The time left counts evaluations and checkpoints too. */
   double a_step = ch_progress_seconds(&view->line) / (double)taken;
-  ch_progress_show(&view->line, last, "step %lld/%lld  loss %.4f  %s %s/s  lr %.2e  %s left",
+  ch_progress_show(&view->line, last, "%sstep %lld/%lld  loss %.4f  %s %s/s  lr %.2e  %s left", whose(view),
                    (long long)step->step, (long long)step->steps, view->smooth_loss,
                    ch_format_count(rate, tokens, sizeof tokens), unit_of(view), step->lr,
                    ch_format_duration((double)(step->steps - step->step) * a_step, left, sizeof left));
@@ -39,7 +44,7 @@ bool ch_training_show_step(const ch_train_step *step, void *context) {
 
 void ch_training_show_share(double share, void *context) {
   ch_training_view *view = context;
-  ch_progress_show(&view->line, false, "step %lld/%lld  %.0f %%", (long long)view->step + 1,
+  ch_progress_show(&view->line, false, "%sstep %lld/%lld  %.0f %%", whose(view), (long long)view->step + 1,
                    (long long)view->start.steps, 100 * share);
 }
 
@@ -58,8 +63,8 @@ bool ch_training_show_evaluation(const ch_train_evaluation *e, void *context) {
   if (e->least_expert >= 0)
     snprintf(experts, sizeof experts, ", expert shares %.1f to %.1f %%", 100 * e->least_expert,
              100 * e->most_expert);
-  ch_progress_print(&view->line, "step %lld: validation loss %.4f, %s%s", (long long)e->step, e->loss,
-                    quality(e->loss, e->top1, e->top5, shown, sizeof shown), experts);
+  ch_progress_print(&view->line, "%sstep %lld: validation loss %.4f, %s%s", whose(view), (long long)e->step,
+                    e->loss, quality(e->loss, e->top1, e->top5, shown, sizeof shown), experts);
   return true;
 }
 
@@ -68,22 +73,23 @@ void ch_training_show_start(const ch_train_start *start, void *context) {
   view->began = true;
   view->start = *start;
   view->step = start->step;
+  view->smooth_loss = view->smooth_seconds = 0;
   char parameters[32], tokens[32], memory[32], batch[64] = "", length[40] = "";
   const char *unit = unit_of(view);
   if (start->accumulate > 1) snprintf(batch, sizeof batch, " x %lld", (long long)start->accumulate);
   if (!start->images) snprintf(length, sizeof length, " x %lld", (long long)start->sequence);
-  ch_progress_print(&view->line, "%s parameters, %s training %s, %sB of memory; %lld %s of %lld%s%s %s",
-                    ch_format_count((double)start->parameters, parameters, sizeof parameters),
+  ch_progress_print(&view->line, "%s%s parameters, %s training %s, %sB of memory; %lld %s of %lld%s%s %s",
+                    whose(view), ch_format_count((double)start->parameters, parameters, sizeof parameters),
                     ch_format_count((double)start->tokens, tokens, sizeof tokens), unit,
                     ch_format_count((double)start->bytes, memory, sizeof memory), (long long)start->steps,
                     ch_plural(start->steps, "step", "steps"), (long long)start->batch, batch, length, unit);
   ch_progress_begin(&view->line, stderr); /* rates count from here */
-  if (view->resume && !start->resumed)
+  if (view->resume && !start->resumed && !start->control)
     ch_progress_print(&view->line, "%s has no checkpoint yet: training begins at step 1", view->out);
   if (start->resumed && start->step < start->steps)
-    ch_progress_print(&view->line, "continuing after step %lld", (long long)start->step);
+    ch_progress_print(&view->line, "%scontinuing after step %lld", whose(view), (long long)start->step);
   if (start->resumed && start->step == start->steps)
-    ch_progress_print(&view->line, "all steps are done already");
+    ch_progress_print(&view->line, "%sall steps are done already", whose(view));
 }
 
 static double number(const json_t *report, const char *name, double otherwise) {
@@ -91,18 +97,39 @@ static double number(const json_t *report, const char *name, double otherwise) {
   return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
-void ch_training_put_result(const ch_training_view *view, const json_t *report, ch_text *text) {
+static void put_run(const ch_training_view *view, const json_t *report, ch_text *text) {
   char tokens[32], speed[32], shown[64];
   const char *unit = unit_of(view),
              *rate = view->start.images ? "train_images_per_second" : "train_tokens_per_second";
   long long steps = ch_report_count(report, "steps");
   double loss = number(report, "validation_loss", NAN);
-  ch_text_printf(
-      text, "%s: %lld %s, %s %s, training loss %.4f", view->out, steps, ch_plural(steps, "step", "steps"),
-      ch_format_count(number(report, unit, 0), tokens, sizeof tokens), unit, number(report, "loss", 0));
+  ch_text_printf(text, "%s: %lld %s, %s %s, training loss %.4f", ch_report_text(report, "model"), steps,
+                 ch_plural(steps, "step", "steps"),
+                 ch_format_count(number(report, unit, 0), tokens, sizeof tokens), unit,
+                 number(report, "loss", 0));
   if (json_object_get(report, "validation_loss"))
     ch_text_printf(
         text, ", validation loss %.4f, %s", loss,
         quality(loss, number(report, "top1", -1), number(report, "top5", -1), shown, sizeof shown));
   ch_text_printf(text, ", %s %s/s\n", ch_format_count(number(report, rate, 0), speed, sizeof speed), unit);
+}
+
+/* A figure of both models and the difference; nothing where they have none. */
+static void put_beside(const char *name, const char *key, int decimals, const json_t *model,
+                       const json_t *control, ch_text *text) {
+  double a = number(model, key, NAN), b = number(control, key, NAN);
+  if (isnan(a) || isnan(b)) return;
+  ch_text_printf(text, "%-16s %11.*f %11.*f %+11.*f\n", name, decimals, a, decimals, b, decimals, a - b);
+}
+
+void ch_training_put_result(const ch_training_view *view, const json_t *report, ch_text *text) {
+  const json_t *control = json_object_get(report, "control");
+  put_run(view, report, text);
+  if (!control) return;
+  put_run(view, control, text);
+  ch_text_printf(text, "\n%-16s %11s %11s %11s\n", "", "model", "control", "difference");
+  put_beside("training loss", "loss", 4, report, control, text);
+  put_beside("validation loss", "validation_loss", 4, report, control, text);
+  put_beside("perplexity", "perplexity", 2, report, control, text);
+  put_beside("top-1", "top1", 4, report, control, text);
 }

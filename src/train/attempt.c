@@ -16,9 +16,9 @@
 #include "train/leftovers.h"
 
 /* What training, a comparison and a sweep write before their first step. */
-static const char *const prepared[] = {CH_DATA_TOKENS,          CH_DATA_RECORD,    "tokenizer.json",
-                                       "tokenizer_config.json", "tokenizer.bin",   CH_TRAIN_LOG,
-                                       CH_COMPARE_SETTINGS,     CH_SWEEP_SETTINGS, NULL};
+static const char *const prepared[] = {
+    CH_DATA_TOKENS, CH_DATA_RECORD,          "tokenizer.json",    "tokenizer_config.json", "tokenizer.bin",
+    CH_TRAIN_LOG,   CH_TRAIN_CONTROL_RECORD, CH_COMPARE_SETTINGS, CH_SWEEP_SETTINGS,       NULL};
 
 /* The start of the path that names a directory already; the whole, or 0. */
 static size_t find_standing(char *path) {

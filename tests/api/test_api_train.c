@@ -164,6 +164,126 @@ static void training_goes_on_from_the_weights_of_a_model(void **state) {
   assert_true(d.losses[1] < fresh.losses[1] - 0.05);
 }
 
+/* Stops after so many more steps, of whichever model. */
+static bool count_down(const ch_train_step *step, void *user) {
+  int64_t *left = user;
+  (void)step;
+  return --*left != 0;
+}
+
+static ch_train_settings controlled(diary *d, char *model, char *control) {
+  ch_train_settings settings = usual(d);
+  strcpy(model, at("tuned"));
+  strcpy(control, at("whole"));
+  settings.config = NULL;
+  settings.init_from = model;
+  settings.control = control;
+  return settings;
+}
+
+/* The control of a run is bit for bit what training that model alone on the same text with the same options is. */
+static void a_control_is_trained_as_the_model_is(void **state) {
+  (void)state;
+  diary d = {0};
+  char model[256], control[256], *json;
+  ch_train_settings settings = controlled(&d, model, control);
+  must(ch_train(at("both"), &settings, &json, &error));
+  assert_int_equal(d.steps, 2 * STEPS);
+  json_t *figures = read_json(json), *other = json_object_get(figures, "control");
+  assert_int_equal(number_of(other, "steps"), STEPS);
+  assert_true(fabs(number_of(other, "loss") - d.losses[STEPS]) < 1e-9);
+  assert_true(fabs(number_of(other, "validation_loss") - d.validation_loss) < 1e-9);
+  assert_true(number_of(other, "loss") != number_of(figures, "loss"));
+  json_decref(figures);
+  settings.control = NULL;
+  must(ch_train(at("model alone"), &settings, NULL, &error));
+  settings.init_from = control;
+  must(ch_train(at("control alone"), &settings, NULL, &error));
+  char files[2][300];
+  snprintf(files[0], sizeof files[0], "'%s'", at("model alone/model.safetensors"));
+  snprintf(files[1], sizeof files[1], "'%s'", at("control alone/model.safetensors"));
+  same_files(at("both/model.safetensors"), files[0]);
+  same_files(at("both/control/model.safetensors"), files[1]);
+}
+
+static void a_run_with_a_control_can_be_stopped_in_either(void **state) {
+  (void)state;
+  diary d = {0};
+  int64_t left = 3;
+  char model[256], control[256], *json;
+  ch_train_settings settings = controlled(&d, model, control);
+  settings.step = count_down;
+  settings.evaluation = NULL;
+  settings.preparation = NULL;
+  settings.user = &left;
+  assert_int_equal(ch_train(at("halves"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
+  assert_non_null(strstr(error.message, "after step 3 of 8"));
+  assert_false(is_there(at("halves/control")));
+  ch_train_defaults(&settings);
+  settings.resume = true; /* the directory knows which model the control is */
+  settings.step = count_down;
+  settings.user = &left;
+  left = STEPS - 3 + 2;
+  assert_int_equal(ch_train(at("halves"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
+  assert_non_null(strstr(error.message, "after step 2 of 8"));
+  assert_non_null(strstr(error.message, "control"));
+  settings.control = model;
+  assert_int_equal(ch_train(at("halves"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, "control: the control of the run"));
+  settings.control = NULL;
+  left = STEPS + 1;
+  must(ch_train(at("halves"), &settings, &json, &error));
+  assert_int_equal(left, STEPS + 1 - (STEPS - 2));
+  json_t *figures = read_json(json);
+  assert_int_equal(number_of(json_object_get(figures, "control"), "steps"), STEPS);
+  json_decref(figures);
+  same_files(at("both/model.safetensors"), at("halves/model.safetensors"));
+  same_files(at("both/control/model.safetensors"), at("halves/control/model.safetensors"));
+}
+
+static void a_finished_run_can_get_a_control(void **state) {
+  (void)state;
+  diary d = {0};
+  char model[256], control[256];
+  ch_train_settings settings = controlled(&d, model, control);
+  settings.control = NULL;
+  must(ch_train(at("later"), &settings, NULL, &error));
+  settings.init_from = settings.data = NULL;
+  settings.control = control;
+  settings.resume = true;
+  must(ch_train(at("later"), &settings, NULL, &error));
+  assert_int_equal(d.steps, 2 * STEPS);
+  same_files(at("both/control/model.safetensors"), at("later/control/model.safetensors"));
+}
+
+static void impossible_controls_are_refused_before_anything_is_written(void **state) {
+  (void)state;
+  static const struct {
+    const char *control, *said;
+    ch_status status;
+  } cases[] = {{"nowhere", "nowhere", CH_ERROR_IO},
+               {MODEL, "\"vocab_size\" of 2048 where the model that is trained has 300", CH_ERROR_ARGUMENT},
+               {"another", "has another tokenizer", CH_ERROR_ARGUMENT}};
+  diary d = {0};
+  char model[256], control[256], command[900];
+  ch_train_settings settings = controlled(&d, model, control);
+  snprintf(command, sizeof command, "cp -r %s %s/another && echo ' ' >>%s/another/tokenizer.json", control,
+           at(""), at(""));
+  assert_int_equal(system(command), 0);
+  for (int i = 0; i < 3; i++) {
+    char path[256];
+    snprintf(path, sizeof path, "%s", i == 1 ? MODEL : at(cases[i].control));
+    settings.control = path;
+    assert_int_equal(ch_train(at("none"), &settings, NULL, &error), cases[i].status);
+    if (!strstr(error.message, cases[i].said)) fail_msg("\"%s\"", error.message);
+    assert_false(is_there(at("none")));
+  }
+  settings = usual(&d);
+  settings.control = control;
+  assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(strncmp(error.message, "control is trained beside a model that exists", 45), 0);
+}
+
 /* What a run told beside its steps. */
 typedef struct notes {
   ch_train_start start;
@@ -425,6 +545,10 @@ int main(void) {
       cmocka_unit_test(a_run_tells_what_it_does_and_leaves_a_model),
       cmocka_unit_test(a_stopped_and_resumed_run_ends_with_the_same_bits),
       cmocka_unit_test(training_goes_on_from_the_weights_of_a_model),
+      cmocka_unit_test(a_control_is_trained_as_the_model_is),
+      cmocka_unit_test(a_run_with_a_control_can_be_stopped_in_either),
+      cmocka_unit_test(a_finished_run_can_get_a_control),
+      cmocka_unit_test(impossible_controls_are_refused_before_anything_is_written),
       cmocka_unit_test(a_model_of_images_is_trained_and_measured),
       cmocka_unit_test(a_run_can_be_stopped_within_its_first_step),
       cmocka_unit_test(a_text_that_was_prepared_is_gone_on_with),

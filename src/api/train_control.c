@@ -1,0 +1,193 @@
+/* The control of a run: another model that is trained on the same sequences, with the same steps and rates. */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/train_private.h"
+#include "base/file.h"
+#include "base/file_names.h"
+#include "base/json.h"
+#include "config_file/config_json.h"
+#include "infer/model.h"
+
+enum { MOST_RECORD_BYTES = 1 << 16 };
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
+}
+
+void ch_training_control_free(ch_training_control *control) {
+  ch_trainer_free(control->run.trainer);
+  free(control->run.checkpoint);
+  free(control->model);
+  free(control->directory);
+  *control = (ch_training_control){0};
+}
+
+/* --- which it is ------------------------------------------------------------------------------------------------- */
+
+/* The model that the directory's record names; NULL without a record. */
+static ch_status read_record(const char *path, char **model, ch_error *error) {
+  char *text;
+  size_t size;
+  json_t *root;
+  if (!ch_is_file(path)) return CH_OK;
+  CH_TRY(ch_read_file(path, MOST_RECORD_BYTES, &text, &size, error));
+  ch_status status = ch_json_parse(text, size, path, &root, error);
+  free(text);
+  if (status != CH_OK) return status;
+  const char *named = json_string_value(json_object_get(root, "model"));
+  *model = named ? strdup(named) : NULL;
+  json_decref(root);
+  if (*model) return CH_OK;
+  return ch_fail(error, CH_ERROR_FORMAT, "%s does not say which \"model\" is the control", path);
+}
+
+/* A control that has begun is the one that goes on. */
+static ch_status settle_model(const ch_training *t, ch_training_control *control, char *recorded,
+                              ch_error *error) {
+  char whole[PATH_MAX];
+  const char *asked = t->settings->control;
+  if (!asked) {
+    control->model = recorded;
+    return CH_OK;
+  }
+  if (!realpath(asked, whole)) snprintf(whole, sizeof whole, "%s", asked); /* opening it says what is wrong */
+  bool other = recorded && strcmp(recorded, whole) != 0 && ch_is_file(control->run.checkpoint);
+  if (other)
+    ch_fail(error, CH_ERROR_ARGUMENT, "--control: the control of the run in %s is %s; leave it out", t->out,
+            recorded);
+  free(recorded);
+  if (other) return CH_ERROR_ARGUMENT;
+  control->model = strdup(whole);
+  return control->model ? CH_OK : no_memory(error);
+}
+
+/* --- whether it can be ------------------------------------------------------------------------------------------- */
+
+static ch_status differ(const ch_training_control *control, const char *key, int64_t its, int64_t wanted,
+                        ch_error *error) {
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "--control: %s has a \"%s\" of %lld where the model that is trained has %lld; they need the same",
+      control->model, key, (long long)its, (long long)wanted);
+}
+
+static ch_status check_shapes(const ch_training *t, const ch_training_control *control, ch_error *error) {
+  const ch_config *a = &control->run.config, *b = &t->config;
+  if (ch_config_is_vision(a) != ch_config_is_vision(b))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--control: %s takes %s, but the model that is trained takes %s",
+                   control->model, ch_config_is_vision(a) ? "images" : "text",
+                   ch_config_is_vision(b) ? "images" : "text");
+  const struct {
+    const char *key;
+    int64_t its, wanted;
+  } sizes[] = {{"vocab_size", a->vocab_size, b->vocab_size},
+               {"image_size", a->image_size, b->image_size},
+               {"num_channels", a->num_channels, b->num_channels},
+               {"num_classes", a->num_classes, b->num_classes}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    if (sizes[i].its != sizes[i].wanted)
+      return differ(control, sizes[i].key, sizes[i].its, sizes[i].wanted, error);
+  ch_train_options known = t->options;
+  if (known.steps == 0) known.steps = 100000000; /* any length will do */
+  return ch_train_options_check(&known, a, error);
+}
+
+/* With another tokenizer, the ids of the text would mean other words. */
+static ch_status check_tokenizer(const ch_training *t, const ch_training_control *control, ch_error *error) {
+  const char *from = t->settings->init_from;
+  if (!from || t->settings->tokenizer || ch_config_is_vision(&t->config)) return CH_OK;
+  char *paths[] = {ch_path_join(from, "tokenizer.json"), ch_path_join(control->model, "tokenizer.json")};
+  char *texts[2] = {NULL, NULL};
+  size_t sizes[2] = {0, 0};
+  bool there = paths[0] && paths[1] && ch_is_file(paths[0]) && ch_is_file(paths[1]);
+  ch_status status = CH_OK;
+  for (int i = 0; i < 2 && there && status == CH_OK; i++)
+    status = ch_read_file(paths[i], SIZE_MAX, &texts[i], &sizes[i], error);
+  bool same =
+      !there || status != CH_OK || (sizes[0] == sizes[1] && memcmp(texts[0], texts[1], sizes[0]) == 0);
+  for (int i = 0; i < 2; i++) {
+    free(paths[i]);
+    free(texts[i]);
+  }
+  if (same) return status;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--control: %s has another tokenizer than %s; they need the same, or --tokenizer for both",
+                 control->model, from);
+}
+
+/* Before hours of the other run: the control's weights are there and fit its config. */
+static ch_status check_weights(const ch_training_control *control, ch_error *error) {
+  ch_model *model;
+  CH_TRY(ch_model_load(control->model, CH_WEIGHTS_MAPPED, &model, error));
+  ch_model_unload(model);
+  return CH_OK;
+}
+
+static ch_status find(const ch_training *t, ch_training_control *control, const char *record,
+                      ch_error *error) {
+  ch_training *run = &control->run;
+  char *recorded = NULL;
+  if (t->settings->resume) CH_TRY(read_record(record, &recorded, error));
+  CH_TRY(settle_model(t, control, recorded, error));
+  if (!control->model) return CH_OK;
+  run->resumed = t->settings->resume && ch_is_file(run->checkpoint);
+  if (run->resumed) {
+    ch_train_options stored;
+    return ch_checkpoint_read_options(run->checkpoint, &stored, &run->config, NULL, error);
+  }
+  CH_TRY(ch_config_read(control->model, &run->config, error));
+  CH_TRY(check_shapes(t, control, error));
+  CH_TRY(check_tokenizer(t, control, error));
+  return check_weights(control, error);
+}
+
+ch_status ch_training_find_control(const ch_training *t, ch_training_control *control, ch_error *error) {
+  const ch_train_settings *s = t->settings;
+  *control = (ch_training_control){0};
+  if (s->control && !s->init_from && !t->resumed)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--control is trained beside a model that exists: give that one with --init-from");
+  control->directory = ch_path_join(t->out, CH_TRAIN_CONTROL);
+  char *record = ch_path_join(t->out, CH_TRAIN_CONTROL_RECORD);
+  if (control->directory) control->run.checkpoint = ch_path_join(control->directory, CH_TRAIN_CHECKPOINT);
+  ch_status status = control->run.checkpoint && record ? find(t, control, record, error) : no_memory(error);
+  free(record);
+  return status;
+}
+
+/* --- its run ----------------------------------------------------------------------------------------------------- */
+
+ch_status ch_training_record_control(const ch_training *t, const ch_training_control *control,
+                                     ch_error *error) {
+  if (!control->model) return CH_OK;
+  ch_text text = {0};
+  char *path = ch_path_join(t->out, CH_TRAIN_CONTROL_RECORD);
+  ch_text_puts(&text, "{\"model\": ");
+  ch_json_put_string(&text, control->model);
+  ch_text_puts(&text, "}\n");
+  ch_status status =
+      path && !text.failed ? ch_write_file(path, text.data, text.size, error) : no_memory(error);
+  free(path);
+  ch_text_free(&text);
+  return status;
+}
+
+ch_status ch_training_open_control(const ch_training *t, ch_training_control *control, ch_error *error) {
+  ch_training *run = &control->run;
+  control->settings = *t->settings;
+  control->settings.trace = NULL; /* the other run's */
+  run->settings = &control->settings;
+  run->out = control->directory;
+  run->options = t->options;
+  run->options.micro_batch = t->settings->micro_batch; /* chosen by the model's size */
+  run->is_control = true;
+  run->stopped = t->stopped;
+  run->data = t->data;
+  run->images = t->images;
+  if (run->config.bos_token_id < 0) run->config.bos_token_id = t->config.bos_token_id;
+  if (run->config.eos_token_id < 0) run->config.eos_token_id = t->config.eos_token_id;
+  return ch_make_directory(control->directory, error);
+}
