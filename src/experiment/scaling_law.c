@@ -7,11 +7,10 @@
 
 #include "base/error.h"
 #include "base/median.h"
-#include "experiment/statistics.h"
+#include "experiment/robust.h"
 
 enum { MOST_POINTS = 400, GRID = 24, ROUNDS = 40, PARAMETERS = 3 };
 static const double least_alpha = 0.01, most_alpha = 5;
-static const double huber = 1.345, bisquare = 4.685; /* 95 % efficient for normal noise */
 static const double golden = 0.61803398874989485;
 static const double rounding = 1e-7; /* the relative rounding of losses in files */
 static const double tails = 4;       /* degrees of freedom */
@@ -150,13 +149,6 @@ static candidate fit_profile(const curve *c, const constraint *held) {
 
 /* --- robust weights -------------------------------------------------------------------------------------------- */
 
-static double weight_of(double u, bool redescending) {
-  double size = fabs(u);
-  if (!redescending) return size <= huber ? 1 : huber / size;
-  double v = 1 - u * u / (bisquare * bisquare);
-  return v > 0 ? v * v : 0;
-}
-
 static void set_residuals(curve *c, const candidate *law) {
   for (int i = 0; i < c->n; i++)
     c->residual[i] = c->loss[i] - law->amplitude * exp(-law->alpha * c->log_tokens[i]) - law->floor;
@@ -170,8 +162,8 @@ static double deviation(const curve *c, int i) {
 /* The deviations' standard deviation from their median size; `powers` serves as scratch. */
 static double scale_of(const curve *c, const candidate *law) {
   for (int i = 0; i < c->n; i++) c->powers[i] = fabs(deviation(c, i));
-  double median = ch_median(c->powers, c->n) * 1.4826 * c->n / (c->n - PARAMETERS + 0.5);
-  return fmax(median, rounding * (law->amplitude + law->floor));
+  double scale = ch_robust_scale(c->powers, c->n, PARAMETERS);
+  return fmax(scale, rounding * (law->amplitude + law->floor));
 }
 
 /* Huber's estimator gives the scale; then the bisquare, which ignores outliers, starts from there. */
@@ -185,7 +177,7 @@ static candidate fit_robust(curve *c, double *scale) {
       set_residuals(c, &law);
       if (phase == 0 || round == 0) *scale = scale_of(c, &law);
       for (int i = 0; i < c->n; i++)
-        c->weight[i] = c->precision[i] * weight_of(deviation(c, i) / *scale, phase == 1);
+        c->weight[i] = c->precision[i] * ch_robust_weight(deviation(c, i) / *scale, phase == 1);
       law = fit_profile(c, &free_fit);
       if (fabs(law.alpha - alpha) <= 1e-7 * alpha) break;
     }
@@ -237,13 +229,6 @@ static double settle_noise(curve *c, const candidate *law) {
 
 /* --- intervals -------------------------------------------------------------------------------------------------- */
 
-/* The factor that turns a rise of the weighted sum into an F statistic, and the largest value of the statistic
-   inside the interval. */
-typedef struct test {
-  const curve *curve;
-  double least, per_unit, critical;
-} test;
-
 /* The bisquare's psi of a point's deviation; 0 for outliers. */
 static double pull(const curve *c, int i, double scale) {
   return deviation(c, i) / scale * c->weight[i] / c->precision[i];
@@ -260,80 +245,55 @@ static double correlation_of(const curve *c, double scale) {
   return fmin(fmax(product / square + (double)PARAMETERS / c->n, 0), 0.95);
 }
 
-/* cov = K^2 s^2 mean(psi^2) / mean(psi')^2 (X'X)^-1 for M-estimators, with Huber's small-sample factor K; the
-   weighted sum rises by mean(w) times the form of X'X. Correlated noise is worth n (1-r)/(1+r) independent points. */
-static test make_test(const curve *c, const candidate *law, double scale, double correlation) {
-  double pull2 = 0, slope = 0, slope2 = 0, weights = 0, n = c->n;
-  for (int i = 0; i < c->n; i++) {
-    double u = deviation(c, i) / scale, v = u * u / (bisquare * bisquare);
-    double s = v < 1 ? (1 - v) * (1 - 5 * v) : 0;
-    pull2 += pull(c, i, scale) * pull(c, i, scale);
-    slope += s / n;
-    slope2 += s * s / n;
-    weights += c->weight[i] / c->precision[i] / n;
-  }
-  slope = fmax(slope, 0.1);
-  double worth = (1 - correlation) / (1 + correlation);
-  double freedom = fmax(n * weights * worth - PARAMETERS, 2);
-  double factor = 1 + PARAMETERS / n * fmax(slope2 - slope * slope, 0) / (slope * slope);
-  double variance =
-      factor * factor * scale * scale * fmax(pull2 / (n - PARAMETERS), 1e-300) / (slope * slope);
-  double t = ch_student_t(0.05, freedom);
-  return (test){.curve = c, .least = law->sum, .per_unit = worth / (variance * weights), .critical = t * t};
+/* Of the settled weights; `powers` and `residual` are overwritten. */
+static ch_robust_test make_test(curve *c, const candidate *law, double scale, double correlation) {
+  for (int i = 0; i < c->n; i++) c->powers[i] = deviation(c, i) / scale;
+  for (int i = 0; i < c->n; i++) c->residual[i] = c->weight[i] / c->precision[i];
+  return ch_robust_make_test(c->n, PARAMETERS, c->powers, c->residual, scale, correlation, law->sum);
 }
 
-static bool is_possible(const test *t, constraint held, double value) {
-  held.value = value;
-  candidate law = fit_profile(t->curve, &held);
-  return (law.sum - t->least) * t->per_unit <= t->critical;
+/* A quantity whose values are tried. */
+typedef struct trial {
+  const curve *curve;
+  const ch_robust_test *test;
+  constraint held;
+} trial;
+
+static bool is_possible(void *context, double value) {
+  trial *t = context;
+  t->held.value = value;
+  return ch_robust_passes(t->test, fit_profile(t->curve, &t->held).sum);
 }
 
-/* The end of a quantity's confidence interval on the side of `limit`; `limit` itself when all values up to it are
-   possible. `step` is the first step tried. */
-static double reach(const test *t, constraint held, double from, double limit, double step) {
-  double inside = from, outside = limit, sign = limit > from ? 1 : -1;
-  bool bounded = false;
-  for (double next = from + sign * step; !bounded && sign * (limit - next) > 0; next = from + sign * step) {
-    if (is_possible(t, held, next)) {
-      inside = next;
-    } else {
-      outside = next;
-      bounded = true;
-    }
-    step *= 2;
-  }
-  if (!bounded && is_possible(t, held, limit)) return limit;
-  for (int i = 0; i < 18; i++) {
-    double middle = (inside + outside) / 2;
-    if (is_possible(t, held, middle))
-      inside = middle;
-    else
-      outside = middle;
-  }
-  return (inside + outside) / 2;
+/* The end of a quantity's confidence interval on the side of `limit`. */
+static double reach(const curve *c, const ch_robust_test *test, constraint held, double from, double limit,
+                    double step) {
+  trial t = {c, test, held};
+  return ch_robust_reach(is_possible, &t, from, limit, step);
 }
 
-static ch_estimate estimate_alpha(const test *t, double alpha) {
+static ch_estimate estimate_alpha(const curve *c, const ch_robust_test *t, double alpha) {
   constraint held = {.what = ALPHA};
-  double low = reach(t, held, alpha, least_alpha, 0.01 * alpha);
-  double high = reach(t, held, alpha, most_alpha, 0.01 * alpha);
+  double low = reach(c, t, held, alpha, least_alpha, 0.01 * alpha);
+  double high = reach(c, t, held, alpha, most_alpha, 0.01 * alpha);
   return (ch_estimate){alpha, low <= least_alpha ? 0 : low, high >= most_alpha ? INFINITY : high};
 }
 
-static ch_estimate estimate_tokens(const test *t, const candidate *law) {
+static ch_estimate estimate_tokens(const curve *c, const ch_robust_test *t, const candidate *law) {
   const double widest = 200; /* of ln D_c */
   constraint held = {.what = TOKENS};
-  double unit = t->curve->unit, value = log(law->amplitude) / law->alpha;
-  double low = reach(t, held, value, value - widest, 0.01),
-         high = reach(t, held, value, value + widest, 0.01);
+  double unit = c->unit, value = log(law->amplitude) / law->alpha;
+  double low = reach(c, t, held, value, value - widest, 0.01),
+         high = reach(c, t, held, value, value + widest, 0.01);
   return (ch_estimate){exp(value + unit), low <= value - widest ? 0 : exp(low + unit),
                        high >= value + widest ? INFINITY : exp(high + unit)};
 }
 
-static ch_estimate estimate_loss(const test *t, constraint held, double value, double highest) {
+static ch_estimate estimate_loss(const curve *c, const ch_robust_test *t, constraint held, double value,
+                                 double highest) {
   double step = 1e-3 * highest;
-  return (ch_estimate){value, value > 0 ? reach(t, held, value, 0, step) : 0,
-                       reach(t, held, value, 2 * highest, step)};
+  return (ch_estimate){value, value > 0 ? reach(c, t, held, value, 0, step) : 0,
+                       reach(c, t, held, value, 2 * highest, step)};
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
@@ -384,12 +344,12 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
   double power = settle_noise(c, &best);
   if (power > 0) best = fit_robust(c, &scale);
   double correlation = correlation_of(c, scale);
-  test t = make_test(c, &best, scale, correlation);
+  ch_robust_test t = make_test(c, &best, scale, correlation);
   double highest = c->loss[0];
   for (int i = 0; i < c->n; i++) highest = fmax(highest, c->loss[i]);
-  *law = (ch_scaling_law){.alpha = estimate_alpha(&t, best.alpha),
-                          .tokens = estimate_tokens(&t, &best),
-                          .floor = estimate_loss(&t, (constraint){.what = FLOOR}, best.floor, highest),
+  *law = (ch_scaling_law){.alpha = estimate_alpha(c, &t, best.alpha),
+                          .tokens = estimate_tokens(c, &t, &best),
+                          .floor = estimate_loss(c, &t, (constraint){.what = FLOOR}, best.floor, highest),
                           .at = {NAN, NAN, NAN},
                           .budget = budget,
                           .noise = scale,
@@ -402,7 +362,7 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
                           .amplitude = best.amplitude};
   for (int i = 0; i < c->n; i++) law->outliers += c->weight[i] < 0.5 * c->precision[i];
   constraint at = {.what = LOSS, .log_tokens = budget > 0 ? log(budget) - c->unit : 0};
-  if (budget > 0) law->at = estimate_loss(&t, at, ch_scaling_law_loss(law, budget), highest);
+  if (budget > 0) law->at = estimate_loss(c, &t, at, ch_scaling_law_loss(law, budget), highest);
   return CH_OK;
 }
 
