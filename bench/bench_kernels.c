@@ -123,12 +123,12 @@ static void do_gelu_backward(const work *w) {
 
 static void do_rmsnorm(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->rmsnorm_forward(ch_team_here(), w->rows, w->n, p[0], p[3], 1e-5, p[1], p[2]);
+  w->b->k->rmsnorm_forward(ch_team_here(), w->rows, w->n, 1, p[0], p[3], 1e-5, p[1], p[2]);
 }
 
 static void do_rmsnorm_backward(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->rmsnorm_backward(ch_team_here(), w->rows, w->n, p[0], p[3], p[3] + w->n, p[1], p[2], true,
+  w->b->k->rmsnorm_backward(ch_team_here(), w->rows, w->n, 1, p[0], p[3], p[3] + w->n, p[1], p[2], true,
                             p[3] + w->n, true, w->b->scratch);
 }
 

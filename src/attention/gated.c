@@ -5,8 +5,6 @@
  *
  * The gate is computed from the query's own token, so nothing of it is cached.
  */
-#include <math.h>
-
 #include "attention/mechanism.h"
 
 extern const ch_mechanism ch_mechanism_gqa;
@@ -18,15 +16,13 @@ static void declare(ch_declaration *declaration) {
 }
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
-  const ch_config *c = builder->config;
-  ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), c->head_dim);
-  ch_node *context = ch_attend_keys_values(builder, q, states, 1 / sqrt((double)c->head_dim));
+  ch_node *context = ch_attend_by_head(builder, ch_project(builder, x, "q_proj"), states);
   ch_node *gate = ch_project(builder, x, "g_proj");
   context = ch_op_sigmoid_gate(builder->graph, ch_head_norm(builder, context), gate, 1);
   return ch_project(builder, context, "o_proj");
 }
 
-static const char *const keys[] = {"num_key_heads", "num_value_heads", NULL};
+static const char *const keys[] = {"num_key_heads", "num_value_heads", "exclusive", NULL};
 
 static const ch_preset presets[] = {
     {"gated", ch_preset_counts_groups,

@@ -6,8 +6,6 @@
  * with queries, keys and values as keys_values.c makes them. Query head h reads key head floor(h G_k / H) and value
  * head floor(h G_v / H); the two are mostly alike, G.
  */
-#include <math.h>
-
 #include "attention/mechanism.h"
 
 static void declare(ch_declaration *declaration) {
@@ -23,13 +21,11 @@ static void declare(ch_declaration *declaration) {
 }
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
-  const ch_config *c = builder->config;
-  ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), c->head_dim);
-  ch_node *context = ch_attend_keys_values(builder, q, states, 1 / sqrt((double)c->head_dim));
+  ch_node *context = ch_attend_by_head(builder, ch_project(builder, x, "q_proj"), states);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-static const char *const keys[] = {"num_key_heads", "num_value_heads", NULL};
+static const char *const keys[] = {"num_key_heads", "num_value_heads", "exclusive", NULL};
 
 /* --- presets ------------------------------------------------------------------------------------------------- */
 

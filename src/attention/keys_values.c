@@ -7,6 +7,8 @@
  * after them happen on read. RoPE rotates all heads alike, so rotated components can be mixed. The norm and knocking
  * need mixed, unrotated keys; with them components are cached unrotated.
  */
+#include <math.h>
+
 #include "attention/mechanism.h"
 
 static void declare_part(ch_declaration *declaration, unsigned on, const char *projection) {
@@ -128,6 +130,20 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
                                            .key_dim = c->head_dim,
                                            .value_dim = c->head_dim,
                                            .scale = scale});
+}
+
+/* Contexts without their part along the values of their own tokens, as they were attended to. */
+static ch_node *excluded(ch_builder *builder, ch_node *context, ch_node *values) {
+  if (!builder->config->attention.exclusive) return context;
+  values = ch_read_values(builder, ch_op_own_states(builder->graph, values));
+  return ch_op_exclude(builder->graph, context, values, builder->config->num_attention_heads);
+}
+
+ch_node *ch_attend_by_head(ch_builder *builder, ch_node *q, ch_node *const state[]) {
+  const ch_config *c = builder->config;
+  q = ch_finish_queries(builder, q, c->head_dim);
+  ch_node *context = ch_attend_keys_values(builder, q, state, 1 / sqrt((double)c->head_dim));
+  return excluded(builder, context, state[1]);
 }
 
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary) {

@@ -131,6 +131,10 @@ void ch_declare_output_projection(ch_declaration *declaration, const char *name,
 void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 /* Says that two projections are multiplied without a norm between them. */
 void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
+/* Sets the spread that a projection with a matrix of its own starts with, where "init" does not ask for one. */
+void ch_start_with(ch_declaration *declaration, const char *name, double std);
+/* Says that what a projection multiplies is `scale` times as large as a normed vector. */
+void ch_declare_scaled_input(ch_declaration *declaration, const char *name, double scale);
 /* Marks a projection that also multiplies cached states, or single heads: it is never block-quantised. */
 void ch_keep_plain(ch_declaration *declaration, const char *name);
 /* The projection among those that were noted, or NULL. */
@@ -144,6 +148,9 @@ void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n,
    row may be changed further; NULL when memory is out. */
 ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
                                  ch_param_init init, double std);
+
+/* `name` [out, in], a plain matrix that multiplies x: no projection, so that layers cannot share it. */
+void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 
 /* --- building --- */
 
@@ -217,6 +224,9 @@ ch_node *ch_read_values(ch_builder *builder, ch_node *state);
    components of both, with the mix folded into queries and contexts (as latents are absorbed: nothing is
    mixed per token). */
 ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const state[], double scale);
+/* The whole of it for projected queries with heads of head_dim: contexts [N, H d], exclusive if the config says so, before
+   any head norm. */
+ch_node *ch_attend_by_head(ch_builder *builder, ch_node *q, ch_node *const state[]);
 /* Projected queries through their modules and RoPE on the last `rotary` dims. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 

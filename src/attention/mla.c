@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "attention/embedding_gate.h"
+#include "attention/latent_query.h"
 #include "attention/mla_apart.h"
 
 /* Sizes by their letters in the papers. */
@@ -69,46 +70,20 @@ static ch_status check_group(const ch_config *config, const char *where, ch_erro
 }
 
 static ch_status check(const ch_config *config, const char *where, ch_error *error) {
-  const ch_attention_config *a = &config->attention;
   bool apart = ch_mla_is_apart(config);
-  const char *missing = !a->kv_lora_rank && !apart ? "kv_lora_rank"
-                        : !a->qk_nope_head_dim     ? "qk_nope_head_dim"
-                        : !a->qk_rope_head_dim     ? "qk_rope_head_dim"
-                        : !a->v_head_dim           ? "v_head_dim"
-                                                   : NULL;
-  if (missing)
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.%s\" is missing, which \"attention.type\" \"mla\" needs%s", where,
-                   missing,
-                   a->kv_lora_rank || apart
-                       ? ""
-                       : ", unless \"attention.k_lora_rank\" or \"attention.v_lora_rank\" is above 0");
-  if (config->position == CH_POSITION_ROPE && a->qk_rope_head_dim % 2)
+  if (!config->attention.kv_lora_rank && !apart)
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "%s: \"attention.qk_rope_head_dim\" is %lld, which must be even with \"position\": \"rope\" "
-        "(it turns pairs)",
-        where, (long long)a->qk_rope_head_dim);
+        "%s: \"attention.kv_lora_rank\" is missing, which \"attention.type\" \"mla\" needs, unless "
+        "\"attention.k_lora_rank\" or \"attention.v_lora_rank\" is above 0",
+        where);
+  CH_TRY(ch_latent_check_sizes(config, where, error));
   if (apart) CH_TRY(ch_mla_apart_check(config, where, error));
   CH_TRY(check_group(config, where, error));
   return ch_embedding_gate_check(config, where, error);
 }
 
 /* --- tensors and state --------------------------------------------------------------------------------------- */
-
-static void declare_query(ch_declaration *declaration) {
-  const ch_config *c = declaration->config;
-  sizes s = sizes_of(c);
-  int64_t width = s.heads * (s.nope + s.rope), rank = c->attention.q_lora_rank;
-  if (rank) {
-    ch_declare_projection(declaration, "q_a_proj", rank, c->hidden_size);
-    ch_declare_norm(declaration, "q_a_layernorm", rank);
-    ch_declare_projection(declaration, "q_b_proj", width, rank);
-  } else
-    ch_declare_projection(declaration, "q_proj", width, c->hidden_size);
-  ch_knocking_declare(declaration, CH_ON_Q, s.nope);
-  ch_qk_norm_declare(declaration, CH_ON_Q, s.nope + s.rope);
-}
 
 /* Of one latent for keys and values. */
 static void declare_latent(ch_declaration *declaration) {
@@ -130,7 +105,7 @@ static void declare_latent(ch_declaration *declaration) {
 static void declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   sizes s = sizes_of(c);
-  declare_query(declaration);
+  ch_latent_query_declare(declaration);
   if (!ch_mla_is_apart(c))
     declare_latent(declaration);
   else if (leads(c, declaration->layer))
@@ -206,25 +181,6 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   if (!c->attention.gate_embedding_dim) return;
   if (!latent) latent = latent_of(builder, builder->written[0]);
   ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
-}
-
-/* --- queries ------------------------------------------------------------------------------------------------- */
-
-/* [N, H (n + r)], the last r of each head rotated. */
-static ch_node *queries(ch_builder *builder, ch_node *x) {
-  const ch_config *c = builder->config;
-  sizes s = sizes_of(c);
-  int64_t width = s.nope + s.rope;
-  ch_node *q =
-      c->attention.q_lora_rank
-          ? ch_project(builder, ch_latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm"),
-                       "q_b_proj")
-          : ch_project(builder, x, "q_proj");
-  if (ch_is_knocked(c, CH_ON_Q)) {
-    ch_node *knocked = ch_knock(builder, CH_ON_Q, slice(builder, q, width, 0, s.nope));
-    q = join(builder, knocked, s.nope, q, (ch_head_slice){width, s.nope, s.rope});
-  }
-  return ch_rotate_queries(builder, ch_qk_norm(builder, CH_ON_Q, q), width, s.rope);
 }
 
 /* --- reading by expansion: training, long prompts, and behind an embedding gate ---------------------------------------------- */
@@ -309,7 +265,7 @@ static ch_node *attend_apart(ch_builder *builder, ch_node *q, ch_node *const sta
 }
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
-  ch_node *q = queries(builder, x);
+  ch_node *q = ch_latent_queries(builder, x);
   ch_node *context = ch_mla_is_apart(builder->config) ? attend_apart(builder, q, states)
                      : is_absorbed(builder)           ? attend_absorbed(builder, q, states[0])
                      : ch_gate_groups_tokens(builder) ? attend_gated(builder, q, states)
@@ -335,31 +291,11 @@ static int64_t shared_latent_dim(const ch_config *config) {
   return ch_mla_is_apart(config) ? ch_mla_apart_shared_dim(config) : config->attention.kv_lora_rank;
 }
 
-/* DeepSeek-V2's latent is 4 d (512 at heads of 128). With the 16 heads of its Lite model and of the MFA paper that is a
-   quarter of all heads together, H d; with fewer heads 4 d would compress less, so a quarter it stays. */
-static int64_t usual_latent(const ch_config *config) {
-  int64_t quarters = config->num_attention_heads < 16 ? config->num_attention_heads : 16;
-  return (quarters * config->head_dim + 3) / 4;
-}
-
-/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2. */
-static ch_status usual_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  (void)where;
-  (void)error;
-  ch_attention_config *a = &config->attention;
-  a->qk_nope_head_dim = a->v_head_dim = config->head_dim;
-  a->qk_rope_head_dim = (config->head_dim / 2 + 1) / 2 * 2;
-  a->kv_lora_rank = number ? number : usual_latent(config);
-  config->num_key_value_heads = config->num_attention_heads;
-  config->head_dim = 0;
-  return CH_OK;
-}
-
 /* EG-MLA's kv64 at heads of 64: a latent of one head's size. And the table that the paper recommends, 512 columns at a width
    of 2048: a quarter of the width. */
 static ch_status gated_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
   config->attention.gate_embedding_dim = (config->hidden_size + 3) / 4;
-  return usual_sizes(config, number ? number : config->head_dim, where, error);
+  return ch_preset_latent(config, number ? number : config->head_dim, where, error);
 }
 
 static const char *const keys[] = {
@@ -369,7 +305,7 @@ static const char *const keys[] = {
 
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent per token",
-     usual_sizes},
+     ch_preset_latent},
     {"egmla", "latent elements", "embedding-gated MLA: a smaller latent, gated by the token", gated_sizes},
     {0},
 };

@@ -66,6 +66,18 @@ void ch_declare_product(ch_declaration *declaration, const char *first, const ch
   }
 }
 
+void ch_start_with(ch_declaration *declaration, const char *name, double std) {
+  if (declaration->shapes || declaration->config->init != CH_INIT_DEFAULT) return;
+  int index = dense_row(declaration, name);
+  if (index >= 0) declaration->params->rows[index].std = std;
+}
+
+void ch_declare_scaled_input(ch_declaration *declaration, const char *name, double scale) {
+  if (declaration->shapes) return;
+  int index = dense_row(declaration, name);
+  if (index >= 0) declaration->params->rows[index].input_scale = scale;
+}
+
 void ch_keep_plain(ch_declaration *declaration, const char *name) {
   if (declaration->shapes) return;
   int index = dense_row(declaration, name);

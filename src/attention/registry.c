@@ -12,7 +12,12 @@
   X(mfa)                                                                                                     \
   X(mfa_kr)                                                                                                  \
   X(diff)                                                                                                    \
-  X(talking)
+  X(talking)                                                                                                 \
+  X(gla)                                                                                                     \
+  X(tpa)                                                                                                     \
+  X(mlra)                                                                                                    \
+  X(collaborative)                                                                                           \
+  X(moh)
 
 #define DECLARE(name) extern const ch_mechanism ch_mechanism_##name;
 #define ADDRESS(name) &ch_mechanism_##name,

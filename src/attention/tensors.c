@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "attention/mechanism.h"
+#include "config/initial_std.h"
 
 enum { NAME_SIZE = 160 };
 
@@ -36,6 +37,11 @@ ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, 
   row->role = CH_PARAM_MIX;
   row->always_real = true;
   return row;
+}
+
+void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
+  ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, ch_initial_std(declaration->config, in), out, in,
+                   "model.layers.%d.self_attn.%s", declaration->layer, name);
 }
 
 /* --- building ------------------------------------------------------------------------------------------------ */

@@ -34,6 +34,8 @@ typedef struct ch_rope_scaling {
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
 /* What the layers of a group of mla share: all that makes keys and values, or the latent alone. */
 typedef enum ch_group_shares { CH_GROUP_SHARES_ALL, CH_GROUP_SHARES_LATENT } ch_group_shares;
+/* Where TPA's factors over heads come from: each token, or parameters. */
+typedef enum ch_a_factors { CH_FACTORS_CONTEXTUAL, CH_FACTORS_FIXED } ch_a_factors;
 typedef enum ch_diff_lambda { CH_DIFF_REPARAMETERIZED, CH_DIFF_PER_PAIR } ch_diff_lambda;
 /* How MFA-KR makes values of keys: the mechanism, and the steps on the way to it (MFA, Table 5). */
 typedef enum ch_value_reuse {
@@ -98,6 +100,16 @@ typedef struct ch_attention_config {
   ch_value_reuse value_reuse;
   ch_diff_lambda diff_lambda;
   bool mix_logits, mix_weights;
+  bool exclusive; /* contexts without their part along the token's own value */
+  int64_t latent_heads,
+      branches; /* gla, mlra: latents of a token; mlra: softmaxes of a head, 0: one a latent */
+  bool latent_scale, branch_scale;
+  int64_t q_rank, k_rank, v_rank; /* tpa; q_rank 0: dense query */
+  ch_a_factors a_factors;
+  int64_t shared_qk_dim; /* collaborative: width of the one query and the one key */
+  bool content_bias;
+  int64_t shared_heads, active_heads; /* moh: heads that every token has, and how many of the others */
+  double balance_coefficient;
   ch_knocking knocking;
   ch_head_mix head_mix;
 } ch_attention_config;

@@ -24,7 +24,7 @@ typedef enum ch_param_kind { /* what `info` counts a tensor as */
 typedef enum ch_param_init {
   CH_PARAM_INIT_NORMAL,   /* truncated at 3 sigma; `std` below */
   CH_PARAM_INIT_CONSTANT, /* `start` below */
-  CH_PARAM_INIT_ONE_HOT /* row i of every [m, n] is 1 at column floor(i n / m), plus a normal of `std`: the identity
+  CH_PARAM_INIT_ONE_HOT /* row i of every [m, n] is 1, or `hot` below, at column floor(i n / m), plus a normal of `std`: the identity
                              when m = n and std = 0 */
 } ch_param_init;
 
@@ -50,10 +50,11 @@ typedef struct ch_param {
   int64_t shape[CH_MAX_RANK];
   ch_param_kind kind;
   ch_param_init init;
-  double std, start;
+  double std, start, hot; /* hot: what one-hot rows have in place of 1; 0: 1 */
   ch_param_role role;
   bool
       factor; /* one of two matrices whose product, without a norm between them, does what a dense one does */
+  double input_scale;     /* what it multiplies is so many times the unit; 0: 1 */
   double lr_factor;       /* its learning rate is the run's times this */
   bool decay;             /* weight decay applies (matrices only) */
   bool decay_to_identity; /* it pulls to the identity matrix (each of them, with rank 3) instead of zero */

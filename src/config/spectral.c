@@ -31,10 +31,10 @@ static void parametrise(const ch_config *config, const ch_params *params, ch_par
   double width = (double)config->hidden_size, inputs = (double)row->shape[row->rank - 1];
   double unit = unit_of(width), growth = unit / unit_of(base_width);
   double additions = row->kind == CH_PARAM_PATCH ? 1 : 2.0 * (double)config->num_hidden_layers;
-  double product = row->factor ? factor_rate : 1;
+  double product = (row->factor ? factor_rate : 1) / (row->input_scale > 0 ? row->input_scale : 1);
   switch (row->role) {
   case CH_PARAM_HIDDEN:
-    row->std = 1 / sqrt(inputs);
+    row->std = 1 / (sqrt(inputs) * (row->input_scale > 0 ? row->input_scale : 1));
     row->lr_factor = product * base_width / inputs;
     break;
   case CH_PARAM_GATE: /* it and its tables start as they are declared */

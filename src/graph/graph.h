@@ -65,6 +65,8 @@ typedef struct ch_op {
   void (*stream)(const ch_stream_call *call);
   /* The same of many tokens, by all threads; NULL: stream does it. */
   ch_status (*stream_many)(const ch_stream_call *call);
+  bool
+      stream_unrounded; /* stream_many takes inputs of the run's type where others get them rounded to BF16 */
   ch_column_range (*stream_needs)(const ch_node *node, int i, ch_column_range wanted);
   /* For values that are columns of their inputs, head by head: which columns of input i, side by side, every head is made
      of. Attention reads them where they are. */

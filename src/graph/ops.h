@@ -17,13 +17,16 @@ ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bia
    of each head when it is [head_dim]. */
 ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps);
 
+/* The same over `heads` groups of every row, each with its own slice of weight [columns]. */
+ch_node *ch_op_rmsnorm_sliced(ch_graph *graph, ch_node *x, ch_node *weight, int64_t heads, double eps);
+
 /* (x - mean) / sqrt(var + eps) * weight + bias over whole rows. */
 ch_node *ch_op_layernorm(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias, double eps);
 
 /* a + b, same shapes. */
 ch_node *ch_op_add(ch_graph *graph, ch_node *a, ch_node *b);
 
-/* a * b: same shapes, or b a vector that repeats along the rows. */
+/* a * b: same shapes, or b a vector, or a parameter of any shape, that repeats along the rows. */
 ch_node *ch_op_mul(ch_graph *graph, ch_node *a, ch_node *b);
 
 /* factor * x. */
@@ -56,6 +59,18 @@ ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *co
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice);
 /* Every head of `dim` so many times, one after the other: [N, heads * dim] -> [N, heads * times * dim]. */
 ch_node *ch_op_repeat_heads(ch_graph *graph, ch_node *x, int64_t dim, int64_t times);
+
+/* Exclusive attention: z_h = y_h - (y_h . u) u with u = v / max(|v|, 1e-12), v the value that head h reads: contexts y
+   [N, heads * d], values [N, G * d] of the same tokens -> [N, heads * d]. */
+ch_node *ch_op_exclude(ch_graph *graph, ch_node *contexts, ch_node *values, int64_t heads);
+
+/* Products of factors, token by token: head h = scale * sum over k of a[h, k] b[k], a [N, heads * rank], b
+   [N, rank * d] -> [N, heads * d]. */
+ch_node *ch_op_factor_product(ch_graph *graph, ch_node *a, ch_node *b, int64_t heads, double scale);
+
+/* Every head of x [N, heads * d] with `heads` columns more, 1 in column h of head h and 0 in the others -> [N, heads * (d +
+   heads)]. */
+ch_node *ch_op_tag_heads(ch_graph *graph, ch_node *x, int64_t heads);
 
 /* Rows of a matrix that are one head's: `rows` from head * stride + first on. */
 typedef struct ch_head_rows {
@@ -111,6 +126,9 @@ ch_node *ch_op_moments(ch_graph *graph, ch_node *x, double eps);
 ch_node *ch_op_normalise_states(ch_graph *graph, ch_node *x, ch_node *moments, ch_node *weight,
                                 ch_node *bias);
 
+/* States of this run's own tokens, as the cache holds them [N, width]; values that are not in a cache are themselves. */
+ch_node *ch_op_own_states(ch_graph *graph, ch_node *states);
+
 /* The columns of a node that are an operand's heads: head h from offset + h * stride on; zeros: side by side, all of
    the node's columns. */
 typedef struct ch_head_columns {
@@ -157,6 +175,18 @@ typedef struct ch_gated_spec {
 ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,
                             ch_node *moments, ch_node *weight, ch_node *bias, const ch_gated_spec *spec);
 
+/* Sizes of attention over factors (tensor/factor_attend.h). */
+typedef struct ch_factor_spec {
+  int64_t heads, k_rank, v_rank;
+  double scale;         /* of scores, without 1 / k_rank */
+  const double *slopes; /* ALiBi slopes [heads] in the graph's arena, or NULL */
+} ch_factor_spec;
+
+/* Queries [N, heads * d] over the cached factors of keys and values, a_k [heads * k_rank], b_k [k_rank * d], a_v and b_v
+   likewise; document_start [N] or NULL -> [N, heads * d]. Causal. Has no gradient. */
+ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,
+                             ch_node *b_v, ch_node *document_start, const ch_factor_spec *spec);
+
 /* Cross entropy of x W^T against targets, row by row, without ever storing N x V logits: x [N, D], weight [V, D],
    targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
@@ -180,7 +210,8 @@ ch_node *ch_op_target_rank(ch_graph *graph, ch_node *logits, ch_node *targets);
 /* --- mixture of experts --- */
 
 /* The `active` experts with the largest logits [N, E], or where bias [E] is given with the largest softmax + bias
-   -> integers [N, active]. `layer` counts the layers with experts: the row of ch_routing.load. */
+   -> integers [N, active]. `layer` counts the layers with experts: the row of ch_routing.load; below 0: loads are not
+   counted. */
 typedef struct ch_choice_spec {
   int64_t active;
   bool sigmoid;                  /* for softmax, here and below */
@@ -198,6 +229,12 @@ typedef struct ch_route_spec {
 
 /* The chosen experts' softmax(logits): logits [N, E], chosen [N, active] -> [N, active]. */
 ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch_route_spec *spec);
+
+/* Weights of `shared` + `routed` heads (tensor/head_weights.h): the chosen routed ones' weights and numbers [N, active],
+   stage logits [N, 2] where there are shared heads and the shared ones' own [N, shared] where there are two or more ->
+   [N, shared + routed]. */
+ch_node *ch_op_head_weights(ch_graph *graph, ch_node *weights, ch_node *chosen, ch_node *stage,
+                            ch_node *shared, int64_t routed, int64_t shared_heads);
 
 /* The matrices of SwiGLU experts, [experts] each: gate and up [F, D], down [D, F]. */
 typedef struct ch_expert_weights {

@@ -245,7 +245,10 @@ static void *take_node(const making *m, int n, scratch_arena *arena, void *copie
 /* The type that node n is given a streamed input in. */
 static ch_dtype given_type(const making *m, const ch_node *node, const ch_stream_value *value) {
   ch_dtype own = m->stream->run->kernels->dtype;
-  return makes_many(m, node) && node->graph->compute == CH_BF16 && value->dtype == own ? CH_BF16 : own;
+  return makes_many(m, node) && !node->op->stream_unrounded && node->graph->compute == CH_BF16 &&
+                 value->dtype == own
+             ? CH_BF16
+             : own;
 }
 
 static ch_status evaluate(const making *m, int n, const ch_tile_span *span, ch_stream_value *values,

@@ -27,7 +27,7 @@ typedef struct ch_stream_value {
 
 /* What an operation's `stream` gets. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count],
    unless the operation is a stream_raw; other inputs come from ch_run_value as usual. One thread; but in stream_many,
-   whose inputs are rounded to BF16 if the graph computes in BF16. */
+   whose inputs are rounded to BF16 if the graph computes in BF16 and the operation takes them so. */
 struct ch_stream_call {
   const ch_run *run;
   const ch_node *node;

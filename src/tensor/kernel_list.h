@@ -16,14 +16,16 @@
  */
 
 /* --- norms ------------------------------------------------------------------------------------------------ */
-/* y = x / sqrt(mean(x^2) + eps) * weight, row by row; rstd[rows] (or NULL) keeps 1/sqrt(...). y may be x. */
+/* y = x / sqrt(mean(x^2) + eps) * weight, row by row, weight [slices, n]: row r has slice r % slices; rstd[rows] (or NULL)
+   keeps 1/sqrt(...). y may be x. */
 CH_KERNEL(COMMON, void, rmsnorm_forward,
-          (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight, double eps,
-           void *y, void *rstd))
-/* dx [rows, n] (or NULL), dweight [n] (or NULL; accumulate_weight). scratch: threads * n reals. */
+          (const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x, const void *weight,
+           double eps, void *y, void *rstd))
+/* dx [rows, n] (or NULL), dweight [slices, n] (or NULL; accumulate_weight). scratch: threads * slices * n reals. */
 CH_KERNEL(COMMON, void, rmsnorm_backward,
-          (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight, const void *rstd,
-           const void *dy, void *dx, bool accumulate, void *dweight, bool accumulate_weight, void *scratch))
+          (const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x, const void *weight,
+           const void *rstd, const void *dy, void *dx, bool accumulate, void *dweight, bool accumulate_weight,
+           void *scratch))
 /* y = (x - mean) / sqrt(var + eps) * weight + bias; moments [rows, 2] (or NULL) keeps mean and 1/std. */
 CH_KERNEL(COMMON, void, layernorm_forward,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight, const void *bias,
@@ -124,6 +126,28 @@ CH_KERNEL(COMMON, void, copy_heads,
 CH_KERNEL(COMMON, void, sum_heads,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
            const ch_head_slices *to, bool accumulate))
+/* Exclusive attention: z = y - (y . u) u for every head of `dim`, u = v / max(|v|, 1e-12) of its group, y [rows, heads,
+   dim], v [rows, groups, dim]. */
+CH_KERNEL(COMMON, void, exclude_forward,
+          (const ch_team *team, int64_t rows, int64_t heads, int64_t groups, int64_t dim, const void *y,
+           const void *v, void *z))
+/* dy and dv, either may be NULL. */
+CH_KERNEL(COMMON, void, exclude_backward,
+          (const ch_team *team, int64_t rows, int64_t heads, int64_t groups, int64_t dim, const void *y,
+           const void *v, const void *dz, void *dy, bool accumulate_y, void *dv, bool accumulate_v))
+/* Weights of heads [rows, shared + routed] (tensor/head_weights.h). */
+CH_KERNEL(COMMON, void, head_weights_forward, (const ch_head_weights *args, void *weights))
+CH_KERNEL(COMMON, void, head_weights_backward,
+          (const ch_head_weights *args, const void *dweights, const ch_head_weights_gradient *gradient))
+/* y[r, h, :] = (+=) scale * sum over k of a[r, h, k] b[r, k, :]: a [rows, heads, rank], b [rows, rank, dim]. */
+CH_KERNEL(COMMON, void, factor_product,
+          (const ch_team *team, int64_t rows, int64_t heads, int64_t rank, int64_t dim, double scale,
+           const void *a, const void *b, void *y, bool accumulate))
+/* da and db of it from dy, either may be NULL. */
+CH_KERNEL(COMMON, void, factor_product_backward,
+          (const ch_team *team, int64_t rows, int64_t heads, int64_t rank, int64_t dim, double scale,
+           const void *a, const void *b, const void *dy, void *da, bool accumulate_a, void *db,
+           bool accumulate_b))
 
 /* --- weights that layers share ---------------------------------------------------------------------------- */
 /* y [n] = sum over s of coefficients[s] x[s, :], x [atoms, n] of `dtype` (the table's type, F16 or BF16). */
@@ -286,6 +310,10 @@ CH_KERNEL(COMMON, size_t, talking_scratch, (const ch_attend *args, bool backward
 /* Attention over gated latents (tensor/gated_attend.h), and the bytes it needs at args->scratch. */
 CH_KERNEL(COMMON, void, gated_attend, (const ch_gated_attend *args))
 CH_KERNEL(COMMON, size_t, gated_attend_scratch, (const ch_gated_attend *args))
+
+/* Attention over factors of keys and values (tensor/factor_attend.h), and the bytes it needs at args->scratch. */
+CH_KERNEL(COMMON, void, factor_attend, (const ch_factor_attend *args))
+CH_KERNEL(COMMON, size_t, factor_attend_scratch, (const ch_factor_attend *args))
 
 /* --- optimizer -------------------------------------------------------------------------------------------- */
 /* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) + decay*weight)

@@ -15,7 +15,9 @@
 #include <stdint.h>
 
 #include "tensor/attend.h"
+#include "tensor/factor_attend.h"
 #include "tensor/gated_attend.h"
+#include "tensor/head_weights.h"
 #include "tensor/value_memory.h"
 #include "tensor/tensor.h"
 

@@ -12,7 +12,7 @@ static const double bias_step = 1e-3;
 
 ch_status ch_expert_balance_create(const ch_config *config, const ch_params *params,
                                    ch_expert_balance *balance, ch_error *error) {
-  *balance = (ch_expert_balance){0};
+  *balance = (ch_expert_balance){.of_heads = config->attention.active_heads > 0};
   if (config->moe.experts == 0) return CH_OK;
   balance->experts = config->moe.experts;
   balance->update = config->moe.balance_update;
@@ -40,14 +40,14 @@ void ch_expert_balance_free(ch_expert_balance *balance) {
 }
 
 void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences) {
-  if (balance->layers == 0) return;
-  memset(balance->load, 0, (size_t)(balance->layers * balance->experts) * sizeof *balance->load);
+  if (balance->layers > 0)
+    memset(balance->load, 0, (size_t)(balance->layers * balance->experts) * sizeof *balance->load);
   balance->routing.balance_seed = 1 / (double)sequences;
   balance->routing.balance_loss = 0;
 }
 
 ch_routing *ch_expert_balance_routing(ch_expert_balance *balance) {
-  return balance->layers > 0 ? &balance->routing : NULL;
+  return balance->layers > 0 || balance->of_heads ? &balance->routing : NULL;
 }
 
 static int64_t sum_of(const int64_t *load, int64_t experts) {

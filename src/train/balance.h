@@ -1,4 +1,4 @@
-/* Balancing the loads of experts: counting the tokens of each, the balance loss, and moving the bias of the choice. */
+/* Balancing the loads of experts, and of heads that tokens choose: counting the tokens of each, the balance loss, and moving the bias of the choice. */
 #ifndef CH_TRAIN_BALANCE_H
 #define CH_TRAIN_BALANCE_H
 
@@ -10,6 +10,7 @@ typedef struct ch_expert_balance {
   int64_t *load;           /* [layers, experts] tokens of the last step that went to each expert */
   int *bias;               /* [layers] the parameter with the layer's bias, or -1 */
   ch_balance_update update;
+  bool of_heads; /* tokens choose heads, whose balance loss is taken along: nothing counts their loads */
   ch_routing routing;
 } ch_expert_balance;
 
@@ -19,7 +20,7 @@ void ch_expert_balance_free(ch_expert_balance *balance);
 
 /* Sets the counts to 0 for a new step. The balance loss is a mean over `sequences`. */
 void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences);
-/* For ch_runner_call.routing in every micro-batch of the step; NULL without experts. */
+/* For ch_runner_call.routing in every micro-batch of the step; NULL where tokens choose nothing. */
 ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
 /* Moves every bias by 1e-3 sign(mean load - load), or 1e-3 (mean load - load) over the root of its mean square, where the
    model has biases. The weights lie in `memory`. */

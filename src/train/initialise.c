@@ -33,7 +33,7 @@ static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, cons
   for (int64_t i = first; i < last; i++) {
     double value = param->start;
     if (param->std > 0) value += param->std * truncated_normal(&random);
-    if (param->init == CH_PARAM_INIT_ONE_HOT && is_hot(param, i)) value += 1;
+    if (param->init == CH_PARAM_INIT_ONE_HOT && is_hot(param, i)) value += param->hot > 0 ? param->hot : 1;
     if (weight->dtype == CH_F64)
       ((double *)weight->data)[i] = value;
     else

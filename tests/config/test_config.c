@@ -132,7 +132,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"attention.head_nrm", "true", "did you mean \"attention.head_norm\"?"},
       {"attention.kv_lora_rank", "64", "belongs to \"attention.type\" \"mla\""},
       {"attention.q_lora_rank", "64",
-       "belongs to \"attention.type\" \"mla\", \"mfa\", \"mfa_kr\" and not to \"gqa\""},
+       "belongs to \"attention.type\" \"mla\", \"mfa\", \"mfa_kr\", \"gla\", \"mlra\" and not to \"gqa\""},
       {"attention.gate_op", "\"add\"", "belongs to \"attention.type\" \"mla\""},
       {"attention.mix_logits", "false", "belongs to \"attention.type\" \"talking\""},
       {"attention.layer_group_size", "2", "leave it out or set 1"},

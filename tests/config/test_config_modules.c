@@ -188,7 +188,7 @@ static void contradictions_name_both_keys(void **state) {
        "\"num_attention_heads\", 8"},
       {"{\"type\": \"gqa\", \"num_value_heads\": 0}", "\"attention.num_value_heads\" is 0", "from 1"},
       {"{\"type\": \"gta\", \"num_key_heads\": 2}", "\"attention.num_key_heads\" is 2",
-       "\"gqa\", \"gated\" and not to \"gta\""},
+       "\"gqa\", \"gated\", \"moh\" and not to \"gta\""},
       {"{" MLA ", \"layer_group_shares\": \"latent\"}", "\"attention.layer_group_shares\" is \"latent\"",
        "\"attention.layer_group_size\" is 1"},
       {"{" MLA ", \"layer_group_size\": 2, \"layer_group_shares\": \"cache\"}",

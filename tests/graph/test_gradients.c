@@ -390,6 +390,54 @@ static ch_node *build_mul(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_mul(g, p[0], p[1]));
 }
 
+static ch_node *build_exclude(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_exclude(g, ch_op_gelu(g, p[0]), p[1], 4));
+}
+
+/* Values that are contexts too, and a context used beside. */
+static ch_node *build_exclude_itself(ch_graph *g, ch_node *const *p) {
+  ch_node *x = ch_op_gelu(g, p[0]);
+  return ch_op_add(g, ch_op_exclude(g, ch_op_mul(g, x, p[1]), x, 2), x);
+}
+
+static ch_node *build_factor_product(ch_graph *g, ch_node *const *p) {
+  ch_node *a = ch_op_gelu(g, p[0]);
+  return ch_op_add(g, ch_op_gelu(g, ch_op_factor_product(g, a, p[1], 3, 0.5)), p[2]);
+}
+
+/* One value as both factors. */
+static ch_node *build_factor_square(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_factor_product(g, p[0], p[0], 3, 1));
+}
+
+static ch_node *build_tag_heads(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_mul(g, ch_op_tag_heads(g, ch_op_gelu(g, p[0]), 2), p[1]));
+}
+
+static ch_node *build_sliced_norm(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_rmsnorm_sliced(g, p[0], p[1], 3, 1e-3));
+}
+
+static ch_node *head_weights(ch_graph *g, ch_node *const *p, int64_t shared) {
+  ch_node *chosen = ch_op_choose_experts(g, p[0], NULL, &(ch_choice_spec){.active = 2}, -1);
+  ch_node *weights = ch_op_route(g, p[0], chosen, &(ch_route_spec){.renormalise = true, .scale = 2});
+  ch_node *all = ch_op_head_weights(g, weights, chosen, shared ? p[1] : NULL, shared > 1 ? p[2] : NULL,
+                                    ch_node_columns(p[0]), shared);
+  return ch_op_gelu(g, all);
+}
+
+static ch_node *build_head_weights(ch_graph *g, ch_node *const *p) {
+  return head_weights(g, p, 0);
+}
+
+static ch_node *build_head_weights_of_one(ch_graph *g, ch_node *const *p) {
+  return head_weights(g, p, 1);
+}
+
+static ch_node *build_head_weights_of_three(ch_graph *g, ch_node *const *p) {
+  return head_weights(g, p, 3);
+}
+
 static ch_node *build_scale(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_scale(g, p[0], -0.7));
 }
@@ -559,6 +607,15 @@ static const gradient_case cases[] = {
      build_talking_alibi},
     {"mul", 2, {{ROWS, 3}, {ROWS, 3}}, build_mul},
     {"mul by a vector", 2, {{ROWS, 6}, {3}}, build_mul},
+    {"exclude", 2, {{ROWS, 12}, {ROWS, 6}}, build_exclude},
+    {"exclude a value from itself", 2, {{ROWS, 6}, {ROWS, 6}}, build_exclude_itself},
+    {"product of factors", 3, {{ROWS, 6}, {ROWS, 8}, {ROWS, 12}}, build_factor_product},
+    {"product of a factor with itself", 1, {{ROWS, 6}}, build_factor_square},
+    {"tagged heads", 2, {{ROWS, 6}, {2, 5}}, build_tag_heads},
+    {"rmsnorm by slices", 2, {{ROWS, 12}, {12}}, build_sliced_norm},
+    {"weights of chosen heads", 1, {{ROWS, 4}}, build_head_weights},
+    {"weights with a shared head", 2, {{ROWS, 4}, {ROWS, 2}}, build_head_weights_of_one},
+    {"weights with shared heads", 3, {{ROWS, 4}, {ROWS, 2}, {ROWS, 3}}, build_head_weights_of_three},
     {"scale", 1, {{ROWS, 3}}, build_scale},
     {"sigmoid gate", 2, {{ROWS, 3}, {ROWS, 3}}, build_sigmoid_gate},
     {"linear of heads", 3, {{ROWS, 8}, {3, 4}, {3}}, build_linear_of_heads},

@@ -42,13 +42,13 @@ static void call_rmsnorm(const ch_kernels *kernels, void *const *in, void **out,
                          const void *data) {
   (void)scratch;
   const norm_shape *s = data;
-  kernels->rmsnorm_forward(all_threads(), s->rows, s->n, in[0], in[1], s->eps, out[0], out[1]);
+  kernels->rmsnorm_forward(all_threads(), s->rows, s->n, 1, in[0], in[1], s->eps, out[0], out[1]);
   /* In place, and without keeping rstd: the same bits. */
   size_t bytes = (size_t)(s->rows * s->n) * ch_dtype_size(kernels->dtype);
   void *copy = malloc(bytes);
   assert_non_null(copy);
   memcpy(copy, in[0], bytes);
-  kernels->rmsnorm_forward(all_threads(), s->rows, s->n, copy, in[1], s->eps, copy, NULL);
+  kernels->rmsnorm_forward(all_threads(), s->rows, s->n, 1, copy, in[1], s->eps, copy, NULL);
   assert_memory_equal(copy, out[0], bytes);
   free(copy);
 }
@@ -138,7 +138,7 @@ static double norm_loss(const double *values, const void *data) {
   if (d->layer)
     kernels->layernorm_forward(all_threads(), d->shape.rows, d->shape.n, x, w, b, d->shape.eps, y, NULL);
   else
-    kernels->rmsnorm_forward(all_threads(), d->shape.rows, d->shape.n, x, w, d->shape.eps, y, NULL);
+    kernels->rmsnorm_forward(all_threads(), d->shape.rows, d->shape.n, 1, x, w, d->shape.eps, y, NULL);
   for (int64_t i = 0; i < size; i++) loss += d->dy[i] * y[i];
   free(y);
   return loss;
@@ -158,8 +158,8 @@ static void the_backward_norms_in_double_match_differences(void **state) {
     double *y = zeros(size), *kept = zeros(2 * s.rows), *dx = zeros(size), *dw = zeros(s.n), *db = zeros(s.n);
     double *scratch = zeros(2 * s.n * omp_get_max_threads());
     loss_data d = {s, false, x, w, b, dy, 0};
-    kernels->rmsnorm_forward(all_threads(), s.rows, s.n, x, w, s.eps, y, kept);
-    kernels->rmsnorm_backward(all_threads(), s.rows, s.n, x, w, kept, dy, dx, false, dw, false, scratch);
+    kernels->rmsnorm_forward(all_threads(), s.rows, s.n, 1, x, w, s.eps, y, kept);
+    kernels->rmsnorm_backward(all_threads(), s.rows, s.n, 1, x, w, kept, dy, dx, false, dw, false, scratch);
     check_gradient("rmsnorm dx", norm_loss, &d, size, x, dx);
     d.varied = 1;
     check_gradient("rmsnorm dweight", norm_loss, &d, s.n, w, dw);
@@ -182,13 +182,13 @@ static void the_backward_norms_in_double_match_differences(void **state) {
 static void call_rmsnorm_backward(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                                   const void *data) {
   const norm_shape *s = data;
-  kernels->rmsnorm_backward(all_threads(), s->rows, s->n, in[0], in[1], in[2], in[3], out[0], s->accumulate,
-                            out[1], s->accumulate_weight, scratch);
+  kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], out[0],
+                            s->accumulate, out[1], s->accumulate_weight, scratch);
   /* Each gradient alone: the other may be NULL. The values must not depend on it; written over what is there.
    */
-  kernels->rmsnorm_backward(all_threads(), s->rows, s->n, in[0], in[1], in[2], in[3], NULL, false, out[2],
+  kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], NULL, false, out[2],
                             false, scratch);
-  kernels->rmsnorm_backward(all_threads(), s->rows, s->n, in[0], in[1], in[2], in[3], out[3], false, NULL,
+  kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], out[3], false, NULL,
                             false, scratch);
 }
 
@@ -221,7 +221,7 @@ static void the_backward_norms_of_all_tables_agree(void **state) {
     double *dy = random_values(&random, size, 1), *y = zeros(size), *b = zeros(n);
     double *rstd = zeros(s.rows), *moments = zeros(2 * s.rows),
            *scratch = zeros(2 * n * omp_get_max_threads());
-    reference->rmsnorm_forward(all_threads(), s.rows, n, x, w, s.eps, y, rstd);
+    reference->rmsnorm_forward(all_threads(), s.rows, n, 1, x, w, s.eps, y, rstd);
     reference->layernorm_forward(all_threads(), s.rows, n, x, w, b, s.eps, y, moments);
     for (int64_t r = 0; r < s.rows; r++) rstd[r] = (float)rstd[r];
     for (int64_t r = 0; r < 2 * s.rows; r++) moments[r] = (float)moments[r];
@@ -240,9 +240,9 @@ static void the_backward_norms_of_all_tables_agree(void **state) {
         reference->layernorm_backward(all_threads(), s.rows, n, x, w, moments, dy, fresh_dx, false, fresh_dw,
                                       fresh_db, false, scratch);
       } else {
-        reference->rmsnorm_backward(all_threads(), s.rows, n, x, w, rstd, dy, dx, s.accumulate, dw,
+        reference->rmsnorm_backward(all_threads(), s.rows, n, 1, x, w, rstd, dy, dx, s.accumulate, dw,
                                     s.accumulate_weight, scratch);
-        reference->rmsnorm_backward(all_threads(), s.rows, n, x, w, rstd, dy, fresh_dx, false, fresh_dw,
+        reference->rmsnorm_backward(all_threads(), s.rows, n, 1, x, w, rstd, dy, fresh_dx, false, fresh_dw,
                                     false, scratch);
       }
       for (int64_t r = 0; r < s.rows; r++) {

@@ -34,7 +34,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
                                 .active_groups = spec->active_groups};
   run->kernels->choose_experts(run->team, ch_node_rows(node), &rule, ch_run_value(run, node->in[0]),
                                node->inputs == 2 ? ch_run_value(run, node->in[1]) : NULL, chosen);
-  if (!run->routing || !run->routing->load) return CH_OK;
+  if (attributes->layer < 0 || !run->routing || !run->routing->load) return CH_OK;
   run->kernels->count_choices(ch_node_count(node), chosen, run->routing->load + attributes->layer * experts);
   return CH_OK;
 }

@@ -112,16 +112,93 @@ static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range 
   return ch_groups_of(wanted, out_width(node), in_width(node));
 }
 
+/* The wanted columns of one head: its rows first ... first + rows - 1, where they are read and written. */
+typedef struct head_piece {
+  int64_t rows;
+  const char *x, *weight;
+  char *y;
+} head_piece;
+
+static ch_column_range heads_wanted(const ch_stream_call *call) {
+  return ch_groups_of(call->wanted, out_width(call->node), 1);
+}
+
+/* `head` counts from the first wanted one; not transposed. */
+static head_piece piece_of(const ch_stream_call *call, int64_t head) {
+  const ch_node *node = call->node;
+  const ch_head_rows h = heads_of(node);
+  const ch_column_range heads = heads_wanted(call), wanted = call->wanted;
+  const int64_t out = out_width(node), begin = (heads.first + head) * out;
+  int64_t first = wanted.first > begin ? wanted.first - begin : 0, end = wanted.first + wanted.count - begin;
+  if (end > out) end = out;
+  const int64_t row = (heads.first + head) * h.stride + h.first + first;
+  return (head_piece){.rows = end - first,
+                      .x = (const char *)call->in[0].data +
+                           ch_dtype_bytes(call->in[0].dtype, head * in_width(node)),
+                      .weight = (const char *)ch_run_value(call->run, node->in[1]) +
+                                ch_dtype_bytes(weight_type(call->run, node), row * columns_of(node)),
+                      .y = (char *)call->space +
+                           (size_t)(begin + first - wanted.first) * ch_dtype_size(call->run->kernels->dtype)};
+}
+
+/* Tokens from `first` on, one by one. */
+static void multiply_tokens(const ch_stream_call *call, const head_piece *piece, int64_t first) {
+  const ch_kernels *kernels = call->run->kernels;
+  size_t element = ch_dtype_size(kernels->dtype);
+  for (int64_t t = first; t < call->count; t++)
+    kernels->head_product(call->run->team, 1, 1, piece->rows, columns_of(call->node),
+                          piece->x + (size_t)(t * call->in[0].columns.count) * element, piece->weight,
+                          weight_type(call->run, call->node), 0, false,
+                          piece->y + (size_t)(t * call->wanted.count) * element);
+}
+
 static void stream(const ch_stream_call *call) {
   const ch_node *node = call->node;
-  ch_head_rows h = heads_of(node);
-  ch_dtype dtype = weight_type(call->run, node);
-  int64_t columns = columns_of(node), out = out_width(node), head = call->wanted.first / out;
-  const char *weight = ch_run_value(call->run, node->in[1]);
+  const ch_head_rows h = heads_of(node);
+  const ch_dtype dtype = weight_type(call->run, node);
+  const int64_t columns = columns_of(node), out = out_width(node);
+  const bool whole = call->wanted.first % out == 0 && call->wanted.count % out == 0;
+  if (!whole && !h.transposed) {
+    for (int64_t head = 0; head < heads_wanted(call).count; head++) {
+      const head_piece piece = piece_of(call, head);
+      multiply_tokens(call, &piece, 0);
+    }
+    return;
+  }
+  const char *weight = (const char *)ch_run_value(call->run, node->in[1]) +
+                       ch_dtype_bytes(dtype, (call->wanted.first / out * h.stride + h.first) * columns);
   call->run->kernels->head_product(call->run->team, call->count, call->wanted.count / out, h.rows, columns,
-                                   call->in[0].data,
-                                   weight + ch_dtype_bytes(dtype, (head * h.stride + h.first) * columns),
-                                   dtype, h.stride * columns, h.transposed, call->space);
+                                   call->in[0].data, weight, dtype, h.stride * columns, h.transposed,
+                                   call->space);
+}
+
+/* Products of many tokens in pieces of few sizes, so that no product has to be prepared anew. */
+static int64_t next_piece(int64_t left) {
+  enum { MOST_ROWS = 512, LEAST_ROWS = 32 };
+  int64_t piece = MOST_ROWS;
+  while (piece > left) piece /= 2;
+  return piece < LEAST_ROWS ? 0 : piece;
+}
+
+/* The library takes factors of one type. */
+static ch_status stream_many(const ch_stream_call *call) {
+  const ch_run *run = call->run;
+  const ch_node *node = call->node;
+  const int64_t columns = columns_of(node), ldx = call->in[0].columns.count, ldy = call->wanted.count;
+  const size_t element = ch_dtype_size(run->kernels->dtype);
+  if (heads_of(node).transposed || weight_type(run, node) != run->kernels->dtype) {
+    stream(call);
+    return CH_OK;
+  }
+  for (int64_t head = 0; head < heads_wanted(call).count; head++) {
+    const head_piece p = piece_of(call, head);
+    int64_t t = 0;
+    for (int64_t n; (n = next_piece(call->count - t)) > 0; t += n)
+      CH_TRY(ch_gemm_run(run->gemm, false, true, n, p.rows, columns, p.x + (size_t)(t * ldx) * element, ldx,
+                         p.weight, columns, p.y + (size_t)(t * ldy) * element, ldy, false, run->error));
+    multiply_tokens(call, &p, t);
+  }
+  return CH_OK;
 }
 
 static double flops(const ch_node *node) {
@@ -136,6 +213,8 @@ static const ch_op op = {.name = "head_product",
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
                          .flops = flops,
                          .stream = stream,
+                         .stream_many = stream_many,
+                         .stream_unrounded = true,
                          .stream_needs = stream_needs};
 
 ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_head_rows heads) {

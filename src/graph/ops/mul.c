@@ -1,14 +1,16 @@
-/* y = a * b, element by element; b may be a vector that repeats along the rows. */
+/* y = a * b, element by element; b may be a vector, or a parameter, that repeats along the rows. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 static bool repeated(const ch_node *node) {
-  return node->in[1]->rank == 1;
+  const ch_node *a = node->in[0], *b = node->in[1];
+  return b->rank == 1 || (b->kind == CH_NODE_PARAM &&
+                          (ch_node_rows(b) != ch_node_rows(a) || ch_node_columns(b) != ch_node_columns(a)));
 }
 
 /* Elements of a row of the products: a whole row, or as much as the vector is long. */
 static int64_t width(const ch_node *node) {
-  return repeated(node) ? node->in[1]->shape[0] : ch_node_columns(node);
+  return repeated(node) ? ch_node_count(node->in[1]) : ch_node_columns(node);
 }
 
 static ch_status shape(ch_node *node, ch_error *error) {

@@ -1,21 +1,32 @@
-/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head. */
+/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head; a weight for all heads, or a slice each. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 typedef struct rmsnorm {
   double eps;
+  int64_t slices; /* of the weight: group i of a row has slice i % slices */
 } rmsnorm;
 
-/* Groups of n = weight's length that one norm covers. */
+static int64_t slices(const ch_node *node) {
+  return ((const rmsnorm *)node->attributes)->slices;
+}
+
+/* Elements that one norm covers. */
+static int64_t width(const ch_node *node) {
+  return node->in[1]->shape[0] / slices(node);
+}
+
 static int64_t groups(const ch_node *node) {
-  return ch_node_count(node) / node->in[1]->shape[0];
+  return ch_node_count(node) / width(node);
 }
 
 static ch_status shape(ch_node *node, ch_error *error) {
   const ch_node *x = node->in[0], *weight = node->in[1];
-  if (weight->rank != 1 || ch_node_columns(x) % weight->shape[0] != 0)
-    return ch_fail(error, CH_ERROR_CONFIG, "a weight of %lld elements does not divide rows of %lld",
-                   (long long)ch_node_count(weight), (long long)ch_node_columns(x));
+  if (weight->rank != 1 || slices(node) < 1 || weight->shape[0] % slices(node) != 0 ||
+      ch_node_columns(x) % weight->shape[0] != 0)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "a weight of %lld elements in %lld slices does not divide rows of %lld",
+                   (long long)ch_node_count(weight), (long long)slices(node), (long long)ch_node_columns(x));
   return ch_shape_as_input(node, 0);
 }
 
@@ -31,7 +42,7 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 
 static ch_status forward(ch_run *run, const ch_node *node) {
   const rmsnorm *attributes = node->attributes;
-  run->kernels->rmsnorm_forward(run->team, groups(node), node->in[1]->shape[0],
+  run->kernels->rmsnorm_forward(run->team, groups(node), width(node), slices(node),
                                 ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
                                 attributes->eps, ch_run_output(run, node), ch_run_saved(run, node));
   return CH_OK;
@@ -41,13 +52,14 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   bool accumulate_x, accumulate_weight;
   void *dx = ch_run_gradient(run, node, 0, &accumulate_x);
   void *dweight = ch_run_gradient(run, node, 1, &accumulate_weight);
-  run->kernels->rmsnorm_backward(run->team, groups(node), node->in[1]->shape[0],
+  run->kernels->rmsnorm_backward(run->team, groups(node), width(node), slices(node),
                                  ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
                                  ch_run_saved(run, node), ch_run_output_gradient(run, node), dx, accumulate_x,
                                  dweight, accumulate_weight, ch_run_scratch(run));
   return CH_OK;
 }
 
+/* All slices together, so that the first group has the first one. */
 static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   return ch_whole_groups(wanted, node->in[1]->shape[0]);
@@ -55,10 +67,10 @@ static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range 
 
 static void stream(const ch_stream_call *call) {
   const rmsnorm *attributes = call->node->attributes;
-  int64_t n = call->node->in[1]->shape[0];
-  call->run->kernels->rmsnorm_forward(call->run->team, call->count * (call->wanted.count / n), n,
-                                      call->in[0].data, ch_run_value(call->run, call->node->in[1]),
-                                      attributes->eps, call->space, NULL);
+  int64_t n = width(call->node);
+  call->run->kernels->rmsnorm_forward(
+      call->run->team, call->count * (call->wanted.count / n), n, slices(call->node), call->in[0].data,
+      ch_run_value(call->run, call->node->in[1]), attributes->eps, call->space, NULL);
 }
 
 static const ch_op op = {.name = "rmsnorm",
@@ -72,6 +84,10 @@ static const ch_op op = {.name = "rmsnorm",
                          .stream = stream,
                          .stream_needs = stream_needs};
 
+ch_node *ch_op_rmsnorm_sliced(ch_graph *graph, ch_node *x, ch_node *weight, int64_t heads, double eps) {
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){x, weight}, &(rmsnorm){eps, heads}, sizeof(rmsnorm));
+}
+
 ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps) {
-  return ch_graph_node(graph, &op, 2, (ch_node *[]){x, weight}, &(rmsnorm){eps}, sizeof(rmsnorm));
+  return ch_op_rmsnorm_sliced(graph, x, weight, 1, eps);
 }

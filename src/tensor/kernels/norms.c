@@ -31,8 +31,8 @@ ALWAYS_INLINE real sum_of(const real *x, int64_t n) {
 }
 
 /* Sums, roots and products of several rows in turn: the root of one row need not wait for the sum of the next. */
-static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, const real *x, const real *w, double eps,
-                         real *y, real *rstd) {
+static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, int64_t slices, const real *x,
+                         const real *weight, double eps, real *y, real *rstd) {
   enum { TOGETHER = 16 };
   double scale[TOGETHER];
   for (int64_t r = first; r < last; r += TOGETHER) {
@@ -41,7 +41,7 @@ static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, const real *x, 
     for (int64_t k = rows; k < TOGETHER; k++) scale[k] = 1;
     for (int k = 0; k < TOGETHER; k++) scale[k] = 1 / sqrt(scale[k] + eps);
     for (int64_t k = 0; k < rows; k++) {
-      const real *in = x + (r + k) * n, by = (real)scale[k];
+      const real *in = x + (r + k) * n, by = (real)scale[k], *w = weight + (r + k) % slices * n;
       real *out = y + (r + k) * n;
       int64_t i = 0;
       if (rstd) rstd[r + k] = by;
@@ -51,10 +51,10 @@ static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, const real *x, 
   }
 }
 
-void KERNEL(rmsnorm_forward)(const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight,
-                             double eps, void *y, void *rstd) {
+void KERNEL(rmsnorm_forward)(const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x,
+                             const void *weight, double eps, void *y, void *rstd) {
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS,
-            rmsnorm_rows(first, last, n, x, weight, eps, y, rstd));
+            rmsnorm_rows(first, last, n, slices, x, weight, eps, y, rstd));
 }
 
 /* dx = s (w dy - x s^2 mean(w dy x)), with s = 1/sqrt(mean(x^2) + eps). */
@@ -74,30 +74,33 @@ static void rmsnorm_row_backward(int64_t n, const real *x, const real *w, real s
     for (i = 0; i < n; i++) dx[i] = s * (w[i] * dy[i] - x[i] * back);
 }
 
-void KERNEL(rmsnorm_backward)(const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight,
-                              const void *rstd, const void *dy, void *dx, bool accumulate, void *dweight,
-                              bool accumulate_weight, void *scratch) {
+void KERNEL(rmsnorm_backward)(const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x,
+                              const void *weight, const void *rstd, const void *dy, void *dx, bool accumulate,
+                              void *dweight, bool accumulate_weight, void *scratch) {
   const int threads = parts_of_team(team, rows * n >= CH_PARALLEL_ELEMENTS);
+  const int64_t weights = slices * n;
 #pragma omp parallel num_threads(team->workers) if (threads > 1)
   {
     EACH_PART(thread, threads) {
       int64_t first, last;
       thread_range(rows, thread, threads, &first, &last);
-      real *restrict partial = (real *)scratch + thread * n;
-      if (dweight) memset(partial, 0, (size_t)n * sizeof(real));
+      real *partial = (real *)scratch + thread * weights;
+      if (dweight) memset(partial, 0, (size_t)weights * sizeof(real));
       for (int64_t r = first; r < last; r++) {
         const real *in = (const real *)x + r * n, *out_gradient = (const real *)dy + r * n;
-        real s = ((const real *)rstd)[r];
+        real s = ((const real *)rstd)[r], *restrict sums = partial + r % slices * n;
         if (dweight)
-          for (int64_t i = 0; i < n; i++) partial[i] += out_gradient[i] * in[i] * s;
-        if (dx) rmsnorm_row_backward(n, in, weight, s, out_gradient, (real *)dx + r * n, accumulate);
+          for (int64_t i = 0; i < n; i++) sums[i] += out_gradient[i] * in[i] * s;
+        if (dx)
+          rmsnorm_row_backward(n, in, (const real *)weight + r % slices * n, s, out_gradient,
+                               (real *)dx + r * n, accumulate);
       }
     }
 #pragma omp barrier
     EACH_PART(thread, threads) {
       int64_t first, last;
-      thread_range(n, thread, threads, &first, &last);
-      if (dweight) sum_partials(threads, n, scratch, first, last, dweight, accumulate_weight);
+      thread_range(weights, thread, threads, &first, &last);
+      if (dweight) sum_partials(threads, weights, scratch, first, last, dweight, accumulate_weight);
     }
   }
 }

@@ -160,7 +160,10 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
     if (latent && !gated && !keys_normed ? !absorbs : absorbs && !own_maps)
       complain(s, "latents are not absorbed");
     if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");
-    if (has_run(&profile, "mix_by_head") != absorbed) complain(s, "mixes are not absorbed");
+    bool fixed = s->definition.ranks.fixed, factors = type->reads_factors && !fixed;
+    if (has_run(&profile, "mix_by_head") != (absorbed || (type->reads_factors && fixed)))
+      complain(s, "mixes are not absorbed");
+    if (has_run(&profile, "factor_attend") != factors) complain(s, "factors are not read as they are");
   }
   ch_session_free(session);
   free(logits);

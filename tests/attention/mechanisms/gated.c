@@ -11,6 +11,7 @@ static double *attention(reference_run *run, const double *x) {
   reference_queries_keys_values(run, x, &q, &k, &v);
   double *context =
       reference_attend_apart(run, c->key_groups, q, k, d, c->value_groups, v, d, 1 / sqrt((double)d));
+  reference_exclude(run, context, v, d);
   reference_head_norm(run, context, c->heads, d);
   const double *gate = reference_project(run, "g_proj", x, c->hidden, width);
   for (int64_t i = 0; i < run->length * width; i++) context[i] *= reference_sigmoid(gate[i]);
@@ -71,6 +72,7 @@ static void combinations(combination_list *list) {
       if (size == sizes || size == sizes + 1 + i % 3)
         add_combination(list, *size, "gated", attention[i].text);
 
+  add_combination(list, GROUPED, "gated", "'exclusive': true, 'qk_norm': true, " ALL);
   const char *everything = "'qk_norm': true, 'head_norm': true, 'head_mix': {'on': ['k', 'v'], "
                            "'component_heads': [1, 2, 5]}, " ALL;
   add_combination(list, GROUPED ", 'num_hidden_layers': 3, 'attention_bias': true", "gated", everything);

@@ -10,6 +10,7 @@ static double *attention(reference_run *run, const double *x) {
   reference_queries_keys_values(run, x, &q, &k, &v);
   double *context =
       reference_attend_apart(run, c->key_groups, q, k, d, c->value_groups, v, d, 1 / sqrt((double)d));
+  reference_exclude(run, context, v, d);
   reference_head_norm(run, context, c->heads, d);
   return reference_project(run, "o_proj", context, c->heads * d, c->hidden);
 }
@@ -17,6 +18,7 @@ static double *attention(reference_run *run, const double *x) {
 static const tried with_experts[] = {
     {"'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['v']}", "'num_key_value_heads': 2"},
     {"'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", "'num_key_value_heads': 2"},
+    {"'exclusive': true", "'num_key_value_heads': 2"},
     {0},
 };
 
@@ -37,6 +39,8 @@ static const tried long_texts[] = {
      "'on': ['q', 'k', 'v'], 'per_head': true}",
      "'num_key_value_heads': 4, 'head_dim': 20"},
     {"'num_key_heads': 1, 'num_value_heads': 2", "'head_dim': 24"},
+    {"'exclusive': true", WIDE},
+    {"'exclusive': true, " FEW_COMPONENTS ", 'knocking': {'type': 'linear', 'on': ['v']}", WIDE},
     {"", WIDE ", 'moe': {'experts': 6, 'active': 2, 'shared': 1, 'expert_intermediate_size': 12}"},
     {0},
 };
@@ -46,6 +50,8 @@ static const tried long_texts[] = {
 static const tried learns[] = {
     {"'num_key_heads': 1, 'num_value_heads': 4", ""},
     {"'qk_norm': true, 'head_norm': true", GROUPED},
+    {"'exclusive': true", GROUPED},
+    {"'exclusive': true, 'head_norm': true", GROUPED},
     {"'head_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", GROUPED},
     {"'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", GROUPED},
     {"'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}", GROUPED},
@@ -145,7 +151,29 @@ static void add_networks(combination_list *list) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) add_combination(list, shapes[i], "gqa", "");
 }
 
+/* Contexts without the part along a token's own value, mixed and knocked as it is read. */
+static void add_exclusive(combination_list *list) {
+  static const char *const modules[] = {"'exclusive': true",
+                                        "'exclusive': true, 'qk_norm': true",
+                                        "'exclusive': true, 'knocking': {'type': 'mlp', 'on': ['v']}",
+                                        "'exclusive': true, 'knocking': {'type': 'linear', 'on': ['q', 'v']}",
+                                        "'exclusive': true, " FEW_COMPONENTS,
+                                        "'exclusive': true, 'head_mix': {'on': ['v'], 'component_heads': 3}",
+                                        NULL};
+  for (const char *const *module = modules; *module; module++)
+    for (const char *const *position = positions; *position; position++) {
+      crossing sizes[1];
+      cross((const char *const[]){"'num_key_value_heads': 2, 'head_dim': 6", 0},
+            (const char *const[]){*position, 0}, sizes, 1);
+      add_combination(list, sizes[0].text, "gqa", *module);
+    }
+  add_combination(list, "'head_dim': 6, 'attention_bias': true", "gqa",
+                  "'exclusive': true, 'num_key_heads': 4, 'num_value_heads': 2");
+  add_combination_of(list, 3, 1, "'num_key_value_heads': 1", "gqa", "'exclusive': true");
+}
+
 static void combinations(combination_list *list) {
+  add_exclusive(list);
   add_combination(list, "'head_dim': 6", "gqa", "'num_key_heads': 2, 'num_value_heads': 4, 'qk_norm': true");
   add_plain(list);
   add_networks(list);

@@ -32,8 +32,9 @@ typedef struct tested_mechanism {
   const char *name; /* attention.type */
 
   /* --- the definition --- */
-  bool one_key; /* one key-value head when the config does not say */
-  bool normed;  /* the head norm is on when the config does not say */
+  bool one_key;        /* one key-value head when the config does not say */
+  bool normed;         /* the head norm is on when the config does not say */
+  bool scales_latents; /* normed latents are scaled when the config does not say */
   bool
       key_kept; /* linear knocking of keys cannot be folded: something else is made of the key as projected */
   /* What follows from the keys that were read; NULL: nothing that is not the same for all. */
@@ -46,12 +47,16 @@ typedef struct tested_mechanism {
   int64_t (*others)(const reference_config *config, int layer);
   /* Elements of a token in a layer's cache. */
   int64_t (*cache)(const reference_config *config, int layer);
+  /* Heads times the rank of what they read; NULL: of keys as wide as knocking sees them. */
+  int64_t (*total_effective_rank)(const reference_config *config);
   /* The width of the space that heads share; NULL: that of the heads with the fewest components. */
   int64_t (*shared_latent_dim)(const reference_config *config);
 
   /* --- how decoding must read its cache --- */
   bool absorbs_latents; /* as latents, never expanded, unless a gate or a norm of keys stands between */
   bool absorbs_mixes;   /* as components where only mixing stands between */
+  bool
+      reads_factors; /* as factors: of keys and values by token, or where those over heads are fixed with them absorbed */
 
   /* --- what it is tried on --- */
   void (*combinations)(combination_list *list);

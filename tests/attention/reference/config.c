@@ -101,6 +101,19 @@ static void read_attention(const json_t *attention, reference_config *c) {
   c->lambda_a_pair = is(attention, "diff_lambda", "per_pair");
   c->mix_logits = flag(attention, "mix_logits", true);
   c->mix_weights = flag(attention, "mix_weights", true);
+  c->exclusive = flag(attention, "exclusive", false);
+  c->latent_heads = whole(attention, "latent_heads", 0);
+  c->branches = whole(attention, "branches", 0);
+  c->latent_scale = flag(attention, "latent_scale", c->type->scales_latents);
+  c->branch_scale = flag(attention, "branch_scale", true);
+  c->ranks.q = whole(attention, "q_rank", 0);
+  c->ranks.k = whole(attention, "k_rank", 0);
+  c->ranks.v = whole(attention, "v_rank", 0);
+  c->ranks.fixed = is(attention, "a_factors", "fixed");
+  c->shared_qk = whole(attention, "shared_qk_dim", 0);
+  c->content_bias = flag(attention, "content_bias", false);
+  c->shared_heads = whole(attention, "shared_heads", 0);
+  c->active_heads = whole(attention, "active_heads", 0);
   c->key_dim = c->value_dim = c->context_dim = c->qk_norm_dim = c->head_dim;
   if (c->type->complete) c->type->complete(c);
 }

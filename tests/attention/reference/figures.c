@@ -85,7 +85,8 @@ void reference_count(const reference_config *c, reference_figures *figures) {
   figures->parameters_total = always + rest + figures->parameters_gate_embedding;
   figures->parameters_active = always + rest_active;
   figures->parameters_stored = figures->parameters_total + reference_uncounted_parameters(c);
-  figures->total_effective_rank = c->heads * c->key_dim;
+  figures->total_effective_rank =
+      c->type->total_effective_rank ? c->type->total_effective_rank(c) : c->heads * c->key_dim;
   figures->shared_latent_dim = shared_latent_dim(c);
 }
 

@@ -1,4 +1,5 @@
 /* The modules of the reference: knocking, head mixing, QK norm, head norm. */
+#include <math.h>
 #include <stdio.h>
 
 #include "private.h"
@@ -76,4 +77,20 @@ void reference_head_norm(reference_run *run, double *context, int64_t heads, int
   if (!run->config->head_norm) return;
   reference_rmsnorm(context, run->length * heads, dim,
                     reference_vector(run, "self_attn.head_norm.weight", dim), run->config->eps);
+}
+
+/* --- exclusive attention --- */
+
+void reference_exclude(reference_run *run, double *context, const double *values, int64_t dim) {
+  const reference_config *c = run->config;
+  if (!c->exclusive) return;
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t h = 0; h < c->heads; h++) {
+      double *y = context + (t * c->heads + h) * dim, norm = 0, along = 0;
+      const double *v = values + (t * c->value_groups + h * c->value_groups / c->heads) * dim;
+      for (int64_t i = 0; i < dim; i++) norm += v[i] * v[i];
+      norm = fmax(sqrt(norm), 1e-12);
+      for (int64_t i = 0; i < dim; i++) along += y[i] * v[i] / norm;
+      for (int64_t i = 0; i < dim; i++) y[i] -= along * v[i] / norm;
+    }
 }

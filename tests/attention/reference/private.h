@@ -75,6 +75,9 @@ int64_t reference_components(const reference_run *run, char which);
 double *reference_mixed(reference_run *run, char which, const double *component);
 /* QK norm of every head, in place; which is 'q' or 'k'. */
 void reference_qk_norm(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
+/* Exclusive attention, where the config asks for it: contexts [length][heads][dim] without their part along the values
+   [length][value groups][dim] of their own tokens, in place. */
+void reference_exclude(reference_run *run, double *context, const double *values, int64_t dim);
 /* The optional norm of every head's context, in place. */
 void reference_head_norm(reference_run *run, double *context, int64_t heads, int64_t dim);
 

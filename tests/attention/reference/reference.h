@@ -83,6 +83,16 @@ typedef struct reference_config {
   bool reuse_projects, reuse_adds, reuse_gates; /* mfa_kr: N, the residual k, alpha */
   bool lambda_a_pair; /* diff: one lambda per pair, not the reparameterised one per layer */
   bool mix_logits, mix_weights;
+  bool exclusive;
+  int64_t latent_heads, branches; /* gla, mlra: m, b */
+  bool latent_scale, branch_scale;
+  struct { /* tpa; q 0: a dense query */
+    int64_t q, k, v;
+    bool fixed;
+  } ranks;
+  int64_t shared_qk; /* collaborative: D~ */
+  bool content_bias;
+  int64_t shared_heads, active_heads;                                  /* moh: s, k */
   int64_t experts, active, shared_experts, expert_width, dense_layers; /* experts 0: none */
   bool dense[64]; /* layers that are dense beside the first ones */
   bool loss_free;

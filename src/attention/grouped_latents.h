@@ -1,0 +1,20 @@
+/* Several latents of a token, each read by a group of heads: what gla.c and mlra.c have in common (grouped_latents.c). */
+#ifndef CH_ATTENTION_GROUPED_LATENTS_H
+#define CH_ATTENTION_GROUPED_LATENTS_H
+
+#include "attention/mechanism.h"
+
+/* CH_OK if the latents divide "kv_lora_rank", and the branches of heads them and the heads. */
+ch_status ch_grouped_latents_check(const ch_config *config, const char *where, ch_error *error);
+void ch_grouped_latents_declare(ch_declaration *declaration);
+int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
+void ch_grouped_latents_write(ch_builder *builder, ch_node *x, ch_node *state[]);
+ch_node *ch_grouped_latents_read(ch_builder *builder, ch_node *x, ch_node *const state[]);
+int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
+int64_t ch_grouped_latents_long_pass(const ch_config *config);
+int64_t ch_grouped_latents_rank(const ch_config *config);
+int64_t ch_grouped_latents_dim(const ch_config *config);
+/* A preset: `number` elements of all latents together, or the next from mla's usual ones that they divide. */
+ch_status ch_preset_grouped_latents(ch_config *config, int64_t number, const char *where, ch_error *error);
+
+#endif

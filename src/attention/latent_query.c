@@ -1,0 +1,93 @@
+/* Queries of unrotated and rotated dims, dense or from two factors with a norm between them, as DeepSeek-V2 has them. */
+#include "attention/latent_query.h"
+
+#include <math.h>
+
+static int64_t width_of_head(const ch_config *config) {
+  return config->attention.qk_nope_head_dim + config->attention.qk_rope_head_dim;
+}
+
+/* What "latent_scale" multiplies the normed low-rank query by. */
+static double query_scale(const ch_config *config) {
+  return sqrt((double)config->hidden_size / (double)config->attention.q_lora_rank);
+}
+
+void ch_latent_query_declare(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  int64_t width = c->num_attention_heads * width_of_head(c), rank = c->attention.q_lora_rank;
+  if (rank) {
+    ch_declare_projection(declaration, "q_a_proj", rank, c->hidden_size);
+    ch_declare_norm(declaration, "q_a_layernorm", rank);
+    ch_declare_projection(declaration, "q_b_proj", width, rank);
+    if (c->attention.latent_scale) ch_declare_scaled_input(declaration, "q_b_proj", query_scale(c));
+  } else
+    ch_declare_projection(declaration, "q_proj", width, c->hidden_size);
+  ch_knocking_declare(declaration, CH_ON_Q, c->attention.qk_nope_head_dim);
+  ch_qk_norm_declare(declaration, CH_ON_Q, width_of_head(c));
+}
+
+static ch_node *projected(ch_builder *builder, ch_node *x) {
+  const ch_config *c = builder->config;
+  int64_t rank = c->attention.q_lora_rank;
+  if (!rank) return ch_project(builder, x, "q_proj");
+  ch_node *inner = ch_latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm");
+  if (c->attention.latent_scale) inner = ch_op_scale(builder->graph, inner, query_scale(c));
+  return ch_project(builder, inner, "q_b_proj");
+}
+
+/* The n unrotated dims of every head through the knocking map, the others as they are. */
+static ch_node *knocked(ch_builder *builder, ch_node *q) {
+  const ch_config *c = builder->config;
+  int64_t heads = c->num_attention_heads, nope = c->attention.qk_nope_head_dim, width = width_of_head(c);
+  if (!ch_is_knocked(c, CH_ON_Q)) return q;
+  ch_node *turned = ch_knock(builder, CH_ON_Q,
+                             ch_op_slice_heads(builder->graph, q, heads, (ch_head_slice){width, 0, nope}));
+  return ch_op_join_heads(builder->graph, heads, 2, (ch_node *[]){turned, q},
+                          (ch_head_slice[]){{nope, 0, nope}, {width, nope, width - nope}});
+}
+
+ch_node *ch_latent_queries(ch_builder *builder, ch_node *x) {
+  const ch_config *c = builder->config;
+  ch_node *q = knocked(builder, projected(builder, x));
+  return ch_rotate_queries(builder, ch_qk_norm(builder, CH_ON_Q, q), width_of_head(c),
+                           c->attention.qk_rope_head_dim);
+}
+
+ch_status ch_latent_check_sizes(const ch_config *config, const char *where, ch_error *error) {
+  const ch_attention_config *a = &config->attention;
+  const char *missing = !a->qk_nope_head_dim   ? "qk_nope_head_dim"
+                        : !a->qk_rope_head_dim ? "qk_rope_head_dim"
+                        : !a->v_head_dim       ? "v_head_dim"
+                                               : NULL;
+  if (missing)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.%s\" is missing, which \"attention.type\" \"%s\" needs", where, missing,
+                   a->type);
+  if (config->position == CH_POSITION_ROPE && a->qk_rope_head_dim % 2)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.qk_rope_head_dim\" is %lld, which must be even with \"position\": \"rope\" "
+        "(it turns pairs)",
+        where, (long long)a->qk_rope_head_dim);
+  return CH_OK;
+}
+
+/* DeepSeek-V2's latent is 4 d (512 at heads of 128). With the 16 heads of its Lite model and of the MFA paper that is a
+   quarter of all heads together, H d; with fewer heads 4 d would compress less, so a quarter it stays. */
+int64_t ch_usual_latent(const ch_config *config) {
+  int64_t quarters = config->num_attention_heads < 16 ? config->num_attention_heads : 16;
+  return (quarters * config->head_dim + 3) / 4;
+}
+
+/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2. */
+ch_status ch_preset_latent(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  (void)error;
+  ch_attention_config *a = &config->attention;
+  a->qk_nope_head_dim = a->v_head_dim = config->head_dim;
+  a->qk_rope_head_dim = (config->head_dim / 2 + 1) / 2 * 2;
+  a->kv_lora_rank = number ? number : ch_usual_latent(config);
+  config->num_key_value_heads = config->num_attention_heads;
+  config->head_dim = 0;
+  return CH_OK;
+}
