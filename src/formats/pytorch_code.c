@@ -1,8 +1,9 @@
 /* The PyTorch code of one model, from the parts in formats/pytorch.
  *
  * A part is Python with marks, each on a line of its own: what stands between `#? NAME` and `#? end` belongs to models with
- * that feature, `#? A|B` to models with one of several, `#? !NAME` to those without it. So the code that is written holds
- * what the model has and nothing else, and a mechanism is one part that has its name.
+ * that feature, `#? A|B` to models with one of several, `#? !NAME` to those without it. `#< NAME` puts the part before this
+ * one on which it builds. So the code that is written holds what the model has and nothing else, and a mechanism is one part
+ * that has its name.
  */
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +60,7 @@ static bool has(const model *m, const char *name, size_t size) {
       {"knocking_mlp", knocks && a->knocking.type == CH_KNOCKING_MLP},
       {"knocking_gate", knocks && a->knocking.type == CH_KNOCKING_GATE},
       {"head_mix", a->head_mix.on != 0},
+      {"exclusive", a->exclusive},
       {"qk_norm", a->qk_norm},
       {"head_norm", a->head_norm},
       {"gate", a->gate_embedding_dim != 0},
@@ -66,6 +68,9 @@ static bool has(const model *m, const char *name, size_t size) {
       {"mla_absorbs", absorbs(c)},
       {"moe", c->moe.experts != 0},
       {"post_norm", c->norm_placement == CH_NORM_POST},
+      {"window", false},
+      {"sink_logits", false},
+      {"kv_group", false},
       {"any_attention_function", !is_type(c, "talking") && c->position != CH_POSITION_ALIBI},
   };
   for (size_t i = 0; i < sizeof features / sizeof *features; i++)
@@ -87,29 +92,33 @@ static bool holds(const model *m, const char *condition, const char *end) {
 
 /* --- parts --------------------------------------------------------------------------------------------------- */
 
-/* The lines of a part that the model has. */
-static void put_part(const model *m, const char *part, ch_text *code) {
-  static const char mark[] = "#? ";
-  int depth = 0, left_out = 0; /* open marks; the first of them that does not hold, counted from 1, or 0 */
-  for (const char *line = part; *line;) {
-    const char *end = strchr(line, '\n'), *next = end + 1;
-    if (strncmp(line, mark, strlen(mark)) != 0) {
-      if (!left_out) ch_text_printf(code, "%.*s", (int)(next - line), line);
-    } else if (strncmp(line + strlen(mark), "end\n", 4) == 0) {
-      if (left_out == depth) left_out = 0;
-      depth--;
-    } else {
-      depth++;
-      if (!left_out && !holds(m, line + strlen(mark), end)) left_out = depth;
-    }
-    line = next;
-  }
+static const char *part_named(const char *name, size_t size) {
+  for (const ch_embedded_text *text = ch_embedded_pytorch; text->name; text++)
+    if (strlen(text->name) == size && memcmp(text->name, name, size) == 0) return (const char *)text->text;
+  return NULL;
 }
 
-static const char *part_named(const char *name) {
-  for (const ch_embedded_text *text = ch_embedded_pytorch; text->name; text++)
-    if (strcmp(text->name, name) == 0) return (const char *)text->text;
-  return NULL;
+static bool marked(const char *line, const char *mark) {
+  return strncmp(line, mark, strlen(mark)) == 0;
+}
+
+/* The lines of a part that the model has, behind the parts that it builds on. */
+static void put_part(const model *m, const char *name, size_t size, ch_text *code) {
+  int depth = 0, left_out = 0; /* open marks; the first of them that does not hold, counted from 1, or 0 */
+  for (const char *line = part_named(name, size), *next; *line; line = next) {
+    const char *end = strchr(line, '\n'), *rest = line + 3;
+    next = end + 1;
+    if (marked(line, "#< ")) {
+      put_part(m, rest, (size_t)(end - rest), code);
+    } else if (marked(line, "#? end\n")) {
+      if (left_out == depth) left_out = 0;
+      depth--;
+    } else if (marked(line, "#? ")) {
+      depth++;
+      if (!left_out && !holds(m, rest, end)) left_out = depth;
+    } else if (!left_out)
+      ch_text_printf(code, "%.*s", (int)(next - line), line);
+  }
 }
 
 ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error) {
@@ -119,7 +128,9 @@ ch_status ch_transformers_check(const ch_config *config, const char *where, ch_e
         "%s is a model of images, for which there is no PyTorch code; `export --format safetensors` writes "
         "its tensors",
         where);
-  if (strcmp(config->model_type, "crosshead") != 0 || part_named(config->attention.type)) return CH_OK;
+  if (strcmp(config->model_type, "crosshead") != 0 ||
+      part_named(config->attention.type, strlen(config->attention.type)))
+    return CH_OK;
   return ch_fail(
       error, CH_ERROR_CONFIG,
       "%s: there is no PyTorch code for \"attention.type\" \"%s\"; `export --format safetensors` writes "
@@ -128,20 +139,14 @@ ch_status ch_transformers_check(const ch_config *config, const char *where, ch_e
 }
 
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code) {
-  /* The mechanisms that others build on come before these. */
-  static const char *const parts[] = {"common",  "positions", "shared_weights", "cache",
-                                      "modules", "attention", "keys_values",    "factored_query"};
-  static const char *const grouped[] = {"gated", "talking"};
+  const char *parts[] = {"common",  "positions", "shared_weights",       "cache",
+                         "modules", "attention", config->attention.type, "feed_forward",
+                         "model"};
   const model m = {config, params};
   ch_text_printf(code,
                  "\"\"\"A Crosshead model for transformers: what its config.json says (attention: %s), and "
                  "nothing else.\n\n"
                  "docs/mechanisms of Crosshead's sources has the equations.\n\"\"\"\n\n",
                  config->attention.type);
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) put_part(&m, part_named(parts[i]), code);
-  for (size_t i = 0; i < sizeof grouped / sizeof *grouped; i++)
-    if (is_type(config, grouped[i])) put_part(&m, part_named("gqa"), code);
-  put_part(&m, part_named(config->attention.type), code);
-  put_part(&m, part_named("feed_forward"), code);
-  put_part(&m, part_named("model"), code);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) put_part(&m, parts[i], strlen(parts[i]), code);
 }

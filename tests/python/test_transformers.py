@@ -97,6 +97,21 @@ CASES = {
     "gated": attention(type="gated", head_norm=True, qk_norm=True),
     "talking": {"num_key_value_heads": 4, **attention(type="talking", qk_norm=True)},
     "talking, one mix, alibi": {"num_key_value_heads": 4, "position": "alibi", **attention(type="talking", mix_logits=False)},
+    "exclusive": attention(type="gqa", exclusive=True, qk_norm=True, **LINEAR),
+    "exclusive, gated": {"num_key_value_heads": 4, **attention(type="gated", exclusive=True, head_mix={"on": ["v"], "component_heads": 2})},
+    "moh": attention(type="moh", shared_heads=1, active_heads=2, head_norm=True),
+    "moh, exclusive": attention(type="moh", shared_heads=1, active_heads=2, exclusive=True, qk_norm=True),
+    "moh without shared heads": {"position": "alibi", **attention(type="moh", active_heads=3, **LINEAR)},
+    "tpa": {"num_key_value_heads": None, **attention(type="tpa", q_rank=3, k_rank=2, v_rank=1, head_norm=True)},
+    "tpa, fixed": {"num_key_value_heads": None, **attention(type="tpa", a_factors="fixed", k_rank=2, v_rank=3)},
+    "tpa, dense queries": {"num_key_value_heads": None, "rope_interleaved": True, **attention(type="tpa", k_rank=1, v_rank=2)},
+    "collaborative": attention(type="collaborative", shared_qk_dim=16, head_norm=True, knocking={"type": "mlp", "on": ["v"]}),
+    "collaborative, content bias": attention(type="collaborative", shared_qk_dim=24, content_bias=True),
+    "gla": attention(**{**MLA, "type": "gla"}, head_norm=True),
+    "gla, scaled": attention(**{**MLA, "type": "gla", "kv_lora_rank": 12}, latent_heads=4, latent_scale=True, q_lora_rank=9, **LINEAR),
+    "mlra": attention(**{**MLA, "type": "mlra", "kv_lora_rank": 12}),
+    "mlra, two branches": attention(
+        **{**MLA, "type": "mlra", "kv_lora_rank": 12}, branches=2, branch_scale=False, latent_scale=False, q_lora_rank=5, **LINEAR),
     "masa": {"sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2}, **attention(type="gqa", head_norm=True)},
     "masa in groups": {
         "sharing": {"type": "masa", "projections": ["q_b_proj", "kv_b_proj"], "atoms": 2, "groups": [[0, 1], [2, 2]]},
@@ -144,7 +159,7 @@ def crosshead(*arguments):
 def random_model(directory, keys):
     """The untrained model of a configuration, with weights of which none is at a special value."""
     configuration = {key: value for key, value in {**SIZES, **keys}.items() if value is not None}
-    if configuration["attention"]["type"] == "mla":  # has sizes of its own
+    if configuration["attention"]["type"] in ("mla", "gla", "mlra"):  # have sizes of their own
         del configuration["num_key_value_heads"], configuration["head_dim"]
     with open(f"{directory}/c.json", "w") as file:
         json.dump(configuration, file)

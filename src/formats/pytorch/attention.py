@@ -3,8 +3,8 @@ def eager_attention(module, query, key, value, attention_mask, scaling, dropout=
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
-    if attention_mask is None and module.is_causal:
-        attention_mask = visible_tokens(None, query.shape[2], key.shape[2], query.device)
+    if attention_mask is None and query.shape[2] > 1:
+        attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     elif attention_mask is not None:
@@ -13,6 +13,23 @@ def eager_attention(module, query, key, value, attention_mask, scaling, dropout=
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 
+#? sink_logits
+def attend_with_sinks(query, key, value, mask, scaling, sinks):
+    """Softmaxes with one more score z_h in every denominator, which no value belongs to (gpt-oss)."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+    if mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    else:
+        scores = scores + mask
+    sinks = sinks.repeat(scores.shape[1] // sinks.shape[0])[None, :, None, None]
+    scores = torch.cat((scores, sinks.expand(*scores.shape[:3], 1)), -1)
+    weights = F.softmax(scores, -1, dtype=torch.float32).to(query.dtype)[..., :-1]
+    return torch.matmul(weights, value).transpose(1, 2)
+
+
+#? end
 class Attention(nn.Module):
     """What all mechanisms have in common. A token writes states, which are all that is cached; a query reads the states
     of every token that it sees:
@@ -24,10 +41,14 @@ class Attention(nn.Module):
         super().__init__()
         self.config = config
         self.layer_idx = layer_idx
-        self.leader = layer_idx  # the layer whose states this one reads
+        group = config.attention.get("kv_layer_group") or config.attention.get("layer_group_size") or 1
+        self.leader = layer_idx - layer_idx % group  # the layer whose states this one reads
         self.is_causal = True
         self.num_key_value_groups = 1
         self.shared = (shared,)
+#? sink_logits
+        self.sinks = nn.Parameter(torch.zeros(config.num_attention_heads))
+#? end
 
     def projection(self, name, inputs, outputs, bias=False):
         module = make_projection(self.config, self.layer_idx, self.shared[0], name, inputs, outputs, bias)
@@ -71,15 +92,24 @@ class Attention(nn.Module):
             self.add_module(on + "_knock", knock_with(self.config, heads, size))
 
 #? end
-    def attend(self, q, k, v, mask, scale, **kwargs):
-        """softmax(q kᵀ · scale) v of [B, heads, T, d] -> [B, T, heads, d]."""
+    def attend(self, q, k, v, tokens, scale, heads=slice(None)):
+        """softmax(q kᵀ · scale) v of [B, heads, T, d] -> [B, T, heads, d]. heads: which of the model's these are."""
         self.num_key_value_groups = q.shape[1] // k.shape[1]
-        name = self.config._attn_implementation
-        function = eager_attention if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
 #? rope_scaling
         scale = scale * rope_score_scale(self.config)
 #? end
-        return function(self, q, k, v, mask, dropout=0.0, scaling=scale, **kwargs)[0]
+        mask = tokens.mask
+#? alibi
+        mask = mask[:, heads]
+#? end
+#? sink_logits
+        return attend_with_sinks(q, k, v, mask if mask is not None else tokens.seen(), scale, self.sinks)
+#? end
+#? !sink_logits
+        name = self.config._attn_implementation
+        function = eager_attention if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
+        return function(self, q, k, v, mask, dropout=0.0, scaling=scale, **tokens.options)[0]
+#? end
 
     def finish(self, context):
         """The output projection of [B, T, heads, d]."""
@@ -88,13 +118,13 @@ class Attention(nn.Module):
 #? end
         return self.o_proj(context.flatten(-2))
 
-    def forward(self, x, positions, ids, mask, cache, written, **kwargs):
+    def forward(self, x, tokens, cache, written):
         if self.leader == self.layer_idx:
-            states = self.write(x, positions, ids)
+            states = self.write(x, tokens)
             if cache is not None:
                 states = cache.layers[self.layer_idx].append(states)
             written[self.layer_idx] = states
-        return self.read(x, written[self.leader], positions, mask, **kwargs)
+        return self.read(x, written[self.leader], tokens)
 
 
 MECHANISMS = {}

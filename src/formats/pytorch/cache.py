@@ -1,3 +1,12 @@
+def window_of(config, layer):
+    """How many tokens a layer sees, or None where it sees all of them."""
+#? window
+    if not config.layer_types or config.layer_types[layer] == "sliding_attention":
+        return config.sliding_window
+#? end
+    return None
+
+
 class LayerStates(CacheLayerMixin):
     """What one layer keeps of every token: the states that its mechanism writes, [B, T, ...] each."""
 
@@ -5,9 +14,11 @@ class LayerStates(CacheLayerMixin):
     is_croppable = True
     is_sliding = False
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, window=None, sinks=0):
+        super().__init__()
         self.states = None
+        self.seen = 0
+        self.window, self.sinks = window, sinks
 
     def append(self, states):
         if self.states is None:
@@ -15,7 +26,21 @@ class LayerStates(CacheLayerMixin):
         else:
             self.states = tuple(torch.cat(pair, 1) for pair in zip(self.states, states))
         self.is_initialized = True
-        return self.states
+        self.seen += states[0].shape[1]
+        whole = self.states
+#? window
+        if self.window and self.seen > self.window + self.sinks:  # a ring, and the first tokens
+            self._each(lambda state: torch.cat((state[:, : self.sinks], state[:, -self.window :]), 1))
+#? end
+        return whole
+
+    def indices(self, count, device):
+        """The places in the text of what is kept and of `count` tokens behind it."""
+        after = torch.arange(self.seen, self.seen + count, device=device)
+        kept = self.states[0].shape[1] if self.states else 0
+        first = torch.arange(min(self.sinks, kept), device=device) if kept < self.seen else after[:0]
+        ring = torch.arange(self.seen - kept + first.shape[0], self.seen, device=device)
+        return torch.cat((first, ring, after))
 
     def lazy_initialization(self, key_states, value_states):
         pass
@@ -24,7 +49,7 @@ class LayerStates(CacheLayerMixin):
         raise NotImplementedError("a Crosshead layer appends the states of its mechanism (append)")
 
     def get_seq_length(self):
-        return self.states[0].shape[1] if self.states else 0
+        return self.seen
 
     def get_mask_sizes(self, query_length):
         return self.get_seq_length() + query_length, 0
@@ -43,14 +68,17 @@ class LayerStates(CacheLayerMixin):
         self._each(lambda state: state.to("cpu", non_blocking=True))
 
     def reset(self):
-        self.states = None
+        self.states, self.seen = None, 0
 
     def reorder_cache(self, beam_idx):
         self._each(lambda state: state.index_select(0, beam_idx.to(state.device)))
 
     def crop(self, tokens_to_remove):
-        kept = max(self.get_seq_length() - abs(tokens_to_remove), 0)
-        self._each(lambda state: state[:, :kept])
+        removed = min(abs(tokens_to_remove), self.seen)
+        if removed and self.states is not None and self.states[0].shape[1] < self.seen:
+            raise ValueError("a layer with a window has let go of older tokens; it cannot be cropped")
+        self.seen -= removed
+        self._each(lambda state: state[:, : self.seen])
 
     def batch_repeat_interleave(self, repeats):
         self._each(lambda state: state.repeat_interleave(repeats, 0))
@@ -63,7 +91,9 @@ class CrossheadCache(Cache):
     """The states of all layers. Its size is the mechanism's: latents, mixed heads, one key for all."""
 
     def __init__(self, config):
-        super().__init__(layers=[LayerStates() for _ in range(config.num_hidden_layers)])
+        sinks = getattr(config, "attention_sinks", 0)
+        windows = [window_of(config, i) for i in range(config.num_hidden_layers)]
+        super().__init__(layers=[LayerStates(window, sinks if window else 0) for window in windows])
 
     def get_seq_length(self, layer_idx=0):
         return max(layer.get_seq_length() for layer in self.layers)

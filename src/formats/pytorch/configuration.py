@@ -32,6 +32,9 @@ class CrossheadConfig(PretrainedConfig):
         attention=None,
         sharing=None,
         moe=None,
+        sliding_window=None,
+        attention_sinks=0,
+        layer_types=None,
         init="default",
         parametrization="standard",
         tie_word_embeddings=False,
@@ -62,6 +65,9 @@ class CrossheadConfig(PretrainedConfig):
         self.rope_scaling = rope_scaling
         self.sharing = sharing
         self.moe = moe
+        self.sliding_window = sliding_window
+        self.attention_sinks = attention_sinks
+        self.layer_types = layer_types
         self.init = init
         self.parametrization = parametrization
         self.use_cache = use_cache

@@ -1,3 +1,4 @@
+#< keys_values
 class DifferentialAttention(KeysAndValues):
     """Heads in pairs, whose weights are subtracted (Ye et al.; MEA eqs. 4-6):
 
@@ -29,17 +30,14 @@ class DifferentialAttention(KeysAndValues):
         first = torch.exp(torch.dot(self.lambda_q1, self.lambda_k1))
         return first - torch.exp(torch.dot(self.lambda_q2, self.lambda_k2)) + self.initial
 
-    def read(self, x, states, positions, mask, **kwargs):
-        q = self.finish_queries(self.q_proj(x), positions)
-        k, v = self.keys_and_values(states, positions)
+    def read(self, x, states, tokens):
+        q = self.finish_queries(self.q_proj(x), tokens)
+        k, v = self.keys_and_values(states, tokens)
         v = torch.cat((v[:, 0::2], v[:, 1::2]), -1)  # both values of a pair
         scale = self.config.head_dim**-0.5
-        masks = (mask, mask)
-#? alibi
-        masks = (mask[:, 0::2], mask[:, 1::2])
-#? end
-        first = self.attend(q[:, 0::2], k[:, 0::2], v, masks[0], scale, **kwargs)
-        second = self.attend(q[:, 1::2], k[:, 1::2], v, masks[1], scale, **kwargs)
+        even, odd = slice(0, None, 2), slice(1, None, 2)
+        first = self.attend(q[:, even], k[:, even], v, tokens, scale, even)
+        second = self.attend(q[:, odd], k[:, odd], v, tokens, scale, odd)
         context = first - self.subtracted() * second
 #? head_norm
         context = (1 - self.initial) * self.head_norm(context)

@@ -1,4 +1,3 @@
-#? mfa|mfa_kr
 class FactoredQuery:
     """MFA's queries: many large heads Q_h S_q x from two factors, the first shared by all of them (MFA eq. 7)."""
 
@@ -17,4 +16,3 @@ class FactoredQuery:
         return self.q_b_proj(q)
 
 
-#? end

@@ -1,3 +1,4 @@
+#< gqa
 class GatedAttention(GroupedQueryAttention):
     """y = W_o (σ(W_g x) ⊙ headnorm(softmax(q kᵀ / √d) v)): the output of each head passes a gate (Qiu et al. 2025)."""
 
@@ -5,8 +6,8 @@ class GatedAttention(GroupedQueryAttention):
         super().__init__(config, layer_idx, shared)
         self.projection("g_proj", config.hidden_size, config.num_attention_heads * config.head_dim)
 
-    def read(self, x, states, positions, mask, **kwargs):
-        context = self.context(x, states, positions, mask, **kwargs)
+    def read(self, x, states, tokens):
+        context = self.context(x, states, tokens)
 #? head_norm
         context = self.head_norm(context)
 #? end

@@ -1,3 +1,14 @@
+#< keys_values
+#? exclusive
+def exclude(y, v):
+    """z = y − (y · v̂) v̂: contexts [B, T, H, d] without their part along the values of their own tokens."""
+    own = v[:, :, -y.shape[1] :].transpose(1, 2)
+    own = own.repeat_interleave(y.shape[2] // own.shape[2], 2)
+    own = own / own.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    return y - (y * own).sum(-1, keepdim=True) * own
+
+
+#? end
 class GroupedQueryAttention(KeysAndValues):
     """MHA (G = H), GQA and MQA (G = 1): y = W_o headnorm(softmax(q kᵀ / √d) v)."""
 
@@ -12,13 +23,18 @@ class GroupedQueryAttention(KeysAndValues):
         self.norm("head_norm", config.head_dim)
 #? end
 
-    def context(self, x, states, positions, mask, **kwargs):
-        q = self.finish_queries(self.q_proj(x), positions)
-        k, v = self.keys_and_values(states, positions)
-        return self.attend(q, k, v, mask, self.config.head_dim**-0.5, **kwargs)
+    def context(self, x, states, tokens):
+        q = self.finish_queries(self.q_proj(x), tokens)
+        k, v = self.keys_and_values(states, tokens)
+#? exclusive
+        return exclude(self.attend(q, k, v, tokens, self.config.head_dim**-0.5), v)
+#? end
+#? !exclusive
+        return self.attend(q, k, v, tokens, self.config.head_dim**-0.5)
+#? end
 
-    def read(self, x, states, positions, mask, **kwargs):
-        return self.finish(self.context(x, states, positions, mask, **kwargs))
+    def read(self, x, states, tokens):
+        return self.finish(self.context(x, states, tokens))
 
 
 MECHANISMS["gqa"] = GroupedQueryAttention

@@ -11,19 +11,21 @@ class GroupedTiedAttention(Attention):
         components = None
 #? head_mix
         components = self.components("v")
-        if components:
+        if components and self.leader == layer_idx:
             self.v_mix = HeadMix(groups, components)
 #? end
         self.tied_heads = components or groups
-        self.projection("kv_proj", config.hidden_size, self.tied_heads * size)
-        self.projection("k_rope_proj", config.hidden_size, size // 2)
+        if self.leader == layer_idx:
+            self.projection("kv_proj", config.hidden_size, self.tied_heads * size)
+            self.projection("k_rope_proj", config.hidden_size, size // 2)
 #? knocking
+            self.add_knocking("v", groups, size)
         self.add_knocking("q", heads, size)
-        self.add_knocking("v", groups, size)
 #? end
 #? qk_norm
         self.norm("q_norm", size)
-        self.norm("k_norm", size)
+        if self.leader == layer_idx:
+            self.norm("k_norm", size)
 #? end
         self.projection("o_proj", heads * size, config.hidden_size)
 #? head_norm
@@ -39,38 +41,39 @@ class GroupedTiedAttention(Attention):
 #? end
         return tied
 
-    def write(self, x, positions, ids):
+    def write(self, x, tokens):
         tied = split_heads(self.kv_proj(x), self.tied_heads)
         if self.tied_heads >= self.config.num_key_value_heads:
             tied = self.finish_tied(tied)
         rotary = self.k_rope_proj(x)[:, None]
 #? rope
 #? !qk_norm
-        rotary = rotate(rotary, positions, self.config)
+        rotary = rotate(rotary, tokens.positions, self.config)
 #? end
 #? end
         return tied.transpose(1, 2), rotary.transpose(1, 2)
 
-    def read(self, x, states, positions, mask, **kwargs):
+    def read(self, x, states, tokens):
         size = self.config.head_dim
+        writer = self.first_of_group[0]
         tied, rotary = (state.transpose(1, 2) for state in states)
         if self.tied_heads < self.config.num_key_value_heads:
-            tied = self.finish_tied(tied)
+            tied = writer.finish_tied(tied)
         k = torch.cat((tied[..., : size // 2], rotary.expand(-1, tied.shape[1], -1, -1)), -1)
         q = split_heads(self.q_proj(x), self.config.num_attention_heads)
 #? knocking
         q = self.knock("q", q)
 #? end
 #? qk_norm
-        q, k = self.q_norm(q), self.k_norm(k)
+        q, k = self.q_norm(q), writer.k_norm(k)
 #? rope
-        k = rotate(k, positions_of_keys(positions, k.shape[2]), self.config, size // 2)
+        k = rotate(k, tokens.key_positions, self.config, size // 2)
 #? end
 #? end
 #? rope
-        q = rotate(q, positions, self.config, size // 2)
+        q = rotate(q, tokens.positions, self.config, size // 2)
 #? end
-        return self.finish(self.attend(q, k, tied, mask, size**-0.5, **kwargs))
+        return self.finish(self.attend(q, k, tied, tokens, size**-0.5))
 
 
 MECHANISMS["gta"] = GroupedTiedAttention

@@ -1,4 +1,3 @@
-#? gqa|gated|talking|diff|mfa
 class KeysAndValues(Attention):
     """Keys and values by head: k = RoPE(norm(knock(mix(W_k x)))), v = knock(mix(W_v x))."""
 
@@ -6,6 +5,13 @@ class KeysAndValues(Attention):
         c, a = self.config, self.config.attention
         self.key_heads = a.get("num_key_heads") or c.num_key_value_heads
         self.value_heads = a.get("num_value_heads") or c.num_key_value_heads
+#? kv_group
+        if self.leader != self.layer_idx:
+            return
+#? end
+#? qk_norm
+        self.norm("k_norm", c.head_dim)
+#? end
         for on, heads in (("k", self.key_heads), ("v", self.value_heads)):
             components = None
 #? head_mix
@@ -26,10 +32,9 @@ class KeysAndValues(Attention):
 #? end
 #? qk_norm
         self.norm("q_norm", c.head_dim)
-        self.norm("k_norm", c.head_dim)
 #? end
 
-    def finish_queries(self, q, positions):
+    def finish_queries(self, q, tokens):
         q = split_heads(q, self.config.num_attention_heads)
 #? knocking
         q = self.knock("q", q)
@@ -38,7 +43,7 @@ class KeysAndValues(Attention):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, positions, self.config)
+        q = rotate(q, tokens.positions, self.config)
 #? end
         return q
 
@@ -76,11 +81,11 @@ class KeysAndValues(Attention):
         return False
 #? end
 
-    def write(self, x, positions, ids):
+    def write(self, x, tokens):
         k = split_heads(self.k_proj(x), self.k_proj_heads())
         v = split_heads(self.v_proj(x), self.v_proj_heads())
         if not self.mixed_on_read("k"):
-            k = self.finish_keys(k, positions)
+            k = self.finish_keys(k, tokens.positions)
         if not self.mixed_on_read("v"):
             v = self.finish_values(v)
         return k.transpose(1, 2), v.transpose(1, 2)
@@ -99,14 +104,14 @@ class KeysAndValues(Attention):
 #? end
         return self.value_heads
 
-    def keys_and_values(self, states, positions):
+    def keys_and_values(self, states, tokens):
         k, v = (state.transpose(1, 2) for state in states)
-        if self.mixed_on_read("k"):
-            k = self.finish_keys(k, positions_of_keys(positions, k.shape[2]))
-        if self.mixed_on_read("v"):
-            v = self.finish_values(v)
+        writer = self.first_of_group[0]
+        if writer.mixed_on_read("k"):
+            k = writer.finish_keys(k, tokens.key_positions)
+        if writer.mixed_on_read("v"):
+            v = writer.finish_values(v)
         pairs = math.lcm(self.key_heads, self.value_heads)
         return k.repeat_interleave(pairs // k.shape[1], 1), v.repeat_interleave(pairs // v.shape[1], 1)
 
 
-#? end

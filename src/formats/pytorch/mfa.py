@@ -1,3 +1,5 @@
+#< factored_query
+#< keys_values
 class MultiMatrixFactorizationAttention(FactoredQuery, KeysAndValues):
     """m large heads over one key and one value head (MFA eqs. 6-8): q_h = RoPE(Q_h S_q x), k = RoPE(S_k x), v = S_v x."""
 
@@ -11,10 +13,10 @@ class MultiMatrixFactorizationAttention(FactoredQuery, KeysAndValues):
         self.norm("head_norm", config.head_dim)
 #? end
 
-    def read(self, x, states, positions, mask, **kwargs):
-        q = self.finish_queries(self.factored_query(x), positions)
-        k, v = self.keys_and_values(states, positions)
-        return self.finish(self.attend(q, k, v, mask, self.config.head_dim**-0.5, **kwargs))
+    def read(self, x, states, tokens):
+        q = self.finish_queries(self.factored_query(x), tokens)
+        k, v = self.keys_and_values(states, tokens)
+        return self.finish(self.attend(q, k, v, tokens, self.config.head_dim**-0.5))
 
 
 MECHANISMS["mfa"] = MultiMatrixFactorizationAttention

@@ -1,3 +1,4 @@
+#< factored_query
 class KeyReuseAttention(FactoredQuery, Attention):
     """MFA-KR: the value is the key and a gated linear map of it, v = k + α ⊙ (N k) (MFA eq. 9).
 
@@ -8,26 +9,34 @@ class KeyReuseAttention(FactoredQuery, Attention):
         super().__init__(config, layer_idx, shared)
         size, heads = config.head_dim, config.num_attention_heads
         self.add_factored_query()
-        self.projection("k_proj", config.hidden_size, size)
         self.made = config.attention.get("value_reuse", "gated")
-        if self.made != "key":
-            self.projection("v_reuse", size, size)
-        if self.made == "gated":
-            self.v_reuse.gate = nn.Parameter(torch.zeros(size))
+        if self.leader == layer_idx:
+            self.add_key(size)
 #? knocking
         self.add_knocking("q", heads, size)
-        self.add_knocking("k", 1, size)
 #? end
 #? qk_norm
         self.norm("q_norm", size)
-        self.norm("k_norm", size)
 #? end
         self.projection("o_proj", heads * size, config.hidden_size)
 #? head_norm
         self.norm("head_norm", size)
 #? end
 
-    def write(self, x, positions, ids):
+    def add_key(self, size):
+        self.projection("k_proj", self.config.hidden_size, size)
+        if self.made != "key":
+            self.projection("v_reuse", size, size)
+        if self.made == "gated":
+            self.v_reuse.gate = nn.Parameter(torch.zeros(size))
+#? knocking
+        self.add_knocking("k", 1, size)
+#? end
+#? qk_norm
+        self.norm("k_norm", size)
+#? end
+
+    def write(self, x, tokens):
         return (self.k_proj(x)[:, :, None],)
 
     def values(self, k):
@@ -39,21 +48,22 @@ class KeyReuseAttention(FactoredQuery, Attention):
             return mapped
         return k + (self.v_reuse.gate * mapped if self.made == "gated" else mapped)
 
-    def read(self, x, states, positions, mask, **kwargs):
+    def read(self, x, states, tokens):
+        writer = self.first_of_group[0]
         kept = states[0].transpose(1, 2)
         k, q = kept, split_heads(self.factored_query(x), self.config.num_attention_heads)
 #? knocking
-        k, q = self.knock("k", k), self.knock("q", q)
+        k, q = writer.knock("k", k), self.knock("q", q)
 #? end
 #? qk_norm
-        k, q = self.k_norm(k), self.q_norm(q)
+        k, q = writer.k_norm(k), self.q_norm(q)
 #? end
 #? rope
-        k = rotate(k, positions_of_keys(positions, k.shape[2]), self.config)
-        q = rotate(q, positions, self.config)
+        k = rotate(k, tokens.key_positions, self.config)
+        q = rotate(q, tokens.positions, self.config)
 #? end
-        context = self.attend(q, k, kept, mask, self.config.head_dim**-0.5, **kwargs)
-        return self.finish(self.values(context))
+        context = self.attend(q, k, kept, tokens, self.config.head_dim**-0.5)
+        return self.finish(writer.values(context))
 
 
 MECHANISMS["mfa_kr"] = KeyReuseAttention

@@ -9,8 +9,6 @@ class MultiHeadLatentAttention(Attention):
         a, heads = config.attention, config.num_attention_heads
         self.nope, self.rope, self.value = a["qk_nope_head_dim"], a["qk_rope_head_dim"], a["v_head_dim"]
         self.latent = a.get("kv_lora_rank") or 0
-        group = a.get("layer_group_size") or 1
-        self.leader = layer_idx - layer_idx % group
         self.expands = self.leader == layer_idx or a.get("layer_group_shares", "all") == "latent"
         self.scale = (self.nope + self.rope) ** -0.5
 #? rope_scaling
@@ -48,8 +46,15 @@ class MultiHeadLatentAttention(Attention):
             self.latent_norm("q_a_layernorm", rank)
         self.projection("q_b_proj" if rank else "q_proj", rank or c.hidden_size, width)
 
-    def queries(self, x, positions):
-        q = self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x))) if hasattr(self, "q_a_proj") else self.q_proj(x)
+    def queries(self, x, tokens):
+        if hasattr(self, "q_a_proj"):
+            low = self.q_a_layernorm(self.q_a_proj(x))
+#? gla|mlra
+            low = low * self.query_scale
+#? end
+            q = self.q_b_proj(low)
+        else:
+            q = self.q_proj(x)
         q = split_heads(q, self.config.num_attention_heads)
 #? knocking
         q = torch.cat((self.knock("q", q[..., : self.nope]), q[..., self.nope :]), -1)
@@ -58,26 +63,26 @@ class MultiHeadLatentAttention(Attention):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, positions, self.config, self.rope)
+        q = rotate(q, tokens.positions, self.config, self.rope)
 #? end
         return q
 
-    def rotated(self, rotary, positions):
+    def rotated(self, rotary, tokens):
         """The rotary key [B, T, r] that all heads share, as it is written."""
 #? rope
 #? !qk_norm
-        rotary = rotate(rotary[:, None], positions, self.config)[:, 0]
+        rotary = rotate(rotary[:, None], tokens.positions, self.config)[:, 0]
 #? end
 #? end
         return rotary
 
-    def keys(self, k, rotary, positions):
+    def keys(self, k, rotary, tokens):
         """Whole keys of all heads from (k_h, r)."""
         k = torch.cat((k, rotary[:, None].expand(-1, k.shape[1], -1, -1)), -1)
 #? qk_norm
         k = self.expander().k_norm(k)
 #? rope
-        k = rotate(k, positions_of_keys(positions, k.shape[2]), self.config, self.rope)
+        k = rotate(k, tokens.key_positions, self.config, self.rope)
 #? end
 #? end
         return k
@@ -86,6 +91,7 @@ class MultiHeadLatentAttention(Attention):
         """The layer whose matrices make keys and values of what is read: the first of a group, or this one."""
         return self if self.expands else self.first_of_group[0]
 
+#? mla
 #? !mla_apart
     def add_latents(self, heads):
         c = self.config
@@ -112,11 +118,11 @@ class MultiHeadLatentAttention(Attention):
         return self.kv_gate_norm(kv) if hasattr(self, "kv_gate_norm") else kv
 #? end
 
-    def write(self, x, positions, ids):
+    def write(self, x, tokens):
         latent, rotary = self.kv_a_proj_with_mqa(x).split((self.latent, self.rope), -1)
-        state = torch.cat((self.kv_a_layernorm(latent), self.rotated(rotary, positions)), -1)
+        state = torch.cat((self.kv_a_layernorm(latent), self.rotated(rotary, tokens)), -1)
 #? gate
-        return state, ids
+        return state, tokens.ids
 #? end
 #? !gate
         return (state,)
@@ -134,26 +140,26 @@ class MultiHeadLatentAttention(Attention):
 #? end
         return split_heads(kv, self.config.num_attention_heads).split((self.nope, self.value), -1)
 
-    def read(self, x, states, positions, mask, **kwargs):
-        q = self.queries(x, positions)
+    def read(self, x, states, tokens):
+        q = self.queries(x, tokens)
         latent, rotary = states[0].split((self.latent, self.rope), -1)
 #? mla_absorbs
         if q.shape[2] == 1 and latent.shape[1] > 1:
-            return self.read_absorbed(q, latent, rotary, mask, **kwargs)
+            return self.read_absorbed(q, latent, rotary, tokens)
 #? end
         k, v = self.expander().expanded(latent, states[-1])
-        k = self.keys(k, rotary, positions)
-        return self.finish(self.attend(q, k, v, mask, self.scale, **kwargs))
+        k = self.keys(k, rotary, tokens)
+        return self.finish(self.attend(q, k, v, tokens, self.scale))
 #? mla_absorbs
 
-    def read_absorbed(self, q, latent, rotary, mask, **kwargs):
+    def read_absorbed(self, q, latent, rotary, tokens):
         """One query: W_UK goes into the query and W_UV into the sum of latents, so that the cache is never expanded."""
         matrix = matrix_of(self.expander().kv_b_proj).unflatten(0, (q.shape[1], -1))
         into_query, out_of_sum = matrix.split((self.nope, self.value), 1)
         nope, turned = q.split((self.nope, self.rope), -1)
         q = torch.cat((torch.einsum("bhtn,hnc->bhtc", nope, into_query), turned), -1)
         k = torch.cat((latent, rotary), -1)[:, None]
-        latents = self.attend(q, k, latent[:, None], mask, self.scale, **kwargs)
+        latents = self.attend(q, k, latent[:, None], tokens, self.scale)
         return self.finish(torch.einsum("bthc,hvc->bthv", latents, out_of_sum))
 #? end
 #? end
@@ -185,24 +191,25 @@ class MultiHeadLatentAttention(Attention):
 #? end
         return x
 
-    def write(self, x, positions, ids):
+    def write(self, x, tokens):
         if self.key_latent:
             keys, rotary = self.k_a_proj_with_mqa(x).split((self.key_latent, self.rope), -1)
             keys = self.k_a_layernorm(keys)
         else:
             keys, rotary = join_heads(self.heads_of("k", self.k_proj(x))), self.k_rope_proj(x)
-        keys = torch.cat((keys, self.rotated(rotary, positions)), -1)
+        keys = torch.cat((keys, self.rotated(rotary, tokens)), -1)
         if self.value_latent:
             return keys, self.v_a_layernorm(self.v_a_proj(x))
         return keys, join_heads(self.heads_of("v", self.v_proj(x)))
 
-    def read(self, x, states, positions, mask, **kwargs):
+    def read(self, x, states, tokens):
         heads, there = self.config.num_attention_heads, self.expander()
         keys, rotary = states[0].split((states[0].shape[-1] - self.rope, self.rope), -1)
         k = there.heads_of("k", there.k_b_proj(keys)) if self.key_latent else split_heads(keys, heads)
         v = there.heads_of("v", there.v_b_proj(states[1])) if self.value_latent else split_heads(states[1], heads)
-        k = self.keys(k, rotary, positions)
-        return self.finish(self.attend(self.queries(x, positions), k, v, mask, self.scale, **kwargs))
+        k = self.keys(k, rotary, tokens)
+        return self.finish(self.attend(self.queries(x, tokens), k, v, tokens, self.scale))
+#? end
 #? end
 
 

@@ -22,18 +22,16 @@ class CrossheadLayer(GradientCheckpointingLayer):
         self.input_layernorm = make_norm(config)
         self.post_attention_layernorm = make_norm(config)
 
-    def forward(self, x, positions, ids, mask, cache, written, **kwargs):
-        x = x + self.self_attn(self.input_layernorm(x), positions, ids, mask, cache, written, **kwargs)
+    def forward(self, x, tokens, cache, written):
+        x = x + self.self_attn(self.input_layernorm(x), tokens, cache, written)
         return x + self.mlp(self.post_attention_layernorm(x))
 #? end
 #? post_norm
         self.post_attention_layernorm = make_norm(config)
         self.post_feedforward_layernorm = make_norm(config)
 
-    def forward(self, x, positions, ids, mask, cache, written, **kwargs):
-        x = self.post_attention_layernorm(
-            x + self.self_attn(x, positions, ids, mask, cache, written, **kwargs)
-        )
+    def forward(self, x, tokens, cache, written):
+        x = self.post_attention_layernorm(x + self.self_attn(x, tokens, cache, written))
         return self.post_feedforward_layernorm(x + self.mlp(x))
 #? end
 
@@ -146,10 +144,18 @@ class CrossheadModel(CrossheadPreTrainedModel):
         if position_ids is None:
             position_ids = torch.arange(past, past + x.shape[1], device=x.device)[None]
         position_ids = position_ids.expand(x.shape[0], -1)
-        mask = attention_mask_for(self.config, attention_mask, x.shape[1], past + x.shape[1], x.device, x.dtype)
-        written = {}
-        for layer in self.layers:
-            x = layer(x, position_ids, input_ids, mask, past_key_values, written, **kwargs)
+        tokens, written = {}, {}
+        for i, layer in enumerate(self.layers):
+            window = window_of(self.config, i)
+            if window not in tokens:
+                if past_key_values is None:
+                    indices = torch.arange(x.shape[1], device=x.device)
+                else:
+                    indices = past_key_values.layers[i].indices(x.shape[1], x.device)
+                tokens[window] = Tokens(
+                    self.config, position_ids, input_ids, attention_mask, indices, window, x.dtype, kwargs
+                )
+            x = layer(x, tokens[window], past_key_values, written)
 #? !post_norm
         x = self.norm(x)
 #? end

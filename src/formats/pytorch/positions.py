@@ -89,38 +89,59 @@ def alibi_slopes(heads):
     return slopes + [2 ** (-4 * (2 * h + 1) / power) for h in range(heads - power)]
 
 
+def alibi_bias(config, tokens):
+    """−slope_h (i − j): [1, H, T, S]."""
+    slopes = torch.tensor(alibi_slopes(config.num_attention_heads), device=tokens.indices.device)
+    distance = tokens.indices[-tokens.positions.shape[1] :, None] - tokens.indices
+    return -slopes[None, :, None, None] * distance.float()
+
+
 #? end
-def visible_tokens(attention_mask, queries, keys, device):
-    """Which keys each query sees: bool [B or 1, 1, T, S]. The queries are the last T of S tokens."""
-    query = torch.arange(keys - queries, keys, device=device)[:, None]
-    key = torch.arange(keys, device=device)
-    seen = (key <= query)[None, None]
-    if attention_mask is not None:
-        seen = seen & attention_mask[:, None, None, :].bool() | (key == query)  # padding sees itself
-    return seen
+class Tokens:
+    """The tokens of one pass and the keys that they may see. indices [S]: the keys' places in the text, the last T of which are
+    the tokens' own."""
 
+    def __init__(self, config, positions, ids, attention_mask, indices, window, dtype, options):
+        self.positions, self.ids, self.indices, self.options = positions, ids, indices, dict(options)
+        self.config, self.attention_mask, self.window = config, attention_mask, window
+        self.mask = self.make_mask(dtype)
 
-def attention_mask_for(config, attention_mask, queries, keys, device, dtype):
-    """What attention functions take as their mask; None where plain causality is all."""
+    @property
+    def key_positions(self):
+        """Positions of all keys [B, S]: a text's tokens are at consecutive ones."""
+        return self.positions[:, -1:] + (self.indices - self.indices[-1])
+
+    def seen(self):
+        """Which keys each query sees: bool [B or 1, 1, T, S]."""
+        query, key = self.indices[-self.positions.shape[1] :, None], self.indices
+        seen = key <= query
+#? window
+        if self.window:
+            seen = seen & ((query - key < self.window) | (key < getattr(self.config, "attention_sinks", 0)))
+#? end
+        seen = seen[None, None]
+        if self.attention_mask is not None:
+            seen = seen & self.attention_mask[:, None, None, self.indices].bool() | (key == query)  # padding sees itself
+        return seen
+
+    def make_mask(self, dtype):
+        """What attention functions take as their mask; None where plain causality is all."""
 #? alibi
-    seen = visible_tokens(attention_mask, queries, keys, device)
-    slopes = torch.tensor(alibi_slopes(config.num_attention_heads), device=device)
-    query = torch.arange(keys - queries, keys, device=device)[:, None]
-    distance = (query - torch.arange(keys, device=device)).float()
-    bias = -slopes[:, None, None] * distance
-    return bias.masked_fill(~seen, torch.finfo(torch.float32).min).to(dtype)
+        seen, bias = self.seen(), alibi_bias(self.config, self)
+        return bias.masked_fill(~seen, torch.finfo(torch.float32).min).to(dtype)
 #? end
 #? !alibi
-    if config._attn_implementation.startswith("flash"):
-        return attention_mask
-    if attention_mask is None and (queries == keys or queries == 1):
-        return None
-    return visible_tokens(attention_mask, queries, keys, device)
+        queries, keys = self.positions.shape[1], self.indices.shape[0]
+#? window
+        if self.window:
+            self.options["sliding_window"] = self.window
 #? end
-
-
-def positions_of_keys(positions, keys):
-    """Positions of all cached tokens, of which the queries at `positions` [B, T] are the last."""
-    return positions[:, -1:] + torch.arange(1 - keys, 1, device=positions.device)
+        if self.config._attn_implementation.startswith("flash"):
+            return None if self.attention_mask is None else self.attention_mask[:, self.indices]
+        plain = self.attention_mask is None and (queries == keys or queries == 1)
+        if plain and (not self.window or keys <= self.window):
+            return None
+        return self.seen()
+#? end
 
 

@@ -1,3 +1,4 @@
+#< gqa
 class TalkingHeadsAttention(GroupedQueryAttention):
     """Scores and weights mixed across heads, before and after the softmax (Shazeer et al.; MEA eqs. 7-9)."""
 
@@ -9,22 +10,17 @@ class TalkingHeadsAttention(GroupedQueryAttention):
         if config.attention.get("mix_weights", True):
             self.weight_mix = nn.Linear(heads, heads, bias=False)
 
-    def attend(self, q, k, v, mask, scale, **kwargs):
+    def attend(self, q, k, v, tokens, scale):
 #? rope_scaling
         scale = scale * rope_score_scale(self.config)
 #? end
         scores = torch.matmul(q, k.transpose(2, 3)) * scale
 #? alibi
-        slopes = torch.tensor(alibi_slopes(q.shape[1]), device=q.device)
-        last = torch.arange(k.shape[2] - q.shape[2], k.shape[2], device=q.device)[:, None]
-        distance = (last - torch.arange(k.shape[2], device=q.device)).to(q.dtype)
-        scores = scores - slopes[:, None, None].to(q.dtype) * distance
-        mask = None if mask is None else mask[:, :1] > torch.finfo(mask.dtype).min / 2
+        scores = scores + alibi_bias(self.config, tokens).to(q.dtype)
 #? end
         if hasattr(self, "logit_mix"):
             scores = torch.einsum("bhts,gh->bgts", scores, self.logit_mix.weight)
-        seen = visible_tokens(None, q.shape[2], k.shape[2], q.device) if mask is None else mask
-        weights = F.softmax(scores.masked_fill(~seen, torch.finfo(scores.dtype).min), -1)
+        weights = F.softmax(scores.masked_fill(~tokens.seen(), torch.finfo(scores.dtype).min), -1)
         if hasattr(self, "weight_mix"):
             weights = torch.einsum("bgts,og->bots", weights, self.weight_mix.weight)
         return torch.matmul(weights, v).transpose(1, 2)
