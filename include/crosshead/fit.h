@@ -45,6 +45,34 @@ CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, 
 /* The loss that a fitted law says for so many tokens. */
 CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
 
+/* ---- The law of size and tokens ---- */
+
+/* The law L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D of the losses of several models, of N parameters without
+ * embeddings, each trained on D tokens (MEA eq. 34, Kaplan et al. 2020). */
+typedef struct ch_size_law {
+  ch_estimate alpha_size, size;     /* alpha_N, and N_c in parameters */
+  ch_estimate alpha_tokens, tokens; /* alpha_D, and D_c */
+  ch_estimate at;                   /* L(at_size, at_tokens); NaN without them */
+  double at_size, at_tokens;        /* 0: none */
+  double noise;                     /* standard deviation of ln L from the law, without outliers */
+  int32_t points;                   /* models */
+  int32_t sizes, lengths;           /* different numbers of parameters and of tokens among them */
+  int32_t outliers;                 /* models that weigh less than half */
+  bool says_nothing;                /* neither exponent is bounded below */
+} ch_size_law;
+
+/* The most models of a fit; the fewest are CH_SCALING_LEAST_POINTS. */
+enum { CH_SIZE_LAW_MOST_POINTS = 10000 };
+
+/* Fits the law to n models with sizes, tokens and losses [n], in any order; docs/sweep.md says what is minimised. at_size,
+ * at_tokens: where law->at is wanted; 0 for nowhere. Errors (CH_ERROR_ARGUMENT): too few models, fewer than three sizes or three
+ * numbers of tokens, and values that are not finite or not positive. */
+CH_API ch_status ch_size_law_fit(const double *sizes, const double *tokens, const double *losses, int32_t n,
+                                 double at_size, double at_tokens, ch_size_law *law, ch_error *error);
+
+/* The loss that a fitted law says for a size and so many tokens. */
+CH_API double ch_size_law_loss(const ch_size_law *law, double size, double tokens);
+
 /* ---- Stability ---- */
 
 typedef enum ch_stability_verdict {
@@ -84,6 +112,8 @@ CH_API const char *ch_stability_name(ch_stability_verdict verdict);
 typedef struct ch_fit_settings {
   bool training;  /* fit the training losses of logs and results; default: their validation losses */
   int64_t budget; /* tokens at which the law's loss is wanted; 0 (default): none */
+  int64_t
+      parameters; /* without embeddings, at which a law of size and tokens is wanted; 0 (default): nowhere */
   /* Points up to so many tokens are left out; -1 (default): of logs and results the first tenth, of tables none. */
   int64_t skip;
 } ch_fit_settings;
@@ -109,6 +139,14 @@ typedef struct ch_fits ch_fits;
  * file and the line. */
 CH_API ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits **fits,
                              ch_error *error);
+
+/* Fits the law of size and tokens to the models of the file PATH: the results.json of a comparison, the output of `crosshead runs
+ * --json`, or a table of parameters (without embeddings), tokens and losses; settings may be NULL. *law, *json and *text may be
+ * NULL: the law, the object of `crosshead fit --law size --json`, and the lines for a terminal, the latter two NUL-terminated
+ * and the caller's: release them with ch_free. Errors: CH_ERROR_IO, and CH_ERROR_FORMAT with the file and the line or with
+ * what ch_size_law_fit says of its models. */
+CH_API ch_status ch_size_law_fit_file(const char *path, const ch_fit_settings *settings, ch_size_law *law,
+                                      char **json, char **text, ch_error *error);
 
 /* NULL is fine. */
 CH_API void ch_fits_free(ch_fits *fits);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/answer.h"
+#include "base/file.h"
 #include "experiment/fit.h"
 #include "report/fit_text.h"
 
@@ -24,6 +25,40 @@ ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits
   else
     ch_fits_free(made);
   return status;
+}
+
+static ch_status give_law(const char *path, const ch_size_law *law, char **json, char **text,
+                          ch_error *error) {
+  ch_text lines = {0};
+  char *made = NULL;
+  if (json) CH_TRY(ch_answer_json(ch_size_law_to_json(path, law), &made, error));
+  if (text) {
+    char stem[128];
+    ch_path_stem(path, stem, sizeof stem);
+    ch_size_law_write(stem, law, &lines);
+    ch_status status = ch_answer_text(&lines, text, error);
+    if (status != CH_OK) {
+      ch_free(made);
+      return status;
+    }
+  }
+  if (json) *json = made;
+  return CH_OK;
+}
+
+ch_status ch_size_law_fit_file(const char *path, const ch_fit_settings *settings, ch_size_law *law,
+                               char **json, char **text, ch_error *error) {
+  ch_size_law fitted;
+  ch_fit_settings own;
+  ch_fit_defaults(&own);
+  if (!path) return ch_answer_missing(error, "the file's name");
+  if (!settings) settings = &own;
+  if (settings->skip >= 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "skip leaves out points of curves; a law of size and tokens has none");
+  CH_TRY(ch_fit_models(path, settings, &fitted, error));
+  if (law) *law = fitted;
+  return give_law(path, &fitted, json, text, error);
 }
 
 void ch_fits_free(ch_fits *fits) {

@@ -9,8 +9,8 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *on;
-  int64_t budget, skip;
+  const char *on, *law;
+  int64_t budget, skip, parameters;
   bool json;
 } arguments;
 
@@ -31,14 +31,38 @@ static ch_status check_length(const char *path, const ch_fits *fits, ch_error *e
   return ch_fail(error, CH_ERROR_FORMAT, "%s: %s", path, first->no_law);
 }
 
+static ch_status run_size(const arguments *a, const ch_fit_settings *settings, ch_error *error) {
+  char *text;
+  CH_TRY(ch_size_law_fit_file(a->positional[0], settings, NULL, a->json ? &text : NULL,
+                              a->json ? NULL : &text, error));
+  return a->json ? ch_results_print_json(text, error) : ch_results_print_table(text, NULL, error);
+}
+
+/* Options of one law are nothing to the other. */
+static ch_status check(const arguments *a, bool size, ch_error *error) {
+  if (size && ch_option_given(a, "skip"))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--skip leaves out points of curves; with --law size every model counts once");
+  if (!size && a->parameters)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--params is for --law size; a curve is of one model");
+  if (size && (a->parameters > 0) != (a->budget > 0))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--params and --budget say together which loss --law size predicts");
+  return CH_OK;
+}
+
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   const char *path = a->positional[0];
+  bool size = strcmp(a->law, "size") == 0;
   ch_fit_settings settings;
   ch_fits *fits;
+  CH_TRY(check(a, size, error));
   ch_fit_defaults(&settings);
   settings.training = strcmp(a->on, "training") == 0;
   settings.budget = a->budget;
+  settings.parameters = a->parameters;
+  if (size) return run_size(a, &settings, error);
   if (ch_option_given(a, "skip")) settings.skip = a->skip;
   CH_TRY(ch_fit_file(path, &settings, &fits, error));
   ch_status status = a->json ? CH_OK : check_length(path, fits, error);
@@ -48,9 +72,17 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 static const char *const choices[] = {"validation", "training", NULL};
+static const char *const laws[] = {"tokens", "size", NULL};
 
 #define AT(member) .offset = offsetof(arguments, member)
 static const ch_option options[] = {
+    {.name = "law",
+     .type = CH_OPTION_CHOICE,
+     AT(law),
+     .metavar = "LAW",
+     .choices = laws,
+     .default_value = "tokens",
+     .help = "tokens: L(D) of each curve. size: L(N, D) of models of several sizes, with their last losses."},
     {.name = "budget",
      .type = CH_OPTION_COUNT,
      AT(budget),
@@ -58,6 +90,14 @@ static const ch_option options[] = {
      .min = 1,
      .max = 0,
      .help = "Also print the loss that the law predicts after TOKENS tokens."},
+    {.name = "params",
+     .type = CH_OPTION_COUNT,
+     AT(parameters),
+     .metavar = "N",
+     .min = 1,
+     .max = 0,
+     .help = "With --law size and --budget: also print the loss of a model with N parameters, embeddings not "
+             "counted."},
     {.name = "skip",
      .type = CH_OPTION_COUNT,
      AT(skip),
@@ -79,13 +119,19 @@ static const ch_option options[] = {
 const ch_command ch_cmd_fit = {
     .name = "fit",
     .positional = "CURVE",
-    .summary = "Fit the law L(D) = (D_c/D)^alpha + L_0 to a loss curve, and count its spikes.",
-    .description = "CURVE is a table of tokens and losses (CSV, or columns separated by spaces), the "
-                   "log.jsonl of a run, or the results.json of `compare` or `sweep`. Of results every run is "
-                   "fitted. The fit is robust against spikes and outliers. Each quantity has a 95 % "
-                   "confidence interval; \"-\" stands for a bound that the curve does not determine.",
+    .summary = "Fit a scaling law to a loss curve, and count its spikes, or to models of several sizes.",
+    .description =
+        "CURVE is a table of tokens and losses (CSV, or columns separated by spaces), the "
+        "log.jsonl of a run, or the results.json of `compare` or `sweep`. Of results every run is "
+        "fitted. The law is L(D) = (D_c/D)^alpha + L_0.\n\n"
+        "With --law size, CURVE is a table of parameters, tokens and losses, the results.json of "
+        "`compare`, or what `crosshead runs --json` prints, with eight models or more. The law is "
+        "L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D.\n\n"
+        "Fits are robust against spikes and outliers. Each quantity has a 95 % confidence interval; "
+        "\"-\" stands for a bound that the losses do not determine.",
     .examples = "crosshead fit losses.csv --budget 10G\n"
                 "crosshead fit model/log.jsonl --on training\n"
+                "crosshead fit models.csv --law size --params 1G --budget 20G\n"
                 "crosshead fit sweep/results.json --budget 1G --json",
     .options = options,
     .arguments_size = sizeof(arguments),

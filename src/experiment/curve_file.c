@@ -134,20 +134,39 @@ static int column_of(char *const parts[], int n, const char *const *names) {
   return -1;
 }
 
-static ch_status read_heading(const char *path, char *const parts[], int n, int columns[2], ch_error *error) {
-  static const char *const of_tokens[] = {"tokens", "images", "d", "step", "steps", NULL};
-  static const char *const of_losses[] = {"loss", "validation_loss", "l", NULL};
-  columns[0] = column_of(parts, n, of_tokens);
-  columns[1] = column_of(parts, n, of_losses);
-  if (columns[0] >= 0 && columns[1] >= 0) return CH_OK;
-  if (n == 2) {
-    columns[0] = 0;
-    columns[1] = 1;
-    return CH_OK;
+/* The numbers of a row that are wanted, in the order that a table without a heading has them. */
+typedef struct wanted {
+  int count;
+  struct {
+    const char *name; /* for messages */
+    const char *const *headings;
+  } columns[3];
+} wanted;
+
+static const char *const of_tokens[] = {"tokens", "images", "d", "step", "steps", NULL};
+static const char *const of_losses[] = {"loss", "validation_loss", "l", NULL};
+static const char *const of_sizes[] = {"parameters", "params", "n", NULL};
+static const wanted curve_columns = {
+    2, {{"\"tokens\" (or step, images)", of_tokens}, {"\"loss\" (or validation_loss)", of_losses}}};
+static const wanted model_columns = {3,
+                                     {{"\"parameters\" (or n)", of_sizes},
+                                      {"\"tokens\" (or d)", of_tokens},
+                                      {"\"loss\" (or validation_loss)", of_losses}}};
+
+static ch_status read_heading(const char *path, char *const parts[], int n, const wanted *want,
+                              int columns[3], ch_error *error) {
+  for (int k = 0; k < want->count; k++) {
+    columns[k] = column_of(parts, n, want->columns[k].headings);
+    if (columns[k] < 0 && n != want->count)
+      return ch_fail(error, CH_ERROR_FORMAT, "%s: its heading names no column %s", path,
+                     want->columns[k].name);
   }
-  return ch_fail(
-      error, CH_ERROR_FORMAT,
-      "%s: its heading names no column \"tokens\" (or step, images) and \"loss\" (or validation_loss)", path);
+  for (int k = 0; k < want->count; k++)
+    if (columns[k] < 0) {
+      for (int all = 0; all < want->count; all++) columns[all] = all;
+      return CH_OK;
+    }
+  return CH_OK;
 }
 
 /* A loss may be nan or inf, in a run that diverged. */
@@ -157,30 +176,37 @@ static bool read_loss(const char *text, double *loss) {
   return end != text && !*end;
 }
 
-static ch_status read_table(const char *path, char *text, ch_arena *arena, ch_read_curve *curve,
-                            ch_error *error) {
-  int columns[2] = {0, 1};
+/* Rows of numbers into values [want->count][*count], which have room. The last of them is a loss. */
+static ch_status read_table(const char *path, char *text, const wanted *want, double *const values[],
+                            int *count, ch_error *error) {
+  int columns[3] = {0, 1, 2};
   long number = 0;
   bool first = true;
   char *rest = text;
-  CH_TRY(reserve(arena, count_lines(text), path, curve, error));
   for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
     char *parts[MOST_COLUMNS];
-    double tokens, loss;
+    double ignored;
+    bool right = true;
     number++;
     if (*line == '#') continue;
-    int n = cut(line, parts), most = columns[0] > columns[1] ? columns[0] : columns[1];
+    int n = cut(line, parts);
     if (n == 0) continue;
-    if (first && !ch_parse_number(parts[0], &tokens)) {
-      CH_TRY(read_heading(path, parts, n, columns, error));
+    if (first && !ch_parse_number(parts[0], &ignored)) {
+      CH_TRY(read_heading(path, parts, n, want, columns, error));
       first = false;
       continue;
     }
     first = false;
-    if (n <= most || !ch_parse_number(parts[columns[0]], &tokens) || !read_loss(parts[columns[1]], &loss))
-      return ch_fail(error, CH_ERROR_FORMAT, "%s, line %ld: two numbers are needed, tokens and a loss", path,
-                     number);
-    add(curve, tokens, loss);
+    for (int k = 0; k < want->count && right; k++) {
+      double *value = &values[k][*count];
+      right = columns[k] < n && (k + 1 < want->count ? ch_parse_number(parts[columns[k]], value)
+                                                     : read_loss(parts[columns[k]], value));
+    }
+    if (!right)
+      return ch_fail(error, CH_ERROR_FORMAT, "%s, line %ld: %s are needed, %stokens and a loss", path, number,
+                     want->count == 2 ? "two numbers" : "three numbers",
+                     want->count == 2 ? "" : "parameters, ");
+    (*count)++;
   }
   return CH_OK;
 }
@@ -205,8 +231,10 @@ static ch_status read(const char *path, char *text, size_t size, bool validation
   *curves = ch_arena_alloc(arena, sizeof **curves);
   if (!*curves || !((*curves)->name = ch_arena_strdup(arena, stem))) return no_memory(path, error);
   *count = 1;
-  return log ? read_log(path, text, validation, arena, *curves, error)
-             : read_table(path, text, arena, *curves, error);
+  if (log) return read_log(path, text, validation, arena, *curves, error);
+  CH_TRY(reserve(arena, count_lines(text), path, *curves, error));
+  return read_table(path, text, &curve_columns, (double *[]){(*curves)->tokens, (*curves)->losses},
+                    &(*curves)->count, error);
 }
 
 ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_read_curve **curves,
@@ -220,5 +248,87 @@ ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_
   ch_status status = read(path, text, size, validation, arena, curves, count, &is_table, error);
   free(text);
   if (table) *table = is_table;
+  return status;
+}
+
+/* --- models of several sizes ------------------------------------------------------------------------------------- */
+
+static double number_of(const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* Parameters of embeddings: counted by `compare`, also among the results of a kept run, else what the configuration's sizes
+   make of them. NaN where nothing says. */
+static double embeddings_of(const json_t *run) {
+  const json_t *config = json_object_get(run, "config");
+  double counted = number_of(run, "parameters_embedding");
+  if (isnan(counted)) counted = number_of(json_object_get(run, "results"), "parameters_embedding");
+  if (!isnan(counted)) return counted;
+  bool tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
+  return number_of(config, "vocab_size") * number_of(config, "hidden_size") * (tied ? 1 : 2);
+}
+
+/* A run that has not ended, or has no such loss, is left out. */
+static ch_status read_model(const char *path, const json_t *run, size_t number, bool validation,
+                            ch_read_models *models, ch_error *error) {
+  const char *status = json_string_value(json_object_get(run, "status"));
+  double tokens = number_of(run, "tokens_trained"), embeddings = embeddings_of(run);
+  double size = number_of(run, "parameters"), loss = number_of(run, validation ? "validation_loss" : "loss");
+  if (isnan(tokens)) tokens = number_of(run, "tokens");
+  if ((status && strcmp(status, "done") != 0) || isnan(loss)) return CH_OK;
+  if (isnan(size) || isnan(tokens) || isnan(embeddings))
+    return ch_fail(
+        error, CH_ERROR_FORMAT,
+        "%s: run %zu does not say its parameters, how many of them are embeddings, and its tokens; "
+        "`crosshead runs --json` does",
+        path, number);
+  models->sizes[models->count] = size - embeddings;
+  models->tokens[models->count] = tokens;
+  models->losses[models->count++] = loss;
+  return CH_OK;
+}
+
+static ch_status read_runs(const char *path, const json_t *root, bool validation, ch_read_models *models,
+                           ch_error *error) {
+  const json_t *list = json_object_get(root, "models");
+  size_t i;
+  json_t *run;
+  if (!json_is_array(list)) list = json_object_get(root, "runs");
+  if (!json_is_array(list))
+    return ch_fail(error, CH_ERROR_FORMAT, "%s has no \"models\" and no \"runs\"", path);
+  json_array_foreach(list, i, run) CH_TRY(read_model(path, run, i + 1, validation, models, error));
+  return CH_OK;
+}
+
+static ch_status reserve_models(ch_arena *arena, size_t count, const char *path, ch_read_models *models,
+                                ch_error *error) {
+  double **arrays[] = {&models->sizes, &models->tokens, &models->losses};
+  for (int i = 0; i < 3; i++) {
+    *arrays[i] = ch_arena_alloc(arena, (count + 1) * sizeof(double));
+    if (!*arrays[i]) return no_memory(path, error);
+  }
+  return CH_OK;
+}
+
+ch_status ch_read_sized_models(const char *path, bool validation, ch_arena *arena, ch_read_models *models,
+                               ch_error *error) {
+  char *text;
+  size_t size;
+  json_t *root = NULL;
+  *models = (ch_read_models){0};
+  CH_TRY(ch_read_file(path, MOST_BYTES, &text, &size, error));
+  bool json = text[strspn(text, " \t\r\n")] == '{';
+  ch_status status = json ? ch_json_parse(text, size, path, &root, error) : CH_OK;
+  size_t most =
+      json ? json_array_size(json_object_get(root, "models")) + json_array_size(json_object_get(root, "runs"))
+           : count_lines(text);
+  if (status == CH_OK) status = reserve_models(arena, most, path, models, error);
+  double *const values[] = {models->sizes, models->tokens, models->losses};
+  if (status == CH_OK)
+    status = json ? read_runs(path, root, validation, models, error)
+                  : read_table(path, text, &model_columns, values, &models->count, error);
+  json_decref(root);
+  free(text);
   return status;
 }

@@ -25,4 +25,16 @@ typedef struct ch_read_curve {
 ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_read_curve **curves,
                          int *count, bool *table, ch_error *error);
 
+/* Models of several sizes, in the order of the file. */
+typedef struct ch_read_models {
+  double *sizes, *tokens, *losses; /* [count], in the arena; sizes: parameters without embeddings */
+  int count;
+} ch_read_models;
+
+/* Reads the sizes, tokens and last losses of models: of JSON with "models" or "runs" (results.json of compare, `runs --json`), where
+   runs that have not ended or have no such loss are left out; else of a table like that of a curve, with a third column "parameters".
+   validation: of JSON, the validation losses, else those of training. Errors as above. */
+ch_status ch_read_sized_models(const char *path, bool validation, ch_arena *arena, ch_read_models *models,
+                               ch_error *error);
+
 #endif

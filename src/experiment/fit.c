@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "experiment/curve_file.h"
+#include "experiment/results_json.h"
 #include "experiment/sweep_results.h"
 
 void ch_fit_defaults(ch_fit_settings *settings) {
@@ -62,4 +63,38 @@ json_t *ch_fits_to_json(const ch_fits *fits) {
   json_t *list = json_array();
   for (int32_t i = 0; i < fits->count; i++) json_array_append_new(list, to_json(&fits->curves[i]));
   return json_pack("{ss, so}", "file", fits->file, "curves", list);
+}
+
+/* --- size and tokens --------------------------------------------------------------------------------------------- */
+
+static ch_status fit_models(const char *path, const ch_fit_settings *settings, ch_arena *arena,
+                            ch_size_law *law, ch_error *error) {
+  ch_read_models models;
+  CH_TRY(ch_read_sized_models(path, !settings->training, arena, &models, error));
+  ch_error why = {0};
+  ch_status status = ch_size_law_fit(models.sizes, models.tokens, models.losses, models.count,
+                                     (double)settings->parameters, (double)settings->budget, law, &why);
+  if (status == CH_ERROR_ARGUMENT) status = CH_ERROR_FORMAT; /* it is the file that is wrong */
+  return status == CH_OK ? CH_OK : ch_fail(error, status, "%s: %s", path, why.message);
+}
+
+ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_size_law *law,
+                        ch_error *error) {
+  ch_arena arena = {0};
+  ch_status status = fit_models(path, settings, &arena, law, error);
+  ch_arena_free(&arena);
+  return status;
+}
+
+json_t *ch_size_law_to_json(const char *file, const ch_size_law *law) {
+  json_t *object =
+      json_pack("{ss, so, so, so, so, sf, si, si, si, si, sb}", "file", file, "alpha_N",
+                ch_estimate_to_json(&law->alpha_size), "N_c", ch_estimate_to_json(&law->size), "alpha_D",
+                ch_estimate_to_json(&law->alpha_tokens), "D_c", ch_estimate_to_json(&law->tokens), "noise",
+                law->noise, "models", law->points, "sizes", law->sizes, "lengths", law->lengths, "outliers",
+                law->outliers, "says_nothing", law->says_nothing);
+  if (object && law->at_size > 0)
+    json_object_update_new(object, json_pack("{sf, sf, so}", "parameters", law->at_size, "budget",
+                                             law->at_tokens, "loss", ch_estimate_to_json(&law->at)));
+  return object;
 }

@@ -20,4 +20,10 @@ ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fi
 /* The object of `crosshead fit --json`. The caller's (json_decref); NULL when memory is out. */
 json_t *ch_fits_to_json(const ch_fits *fits);
 
+/* Reads PATH and fits the law of size and tokens. */
+ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_size_law *law, ch_error *error);
+
+/* The object of `crosshead fit --law size --json`. The caller's (json_decref); NULL when memory is out. */
+json_t *ch_size_law_to_json(const char *file, const ch_size_law *law);
+
 #endif

@@ -52,3 +52,25 @@ static void put_curve(const ch_fitted *f, ch_text *text) {
 void ch_fits_write(const ch_fits *fits, ch_text *text) {
   for (int32_t i = 0; i < fits->count; i++) put_curve(&fits->curves[i], text);
 }
+
+void ch_size_law_write(const char *name, const ch_size_law *law, ch_text *text) {
+  char size[32], budget[32], place[96];
+  ch_text_printf(text,
+                 "%s: L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D, fitted to %d models of %d sizes "
+                 "and %d numbers of tokens\n",
+                 name, law->points, law->sizes, law->lengths);
+  put_estimate("alpha_N", &law->alpha_size, text);
+  put_estimate("N_c", &law->size, text);
+  put_estimate("alpha_D", &law->alpha_tokens, text);
+  put_estimate("D_c", &law->tokens, text);
+  if (law->at_size > 0) {
+    snprintf(place, sizeof place, "loss at %s, %s", ch_format_count(law->at_size, size, sizeof size),
+             ch_format_count(law->at_tokens, budget, sizeof budget));
+    put_estimate(place, &law->at, text);
+  }
+  ch_text_printf(text, "  %-22s %.3g of the loss, %d %s\n", "noise", law->noise, law->outliers,
+                 ch_plural(law->outliers, "outlier", "outliers"));
+  if (law->says_nothing)
+    ch_text_puts(
+        text, "  These models do not say how the loss depends on size or on tokens: more of them would.\n");
+}

@@ -8,4 +8,7 @@
 /* Some lines for every curve. */
 void ch_fits_write(const ch_fits *fits, ch_text *text);
 
+/* The law of size and tokens of the file `name`. */
+void ch_size_law_write(const char *name, const ch_size_law *law, ch_text *text);
+
 #endif

@@ -48,6 +48,35 @@ static void write_table(const char *name, int points) {
   assert_int_equal(fclose(file), 0);
 }
 
+static void models_of_several_sizes_are_fitted(void **state) {
+  (void)state;
+  ch_size_law law;
+  ch_fit_settings settings;
+  char *json, *text;
+  FILE *file = fopen(at("models.csv"), "w");
+  assert_non_null(file);
+  for (int n = 1; n <= 8; n *= 2)
+    for (int d = 20; d <= 160; d *= 2)
+      fprintf(file, "%d,%d,%.9f\n", 1000000 * n, 1000000 * d, pow(pow(40.0 / n, 0.75) + 500.0 / d, 0.4));
+  assert_int_equal(fclose(file), 0);
+  ch_fit_defaults(&settings);
+  settings.parameters = 10000000;
+  settings.budget = 1000000000;
+  must(ch_size_law_fit_file(at("models.csv"), &settings, &law, &json, &text, &error));
+  assert_true(fabs(law.alpha_size.value - 0.3) < 1e-4 && fabs(law.alpha_tokens.value - 0.4) < 1e-4);
+  assert_true(fabs(law.at.value - pow(pow(4, 0.75) + 0.5, 0.4)) < 1e-4);
+  assert_true(fabs(ch_size_law_loss(&law, 2e6, 4e7) - pow(pow(20, 0.75) + 12.5, 0.4)) < 1e-6);
+  assert_non_null(strstr(text, "of 4 sizes and 4 numbers of tokens"));
+  json_t *figures = read_json(json);
+  assert_int_equal(number_of(figures, "models"), 16);
+  json_decref(figures);
+  ch_free(text);
+  settings.skip = 5;
+  assert_int_equal(ch_size_law_fit_file(at("models.csv"), &settings, NULL, NULL, NULL, &error),
+                   CH_ERROR_ARGUMENT);
+  assert_int_equal(ch_size_law_fit_file(NULL, NULL, NULL, NULL, NULL, &error), CH_ERROR_ARGUMENT);
+}
+
 static void files_are_fitted(void **state) {
   (void)state;
   ch_fits *fits;
@@ -123,6 +152,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_law_is_found_again),
       cmocka_unit_test(spikes_are_judged),
+      cmocka_unit_test(models_of_several_sizes_are_fitted),
       cmocka_unit_test(files_are_fitted),
       cmocka_unit_test(the_log_of_a_run_has_two_curves_to_choose_from),
   };

@@ -33,17 +33,30 @@ static void judge(const ch_read_curve *curve) {
   if (law.tokens.value < INFINITY && law.tokens.value > 0) check(&law.tokens);
 }
 
+static void judge_models(const ch_read_models *models) {
+  ch_size_law law;
+  if (models->count > MOST_POINTS || ch_size_law_fit(models->sizes, models->tokens, models->losses,
+                                                     models->count, 1e9, 1e9, &law, NULL) != CH_OK)
+    return;
+  check(&law.alpha_size);
+  check(&law.alpha_tokens);
+  check(&law.at);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char path[64];
   ch_arena arena = {0};
   ch_read_curve *curves;
+  ch_read_models models;
   int count, file = memfd_create("curves", 0);
   if (file < 0) return 0;
   snprintf(path, sizeof path, "/proc/self/fd/%d", file);
   if (size == 0 || write(file, data, size) == (ssize_t)size)
-    for (int validation = 0; validation < 2; validation++)
+    for (int validation = 0; validation < 2; validation++) {
       if (ch_read_curves(path, validation, &arena, &curves, &count, NULL, NULL) == CH_OK)
         for (int i = 0; i < count; i++) judge(&curves[i]);
+      if (ch_read_sized_models(path, validation, &arena, &models, NULL) == CH_OK) judge_models(&models);
+    }
   ch_arena_free(&arena);
   close(file);
   return 0;
