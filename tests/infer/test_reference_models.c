@@ -89,11 +89,6 @@ static void qwen3_with_qk_norm(void **state) {
   check_model(TEST_DATA "/reference/qwen3", TEST_DATA "/reference/qwen3");
 }
 
-static void qwen3_with_experts(void **state) {
-  (void)state;
-  check_model(TEST_DATA "/reference/qwen3_moe", TEST_DATA "/reference/qwen3_moe");
-}
-
 /* Gradients that the reference file has of some tensors. */
 static void check_gradients(const char *directory) {
   reference r;
@@ -125,6 +120,18 @@ static void check_gradients(const char *directory) {
   ch_forward_result_free(&result);
   ch_model_unload(model);
   ch_safetensors_close(&r.file);
+}
+
+static void qwen3_with_experts(void **state) {
+  (void)state;
+  check_model(TEST_DATA "/reference/qwen3_moe", TEST_DATA "/reference/qwen3_moe");
+}
+
+/* Every second layer has experts, whose weights are not renormalised. */
+static void qwen3_with_experts_in_some_layers(void **state) {
+  (void)state;
+  check_model(TEST_DATA "/reference/qwen3_moe_dense", TEST_DATA "/reference/qwen3_moe_dense");
+  check_gradients(TEST_DATA "/reference/qwen3_moe_dense");
 }
 
 /* Latents, interleaved RoPE with YaRN, a softmax over experts in groups. */
@@ -175,6 +182,7 @@ int main(void) {
       cmocka_unit_test(llama3_scaled_rope),
       cmocka_unit_test(qwen3_with_qk_norm),
       cmocka_unit_test(qwen3_with_experts),
+      cmocka_unit_test(qwen3_with_experts_in_some_layers),
       cmocka_unit_test(trained_llama),
       cmocka_unit_test(deepseek_v2_with_grouped_experts),
       cmocka_unit_test(deepseek_v3_with_corrected_choice),
