@@ -21,9 +21,10 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
   {                                                                                                          \
     .name = "mechanisms", .type = CH_OPTION_TEXT, .offset = (at) + CH_LINEUP(settings.mechanisms),           \
     .metavar = "LIST", .default_value = "mha,gqa,mqa", .lists = CH_LISTS_SEVERAL,                            \
-    .help = "Names from the list below, or paths of config files, separated by commas. A sharing scheme or " \
-            "experts "                                                                                       \
-            "follow a mechanism after a plus (mfa+masa-qkvo, kha-mlp+moe). Alone they mean mha with that."   \
+    .help = "Names from the list below, or paths of config files, separated by commas. A sharing scheme, "   \
+            "experts or a module "                                                                           \
+            "follow a mechanism after a plus (mfa+masa-qkvo, kha-mlp+moe, gated+xsa). Alone they mean mha "  \
+            "with that."                                                                                     \
   }
 #define CH_LINEUP_SIZE(at)                                                                                   \
   {.name = "params",                                                                                         \

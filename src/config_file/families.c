@@ -174,6 +174,8 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = "sharing";
   else if (config->attention.head_norm)
     problem = "attention.head_norm";
+  else if (config->attention.exclusive)
+    problem = "attention.exclusive";
   else if (config->attention.knocking.on)
     problem = "attention.knocking";
   else if (config->attention.head_mix.on)

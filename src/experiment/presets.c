@@ -84,6 +84,23 @@ static const ch_preset modules[] = {
      kha_mlp_per_head},
 };
 
+/* Exclusive attention: the mechanism must take it. */
+static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)number;
+  (void)where;
+  (void)error;
+  config->attention.exclusive = true;
+  return CH_OK;
+}
+
+/* Modules that are added to a mechanism after a plus; each once, in this order. */
+static const ch_preset added[] = {
+    {"xsa", NULL, "exclusive attention: the output of each head without its part along the token's own value",
+     xsa},
+};
+
+enum { ADDED = sizeof added / sizeof *added };
+
 /* --- all of them: those of the registry, then the modules -------------------------------------------------------- */
 
 /* Preset number `index` and, if it belongs to a mechanism, that mechanism. */
@@ -97,6 +114,9 @@ static const ch_preset *preset_at(int index, const ch_mechanism **of) {
   *of = NULL;
   int count = (int)(sizeof modules / sizeof *modules);
   if (index < count) return &modules[index];
+  index -= count;
+  if (index < ADDED) return &added[index];
+  count = ADDED;
   for (const ch_preset *p = ch_sharing_presets; p->name; p++)
     if (index-- == count) return p;
   return index == count ? &ch_expert_preset : NULL;
@@ -195,22 +215,30 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
 
 /* A whole name: a mechanism's preset and what is added to it with pluses. A part that is left out has no preset. */
 typedef struct named {
-  chosen mechanism, sharing, experts;
+  chosen mechanism, added[ADDED], sharing, experts;
 } named;
 
 static ch_status misplaced(const char *name, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "--mechanisms: '%.64s' must be a mechanism, a plus and what its layers share, or experts, each "
-      "once, as in mfa+masa-qkvo or kha-mlp+moe",
+      "--mechanisms: '%.64s' must be a mechanism, a plus and what its layers share, or experts, or a "
+      "module, each once, as in mfa+masa-qkvo, kha-mlp+moe or gated+xsa",
       name);
+}
+
+/* The place of a module that is added, or NULL. */
+static chosen *place_of_added(const ch_preset *preset, named *parts) {
+  for (int i = 0; i < ADDED; i++)
+    if (&added[i] == preset) return &parts->added[i];
+  return NULL;
 }
 
 /* Takes a part into its place, which must be free; a mechanism comes first. */
 static ch_status place(const char *name, const chosen *part, bool first, named *parts, ch_error *error) {
-  chosen *to = shares(part->preset)                ? &parts->sharing
-               : part->preset == &ch_expert_preset ? &parts->experts
-                                                   : &parts->mechanism;
+  chosen *to = shares(part->preset)                  ? &parts->sharing
+               : part->preset == &ch_expert_preset   ? &parts->experts
+               : place_of_added(part->preset, parts) ? place_of_added(part->preset, parts)
+                                                     : &parts->mechanism;
   if (to->preset || (to == &parts->mechanism && !first)) return misplaced(name, error);
   *to = *part;
   return CH_OK;
@@ -247,6 +275,7 @@ static ch_status apply_parts(const char *name, const named *parts, ch_config *co
     CH_TRY(apply(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
   else
     CH_TRY(apply_mechanism("mha", config, 0, name, error));
+  for (int i = 0; i < ADDED; i++) CH_TRY(add(name, &parts->added[i], config, error));
   CH_TRY(add(name, &parts->sharing, config, error));
   CH_TRY(add(name, &parts->experts, config, error));
   return ch_config_validate(config, name, error);

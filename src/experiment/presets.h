@@ -5,15 +5,15 @@
 #include "attention/preset.h"
 #include "experiment/match.h"
 
-/* Preset number `index` of all: those of the mechanisms in the registry, those that are modules (presets.c), of
-   sharing and of experts; NULL behind the last. */
+/* Preset number `index` of all: those of the mechanisms in the registry, those that are modules (presets.c), modules that
+   are added after a plus, of sharing and of experts; NULL behind the last. */
 const ch_preset *ch_preset_at(int index);
 /* Experts in place of the FFN, written after a mechanism and a plus ("kha-mlp+moe"). */
 extern const ch_preset ch_expert_preset;
 
 /* True when the name means a file: it has a slash or ends in .json. */
 bool ch_preset_is_path(const char *name);
-/* Checks the spelling of "name[:N]", "name[:N]+sharing[:N]+moe[:N]" with one or both additions, or additions alone, before
+/* Checks the spelling of "name[:N]", "name[:N]+xsa+sharing[:N]+moe[:N]" with some of the additions, or additions alone, before
    any shape is known. */
 ch_status ch_preset_check(const char *name, ch_error *error);
 /* Applies such a name to a base configuration and validates the result. */

@@ -28,6 +28,7 @@ static void put_modules(const ch_config *c, ch_text *text) {
   const char *between = "           with ";
   if (a->qk_norm) ch_text_printf(text, "%sQK norm", between), between = "; ";
   if (a->head_norm) ch_text_printf(text, "%shead norm", between), between = "; ";
+  if (a->exclusive) ch_text_printf(text, "%sexclusive contexts", between), between = "; ";
   if (a->knocking.on) {
     ch_text_printf(text, "%s%s knocking", between, knockings[a->knocking.type]);
     put_states(a->knocking.on, text);

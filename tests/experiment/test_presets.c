@@ -71,6 +71,9 @@ static void every_module_makes_a_model_of_its_cache(void **state) {
                {"kha-linear-per-head:4", 2 * 4 * 16},
                {"kha-mlp-per-head", 2 * 2 * 16},
                {"kha-mlp+moe", 2 * 2 * 16},
+               {"xsa", 2 * 8 * 16},
+               {"gqa:4+xsa", 2 * 4 * 16},
+               {"xsa+masa-qkvo", 2 * 8 * 16},
                {"kha-gate:4", 2 * 4 * 16}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_config config = base(1000000, 1024);
@@ -224,6 +227,23 @@ static void assert_refused(const char *name, const char *part) {
   if (!strstr(error.message, part)) fail_msg("'%s' gave: %s", name, error.message);
 }
 
+/* Exclusive contexts go with what has a value of its own for every token and head, alone or behind a plus. */
+static void exclusive_attention_is_added_to_a_mechanism(void **state) {
+  (void)state;
+  static const char *const names[] = {"xsa", "gqa:2+xsa", "gated+xsa", "moh+xsa+moe"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    ch_config config = base(1000000, 1024);
+    ch_error error = {0};
+    if (ch_preset_apply(names[i], &config, &error) != CH_OK) fail_msg("%s", error.message);
+    assert_true(config.attention.exclusive);
+  }
+  ch_config config = base(1000000, 1024);
+  ch_error error = {0};
+  assert_int_equal(ch_preset_apply("mla+xsa", &config, &error), CH_ERROR_CONFIG);
+  assert_non_null(strstr(error.message, "\"exclusive\""));
+  assert_non_null(strstr(error.message, "\"mla\""));
+}
+
 static void unknown_names_get_the_nearest_known_one(void **state) {
   (void)state;
   assert_refused("mah", "did you mean mha?");
@@ -239,6 +259,7 @@ static void sharing_stands_behind_one_mechanism(void **state) {
   assert_refused("mha+masa-qkvo+repeat", "must be a mechanism, a plus and what its layers share");
   assert_refused("moe+mfa", "must be a mechanism, a plus and what its layers share, or experts");
   assert_refused("mfa+moe+moe", "each once");
+  assert_refused("gqa+xsa+xsa", "each once");
   assert_refused("mfa+moe:0", "whole number of experts");
   assert_refused("mha+", "known are");
   assert_refused("mha+masa-qkv:0", "whole number of atoms");
@@ -413,6 +434,7 @@ int main(void) {
       cmocka_unit_test(latents_compress_any_number_of_heads),
       cmocka_unit_test(modules_come_with_their_names),
       cmocka_unit_test(usual_groups_divide_any_number_of_heads),
+      cmocka_unit_test(exclusive_attention_is_added_to_a_mechanism),
       cmocka_unit_test(unknown_names_get_the_nearest_known_one),
       cmocka_unit_test(numbers_after_the_colon_are_checked),
       cmocka_unit_test(sharing_stands_behind_one_mechanism),

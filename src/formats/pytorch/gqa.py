@@ -1,14 +1,4 @@
 #< keys_values
-#? exclusive
-def exclude(y, v):
-    """z = y − (y · v̂) v̂: contexts [B, T, H, d] without their part along the values of their own tokens."""
-    own = v[:, :, -y.shape[1] :].transpose(1, 2)
-    own = own.repeat_interleave(y.shape[2] // own.shape[2], 2)
-    own = own / own.norm(dim=-1, keepdim=True).clamp(min=1e-12)
-    return y - (y * own).sum(-1, keepdim=True) * own
-
-
-#? end
 class GroupedQueryAttention(KeysAndValues):
     """MHA (G = H), GQA and MQA (G = 1): y = W_o headnorm(softmax(q kᵀ / √d) v)."""
 
@@ -26,12 +16,13 @@ class GroupedQueryAttention(KeysAndValues):
     def context(self, x, states, tokens):
         q = self.finish_queries(self.q_proj(x), tokens)
         k, v = self.keys_and_values(states, tokens)
+        context = self.attend(q, k, v, tokens, self.config.head_dim**-0.5)
 #? exclusive
-        return exclude(self.attend(q, k, v, tokens, self.config.head_dim**-0.5), v)
+        own = F.normalize(v[:, :, -x.shape[1] :], dim=-1, eps=1e-12).transpose(1, 2)
+        own = own.repeat_interleave(q.shape[1] // v.shape[1], 2)
+        context = context - (context * own).sum(-1, keepdim=True) * own
 #? end
-#? !exclusive
-        return self.attend(q, k, v, tokens, self.config.head_dim**-0.5)
-#? end
+        return context
 
     def read(self, x, states, tokens):
         return self.finish(self.context(x, states, tokens))
