@@ -11,7 +11,7 @@ enum { TOKENS = 64 };
 
 /* A part's sums: per head the maximum, the sum of weights and the weighted values. */
 typedef struct factor_sums {
-  real *max, *sum, *rows; /* [padded], [padded], [heads, dim in whole vectors] */
+  real *max, *sum, *rows; /* [padded], [padded], [padded, dim in whole vectors] */
 } factor_sums;
 
 /* A thread's working memory; heads are padded to whole vectors in rows of scores. */
@@ -31,6 +31,12 @@ static int64_t padded_heads(const ch_factor_attend *a) {
   return round_up(a->heads, VL);
 }
 
+/* Rows of a product over heads: whole tiles of it, where the weights of no head behind the last one are zero. */
+static int64_t whole_rows(const ch_factor_attend *a) {
+  int64_t rows = round_up(a->heads, TILE_ROWS);
+  return rows < padded_heads(a) ? rows : padded_heads(a);
+}
+
 static int64_t rank_of(const ch_factor_attend *a, int factor) {
   return factor == CH_FACTOR_A_K || factor == CH_FACTOR_B_K ? a->k_rank : a->v_rank;
 }
@@ -43,7 +49,7 @@ static int64_t width_of(const ch_factor_attend *a, int factor) {
 static void allocate_sums(const ch_factor_attend *a, scratch_arena *arena, factor_sums *s) {
   s->max = arena_reals(arena, padded_heads(a));
   s->sum = arena_reals(arena, padded_heads(a));
-  s->rows = arena_reals(arena, a->heads * round_up(a->dim, VL));
+  s->rows = arena_reals(arena, padded_heads(a) * round_up(a->dim, VL));
 }
 
 static void allocate_space(const ch_factor_attend *a, scratch_arena *arena, factor_space *s) {
@@ -83,43 +89,120 @@ static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequ
   return wide;
 }
 
-/* scores[h] = sum over r of take[h, r] products[r, h]. */
-ALWAYS_INLINE void combine_scores(const int64_t rank, int64_t heads, int64_t padded, const real *take,
-                                  const real *products, real *restrict scores) {
-  for (int64_t h = 0; h < heads; h++) {
-    real sum = 0;
-    for (int64_t r = 0; r < rank; r++) sum += take[h * rank + r] * products[r * padded + h];
-    scores[h] = sum;
+/* Prefetches a token's rows of two factors. Loops prefetch those of the next block token by token. */
+static inline void fetch_token(const ch_factor_attend *a, const factor_part *part, int64_t token, int first,
+                               int second) {
+  const int factors[] = {first, second};
+  if (token >= part->end) return;
+  for (int i = 0; i < 2; i++) {
+    const ch_state_view *view = &a->factor[factors[i]];
+    int64_t at = part->sequence * view->sequence_stride + token * view->token_stride;
+    fetch((const char *)view->data + ch_dtype_bytes(view->dtype, at),
+          (int64_t)ch_dtype_bytes(view->dtype, view->token_stride));
   }
 }
 
-/* weights[r, h] = take[h, r] p[h]. */
+/* What `rank` (a constant) products take for heads h … h + VL - 1: vector r is take[h + j, r] over j. */
+ALWAYS_INLINE void split_take(const int64_t rank, const real *take, int64_t h, int64_t heads, vec part[4]) {
+  const int64_t left = (heads - h) * rank;
+  const real *from = take + h * rank;
+  ivec even, odd;
+  vec whole[4];
+#pragma GCC unroll 4
+  for (int64_t r = 0; r < rank; r++)
+    whole[r] = left > r * VL ? load_some(from + r * VL, left - r * VL) : splat(0);
+  for (int j = 0; j < VL; j++) {
+    even[j] = 2 * j;
+    odd[j] = 2 * j + 1;
+  }
+  if (rank == 1) part[0] = whole[0];
+  if (rank == 2) {
+    part[0] = __builtin_shuffle(whole[0], whole[1], even);
+    part[1] = __builtin_shuffle(whole[0], whole[1], odd);
+  }
+  if (rank == 4) {
+    const vec low = __builtin_shuffle(whole[0], whole[1], even),
+              high = __builtin_shuffle(whole[2], whole[3], even);
+    const vec second = __builtin_shuffle(whole[0], whole[1], odd),
+              last = __builtin_shuffle(whole[2], whole[3], odd);
+    part[0] = __builtin_shuffle(low, high, even);
+    part[2] = __builtin_shuffle(low, high, odd);
+    part[1] = __builtin_shuffle(second, last, even);
+    part[3] = __builtin_shuffle(second, last, odd);
+  }
+}
+
+/* scores[h] = sum over r of take[h, r] products[r, h]; zeros behind the last head. */
+ALWAYS_INLINE void combine_scores(const int64_t rank, int64_t heads, int64_t padded, const real *take,
+                                  const real *products, real *restrict scores) {
+  for (int64_t h = 0; h < padded; h += VL) {
+    vec part[4], sum = splat(0);
+    split_take(rank, take, h, heads, part);
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < rank; r++) sum += part[r] * load(products + r * padded + h);
+    store(scores + h, sum);
+  }
+}
+
+/* weights[r, h] = take[h, r] p[h]; zeros behind the last head. */
 ALWAYS_INLINE void spread_weights(const int64_t rank, int64_t heads, int64_t padded, const real *take,
                                   const real *p, real *restrict weights) {
+  for (int64_t h = 0; h < padded; h += VL) {
+    vec part[4];
+    split_take(rank, take, h, heads, part);
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < rank; r++) store(weights + r * padded + h, part[r] * load(p + h));
+  }
+}
+
+/* The same for any rank, head by head. */
+static void combine_any(int64_t rank, int64_t heads, int64_t padded, const real *take, const real *products,
+                        real *restrict scores) {
+  memset(scores, 0, (size_t)padded * sizeof(real));
+  for (int64_t r = 0; r < rank; r++)
+    for (int64_t h = 0; h < heads; h++) scores[h] += take[h * rank + r] * products[r * padded + h];
+}
+
+static void spread_any(int64_t rank, int64_t heads, int64_t padded, const real *take, const real *p,
+                       real *restrict weights) {
+  memset(weights, 0, (size_t)(rank * padded) * sizeof(real));
   for (int64_t r = 0; r < rank; r++)
     for (int64_t h = 0; h < heads; h++) weights[r * padded + h] = take[h * rank + r] * p[h];
 }
 
-/* Ranks that are constants for the compiler. */
-#define BY_RANK(rank, call)                                                                                  \
-  switch (rank) {                                                                                            \
-  case 1: {                                                                                                  \
-    enum { RANK = 1 };                                                                                       \
-    call;                                                                                                    \
-  } break;                                                                                                   \
-  case 2: {                                                                                                  \
-    enum { RANK = 2 };                                                                                       \
-    call;                                                                                                    \
-  } break;                                                                                                   \
-  case 4: {                                                                                                  \
-    enum { RANK = 4 };                                                                                       \
-    call;                                                                                                    \
-  } break;                                                                                                   \
-  default: {                                                                                                 \
-    const int64_t RANK = rank;                                                                               \
-    call;                                                                                                    \
-  }                                                                                                          \
+static void combine(const ch_factor_attend *a, const real *take, const real *products, real *scores) {
+  const int64_t padded = padded_heads(a);
+  switch (a->k_rank) {
+  case 1:
+    combine_scores(1, a->heads, padded, take, products, scores);
+    break;
+  case 2:
+    combine_scores(2, a->heads, padded, take, products, scores);
+    break;
+  case 4:
+    combine_scores(4, a->heads, padded, take, products, scores);
+    break;
+  default:
+    combine_any(a->k_rank, a->heads, padded, take, products, scores);
   }
+}
+
+static void spread(const ch_factor_attend *a, const real *take, const real *p, real *weights) {
+  const int64_t padded = padded_heads(a);
+  switch (a->v_rank) {
+  case 1:
+    spread_weights(1, a->heads, padded, take, p, weights);
+    break;
+  case 2:
+    spread_weights(2, a->heads, padded, take, p, weights);
+    break;
+  case 4:
+    spread_weights(4, a->heads, padded, take, p, weights);
+    break;
+  default:
+    spread_any(a->v_rank, a->heads, padded, take, p, weights);
+  }
+}
 
 static void score_block(const ch_factor_attend *a, const factor_part *part, int64_t first, int64_t count,
                         const factor_space *s) {
@@ -132,8 +215,8 @@ static void score_block(const ch_factor_attend *a, const factor_part *part, int6
   for (int64_t t = 0; t < count; t++) {
     real *scores = s->scores + t * padded;
     const real *products = s->products + t * a->k_rank * padded;
-    memset(scores + a->heads, 0, (size_t)(padded - a->heads) * sizeof(real));
-    BY_RANK(a->k_rank, combine_scores(RANK, a->heads, padded, take + t * taken, products, scores))
+    fetch_token(a, part, first + TOKENS + t, CH_FACTOR_A_K, CH_FACTOR_B_K);
+    combine(a, take + t * taken, products, scores);
     for (int64_t h = 0; a->slopes && h < a->heads; h++)
       scores[h] -= (real)a->slopes[h] * (real)(position - first - t);
   }
@@ -167,11 +250,12 @@ static void add_block(const ch_factor_attend *a, const factor_part *part, int64_
   int64_t padded = padded_heads(a), taken, stride;
   const real *take = take_rows(a, CH_FACTOR_A_V, part->sequence, first, count, s, &taken),
              *shared = take_rows(a, CH_FACTOR_B_V, part->sequence, first, count, s, &stride);
-  for (int64_t t = 0; t < count; t++)
-    BY_RANK(a->v_rank, spread_weights(RANK, a->heads, padded, take + t * taken, s->scores + t * padded,
-                                      s->weights + t * a->v_rank * padded))
+  for (int64_t t = 0; t < count; t++) {
+    fetch_token(a, part, first + TOKENS + t, CH_FACTOR_A_V, CH_FACTOR_B_V);
+    spread(a, take + t * taken, s->scores + t * padded, s->weights + t * a->v_rank * padded);
+  }
   KERNEL(tile_product)
-  (a->heads, a->dim, count * a->v_rank, s->weights, 1, padded, shared, a->dim, sums->rows,
+  (whole_rows(a), a->dim, count * a->v_rank, s->weights, 1, padded, shared, a->dim, sums->rows,
    round_up(a->dim, VL), true);
 }
 
@@ -184,7 +268,7 @@ static void start_part(const ch_factor_attend *a, const factor_part *part, const
   memset(s->q, 0, (size_t)(a->dim * padded) * sizeof(real));
   for (int64_t h = 0; h < a->heads; h++)
     for (int64_t i = 0; i < a->dim; i++) s->q[i * padded + h] = q[h * a->dim + i] * (real)a->scale;
-  memset(sums->rows, 0, (size_t)(a->heads * round_up(a->dim, VL)) * sizeof(real));
+  memset(sums->rows, 0, (size_t)(padded * round_up(a->dim, VL)) * sizeof(real));
   for (int64_t h = 0; h < padded; h++) {
     sums->max[h] = -(real)INFINITY;
     sums->sum[h] = 0;
