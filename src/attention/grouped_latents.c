@@ -193,22 +193,31 @@ static ch_node *latents_of(ch_builder *builder, ch_node *state) {
   return ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, s.all});
 }
 
-static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state) {
+/* One branch: its heads' columns of kv. */
+static ch_node *attend_branch(ch_builder *builder, ch_node *q, ch_node *kv, ch_node *rope, int64_t branch) {
   sizes s = sizes_of(builder->config);
-  ch_node *latents = latents_of(builder, state);
-  ch_node *rope = ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, s.all, s.rope});
-  ch_node *kv = expanded(builder, latents);
-  int64_t both = s.nope + s.value;
-  ch_node *keys = ch_op_join_heads(builder->graph, s.heads, 2, (ch_node *[]){kv, rope},
-                                   (ch_head_slice[]){{both, 0, s.nope}, {0, 0, s.rope}});
-  return ch_attend_states(builder, for_branches(builder, q, s.nope + s.rope), keys, kv,
-                          (ch_attend_spec){.heads = s.heads,
-                                           .kv_heads = s.heads,
+  int64_t both = s.nope + s.value, first = branch * s.own * both;
+  ch_node *keys = ch_op_join_heads(builder->graph, s.own, 2, (ch_node *[]){kv, rope},
+                                   (ch_head_slice[]){{both, first, s.nope}, {0, 0, s.rope}});
+  return ch_attend_states(builder, q, keys, kv,
+                          (ch_attend_spec){.heads = s.own,
+                                           .kv_heads = s.own,
                                            .key_dim = s.nope + s.rope,
                                            .value_dim = s.value,
-                                           .value_columns = {s.nope, both},
-                                           .scale = score_scale(builder),
-                                           .slopes = slopes_of(builder)});
+                                           .value_columns = {first + s.nope, both},
+                                           .scale = score_scale(builder)});
+}
+
+/* The sum of the branches' contexts. */
+static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state) {
+  sizes s = sizes_of(builder->config);
+  ch_node *kv = expanded(builder, latents_of(builder, state)), *sum = NULL;
+  ch_node *rope = ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, s.all, s.rope});
+  for (int64_t b = 0; b < s.branches; b++) {
+    ch_node *own = attend_branch(builder, q, kv, rope, b);
+    sum = sum ? ch_op_add(builder->graph, sum, own) : own;
+  }
+  return sum;
 }
 
 /* W_UK^T of every head's query, or W_UV of its sum of latents. */
@@ -224,6 +233,19 @@ static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
   if (s.latents == 1) return state;
   return ch_op_join_heads(builder->graph, s.latents, 2, (ch_node *[]){state, state},
                           (ch_head_slice[]){{s.width, 0, s.width}, {0, s.all, s.rope}});
+}
+
+/* The sum over branches of contexts side by side. */
+static ch_node *summed(ch_builder *builder, ch_node *contexts) {
+  sizes s = sizes_of(builder->config);
+  int64_t width = s.own * s.value;
+  ch_node *sum = NULL;
+  if (s.branches == 1) return contexts;
+  for (int64_t b = 0; b < s.branches; b++) {
+    ch_node *own = ch_op_slice_heads(builder->graph, contexts, 1, (ch_head_slice){0, b * width, width});
+    sum = sum ? ch_op_add(builder->graph, sum, own) : own;
+  }
+  return sum;
 }
 
 static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {
@@ -243,7 +265,7 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
                                         .value_columns = {0, s.latents == 1 ? s.width + s.rope : s.width},
                                         .scale = score_scale(builder),
                                         .slopes = slopes_of(builder)});
-  return ch_knock(builder, CH_ON_V, through_kv_b(builder, sums, s.nope, s.value, false));
+  return ch_knock(builder, CH_ON_V, summed(builder, through_kv_b(builder, sums, s.nope, s.value, false)));
 }
 
 /* Multiply-adds that a head's key and value of a token take. */
@@ -260,25 +282,14 @@ static bool is_absorbed(const ch_builder *builder) {
          builder->graph->length * (2 * s.width - s.nope - s.value) <= expanding(builder->config);
 }
 
-/* The sum of the branches' contexts, times s_o. */
-static ch_node *summed(ch_builder *builder, ch_node *contexts) {
-  sizes s = sizes_of(builder->config);
-  int64_t width = s.own * s.value;
-  ch_node *sum = NULL;
-  if (s.branches == 1) return contexts;
-  for (int64_t b = 0; b < s.branches; b++) {
-    ch_node *own = ch_op_slice_heads(builder->graph, contexts, 1, (ch_head_slice){0, b * width, width});
-    sum = sum ? ch_op_add(builder->graph, sum, own) : own;
-  }
-  if (!builder->config->attention.branch_scale) return sum;
-  return ch_op_scale(builder->graph, sum, 1 / sqrt((double)s.branches));
-}
-
 ch_node *ch_grouped_latents_read(ch_builder *builder, ch_node *x, ch_node *const state[]) {
   ch_node *q = ch_latent_queries(builder, x);
   ch_node *contexts =
       is_absorbed(builder) ? attend_absorbed(builder, q, state[0]) : attend_expanded(builder, q, state[0]);
-  return ch_project(builder, ch_head_norm(builder, summed(builder, contexts)), "o_proj");
+  sizes s = sizes_of(builder->config);
+  if (s.branches > 1 && builder->config->attention.branch_scale)
+    contexts = ch_op_scale(builder->graph, contexts, 1 / sqrt((double)s.branches));
+  return ch_project(builder, ch_head_norm(builder, contexts), "o_proj");
 }
 
 /* --- figures ---------------------------------------------------------------------------------------------------------- */
