@@ -46,6 +46,7 @@ static bool has(const model *m, const char *name, size_t size) {
   const ch_attention_config *a = &c->attention;
   bool knocks = a->knocking.on != 0;
   const feature features[] = {
+      {"vision", ch_config_is_vision(c)},
       {"rope", c->position == CH_POSITION_ROPE},
       {"alibi", c->position == CH_POSITION_ALIBI},
       {"rope_scaling", c->position == CH_POSITION_ROPE && c->rope_scaling.type != CH_ROPE_DEFAULT},
@@ -122,31 +123,37 @@ static void put_part(const model *m, const char *name, size_t size, ch_text *cod
 }
 
 ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error) {
-  if (ch_config_is_vision(config))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s is a model of images, for which there is no PyTorch code; `export --format safetensors` writes "
-        "its tensors",
-        where);
-  if (strcmp(config->model_type, "crosshead") != 0 ||
-      part_named(config->attention.type, strlen(config->attention.type)))
-    return CH_OK;
+  const char *type = config->attention.type;
+  if (!ch_has_pytorch_code(config) || part_named(type, strlen(type))) return CH_OK;
   return ch_fail(
       error, CH_ERROR_CONFIG,
       "%s: there is no PyTorch code for \"attention.type\" \"%s\"; `export --format safetensors` writes "
       "its tensors",
-      where, config->attention.type);
+      where, type);
+}
+
+bool ch_has_pytorch_code(const ch_config *config) {
+  return strcmp(config->model_type, "crosshead") == 0 || ch_config_is_vision(config);
+}
+
+static void put_parts(const model *m, const char *const *parts, ch_text *code) {
+  for (; *parts; parts++) put_part(m, *parts, strlen(*parts), code);
 }
 
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code) {
-  const char *parts[] = {"common",  "positions", "shared_weights",       "cache",
-                         "modules", "attention", config->attention.type, "feed_forward",
-                         "model"};
+  const char *const whole = ch_config_is_vision(config) ? "image_model" : "language_model";
+  const char *const parts[] = {
+      "common",       "positions", "shared_weights", "cache", "modules", "attention", config->attention.type,
+      "feed_forward", "layer",     "pretrained",     whole,   NULL};
   const model m = {config, params};
   ch_text_printf(code,
                  "\"\"\"A Crosshead model for transformers: what its config.json says (attention: %s), and "
                  "nothing else.\n\n"
                  "docs/mechanisms of Crosshead's sources has the equations.\n\"\"\"\n\n",
                  config->attention.type);
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) put_part(&m, parts[i], strlen(parts[i]), code);
+  put_parts(&m, parts, code);
+}
+
+void ch_pytorch_configuration(const ch_config *config, const ch_params *params, ch_text *code) {
+  put_parts(&(model){config, params}, (const char *const[]){"configuration", NULL}, code);
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/embedded_text.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "config_file/config_json.h"
@@ -71,6 +70,7 @@ static void put_start(json_t *rows, const ch_param *param) {
   put_for_layer(row, "std", layer, param->std);
   put_for_layer(row, "start", layer, param->start);
   put_for_layer(row, "rate", layer, param->lr_factor);
+  if (param->init == CH_PARAM_INIT_ONE_HOT) put_for_layer(row, "hot", layer, param->hot > 0 ? param->hot : 1);
 }
 
 static bool ends(const char *name, const char *with) {
@@ -123,24 +123,32 @@ static ch_status write_file(const char *directory, const char *name, const char 
   return status;
 }
 
-static ch_status write_code(const ch_source *source, const char *directory, ch_error *error) {
-  ch_text code = {0};
-  ch_pytorch_code(&source->config, &source->params, &code);
-  ch_status status = code.failed ? no_memory(directory, error)
-                                 : write_file(directory, "modeling_crosshead.py", code.data, error);
-  ch_text_free(&code);
-  for (const ch_embedded_text *part = ch_embedded_pytorch; status == CH_OK && part->name; part++)
-    if (strcmp(part->name, "configuration") == 0)
-      status = write_file(directory, "configuration_crosshead.py", (const char *)part->text, error);
+static ch_status write_text(const char *directory, const char *name, ch_text *text, ch_error *error) {
+  ch_status status =
+      text->failed ? no_memory(directory, error) : write_file(directory, name, text->data, error);
+  ch_text_free(text);
   return status;
+}
+
+static ch_status write_code(const ch_source *source, const char *directory, ch_error *error) {
+  ch_text model = {0}, configuration = {0};
+  ch_pytorch_code(&source->config, &source->params, &model);
+  CH_TRY(write_text(directory, "modeling_crosshead.py", &model, error));
+  ch_pytorch_configuration(&source->config, &source->params, &configuration);
+  return write_text(directory, "configuration_crosshead.py", &configuration, error);
 }
 
 /* The keys that lead transformers to the code, before those of the model. */
 static json_t *with_code(const ch_source *source, json_t *config) {
-  json_t *root = json_pack("{s:[s], s:{s:s, s:s, s:s}}", "architectures", "CrossheadForCausalLM", "auto_map",
-                           "AutoConfig", "configuration_crosshead.CrossheadConfig", "AutoModel",
-                           "modeling_crosshead.CrossheadModel", "AutoModelForCausalLM",
-                           "modeling_crosshead.CrossheadForCausalLM");
+  bool vision = ch_config_is_vision(&source->config);
+  json_t *root = json_pack(
+      "{s:[s], s:{s:s, s:s, s:s}}", "architectures",
+      vision ? "CrossheadForImageClassification" : "CrossheadForCausalLM", "auto_map", "AutoConfig",
+      vision ? "configuration_crosshead.CrossheadViTConfig" : "configuration_crosshead.CrossheadConfig",
+      "AutoModel", vision ? "modeling_crosshead.CrossheadViTModel" : "modeling_crosshead.CrossheadModel",
+      vision ? "AutoModelForImageClassification" : "AutoModelForCausalLM",
+      vision ? "modeling_crosshead.CrossheadForImageClassification"
+             : "modeling_crosshead.CrossheadForCausalLM");
   json_object_update(root, config);
   json_object_set_new(root, "pytorch", ch_pytorch_tensors(&source->config, &source->params));
   return root;
@@ -164,8 +172,7 @@ static ch_status write_config(const ch_source *source, const char *directory, ch
 }
 
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error) {
-  if (strcmp(source->config.model_type, "crosshead") != 0)
-    return ch_config_store(directory, &source->config, error);
+  if (!ch_has_pytorch_code(&source->config)) return ch_config_store(directory, &source->config, error);
   CH_TRY(write_code(source, directory, error));
   return write_config(source, directory, error);
 }

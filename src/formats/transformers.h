@@ -16,8 +16,11 @@ ch_status ch_transformers_check(const ch_config *config, const char *where, ch_e
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error);
 /* The same without weights. */
 ch_status ch_transformers_write_untrained(const ch_source *source, const char *directory, ch_error *error);
-/* The code of a model, which the caller releases with ch_text_free. */
+/* Whether a model leaves with code of ours: it is of no Hugging Face family. */
+bool ch_has_pytorch_code(const ch_config *config);
+/* The code of such a model, and of its configuration; the caller releases them with ch_text_free. */
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code);
+void ch_pytorch_configuration(const ch_config *config, const ch_params *params, ch_text *code);
 /* "pytorch" of such a config.json: what the code must know of tensors and no other key says. NULL without memory. */
 json_t *ch_pytorch_tensors(const ch_config *config, const ch_params *params);
 

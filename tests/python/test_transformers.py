@@ -19,7 +19,7 @@ warnings.simplefilter("ignore")
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageClassification
 
 CROSSHEAD = os.environ.get("CROSSHEAD", "build/crosshead")
 transformers.logging.set_verbosity_error()
@@ -149,6 +149,26 @@ CASES = {
 }
 
 
+IMAGES = {
+    "model_type": "crosshead_vit",
+    "image_size": 16,
+    "patch_size": 4,
+    "num_classes": 7,
+    "hidden_size": 24,
+    "intermediate_size": 36,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "head_dim": 8,
+}
+VIT_CASES = {
+    "vit": {"attention_bias": True, **attention(type="gqa", qk_norm=True)},
+    "vit with mla": {"num_channels": 1, **attention(**MLA, **LINEAR)},
+    "vit with mfa_kr, norms behind": {"norm_placement": "post", **attention(type="mfa_kr", qk_norm=True)},
+    "vit with masa": {"sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2}, **attention(type="diff")},
+    "vit with talking heads": {"norm": "rmsnorm", "hidden_act": "silu", **attention(type="talking")},
+}
+
+
 def crosshead(*arguments):
     ran = subprocess.run([CROSSHEAD, *arguments], capture_output=True, text=True)
     if ran.returncode:
@@ -156,17 +176,17 @@ def crosshead(*arguments):
     return ran.stdout
 
 
-def random_model(directory, keys):
+def random_model(directory, sizes, keys, auto):
     """The untrained model of a configuration, with weights of which none is at a special value."""
-    configuration = {key: value for key, value in {**SIZES, **keys}.items() if value is not None}
+    configuration = {key: value for key, value in {**sizes, **keys}.items() if value is not None}
     if configuration["attention"]["type"] in ("mla", "gla", "mlra"):  # have sizes of their own
-        del configuration["num_key_value_heads"], configuration["head_dim"]
+        configuration.pop("num_key_value_heads", None), configuration.pop("head_dim")
     with open(f"{directory}/c.json", "w") as file:
         json.dump(configuration, file)
     made = f"{directory}/made_{os.path.basename(directory)}"  # transformers keeps code by the name of its directory
     crosshead("export", f"{directory}/c.json", "--format", "transformers", "--untrained", "--out", made)
     config = AutoConfig.from_pretrained(made, trust_remote_code=True)
-    model = AutoModelForCausalLM.from_config(config, trust_remote_code=True)
+    model = auto.from_config(config, trust_remote_code=True)
     with torch.no_grad():
         for tensor in model.parameters():
             tensor += 0.1 * torch.randn_like(tensor)
@@ -186,7 +206,7 @@ class Transformers(unittest.TestCase):
 
     def opened(self, keys):
         """A random model as transformers loads it, our logits and gradients, and the tokens."""
-        model, saved = random_model(self.directory, keys), f"{self.directory}/saved"
+        model, saved = random_model(self.directory, SIZES, keys, AutoModelForCausalLM), f"{self.directory}/saved"
         model.save_pretrained(saved)
         tokens = torch.randint(0, SIZES["vocab_size"], (2, 12))
         save_file({"tokens": tokens}, f"{self.directory}/tokens.safetensors")
@@ -233,6 +253,28 @@ class Transformers(unittest.TestCase):
         self.assertEqual(batch[0, 2:].tolist(), alone[0].tolist())
 
 
+    def check_images(self, keys):
+        model, saved = random_model(self.directory, IMAGES, keys, AutoModelForImageClassification), f"{self.directory}/saved"
+        model.save_pretrained(saved)
+        pixels = torch.randn(3, model.config.num_channels, IMAGES["image_size"], IMAGES["image_size"])
+        labels = torch.tensor([1, 6, 0])
+        save_file({"pixels": pixels, "labels": labels}, f"{self.directory}/pixels.safetensors")
+        crosshead("forward", saved, "--pixels", f"{self.directory}/pixels.safetensors", "--grads", "--out",
+                  f"{self.directory}/ours.safetensors")
+        ours = load_file(f"{self.directory}/ours.safetensors")
+        for how in ("eager", "sdpa"):
+            model.set_attn_implementation(how)
+            given = model(pixel_values=pixels, labels=labels)
+            self.assertLess(largest_difference(given.logits, ours["logits"]), 1e-5, how)
+        given.loss.backward()
+        for name, tensor in model.named_parameters():
+            self.assertLess(largest_difference(tensor.grad, ours["grad." + name]), 1e-4, name)
+
+
+def add_image_case(name, keys):
+    setattr(Transformers, "test_" + name.replace(",", "").replace(" ", "_"), lambda self: self.check_images(keys))
+
+
 def add_case(name, keys):
     def test(self):
         model, ours, tokens, saved = self.opened(keys)
@@ -247,6 +289,8 @@ def add_case(name, keys):
 
 for case, changes in CASES.items():
     add_case(case, changes)
+for case, changes in VIT_CASES.items():
+    add_image_case(case, changes)
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[1:]])

@@ -3,7 +3,7 @@ def eager_attention(module, query, key, value, attention_mask, scaling, dropout=
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
-    if attention_mask is None and query.shape[2] > 1:
+    if attention_mask is None and module.is_causal and query.shape[2] > 1:
         attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
@@ -43,7 +43,12 @@ class Attention(nn.Module):
         self.layer_idx = layer_idx
         group = config.attention.get("kv_layer_group") or config.attention.get("layer_group_size") or 1
         self.leader = layer_idx - layer_idx % group  # the layer whose states this one reads
+#? vision
+        self.is_causal = False
+#? end
+#? !vision
         self.is_causal = True
+#? end
         self.num_key_value_groups = 1
         self.shared = (shared,)
 #? sink_logits

@@ -7,6 +7,7 @@ def window_of(config, layer):
     return None
 
 
+#? !vision
 class LayerStates(CacheLayerMixin):
     """What one layer keeps of every token: the states that its mechanism writes, [B, T, ...] each."""
 
@@ -104,3 +105,4 @@ class CrossheadCache(Cache):
         return sum(state[0, 0].numel() for state in kept)
 
 
+#? end

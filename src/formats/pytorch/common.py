@@ -3,13 +3,28 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+#? !vision
 from transformers import GenerationMixin, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
+#? end
+#? vision
+from transformers import PreTrainedModel
+#? end
 from transformers.modeling_layers import GradientCheckpointingLayer
+#? vision
+from transformers.modeling_outputs import BaseModelOutput, ImageClassifierOutput
+#? end
+#? !vision
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+#? end
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+#? vision
+from .configuration_crosshead import CrossheadViTConfig as CrossheadConfig
+#? end
+#? !vision
 from .configuration_crosshead import CrossheadConfig
+#? end
 
 
 class RMSNorm(nn.Module):

@@ -18,7 +18,12 @@ class DifferentialAttention(KeysAndValues):
         else:
             for name in ("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"):
                 self.register_parameter(name, nn.Parameter(torch.empty(size)))
+#? vision
+        self.projection("o_proj", heads * size, config.hidden_size, bias=config.attention_bias)
+#? end
+#? !vision
         self.projection("o_proj", heads * size, config.hidden_size)
+#? end
 #? head_norm
         self.norm("head_norm", 2 * size)
 #? end

@@ -8,7 +8,12 @@ class GroupedQueryAttention(KeysAndValues):
         self.projection("q_proj", config.hidden_size, width, bias=config.attention_bias)
         self.add_query_modules()
         self.add_keys_values()
+#? vision
+        self.projection("o_proj", width, config.hidden_size, bias=config.attention_bias)
+#? end
+#? !vision
         self.projection("o_proj", width, config.hidden_size)
+#? end
 #? head_norm
         self.norm("head_norm", config.head_dim)
 #? end

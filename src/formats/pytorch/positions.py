@@ -113,6 +113,11 @@ class Tokens:
 
     def seen(self):
         """Which keys each query sees: bool [B or 1, 1, T, S]."""
+#? vision
+        count = self.indices.shape[0]
+        return torch.ones(1, 1, count, count, dtype=torch.bool, device=self.indices.device)
+#? end
+#? !vision
         query, key = self.indices[-self.positions.shape[1] :, None], self.indices
         seen = key <= query
 #? window
@@ -123,6 +128,7 @@ class Tokens:
         if self.attention_mask is not None:
             seen = seen & self.attention_mask[:, None, None, self.indices].bool() | (key == query)  # padding sees itself
         return seen
+#? end
 
     def make_mask(self, dtype):
         """What attention functions take as their mask; None where plain causality is all."""
@@ -130,6 +136,10 @@ class Tokens:
         seen, bias = self.seen(), alibi_bias(self.config, self)
         return bias.masked_fill(~seen, torch.finfo(torch.float32).min).to(dtype)
 #? end
+#? vision
+        return None
+#? end
+#? !vision
 #? !alibi
         queries, keys = self.positions.shape[1], self.indices.shape[0]
 #? window
@@ -142,6 +152,7 @@ class Tokens:
         if plain and (not self.window or keys <= self.window):
             return None
         return self.seen()
+#? end
 #? end
 
 

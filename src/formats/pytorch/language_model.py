@@ -1,0 +1,111 @@
+class CrossheadModel(CrossheadPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.dictionary = SharedMatrices()
+        self.layers = nn.ModuleList(
+            CrossheadLayer(config, i, self.dictionary) for i in range(config.num_hidden_layers)
+        )
+        for layer in self.layers:
+            layer.self_attn.first_of_group = (self.layers[layer.self_attn.leader].self_attn,)
+#? !post_norm
+        self.norm = make_norm(config)
+#? end
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embed_tokens
+
+    def set_input_embeddings(self, value):
+        self.embed_tokens = value
+
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        position_ids=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        use_cache=None,
+        **kwargs,
+    ):
+#? gate
+        if input_ids is None:
+            raise ValueError("input_ids are needed: the embedding gates of EG-MLA read them")
+#? end
+        x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        use_cache = self.config.use_cache and not self.training if use_cache is None else use_cache
+        if use_cache and past_key_values is None:
+            past_key_values = CrossheadCache(self.config)
+        past = past_key_values.get_seq_length() if past_key_values is not None else 0
+        if position_ids is None:
+            position_ids = torch.arange(past, past + x.shape[1], device=x.device)[None]
+        position_ids = position_ids.expand(x.shape[0], -1)
+        tokens, written = {}, {}
+        for i, layer in enumerate(self.layers):
+            window = window_of(self.config, i)
+            if window not in tokens:
+                if past_key_values is None:
+                    indices = torch.arange(x.shape[1], device=x.device)
+                else:
+                    indices = past_key_values.layers[i].indices(x.shape[1], x.device)
+                tokens[window] = Tokens(
+                    self.config, position_ids, input_ids, attention_mask, indices, window, x.dtype, kwargs
+                )
+            x = layer(x, tokens[window], past_key_values, written)
+#? !post_norm
+        x = self.norm(x)
+#? end
+        return BaseModelOutputWithPast(last_hidden_state=x, past_key_values=past_key_values)
+
+
+class CrossheadForCausalLM(CrossheadPreTrainedModel, GenerationMixin):
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = CrossheadModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_output_embeddings(self):
+        return self.lm_head
+
+    def set_output_embeddings(self, value):
+        self.lm_head = value
+
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        position_ids=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        labels=None,
+        use_cache=None,
+        logits_to_keep=0,
+        **kwargs,
+    ):
+        outputs = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        x = outputs.last_hidden_state
+        if isinstance(logits_to_keep, int):
+            x = x[:, -logits_to_keep:] if logits_to_keep else x
+        else:
+            x = x[:, logits_to_keep]
+        logits = self.lm_head(x)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+
+
+__all__ = ["CrossheadForCausalLM", "CrossheadModel", "CrossheadPreTrainedModel"]

@@ -1,0 +1,38 @@
+def make_norm(config):
+    if config.norm == "layernorm":
+        return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+    return RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+
+class CrossheadLayer(GradientCheckpointingLayer):
+    def __init__(self, config, layer_idx, shared):
+        super().__init__()
+        self.self_attn = MECHANISMS[config.attention["type"]](config, layer_idx, shared)
+#? moe
+        dense = range(config.moe.get("first_dense_layers", 0))
+        if layer_idx not in dense and layer_idx not in config.moe.get("dense_layers", ()):
+            self.mlp = MixtureOfExperts(config)
+        else:
+            self.mlp = FeedForward(config, config.intermediate_size, config.mlp_bias)
+#? end
+#? !moe
+        self.mlp = FeedForward(config, config.intermediate_size, config.mlp_bias)
+#? end
+#? !post_norm
+        self.input_layernorm = make_norm(config)
+        self.post_attention_layernorm = make_norm(config)
+
+    def forward(self, x, tokens, cache, written):
+        x = x + self.self_attn(self.input_layernorm(x), tokens, cache, written)
+        return x + self.mlp(self.post_attention_layernorm(x))
+#? end
+#? post_norm
+        self.post_attention_layernorm = make_norm(config)
+        self.post_feedforward_layernorm = make_norm(config)
+
+    def forward(self, x, tokens, cache, written):
+        x = self.post_attention_layernorm(x + self.self_attn(x, tokens, cache, written))
+        return self.post_feedforward_layernorm(x + self.mlp(x))
+#? end
+
+
