@@ -36,15 +36,20 @@ static int64_t key_width(const ch_config *config) {
   return config->attention.shared_qk_dim + (config->attention.content_bias ? config->num_attention_heads : 0);
 }
 
+/* Xavier's, as the paper's code; with the spectral rule what gives sums over D~ the size of sums over d, whatever the
+   widths. */
+static double mixing_std(const ch_config *config) {
+  double shared = (double)config->attention.shared_qk_dim;
+  if (config->parametrization == CH_PARAMETRIZATION_SPECTRAL) return sqrt((double)config->head_dim / shared);
+  return sqrt(2 / ((double)config->num_attention_heads + shared));
+}
+
 static void declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   int64_t shared = c->attention.shared_qk_dim, heads = c->num_attention_heads, d = c->head_dim;
   ch_declare_projection(declaration, "q_proj", shared, c->hidden_size);
   ch_declare_projection(declaration, "k_proj", shared, c->hidden_size);
-  ch_param *mixing = ch_declare_head_matrix(declaration, "mixing.weight", heads, shared, CH_PARAM_INIT_NORMAL,
-                                            sqrt(2 / (double)(heads + shared)));
-  if (mixing)
-    mixing->role = CH_PARAM_HIDDEN; /* of as many inputs: the products of the query's and the key's dims */
+  ch_declare_head_matrix(declaration, "mixing.weight", heads, shared, CH_PARAM_INIT_NORMAL, mixing_std(c));
   if (c->attention.content_bias) ch_declare_matrix(declaration, "content_bias.weight", heads, c->hidden_size);
   ch_declare_projection(declaration, "v_proj", c->num_key_value_heads * d, c->hidden_size);
   ch_knocking_declare(declaration, CH_ON_V, d);
