@@ -297,6 +297,79 @@ static void contradictions_name_both_keys(void **state) {
   }
 }
 
+/* Mechanisms of the field: widths 64, 8 heads, 4 layers; sizes that do not fit, and modules that they do not take. */
+static void contradictions_of_the_fields_mechanisms_name_both_keys(void **state) {
+  (void)state;
+#define LATENTS "\"kv_lora_rank\": 16, \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 8"
+#define GLA "{\"type\": \"gla\", " LATENTS
+#define MLRA "{\"type\": \"mlra\", " LATENTS
+#define TPA "{\"type\": \"tpa\", \"k_rank\": 2, \"v_rank\": 2"
+#define COLLABORATIVE "{\"type\": \"collaborative\", \"shared_qk_dim\": 16"
+#define MOH "{\"type\": \"moh\", \"active_heads\": 2"
+  static const struct {
+    const char *attention, *words, *more;
+  } cases[] = {
+      {GLA ", \"latent_heads\": 3}", "\"attention.latent_heads\" is 3", "\"attention.kv_lora_rank\", 16"},
+      {GLA ", \"latent_heads\": 16}", "\"attention.latent_heads\" is 16", "\"num_attention_heads\", 8"},
+      {GLA ", \"latent_heads\": 0}", "\"attention.latent_heads\" is 0", "from 1"},
+      {GLA ", \"branches\": 2}", "\"attention.branches\" is 2", "\"mlra\" and not to \"gla\""},
+      {GLA ", \"qk_norm\": true}", "\"attention.qk_norm\"", "\"attention.type\" \"gla\""},
+      {GLA ", \"gate_embedding_dim\": 8}", "\"attention.gate_embedding_dim\" is 8",
+       "\"mla\" and not to \"gla\""},
+      {GLA ", \"exclusive\": true}", "\"attention.exclusive\" is true",
+       "\"gqa\", \"gated\", \"moh\" and not to"},
+      {GLA ", \"knocking\": {\"type\": \"mlp\", \"on\": [\"v\"]}}", "\"attention.knocking.type\" is \"mlp\"",
+       "\"attention.type\" \"gla\""},
+      {"{\"type\": \"gla\", \"kv_lora_rank\": 16, \"qk_nope_head_dim\": 8, \"v_head_dim\": 8}",
+       "\"attention.qk_rope_head_dim\" is missing", "whole number from 1"},
+      {"{\"type\": \"gla\", \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 8}",
+       "\"attention.kv_lora_rank\" is missing", "\"attention.type\" \"gla\""},
+      {MLRA ", \"branches\": 3}", "\"attention.branches\" is 3", "\"attention.latent_heads\", 4"},
+      {MLRA ", \"latent_heads\": 16, \"branches\": 1}", "\"attention.latent_heads\" is 16",
+       "\"num_attention_heads\", 8"},
+      {"{\"type\": \"mlra\", \"kv_lora_rank\": 65536, \"latent_heads\": 65536, \"qk_nope_head_dim\": 1024, "
+       "\"qk_rope_head_dim\": 4, \"v_head_dim\": 1024}",
+       "\"attention.branches\" is 65536", "at most 16777216"},
+      {MLRA ", \"knocking\": {\"type\": \"linear\", \"on\": [\"k\"], \"per_head\": true}}",
+       "\"attention.knocking.per_head\"", "\"attention.branches\" 4"},
+      {"{\"type\": \"tpa\", \"k_rank\": 0, \"v_rank\": 2}", "\"attention.k_rank\" is 0", "from 1"},
+      {"{\"type\": \"tpa\", \"k_rank\": 2}", "\"attention.v_rank\" is missing", "from 1"},
+      {TPA ", \"q_rank\": -1}", "\"attention.q_rank\" is -1", "from 0"},
+      {TPA ", \"a_factors\": \"learned\"}", "\"attention.a_factors\" is \"learned\"",
+       "\"contextual\", \"fixed\""},
+      {TPA ", \"qk_norm\": true}", "\"attention.qk_norm\"", "\"attention.type\" \"tpa\""},
+      {TPA ", \"knocking\": {\"type\": \"linear\", \"on\": [\"q\"]}}", "\"attention.knocking\"",
+       "\"attention.type\" \"tpa\""},
+      {TPA ", \"head_mix\": {\"on\": [\"k\"], \"component_heads\": 2}}", "\"attention.head_mix\"",
+       "\"attention.type\" \"tpa\""},
+      {"{\"type\": \"collaborative\"}", "\"attention.shared_qk_dim\" is missing", "from 1"},
+      {"{\"type\": \"collaborative\", \"shared_qk_dim\": 12}", "\"attention.shared_qk_dim\" is 12",
+       "\"head_dim\", 8"},
+      {"{\"type\": \"collaborative\", \"shared_qk_dim\": 16777216}",
+       "\"attention.shared_qk_dim\" is 16777216", "\"num_attention_heads\", 8"},
+      {COLLABORATIVE ", \"knocking\": {\"type\": \"linear\", \"on\": [\"q\"]}}",
+       "\"attention.knocking.on\" names \"q\"", "\"attention.type\" \"collaborative\""},
+      {COLLABORATIVE ", \"qk_norm\": true}", "\"attention.qk_norm\"", "\"attention.type\" \"collaborative\""},
+      {"{\"type\": \"moh\"}", "\"attention.active_heads\" is missing", "from 1"},
+      {"{\"type\": \"moh\", \"active_heads\": 0}", "\"attention.active_heads\" is 0", "from 1"},
+      {"{\"type\": \"moh\", \"active_heads\": 9}", "\"attention.active_heads\" is 9",
+       "\"num_attention_heads\""},
+      {MOH ", \"shared_heads\": 7}", "\"attention.active_heads\" is 2", "\"attention.shared_heads\""},
+      {MOH ", \"shared_heads\": 8}", "\"attention.shared_heads\" is 8", "\"num_attention_heads\", 8"},
+      {MOH ", \"balance_coefficient\": -1}", "\"attention.balance_coefficient\" is -1", "from 0 to 1000"},
+      {"{\"type\": \"gqa\", \"active_heads\": 2}", "\"attention.active_heads\" is 2",
+       "\"moh\" and not to \"gqa\""},
+      {"{\"type\": \"mla\", " LATENTS ", \"exclusive\": true}", "\"attention.exclusive\" is true",
+       "and not to \"mla\""},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *text = with_attention(cases[i].attention);
+    assert_refused(text, cases[i].words);
+    assert_refused(text, cases[i].more);
+    free(text);
+  }
+}
+
 static void sizes_that_do_not_apply_are_refused(void **state) {
   (void)state;
   static const char *const cases[][2] = {
@@ -353,6 +426,7 @@ int main(void) {
       cmocka_unit_test(absent_keys_mean_what_the_mechanism_says),
       cmocka_unit_test(keys_and_values_may_have_numbers_of_their_own),
       cmocka_unit_test(contradictions_name_both_keys),
+      cmocka_unit_test(contradictions_of_the_fields_mechanisms_name_both_keys),
       cmocka_unit_test(sizes_that_do_not_apply_are_refused),
       cmocka_unit_test(a_made_config_keeps_to_the_rules),
   };
