@@ -95,24 +95,30 @@ static ch_status check_shapes(const ch_training *t, const ch_training_control *c
   return ch_train_options_check(&known, a, error);
 }
 
-/* With another tokenizer, the ids of the text would mean other words. */
-static ch_status check_tokenizer(const ch_training *t, const ch_training_control *control, ch_error *error) {
-  const char *from = t->settings->init_from;
-  if (!from || t->settings->tokenizer || ch_config_is_vision(&t->config)) return CH_OK;
-  char *paths[] = {ch_path_join(from, "tokenizer.json"), ch_path_join(control->model, "tokenizer.json")};
-  char *texts[2] = {NULL, NULL};
+/* Whether a file of two directories has the same bytes in both; true where one of them has none. */
+static ch_status compare_files(const char *a, const char *b, const char *name, bool *same, ch_error *error) {
+  char *paths[] = {ch_path_join(a, name), ch_path_join(b, name)}, *texts[2] = {NULL, NULL};
   size_t sizes[2] = {0, 0};
-  bool there = paths[0] && paths[1] && ch_is_file(paths[0]) && ch_is_file(paths[1]);
-  ch_status status = CH_OK;
+  ch_status status = paths[0] && paths[1] ? CH_OK : no_memory(error);
+  bool there = status == CH_OK && ch_is_file(paths[0]) && ch_is_file(paths[1]);
   for (int i = 0; i < 2 && there && status == CH_OK; i++)
     status = ch_read_file(paths[i], SIZE_MAX, &texts[i], &sizes[i], error);
-  bool same =
-      !there || status != CH_OK || (sizes[0] == sizes[1] && memcmp(texts[0], texts[1], sizes[0]) == 0);
+  if (status == CH_OK) *same = !there || (sizes[0] == sizes[1] && memcmp(texts[0], texts[1], sizes[0]) == 0);
   for (int i = 0; i < 2; i++) {
     free(paths[i]);
     free(texts[i]);
   }
-  if (same) return status;
+  return status;
+}
+
+/* With another tokenizer, the ids of the text would mean other words. */
+static ch_status check_tokenizer(const ch_training *t, const ch_training_control *control, ch_error *error) {
+  static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
+  const char *from = t->settings->init_from;
+  bool same = true;
+  if (!from || t->settings->tokenizer || ch_config_is_vision(&t->config)) return CH_OK;
+  for (int i = 0; i < 2 && same; i++) CH_TRY(compare_files(from, control->model, names[i], &same, error));
+  if (same) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "--control: %s has another tokenizer than %s; they need the same, or --tokenizer for both",
                  control->model, from);
