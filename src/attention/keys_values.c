@@ -7,8 +7,6 @@
  * after them happen on read. RoPE rotates all heads alike, so rotated components can be mixed. The norm and knocking
  * need mixed, unrotated keys; with them components are cached unrotated.
  */
-#include <math.h>
-
 #include "attention/mechanism.h"
 
 static void declare_part(ch_declaration *declaration, unsigned on, const char *projection) {
@@ -40,7 +38,7 @@ int ch_keys_values_state(const ch_config *config, int layer, ch_state_part parts
 }
 
 static ch_node *turned(ch_builder *builder, ch_node *keys) {
-  return ch_apply_rope(builder, keys, builder->config->head_dim, builder->config->head_dim);
+  return ch_apply_rope(builder, keys, builder->config->head_dim, ch_rotary_dims(builder->config));
 }
 
 static ch_node *finished_keys(ch_builder *builder, ch_node *components) {
@@ -141,8 +139,8 @@ static ch_node *excluded(ch_builder *builder, ch_node *context, ch_node *values)
 
 ch_node *ch_attend_by_head(ch_builder *builder, ch_node *q, ch_node *const state[]) {
   const ch_config *c = builder->config;
-  q = ch_finish_queries(builder, q, c->head_dim);
-  ch_node *context = ch_attend_keys_values(builder, q, state, 1 / sqrt((double)c->head_dim));
+  q = ch_finish_queries(builder, q, ch_rotary_dims(c));
+  ch_node *context = ch_attend_keys_values(builder, q, state, ch_score_scale(c));
   return excluded(builder, context, state[1]);
 }
 

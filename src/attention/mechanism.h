@@ -76,7 +76,11 @@ enum {
   CH_MODULE_HEAD_MIX = 16,
   CH_MODULE_BIAS = 32, /* attention_bias: q, k and v projections have biases */
   CH_MODULE_OWN_SIZES =
-      64 /* the mechanism has other keys for head sizes: head_dim and num_key_value_heads do not apply */
+      64, /* the mechanism has other keys for head sizes: head_dim and num_key_value_heads do not apply */
+  CH_MODULE_BY_HEAD =
+      128, /* whole heads turn and meet as keys_values.c says: nope_layers, partial_rotary_factor,
+                              attention_multiplier and qk_norm_over apply */
+  CH_MODULE_OUTPUT_BIAS = 256 /* attention_output_bias: o_proj has a bias */
 };
 
 /* The rows of a projection that make a query, key or value state: of every `stride` rows, `size` from `offset` on. */
@@ -187,7 +191,7 @@ ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_nod
 /* --- modules: stages that return their input unchanged if the config does not ask for them; `on` is CH_ON_Q,
    CH_ON_K or CH_ON_V and names the tensors: "q_...", "k_...", "v_..." --- */
 
-/* qk_norm.c: RMSNorm of every query or key head, before RoPE; `on` may name both when declaring. */
+/* qk_norm.c: RMSNorm of every query or key head, or of all heads as one, before RoPE; `on` may name both when declaring. */
 void ch_qk_norm_declare(ch_declaration *declaration, unsigned on, int64_t head_dim);
 ch_node *ch_qk_norm(ch_builder *builder, unsigned on, ch_node *heads);
 /* head_norm.c: RMSNorm of every head's context vector, before the output projection. */

@@ -3,6 +3,18 @@
 
 #include "attention/mechanism.h"
 
+/* Whether the layer being built turns its queries and keys. */
+static bool turns(const ch_builder *builder) {
+  const ch_config *c = builder->config;
+  bool left_out = builder->layer < CH_MAX_LISTED_LAYERS && c->nope_layers[builder->layer];
+  return c->position == CH_POSITION_ROPE && !left_out;
+}
+
+/* RoPE of a part of head_dim turns the first dims of a head; mechanisms that turn a part of their own turn the last. */
+static bool leading(const ch_builder *builder) {
+  return builder->config->partial_rotary_factor != 1;
+}
+
 /* RoPE of `rotary` dims, made once for all layers. */
 static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   ch_angles *angles = *builder->angles;
@@ -23,7 +35,7 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
 static ch_node *rope_of_states(ch_builder *builder, ch_angles *angles, ch_node *x, int64_t head_dim) {
   if (!angles->levels)
     angles->levels = ch_rope_levels_for(builder->graph, angles->rotary, angles->frequencies);
-  return ch_op_rope_states(builder->graph, x, angles->levels, angles->rotary, head_dim,
+  return ch_op_rope_states(builder->graph, x, angles->levels, angles->rotary, head_dim, leading(builder),
                            builder->config->rope_interleaved);
 }
 
@@ -37,24 +49,24 @@ static ch_node *table_of(ch_builder *builder, ch_angles *angles) {
 }
 
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary) {
-  if (builder->config->position != CH_POSITION_ROPE || !x) return x;
+  if (!turns(builder) || !x) return x;
   ch_angles *angles = angles_of(builder, rotary);
   if (!angles) return NULL;
   if (x->streamed) return rope_of_states(builder, angles, x, head_dim);
-  return ch_op_rope(builder->graph, x, table_of(builder, angles), head_dim,
+  return ch_op_rope(builder->graph, x, table_of(builder, angles), head_dim, leading(builder),
                     builder->config->rope_interleaved);
 }
 
 /* YaRN scales cosines and sines of queries and of keys; here queries take the factor for both. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary) {
   double scale = ch_rope_score_scale(builder->config);
-  if (scale == 1 || builder->config->position != CH_POSITION_ROPE || !q)
-    return ch_apply_rope(builder, q, head_dim, rotary);
+  if (scale == 1 || !turns(builder) || !q) return ch_apply_rope(builder, q, head_dim, rotary);
   ch_angles *angles = angles_of(builder, rotary);
   if (!angles) return NULL;
   if (!angles->query_table)
     angles->query_table = ch_op_scale(builder->graph, table_of(builder, angles), scale);
-  return ch_op_rope(builder->graph, q, angles->query_table, head_dim, builder->config->rope_interleaved);
+  return ch_op_rope(builder->graph, q, angles->query_table, head_dim, leading(builder),
+                    builder->config->rope_interleaved);
 }
 
 /* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then every second

@@ -130,6 +130,7 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
   ch_text json = {0};
   *as = *config;
   as->init = CH_INIT_DEFAULT;                       /* other families do not store how training starts */
+  memset(as->layout, 0, sizeof as->layout);         /* and what is written has our names of tensors */
   memset(as->model_type, 0, sizeof as->model_type); /* clears the rest of the longer name */
   snprintf(as->model_type, sizeof as->model_type, "%s", type);
   if (ch_config_validate(as, type, NULL) != CH_OK) return false;

@@ -274,10 +274,13 @@ static ch_status measure_drift(watch *w) {
 
 /* Drift and shares are taken from the residual stream before its norms. */
 static ch_status check_norms(const ch_config *config, ch_error *error) {
-  if (strcmp(config->norm, "rmsnorm") == 0 && config->norm_placement == CH_NORM_PRE) return CH_OK;
+  bool plain = config->residual_multiplier == 1 && config->logits_scaling == 1 && !config->parallel_residual;
+  if (strcmp(config->norm, "rmsnorm") == 0 && config->norm_placement == CH_NORM_PRE && plain) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
                  "measuring how blocks differ is for models with \"norm\": \"rmsnorm\" and "
-                 "\"norm_placement\": \"pre\"; use another method");
+                 "\"norm_placement\": \"pre\", whose halves of blocks stand one after the other and have no "
+                 "multipliers; "
+                 "use another method");
 }
 
 static ch_status run_text(watch *w, const int32_t *tokens, int64_t count, ch_error *error) {

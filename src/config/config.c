@@ -1,6 +1,7 @@
 /* Questions about a configuration that follow from its own members. */
 #include "config/config.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char vision_type[] = "crosshead_vit";
@@ -64,4 +65,13 @@ int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state) 
   if (!(mix->on & state) || layer < mix->first_layer || layer > last) return 0;
   if (!mix->listed_layers) return mix->component_heads;
   return mix->listed[layer] == ch_unmixed_entry(config) ? 0 : mix->listed[layer];
+}
+
+int64_t ch_rotary_dims(const ch_config *config) {
+  if (config->partial_rotary_factor == 1) return config->head_dim;
+  return (int64_t)((double)config->head_dim * config->partial_rotary_factor);
+}
+
+double ch_score_scale(const ch_config *config) {
+  return config->attention_multiplier ? config->attention_multiplier : 1 / sqrt((double)config->head_dim);
 }

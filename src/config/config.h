@@ -14,10 +14,17 @@ enum {
   CH_MAX_LISTED_LAYERS = 512 /* entries of a list with one number a layer */
 };
 
-typedef enum ch_position { CH_POSITION_ROPE, CH_POSITION_ALIBI, CH_POSITION_NONE } ch_position;
+typedef enum ch_position {
+  CH_POSITION_ROPE,
+  CH_POSITION_ALIBI,
+  CH_POSITION_NONE,
+  CH_POSITION_LEARNED /* a vector of each place is added to the embedding */
+} ch_position;
 typedef enum ch_norm_placement {
-  CH_NORM_PRE, /* x + f(norm(x)), and a last norm before the head */
-  CH_NORM_POST /* norm(x + f(x)): every block ends in a norm, so none stands before the head */
+  CH_NORM_PRE,    /* x + f(norm(x)), and a last norm before the head */
+  CH_NORM_POST,   /* norm(x + f(x)): every block ends in a norm, so none stands before the head */
+  CH_NORM_BRANCH, /* x + norm(f(x)), and a last norm before the head (OLMo 2) */
+  CH_NORM_BOTH    /* x + norm(f(norm(x))), and a last norm before the head (Gemma 2) */
 } ch_norm_placement;
 typedef enum ch_rope_type { CH_ROPE_DEFAULT, CH_ROPE_LINEAR, CH_ROPE_LLAMA3, CH_ROPE_YARN } ch_rope_type;
 
@@ -31,6 +38,8 @@ typedef struct ch_rope_scaling {
   double beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor;
 } ch_rope_scaling;
 
+/* What one QK norm is over: each head, or all heads of a token. */
+typedef enum ch_qk_norm_over { CH_QK_NORM_HEAD, CH_QK_NORM_ALL } ch_qk_norm_over;
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
 /* What the layers of a group of mla share: all that makes keys and values, or the latent alone. */
 typedef enum ch_group_shares { CH_GROUP_SHARES_ALL, CH_GROUP_SHARES_LATENT } ch_group_shares;
@@ -84,6 +93,7 @@ typedef struct ch_head_mix {
 typedef struct ch_attention_config {
   char type[CH_NAME_SIZE]; /* a name of attention/registry.c */
   bool qk_norm, head_norm;
+  ch_qk_norm_over qk_norm_over;
   int64_t num_key_heads, num_value_heads; /* 0: num_key_value_heads; what they are is ch_heads_of */
   int64_t q_lora_rank;                    /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
@@ -180,15 +190,22 @@ typedef struct ch_config {
   int64_t image_size, patch_size, num_channels, num_classes; /* square images of square patches */
   double layer_norm_eps;                                     /* of LayerNorms outside attention */
   bool tie_word_embeddings, attention_bias;                  /* attention_bias: q/k/v biases */
-  bool attention_output_bias;    /* o_proj too has one (Hugging Face llama, qwen3) */
-  bool mlp_bias;                 /* the projections of the FFN have biases */
-  char hidden_act[CH_NAME_SIZE]; /* kind of the FFN: a name of model/network.h */
-  char norm[CH_NAME_SIZE];       /* kind of the norms outside attention: a name of model/norm.h */
+  bool attention_output_bias;                                /* o_proj has one */
+  bool mlp_bias;                                             /* the projections of the FFN have biases */
+  char hidden_act[CH_NAME_SIZE];                             /* kind of the FFN: a name of model/network.h */
+  char norm[CH_NAME_SIZE]; /* kind of the norms outside attention: a name of model/norm.h */
   ch_norm_placement norm_placement;
+  bool parallel_residual; /* attention and FFN read the same normed x, and both are added to x */
+  double embedding_multiplier,
+      residual_multiplier;     /* factors of the embedding and of what a half of a block adds */
+  double attention_multiplier; /* of scores; 0: 1 / sqrt(head_dim) */
+  double logits_scaling;       /* logits are divided by it */
   bool causal; /* a token sees only the tokens before it; otherwise all tokens of its sequence */
   ch_position position;
   double rope_theta;
   bool rope_interleaved;
+  double partial_rotary_factor;           /* the share of a head's dims that turn: the first ones */
+  bool nope_layers[CH_MAX_LISTED_LAYERS]; /* layers that turn none */
   ch_rope_scaling rope_scaling;
   ch_attention_config attention;
   ch_sharing sharing;
@@ -197,12 +214,19 @@ typedef struct ch_config {
   ch_parametrization parametrization;
   int64_t sliding_window; /* active window of a Hugging Face config, or 0; a longer text is an error */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */
+  char layout
+      [CH_NAME_SIZE]; /* the family whose names and shapes of tensors the model's files have; "": ours. No key:
+                                what is written has ours */
 } ch_config;
 
 /* Whether the model takes images (a Vision Transformer) and not text. */
 bool ch_config_is_vision(const ch_config *config);
 /* An error for such a model: "NAME is for models of text, ...". */
 ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error);
+/* The dims of a head that turn with its position: head_dim, or the part that partial_rotary_factor leaves. */
+int64_t ch_rotary_dims(const ch_config *config);
+/* What scores are multiplied by: attention_multiplier, or 1 / sqrt(head_dim). */
+double ch_score_scale(const ch_config *config);
 /* Patches of an image, and the tokens that they and the class token are. */
 int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config_file/adopted.h"
 #include "config_file/config_json.h"
 #include "config_file/deepseek.h"
 #include "config_file/qwen3_moe.h"
@@ -125,6 +126,7 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
 }
 
 ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  if (ch_config_is_adopted(config->model_type)) return ch_config_adopt(root, where, config, error);
   if (ch_config_is_vision(config)) return read_vit(root, where, config, error);
   const family *of = family_of(config);
   config->num_key_value_heads = of->num_key_value_heads;
@@ -153,7 +155,7 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
   const char *problem = NULL;
   bool bias = config->attention_bias, output = config->attention_output_bias;
   if (!of)
-    problem = output != (bias && ch_config_is_vision(config)) ? "attention_output_bias" : NULL;
+    problem = ch_config_is_vision(config) && output != bias ? "attention_output_bias" : NULL;
   else if (config->position != CH_POSITION_ROPE)
     problem = "position";
   else if (config->rope_interleaved && !of->deepseek)

@@ -1,4 +1,5 @@
-/* Hugging Face families: llama, qwen2, qwen3, qwen3_moe, mistral, deepseek_v2, deepseek_v3 of text, and vit. */
+/* Hugging Face families: llama, qwen2, qwen3, qwen3_moe, mistral, deepseek_v2, deepseek_v3 of text, and vit;
+ * adopted.h has those that become models of our own. */
 #ifndef CH_CONFIG_FILE_FAMILIES_H
 #define CH_CONFIG_FILE_FAMILIES_H
 

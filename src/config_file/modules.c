@@ -2,6 +2,7 @@
 #include "config_file/modules.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "attention/registry.h"
 
@@ -107,15 +108,61 @@ static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, cons
       where, (long long)c->num_key_value_heads, c->attention.type);
 }
 
+/* Keys about whole heads, for mechanisms that have them, and what they need beside each other. */
+static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const char *where,
+                               ch_error *error) {
+  bool by_head = m->modules & CH_MODULE_BY_HEAD, over_all = c->attention.qk_norm_over == CH_QK_NORM_ALL;
+  bool listed = memchr(c->nope_layers, true, sizeof c->nope_layers), partial = c->partial_rotary_factor != 1;
+  int64_t rotary = ch_rotary_dims(c);
+  if (over_all && !by_head) return not_with(c, "attention.qk_norm_over", "\"all\"", where, error);
+  if (over_all && !c->attention.qk_norm)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.qk_norm_over\" is \"all\", which needs \"attention.qk_norm\": true",
+                   where);
+  if (c->attention_multiplier && !by_head)
+    return not_with(c, "attention_multiplier", "a number", where, error);
+  if (listed && !by_head) return not_with(c, "nope_layers", "a list", where, error);
+  if (partial && !by_head) return not_with(c, "partial_rotary_factor", "below 1", where, error);
+  if ((listed || partial) && c->position != CH_POSITION_ROPE)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" needs \"position\": \"rope\"; leave it out", where,
+                   listed ? "nope_layers" : "partial_rotary_factor");
+  for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)
+    if (c->nope_layers[layer] && layer >= c->num_hidden_layers)
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"nope_layers\" names layer %d, which must be one from 0 to %lld", where, layer,
+                     (long long)c->num_hidden_layers - 1);
+  if (partial && (rotary < 2 || rotary % 2 != 0))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"partial_rotary_factor\" is %g, which leaves %lld of %lld dims of \"head_dim\" to turn; "
+        "it must leave an even number from 2",
+        where, c->partial_rotary_factor, (long long)rotary, (long long)c->head_dim);
+  return CH_OK;
+}
+
+/* Attention and FFN side by side, which leaves one place for norms. */
+static ch_status check_parallel(const ch_config *c, const char *where, ch_error *error) {
+  if (!c->parallel_residual || c->norm_placement == CH_NORM_PRE) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"parallel_residual\" is true, which needs \"norm_placement\": \"pre\"; leave one of them "
+      "out",
+      where);
+}
+
 ch_status ch_config_check_modules(const ch_config *config, const char *where, ch_error *error) {
   const ch_mechanism *m = ch_mechanism_of(config);
   CH_TRY(check_own_sizes(config, m, where, error));
+  CH_TRY(check_parallel(config, where, error));
   if (config->attention.qk_norm && !(m->modules & CH_MODULE_QK_NORM))
     return not_with(config, "attention.qk_norm", "true", where, error);
+  CH_TRY(check_by_head(config, m, where, error));
   if (config->attention.head_norm && !(m->modules & CH_MODULE_HEAD_NORM))
     return not_with(config, "attention.head_norm", "true", where, error);
   if (config->attention_bias && !(m->modules & CH_MODULE_BIAS))
     return not_with(config, "attention_bias", "true", where, error);
+  if (config->attention_output_bias && !ch_config_is_vision(config) && !(m->modules & CH_MODULE_OUTPUT_BIAS))
+    return not_with(config, "attention_output_bias", "true", where, error);
   CH_TRY(check_knocking(config, m, where, error));
   return check_head_mix(config, m, where, error);
 }

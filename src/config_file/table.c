@@ -38,9 +38,10 @@
 #define MOST_CLASSES 1048576.0
 
 static const char *const *families(void) {
-  static const char *const names[] = {"crosshead",   "crosshead_vit", "llama",   "qwen2",
-                                      "qwen3",       "qwen3_moe",     "mistral", "deepseek_v2",
-                                      "deepseek_v3", "vit",           NULL};
+  static const char *const names[] = {"crosshead", "crosshead_vit", "llama",       "qwen2",       "qwen3",
+                                      "qwen3_moe", "mistral",       "deepseek_v2", "deepseek_v3", "vit",
+                                      "olmo2",     "phi3",          "gpt2",        "granite",     "smollm3",
+                                      "seed_oss",  "stablelm",      "starcoder2",  "glm4",        NULL};
   return names;
 }
 
@@ -76,20 +77,34 @@ const ch_config_key ch_config_keys[] = {
     {"", "tie_word_embeddings", CH_KEY_BOOL, EVERYWHERE, TEXT, MEMBER(tie_word_embeddings)},
     {"", "hidden_act", CH_KEY_NAME, OURS, TEXT, .names = ch_ffn_names, MEMBER(hidden_act)},
     {"", "hidden_act", CH_KEY_NAME, HUGGING_FACE, TEXT, .names = ffn_of_families, MEMBER(hidden_act)},
-    {"", "position", CH_KEY_CHOICE, OURS, TEXT, MEMBER(position), CHOICES("rope", "alibi", "none")},
+    {"", "position", CH_KEY_CHOICE, OURS, TEXT, MEMBER(position),
+     CHOICES("rope", "alibi", "none", "learned")},
     {"", "rope_theta", CH_KEY_NUMBER, EVERYWHERE, TEXT, MEMBER(rope_theta), RANGE(1, 1e15),
      .otherwise = 10000},
     {"", "rope_interleaved", CH_KEY_BOOL, OURS, TEXT, MEMBER(rope_interleaved)},
+    {"", "nope_layers", CH_KEY_LAYERS, OURS, TEXT, .nullable = true, MEMBER(nope_layers)},
     {"", "rope_scaling", CH_KEY_OBJECT, EVERYWHERE, TEXT, .nullable = true, NO_MEMBER, .members = "rope"},
     {"", "rope_parameters", CH_KEY_OBJECT, HUGGING_FACE, TEXT, .nullable = true, .alias = true, NO_MEMBER,
      .members = "rope"},
+    {"", "partial_rotary_factor", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(partial_rotary_factor),
+     RANGE(0, 1), .otherwise = 1},
     {"", "partial_rotary_factor", CH_KEY_NUMBER, HUGGING_FACE, TEXT, .nullable = true, RANGE(0, 1),
      .otherwise = 1, NOT_YET},
     {"", "attention_bias", CH_KEY_BOOL, EVERYWHERE, MEMBER(attention_bias)},
+    {"", "attention_output_bias", CH_KEY_BOOL, OURS, TEXT, .nullable = true, MEMBER(attention_output_bias)},
     {"", "mlp_bias", CH_KEY_BOOL, EVERYWHERE, TEXT, .nullable = true, MEMBER(mlp_bias)},
     {"", "norm", CH_KEY_NAME, OURS, TEXT, .nullable = true, .names = ch_norm_names, MEMBER(norm)},
     {"", "norm_placement", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(norm_placement),
-     CHOICES("pre", "post")},
+     CHOICES("pre", "post", "branch", "both")},
+    {"", "parallel_residual", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(parallel_residual)},
+    {"", "embedding_multiplier", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(embedding_multiplier),
+     RANGE(0, 1e6), .otherwise = 1},
+    {"", "residual_multiplier", CH_KEY_NUMBER, OURS, .nullable = true, MEMBER(residual_multiplier),
+     RANGE(0, 1e6), .otherwise = 1},
+    {"", "attention_multiplier", CH_KEY_NUMBER, OURS, .nullable = true, MEMBER(attention_multiplier),
+     RANGE(0, 1e6)},
+    {"", "logits_scaling", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(logits_scaling), RANGE(0, 1e6),
+     .otherwise = 1},
     {"", "layer_norm_eps", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(layer_norm_eps), RANGE(0, 1),
      .otherwise = 1e-5},
     {"", "sliding_window", CH_KEY_WHOLE, HUGGING_FACE, TEXT, .nullable = true, MEMBER(sliding_window),
@@ -240,6 +255,8 @@ const ch_config_key ch_config_keys[] = {
     /* `type` stands first: the rows after it are checked against it. */
     {"attention", "type", CH_KEY_NAME, OURS, .names = ch_mechanism_names, MEMBER(attention.type)},
     {"attention", "qk_norm", CH_KEY_BOOL, OURS, MEMBER(attention.qk_norm)},
+    {"attention", "qk_norm_over", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.qk_norm_over),
+     CHOICES("head", "all")},
     {"attention", "head_norm", CH_KEY_BOOL, OURS, MEMBER(attention.head_norm)},
     {"attention", "knocking", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "knocking"},
     {"attention", "head_mix", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "head_mix"},

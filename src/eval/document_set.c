@@ -104,7 +104,8 @@ int64_t ch_window_of(const ch_config *config) {
 
 ch_status ch_window_check(const ch_config *config, int64_t window, ch_error *error) {
   int64_t most = ch_longest_window(config);
-  bool ends = config->position == CH_POSITION_ROPE || config->sliding_window > 0;
+  bool ends = config->position == CH_POSITION_ROPE || config->position == CH_POSITION_LEARNED ||
+              config->sliding_window > 0;
   if (window < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is not possible", (long long)window);
   if (window <= most || !ends) return CH_OK;

@@ -104,6 +104,7 @@ static void take_shape(const ch_config *from, ch_config *base) {
   snprintf(base->hidden_act, sizeof base->hidden_act, "%s", from->hidden_act);
   snprintf(base->norm, sizeof base->norm, "%s", from->norm);
   base->norm_placement = from->norm_placement;
+  base->parallel_residual = from->parallel_residual;
   snprintf(base->attention.type, sizeof base->attention.type, "gqa");
 }
 

@@ -48,7 +48,8 @@ static ch_dtype stored_dtype(const ch_model *model, const char *name) {
       return model->weights.tensors[ch_params_find(&model->params, name)].dtype;
     return stored->tensor.dtype == CH_F64 ? CH_F32 : stored->tensor.dtype;
   }
-  return CH_F32;
+  ch_dtype dtype = model->weights.tensors[ch_params_find(&model->params, name)].dtype;
+  return dtype == CH_F64 ? CH_F32 : dtype; /* under another name there */
 }
 
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error) {

@@ -122,8 +122,30 @@ static void put_part(const model *m, const char *name, size_t size, ch_text *cod
   }
 }
 
+/* A key of the config whose value the code does not know, or NULL. */
+static const char *key_without_code(const ch_config *c) {
+  if (c->position == CH_POSITION_LEARNED) return "position";
+  if (c->norm_placement == CH_NORM_BRANCH || c->norm_placement == CH_NORM_BOTH) return "norm_placement";
+  if (c->parallel_residual) return "parallel_residual";
+  if (c->partial_rotary_factor != 1) return "partial_rotary_factor";
+  if (memchr(c->nope_layers, true, sizeof c->nope_layers)) return "nope_layers";
+  if (c->embedding_multiplier != 1) return "embedding_multiplier";
+  if (c->residual_multiplier != 1) return "residual_multiplier";
+  if (c->attention_multiplier) return "attention_multiplier";
+  if (c->logits_scaling != 1) return "logits_scaling";
+  if (c->attention_output_bias && !ch_config_is_vision(c)) return "attention_output_bias";
+  if (strstr(c->hidden_act, "_tanh")) return "hidden_act";
+  return c->attention.qk_norm_over != CH_QK_NORM_HEAD ? "attention.qk_norm_over" : NULL;
+}
+
 ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error) {
-  const char *type = config->attention.type;
+  const char *type = config->attention.type,
+             *key = ch_has_pytorch_code(config) ? key_without_code(config) : NULL;
+  if (key)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: there is no PyTorch code for this \"%s\"; `export --format safetensors` writes its tensors",
+        where, key);
   if (!ch_has_pytorch_code(config) || part_named(type, strlen(type))) return CH_OK;
   return ch_fail(
       error, CH_ERROR_CONFIG,

@@ -93,8 +93,9 @@ ch_node *ch_op_matrix_product(ch_graph *graph, ch_node *b, ch_node *a);
 /* silu(gate) * up, same shapes. */
 ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
 
-/* x * Phi(x). */
+/* x * Phi(x), and its approximation with a tanh. */
 ch_node *ch_op_gelu(ch_graph *graph, ch_node *x);
+ch_node *ch_op_gelu_tanh(ch_graph *graph, ch_node *x);
 
 /* max(x, 0), and its square. */
 ch_node *ch_op_relu(ch_graph *graph, ch_node *x);
@@ -103,14 +104,15 @@ ch_node *ch_op_relu_squared(ch_graph *graph, ch_node *x);
 /* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N, rotary]. */
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
 
-/* Turns the last table-columns dims of every head of x [N, heads * head_dim]. */
-ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool interleaved);
+/* Turns the last table-columns dims of every head of x [N, heads * head_dim]; with `leading` the first. */
+ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool leading,
+                    bool interleaved);
 
 /* The same for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in the graph's arena
    (NULL and a graph error when memory is out); one set serves all layers. */
 const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies);
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
-                           bool interleaved);
+                           bool leading, bool interleaved);
 
 /* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`,
    after the tokens already there; the node's value is then the states of all tokens. Decoding only. A part by

@@ -136,7 +136,9 @@ int64_t ch_model_context_length(const ch_model *model) {
 }
 
 int64_t ch_model_context_limit(const ch_model *model) {
-  return model->config.position == CH_POSITION_ROPE ? model->config.max_position_embeddings : INT64_MAX;
+  return model->config.position == CH_POSITION_ROPE || model->config.position == CH_POSITION_LEARNED
+             ? model->config.max_position_embeddings
+             : INT64_MAX;
 }
 
 size_t ch_model_end_tokens(const ch_model *model, const int32_t **ids) {

@@ -95,14 +95,18 @@ static void put_experts(const ch_config *c, ch_text *text) {
 
 /* Norms that are not the usual ones of such a model. */
 static void put_norms(const ch_config *c, ch_text *text) {
-  bool layernorm = strcmp(c->norm, "layernorm") == 0, post = c->norm_placement == CH_NORM_POST;
-  if (layernorm == ch_config_is_vision(c) && !post) return;
-  ch_text_printf(text, "           %s %s each half of a block\n", layernorm ? "LayerNorm" : "RMSNorm",
-                 post ? "behind" : "before");
+  static const char *const places[] = {[CH_NORM_PRE] = "before each half of a block",
+                                       [CH_NORM_POST] = "behind each half of a block",
+                                       [CH_NORM_BRANCH] = "of what each half of a block adds",
+                                       [CH_NORM_BOTH] = "before each half of a block and of what it adds"};
+  bool layernorm = strcmp(c->norm, "layernorm") == 0;
+  if (c->parallel_residual) ch_text_puts(text, "           attention and FFN side by side\n");
+  if (layernorm == ch_config_is_vision(c) && c->norm_placement == CH_NORM_PRE) return;
+  ch_text_printf(text, "           %s %s\n", layernorm ? "LayerNorm" : "RMSNorm", places[c->norm_placement]);
 }
 
 static void put_model(const ch_config *c, ch_text *text) {
-  static const char *const positions[] = {"RoPE", "ALiBi", "no positions"};
+  static const char *const positions[] = {"RoPE", "ALiBi", "no positions", "learned positions"};
   const char *ffn = ch_ffn_of(c)->title;
   ch_text_printf(text, "model      %s, attention %s\n", c->model_type, c->attention.type);
   put_modules(c, text);

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "io/tensor_layout.h"
 #include "io/tensor_names.h"
 #include "tensor/kernels.h"
 
@@ -152,6 +153,7 @@ typedef struct opening {
   const ch_params *params;
   ch_weights *weights;
   ch_stored_tensor *stored; /* [params->count], table order; no name: not found (yet) */
+  ch_tensor_place *places;  /* [params->count]; no name: the tensor is a whole one, in our order */
   ch_error *error;
 } opening;
 
@@ -249,6 +251,83 @@ static ch_status match(opening *o) {
   return CH_OK;
 }
 
+/* --- matching files with another layout ------------------------------------------------------------------------- */
+
+/* Finds a tensor in any shard, with or without GPT-2's prefix, and marks it: used [all tensors of all shards]. */
+static ch_status find_used(const opening *o, const char *name, bool *used, const ch_stored_tensor **found) {
+  static const char prefix[] = "transformer.";
+  const size_t length = strlen(prefix);
+  *found = NULL;
+  for (int s = 0; s < o->weights->shard_count; s++) {
+    const ch_safetensors *shard = &o->weights->shards[s];
+    const ch_stored_tensor *stored = ch_safetensors_find(shard, name);
+    if (!stored && strncmp(name, prefix, length) == 0) stored = ch_safetensors_find(shard, name + length);
+    if (stored && *found) return tensor_error(o, CH_ERROR_FORMAT, name, "is in two shards");
+    if (stored) used[stored - shard->tensors] = true, *found = stored;
+    used += shard->count;
+  }
+  return CH_OK;
+}
+
+/* The part of a stored tensor that a row is; where it is transposed, the whole of it. */
+static ch_status take_part(const opening *o, const ch_param *row, const ch_tensor_place *place,
+                           const ch_stored_tensor *found, ch_stored_tensor *part) {
+  const ch_tensor *tensor = &found->tensor;
+  ch_param whole = *row;
+  whole.name = found->name;
+  whole.shape[0] = place->transposed ? row->shape[1] : place->rows;
+  if (place->transposed) whole.shape[1] = place->rows;
+  CH_TRY(check_shape(o, &whole, found));
+  *part = *found;
+  if (place->transposed)
+    return ch_dtype_is_block_quantised(tensor->dtype)
+               ? tensor_error(o, CH_ERROR_FORMAT, found->name, "is block-quantised, but stored by columns")
+               : CH_OK;
+  int64_t columns = row->rank == 2 ? row->shape[1] : 1;
+  part->tensor.shape[0] = row->shape[0];
+  part->tensor.data = (char *)tensor->data + ch_dtype_bytes(tensor->dtype, place->first * columns);
+  return CH_OK;
+}
+
+static ch_status match_part(opening *o, int index, bool *used) {
+  const ch_param *row = &o->params->rows[index];
+  ch_tensor_place *place = &o->places[index];
+  const ch_stored_tensor *found;
+  bool tied = strcmp(row->name, "model.embed_tokens.weight") == 0 && o->config->tie_word_embeddings;
+  bool placed = ch_tensor_place_of(o->config, row, place);
+  CH_TRY(find_used(o, placed ? place->name : row->name, used, &found));
+  if (tied) {
+    const ch_stored_tensor *head;
+    CH_TRY(find_used(o, "lm_head.weight", used, &head));
+    if (!found) found = head;
+  }
+  if (!found) return tensor_error(o, CH_ERROR_FORMAT, placed ? place->name : row->name, "is missing");
+  if (placed) return take_part(o, row, place, found, &o->stored[index]);
+  o->stored[index] = *found;
+  return check_shape(o, row, found);
+}
+
+static ch_status match_parts(opening *o, bool *used) {
+  for (int i = 0; i < o->params->count; i++) CH_TRY(match_part(o, i, used));
+  for (int s = 0; s < o->weights->shard_count; s++)
+    for (int64_t i = 0; i < o->weights->shards[s].count; i++) {
+      const char *name = o->weights->shards[s].tensors[i].name;
+      if (!*used++ && !is_left_over(o->config, name) && !ch_tensor_is_ballast(o->config, name))
+        return unknown_tensor(o, name);
+    }
+  return CH_OK;
+}
+
+static ch_status match_layout(opening *o) {
+  size_t count = 1;
+  for (int s = 0; s < o->weights->shard_count; s++) count += (size_t)o->weights->shards[s].count;
+  bool *used = calloc(count, sizeof *used);
+  if (!used) return ch_fail(o->error, CH_ERROR_MEMORY, "no memory to open %s", o->directory);
+  ch_status status = match_parts(o, used);
+  free(used);
+  return status;
+}
+
 /* --- conversion ------------------------------------------------------------------------------------------------ */
 
 static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
@@ -263,8 +342,10 @@ static bool aligned(const void *data, ch_dtype dtype) {
 }
 
 /* Whether a row's values are copied. Small ones always are: the copy is where they are checked. */
-static bool is_copied(const ch_param *row, const ch_tensor *stored, ch_dtype wanted) {
-  return row->always_real || wanted != stored->dtype || !aligned(stored->data, stored->dtype);
+static bool is_copied(const ch_param *row, const ch_tensor *stored, const ch_tensor_place *place,
+                      ch_dtype wanted) {
+  return row->always_real || place->transposed || wanted != stored->dtype ||
+         !aligned(stored->data, stored->dtype);
 }
 
 static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
@@ -306,6 +387,25 @@ static bool copy_share(const ch_tensor *stored, const ch_tensor *copy) {
   return finite;
 }
 
+/* The same where the file has the matrix by columns. */
+static bool copy_transposed(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
+  int64_t rows = copy->shape[0], columns = copy->shape[1];
+  size_t size = ch_dtype_size(stored->dtype), to_size = ch_dtype_size(copy->dtype);
+  bool finite = true;
+#pragma omp for schedule(dynamic, 16) nowait
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t first = 0; first < columns; first += PIECE) {
+      double piece[PIECE];
+      int64_t n = columns - first < PIECE ? columns - first : PIECE;
+      const char *in = (const char *)stored->data + (size_t)(first * place->rows + place->first + r) * size;
+      for (int64_t i = 0; i < n; i++)
+        memcpy((char *)piece + (size_t)i * size, in + (size_t)(i * place->rows) * size, size);
+      char *out = (char *)copy->data + (size_t)(r * columns + first) * to_size;
+      finite = copy_piece((char *)piece, stored->dtype, copy->dtype, n, out) && finite;
+    }
+  return finite;
+}
+
 static size_t round_up(size_t bytes) {
   return (bytes + 63) & ~(size_t)63;
 }
@@ -320,7 +420,10 @@ static ch_status copy_all(const opening *o) {
 #pragma omp parallel reduction(min : damaged) if (o->weights->owned_bytes > SMALL_COPY)
   for (int i = 0; i < count; i++) {
     const ch_tensor *stored = &o->stored[i].tensor, *copy = &o->weights->tensors[i];
-    if (copy->data != stored->data && !copy_share(stored, copy) && i < damaged) damaged = i;
+    if (copy->data == stored->data) continue;
+    bool finite =
+        o->places[i].transposed ? copy_transposed(stored, &o->places[i], copy) : copy_share(stored, copy);
+    if (!finite && i < damaged) damaged = i;
   }
   if (damaged == count) return CH_OK;
   return tensor_error(o, CH_ERROR_NUMERIC, o->stored[damaged].name,
@@ -334,7 +437,7 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
     ch_dtype dtype = wanted_dtype(&o->params->rows[i], stored, mode);
     weights->tensors[i] = (ch_tensor){.dtype = dtype, .rank = o->params->rows[i].rank, .data = stored->data};
     memcpy(weights->tensors[i].shape, o->params->rows[i].shape, sizeof weights->tensors[i].shape);
-    if (is_copied(&o->params->rows[i], stored, dtype))
+    if (is_copied(&o->params->rows[i], stored, &o->places[i], dtype))
       weights->owned_bytes += bytes_of(&o->params->rows[i], dtype);
   }
   weights->owned = ch_pages_alloc(weights->owned_bytes);
@@ -344,7 +447,7 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
   char *place = weights->owned;
   for (int i = 0; i < o->params->count; i++) {
     ch_dtype dtype = weights->tensors[i].dtype;
-    if (!is_copied(&o->params->rows[i], &o->stored[i].tensor, dtype)) continue;
+    if (!is_copied(&o->params->rows[i], &o->stored[i].tensor, &o->places[i], dtype)) continue;
     weights->tensors[i].data = place;
     place += bytes_of(&o->params->rows[i], dtype);
   }
@@ -353,7 +456,7 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
 
 static ch_status open_all(opening *o, ch_weights_mode mode) {
   CH_TRY(open_files(o->directory, o->weights, o->error));
-  CH_TRY(match(o));
+  CH_TRY(o->config->layout[0] ? match_layout(o) : match(o));
   return fill(o, mode);
 }
 
@@ -363,11 +466,13 @@ ch_status ch_weights_open(const char *directory, const ch_config *config, const 
   opening o = {
       .directory = directory, .config = config, .params = params, .weights = weights, .error = error};
   o.stored = calloc((size_t)params->count + 1, sizeof *o.stored);
+  o.places = calloc((size_t)params->count + 1, sizeof *o.places);
   weights->tensors = calloc((size_t)params->count + 1, sizeof *weights->tensors);
-  ch_status status = o.stored && weights->tensors
+  ch_status status = o.stored && o.places && weights->tensors
                          ? open_all(&o, mode)
                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
   free(o.stored);
+  free(o.places);
   if (status != CH_OK) ch_weights_close(weights);
   return status;
 }

@@ -13,13 +13,15 @@ static const ch_ffn_kind kinds[] = {
     {ch_ffn_swiglu, "SwiGLU", .gated = true, .gate = ch_op_swiglu},
     {"gelu", "GELU", .activation = ch_op_gelu},
     {"geglu", "GeGLU", .gated = true, .activation = ch_op_gelu},
+    {"gelu_tanh", "GELU (tanh)", .activation = ch_op_gelu_tanh},
+    {"geglu_tanh", "GeGLU (tanh)", .gated = true, .activation = ch_op_gelu_tanh},
     {"relu", "ReLU", .activation = ch_op_relu},
     {"reglu", "ReGLU", .gated = true, .activation = ch_op_relu},
     {"relu2", "squared-ReLU", .activation = ch_op_relu_squared},
     {"relu2_glu", "gated squared-ReLU", .gated = true, .activation = ch_op_relu_squared},
 };
-static const char *const names[] = {ch_ffn_swiglu, "gelu",  "geglu",     "relu",
-                                    "reglu",       "relu2", "relu2_glu", NULL};
+static const char *const names[] = {ch_ffn_swiglu, "gelu",      "geglu",     "relu",       "reglu",
+                                    "relu2",       "relu2_glu", "gelu_tanh", "geglu_tanh", NULL};
 
 const char *const *ch_ffn_names(void) {
   return names;

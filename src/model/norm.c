@@ -47,9 +47,9 @@ ch_node *ch_model_norm(ch_builder *builder, ch_node *x, const char *name) {
 static const char final_norm[] = "model.norm";
 
 void ch_final_norm_declare(const ch_config *config, ch_params *params) {
-  if (config->norm_placement == CH_NORM_PRE) ch_model_norm_declare(config, params, final_norm);
+  if (config->norm_placement != CH_NORM_POST) ch_model_norm_declare(config, params, final_norm);
 }
 
 ch_node *ch_final_norm(ch_builder *builder, ch_node *x) {
-  return builder->config->norm_placement == CH_NORM_PRE ? ch_model_norm(builder, x, final_norm) : x;
+  return builder->config->norm_placement != CH_NORM_POST ? ch_model_norm(builder, x, final_norm) : x;
 }

@@ -13,6 +13,7 @@ struct ch_runner {
   ch_model_graph shape;
   int64_t vocab_size; /* ids are below it: tokens, or classes */
   bool vision;
+  int64_t places;     /* learned positions that there are; 0: none are learned */
   int32_t *positions; /* [sequences, length] */
   int parameters;
   size_t input_bytes[CH_INPUT_COUNT]; /* of the inputs that the model has */
@@ -84,11 +85,13 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
         (long long)config->sliding_window, (long long)shape->length);
   ch_runner *runner = calloc(1, sizeof *runner);
   if (!runner) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a runner");
-  *runner = (ch_runner){.engine = engine,
-                        .shape = *shape,
-                        .vision = ch_config_is_vision(config),
-                        .parameters = params->count,
-                        .vocab_size = ch_config_is_vision(config) ? config->num_classes : config->vocab_size};
+  *runner =
+      (ch_runner){.engine = engine,
+                  .shape = *shape,
+                  .vision = ch_config_is_vision(config),
+                  .parameters = params->count,
+                  .places = config->position == CH_POSITION_LEARNED ? config->max_position_embeddings : 0,
+                  .vocab_size = ch_config_is_vision(config) ? config->num_classes : config->vocab_size};
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   runner->shape.compute = engine->compute;
@@ -141,11 +144,21 @@ static ch_status check_cache(const ch_runner *runner, const ch_cache *cache, ch_
   return CH_OK;
 }
 
-static void set_positions(ch_runner *runner, const ch_cache *cache) {
+/* Places in the sequence; learned ones are counted in each document anew, as rotations are by their differences. */
+static ch_status set_positions(ch_runner *runner, const ch_runner_call *call, ch_error *error) {
   int64_t length = runner->shape.length;
-  for (int64_t s = 0; s < runner->shape.sequences; s++)
+  for (int64_t s = 0; s < runner->shape.sequences; s++) {
+    const int32_t *start = runner->places && call->document_start ? call->document_start + s * length : NULL;
+    int32_t before = call->cache ? call->cache->length[s] : 0;
     for (int64_t t = 0; t < length; t++)
-      runner->positions[s * length + t] = (int32_t)t + (cache ? cache->length[s] : 0);
+      runner->positions[s * length + t] = (int32_t)t + before - (start ? start[t] : 0);
+    if (runner->places && before + length > runner->places)
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "the model has learned the positions of %lld tokens, and a text can have no more; its "
+                     "\"max_position_embeddings\" says so",
+                     (long long)runner->places);
+  }
+  return CH_OK;
 }
 
 /* The ids of the tokens that are about to be written. */
@@ -201,7 +214,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
     if (runner->shape.length == 1) /* several queries expand what they read */
       CH_TRY(ch_token_groups_find(&engine->groups, call->cache, 1, error));
   }
-  set_positions(runner, call->cache);
+  CH_TRY(set_positions(runner, call, error));
   ch_run run = {.kernels = engine->kernels,
                 .team = &engine->team,
                 .governor = &engine->governor,

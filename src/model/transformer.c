@@ -20,6 +20,12 @@ static void declare_embedding(const ch_config *config, ch_params *params) {
                        ch_params_matrix(params, CH_PARAM_EMBEDDING, ch_initial_embedding_std(config),
                                         config->vocab_size, config->hidden_size, "model.embed_tokens.weight"),
                        config->tie_word_embeddings ? CH_PARAM_TIED : CH_PARAM_LOOKUP);
+  if (config->position == CH_POSITION_LEARNED)
+    ch_params_set_role(params,
+                       ch_params_matrix(params, CH_PARAM_POSITION, ch_initial_embedding_std(config),
+                                        config->max_position_embeddings, config->hidden_size,
+                                        "model.embed_positions.weight"),
+                       CH_PARAM_LOOKUP);
 }
 
 static void declare_head(const ch_config *config, ch_params *params) {
@@ -52,8 +58,15 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
 
 static ch_node *embedding(ch_builder *builder) {
   if (ch_config_is_vision(builder->config)) return ch_vit_embedding(builder);
-  return ch_op_embedding(builder->graph, ch_graph_input(builder->graph, CH_INPUT_TOKENS),
-                         ch_builder_param(builder, "model.embed_tokens.weight"));
+  const ch_config *c = builder->config;
+  ch_graph *graph = builder->graph;
+  ch_node *x = ch_op_embedding(graph, ch_graph_input(graph, CH_INPUT_TOKENS),
+                               ch_builder_param(builder, "model.embed_tokens.weight"));
+  if (c->position == CH_POSITION_LEARNED)
+    x = ch_op_add(graph, x,
+                  ch_op_embedding(graph, ch_graph_input(graph, CH_INPUT_POSITIONS),
+                                  ch_builder_param(builder, "model.embed_positions.weight")));
+  return c->embedding_multiplier == 1 ? x : ch_op_scale(graph, x, c->embedding_multiplier);
 }
 
 static ch_node *lm_head(ch_builder *builder, ch_node *x, ch_head kind) {
@@ -61,6 +74,8 @@ static ch_node *lm_head(ch_builder *builder, ch_node *x, ch_head kind) {
   const char *name = builder->config->tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
   if (kind == CH_HEAD_LAST_LOGITS) x = ch_op_sequence_row(graph, x, graph->length - 1);
   x = ch_final_norm(builder, x);
+  double divisor = builder->config->logits_scaling;
+  if (divisor != 1) x = ch_op_scale(graph, x, 1 / divisor);
   ch_node *weight = ch_builder_param(builder, name);
   if (kind == CH_HEAD_LOSS || kind == CH_HEAD_SCORES)
     return ch_op_lm_loss(graph, x, weight, ch_graph_input(graph, CH_INPUT_TARGETS));

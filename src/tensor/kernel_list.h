@@ -67,6 +67,10 @@ CH_KERNEL(COMMON, void, swiglu_backward,
 CH_KERNEL(COMMON, void, gelu_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
+/* The same of GELU's approximation with a tanh. */
+CH_KERNEL(COMMON, void, gelu_tanh_forward, (const ch_team *team, int64_t n, const void *x, void *y))
+CH_KERNEL(COMMON, void, gelu_tanh_backward,
+          (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
 /* y = max(x, 0), or its square. */
 CH_KERNEL(COMMON, void, relu_forward, (const ch_team *team, int64_t n, const void *x, bool squared, void *y))
 CH_KERNEL(COMMON, void, relu_backward,
@@ -167,11 +171,11 @@ CH_KERNEL(COMMON, double, sum, (int64_t n, const void *x))
 CH_KERNEL(COMMON, double, sum_squares, (const ch_team *team, int64_t n, const void *x))
 
 /* --- rotary positions ------------------------------------------------------------------------------------- */
-/* x [rows, heads, head_dim] -> y (may be x). The last `rotary` dims of each head turn by the row's angles, the
-   others are copied. table [rows, rotary]: rotary/2 cosines, then rotary/2 sines. Half layout pairs (i, i +
+/* x [rows, heads, head_dim] -> y (may be x). The last `rotary` dims of each head turn by the row's angles, or with
+   `leading` the first; the others are copied. table [rows, rotary]: rotary/2 cosines, then rotary/2 sines. Half layout pairs (i, i +
    rotary/2); interleaved pairs (2i, 2i+1). inverse turns back (the backward pass). accumulate adds to y. */
 CH_KERNEL(COMMON, void, rope,
-          (const ch_team *team, int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary,
+          (const ch_team *team, int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary, bool leading,
            bool interleaved, bool inverse, const void *table, const void *x, void *y, bool accumulate))
 /* table [rows, rotary] as above from positions [rows] and inverse frequencies [rotary/2] (double). */
 CH_KERNEL(COMMON, void, rope_table,

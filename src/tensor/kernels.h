@@ -64,7 +64,7 @@ enum { CH_ROPE_LEVEL = 64, CH_ROPE_LEVELS = 4 };
 /* States for rotary positions: row t at element t * x_stride, of x_dtype (the table's type, F16 or BF16). */
 typedef struct ch_rope_states {
   int64_t heads, head_dim, rotary;
-  bool interleaved;
+  bool leading, interleaved; /* leading: the first dims of a head turn, not the last */
   const void *levels, *x;
   ch_dtype x_dtype;
   int64_t x_stride;

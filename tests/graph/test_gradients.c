@@ -212,17 +212,26 @@ static ch_node *build_fan_out(ch_graph *g, ch_node *const *p) {
 
 static const double frequencies[] = {1, 0.3, 0.07};
 
-static ch_node *rope(ch_graph *g, ch_node *x, int64_t rotary, int64_t head_dim, bool interleaved) {
+static ch_node *rope(ch_graph *g, ch_node *x, int64_t rotary, int64_t head_dim, bool leading,
+                     bool interleaved) {
   ch_node *table = ch_op_rope_table(g, ch_graph_input(g, CH_INPUT_POSITIONS), rotary, frequencies);
-  return ch_op_gelu(g, ch_op_rope(g, x, table, head_dim, interleaved));
+  return ch_op_gelu(g, ch_op_rope(g, x, table, head_dim, leading, interleaved));
 }
 
 static ch_node *build_rope_half(ch_graph *g, ch_node *const *p) {
-  return rope(g, p[0], 6, 6, false);
+  return rope(g, p[0], 6, 6, false, false);
+}
+
+static ch_node *build_rope_leading(ch_graph *g, ch_node *const *p) {
+  return rope(g, p[0], 4, 6, true, false);
+}
+
+static ch_node *build_gelu_tanh(ch_graph *g, ch_node *const *p) {
+  return ch_op_mul(g, ch_op_gelu_tanh(g, ch_op_scale(g, p[0], 2)), p[1]);
 }
 
 static ch_node *build_rope_interleaved_partial(ch_graph *g, ch_node *const *p) {
-  return rope(g, p[0], 4, 6, true);
+  return rope(g, p[0], 4, 6, false, true);
 }
 
 static ch_node *build_embedding(ch_graph *g, ch_node *const *p) {
@@ -578,7 +587,9 @@ static const gradient_case cases[] = {
     {"relu", 2, {{ROWS, 3}, {ROWS, 3}}, build_relu},
     {"relu squared", 1, {{ROWS, 3}}, build_relu_squared},
     {"fan-out", 1, {{ROWS, 3}}, build_fan_out},
+    {"gelu with a tanh", 2, {{ROWS, 12}, {ROWS, 12}}, build_gelu_tanh},
     {"rope, half layout", 1, {{ROWS, 12}}, build_rope_half},
+    {"rope, first dims", 1, {{ROWS, 12}}, build_rope_leading},
     {"rope, interleaved and partial", 1, {{ROWS, 12}}, build_rope_interleaved_partial},
     {"embedding", 1, {{VOCABULARY, 3}}, build_embedding},
     {"image tokens", 3, {{SEQUENCES * (LENGTH - 1), 3}, {3}, {LENGTH, 3}}, build_image_tokens},

@@ -89,6 +89,19 @@ static void qwen3_with_qk_norm(void **state) {
   check_model(TEST_DATA "/reference/qwen3", TEST_DATA "/reference/qwen3");
 }
 
+/* Families that became models of ours, each with what is special about it (tests/data/README.md). */
+static void families_in_our_words(void **state) {
+  (void)state;
+  static const char *const names[] = {"olmo2",      "phi3",     "gpt2",     "granite",
+                                      "smollm3",    "seed_oss", "stablelm", "stablelm_parallel",
+                                      "starcoder2", "glm4"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/reference/%s", TEST_DATA, names[i]);
+    check_model(path, path);
+  }
+}
+
 /* Gradients that the reference file has of some tensors. */
 static void check_gradients(const char *directory) {
   reference r;
@@ -183,6 +196,7 @@ int main(void) {
       cmocka_unit_test(qwen3_with_qk_norm),
       cmocka_unit_test(qwen3_with_experts),
       cmocka_unit_test(qwen3_with_experts_in_some_layers),
+      cmocka_unit_test(families_in_our_words),
       cmocka_unit_test(trained_llama),
       cmocka_unit_test(deepseek_v2_with_grouped_experts),
       cmocka_unit_test(deepseek_v3_with_corrected_choice),

@@ -119,6 +119,16 @@ static void call_activations(const ch_kernels *kernels, void *const *in, void **
   const sizes_of *s = data;
   kernels->swiglu_forward(all_threads(), s->n, in[0], in[1], out[0]);
   kernels->gelu_forward(all_threads(), s->n, in[0], out[1]);
+  kernels->gelu_tanh_forward(all_threads(), s->n, in[0], out[2]);
+}
+
+/* The argument of the sigmoid that GELU with a tanh multiplies x by, and that sigmoid. */
+static double tanh_argument(double x) {
+  return 2 * sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
+}
+
+static double tanh_gate(double x) {
+  return 1 / (1 + exp(-tanh_argument(x)));
 }
 
 /* Random values and, where there is room, the difficult ones. */
@@ -139,6 +149,7 @@ static void activations_follow_their_equations(void **state) {
     sizes_of s = {.n = sizes[c]};
     double *x = activation_inputs(&random, s.n), *up = random_values(&random, s.n, 0.5);
     double *swiglu = zeros(s.n), *gelu = zeros(s.n), *swiglu_bound = zeros(s.n), *gelu_bound = zeros(s.n);
+    double *gelu_tanh = zeros(s.n), *gelu_tanh_bound = zeros(s.n);
     for (int64_t i = 0; i < s.n; i++) {
       swiglu[i] = silu(x[i]) * up[i];
       gelu[i] = x[i] * normal(x[i]);
@@ -146,19 +157,22 @@ static void activations_follow_their_equations(void **state) {
       swiglu_bound[i] = 8 * fabs(swiglu[i]) + 1e-29;
       gelu_bound[i] =
           (10 + 2 * x[i] * x[i]) * fabs(gelu[i]) + 1e-29; /* erfc magnifies its argument's error by x^2 */
+      gelu_tanh[i] = x[i] * tanh_gate(x[i]);
+      gelu_tanh_bound[i] = (10 + 8 * fabs(tanh_argument(x[i]))) * fabs(gelu_tanh[i]) + 1e-29;
     }
     kernel_check check = {.what = "activations",
                           .call = call_activations,
                           .data = &s,
                           .inputs = 2,
-                          .outputs = 2,
+                          .outputs = 3,
                           .in_size = {s.n, s.n},
                           .in = {x, up},
-                          .out_size = {s.n, s.n},
-                          .expected = {swiglu, gelu},
-                          .bound = {swiglu_bound, gelu_bound}};
+                          .out_size = {s.n, s.n, s.n},
+                          .expected = {swiglu, gelu, gelu_tanh},
+                          .bound = {swiglu_bound, gelu_bound, gelu_tanh_bound}};
     run_check(&check);
     free(x), free(up), free(swiglu), free(gelu), free(swiglu_bound), free(gelu_bound);
+    free(gelu_tanh), free(gelu_tanh_bound);
   }
 }
 
@@ -169,6 +183,7 @@ static void call_activation_gradients(const ch_kernels *kernels, void *const *in
   kernels->swiglu_backward(all_threads(), s->n, in[0], in[1], in[2], out[0], s->accumulate, out[1],
                            s->accumulate_other);
   kernels->gelu_backward(all_threads(), s->n, in[0], in[2], out[2], s->accumulate);
+  kernels->gelu_tanh_backward(all_threads(), s->n, in[0], in[2], out[5], s->accumulate);
   kernels->swiglu_backward(all_threads(), s->n, in[0], in[1], in[2], NULL, false, out[3], false);
   kernels->swiglu_backward(all_threads(), s->n, in[0], in[1], in[2], out[4], false, NULL, false);
 }
@@ -181,32 +196,38 @@ static void activation_gradients_follow_their_equations(void **state) {
     sizes_of s = {.n = sizes[c / 4], .accumulate = c & 1, .accumulate_other = c & 2};
     double *x = random_values(&random, s.n, 3), *up = random_values(&random, s.n, 1);
     double *dy = random_values(&random, s.n, 1), *old = random_values(&random, s.n, 1);
-    double *values[5], *bounds[5];
-    for (int o = 0; o < 5; o++) values[o] = zeros(s.n), bounds[o] = zeros(s.n);
+    double *values[6], *bounds[6];
+    for (int o = 0; o < 6; o++) values[o] = zeros(s.n), bounds[o] = zeros(s.n);
     for (int64_t i = 0; i < s.n; i++) {
       double dgate = dy[i] * up[i] * silu_slope(x[i]), dup = dy[i] * silu(x[i]);
       double dgelu = dy[i] * (normal(x[i]) + x[i] * normal_density(x[i]));
-      const double all[5] = {dgate + s.accumulate * old[i], dup + s.accumulate_other * old[i],
-                             dgelu + s.accumulate * old[i], dup, dgate};
-      for (int o = 0; o < 5; o++) {
+      double gate = tanh_gate(x[i]),
+             slope = 2 * sqrt(2 / 3.14159265358979323846) * (1 + 3 * 0.044715 * x[i] * x[i]);
+      const double all[6] = {dgate + s.accumulate * old[i],
+                             dup + s.accumulate_other * old[i],
+                             dgelu + s.accumulate * old[i],
+                             dup,
+                             dgate,
+                             dy[i] * (gate + x[i] * gate * (1 - gate) * slope) + s.accumulate * old[i]};
+      for (int o = 0; o < 6; o++) {
         values[o][i] = all[o];
         bounds[o][i] = 8 * (fabs(dy[i]) * (1 + fabs(x[i])) * (1 + fabs(up[i])) + fabs(old[i]));
       }
     }
-    kernel_check check = {
-        .what = "activation gradients",
-        .call = call_activation_gradients,
-        .data = &s,
-        .inputs = 3,
-        .outputs = 5,
-        .in_size = {s.n, s.n, s.n},
-        .in = {x, up, dy},
-        .initial = {s.accumulate ? old : NULL, s.accumulate_other ? old : NULL, s.accumulate ? old : NULL}};
-    for (int o = 0; o < 5; o++)
+    kernel_check check = {.what = "activation gradients",
+                          .call = call_activation_gradients,
+                          .data = &s,
+                          .inputs = 3,
+                          .outputs = 6,
+                          .in_size = {s.n, s.n, s.n},
+                          .in = {x, up, dy},
+                          .initial = {s.accumulate ? old : NULL, s.accumulate_other ? old : NULL,
+                                      s.accumulate ? old : NULL, NULL, NULL, s.accumulate ? old : NULL}};
+    for (int o = 0; o < 6; o++)
       check.out_size[o] = s.n, check.expected[o] = values[o], check.bound[o] = bounds[o];
     run_check(&check);
     free(x), free(up), free(dy), free(old);
-    for (int o = 0; o < 5; o++) free(values[o]), free(bounds[o]);
+    for (int o = 0; o < 6; o++) free(values[o]), free(bounds[o]);
   }
 }
 

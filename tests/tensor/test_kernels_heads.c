@@ -231,7 +231,7 @@ static const double frequencies[] = {0.01, 0.0037, 0.00011};
 
 typedef struct turning {
   int64_t first;
-  bool interleaved;
+  bool interleaved, leading;
 } turning;
 
 static void call_turning(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
@@ -242,6 +242,7 @@ static void call_turning(const ch_kernels *k, void *const *in, void **out, void 
                            .head_dim = DIM,
                            .rotary = ROPE,
                            .interleaved = t->interleaved,
+                           .leading = t->leading,
                            .levels = levels,
                            .x = in[0],
                            .x_dtype = k->dtype,
@@ -253,7 +254,8 @@ static void call_turning(const ch_kernels *k, void *const *in, void **out, void 
 static void states_turn_by_their_places(void **state) {
   (void)state;
   enum { N = ROWS * IN * DIM };
-  static const turning turnings[] = {{0, false}, {50, true}, {63, false}, {4090, false}, {300000, true}};
+  static const turning turnings[] = {{0, false, false},    {50, true, false},     {63, false, true},
+                                     {4090, false, false}, {300000, true, false}, {70, true, true}};
   for (size_t c = 0; c < sizeof turnings / sizeof *turnings; c++) {
     const turning *t = &turnings[c];
     double *x = random_values(&randomness, N, 1), *y = zeros(N);
@@ -261,7 +263,7 @@ static void states_turn_by_their_places(void **state) {
     for (int64_t r = 0; r < ROWS; r++)
       for (int64_t h = 0; h < IN; h++)
         for (int64_t i = 0; i < ROPE / 2; i++) {
-          int64_t head = (r * IN + h) * DIM + DIM - ROPE;
+          int64_t head = (r * IN + h) * DIM + (t->leading ? 0 : DIM - ROPE);
           int64_t a = head + (t->interleaved ? 2 * i : i), b = t->interleaved ? a + 1 : a + ROPE / 2;
           double angle = (double)(t->first + r) * frequencies[i];
           y[a] = x[a] * cos(angle) - x[b] * sin(angle);

@@ -8,7 +8,7 @@
 
 typedef struct rope_case {
   int64_t rows, heads, head_dim, rotary;
-  bool interleaved, inverse, accumulate;
+  bool leading, interleaved, inverse, accumulate;
   const int32_t *positions;
   const double *frequencies;
 } rope_case;
@@ -18,22 +18,23 @@ static void call_rope(const ch_kernels *kernels, void *const *in, void **out, vo
   (void)scratch;
   const rope_case *c = data;
   kernels->rope_table(all_threads(), c->rows, c->rotary, c->positions, c->frequencies, out[1]);
-  kernels->rope(all_threads(), c->rows, c->heads, c->head_dim, c->rotary, c->interleaved, c->inverse, out[1],
-                in[0], out[0], c->accumulate);
+  kernels->rope(all_threads(), c->rows, c->heads, c->head_dim, c->rotary, c->leading, c->interleaved,
+                c->inverse, out[1], in[0], out[0], c->accumulate);
   if (c->accumulate) return;
   /* In place: the same bits. */
   size_t bytes = (size_t)(c->rows * c->heads * c->head_dim) * ch_dtype_size(kernels->dtype);
   void *copy = malloc(bytes);
   assert_non_null(copy);
   memcpy(copy, in[0], bytes);
-  kernels->rope(all_threads(), c->rows, c->heads, c->head_dim, c->rotary, c->interleaved, c->inverse, out[1],
-                copy, copy, false);
+  kernels->rope(all_threads(), c->rows, c->heads, c->head_dim, c->rotary, c->leading, c->interleaved,
+                c->inverse, out[1], copy, copy, false);
   assert_memory_equal(copy, out[0], bytes);
   free(copy);
 }
 
 static void check_rope(ch_random *random, rope_case c) {
-  int64_t size = c.rows * c.heads * c.head_dim, half = c.rotary / 2, kept = c.head_dim - c.rotary;
+  int64_t size = c.rows * c.heads * c.head_dim, half = c.rotary / 2, kept = c.head_dim - c.rotary,
+          turned = c.leading ? 0 : kept, copied = c.leading ? c.rotary : 0;
   double *x = random_values(random, size, 1), *y0 = random_values(random, size, 1), *y = zeros(size);
   double *table = zeros(c.rows * c.rotary + 1), *table_bound = zeros(c.rows * c.rotary + 1),
          *bound = zeros(size);
@@ -51,9 +52,9 @@ static void check_rope(ch_random *random, rope_case c) {
     }
     for (int64_t h = 0; h < c.heads; h++) {
       int64_t head = (r * c.heads + h) * c.head_dim;
-      for (int64_t i = 0; i < kept; i++) y[head + i] = x[head + i];
+      for (int64_t i = 0; i < kept; i++) y[head + copied + i] = x[head + copied + i];
       for (int64_t i = 0; i < half; i++) {
-        int64_t first = head + kept + (c.interleaved ? 2 * i : i),
+        int64_t first = head + turned + (c.interleaved ? 2 * i : i),
                 second = first + (c.interleaved ? 1 : half);
         double cosine = table[r * c.rotary + i], sine = table[r * c.rotary + half + i] * (c.inverse ? -1 : 1);
         y[first] = x[first] * cosine - x[second] * sine;
@@ -88,22 +89,24 @@ static void rotary_positions_turn_pairs_by_their_angles(void **state) {
   static const int64_t dims[][2] = {{2, 2},   {6, 4},   {7, 6},   {8, 8},    {16, 0},
                                     {33, 14}, {64, 64}, {80, 32}, {130, 126}};
   for (int d = 0; d < 9; d++)
-    for (int flags = 0; flags < 8; flags++)
+    for (int flags = 0; flags < 16; flags++)
       check_rope(&random, (rope_case){.rows = 1 + (int64_t)ch_random_below(&random, 6),
                                       .heads = 1 + (int64_t)ch_random_below(&random, 3),
                                       .head_dim = dims[d][0],
                                       .rotary = dims[d][1],
                                       .interleaved = flags & 1,
                                       .inverse = flags & 2,
-                                      .accumulate = flags & 4});
-  for (int flags = 0; flags < 8; flags++)
+                                      .accumulate = flags & 4,
+                                      .leading = flags & 8});
+  for (int flags = 0; flags < 16; flags++)
     check_rope(&random, (rope_case){.rows = 70,
                                     .heads = 5,
                                     .head_dim = 66,
                                     .rotary = 62,
                                     .interleaved = flags & 1,
                                     .inverse = flags & 2,
-                                    .accumulate = flags & 4});
+                                    .accumulate = flags & 4,
+                                    .leading = flags & 8});
 }
 
 static void turning_back_restores_the_vector(void **state) {
@@ -118,8 +121,8 @@ static void turning_back_restores_the_vector(void **state) {
   for (int i = 0; i < N / 2; i++) frequencies[i] = pow(500000, -2.0 * i / N);
   kernels->rope_table(all_threads(), 1, N, &position, frequencies, table);
   for (int interleaved = 0; interleaved < 2; interleaved++) {
-    kernels->rope(all_threads(), 1, 1, N, N, interleaved, false, table, x, y, false);
-    kernels->rope(all_threads(), 1, 1, N, N, interleaved, true, table, y, y, false);
+    kernels->rope(all_threads(), 1, 1, N, N, false, interleaved, false, table, x, y, false);
+    kernels->rope(all_threads(), 1, 1, N, N, false, interleaved, true, table, y, y, false);
     for (int i = 0; i < N; i++) assert_true(fabs(x[i] - y[i]) < 1e-14);
   }
   free(x);

@@ -38,7 +38,7 @@ ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, c
 
 typedef struct rope {
   int64_t head_dim;
-  bool interleaved;
+  bool leading, interleaved;
 } rope;
 
 static ch_status shape(ch_node *node, ch_error *error) {
@@ -55,8 +55,8 @@ static void turn(const ch_run *run, const ch_node *node, bool inverse, const voi
                  bool accumulate) {
   const rope *attributes = node->attributes;
   run->kernels->rope(run->team, ch_node_rows(node), ch_node_columns(node) / attributes->head_dim,
-                     attributes->head_dim, ch_node_columns(node->in[1]), attributes->interleaved, inverse,
-                     ch_run_value(run, node->in[1]), x, y, accumulate);
+                     attributes->head_dim, ch_node_columns(node->in[1]), attributes->leading,
+                     attributes->interleaved, inverse, ch_run_value(run, node->in[1]), x, y, accumulate);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
@@ -78,15 +78,18 @@ static const ch_op op = {.name = "rope",
                          .backward = backward,
                          .backward_reads = CH_READS_INPUT(1)};
 
-ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool interleaved) {
-  return ch_graph_node(graph, &op, 2, (ch_node *[]){x, table}, &(rope){head_dim, interleaved}, sizeof(rope));
+ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool leading,
+                    bool interleaved) {
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){x, table},
+                       &(rope){.head_dim = head_dim, .leading = leading, .interleaved = interleaved},
+                       sizeof(rope));
 }
 
 /* --- rotation of states in the cache, by their places ---------------------------------------------------------- */
 
 typedef struct rope_states {
   int64_t head_dim, rotary;
-  bool interleaved;
+  bool leading, interleaved;
   const void *levels;
 } rope_states;
 
@@ -112,6 +115,7 @@ static void stream(const ch_stream_call *call) {
   const ch_rope_states states = {.heads = call->wanted.count / attributes->head_dim,
                                  .head_dim = attributes->head_dim,
                                  .rotary = attributes->rotary,
+                                 .leading = attributes->leading,
                                  .interleaved = attributes->interleaved,
                                  .levels = attributes->levels,
                                  .x = (const char *)in->data + (size_t)skipped * ch_dtype_size(in->dtype),
@@ -135,8 +139,8 @@ const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *fr
 }
 
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
-                           bool interleaved) {
+                           bool leading, bool interleaved) {
   if (!levels) return NULL;
-  return ch_graph_node(graph, &states_op, 1, &x, &(rope_states){head_dim, rotary, interleaved, levels},
-                       sizeof(rope_states));
+  return ch_graph_node(graph, &states_op, 1, &x,
+                       &(rope_states){head_dim, rotary, leading, interleaved, levels}, sizeof(rope_states));
 }

@@ -118,6 +118,46 @@ void KERNEL(gelu_backward)(const ch_team *team, int64_t n, const void *x, const 
   }
 }
 
+/* Where the gate is 0 or 1 already, so that no square overflows. */
+ALWAYS_INLINE vec within_steps(vec x) {
+  return vec_min(splat(30), vec_max(splat(-30), x));
+}
+
+/* tanh's approximation of GELU is x s(2 z) with z = sqrt(2/pi) (x + 0.044715 x^3), as (1 + tanh z) / 2 = s(2 z). */
+ALWAYS_INLINE vec tanh_gate(vec x) {
+  const real slope = (real)1.5957691216057308; /* 2 sqrt(2 / pi) */
+  x = within_steps(x);
+  return vec_sigmoid(slope * x * (1 + (real)0.044715 * x * x));
+}
+
+static void gelu_tanh_range(int64_t first, int64_t last, int64_t n, const real *x, real *y) {
+  for (int64_t i = first * VL; i < last * VL; i += VL) {
+    vec v = load_some(x + i, n - i);
+    store_some(y + i, v * tanh_gate(v), n - i);
+  }
+}
+
+void KERNEL(gelu_tanh_forward)(const ch_team *team, int64_t n, const void *x, void *y) {
+  FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, gelu_tanh_range(first, last, n, x, y));
+}
+
+/* (x s)' = s + x s (1 - s) (2 z)' */
+void KERNEL(gelu_tanh_backward)(const ch_team *team, int64_t n, const void *x, const void *dy, void *dx,
+                                bool accumulate) {
+  const real slope = (real)1.5957691216057308;
+#pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t i = first; i < last; i += VL) {
+      vec v = load_some((const real *)x + i, last - i), d = load_some((const real *)dy + i, last - i);
+      vec s = tanh_gate(v), near = within_steps(v);
+      vec steep = slope * (1 + (real)(3 * 0.044715) * near * near);
+      put((real *)dx + i, d * (s + near * s * (1 - s) * steep), last - i, accumulate);
+    }
+  }
+}
+
 /* In 64 parts whatever the number of threads, so that the sum does not depend on it. */
 double KERNEL(sum_squares)(const ch_team *team, int64_t n, const void *x) {
   enum { PARTS = 64, LANES = 16 };

@@ -51,7 +51,7 @@ ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, 
 /* What a call of rope is about. */
 typedef struct rope_call {
   int64_t heads, head_dim, rotary;
-  bool interleaved, accumulate;
+  bool leading, interleaved, accumulate;
   real sign;
   const real *table, *x;
   real *y;
@@ -59,27 +59,29 @@ typedef struct rope_call {
 
 static void turn_rows(const rope_call *c, int64_t first, int64_t last) {
   int64_t half = c->rotary / 2, kept = c->head_dim - c->rotary;
+  int64_t turned = c->leading ? 0 : kept, copied = c->leading ? c->rotary : 0;
   for (int64_t r = first; r < last; r++) {
     const real *cosines = c->table + r * c->rotary, *sines = cosines + half;
     for (int64_t h = 0; h < c->heads; h++) {
       const real *in = c->x + (r * c->heads + h) * c->head_dim;
       real *out = c->y + (r * c->heads + h) * c->head_dim;
       if (c->accumulate)
-        for (int64_t i = 0; i < kept; i++) out[i] += in[i];
+        for (int64_t i = copied; i < copied + kept; i++) out[i] += in[i];
       else if (out != in)
-        memcpy(out, in, (size_t)kept * sizeof(real));
+        memcpy(out + copied, in + copied, (size_t)kept * sizeof(real));
       if (c->interleaved)
-        turn_interleaved(half, cosines, sines, c->sign, in + kept, out + kept, c->accumulate);
+        turn_interleaved(half, cosines, sines, c->sign, in + turned, out + turned, c->accumulate);
       else
-        turn_half(half, cosines, sines, c->sign, in + kept, out + kept, c->accumulate);
+        turn_half(half, cosines, sines, c->sign, in + turned, out + turned, c->accumulate);
     }
   }
 }
 
 void KERNEL(rope)(const ch_team *team, int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary,
-                  bool interleaved, bool inverse, const void *table, const void *x, void *y,
+                  bool leading, bool interleaved, bool inverse, const void *table, const void *x, void *y,
                   bool accumulate) {
-  const rope_call call = {heads, head_dim, rotary, interleaved, accumulate, inverse ? -1 : 1, table, x, y};
+  const rope_call call = {heads,      head_dim,         rotary, leading, interleaved,
+                          accumulate, inverse ? -1 : 1, table,  x,       y};
   FOR_RANGE(rows, rows > 1 && rows * heads * head_dim >= CH_PARALLEL_ELEMENTS, turn_rows(&call, first, last));
 }
 
@@ -143,14 +145,15 @@ static void take_row(const ch_rope_states *c, int64_t t, real *y) {
 ALWAYS_INLINE void turn_half_state(const ch_dtype dtype, const ch_rope_states *c, const real *base,
                                    const real *level, const char *x, real *y) {
   const int64_t half = c->rotary / 2, kept = c->head_dim - c->rotary, size = state_size(dtype);
+  const int64_t turned = c->leading ? 0 : kept, copied = c->leading ? c->rotary : 0;
   for (int64_t i = 0; i < half; i += VL) {
     int64_t left = half - i;
     vec ca = load_some(base + i, left), sa = load_some(base + half + i, left);
     vec cb = load_some(level + i, left), sb = load_some(level + half + i, left);
     vec cosine = ca * cb - sa * sb, sine = sa * cb + ca * sb;
     for (int64_t h = 0; h < c->heads; h++) {
-      const char *in = x + (h * c->head_dim + kept) * size;
-      real *out = y + h * c->head_dim + kept;
+      const char *in = x + (h * c->head_dim + turned) * size;
+      real *out = y + h * c->head_dim + turned;
       vec a = load_state(dtype, in, i, left), b = load_state(dtype, in, half + i, left);
       store_some(out + i, a * cosine - b * sine, left);
       store_some(out + half + i, b * cosine + a * sine, left);
@@ -158,8 +161,8 @@ ALWAYS_INLINE void turn_half_state(const ch_dtype dtype, const ch_rope_states *c
   }
   for (int64_t h = 0; kept > 0 && h < c->heads; h++)
     for (int64_t i = 0; i < kept; i += VL)
-      store_some(y + h * c->head_dim + i, load_state(dtype, x + h * c->head_dim * size, i, kept - i),
-                 kept - i);
+      store_some(y + h * c->head_dim + copied + i,
+                 load_state(dtype, x + (h * c->head_dim + copied) * size, i, kept - i), kept - i);
   fetch(x + CH_FETCH_AHEAD, c->heads * c->head_dim * size);
 }
 
@@ -169,7 +172,7 @@ static void turn_interleaved_state(const ch_rope_states *c, int64_t t, const rea
   add_angles(half, base, level, row);
   take_row(c, t, out);
   for (int64_t h = 0; h < c->heads; h++) {
-    real *turned = out + (h + 1) * c->head_dim - c->rotary;
+    real *turned = out + h * c->head_dim + (c->leading ? 0 : c->head_dim - c->rotary);
     turn_interleaved(half, row, row + half, 1, turned, turned, false);
   }
 }

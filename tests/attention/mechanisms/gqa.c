@@ -1,5 +1,5 @@
 /* Grouped-query attention (1.1): the definition; knocking, norms, every position, odd shapes. */
-#include <math.h>
+#include <stdio.h>
 
 #include "mechanism.h"
 
@@ -9,7 +9,7 @@ static double *attention(reference_run *run, const double *x) {
   double *q, *k, *v;
   reference_queries_keys_values(run, x, &q, &k, &v);
   double *context =
-      reference_attend_apart(run, c->key_groups, q, k, d, c->value_groups, v, d, 1 / sqrt((double)d));
+      reference_attend_apart(run, c->key_groups, q, k, d, c->value_groups, v, d, c->score_scale);
   reference_exclude(run, context, v, d);
   reference_head_norm(run, context, c->heads, d);
   return reference_project(run, "o_proj", context, c->heads * d, c->hidden);
@@ -137,6 +137,35 @@ static void add_shapes(combination_list *list) {
                   "gqa", everything);
 }
 
+/* What families of other programs have beside that. */
+static void add_families(combination_list *list) {
+  static const struct {
+    const char *shape, *attention;
+  } tried_ones[] = {
+      {"'norm_placement': 'branch'", "'qk_norm': true, 'qk_norm_over': 'all'"},
+      {"'norm_placement': 'both', 'head_dim': 8, 'partial_rotary_factor': 0.5, 'rope_interleaved': true", ""},
+      {"'head_dim': 10, 'partial_rotary_factor': 0.6, 'attention_bias': true, 'attention_output_bias': true",
+       "'qk_norm': true, " FEW_COMPONENTS},
+      {"'head_dim': 8, 'partial_rotary_factor': 0.25, 'parallel_residual': true, 'norm': 'layernorm'",
+       FEW_COMPONENTS},
+      {"'embedding_multiplier': 3.0, 'residual_multiplier': 0.3, 'attention_multiplier': 0.4, "
+       "'logits_scaling': 2.5, 'tie_word_embeddings': true",
+       "'knocking': {'type': 'mlp', 'on': ['q', 'k', 'v']}"},
+      {"'nope_layers': [0], 'head_dim': 8, 'norm_placement': 'both', 'norm': 'layernorm'",
+       "'qk_norm': true, 'qk_norm_over': 'all', 'head_norm': true"},
+      {"'nope_layers': [1], 'attention_multiplier': 1.5", FEW_COMPONENTS},
+      {"'position': 'learned', 'hidden_act': 'gelu_tanh', 'mlp_bias': true, 'norm': 'layernorm', "
+       "'max_position_embeddings': 40",
+       ""},
+      {"'hidden_act': 'geglu_tanh', 'norm_placement': 'branch', 'residual_multiplier': 2.0", ""},
+  };
+  for (size_t i = 0; i < sizeof tried_ones / sizeof *tried_ones; i++) {
+    char shape[400];
+    snprintf(shape, sizeof shape, "'num_key_value_heads': 2, %s", tried_ones[i].shape);
+    add_combination(list, shape, "gqa", tried_ones[i].attention);
+  }
+}
+
 /* Feed-forward networks and norms of every kind. */
 static void add_networks(combination_list *list) {
   static const char *const shapes[] = {
@@ -176,6 +205,7 @@ static void combinations(combination_list *list) {
   add_exclusive(list);
   add_combination(list, "'head_dim': 6", "gqa", "'num_key_heads': 2, 'num_value_heads': 4, 'qk_norm': true");
   add_plain(list);
+  add_families(list);
   add_networks(list);
   add_knocking(list);
   add_shapes(list);

@@ -78,6 +78,7 @@ static void read_attention(const json_t *attention, reference_config *c) {
   c->key_groups = whole(attention, "num_key_heads", c->groups);
   c->value_groups = whole(attention, "num_value_heads", c->groups);
   c->qk_norm = flag(attention, "qk_norm", false);
+  c->qk_norm_all = is(attention, "qk_norm_over", "all");
   c->head_norm = flag(attention, "head_norm", c->type->normed);
   read_knocking(json_object_get(attention, "knocking"), c);
   if (json_is_object(json_object_get(attention, "head_mix")))
@@ -141,6 +142,10 @@ static double gelu(double x) {
   return 0.5 * x * (1 + erf(x / sqrt(2)));
 }
 
+static double gelu_tanh(double x) {
+  return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+
 static double relu(double x) {
   return fmax(x, 0);
 }
@@ -160,9 +165,11 @@ static void read_feed_forward(const json_t *root, bool vit, reference_config *c)
                {"reglu", relu, true},
                {"relu", relu, false},
                {"relu2", squared_relu, false},
-               {"relu2_glu", squared_relu, true}};
+               {"relu2_glu", squared_relu, true},
+               {"gelu_tanh", gelu_tanh, false},
+               {"geglu_tanh", gelu_tanh, true}};
   int kind = vit ? 1 : 0;
-  for (int i = 0; i < 7; i++)
+  for (int i = 0; i < 9; i++)
     if (is(root, "hidden_act", kinds[i].name)) kind = i;
   c->activation = kinds[kind].activation;
   c->gated = kinds[kind].gated;
@@ -237,8 +244,22 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->layernorm = is(root, "norm", "layernorm") || (vit && !is(root, "norm", "rmsnorm"));
   c->norm_eps = c->layernorm ? number(root, "layer_norm_eps", vit ? 1e-6 : 1e-5) : c->eps;
   c->post = is(root, "norm_placement", "post");
+  c->branch = is(root, "norm_placement", "branch");
+  c->both = is(root, "norm_placement", "both");
+  c->output_bias = flag(root, "attention_output_bias", false);
+  c->parallel = flag(root, "parallel_residual", false);
+  c->embedding_factor = number(root, "embedding_multiplier", 1);
+  c->residual_factor = number(root, "residual_multiplier", 1);
+  c->score_scale = number(root, "attention_multiplier", 1 / sqrt((double)c->head_dim));
+  c->logits_divisor = number(root, "logits_scaling", 1);
+  c->rotary_share = number(root, "partial_rotary_factor", 1);
+  c->places = whole(root, "max_position_embeddings", 2048);
+  const json_t *nope = json_object_get(root, "nope_layers");
+  for (size_t i = 0; i < json_array_size(nope); i++)
+    c->unturned[json_integer_value(json_array_get(nope, i))] = true;
   c->interleaved = flag(root, "rope_interleaved", false);
   c->position = is(root, "position", "alibi")         ? REFERENCE_ALIBI
+                : is(root, "position", "learned")     ? REFERENCE_LEARNED
                 : vit || is(root, "position", "none") ? REFERENCE_NO_POSITION
                                                       : REFERENCE_ROPE;
   read_scaling(json_object_get(root, "rope_scaling"), c);

@@ -20,9 +20,11 @@ static int64_t mechanism_parameters(const reference_config *c, int layer) {
 
 /* Of mechanisms by head. */
 static int64_t bias_parameters(const reference_config *c, int layer) {
-  if (!c->biases) return 0;
-  return (c->heads + reference_component_heads(c, 'k', layer) + reference_component_heads(c, 'v', layer)) *
-         c->head_dim;
+  int64_t output = c->output_bias ? c->hidden : 0;
+  if (!c->biases) return output;
+  return output +
+         (c->heads + reference_component_heads(c, 'k', layer) + reference_component_heads(c, 'v', layer)) *
+             c->head_dim;
 }
 
 static int64_t knocking_parameters(const reference_config *c, int layer) {
@@ -37,7 +39,10 @@ static int64_t knocking_parameters(const reference_config *c, int layer) {
 static int64_t module_parameters(const reference_config *c, int layer) {
   int64_t h = c->components[layer], n = 0;
   if (h) n += ((c->mix_k ? c->key_groups : 0) + (c->mix_v ? c->value_groups : 0)) * h;
-  if (c->qk_norm) n += (expands(c, layer) ? 2 : 1) * c->qk_norm_dim;
+  if (c->qk_norm && c->qk_norm_all)
+    n += (c->heads + c->key_groups) * c->head_dim;
+  else if (c->qk_norm)
+    n += (expands(c, layer) ? 2 : 1) * c->qk_norm_dim;
   if (c->head_norm) n += c->context_dim;
   return n + bias_parameters(c, layer) + knocking_parameters(c, layer);
 }
@@ -75,12 +80,14 @@ void reference_count(const reference_config *c, reference_figures *figures) {
     figures->cache_elements += c->type->cache(c, layer);
     figures->parameters_attention += mechanism_parameters(c, layer) + module_parameters(c, layer);
     if (expands(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
-    rest += 2 * norm;
-    rest_active += 2 * norm;
+    int64_t norms = c->parallel ? 1 : c->both ? 4 : 2;
+    rest += norms * norm;
+    rest_active += norms * norm;
     count_feed_forward(c, layer, &rest, &rest_active);
   }
   figures->parameters_attention += reference_shared_parameters(c);
   figures->parameters_embedding = (c->tied ? 1 : 2) * c->vocab * c->hidden;
+  if (c->position == REFERENCE_LEARNED) figures->parameters_embedding += c->places * c->hidden;
   int64_t always = figures->parameters_attention + figures->parameters_embedding;
   figures->parameters_total = always + rest + figures->parameters_gate_embedding;
   figures->parameters_active = always + rest_active;

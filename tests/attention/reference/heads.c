@@ -38,6 +38,11 @@ double *reference_values(reference_run *run, const char *name, const char *part,
   return v;
 }
 
+/* The dims of a head that turn. */
+static int64_t turned_dims(const reference_config *c) {
+  return c->rotary_share < 1 ? (int64_t)((double)c->head_dim * c->rotary_share) : c->head_dim;
+}
+
 /* Keys, rotated. Fewer components than heads are kept: turned where nothing but the mix comes before the rotation, which
    turns all heads alike. */
 static double *finished_keys(reference_run *run, const double *x) {
@@ -46,13 +51,13 @@ static double *finished_keys(reference_run *run, const double *x) {
   double *k = projected(run, "k_proj", 'k', x, &count);
   bool few = count < groups,
        turned = few && !c->qk_norm && (c->knock.type == REFERENCE_NO_KNOCK || !c->knock.k);
-  if (turned) reference_rope(run, k, count, d, d);
+  if (turned) reference_rope(run, k, count, d, turned_dims(c));
   if (few) reference_append(run, "k", k, count * d);
   k = mixed(run, 'k', k);
   if (turned) return k;
   k = reference_knocked(run, 'k', k, groups, d);
   reference_qk_norm(run, 'k', k, groups, d);
-  reference_rope(run, k, groups, d, d);
+  reference_rope(run, k, groups, d, turned_dims(c));
   if (!few) reference_append(run, "k", k, groups * d);
   return k;
 }
@@ -62,7 +67,7 @@ void reference_queries_keys_values(reference_run *run, const double *x, double *
   const reference_config *c = run->config;
   int64_t d = c->head_dim;
   *q = reference_queries(run, x);
-  reference_rope(run, *q, c->heads, d, d);
+  reference_rope(run, *q, c->heads, d, turned_dims(c));
   *k = finished_keys(run, x);
   *v = reference_values(run, "v_proj", "v", x);
 }

@@ -59,10 +59,10 @@ static double frequency(const reference_config *c, int64_t i, int64_t n) {
 
 void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, int64_t rotary) {
   const reference_config *c = run->config;
-  if (c->position != REFERENCE_ROPE) return;
+  if (c->position != REFERENCE_ROPE || c->unturned[run->layer]) return;
   for (int64_t t = 0; t < run->length; t++)
     for (int64_t h = 0; h < heads; h++) {
-      double *part = x + (t * heads + h) * dim + dim - rotary;
+      double *part = x + (t * heads + h) * dim + (c->rotary_share < 1 ? 0 : dim - rotary);
       for (int64_t i = 0; i < rotary / 2; i++) {
         double angle = (double)t * frequency(c, i, rotary);
         double *a = part + (c->interleaved ? 2 * i : i),

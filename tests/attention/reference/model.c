@@ -93,32 +93,74 @@ static double *normalised(reference_run *run, const double *x, int64_t rows, con
   return y;
 }
 
-static void add(double *x, const double *y, int64_t count) {
-  for (int64_t i = 0; i < count; i++) x[i] += y[i];
+static void add(double *x, double factor, const double *y, int64_t count) {
+  for (int64_t i = 0; i < count; i++) x[i] += factor * y[i];
 }
 
-/* x [length][hidden] through one half of a layer, in place: x + f(norm(x)), or norm(x + f(x)). */
-static void through_half(reference_run *run, double *x, double *(*f)(reference_run *run, const double *x),
-                         const char *norm) {
-  const reference_config *c = run->config;
-  int64_t count = run->length * c->hidden;
+/* The names of the norms of a half of a layer: before it, of what it adds, and of the sum. */
+typedef struct half {
+  double *(*f)(reference_run *run, const double *x);
+  const char *before, *branch, *sum;
+} half;
+
+/* A normalised copy by a norm of the layer, or x itself without one. */
+static const double *through_norm(reference_run *run, const double *x, const char *norm) {
   char name[128];
-  in_layer(run, norm, name);
-  if (!c->post) {
-    add(x, f(run, normalised(run, x, run->length, name)), count);
-    return;
-  }
-  add(x, f(run, x), count);
-  memcpy(x, normalised(run, x, run->length, name), (size_t)count * sizeof *x);
+  return norm ? normalised(run, x, run->length, in_layer(run, norm, name)) : x;
+}
+
+/* x [length][hidden] through one half of a layer, in place. */
+static void through_half(reference_run *run, double *x, half h) {
+  int64_t count = run->length * run->config->hidden;
+  const double *y = h.f(run, through_norm(run, x, h.before));
+  add(x, run->config->residual_factor, through_norm(run, y, h.branch), count);
+  if (h.sum) memcpy(x, through_norm(run, x, h.sum), (size_t)count * sizeof *x);
+}
+
+/* Both halves read x, normed once. */
+static void side_by_side(reference_run *run, double *x) {
+  const reference_config *c = run->config;
+  const double *y = through_norm(run, x, "input_layernorm");
+  add(x, c->residual_factor, c->type->attention(run, y), run->length * c->hidden);
+  add(x, c->residual_factor, reference_feed_forward(run, y), run->length * c->hidden);
 }
 
 static void through_layers(reference_run *run, double *x) {
   const reference_config *c = run->config;
+  bool behind = c->branch || c->both;
+  const half attention = {c->type->attention, c->post || c->branch ? NULL : "input_layernorm",
+                          behind ? "post_attention_layernorm" : NULL,
+                          c->post ? "post_attention_layernorm" : NULL};
+  const half ffn = {reference_feed_forward,
+                    c->both                ? "pre_feedforward_layernorm"
+                    : c->post || c->branch ? NULL
+                                           : "post_attention_layernorm",
+                    behind ? "post_feedforward_layernorm" : NULL,
+                    c->post ? "post_feedforward_layernorm" : NULL};
   for (run->layer = 0; run->layer < c->layers; run->layer++) {
-    through_half(run, x, c->type->attention, c->post ? "post_attention_layernorm" : "input_layernorm");
-    through_half(run, x, reference_feed_forward,
-                 c->post ? "post_feedforward_layernorm" : "post_attention_layernorm");
+    if (c->parallel) {
+      side_by_side(run, x);
+      continue;
+    }
+    through_half(run, x, attention);
+    through_half(run, x, ffn);
   }
+}
+
+/* What a token at place t starts with. */
+static void embed(reference_run *run, double *x) {
+  const reference_config *c = run->config;
+  const double *words = reference_model_tensor(run, "model.embed_tokens.weight", 2, c->vocab, c->hidden);
+  const double *places =
+      c->position == REFERENCE_LEARNED
+          ? reference_model_tensor(run, "model.embed_positions.weight", 2, c->places, c->hidden)
+          : NULL;
+  for (int64_t t = 0; t < run->length; t++)
+    for (int64_t i = 0; i < c->hidden; i++) {
+      double sum = words[run->tokens[t] * c->hidden + i];
+      if (places) sum += places[t * c->hidden + i];
+      x[t * c->hidden + i] = c->embedding_factor * sum;
+    }
 }
 
 /* logits [length][vocab] of one sequence. */
@@ -126,14 +168,14 @@ static void forward_one(reference_run *run, double *logits) {
   const reference_config *c = run->config;
   const double *embedding = reference_model_tensor(run, "model.embed_tokens.weight", 2, c->vocab, c->hidden);
   double *x = reference_zeros(run, run->length * c->hidden);
-  for (int64_t t = 0; t < run->length; t++)
-    memcpy(x + t * c->hidden, embedding + run->tokens[t] * c->hidden, (size_t)c->hidden * sizeof *x);
+  embed(run, x);
   through_layers(run, x);
   if (!c->post) x = normalised(run, x, run->length, "model.norm");
   const double *head =
       c->tied ? embedding : reference_model_tensor(run, "lm_head.weight", 2, c->vocab, c->hidden);
   memcpy(logits, reference_apply(run, x, c->hidden, head, c->vocab),
          (size_t)(run->length * c->vocab) * sizeof *logits);
+  for (int64_t i = 0; i < run->length * c->vocab; i++) logits[i] /= c->logits_divisor;
 }
 
 /* logits [classes] of one image. */

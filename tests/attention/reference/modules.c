@@ -70,7 +70,9 @@ void reference_qk_norm(reference_run *run, char which, double *x, int64_t heads,
   if (!run->config->qk_norm) return;
   char name[64];
   snprintf(name, sizeof name, "self_attn.%c_norm.weight", which);
-  reference_rmsnorm(x, run->length * heads, dim, reference_vector(run, name, dim), run->config->eps);
+  int64_t together = run->config->qk_norm_all ? heads : 1;
+  reference_rmsnorm(x, run->length * heads / together, dim * together,
+                    reference_vector(run, name, dim * together), run->config->eps);
 }
 
 void reference_head_norm(reference_run *run, double *context, int64_t heads, int64_t dim) {

@@ -14,7 +14,12 @@ enum { REFERENCE_MAX_LAYERS = 8, REFERENCE_MAX_SHARED = 12, REFERENCE_MAX_GROUPS
 
 struct tested_mechanism; /* attention/mechanisms/mechanism.h */
 
-typedef enum reference_position { REFERENCE_ROPE, REFERENCE_ALIBI, REFERENCE_NO_POSITION } reference_position;
+typedef enum reference_position {
+  REFERENCE_ROPE,
+  REFERENCE_ALIBI,
+  REFERENCE_NO_POSITION,
+  REFERENCE_LEARNED
+} reference_position;
 typedef enum reference_knock {
   REFERENCE_NO_KNOCK,
   REFERENCE_KNOCK_LINEAR,
@@ -56,6 +61,12 @@ typedef struct reference_config {
   bool gated, mlp_bias;           /* the feed-forward network has a gate, and biases */
   bool layernorm, post;           /* the norms outside attention: LayerNorm, behind each half of a layer */
   double norm_eps;                /* of these */
+  bool branch, both,
+      parallel; /* norms of what a half adds, alone or beside those before it; halves side by side */
+  double embedding_factor, residual_factor, score_scale, logits_divisor;
+  double rotary_share; /* of a head's dims, the first ones */
+  bool unturned[REFERENCE_MAX_LAYERS];
+  int64_t places; /* learned */
   reference_position position;
   struct {         /* of rotary frequencies */
     double factor; /* 1: none */
@@ -63,7 +74,8 @@ typedef struct reference_config {
     double low, high, context;
   } scaling;
   const struct tested_mechanism *type;
-  bool qk_norm, head_norm;
+  bool output_bias;
+  bool qk_norm, qk_norm_all, head_norm;
   int64_t key_dim, value_dim, context_dim; /* of a head, as knocking and the head norm see it */
   int64_t qk_norm_dim;                     /* and as the QK norm does */
   struct {

@@ -1,0 +1,278 @@
+/* Hugging Face families in the words of our own configurations. */
+#include "config_file/adopted.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "base/json.h"
+#include "config_file/config_json.h"
+
+/* What a family has in common with others, and how it says so. */
+typedef struct family {
+  const char *name;
+  const char *assumed;    /* a configuration of ours: what the family always is, and its class's defaults */
+  const char *keys;       /* the keys that count beside those of all families, as "theirs" or "theirs=ours" */
+  const char *activation; /* the key that names it */
+  bool gated;
+  double partial_rotary_factor; /* the class's default; 0: all dims turn, whatever the file says */
+  /* What else the file says; or NULL. */
+  ch_status (*read)(const json_t *root, const char *where, json_t *ours, ch_error *error);
+} family;
+
+static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error);
+static ch_status read_gpt2(const json_t *root, const char *where, json_t *ours, ch_error *error);
+static ch_status read_stablelm(const json_t *root, const char *where, json_t *ours, ch_error *error);
+
+static const char usual_keys[] =
+    "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
+    "head_dim max_position_embeddings tie_word_embeddings";
+
+static const family families[] = {
+    {"olmo2",
+     "{\"norm_placement\": \"branch\", \"rms_norm_eps\": 1e-5, \"attention\": {\"qk_norm\": true, "
+     "\"qk_norm_over\": \"all\"}}",
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_act", .gated = true},
+    {"phi3", "{\"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 4096}", "rms_norm_eps", "hidden_act",
+     .gated = true, .partial_rotary_factor = 1},
+    {"gpt2",
+     "{\"norm\": \"layernorm\", \"position\": \"learned\", \"attention_bias\": true, "
+     "\"attention_output_bias\": true, \"mlp_bias\": true, \"tie_word_embeddings\": true, "
+     "\"max_position_embeddings\": 1024, \"hidden_act\": \"gelu_tanh\"}",
+     "n_embd=hidden_size n_inner=intermediate_size n_layer=num_hidden_layers n_head=num_attention_heads "
+     "n_positions=max_position_embeddings layer_norm_epsilon=layer_norm_eps",
+     "activation_function", .read = read_gpt2},
+    {"granite", "{\"rms_norm_eps\": 1e-6, \"attention_multiplier\": 1}",
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias mlp_bias embedding_multiplier "
+     "residual_multiplier attention_multiplier logits_scaling",
+     "hidden_act", .gated = true},
+    {"smollm3",
+     "{\"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"tie_word_embeddings\": true, "
+     "\"rope_theta\": 2e6, \"max_position_embeddings\": 32768}",
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias mlp_bias", "hidden_act", .gated = true,
+     .read = read_smollm3},
+    {"seed_oss",
+     "{\"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 8, \"head_dim\": 128, \"attention_bias\": true, "
+     "\"max_position_embeddings\": 524288}",
+     "rms_norm_eps attention_bias attention_out_bias=attention_output_bias mlp_bias", "hidden_act",
+     .gated = true},
+    {"stablelm", "{\"norm\": \"layernorm\", \"num_key_value_heads\": 32, \"max_position_embeddings\": 4096}",
+     "layer_norm_eps use_qkv_bias=attention_bias use_parallel_residual=parallel_residual", "hidden_act",
+     .gated = true, .partial_rotary_factor = 0.25, .read = read_stablelm},
+    {"starcoder2",
+     "{\"norm\": \"layernorm\", \"num_key_value_heads\": 2, \"attention_bias\": true, "
+     "\"attention_output_bias\": true, \"mlp_bias\": true, \"tie_word_embeddings\": true, "
+     "\"max_position_embeddings\": 4096, \"hidden_act\": \"gelu_tanh\"}",
+     "norm_epsilon=layer_norm_eps use_bias=attention_bias use_bias=attention_output_bias use_bias=mlp_bias",
+     "hidden_act", .gated = false},
+    {"glm4",
+     "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1.5625e-07, \"num_key_value_heads\": 2, "
+     "\"head_dim\": 128, \"rope_interleaved\": true, \"max_position_embeddings\": 131072}",
+     "rms_norm_eps attention_bias", "hidden_act", .gated = true, .partial_rotary_factor = 0.5},
+};
+
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static const family *family_of(const char *model_type) {
+  for (int i = 0; i < FAMILIES; i++)
+    if (strcmp(model_type, families[i].name) == 0) return &families[i];
+  return NULL;
+}
+
+bool ch_config_is_adopted(const char *model_type) {
+  return family_of(model_type) != NULL;
+}
+
+/* --- keys under other names ------------------------------------------------------------------------------------ */
+
+/* A value replaces what the family assumes; null takes it away, so that our own rule applies. */
+static void take(const json_t *root, const char *theirs, json_t *ours, const char *name) {
+  json_t *value = json_object_get(root, theirs);
+  if (!value) return;
+  if (json_is_null(value))
+    json_object_del(ours, name);
+  else
+    json_object_set(ours, name, value);
+}
+
+static void take_all(const json_t *root, const char *keys, json_t *ours) {
+  while (*keys) {
+    char theirs[64], name[64];
+    int length = (int)strcspn(keys, " "), first = (int)strcspn(keys, " =");
+    snprintf(theirs, sizeof theirs, "%.*s", first, keys);
+    snprintf(name, sizeof name, "%.*s", first < length ? length - first - 1 : first,
+             first < length ? keys + first + 1 : keys);
+    take(root, theirs, ours, name);
+    keys += length + (keys[length] == ' ');
+  }
+}
+
+/* A token id: the first of a list; left out where it is none of the vocabulary's. */
+static void take_id(const json_t *root, const char *name, json_t *ours) {
+  json_t *value = json_object_get(root, name);
+  int64_t id = -1, words = 0;
+  if (json_is_array(value)) value = json_array_get(value, 0);
+  if (!value || !ch_json_whole(value, &id) || !ch_json_whole(json_object_get(ours, "vocab_size"), &words))
+    return;
+  if (id >= 0 && id < words) json_object_set(ours, name, value);
+}
+
+static ch_status take_activation(const json_t *root, const family *of, const char *where, json_t *ours,
+                                 ch_error *error) {
+  static const struct {
+    const char *theirs, *gated, *plain;
+  } names[] = {{"silu", "silu", NULL},
+               {"swish", "silu", NULL},
+               {"gelu", "geglu", "gelu"},
+               {"gelu_new", "geglu_tanh", "gelu_tanh"},
+               {"gelu_pytorch_tanh", "geglu_tanh", "gelu_tanh"},
+               {"relu", "reglu", "relu"},
+               {"relu2", "relu2_glu", "relu2"}};
+  const json_t *given = json_object_get(root, of->activation);
+  if (!given || json_is_null(given)) return CH_OK;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *name = of->gated ? names[i].gated : names[i].plain;
+    if (!name || !json_is_string(given) || strcmp(json_string_value(given), names[i].theirs) != 0) continue;
+    json_object_set_new(ours, "hidden_act", json_string(name));
+    return CH_OK;
+  }
+  char shown[80];
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"%s\" is %s where one of %s\"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"relu\", "
+                 "\"relu2\" is needed",
+                 where, of->activation, ch_json_show(given, shown, sizeof shown),
+                 of->gated ? "\"silu\", " : "");
+}
+
+/* --- rotation -------------------------------------------------------------------------------------------------- */
+
+static bool is_type(const json_t *rope, const char *type) {
+  const char *given = json_string_value(json_object_get(rope, "rope_type"));
+  if (!given) given = json_string_value(json_object_get(rope, "type"));
+  return strcmp(given ? given : "default", type) == 0;
+}
+
+/* rope_parameters, or rope_scaling of older files with theta and share beside it. */
+static void take_rope(const json_t *root, const family *of, json_t *ours) {
+  const json_t *rope = json_object_get(root, "rope_parameters");
+  if (!json_is_object(rope)) rope = json_object_get(root, "rope_scaling");
+  if (of->partial_rotary_factor) {
+    json_object_set_new(ours, "partial_rotary_factor", json_real(of->partial_rotary_factor));
+    take(root, "partial_rotary_factor", ours, "partial_rotary_factor");
+  }
+  take(root, "rope_theta", ours, "rope_theta");
+  if (!json_is_object(rope)) return;
+  take(rope, "rope_theta", ours, "rope_theta");
+  if (of->partial_rotary_factor) take(rope, "partial_rotary_factor", ours, "partial_rotary_factor");
+  if (is_type(rope, "default")) return;
+  json_t *scaling = json_copy((json_t *)rope);
+  json_object_del(scaling, "rope_theta");
+  json_object_del(scaling, "partial_rotary_factor");
+  bool of_context = is_type(rope, "llama3") || is_type(rope, "yarn");
+  if (of_context && !json_object_get(scaling, "original_max_position_embeddings"))
+    take(ours, "max_position_embeddings", scaling, "original_max_position_embeddings");
+  json_object_set_new(ours, "rope_scaling", scaling);
+}
+
+/* Within its window a model with sliding windows is one without. */
+static void take_window(const json_t *root, json_t *ours) {
+  const json_t *use = json_object_get(root, "use_sliding_window");
+  int64_t window = 0, most = 0;
+  bool known = ch_json_whole(json_object_get(root, "sliding_window"), &window) &&
+               ch_json_whole(json_object_get(ours, "max_position_embeddings"), &most);
+  if (!known || json_is_false(use) || window < 1 || window >= most) return;
+  json_object_set_new(ours, "max_position_embeddings", json_integer(window));
+}
+
+/* --- families -------------------------------------------------------------------------------------------------- */
+
+/* Says that a key asks for what only this value of it gives. */
+static ch_status refuse(const json_t *root, const char *key, const char *needed, const char *where,
+                        ch_error *error) {
+  char shown[80];
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %s, which is not supported; only %s is", where, key,
+                 ch_json_show(json_object_get(root, key), shown, sizeof shown), needed);
+}
+
+/* no_rope_layers has a 0 for a layer that turns nothing; without it every fourth layer is one. */
+static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  const json_t *list = json_object_get(root, "no_rope_layers"),
+               *given = json_object_get(root, "no_rope_layer_interval");
+  int64_t layers = 0, interval = 4;
+  if (!ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers)) return CH_OK;
+  bool listed = list && !json_is_null(list);
+  if (given && !json_is_null(given) && (!ch_json_whole(given, &interval) || interval < 1))
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"no_rope_layer_interval\" must be a whole number from 1",
+                   where);
+  if (listed && (int64_t)json_array_size(list) != layers)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"no_rope_layers\" must be a list of %lld numbers, 0 or 1, one per layer", where,
+                   (long long)layers);
+  json_t *nope = json_array();
+  for (int64_t layer = 0; layer < layers && layer < CH_MAX_LISTED_LAYERS; layer++) {
+    int64_t turns = (layer + 1) % interval != 0;
+    if (listed && (!ch_json_whole(json_array_get(list, (size_t)layer), &turns) || turns < 0 || turns > 1)) {
+      json_decref(nope);
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"no_rope_layers\" must be a list of %lld numbers, 0 or 1, one per layer", where,
+                     (long long)layers);
+    }
+    if (!turns) json_array_append_new(nope, json_integer(layer));
+  }
+  if (json_array_size(nope)) json_object_set(ours, "nope_layers", nope);
+  json_decref(nope);
+  return CH_OK;
+}
+
+static ch_status read_gpt2(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  int64_t width = 0;
+  if (json_is_true(json_object_get(root, "scale_attn_by_inverse_layer_idx")))
+    return refuse(root, "scale_attn_by_inverse_layer_idx", "false", where, error);
+  if (json_is_true(json_object_get(root, "add_cross_attention")))
+    return refuse(root, "add_cross_attention", "false", where, error);
+  if (json_is_false(json_object_get(root, "scale_attn_weights")))
+    json_object_set_new(ours, "attention_multiplier", json_integer(1));
+  if (!json_object_get(ours, "intermediate_size") &&
+      ch_json_whole(json_object_get(ours, "hidden_size"), &width) && width > 0 && width < INT32_MAX)
+    json_object_set_new(ours, "intermediate_size", json_integer(4 * width));
+  return CH_OK;
+}
+
+static ch_status read_stablelm(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  (void)ours;
+  return json_is_true(json_object_get(root, "qk_layernorm"))
+             ? refuse(root, "qk_layernorm", "false", where, error)
+             : CH_OK;
+}
+
+/* --- all of it ------------------------------------------------------------------------------------------------- */
+
+static ch_status translate(const json_t *root, const family *of, const char *where, json_t *ours,
+                           ch_error *error) {
+  take_all(root, usual_keys, ours);
+  take_all(root, of->keys, ours);
+  take_id(root, "bos_token_id", ours);
+  take_id(root, "eos_token_id", ours);
+  CH_TRY(take_activation(root, of, where, ours, error));
+  const char *position = json_string_value(json_object_get(ours, "position"));
+  if (!position || strcmp(position, "rope") == 0) take_rope(root, of, ours);
+  if (of->read) CH_TRY(of->read(root, where, ours, error));
+  take_window(root, ours);
+  return CH_OK;
+}
+
+ch_status ch_config_adopt(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  const family *of = family_of(config->model_type);
+  json_t *ours = NULL;
+  CH_TRY(ch_json_parse(of->assumed, strlen(of->assumed), of->name, &ours, error));
+  ch_config_defaults(config);
+  ch_config_set_mechanism(config, "gqa");
+  json_object_set_new(ours, "model_type", json_string("crosshead"));
+  ch_status status = translate(root, of, where, ours, error);
+  if (status == CH_OK) status = ch_config_read_group(ours, "", "", CH_KEY_OURS, true, where, config, error);
+  json_decref(ours);
+  memset(config->layout, 0, sizeof config->layout);
+  snprintf(config->layout, sizeof config->layout, "%s", of->name);
+  return status;
+}

@@ -1,0 +1,14 @@
+/* Hugging Face families that become models of our own: what is special about them is a key that our configurations have
+ * too. Their files keep their own names of tensors (io/tensor_layout.h). */
+#ifndef CH_CONFIG_FILE_ADOPTED_H
+#define CH_CONFIG_FILE_ADOPTED_H
+
+#include "config_file/keys.h"
+
+/* Whether a "model_type" is one of them. */
+bool ch_config_is_adopted(const char *model_type);
+/* Reads a config.json of config->model_type, one of them: the result has model_type "crosshead" and the family as its
+   `layout`. Unknown keys are ignored, as in other families' files. */
+ch_status ch_config_adopt(const json_t *root, const char *where, ch_config *config, ch_error *error);
+
+#endif

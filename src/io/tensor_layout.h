@@ -1,0 +1,24 @@
+/* Where other families' files keep the tensors of models that became ours: under other names, several in one, or
+ * transposed. */
+#ifndef CH_IO_TENSOR_LAYOUT_H
+#define CH_IO_TENSOR_LAYOUT_H
+
+#include "config/config.h"
+#include "config/params.h"
+#include "io/tensor_names.h"
+
+/* Where a tensor is: rows [first, first + its own) of a tensor [rows, ...], or those columns of a tensor [..., rows]. */
+typedef struct ch_tensor_place {
+  char name[CH_TENSOR_NAME_SIZE];
+  int64_t first, rows;
+  bool transposed;
+  bool plus_one; /* the file has the differences from 1 */
+} ch_tensor_place;
+
+/* The place of a row of the parameter table in files of config->layout; false where it is that row's own: its name and
+   shape. */
+bool ch_tensor_place_of(const ch_config *config, const ch_param *param, ch_tensor_place *place);
+/* Whether files of config->layout hold a tensor that no model reads: GPT-2's masks. */
+bool ch_tensor_is_ballast(const ch_config *config, const char *name);
+
+#endif
