@@ -55,7 +55,7 @@ const char *ch_config_check_qwen3_moe(const ch_config *config) {
   if (m->balance == CH_BALANCE_LOSS_FREE) return "moe.balance";
   if (m->scoring != CH_SCORING_SOFTMAX) return "moe.scoring";
   if (m->active == 1 && m->renormalise)
-    return "moe.renormalise"; /* which is nothing here, and a weight of 1 there */
+    return "moe.renormalise"; /* it has no effect here, and makes the weight 1 there */
   if (m->scale != 1) return "moe.scale";
   if (m->groups) return "moe.groups";
   return m->first_dense_layers > CH_MAX_LISTED_LAYERS ? "moe.first_dense_layers" : NULL;

@@ -60,8 +60,8 @@ static ch_status find_architecture(metadata *m) {
                  m->file->where, ch_json_quote(text, quoted, sizeof quoted));
 }
 
-/* Qwen3's experts, in every layer. An expert may be as wide as a dense layer's share for each of those that a token
-   uses, and llama.cpp always renormalises their weights. */
+/* Qwen3's experts, in every layer, as llama.cpp reads them: without a width of their own, those that a token uses are together
+   as wide as feed_forward_length; their weights are always renormalised. */
 static ch_status read_experts(metadata *m, ch_config *c) {
   ch_moe_config *moe = &c->moe;
   double scale = 0;
