@@ -239,6 +239,45 @@ static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   }
 }
 
+/* What one layer of models of the field leaves in the cache, in shapes that no file of configs/papers has; effective rank and
+   width of the shared latent space by their formulas. */
+static void caches_of_the_field_are_those_that_it_publishes(void **state) {
+  (void)state;
+#define LATENT                                                                                               \
+  ", \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"v_head_dim\": 128"
+  static const struct {
+    int64_t hidden, heads, head_dim;
+    const char *attention;
+    int64_t elements, rank, shared;
+  } rows[] = {
+      {1408, 22, 64, "\"tpa\", \"q_rank\": 6, \"k_rank\": 2, \"v_rank\": 2", 344, 22 * 64,
+       2 * 64}, /* T6, small */
+      {1408, 22, 64, "\"gqa\"", 2816, 22 * 64, 22 * 64},
+      {3072, 24, 128, "\"gla\"" LATENT, 576, 24 * 128, 512},
+      {3072, 24, 128, "\"mlra\"" LATENT, 576, 4 * 24 * 128, 512},
+      {3072, 24, 128, "\"mlra\", \"branches\": 2" LATENT, 576, 2 * 24 * 128, 512},
+      {768, 12, 64, "\"collaborative\", \"shared_qk_dim\": 256, \"content_bias\": true", 12432 / 12, 12 * 256,
+       256},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[600];
+    ch_config config;
+    ch_error error = {0};
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"crosshead\", \"vocab_size\": 100, \"hidden_size\": %lld, "
+             "\"intermediate_size\": 64, "
+             "\"num_hidden_layers\": 1, \"num_attention_heads\": %lld, \"head_dim\": %lld, \"attention\": "
+             "{\"type\": %s}}",
+             (long long)rows[i].hidden, (long long)rows[i].heads, (long long)rows[i].head_dim,
+             rows[i].attention);
+    if (ch_config_parse(text, "made", &config, &error) != CH_OK) fail_msg("%s", error.message);
+    ch_account a = account_of(&config, 0);
+    assert_int_equal(a.cache_elements_per_token, rows[i].elements);
+    assert_int_equal(a.total_effective_rank, rows[i].rank);
+    assert_int_equal(a.shared_latent_dim, rows[i].shared);
+  }
+}
+
 /* MFA, Table 8, without embeddings. Its text says 2.1 B where the table says 2.2. */
 static void the_scales_of_mfa_have_the_sizes_of_table_8(void **state) {
   (void)state;
@@ -436,6 +475,7 @@ int main(void) {
       cmocka_unit_test(models_of_eg_mla_have_the_sizes_that_the_paper_says),
       cmocka_unit_test(groups_of_layers_have_one_lookup_table),
       cmocka_unit_test(parameters_are_those_of_the_tables),
+      cmocka_unit_test(caches_of_the_field_are_those_that_it_publishes),
       cmocka_unit_test(the_scales_of_mfa_have_the_sizes_of_table_8),
       cmocka_unit_test(compressed_and_shared_sides_are_those_of_table_3),
       cmocka_unit_test(initial_spreads_are_those_of_table_10),
