@@ -1,6 +1,8 @@
 /* Training mixtures of experts: loads, both ways of balancing, resuming, the log. */
 #include "training.h"
 
+#include "attention/registry.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 
@@ -217,6 +219,27 @@ static void the_balance_loss_moves_the_router_but_is_no_part_of_the_loss(void **
   ch_trainer_free(without);
 }
 
+/* Heads that tokens choose have such a loss too: the number of active heads a layer where probabilities are even. */
+static void choices_of_heads_are_balanced_in_the_same_way(void **state) {
+  (void)state;
+  enum { CHOSEN = 2 };
+  ch_config config = test_config();
+  ch_config_set_mechanism(&config, "moh");
+  config.attention.active_heads = CHOSEN;
+  config.attention.balance_coefficient = 0.01;
+  ch_config none = config;
+  none.attention.balance_coefficient = 0;
+  ch_train_options options = test_options(3);
+  options.dtype = CH_F64;
+  ch_trainer *with = make(&config, &options), *without = make(&none, &options);
+  ch_step_report a = take_step(with), b = take_step(without);
+  assert_true(a.loss == b.loss && a.grad_norm != b.grad_norm);
+  assert_true(fabs(a.balance_loss - 0.01 * CHOSEN * (double)config.num_hidden_layers) < 0.002);
+  assert_true(b.balance_loss == 0 && a.expert_layers == 0);
+  ch_trainer_free(with);
+  ch_trainer_free(without);
+}
+
 static void ways_to_cut_a_step_give_one_result(void **state) {
   (void)state;
   for (int balance = CH_BALANCE_AUX; balance <= CH_BALANCE_LOSS_FREE; balance++) {
@@ -313,6 +336,7 @@ int main(void) {
       cmocka_unit_test(a_bias_can_move_by_its_share_of_the_imbalance),
       cmocka_unit_test(both_ways_of_balancing_make_loads_more_even),
       cmocka_unit_test(the_balance_loss_moves_the_router_but_is_no_part_of_the_loss),
+      cmocka_unit_test(choices_of_heads_are_balanced_in_the_same_way),
       cmocka_unit_test(ways_to_cut_a_step_give_one_result),
       cmocka_unit_test(a_resumed_mixture_equals_an_unbroken_one_to_the_last_bit),
       cmocka_unit_test(every_step_in_the_log_has_the_load_of_every_expert),
