@@ -139,7 +139,8 @@ static void do_layernorm(const work *w) {
 
 static void do_rope(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->rope(ch_team_here(), w->rows, w->extra, w->n, w->n, w->flag, false, p[3], p[0], p[1], false);
+  w->b->k->rope(ch_team_here(), w->rows, w->extra, w->n, w->n, false, w->flag, false, p[3], p[0], p[1],
+                false);
 }
 
 static void do_embedding(const work *w) {
