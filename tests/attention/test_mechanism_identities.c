@@ -44,9 +44,87 @@ static void differential_attention_without_a_norm_is_talking_heads(void **state)
   }
 }
 
+/* Runs both and compares logits, and gradients of tensors that both have; closes them. */
+static void assert_alike(trial *a, trial *b) {
+  run(a);
+  run(b);
+  assert_same_logits(a, b);
+  assert_same_gradients(a, b);
+  close_trial(a);
+  close_trial(b);
+}
+
+#define LATENT                                                                                               \
+  "'kv_lora_rank': 8, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, 'q_lora_rank': 9"
+
+static void one_latent_in_one_group_is_mla_and_one_branch_is_grouped_latents(void **state) {
+  (void)state;
+  static const char *const positions[] = {"'position': 'rope'", "'position': 'alibi'"};
+  for (int p = 0; p < 2; p++) {
+    assert_alike(open_trial(positions[p], "mla", LATENT),
+                 open_trial(positions[p], "gla", LATENT ", 'latent_heads': 1"));
+    assert_alike(
+        open_trial(positions[p], "gla", LATENT ", 'latent_heads': 2"),
+        open_trial(positions[p], "mlra", LATENT ", 'latent_heads': 2, 'branches': 1, 'latent_scale': false"));
+  }
+}
+
+/* A head that looks at its own block of the shared dims alone. */
+static void collaborative_heads_of_separate_blocks_are_multi_head_attention(void **state) {
+  (void)state;
+  enum { DIM = 6, SHARED = HEADS * DIM };
+  static const char *const sizes[] = {"'head_dim': 6", "'head_dim': 6, 'position': 'alibi'"};
+  for (int p = 0; p < 2; p++) {
+    trial *blocks = open_trial(sizes[p], "collaborative", "'shared_qk_dim': 24");
+    for (int layer = 0; layer < blocks->s.config.num_hidden_layers; layer++) {
+      double *mixing = values(blocks, in_attention(layer, "mixing.weight"));
+      for (int i = 0; i < HEADS * SHARED; i++) mixing[i] = i / SHARED == i % SHARED / DIM;
+    }
+    assert_alike(open_trial(sizes[p], "gqa", ""), blocks);
+  }
+}
+
+/* Every head takes all of one factor: that of its group. */
+static void tensor_products_of_one_hot_factors_are_grouped_query_attention(void **state) {
+  (void)state;
+  enum { GROUPS = 2, DIM = 6 };
+  trial *grouped = open_trial("'head_dim': 6, 'num_key_value_heads': 2", "gqa", "");
+  trial *product = open_trial("'head_dim': 6", "tpa", "'k_rank': 2, 'v_rank': 2, 'a_factors': 'fixed'");
+  for (int layer = 0; layer < product->s.config.num_hidden_layers; layer++)
+    for (int v = 0; v < 2; v++) {
+      double *a = values(product, in_attention(layer, v ? "a_v.weight" : "a_k.weight"));
+      for (int i = 0; i < HEADS * GROUPS; i++) a[i] = i % GROUPS == i / GROUPS * GROUPS / HEADS ? GROUPS : 0;
+      int64_t count = GROUPS * DIM * grouped->s.config.hidden_size;
+      memcpy(values(product, in_attention(layer, v ? "b_v_proj.weight" : "b_k_proj.weight")),
+             values(grouped, in_attention(layer, v ? "v_proj.weight" : "k_proj.weight")),
+             (size_t)count * sizeof(double));
+    }
+  assert_alike(grouped, product);
+}
+
+/* Gates of zero choose nothing and weigh all heads alike. */
+static void heads_that_are_all_active_with_gates_of_zero_are_grouped_query_attention(void **state) {
+  (void)state;
+  static const char *const choices[] = {"'active_heads': 4", "'shared_heads': 1, 'active_heads': 3",
+                                        "'shared_heads': 2, 'active_heads': 2"};
+  for (int c = 0; c < 3; c++) {
+    trial *chosen = open_trial("'num_key_value_heads': 2", "moh", choices[c]);
+    for (int p = 0; p < chosen->s.params.count; p++) {
+      const ch_param *row = &chosen->s.params.rows[p];
+      if (strstr(row->name, "head_gate"))
+        memset(chosen->s.wide[p].data, 0, (size_t)ch_param_count(row) * sizeof(double));
+    }
+    assert_alike(open_trial("'num_key_value_heads': 2", "gqa", ""), chosen);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(differential_attention_without_a_norm_is_talking_heads),
+      cmocka_unit_test(one_latent_in_one_group_is_mla_and_one_branch_is_grouped_latents),
+      cmocka_unit_test(collaborative_heads_of_separate_blocks_are_multi_head_attention),
+      cmocka_unit_test(tensor_products_of_one_hot_factors_are_grouped_query_attention),
+      cmocka_unit_test(heads_that_are_all_active_with_gates_of_zero_are_grouped_query_attention),
   };
   return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
