@@ -16,9 +16,11 @@ static real inverse_norm(int64_t n, const real *v) {
   return 1 / (norm > LEAST_NORM ? norm : LEAST_NORM);
 }
 
-/* to = (+=) y - (y . v) scale^2 v. */
-static void leave_out(int64_t n, const real *y, const real *v, real scale, real *to, bool accumulate) {
-  vec along = splat(dot(n, y, v) * scale * scale);
+/* to = (+=) y - (y . v) / |v|^2 v. Where y is v, as it is for the first token of a text, the quotient is 1 and nothing is
+   left, not even rounding: a norm behind this would amplify it. */
+static void leave_out(int64_t n, const real *y, const real *v, real *to, bool accumulate) {
+  real square = dot(n, v, v), least = LEAST_NORM * LEAST_NORM;
+  vec along = splat(dot(n, y, v) / (square > least ? square : least));
   for (int64_t i = 0; i < n; i += VL)
     put(to + i, load_some(y + i, n - i) - along * load_some(v + i, n - i), n - i, accumulate);
 }
@@ -28,8 +30,7 @@ static void exclude_rows(int64_t first, int64_t last, int64_t heads, int64_t gro
   for (int64_t r = first; r < last; r++)
     for (int64_t h = 0; h < heads; h++) {
       const real *own = v + (r * groups + h * groups / heads) * dim;
-      leave_out(dim, y + (r * heads + h) * dim, own, inverse_norm(dim, own), z + (r * heads + h) * dim,
-                false);
+      leave_out(dim, y + (r * heads + h) * dim, own, z + (r * heads + h) * dim, false);
     }
 }
 
@@ -62,7 +63,7 @@ static void exclude_back_rows(int64_t first, int64_t last, int64_t heads, int64_
     for (int64_t h = 0; h < heads; h++) {
       int64_t at = (r * heads + h) * dim, of = (r * groups + h * groups / heads) * dim;
       real scale = inverse_norm(dim, v + of);
-      if (dy) leave_out(dim, dz + at, v + of, scale, dy + at, accumulate_y);
+      if (dy) leave_out(dim, dz + at, v + of, dy + at, accumulate_y);
       if (dv) add_value_gradient(dim, y + at, v + of, scale, dz + at, dv + of);
     }
   }

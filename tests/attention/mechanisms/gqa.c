@@ -184,6 +184,7 @@ static void add_networks(combination_list *list) {
 static void add_exclusive(combination_list *list) {
   static const char *const modules[] = {"'exclusive': true",
                                         "'exclusive': true, 'qk_norm': true",
+                                        "'exclusive': true, 'head_norm': true",
                                         "'exclusive': true, 'knocking': {'type': 'mlp', 'on': ['v']}",
                                         "'exclusive': true, 'knocking': {'type': 'linear', 'on': ['q', 'v']}",
                                         "'exclusive': true, " FEW_COMPONENTS,
