@@ -63,20 +63,57 @@ static void put_latents(const ch_attention_config *a, ch_text *text) {
                    a->k_lora_rank ? a->k_lora_rank : a->v_lora_rank, a->k_lora_rank ? "keys" : "values");
 }
 
-static void put_heads(const ch_config *c, ch_text *text) {
+/* "2 latents of 128", or one of each kind. */
+static void put_own_sizes(const ch_attention_config *a, ch_text *text) {
+  ch_text_printf(text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", ",
+                 a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim);
+  if (a->latent_heads > 1)
+    ch_text_printf(text, "%" PRId64 " latents of %" PRId64 "\n", a->latent_heads,
+                   a->kv_lora_rank / a->latent_heads);
+  else
+    put_latents(a, text);
+}
+
+/* What heads are made of where that is not a projection of their own; false where it is. */
+static bool put_shared_heads(const ch_config *c, ch_text *text) {
   const ch_attention_config *a = &c->attention;
+  if (a->shared_qk_dim)
+    ch_text_printf(text, " query heads over one key of %" PRId64 ", %" PRId64 " value heads of %" PRId64 "\n",
+                   a->shared_qk_dim, c->num_key_value_heads, c->head_dim);
+  else if (a->k_rank && a->q_rank)
+    ch_text_printf(text,
+                   " heads of %" PRId64 ", made of %" PRId64 " products for queries, %" PRId64
+                   " for keys, %" PRId64 " for values\n",
+                   c->head_dim, a->q_rank, a->k_rank, a->v_rank);
+  else if (a->k_rank)
+    ch_text_printf(text,
+                   " heads of %" PRId64 ", made of %" PRId64 " products for keys, %" PRId64 " for values\n",
+                   c->head_dim, a->k_rank, a->v_rank);
+  return a->shared_qk_dim || a->k_rank;
+}
+
+static void put_choice_of_heads(const ch_config *c, ch_text *text) {
+  const ch_attention_config *a = &c->attention;
+  if (!a->active_heads) return;
+  ch_text_printf(text,
+                 "           every token weighs %" PRId64 " heads and %" PRId64 " of the other %" PRId64 "\n",
+                 a->shared_heads, a->active_heads, c->num_attention_heads - a->shared_heads);
+}
+
+static void put_heads(const ch_config *c, ch_text *text) {
   ch_text_printf(text, "           %" PRId64 " %s of width %" PRId64 ", %" PRId64, c->num_hidden_layers,
                  ch_plural(c->num_hidden_layers, "layer", "layers"), c->hidden_size, c->num_attention_heads);
-  if (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES) {
-    ch_text_printf(text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", ",
-                   a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim);
-    put_latents(a, text);
-  } else if (ch_heads_differ(c))
+  if (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)
+    put_own_sizes(&c->attention, text);
+  else if (put_shared_heads(c, text))
+    return;
+  else if (ch_heads_differ(c))
     ch_text_printf(text, " query, %" PRId64 " key and %" PRId64 " value heads of %" PRId64 "\n",
                    ch_heads_of(c, CH_ON_K), ch_heads_of(c, CH_ON_V), c->head_dim);
   else
     ch_text_printf(text, " query and %" PRId64 " key-value heads of %" PRId64 "\n", c->num_key_value_heads,
                    c->head_dim);
+  put_choice_of_heads(c, text);
 }
 
 static void put_experts(const ch_config *c, ch_text *text) {
