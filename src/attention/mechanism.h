@@ -42,6 +42,7 @@ typedef struct ch_declaration {
    cached positions. Each is made when it is first needed. */
 typedef struct ch_angles {
   int64_t rotary;
+  bool local; /* of "local_rope_layers" */
   const double *frequencies;
   ch_node *table, *query_table;
   const void *levels;

@@ -15,10 +15,23 @@ static bool leading(const ch_builder *builder) {
   return builder->config->partial_rotary_factor != 1;
 }
 
-/* RoPE of `rotary` dims, made once for all layers. */
+/* Whether the layer being built has the base of local ones, and no scaling. */
+static bool is_local(const ch_builder *builder) {
+  return builder->layer < CH_MAX_LISTED_LAYERS && builder->config->local_rope_layers[builder->layer];
+}
+
+static void set_frequencies(const ch_builder *builder, int64_t rotary, double *frequencies) {
+  const ch_config *c = builder->config;
+  ch_rope_frequencies(c, rotary, frequencies);
+  for (int64_t i = 0; is_local(builder) && i < rotary / 2; i++)
+    frequencies[i] = pow(c->local_rope_theta, -2.0 * (double)i / (double)rotary);
+}
+
+/* RoPE of `rotary` dims, made once for all layers that have it. */
 static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   ch_angles *angles = *builder->angles;
-  while (angles && angles->rotary != rotary) angles = angles->next;
+  bool local = is_local(builder);
+  while (angles && (angles->rotary != rotary || angles->local != local)) angles = angles->next;
   if (angles) return angles;
   ch_arena *arena = &builder->graph->arena;
   angles = ch_arena_alloc(arena, sizeof *angles);
@@ -27,8 +40,9 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
     ch_graph_fail(builder->graph, "no memory for rotary frequencies");
     return NULL;
   }
-  ch_rope_frequencies(builder->config, rotary, frequencies);
-  *angles = (ch_angles){.rotary = rotary, .frequencies = frequencies, .next = *builder->angles};
+  set_frequencies(builder, rotary, frequencies);
+  *angles =
+      (ch_angles){.rotary = rotary, .local = local, .frequencies = frequencies, .next = *builder->angles};
   return *builder->angles = angles;
 }
 
@@ -59,7 +73,7 @@ ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_
 
 /* YaRN scales cosines and sines of queries and of keys; here queries take the factor for both. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary) {
-  double scale = ch_rope_score_scale(builder->config);
+  double scale = is_local(builder) ? 1 : ch_rope_score_scale(builder->config);
   if (scale == 1 || !turns(builder) || !q) return ch_apply_rope(builder, q, head_dim, rotary);
   ch_angles *angles = angles_of(builder, rotary);
   if (!angles) return NULL;

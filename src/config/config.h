@@ -206,6 +206,8 @@ typedef struct ch_config {
   bool rope_interleaved;
   double partial_rotary_factor;           /* the share of a head's dims that turn: the first ones */
   bool nope_layers[CH_MAX_LISTED_LAYERS]; /* layers that turn none */
+  double local_rope_theta; /* of local_rope_layers, which have no rope_scaling; 0: there are none */
+  bool local_rope_layers[CH_MAX_LISTED_LAYERS];
   ch_rope_scaling rope_scaling;
   ch_attention_config attention;
   ch_sharing sharing;

@@ -1,6 +1,7 @@
 /* Hugging Face families in the words of our own configurations. */
 #include "config_file/adopted.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,17 @@ typedef struct family {
   const char *activation; /* the key that names it */
   bool gated;
   double partial_rotary_factor; /* the class's default; 0: all dims turn, whatever the file says */
+  bool slides;                  /* it has layers with a window, 4096 if absent, and others */
+  int64_t every;                /* such a layer has none, if the file does not list types */
+  double local_theta;           /* of layers with a window, if absent; 0: as the others */
   /* What else the file says; or NULL. */
   ch_status (*read)(const json_t *root, const char *where, json_t *ours, ch_error *error);
 } family;
 
 static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error);
+static ch_status read_mixtral(const json_t *root, const char *where, json_t *ours, ch_error *error);
+static ch_status read_gemma(const json_t *root, const char *where, json_t *ours, ch_error *error);
+static ch_status read_gemma2(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_gpt2(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_stablelm(const json_t *root, const char *where, json_t *ours, ch_error *error);
 
@@ -70,6 +77,26 @@ static const family families[] = {
      "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1.5625e-07, \"num_key_value_heads\": 2, "
      "\"head_dim\": 128, \"rope_interleaved\": true, \"max_position_embeddings\": 131072}",
      "rms_norm_eps attention_bias", "hidden_act", .gated = true, .partial_rotary_factor = 0.5},
+    {"mixtral",
+     "{\"rms_norm_eps\": 1e-5, \"num_key_value_heads\": 8, \"max_position_embeddings\": 131072, "
+     "\"rope_theta\": 1e6}",
+     "rms_norm_eps", "hidden_act", .gated = true, .read = read_mixtral},
+    {"gemma2",
+     "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"head_dim\": 256, "
+     "\"tie_word_embeddings\": true, \"max_position_embeddings\": 8192, \"hidden_act\": \"geglu_tanh\"}",
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_activation", .gated = true,
+     .slides = true, .every = 2, .read = read_gemma2},
+    {"gemma3_text",
+     "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"head_dim\": 256, "
+     "\"tie_word_embeddings\": true, \"max_position_embeddings\": 131072, \"hidden_act\": \"geglu_tanh\", "
+     "\"rope_theta\": 1e6, \"attention\": {\"qk_norm\": true}}",
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_activation", .gated = true,
+     .slides = true, .every = 6, .local_theta = 10000, .read = read_gemma},
+    {"olmo3",
+     "{\"norm_placement\": \"branch\", \"rms_norm_eps\": 1e-5, \"attention\": {\"qk_norm\": true, "
+     "\"qk_norm_over\": \"all\"}}",
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_act", .gated = true,
+     .slides = true, .every = 4},
 };
 
 enum { FAMILIES = sizeof families / sizeof *families };
@@ -157,6 +184,7 @@ static bool is_type(const json_t *rope, const char *type) {
 static void take_rope(const json_t *root, const family *of, json_t *ours) {
   const json_t *rope = json_object_get(root, "rope_parameters");
   if (!json_is_object(rope)) rope = json_object_get(root, "rope_scaling");
+  if (json_is_object(json_object_get(rope, "full_attention"))) rope = json_object_get(rope, "full_attention");
   if (of->partial_rotary_factor) {
     json_object_set_new(ours, "partial_rotary_factor", json_real(of->partial_rotary_factor));
     take(root, "partial_rotary_factor", ours, "partial_rotary_factor");
@@ -175,13 +203,79 @@ static void take_rope(const json_t *root, const family *of, json_t *ours) {
   json_object_set_new(ours, "rope_scaling", scaling);
 }
 
+/* Whether a layer of a family with and without windows has one. */
+static bool slides_in(const json_t *root, const family *of, int64_t layer) {
+  const json_t *types = json_object_get(root, "layer_types");
+  int64_t every = of->every;
+  ch_json_whole(json_object_get(root, "sliding_window_pattern"), &every);
+  const char *type = json_string_value(json_array_get(types, (size_t)layer));
+  if (json_is_array(types)) return type && strcmp(type, "sliding_attention") == 0;
+  return every > 0 && (layer + 1) % every != 0;
+}
+
+static ch_status check_types(const json_t *root, int64_t layers, const char *where, ch_error *error) {
+  const json_t *types = json_object_get(root, "layer_types");
+  bool right = !types || json_is_null(types) || (int64_t)json_array_size(types) == layers;
+  for (size_t i = 0; right && i < json_array_size(types); i++) {
+    const char *type = json_string_value(json_array_get(types, i));
+    right = type && (strcmp(type, "full_attention") == 0 || strcmp(type, "sliding_attention") == 0);
+  }
+  if (right) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"layer_types\" must be a list of \"full_attention\" and \"sliding_attention\", one for each of "
+      "%lld layers",
+      where, (long long)layers);
+}
+
+/* Layers with a window turn by a base of their own, or without the scaling of the others. */
+static ch_status take_local_rope(const json_t *root, const family *of, const char *where, json_t *ours,
+                                 ch_error *error) {
+  const json_t *given = json_object_get(json_object_get(root, "rope_parameters"), "sliding_attention");
+  int64_t layers = 0;
+  if (!of->slides || !ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers)) return CH_OK;
+  CH_TRY(check_types(root, layers, where, error));
+  json_t *theta = json_object_get(given, "rope_theta"), *list = json_array();
+  if (!theta && of->local_theta) theta = json_object_get(root, "rope_local_base_freq");
+  if (given && !is_type(given, "default")) {
+    json_decref(list);
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"rope_parameters.sliding_attention\" has a \"rope_type\", which is not supported; only "
+        "\"default\" is",
+        where);
+  }
+  for (int64_t layer = 0; layer < layers && layer < CH_MAX_LISTED_LAYERS; layer++)
+    if (slides_in(root, of, layer)) json_array_append_new(list, json_integer(layer));
+  bool differs =
+      of->local_theta || json_object_get(ours, "rope_scaling") ||
+      (theta && json_number_value(theta) != json_number_value(json_object_get(ours, "rope_theta")));
+  if (differs && json_array_size(list)) {
+    json_object_set(ours, "local_rope_layers", list);
+    if (!theta && !of->local_theta) theta = json_object_get(ours, "rope_theta");
+    json_object_set_new(ours, "local_rope_theta",
+                        theta ? json_deep_copy(theta) : json_real(of->local_theta ? of->local_theta : 10000));
+  }
+  json_decref(list);
+  return CH_OK;
+}
+
+static bool any_slides(const json_t *root, const family *of, const json_t *ours) {
+  int64_t layers = 0, layer = 0;
+  if (!of->slides) return true; /* those that have a window have it everywhere */
+  ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers);
+  while (layer < layers && layer < CH_MAX_LISTED_LAYERS && !slides_in(root, of, layer)) layer++;
+  return layer < layers;
+}
+
 /* Within its window a model with sliding windows is one without. */
-static void take_window(const json_t *root, json_t *ours) {
+static void take_window(const json_t *root, const family *of, json_t *ours) {
   const json_t *use = json_object_get(root, "use_sliding_window");
-  int64_t window = 0, most = 0;
-  bool known = ch_json_whole(json_object_get(root, "sliding_window"), &window) &&
-               ch_json_whole(json_object_get(ours, "max_position_embeddings"), &most);
-  if (!known || json_is_false(use) || window < 1 || window >= most) return;
+  const json_t *given = json_object_get(root, "sliding_window");
+  int64_t window = of->slides && !given ? 4096 : 0, most = 2048;
+  if (given) ch_json_whole(given, &window);
+  ch_json_whole(json_object_get(ours, "max_position_embeddings"), &most);
+  if (!any_slides(root, of, ours) || json_is_false(use) || window < 1 || window >= most) return;
   json_object_set_new(ours, "max_position_embeddings", json_integer(window));
 }
 
@@ -246,6 +340,55 @@ static ch_status read_stablelm(const json_t *root, const char *where, json_t *ou
              : CH_OK;
 }
 
+/* Every layer has experts, whose weights add up to 1. */
+static ch_status read_mixtral(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  json_t *moe = json_pack("{s:i, s:i, s:f}", "experts", 8, "active", 2, "aux_coefficient", 0.001);
+  int64_t active = 0;
+  take(root, "num_local_experts", moe, "experts");
+  take(root, "num_experts_per_tok", moe, "active");
+  take(root, "intermediate_size", moe, "expert_intermediate_size");
+  take(root, "router_aux_loss_coef", moe, "aux_coefficient");
+  if (json_number_value(json_object_get(moe, "aux_coefficient")) == 0) {
+    json_object_del(moe, "aux_coefficient");
+    json_object_set_new(moe, "balance", json_string("none"));
+  }
+  json_object_set_new(ours, "moe", moe);
+  if (ch_json_whole(json_object_get(moe, "active"), &active) && active == 1)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"num_experts_per_tok\" is 1, whose weight would always be 1; it must be 2 at least",
+                   where);
+  return CH_OK;
+}
+
+/* The square roots of widths that Gemma multiplies by. */
+static ch_status read_gemma(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+  const json_t *given = json_object_get(root, "query_pre_attn_scalar");
+  double scalar = given ? json_number_value(given) : 256,
+         width = json_number_value(json_object_get(ours, "hidden_size"));
+  for (int i = 0; i < 2; i++)
+    if (json_is_number(json_object_get(root, caps[i]))) return refuse(root, caps[i], "null", where, error);
+  if (json_is_true(json_object_get(root, "use_bidirectional_attention")))
+    return refuse(root, "use_bidirectional_attention", "false", where, error);
+  if (!(scalar > 0))
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"query_pre_attn_scalar\" must be a number above 0", where);
+  json_object_set_new(ours, "attention_multiplier", json_real(1 / sqrt(scalar)));
+  if (width > 0) json_object_set_new(ours, "embedding_multiplier", json_real(sqrt(width)));
+  return CH_OK;
+}
+
+/* Caps that the class assumes. */
+static ch_status read_gemma2(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+  for (int i = 0; i < 2; i++)
+    if (!json_object_get(root, caps[i]))
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"%s\" is missing, which means a cap of scores, and those are not supported; only null is",
+          where, caps[i]);
+  return read_gemma(root, where, ours, error);
+}
+
 /* --- all of it ------------------------------------------------------------------------------------------------- */
 
 static ch_status translate(const json_t *root, const family *of, const char *where, json_t *ours,
@@ -257,8 +400,9 @@ static ch_status translate(const json_t *root, const family *of, const char *whe
   CH_TRY(take_activation(root, of, where, ours, error));
   const char *position = json_string_value(json_object_get(ours, "position"));
   if (!position || strcmp(position, "rope") == 0) take_rope(root, of, ours);
+  CH_TRY(take_local_rope(root, of, where, ours, error));
   if (of->read) CH_TRY(of->read(root, where, ours, error));
-  take_window(root, ours);
+  take_window(root, of, ours);
   return CH_OK;
 }
 

@@ -140,6 +140,27 @@ static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const 
   return CH_OK;
 }
 
+/* A second base of rotation, and the layers that have it. */
+static ch_status check_local_rope(const ch_config *c, const ch_mechanism *m, const char *where,
+                                  ch_error *error) {
+  bool listed = memchr(c->local_rope_layers, true, sizeof c->local_rope_layers);
+  if (listed != (c->local_rope_theta != 0))
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"local_rope_theta\" and \"local_rope_layers\" need each other; give both or none",
+                   where);
+  if (!listed) return CH_OK;
+  if (!(m->modules & CH_MODULE_BY_HEAD)) return not_with(c, "local_rope_layers", "a list", where, error);
+  if (c->position != CH_POSITION_ROPE)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"local_rope_layers\" needs \"position\": \"rope\"; leave it out", where);
+  for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)
+    if (c->local_rope_layers[layer] && layer >= c->num_hidden_layers)
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"local_rope_layers\" names layer %d, which must be one from 0 to %lld", where,
+                     layer, (long long)c->num_hidden_layers - 1);
+  return CH_OK;
+}
+
 /* Attention and FFN side by side, which leaves one place for norms. */
 static ch_status check_parallel(const ch_config *c, const char *where, ch_error *error) {
   if (!c->parallel_residual || c->norm_placement == CH_NORM_PRE) return CH_OK;
@@ -154,6 +175,7 @@ ch_status ch_config_check_modules(const ch_config *config, const char *where, ch
   const ch_mechanism *m = ch_mechanism_of(config);
   CH_TRY(check_own_sizes(config, m, where, error));
   CH_TRY(check_parallel(config, where, error));
+  CH_TRY(check_local_rope(config, m, where, error));
   if (config->attention.qk_norm && !(m->modules & CH_MODULE_QK_NORM))
     return not_with(config, "attention.qk_norm", "true", where, error);
   CH_TRY(check_by_head(config, m, where, error));

@@ -38,10 +38,10 @@
 #define MOST_CLASSES 1048576.0
 
 static const char *const *families(void) {
-  static const char *const names[] = {"crosshead", "crosshead_vit", "llama",       "qwen2",       "qwen3",
-                                      "qwen3_moe", "mistral",       "deepseek_v2", "deepseek_v3", "vit",
-                                      "olmo2",     "phi3",          "gpt2",        "granite",     "smollm3",
-                                      "seed_oss",  "stablelm",      "starcoder2",  "glm4",        NULL};
+  static const char *const names[] = {
+      "crosshead",   "crosshead_vit", "llama", "qwen2",   "qwen3",  "qwen3_moe",   "mistral", "deepseek_v2",
+      "deepseek_v3", "vit",           "olmo2", "phi3",    "gpt2",   "granite",     "smollm3", "seed_oss",
+      "stablelm",    "starcoder2",    "glm4",  "mixtral", "gemma2", "gemma3_text", "olmo3",   NULL};
   return names;
 }
 
@@ -82,6 +82,9 @@ const ch_config_key ch_config_keys[] = {
     {"", "rope_theta", CH_KEY_NUMBER, EVERYWHERE, TEXT, MEMBER(rope_theta), RANGE(1, 1e15),
      .otherwise = 10000},
     {"", "rope_interleaved", CH_KEY_BOOL, OURS, TEXT, MEMBER(rope_interleaved)},
+    {"", "local_rope_theta", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(local_rope_theta),
+     RANGE(1, 1e15)},
+    {"", "local_rope_layers", CH_KEY_LAYERS, OURS, TEXT, .nullable = true, MEMBER(local_rope_layers)},
     {"", "nope_layers", CH_KEY_LAYERS, OURS, TEXT, .nullable = true, MEMBER(nope_layers)},
     {"", "rope_scaling", CH_KEY_OBJECT, EVERYWHERE, TEXT, .nullable = true, NO_MEMBER, .members = "rope"},
     {"", "rope_parameters", CH_KEY_OBJECT, HUGGING_FACE, TEXT, .nullable = true, .alias = true, NO_MEMBER,

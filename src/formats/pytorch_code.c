@@ -129,6 +129,7 @@ static const char *key_without_code(const ch_config *c) {
   if (c->parallel_residual) return "parallel_residual";
   if (c->partial_rotary_factor != 1) return "partial_rotary_factor";
   if (memchr(c->nope_layers, true, sizeof c->nope_layers)) return "nope_layers";
+  if (c->local_rope_theta != 0) return "local_rope_theta";
   if (c->embedding_multiplier != 1) return "embedding_multiplier";
   if (c->residual_multiplier != 1) return "residual_multiplier";
   if (c->attention_multiplier) return "attention_multiplier";

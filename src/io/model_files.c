@@ -372,8 +372,17 @@ static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, ch
   return all_finite(out, n, to);
 }
 
+/* To n values of F32 or F64, as vectors are. */
+static void add_one(ch_dtype dtype, int64_t n, void *values) {
+  for (int64_t i = 0; i < n; i++)
+    if (dtype == CH_F64)
+      ((double *)values)[i] += 1;
+    else
+      ((float *)values)[i] += 1;
+}
+
 /* Copies this thread's pieces of a tensor, checked while they are in the cache; false when one is damaged. */
-static bool copy_share(const ch_tensor *stored, const ch_tensor *copy) {
+static bool copy_share(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
   int64_t count = ch_tensor_count(stored), pieces = (count + PIECE - 1) / PIECE;
   size_t to_size = ch_dtype_size(copy->dtype);
   bool finite = true;
@@ -383,6 +392,7 @@ static bool copy_share(const ch_tensor *stored, const ch_tensor *copy) {
     const char *in = (const char *)stored->data + ch_dtype_bytes(stored->dtype, first);
     char *out = (char *)copy->data + (size_t)first * to_size;
     finite = copy_piece(in, stored->dtype, copy->dtype, n, out) && finite;
+    if (place->plus_one) add_one(copy->dtype, n, out);
   }
   return finite;
 }
@@ -421,8 +431,8 @@ static ch_status copy_all(const opening *o) {
   for (int i = 0; i < count; i++) {
     const ch_tensor *stored = &o->stored[i].tensor, *copy = &o->weights->tensors[i];
     if (copy->data == stored->data) continue;
-    bool finite =
-        o->places[i].transposed ? copy_transposed(stored, &o->places[i], copy) : copy_share(stored, copy);
+    bool finite = o->places[i].transposed ? copy_transposed(stored, &o->places[i], copy)
+                                          : copy_share(stored, &o->places[i], copy);
     if (!finite && i < damaged) damaged = i;
   }
   if (damaged == count) return CH_OK;

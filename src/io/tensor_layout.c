@@ -65,10 +65,44 @@ static void put_part(const ch_config *c, const rule *r, int64_t own, ch_tensor_p
   }
 }
 
+static bool ends_with(const char *text, const char *end) {
+  size_t size = strlen(text), tail = strlen(end);
+  return size >= tail && strcmp(text + size - tail, end) == 0;
+}
+
+/* Gemma's norms multiply by 1 + w. */
+static bool place_of_gemma(const ch_param *param, ch_tensor_place *place) {
+  if (!ends_with(param->name, "norm.weight")) return false;
+  *place = (ch_tensor_place){.rows = param->shape[0], .plus_one = true};
+  snprintf(place->name, sizeof place->name, "%s", param->name);
+  return true;
+}
+
+/* "mlp.experts.3.gate_proj.weight" is "block_sparse_moe.experts.3.w1.weight" there. */
+static bool place_of_mixtral(const ch_param *param, ch_tensor_place *place) {
+  static const char *const names[][2] = {{".gate_proj.weight", ".w1.weight"},
+                                         {".down_proj.weight", ".w2.weight"},
+                                         {".up_proj.weight", ".w3.weight"}};
+  const char *mlp = strstr(param->name, ".mlp.");
+  if (!mlp) return false;
+  *place = (ch_tensor_place){.rows = param->shape[0]};
+  const char *rest = mlp + strlen(".mlp."), *end = rest + strlen(rest), *after = "";
+  for (int i = 0; i < 3; i++)
+    if (ends_with(rest, names[i][0])) {
+      end -= strlen(names[i][0]);
+      after = names[i][1];
+    }
+  snprintf(place->name, sizeof place->name, "%.*s.block_sparse_moe.%.*s%s", (int)(mlp - param->name),
+           param->name, (int)(end - rest), rest, after);
+  return true;
+}
+
 bool ch_tensor_place_of(const ch_config *config, const ch_param *param, ch_tensor_place *place) {
   static const char layers[] = "model.layers.";
   const char *suffix = strrchr(param->name, '.'), *rest = param->name;
   const rule *r = NULL;
+  if (strncmp(config->layout, "gemma", 5) == 0) return place_of_gemma(param, place);
+  if (strcmp(config->layout, "mixtral") == 0) return place_of_mixtral(param, place);
   int digits = 0;
   if (!config->layout[0] || !suffix) return false;
   if (strncmp(rest, layers, strlen(layers)) != 0)

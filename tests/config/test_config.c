@@ -112,6 +112,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"position", "\"learned\"", "\"rope_scaling\" needs \"position\": \"rope\""},
       {"partial_rotary_factor", "0.01", "it must leave an even number from 2"},
       {"partial_rotary_factor", "1.5", "\"partial_rotary_factor\" is 1.5 where"},
+      {"local_rope_theta", "100", "\"local_rope_theta\" and \"local_rope_layers\" need each other"},
       {"nope_layers", "[500]", "\"nope_layers\" names layer 500, which must be one from 0"},
       {"logits_scaling", "0", "\"logits_scaling\" is 0 where"},
       {"residual_multiplier", "-1", "\"residual_multiplier\" is -1 where"},

@@ -92,9 +92,9 @@ static void qwen3_with_qk_norm(void **state) {
 /* Families that became models of ours, each with what is special about it (tests/data/README.md). */
 static void families_in_our_words(void **state) {
   (void)state;
-  static const char *const names[] = {"olmo2",      "phi3",     "gpt2",     "granite",
-                                      "smollm3",    "seed_oss", "stablelm", "stablelm_parallel",
-                                      "starcoder2", "glm4"};
+  static const char *const names[] = {
+      "olmo2",      "phi3", "gpt2",    "granite",     "smollm3", "seed_oss", "stablelm", "stablelm_parallel",
+      "starcoder2", "glm4", "mixtral", "gemma3_text", "olmo3"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char path[512];
     snprintf(path, sizeof path, "%s/reference/%s", TEST_DATA, names[i]);

@@ -158,6 +158,11 @@ static void add_families(combination_list *list) {
        "'max_position_embeddings': 40",
        ""},
       {"'hidden_act': 'geglu_tanh', 'norm_placement': 'branch', 'residual_multiplier': 2.0", ""},
+      {"'local_rope_theta': 30.0, 'local_rope_layers': [0], 'head_dim': 6, "
+       "'rope_scaling': {'rope_type': 'linear', 'factor': 4.0}",
+       FEW_COMPONENTS},
+      {"'local_rope_theta': 100.0, 'local_rope_layers': [1], 'head_dim': 8, 'partial_rotary_factor': 0.5",
+       ""},
   };
   for (size_t i = 0; i < sizeof tried_ones / sizeof *tried_ones; i++) {
     char shape[400];

@@ -253,6 +253,10 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->score_scale = number(root, "attention_multiplier", 1 / sqrt((double)c->head_dim));
   c->logits_divisor = number(root, "logits_scaling", 1);
   c->rotary_share = number(root, "partial_rotary_factor", 1);
+  c->local_theta = number(root, "local_rope_theta", 0);
+  const json_t *local = json_object_get(root, "local_rope_layers");
+  for (size_t i = 0; i < json_array_size(local); i++)
+    c->local[json_integer_value(json_array_get(local, i))] = true;
   c->places = whole(root, "max_position_embeddings", 2048);
   const json_t *nope = json_object_get(root, "nope_layers");
   for (size_t i = 0; i < json_array_size(nope); i++)

@@ -64,7 +64,8 @@ void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, i
     for (int64_t h = 0; h < heads; h++) {
       double *part = x + (t * heads + h) * dim + (c->rotary_share < 1 ? 0 : dim - rotary);
       for (int64_t i = 0; i < rotary / 2; i++) {
-        double angle = (double)t * frequency(c, i, rotary);
+        double slow = pow(c->local_theta, -2.0 * (double)i / (double)rotary);
+        double angle = (double)t * (c->local[run->layer] ? slow : frequency(c, i, rotary));
         double *a = part + (c->interleaved ? 2 * i : i),
                *b = part + (c->interleaved ? 2 * i + 1 : i + rotary / 2);
         double first = *a, second = *b;

@@ -65,7 +65,8 @@ typedef struct reference_config {
       parallel; /* norms of what a half adds, alone or beside those before it; halves side by side */
   double embedding_factor, residual_factor, score_scale, logits_divisor;
   double rotary_share; /* of a head's dims, the first ones */
-  bool unturned[REFERENCE_MAX_LAYERS];
+  bool unturned[REFERENCE_MAX_LAYERS], local[REFERENCE_MAX_LAYERS];
+  double local_theta;
   int64_t places; /* learned */
   reference_position position;
   struct {         /* of rotary frequencies */
