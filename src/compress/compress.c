@@ -11,13 +11,7 @@ void ch_compressed_free(ch_compressed *compressed) {
   *compressed = (ch_compressed){0};
 }
 
-ch_status ch_compressed_config(const ch_model *model, ch_config *config, ch_error *error) {
-  if (config->attention_output_bias)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s has a bias on o_proj, which compressed models cannot have; only those without it can be "
-        "compressed",
-        model->directory);
+void ch_compressed_config(ch_config *config) {
   if (strncmp(config->model_type, "crosshead", strlen("crosshead")) != 0)
     snprintf(config->model_type, sizeof config->model_type, "crosshead");
   if (config->sliding_window > 0) { /* our configs have none: a model that needs one must not pass */
@@ -25,5 +19,4 @@ ch_status ch_compressed_config(const ch_model *model, ch_config *config, ch_erro
       config->max_position_embeddings = config->sliding_window;
     config->sliding_window = 0;
   }
-  return CH_OK;
 }

@@ -78,9 +78,8 @@ typedef struct ch_compressed {
 
 void ch_compressed_free(ch_compressed *compressed);
 
-/* Makes `config`, a copy of the model's, one of our own models': what methods then change is written there.
-   CH_ERROR_CONFIG where it has what compressed models cannot have. */
-ch_status ch_compressed_config(const ch_model *model, ch_config *config, ch_error *error);
+/* Makes `config`, a copy of the model's, one of our own models': what methods then change is written there. */
+void ch_compressed_config(ch_config *config);
 
 /* A method: calibration may be NULL where the method can do without. */
 typedef ch_status ch_compress_method(const ch_model *model, const ch_calibration *calibration,

@@ -216,7 +216,7 @@ ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch
                               ch_error *error) {
   ch_materialised *to = &compressed->model;
   to->config = *config;
-  CH_TRY(ch_compressed_config(model, &to->config, error));
+  ch_compressed_config(&to->config);
   CH_TRY(ch_config_validate(&to->config, model->directory, error));
   if (shapes->failed) return no_memory(error);
   qsort(shapes->known.rows, (size_t)shapes->known.count, sizeof *shapes->known.rows, by_name);

@@ -74,7 +74,7 @@ static ch_status set_mix(const work *w, ch_head_mix *mix) {
 
 static ch_status set_config(const work *w, ch_config *config) {
   *config = w->model->config;
-  CH_TRY(ch_compressed_config(w->model, config, w->error));
+  ch_compressed_config(config);
   CH_TRY(set_mix(w, &config->attention.head_mix));
   return ch_config_validate(config, w->model->directory, w->error);
 }

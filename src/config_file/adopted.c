@@ -391,8 +391,40 @@ static ch_status read_gemma2(const json_t *root, const char *where, json_t *ours
 
 /* --- all of it ------------------------------------------------------------------------------------------------- */
 
+/* Keys of every family whose values are looked into, or refused. */
+static ch_status check_forms(const json_t *root, const char *where, ch_error *error) {
+  static const char *const scalings[] = {"rope_parameters", "rope_scaling"};
+  const json_t *window = json_object_get(root, "sliding_window"), *given = NULL;
+  int64_t size = 1;
+  char shown[80];
+  if (window && !json_is_null(window) && (!ch_json_whole(window, &size) || size < 1))
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"sliding_window\" is %s where a whole number from 1 or null is needed", where,
+                   ch_json_show(window, shown, sizeof shown));
+  for (int i = 0; i < 2; i++) {
+    given = json_object_get(root, scalings[i]);
+    const json_t *full = json_object_get(given, "full_attention"),
+                 *slides = json_object_get(given, "sliding_attention");
+    if (json_is_object(given) && ((full && !json_is_object(full)) || (slides && !json_is_object(slides))))
+      return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" by types of layers needs an object {...} for each",
+                     where, scalings[i]);
+    if (given && !json_is_null(given) && !json_is_object(given))
+      return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %s where an object {...} is needed", where,
+                     scalings[i], ch_json_show(given, shown, sizeof shown));
+    if (is_type(given, "longrope") || is_type(given, "su"))
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"%s\" is of type \"longrope\", whose lists of factors are not supported; \"default\", "
+          "\"linear\", \"llama3\" and \"yarn\" are",
+          where, scalings[i]);
+  }
+  given = json_object_get(root, "quantization_config");
+  return given && !json_is_null(given) ? refuse(root, "quantization_config", "null", where, error) : CH_OK;
+}
+
 static ch_status translate(const json_t *root, const family *of, const char *where, json_t *ours,
                            ch_error *error) {
+  CH_TRY(check_forms(root, where, error));
   take_all(root, usual_keys, ours);
   take_all(root, of->keys, ours);
   take_id(root, "bos_token_id", ours);
