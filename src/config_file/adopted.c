@@ -268,15 +268,13 @@ static bool any_slides(const json_t *root, const family *of, const json_t *ours)
   return layer < layers;
 }
 
-/* Within its window a model with sliding windows is one without. */
-static void take_window(const json_t *root, const family *of, json_t *ours) {
-  const json_t *use = json_object_get(root, "use_sliding_window");
+/* The window beyond which the model is not one without windows; 0: there is none. */
+static int64_t window_of(const json_t *root, const family *of, const json_t *ours) {
   const json_t *given = json_object_get(root, "sliding_window");
-  int64_t window = of->slides && !given ? 4096 : 0, most = 2048;
-  if (given) ch_json_whole(given, &window);
-  ch_json_whole(json_object_get(ours, "max_position_embeddings"), &most);
-  if (!any_slides(root, of, ours) || json_is_false(use) || window < 1 || window >= most) return;
-  json_object_set_new(ours, "max_position_embeddings", json_integer(window));
+  int64_t window = of->slides && !given ? 4096 : 0;
+  if (json_is_integer(given)) ch_json_whole(given, &window);
+  if (json_is_false(json_object_get(root, "use_sliding_window")) || !any_slides(root, of, ours)) return 0;
+  return window < INT32_MAX ? window : 0;
 }
 
 /* --- families -------------------------------------------------------------------------------------------------- */
@@ -434,7 +432,6 @@ static ch_status translate(const json_t *root, const family *of, const char *whe
   if (!position || strcmp(position, "rope") == 0) take_rope(root, of, ours);
   CH_TRY(take_local_rope(root, of, where, ours, error));
   if (of->read) CH_TRY(of->read(root, where, ours, error));
-  take_window(root, of, ours);
   return CH_OK;
 }
 
@@ -447,6 +444,7 @@ ch_status ch_config_adopt(const json_t *root, const char *where, ch_config *conf
   json_object_set_new(ours, "model_type", json_string("crosshead"));
   ch_status status = translate(root, of, where, ours, error);
   if (status == CH_OK) status = ch_config_read_group(ours, "", "", CH_KEY_OURS, true, where, config, error);
+  if (status == CH_OK) config->sliding_window = window_of(root, of, ours);
   json_decref(ours);
   memset(config->layout, 0, sizeof config->layout);
   snprintf(config->layout, sizeof config->layout, "%s", of->name);

@@ -201,6 +201,12 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
 
 ch_status ch_config_check_writable(const ch_config *config, const char *where, ch_error *error) {
   const family *of = family_of(config);
+  if (config->layout[0] && config->sliding_window && config->sliding_window < config->max_position_embeddings)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: a %s model with sliding windows cannot be written; it can only be run on texts no longer than "
+        "the window, %lld",
+        where, config->layout, (long long)config->sliding_window);
   if (!of || !of->window_by_layer || !config->sliding_window) return CH_OK;
   return ch_fail(
       error, CH_ERROR_CONFIG,
