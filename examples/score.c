@@ -30,7 +30,8 @@ static ch_status score_all(const ch_model *model, ch_session *session, int count
     const float *logits;
     double sum;
     /* The last token of the context is fed again, so that its logits are there; what is before it stays. */
-    ch_session_truncate(session, (int64_t)length - 1);
+    status = ch_session_truncate(session, (int64_t)length - 1, error);
+    if (status != CH_OK) break;
     size_t held = (size_t)ch_session_length(session);
     status = ch_session_feed(session, context + held, length - held, &logits, error);
     if (status == CH_OK)

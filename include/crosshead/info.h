@@ -29,6 +29,9 @@ typedef struct ch_account {
   int64_t parameters_norm;          /* norms outside attention */
   int64_t parameters_active;        /* the total minus gate tables and experts not chosen */
   int64_t cache_elements_per_token; /* summed over layers; of images none */
+  int64_t
+      cache_elements_at_depth; /* that the cache of one sequence holds when `depth` tokens were read: a layer with a
+                                       sliding window no more than its window and sinks */
   int64_t cache_bytes_per_token;
   int64_t total_effective_rank; /* per layer: heads times the rank of a head's query-key map */
   int64_t shared_latent_dim;    /* per layer: width of the latent space that heads share */

@@ -88,15 +88,17 @@ CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, v
 
 /* ---- Truncating, copying, forking ---- */
 
-/* Keeps the first `length` tokens of every sequence; those that hold fewer stay as they are. A negative length is 0. */
-CH_API void ch_session_truncate(ch_session *session, int64_t length);
+/* Keeps the first `length` tokens of every sequence; those that hold fewer stay as they are. A negative length is 0. Layers with
+ * a sliding window of W tokens and n sinks keep the last W and the first n: once a sequence held more than W + n, it can go back
+ * by one token, or to n or fewer. Anything else is CH_ERROR_ARGUMENT, and nothing changes. */
+CH_API ch_status ch_session_truncate(ch_session *session, int64_t length, ch_error *error);
 
 /* Empties the sequences and keeps the memory. */
 CH_API void ch_session_reset(ch_session *session);
 
 /* Sequence `to` becomes the first `length` tokens of sequence `from`. They may be the same: then that one sequence is
- * truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that is not there or a length that `from`
- * does not hold. */
+ * truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that is not there, a length that `from`
+ * does not hold, or one that it cannot go back to (ch_session_truncate). */
 CH_API ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length,
                                  ch_error *error);
 

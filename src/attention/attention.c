@@ -1,12 +1,31 @@
 /* The attention of a layer: write the states, append them to the cache if there is one, read. */
 #include "attention/registry.h"
 
+ch_seen ch_seen_by(ch_builder *builder) {
+  const ch_config *c = builder->config;
+  ch_seen seen = {.logits = c->attention.sink_logits ? ch_attention_param(builder, "sinks") : NULL};
+  if (!ch_layer_slides(c, builder->layer)) return seen;
+  seen.window = c->sliding_window;
+  seen.sinks = c->attention_sinks;
+  return seen;
+}
+
+void ch_attention_declare(ch_declaration *declaration) {
+  const ch_config *c = declaration->config;
+  ch_mechanism_of(c)->declare(declaration);
+  if (c->attention.sink_logits && !declaration->shapes)
+    ch_declare_vector(declaration, "sinks", c->num_attention_heads, 0, 0);
+}
+
 static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism, ch_node *x) {
   ch_state_part parts[CH_MAX_STATE_PARTS];
   ch_node *state[CH_MAX_STATE_PARTS] = {0};
-  int count = mechanism->state(builder->config, builder->layer, parts);
+  int count = ch_layer_state(builder->config, builder->layer, parts);
   if (count == 0) return CH_OK;
   mechanism->write(builder, x, state);
+  const ch_config *c = builder->config;
+  const ch_ring ring = {c->sliding_window, c->attention_sinks, builder->capacity},
+                *kept = ch_layer_slides(c, builder->layer) ? &ring : NULL;
   for (int p = 0; p < count; p++) {
     if (parts[p].width == 0) continue; /* an earlier layer's */
     if (state[p] && ch_node_columns(state[p]) != parts[p].width) {
@@ -17,7 +36,7 @@ static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism
     builder->written[p] = state[p];
     builder->states[p] = builder->cached
                              ? ch_op_append(builder->graph, state[p], builder->layer, p, parts[p].kind,
-                                            ch_part_type(&parts[p], &builder->cache))
+                                            ch_part_type(&parts[p], &builder->cache), kept)
                              : state[p];
   }
   return CH_OK;

@@ -138,7 +138,7 @@ static const ch_preset presets[] = {
 
 const ch_mechanism ch_mechanism_collaborative = {.name = "collaborative",
                                                  .modules = CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR |
-                                                            CH_MODULE_KNOCK_OTHER,
+                                                            CH_MODULE_KNOCK_OTHER | CH_MODULE_SINK_LOGITS,
                                                  .knocks = CH_ON_V,
                                                  .keys = keys,
                                                  .check = check,

@@ -23,8 +23,9 @@ static const ch_preset presets[] = {
 };
 
 const ch_mechanism ch_mechanism_gla = {.name = "gla",
-                                       .modules =
-                                           CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR | CH_MODULE_OWN_SIZES,
+                                       .modules = CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR |
+                                                  CH_MODULE_OWN_SIZES | CH_MODULE_SINK_LOGITS |
+                                                  CH_MODULE_KV_GROUP,
                                        .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                        .keys = keys,
                                        .defaults = defaults,

@@ -45,7 +45,8 @@ static const ch_preset presets[] = {
 const ch_mechanism ch_mechanism_gqa = {
     .name = "gqa",
     .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
-               CH_MODULE_HEAD_MIX | CH_MODULE_BIAS | CH_MODULE_OUTPUT_BIAS | CH_MODULE_BY_HEAD,
+               CH_MODULE_HEAD_MIX | CH_MODULE_BIAS | CH_MODULE_OUTPUT_BIAS | CH_MODULE_BY_HEAD |
+               CH_MODULE_SINK_LOGITS | CH_MODULE_KV_GROUP,
     .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
     .mixes = CH_ON_K | CH_ON_V,
     .keys = keys,

@@ -93,18 +93,18 @@ static const ch_preset presets[] = {
     {0},
 };
 
-const ch_mechanism ch_mechanism_gta = {.name = "gta",
-                                       .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
-                                                  CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
-                                                  CH_MODULE_HEAD_MIX,
-                                       .knocks = CH_ON_Q | CH_ON_V,
-                                       .mixes = CH_ON_V,
-                                       .check = check,
-                                       .declare = declare,
-                                       .state = state,
-                                       .write = write,
-                                       .read = read,
-                                       .rows = rows,
-                                       .total_effective_rank = ch_rank_of_heads,
-                                       .shared_latent_dim = ch_width_of_shared_heads,
-                                       .presets = presets};
+const ch_mechanism ch_mechanism_gta = {
+    .name = "gta",
+    .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM | CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
+               CH_MODULE_HEAD_MIX | CH_MODULE_SINK_LOGITS | CH_MODULE_KV_GROUP,
+    .knocks = CH_ON_Q | CH_ON_V,
+    .mixes = CH_ON_V,
+    .check = check,
+    .declare = declare,
+    .state = state,
+    .write = write,
+    .read = read,
+    .rows = rows,
+    .total_effective_rank = ch_rank_of_heads,
+    .shared_latent_dim = ch_width_of_shared_heads,
+    .presets = presets};

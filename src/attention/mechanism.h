@@ -57,7 +57,9 @@ typedef struct ch_builder {
   ch_node **leaves; /* [params->count] parameter leaves made so far */
   bool trainable;
   bool causal; /* a token sees only the tokens before it; otherwise all of its sequence (an encoder) */
-  bool cached; /* states go through the cache: decoding and cached prefill */
+  int64_t
+      capacity; /* tokens of a sequence for which layers that slide keep a ring; 0: they keep all tokens */
+  bool cached;  /* states go through the cache: decoding and cached prefill */
   ch_cache_types cache; /* what that cache stores */
   bool gates_known;     /* the cache holds the gates of all ids already */
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
@@ -75,7 +77,9 @@ enum {
   CH_MODULE_KNOCK_LINEAR = 4,
   CH_MODULE_KNOCK_OTHER = 8, /* mlp and gate */
   CH_MODULE_HEAD_MIX = 16,
-  CH_MODULE_BIAS = 32, /* attention_bias: q, k and v projections have biases */
+  CH_MODULE_BIAS = 32,         /* attention_bias: q, k and v projections have biases */
+  CH_MODULE_SINK_LOGITS = 128, /* softmax with a learned sink, by ch_attend_states */
+  CH_MODULE_KV_GROUP = 256,    /* later layers can read the keys and values of an earlier one */
   CH_MODULE_OWN_SIZES =
       64, /* the mechanism has other keys for head sizes: head_dim and num_key_value_heads do not apply */
   CH_MODULE_BY_HEAD =
@@ -156,6 +160,10 @@ ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, 
 
 /* `name` [out, in], a plain matrix that multiplies x: no projection, so that layers cannot share it. */
 void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
+
+/* Whether a tensor ("k_proj", "k_norm.weight") makes what a token writes. Of a "kv_layer_group" only the first layer has such
+   tensors: the functions above declare none for the others, and those below find the first layer's. */
+bool ch_is_of_writer(const char *name);
 
 /* --- building --- */
 
@@ -243,6 +251,15 @@ int64_t ch_width_of_shared_heads(const ch_config *config);
 /* ch_mechanism.rows of mechanisms with q_proj, k_proj and v_proj by heads of head_dim. */
 int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
 
+/* The tensors of a layer's attention, and the parts of its state: none if it reads an earlier layer's. */
+void ch_attention_declare(ch_declaration *declaration);
+int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
+/* What a query sees in the layer being built beside document starts: ch_attend_states gives it to attention. */
+typedef struct ch_seen {
+  int64_t window, sinks; /* ch_attend_spec's */
+  ch_node *logits;       /* of sinks [H], or NULL */
+} ch_seen;
+ch_seen ch_seen_by(ch_builder *builder);
 /* --- the whole attention of a layer: write, append to the cache if there is one, read --- */
 ch_node *ch_attention(ch_builder *builder, ch_node *x);
 

@@ -38,7 +38,8 @@ static const ch_preset presets[] = {
 
 const ch_mechanism ch_mechanism_mfa = {.name = "mfa",
                                        .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
-                                                  CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER,
+                                                  CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
+                                                  CH_MODULE_SINK_LOGITS | CH_MODULE_KV_GROUP,
                                        .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                        .keys = keys,
                                        .defaults = ch_one_key_head,

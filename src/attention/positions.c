@@ -110,5 +110,8 @@ ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_nod
                           ch_attend_spec spec) {
   spec.causal = builder->causal;
   if (!spec.slopes) spec.slopes = ch_alibi_slopes(builder, 0, 1, spec.heads);
-  return ch_op_attend(builder->graph, q, keys, values, builder->document_start, &spec);
+  const ch_seen seen = ch_seen_by(builder);
+  spec.window = seen.window;
+  spec.sinks = seen.sinks;
+  return ch_op_attend(builder->graph, q, keys, values, builder->document_start, seen.logits, &spec);
 }

@@ -30,6 +30,9 @@ static void note_projection(ch_projection_shapes *shapes, const char *name, int6
 /* With the source that the config names for it. */
 static void declare_by_source(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                               ch_param_role role) {
+  if (ch_writing_layer(declaration->config, declaration->layer) != declaration->layer &&
+      ch_is_of_writer(name))
+    return;
   if (declaration->shapes) {
     note_projection(declaration->shapes, name, out, in);
     return;
@@ -86,12 +89,21 @@ void ch_keep_plain(ch_declaration *declaration, const char *name) {
 
 /* --- building ------------------------------------------------------------------------------------------------ */
 
-ch_node *ch_projection_weight(ch_builder *builder, const char *name) {
+/* The builder at the layer that has the projection. */
+static ch_builder at_owner(const ch_builder *builder, const char *name) {
+  ch_builder owner = *builder;
+  if (ch_is_of_writer(name)) owner.layer = ch_writing_layer(builder->config, builder->layer);
+  return owner;
+}
+
+ch_node *ch_projection_weight(ch_builder *given, const char *name) {
+  ch_builder owner = at_owner(given, name), *builder = &owner;
   ch_node *weight = ch_weight_source_of(builder->config, name)->weight(builder, name);
   return ch_add_residual(builder, weight, name);
 }
 
-ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name) {
+ch_node *ch_project(ch_builder *given, ch_node *x, const char *name) {
+  ch_builder owner = at_owner(given, name), *builder = &owner;
   char full[NAME_SIZE];
   snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.bias", builder->layer, name);
   ch_node *bias = ch_params_find(builder->params, full) >= 0 ? ch_builder_param(builder, full) : NULL;

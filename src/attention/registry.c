@@ -65,31 +65,43 @@ int64_t ch_prefill_tokens(const ch_config *config) {
 }
 
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts) {
-  const ch_mechanism *mechanism = ch_mechanism_of(config);
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
-    parts[layer] = (ch_layer_parts){0};
-    mechanism->state(config, layer, parts[layer].part);
+    parts[layer] = (ch_layer_parts){.slides = ch_layer_slides(config, layer)};
+    ch_layer_state(config, layer, parts[layer].part);
   }
 }
 
-int64_t ch_state_elements(const ch_config *config) {
-  const ch_mechanism *mechanism = ch_mechanism_of(config);
+/* Tokens that a layer keeps of so many. */
+static int64_t kept(const ch_config *config, int layer, int64_t tokens) {
+  int64_t most = ch_window_and_sinks(config);
+  return ch_layer_slides(config, layer) && most < tokens ? most : tokens;
+}
+
+int64_t ch_state_elements_at(const ch_config *config, int64_t tokens) {
   int64_t elements = 0;
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
     ch_state_part parts[CH_MAX_STATE_PARTS];
-    int count = mechanism->state(config, layer, parts);
-    for (int p = 0; p < count; p++) elements += parts[p].kind == CH_PART_ELEMENTS ? parts[p].width : 0;
+    int count = ch_layer_state(config, layer, parts);
+    for (int p = 0; p < count; p++)
+      elements += parts[p].kind == CH_PART_ELEMENTS ? parts[p].width * kept(config, layer, tokens) : 0;
   }
   return elements;
 }
 
-int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types) {
-  const ch_mechanism *mechanism = ch_mechanism_of(config);
+int64_t ch_state_elements(const ch_config *config) {
+  return ch_state_elements_at(config, 1);
+}
+
+int64_t ch_state_bytes_at(const ch_config *config, const ch_cache_types *types, int64_t tokens) {
   int64_t bytes = 0;
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
-    ch_layer_parts parts = {0};
-    mechanism->state(config, layer, parts.part);
-    bytes += ch_token_bytes(&parts, 1, types);
+    ch_layer_parts parts = {.slides = false};
+    ch_layer_state(config, layer, parts.part);
+    bytes += ch_token_bytes(&parts, 1, types) * kept(config, layer, tokens);
   }
   return bytes;
+}
+
+int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types) {
+  return ch_state_bytes_at(config, types, 1);
 }

@@ -22,7 +22,10 @@ ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *sha
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
-/* Their bytes in a cache of these types. */
+/* What the cache of a sequence holds when so many tokens were read: a layer with a window no more than its ring. */
+int64_t ch_state_elements_at(const ch_config *config, int64_t tokens);
+int64_t ch_state_bytes_at(const ch_config *config, const ch_cache_types *types, int64_t tokens);
+/* Bytes of ch_state_elements in a cache of these types. */
 int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types);
 /* Tokens per pass of a long prompt. */
 int64_t ch_prefill_tokens(const ch_config *config);

@@ -36,11 +36,11 @@ static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes
 }
 
 ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error) {
-  const ch_mechanism *mechanism = ch_mechanism_of(config);
   ch_params params = {0}; /* norms and modules, which do not matter here */
   *shapes = (ch_projection_shapes){0};
   ch_declaration declaration = {.config = config, .params = &params, .shapes = shapes};
-  for (; declaration.layer < config->num_hidden_layers; declaration.layer++) mechanism->declare(&declaration);
+  for (; declaration.layer < config->num_hidden_layers; declaration.layer++)
+    ch_attention_declare(&declaration);
   ch_status status = ch_params_status(&params, error);
   ch_params_free(&params);
   return status;

@@ -8,8 +8,15 @@ enum { NAME_SIZE = 160 };
 
 /* --- declaring ----------------------------------------------------------------------------------------------- */
 
+/* Whether the layer reads another one's keys and values, and this tensor makes them. */
+static bool is_left_out(const ch_declaration *declaration, const char *name) {
+  return ch_writing_layer(declaration->config, declaration->layer) != declaration->layer &&
+         ch_is_of_writer(name);
+}
+
 static int add_vector(ch_declaration *declaration, const char *name, const char *suffix, int64_t n,
                       double start) {
+  if (is_left_out(declaration, name)) return -1;
   return ch_params_vector(declaration->params, CH_PARAM_ATTENTION, start, n, "model.layers.%d.self_attn.%s%s",
                           declaration->layer, name, suffix);
 }
@@ -29,6 +36,7 @@ void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n,
 
 ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
                                  ch_param_init init, double std) {
+  if (is_left_out(declaration, name)) return NULL;
   int index = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, rows, columns,
                                "model.layers.%d.self_attn.%s", declaration->layer, name);
   if (index < 0) return NULL;
@@ -58,7 +66,8 @@ ch_node *ch_builder_param(ch_builder *builder, const char *name) {
 
 ch_node *ch_attention_param(ch_builder *builder, const char *name) {
   char full[NAME_SIZE];
-  snprintf(full, sizeof full, "model.layers.%d.self_attn.%s", builder->layer, name);
+  int layer = ch_is_of_writer(name) ? ch_writing_layer(builder->config, builder->layer) : builder->layer;
+  snprintf(full, sizeof full, "model.layers.%d.self_attn.%s", layer, name);
   return ch_builder_param(builder, full);
 }
 

@@ -159,13 +159,16 @@ static ch_node *attend_heads(ch_builder *builder, ch_node *q, ch_node *const sta
 static ch_node *attend_factors(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   const ch_config *c = builder->config;
   places at = places_of(c);
+  const ch_seen seen = ch_seen_by(builder);
   const ch_factor_spec spec = {.heads = c->num_attention_heads,
                                .k_rank = c->attention.k_rank,
                                .v_rank = c->attention.v_rank,
                                .scale = score_scale(c),
-                               .slopes = ch_alibi_slopes(builder, 0, 1, c->num_attention_heads)};
+                               .slopes = ch_alibi_slopes(builder, 0, 1, c->num_attention_heads),
+                               .window = seen.window,
+                               .sinks = seen.sinks};
   return ch_op_factor_attend(builder->graph, q, states[at.a_k], states[at.b_k], states[at.a_v],
-                             states[at.b_v], builder->document_start, &spec);
+                             states[at.b_v], builder->document_start, seen.logits, &spec);
 }
 
 /* Fixed factors over heads: one key and one value of all ranks for all heads. */
@@ -217,7 +220,7 @@ static const ch_preset presets[] = {
 };
 
 const ch_mechanism ch_mechanism_tpa = {.name = "tpa",
-                                       .modules = CH_MODULE_HEAD_NORM,
+                                       .modules = CH_MODULE_HEAD_NORM | CH_MODULE_SINK_LOGITS,
                                        .keys = keys,
                                        .check = check,
                                        .declare = declare,

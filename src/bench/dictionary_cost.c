@@ -21,7 +21,7 @@ static ch_status decode(void *context, ch_error *error) {
   ch_session *session = context;
   const int32_t token = 0;
   const float *logits;
-  ch_session_truncate(session, PROMPT);
+  ch_session_pretend_length(session, PROMPT);
   for (int i = 0; i < TOKENS; i++) CH_TRY(ch_session_feed(session, &token, 1, &logits, error));
   return CH_OK;
 }

@@ -212,14 +212,14 @@ static void end(inference *run) {
 static ch_status prefill_once(void *context, ch_error *error) {
   inference *run = context;
   const float *logits;
-  ch_session_truncate(run->session, 0);
+  ch_session_reset(run->session);
   return ch_session_feed(run->session, run->tokens, run->options->tokens, &logits, error);
 }
 
 static ch_status decode_once(void *context, ch_error *error) {
   inference *run = context;
   const float *logits;
-  ch_session_truncate(run->session, run->options->depth);
+  ch_session_pretend_length(run->session, run->options->depth);
   for (int64_t t = 0; t < run->options->tokens; t++)
     CH_TRY(ch_session_feed(run->session, run->tokens + t * run->options->batch, 1, &logits, error));
   return CH_OK;

@@ -14,9 +14,4 @@ void ch_compressed_free(ch_compressed *compressed) {
 void ch_compressed_config(ch_config *config) {
   if (strncmp(config->model_type, "crosshead", strlen("crosshead")) != 0)
     snprintf(config->model_type, sizeof config->model_type, "crosshead");
-  if (config->sliding_window > 0) { /* our configs have none: a model that needs one must not pass */
-    if (config->sliding_window < config->max_position_embeddings)
-      config->max_position_embeddings = config->sliding_window;
-    config->sliding_window = 0;
-  }
 }

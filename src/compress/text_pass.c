@@ -19,7 +19,6 @@ struct ch_text_pass {
 
 static int64_t window_of(const ch_config *config, int64_t asked) {
   int64_t most = config->max_position_embeddings;
-  if (config->sliding_window > 0 && config->sliding_window < most) most = config->sliding_window;
   if (asked > 0) return asked < most ? asked : most;
   return most < MOST_WINDOW ? most : MOST_WINDOW;
 }

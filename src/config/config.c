@@ -17,6 +17,26 @@ ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_err
                  config->model_type);
 }
 
+bool ch_layer_slides(const ch_config *config, int layer) {
+  if (config->sliding_window == 0) return false;
+  return config->layer_types.count == 0 || config->layer_types.type[layer] == CH_LAYER_SLIDING;
+}
+
+bool ch_any_layer_slides(const ch_config *config) {
+  for (int layer = 0; layer < config->num_hidden_layers; layer++)
+    if (ch_layer_slides(config, layer)) return true;
+  return false;
+}
+
+int64_t ch_window_and_sinks(const ch_config *config) {
+  return config->sliding_window + config->attention_sinks;
+}
+
+int ch_writing_layer(const ch_config *config, int layer) {
+  const int64_t group = config->attention.kv_layer_group;
+  return group > 1 ? (int)(layer - layer % group) : layer;
+}
+
 int64_t ch_config_patches(const ch_config *config) {
   int64_t side = config->image_size / config->patch_size;
   return side * side;
@@ -61,6 +81,7 @@ int64_t ch_unmixed_entry(const ch_config *config) {
 
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state) {
   const ch_head_mix *mix = &config->attention.head_mix;
+  layer = ch_writing_layer(config, layer);
   int64_t last = mix->last_layer < 0 ? config->num_hidden_layers - 1 : mix->last_layer;
   if (!(mix->on & state) || layer < mix->first_layer || layer > last) return 0;
   if (!mix->listed_layers) return mix->component_heads;

@@ -67,6 +67,15 @@ typedef enum ch_knocking_init {
   CH_KNOCKING_RANDOM
 } ch_knocking_init;
 
+/* What a layer's queries see: all tokens before them, or those inside the sliding window. */
+typedef enum ch_layer_type { CH_LAYER_FULL, CH_LAYER_SLIDING, CH_LAYER_TYPES } ch_layer_type;
+
+/* The types of the layers, one by one. */
+typedef struct ch_layer_list {
+  uint8_t type[CH_MAX_LISTED_LAYERS]; /* ch_layer_type */
+  int64_t count;                      /* 0: no list; all layers slide if there is a window */
+} ch_layer_list;
+
 /* What a module works on: queries, keys, values. */
 enum { CH_ON_Q = 1, CH_ON_K = 2, CH_ON_V = 4 };
 
@@ -94,6 +103,9 @@ typedef struct ch_attention_config {
   char type[CH_NAME_SIZE]; /* a name of attention/registry.c */
   bool qk_norm, head_norm;
   ch_qk_norm_over qk_norm_over;
+  bool sink_logits; /* every head's softmax has one more term, e^z of a learned z */
+  int64_t
+      kv_layer_group; /* layers that read the keys and values of the first of them; mla: layer_group_size */
   int64_t num_key_heads, num_value_heads; /* 0: num_key_value_heads; what they are is ch_heads_of */
   int64_t q_lora_rank;                    /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
@@ -214,7 +226,10 @@ typedef struct ch_config {
   ch_moe_config moe;
   ch_init init;
   ch_parametrization parametrization;
-  int64_t sliding_window; /* active window of a Hugging Face config, or 0; a longer text is an error */
+  int64_t
+      sliding_window; /* W: in layers that slide a query sees itself and the W - 1 tokens before it; 0: none does */
+  ch_layer_list layer_types;
+  int64_t attention_sinks;            /* the first tokens of a text, which layers that slide see for ever */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */
   char layout
       [CH_NAME_SIZE]; /* the family whose names and shapes of tensors the model's files have; "": ours. No key:
@@ -229,6 +244,13 @@ ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_err
 int64_t ch_rotary_dims(const ch_config *config);
 /* What scores are multiplied by: attention_multiplier, or 1 / sqrt(head_dim). */
 double ch_score_scale(const ch_config *config);
+/* Whether a layer has the sliding window, and whether any has. */
+bool ch_layer_slides(const ch_config *config, int layer);
+bool ch_any_layer_slides(const ch_config *config);
+/* Tokens that such a layer keeps: the window and the sinks. */
+int64_t ch_window_and_sinks(const ch_config *config);
+/* The layer whose keys and values `layer` reads: the first of its "kv_layer_group". */
+int ch_writing_layer(const ch_config *config, int layer);
 /* Patches of an image, and the tokens that they and the class token are. */
 int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "config_file/families.h"
 #include "config_file/keys.h"
+#include "config_file/layers.h"
 
 enum { MOST_CONFIG_BYTES = 1 << 20 };
 
@@ -93,6 +94,7 @@ static ch_status read_root(const json_t *root, const char *where, ch_config *con
   else
     CH_TRY(ch_config_read_family(root, where, config, error));
   CH_TRY(complete(config, where, error));
+  CH_TRY(ch_config_settle_layer_groups(config, where, error));
   return ch_config_validate(config, where, error);
 }
 

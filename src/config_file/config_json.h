@@ -15,8 +15,6 @@ ch_status ch_config_read(const char *path, ch_config *config, ch_error *error);
 ch_status ch_config_validate(const ch_config *config, const char *where, ch_error *error);
 /* Writes the config as config.json text of its own model_type. */
 void ch_config_write(const ch_config *config, ch_text *json);
-/* Whether writing the config loses nothing: which layers of a Qwen model have a sliding window is not kept. */
-ch_status ch_config_check_writable(const ch_config *config, const char *where, ch_error *error);
 
 /* The default of every key that has one; sizes are 0. The second sets those of a "crosshead_vit", the third those of
    the model_type that it is given. */

@@ -57,11 +57,12 @@ static const family *family_of(const ch_config *config) {
   return NULL;
 }
 
-/* Whether a layer of a Qwen config has a sliding window: layer_types says, else layers from max_window_layers
- * on. */
-static ch_status any_sliding_layer(const json_t *root, const char *where, const ch_config *config, bool *any,
-                                   ch_error *error) {
+/* Which layers of a Qwen config slide if its windows are in use: those that layer_types names, else layers from
+   max_window_layers on. */
+static ch_status read_sliding_layers(const json_t *root, const char *where, ch_config *config, bool *any,
+                                     ch_error *error) {
   const json_t *types = json_object_get(root, "layer_types");
+  ch_layer_list *list = &config->layer_types;
   int64_t first = 28;
   *any = false;
   if (!types || json_is_null(types)) {
@@ -69,9 +70,13 @@ static ch_status any_sliding_layer(const json_t *root, const char *where, const 
     if (given && !ch_json_whole(given, &first))
       return ch_fail(error, CH_ERROR_CONFIG, "%s: \"max_window_layers\" must be a whole number", where);
     *any = first < config->num_hidden_layers;
+    list->count =
+        config->num_hidden_layers < CH_MAX_LISTED_LAYERS ? config->num_hidden_layers : CH_MAX_LISTED_LAYERS;
+    for (int64_t i = 0; i < list->count; i++) list->type[i] = i < first ? CH_LAYER_FULL : CH_LAYER_SLIDING;
     return CH_OK;
   }
-  if ((int64_t)json_array_size(types) != config->num_hidden_layers)
+  if ((int64_t)json_array_size(types) != config->num_hidden_layers ||
+      config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"layer_types\" must be a list of %lld names, one per layer",
                    where, (long long)config->num_hidden_layers);
   for (size_t i = 0; i < json_array_size(types); i++) {
@@ -83,8 +88,10 @@ static ch_status any_sliding_layer(const json_t *root, const char *where, const 
                      "%s: \"layer_types\" has %s where \"full_attention\" or \"sliding_attention\" is needed",
                      where, ch_json_show(json_array_get(types, i), shown, sizeof shown));
     }
+    list->type[i] = sliding ? CH_LAYER_SLIDING : CH_LAYER_FULL;
     *any = *any || sliding;
   }
+  list->count = config->num_hidden_layers;
   return CH_OK;
 }
 
@@ -96,12 +103,21 @@ static ch_status settle_window(const json_t *root, const family *of, const char 
   if (use && !json_is_boolean(use) && !json_is_null(use))
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"use_sliding_window\" must be true or false", where);
   bool any = true;
-  if (of->window_by_layer) CH_TRY(any_sliding_layer(root, where, config, &any, error));
+  if (of->window_by_layer) CH_TRY(read_sliding_layers(root, where, config, &any, error));
   if (of->window_by_layer && any && json_is_array(json_object_get(root, "layer_types")) && !json_is_true(use))
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"layer_types\" names sliding_attention, but \"use_sliding_window\" is not true",
                    where);
-  if (!any || !json_is_true(use)) config->sliding_window = 0;
+  if (any && json_is_true(use) && config->sliding_window) {
+    if (config->num_hidden_layers <= CH_MAX_LISTED_LAYERS) return CH_OK;
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"num_hidden_layers\" is %lld, but windows in some layers (\"use_sliding_window\") are "
+        "supported for at most %d",
+        where, (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
+  }
+  config->sliding_window = 0;
+  config->layer_types = (ch_layer_list){.count = 0};
   return CH_OK;
 }
 
@@ -184,6 +200,16 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = "attention.head_mix";
   else if (config->moe.experts && !of->deepseek && !of->experts)
     problem = "moe";
+  else if (config->sliding_window && !of->sliding_window)
+    problem = "sliding_window";
+  else if (config->layer_types.count && !of->window_by_layer)
+    problem = "layer_types";
+  else if (config->attention_sinks)
+    problem = "attention_sinks";
+  else if (config->attention.sink_logits)
+    problem = "attention.sink_logits";
+  else if (config->attention.kv_layer_group != 1)
+    problem = "attention.kv_layer_group";
   else if (config->attention.qk_norm != of->qk_norm)
     problem = "attention.qk_norm";
   else if (bias != (of->biases == BIAS_QKV_ALWAYS || (of->biases == BIAS_WHEN_ASKED && bias)) ||
@@ -199,20 +225,13 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
                  config->model_type, problem);
 }
 
-ch_status ch_config_check_writable(const ch_config *config, const char *where, ch_error *error) {
-  const family *of = family_of(config);
-  if (config->layout[0] && config->sliding_window && config->sliding_window < config->max_position_embeddings)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: a %s model with sliding windows cannot be written; it can only be run on texts no longer than "
-        "the window, %lld",
-        where, config->layout, (long long)config->sliding_window);
-  if (!of || !of->window_by_layer || !config->sliding_window) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: a %s model with sliding windows in some layers cannot be written; it can only be run on texts "
-      "shorter than the window, %lld",
-      where, config->model_type, (long long)config->sliding_window);
+/* Qwen's keys for the layers that slide. */
+static void put_sliding_layers(const ch_config *config, ch_text *json) {
+  ch_text_puts(json, ",\n  \"max_window_layers\": 0,\n  \"layer_types\": [");
+  for (int64_t i = 0; i < config->num_hidden_layers; i++)
+    ch_text_printf(json, "%s\"%s_attention\"", i ? ", " : "",
+                   ch_layer_slides(config, (int)i) ? "sliding" : "full");
+  ch_text_puts(json, "]");
 }
 
 void ch_config_put_family(const ch_config *config, ch_text *json) {
@@ -223,6 +242,7 @@ void ch_config_put_family(const ch_config *config, ch_text *json) {
   if (of->experts) ch_config_put_qwen3_moe(config, json);
   if (of->window_asked)
     ch_text_printf(json, ",\n  \"use_sliding_window\": %s", config->sliding_window ? "true" : "false");
+  if (of->window_by_layer && config->sliding_window) put_sliding_layers(config, json);
   if (of->sliding_window && !config->sliding_window) ch_text_puts(json, ",\n  \"sliding_window\": null");
   ch_text_puts(json, "\n}\n");
 }

@@ -10,7 +10,7 @@
 
 static bool is_list(const ch_config_key *key) {
   return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS || key->type == CH_KEY_PROJECTIONS ||
-         key->type == CH_KEY_GROUPS || key->type == CH_KEY_LAYERS;
+         key->type == CH_KEY_GROUPS || key->type == CH_KEY_LAYERS || key->type == CH_KEY_LAYER_TYPES;
 }
 
 /* The value of a key that one number holds: any type but names, lists and objects. Every whole number in range is
@@ -41,6 +41,7 @@ static void store(const ch_config_key *key, double value, ch_config *config) {
   case CH_KEY_PROJECTIONS:
   case CH_KEY_GROUPS:
   case CH_KEY_LAYERS:
+  case CH_KEY_LAYER_TYPES:
   case CH_KEY_OBJECT:
     break;
   }
@@ -66,6 +67,7 @@ static double load(const ch_config_key *key, const ch_config *config) {
   case CH_KEY_PROJECTIONS:
   case CH_KEY_GROUPS:
   case CH_KEY_LAYERS:
+  case CH_KEY_LAYER_TYPES:
   case CH_KEY_OBJECT:
     break;
   }
@@ -172,6 +174,12 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
   case CH_KEY_LAYERS:
     snprintf(buffer, size, "a list of different layers from 0 to %d", CH_MAX_LISTED_LAYERS - 1);
     break;
+  case CH_KEY_LAYER_TYPES: {
+    size_t used = (size_t)snprintf(buffer, size, "a list with, for each of at most %d layers, one of ",
+                                   CH_MAX_LISTED_LAYERS);
+    put_names(key->choices, buffer + used, size - used);
+    break;
+  }
   case CH_KEY_OBJECT:
     snprintf(buffer, size, "an object {...}");
     break;
@@ -215,6 +223,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
   case CH_KEY_PROJECTIONS:
   case CH_KEY_GROUPS:
   case CH_KEY_LAYERS:
+  case CH_KEY_LAYER_TYPES:
   case CH_KEY_OBJECT:
     break;
   }
@@ -291,6 +300,7 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   case CH_KEY_PROJECTIONS:
   case CH_KEY_GROUPS:
   case CH_KEY_LAYERS:
+  case CH_KEY_LAYER_TYPES:
   case CH_KEY_OBJECT:
     break;
   }

@@ -19,6 +19,7 @@ typedef enum ch_key_type {
   CH_KEY_PROJECTIONS, /* ch_sharing: a list of distinct names of projections, one at least */
   CH_KEY_GROUPS,      /* ch_sharing: a list of lists [first, last] of layers */
   CH_KEY_LAYERS,      /* bool[CH_MAX_LISTED_LAYERS]: a list of distinct layers, which may be empty */
+  CH_KEY_LAYER_TYPES, /* ch_layer_list: a list with one of `choices` per layer */
   CH_KEY_OBJECT       /* a nested object: the rows of group `members` */
 } ch_key_type;
 
@@ -75,7 +76,8 @@ void ch_config_apply_defaults(ch_config *config);
    spaces; rows that other attention types own and nullable rows at their default are left out. */
 void ch_config_put_group(const char *group, int indent, int files, const ch_config *config, ch_text *json);
 
-/* --- keys that are lists (config_lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS, CH_KEY_LAYERS ------------------------------------ */
+/* --- keys that are lists (config_lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS, CH_KEY_LAYERS,
+   CH_KEY_LAYER_TYPES ------------------------------------ */
 
 /* Reads the list; false if the value is no such list. */
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config);

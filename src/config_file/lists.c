@@ -127,12 +127,46 @@ static void put_layers(const bool *layers, ch_text *json) {
   ch_text_puts(json, *before == '[' ? "[]" : "]");
 }
 
+/* --- types of layers -------------------------------------------------------------------------------------------- */
+
+static ch_layer_list *types_of(const ch_config_key *key, ch_config *config) {
+  return (ch_layer_list *)(void *)((char *)config + key->offset);
+}
+
+static bool read_types(const ch_config_key *key, const json_t *json, ch_layer_list *types) {
+  size_t size = json_array_size(json);
+  if (size < 1 || size > CH_MAX_LISTED_LAYERS) return false;
+  for (size_t i = 0; i < size; i++) {
+    const char *name = json_string_value(json_array_get(json, i));
+    uint8_t type = 0;
+    while (name && key->choices[type] && strcmp(name, key->choices[type]) != 0) type++;
+    if (!name || !key->choices[type]) return false;
+    types->type[i] = type;
+  }
+  types->count = (int64_t)size;
+  return true;
+}
+
+static bool types_in_range(const ch_layer_list *types) {
+  if (types->count < 0 || types->count > CH_MAX_LISTED_LAYERS) return false;
+  for (int64_t i = 0; i < types->count; i++)
+    if (types->type[i] >= CH_LAYER_TYPES) return false;
+  return true;
+}
+
+static void put_types(const ch_config_key *key, const ch_layer_list *types, ch_text *json) {
+  for (int64_t i = 0; i < types->count; i++)
+    ch_text_printf(json, "%s\"%s\"", i ? ", " : "[", key->choices[types->type[i]]);
+  ch_text_puts(json, "]");
+}
+
 /* --- any of them ------------------------------------------------------------------------------------------------- */
 
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config) {
   if (key->type == CH_KEY_PROJECTIONS) return read_projections(json, sharing_of(key, config));
   if (key->type == CH_KEY_GROUPS) return read_groups(key, json, sharing_of(key, config));
   if (key->type == CH_KEY_LAYERS) return read_layers(json, layers_of(key, config));
+  if (key->type == CH_KEY_LAYER_TYPES) return read_types(key, json, types_of(key, config));
   return key->type == CH_KEY_SPAN ? read_span(key, json, span_of(key, config))
                                   : read_components(key, json, mix_of(key, config));
 }
@@ -152,6 +186,10 @@ void ch_config_default_list(const ch_config_key *key, ch_config *config) {
     memset(layers_of(key, config), 0, CH_MAX_LISTED_LAYERS * sizeof(bool));
     return;
   }
+  if (key->type == CH_KEY_LAYER_TYPES) {
+    memset(types_of(key, config), 0, sizeof(ch_layer_list));
+    return;
+  }
   if (key->type == CH_KEY_SPAN) {
     span_of(key, config)[0] = 0;
     span_of(key, config)[1] = -1;
@@ -167,6 +205,7 @@ bool ch_config_list_is_default(const ch_config_key *key, const ch_config *config
   if (key->type == CH_KEY_PROJECTIONS) return sharing_of(key, c)->projection_count == 0;
   if (key->type == CH_KEY_GROUPS) return sharing_of(key, c)->group_count == 0;
   if (key->type == CH_KEY_LAYERS) return !memchr(layers_of(key, c), true, CH_MAX_LISTED_LAYERS);
+  if (key->type == CH_KEY_LAYER_TYPES) return types_of(key, c)->count == 0;
   if (key->type == CH_KEY_SPAN) return span_of(key, c)[0] == 0 && span_of(key, c)[1] == -1;
   return mix_of(key, c)->component_heads == 0 && mix_of(key, c)->listed_layers == 0;
 }
@@ -181,6 +220,7 @@ bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config) 
   if (key->type == CH_KEY_PROJECTIONS) return projections_in_range(sharing_of(key, c));
   if (key->type == CH_KEY_GROUPS)
     return sharing_of(key, c)->group_count > 0 && sharing_of(key, c)->group_count <= CH_MAX_GROUPS;
+  if (key->type == CH_KEY_LAYER_TYPES) return types_in_range(types_of(key, c));
   if (key->type == CH_KEY_SPAN) return in_range(key, span_of(key, c)[0]) && in_range(key, span_of(key, c)[1]);
   const ch_head_mix *mix = mix_of(key, c);
   if (mix->listed_layers < 0 || mix->listed_layers > CH_MAX_LISTED_LAYERS) return false;
@@ -201,6 +241,10 @@ void ch_config_put_list(const ch_config_key *key, const ch_config *config, ch_te
   }
   if (key->type == CH_KEY_LAYERS) {
     put_layers(layers_of(key, c), json);
+    return;
+  }
+  if (key->type == CH_KEY_LAYER_TYPES) {
+    put_types(key, types_of(key, c), json);
     return;
   }
   if (key->type == CH_KEY_SPAN) {

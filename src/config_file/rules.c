@@ -6,6 +6,7 @@
 #include "config_file/config_json.h"
 #include "config_file/families.h"
 #include "config_file/keys.h"
+#include "config_file/layers.h"
 #include "config_file/modules.h"
 #include "model/moe.h"
 
@@ -239,6 +240,7 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
   CH_TRY(ch_config_check_family(config, where, error));
   CH_TRY(ch_config_check_modules(config, where, error));
   CH_TRY(ch_config_check_sharing(config, where, error));
+  CH_TRY(ch_config_check_layers(config, where, error));
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   if (mechanism->check) CH_TRY(mechanism->check(config, where, error));
   return ch_check_shared_projections(config, where, error);

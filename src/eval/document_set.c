@@ -93,8 +93,7 @@ int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config)
 }
 
 int64_t ch_longest_window(const ch_config *config) {
-  int64_t most = config->max_position_embeddings;
-  return config->sliding_window > 0 && config->sliding_window < most ? config->sliding_window : most;
+  return config->max_position_embeddings;
 }
 
 int64_t ch_window_of(const ch_config *config) {
@@ -104,8 +103,7 @@ int64_t ch_window_of(const ch_config *config) {
 
 ch_status ch_window_check(const ch_config *config, int64_t window, ch_error *error) {
   int64_t most = ch_longest_window(config);
-  bool ends = config->position == CH_POSITION_ROPE || config->position == CH_POSITION_LEARNED ||
-              config->sliding_window > 0;
+  bool ends = config->position == CH_POSITION_ROPE || config->position == CH_POSITION_LEARNED;
   if (window < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is not possible", (long long)window);
   if (window <= most || !ends) return CH_OK;

@@ -97,6 +97,7 @@ static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length
                           .dtype = CH_F32,
                           .head = CH_HEAD_LOSS,
                           .cached = scorer->cached,
+                          .capacity = length,
                           .cache = scorer->types};
   return ch_runner_create(&scorer->engine, &scorer->model->config, &scorer->model->params, &shape, false,
                           &scorer->runner, error);

@@ -59,12 +59,6 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Rows of a pass that holds so many; a sliding window bounds it. */
-static int64_t padded(const scoring *s, int64_t rows, int64_t step) {
-  int64_t window = s->model->config.sliding_window, more = round_up(rows, step);
-  return window > rows && window < more ? window : more;
-}
-
 /* --- passes -------------------------------------------------------------------------------------------------- */
 
 static ch_status find_pass(scoring *s, int64_t sequences, int64_t length, ch_runner **runner,
@@ -126,7 +120,7 @@ static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_
   if (s->cache && s->cache->sequences >= sequences && s->cache->capacity >= capacity) return CH_OK;
   const ch_cache_types types = ch_cache_of(CH_F32);
   ch_cache_free(s->cache);
-  return ch_engine_cache(&s->engine, &s->model->config, sequences, capacity, &types, &s->cache, error);
+  return ch_engine_whole_cache(&s->engine, &s->model->config, sequences, capacity, &types, &s->cache, error);
 }
 
 /* Bytes that a token takes in the cache. */
@@ -173,7 +167,7 @@ static ch_status run_beginnings(scoring *s, group *const *batch, int64_t count, 
   for (int64_t i = 0; i < count; i++)
     if (batch[i]->shared - s->prefix > rows) rows = batch[i]->shared - s->prefix;
   if (rows == 0) return CH_OK;
-  rows = padded(s, rows, BEGINNING_STEP);
+  rows = round_up(rows, BEGINNING_STEP);
   CH_TRY(clear_tokens(s, count * rows, error));
   for (int64_t i = 0; i < count; i++) {
     int64_t own = batch[i]->shared - s->prefix;
@@ -209,7 +203,7 @@ static ch_status run_continuations(scoring *s, group *const *batch, int64_t coun
     int64_t own = s->windows[member[i]].length - 1 - batch[i]->shared;
     if (own > rows) rows = own;
   }
-  rows = padded(s, rows, CONTINUATION_STEP);
+  rows = round_up(rows, CONTINUATION_STEP);
   CH_TRY(clear_tokens(s, count * rows, error));
   for (int64_t i = 0; i < count; i++) {
     const ch_score_window *w = &s->windows[member[i]];

@@ -202,9 +202,6 @@ static const char *end_of_context(const ch_config *config, int64_t context, ch_a
     return ch_arena_printf(
         arena, "its positions end at %lld tokens (max_position_embeddings), before the %lld asked for",
         (long long)config->max_position_embeddings, (long long)context);
-  if (config->sliding_window && context > config->sliding_window)
-    return ch_arena_printf(arena, "its sliding window of %lld tokens ends before the %lld asked for",
-                           (long long)config->sliding_window, (long long)context);
   return "";
 }
 

@@ -42,7 +42,7 @@ static ch_status begin_again(void *context, ch_error *error) {
   decoding *d = context;
   if (d->decoded > 0 && d->decoded < d->count) return CH_OK;
   d->decoded = 0;
-  ch_session_truncate(d->session, d->start);
+  ch_session_pretend_length(d->session, d->start);
   return d->count > 1 ? decode_token(d, error) : CH_OK;
 }
 

@@ -174,7 +174,6 @@ static ch_status write_all(const ch_source *source, const char *directory, const
 
 ch_status ch_source_write(const ch_source *source, const char *directory, const ch_source_writing *writing,
                           ch_error *error) {
-  CH_TRY(ch_config_check_writable(&source->config, directory, error));
   char *config = ch_path_join(directory, "config.json");
   if (!config) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
   bool taken = ch_is_file(config), there = ch_is_directory(directory);

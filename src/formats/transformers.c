@@ -178,7 +178,6 @@ ch_status ch_transformers_finish(const ch_source *source, const char *directory,
 }
 
 ch_status ch_transformers_write_untrained(const ch_source *source, const char *directory, ch_error *error) {
-  CH_TRY(ch_config_check_writable(&source->config, directory, error));
   CH_TRY(ch_make_directory(directory, error));
   return ch_transformers_finish(source, directory, error);
 }

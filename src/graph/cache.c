@@ -39,6 +39,26 @@ int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_t
   return rows_bytes(parts, layers, types, CH_PART_ELEMENTS);
 }
 
+/* Whether a layer's tokens lie in a ring. */
+static bool is_ring(const ch_cache_shape *shape, int layer) {
+  return shape->parts[layer].slides && shape->window < shape->capacity - shape->sinks;
+}
+
+/* Tokens of a sequence that a layer keeps. */
+static int64_t rows_of(const ch_cache_shape *shape, int layer) {
+  return is_ring(shape, layer) ? shape->window + shape->sinks : shape->capacity;
+}
+
+/* Bytes of elements and scalars of all tokens. */
+static __int128_t kept_bytes(const ch_cache_shape *shape) {
+  __int128_t bytes = 0;
+  for (int l = 0; l < shape->layers; l++)
+    bytes += (__int128_t)shape->sequences * rows_of(shape, l) *
+             (rows_bytes(&shape->parts[l], 1, &shape->types, CH_PART_ELEMENTS) +
+              rows_bytes(&shape->parts[l], 1, &shape->types, CH_PART_SCALARS));
+  return bytes;
+}
+
 static int64_t token_elements(const ch_cache_shape *shape) {
   int64_t elements = 0;
   for (int l = 0; l < shape->layers; l++)
@@ -55,8 +75,15 @@ static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   cache->length = calloc((size_t)cache->sequences, sizeof *cache->length);
   cache->token_elements = token_elements(shape);
   cache->token_bytes = ch_token_bytes(shape->parts, shape->layers, types);
-  __int128_t scalars = rows_bytes(shape->parts, shape->layers, types, CH_PART_SCALARS),
-             bytes = tokens * (cache->token_bytes + scalars),
+  cache->rings = calloc((size_t)cache->layers, sizeof *cache->rings);
+  cache->rows_before = calloc((size_t)cache->sequences, sizeof *cache->rows_before);
+  cache->places = calloc((size_t)cache->sequences, sizeof *cache->places);
+  if (!cache->rings || !cache->rows_before || !cache->places) return false;
+  for (int l = 0; l < cache->layers; l++) {
+    cache->rings[l] = is_ring(shape, l);
+    cache->any_ring |= cache->rings[l];
+  }
+  __int128_t bytes = kept_bytes(shape),
              by_id = (__int128_t)cache->vocabulary *
                      rows_bytes(shape->parts, shape->layers, types, CH_PART_BY_ID),
              ids = by_id ? tokens * (__int128_t)sizeof(int32_t) : 0;
@@ -74,8 +101,8 @@ static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
 /* Lays out the parts of a type one after the other from `next` on; returns the end. */
 static char *place_parts(ch_cache *cache, const ch_cache_shape *shape, bool by_id, ch_dtype dtype,
                          char *next) {
-  int64_t rows = by_id ? cache->vocabulary : cache->sequences * cache->capacity;
-  for (int l = 0; l < cache->layers; l++)
+  for (int l = 0; l < cache->layers; l++) {
+    const int64_t kept = rows_of(shape, l), rows = by_id ? cache->vocabulary : cache->sequences * kept;
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
       const ch_state_part *part = &shape->parts[l].part[p];
       if (part->width == 0 || (part->kind == CH_PART_BY_ID) != by_id ||
@@ -83,9 +110,10 @@ static char *place_parts(ch_cache *cache, const ch_cache_shape *shape, bool by_i
         continue;
       int64_t width = ch_stored_width(part->width, dtype);
       cache->views[l][p] = (ch_state_view){
-          .data = next, .dtype = dtype, .token_stride = width, .sequence_stride = width * cache->capacity};
+          .data = next, .dtype = dtype, .token_stride = width, .sequence_stride = width * kept};
       next += (size_t)rows * ch_dtype_bytes(dtype, width);
     }
+  }
   return next;
 }
 
@@ -105,6 +133,8 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_err
                       .sequences = shape->sequences,
                       .capacity = shape->capacity,
                       .vocabulary = shape->vocabulary,
+                      .window = shape->window,
+                      .sinks = shape->sinks,
                       .layers = shape->layers,
                       .memory = shape->memory};
   if (!allocate(cache, shape)) {
@@ -126,6 +156,9 @@ void ch_cache_free(ch_cache *cache) {
   if (cache->data) cache->memory->release(cache->data, cache->data_bytes);
   if (cache->by_id) cache->memory->release_sparse(cache->by_id, cache->by_id_bytes);
   free(cache->tokens);
+  free(cache->rings);
+  free(cache->rows_before);
+  free(cache->places);
   free(cache->views);
   free(cache->length);
   free(cache);
@@ -140,20 +173,110 @@ bool ch_cache_holds(const ch_cache *cache, int layer, int part) {
   return data && data >= first && data < first + cache->data_bytes;
 }
 
+static char *row_at(const ch_state_view *view, int64_t sequence, int64_t row) {
+  return (char *)view->data +
+         ch_dtype_bytes(view->dtype, sequence * view->sequence_stride + row * view->token_stride);
+}
+
 static char *sequence_at(const ch_state_view *view, int64_t sequence) {
-  return (char *)view->data + ch_dtype_bytes(view->dtype, sequence * view->sequence_stride);
+  return row_at(view, sequence, 0);
+}
+
+/* Where a token lies in a ring. */
+static int64_t row_of(const ch_cache *cache, int64_t token) {
+  return token < cache->sinks ? token : cache->sinks + (token - cache->sinks) % cache->window;
 }
 
 void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                      int part, int64_t sequence, int64_t count, int64_t width, const void *x) {
   const ch_state_view *view = &cache->views[layer][part];
-  int64_t first = sequence * view->sequence_stride + cache->length[sequence] * view->token_stride;
-  char *to = (char *)view->data + ch_dtype_bytes(view->dtype, first);
+  int64_t row = cache->rings[layer] ? row_of(cache, cache->length[sequence]) : cache->length[sequence];
+  char *to = row_at(view, sequence, row);
   if (ch_dtype_is_block_quantised(view->dtype))
     kernels->pack_states(team, count, width, x, view->dtype, to);
   else
     kernels->convert_to(team, count * width, x, view->dtype, to);
 }
+
+/* --- rings ------------------------------------------------------------------------------------------------------ */
+
+/* Rows of a ring that hold tokens, after `length` of them. */
+static int64_t rows_held(const ch_cache *cache, int64_t length) {
+  int64_t most = cache->window + cache->sinks;
+  return length < most ? length : most;
+}
+
+/* One token is read in the ring, whose rows from the newest on are the oldest. */
+static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_before, ch_row_places *places) {
+  int64_t row = row_of(cache, token);
+  *rows_before = (int32_t)(rows_held(cache, token + 1) - 1);
+  *places = (ch_row_places){
+      .sinks = cache->sinks, .turn = row + 1, .newer = token - row, .older = token - row - cache->window};
+  if (token == row) *places = (ch_row_places){.turn = INT64_MAX};
+}
+
+/* Several are read behind the sinks and the window - 1 tokens before the first of them. */
+static void begin_staged(const ch_cache *cache, int64_t first, int32_t *rows_before, ch_row_places *places) {
+  int64_t sinks = first < cache->sinks ? first : cache->sinks, recent = first - sinks;
+  if (recent > cache->window - 1) recent = cache->window - 1;
+  *rows_before = (int32_t)(sinks + recent);
+  *places = (ch_row_places){.sinks = sinks, .turn = INT64_MAX, .newer = first - recent - sinks};
+}
+
+void ch_cache_begin(ch_cache *cache, int64_t count) {
+  for (int64_t s = 0; cache->any_ring && s < cache->sequences; s++)
+    (count == 1 ? begin_in_ring : begin_staged)(cache, cache->length[s], &cache->rows_before[s],
+                                                &cache->places[s]);
+}
+
+int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t count) {
+  int64_t most = window - 1 + sinks + count;
+  return capacity < most ? capacity : most;
+}
+
+/* Copies rows of tokens first … end-1 between a ring and rows that lie in the tokens' order. */
+static void copy_ring(const ch_cache *cache, const ch_state_view *view, int64_t sequence, int64_t first,
+                      int64_t end, char *ordered, bool to_ring) {
+  while (first < end) {
+    const int64_t row = row_of(cache, first), last = cache->window + cache->sinks,
+                  count = end - first < last - row ? end - first : last - row;
+    const size_t bytes = ch_dtype_bytes(view->dtype, count * view->token_stride);
+    char *ring = row_at(view, sequence, row);
+    cache->memory->copy(to_ring ? ring : ordered, to_ring ? ordered : ring, bytes);
+    ordered += bytes;
+    first += count;
+  }
+}
+
+void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
+                    int part, int64_t sequence, int64_t count, int64_t width, const void *x, void *stage) {
+  const ch_state_view *view = &cache->views[layer][part];
+  const int64_t first = cache->length[sequence], end = first + count, before = cache->rows_before[sequence],
+                sinks = cache->places[sequence].sinks;
+  const size_t row = ch_dtype_bytes(view->dtype, view->token_stride);
+  char *own = (char *)stage + (size_t)before * row;
+  copy_ring(cache, view, sequence, 0, sinks, stage, false);
+  copy_ring(cache, view, sequence, first - (before - sinks), first, (char *)stage + (size_t)sinks * row,
+            false);
+  if (ch_dtype_is_block_quantised(view->dtype))
+    kernels->pack_states(team, count, width, x, view->dtype, own);
+  else
+    kernels->convert_to(team, count * width, x, view->dtype, own);
+  const int64_t end_sinks = first >= cache->sinks ? first
+                            : end < cache->sinks  ? end
+                                                  : cache->sinks,
+                recent = end - cache->window > end_sinks ? end - cache->window : end_sinks;
+  copy_ring(cache, view, sequence, first, end_sinks, own, true);
+  copy_ring(cache, view, sequence, recent, end, own + (size_t)(recent - first) * row, true);
+}
+
+bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length) {
+  const int64_t held = cache->length[sequence];
+  return !cache->any_ring || held <= cache->window + cache->sinks || length <= cache->sinks ||
+         length >= held - 1;
+}
+
+/* --- by id, windows on sequences, copies ------------------------------------------------------------------------ */
 
 void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x) {
@@ -189,6 +312,8 @@ void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
   window->sequences = count;
   window->views = views;
   window->length = cache->length + first;
+  window->rows_before = cache->rows_before + first;
+  window->places = cache->places + first;
   window->tokens = cache->tokens ? ch_cache_tokens(cache, first) : NULL;
   for (int l = 0; l < cache->layers; l++)
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
@@ -198,6 +323,7 @@ void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
 }
 
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
+  const int32_t held = cache->length[from];
   cache->length[to] = length;
   if (from == to) return;
   for (int l = 0; l < cache->layers; l++)
@@ -205,7 +331,8 @@ void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
       const ch_state_view *view = &cache->views[l][p];
       if (ch_cache_holds(cache, l, p))
         cache->memory->copy(sequence_at(view, to), sequence_at(view, from),
-                            ch_dtype_bytes(view->dtype, length * view->token_stride));
+                            ch_dtype_bytes(view->dtype, (cache->rings[l] ? rows_held(cache, held) : length) *
+                                                            view->token_stride));
     }
   if (cache->tokens)
     memcpy(ch_cache_tokens(cache, to), ch_cache_tokens(cache, from), (size_t)length * sizeof *cache->tokens);
@@ -235,7 +362,9 @@ void ch_cache_copy_all(const ch_cache *from, ch_cache *to) {
       if (ch_cache_holds(from, l, p))
         for (int64_t s = 0; s < from->sequences; s++)
           to->memory->copy(sequence_at(&to->views[l][p], s), sequence_at(view, s),
-                           ch_dtype_bytes(view->dtype, from->length[s] * view->token_stride));
+                           ch_dtype_bytes(view->dtype, (from->rings[l] ? rows_held(from, from->length[s])
+                                                                       : from->length[s]) *
+                                                           view->token_stride));
       else if (view->data)
         copy_by_id(from, to, l, p);
     }

@@ -43,6 +43,7 @@ int64_t ch_stored_width(int64_t width, ch_dtype dtype);
 /* The parts of one layer; width 0 = no such part. */
 typedef struct ch_layer_parts {
   ch_state_part part[CH_MAX_STATE_PARTS];
+  bool slides; /* only the last `window` tokens and the first `sinks` are kept: ch_cache_shape's */
 } ch_layer_parts;
 
 typedef struct ch_cache {
@@ -52,9 +53,18 @@ typedef struct ch_cache {
   int layers;
   ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: where each part lies: [sequence, token, width], or
                                                  [id, width] */
-  int32_t *length;                            /* [sequences] tokens held */
-  int32_t *tokens;                            /* [sequences, capacity] their ids, or NULL: no part is by id */
-  size_t bytes; /* allocated for tokens: elements, scalars and ids, without parts by id */
+  int32_t *length;                            /* [sequences] tokens read */
+  /* A layer that slides keeps a ring of window + sinks tokens, if the capacity is above that: token t lies in row t, or
+     from token window + sinks on in row sinks + (t - sinks) mod window. */
+  int64_t window, sinks;
+  bool *rings; /* [layers] */
+  bool any_ring;
+  int32_t
+      *rows_before; /* [sequences] for the pass that ch_cache_begin announced: rows that its first query sees
+                                 before its own, in all rings */
+  ch_row_places *places; /* [sequences] and the tokens that these rows are */
+  int32_t *tokens;       /* [sequences, capacity] their ids, or NULL: no part is by id */
+  size_t bytes;          /* allocated for tokens: elements, scalars and ids, without parts by id */
   void *data;
   size_t data_bytes;                   /* of elements and scalars */
   int64_t token_elements, token_bytes; /* per token, of all layers */
@@ -67,6 +77,7 @@ typedef struct ch_cache_shape {
   int layers;
   const ch_layer_parts *parts; /* [layers] */
   int64_t sequences, capacity, vocabulary;
+  int64_t window, sinks; /* of layers that slide */
   ch_cache_types types;
   const ch_value_memory *memory; /* of the kernels that write and read it */
 } ch_cache_shape;
@@ -79,6 +90,15 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **cache, ch_erro
 void ch_cache_free(ch_cache *cache);
 /* The functions below write and copy what the cache stores; others read it through its views. Widths are those of the
    part, rows are of the kernels' type. */
+/* Announces a pass over `count` tokens of every sequence: sets rows_before and places. One token is written to the rings and
+   read there; several are read behind a copy of the rows that their first one sees (ch_cache_stage). */
+void ch_cache_begin(ch_cache *cache, int64_t count);
+/* Rows that a stage of `count` tokens has at most, of sequences of `capacity`. */
+int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t count);
+/* Makes the rows of a sequence that a pass over x [count, width] sees, in `stage`: rows_before of them from the ring of such a
+   part, then those of x; and writes the last of x to the ring. */
+void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
+                    int part, int64_t sequence, int64_t count, int64_t width, const void *x, void *stage);
 /* Appends x [count, width] after the tokens that the sequence holds; the length does not change. */
 void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                      int part, int64_t sequence, int64_t count, int64_t width, const void *x);
@@ -98,11 +118,13 @@ bool ch_cache_holds(const ch_cache *cache, int layer, int part);
    caller's. Tokens fed to one are fed to the other. */
 void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
                      ch_state_view (*views)[CH_MAX_STATE_PARTS], ch_cache *window);
-/* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`. */
+/* Whether a sequence can go back to its first `length` tokens: a ring may have lost some that the next token sees. */
+bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);
+/* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`, which can go back to them. */
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length);
 /* Sequence by sequence, `to` becomes what `from` is: a cache of the same shape. */
 void ch_cache_copy_all(const ch_cache *from, ch_cache *to);
-/* Drops all tokens after the first `length` of every sequence. */
+/* Drops all tokens after the first `length` of every sequence, which can go back to them. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);
 
 #endif

@@ -145,6 +145,13 @@ double ch_graph_context(const ch_graph *graph, bool causal) {
   return causal ? ((double)graph->length + 1) / 2 : (double)graph->length;
 }
 
+double ch_graph_context_within(const ch_graph *graph, bool causal, int64_t most) {
+  double all = ch_graph_context(graph, causal), limit = (double)most, length = (double)graph->length;
+  if (most == 0) return all;
+  if (graph->context > 0) return all < limit ? all : limit;
+  return length <= limit ? all : limit - limit * (limit - 1) / 2 / length;
+}
+
 int64_t ch_node_count(const ch_node *node) {
   int64_t count = 1;
   for (int i = 0; i < node->rank; i++) count *= node->shape[i];

@@ -59,6 +59,8 @@ typedef struct ch_op {
   bool stateful; /* the value lies in the cache, not in the workspace (append) */
   /* Of stateful operations: where the states of all tokens lie, and the type they are stored in. */
   ch_state_view (*states)(const ch_run *run, const ch_node *node);
+  /* Bytes of the workspace that a stateful value takes, if it does not lie in the cache alone; NULL: none. */
+  size_t (*staged)(const ch_node *node);
   ch_dtype (*state_type)(const ch_node *node);
   /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of this run.
      stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
@@ -148,6 +150,8 @@ ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) __attribute__((
 
 /* Tokens that a query is counted to see: graph->context, or the mean over a pass that starts from nothing. */
 double ch_graph_context(const ch_graph *graph, bool causal);
+/* The same of a layer in which a query sees at most `most` tokens; 0: any number. */
+double ch_graph_context_within(const ch_graph *graph, bool causal, int64_t most);
 
 int64_t ch_node_count(const ch_node *node);
 /* Product of all dimensions but the last; and the last. */

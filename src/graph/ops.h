@@ -116,8 +116,15 @@ ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int6
 
 /* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`,
    after the tokens already there; the node's value is then the states of all tokens. Decoding only. A part by
-   id is written to the rows of the tokens' ids, and the node's value is the rows of all tokens' ids. */
-ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype);
+   id is written to the rows of the tokens' ids, and the node's value is the rows of all tokens' ids. ring: what a
+   query of the layer sees, and what the cache keeps of it; NULL: all tokens. */
+typedef struct ch_ring {
+  int64_t window, sinks;
+  int64_t
+      capacity; /* tokens of a sequence that fit into the cache: of more than window + sinks it keeps a ring; 0: all */
+} ch_ring;
+ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype,
+                      const ch_ring *ring);
 
 /* Rows [N, width] of such a part by the ids [N]: for parts whose rows exist before the first token. */
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
@@ -144,15 +151,18 @@ typedef struct ch_attend_spec {
   double scale;
   const double *slopes; /* ALiBi slopes [heads], copied; or NULL */
   bool causal;
+  int64_t window, sinks; /* ch_attend's; 0: no window */
 } ch_attend_spec;
 
 /* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and values
-   [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads * value_dim]. Operands
+   [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads * value_dim]. With sinks
+   [n], n a divisor of the heads, head h's softmax has one more term, e^sink[h mod n], which adds nothing to the sum.
+   Operands
    may be columns of wider nodes, and of one node; a value head may be the beginning of its key head, no other columns
    are shared. The gradient of a wider node is zero in its other columns. With one_key, keys are [N, key_dim], with
    one_value values are [N, value_dim]. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
-                      const ch_attend_spec *spec);
+                      ch_node *sinks, const ch_attend_spec *spec);
 
 /* The same with kv_heads = heads that talk: scores (with their bias, before the mask) and weights are mixed over heads by
    logit_mix and weight_mix [heads, heads], rows = mixed heads; either may be NULL. */
@@ -180,14 +190,16 @@ ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_no
 /* Sizes of attention over factors (tensor/factor_attend.h). */
 typedef struct ch_factor_spec {
   int64_t heads, k_rank, v_rank;
-  double scale;         /* of scores, without 1 / k_rank */
-  const double *slopes; /* ALiBi slopes [heads] in the graph's arena, or NULL */
+  double scale;          /* of scores, without 1 / k_rank */
+  const double *slopes;  /* ALiBi slopes [heads] in the graph's arena, or NULL */
+  int64_t window, sinks; /* as ch_attend_spec's */
 } ch_factor_spec;
 
 /* Queries [N, heads * d] over the cached factors of keys and values, a_k [heads * k_rank], b_k [k_rank * d], a_v and b_v
-   likewise; document_start [N] or NULL -> [N, heads * d]. Causal. Has no gradient. */
+   likewise; document_start [N] or NULL, sinks [heads] or NULL as ch_op_attend's -> [N, heads * d]. Causal. Has no gradient. */
 ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,
-                             ch_node *b_v, ch_node *document_start, const ch_factor_spec *spec);
+                             ch_node *b_v, ch_node *document_start, ch_node *sinks,
+                             const ch_factor_spec *spec);
 
 /* Cross entropy of x W^T against targets, row by row, without ever storing N x V logits: x [N, D], weight [V, D],
    targets [N] (-1: no loss) -> [N, 1]. */

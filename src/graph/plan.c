@@ -160,7 +160,11 @@ static void choose_dropped(ch_plan *plan, const bool *needed) {
 /* --- lifetimes ----------------------------------------------------------------------------------------------- */
 
 static bool has_value_buffer(const ch_node *node) {
-  return node->kind == CH_NODE_OP && !node->streamed;
+  return node->kind == CH_NODE_OP && (!node->streamed || node->op->staged);
+}
+
+static size_t value_bytes(const ch_node *node) {
+  return node->op->staged ? node->op->staged(node) : (size_t)ch_node_count(node) * ch_dtype_size(node->dtype);
 }
 
 static ch_buffer *buffer_of(ch_buffer *buffers, int kind, const ch_node *node) {
@@ -185,9 +189,7 @@ static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
 
 static void live_forward(ch_buffer *buffers, const ch_node *node, int t) {
   use_inputs(buffers, node, t);
-  if (has_value_buffer(node))
-    ch_buffer_define(buffer_of(buffers, VALUE, node), t,
-                     (size_t)ch_node_count(node) * ch_dtype_size(node->dtype));
+  if (has_value_buffer(node)) ch_buffer_define(buffer_of(buffers, VALUE, node), t, value_bytes(node));
 }
 
 static void live_backward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {

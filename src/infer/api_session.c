@@ -84,6 +84,7 @@ ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params
                           .head = CH_HEAD_LAST_LOGITS,
                           .cached = true,
                           .cache = options->cache,
+                          .capacity = options->context,
                           .compute = options->compute};
   ch_plan_options none = {0};
   ch_graph *graph = NULL;
@@ -106,8 +107,8 @@ ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *s
   int64_t chunk = options.chunk < options.context ? options.chunk : options.context;
   CH_TRY(ch_session_pass_bytes(&model->config, &model->params, &options, chunk, &prefill, error));
   CH_TRY(ch_session_pass_bytes(&model->config, &model->params, &options, 1, &step, error));
-  double cache = (double)ch_state_bytes(&model->config, &options.cache) * (double)options.sequences *
-                 (double)options.context;
+  double cache =
+      (double)ch_state_bytes_at(&model->config, &options.cache, options.context) * (double)options.sequences;
   if (cache > 9e18)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a cache of %d sequences of %lld tokens is larger than any memory", (int)options.sequences,

@@ -49,7 +49,23 @@ static void put_modules(const ch_config *c, ch_text *text) {
                    a->layer_group_shares == CH_GROUP_SHARES_LATENT ? " with one latent" : "");
     between = "; ";
   }
+  if (a->kv_layer_group > 1) {
+    ch_text_printf(text, "%sgroups of %" PRId64 " layers with one cache", between, a->kv_layer_group);
+    between = "; ";
+  }
+  if (a->sink_logits) ch_text_printf(text, "%slearned sinks", between), between = "; ";
   if (between[0] == ';') ch_text_puts(text, "\n");
+}
+
+/* Layers that slide. */
+static void put_windows(const ch_config *c, ch_text *text) {
+  int64_t layers = 0;
+  for (int64_t layer = 0; layer < c->num_hidden_layers; layer++) layers += ch_layer_slides(c, (int)layer);
+  if (!layers) return;
+  ch_text_printf(text, "           %" PRId64 " of %" PRId64 " layers see a window of %" PRId64 " tokens",
+                 layers, c->num_hidden_layers, c->sliding_window);
+  if (c->attention_sinks) ch_text_printf(text, " and the first %" PRId64 " of the text", c->attention_sinks);
+  ch_text_puts(text, "\n");
 }
 
 static void put_latents(const ch_attention_config *a, ch_text *text) {
@@ -148,6 +164,7 @@ static void put_model(const ch_config *c, ch_text *text) {
   ch_text_printf(text, "model      %s, attention %s\n", c->model_type, c->attention.type);
   put_modules(c, text);
   put_heads(c, text);
+  put_windows(c, text);
   if (c->moe.experts) put_experts(c, text);
   put_norms(c, text);
   if (ch_config_is_vision(c)) {
@@ -179,10 +196,14 @@ static void put_flops(const char *name, double flops, ch_text *text) {
 }
 
 /* Cache and arithmetic of a model of text; */
-static void put_text_figures(const ch_account *a, int64_t depth, const char *cache_name, ch_text *text) {
+static void put_text_figures(const ch_account *a, bool slides, int64_t depth, const char *cache_name,
+                             ch_text *text) {
   ch_text_printf(text, "\nKV cache per token\n  %-24s %16" PRId64 "\n", "elements",
                  a->cache_elements_per_token);
   ch_text_printf(text, "  %-24s %16" PRId64 "   %s\n", "bytes", a->cache_bytes_per_token, cache_name);
+  if (slides)
+    ch_text_printf(text, "\nKV cache of a sequence of %" PRId64 " tokens\n  %-24s %16" PRId64 "\n", depth,
+                   "elements", a->cache_elements_at_depth);
   ch_text_printf(text, "\nFLOPs per token, forward, context %" PRId64 "\n", depth);
   put_flops("attention projections", a->flops.attention_projections, text);
   put_flops("attention over context", a->flops.attention_context, text);
@@ -227,7 +248,7 @@ void ch_info_put_page(const ch_info_row *row, int64_t depth, const char *cache_n
   if (vision)
     put_image_figures(a, text);
   else
-    put_text_figures(a, depth, cache_name, text);
+    put_text_figures(a, ch_any_layer_slides(row->config), depth, cache_name, text);
   ch_text_printf(text, "\nattention of one layer\n  %-24s %16" PRId64 "\n", "total effective rank",
                  a->total_effective_rank);
   ch_text_printf(text, "  %-24s %16" PRId64 "\n", "shared latent dimension", a->shared_latent_dim);

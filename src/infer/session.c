@@ -57,11 +57,6 @@ static ch_status check_options(const ch_config *config, const ch_tensor *weights
   for (int role = 0; role < CH_STATE_ROLES; role++)
     if (!ch_is_cache_type(options->cache.of[role]))
       return ch_fail(error, CH_ERROR_ARGUMENT, "the cache can be F32, F16, BF16, Q8_0 or Q4_0");
-  if (config->sliding_window > 0 && options->context > config->sliding_window)
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "the model has a sliding window of %lld tokens, which is not supported beyond it; ask for "
-                   "a context of at most that",
-                   (long long)config->sliding_window);
   if (options->precompute_gates && !config->attention.gate_embedding_dim)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "the model has no embedding gates to precompute (\"attention.gate_embedding_dim\" is 0)");
@@ -113,6 +108,7 @@ static ch_status find_pass(ch_session *session, int64_t sequences, int64_t lengt
                                 .head = head,
                                 .cached = true,
                                 .cache = session->options.cache,
+                                .capacity = session->options.context,
                                 .gates_known = session->options.precompute_gates,
                                 .expand_gates = session->options.expand_gates};
   return ch_pass_table_find(session->passes, &shape, runner, error);
@@ -180,7 +176,10 @@ static ch_status feed(ch_session *session, int64_t first, int64_t sequences, con
   ch_status status = feed_chunks(session, first, sequences, tokens, (int64_t)count, reports, logits, error);
   if (status == CH_OK || status == CH_ERROR_INTERRUPTED) return status;
   int32_t fed = session->cache->length[first] - before;
-  for (int64_t s = first; s < first + sequences; s++) session->cache->length[s] -= fed;
+  for (int64_t s = first; s < first + sequences; s++) {
+    int32_t kept = session->cache->length[s] - fed;
+    session->cache->length[s] = ch_cache_can_go_back(session->cache, s, kept) ? kept : 0;
+  }
   return status;
 }
 
@@ -270,13 +269,34 @@ ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *ids, siz
 
 /* --- truncating, copying, forking ---------------------------------------------------------------------------- */
 
-void ch_session_truncate(ch_session *session, int64_t length) {
+/* Whether a sequence can go back to `length` tokens. */
+static ch_status check_way_back(const ch_session *session, int64_t sequence, int64_t length,
+                                ch_error *error) {
+  const ch_cache *cache = session->cache;
+  if (length >= cache->length[sequence] || ch_cache_can_go_back(cache, sequence, (int32_t)length))
+    return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "sequence %lld holds %d tokens and cannot go back to %lld: layers with a sliding window keep the "
+      "last %lld; begin again, or copy the sequence before it goes on",
+      (long long)sequence, cache->length[sequence], (long long)length, (long long)cache->window);
+}
+
+ch_status ch_session_truncate(ch_session *session, int64_t length, ch_error *error) {
+  if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
   if (length < 0) length = 0;
-  if (length < session->cache->capacity) ch_cache_truncate(session->cache, (int32_t)length);
+  if (length >= session->cache->capacity) return CH_OK;
+  for (int64_t s = 0; s < session->cache->sequences; s++) CH_TRY(check_way_back(session, s, length, error));
+  ch_cache_truncate(session->cache, (int32_t)length);
+  return CH_OK;
 }
 
 void ch_session_reset(ch_session *session) {
-  ch_session_truncate(session, 0);
+  ch_cache_truncate(session->cache, 0);
+}
+
+void ch_session_pretend_length(ch_session *session, int64_t length) {
+  ch_cache_truncate(session->cache, (int32_t)length);
 }
 
 ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length, ch_error *error) {
@@ -289,6 +309,7 @@ ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t
   if (length < 0 || length > session->cache->length[from])
     return ch_fail(error, CH_ERROR_ARGUMENT, "sequence %d holds %d tokens, of which %lld cannot be copied",
                    from, session->cache->length[from], (long long)length);
+  CH_TRY(check_way_back(session, from, length, error));
   ch_cache_copy(session->cache, from, to, (int32_t)length);
   return CH_OK;
 }

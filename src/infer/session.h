@@ -37,6 +37,9 @@ ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params
    for made-up ones. */
 ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed, const int32_t *ids,
                              int64_t id_count, ch_error *error);
+/* Drops tokens after the first `length` to measure there again: what a ring has lost of them stays lost, so the states are
+   made up from then on. */
+void ch_session_pretend_length(ch_session *session, int64_t length);
 /* V, the length of a row of logits. */
 int64_t ch_session_vocab_size(const ch_session *session);
 const ch_cache *ch_session_cache(const ch_session *session);

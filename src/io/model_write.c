@@ -163,7 +163,6 @@ ch_status ch_model_write_as(const char *directory, const ch_config *config, cons
                             const ch_tensor *tensors, const ch_dtype *dtypes, const ch_model_writing *writing,
                             ch_error *error) {
   CH_TRY(ch_config_validate(config, directory, error));
-  CH_TRY(ch_config_check_writable(config, directory, error));
   converter *convert = malloc(sizeof *convert);
   if (!convert) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
   convert->tensors = tensors;

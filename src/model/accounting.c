@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "graph/ops/append.h"
 #include "model/transformer.h"
 
 void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account) {
@@ -78,6 +79,8 @@ static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) 
 static double arithmetic(ch_graph *graph, const ch_node *node, double context, double units) {
   graph->context = context;
   double flops = node->op->flops(node) / units;
+  const ch_append *states = node->streamed ? ch_append_behind(node) : NULL;
+  if (states && states->seen > 0 && (double)states->seen < context) context = (double)states->seen;
   return node->streamed ? flops * context / (double)(graph->sequences * graph->length) : flops;
 }
 
@@ -99,7 +102,7 @@ static void count_graph(ch_graph *graph, const bool *needed, double context, dou
     moves[i] = node->kind == CH_NODE_INPUT || node->streamed;
     for (int k = 0; k < node->inputs; k++) moves[i] = moves[i] || moves[node->in[k]->id];
     if (!needed[i] || !moves[i] || node->kind != CH_NODE_OP || !node->op->flops) continue;
-    double alone = 2 * arithmetic(graph, node, 1, units) - arithmetic(graph, node, 2, units);
+    double alone = 2 * arithmetic(graph, node, 0.5, units) - arithmetic(graph, node, 1, units);
     *term_of(node, moves, flops) += alone;
     if (context > 0) flops->attention_context += arithmetic(graph, node, context, units) - alone;
   }
@@ -161,6 +164,7 @@ ch_status ch_account_model(const ch_config *config, const ch_params *params, int
     depth = ch_config_image_tokens(config);
   else {
     account->cache_elements_per_token = ch_state_elements(config);
+    account->cache_elements_at_depth = ch_state_elements_at(config, depth);
     account->cache_bytes_per_token = ch_state_bytes(config, &cache);
   }
   account->total_effective_rank = mechanism->total_effective_rank(config);

@@ -47,6 +47,7 @@ static void put_text(const ch_account *account, int64_t depth, const char *cache
   ch_text_puts(json, ",\n  \"cache_dtype\": ");
   ch_json_put_string(json, cache_dtype);
   put_whole(json, "depth", depth);
+  put_whole(json, "cache_elements_at_depth", account->cache_elements_at_depth);
   put_flops(json, "flops_per_token_forward", account->flops.total);
   put_terms(json, "flops_terms", &account->flops);
   put_flops(json, "flops_per_token_training", 3 * account->flops.total);

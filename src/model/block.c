@@ -37,7 +37,7 @@ void ch_block_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   const half_norms *attention = &attention_norms[c->norm_placement], *ffn = &ffn_norms[c->norm_placement];
   declare_norm(declaration, attention->before);
-  ch_mechanism_of(c)->declare(declaration);
+  ch_attention_declare(declaration);
   declare_norm(declaration, attention->after);
   if (!c->parallel_residual) declare_norm(declaration, ffn->before);
   ch_ffn_declare(declaration);

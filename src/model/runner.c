@@ -12,7 +12,7 @@ struct ch_runner {
   ch_plan *plan;
   ch_model_graph shape;
   int64_t vocab_size; /* ids are below it: tokens, or classes */
-  bool vision;
+  bool vision, rings; /* rings: layers with a window keep no other tokens */
   int64_t places;     /* learned positions that there are; 0: none are learned */
   int32_t *positions; /* [sequences, length] */
   int parameters;
@@ -52,22 +52,37 @@ void ch_engine_free(ch_engine *engine) {
   *engine = (ch_engine){0};
 }
 
-ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
-                          int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error) {
+static ch_status make_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
+                            int64_t capacity, const ch_cache_types *types, bool whole, ch_cache **cache,
+                            ch_error *error) {
   *cache = NULL;
   ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
   if (!parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
   ch_state_parts(config, parts);
+  for (int64_t layer = 0; whole && layer < config->num_hidden_layers; layer++) parts[layer].slides = false;
   ch_status status = ch_cache_create(&(ch_cache_shape){.layers = (int)config->num_hidden_layers,
                                                        .parts = parts,
                                                        .sequences = sequences,
                                                        .capacity = capacity,
                                                        .vocabulary = config->vocab_size,
+                                                       .window = config->sliding_window,
+                                                       .sinks = config->attention_sinks,
                                                        .types = *types,
                                                        .memory = engine->kernels->memory},
                                      cache, error);
   free(parts);
   return status;
+}
+
+ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
+                          int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error) {
+  return make_cache(engine, config, sequences, capacity, types, false, cache, error);
+}
+
+ch_status ch_engine_whole_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
+                                int64_t capacity, const ch_cache_types *types, ch_cache **cache,
+                                ch_error *error) {
+  return make_cache(engine, config, sequences, capacity, types, true, cache, error);
 }
 
 static size_t input_bytes(const ch_node *input) {
@@ -77,18 +92,13 @@ static size_t input_bytes(const ch_node *input) {
 ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_params *params,
                            const ch_model_graph *shape, bool recompute, ch_runner **result, ch_error *error) {
   *result = NULL;
-  if (config->sliding_window > 0 && shape->length > config->sliding_window)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "the model has a sliding window of %lld tokens, beyond which it is not supported; %lld are too "
-        "many at once",
-        (long long)config->sliding_window, (long long)shape->length);
   ch_runner *runner = calloc(1, sizeof *runner);
   if (!runner) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a runner");
   *runner =
       (ch_runner){.engine = engine,
                   .shape = *shape,
                   .vision = ch_config_is_vision(config),
+                  .rings = ch_any_layer_slides(config) && ch_window_and_sinks(config) < shape->capacity,
                   .parameters = params->count,
                   .places = config->position == CH_POSITION_LEARNED ? config->max_position_embeddings : 0,
                   .vocab_size = ch_config_is_vision(config) ? config->num_classes : config->vocab_size};
@@ -137,6 +147,11 @@ static ch_status check_ids(const ch_runner *runner, const int32_t *ids, int32_t 
 static ch_status check_cache(const ch_runner *runner, const ch_cache *cache, ch_error *error) {
   if (memcmp(&cache->types, &runner->shape.cache, sizeof cache->types) != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the cache stores other types than the pass was planned for");
+  if (cache->any_ring != runner->rings || (runner->rings && cache->capacity != runner->shape.capacity))
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "the cache has room for %lld tokens a sequence, and the pass was planned for rings of %lld",
+        (long long)cache->capacity, (long long)runner->shape.capacity);
   for (int64_t s = 0; s < cache->sequences; s++)
     if (cache->length[s] + runner->shape.length > cache->capacity)
       return ch_fail(error, CH_ERROR_FULL, "the cache holds %d of %lld tokens and has no room for %lld more",
@@ -209,6 +224,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
       runner->shape.head == CH_HEAD_RANKS)
     CH_TRY(check_ids(runner, call->targets, -1, runner->vision ? "label" : "target id", error));
   if (runner->shape.cached) CH_TRY(check_cache(runner, call->cache, error));
+  if (runner->shape.cached) ch_cache_begin(call->cache, runner->shape.length);
   if (runner->shape.cached && call->cache->tokens) {
     note_tokens(runner, call);
     if (runner->shape.length == 1) /* several queries expand what they read */

@@ -38,6 +38,11 @@ void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *c
 /* A cache for models of this configuration, in the memory of the engine's kernels. Release with ch_cache_free. */
 ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                           int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error);
+/* The same, but layers with a sliding window keep all tokens, so that sequences can go back to any of them. For graphs whose
+   `capacity` is 0. */
+ch_status ch_engine_whole_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
+                                int64_t capacity, const ch_cache_types *types, ch_cache **cache,
+                                ch_error *error);
 
 typedef struct ch_runner ch_runner;
 

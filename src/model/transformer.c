@@ -117,6 +117,7 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
                         .causal = config->causal,
                         .cached = shape->cached,
                         .cache = shape->cache,
+                        .capacity = shape->capacity,
                         .gates_known = shape->gates_known,
                         .expand_gates = shape->expand_gates};
   *root = build(&builder, shape);

@@ -26,9 +26,11 @@ typedef struct ch_model_graph {
   ch_dtype dtype;   /* CH_F32 or CH_F64 */
   ch_dtype compute; /* ch_graph's */
   ch_head head;
-  bool trainable;         /* gradients of the parameters are wanted */
-  bool cached;            /* keys and values go through a cache; queries see what it holds */
-  ch_cache_types cache;   /* what that cache stores */
+  bool trainable;       /* gradients of the parameters are wanted */
+  bool cached;          /* keys and values go through a cache; queries see what it holds */
+  ch_cache_types cache; /* what that cache stores */
+  int64_t
+      capacity; /* its tokens per sequence, of which layers that slide keep a ring; 0: they keep all tokens */
   bool gates_known;       /* ch_builder's; graphs with a cache only */
   bool expand_gates;      /* ch_builder's, to compare with */
   bool documents;         /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */

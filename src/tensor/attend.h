@@ -73,6 +73,25 @@ typedef struct ch_tile_producer {
   int64_t (*scratch_elements)(const struct ch_attend *args, int64_t heads, int64_t count);
 } ch_tile_producer;
 
+/* Which tokens the rows of a sequence's states are, where the states lie in a ring: row r is token r before row `sinks`,
+   token r + newer from there to row `turn` - 1, and token r + older from `turn` on. */
+typedef struct ch_row_places {
+  int64_t sinks, turn, newer, older;
+} ch_row_places;
+
+/* The token that a row is. places NULL: the row's own number. */
+static inline int64_t ch_token_of_row(const ch_row_places *places, int64_t row) {
+  if (!places || row < places->sinks) return row;
+  return row + (row < places->turn ? places->newer : places->older);
+}
+
+/* How many of `count` rows from `row` on are consecutive tokens. */
+static inline int64_t ch_consecutive_rows(const ch_row_places *places, int64_t row, int64_t count) {
+  if (!places) return count;
+  int64_t end = row < places->sinks ? places->sinks : row < places->turn ? places->turn : INT64_MAX;
+  return end - row < count ? end - row : count;
+}
+
 typedef struct ch_attend {
   const ch_team *team;
   int64_t sequences, queries; /* queries per sequence, consecutive positions */
@@ -85,7 +104,13 @@ typedef struct ch_attend {
   const double *slopes; /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
   bool causal;          /* query i sees keys 0 … past+i; else all past+queries keys */
   bool may_round;       /* the factors of products may be rounded to BF16; sums stay in the table's type */
-  const int32_t *past;  /* [sequences] tokens before the first query, or NULL for 0 */
+  int64_t window;       /* query i sees key j only if i - j < window, or if j is a sink; 0: no window */
+  int64_t sinks;        /* with a window: the first `sinks` tokens of a text stay visible */
+  const int32_t *past;  /* [sequences] rows of states before the first query's, or NULL for 0 */
+  /* [sequences] for states in a ring: which tokens their rows are, and the token of the first query. NULL: row r is
+     token r. Masks are of rows, ALiBi's distances of tokens. */
+  const ch_row_places *places;
+  const int32_t *first_token;
   const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
   /* Many queries, forward: only the keys first_key ... end_key - 1 are used (end_key 0: all). If earlier keys were
      already used, `out` and `lse`, which must be given, continue from what they hold. */

@@ -16,12 +16,16 @@ enum { CH_FACTOR_A_K, CH_FACTOR_B_K, CH_FACTOR_A_V, CH_FACTOR_B_V, CH_FACTORS };
 typedef struct ch_factor_attend {
   const ch_team *team;
   int64_t sequences, queries, heads, dim, k_rank, v_rank;
-  const void *q;                    /* [sequences, queries, heads, dim] */
-  void *out;                        /* the same shape */
-  double scale;                     /* of scores, without 1 / R_k */
-  const double *slopes;             /* ALiBi slopes [heads], or NULL */
-  const int32_t *past;              /* [sequences] tokens before the first query */
-  const int32_t *document_start;    /* [sequences, queries] first token each query sees, or NULL */
+  const void *q;                 /* [sequences, queries, heads, dim] */
+  void *out;                     /* the same shape */
+  double scale;                  /* of scores, without 1 / R_k */
+  const double *slopes;          /* ALiBi slopes [heads], or NULL */
+  int64_t window, sinks;         /* as ch_attend's */
+  const void *sink_logits;       /* [heads] of the table's type: one more term e^z in each softmax; or NULL */
+  const int32_t *past;           /* [sequences] rows of factors before the first query's */
+  const ch_row_places *places;   /* as ch_attend's, */
+  const int32_t *first_token;    /* or NULL */
+  const int32_t *document_start; /* [sequences, queries] first token each query sees, or NULL */
   ch_state_view factor[CH_FACTORS]; /* by token; any type that a cache has */
   void *scratch;                    /* ch_kernels.factor_attend_scratch bytes, any alignment and content */
 } ch_factor_attend;

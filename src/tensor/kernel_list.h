@@ -304,6 +304,12 @@ CH_KERNEL(OWN_BF16_DOT, void, attend_backward, (const ch_attend *args, const ch_
 /* Bytes at args->scratch, for all threads. They do not depend on what the pointers in args point to. For `past` and
    `document_start` they do not even depend on whether these are NULL. */
 CH_KERNEL(OWN_BF16_DOT, size_t, attend_scratch, (const ch_attend *args, bool backward))
+/* Sinks [count] of a softmax, head h's the one at h mod count, behind attend_forward with args->lse: out and lse become those of a softmax that has one more term,
+   e^sink, with a value of zero; and behind attend_backward of these the gradient of the sinks, dout as args->out. */
+CH_KERNEL(COMMON, void, attend_sinks, (const ch_attend *args, int64_t count, const void *sinks))
+CH_KERNEL(COMMON, void, attend_sinks_backward,
+          (const ch_attend *args, const void *dout, int64_t count, const void *sinks, void *dsinks,
+           bool accumulate))
 /* Talking heads: kv_heads = heads, and all heads of a block of queries at a time. */
 CH_KERNEL(COMMON, void, talking_forward, (const ch_attend *args, const ch_head_mixes *mixes))
 CH_KERNEL(COMMON, void, talking_backward,

@@ -168,11 +168,6 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
         error, CH_ERROR_ARGUMENT,
         "--seq %lld is longer than the config's max_position_embeddings of %lld; make one of them fit",
         (long long)o->sequence, (long long)config->max_position_embeddings);
-  if (config->sliding_window > 0 && o->sequence > config->sliding_window)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--seq %lld is longer than the config's sliding_window of %lld, which is not supported; "
-                   "take a shorter one",
-                   (long long)o->sequence, (long long)config->sliding_window);
   if (o->micro_batch > 0 && o->batch % o->micro_batch != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--micro-batch %lld must divide --batch %lld",
                    (long long)o->micro_batch, (long long)o->batch);

@@ -14,14 +14,11 @@ static void check_accepted(const ch_config *config) {
   ch_error error = {0};
   ch_config again, plain = *config;
   ch_text json = {0};
-  memset(plain.layout, 0, sizeof plain.layout);    /* what is written has our names of tensors */
-  if (config->layout[0]) plain.sliding_window = 0; /* which cannot be written */
+  memset(plain.layout, 0, sizeof plain.layout); /* what is written has our names of tensors */
   if (ch_config_validate(config, "accepted", &error) != CH_OK) abort();
   ch_config_write(config, &json);
-  bool by_layer =
-      config->sliding_window && strncmp(config->model_type, "qwen", 4) == 0; /* cannot be written */
-  if (!by_layer && ch_config_parse(json.data, "written", &again, &error) != CH_OK) abort();
-  if (!by_layer && memcmp(&plain, &again, sizeof again) != 0) abort();
+  if (ch_config_parse(json.data, "written", &again, &error) != CH_OK) abort();
+  if (memcmp(&plain, &again, sizeof again) != 0) abort();
   ch_text_free(&json);
   if (config->num_hidden_layers > 8) return; /* a large table is slow, not wrong */
   const ch_sharing *sharing =

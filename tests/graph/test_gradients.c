@@ -292,7 +292,7 @@ static ch_node *build_tied(ch_graph *g, ch_node *const *p) {
 
 static ch_node *attend(ch_graph *g, ch_node *const *p, bool causal, const double *slopes, bool documents) {
   ch_node *start = documents ? ch_graph_input(g, CH_INPUT_DOCUMENT_START) : NULL;
-  return ch_op_attend(g, p[0], p[1], p[2], start,
+  return ch_op_attend(g, p[0], p[1], p[2], start, NULL,
                       &(ch_attend_spec){.heads = 4,
                                         .kv_heads = 2,
                                         .key_dim = 3,
@@ -315,13 +315,24 @@ static ch_node *build_attend_documents(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, true, NULL, true));
 }
 
+/* A window, its sinks, and logits of sinks, in documents. */
+static ch_node *build_attend_window(ch_graph *g, ch_node *const *p) {
+  ch_attend_spec spec = {
+      .heads = 4, .kv_heads = 2, .key_dim = 3, .value_dim = 5, .scale = 0.6, .causal = true, .window = 2};
+  ch_node *alone = ch_op_attend(g, p[0], p[1], p[2], NULL, p[3], &spec);
+  spec.sinks = 1;
+  ch_node *start = ch_graph_input(g, CH_INPUT_DOCUMENT_START),
+          *inside = ch_op_attend(g, p[0], p[1], p[2], start, NULL, &spec);
+  return ch_op_gelu(g, ch_op_add(g, alone, ch_op_gelu(g, inside)));
+}
+
 static ch_node *build_attend_encoder(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, false, NULL, false));
 }
 
 /* Queries and values lie apart in wider nodes, keys among the values. */
 static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
-  return ch_op_gelu(g, ch_op_attend(g, p[0], p[1], p[1], NULL,
+  return ch_op_gelu(g, ch_op_attend(g, p[0], p[1], p[1], NULL, NULL,
                                     &(ch_attend_spec){.heads = 4,
                                                       .kv_heads = 2,
                                                       .key_dim = 3,
@@ -335,7 +346,7 @@ static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
 
 /* Each value is the beginning of its key, in one node that is also used beside. */
 static ch_node *build_attend_shared(ch_graph *g, ch_node *const *p) {
-  ch_node *attended = ch_op_attend(g, p[0], p[1], p[1], NULL,
+  ch_node *attended = ch_op_attend(g, p[0], p[1], p[1], NULL, NULL,
                                    &(ch_attend_spec){.heads = 4,
                                                      .kv_heads = 2,
                                                      .key_dim = 3,
@@ -350,7 +361,7 @@ static ch_node *build_attend_shared(ch_graph *g, ch_node *const *p) {
 static ch_node *build_attend_pairs(ch_graph *g, ch_node *const *p) {
   ch_node *half[2];
   for (int i = 0; i < 2; i++)
-    half[i] = ch_op_attend(g, p[0], p[1], p[2], NULL,
+    half[i] = ch_op_attend(g, p[0], p[1], p[2], NULL, NULL,
                            &(ch_attend_spec){.heads = 2,
                                              .kv_heads = 2,
                                              .key_dim = 3,
@@ -605,6 +616,7 @@ static const gradient_case cases[] = {
     {"attend", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend},
     {"attend with ALiBi", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_alibi},
     {"attend inside documents", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_documents},
+    {"attend inside a window", 4, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}, {4}}, build_attend_window},
     {"attend both ways", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_encoder},
     {"attend, heads apart", 2, {{ROWS, 17}, {ROWS, 19}}, build_attend_apart},
     {"attend, values in keys", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 8}}, build_attend_shared},
@@ -739,7 +751,7 @@ static void columns_that_do_not_fit_are_explained(void **state) {
                            .q_columns = wrong[i].q,
                            .value_columns = wrong[i].values};
     if (i == 3) spec.key_columns.offset = 2, spec.value_columns.stride = 6;
-    assert_null(ch_op_attend(graph, q, k, k, NULL, &spec));
+    assert_null(ch_op_attend(graph, q, k, k, NULL, NULL, &spec));
     if (!strstr(graph->error.message, wrong[i].message)) fail_msg("%s", graph->error.message);
     ch_graph_free(graph);
   }

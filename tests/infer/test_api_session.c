@@ -149,12 +149,12 @@ static void a_truncated_session_goes_on_as_one_that_never_saw_the_rest(void **st
   memcpy(expected, logits, sizeof expected);
   must(ch_session_feed(session, text, 5, &logits, &error));
   must(ch_session_feed(session, text + 5, 10, &logits, &error));
-  ch_session_truncate(session, 100);
+  assert_int_equal(ch_session_truncate(session, 100, NULL), CH_OK);
   assert_int_equal(ch_session_length(session), 15);
-  ch_session_truncate(session, 5);
+  assert_int_equal(ch_session_truncate(session, 5, NULL), CH_OK);
   must(ch_session_feed(session, &text[9], 1, &logits, &error));
   assert_memory_equal(logits, expected, sizeof expected);
-  ch_session_truncate(session, -3);
+  assert_int_equal(ch_session_truncate(session, -3, NULL), CH_OK);
   assert_int_equal(ch_session_length(session), 0);
   ch_session_free(session);
   ch_session_free(fresh);
@@ -166,7 +166,7 @@ static void a_copied_prefix_is_as_good_as_a_computed_one(void **state) {
   const float *logits;
   float expected[V];
   must(ch_session_feed(alone, text, 9, &logits, &error));
-  ch_session_truncate(alone, 6);
+  assert_int_equal(ch_session_truncate(alone, 6, NULL), CH_OK);
   must(ch_session_feed(alone, &text[15], 1, &logits, &error));
   memcpy(expected, logits, sizeof expected);
   must(ch_session_feed_one(session, 2, text, 9, &logits, &error));

@@ -249,14 +249,14 @@ static void a_text_ends_where_it_should(void **state) {
   assert_int_equal(ch_session_length(d.session), 8);
   int32_t fourth = d.ids[3];
   /* Without a limit the context ends it, with every token written in the cache. */
-  ch_session_truncate(d.session, 0);
+  assert_int_equal(ch_session_truncate(d.session, 0, NULL), CH_OK);
   d.count = 0;
   assert_int_equal(write_from(&d, prompt, 3, 0, &error), CH_OK);
   assert_int_equal(d.result.end, CH_END_FULL);
   assert_int_equal(d.count, 17);
   assert_int_equal(ch_session_length(d.session), 20);
   /* An end token is not written. */
-  ch_session_truncate(d.session, 0);
+  assert_int_equal(ch_session_truncate(d.session, 0, NULL), CH_OK);
   d.count = 0;
   d.end_tokens = (int32_t[]){-5, fourth};
   d.end_token_count = 2;
@@ -266,7 +266,7 @@ static void a_text_ends_where_it_should(void **state) {
   assert_true(d.count <= 3);
   d.end_token_count = 0;
   /* The sink can stop it. */
-  ch_session_truncate(d.session, 0);
+  assert_int_equal(ch_session_truncate(d.session, 0, NULL), CH_OK);
   d.count = 0;
   d.stop_after = 2;
   assert_int_equal(write_from(&d, prompt, 3, 0, &error), CH_OK);
@@ -325,7 +325,7 @@ static void the_same_seed_writes_the_same_text(void **state) {
   int32_t first[60];
   int differing = 0;
   for (uint64_t round = 0; round < 3; round++) {
-    ch_session_truncate(d.session, 0);
+    assert_int_equal(ch_session_truncate(d.session, 0, NULL), CH_OK);
     set_sampler(&d, 1, 100, 0.95, round == 2 ? 8 : 7);
     d.count = 0;
     assert_int_equal(write_from(&d, prompt, 2, 60, NULL), CH_OK);

@@ -155,12 +155,12 @@ static void rewinding_forgets_exactly_what_came_after(void **state) {
   ch_session *session = open_session(&f, 1, T, 512, CH_F32);
   const float *logits = NULL;
   assert_int_equal(ch_session_feed(session, f.tokens[1], T, &logits, NULL), CH_OK); /* another text */
-  ch_session_truncate(session, 0);
+  assert_int_equal(ch_session_truncate(session, 0, NULL), CH_OK);
   assert_int_equal(ch_session_feed(session, f.tokens[0], 9, &logits, NULL), CH_OK);
   assert_int_equal(ch_session_feed(session, f.tokens[1], 5, &logits, NULL), CH_OK);
-  ch_session_truncate(session, 9);
+  assert_int_equal(ch_session_truncate(session, 9, NULL), CH_OK);
   assert_int_equal(ch_session_length(session), 9);
-  ch_session_truncate(session, 20); /* rewinding forward changes nothing */
+  assert_int_equal(ch_session_truncate(session, 20, NULL), CH_OK); /* rewinding forward changes nothing */
   assert_int_equal(ch_session_length(session), 9);
   for (int t = 9; t < T; t++) {
     assert_int_equal(ch_session_feed(session, f.tokens[0] + t, 1, &logits, NULL), CH_OK);
@@ -198,7 +198,7 @@ static void what_does_not_fit_is_refused_and_changes_nothing(void **state) {
   assert_true(difference(&f, logits, 0, T - 3) <= 1e-5);
   assert_int_equal(ch_session_feed(session, f.tokens[0], 1, &logits, &error), CH_ERROR_FULL);
   assert_non_null(strstr(error.message, "22 of 22"));
-  ch_session_truncate(session, 3);
+  assert_int_equal(ch_session_truncate(session, 3, NULL), CH_OK);
   /* An id outside the vocabulary in a later chunk must not leave the earlier chunks behind. */
   int32_t wrong[12] = {0};
   const int32_t ids[] = {-1, (int32_t)f.model->config.vocab_size, INT32_MIN, INT32_MAX};
@@ -291,7 +291,7 @@ static void a_decoding_step_allocates_nothing(void **state) {
     assert_int_equal(ch_session_feed(session, f.tokens[1] + t, 1, &logits, NULL), CH_OK);
   assert_int_equal(allocations, before);
   /* The same prompt again: its plans are still there. */
-  ch_session_truncate(session, 0);
+  assert_int_equal(ch_session_truncate(session, 0, NULL), CH_OK);
   assert_int_equal(ch_session_feed(session, f.tokens[0], T, &logits, NULL), CH_OK);
   assert_int_equal(allocations, before);
   ch_session_free(session);

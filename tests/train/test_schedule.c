@@ -141,7 +141,6 @@ static void impossible_options_are_refused_by_name(void **state) {
   (void)state;
   REFUSED(options.batch = 0, "--batch");
   REFUSED(options.sequence = 257, "max_position_embeddings");
-  REFUSED(config.sliding_window = 100, "sliding_window");
   REFUSED(options.accumulate = -1, "--accumulate");
   REFUSED(options.micro_batch = 3, "--micro-batch");
   REFUSED(options.steps = 0, "--steps");

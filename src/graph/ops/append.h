@@ -7,8 +7,18 @@
 
 typedef struct ch_append {
   int layer, part;
-  ch_dtype dtype; /* that the cache stores it in */
+  ch_dtype dtype;        /* that the cache stores it in */
+  int64_t window, sinks; /* of a layer whose states lie in a ring; 0: one row for every token */
+  int64_t seen;          /* tokens that a query sees at most; 0: all */
+  int64_t stage_rows;    /* of a pass of several tokens: rows of its value, for each sequence */
 } ch_append;
+
+/* How the states behind a streamed node were appended: the first of them. */
+const ch_append *ch_append_behind(const ch_node *node);
+/* The row of this run's first token among the states of a sequence. */
+int64_t ch_first_own_row(const ch_run *run, const ch_node *node, int64_t sequence);
+/* Which tokens the rows of a sequence of such states are; NULL: row r is token r. */
+const ch_row_places *ch_places_of(const ch_run *run, const ch_node *node, int64_t sequence);
 
 /* Where an attention operation reads states: in the cache, or - without one - in the node's own value. */
 ch_state_view ch_states_of(const ch_run *run, const ch_node *node);

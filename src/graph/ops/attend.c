@@ -8,8 +8,8 @@
 #include "tensor/tile_producers.h"
 
 typedef struct attend {
-  ch_attend_spec spec; /* the first member: ch_attend_spec_of */
-  bool documents;
+  ch_attend_spec spec;  /* the first member: ch_attend_spec_of */
+  int documents, sinks; /* the inputs, or 0 */
 } attend;
 
 /* One of the three operands. */
@@ -75,6 +75,9 @@ static ch_status shape(ch_node *node, ch_error *error) {
   if (node->in[1]->streamed != node->in[2]->streamed)
     return ch_fail(error, CH_ERROR_CONFIG, "keys and values must both come from the cache or neither");
   CH_TRY(check_columns(node, spec, error));
+  if (attributes->sinks && spec->heads % ch_node_count(node->in[attributes->sinks]) != 0)
+    return ch_fail(error, CH_ERROR_CONFIG, "attend: %lld sinks cannot serve %lld heads evenly",
+                   (long long)ch_node_count(node->in[attributes->sinks]), (long long)spec->heads);
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), spec->heads * spec->value_dim);
 }
 
@@ -94,7 +97,20 @@ ch_attend ch_attend_sizes(const ch_run *run, const ch_node *node, const ch_atten
                      .scale = spec->scale,
                      .slopes = spec->slopes,
                      .causal = spec->causal,
+                     .window = spec->window,
+                     .sinks = spec->sinks,
                      .may_round = node->graph->compute == CH_BF16};
+}
+
+/* One query sees all rows of a ring, in which tokens have any order. */
+void ch_attend_cached(const ch_run *run, const ch_node *keys, ch_attend *args) {
+  const ch_append *place = ch_append_behind(keys);
+  args->past = run->cache->length;
+  if (!place || !place->window) return;
+  args->past = run->cache->rows_before;
+  args->places = run->cache->places;
+  args->first_token = run->cache->length;
+  if (args->queries == 1) args->window = args->sinks = 0;
 }
 
 bool ch_attend_keep(ch_graph *graph, const ch_attend_spec *spec, ch_attend_spec *kept) {
@@ -135,6 +151,12 @@ static ch_status choose_producer(const ch_run *run, const ch_node *node, ch_atte
                         &(ch_stream_end){node->in[2], values.offset, values.stride, values.dim});
 }
 
+/* Log-sum-exps, which sinks need, where no backward pass will. */
+static size_t lse_bytes(const ch_run *run, const ch_attend *args) {
+  return ((size_t)(args->sequences * args->heads * args->queries) * ch_dtype_size(run->kernels->dtype) + 63) &
+         ~(size_t)63;
+}
+
 static void bind(const ch_run *run, const ch_node *node, const ch_stream *stream, ch_attend *args) {
   const attend *attributes = node->attributes;
   operand q = operand_of(&attributes->spec, 0);
@@ -143,12 +165,15 @@ static void bind(const ch_run *run, const ch_node *node, const ch_stream *stream
   args->out = ch_run_output(run, node);
   args->lse = ch_run_saved(run, node);
   if (node->in[1]->streamed) {
-    args->past = run->cache->length;
+    ch_attend_cached(run, node->in[1], args);
     ch_stream_parts(stream, args->parts);
   } else
     for (int i = 0; i < 2; i++) args->parts[i] = part_of(run, node, 1 + i);
-  if (attributes->documents) args->document_start = ch_run_value(run, node->in[3]);
+  if (attributes->documents) args->document_start = ch_run_value(run, node->in[attributes->documents]);
   args->scratch = ch_run_scratch(run);
+  if (!attributes->sinks || args->lse) return;
+  args->lse = args->scratch;
+  args->scratch = (char *)args->scratch + lse_bytes(run, args);
 }
 
 /* --- many queries through tiles that take products ------------------------------------------------------------- */
@@ -207,6 +232,9 @@ static ch_status attend_laid(const ch_run *run, const ch_attend *args, const ch_
   one.producer = &ch_tile_producer_laid;
   one.context = &laid;
   one.lse = scratch;
+  if (args->lse)
+    one.lse = (char *)args->lse +
+              (size_t)(sequence * args->heads * args->queries) * ch_dtype_size(run->kernels->dtype);
   one.scratch = scratch + space.own;
   for (int64_t first = 0; first < end; first += tokens) {
     one.first_key = first;
@@ -223,9 +251,11 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   ch_attend args = describe(run, node);
   ch_stream stream;
   if (choose_producer(run, node, &args, &stream) != CH_OK) return 0; /* the run will say why */
+  const attend *attributes = node->attributes;
+  const size_t lse = attributes->sinks ? lse_bytes(run, &args) : 0;
   int64_t tokens = laid_tokens(&args, &stream);
-  if (tokens > 0) return space_of(run, &args, &stream, tokens).bytes;
-  return run->kernels->attend_scratch(&args, backward);
+  if (tokens > 0) return lse + space_of(run, &args, &stream, tokens).bytes;
+  return lse + run->kernels->attend_scratch(&args, backward);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
@@ -237,6 +267,10 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   for (int64_t s = 0; tokens > 0 && s < args.sequences; s++)
     CH_TRY(attend_laid(run, &args, &stream, s, tokens));
   if (tokens == 0) run->kernels->attend_forward(&args);
+  const attend *attributes = node->attributes;
+  if (attributes->sinks)
+    run->kernels->attend_sinks(&args, ch_node_count(node->in[attributes->sinks]),
+                               ch_run_value(run, node->in[attributes->sinks]));
   return CH_OK;
 }
 
@@ -263,14 +297,24 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   gradient.dk = gradient_of(run, node, 1, &gradient.accumulate_k);
   gradient.dv = gradient_of(run, node, 2, &gradient.accumulate_v);
   run->kernels->attend_backward(&args, &gradient);
+  const attend *attributes = node->attributes;
+  bool accumulate;
+  void *dsinks = attributes->sinks ? ch_run_gradient(run, node, attributes->sinks, &accumulate) : NULL;
+  if (dsinks)
+    run->kernels->attend_sinks_backward(&args, gradient.dout, ch_node_count(node->in[attributes->sinks]),
+                                        ch_run_value(run, node->in[attributes->sinks]), dsinks, accumulate);
   return CH_OK;
+}
+
+double ch_attend_context(const ch_node *node, const ch_attend_spec *spec) {
+  return ch_graph_context_within(node->graph, spec->causal, spec->window ? spec->window + spec->sinks : 0);
 }
 
 /* Scores and weighted values. */
 static double flops(const ch_node *node) {
   const attend *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
-  return 2.0 * (double)ch_node_rows(node) * ch_graph_context(node->graph, spec->causal) *
+  return 2.0 * (double)ch_node_rows(node) * ch_attend_context(node, spec) *
          (double)(spec->heads * (spec->key_dim + spec->value_dim));
 }
 
@@ -280,17 +324,21 @@ static const ch_op op = {.name = "attend",
                          .scratch = scratch,
                          .forward = forward,
                          .backward = backward,
-                         .backward_reads =
-                             CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_INPUT(2) | CH_READS_OUTPUT,
+                         .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_INPUT(2) |
+                                           CH_READS_INPUT(3) | CH_READS_INPUT(4) | CH_READS_OUTPUT,
                          .flops = flops,
                          .reads_states = true};
 
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
-                      const ch_attend_spec *spec) {
-  attend attributes = {.documents = document_start != NULL};
+                      ch_node *sinks, const ch_attend_spec *spec) {
+  attend attributes;
+  memset(&attributes, 0, sizeof attributes);
+  ch_node *in[5] = {q, keys, values};
+  int inputs = 3;
+  if (document_start) in[attributes.documents = inputs++] = document_start;
+  if (sinks) in[attributes.sinks = inputs++] = sinks;
   if (!ch_attend_keep(graph, spec, &attributes.spec)) return NULL;
-  return ch_graph_node(graph, &op, document_start ? 4 : 3, (ch_node *[]){q, keys, values, document_start},
-                       &attributes, sizeof attributes);
+  return ch_graph_node(graph, &op, inputs, in, &attributes, sizeof attributes);
 }
 
 const ch_attend_spec *ch_attend_spec_of(const ch_node *node) {

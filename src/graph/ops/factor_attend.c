@@ -1,10 +1,19 @@
 /* Few queries over factors of keys and values in the cache (tensor/factor_attend.h). Inference only. */
-#include "graph/ops/append.h"
+#include <string.h>
 
-enum { Q, FACTORS, DOCUMENTS = FACTORS + CH_FACTORS };
+#include "graph/ops/append.h"
+#include "graph/ops/attend.h"
+
+enum { Q, FACTORS, BEHIND = FACTORS + CH_FACTORS };
+
+/* The inputs behind the factors; 0: no such input. */
+typedef struct factor {
+  ch_factor_spec spec;
+  int documents, sinks;
+} factor;
 
 static const ch_factor_spec *spec_of(const ch_node *node) {
-  return node->attributes;
+  return &((const factor *)node->attributes)->spec;
 }
 
 static int64_t dim_of(const ch_node *node) {
@@ -33,7 +42,9 @@ static ch_factor_attend describe(const ch_run *run, const ch_node *node) {
                             .k_rank = s->k_rank,
                             .v_rank = s->v_rank,
                             .scale = s->scale,
-                            .slopes = s->slopes};
+                            .slopes = s->slopes,
+                            .window = s->window,
+                            .sinks = s->sinks};
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
@@ -46,8 +57,16 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   ch_factor_attend args = describe(run, node);
   args.q = ch_run_value(run, node->in[Q]);
   args.out = ch_run_output(run, node);
-  args.past = run->cache->length;
-  if (node->inputs > DOCUMENTS) args.document_start = ch_run_value(run, node->in[DOCUMENTS]);
+  const factor *attributes = node->attributes;
+  ch_attend seen = {.window = args.window, .sinks = args.sinks, .queries = args.queries};
+  ch_attend_cached(run, node->in[FACTORS], &seen);
+  args.window = seen.window;
+  args.sinks = seen.sinks;
+  args.past = seen.past;
+  args.places = seen.places;
+  args.first_token = seen.first_token;
+  if (attributes->documents) args.document_start = ch_run_value(run, node->in[attributes->documents]);
+  if (attributes->sinks) args.sink_logits = ch_run_value(run, node->in[attributes->sinks]);
   for (int i = 0; i < CH_FACTORS; i++) args.factor[i] = ch_states_of(run, node->in[FACTORS + i]);
   args.scratch = ch_run_scratch(run);
   run->kernels->factor_attend(&args);
@@ -56,7 +75,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 
 static double flops(const ch_node *node) {
   const ch_factor_spec *s = spec_of(node);
-  return 2.0 * (double)ch_node_rows(node) * ch_graph_context(node->graph, true) *
+  return 2.0 * (double)ch_node_rows(node) *
+         ch_graph_context_within(node->graph, true, s->window ? s->window + s->sinks : 0) *
          (double)(s->heads * (s->k_rank + s->v_rank) * (dim_of(node) + 1));
 }
 
@@ -68,7 +88,14 @@ static const ch_op op = {.name = "factor_attend",
                          .reads_states = true};
 
 ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,
-                             ch_node *b_v, ch_node *document_start, const ch_factor_spec *spec) {
-  return ch_graph_node(graph, &op, document_start ? 6 : 5,
-                       (ch_node *[]){q, a_k, b_k, a_v, b_v, document_start}, spec, sizeof *spec);
+                             ch_node *b_v, ch_node *document_start, ch_node *sinks,
+                             const ch_factor_spec *spec) {
+  factor attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.spec = *spec;
+  ch_node *in[BEHIND + 2] = {q, a_k, b_k, a_v, b_v};
+  int inputs = BEHIND;
+  if (document_start) in[attributes.documents = inputs++] = document_start;
+  if (sinks) in[attributes.sinks = inputs++] = sinks;
+  return ch_graph_node(graph, &op, inputs, in, &attributes, sizeof attributes);
 }

@@ -1,6 +1,5 @@
 /* Rotary positions: the table of angles, once per run, and the rotation of heads. */
-#include "graph/stream.h"
-#include "graph/ops/shapes.h"
+#include "graph/ops/append.h"
 
 /* --- table --------------------------------------------------------------------------------------------------- */
 
@@ -112,17 +111,22 @@ static void stream(const ch_stream_call *call) {
   const ch_stream_value *in = &call->in[0];
   size_t element = ch_dtype_size(call->run->kernels->dtype);
   int64_t skipped = call->wanted.first - in->columns.first;
-  const ch_rope_states states = {.heads = call->wanted.count / attributes->head_dim,
-                                 .head_dim = attributes->head_dim,
-                                 .rotary = attributes->rotary,
-                                 .leading = attributes->leading,
-                                 .interleaved = attributes->interleaved,
-                                 .levels = attributes->levels,
-                                 .x = (const char *)in->data + (size_t)skipped * ch_dtype_size(in->dtype),
-                                 .x_dtype = in->dtype,
-                                 .x_stride = in->stride};
-  call->run->kernels->rope_states(&states, call->first, call->count, call->space,
-                                  (char *)call->space + (size_t)(call->count * call->wanted.count) * element);
+  const ch_row_places *places = ch_places_of(call->run, call->node, call->sequence);
+  ch_rope_states states = {.heads = call->wanted.count / attributes->head_dim,
+                           .head_dim = attributes->head_dim,
+                           .rotary = attributes->rotary,
+                           .leading = attributes->leading,
+                           .interleaved = attributes->interleaved,
+                           .levels = attributes->levels,
+                           .x_dtype = in->dtype,
+                           .x_stride = in->stride};
+  char *spare = (char *)call->space + (size_t)(call->count * call->wanted.count) * element;
+  for (int64_t t = 0, count; t < call->count; t += count) {
+    count = ch_consecutive_rows(places, call->first + t, call->count - t);
+    states.x = (const char *)in->data + (size_t)(skipped + t * in->stride) * ch_dtype_size(in->dtype);
+    call->run->kernels->rope_states(&states, ch_token_of_row(places, call->first + t), count,
+                                    (char *)call->space + (size_t)(t * call->wanted.count) * element, spare);
+  }
 }
 
 static const ch_op states_op = {

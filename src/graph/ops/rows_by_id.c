@@ -21,5 +21,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 static const ch_op op = {.name = "rows_by_id", .shape = shape, .forward = forward};
 
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width) {
-  return ch_graph_node(graph, &op, 1, &ids, &(rows_by_id){{layer, part, CH_F32}, width}, sizeof(rows_by_id));
+  return ch_graph_node(
+      graph, &op, 1, &ids,
+      &(rows_by_id){.place = {.layer = layer, .part = part, .dtype = CH_F32}, .width = width},
+      sizeof(rows_by_id));
 }

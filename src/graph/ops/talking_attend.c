@@ -64,7 +64,7 @@ static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_hea
   args->out = ch_run_output(run, node);
   args->lse = ch_run_saved(run, node);
   for (int i = 0; i < 2; i++) args->parts[i] = ch_states_of(run, node->in[1 + i]);
-  if (node->in[1]->streamed) args->past = run->cache->length;
+  if (node->in[1]->streamed) ch_attend_cached(run, node->in[1], args);
   if (attributes->documents) args->document_start = ch_run_value(run, node->in[attributes->documents]);
   args->scratch = ch_run_scratch(run);
   if (attributes->logit_mix) mixes->logits = ch_run_value(run, node->in[attributes->logit_mix]);
@@ -112,7 +112,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 static double flops(const ch_node *node) {
   const talking *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
-  double keys = ch_graph_context(node->graph, spec->causal);
+  double keys = ch_attend_context(node, spec);
   int64_t mixes = (attributes->logit_mix != 0) + (attributes->weight_mix != 0);
   return 2.0 * (double)ch_node_rows(node) * keys *
          (double)(spec->heads * (spec->key_dim + spec->value_dim + mixes * spec->heads));

@@ -78,9 +78,9 @@ static void start_columns(const backward_task *task, int64_t first, int64_t coun
 
 /* S -> P, dP -> dS for one key and vector v of columns; rounded rows begin where the reals did. Returns dS. */
 ALWAYS_INLINE vec recompute_row(const bool masked, const bool bf16_dot, const column_mask *mask, vec lse,
-                                vec delta, real key, int64_t v, real *weights, real *dscores) {
+                                vec delta, int64_t key, int64_t v, real *weights, real *dscores) {
   vec s = load(weights + v * VL);
-  if (masked) s = masked_score(mask, s, splat(key));
+  if (masked) s = masked_score(mask, s, key);
   vec p = bf16_dot ? vec_exp_distance(s, lse) : vec_exp(s - lse), ds = p * (load(dscores + v * VL) - delta);
   if (bf16_dot) {
     store_rounded(weights + v * VL / 2, p);
@@ -102,11 +102,10 @@ ALWAYS_INLINE void recompute_vector(const bool masked, const bool bf16_dot, cons
   vec lse = load(space->lse + v * VL), delta = load(space->delta + v * VL);
   real *weights = space->weights, *dscores = space->dscores, *to = space->dscore_pairs + v * VL;
   for (int64_t r = 0; r < seen; r += 2, weights += 2 * ld, dscores += 2 * ld, to += ld) {
-    vec even = recompute_row(masked, bf16_dot, &mask, lse, delta, (real)(first + r), v, weights, dscores);
+    vec even = recompute_row(masked, bf16_dot, &mask, lse, delta, first + r, v, weights, dscores);
     vec odd = splat(0);
     if (r + 1 < seen)
-      odd = recompute_row(masked, bf16_dot, &mask, lse, delta, (real)(first + r + 1), v, weights + ld,
-                          dscores + ld);
+      odd = recompute_row(masked, bf16_dot, &mask, lse, delta, first + r + 1, v, weights + ld, dscores + ld);
     if (bf16_dot) store(to, (vec)paired(even, odd));
   }
   for (int64_t r = seen; r < shape->rows; r++)
@@ -252,7 +251,10 @@ void attend_backward_panel(backward_task *task, int64_t panel) {
   start_columns(task, panel * PANEL, panel_columns(task->plan, panel));
   attend_clear_until(task, c->end);
   bool started = false;
-  for (int64_t first = c->first; first < c->end; first += BLOCK, started = true)
+  for (int64_t first = first_seen(c); first < c->end; first += BLOCK) {
+    if (!sees_any(c, first, BLOCK)) continue;
     meet_block(task, first, c->end - first < BLOCK ? c->end - first : BLOCK, started);
+    started = true;
+  }
   if (task->gradient->dq) put_queries(task, panel * PANEL, started);
 }

@@ -35,15 +35,17 @@ static inline int64_t round_up(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/* What each column sees: keys first_key … last_key, with ALiBi at `position` and `slope`; all as reals, for vectors
-   (whole numbers are exact to 2^24, or 2^53). */
+/* What each column sees: keys first_key … last_key, and before them sinks sink_key … sink_end - 1; with ALiBi at
+   `position` and `slope`; all as reals, for vectors (whole numbers are exact to 2^24, or 2^53). */
 typedef struct query_columns {
   int64_t count, padded; /* padded to whole vectors */
-  real *first_key, *last_key, *position, *slope;
+  real *first_key, *last_key, *position, *slope, *sink_key, *sink_end;
   bool biased;
-  int64_t first, end;         /* keys that any column sees lie in first … end-1 */
-  int64_t all_first, all_end; /* every column sees all of all_first … all_end-1 (may be empty) */
-  real *max, *sum;            /* running, per column; the maximum may be up to STALE too low */
+  const ch_row_places *places; /* of the sequence's rows, or NULL */
+  int64_t first, end;          /* keys that any column sees lie in first … end-1 */
+  int64_t first_sink, end_sink; /* sinks that any column sees lie in first_sink … end_sink-1 (may be empty) */
+  int64_t all_first, all_end;   /* every column sees all of all_first … all_end-1 (may be empty) */
+  real *max, *sum;              /* running, per column; the maximum may be up to STALE too low */
 } query_columns;
 
 static inline void allocate_columns(scratch_arena *arena, int64_t capacity, query_columns *c) {
@@ -52,6 +54,8 @@ static inline void allocate_columns(scratch_arena *arena, int64_t capacity, quer
   c->last_key = arena_reals(arena, capacity);
   c->position = arena_reals(arena, capacity);
   c->slope = arena_reals(arena, capacity);
+  c->sink_key = arena_reals(arena, capacity);
+  c->sink_end = arena_reals(arena, capacity);
   c->max = arena_reals(arena, capacity);
   c->sum = arena_reals(arena, capacity);
 }
@@ -59,28 +63,51 @@ static inline void allocate_columns(scratch_arena *arena, int64_t capacity, quer
 static inline void clear_columns(const ch_attend *args, query_columns *c) {
   c->count = c->padded = 0;
   c->biased = args->slopes != NULL;
-  c->first = c->all_end = INT64_MAX;
-  c->end = c->all_first = 0;
+  c->places = NULL;
+  c->first = c->all_end = c->first_sink = INT64_MAX;
+  c->end = c->all_first = c->end_sink = 0;
 }
 
 static inline int64_t tokens_before(const ch_attend *args, int64_t sequence) {
   return args->past ? args->past[sequence] : 0;
 }
 
+/* The keys that a query sees: first … end-1, and sinks sink … end_sink-1 before them. */
+typedef struct visible_keys {
+  int64_t first, end, sink, end_sink;
+} visible_keys;
+
+static inline visible_keys keys_of_query(const ch_attend *args, int64_t sequence, int64_t query) {
+  int64_t own = tokens_before(args, sequence) + query;
+  int64_t start = args->document_start ? args->document_start[sequence * args->queries + query] : 0;
+  if (start < 0) start = 0;
+  visible_keys keys = {start, args->causal ? own + 1 : own - query + args->queries, start, start};
+  if (args->window > 0 && own - args->window >= start) {
+    keys.first = own - args->window + 1;
+    keys.end_sink = keys.first - start < args->sinks ? keys.first : start + args->sinks;
+  }
+  return keys;
+}
+
 static inline void add_column(const ch_attend *args, query_columns *c, int64_t sequence, int64_t query,
                               int64_t head) {
-  int64_t past = tokens_before(args, sequence), i = c->count++;
-  int64_t first = args->document_start ? args->document_start[sequence * args->queries + query] : 0;
-  int64_t end = past + (args->causal ? query + 1 : args->queries);
-  if (first < 0) first = 0;
-  c->first_key[i] = (real)first;
-  c->last_key[i] = (real)(end - 1);
+  const visible_keys keys = keys_of_query(args, sequence, query);
+  int64_t past = args->first_token ? args->first_token[sequence] : tokens_before(args, sequence);
+  int64_t i = c->count++;
+  c->first_key[i] = (real)keys.first;
+  c->last_key[i] = (real)(keys.end - 1);
+  c->sink_key[i] = (real)keys.sink;
+  c->sink_end[i] = (real)keys.end_sink;
   c->position[i] = (real)(past + query);
   c->slope[i] = args->slopes ? (real)args->slopes[head] : 0;
-  if (first < c->first) c->first = first;
-  if (first > c->all_first) c->all_first = first;
-  if (end > c->end) c->end = end;
-  if (end < c->all_end) c->all_end = end;
+  if (args->places) c->places = &args->places[sequence];
+  if (keys.first < c->first) c->first = keys.first;
+  if (keys.first > c->all_first) c->all_first = keys.first;
+  if (keys.end > c->end) c->end = keys.end;
+  if (keys.end < c->all_end) c->all_end = keys.end;
+  if (keys.sink == keys.end_sink) return;
+  if (keys.sink < c->first_sink) c->first_sink = keys.sink;
+  if (keys.end_sink > c->end_sink) c->end_sink = keys.end_sink;
 }
 
 /* Pads to whole vectors with columns that see nothing, and starts the statistics. */
@@ -88,12 +115,23 @@ static inline void finish_columns(query_columns *c) {
   c->padded = round_up(c->count, VL);
   for (int64_t i = c->count; i < c->padded; i++) {
     c->first_key[i] = 1;
-    c->last_key[i] = c->position[i] = c->slope[i] = 0;
+    c->last_key[i] = c->position[i] = c->slope[i] = c->sink_key[i] = c->sink_end[i] = 0;
   }
   for (int64_t i = 0; i < c->padded; i++) {
     c->max[i] = -(real)INFINITY;
     c->sum[i] = 0;
   }
+}
+
+/* The first key that any column may see. */
+static inline int64_t first_seen(const query_columns *c) {
+  return c->first_sink < c->first ? c->first_sink : c->first;
+}
+
+/* Whether any column may see any of the keys first … first+count-1. */
+static inline bool sees_any(const query_columns *c, int64_t first, int64_t count) {
+  return (first < c->end && first + count > c->first) ||
+         (first < c->end_sink && first + count > c->first_sink);
 }
 
 /* Whether scores of a block need more than the product: a bias, or a mask in some column. */
@@ -113,17 +151,28 @@ static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, in
 
 /* The scores of one key for a vector of columns, with ALiBi and the mask. */
 typedef struct column_mask {
-  vec first_key, last_key, position, slope;
+  vec first_key, last_key, position, slope, sink_key, sink_end;
+  bool sinks;
+  const ch_row_places *places;
 } column_mask;
 
 ALWAYS_INLINE column_mask load_mask(const query_columns *c, int64_t v) {
-  return (column_mask){load(c->first_key + v * VL), load(c->last_key + v * VL), load(c->position + v * VL),
-                       load(c->slope + v * VL)};
+  return (column_mask){.first_key = load(c->first_key + v * VL),
+                       .last_key = load(c->last_key + v * VL),
+                       .position = load(c->position + v * VL),
+                       .slope = load(c->slope + v * VL),
+                       .sink_key = load(c->sink_key + v * VL),
+                       .sink_end = load(c->sink_end + v * VL),
+                       .sinks = c->end_sink > 0,
+                       .places = c->places};
 }
 
-ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, vec key) {
-  score -= mask->slope * (mask->position - key);
+ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, int64_t row) {
+  const vec key = splat((real)row),
+            token = mask->places ? splat((real)ch_token_of_row(mask->places, row)) : key;
+  score -= mask->slope * (mask->position - token);
   ivec visible = (key >= mask->first_key) & (key <= mask->last_key);
+  if (mask->sinks) visible |= (key >= mask->sink_key) & (key < mask->sink_end);
   return choose(visible, score, splat(-(real)INFINITY));
 }
 
@@ -136,7 +185,7 @@ ALWAYS_INLINE vec take_score(const bool masked, const column_mask *mask, const r
                              real *out, int64_t ld_out, int64_t first, int64_t row) {
   vec score = load(in + row * ld_in);
   if (!masked) return score;
-  score = masked_score(mask, score, splat((real)(first + row)));
+  score = masked_score(mask, score, first + row);
   store(out + row * ld_out, score);
   return score;
 }

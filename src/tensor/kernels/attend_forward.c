@@ -130,7 +130,7 @@ static void run_block(const ch_attend *args, const forward_plan *plan, const for
   if (plan->bf16_dot) rows = pair_block(args, &rows, count, space);
   for (int64_t p = 0; p < panels; p++) {
     const query_columns *c = &panel[p].columns;
-    if (first >= c->end || first + count <= c->first) continue;
+    if (!sees_any(c, first, count)) continue;
     if (next_keys.count <= 0) next_keys = take_piece(later);
     if (next_values.count <= 0) next_values = take_piece(later);
     attend_meet_block(args, &panel[p], first, c->end - first < count ? c->end - first : count, &rows,
@@ -159,12 +159,15 @@ static void run_task(const ch_attend *args, const forward_plan *plan, int64_t nu
     panel[p] = space->panel[p];
     attend_start_panel(args, task.sequence, task.kv_head, task.column + p * plan->width,
                        panel_columns(plan, &task, p), &panel[p]);
-    if (panel[p].columns.first < first) first = panel[p].columns.first;
+    if (first_seen(&panel[p].columns) < first) first = first_seen(&panel[p].columns);
     if (panel[p].columns.end > end) end = panel[p].columns.end;
   }
   if (first < args->first_key) first = args->first_key;
-  for (end = end_of(args, end); first < end; first += BLOCK)
-    run_block(args, plan, &task, first, end - first, panel, panels, &later, space);
+  for (end = end_of(args, end); first < end; first += BLOCK) {
+    bool seen = false;
+    for (int64_t p = 0; p < panels; p++) seen |= sees_any(&panel[p].columns, first, BLOCK);
+    if (seen) run_block(args, plan, &task, first, end - first, panel, panels, &later, space);
+  }
   for (int64_t p = 0; p < panels; p++) finish_panel(args, &task, &panel[p]);
 }
 

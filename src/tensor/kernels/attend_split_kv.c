@@ -102,12 +102,13 @@ static void panel_block(const ch_attend *args, const decode_plan *plan, const de
 static int64_t visible_tokens(const ch_attend *args, int64_t sequence, int64_t *first) {
   int64_t end = tokens_before(args, sequence) + args->queries;
   *first = 0;
-  if (args->document_start) {
-    const int32_t *start = args->document_start + sequence * args->queries;
-    *first = start[0];
-    for (int64_t i = 1; i < args->queries; i++)
-      if (start[i] < *first) *first = start[i];
-    if (*first < 0) *first = 0;
+  if (args->document_start || args->window > 0) {
+    *first = INT64_MAX;
+    for (int64_t i = 0; i < args->queries; i++) {
+      const visible_keys keys = keys_of_query(args, sequence, i);
+      const int64_t own = keys.sink < keys.end_sink ? keys.sink : keys.first;
+      if (own < *first) *first = own;
+    }
   }
   return end > *first ? end - *first : 0;
 }

@@ -25,6 +25,7 @@ typedef struct factor_space {
 /* Tokens first … end-1 of a sequence, for one of its queries. */
 typedef struct factor_part {
   int64_t sequence, query, first, end;
+  int64_t first_key, end_sink; /* it sees the keys from first_key on, and those before end_sink */
 } factor_part;
 
 static int64_t padded_heads(const ch_factor_attend *a) {
@@ -211,14 +212,17 @@ static void score_block(const ch_factor_attend *a, const factor_part *part, int6
              *shared = take_rows(a, CH_FACTOR_B_K, part->sequence, first, count, s, &stride);
   KERNEL(tile_product)
   (count * a->k_rank, padded, a->dim, shared, a->dim, 1, s->q, padded, s->products, padded, false);
-  int64_t position = a->past[part->sequence] + part->query;
+  const ch_row_places *places = a->places ? &a->places[part->sequence] : NULL;
+  int64_t position = (a->first_token ? a->first_token : a->past)[part->sequence] + part->query;
   for (int64_t t = 0; t < count; t++) {
     real *scores = s->scores + t * padded;
     const real *products = s->products + t * a->k_rank * padded;
     fetch_token(a, part, first + TOKENS + t, CH_FACTOR_A_K, CH_FACTOR_B_K);
     combine(a, take + t * taken, products, scores);
     for (int64_t h = 0; a->slopes && h < a->heads; h++)
-      scores[h] -= (real)a->slopes[h] * (real)(position - first - t);
+      scores[h] -= (real)a->slopes[h] * (real)(position - ch_token_of_row(places, first + t));
+    for (int64_t h = 0; first + t >= part->end_sink && first + t < part->first_key && h < a->heads; h++)
+      scores[h] = -(real)INFINITY;
   }
 }
 
@@ -280,6 +284,7 @@ static void read_part(const ch_factor_attend *a, const factor_part *part, const 
   start_part(a, part, s, sums);
   for (int64_t first = part->first; first < part->end; first += TOKENS) {
     int64_t count = part->end - first < TOKENS ? part->end - first : TOKENS;
+    if (first >= part->end_sink && first + count <= part->first_key) continue;
     score_block(a, part, first, count, s);
     weigh_block(a, count, s, sums);
     add_block(a, part, first, count, s, sums);
@@ -288,8 +293,14 @@ static void read_part(const ch_factor_attend *a, const factor_part *part, const 
 
 /* The tokens that a query sees. */
 static factor_part tokens_of(const ch_factor_attend *a, int64_t sequence, int64_t query) {
-  int64_t first = a->document_start ? a->document_start[sequence * a->queries + query] : 0;
-  return (factor_part){sequence, query, first < 0 ? 0 : first, a->past[sequence] + query + 1};
+  int64_t start = a->document_start ? a->document_start[sequence * a->queries + query] : 0;
+  if (start < 0) start = 0;
+  factor_part part = {sequence, query, start, a->past[sequence] + query + 1, start, start};
+  if (a->window == 0 || part.end - a->window <= start) return part;
+  part.first_key = part.end - a->window;
+  part.end_sink = start + a->sinks < part.first_key ? start + a->sinks : part.first_key;
+  if (a->sinks == 0) part.first = part.end_sink = part.first_key;
+  return part;
 }
 
 /* How many parts a query's tokens are divided into: by its own work alone, so that its result does not depend on others. */
@@ -347,6 +358,11 @@ static void write_number(const ch_factor_attend *a, int64_t unit) {
     real *out = (real *)a->out + (unit * a->heads + h) * a->dim, max = -(real)INFINITY, sum = 0;
     memset(out, 0, (size_t)a->dim * sizeof(real));
     for (int64_t p = 0; p < parts; p++) max = (real)fmax((double)max, (double)sums_at(a, unit, p).max[h]);
+    if (a->sink_logits) {
+      real z = ((const real *)a->sink_logits)[h];
+      if (z > max) max = z;
+      sum = real_exp(z - max);
+    }
     for (int64_t p = 0; p < parts && max > -(real)INFINITY; p++) {
       factor_sums part = sums_at(a, unit, p);
       real factor = real_exp(part.max[h] - max);

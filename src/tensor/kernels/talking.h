@@ -31,9 +31,12 @@ typedef struct talking_shape {
 /* Consecutive queries of one sequence, and the keys each of them sees. */
 typedef struct talking_unit {
   int64_t sequence, query, rows;
-  int64_t first, end; /* keys that any query sees lie in first … end-1 */
-  int64_t blocks;
-  int64_t first_key[PANEL], end_key[PANEL], position[PANEL];
+  int64_t first, end;           /* keys that any query sees lie in first … end-1, */
+  int64_t first_sink, end_sink; /* or are sinks before `first` (may be none) */
+  int64_t blocks, sink_blocks;  /* the first sink_blocks of them are the sinks' */
+  visible_keys keys[PANEL];
+  int64_t position[PANEL];
+  const ch_row_places *places; /* of the sequence's rows, or NULL */
 } talking_unit;
 
 /* Keys first … first+count-1, padded to whole vectors: ld. Heads of a tile are `plane` apart, a line more than their
@@ -64,25 +67,37 @@ static inline talking_shape shape_units(const ch_attend *args, int64_t wanted) {
 
 static inline talking_unit unit_number(const ch_attend *args, const talking_shape *shape, int64_t sequence,
                                        int64_t number) {
-  talking_unit unit = {.sequence = sequence, .query = number * shape->rows, .first = INT64_MAX};
-  int64_t past = tokens_before(args, sequence), left = args->queries - unit.query;
+  talking_unit unit = {.sequence = sequence,
+                       .query = number * shape->rows,
+                       .first = INT64_MAX,
+                       .first_sink = INT64_MAX,
+                       .places = args->places ? &args->places[sequence] : NULL};
+  int64_t past = args->first_token ? args->first_token[sequence] : tokens_before(args, sequence);
+  int64_t left = args->queries - unit.query;
   unit.rows = left < shape->rows ? left : shape->rows;
   for (int64_t r = 0; r < unit.rows; r++) {
-    int64_t query = unit.query + r, first = 0;
-    if (args->document_start) first = args->document_start[sequence * args->queries + query];
-    unit.position[r] = past + query;
-    unit.first_key[r] = first < 0 ? 0 : first;
-    unit.end_key[r] = past + (args->causal ? query + 1 : args->queries);
-    if (unit.first_key[r] < unit.first) unit.first = unit.first_key[r];
-    if (unit.end_key[r] > unit.end) unit.end = unit.end_key[r];
+    const visible_keys keys = keys_of_query(args, sequence, unit.query + r);
+    unit.position[r] = past + unit.query + r;
+    unit.keys[r] = keys;
+    if (keys.first < unit.first) unit.first = keys.first;
+    if (keys.end > unit.end) unit.end = keys.end;
+    if (keys.sink == keys.end_sink) continue;
+    if (keys.sink < unit.first_sink) unit.first_sink = keys.sink;
+    if (keys.end_sink > unit.end_sink) unit.end_sink = keys.end_sink;
   }
-  unit.blocks = unit.end > unit.first ? (unit.end - unit.first + BLOCK - 1) / BLOCK : 0;
+  if (unit.end_sink > unit.first) unit.end_sink = unit.first;
+  if (unit.end_sink > unit.first_sink)
+    unit.sink_blocks = (unit.end_sink - unit.first_sink + BLOCK - 1) / BLOCK;
+  unit.blocks = unit.sink_blocks + (unit.end > unit.first ? (unit.end - unit.first + BLOCK - 1) / BLOCK : 0);
   return unit;
 }
 
 static inline talking_block block_number(const talking_unit *unit, int64_t number) {
-  talking_block block = {.first = unit->first + number * BLOCK, .count = BLOCK};
-  if (block.count > unit->end - block.first) block.count = unit->end - block.first;
+  const bool sinks = number < unit->sink_blocks;
+  const int64_t begin = sinks ? unit->first_sink : unit->first - unit->sink_blocks * BLOCK,
+                end = sinks ? unit->end_sink : unit->end;
+  talking_block block = {.first = begin + number * BLOCK, .count = BLOCK};
+  if (block.count > end - block.first) block.count = end - block.first;
   block.ld = round_up(block.count, VL);
   block.plane = unit->rows * block.ld + 64 / (int64_t)sizeof(real);
   return block;
@@ -159,14 +174,17 @@ static inline void add_slopes(const ch_attend *args, const talking_unit *unit, c
   for (int64_t h = 0; h < args->heads; h++)
     for (int64_t r = 0; r < unit->rows; r++) {
       real *row = scores + h * block->plane + r * block->ld, slope = (real)args->slopes[h];
-      for (int64_t j = 0; j < block->ld; j++) row[j] -= slope * (real)(unit->position[r] - block->first - j);
+      for (int64_t j = 0; j < block->ld; j++)
+        row[j] -= slope * (real)(unit->position[r] - ch_token_of_row(unit->places, block->first + j));
     }
 }
 
 /* What a query does not see gets -infinity. */
 static inline void mask_row(const talking_unit *unit, const talking_block *block, int64_t r, real *row) {
-  int64_t begin = unit->first_key[r] - block->first, end = unit->end_key[r] - block->first;
-  for (int64_t j = 0; j < begin && j < block->ld; j++) row[j] = -(real)INFINITY;
+  const visible_keys *keys = &unit->keys[r];
+  int64_t begin = keys->first - block->first, end = keys->end - block->first;
+  for (int64_t j = 0; j < begin && j < block->ld; j++)
+    if (block->first + j < keys->sink || block->first + j >= keys->end_sink) row[j] = -(real)INFINITY;
   for (int64_t j = end > 0 ? end : 0; j < block->ld; j++) row[j] = -(real)INFINITY;
 }
 

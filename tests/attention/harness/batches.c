@@ -54,7 +54,7 @@ static bool alone(const specimen *s, ch_dtype dtype, bool precompute, float *log
   ch_session *session = open_session(s, 1, dtype, precompute);
   bool fed = session;
   for (int64_t i = 0; fed && i < TEXTS; i++) {
-    ch_session_truncate(session, 0);
+    assert_int_equal(ch_session_truncate(session, 0, NULL), CH_OK);
     fed = feed_text(s, session, 0, i);
     for (int64_t step = 0; fed && step < STEPS; step++) {
       int32_t token = token_of(s, i, length_of(s, i) + step);

@@ -1,0 +1,26 @@
+/* Groups of layers that read the keys and values of the first of them: CLA (Brandon et al.), MLKV (Zuhri et al.).
+ *
+ * A mechanism does not know of groups. The layers behind the first write nothing (ch_layer_state), they declare no tensor of the
+ * writing side, and where reading asks for one - a norm of keys that are made as they are read - it is the first layer's.
+ */
+#include <string.h>
+
+#include "attention/registry.h"
+
+/* Projections, norms and modules on the way from x to keys and values; a name ends there or goes on behind a dot. */
+static const char *const of_writer[] = {
+    "k_proj",         "v_proj",    "kv_proj", "k_rope_proj", "kv_a_proj_with_mqa",
+    "kv_a_layernorm", "kv_b_proj", "k_norm",  "k_mix",       "v_mix",
+    "k_knock",        "v_knock",   "v_reuse", "k_knock_gate"};
+
+bool ch_is_of_writer(const char *name) {
+  const size_t length = strcspn(name, ".");
+  for (size_t i = 0; i < sizeof of_writer / sizeof *of_writer; i++)
+    if (strlen(of_writer[i]) == length && strncmp(name, of_writer[i], length) == 0) return true;
+  return false;
+}
+
+int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+  if (ch_writing_layer(config, layer) != layer) return 0;
+  return ch_mechanism_of(config)->state(config, layer, parts);
+}

@@ -1,0 +1,140 @@
+/* The rules of layers that differ: sliding windows, and groups that share keys and values. */
+#include "config_file/layers.h"
+
+#include "attention/registry.h"
+
+/* --- windows ----------------------------------------------------------------------------------------------------- */
+
+/* The list of types beside the window that it speaks of. */
+static ch_status check_types(const ch_config *c, const char *where, ch_error *error) {
+  const ch_layer_list *types = &c->layer_types;
+  int64_t sliding = -1;
+  if (!types->count) return CH_OK;
+  if (types->count != c->num_hidden_layers)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"layer_types\" is a list of %lld, but \"num_hidden_layers\" is %lld; it must have one "
+        "entry a layer",
+        where, (long long)types->count, (long long)c->num_hidden_layers);
+  for (int64_t i = 0; i < types->count && sliding < 0; i++)
+    if (types->type[i] == CH_LAYER_SLIDING) sliding = i;
+  if (sliding >= 0 && !c->sliding_window)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"layer_types\" says \"sliding_attention\" for layer %lld, but \"sliding_window\" is "
+                   "missing; it must be a whole number from 1",
+                   where, (long long)sliding);
+  if (sliding < 0 && c->sliding_window)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"sliding_window\" is %lld, but \"layer_types\" says \"sliding_attention\" for no layer; "
+        "leave the window out, or name the layers that slide",
+        where, (long long)c->sliding_window);
+  return CH_OK;
+}
+
+static ch_status check_sinks(const ch_config *c, const char *where, ch_error *error) {
+  if (!c->attention_sinks || c->sliding_window) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"attention_sinks\" is %lld, but without \"sliding_window\" every layer sees all tokens; "
+      "leave it out, or give a window",
+      where, (long long)c->attention_sinks);
+}
+
+static ch_status check_vision(const ch_config *c, const char *where, ch_error *error) {
+  if (!ch_config_is_vision(c) || (!c->sliding_window && !c->layer_types.count)) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"%s\" is for models of text, and \"model_type\" is \"%s\", whose tokens see all of an "
+                 "image; leave it out",
+                 where, c->sliding_window ? "sliding_window" : "layer_types", c->model_type);
+}
+
+static ch_status check_sink_logits(const ch_config *c, const char *where, ch_error *error) {
+  if (!c->attention.sink_logits) return CH_OK;
+  if (!(ch_mechanism_of(c)->modules & CH_MODULE_SINK_LOGITS))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.sink_logits\" is true, which does not go with \"attention.type\" \"%s\"; leave "
+        "one of them out",
+        where, c->attention.type);
+  if (c->attention.head_norm)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.sink_logits\" is true, but \"attention.head_norm\" takes away the factor that it "
+        "gives a head's context; leave one of them out",
+        where);
+  return CH_OK;
+}
+
+/* --- groups of layers -------------------------------------------------------------------------------------------- */
+
+/* The mechanism's own key for groups, or the general one. */
+static bool has_own_groups(const ch_config *c) {
+  return ch_mechanism_has_key(ch_mechanism_of(c), "layer_group_size");
+}
+
+static ch_status check_group_length(const ch_config *c, const char *key, int64_t layers, const char *where,
+                                    ch_error *error) {
+  if (layers <= c->num_hidden_layers) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"attention.%s\" is %lld, which must be at most \"num_hidden_layers\", %lld", where,
+                 key, (long long)layers, (long long)c->num_hidden_layers);
+}
+
+ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch_error *error) {
+  ch_attention_config *a = &config->attention;
+  if (a->kv_layer_group <= 1 || !has_own_groups(config)) return CH_OK;
+  CH_TRY(check_group_length(config, "kv_layer_group", a->kv_layer_group, where, error));
+  if (a->layer_group_size > 1 && a->layer_group_size != a->kv_layer_group)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.kv_layer_group\" is %lld and \"attention.layer_group_size\" is %lld, but with "
+        "\"attention.type\" \"%s\" they are two names of one number; leave one of them out",
+        where, (long long)a->kv_layer_group, (long long)a->layer_group_size, a->type);
+  a->layer_group_size = a->kv_layer_group;
+  a->kv_layer_group = 1;
+  return CH_OK;
+}
+
+/* Layers of a group read the same states, which one ring or one list of tokens holds. */
+static ch_status check_group_types(const ch_config *c, const char *key, int64_t group, const char *where,
+                                   ch_error *error) {
+  for (int64_t i = 0; group > 1 && i < c->num_hidden_layers; i++)
+    if (ch_layer_slides(c, (int)i) != ch_layer_slides(c, (int)(i - i % group)))
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"attention.%s\" is %lld, but \"layer_types\" has different types for layers %lld and "
+          "%lld of one group; they must be the same",
+          where, key, (long long)group, (long long)(i - i % group), (long long)i);
+  return CH_OK;
+}
+
+static ch_status check_group(const ch_config *c, const char *where, ch_error *error) {
+  const int64_t group = c->attention.kv_layer_group;
+  if (group <= 1) return CH_OK;
+  if (!(ch_mechanism_of(c)->modules & CH_MODULE_KV_GROUP))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.kv_layer_group\" is %lld, which does not go with \"attention.type\" \"%s\"; leave "
+        "one of them out",
+        where, (long long)group, c->attention.type);
+  CH_TRY(check_group_length(c, "kv_layer_group", group, where, error));
+  for (int i = 0; i < c->sharing.projection_count; i++)
+    if (ch_is_of_writer(c->sharing.projections[i]))
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"sharing.projections\" names \"%s\", which only the first layer of an "
+                     "\"attention.kv_layer_group\" of %lld has; leave one of them out",
+                     where, c->sharing.projections[i], (long long)group);
+  return CH_OK;
+}
+
+ch_status ch_config_check_layers(const ch_config *config, const char *where, ch_error *error) {
+  const ch_attention_config *a = &config->attention;
+  CH_TRY(check_vision(config, where, error));
+  CH_TRY(check_types(config, where, error));
+  CH_TRY(check_sinks(config, where, error));
+  CH_TRY(check_sink_logits(config, where, error));
+  CH_TRY(check_group(config, where, error));
+  CH_TRY(check_group_types(config, "kv_layer_group", a->kv_layer_group, where, error));
+  return check_group_types(config, "layer_group_size", a->layer_group_size, where, error);
+}
