@@ -4,5 +4,6 @@
 int main(void) {
   static combination_list list;
   tested_mechanism_find(MECHANISM)->combinations(&list);
+  add_windows(&list);
   return run_combinations(&list);
 }

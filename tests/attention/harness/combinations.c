@@ -67,6 +67,26 @@ void add_combination_stored(combination_list *list, const reference_stored *stor
   list->items[list->count - 1].stored_count = count;
 }
 
+void add_windows(combination_list *list) {
+  enum { MOST = 12 };
+  static const char *const windows[] = {
+      "'sliding_window': 3", "'sliding_window': 1, 'attention_sinks': 2",
+      "'sliding_window': 2, 'attention_sinks': 1", "'sliding_window': 5",
+      "'sliding_window': 2, 'layer_types': ['sliding_attention', 'full_attention']"};
+  int own = list->count, step = own > MOST ? own / MOST : 1, added = 0;
+  for (int i = 0; i < own && added < MOST && list->count < MOST_COMBINATIONS; i += step) {
+    const combination *from = &list->items[i];
+    bool two_layers = strstr(from->json, "\"num_hidden_layers\": 2");
+    if (strstr(from->json, "crosshead_vit") || from->stored) continue;
+    combination *item = &list->items[list->count++];
+    *item = (combination){.sequences = from->sequences, .length = from->length};
+    append(item->json, "{%s, %s", windows[added % (two_layers ? 5 : 4)], from->json + 1);
+    for (char *c = item->json; *c; c++)
+      if (*c == '\'') *c = '"';
+    added++;
+  }
+}
+
 int cross(const char *const *first, const char *const *second, crossing *out, int most) {
   int count = 0;
   for (const char *const *a = first; *a; a++)

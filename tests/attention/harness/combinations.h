@@ -35,6 +35,8 @@ void add_combination_of(combination_list *list, int64_t sequences, int64_t lengt
 /* The same with a checkpoint that says `count` sizes, which must outlive the list. */
 void add_combination_stored(combination_list *list, const reference_stored *stored, int count,
                             const char *sizes, const char *type, const char *attention);
+/* A dozen of the list's configurations again, with windows and sinks of every kind. */
+void add_windows(combination_list *list);
 /* All texts "a, b" of an a of the first and a b of the second list (NULL-terminated; "" adds nothing). */
 typedef struct crossing {
   char text[COMBINATION_TEXT];

@@ -104,7 +104,7 @@ void check_chunks(laboratory *lab, const specimen *s) {
 
 /* What is decoded after tokens were taken back does not depend on them. */
 void check_rewinding(laboratory *lab, const specimen *s) {
-  if (s->length < 4) return;
+  if (s->length < 4 || ch_any_layer_slides(&s->config)) return; /* rings do not go back */
   int64_t kept = s->length / 2, count = s->sequences * s->length;
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
   specimen other = *s; /* the same first half, then other tokens */

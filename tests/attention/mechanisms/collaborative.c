@@ -50,8 +50,8 @@ static double *attention(reference_run *run, const double *x) {
                        scores);
       for (int64_t j = 0; c->content_bias && j <= reference_last(run, t); j++)
         scores[j] += k[j * width + shared + h] / sqrt((double)d);
-      reference_softmax(run, t, scores);
-      reference_gather(run, t, scores, 1, v + h * c->groups / c->heads * d, c->groups * d, d,
+      double factor = reference_sink_factor(run, h, reference_softmax(run, t, scores));
+      reference_gather(run, t, scores, factor, v + h * c->groups / c->heads * d, c->groups * d, d,
                        context + (t * c->heads + h) * d);
     }
   reference_head_norm(run, context, c->heads, d);

@@ -77,6 +77,8 @@ static void read_head_mix(const json_t *mix, reference_config *c) {
 static void read_attention(const json_t *attention, reference_config *c) {
   c->key_groups = whole(attention, "num_key_heads", c->groups);
   c->value_groups = whole(attention, "num_value_heads", c->groups);
+  c->sink_logits = flag(attention, "sink_logits", false);
+  c->kv_group = whole(attention, "kv_layer_group", 1);
   c->qk_norm = flag(attention, "qk_norm", false);
   c->qk_norm_all = is(attention, "qk_norm_over", "all");
   c->head_norm = flag(attention, "head_norm", c->type->normed);
@@ -216,6 +218,17 @@ static void read_sharing(const json_t *sharing, reference_config *c) {
         1 + (int)json_integer_value(json_array_get(json_array_get(groups, (size_t)i), 1));
 }
 
+/* Without a list all layers slide, if there is a window. */
+static void read_windows(const json_t *root, reference_config *c) {
+  const json_t *types = json_object_get(root, "layer_types");
+  c->window = whole(root, "sliding_window", 0);
+  c->sinks = whole(root, "attention_sinks", 0);
+  for (int64_t layer = 0; layer < c->layers; layer++) {
+    const char *type = json_string_value(json_array_get(types, (size_t)layer));
+    c->slides[layer] = c->window > 0 && (!type || strcmp(type, "sliding_attention") == 0);
+  }
+}
+
 void reference_config_parse(const char *text, reference_config *c) {
   json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
   assert_non_null(root);
@@ -230,6 +243,7 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->intermediate = whole(root, "intermediate_size", 0);
   c->layers = whole(root, "num_hidden_layers", 0);
   assert_in_range(c->layers, 1, REFERENCE_MAX_LAYERS);
+  read_windows(root, c);
   c->heads = whole(root, "num_attention_heads", 0);
   c->groups = whole(root, "num_key_value_heads", c->type->one_key ? 1 : c->heads);
   c->head_dim = whole(root, "head_dim", c->hidden / c->heads);

@@ -28,14 +28,20 @@ static double *mixed(reference_run *run, char which, double *x) {
   return reference_components(run, which) ? reference_mixed(run, which, x) : x;
 }
 
+/* Whether the layer reads the states of another. */
+static bool follows(const reference_run *run) {
+  return run->layer % run->config->kv_group != 0;
+}
+
 double *reference_values(reference_run *run, const char *name, const char *part, const double *x) {
   const reference_config *c = run->config;
+  if (follows(run)) return run->kept_values;
   int64_t count, d = c->head_dim, groups = c->value_groups;
   double *v = projected(run, name, 'v', x, &count);
   if (count < groups) reference_append(run, part, v, count * d);
   v = reference_knocked(run, 'v', mixed(run, 'v', v), groups, d);
   if (count >= groups) reference_append(run, part, v, groups * d);
-  return v;
+  return run->kept_values = v;
 }
 
 /* The dims of a head that turn. */
@@ -47,6 +53,7 @@ static int64_t turned_dims(const reference_config *c) {
    turns all heads alike. */
 static double *finished_keys(reference_run *run, const double *x) {
   const reference_config *c = run->config;
+  if (follows(run)) return run->kept_keys;
   int64_t count, d = c->head_dim, groups = c->key_groups;
   double *k = projected(run, "k_proj", 'k', x, &count);
   bool few = count < groups,
@@ -68,7 +75,7 @@ void reference_queries_keys_values(reference_run *run, const double *x, double *
   int64_t d = c->head_dim;
   *q = reference_queries(run, x);
   reference_rope(run, *q, c->heads, d, turned_dims(c));
-  *k = finished_keys(run, x);
+  *k = run->kept_keys = finished_keys(run, x);
   *v = reference_values(run, "v_proj", "v", x);
 }
 

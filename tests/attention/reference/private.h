@@ -17,6 +17,7 @@ typedef struct reference_run {
   int layer;
   /* mla: what the first layer of a group leaves to the others: latents [length][c] as they are cached and before that,
      [length][r], and with the matrices shared too [length][heads][n + r], [length][heads][v] */
+  double *kept_keys, *kept_values; /* [length][groups][d] of the first layer of a kv_layer_group */
   double *group_latent, *group_exact, *group_rotary, *group_keys, *group_values;
 } reference_run;
 
@@ -88,8 +89,11 @@ int64_t reference_last(const reference_run *run, int64_t t);
 /* Scores of query t of `head` with those keys, positions included: q [dim]; key j at keys + j * stride. */
 void reference_scores(reference_run *run, int64_t head, int64_t t, const double *q, const double *keys,
                       int64_t stride, int64_t dim, double scale, double *scores);
-/* Turns the scores of query t into weights, zero for what it does not see. */
-void reference_softmax(reference_run *run, int64_t t, double *scores);
+/* Turns the scores of query t into weights, zero for what it does not see: what lies before its document, and in layers that
+   slide before its window, but for the sinks. Returns ln of the sum of the exponentials. */
+double reference_softmax(reference_run *run, int64_t t, double *scores);
+/* What a learned sink logit leaves of a head's context: 1 without any. */
+double reference_sink_factor(reference_run *run, int64_t head, double log_sum);
 /* sum += factor * weighted values of what query t sees; value j at values + j * stride. */
 void reference_gather(reference_run *run, int64_t t, const double *weights, double factor,
                       const double *values, int64_t stride, int64_t dim, double *sum);

@@ -68,6 +68,10 @@ typedef struct reference_config {
   bool unturned[REFERENCE_MAX_LAYERS], local[REFERENCE_MAX_LAYERS];
   double local_theta;
   int64_t places; /* learned */
+  int64_t window, sinks; /* of layers that slide: W and n */
+  bool slides[REFERENCE_MAX_LAYERS];
+  bool sink_logits;
+  int64_t kv_group; /* layers that read the states of the first of them */
   reference_position position;
   struct {         /* of rotary frequencies */
     double factor; /* 1: none */

@@ -24,12 +24,29 @@ void reference_scores(reference_run *run, int64_t head, int64_t t, const double 
   }
 }
 
-void reference_softmax(reference_run *run, int64_t t, double *scores) {
-  int64_t first = run->start ? run->start[t] : 0, last = reference_last(run, t);
+/* Whether query t sees key j, which is not behind it. */
+static bool sees(const reference_run *run, int64_t t, int64_t j) {
+  const reference_config *c = run->config;
+  int64_t first = run->start ? run->start[t] : 0;
+  if (j < first) return false;
+  return !c->slides[run->layer] || t - j < c->window || j - first < c->sinks;
+}
+
+double reference_softmax(reference_run *run, int64_t t, double *scores) {
+  int64_t last = reference_last(run, t);
   double largest = -INFINITY, sum = 0;
-  for (int64_t j = first; j <= last; j++) largest = fmax(largest, scores[j]);
-  for (int64_t j = first; j <= last; j++) sum += exp(scores[j] - largest);
-  for (int64_t j = 0; j <= last; j++) scores[j] = j < first ? 0 : exp(scores[j] - largest) / sum;
+  for (int64_t j = 0; j <= last; j++)
+    if (sees(run, t, j)) largest = fmax(largest, scores[j]);
+  for (int64_t j = 0; j <= last; j++)
+    if (sees(run, t, j)) sum += exp(scores[j] - largest);
+  for (int64_t j = 0; j <= last; j++) scores[j] = sees(run, t, j) ? exp(scores[j] - largest) / sum : 0;
+  return largest + log(sum);
+}
+
+double reference_sink_factor(reference_run *run, int64_t head, double log_sum) {
+  if (!run->config->sink_logits) return 1;
+  const double *sinks = reference_vector(run, "self_attn.sinks", run->config->heads);
+  return reference_sigmoid(log_sum - sinks[head]);
 }
 
 int64_t reference_last(const reference_run *run, int64_t t) {
@@ -53,8 +70,8 @@ double *reference_attend_apart(reference_run *run, int64_t key_groups, const dou
       int64_t g = h * key_groups / heads, of_values = h * value_groups / heads;
       reference_scores(run, h, t, q + (t * heads + h) * key_dim, keys + g * key_dim, key_groups * key_dim,
                        key_dim, scale, weights);
-      reference_softmax(run, t, weights);
-      reference_gather(run, t, weights, 1, values + of_values * value_dim, value_groups * value_dim,
+      double factor = reference_sink_factor(run, h, reference_softmax(run, t, weights));
+      reference_gather(run, t, weights, factor, values + of_values * value_dim, value_groups * value_dim,
                        value_dim, out + (t * heads + h) * value_dim);
     }
   return out;
