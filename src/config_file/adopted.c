@@ -268,13 +268,29 @@ static bool any_slides(const json_t *root, const family *of, const json_t *ours)
   return layer < layers;
 }
 
-/* The window beyond which the model is not one without windows; 0: there is none. */
+/* The window of the layers that slide; 0: none does. */
 static int64_t window_of(const json_t *root, const family *of, const json_t *ours) {
   const json_t *given = json_object_get(root, "sliding_window");
   int64_t window = of->slides && !given ? 4096 : 0;
   if (json_is_integer(given)) ch_json_whole(given, &window);
   if (json_is_false(json_object_get(root, "use_sliding_window")) || !any_slides(root, of, ours)) return 0;
   return window < INT32_MAX ? window : 0;
+}
+
+/* The window, and which layers have it: all, or those that the family's keys say. */
+static ch_status take_window(const json_t *root, const family *of, const json_t *ours, const char *where,
+                             ch_config *config, ch_error *error) {
+  config->sliding_window = window_of(root, of, ours);
+  if (!config->sliding_window || !of->slides) return CH_OK;
+  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"num_hidden_layers\" is %lld, but windows in some layers are supported for at most %d", where,
+        (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
+  config->layer_types.count = config->num_hidden_layers;
+  for (int64_t layer = 0; layer < config->num_hidden_layers; layer++)
+    config->layer_types.type[layer] = slides_in(root, of, layer) ? CH_LAYER_SLIDING : CH_LAYER_FULL;
+  return CH_OK;
 }
 
 /* --- families -------------------------------------------------------------------------------------------------- */
@@ -444,7 +460,7 @@ ch_status ch_config_adopt(const json_t *root, const char *where, ch_config *conf
   json_object_set_new(ours, "model_type", json_string("crosshead"));
   ch_status status = translate(root, of, where, ours, error);
   if (status == CH_OK) status = ch_config_read_group(ours, "", "", CH_KEY_OURS, true, where, config, error);
-  if (status == CH_OK) config->sliding_window = window_of(root, of, ours);
+  if (status == CH_OK) status = take_window(root, of, ours, where, config, error);
   json_decref(ours);
   memset(config->layout, 0, sizeof config->layout);
   snprintf(config->layout, sizeof config->layout, "%s", of->name);

@@ -69,10 +69,11 @@ static bool has(const model *m, const char *name, size_t size) {
       {"mla_absorbs", absorbs(c)},
       {"moe", c->moe.experts != 0},
       {"post_norm", c->norm_placement == CH_NORM_POST},
-      {"window", false},
-      {"sink_logits", false},
-      {"kv_group", false},
-      {"any_attention_function", !is_type(c, "talking") && c->position != CH_POSITION_ALIBI},
+      {"window", ch_any_layer_slides(c)},
+      {"sink_logits", a->sink_logits},
+      {"kv_group", a->kv_layer_group > 1},
+      {"any_attention_function",
+       !is_type(c, "talking") && c->position != CH_POSITION_ALIBI && !a->sink_logits},
   };
   for (size_t i = 0; i < sizeof features / sizeof *features; i++)
     if (strlen(features[i].name) == size && memcmp(features[i].name, name, size) == 0) return features[i].has;

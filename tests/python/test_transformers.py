@@ -112,6 +112,28 @@ CASES = {
     "mlra": attention(**{**MLA, "type": "mlra", "kv_lora_rank": 12}),
     "mlra, two branches": attention(
         **{**MLA, "type": "mlra", "kv_lora_rank": 12}, branches=2, branch_scale=False, latent_scale=False, q_lora_rank=5, **LINEAR),
+    "window": {"sliding_window": 3, **attention(type="gqa")},
+    "window and sinks": {"sliding_window": 2, "attention_sinks": 2, "position": "alibi", **attention(type="gqa")},
+    "some layers slide": {
+        "sliding_window": 4, "attention_sinks": 1,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "num_key_value_heads": None, **attention(type="mfa_kr", qk_norm=True),
+    },
+    "windows of latents": {"sliding_window": 4, **attention(**EGMLA, qk_norm=True)},
+    "windows of components": {
+        "sliding_window": 2, "num_key_value_heads": 4,
+        **attention(type="gqa", qk_norm=True, head_mix={"on": ["k", "v"], "component_heads": 2}, **LINEAR),
+    },
+    "windows of factors": {"sliding_window": 3, "num_key_value_heads": None, **attention(type="tpa", q_rank=3, k_rank=2, v_rank=1)},
+    "talking through windows": {"sliding_window": 3, "attention_sinks": 2, "num_key_value_heads": 4, **attention(type="talking")},
+    "sink logits": attention(type="gqa", sink_logits=True),
+    "sink logits and windows": {"sliding_window": 3, "attention_sinks": 1, **attention(**MLA, sink_logits=True)},
+    "sink logits in branches": attention(**{**MLA, "type": "mlra", "kv_lora_rank": 12}, sink_logits=True),
+    "layers in groups": attention(type="gqa", kv_layer_group=2, qk_norm=True, **LINEAR),
+    "groups of tied layers": {"sliding_window": 4, **attention(type="gta", kv_layer_group=2, head_mix={"on": ["v"], "component_heads": 1})},
+    "groups of reused keys": {"num_key_value_heads": None, **attention(type="mfa_kr", kv_layer_group=3, qk_norm=True)},
+    "groups of latents": attention(**{**MLA, "type": "gla"}, kv_layer_group=2),
+    "groups of chosen heads": attention(type="moh", kv_layer_group=2, active_heads=2, exclusive=True, head_mix={"on": ["v"], "component_heads": 1}),
     "masa": {"sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2}, **attention(type="gqa", head_norm=True)},
     "masa in groups": {
         "sharing": {"type": "masa", "projections": ["q_b_proj", "kv_b_proj"], "atoms": 2, "groups": [[0, 1], [2, 2]]},
@@ -237,20 +259,25 @@ class Transformers(unittest.TestCase):
                 past, first = given.past_key_values, first + count
                 logits.append(given.logits)
             self.assertLess(largest_difference(torch.cat(logits, 1), ours["logits"]), 1e-5, how)
-        kept = json.loads(crosshead("info", saved, "--json"))["cache_elements_per_token"]
-        self.assertEqual(past.elements_per_token(), kept)
+        kept = json.loads(crosshead("info", saved, "--depth", str(tokens.shape[1]), "--json"))
+        self.assertEqual(past.elements_per_token(), kept["cache_elements_per_token"])
+        self.assertEqual(past.elements(), kept["cache_elements_at_depth"])
 
     def check_generation(self, model, saved):
-        """Greedy continuations equal those without a cache, with padding on the left too."""
+        """Greedy continuations equal those without a cache, with padding on the left too, which sinks refuse."""
         tokens = torch.randint(1, SIZES["vocab_size"], (2, 6))
         mask = torch.ones_like(tokens)
         tokens[0, :2], mask[0, :2] = 0, 0
+        if model.config.attention_sinks:
+            with self.assertRaisesRegex(ValueError, "without padding"):
+                model(input_ids=tokens, attention_mask=mask)
+            tokens, mask = tokens[:1, 2:], mask[:1, 2:]
         with torch.no_grad():
             batch = model.generate(tokens, attention_mask=mask, max_new_tokens=8, do_sample=False, pad_token_id=0)
-            alone = tokens[:1, 2:]
+            alone = tokens[:1, -4:]
             for _ in range(8):
                 alone = torch.cat((alone, model(input_ids=alone, use_cache=False).logits[:, -1:].argmax(-1)), 1)
-        self.assertEqual(batch[0, 2:].tolist(), alone[0].tolist())
+        self.assertEqual(batch[0, -alone.shape[1] :].tolist(), alone[0].tolist())
 
 
     def check_images(self, keys):

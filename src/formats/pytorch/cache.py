@@ -104,5 +104,10 @@ class CrossheadCache(Cache):
         kept = [state for layer in self.layers for state in layer.states or () if state.is_floating_point()]
         return sum(state[0, 0].numel() for state in kept)
 
+    def elements(self):
+        """Numbers that are kept of a sequence."""
+        kept = [state for layer in self.layers for state in layer.states or () if state.is_floating_point()]
+        return sum(state[0].numel() for state in kept)
+
 
 #? end

@@ -42,6 +42,11 @@ class CrossheadModel(CrossheadPreTrainedModel):
         if position_ids is None:
             position_ids = torch.arange(past, past + x.shape[1], device=x.device)[None]
         position_ids = position_ids.expand(x.shape[0], -1)
+#? window
+        padded = attention_mask is not None and not torch.compiler.is_compiling() and not attention_mask[:, 0].all()
+        if self.config.attention_sinks and padded:
+            raise ValueError("attention_sinks are the first tokens of a text: generate without padding on the left")
+#? end
         tokens, written = {}, {}
         for i, layer in enumerate(self.layers):
             window = window_of(self.config, i)

@@ -8,20 +8,36 @@ static bool expands(const reference_config *c, int layer) {
   return c->group_expands || layer % c->group_size == 0;
 }
 
+/* Whether the layer reads the keys and values of another, and has nothing that makes them. */
+static bool follows(const reference_config *c, int layer) {
+  return layer % c->kv_group != 0;
+}
+
+static bool makes_keys_or_values(const char *projection) {
+  static const char *const names[] = {"k_proj",    "v_proj", "kv_proj", "k_rope_proj", "kv_a_proj_with_mqa",
+                                      "kv_b_proj", "v_reuse"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(projection, names[i]) == 0) return true;
+  return false;
+}
+
 /* --- parameters of one layer's attention --- */
 
 static int64_t mechanism_parameters(const reference_config *c, int layer) {
   projection_shape shapes[MOST_PROJECTIONS];
   int count = c->type->projections(c, layer, shapes);
   int64_t parameters = c->type->others ? c->type->others(c, layer) : 0;
-  for (int i = 0; i < count; i++) parameters += shapes[i].out * shapes[i].in;
-  return parameters;
+  for (int i = 0; i < count; i++)
+    if (!follows(c, layer) || !makes_keys_or_values(shapes[i].name))
+      parameters += shapes[i].out * shapes[i].in;
+  return parameters + (c->sink_logits ? c->heads : 0);
 }
 
 /* Of mechanisms by head. */
 static int64_t bias_parameters(const reference_config *c, int layer) {
   int64_t output = c->output_bias ? c->hidden : 0;
   if (!c->biases) return output;
+  if (follows(c, layer)) return output + c->heads * c->head_dim;
   return output +
          (c->heads + reference_component_heads(c, 'k', layer) + reference_component_heads(c, 'v', layer)) *
              c->head_dim;
@@ -30,7 +46,7 @@ static int64_t bias_parameters(const reference_config *c, int layer) {
 static int64_t knocking_parameters(const reference_config *c, int layer) {
   int64_t key = c->key_dim * c->key_dim, value = c->value_dim * c->value_dim;
   int64_t matrices = c->knock.type == REFERENCE_KNOCK_MLP ? 3 : c->knock.type == REFERENCE_NO_KNOCK ? 0 : 1;
-  bool own = expands(c, layer), each = c->knock.per_head;
+  bool own = expands(c, layer) && !follows(c, layer), each = c->knock.per_head;
   return matrices * ((c->knock.q ? (each ? c->heads : 1) * key : 0) +
                      (c->knock.k && own ? (each ? c->key_groups : 1) * key : 0) +
                      (c->knock.v && own ? (each ? c->value_groups : 1) * value : 0));
@@ -38,11 +54,11 @@ static int64_t knocking_parameters(const reference_config *c, int layer) {
 
 static int64_t module_parameters(const reference_config *c, int layer) {
   int64_t h = c->components[layer], n = 0;
-  if (h) n += ((c->mix_k ? c->key_groups : 0) + (c->mix_v ? c->value_groups : 0)) * h;
+  if (h && !follows(c, layer)) n += ((c->mix_k ? c->key_groups : 0) + (c->mix_v ? c->value_groups : 0)) * h;
   if (c->qk_norm && c->qk_norm_all)
     n += (c->heads + c->key_groups) * c->head_dim;
   else if (c->qk_norm)
-    n += (expands(c, layer) ? 2 : 1) * c->qk_norm_dim;
+    n += (expands(c, layer) && !follows(c, layer) ? 2 : 1) * c->qk_norm_dim;
   if (c->head_norm) n += c->context_dim;
   return n + bias_parameters(c, layer) + knocking_parameters(c, layer);
 }
@@ -77,7 +93,7 @@ void reference_count(const reference_config *c, reference_figures *figures) {
   int64_t norm = c->layernorm ? 2 * c->hidden : c->hidden;
   int64_t rest = c->post ? 0 : norm, rest_active = rest; /* the final norm */
   for (int layer = 0; layer < c->layers; layer++) {
-    figures->cache_elements += c->type->cache(c, layer);
+    if (!follows(c, layer)) figures->cache_elements += c->type->cache(c, layer);
     figures->parameters_attention += mechanism_parameters(c, layer) + module_parameters(c, layer);
     if (expands(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
     int64_t norms = c->parallel ? 1 : c->both ? 4 : 2;

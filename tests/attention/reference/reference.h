@@ -67,7 +67,7 @@ typedef struct reference_config {
   double rotary_share; /* of a head's dims, the first ones */
   bool unturned[REFERENCE_MAX_LAYERS], local[REFERENCE_MAX_LAYERS];
   double local_theta;
-  int64_t places; /* learned */
+  int64_t places;        /* learned */
   int64_t window, sinks; /* of layers that slide: W and n */
   bool slides[REFERENCE_MAX_LAYERS];
   bool sink_logits;
