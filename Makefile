@@ -2,7 +2,7 @@
 #
 #   make demo      compare nine attention mechanisms on a small text; the report lies in build/demo/report.html
 #   make test      build and run every test
-#   make test-python  exported models beside transformers; sets up PyTorch in build/python
+#   make test-python  the Python package, and exported models beside transformers; sets up PyTorch in build/python
 #   make build     the optimised program, build/crosshead
 #   make bench     measure speed against the machine's own limits
 #   make sanitize  the tests again under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -32,7 +32,8 @@ test: build
 
 test-python: build
 	scripts/python_env.sh build/python
-	CROSSHEAD=build/crosshead build/python/bin/python tests/python/test_transformers.py
+	build/python/bin/pip install --quiet --config-settings=cmake.define.CROSSHEAD_BUILD=$(CURDIR)/build ./python
+	CROSSHEAD=build/crosshead build/python/bin/python -m unittest discover -s tests/python
 
 bench: build
 	./build/bench/bench_kernels

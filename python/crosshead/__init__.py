@@ -1,0 +1,64 @@
+"""Crosshead: compare attention mechanisms by quality, KV cache and speed.
+
+    import crosshead
+    with crosshead.Model("runs/compare/mla") as model:
+        for piece in crosshead.generate(model, "Once upon a time", max_tokens=50):
+            print(piece.text, end="")
+
+docs/python.md of the project explains the package.
+"""
+
+from crosshead import structs
+from crosshead._native import version as __version__
+from crosshead.comparing import Comparison, Verdict, compare
+from crosshead.errors import (
+    ArgumentError,
+    BusyError,
+    ClosedError,
+    ConfigError,
+    Error,
+    FormatError,
+    FullError,
+    Interrupted,
+    NumericError,
+    OutOfMemory,
+    ReadWriteError,
+)
+from crosshead.generation import Generation, Piece, Text, generate
+from crosshead.making import compress, evaluate, export_model, import_model, plan, quantize, train
+from crosshead.model import Model
+from crosshead.results import Result
+from crosshead.session import Session
+
+__all__ = [
+    "ArgumentError",
+    "BusyError",
+    "ClosedError",
+    "Comparison",
+    "ConfigError",
+    "Error",
+    "FormatError",
+    "FullError",
+    "Generation",
+    "Interrupted",
+    "Model",
+    "NumericError",
+    "OutOfMemory",
+    "Piece",
+    "ReadWriteError",
+    "Result",
+    "Session",
+    "Text",
+    "Verdict",
+    "__version__",
+    "compare",
+    "compress",
+    "evaluate",
+    "export_model",
+    "generate",
+    "import_model",
+    "plan",
+    "quantize",
+    "structs",
+    "train",
+]

@@ -1,0 +1,162 @@
+"""Calls that take settings and callbacks: keywords become members of the library's structures."""
+
+import difflib
+import os
+from typing import Any, Callable, Dict, List, Optional
+
+from crosshead import structs
+from crosshead._native import ffi, running, take, text
+from crosshead.errors import ArgumentError, check, new_error
+
+_HIDDEN = ("user", "stop", "option_names", "command", "cache_name")
+
+
+def to_bytes(value: Any, name: str) -> bytes:
+    """A path or a text for C."""
+    data = os.fsencode(value) if isinstance(value, (str, os.PathLike)) else None
+    if data is None:
+        raise TypeError(f"{name} must be a string or a path, not {type(value).__name__}")
+    if b"\0" in data:
+        raise ArgumentError(f"{name} contains a NUL character; leave it out")
+    return data
+
+
+def choice(kind, value: Any, name: str) -> int:
+    """A value of an enumeration: a number of it, or a name in lower case, "bf16" of CH_PRECISION_BF16."""
+    names = list(kind.relements)
+    prefix = os.path.commonprefix(names)
+    prefix = prefix[: prefix.rfind("_") + 1]
+    known = {full[len(prefix) :].lower(): full for full in names}
+    if isinstance(value, str):
+        found = known.get(value.lower().replace("-", "_"))
+        if found is None:
+            raise ArgumentError(f"{name} is one of {', '.join(known)}, not {value!r}")
+        return kind.relements[found]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be one of {', '.join(known)}, not {type(value).__name__}")
+    if value not in kind.elements:
+        raise ArgumentError(f"{name} is one of {', '.join(known)}, not {value}")
+    return value
+
+
+def to_python(value: Any, kind) -> Any:
+    """A value that the library gives: numbers, strings, and structures as their dataclasses."""
+    if kind.kind == "pointer":
+        if kind.item.kind == "struct":
+            return to_python(value[0], kind.item) if value else None
+        return text(value)
+    if kind.kind == "array":
+        return text(value)
+    if kind.kind != "struct":
+        return value
+    made = getattr(structs, "".join(part.capitalize() for part in kind.cname.split()[-1].split("_")[1:]))
+    types = dict(kind.fields)
+    return made(**{field: to_python(getattr(value, field), types[field].type) for field in made.__dataclass_fields__})
+
+
+class Call:
+    """A call of the library with a structure of settings; keeps alive what it points to, and what a callback raised."""
+
+    def __init__(self, kind: str, defaults: Callable, keywords: Dict[str, Any]) -> None:
+        self.settings = ffi.new(kind + " *")
+        defaults(self.settings)
+        self.failure: Optional[BaseException] = None
+        self._kept: List[Any] = []
+        self._fields = {name: field.type for name, field in ffi.typeof(kind).fields}
+        for name, value in keywords.items():
+            if value is not None:
+                self._set(name, value)
+        # Ctrl-C: Python raises KeyboardInterrupt when it is called next, so the library must call it now and then.
+        for name, answer in (("stop", False), ("progress", True)):
+            if name in self._fields and not getattr(self.settings, name):
+                self.on(name, lambda *_, answer=answer: answer)
+
+    def _known(self, name: str):
+        member = name[3:] if name.startswith("on_") else name
+        kind = self._fields.get(member)
+        is_call = kind is not None and kind.kind == "function"
+        if kind is None or member in _HIDDEN or is_call != name.startswith("on_"):
+            names = [n for n in self._names() if n]
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; it is one of {', '.join(names)}"
+            raise TypeError(f"there is no setting {name}{hint}")
+        return member, kind, is_call
+
+    def _names(self) -> List[str]:
+        return [
+            ("on_" if t.kind == "function" else "") + n
+            for n, t in self._fields.items()
+            if n not in _HIDDEN
+        ]
+
+    def _set(self, name: str, value: Any) -> None:
+        member, kind, is_call = self._known(name)
+        if is_call:
+            if not callable(value):
+                raise TypeError(f"{name} must be callable, not {type(value).__name__}")
+            self.on(member, value)
+        elif kind.kind == "enum":
+            setattr(self.settings, member, choice(kind, value, name))
+        elif kind.kind == "pointer" and kind.item.cname == "char":
+            if isinstance(value, (list, tuple)):
+                value = ",".join(os.fspath(part) for part in value)
+            self.point(member, ffi.new("char[]", to_bytes(value, name)))
+        elif kind.kind == "primitive":
+            try:
+                setattr(self.settings, member, value)
+            except OverflowError as error:
+                raise ArgumentError(f"{name} is out of range: {value}") from error
+            except TypeError as error:
+                raise TypeError(f"{name} must be a number, not {type(value).__name__}") from error
+        else:
+            raise TypeError(f"{name} cannot be set from Python")
+
+    def point(self, member: str, value: Any) -> None:
+        """Sets a pointer and keeps what it points to."""
+        self._kept.append(value)
+        setattr(self.settings, member, value)
+
+    def _keep_failure(self, exception, value, traceback) -> None:
+        if self.failure is None:
+            self.failure = value
+
+    def on(self, member: str, function: Callable) -> None:
+        """Lets the library call `function`; False as its answer, or an exception, ends the work."""
+        self.point(member, self.callback(self._fields[member], function, ends=member == "stop"))
+
+    def callback(self, kind, function: Callable, ends: bool = False):
+        """A C function of this kind that calls `function`; `ends`: what C gets to end the work."""
+        types = kind.args[:-1]
+
+        def called(*values):
+            if self.failure is not None:
+                return ends
+            answer = function(*[to_python(value, type_) for value, type_ in zip(values, types)])
+            return bool(answer) if ends else answer is not False
+
+        def called_void(*values):
+            if self.failure is None:
+                function(*[to_python(value, type_) for value, type_ in zip(values, types)])
+
+        if kind.result.kind == "void":
+            return ffi.callback(kind, called_void, onerror=self._keep_failure)
+        return ffi.callback(kind, called, error=ends, onerror=self._keep_failure)
+
+    def done(self, status: int, error) -> None:
+        """Raises what a callback raised, else what the library says."""
+        self._kept.clear()
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure
+        check(status, error)
+
+    def json(self, function: Callable, *arguments: Any) -> str:
+        """Calls function(*arguments, settings, &json, &error) and gives the JSON."""
+        error, out = new_error(), ffi.new("char **")
+        status = function(*arguments, self.settings, out, error)
+        result = take(out[0]) if out[0] else ""
+        self.done(status, error)
+        return result

@@ -1,0 +1,89 @@
+"""Attention mechanisms trained side by side."""
+
+import html
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, List
+
+from crosshead._calls import Call, to_bytes
+from crosshead._native import ffi, making, running, take, text
+from crosshead.errors import check, new_error
+from crosshead.model import Path
+from crosshead.results import parse
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from crosshead.structs import CompareSettings
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which model to take, as far as the noise between seeds lets one say."""
+
+    kind: str
+    names: List[str]
+    sentence: str
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found; a notebook shows its report."""
+
+    directory: str
+    verdict: Verdict
+    table: str
+    results: Any  #: results.json as dataclasses
+
+    def __str__(self) -> str:
+        return self.table
+
+    def page(self) -> str:
+        """The report, a page that loads nothing from elsewhere."""
+        with open(os.path.join(self.directory, "report.html"), encoding="utf-8") as file:
+            return file.read()
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{html.escape(self.page())}" style="width: 100%; height: 48em; border: 0"></iframe>'
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row for each run."""
+        return self.results.to_pandas()
+
+
+def compare(out: Path, **settings: "Unpack[CompareSettings]") -> Comparison:
+    """Trains a model with each mechanism and says which is better; OUT gets the models, results.json and report.html.
+
+    data= (or images=), mechanisms="mha,gqa,mla" and the other members of ch_compare_settings; the same settings continue what lies in
+    OUT. on_step gets a structs.ComparePosition after every step. False as a callback's answer, an exception and Ctrl-C end it; what is
+    finished stays.
+    """
+    call = Call("ch_compare_settings", making.ch_compare_defaults, dict(settings))
+    call.point("out", ffi.new("char[]", to_bytes(out, "out")))
+    error, comparison = new_error(), ffi.new("ch_comparison **")
+    status = making.ch_compare_mechanisms(call.settings, comparison, error)
+    made = ffi.gc(comparison[0], making.ch_comparison_free) if comparison[0] else None
+    call.done(status, error)
+    return Comparison(
+        os.fspath(out),
+        _verdict(made),
+        _text(making.ch_comparison_table, made),
+        parse("CompareResult", _text(making.ch_comparison_json, made)),
+    )
+
+
+def _text(function: Any, comparison: Any) -> str:
+    error, out = new_error(), ffi.new("char **")
+    check(function(comparison, out, error), error)
+    return take(out[0])
+
+
+def _verdict(comparison: Any) -> Verdict:
+    error, out = new_error(), ffi.new("ch_comparison_decision **")
+    check(making.ch_comparison_verdict(comparison, out, error), error)
+    decision = out[0]
+    names = [text(decision.names[i]) or "" for i in range(decision.name_count)]
+    verdict = Verdict(text(making.ch_verdict_kind_name(decision.kind)) or "", names, text(decision.sentence) or "", decision.seeds)
+    running.ch_free(decision)
+    return verdict
