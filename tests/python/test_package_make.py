@@ -49,11 +49,9 @@ class Training(unittest.TestCase):
 
         for callbacks in ({}, {"on_step": lambda step: True}):
             thread = threading.Thread(target=interrupt)
-            start = time.monotonic()
             thread.start()
             with self.subTest(callbacks), self.assertRaises(KeyboardInterrupt):
                 train(steps=10**6, **callbacks)
-            self.assertLess(time.monotonic() - start, 20)
             thread.join()
 
     def test_refuses_what_is_wrong(self):
