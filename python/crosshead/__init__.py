@@ -28,6 +28,7 @@ from crosshead.generation import Generation, Piece, Text, generate
 from crosshead.making import compress, evaluate, export_model, import_model, plan, quantize, train
 from crosshead.model import Model
 from crosshead.results import Result
+from crosshead.scoring import Score, score
 from crosshead.session import Session
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Piece",
     "ReadWriteError",
     "Result",
+    "Score",
     "Session",
     "Text",
     "Verdict",
@@ -59,6 +61,7 @@ __all__ = [
     "import_model",
     "plan",
     "quantize",
+    "score",
     "structs",
     "train",
 ]

@@ -181,7 +181,8 @@ def generate(
 
     prompts: a string, or a list of strings and of lists of token ids. max_tokens: of each text; 0 = as many as fit. temperature 0 is
     always the likeliest token. Prompt i draws with seed + i. stop: strings before which a text ends. special: special tokens written
-    out in prompts become their ids. Other keywords are Session's; a Session in place of the model loses what it holds.
+    out in prompts become their ids. Other keywords are Session's (cache, threads, sequences). A Session in place of the model, which says
+    how much room there is, loses what it holds.
 
     >>> with Model(MODEL) as model:
     ...     texts = generate(model, ["To be", [1, 2]], max_tokens=4, temperature=0).texts()

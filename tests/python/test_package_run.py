@@ -17,12 +17,12 @@ class Models(unittest.TestCase):
     def test_documents_its_examples(self):
         names = {"MODEL": small.model(), "TEXT": small.text()}
         tried = 0
-        for module in ("errors", "generation", "making", "model", "results", "session"):
+        for module in ("errors", "generation", "making", "model", "results", "scoring", "session"):
             module = importlib.import_module(f"crosshead.{module}")
             result = doctest.testmod(module, extraglobs=dict(names, Model=crosshead.Model))
             self.assertEqual(result.failed, 0)
             tried += result.attempted
-        self.assertGreaterEqual(tried, 8)
+        self.assertGreaterEqual(tried, 9)
 
     def test_says_what_it_is(self):
         with crosshead.Model(small.model()) as model:

@@ -1,0 +1,118 @@
+"""A model of Crosshead's in lm-evaluation-harness: `python -m crosshead.lm_eval --model crosshead --model_args model=DIR …`
+
+It is the harness's own program with one more model. Needs `pip install lm_eval`.
+"""
+
+from typing import Any, List, Optional, Tuple
+
+try:
+    from lm_eval.api.model import LM
+    from lm_eval.api.registry import register_model
+except ImportError as error:
+    raise ImportError("crosshead.lm_eval needs lm-evaluation-harness; install it with `pip install lm_eval`") from error
+
+import numpy as np
+
+from crosshead.generation import generate
+from crosshead.model import Model
+from crosshead.scoring import score
+from crosshead.session import Session
+
+_PART = 256  # tokens whose logits exist at once
+
+
+@register_model("crosshead")
+class CrossheadLM(LM):
+    """model: a model directory. window: tokens that it sees at once; 0 = the context. threads: 0 = as many as OpenMP gives."""
+
+    def __init__(
+        self,
+        model: str,
+        window: int = 0,
+        threads: int = 0,
+        max_gen_toks: int = 256,
+        batch_size: Optional[int] = None,
+        max_batch_size: Optional[int] = None,
+        device: Optional[str] = None,
+    ) -> None:
+        super().__init__()
+        self.model = Model(model)
+        self.window = int(window) or self.model.context_length
+        self.threads, self.max_gen_toks = int(threads), int(max_gen_toks)
+        self.sequences = int(batch_size) if str(batch_size or "").isdigit() else 1
+
+    def loglikelihood(self, requests: List[Any], disable_tqdm: bool = False) -> List[Tuple[float, bool]]:
+        """ln p of continuations, and whether they are greedy."""
+        pairs = [request.args for request in requests]
+        scores = score(self.model, pairs, window=self.window, threads=self.threads)
+        return [(one.log_likelihood, one.greedy) for one in scores]
+
+    def loglikelihood_rolling(self, requests: List[Any], disable_tqdm: bool = False) -> List[float]:
+        """ln p of whole texts: every token once, in windows that follow each other, as the harness cuts them."""
+        from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+
+        found = []
+        with Session(self.model, max_tokens=self.window, threads=self.threads) as session:
+            for request in requests:
+                ids = self.model.encode(request.args[0])
+                windows = get_rolling_token_windows(ids, self._first(), self.window, 1)
+                found.append(sum(self._window(session, *make_disjoint_window(window)) for window in windows))
+        return found
+
+    def _first(self) -> int:
+        """The token before a text: the beginning-of-text token, else the end-of-text token."""
+        from crosshead._native import running
+
+        tokenizer = running.ch_model_tokenizer(self.model._open())
+        begin = running.ch_tokenizer_bos(tokenizer)
+        return begin if begin >= 0 else running.ch_tokenizer_eos(tokenizer)
+
+    def _window(self, session: Session, context: List[int], targets: List[int]) -> float:
+        tokens = (context + targets)[:-1]
+        skipped, total = len(context) - 1, 0.0
+        session.reset()
+        for at in range(0, len(tokens), _PART):
+            part = tokens[at : at + _PART]
+            logits = session.feed_all(part).astype(np.float64)
+            largest = logits.max(axis=1)
+            norm = largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1))
+            for i in range(max(0, skipped - at), len(part)):
+                total += logits[i, targets[at + i - skipped]] - norm[i]
+        return total
+
+    def generate_until(self, requests: List[Any], disable_tqdm: bool = False) -> List[str]:
+        """Texts up to a stop string; requests with the same options are written together."""
+        found: List[Optional[str]] = [None] * len(requests)
+        groups: dict = {}
+        for i, request in enumerate(requests):
+            groups.setdefault(repr(sorted(request.args[1].items())), []).append(i)
+        for members in groups.values():
+            options = dict(requests[members[0]].args[1])
+            until = options.get("until") or []
+            until = [until] if isinstance(until, str) else list(until)
+            limit = int(options.get("max_gen_toks", self.max_gen_toks))
+            sampled = options.get("do_sample", False) or options.get("temperature", 0) > 0
+            prompts = [self._prompt(requests[i].args[0], limit) for i in members]
+            count = min(self.sequences, len(prompts))
+            session = Session(self.model, max_tokens=self.window, threads=self.threads, sequences=count)
+            made = generate(
+                session,
+                prompts,
+                max_tokens=limit,
+                temperature=options.get("temperature", 1.0) if sampled else 0,
+                top_p=options.get("top_p", 1.0) if sampled else 1.0,
+                stop=[stop for stop in until if stop],
+            )
+            for i, text in zip(members, made.texts()):
+                found[i] = text.text
+        return [text or "" for text in found]
+
+    def _prompt(self, text: str, limit: int) -> List[int]:
+        """The end of a prompt that leaves room for the answer."""
+        return self.model.encode(text, begin=True)[-max(1, self.window - limit) :]
+
+
+if __name__ == "__main__":
+    from lm_eval.__main__ import cli_evaluate
+
+    cli_evaluate()
