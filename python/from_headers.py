@@ -11,6 +11,8 @@ import sys
 
 import cffi
 
+# Members of settings that the package sets by itself.
+HIDDEN = ("user", "stop", "out", "option_names", "command", "cache_name")
 NUMBERS = {"float": "float", "double": "float", "_Bool": "bool"}
 
 
@@ -71,6 +73,7 @@ def structs(ffi: cffi.FFI) -> str:
         "from typing import Callable, Optional, Sequence, TypedDict, Union",
         "",
         "Text = Union[str, os.PathLike]",
+        f"HIDDEN = {HIDDEN}",
     ]
     made: list = []
 
@@ -85,7 +88,7 @@ def structs(ffi: cffi.FFI) -> str:
             if member.type.kind == "struct":
                 add(member.type.cname.split()[-1])
             hint = field_type(member.type, settings)
-            if hint is None or field in ("user", "stop", "option_names", "command", "cache_name") or keyword.iskeyword(field):
+            if hint is None or (settings and field in HIDDEN) or keyword.iskeyword(field):
                 continue
             is_call = settings and hint.startswith("Callable")
             members.append(f"    {'on_' if is_call else ''}{field}: {hint}")

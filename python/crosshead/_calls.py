@@ -5,10 +5,8 @@ import os
 from typing import Any, Callable, Dict, List, Optional
 
 from crosshead import structs
-from crosshead._native import ffi, running, take, text
+from crosshead._native import ffi, take, text
 from crosshead.errors import ArgumentError, check, new_error
-
-_HIDDEN = ("user", "stop", "option_names", "command", "cache_name")
 
 
 def to_bytes(value: Any, name: str) -> bytes:
@@ -75,7 +73,7 @@ class Call:
         member = name[3:] if name.startswith("on_") else name
         kind = self._fields.get(member)
         is_call = kind is not None and kind.kind == "function"
-        if kind is None or member in _HIDDEN or is_call != name.startswith("on_"):
+        if kind is None or member in structs.HIDDEN or is_call != name.startswith("on_"):
             names = [n for n in self._names() if n]
             near = difflib.get_close_matches(name, names, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; it is one of {', '.join(names)}"
@@ -86,7 +84,7 @@ class Call:
         return [
             ("on_" if t.kind == "function" else "") + n
             for n, t in self._fields.items()
-            if n not in _HIDDEN
+            if n not in structs.HIDDEN
         ]
 
     def _set(self, name: str, value: Any) -> None:

@@ -1,7 +1,9 @@
 """Writing text: many prompts at a time, piece by piece."""
 
+import atexit
 import queue
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any, Iterator, List, Optional, Sequence, Union
 
@@ -12,6 +14,16 @@ from crosshead.session import Session, token_array
 from crosshead.structs import Generated
 
 Prompt = Union[str, Sequence[int]]
+
+
+_running: "weakref.WeakSet[Generation]" = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Ends what is being written, as the library must not call Python when it is gone."""
+    for generation in list(_running):
+        generation.close()
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,7 @@ class Generation:
         self._batch = ffi.new("ch_batch_text[]", len(prompts))
         for i, prompt in enumerate(prompts):
             self._fill(i, prompt, options)
+        _running.add(self)
         self._thread = threading.Thread(target=self._work, name="crosshead.generate", daemon=True)
         self._thread.start()
 
@@ -189,7 +202,7 @@ def generate(
     ...     [(len(text.tokens), text.end) for text in texts]
     [(4, 'length'), (4, 'length')]
     """
-    parts = [prompts] if isinstance(prompts, str) else list(prompts)
+    parts: List[Any] = [prompts] if isinstance(prompts, str) else list(prompts)
     if not parts:
         raise ArgumentError("no prompts were given; at least one is needed")
     if all(isinstance(part, int) for part in parts):

@@ -39,7 +39,7 @@ class CrossheadLM(LM):
         self.model = Model(model)
         self.window = int(window) or self.model.context_length
         self.threads, self.max_gen_toks = int(threads), int(max_gen_toks)
-        self.sequences = int(batch_size) if str(batch_size or "").isdigit() else 1
+        self.sequences = int(str(batch_size)) if str(batch_size).isdigit() else 1
 
     def loglikelihood(self, requests: List[Any], disable_tqdm: bool = False) -> List[Tuple[float, bool]]:
         """ln p of continuations, and whether they are greedy."""

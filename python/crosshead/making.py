@@ -46,7 +46,6 @@ def evaluate(
     text: Optional[Path] = None,
     task: Optional[Path] = None,
     images: Optional[Path] = None,
-    on_sample: Optional[Callable[[Any], Any]] = None,
     **settings: "Unpack[EvaluateSettings]",
 ) -> Any:
     """What `crosshead eval --json` says: perplexities of a text, answers to a task (with items=FILE), or accuracy on images.
@@ -61,9 +60,8 @@ def evaluate(
         raise TypeError("give one of text, task and images")
     name, value = given[0]
     keywords: dict = dict(settings)
-    if on_sample is not None:
-        if not callable(on_sample):
-            raise TypeError(f"on_sample must be callable, not {type(on_sample).__name__}")
+    on_sample = keywords.get("on_sample")
+    if callable(on_sample):
         keywords["on_sample"] = lambda line: on_sample(json.loads(line))
     call = Call("ch_evaluate_settings", making.ch_evaluate_defaults, keywords)
     function = getattr(making, f"ch_evaluate_{name}")
@@ -85,10 +83,9 @@ def train(out: Path, **settings: "Unpack[TrainSettings]") -> Any:
     return parse("TrainResult", _to(call, making.ch_train, out))
 
 
-def compress(model: Path, out: Path, *, method: str, **settings: "Unpack[CompressSettings]") -> Any:
-    """Writes a smaller form of the model of a directory to OUT. What `crosshead compress --json` says."""
-    keywords = dict(settings, method=method)
-    call = Call("ch_compress_settings", making.ch_compress_defaults, keywords)
+def compress(model: Path, out: Path, **settings: "Unpack[CompressSettings]") -> Any:
+    """Writes a smaller form of the model of a directory to OUT: method="svd", ratio=0.2. What `crosshead compress --json` says."""
+    call = Call("ch_compress_settings", making.ch_compress_defaults, dict(settings))
     return parse("CompressResult", _from_to(call, making.ch_compress_model, model, out))
 
 
@@ -107,9 +104,9 @@ def import_model(path: Path, out: Path, **settings: "Unpack[ImportSettings]") ->
     return parse("ImportResult", _from_to(call, making.ch_import, path, out))
 
 
-def export_model(model: Path, out: Path, *, format: str, **settings: "Unpack[ExportSettings]") -> Any:
+def export_model(model: Path, out: Path, **settings: "Unpack[ExportSettings]") -> Any:
     """Writes the model of a directory for other programs: format="safetensors", "gguf" or "transformers"."""
-    call = Call("ch_export_settings", making.ch_export_defaults, dict(settings, format=format))
+    call = Call("ch_export_settings", making.ch_export_defaults, dict(settings))
     return parse("ExportResult", _from_to(call, making.ch_export, model, out))
 
 

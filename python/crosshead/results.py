@@ -69,7 +69,7 @@ def build(title: str, value: Any) -> Any:
         members = {name: f"{member}_{i}" for i, (name, member) in enumerate(members.items())}
     if kind is None:
         kind = make_dataclass(title, [(m, Any) for m in members.values()], bases=(Result,), frozen=True)
-        kind._names = members
+        setattr(kind, "_names", members)
         kind.__module__ = __name__
         _made[key] = kind
     return kind(*[build(title + _title(name), part) for name, part in value.items()])

@@ -106,8 +106,8 @@ class Session:
         running.ch_session_defaults(settings)
         try:
             settings.max_tokens, settings.sequences, settings.threads = max_tokens, sequences, threads
-        except OverflowError as error:
-            raise ArgumentError(f"max_tokens, sequences or threads is out of range: {error}") from error
+        except OverflowError as wrong:
+            raise ArgumentError(f"max_tokens, sequences or threads is out of range: {wrong}") from wrong
         settings.precompute_gates = bool(precompute_gates)
         precision = ffi.typeof("ch_precision")
         types = {"cache": cache, "compute": compute, "cache_keys": cache_keys}

@@ -4,6 +4,8 @@ import doctest
 import gc
 import importlib
 import resource
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -246,6 +248,15 @@ class Generating(unittest.TestCase):
         made.close()
         self.assertIn("stopped", [text.end for text in made.texts()])
         self.assertEqual(session.length, 0)
+
+    def test_ends_with_the_process(self):
+        script = """
+import sys, crosshead
+session = crosshead.Session(crosshead.Model(sys.argv[1]), sequences=32, threads=1)
+crosshead.generate(session, [[1]] * 3000, max_tokens=100)
+"""
+        done = subprocess.run([sys.executable, "-c", script, small.model()], capture_output=True, text=True, timeout=300)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_refuses_what_is_wrong(self):
         for prompts in ([], "a\0b", [[300]], [[]], ["a" * 100000]):
