@@ -2,8 +2,10 @@
 
 import html
 import os
+import sys
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from crosshead._calls import Call, to_bytes
 from crosshead._native import ffi, making, running, take, text
@@ -52,14 +54,38 @@ class Comparison:
         return self.results.to_pandas()
 
 
-def compare(out: Path, **settings: "Unpack[CompareSettings]") -> Comparison:
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    return shell is not None and hasattr(shell.get_ipython(), "kernel")
+
+
+class _Progress:
+    """A line that says where a comparison is, written over itself, once a second."""
+
+    def __init__(self, on_step: Optional[Callable[[Any], Any]]) -> None:
+        self.on_step, self.next = on_step, 0.0
+
+    def __call__(self, position: Any) -> Any:
+        last = position.step.step == position.step.steps
+        if last or time.monotonic() >= self.next:
+            self.next = time.monotonic() + 1
+            line = f"{position.name}, run {position.run + 1} of {position.runs}: step {position.step.step} of {position.step.steps}"
+            print(f"\r{line}, loss {position.step.loss:.3f}   ", end="\n" if last else "", file=sys.stderr, flush=True)
+        return self.on_step(position) if self.on_step else None
+
+
+def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[CompareSettings]") -> Comparison:
     """Trains a model with each mechanism and says which is better; OUT gets the models, results.json and report.html.
 
     data= (or images=), mechanisms="mha,gqa,mla" and the other members of ch_compare_settings; the same settings continue what lies in
     OUT. on_step gets a structs.ComparePosition after every step. False as a callback's answer, an exception and Ctrl-C end it; what is
-    finished stays.
+    finished stays. progress: a line on standard error says where it is; None = in a notebook.
     """
-    call = Call("ch_compare_settings", making.ch_compare_defaults, dict(settings))
+    keywords: Any = dict(settings)
+    on_step = keywords.get("on_step")
+    if (progress or progress is None and _in_notebook()) and (on_step is None or callable(on_step)):
+        keywords["on_step"] = _Progress(on_step)
+    call = Call("ch_compare_settings", making.ch_compare_defaults, keywords)
     call.point("out", ffi.new("char[]", to_bytes(out, "out")))
     error, comparison = new_error(), ffi.new("ch_comparison **")
     status = making.ch_compare_mechanisms(call.settings, comparison, error)
