@@ -84,6 +84,9 @@ typedef struct ch_compared {
       intermediate_size; /* of the FFN, or of the experts where the model has them: what matching changes */
   int64_t parameters;
   int64_t cache_elements_per_token, cache_bytes_per_token; /* bytes at 16 bits per element */
+  /* The cache of one sequence of cache_depth tokens: fewer elements than so many tokens leave where layers have windows. By
+   * it caches are compared. 0: an earlier version wrote the file without it. */
+  int64_t cache_depth, cache_elements_at_depth;
   double validation_loss; /* mean cross entropy, in nats; perplexity is exp of it */
   double train_tokens_per_second;
   double decode_tokens_per_second; /* of images: images classified per second */
@@ -183,6 +186,8 @@ typedef struct ch_compare_settings {
   /* With CH_MATCH_CACHE: the most elements that a token may add to the cache, all layers together. Models have at least
    * three quarters of them. */
   int64_t cache_per_token;
+  int64_t
+      context; /* of text: tokens of the sequences whose caches are compared; 0 = those of training, `sequence` */
   int64_t layers, hidden, heads;      /* the shape all share; 0 = chosen */
   int64_t patch;                      /* side length of an image patch, in pixels; 0 = about 64 patches */
   int64_t image_size;                 /* of images: a whole multiple of their side; 0 = their own */

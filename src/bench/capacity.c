@@ -101,6 +101,11 @@ static ch_status size_states(const ch_config *config, const ch_capacity_question
                    (long long)config->num_hidden_layers);
   ch_state_parts(config, parts);
   sizes->token = (double)ch_state_bytes(config, &question->cache);
+  sizes->window = (double)ch_window_and_sinks(config);
+  /* What a token behind the window still adds stands in no ring. */
+  sizes->ring =
+      sizes->token - (double)(ch_state_bytes_at(config, &question->cache, ch_window_and_sinks(config) + 1) -
+                              ch_state_bytes_at(config, &question->cache, ch_window_and_sinks(config)));
   sizes->vocabulary = config->vocab_size;
   for (int64_t l = 0; l < config->num_hidden_layers; l++)
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
@@ -132,7 +137,7 @@ static ch_status size_work(const ch_model *model, const ch_capacity_question *qu
 }
 
 double ch_capacity_cache(const ch_capacity_sizes *sizes, double users, double context) {
-  return users * context * sizes->token;
+  return users * (context * (sizes->token - sizes->ring) + fmin(context, sizes->window) * sizes->ring);
 }
 
 double ch_capacity_gates(const ch_capacity_sizes *sizes, double users, double context) {
@@ -255,9 +260,11 @@ static const char *largest_part(double weights, double cache, double arithmetic,
 /* A step of all users with full contexts. */
 static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
                         const ch_device *device, ch_capacity_expected *expected) {
-  double users = (double)question->users, context = (double)question->context;
+  double users = (double)question->users;
   const ch_flops *decode = &sizes->account.decode;
-  double cache = users * context * (double)sizes->account.cache_bytes_per_token;
+  const ch_account *account = &sizes->account;
+  double cache = users * (double)account->cache_bytes_per_token * (double)account->cache_elements_at_depth /
+                 (double)account->cache_elements_per_token;
   double rate = device->reading * ch_device_rate(device, sizes->step_weights + cache);
   double products = product_rate(device, sizes->type, device->computing_step),
          attention = device->flops * device->computing_step;

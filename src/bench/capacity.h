@@ -18,13 +18,15 @@ typedef struct ch_capacity_question {
 typedef struct ch_capacity_sizes {
   ch_account account; /* at the context's end */
   double weights, step_weights,
-      pass_weights;            /* all tensors; read by a decoding step; by a pass over a prompt */
-  ch_dtype type;               /* of most elements of matrices */
-  double token;                /* that a token of a user adds to the cache, with scalars and ids */
-  double gate_row;             /* of a token id, in models with embedding gates; else 0 */
-  int64_t vocabulary;          /* ids that can have such a row */
-  double prompt_work;          /* of a pass over a prompt; */
-  double step_work, user_work; /* of a decoding step of one user, and of each further one */
+      pass_weights; /* all tensors; read by a decoding step; by a pass over a prompt */
+  ch_dtype type;    /* of most elements of matrices */
+  double token;     /* that a token of a user adds to the cache, with scalars and ids */
+  double ring;      /* that part of it which stands in rings of `window` tokens (sinks too) */
+  double window;
+  double gate_row;                             /* of a token id, in models with embedding gates; else 0 */
+  int64_t vocabulary;                          /* ids that can have such a row */
+  double prompt_work;                          /* of a pass over a prompt; */
+  double step_work, user_work;                 /* of a decoding step of one user, and of each further one */
   double prompt_flops, prompt_attention_flops; /* of a prompt of the context's length */
   int64_t passes;                              /* over it */
   int64_t layers;

@@ -178,6 +178,15 @@ static const ch_option options[] = {
      .metavar = "TIME",
      .help = "With --until-decided: the time that training may take, that of all runs together, as in 90s, "
              "30m or 2h."},
+    {.name = "context",
+     .type = CH_OPTION_COUNT,
+     .offset = SET(context),
+     .metavar = "N",
+     .min = 1,
+     .max = 1 << 30,
+     .help = "Compare the caches of texts of N tokens. Only layers with a window, which keep no more than "
+             "it, make "
+             "that differ from the cache of a token (default: --seq)."},
     {.name = "tolerance",
      .type = CH_OPTION_NUMBER,
      .offset = AT(tolerance),

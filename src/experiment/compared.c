@@ -7,7 +7,7 @@
 #include "experiment/stability.h"
 #include "model/accounting.h"
 
-enum { MOST_CURVE_POINTS = 400, CACHE_ELEMENT_BYTES = 2 /* 16 bits, as `info` counts */ };
+enum { MOST_CURVE_POINTS = 400 };
 
 /* Training losses, averaged over equal stretches when there are more steps than points. */
 ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
@@ -43,6 +43,10 @@ static ch_status fill_account(const ch_compare_setup *setup, const ch_config *co
   ch_params params = {0};
   ch_account shallow, deep;
   ch_status status = ch_model_declare(config, &params, error);
+  model->cache_depth = ch_compare_on_images(setup) ? 0
+                       : setup->settings.context   ? setup->settings.context
+                                                   : setup->settings.sequence;
+  model->cache_elements_at_depth = ch_state_elements_at(config, model->cache_depth);
   model->flops_depth = ch_compare_on_images(setup) ? 0 : setup->settings.sequence;
   if (status == CH_OK) status = ch_account_model(config, &params, 0, ch_cache_of(CH_F16), &shallow, error);
   if (status == CH_OK)
@@ -80,7 +84,7 @@ ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned
       .intermediate_size = ch_matched_width(config),
       .parameters = planned->parameters,
       .cache_elements_per_token = elements,
-      .cache_bytes_per_token = elements * CACHE_ELEMENT_BYTES,
+      .cache_bytes_per_token = elements * CH_CACHE_ELEMENT_BYTES,
       .images = ch_compare_on_images(setup),
       .parameters_attention = attention,
       .seed = setup->training.seed,

@@ -16,9 +16,9 @@ static bool on_images(const ch_group *group) {
   return group->runs[0]->images;
 }
 
-int64_t ch_group_cost(const ch_group *group) {
+double ch_group_cost(const ch_group *group) {
   const ch_compared *run = group->runs[0];
-  return run->images ? run->parameters_attention : run->cache_elements_per_token;
+  return run->images ? (double)run->parameters_attention : ch_compared_cache(run);
 }
 
 double ch_group_seconds(const ch_group *group) {
@@ -109,9 +109,9 @@ static void place(const intervals *all, int group, double limit, ch_standing *st
 static bool is_excluded(const ch_summary *summary, const intervals *all, const ch_standing *standings,
                         int group) {
   if (standings[group].place == CH_OUT) return true;
-  int64_t cost = ch_group_cost(&summary->groups[group]);
+  double cost = ch_group_cost(&summary->groups[group]);
   for (int i = 0; i < all->count; i++) {
-    int64_t other = ch_group_cost(&summary->groups[i]);
+    double other = ch_group_cost(&summary->groups[i]);
     if (i != group && other <= cost && low_of(all, group, i) > 0) return true;
     if (other < cost && standings[i].place == CH_WITHIN) return true;
   }

@@ -40,7 +40,7 @@ typedef struct ch_decision {
 } ch_decision;
 
 /* What decides between models of equal quality: elements of the cache or, on images, parameters of attention. */
-int64_t ch_group_cost(const ch_group *group);
+double ch_group_cost(const ch_group *group);
 /* The mean seconds of training of a group's runs. */
 double ch_group_seconds(const ch_group *group);
 

@@ -84,6 +84,8 @@ static const ch_preset modules[] = {
      kha_mlp_per_head},
 };
 
+static const char window_words[] = "tokens of the window";
+
 /* Exclusive attention: the mechanism must take it. */
 static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)number;
@@ -93,8 +95,52 @@ static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_er
   return CH_OK;
 }
 
+/* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0: all slide. */
+static ch_status slide(ch_config *config, int64_t window, int64_t every, const char *where, ch_error *error) {
+  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: %lld layers are too many to slide; %d can", where,
+                   (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
+  int64_t quarter = (config->max_position_embeddings + 3) / 4;
+  config->sliding_window = window ? window : quarter;
+  config->layer_types.count = every ? config->num_hidden_layers : 0;
+  for (int64_t i = 0; i < config->layer_types.count; i++) {
+    bool full = (i + 1) % every == 0 || i + 1 == config->num_hidden_layers;
+    config->layer_types.type[i] = full ? CH_LAYER_FULL : CH_LAYER_SLIDING;
+  }
+  return CH_OK;
+}
+
+static ch_status swa(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return slide(config, number, 4, where, error);
+}
+
+static ch_status swa_half(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return slide(config, number, 2, where, error);
+}
+
+static ch_status swa_five_sixths(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return slide(config, number, 6, where, error);
+}
+
+static ch_status swa_all(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return slide(config, number, 0, where, error);
+}
+
+/* Layers in groups that read the keys and values of the first. */
+static ch_status cla(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  (void)error;
+  config->attention.kv_layer_group = number ? number : 2;
+  return CH_OK;
+}
+
 /* Modules that are added to a mechanism after a plus; each once, in this order. */
 static const ch_preset added[] = {
+    {"swa", window_words, "sliding windows in 3 of 4 layers (default: of a quarter of a text)", swa},
+    {"swa-half", window_words, "sliding windows in every second layer", swa_half},
+    {"swa-five-sixths", window_words, "sliding windows in 5 of 6 layers", swa_five_sixths},
+    {"swa-all", window_words, "sliding windows in all layers", swa_all},
+    {"cla", "layers of a group", "cross-layer attention: 2 layers share keys and values", cla},
     {"xsa", NULL, "exclusive attention: the output of each head without its part along the token's own value",
      xsa},
 };

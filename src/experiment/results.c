@@ -12,6 +12,15 @@
 #include "base/json.h"
 #include "base/text.h"
 
+double ch_compared_cache(const ch_compared *model) {
+  if (!model->cache_depth) return (double)model->cache_elements_per_token;
+  return (double)model->cache_elements_at_depth / (double)model->cache_depth;
+}
+
+bool ch_compared_slides(const ch_compared *model) {
+  return ch_compared_cache(model) < (double)model->cache_elements_per_token;
+}
+
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED, ROW_FLAG } row_type;
 
 /* Whether a row is for text, for images, or for both. ROW_LATER: files of earlier versions lack it, and it is read as
@@ -37,6 +46,9 @@ static const struct {
     {"validation_loss", ROW_NUMBER, offsetof(ch_compared, validation_loss), ROW_BOTH},
     {"cache_elements_per_token", ROW_WHOLE, offsetof(ch_compared, cache_elements_per_token), ROW_OF_TEXT},
     {"cache_bytes_per_token", ROW_WHOLE, offsetof(ch_compared, cache_bytes_per_token), ROW_OF_TEXT},
+    {"cache_depth", ROW_WHOLE, offsetof(ch_compared, cache_depth), ROW_OF_TEXT | ROW_LATER},
+    {"cache_elements_at_depth", ROW_WHOLE, offsetof(ch_compared, cache_elements_at_depth),
+     ROW_OF_TEXT | ROW_LATER},
     {"train_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_TEXT},
     {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_TEXT},
     {"train_tokens_per_second_spread", ROW_NUMBER, offsetof(ch_compared, train_spread),

@@ -46,6 +46,13 @@ struct ch_comparison {
   ch_arena arena;
 };
 
+enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
+/* What caches are compared by: elements per token of a sequence of cache_depth tokens. Without windows they are
+   cache_elements_per_token. */
+double ch_compared_cache(const ch_compared *model);
+/* Whether a token leaves more than that, because some layers have windows. */
+bool ch_compared_slides(const ch_compared *model);
+
 /* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
 json_t *ch_compared_to_json(const ch_compared *model);
 /* Reads one back; `where` names the file in messages. Strings and arrays go into `arena`. */

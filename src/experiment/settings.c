@@ -75,6 +75,7 @@ static const setting settings_table[] = {
     {COUNT("--params", parameters, 0, NONE)},
     {NAME("--match", match, ch_match_names)},
     {COUNT("--cache-per-token", cache_per_token, 0, NONE)},
+    {COUNT("--context", context, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS},
     {COUNT("--layers", layers, 0, 1000)},
     {COUNT("--hidden", hidden, 0, 65536)},
     {COUNT("--heads", heads, 0, 4096)},

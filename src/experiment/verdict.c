@@ -108,7 +108,7 @@ static void put_reason(const ch_summary *summary, const ch_comparison *compariso
   }
   if (ch_group_cost(pick) < ch_group_cost(best)) {
     ch_text_printf(text, ", and its %s ", images ? "attention has" : "cache is");
-    put_times((double)ch_group_cost(best) / (double)ch_group_cost(pick), text);
+    put_times(ch_group_cost(best) / ch_group_cost(pick), text);
     ch_text_puts(text, images ? " fewer parameters" : " smaller");
   } else {
     ch_text_puts(text, images ? ", and no other such model has fewer parameters in its attention"

@@ -18,7 +18,7 @@ static double shown_quality(const ch_compared *run) {
 }
 
 static double cost(const ch_compared *run) {
-  return (double)(run->images ? run->parameters_attention : run->cache_bytes_per_token);
+  return run->images ? (double)run->parameters_attention : CH_CACHE_ELEMENT_BYTES * ch_compared_cache(run);
 }
 
 static double training_rate(const ch_compared *run) {

@@ -24,7 +24,7 @@ static double seconds(const ch_compared *run) {
 }
 
 static double cache(const ch_compared *run) {
-  return (double)run->cache_elements_per_token;
+  return ch_compared_cache(run);
 }
 
 static const struct {
@@ -89,6 +89,17 @@ static int put_all(const ch_summary *summary, const ch_comparison *comparison, b
   return count;
 }
 
+/* At which length of text caches are compared, where that makes a difference. */
+static void put_context(const ch_summary *summary, ch_text *text) {
+  for (int i = 0; i < summary->count; i++)
+    if (ch_compared_slides(summary->groups[i].runs[0])) {
+      ch_text_printf(text,
+                     " Caches per token are those of %lld tokens: layers with a window keep no more than it.",
+                     (long long)summary->groups[i].runs[0]->cache_depth);
+      return;
+    }
+}
+
 void ch_equal_write(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
   if (summary->count < 2) return;
   ch_text begin = {0};
@@ -98,4 +109,5 @@ void ch_equal_write(const ch_summary *summary, const ch_comparison *comparison, 
   if (!begin.failed) put_all(summary, comparison, true, begin.data, text);
   ch_text_free(&begin);
   put_all(summary, comparison, false, " Different: ", text);
+  put_context(summary, text);
 }

@@ -24,11 +24,11 @@ static double parameters(const ch_compared *model) {
 }
 
 static double elements(const ch_compared *model) {
-  return (double)model->cache_elements_per_token;
+  return ch_compared_cache(model);
 }
 
 static double bytes(const ch_compared *model) {
-  return (double)model->cache_bytes_per_token;
+  return CH_CACHE_ELEMENT_BYTES * ch_compared_cache(model);
 }
 
 static double training(const ch_compared *model) {

@@ -73,6 +73,8 @@ static void every_module_makes_a_model_of_its_cache(void **state) {
                {"kha-mlp+moe", 2 * 2 * 16},
                {"xsa", 2 * 8 * 16},
                {"gqa:4+xsa", 2 * 4 * 16},
+               {"swa", 2 * 8 * 16},
+               {"gqa:4+swa-all:7", 2 * 4 * 16},
                {"xsa+masa-qkvo", 2 * 8 * 16},
                {"kha-gate:4", 2 * 4 * 16}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -242,6 +244,41 @@ static void exclusive_attention_is_added_to_a_mechanism(void **state) {
   assert_int_equal(ch_preset_apply("mla+xsa", &config, &error), CH_ERROR_CONFIG);
   assert_non_null(strstr(error.message, "\"exclusive\""));
   assert_non_null(strstr(error.message, "\"mla\""));
+}
+
+/* Of eight layers those that are left full, by the name; the window by the number, or a quarter of a text. */
+static void windows_are_added_to_a_mechanism(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *full;
+    int64_t window;
+  } cases[] = {{"swa", "00010001", 64},
+               {"mfa+swa:9", "00010001", 9},
+               {"mla+swa-half:16", "01010101", 16},
+               {"swa-five-sixths", "00000101", 64},
+               {"talking+swa-all:3", "00000000", 3}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_config config = base(1000000, 1024);
+    ch_error error = {0};
+    config.num_hidden_layers = 8;
+    if (ch_preset_apply(cases[i].name, &config, &error) != CH_OK) fail_msg("%s", error.message);
+    assert_int_equal(config.sliding_window, cases[i].window);
+    for (int layer = 0; layer < 8; layer++)
+      assert_int_equal(ch_layer_slides(&config, layer), cases[i].full[layer] == '0');
+  }
+}
+
+static void layers_share_keys_and_values_by_name(void **state) {
+  (void)state;
+  ch_config config = base(1000000, 1024), single = config;
+  ch_error error = {0};
+  config.num_hidden_layers = single.num_hidden_layers = 6;
+  assert_int_equal(ch_preset_apply("gqa+cla:3", &config, &error), CH_OK);
+  assert_int_equal(ch_preset_apply("gqa", &single, &error), CH_OK);
+  assert_int_equal(3 * ch_state_elements(&config), ch_state_elements(&single));
+  config = base(1000000, 1024);
+  assert_int_equal(ch_preset_apply("tpa+cla", &config, &error), CH_ERROR_CONFIG);
+  assert_non_null(strstr(error.message, "kv_layer_group"));
 }
 
 static void unknown_names_get_the_nearest_known_one(void **state) {
@@ -435,6 +472,8 @@ int main(void) {
       cmocka_unit_test(modules_come_with_their_names),
       cmocka_unit_test(usual_groups_divide_any_number_of_heads),
       cmocka_unit_test(exclusive_attention_is_added_to_a_mechanism),
+      cmocka_unit_test(windows_are_added_to_a_mechanism),
+      cmocka_unit_test(layers_share_keys_and_values_by_name),
       cmocka_unit_test(unknown_names_get_the_nearest_known_one),
       cmocka_unit_test(numbers_after_the_colon_are_checked),
       cmocka_unit_test(sharing_stands_behind_one_mechanism),
