@@ -5,6 +5,7 @@
  */
 #include "tensor/kernels/attend_columns.h"
 #include "tensor/kernels/attend_states.h"
+#include "tensor/kernels/lanes.h"
 #include "tensor/kernels/tile_product.h"
 
 enum { TOKENS = 64 };
@@ -107,29 +108,22 @@ static inline void fetch_token(const ch_factor_attend *a, const factor_part *par
 ALWAYS_INLINE void split_take(const int64_t rank, const real *take, int64_t h, int64_t heads, vec part[4]) {
   const int64_t left = (heads - h) * rank;
   const real *from = take + h * rank;
-  ivec even, odd;
   vec whole[4];
 #pragma GCC unroll 4
   for (int64_t r = 0; r < rank; r++)
     whole[r] = left > r * VL ? load_some(from + r * VL, left - r * VL) : splat(0);
-  for (int j = 0; j < VL; j++) {
-    even[j] = 2 * j;
-    odd[j] = 2 * j + 1;
-  }
   if (rank == 1) part[0] = whole[0];
   if (rank == 2) {
-    part[0] = __builtin_shuffle(whole[0], whole[1], even);
-    part[1] = __builtin_shuffle(whole[0], whole[1], odd);
+    part[0] = even_lanes(whole[0], whole[1]);
+    part[1] = odd_lanes(whole[0], whole[1]);
   }
   if (rank == 4) {
-    const vec low = __builtin_shuffle(whole[0], whole[1], even),
-              high = __builtin_shuffle(whole[2], whole[3], even);
-    const vec second = __builtin_shuffle(whole[0], whole[1], odd),
-              last = __builtin_shuffle(whole[2], whole[3], odd);
-    part[0] = __builtin_shuffle(low, high, even);
-    part[2] = __builtin_shuffle(low, high, odd);
-    part[1] = __builtin_shuffle(second, last, even);
-    part[3] = __builtin_shuffle(second, last, odd);
+    const vec low = even_lanes(whole[0], whole[1]), high = even_lanes(whole[2], whole[3]);
+    const vec second = odd_lanes(whole[0], whole[1]), last = odd_lanes(whole[2], whole[3]);
+    part[0] = even_lanes(low, high);
+    part[2] = odd_lanes(low, high);
+    part[1] = even_lanes(second, last);
+    part[3] = odd_lanes(second, last);
   }
 }
 

@@ -54,11 +54,20 @@ ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
 #define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
 #define ODD_LANE(lane, unit) (2 * (lane) + 1 + 0 * (unit))
 
+/* Of a followed by b: the elements at even places, and those at odd ones. */
+ALWAYS_INLINE vec even_lanes(vec a, vec b) {
+  return __builtin_shufflevector(a, b, LANES(EVEN_LANE, 0));
+}
+
+ALWAYS_INLINE vec odd_lanes(vec a, vec b) {
+  return __builtin_shufflevector(a, b, LANES(ODD_LANE, 0));
+}
+
 /* Separates the elements of a followed by b: those at even places, then those at odd ones, in the order in which a
    shift and a mask widen a vector of BF16. */
 ALWAYS_INLINE void store_split(real *to, vec a, vec b) {
-  store(to, __builtin_shufflevector(a, b, LANES(EVEN_LANE, 0)));
-  store(to + VL, __builtin_shufflevector(a, b, LANES(ODD_LANE, 0)));
+  store(to, even_lanes(a, b));
+  store(to + VL, odd_lanes(a, b));
 }
 
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
