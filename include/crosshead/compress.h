@@ -93,6 +93,8 @@ typedef struct ch_absorb_settings {
   ch_precision type;
   /* Or NULL; a success sets it to whether knocking was left in the model because it is not linear. */
   bool *nonlinear_left;
+  ch_progress progress; /* or NULL; the unit is bytes written. false: nothing is left in `out` */
+  void *user;           /* progress's */
 } ch_absorb_settings;
 
 CH_API void ch_absorb_defaults(ch_absorb_settings *settings);
@@ -101,7 +103,8 @@ CH_API void ch_absorb_defaults(ch_absorb_settings *settings);
  * matrices, low-rank residuals. The plainer model computes the same and is written to the directory OUT;
  * settings may be NULL. *json (may be NULL) becomes the object of `crosshead absorb --json`, NUL-terminated
  * and the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is
- * none of these, CH_ERROR_CONFIG for a quantised model, and those of ch_model_open. */
+ * none of these, CH_ERROR_CONFIG for a quantised model, CH_ERROR_INTERRUPTED when progress returned false, and those
+ * of ch_model_open. */
 CH_API ch_status ch_absorb_model(const char *directory, const char *out, const ch_absorb_settings *settings,
                                  char **json, ch_error *error);
 

@@ -79,11 +79,12 @@ CH_API ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens,
 CH_API ch_status ch_session_step(ch_session *session, size_t count, const int32_t *tokens,
                                  const float **logits, ch_error *error);
 
-/* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of a few hundred
- * tokens each, and so does generation while it reads a prompt; the unit is tokens per sequence. When it
- * returns false, a feed ends with CH_ERROR_INTERRUPTED, the tokens fed until then stay (ch_session_length
- * says how many) and *logits is not set; a generation ends with CH_END_STOPPED. NULL = no calls, as at first.
- * */
+/* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of some hundred tokens
+ * and, within a pass that takes long, some twenty times a second; so does generation while it reads a prompt. The
+ * unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and *logits is not set.
+ * The tokens of the passes that are complete stay (ch_session_length says how many); but where a pass was interrupted
+ * that moves a full sliding window, the sequences are empty. A generation ends with CH_END_STOPPED. NULL = no calls, as
+ * at first. */
 CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, void *user);
 
 /* ---- Truncating, copying, forking ---- */

@@ -1,6 +1,8 @@
 /* The public function that folds modules into a model's weights. */
 #include <crosshead/compress.h>
 
+#include <stdlib.h>
+
 #include "api/answer.h"
 #include "base/file.h"
 #include "compress/absorb.h"
@@ -39,6 +41,20 @@ static json_t *figures(const ch_absorbed *a) {
                    "cache_elements_per_token", (json_int_t)a->cache_after);
 }
 
+static ch_status write_model(const ch_model *model, const ch_absorbed *absorbed, const char *out,
+                             ch_dtype dtype, const ch_absorb_settings *settings, ch_error *error) {
+  ch_answer_progress progress = {settings->progress, settings->user, false};
+  const ch_model_writing writing = {.read = &model->weights, .step = ch_answer_step, .context = &progress};
+  const int count = absorbed->params.count;
+  ch_dtype *dtypes = malloc(((size_t)count + 1) * sizeof *dtypes);
+  if (!dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", out);
+  for (int i = 0; i < count; i++) dtypes[i] = dtype;
+  ch_status status = ch_model_write_as(out, &absorbed->config, &absorbed->params, absorbed->tensors, dtypes,
+                                       &writing, error);
+  free(dtypes);
+  return status == CH_OK ? ch_companions_copy(model->directory, out, error) : status;
+}
+
 static ch_status fold(const ch_model *model, const char *out, const ch_absorb_settings *settings, char **json,
                       ch_error *error) {
   ch_absorbed absorbed;
@@ -46,9 +62,7 @@ static ch_status fold(const ch_model *model, const char *out, const ch_absorb_se
   CH_TRY(ch_model_check_plain(model, "be folded", error));
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = settings->keep_cache}, &absorbed, error));
   ch_status status = type_of(settings, model, &absorbed, &dtype, error);
-  if (status == CH_OK)
-    status = ch_model_write(out, &absorbed.config, &absorbed.params, absorbed.tensors, dtype, error);
-  if (status == CH_OK) status = ch_companions_copy(model->directory, out, error);
+  if (status == CH_OK) status = write_model(model, &absorbed, out, dtype, settings, error);
   if (status == CH_OK) status = ch_answer_json(figures(&absorbed), json, error);
   if (status == CH_OK && settings->nonlinear_left)
     *settings->nonlinear_left =

@@ -90,13 +90,18 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   folded done = {.arguments = a};
+  ch_work work;
   ch_absorb_settings settings;
   ch_absorb_defaults(&settings);
   settings.keep_cache = a->keep_cache;
   settings.type = ch_precision_of(a->dtype);
   settings.nonlinear_left = &done.nonlinear;
+  settings.progress = ch_work_progress;
+  settings.user = &work;
   char *json = NULL;
-  CH_TRY(ch_absorb_model(a->positional[0], ch_output_path(a, "out"), &settings, &json, error));
+  ch_work_begin(&work, "folding");
+  ch_status status = ch_absorb_model(a->positional[0], ch_output_path(a, "out"), &settings, &json, error);
+  CH_TRY(ch_work_end(&work, status, error));
   return ch_report_print(json, a->json, put_page, &done, error);
 }
 

@@ -283,7 +283,7 @@ static ch_status measure_and_print(bench *b, ch_error *error) {
   ch_speed_limits_measure(&b->limits);
   ch_progress_end(&b->progress);
   if (!b->arguments->json) ch_bench_print_head(&b->matrices, &b->limits);
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_NOTHING_SAVED);
   ch_status status = measure_all(b, error);
   ch_interrupt_release();
   ch_progress_end(&b->progress);

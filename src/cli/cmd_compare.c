@@ -347,7 +347,7 @@ static ch_status print(const arguments *a, const ch_comparison *comparison, ch_e
 static ch_status foresee(const arguments *a, const ch_compare_settings *settings, ch_error *error) {
   ch_compare_forecast *forecast;
   char *text = NULL;
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_SAVES_WORK);
   ch_status status = ch_compare_foresee(settings, &forecast, error);
   ch_interrupt_release();
   CH_TRY(status);
@@ -399,7 +399,7 @@ static ch_status run(const void *given, ch_error *error) {
   settings.command = command.data;
   d.keeper.labels = (ch_kept_run_labels){
       .kind = "compare", .dataset = settings.data ? settings.data : settings.images, .command = command.data};
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, stderr);
   ch_status status = ch_compare_mechanisms(&settings, &comparison, error);
   ch_progress_end(&d.progress);

@@ -114,7 +114,7 @@ static ch_status measure(evaluation *e, ch_error *error) {
   CH_TRY(open_model(e, error));
   CH_TRY(choose(e, &settings, error));
   e->log.path = a->log_samples;
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_NOTHING_SAVED);
   ch_status status = a->task   ? ch_evaluate_task(e->model, a->task, &settings, &json, error)
                      : a->text ? ch_evaluate_text(e->model, a->text, &settings, &json, error)
                                : ch_evaluate_images(e->model, a->images, &settings, &json, error);

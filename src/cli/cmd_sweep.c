@@ -233,7 +233,7 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   ch_put_typed("sweep", options, a, &command);
   settings.compare.command = command.data;
   d.keeper.labels = (ch_kept_run_labels){.kind = "sweep", .dataset = data, .command = command.data};
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, stderr);
   ch_status status = ch_sweep_rates(&settings, &sweep, error);
   ch_progress_end(&d.progress);
@@ -309,7 +309,7 @@ static ch_status check_coordinates(const arguments *a, ch_error *error) {
   CH_TRY(ch_check_job("out", settings.compare.out, NULL, error));
   ch_put_typed("sweep", options, a, &command);
   settings.compare.command = command.data;
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, stderr);
   ch_status status = ch_coordinates_measure(&settings, &coordinates, error);
   ch_progress_end(&d.progress);

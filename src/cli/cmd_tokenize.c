@@ -168,7 +168,7 @@ static ch_status run(const void *given, ch_error *error) {
   if (a->skip_special && !a->decode)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--skip-special changes how ids become text; it needs --decode");
   conversion c = {.arguments = a, .path = a->positional[1]};
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_NOTHING_SAVED);
   ch_status status = convert(&c, error);
   ch_interrupt_release();
   if (c.input && c.input != stdin) fclose(c.input);

@@ -42,7 +42,7 @@ static ch_status run(const void *given, ch_error *error) {
   settings.min_count = a->min_count;
   settings.progress = show_progress;
   settings.user = &line;
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_NOTHING_SAVED);
   ch_progress_begin(&line, stderr);
   ch_status status = ch_tokenizer_train(a->data, a->out, &settings, &report, error);
   ch_progress_end(&line);

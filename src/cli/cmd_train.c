@@ -68,7 +68,7 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   settings.preparation = ch_training_show_preparation;
   settings.stop = ch_stop_wanted;
   settings.user = view;
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_SAVES_WORK);
   return ch_train(a->out, &settings, json, error);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <crosshead/version.h>
 
@@ -104,10 +105,20 @@ static void set_threads(const ch_command *command, const ch_parsed *parsed) {
           *(const int64_t *)(const void *)((char *)parsed->arguments + command->options[i].offset));
 }
 
+/* Tidies up beside a call that cannot be cancelled: what the command has not finished goes away. */
+static void leave(void) {
+  ch_error error = {0};
+  bool writes = running.outputs.count > 0;
+  ch_destinations_close(&running.outputs, CH_ERROR_INTERRUPTED, &error);
+  fprintf(stderr, "%scrosshead %s: interrupted%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "",
+          running.command->name, writes ? "; nothing was written" : "");
+}
+
 static ch_status run_between_outputs(const ch_command *command, ch_error *error) {
   CH_TRY(ch_destinations_open(command, &running.parsed, &running.outputs, error));
   set_threads(command, &running.parsed);
   running.command = command;
+  ch_interrupt_on_leaving(leave);
   ch_status status = command->run(running.parsed.arguments, error);
   running.command = NULL;
   return ch_destinations_close(&running.outputs, status, error);

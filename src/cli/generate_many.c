@@ -190,7 +190,7 @@ ch_status ch_generate_many(const ch_many_texts *many, ch_error *error) {
   ch_status status = prepare(many, &b, error);
   if (status == CH_OK) {
     double start = ch_clock();
-    ch_interrupt_watch();
+    ch_interrupt_watch(CH_NOTHING_SAVED);
     status = ch_generate_batch(many->session, b.texts, (size_t)b.count, &why);
     ch_interrupt_release();
     b.seconds = ch_clock() - start;

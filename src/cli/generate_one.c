@@ -147,7 +147,7 @@ static ch_status judge(const ch_generated *result, ch_error *error) {
 ch_status ch_generate_one(const ch_one_text *one, ch_error *error) {
   writer w = {.one = one};
   ch_generated result = {0};
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_NOTHING_SAVED);
   ch_status status = write_text(&w, &result, error);
   ch_interrupt_release();
   if (status == CH_OK) status = ch_output_check(error);

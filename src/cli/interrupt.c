@@ -2,10 +2,14 @@
 #define _GNU_SOURCE
 #include "cli/interrupt.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>
+#include <unistd.h>
 
 /* oneDNN's sgemm keeps other things than a stack where the stack pointer points (its generated code uses that register
    for data), so a handler that ran on the thread's stack would overwrite memory that is in use. */
@@ -22,6 +26,16 @@ static stack_t stack_before;
 static bool watching;
 static const int signals[2] = {SIGINT, SIGTERM};
 
+/* The thread that ends a program which does not end by itself. */
+enum { GRACE_NS = 1500000000, SECOND_NS = 1000000000, OWN_STACK = 256 * 1024 };
+static struct {
+  pthread_t thread;
+  sem_t woken; /* by the first signal, and by the release */
+  pthread_mutex_t deciding;
+  bool running, released;
+  void (*leave)(void);
+} guard = {.deciding = PTHREAD_MUTEX_INITIALIZER};
+
 static void on_signal(int number) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -29,6 +43,7 @@ static void on_signal(int number) {
   if (!interrupted) {
     atomic_store(&first_ns, now);
     interrupted = number;
+    if (guard.running) sem_post(&guard.woken);
   } else if (now - atomic_load(&first_ns) > together_ns) {
     /* Takes effect when this handler returns. */
     signal(number, SIG_DFL);
@@ -36,9 +51,60 @@ static void on_signal(int number) {
   }
 }
 
-void ch_interrupt_watch(void) {
+static void *wait_and_leave(void *unused) {
+  (void)unused;
+  while (sem_wait(&guard.woken) != 0)
+    ;
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  long long ns = until.tv_nsec + (long long)GRACE_NS;
+  until.tv_sec += ns / SECOND_NS;
+  until.tv_nsec = ns % SECOND_NS;
+  if (interrupted)
+    while (sem_clockwait(&guard.woken, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
+      ;
+  pthread_mutex_lock(&guard.deciding);
+  if (!guard.released) {
+    if (guard.leave) guard.leave();
+    _exit(128 + interrupted);
+  }
+  pthread_mutex_unlock(&guard.deciding);
+  return NULL;
+}
+
+/* Signals go to the thread that works. Without memory for a thread, the program ends when its work lets it. */
+static void start_guard(void) {
+  sigset_t all, own;
+  pthread_attr_t attributes;
+  guard.released = false;
+  if (sem_init(&guard.woken, 0, 0) != 0 || pthread_attr_init(&attributes) != 0) return;
+  pthread_attr_setstacksize(&attributes, OWN_STACK);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &own);
+  guard.running = pthread_create(&guard.thread, &attributes, wait_and_leave, NULL) == 0;
+  pthread_sigmask(SIG_SETMASK, &own, NULL);
+  pthread_attr_destroy(&attributes);
+}
+
+static void end_guard(void) {
+  if (!guard.running) return;
+  pthread_mutex_lock(&guard.deciding);
+  guard.released = true;
+  pthread_mutex_unlock(&guard.deciding);
+  sem_post(&guard.woken);
+  pthread_join(guard.thread, NULL);
+  guard.running = false;
+  sem_destroy(&guard.woken);
+}
+
+void ch_interrupt_on_leaving(void (*leave)(void)) {
+  guard.leave = leave;
+}
+
+void ch_interrupt_watch(ch_interrupt_end end) {
   interrupted = 0;
   if (watching) return;
+  if (end == CH_NOTHING_SAVED) start_guard();
   stack_t stack = {.ss_sp = own_stack, .ss_size = sizeof own_stack};
   sigaltstack(&stack, &stack_before);
   /* No SA_RESTART: a read that waits returns. */
@@ -68,5 +134,6 @@ void ch_interrupt_release(void) {
   if (!watching) return;
   for (int i = 0; i < 2; i++) sigaction(signals[i], &before[i], NULL);
   sigaltstack(&stack_before, NULL);
+  end_guard();
   watching = false;
 }

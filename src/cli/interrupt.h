@@ -4,9 +4,17 @@
 
 #include <stdbool.h>
 
+typedef enum ch_interrupt_end {
+  CH_SAVES_WORK, /* the command ends by itself, however long that takes: it saves what it has */
+  CH_NOTHING_SAVED /* it has 1.5 seconds; then the function of ch_interrupt_on_leaving runs and the program exits */
+} ch_interrupt_end;
+
 /* From here on the first SIGINT or SIGTERM only answers ch_interrupted; one that comes a quarter of a second or more
    after it ends the program as usual. */
-void ch_interrupt_watch(void);
+void ch_interrupt_watch(ch_interrupt_end end);
+/* What tidies up when a command with CH_NOTHING_SAVED does not end in time: it is in a call that cannot be cancelled, for
+   example LAPACK's. It runs in a thread of its own beside that call. */
+void ch_interrupt_on_leaving(void (*leave)(void));
 bool ch_interrupted(void);
 /* The signal that came, or 0. */
 int ch_interrupt_number(void);

@@ -10,7 +10,7 @@
 void ch_work_begin(ch_work *work, const char *what) {
   work->what = what;
   ch_progress_begin(&work->line, stderr);
-  ch_interrupt_watch();
+  ch_interrupt_watch(CH_NOTHING_SAVED);
 }
 
 bool ch_work_progress(int64_t done, int64_t total, void *work) {

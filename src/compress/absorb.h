@@ -19,7 +19,7 @@ typedef struct ch_absorbed {
   unsigned knocks_left;              /* and of what could not */
   int64_t mixed_layers;              /* layers whose head mixing went into projections, */
   int64_t mixes_left;                /* and that keep it */
-  int64_t cache_before, cache_after; /* elements a token */
+  int64_t cache_before, cache_after; /* elements per token */
   int64_t shared;                    /* projections that were shared and are matrices of their layers now */
   int64_t residuals;                 /* matrices that took in what lay beside them */
   ch_materialised dense;             /* what they lie in */

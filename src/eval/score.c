@@ -128,23 +128,37 @@ static ch_status sum_losses(const ch_score_window *window, const float *losses, 
   return CH_OK;
 }
 
-static ch_status tell(const scoring *s, int64_t done, ch_error *error) {
-  if (!s->progress || s->progress(done, s->total, s->user)) return CH_OK;
+static ch_status interrupted(const scoring *s, int64_t done, ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld predicted tokens",
                  (long long)done, (long long)s->total);
 }
 
-/* A batch while it runs: of a large model it takes minutes. */
+static ch_status tell(const scoring *s, int64_t done, ch_error *error) {
+  return !s->progress || s->progress(done, s->total, s->user) ? CH_OK : interrupted(s, done, error);
+}
+
+/* A batch while it runs: of a large model it takes minutes, and so does attention alone in a long window. */
 typedef struct running {
   const scoring *s;
   int64_t tokens; /* predicted in the batch */
+  double share;   /* of the batch that is done */
   ch_error *error;
 } running;
 
+static int64_t done_in(const running *r) {
+  return r->s->done + (int64_t)((double)r->tokens * r->share);
+}
+
 static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
-  const running *r = context;
+  running *r = context;
   ch_model_forget_used(r->s->scorer->model, run, node);
-  return tell(r->s, r->s->done + (int64_t)((double)r->tokens * ch_run_share(run)), r->error);
+  r->share = ch_run_share(run);
+  return tell(r->s, done_in(r), r->error);
+}
+
+static bool stops(void *context) {
+  const running *r = context;
+  return tell(r->s, done_in(r), NULL) != CH_OK;
 }
 
 /* Runs windows order[0] ... order[count - 1], all of `rows` padded rows. */
@@ -164,7 +178,11 @@ static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int6
                          .observer = &observer};
   const void *losses = NULL;
   if (scorer->cached) ch_cache_truncate(scorer->cache, 0);
-  CH_TRY(ch_runner_run(scorer->runner, &call, &losses, error));
+  ch_engine_watch(&scorer->engine, stops, NULL, &batch);
+  ch_status status = ch_runner_run(scorer->runner, &call, &losses, error);
+  ch_engine_watch(&scorer->engine, NULL, NULL, NULL);
+  if (status == CH_ERROR_INTERRUPTED) return interrupted(s, done_in(&batch), error);
+  CH_TRY(status);
   for (int64_t i = 0; i < count; i++) {
     const ch_score_window *window = &s->windows[order[i]];
     CH_TRY(sum_losses(window, (const float *)losses + i * rows, &s->nll[order[i]], error));

@@ -83,10 +83,13 @@ static ch_status clear_tokens(scoring *s, int64_t count, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status tell(const scoring *s, ch_error *error) {
-  if (!s->progress || s->progress(s->done, s->total, s->user)) return CH_OK;
+static ch_status interrupted(const scoring *s, ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld tokens", (long long)s->done,
                  (long long)s->total);
+}
+
+static ch_status tell(const scoring *s, ch_error *error) {
+  return !s->progress || s->progress(s->done, s->total, s->user) ? CH_OK : interrupted(s, error);
 }
 
 /* Within a pass: of a large model it takes minutes. */
@@ -94,6 +97,10 @@ static ch_status look_on(void *context, const ch_run *run, const ch_node *node) 
   const scoring *s = context;
   ch_model_forget_used(s->model, run, node);
   return tell(s, run->error);
+}
+
+static bool stops(void *context) {
+  return tell(context, NULL) != CH_OK;
 }
 
 /* Runs the tokens behind what the cache holds; scores [sequences, length, 2]. */
@@ -108,7 +115,11 @@ static ch_status run_pass(scoring *s, int64_t sequences, int64_t length, const f
                          .targets = s->targets,
                          .cache = s->cache,
                          .observer = &observer};
-  CH_TRY(ch_runner_run(runner, &call, &value, error));
+  ch_engine_watch(&s->engine, stops, NULL, s);
+  ch_status status = ch_runner_run(runner, &call, &value, error);
+  ch_engine_watch(&s->engine, NULL, NULL, NULL);
+  if (status == CH_ERROR_INTERRUPTED) return interrupted(s, error);
+  CH_TRY(status);
   *scores = value;
   return CH_OK;
 }

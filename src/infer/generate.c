@@ -15,7 +15,7 @@
 
 _Static_assert((int)CH_BATCH_MOST == (int)CH_SKINNY_ROWS, "a step is one skinny product");
 
-enum { PROMPT_PASS = 512, MOST_TOP = 100 }; /* tokens fed between two checks whether to stop */
+enum { MOST_TOP = 100 };
 
 /* A sequence of the session and the text that is being written into it. */
 typedef struct slot {
@@ -147,18 +147,18 @@ static ch_status copy_slot(const generation *g, int64_t from, const slot *to, in
   return ch_session_copy(g->session, (int32_t)from, (int32_t)(to - g->slots), length, error);
 }
 
+/* *go_on becomes false where the session's progress callback cancels. */
 static ch_status feed_prompt(generation *g, slot *p, const float **logits, bool *go_on, ch_error *error) {
-  ch_generation_text *text = p->text;
-  for (int64_t first = 0; first < text->count && *go_on; first += PROMPT_PASS) {
-    int64_t length = text->count - first < PROMPT_PASS ? text->count - first : PROMPT_PASS;
-    double start = ch_clock();
-    CH_TRY(ch_session_feed_silently(g->session, (int32_t)(p - g->slots), text->prompt + first, (size_t)length,
-                                    logits, error));
-    text->asked->generated.prefill_seconds += ch_clock() - start;
-    text->asked->generated.prompt_tokens += length;
-    *go_on = ch_session_report(g->session, first + length, text->count);
-  }
-  return CH_OK;
+  const ch_generation_text *text = p->text;
+  ch_generated *generated = &text->asked->generated;
+  double start = ch_clock();
+  int64_t before = held(g, p);
+  ch_status status = ch_session_feed_one(g->session, (int32_t)(p - g->slots), text->prompt,
+                                         (size_t)text->count, logits, error);
+  generated->prefill_seconds += ch_clock() - start;
+  if (held(g, p) > before) generated->prompt_tokens += held(g, p) - before;
+  *go_on = status != CH_ERROR_INTERRUPTED;
+  return *go_on ? status : CH_OK;
 }
 
 /* A sequence that begins with the prompt fed last: the slot itself, where it can be; or -1. */

@@ -154,26 +154,75 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
   return CH_OK;
 }
 
-/* In chunks; CH_ERROR_INTERRUPTED where the progress callback cancels between two. */
+/* How far a feed is: passes of a large model take minutes, so progress is asked within them too. */
+typedef struct reading {
+  const ch_session *session;   /* whose callback is asked, if it has one */
+  int64_t done, length, total; /* tokens per sequence: before this pass, of this pass, of the text */
+  double share;                /* of this pass */
+  double first_question;       /* of ch_clock: a short pass asks only when it is over */
+} reading;
+
+static const double SHORT_PASS = 0.05;
+
+static bool reading_goes_on(const reading *r, int64_t done) {
+  const ch_session *s = r->session;
+  return !s->progress || s->progress(done, r->total, s->progress_user);
+}
+
+static bool reading_stops(void *context) {
+  const reading *r = context;
+  if (ch_clock() < r->first_question) return false;
+  return !reading_goes_on(r, r->done + (int64_t)(r->share * (double)r->length));
+}
+
+static void reading_share(void *context, double share) {
+  ((reading *)context)->share = share;
+}
+
+/* What a pass that was stopped may have overwritten: the rings of a sequence that fills them. */
+static void forget_overwritten(ch_session *session, int64_t first, int64_t sequences, int64_t length) {
+  const ch_cache *cache = session->cache;
+  for (int64_t s = first; s < first + sequences; s++)
+    if (cache->any_ring && cache->length[s] + length > cache->window + cache->sinks) cache->length[s] = 0;
+}
+
+static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequences, reading *r,
+                              const float **logits, ch_error *error) {
+  r->share = 0;
+  r->first_question = ch_clock() + SHORT_PASS;
+  if (session->progress) ch_engine_watch(&session->engine, reading_stops, reading_share, r);
+  ch_status status =
+      pass(session, first, sequences, session->chunk, r->length, CH_HEAD_LAST_LOGITS, logits, error);
+  if (session->progress) ch_engine_watch(&session->engine, NULL, NULL, NULL);
+  if (status == CH_ERROR_INTERRUPTED) forget_overwritten(session, first, sequences, r->length);
+  return status;
+}
+
+/* In chunks; CH_ERROR_INTERRUPTED where the progress callback cancels in one or between two. */
 static ch_status feed_chunks(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
-                             int64_t count, bool reports, const float **logits, ch_error *error) {
-  for (int64_t at = 0; at < count; at += session->options.chunk) {
-    int64_t length = count - at < session->options.chunk ? count - at : session->options.chunk;
+                             int64_t count, reading *r, const float **logits, ch_error *error) {
+  const int64_t chunk = session->options.chunk;
+  ch_status status = CH_OK;
+  for (int64_t at = 0; status == CH_OK && at < count; at += r->length) {
+    r->done = at;
+    r->length = count - at < chunk ? count - at : chunk;
     for (int64_t s = 0; s < sequences; s++)
-      memcpy(session->chunk + s * length, tokens + s * count + at, (size_t)length * sizeof *tokens);
-    CH_TRY(pass(session, first, sequences, session->chunk, length, CH_HEAD_LAST_LOGITS, logits, error));
-    if (reports && !ch_session_report(session, at + length, count) && at + length < count)
-      return ch_fail(error, CH_ERROR_INTERRUPTED, "reading was cancelled after %lld of %lld tokens",
-                     (long long)(at + length), (long long)count);
+      memcpy(session->chunk + s * r->length, tokens + s * count + at, (size_t)r->length * sizeof *tokens);
+    status = watched_pass(session, first, sequences, r, logits, error);
+    if (status != CH_OK) break;
+    r->done += r->length;
+    if (!reading_goes_on(r, r->done) && r->done < r->total) status = CH_ERROR_INTERRUPTED;
   }
-  return CH_OK;
+  if (status != CH_ERROR_INTERRUPTED) return status;
+  return ch_fail(error, status, "reading was cancelled after %lld of %lld tokens", (long long)r->done,
+                 (long long)r->total);
 }
 
 static ch_status feed(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
-                      size_t count, bool reports, const float **logits, ch_error *error) {
+                      size_t count, reading *r, const float **logits, ch_error *error) {
   CH_TRY(check_tokens(session, first, sequences, tokens, count, logits, error));
   int32_t before = session->cache->length[first];
-  ch_status status = feed_chunks(session, first, sequences, tokens, (int64_t)count, reports, logits, error);
+  ch_status status = feed_chunks(session, first, sequences, tokens, (int64_t)count, r, logits, error);
   if (status == CH_OK || status == CH_ERROR_INTERRUPTED) return status;
   int32_t fed = session->cache->length[first] - before;
   for (int64_t s = first; s < first + sequences; s++) {
@@ -191,18 +240,15 @@ static ch_status feed_pass(ch_session *session, int64_t sequences, const int32_t
 ch_status ch_session_feed(ch_session *session, const int32_t *tokens, size_t count, const float **logits,
                           ch_error *error) {
   if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
-  return feed(session, 0, session->options.sequences, tokens, count, true, logits, error);
+  reading r = {.session = session, .total = (int64_t)count};
+  return feed(session, 0, session->options.sequences, tokens, count, &r, logits, error);
 }
 
 ch_status ch_session_feed_one(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
                               const float **logits, ch_error *error) {
   if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
-  return feed(session, sequence, 1, tokens, count, true, logits, error);
-}
-
-ch_status ch_session_feed_silently(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
-                                   const float **logits, ch_error *error) {
-  return feed(session, sequence, 1, tokens, count, false, logits, error);
+  reading r = {.session = session, .total = (int64_t)count};
+  return feed(session, sequence, 1, tokens, count, &r, logits, error);
 }
 
 ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens, size_t count, const float **logits,
@@ -228,10 +274,6 @@ ch_status ch_session_step(ch_session *session, size_t count, const int32_t *toke
 void ch_session_set_progress(ch_session *session, ch_progress progress, void *user) {
   session->progress = progress;
   session->progress_user = user;
-}
-
-bool ch_session_report(const ch_session *session, int64_t done, int64_t total) {
-  return !session->progress || session->progress(done, total, session->progress_user);
 }
 
 const ch_team *ch_session_team(const ch_session *session) {

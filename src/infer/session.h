@@ -47,11 +47,6 @@ const ch_cache *ch_session_cache(const ch_session *session);
 /* The model that ch_session_create was given; NULL for a session of ch_session_new. */
 const ch_model *ch_session_model(const ch_session *session);
 void ch_session_set_model(ch_session *session, const ch_model *model);
-/* ch_session_feed_one without calls of the progress callback. */
-ch_status ch_session_feed_silently(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
-                                   const float **logits, ch_error *error);
-/* Calls the session's progress callback, if it has one: false cancels. */
-bool ch_session_report(const ch_session *session, int64_t done, int64_t total);
 
 /* The threads that the session was planned for. It never uses more. */
 const ch_team *ch_session_team(const ch_session *session);
