@@ -84,6 +84,8 @@ static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, boo
     ch_plan_step *step = add_step(plan, CH_STEP_BACKWARD, node);
     step->accumulate = accumulate;
     step->makes_final = plan->makes_final + (accumulate - plan->accumulate);
+    step->begins = plan->begins + (accumulate - plan->accumulate);
+    step->ends = plan->ends + (accumulate - plan->accumulate);
     for (int i = 0; i < node->inputs; i++) {
       ch_node *input = node->in[i];
       if (!input->needs_gradient) continue;
@@ -105,6 +107,40 @@ static void mark_final_gradients(const ch_plan *plan, bool *seen) {
       if (input->kind != CH_NODE_PARAM || !input->needs_gradient || seen[input->id]) continue;
       seen[input->id] = true;
       step->makes_final[i] = true;
+    }
+  }
+}
+
+/* Whether every micro-batch adds to the gradient of this input of a node. */
+static bool is_sum(const ch_plan *plan, const ch_node *node, const ch_node *input) {
+  if (!input->needs_gradient || plan->parameter_only[node->id]) return false;
+  return input->kind == CH_NODE_PARAM || (input->kind == CH_NODE_OP && plan->parameter_only[input->id]);
+}
+
+/* numbers [nodes]: 1 + the sum that a node's gradient is. */
+static void number_sums(ch_plan *plan, int *numbers) {
+  for (int t = 0; t < plan->step_count; t++) {
+    const ch_plan_step *step = &plan->steps[t];
+    if (step->kind != CH_STEP_BACKWARD) continue;
+    for (int i = 0; i < step->node->inputs; i++) {
+      const ch_node *input = step->node->in[i];
+      if (!is_sum(plan, step->node, input) || numbers[input->id]) continue;
+      plan->sums[plan->sum_count] =
+          (ch_gradient_sum){.parameter = input->kind == CH_NODE_PARAM ? input->index : -1,
+                            .node = input,
+                            .bytes = (size_t)ch_node_count(input) * ch_dtype_size(plan->graph->dtype)};
+      numbers[input->id] = ++plan->sum_count;
+      step->begins[i] = plan->sum_count;
+    }
+  }
+  for (int t = plan->step_count - 1; t >= 0; t--) {
+    const ch_plan_step *step = &plan->steps[t];
+    if (step->kind != CH_STEP_BACKWARD) continue;
+    for (int i = step->node->inputs - 1; i >= 0; i--) {
+      const ch_node *input = step->node->in[i];
+      if (!is_sum(plan, step->node, input) || numbers[input->id] == 0) continue;
+      step->ends[i] = numbers[input->id];
+      numbers[input->id] = 0;
     }
   }
 }
@@ -257,13 +293,17 @@ static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, const ch_te
   plan->steps = calloc(3 * n, sizeof *plan->steps);
   plan->accumulate = calloc(all_inputs(plan->graph) + 1, sizeof *plan->accumulate);
   plan->makes_final = calloc(all_inputs(plan->graph) + 1, sizeof *plan->makes_final);
+  plan->begins = calloc(all_inputs(plan->graph) + 1, sizeof *plan->begins);
+  plan->ends = calloc(all_inputs(plan->graph) + 1, sizeof *plan->ends);
+  plan->sums = calloc(n, sizeof *plan->sums);
+  int *numbers = calloc(n, sizeof *numbers);
   plan->dropped = calloc(n, sizeof *plan->dropped);
   plan->parameter_only = calloc(n, sizeof *plan->parameter_only);
   plan->offsets = calloc(BUFFERS * n, sizeof *plan->offsets);
   bool *marks = calloc(5 * n, sizeof *marks);
   ch_buffer *buffers = calloc(BUFFERS * n, sizeof *buffers);
   if (!plan->steps || !plan->accumulate || !plan->makes_final || !plan->dropped || !plan->parameter_only ||
-      !plan->offsets || !marks || !buffers) {
+      !plan->offsets || !plan->begins || !plan->ends || !plan->sums || !numbers || !marks || !buffers) {
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to plan %zu operations", n);
     goto done;
   }
@@ -275,6 +315,7 @@ static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, const ch_te
   schedule_forward(plan, needed, scheduled);
   if (plan->options.backward) schedule_backward(plan, needed, reached, back);
   mark_final_gradients(plan, final);
+  number_sums(plan, numbers);
   find_lifetimes(plan, buffers);
   keep_parameter_only(plan, buffers);
   size_t end = 0;
@@ -283,6 +324,7 @@ static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, const ch_te
   plan->scratch_offset = end;
   plan->bytes = end + scratch_bytes(plan, kernels, team);
 done:
+  free(numbers);
   free(marks);
   free(buffers);
   return status;
@@ -321,6 +363,9 @@ void ch_plan_free(ch_plan *plan) {
   free(plan->steps);
   free(plan->accumulate);
   free(plan->makes_final);
+  free(plan->begins);
+  free(plan->ends);
+  free(plan->sums);
   free(plan->dropped);
   free(plan->parameter_only);
   free(plan->offsets);
@@ -342,6 +387,11 @@ double ch_plan_flops(const ch_plan *plan) {
     if (node->kind == CH_NODE_OP && node->op->flops) flops += node->op->flops(node);
   }
   return flops;
+}
+
+const ch_gradient_sum *ch_plan_gradient_sums(const ch_plan *plan, int *count) {
+  *count = plan->sum_count;
+  return plan->sums;
 }
 
 const ch_node *ch_plan_root(const ch_plan *plan) {

@@ -50,6 +50,8 @@ typedef struct ch_routing {
   int64_t *load;       /* [layers with experts, experts]: tokens sent to each are added; or NULL */
   double balance_seed; /* gradient of every sequence's balance loss; 0 leaves it out */
   double balance_loss; /* balance losses are added, each times balance_seed */
+  double *terms;       /* [nodes that choose] each of them by itself, in the order of adding; or NULL */
+  int64_t term_count;
 } ch_routing;
 
 /* Observes values during a run: called after each forward step with its node, whose inputs and value are
@@ -59,14 +61,32 @@ typedef struct ch_observer {
   void *context;
 } ch_observer;
 
-/* Learns which gradients are final while a backward pass still runs, so that sending them to other machines
-   can begin. */
+/* A gradient that every micro-batch of a step adds to: of a parameter, or with ch_plan_options.accumulation of a node made of
+   parameters alone, whose gradient goes on to the parameters after the last one. */
+typedef struct ch_gradient_sum {
+  int parameter; /* its index, or -1: of a node */
+  const ch_node *node;
+  size_t bytes;
+} ch_gradient_sum;
+
+/* Learns while a backward pass still runs which gradients it has written, so that they can travel between machines meanwhile.
+   Called by the thread that runs the plan; every member may be NULL. */
 typedef struct ch_gradient_listener {
   /* The gradient of the parameter with this index has received its last contribution of the optimizer step. Called once for each
-     trainable parameter that the root depends on, in the last micro-batch, by the thread that runs the plan. */
+     trainable parameter that the root depends on, in the last micro-batch. */
   void (*final)(void *context, int parameter);
+  /* The pass is about to write the sum with this index for the first time; what earlier micro-batches added up must lie
+     there by the return. A status other than CH_OK ends the run. */
+  ch_status (*wanted)(void *context, int sum, ch_error *error);
+  /* The pass has written it for the last time, and other micro-batches follow. */
+  void (*written)(void *context, int sum);
+  /* After every step. */
+  void (*moved)(void *context);
   void *context;
 } ch_gradient_listener;
+
+/* The sums of a plan for a backward pass, in the order in which a pass comes to them. */
+const ch_gradient_sum *ch_plan_gradient_sums(const ch_plan *plan, int *count);
 
 /* Everything a run reads and writes. The caller binds the first group; the rest is the plan's. */
 struct ch_run {
@@ -81,6 +101,8 @@ struct ch_run {
   /* With ch_plan_options.accumulation: this run is not the first micro-batch of its step; it is not the last. Nothing else
      may use the workspace between the micro-batches of a step. */
   bool follows_micro_batch, more_micro_batches;
+  bool
+      elsewhere; /* all earlier micro-batches of the step ran on other machines: nothing is kept from them but gradients */
   double seed;                        /* gradient of every element of the root */
   const void *inputs[CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float; in the kernels' memory */
   /* The same for the host: operations that decide by ids read them. The plan sets them where the kernels' memory is the
@@ -104,6 +126,10 @@ double ch_run_share(const ch_run *run);
 
 /* Runs every step; afterwards the root's value is at ch_run_value(run, root). */
 ch_status ch_plan_run(const ch_plan *plan, ch_run *run);
+
+/* Where a run of the plan finds the sum. */
+void *ch_run_gradient_sum(const ch_plan *plan, const ch_workspace *workspace, void *const *gradients,
+                          int sum);
 
 /* What operations call. */
 const void *ch_run_value(const ch_run *run, const ch_node *node);

@@ -17,6 +17,8 @@ typedef struct ch_plan_step {
   /* Backward steps only, [inputs]: */
   bool *accumulate;  /* whether the gradient of input i already holds something */
   bool *makes_final; /* whether input i is a parameter whose gradient no later step writes */
+  int *begins,
+      *ends; /* 1 + the sum that this step is the first, or the last, of a micro-batch to write; 0: none */
 } ch_plan_step;
 
 /* Adds a step that took `seconds` to run->profile; of steps run together each gets the share that its products have. */
@@ -30,7 +32,10 @@ struct ch_plan {
   ch_plan_step *steps;
   int step_count;
   bool *accumulate, *makes_final; /* [inputs of all nodes] the arrays that the steps point into */
-  bool *dropped;                  /* [nodes] computed again for the backward pass */
+  int *begins, *ends;             /* likewise */
+  ch_gradient_sum *sums;
+  int sum_count;
+  bool *dropped; /* [nodes] computed again for the backward pass */
   /* [nodes] made of parameters alone, or a parameter that only such nodes use. All false unless the plan is for gradient
      accumulation. */
   bool *parameter_only;

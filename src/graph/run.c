@@ -42,6 +42,13 @@ void *ch_run_saved(const ch_run *run, const ch_node *node) {
   return run->plan->options.backward && node->needs_gradient ? place(run, node, SAVED) : NULL;
 }
 
+void *ch_run_gradient_sum(const ch_plan *plan, const ch_workspace *workspace, void *const *gradients,
+                          int sum) {
+  const ch_gradient_sum *asked = &plan->sums[sum];
+  if (asked->parameter >= 0) return gradients[asked->parameter];
+  return (char *)workspace->data + plan->offsets[BUFFERS * asked->node->id + GRADIENT];
+}
+
 void *ch_run_scratch(const ch_run *run) {
   return (char *)run->workspace->data + run->plan->scratch_offset;
 }
@@ -86,16 +93,32 @@ static ch_status run_step(ch_run *run, const ch_plan_step *step) {
   return node->op->backward(run, node);
 }
 
-static void report_final_gradients(const ch_run *run, const ch_plan_step *step) {
-  if (!run->listener || run->more_micro_batches || step->kind != CH_STEP_BACKWARD) return;
+static ch_status announce_gradients(const ch_run *run, const ch_plan_step *step) {
+  const ch_gradient_listener *listener = run->listener;
+  if (!listener || !listener->wanted || step->kind != CH_STEP_BACKWARD) return CH_OK;
   for (int i = 0; i < step->node->inputs; i++)
-    if (step->makes_final[i]) run->listener->final(run->listener->context, step->node->in[i]->index);
+    if (step->begins[i]) CH_TRY(listener->wanted(listener->context, step->begins[i] - 1, run->error));
+  return CH_OK;
+}
+
+static void report_gradients(const ch_run *run, const ch_plan_step *step) {
+  const ch_gradient_listener *listener = run->listener;
+  if (!listener) return;
+  if (step->kind == CH_STEP_BACKWARD)
+    for (int i = 0; i < step->node->inputs; i++) {
+      if (run->more_micro_batches && step->ends[i] && listener->written)
+        listener->written(listener->context, step->ends[i] - 1);
+      if (!run->more_micro_batches && step->makes_final[i] && listener->final)
+        listener->final(listener->context, step->node->in[i]->index);
+    }
+  if (listener->moved) listener->moved(listener->context);
 }
 
 /* Nodes made of parameters alone have their forward steps in the first micro-batch, and their backward steps in the last. */
 static bool is_left_out(const ch_run *run, const ch_plan_step *step) {
   if (!run->plan->parameter_only[step->node->id]) return false;
-  return step->kind == CH_STEP_FORWARD ? run->follows_micro_batch : run->more_micro_batches;
+  return step->kind == CH_STEP_FORWARD ? run->follows_micro_batch && !run->elsewhere
+                                       : run->more_micro_batches;
 }
 
 double ch_run_share(const ch_run *run) {
@@ -122,6 +145,7 @@ static ch_status run_steps(const ch_plan *plan, ch_run *run) {
   for (int t = 0; t < plan->step_count; t += plan->steps[t].together) {
     ch_plan_step *step = &plan->steps[t];
     if (is_left_out(run, step)) continue;
+    CH_TRY(announce_gradients(run, step));
     if (run->governor) set_workers(run, step);
     CH_TRY(run_step(run, step));
     if (run->team->watch) CH_TRY(attend_watch(run));
@@ -129,7 +153,7 @@ static ch_status run_steps(const ch_plan *plan, ch_run *run) {
     if (run->governor) ch_governor_observe(run->governor, &step->expected, end - start, end);
     if (run->profile) ch_profile_steps(run, step, start, end - start);
     start = end;
-    report_final_gradients(run, step);
+    report_gradients(run, step);
     for (int i = 0; run->observer && step->kind == CH_STEP_FORWARD && i < step->together; i++) {
       run->step = &step[i];
       CH_TRY(run->observer->seen(run->observer->context, run, step[i].node));

@@ -429,8 +429,21 @@ ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, 
   return CH_OK;
 }
 
+static ch_status given(void *context, int64_t index, const void **data, ch_error *error) {
+  const ch_stored_tensor *tensors = context;
+  (void)error;
+  *data = tensors[index].tensor.data;
+  return CH_OK;
+}
+
 ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors, int64_t count,
                                const char *metadata, ch_error *error) {
+  return ch_safetensors_write_made(path, tensors, count, metadata, given, (void *)(uintptr_t)tensors, error);
+}
+
+ch_status ch_safetensors_write_made(const char *path, const ch_stored_tensor *tensors, int64_t count,
+                                    const char *metadata, ch_tensor_maker make, void *context,
+                                    ch_error *error) {
   ch_text header = {0};
   ch_writer writer = {0};
   int64_t *order = malloc(((size_t)count + 1) * sizeof *order);
@@ -440,8 +453,9 @@ ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors
   CH_TRY_GOTO(ch_writer_open(&writer, path, error));
   CH_TRY_GOTO(ch_writer_put(&writer, header.data, header.size, error));
   for (int64_t i = 0; i < count; i++) {
-    const ch_tensor *tensor = &tensors[order[i]].tensor;
-    CH_TRY_GOTO(ch_writer_put(&writer, tensor->data, ch_tensor_bytes(tensor), error));
+    const void *data;
+    CH_TRY_GOTO(make(context, order[i], &data, error));
+    CH_TRY_GOTO(ch_writer_put(&writer, data, ch_tensor_bytes(&tensors[order[i]].tensor), error));
   }
   status = ch_writer_commit(&writer, error);
 done:

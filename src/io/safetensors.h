@@ -35,6 +35,12 @@ const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const ch
    to its elements. metadata: JSON text of a string-to-string object, or NULL. */
 ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors, int64_t count,
                                const char *metadata, ch_error *error);
+/* Gives the bytes of tensor `index` of a list; they need to last until the next call. */
+typedef ch_status (*ch_tensor_maker)(void *context, int64_t index, const void **data, ch_error *error);
+/* The same with data that `make` gives, one tensor after the other in the order of ch_safetensors_layout. */
+ch_status ch_safetensors_write_made(const char *path, const ch_stored_tensor *tensors, int64_t count,
+                                    const char *metadata, ch_tensor_maker make, void *context,
+                                    ch_error *error);
 /* The first half of that, for writers that make the data as they go: appends length and header to `header`, and fills
    order[count] with the sequence in which the tensors' bytes must follow. Data pointers are not read. */
 ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, const char *metadata,

@@ -241,6 +241,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
                 .accumulate = call->accumulate,
                 .follows_micro_batch = call->follows_micro_batch,
                 .more_micro_batches = call->more_micro_batches,
+                .elsewhere = call->elsewhere,
                 .seed = call->seed,
                 .routing = call->routing,
                 .cache = call->cache,
@@ -260,6 +261,14 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   for (int64_t s = 0; call->cache && s < runner->shape.sequences; s++)
     call->cache->length[s] += (int32_t)runner->shape.length;
   return read_value(runner, &run, value, error);
+}
+
+const ch_gradient_sum *ch_runner_gradient_sums(const ch_runner *runner, int *count) {
+  return ch_plan_gradient_sums(runner->plan, count);
+}
+
+void *ch_runner_gradient_sum(const ch_runner *runner, void *const *gradients, int sum) {
+  return ch_run_gradient_sum(runner->plan, &runner->engine->workspace, gradients, sum);
 }
 
 int64_t ch_runner_columns(const ch_runner *runner) {

@@ -62,6 +62,7 @@ typedef struct ch_runner_call {
   void *const *gradients;        /* [params->count]; trainable graphs only */
   bool accumulate;               /* add to the gradients */
   bool follows_micro_batch, more_micro_batches; /* ch_run's; with ch_model_graph.accumulation */
+  bool elsewhere;                               /* likewise */
   ch_routing *routing;                  /* loads of experts to count, a balance loss to take along; or NULL */
   const ch_observer *observer;          /* looks at what is computed, or NULL */
   const ch_gradient_listener *listener; /* learns which gradients are final, or NULL */
@@ -71,6 +72,10 @@ typedef struct ch_runner_call {
 /* Runs once; allocates nothing after the first call. *value (of the engine's type, owned by the engine, for the host)
    holds the root until the next run of any runner of the engine. */
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error);
+
+/* What every micro-batch adds to (ch_plan_gradient_sums), and where one of the sums lies. */
+const ch_gradient_sum *ch_runner_gradient_sums(const ch_runner *runner, int *count);
+void *ch_runner_gradient_sum(const ch_runner *runner, void *const *gradients, int sum);
 
 /* Columns of the root. */
 int64_t ch_runner_columns(const ch_runner *runner);

@@ -13,6 +13,9 @@ static const double bias_step = 1e-3;
 ch_status ch_expert_balance_create(const ch_config *config, const ch_params *params,
                                    ch_expert_balance *balance, ch_error *error) {
   *balance = (ch_expert_balance){.of_heads = config->attention.active_heads > 0};
+  /* A layer may choose experts, and heads. */
+  balance->routing.terms = calloc((size_t)(2 * config->num_hidden_layers), sizeof(double));
+  if (!balance->routing.terms) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the balance loss");
   if (config->moe.experts == 0) return CH_OK;
   balance->experts = config->moe.experts;
   balance->update = config->moe.balance_update;
@@ -34,6 +37,7 @@ ch_status ch_expert_balance_create(const ch_config *config, const ch_params *par
 }
 
 void ch_expert_balance_free(ch_expert_balance *balance) {
+  free(balance->routing.terms);
   free(balance->load);
   free(balance->bias);
   *balance = (ch_expert_balance){0};

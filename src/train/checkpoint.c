@@ -50,6 +50,13 @@ static int64_t point_numbers(const ch_trainer *trainer) {
   return ch_config_is_vision(&trainer->config) ? 4 : 2;
 }
 
+/* A parameter's weight or moment as the file has it: whole, where this rank may have a piece. */
+static ch_tensor whole(const ch_parameter_set *set, int p, void *data) {
+  ch_tensor tensor = set->weights[p];
+  tensor.data = data;
+  return tensor;
+}
+
 /* Lists every tensor of the file; names live in `names`, validation points as doubles in `points`. */
 static int64_t list_tensors(const ch_trainer *trainer, const ch_host_tensors host[GROUPS],
                             ch_stored_tensor *list, ch_arena *names, double *points) {
@@ -58,7 +65,7 @@ static int64_t list_tensors(const ch_trainer *trainer, const ch_host_tensors hos
     for (int p = 0; p < trainer->params.count; p++)
       list[count++] =
           (ch_stored_tensor){.name = ch_arena_printf(names, "%s.%s", groups[g], trainer->params.rows[p].name),
-                             .tensor = host[g].tensors[p]};
+                             .tensor = whole(&trainer->set, p, host[g].tensors[p].data)};
   if (trainer->step > 0)
     list[count++] = (ch_stored_tensor){.name = ch_arena_strdup(names, "losses"),
                                        .tensor = {CH_F64, 1, {trainer->step}, trainer->losses}};
@@ -87,33 +94,119 @@ static ch_status check_finite(const ch_trainer *trainer, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error) {
-  CH_TRY(check_finite(trainer, error));
-  ch_status status = CH_OK;
-  ch_arena names = {0};
-  char *metadata_text = NULL;
+/* A checkpoint that is being written. */
+typedef struct saving {
+  const ch_trainer *trainer;
+  ch_stored_tensor *list;
+  int64_t count;
+  char *metadata;
+  double *points;
+  ch_arena names;
+  ch_host_tensors host[GROUPS];
+  char *room;     /* for one moment, of which each of several ranks has a piece */
+  int64_t *order; /* the list's, in the file */
+  int64_t made;   /* tensors of it that were given */
+} saving;
+
+static void forget_saving(saving *s) {
+  free(s->list);
+  free(s->metadata);
+  free(s->points);
+  free(s->room);
+  free(s->order);
+  ch_arena_free(&s->names);
+  for (int g = 0; g < GROUPS; g++) ch_host_tensors_free(&s->host[g]);
+}
+
+static size_t largest_moment(const ch_trainer *trainer) {
+  size_t most = 1;
+  for (int p = 0; p < trainer->params.count; p++) {
+    size_t bytes = ch_tensor_bytes(&trainer->set.weights[p]);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+/* Lists what the file will hold. */
+static ch_status prepare_saving(const ch_trainer *trainer, saving *s, ch_error *error) {
   size_t most = (size_t)GROUPS * (size_t)trainer->params.count + 2;
-  ch_stored_tensor *list = calloc(most, sizeof *list);
-  double *points = malloc((size_t)(trainer->validation_points * point_numbers(trainer) + 1) * sizeof *points);
+  ch_text header = {0};
+  *s = (saving){.trainer = trainer};
+  CH_TRY(check_finite(trainer, error));
+  s->list = calloc(most, sizeof *s->list);
+  s->points = malloc((size_t)(trainer->validation_points * point_numbers(trainer) + 1) * sizeof *s->points);
+  s->order = malloc(most * sizeof *s->order);
+  if (trainer->ranks) s->room = malloc(largest_moment(trainer));
   json_t *metadata = describe(trainer);
-  if (metadata) metadata_text = ch_json_dump(metadata, JSON_COMPACT);
-  bool enough = list && points && metadata_text;
-  ch_host_tensors host[GROUPS] = {0};
-  for (int g = 0; g < GROUPS && status == CH_OK; g++)
-    status = ch_host_tensors_read(trainer->set.memory, trainer->params.count, group_of(&trainer->set, g),
-                                  &host[g], error);
-  int64_t count = enough && status == CH_OK ? list_tensors(trainer, host, list, &names, points) : 0;
-  for (int64_t i = 0; i < count; i++) enough = enough && list[i].name;
-  if (enough && status == CH_OK)
-    status = ch_safetensors_write(path, list, count, metadata_text, error);
-  else if (status == CH_OK)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  if (metadata) s->metadata = ch_json_dump(metadata, JSON_COMPACT);
   json_decref(metadata);
-  free(metadata_text);
-  free(list);
-  free(points);
-  ch_arena_free(&names);
-  for (int g = 0; g < GROUPS; g++) ch_host_tensors_free(&host[g]);
+  bool enough = s->list && s->points && s->order && s->metadata && (s->room || !trainer->ranks);
+  if (!enough) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write a checkpoint");
+  for (int g = 0; g < GROUPS; g++)
+    CH_TRY(ch_host_tensors_read(trainer->set.memory, trainer->params.count, group_of(&trainer->set, g),
+                                &s->host[g], error));
+  s->count = list_tensors(trainer, s->host, s->list, &s->names, s->points);
+  for (int64_t i = 0; i < s->count; i++) enough = enough && s->list[i].name;
+  if (!enough) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write a checkpoint");
+  ch_status status = ch_safetensors_layout(s->list, s->count, s->metadata, &header, s->order, error);
+  ch_text_free(&header);
+  return status;
+}
+
+/* The moment at `index` of the list, whose pieces come to rank 0. */
+static void gather_moment(saving *s, int64_t index) {
+  const ch_parameter_set *set = &s->trainer->set;
+  ch_ranks *ranks = s->trainer->ranks;
+  int p = (int)(index % set->params->count), self = ch_ranks_rank(ranks),
+      tag = ch_relay_moment_tag(&s->trainer->relay);
+  const ch_tensor *own = &group_of(set, (int)(index / set->params->count))[p];
+  size_t size = ch_dtype_size(set->dtype);
+  ch_transfer transfer = {0};
+  if (self > 0) {
+    if (set->pieces[p].count > 0) ch_ranks_send(ranks, 0, tag, own->data, ch_tensor_bytes(own), &transfer);
+    ch_ranks_wait(ranks, &transfer, NULL, NULL);
+    return;
+  }
+  for (int rank = 0; rank < ch_ranks_count(ranks); rank++) {
+    ch_parameter_piece piece = ch_parameter_piece_of(set, p, rank);
+    char *to = s->room + (size_t)piece.first * size;
+    size_t bytes = (size_t)piece.count * size;
+    if (rank == 0 && bytes > 0) memcpy(to, own->data, bytes);
+    if (rank > 0 && bytes > 0) ch_ranks_receive(ranks, rank, tag, to, bytes, &transfer);
+    ch_ranks_wait(ranks, &transfer, NULL, NULL);
+  }
+}
+
+static bool is_divided(const saving *s, int64_t index) {
+  int64_t params = s->trainer->params.count;
+  return s->trainer->ranks && index >= params && index < GROUPS * params;
+}
+
+static ch_status give_tensor(void *context, int64_t index, const void **data, ch_error *error) {
+  saving *s = context;
+  (void)error;
+  if (is_divided(s, index)) gather_moment(s, index);
+  *data = is_divided(s, index) ? s->room : s->list[index].tensor.data;
+  s->made++;
+  return CH_OK;
+}
+
+/* Sends what rank 0 writes; or receives on rank 0, if it could not be written, what the others send nevertheless. */
+static void give_the_rest(saving *s) {
+  for (; s->made < s->count; s->made++)
+    if (is_divided(s, s->order[s->made])) gather_moment(s, s->order[s->made]);
+}
+
+ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error) {
+  saving s;
+  ch_status status = ch_ranks_agree(trainer->ranks, prepare_saving(trainer, &s, error), error);
+  if (status == CH_OK) {
+    if (ch_ranks_leads(trainer->ranks))
+      status = ch_safetensors_write_made(path, s.list, s.count, s.metadata, give_tensor, &s, error);
+    give_the_rest(&s);
+    status = ch_ranks_agree(trainer->ranks, status, error);
+  }
+  forget_saving(&s);
   return status;
 }
 
@@ -194,9 +287,9 @@ ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options
   return CH_OK;
 }
 
-/* Copies a tensor of the file, that must have this type and shape, into `memory`. */
-static ch_status copy_tensor(const ch_safetensors *file, const char *path, const char *name,
-                             const ch_value_memory *memory, const ch_tensor *into, ch_error *error) {
+/* A tensor of the file, that must have this type and shape. */
+static ch_status find_tensor(const ch_safetensors *file, const char *path, const char *name,
+                             const ch_tensor *into, const char **data, ch_error *error) {
   const ch_stored_tensor *stored = ch_safetensors_find(file, name);
   if (!stored) return ch_fail(error, CH_ERROR_FORMAT, "%s has no tensor %s", path, name);
   const ch_tensor *from = &stored->tensor;
@@ -208,17 +301,30 @@ static ch_status copy_tensor(const ch_safetensors *file, const char *path, const
                    ch_dtype_name(from->dtype), ch_shape_text(from->rank, from->shape, left, sizeof left),
                    ch_dtype_name(into->dtype), ch_shape_text(into->rank, into->shape, right, sizeof right));
   }
-  memory->write(into->data, from->data, ch_tensor_bytes(into));
+  *data = from->data;
+  return CH_OK;
+}
+
+/* Copies it into `memory`. */
+static ch_status copy_tensor(const ch_safetensors *file, const char *path, const char *name,
+                             const ch_value_memory *memory, const ch_tensor *into, ch_error *error) {
+  const char *data;
+  CH_TRY(find_tensor(file, path, name, into, &data, error));
+  memory->write(into->data, data, ch_tensor_bytes(into));
   return CH_OK;
 }
 
 static ch_status copy_parameters(ch_trainer *trainer, const ch_safetensors *file, const char *path,
                                  ch_error *error) {
   char name[256];
+  const char *data;
   for (int g = 0; g < GROUPS; g++)
     for (int p = 0; p < trainer->params.count; p++) {
       snprintf(name, sizeof name, "%s.%s", groups[g], trainer->params.rows[p].name);
-      CH_TRY(copy_tensor(file, path, name, trainer->set.memory, &group_of(&trainer->set, g)[p], error));
+      const ch_tensor *own = &group_of(&trainer->set, g)[p];
+      int64_t first = g == 0 ? 0 : trainer->set.pieces[p].first;
+      CH_TRY(find_tensor(file, path, name, &trainer->set.weights[p], &data, error));
+      trainer->set.memory->write(own->data, data + ch_dtype_bytes(own->dtype, first), ch_tensor_bytes(own));
     }
   return CH_OK;
 }
@@ -316,7 +422,7 @@ static ch_status restore(ch_trainer *trainer, const ch_safetensors *file, const 
   return CH_OK;
 }
 
-ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error) {
+static ch_status resume(ch_trainer *trainer, const char *path, ch_error *error) {
   ch_safetensors file;
   checkpoint facts;
   CH_TRY(open_checkpoint(path, &file, &facts, error));
@@ -324,4 +430,8 @@ ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *err
   forget(&facts);
   ch_safetensors_close(&file);
   return status;
+}
+
+ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error) {
+  return ch_ranks_agree(trainer->ranks, resume(trainer, path, error), error);
 }

@@ -46,18 +46,20 @@ static ch_status interrupted(const ch_trainer *trainer, ch_error *error) {
                  (long long)trainer->step);
 }
 
-/* The sums over the first `total` sequences, and how many of their tokens are predicted. */
+/* The sums over the first `total` sequences up to this rank's last micro-batch, and how many tokens are predicted in those of
+   this rank. */
 static ch_status add_up(ch_trainer *trainer, int64_t total, ch_stop_test stop, void *stop_context,
                         ch_pass_sums *all, int64_t *predicted, ch_error *error) {
+  const ch_relay *relay = &trainer->relay;
   int64_t micro = trainer->options.micro_batch;
-  for (int64_t first = 0; first < total; first += micro) {
+  for (int64_t i = ch_relay_first(relay); i * micro < total; i += ch_relay_stride(relay)) {
+    int64_t first = i * micro;
     if (stop && stop(stop_context)) return interrupted(trainer, error);
-    ch_batch part = trainer->batch;
-    part.sequences = micro;
+    ch_batch part = ch_trainer_part(trainer, 0);
     CH_TRY(trainer->source.validate(trainer->source.context, first, &part, error));
     if (total - first < micro) drop_targets(&part, total - first);
     *predicted += ch_count_predicted(part.targets, micro * part.length);
-    ch_status status = ch_trainer_forward(trainer, all, error);
+    ch_status status = ch_trainer_forward(trainer, i, all, error);
     if (status == CH_ERROR_INTERRUPTED) return interrupted(trainer, error);
     CH_TRY(status);
   }
@@ -69,10 +71,15 @@ ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop
   int64_t total = evaluation_sequences(trainer), predicted = 0, micro = trainer->options.micro_batch;
   if (total == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "the source has no validation data");
   ch_pass_sums all = {0};
-  ch_trainer_watch(trainer, stop, stop_context, (total + micro - 1) / micro);
+  int64_t passes = (total + micro - 1) / micro, stride = ch_relay_stride(&trainer->relay);
+  ch_relay_begin(&trainer->relay, passes, stop, stop_context);
+  ch_trainer_watch(trainer, (passes + stride - 1) / stride);
   ch_status status = add_up(trainer, total, stop, stop_context, &all, &predicted, error);
   ch_trainer_unwatch(trainer);
-  CH_TRY(status);
+  ch_relay_end_evaluation(&trainer->relay, status);
+  CH_TRY(ch_relay_agree(&trainer->relay, status, error));
+  ch_relay_spread(&trainer->relay, &all, sizeof all);
+  ch_ranks_sum(trainer->ranks, &predicted, 1, trainer->relay.load_room);
   if (predicted == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "the validation data has no token to predict");
   ch_validation_point point = point_of(trainer, &all, predicted);
   *loss = point.loss;

@@ -23,20 +23,33 @@ static void add_rows(const ch_trainer *trainer, const ch_runner *runner, const v
   }
 }
 
-static ch_runner_call call_of(const ch_trainer *trainer, int64_t first) {
-  const ch_batch *batch = &trainer->batch;
-  int64_t at = first * batch->length;
+int64_t ch_trainer_micro_batches(const ch_trainer *trainer) {
+  return trainer->batch.sequences / trainer->options.micro_batch;
+}
+
+ch_batch ch_trainer_part(const ch_trainer *trainer, int64_t index) {
+  ch_batch part = trainer->batch;
+  int64_t first = index * trainer->options.micro_batch, at = first * part.length;
+  part.sequences = trainer->options.micro_batch;
+  part.targets += at;
+  if (part.tokens) part.tokens += at;
+  if (part.pixels) part.pixels += first * ch_trainer_image_elements(trainer);
+  if (part.document_start) part.document_start += at;
+  return part;
+}
+
+static ch_runner_call call_of(const ch_trainer *trainer, int64_t index) {
+  const ch_batch part = ch_trainer_part(trainer, index);
   return (ch_runner_call){.weights = trainer->set.weights,
-                          .tokens = batch->tokens ? batch->tokens + at : NULL,
-                          .pixels = batch->pixels ? batch->pixels + first * ch_trainer_image_elements(trainer)
-                                                  : NULL,
-                          .targets = batch->targets + at,
-                          .document_start = batch->document_start ? batch->document_start + at : NULL};
+                          .tokens = part.tokens,
+                          .pixels = part.pixels,
+                          .targets = part.targets,
+                          .document_start = part.document_start};
 }
 
 static bool pass_stops(void *context) {
-  const ch_trainer *trainer = context;
-  return trainer->stop && trainer->stop(trainer->stop_context);
+  ch_trainer *trainer = context;
+  return ch_relay_stops(&trainer->relay);
 }
 
 static void pass_share(void *context, double share) {
@@ -44,9 +57,7 @@ static void pass_share(void *context, double share) {
   trainer->share(trainer->share_context, ((double)trainer->passes_done + share) / (double)trainer->passes);
 }
 
-void ch_trainer_watch(ch_trainer *trainer, ch_stop_test stop, void *stop_context, int64_t passes) {
-  trainer->stop = stop;
-  trainer->stop_context = stop_context;
+void ch_trainer_watch(ch_trainer *trainer, int64_t passes) {
   trainer->passes = passes;
   trainer->passes_done = 0;
   ch_engine_watch(&trainer->engine, pass_stops, trainer->share ? pass_share : NULL, trainer);
@@ -61,34 +72,35 @@ void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *contex
   trainer->share_context = context;
 }
 
-static ch_status run(ch_trainer *trainer, ch_runner *runner, const ch_runner_call *call, ch_pass_sums *sums,
-                     ch_error *error) {
+/* Runs, and adds to *sums after what other ranks have added to it before. */
+static ch_status run(ch_trainer *trainer, ch_runner *runner, const ch_runner_call *call, int64_t index,
+                     ch_pass_sums *sums, ch_error *error) {
   const void *values;
   CH_TRY(ch_runner_run(runner, call, &values, error));
   trainer->passes_done++;
+  CH_TRY(ch_relay_take(&trainer->relay, index, sums, error));
   add_rows(trainer, runner, values, sums);
+  for (int64_t i = 0; call->routing && i < call->routing->term_count; i++)
+    sums->balance_loss += call->routing->terms[i];
+  ch_relay_give(&trainer->relay, index, sums);
   return CH_OK;
 }
 
-ch_status ch_trainer_forward(ch_trainer *trainer, ch_pass_sums *sums, ch_error *error) {
+ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *sums, ch_error *error) {
   ch_runner_call call = call_of(trainer, 0);
-  return run(trainer, trainer->forward, &call, sums, error);
+  return run(trainer, trainer->forward, &call, index, sums, error);
 }
 
-static void gradient_final(void *context, int parameter) {
-  const ch_trainer *trainer = context;
-  trainer->agreement.gradient_final(trainer->agreement.context, &trainer->set, parameter);
-}
-
-ch_status ch_trainer_backward(ch_trainer *trainer, int64_t first, double seed, ch_pass_sums *sums,
+ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error) {
-  const ch_gradient_listener listener = {.final = gradient_final, .context = trainer};
-  ch_runner_call call = call_of(trainer, first);
+  ch_runner_call call = call_of(trainer, index);
   call.gradients = trainer->set.gradient_data;
-  call.accumulate = call.follows_micro_batch = first > 0;
-  call.more_micro_batches = first + trainer->options.micro_batch < trainer->batch.sequences;
+  call.accumulate = call.follows_micro_batch = index > 0;
+  call.elsewhere = index > 0 && index == ch_relay_first(&trainer->relay);
+  call.more_micro_batches = index + 1 < ch_trainer_micro_batches(trainer);
   call.routing = ch_expert_balance_routing(&trainer->balance);
+  if (call.routing) call.routing->term_count = 0;
   call.seed = seed;
-  call.listener = trainer->agreement.gradient_final ? &listener : NULL;
-  return run(trainer, trainer->trainable, &call, sums, error);
+  call.listener = trainer->listener;
+  return run(trainer, trainer->trainable, &call, index, sums, error);
 }

@@ -1,4 +1,4 @@
-/* One optimizer step: differentiate the loss, agree with other machines, apply the gradient. */
+/* One optimizer step: differentiate the loss, agree with other ranks, apply the gradient. */
 #include <math.h>
 
 #include "base/progress.h"
@@ -28,50 +28,55 @@ static ch_status loss_not_finite(const ch_trainer *trainer, int64_t step, double
 
 /* --- differentiate ------------------------------------------------------------------------------------------- */
 
-/* Fills the batch. *counts receives the counts of all machines, because the loss is a mean over all of their
-   tokens. */
-static ch_status fetch(ch_trainer *trainer, ch_step_counts *counts, ch_error *error) {
-  ch_batch *batch = &trainer->batch;
-  int64_t sequences = batch->sequences;
-  *counts = (ch_step_counts){.sequences = sequences};
-  ch_status status = trainer->source.train(trainer->source.context, trainer->step * sequences, batch, error);
-  if (status == CH_OK) counts->predicted = ch_count_predicted(batch->targets, sequences * batch->length);
-  CH_TRY(trainer->agreement.counts(trainer->agreement.context, status, counts, error));
-  if (counts->predicted > 0) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "step %lld has nothing to predict", (long long)trainer->step + 1);
-}
-
-/* Runs the micro-batches of this machine. Afterwards the set holds this machine's part of the mean gradient, and
-   *sums its losses. */
-static ch_status differentiate(ch_trainer *trainer, const ch_step_counts *counts, ch_stop_test stop,
-                               void *stop_context, ch_step_sums *sums, ch_error *error) {
-  int64_t step = trainer->step + 1;
-  double seed = 1 / (double)counts->predicted;
-  ch_pass_sums all = {0};
-  ch_expert_balance_begin(&trainer->balance, counts->sequences);
-  for (int64_t first = 0; first < trainer->batch.sequences; first += trainer->options.micro_batch) {
-    if (stop && stop(stop_context)) return interrupted(error, step);
-    ch_status status = ch_trainer_backward(trainer, first, seed, &all, error);
-    if (status == CH_ERROR_INTERRUPTED) return interrupted(error, step);
-    CH_TRY(status);
-    if (!isfinite(all.loss)) return loss_not_finite(trainer, step, all.loss, error);
+/* Fills the micro-batches of this rank, and counts what they predict. */
+static ch_status fetch_own(ch_trainer *trainer, int64_t *predicted, ch_error *error) {
+  const ch_relay *relay = &trainer->relay;
+  int64_t begin = trainer->step * trainer->batch.sequences, all = ch_trainer_micro_batches(trainer);
+  if (!trainer->ranks) {
+    ch_batch *batch = &trainer->batch;
+    CH_TRY(trainer->source.train(trainer->source.context, begin, batch, error));
+    *predicted = ch_count_predicted(batch->targets, batch->sequences * batch->length);
+    return CH_OK;
   }
-  sums->loss = all.loss;
+  for (int64_t i = ch_relay_first(relay); i < all; i += ch_relay_stride(relay)) {
+    ch_batch part = ch_trainer_part(trainer, i);
+    CH_TRY(trainer->source.train(trainer->source.context, begin + i * part.sequences, &part, error));
+    *predicted += ch_count_predicted(part.targets, part.sequences * part.length);
+  }
   return CH_OK;
 }
 
-/* --- agree --------------------------------------------------------------------------------------------------- */
-
-/* Combines status, sums and gradients of all machines. */
-static ch_status agree(ch_trainer *trainer, ch_status status, ch_step_sums *sums, ch_error *error) {
-  ch_expert_balance *balance = &trainer->balance;
-  sums->balance_loss = balance->routing.balance_loss;
-  sums->expert_load = balance->load;
-  sums->expert_loads = balance->layers * balance->experts;
-  return trainer->agreement.sums(trainer->agreement.context, status, sums, &trainer->set, error);
+/* *predicted: the tokens, or images, with a target of all ranks, because the loss is a mean over all of them. */
+static ch_status fetch(ch_trainer *trainer, ch_stop_test stop, void *stop_context, int64_t *predicted,
+                       ch_error *error) {
+  int64_t step = trainer->step + 1;
+  ch_status status = CH_OK;
+  *predicted = 0;
+  if (trainer->ranks && stop && stop(stop_context)) status = interrupted(error, step);
+  if (status == CH_OK) status = fetch_own(trainer, predicted, error);
+  CH_TRY(ch_ranks_agree(trainer->ranks, status, error));
+  ch_ranks_sum(trainer->ranks, predicted, 1, trainer->relay.load_room);
+  if (*predicted > 0) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "step %lld has nothing to predict", (long long)step);
 }
 
-/* --- apply --------------------------------------------------------------------------------------------------- */
+/* Runs the micro-batches of this rank. *sums: of all micro-batches up to this rank's last one. */
+static ch_status differentiate(ch_trainer *trainer, int64_t predicted, ch_stop_test stop, void *stop_context,
+                               ch_pass_sums *sums, ch_error *error) {
+  ch_relay *relay = &trainer->relay;
+  int64_t step = trainer->step + 1, all = ch_trainer_micro_batches(trainer);
+  double seed = 1 / (double)predicted;
+  ch_expert_balance_begin(&trainer->balance, trainer->batch.sequences);
+  for (int64_t i = ch_relay_first(relay); i < all; i += ch_relay_stride(relay)) {
+    ch_relay_enter(relay, i);
+    if (stop && stop(stop_context)) return interrupted(error, step);
+    ch_status status = ch_trainer_backward(trainer, i, seed, sums, error);
+    if (status == CH_ERROR_INTERRUPTED) return interrupted(error, step);
+    CH_TRY(status);
+    if (!isfinite(sums->loss)) return loss_not_finite(trainer, step, sums->loss, error);
+  }
+  return CH_OK;
+}
 
 static ch_status measure_gradient(const ch_trainer *trainer, double loss, double *norm, ch_error *error) {
   const ch_kernels *kernels = trainer->engine.kernels;
@@ -87,20 +92,53 @@ static ch_status measure_gradient(const ch_trainer *trainer, double loss, double
       (long long)trainer->step + 1, name ? name : "all tensors together", loss);
 }
 
+/* --- agree --------------------------------------------------------------------------------------------------- */
+
+/* What the last micro-batch's rank knows of the step, and then all. */
+typedef struct outcome {
+  ch_pass_sums sums;
+  double norm; /* of the gradient, before clipping */
+} outcome;
+
+/* Brings the status and the sums of all ranks together. The norm is measured where all gradients are. */
+static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted, outcome *step,
+                       ch_error *error) {
+  ch_relay *relay = &trainer->relay;
+  ch_expert_balance *balance = &trainer->balance;
+  bool whole = ch_ranks_rank(trainer->ranks) + 1 == ch_ranks_count(trainer->ranks);
+  status = ch_relay_end_step(relay, status, error);
+  if (status == CH_OK && whole)
+    status = measure_gradient(trainer, step->sums.loss / (double)predicted, &step->norm, error);
+  CH_TRY(ch_relay_agree(relay, status, error));
+  ch_relay_spread(relay, step, sizeof *step);
+  ch_ranks_sum(trainer->ranks, balance->load, balance->layers * balance->experts, relay->load_room);
+  return CH_OK;
+}
+
+/* --- apply --------------------------------------------------------------------------------------------------- */
+
+/* The weights that every rank has updated, to all. */
+static void gather_weights(ch_trainer *trainer) {
+  if (!trainer->ranks) return;
+  double start = ch_clock(), others = (double)(ch_ranks_count(trainer->ranks) - 1);
+  ch_ranks_gather(trainer->ranks, trainer->set.block[0], trainer->set.part_bytes);
+  ch_profile_note(trainer->engine.profile, "gather_weights", start, 0,
+                  2 * others * (double)trainer->set.part_bytes);
+}
+
 /* Clips the gradient and updates the weights. */
-static ch_status apply(ch_trainer *trainer, double loss, double *lr, double *norm, ch_error *error) {
+static void apply(ch_trainer *trainer, double loss, double norm, double *lr) {
   const ch_train_options *options = &trainer->options;
   int64_t step = trainer->step + 1;
-  CH_TRY(measure_gradient(trainer, loss, norm, error));
   *lr = ch_schedule_lr(options, step);
-  double scale = options->clip > 0 && *norm > options->clip ? options->clip / *norm : 1;
-  double start = ch_clock(), parameters = (double)trainer->set.block_bytes;
+  double scale = options->clip > 0 && norm > options->clip ? options->clip / norm : 1;
+  double start = ch_clock(), parameters = (double)trainer->set.part_bytes;
   ch_adamw_step(&trainer->set, trainer->engine.kernels, &trainer->engine.team, options, step, *lr, scale);
   ch_profile_note(trainer->engine.profile, "adamw", start, 0, 7 * parameters); /* reads 4, writes 3 */
+  gather_weights(trainer);
   ch_expert_balance_end(&trainer->balance, trainer->set.memory, trainer->set.weights);
   trainer->losses[trainer->step] = loss;
   trainer->step = step;
-  return CH_OK;
 }
 
 /* --- the step ------------------------------------------------------------------------------------------------ */
@@ -108,28 +146,29 @@ static ch_status apply(ch_trainer *trainer, double loss, double *lr, double *nor
 ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_context, ch_step_report *report,
                           ch_error *error) {
   const ch_train_options *options = &trainer->options;
-  double start = ch_clock(), lr = 0, norm = 0;
-  ch_step_counts counts;
-  ch_step_sums sums = {0};
+  double start = ch_clock(), lr;
+  int64_t predicted;
+  outcome step = {0};
   if (trainer->step >= options->steps)
     return ch_fail(error, CH_ERROR_ARGUMENT, "all %lld steps are done", (long long)options->steps);
-  CH_TRY(fetch(trainer, &counts, error));
-  ch_trainer_watch(trainer, stop, stop_context, trainer->batch.sequences / trainer->options.micro_batch);
-  ch_status status = differentiate(trainer, &counts, stop, stop_context, &sums, error);
+  CH_TRY(fetch(trainer, stop, stop_context, &predicted, error));
+  ch_relay_begin(&trainer->relay, ch_trainer_micro_batches(trainer), stop, stop_context);
+  ch_trainer_watch(trainer, ch_trainer_micro_batches(trainer) / ch_ranks_count(trainer->ranks));
+  ch_status status = differentiate(trainer, predicted, stop, stop_context, &step.sums, error);
   ch_trainer_unwatch(trainer);
-  CH_TRY(agree(trainer, status, &sums, error));
-  double loss = sums.loss / (double)counts.predicted;
-  CH_TRY(apply(trainer, loss, &lr, &norm, error));
+  CH_TRY(agree(trainer, status, predicted, &step, error));
+  double loss = step.sums.loss / (double)predicted;
+  apply(trainer, loss, step.norm, &lr);
   double seconds = ch_clock() - start;
   ch_profile_span(trainer->engine.profile, "step", start);
   trainer->seconds += seconds;
   *report = (ch_step_report){.step = trainer->step,
-                             .tokens = trainer->step * counts.sequences * options->sequence,
+                             .tokens = trainer->step * ch_train_step_tokens(options),
                              .loss = loss,
                              .lr = lr,
-                             .grad_norm = norm,
+                             .grad_norm = step.norm,
                              .seconds = seconds,
-                             .balance_loss = sums.balance_loss,
+                             .balance_loss = step.sums.balance_loss,
                              .expert_layers = trainer->balance.layers,
                              .experts = trainer->balance.experts,
                              .expert_load = trainer->balance.load};

@@ -60,7 +60,30 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   return CH_OK;
 }
 
+/* Every rank has as many micro-batches of a step as the others. */
+static ch_status check_shares(const ch_trainer *trainer, ch_error *error) {
+  const ch_train_options *o = &trainer->options;
+  int ranks = ch_ranks_count(trainer->ranks);
+  int64_t each = o->micro_batch, all = o->batch * o->accumulate / each;
+  if (all % ranks == 0) return CH_OK;
+  for (int64_t m = each; m >= 1; m--)
+    if (o->batch % m == 0 && o->batch / m * o->accumulate % ranks == 0)
+      return ch_fail(
+          error, CH_ERROR_ARGUMENT,
+          "%d ranks cannot share the %lld %s of a step (--batch %lld, --micro-batch %lld, --accumulate "
+          "%lld); --micro-batch %lld makes %lld of them",
+          ranks, (long long)all, all == 1 ? "micro-batch" : "micro-batches", (long long)o->batch,
+          (long long)each, (long long)o->accumulate, (long long)m, (long long)(o->batch / m * o->accumulate));
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%d ranks cannot share the %lld sequences of a step evenly; choose --batch and --accumulate so that "
+      "their product is a multiple of %d",
+      ranks, (long long)(o->batch * o->accumulate), ranks);
+}
+
 ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error) {
+  CH_TRY(check_shares(trainer, error));
+  ch_relay_free(&trainer->relay);
   ch_runner_free(trainer->trainable);
   ch_runner_free(trainer->forward);
   trainer->trainable = trainer->forward = NULL;
@@ -68,8 +91,13 @@ ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error) {
   ch_model_graph evaluation = shape_of(trainer, trainer->options.micro_batch, false);
   CH_TRY(ch_runner_create(&trainer->engine, &trainer->config, &trainer->params, &training,
                           trainer->options.recompute, &trainer->trainable, error));
-  return ch_runner_create(&trainer->engine, &trainer->config, &trainer->params, &evaluation, false,
-                          &trainer->forward, error);
+  CH_TRY(ch_runner_create(&trainer->engine, &trainer->config, &trainer->params, &evaluation, false,
+                          &trainer->forward, error));
+  const ch_expert_balance *balance = &trainer->balance;
+  CH_TRY(ch_relay_create(&trainer->relay, trainer->ranks, &trainer->engine, trainer->trainable, &trainer->set,
+                         balance->layers * balance->experts, error));
+  trainer->listener = ch_relay_listener(&trainer->relay);
+  return CH_OK;
 }
 
 /* --- creation ------------------------------------------------------------------------------------------------ */
@@ -144,7 +172,8 @@ static ch_status set_up(ch_trainer *trainer, const char *stored, ch_error *error
   CH_TRY(declare(stored, &trainer->config, &trainer->params, error));
   CH_TRY(ch_engine_init(&trainer->engine, ch_train_real(options), error));
   trainer->engine.compute = options->dtype;
-  CH_TRY(ch_parameter_set_create(&trainer->set, &trainer->params, trainer->engine.kernels, error));
+  CH_TRY(ch_parameter_set_create_part(&trainer->set, &trainer->params, trainer->engine.kernels,
+                                      ch_ranks_rank(trainer->ranks), ch_ranks_count(trainer->ranks), error));
   CH_TRY(ch_expert_balance_create(&trainer->config, &trainer->params, &trainer->balance, error));
   if (trainer->chosen_micro_batch) CH_TRY(choose_micro_batch(trainer, error));
   CH_TRY(ch_trainer_plan(trainer, error));
@@ -154,23 +183,35 @@ static ch_status set_up(ch_trainer *trainer, const char *stored, ch_error *error
   return initialise(trainer, error);
 }
 
-ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
-                                 const ch_batch_source *source, ch_trainer **result, ch_error *error) {
-  *result = NULL;
+static ch_status create(ch_ranks *ranks, const char *stored, const ch_config *config,
+                        const ch_train_options *options, const ch_batch_source *source, ch_trainer **result,
+                        ch_error *error) {
   CH_TRY(ch_train_options_check(options, config, error));
   ch_trainer *trainer = calloc(1, sizeof *trainer);
   if (!trainer) return no_memory(error);
+  *result = trainer;
   trainer->config = *config;
   trainer->options = *options;
   trainer->source = *source;
-  trainer->agreement = ch_agreement_alone();
-  ch_status status = set_up(trainer, stored, error);
-  if (status != CH_OK) {
-    ch_trainer_free(trainer);
-    return status;
-  }
-  *result = trainer;
-  return CH_OK;
+  trainer->ranks = ranks;
+  return set_up(trainer, stored, error);
+}
+
+ch_status ch_trainer_create_over(ch_ranks *ranks, const char *stored, const ch_config *config,
+                                 const ch_train_options *options, const ch_batch_source *source,
+                                 ch_trainer **result, ch_error *error) {
+  *result = NULL;
+  ch_status status = create(ranks, stored, config, options, source, result, error);
+  status = ch_ranks_agree(ranks, status, error);
+  if (status == CH_OK) return CH_OK;
+  ch_trainer_free(*result);
+  *result = NULL;
+  return status;
+}
+
+ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
+                                 const ch_batch_source *source, ch_trainer **trainer, ch_error *error) {
+  return ch_trainer_create_over(NULL, stored, config, options, source, trainer, error);
 }
 
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
@@ -180,6 +221,7 @@ ch_status ch_trainer_create(const ch_config *config, const ch_train_options *opt
 
 void ch_trainer_free(ch_trainer *trainer) {
   if (!trainer) return;
+  ch_relay_free(&trainer->relay);
   ch_runner_free(trainer->trainable);
   ch_runner_free(trainer->forward);
   ch_engine_free(&trainer->engine);
@@ -195,7 +237,7 @@ void ch_trainer_free(ch_trainer *trainer) {
   free(trainer);
 }
 
-ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error) {
+static ch_status load_weights(ch_trainer *trainer, const char *directory, ch_error *error) {
   if (trainer->step > 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "weights can only be loaded before the first step");
   ch_weights weights = {0};
@@ -209,8 +251,8 @@ ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch
   return CH_OK;
 }
 
-void ch_trainer_agree_with(ch_trainer *trainer, const ch_agreement *agreement) {
-  trainer->agreement = *agreement;
+ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error) {
+  return ch_ranks_agree(trainer->ranks, load_weights(trainer, directory, error), error);
 }
 
 /* --- what others may see ------------------------------------------------------------------------------------- */
@@ -229,13 +271,18 @@ void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record) 
                                  .validation_points = trainer->validation_points};
 }
 
-ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error) {
+static ch_status export(const ch_trainer *trainer, const char *directory, ch_error *error) {
   ch_host_tensors host;
   CH_TRY(ch_trainer_read_weights(trainer, &host, error));
   ch_status status = ch_model_write(directory, &trainer->config, &trainer->params, host.tensors,
                                     ch_train_real(&trainer->options), error);
   ch_host_tensors_free(&host);
   return status;
+}
+
+ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error) {
+  ch_status status = ch_ranks_leads(trainer->ranks) ? export(trainer, directory, error) : CH_OK;
+  return ch_ranks_agree(trainer->ranks, status, error);
 }
 
 ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *host, ch_error *error) {
@@ -267,8 +314,12 @@ bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *
   return *least <= *most;
 }
 
+ch_ranks *ch_trainer_ranks(const ch_trainer *trainer) {
+  return trainer->ranks;
+}
+
 size_t ch_trainer_bytes(const ch_trainer *trainer) {
-  return 4 * trainer->set.block_bytes + trainer->engine.workspace.bytes;
+  return 2 * (trainer->set.block_bytes + trainer->set.part_bytes) + trainer->engine.workspace.bytes;
 }
 
 double ch_trainer_step_flops(const ch_trainer *trainer) {

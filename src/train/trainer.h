@@ -9,7 +9,7 @@
 
 #include "base/progress.h"
 #include "model/runner.h"
-#include "train/agreement.h"
+#include "ranks/ranks.h"
 #include "train/options.h"
 #include "train/source.h"
 
@@ -25,20 +25,24 @@ ch_status ch_trainer_create(const ch_config *config, const ch_train_options *opt
    `stored`, a model directory or a checkpoint file. */
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
                                  const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
+/* One of several ranks that train one model together (NULL: this process alone; `stored` may be NULL). Every rank makes a
+   trainer with the same config, options and source, and then calls the same functions of this header in the same order:
+   those with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i does the micro-batches
+   whose number modulo the number of ranks is i, and has a part of the moments; results have the same bits for any number of
+   ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the micro-batches of a step. */
+ch_status ch_trainer_create_over(ch_ranks *ranks, const char *stored, const ch_config *config,
+                                 const ch_train_options *options, const ch_batch_source *source,
+                                 ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
 
 /* Replaces the initial weights by those of a model directory of the same shape (ours or Hugging Face's, any float
    type). Only before the first step. Errors name the file and the tensor. */
 ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error);
 
-/* Makes the trainer one of several that train one model, each on its own share of the sequences. A new trainer
-   trains alone. batch and accumulate of the options count the sequences of this trainer. */
-void ch_trainer_agree_with(ch_trainer *trainer, const ch_agreement *agreement);
-
 /* What one step did. */
 typedef struct ch_step_report {
   int64_t step;         /* 1 for the first */
-  int64_t tokens;       /* trained on so far by all machines, this step included; with images, their number */
+  int64_t tokens;       /* trained on so far by all ranks, this step included; with images, their number */
   double loss;          /* mean over the step's predicted tokens, before the update */
   double lr, grad_norm; /* grad_norm: before clipping */
   double seconds;       /* of this step */
@@ -55,7 +59,7 @@ typedef void (*ch_share_sink)(void *context, double share);
 /* `sink` may be NULL. */
 void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *context);
 
-/* One optimizer step: the gradient of options->accumulate batches, agreement with other machines, clipping, AdamW.
+/* One optimizer step: the gradient of options->accumulate batches, agreement with other ranks, clipping, AdamW.
    `stop` is asked some twenty times a second, also within passes, and may be NULL. Errors leave the weights and the step number as they were:
    CH_ERROR_NUMERIC when the loss or a gradient is not finite (the message names the step and the first such tensor),
    CH_ERROR_INTERRUPTED when `stop` returned true, CH_ERROR_ARGUMENT when the run's last step is done. */
@@ -121,7 +125,9 @@ ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *ho
 const ch_train_options *ch_trainer_options(const ch_trainer *trainer);
 const ch_config *ch_trainer_config(const ch_trainer *trainer);
 ch_engine *ch_trainer_engine(ch_trainer *trainer);
-/* Bytes held: weights, gradients, moments and activations. */
+/* The ranks that it was made for, or NULL. */
+ch_ranks *ch_trainer_ranks(const ch_trainer *trainer);
+/* Bytes held by this rank: weights, gradients, moments and activations. */
 size_t ch_trainer_bytes(const ch_trainer *trainer);
 /* FLOPs of one step, forward and backward (backward counted as twice the forward pass). */
 double ch_trainer_step_flops(const ch_trainer *trainer);

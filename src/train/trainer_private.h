@@ -2,9 +2,9 @@
 #ifndef CH_TRAIN_TRAINER_PRIVATE_H
 #define CH_TRAIN_TRAINER_PRIVATE_H
 
-#include "train/agreement.h"
 #include "train/balance.h"
 #include "train/optimizer.h"
+#include "train/relay.h"
 #include "train/trainer.h"
 
 struct ch_trainer {
@@ -14,14 +14,14 @@ struct ch_trainer {
   bool chosen_micro_batch; /* chosen by the trainer, not by the caller: a checkpoint's value may replace it */
   bool chosen_warmup;      /* the same for the warm-up */
   ch_batch_source source;
-  ch_agreement agreement;
+  ch_ranks *ranks; /* that train one model together; NULL: this process alone */
   ch_engine engine;
   ch_parameter_set set;
   ch_expert_balance balance;
-  ch_runner *trainable, *forward; /* both of micro_batch sequences */
-  ch_batch batch;                 /* a whole step: batch * accumulate sequences */
-  ch_stop_test stop;              /* of the step or evaluation that goes on, with its context */
-  void *stop_context;
+  ch_runner *trainable, *forward;       /* both of micro_batch sequences */
+  ch_relay relay;                       /* of a step's micro-batches over the ranks */
+  const ch_gradient_listener *listener; /* of steps; the relay's, or NULL */
+  ch_batch batch;      /* a whole step: batch * accumulate sequences, of which this rank fills its own */
   ch_share_sink share; /* where its share goes, or NULL */
   void *share_context;
   int64_t passes, passes_done; /* of it */
@@ -40,21 +40,20 @@ ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points,
 /* Elements of an image; 0 where the model takes text. */
 int64_t ch_trainer_image_elements(const ch_trainer *trainer);
 
-/* From here to ch_trainer_unwatch `stop` may end a pass, and the sink hears how much of `passes` passes is done. */
-void ch_trainer_watch(ch_trainer *trainer, ch_stop_test stop, void *stop_context, int64_t passes);
+/* From here to ch_trainer_unwatch the relay's `stop` may end a pass, and the sink hears how much of `passes` passes is done. */
+void ch_trainer_watch(ch_trainer *trainer, int64_t passes);
 void ch_trainer_unwatch(ch_trainer *trainer);
 
-/* Sums over the rows of all passes. */
-typedef struct ch_pass_sums {
-  double loss;
-  int64_t top1, top5; /* images whose label has the highest score, or one of the five highest */
-} ch_pass_sums;
+/* Micro-batches of a training step, over all ranks. */
+int64_t ch_trainer_micro_batches(const ch_trainer *trainer);
+/* Micro-batch `index` of trainer->batch, for a source to fill. */
+ch_batch ch_trainer_part(const ch_trainer *trainer, int64_t index);
 
-/* Forward pass over the first micro-batch of trainer->batch; adds to *sums. */
-ch_status ch_trainer_forward(ch_trainer *trainer, ch_pass_sums *sums, ch_error *error);
-/* Forward and backward pass over the micro-batch that begins at sequence `first` of trainer->batch. The first
-   micro-batch overwrites the gradients, later ones add to them. seed: gradient of each row's loss. */
-ch_status ch_trainer_backward(ch_trainer *trainer, int64_t first, double seed, ch_pass_sums *sums,
+/* Forward pass over the first micro-batch of trainer->batch, which is number `index` of an evaluation; adds to *sums. */
+ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *sums, ch_error *error);
+/* Forward and backward pass over micro-batch `index` of trainer->batch. The first micro-batch of a step overwrites the
+   gradients, later ones add to them. seed: gradient of each row's loss. */
+ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error);
 /* Targets that are not -1. */
 int64_t ch_count_predicted(const int32_t *targets, int64_t count);

@@ -17,8 +17,9 @@ typedef struct watch {
   void **copies; /* [params] gradients as they were when they were said to be final */
 } watch;
 
-static void on_final(void *context, const ch_parameter_set *set, int parameter) {
+static void on_final(void *context, int parameter) {
   watch *w = context;
+  const ch_parameter_set *set = &w->trainer->set;
   const ch_tensor *gradient = &set->gradients[parameter];
   int64_t begun = w->trainer->passes_done + 1; /* micro-batches of this step */
   if (begun != w->micro_batches)
@@ -28,19 +29,9 @@ static void on_final(void *context, const ch_parameter_set *set, int parameter) 
   memcpy(w->copies[parameter], gradient->data, ch_tensor_bytes(gradient));
 }
 
-static ch_status on_counts(void *context, ch_status status, ch_step_counts *counts, ch_error *error) {
-  (void)context;
-  (void)counts;
-  (void)error;
-  return status;
-}
-
-/* The update follows this call. */
-static ch_status on_sums(void *context, ch_status status, ch_step_sums *sums, const ch_parameter_set *set,
-                         ch_error *error) {
-  watch *w = context;
-  (void)sums;
-  (void)error;
+/* The update leaves gradients as they are. */
+static void check_step(watch *w) {
+  const ch_parameter_set *set = &w->trainer->set;
   for (int p = 0; p < w->params; p++) {
     const ch_param *param = &set->params->rows[p];
     if (w->told[p] != !param->frozen)
@@ -49,7 +40,6 @@ static ch_status on_sums(void *context, ch_status status, ch_step_sums *sums, co
       fail_msg("%s: the gradient of %s changes after it was called final", w->name, param->name);
     w->told[p] = 0;
   }
-  return status;
 }
 
 static void check(const char *name, const ch_config *config, const ch_train_options *options) {
@@ -64,11 +54,12 @@ static void check(const char *name, const ch_config *config, const ch_train_opti
   w.told = calloc((size_t)w.params, sizeof *w.told);
   w.copies = calloc((size_t)w.params, sizeof *w.copies);
   for (int p = 0; p < w.params; p++) w.copies[p] = malloc(ch_tensor_bytes(&ch_trainer_weights(trainer)[p]));
-  ch_agreement agreement = {.context = &w, .counts = on_counts, .gradient_final = on_final, .sums = on_sums};
-  ch_trainer_agree_with(trainer, &agreement);
+  const ch_gradient_listener listener = {.final = on_final, .context = &w};
+  trainer->listener = &listener;
   for (int step = 0; step < STEPS; step++) {
     ch_step_report report;
     assert_ok(ch_trainer_step(trainer, NULL, NULL, &report, &failure));
+    check_step(&w);
     take_step(unwatched);
   }
   assert_same_state(trainer, unwatched);

@@ -49,6 +49,11 @@ static void find_pulls(const ch_run *run, const ch_node *node, void *pull) {
                               ch_run_value(run, node->in[1]), pull);
 }
 
+static void add_balance_loss(ch_routing *routing, double term) {
+  routing->balance_loss += term;
+  if (routing->terms) routing->terms[routing->term_count++] = term;
+}
+
 static ch_status backward(ch_run *run, const ch_node *node) {
   const route *attributes = node->attributes;
   bool accumulate, balanced = is_balanced(run, attributes);
@@ -63,7 +68,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   run->kernels->route_backward(run->team, rows, &attributes->rule, ch_run_value(run, node->in[0]),
                                ch_run_value(run, node->in[1]), ch_run_output_gradient(run, node), pull,
                                node->graph->length, pulled, dlogits, accumulate);
-  if (balanced) run->routing->balance_loss += run->kernels->sum(rows, pulled);
+  if (balanced) add_balance_loss(run->routing, run->kernels->sum(rows, pulled));
   return CH_OK;
 }
 

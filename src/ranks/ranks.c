@@ -1,0 +1,205 @@
+/* Exchanges between ranks, on any transport. */
+#define _GNU_SOURCE
+#include "ranks/ranks.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct ch_ranks {
+  int rank, count;
+  const ch_transport *transport;
+  void *context;
+  char host[64];
+  ch_traffic traffic;
+  int32_t *votes; /* [count] */
+  char *facts;    /* [count] of MOST_FACTS values */
+};
+
+enum { MOST_FACTS = 16 };
+
+ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count,
+                          ch_ranks **result, ch_error *error) {
+  ch_ranks *ranks = calloc(1, sizeof *ranks);
+  *result = NULL;
+  if (ranks) {
+    *ranks = (ch_ranks){.rank = rank, .count = count, .transport = transport, .context = context};
+    ranks->votes = calloc((size_t)count, sizeof *ranks->votes);
+    ranks->facts = calloc((size_t)count * MOST_FACTS, sizeof(uint64_t));
+  }
+  if (!ranks || !ranks->votes || !ranks->facts) {
+    if (ranks) free(ranks->votes);
+    free(ranks);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ranks of a job");
+  }
+  if (gethostname(ranks->host, sizeof ranks->host - 1) != 0) strcpy(ranks->host, "a host without a name");
+  *result = ranks;
+  return CH_OK;
+}
+
+void ch_ranks_leave(ch_ranks *ranks) {
+  if (!ranks) return;
+  ranks->transport->leave(ranks->context);
+  free(ranks->votes);
+  free(ranks->facts);
+  free(ranks);
+}
+
+int ch_ranks_rank(const ch_ranks *ranks) {
+  return ranks ? ranks->rank : 0;
+}
+
+int ch_ranks_count(const ch_ranks *ranks) {
+  return ranks ? ranks->count : 1;
+}
+
+bool ch_ranks_leads(const ch_ranks *ranks) {
+  return ch_ranks_rank(ranks) == 0;
+}
+
+ch_traffic ch_ranks_traffic(const ch_ranks *ranks) {
+  return ranks ? ranks->traffic : (ch_traffic){0};
+}
+
+ch_status ch_ranks_split(const ch_ranks *ranks, int group, ch_ranks **part, ch_error *error) {
+  *part = NULL;
+  if (!ranks) return CH_OK;
+  int rank, count;
+  void *context = ranks->transport->split(ranks->context, group, &rank, &count);
+  if (!context) return ch_fail(error, CH_ERROR_MEMORY, "no memory to divide the ranks of a job");
+  ch_status status = ch_ranks_create(ranks->transport, context, rank, count, part, error);
+  if (status != CH_OK) ranks->transport->leave(context);
+  return status;
+}
+
+/* --- one to another -------------------------------------------------------------------------------------------- */
+
+void ch_ranks_send(ch_ranks *ranks, int to, int tag, const void *data, size_t bytes, ch_transfer *transfer) {
+  ranks->transport->send(ranks->context, to, tag, data, bytes, &transfer->handle);
+  transfer->active = true;
+  ranks->traffic.sent += (double)bytes;
+}
+
+void ch_ranks_receive(ch_ranks *ranks, int from, int tag, void *data, size_t bytes, ch_transfer *transfer) {
+  ranks->transport->receive(ranks->context, from, tag, data, bytes, &transfer->handle);
+  transfer->active = true;
+  ranks->traffic.received += (double)bytes;
+}
+
+bool ch_ranks_done(const ch_ranks *ranks, ch_transfer *transfer) {
+  if (transfer->active && ranks->transport->done(ranks->context, &transfer->handle)) transfer->active = false;
+  return !transfer->active;
+}
+
+/* Whoever waits leaves the processor to those that work, and after a while sleeps. A message in pieces needs many calls in
+   a row to move on, so sleep comes late. */
+static void rest(int64_t calls) {
+  enum { EAGER = 4000, PATIENT = 40000 };
+  static const struct timespec nap = {0, 20000}, sleep = {0, 500000};
+  if (calls < EAGER)
+    sched_yield();
+  else
+    nanosleep(calls < PATIENT ? &nap : &sleep, NULL);
+}
+
+bool ch_ranks_wait(ch_ranks *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context) {
+  if (!transfer->active || ch_ranks_done(ranks, transfer)) return true;
+  double start = ch_clock(), ask = 0;
+  bool done = false, stopped = false;
+  for (int64_t calls = 0; !done && !stopped; calls++) {
+    rest(calls);
+    done = ch_ranks_done(ranks, transfer);
+    double now = stop && !done ? ch_clock() : 0;
+    if (now <= ask) continue;
+    ask = now + 0.02;
+    stopped = stop(stop_context);
+  }
+  ranks->traffic.waited += ch_clock() - start;
+  return done;
+}
+
+bool ch_ranks_message_waits(const ch_ranks *ranks, int tag) {
+  return ranks->transport->waits(ranks->context, tag);
+}
+
+/* --- all together ---------------------------------------------------------------------------------------------- */
+
+void ch_ranks_gather(ch_ranks *ranks, void *all, size_t bytes_each) {
+  if (!ranks) return;
+  ch_transfer transfer = {.active = true};
+  ranks->transport->gather(ranks->context, all, bytes_each, &transfer.handle);
+  ch_ranks_wait(ranks, &transfer, NULL, NULL);
+  ranks->traffic.sent += (double)(ranks->count - 1) * (double)bytes_each;
+  ranks->traffic.received += (double)(ranks->count - 1) * (double)bytes_each;
+}
+
+void ch_ranks_broadcast(ch_ranks *ranks, int root, void *data, size_t bytes) {
+  if (!ranks) return;
+  ch_transfer transfer = {.active = true};
+  ranks->transport->broadcast(ranks->context, root, data, bytes, &transfer.handle);
+  ch_ranks_wait(ranks, &transfer, NULL, NULL);
+  if (ranks->rank == root)
+    ranks->traffic.sent += (double)bytes;
+  else
+    ranks->traffic.received += (double)bytes;
+}
+
+void ch_ranks_sum(ch_ranks *ranks, int64_t *values, int64_t n, int64_t *room) {
+  if (!ranks || n == 0) return;
+  memcpy(room + ranks->rank * n, values, (size_t)n * sizeof *values);
+  ch_ranks_gather(ranks, room, (size_t)n * sizeof *values);
+  for (int64_t i = 0; i < n; i++) values[i] = 0;
+  for (int r = 0; r < ranks->count; r++)
+    for (int64_t i = 0; i < n; i++) values[i] += room[r * n + i];
+}
+
+bool ch_ranks_decide(ch_ranks *ranks, bool of_rank_0) {
+  unsigned char decision = of_rank_0;
+  ch_ranks_broadcast(ranks, 0, &decision, sizeof decision);
+  return decision;
+}
+
+/* The rank whose failure is told: the first that failed otherwise than by an interruption, else the first; -1: none failed. */
+static int spokesman(const ch_ranks *ranks) {
+  int first = -1;
+  for (int r = ranks->count - 1; r >= 0; r--) {
+    if (ranks->votes[r] == CH_OK) continue;
+    bool stronger =
+        ranks->votes[r] != CH_ERROR_INTERRUPTED || first < 0 || ranks->votes[first] == CH_ERROR_INTERRUPTED;
+    if (stronger) first = r;
+  }
+  return first;
+}
+
+ch_status ch_ranks_agree(ch_ranks *ranks, ch_status status, ch_error *error) {
+  if (!ranks) return status;
+  ranks->votes[ranks->rank] = (int32_t)status;
+  ch_ranks_gather(ranks, ranks->votes, sizeof *ranks->votes);
+  int from = spokesman(ranks);
+  if (from < 0) return CH_OK;
+  bool by_all = true;
+  for (int r = 0; r < ranks->count; r++) by_all = by_all && ranks->votes[r] == ranks->votes[from];
+  char message[sizeof error->message] = "", host[sizeof ranks->host];
+  if (ranks->rank == from) snprintf(message, sizeof message, "%s", error ? error->message : "");
+  memcpy(host, ranks->host, sizeof host);
+  ch_ranks_broadcast(ranks, from, message, sizeof message);
+  ch_ranks_broadcast(ranks, from, host, sizeof host);
+  if (by_all) return ch_fail(error, (ch_status)ranks->votes[from], "%s", message);
+  return ch_fail(error, (ch_status)ranks->votes[from], "rank %d on %s: %s", from, host, message);
+}
+
+ch_status ch_ranks_compare(ch_ranks *ranks, const ch_rank_fact *facts, int count, ch_error *error) {
+  if (!ranks) return CH_OK;
+  uint64_t *all = (uint64_t *)(void *)ranks->facts;
+  for (int i = 0; i < MOST_FACTS; i++) all[ranks->rank * MOST_FACTS + i] = i < count ? facts[i].value : 0;
+  ch_ranks_gather(ranks, all, MOST_FACTS * sizeof *all);
+  for (int i = 0; i < count && i < MOST_FACTS; i++)
+    for (int r = 1; r < ranks->count; r++)
+      if (all[r * MOST_FACTS + i] != all[i])
+        return ch_fail(error, CH_ERROR_ARGUMENT,
+                       "rank %d has other %s than rank 0; all ranks need the same program, options and files",
+                       r, facts[i].name);
+  return CH_OK;
+}

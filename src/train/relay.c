@@ -1,0 +1,370 @@
+/* Gradients that travel from micro-batch to micro-batch. */
+#include "train/relay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- tags ------------------------------------------------------------------------------------------------------ */
+
+/* A sum has its index; behind the sums come the pieces of parameters, and two more. */
+static int piece_tag(const ch_relay *relay, int parameter) {
+  return relay->count + parameter;
+}
+
+static int carried_tag(const ch_relay *relay) {
+  return relay->count + relay->set->params->count;
+}
+
+static int warning_tag(const ch_relay *relay) {
+  return carried_tag(relay) + 1;
+}
+
+int ch_relay_moment_tag(const ch_relay *relay) {
+  return warning_tag(relay) + 1;
+}
+
+/* --- the ring of ranks ------------------------------------------------------------------------------------------- */
+
+static int ranks_of(const ch_relay *relay) {
+  return ch_ranks_count(relay->ranks);
+}
+
+static int owner_of(const ch_relay *relay, int64_t micro_batch) {
+  return (int)(micro_batch % ranks_of(relay));
+}
+
+static bool is_last_owner(const ch_relay *relay) {
+  return owner_of(relay, relay->micro_batches - 1) == ch_ranks_rank(relay->ranks);
+}
+
+int64_t ch_relay_first(const ch_relay *relay) {
+  return ch_ranks_rank(relay->ranks);
+}
+
+int64_t ch_relay_stride(const ch_relay *relay) {
+  return ranks_of(relay);
+}
+
+/* --- sums -------------------------------------------------------------------------------------------------------- */
+
+/* Begins to receive what micro-batch `index` adds to, once what lies there has been sent on. */
+static void expect(ch_relay *relay, ch_relay_sum *sum, int64_t index) {
+  int tag = (int)(sum - relay->sums);
+  ch_ranks_receive(relay->ranks, owner_of(relay, index - 1), tag, sum->data, sum->bytes, &sum->in);
+  sum->expected = index;
+}
+
+static int64_t expected_after(const ch_relay *relay, const ch_relay_sum *sum) {
+  return sum->sent < 0 ? ch_relay_first(relay) : sum->sent + ranks_of(relay);
+}
+
+/* Moves a sum on: when it has gone out, the next one may come in. */
+static void look_after(ch_relay *relay, ch_relay_sum *sum) {
+  if (!ch_ranks_done(relay->ranks, &sum->out)) return;
+  int64_t index = expected_after(relay, sum);
+  if (index > 0 && index < relay->micro_batches && sum->expected < index) expect(relay, sum, index);
+}
+
+static void moved(void *context) {
+  enum { AT_ONCE = 4 };
+  ch_relay *relay = context;
+  for (int i = 0; i < AT_ONCE && i < relay->count; i++) {
+    look_after(relay, &relay->sums[relay->next]);
+    relay->next = (relay->next + 1) % relay->count;
+  }
+}
+
+static bool asked_to_stop(void *relay) {
+  return ch_relay_stops(relay);
+}
+
+/* With `patient`, nothing ends the waiting. */
+static bool await(ch_relay *relay, ch_transfer *transfer, bool patient) {
+  return ch_ranks_wait(relay->ranks, transfer, patient ? NULL : asked_to_stop, relay);
+}
+
+static ch_status interrupted(ch_error *error) {
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
+}
+
+static bool receive_sum(ch_relay *relay, ch_relay_sum *sum, bool patient) {
+  if (relay->current == 0 || sum->arrived == relay->current) return true; /* the first of a step overwrites */
+  if (sum->expected < relay->current) {
+    if (!await(relay, &sum->out, patient)) return false;
+    expect(relay, sum, relay->current);
+  }
+  if (!await(relay, &sum->in, patient)) return false;
+  sum->arrived = relay->current;
+  return true;
+}
+
+static ch_status wanted(void *context, int index, ch_error *error) {
+  ch_relay *relay = context;
+  ch_relay_sum *sum = &relay->sums[index];
+  double start = ch_clock();
+  if (!receive_sum(relay, sum, false)) return interrupted(error);
+  if (relay->current > 0)
+    ch_profile_note(relay->engine->profile, "receive_gradients", start, 0, (double)sum->bytes);
+  return CH_OK;
+}
+
+static void written(void *context, int index) {
+  ch_relay *relay = context;
+  ch_relay_sum *sum = &relay->sums[index];
+  double start = ch_clock();
+  ch_ranks_send(relay->ranks, owner_of(relay, relay->current + 1), index, sum->data, sum->bytes, &sum->out);
+  sum->sent = relay->current;
+  ch_profile_note(relay->engine->profile, "send_gradients", start, 0, (double)sum->bytes);
+}
+
+/* --- pieces ------------------------------------------------------------------------------------------------------ */
+
+static char *piece_data(const ch_relay *relay, int parameter, ch_parameter_piece piece, size_t *bytes) {
+  size_t size = ch_dtype_size(relay->set->dtype);
+  *bytes = (size_t)piece.count * size;
+  return (char *)relay->set->gradients[parameter].data + (size_t)piece.first * size;
+}
+
+/* A gradient of the step, to those that update with it. */
+static void final(void *context, int parameter) {
+  ch_relay *relay = context;
+  double start = ch_clock(), sent = 0;
+  int self = ch_ranks_rank(relay->ranks), ranks = ranks_of(relay);
+  relay->handed_out[parameter] = true;
+  for (int rank = 0; rank < ranks; rank++) {
+    size_t bytes;
+    ch_parameter_piece piece = ch_parameter_piece_of(relay->set, parameter, rank);
+    const void *data = piece_data(relay, parameter, piece, &bytes);
+    if (rank == self || bytes == 0) continue;
+    ch_ranks_send(relay->ranks, rank, piece_tag(relay, parameter), data, bytes,
+                  &relay->pieces[parameter * ranks + rank]);
+    sent += (double)bytes;
+  }
+  if (sent > 0) ch_profile_note(relay->engine->profile, "send_gradients", start, 0, sent);
+}
+
+static void receive_pieces(ch_relay *relay) {
+  for (int p = 0; p < relay->set->params->count; p++) {
+    size_t bytes;
+    void *data = piece_data(relay, p, relay->set->pieces[p], &bytes);
+    if (bytes > 0 && !relay->set->params->rows[p].frozen)
+      ch_ranks_receive(relay->ranks, ranks_of(relay) - 1, piece_tag(relay, p), data, bytes,
+                       &relay->pieces[p]);
+  }
+}
+
+/* --- what the rows of all passes add up to ---------------------------------------------------------------------- */
+
+static bool take(ch_relay *relay, int64_t index, bool patient) {
+  if (relay->taken == index) return true;
+  if (relay->asked < index && index > 0)
+    ch_ranks_receive(relay->ranks, owner_of(relay, index - 1), carried_tag(relay), &relay->taken_sums,
+                     sizeof relay->taken_sums, &relay->taking);
+  relay->asked = index;
+  if (index == 0) relay->taken_sums = (ch_pass_sums){0};
+  if (!await(relay, &relay->taking, patient)) return false;
+  relay->taken = index;
+  return true;
+}
+
+ch_status ch_relay_take(ch_relay *relay, int64_t index, ch_pass_sums *sums, ch_error *error) {
+  if (!relay->ranks) return CH_OK;
+  if (!take(relay, index, false)) return interrupted(error);
+  *sums = relay->taken_sums;
+  return CH_OK;
+}
+
+void ch_relay_give(ch_relay *relay, int64_t index, const ch_pass_sums *sums) {
+  if (!relay->ranks) return;
+  relay->given = index;
+  if (index + 1 == relay->micro_batches) return;
+  await(relay, &relay->giving, true); /* the last one, of a micro-batch that others have done meanwhile */
+  relay->given_sums = *sums;
+  ch_ranks_send(relay->ranks, owner_of(relay, index + 1), carried_tag(relay), &relay->given_sums,
+                sizeof relay->given_sums, &relay->giving);
+}
+
+void ch_relay_spread(ch_relay *relay, void *data, size_t bytes) {
+  ch_ranks_broadcast(relay->ranks, relay->ranks ? owner_of(relay, relay->micro_batches - 1) : 0, data, bytes);
+}
+
+/* --- failures ---------------------------------------------------------------------------------------------------- */
+
+bool ch_relay_stops(ch_relay *relay) {
+  if (relay->stop && relay->stop(relay->stop_context)) return true;
+  if (relay->ranks && !relay->told) relay->told = ch_ranks_message_waits(relay->ranks, warning_tag(relay));
+  return relay->told;
+}
+
+static void warn_others(ch_relay *relay) {
+  static const char nothing = 0;
+  if (relay->warned) return;
+  relay->warned = true;
+  for (int rank = 0; rank < ranks_of(relay); rank++)
+    if (rank != ch_ranks_rank(relay->ranks))
+      ch_ranks_send(relay->ranks, rank, warning_tag(relay), &nothing, sizeof nothing, &relay->warnings[rank]);
+}
+
+/* Receives the warnings of this step, which nobody may take for those of another. */
+static void take_warnings(ch_relay *relay) {
+  int self = ch_ranks_rank(relay->ranks);
+  relay->warners[self] = relay->warned;
+  ch_ranks_gather(relay->ranks, relay->warners, sizeof *relay->warners);
+  for (int rank = 0; rank < ranks_of(relay); rank++) {
+    char nothing;
+    ch_transfer in = {0};
+    if (rank == self || !relay->warners[rank]) continue;
+    ch_ranks_receive(relay->ranks, rank, warning_tag(relay), &nothing, sizeof nothing, &in);
+    await(relay, &in, true);
+  }
+  for (int rank = 0; rank < ranks_of(relay); rank++) await(relay, &relay->warnings[rank], true);
+}
+
+/* Receives and sends what the others still count on, as it is: the step is lost. */
+static void pass_on_the_rest(ch_relay *relay) {
+  int64_t first = relay->current < 0 ? ch_relay_first(relay) : relay->current;
+  for (int64_t index = first; index < relay->micro_batches; index += ranks_of(relay)) {
+    if (index != relay->current) ch_relay_enter(relay, index);
+    bool last = index + 1 == relay->micro_batches;
+    for (int s = 0; s < relay->count; s++) {
+      receive_sum(relay, &relay->sums[s], true);
+      if (!last && relay->sums[s].sent < index) written(relay, s);
+    }
+    for (int p = 0; last && p < relay->set->params->count; p++)
+      if (!relay->set->params->rows[p].frozen && !relay->handed_out[p]) final(relay, p);
+  }
+}
+
+static void carry_the_rest(ch_relay *relay) {
+  int64_t first = relay->given < 0 ? ch_relay_first(relay) : relay->given + ranks_of(relay);
+  for (int64_t index = first; index < relay->micro_batches; index += ranks_of(relay)) {
+    take(relay, index, true);
+    ch_relay_give(relay, index, &relay->taken_sums);
+  }
+}
+
+/* --- a step ------------------------------------------------------------------------------------------------------ */
+
+void ch_relay_begin(ch_relay *relay, int64_t micro_batches, ch_stop_test stop, void *stop_context) {
+  relay->micro_batches = micro_batches;
+  relay->stop = stop;
+  relay->stop_context = stop_context;
+  relay->current = relay->asked = relay->taken = relay->given = -1;
+  relay->warned = relay->told = false;
+  if (!relay->ranks) return;
+  memset(relay->handed_out, 0, (size_t)relay->set->params->count * sizeof *relay->handed_out);
+  for (int s = 0; s < relay->count; s++) {
+    ch_relay_sum *sum = &relay->sums[s];
+    sum->data = ch_runner_gradient_sum(relay->runner, relay->set->gradient_data, s);
+    sum->expected = sum->arrived = sum->sent = -1;
+  }
+}
+
+void ch_relay_enter(ch_relay *relay, int64_t index) {
+  relay->current = index;
+  if (!relay->ranks || index == 0) return;
+  for (int s = 0; s < relay->count; s++) look_after(relay, &relay->sums[s]);
+}
+
+const ch_gradient_listener *ch_relay_listener(const ch_relay *relay) {
+  return relay->ranks ? &relay->listener : NULL;
+}
+
+/* Waits even when it is asked to stop, and then tells the others once, whose passes end the sooner. */
+static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status status, ch_error *error) {
+  if (await(relay, transfer, status != CH_OK)) return status;
+  if (!relay->told) warn_others(relay);
+  await(relay, transfer, true);
+  return interrupted(error);
+}
+
+ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error) {
+  if (!relay->ranks) return status;
+  if (status != CH_OK) {
+    if (!relay->told) warn_others(relay);
+    pass_on_the_rest(relay);
+    carry_the_rest(relay);
+  }
+  double start = ch_clock(), received = 0;
+  for (int s = 0; s < relay->count; s++) status = await_telling(relay, &relay->sums[s].out, status, error);
+  status = await_telling(relay, &relay->giving, status, error);
+  bool last = is_last_owner(relay);
+  if (!last) receive_pieces(relay);
+  int pieces = relay->set->params->count * (last ? ranks_of(relay) : 1);
+  for (int i = 0; i < pieces; i++) status = await_telling(relay, &relay->pieces[i], status, error);
+  for (int p = 0; !last && p < relay->set->params->count; p++)
+    if (!relay->set->params->rows[p].frozen)
+      received += (double)relay->set->pieces[p].count * (double)ch_dtype_size(relay->set->dtype);
+  ch_profile_note(relay->engine->profile, "receive_gradients", start, 0, received);
+  return status;
+}
+
+void ch_relay_end_evaluation(ch_relay *relay, ch_status status) {
+  if (!relay->ranks) return;
+  if (status != CH_OK) {
+    if (!relay->told) warn_others(relay);
+    carry_the_rest(relay);
+  }
+  await(relay, &relay->giving, true);
+}
+
+ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error) {
+  if (!relay->ranks) return status;
+  if (status == CH_ERROR_INTERRUPTED && relay->told && !relay->warned)
+    status = CH_OK; /* another one's failure */
+  status = ch_ranks_agree(relay->ranks, status, error);
+  if (status != CH_OK) take_warnings(relay);
+  return status;
+}
+
+/* --- creation ---------------------------------------------------------------------------------------------------- */
+
+ch_status ch_relay_create(ch_relay *relay, ch_ranks *ranks, const ch_engine *engine, const ch_runner *runner,
+                          const ch_parameter_set *set, int64_t loads, ch_error *error) {
+  *relay = (ch_relay){.ranks = ranks, .engine = engine, .runner = runner, .set = set};
+  if (!ranks) return CH_OK;
+  if (!set->memory->host)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "training over several ranks needs weights in the processor's own memory");
+  const ch_gradient_sum *sums = ch_runner_gradient_sums(runner, &relay->count);
+  size_t params = (size_t)set->params->count, count = (size_t)ch_ranks_count(ranks);
+  bool last = ch_ranks_rank(ranks) + 1 == (int)count;
+  relay->sums = calloc((size_t)relay->count + 1, sizeof *relay->sums);
+  relay->pieces = calloc(params * (last ? count : 1) + 1, sizeof *relay->pieces);
+  relay->handed_out = calloc(params + 1, sizeof *relay->handed_out);
+  relay->warnings = calloc(count, sizeof *relay->warnings);
+  relay->warners = calloc(count, sizeof *relay->warners);
+  relay->load_room = calloc(count * (size_t)(loads + 1), sizeof *relay->load_room);
+  if (!relay->sums || !relay->pieces || !relay->handed_out || !relay->warnings || !relay->warners ||
+      !relay->load_room) {
+    ch_relay_free(relay);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to train over %zu ranks", count);
+  }
+  for (int s = 0; s < relay->count; s++) relay->sums[s].bytes = sums[s].bytes;
+  relay->listener = (ch_gradient_listener){
+      .final = final, .wanted = wanted, .written = written, .moved = moved, .context = relay};
+  return CH_OK;
+}
+
+void ch_relay_free(ch_relay *relay) {
+  free(relay->sums);
+  free(relay->pieces);
+  free(relay->handed_out);
+  free(relay->warnings);
+  free(relay->warners);
+  free(relay->load_room);
+  *relay = (ch_relay){0};
+}
+
+double ch_relay_step_bytes(const ch_relay *relay) {
+  int rank = ch_ranks_rank(relay->ranks), ranks = ranks_of(relay);
+  double sums = 0, pieces = 0, size = (double)ch_dtype_size(relay->set->dtype);
+  int64_t own = relay->micro_batches / ranks;
+  for (int s = 0; s < relay->count; s++) sums += (double)relay->sums[s].bytes;
+  for (int p = 0; p < relay->set->params->count; p++)
+    if (!relay->set->params->rows[p].frozen)
+      pieces += size * (double)(ch_param_count(&relay->set->params->rows[p]) - relay->set->pieces[p].count);
+  bool last = rank + 1 == ranks;
+  return (double)(own - last) * sums + (last ? pieces : 0) +
+         (double)(ranks - 1) * (double)relay->set->part_bytes;
+}

@@ -1,0 +1,406 @@
+/* Ranks that train one model hold the bits of one process that trains it alone; where one fails, none makes the step. */
+#include "training.h"
+
+#include "experiment/presets.h"
+#include "rank_threads.h"
+#include "train/trainer_private.h"
+
+enum { STEPS = 3, NOT_AT_ALL = -1 };
+
+/* One training over ranks, and what is wrong with one of them. */
+typedef struct job {
+  const char *name;
+  ch_config config;
+  ch_train_options options;
+  int64_t steps;
+  bool evaluates;
+  const char *resume, *save; /* files, or NULL */
+  /* In step `failing_step` on rank `failing_rank`: */
+  int failing_rank;
+  int64_t failing_step;
+  bool text_ends, weight_is_nan;
+  int asks_before_stop; /* NOT_AT_ALL: never asks to stop */
+  ch_status expected;
+  /* What comes of it: */
+  ch_trainer *trainers[MOST_RANKS];
+  ch_step_report reports[MOST_RANKS];
+  ch_status status[MOST_RANKS];
+  ch_error errors[MOST_RANKS];
+} job;
+
+/* The text and the wishes of one rank. */
+typedef struct rank_place {
+  job *job;
+  int rank;
+  int64_t asked;
+  ch_trainer *trainer;
+} rank_place;
+
+static bool fails_now(const rank_place *place) {
+  ch_progress_record record = {0};
+  if (place->trainer) ch_trainer_progress(place->trainer, &record);
+  return place->job->failing_rank == place->rank && record.step + 1 == place->job->failing_step;
+}
+
+static ch_status text(void *context, int64_t first, ch_batch *batch, ch_error *error) {
+  rank_place *place = context;
+  if (place->job->text_ends && fails_now(place)) return ch_fail(error, CH_ERROR_IO, "the text is gone");
+  for (int64_t s = 0; s < batch->sequences; s++) {
+    made_up_sequence(batch, s, first + s, 1);
+    /* Micro-batches predict different numbers of tokens. */
+    for (int64_t t = 0; (first + s) % 4 == 0 && t < batch->length / 2; t++)
+      batch->targets[s * batch->length + t] = -1;
+  }
+  return CH_OK;
+}
+
+static bool stops(void *context) {
+  rank_place *place = context;
+  if (place->job->asks_before_stop == NOT_AT_ALL || !fails_now(place)) return false;
+  return place->asked++ >= place->job->asks_before_stop;
+}
+
+static ch_status train(job *j, ch_ranks *ranks, int index) {
+  rank_place place = {.job = j, .rank = ch_ranks_rank(ranks)};
+  ch_batch_source source = made_up_source();
+  ch_error *error = &j->errors[index];
+  double loss;
+  source.train = text;
+  source.context = &place;
+  CH_TRY(ch_trainer_create_over(ranks, NULL, &j->config, &j->options, &source, &j->trainers[index], error));
+  place.trainer = j->trainers[index];
+  if (j->resume) CH_TRY(ch_trainer_resume(place.trainer, j->resume, error));
+  ch_progress_record record;
+  ch_trainer_progress(place.trainer, &record);
+  while (record.step < j->steps) {
+    if (j->weight_is_nan && fails_now(&place)) ((float *)ch_trainer_weights(place.trainer)[0].data)[0] = NAN;
+    CH_TRY(ch_trainer_step(place.trainer, stops, &place, &j->reports[index], error));
+    if (j->evaluates) CH_TRY(ch_trainer_evaluate(place.trainer, NULL, NULL, &loss, error));
+    ch_trainer_progress(place.trainer, &record);
+  }
+  return j->save ? ch_trainer_save(place.trainer, j->save, error) : CH_OK;
+}
+
+static void train_rank(rank_thread *self) {
+  job *j = self->context;
+  j->status[self->rank] = train(j, self->ranks, self->rank);
+}
+
+static job job_of(const char *name, const ch_config *config, const ch_train_options *options) {
+  return (job){.name = name,
+               .config = *config,
+               .options = *options,
+               .steps = STEPS,
+               .failing_rank = -1,
+               .asks_before_stop = NOT_AT_ALL};
+}
+
+static void free_job(job *j) {
+  for (int r = 0; r < MOST_RANKS; r++) ch_trainer_free(j->trainers[r]);
+}
+
+/* Trains alone; the trainer is index 0 of the job. */
+static void run_alone(job *j) {
+  j->status[0] = train(j, NULL, 0);
+  if (j->status[0] != CH_OK) fail_msg("%s: %s", j->name, j->errors[0].message);
+}
+
+/* --- the same bits ------------------------------------------------------------------------------------------------- */
+
+static void assert_same_report(const ch_step_report *a, const ch_step_report *b) {
+  assert_int_equal(a->step, b->step);
+  assert_int_equal(a->tokens, b->tokens);
+  assert_memory_equal(&a->loss, &b->loss, sizeof a->loss);
+  assert_memory_equal(&a->grad_norm, &b->grad_norm, sizeof a->grad_norm);
+  assert_memory_equal(&a->balance_loss, &b->balance_loss, sizeof a->balance_loss);
+  if (b->expert_load)
+    assert_memory_equal(a->expert_load, b->expert_load,
+                        (size_t)(b->expert_layers * b->experts) * sizeof *b->expert_load);
+}
+
+/* Moments of all ranks together are those of one. */
+static void assert_same_moments(const job *over, int ranks, const ch_trainer *alone) {
+  const ch_parameter_set *all = &alone->set;
+  for (int p = 0; p < all->params->count; p++) {
+    int64_t covered = 0;
+    for (int r = 0; r < ranks; r++) {
+      const ch_parameter_set *set = &over->trainers[r]->set;
+      ch_parameter_piece piece = set->pieces[p];
+      size_t from = (size_t)piece.first * ch_dtype_size(set->dtype);
+      if (piece.count > 0) assert_int_equal(piece.first, covered);
+      covered += piece.count;
+      assert_memory_equal(set->m[p].data, (char *)all->m[p].data + from, ch_tensor_bytes(&set->m[p]));
+      assert_memory_equal(set->v[p].data, (char *)all->v[p].data + from, ch_tensor_bytes(&set->v[p]));
+    }
+    assert_int_equal(covered, ch_param_count(&all->params->rows[p]));
+  }
+}
+
+static void check_over(int ranks, const char *name, const ch_config *config,
+                       const ch_train_options *options) {
+  job alone = job_of(name, config, options), over = alone;
+  alone.evaluates = over.evaluates = true;
+  run_alone(&alone);
+  run_ranks(ranks, train_rank, &over);
+  for (int r = 0; r < ranks; r++) {
+    if (over.status[r] != CH_OK) fail_msg("%s: %s", name, over.errors[r].message);
+    assert_same_state(over.trainers[r], alone.trainers[0]);
+    assert_same_report(&over.reports[r], &alone.reports[0]);
+  }
+  assert_same_moments(&over, ranks, alone.trainers[0]);
+  free_job(&alone);
+  free_job(&over);
+}
+
+static ch_train_options ranks_options(int64_t batch, int64_t accumulate) {
+  ch_train_options options = test_options(STEPS);
+  options.warmup = 0;
+  options.batch = batch;
+  options.micro_batch = 1;
+  options.accumulate = accumulate;
+  options.clip = 0.05;
+  return options;
+}
+
+static ch_config preset_config(const char *name) {
+  ch_shape_wishes wishes = {
+      .vocab = TEST_VOCABULARY, .layers = 2, .hidden = 32, .heads = 4, .context = TEST_CONTEXT};
+  ch_config config;
+  assert_ok(ch_base_shape(&wishes, &config, &failure));
+  assert_ok(ch_preset_apply(name, &config, &failure));
+  return config;
+}
+
+static void on_every_preset(void **state) {
+  (void)state;
+  const ch_preset *preset;
+  for (int i = 0; (preset = ch_preset_at(i)); i++) {
+    ch_config config = preset_config(preset->name);
+    ch_train_options options = ranks_options(2, 3);
+    check_over(2 + i % 2, preset->name, &config, &options);
+    options.dtype = CH_BF16;
+    check_over(3 - i % 2, preset->name, &config, &options);
+  }
+}
+
+static void with_as_many_micro_batches_as_ranks(void **state) {
+  (void)state;
+  static const char *const names[] = {"gqa", "mla+masa-qkvo", "mfa+masa-qkvo"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    ch_config config = preset_config(names[i]);
+    config.sharing.coefficients = CH_COEFFICIENTS_MLP;
+    for (int ranks = 2; ranks <= 4; ranks++) {
+      ch_train_options options = ranks_options(ranks, 1);
+      check_over(ranks, names[i], &config, &options);
+    }
+  }
+}
+
+static void with_micro_batches_of_several_sequences_and_recomputed_values(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  for (int tied = 0; tied < 2; tied++) {
+    config.tie_word_embeddings = tied;
+    ch_train_options options = ranks_options(4, 4);
+    options.micro_batch = 2;
+    options.documents = true;
+    options.recompute = true;
+    for (int ranks = 2; ranks <= 4; ranks += 2) check_over(ranks, "documents", &config, &options);
+    options.dtype = CH_F64;
+    check_over(4, "double", &config, &options);
+  }
+}
+
+static void with_experts(void **state) {
+  (void)state;
+  static const ch_balance balances[] = {CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE};
+  for (int b = 0; b < 2; b++) {
+    ch_config config = test_config_with_experts(balances[b]);
+    for (int ranks = 2; ranks <= 4; ranks++) {
+      ch_train_options options = ranks_options(12, 1);
+      check_over(ranks, "experts", &config, &options);
+      config.moe.first_dense_layers = 1;
+      config.moe.balance_update = CH_BALANCE_RMS;
+    }
+  }
+}
+
+/* --- memory ---------------------------------------------------------------------------------------------------------- */
+
+static void moments_take_a_share_of_the_memory(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  ch_train_options options = ranks_options(4, 1);
+  job alone = job_of("memory", &config, &options), over = alone;
+  run_alone(&alone);
+  run_ranks(4, train_rank, &over);
+  size_t whole = alone.trainers[0]->set.part_bytes;
+  for (int r = 0; r < 4; r++) {
+    assert_true(over.trainers[r]->set.part_bytes <= whole / 4 + 64);
+    assert_true(ch_trainer_bytes(over.trainers[r]) < ch_trainer_bytes(alone.trainers[0]));
+  }
+  free_job(&alone);
+  free_job(&over);
+}
+
+/* --- checkpoints ------------------------------------------------------------------------------------------------------ */
+
+/* The two files differ in the seconds that training took, at most. */
+static void assert_same_checkpoint(const char *directory, const char *a, const char *b) {
+  const char *names[2] = {a, b};
+  char *texts[2];
+  size_t sizes[2];
+  for (int i = 0; i < 2; i++) {
+    char *path = ch_path_join(directory, names[i]);
+    assert_ok(ch_read_file(path, 1 << 24, &texts[i], &sizes[i], &failure));
+    free(path);
+  }
+  uint64_t header[2];
+  for (int i = 0; i < 2; i++) memcpy(&header[i], texts[i], sizeof header[i]);
+  assert_int_equal(sizes[0] - header[0], sizes[1] - header[1]);
+  assert_memory_equal(texts[0] + 8 + header[0], texts[1] + 8 + header[1], sizes[0] - 8 - header[0]);
+  free(texts[0]);
+  free(texts[1]);
+}
+
+static void a_checkpoint_goes_on_with_any_number_of_ranks(void **state) {
+  (void)state;
+  static const int numbers[] = {1, 3, 2, 4, 1};
+  char *directory = make_directory();
+  ch_config config = test_config_with_experts(CH_BALANCE_LOSS_FREE);
+  ch_train_options options = ranks_options(12, 1);
+  options.steps = 5;
+  job whole = job_of("whole", &config, &options);
+  char *at_once = ch_path_join(directory, "at-once"), *in_parts = ch_path_join(directory, "in-parts");
+  whole.steps = 5;
+  whole.save = at_once;
+  run_alone(&whole);
+  for (int i = 0; i < 5; i++) {
+    job part = job_of("part", &config, &options);
+    part.steps = i + 1;
+    part.resume = i > 0 ? in_parts : NULL;
+    part.save = in_parts;
+    if (numbers[i] == 1)
+      run_alone(&part);
+    else
+      run_ranks(numbers[i], train_rank, &part);
+    for (int r = 0; r < numbers[i]; r++) assert_int_equal(part.status[r], CH_OK);
+    if (i == 4) assert_same_state(part.trainers[0], whole.trainers[0]);
+    free_job(&part);
+  }
+  assert_same_checkpoint(directory, "at-once", "in-parts");
+  free_job(&whole);
+  free(at_once);
+  free(in_parts);
+  remove_directory(directory);
+}
+
+/* --- failures ---------------------------------------------------------------------------------------------------------- */
+
+/* All ranks have the same sentence and stand where they stood before the step; the next attempt succeeds. */
+static void check_failure(job *j, int ranks, int64_t steps_done, ch_status expected, const char *sentence) {
+  run_ranks(ranks, train_rank, j);
+  for (int r = 0; r < ranks; r++) {
+    assert_int_equal(j->status[r], expected);
+    assert_string_equal(j->errors[r].message, j->errors[0].message);
+    if (!strstr(j->errors[r].message, sentence))
+      fail_msg("'%s' is not in '%s'", sentence, j->errors[r].message);
+    if (j->trainers[r]) {
+      ch_progress_record record;
+      ch_trainer_progress(j->trainers[r], &record);
+      assert_int_equal(record.step, steps_done);
+    }
+  }
+  free_job(j);
+}
+
+static void where_the_text_of_one_ends_no_rank_makes_the_step(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  ch_train_options options = ranks_options(12, 1);
+  for (int rank = 0; rank < 3; rank++) {
+    job j = job_of("text", &config, &options);
+    j.text_ends = true;
+    j.failing_rank = rank;
+    j.failing_step = 2;
+    check_failure(&j, 3, 1, CH_ERROR_IO, "the text is gone");
+  }
+}
+
+static void where_the_loss_of_one_is_not_finite_no_rank_makes_the_step(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  ch_train_options options = ranks_options(12, 1);
+  for (int rank = 0; rank < 4; rank++) {
+    job j = job_of("nan", &config, &options);
+    j.weight_is_nan = true;
+    j.failing_rank = rank;
+    j.failing_step = 2;
+    check_failure(&j, 4, 1, CH_ERROR_NUMERIC, "model.embed_tokens.weight");
+  }
+}
+
+/* At every place of a step where a rank asks whether to stop. */
+static void where_one_is_stopped_no_rank_makes_the_step(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  ch_train_options options = ranks_options(6, 1);
+  for (int asks = 0; asks < 10; asks++) {
+    job j = job_of("stop", &config, &options);
+    j.asks_before_stop = asks;
+    j.failing_rank = asks % 3;
+    j.failing_step = 3;
+    run_ranks(3, train_rank, &j);
+    for (int r = 0; r < 3; r++) {
+      ch_progress_record record;
+      ch_trainer_progress(j.trainers[r], &record);
+      assert_int_equal(j.status[r], j.status[0]);
+      assert_int_equal(record.step, j.status[0] == CH_OK ? 3 : 2);
+      if (asks < 3) assert_int_equal(j.status[r], CH_ERROR_INTERRUPTED);
+    }
+    /* What they hold afterwards is what they held before. */
+    job alone = job_of("alone", &config, &options);
+    alone.steps = j.status[0] == CH_OK ? 3 : 2;
+    run_alone(&alone);
+    for (int r = 0; r < 3; r++) assert_same_state(j.trainers[r], alone.trainers[0]);
+    free_job(&alone);
+    free_job(&j);
+  }
+}
+
+static void a_checkpoint_that_cannot_be_written_fails_on_all(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  ch_train_options options = ranks_options(6, 1);
+  job j = job_of("full", &config, &options);
+  j.save = "/dev/full/checkpoint";
+  check_failure(&j, 3, STEPS, CH_ERROR_IO, "/dev/full/checkpoint");
+}
+
+static void a_step_that_ranks_cannot_share_is_refused(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  ch_train_options options = ranks_options(4, 1);
+  job odd = job_of("odd", &config, &options);
+  check_failure(&odd, 3, 0, CH_ERROR_ARGUMENT, "their product is a multiple of 3");
+  options.micro_batch = 4;
+  job few = job_of("few", &config, &options);
+  check_failure(&few, 2, 0, CH_ERROR_ARGUMENT, "--micro-batch 2 makes 2 of them");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(on_every_preset),
+      cmocka_unit_test(with_as_many_micro_batches_as_ranks),
+      cmocka_unit_test(with_micro_batches_of_several_sequences_and_recomputed_values),
+      cmocka_unit_test(with_experts),
+      cmocka_unit_test(moments_take_a_share_of_the_memory),
+      cmocka_unit_test(a_checkpoint_goes_on_with_any_number_of_ranks),
+      cmocka_unit_test(where_the_text_of_one_ends_no_rank_makes_the_step),
+      cmocka_unit_test(where_the_loss_of_one_is_not_finite_no_rank_makes_the_step),
+      cmocka_unit_test(where_one_is_stopped_no_rank_makes_the_step),
+      cmocka_unit_test(a_checkpoint_that_cannot_be_written_fails_on_all),
+      cmocka_unit_test(a_step_that_ranks_cannot_share_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
