@@ -339,8 +339,9 @@ typedef struct ch_comparison_decision {
   int32_t name_count;
   const char *sentence;
   int64_t seeds; /* the most of any model */
-  int64_t
-      more_seeds; /* about so many more of each of `names` would tell; 0: none are needed; -1: not known, or too many */
+  /* Of the models between which it is open: about so many more would leave fewer of `names`, in most cases one, and `sentence`
+   * says which; 0: none are needed; -1: not known, or too many. */
+  int64_t more_seeds;
   double more_seconds; /* of training for them */
 } ch_comparison_decision;
 

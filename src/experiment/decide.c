@@ -165,6 +165,22 @@ static int seeds_to_leave(const ch_comparison *comparison, const ch_summary *sum
   return enough;
 }
 
+/* What as many seeds as there may be would leave, and how many of them that takes. */
+static void look_ahead(const ch_comparison *comparison, ch_summary *summary, intervals *all,
+                       ch_standing *scratch) {
+  ch_decision *d = &summary->decision;
+  d->would_stay = d->candidates;
+  d->more_seeds = -1;
+  if (summary->seeds >= CH_COMPARE_MOST_SEEDS) return;
+  fill(comparison, summary, CH_COMPARE_MOST_SEEDS - summary->seeds, 0, all);
+  int least = judge(summary, all, d->limit, scratch);
+  if (least >= d->candidates) return;
+  d->more_seeds = seeds_to_leave(comparison, summary, least, 0, all, scratch);
+  fill(comparison, summary, d->more_seeds, 0, all);
+  d->would_stay = judge(summary, all, d->limit, scratch);
+  for (int i = 0; i < summary->count; i++) d->standings[i].would_stay = scratch[i].candidate;
+}
+
 static double seconds_of(const ch_summary *summary, int seeds) {
   double seconds = 0;
   for (int i = 0; i < summary->count; i++)
@@ -194,7 +210,7 @@ static ch_status decide(const ch_comparison *comparison, ch_summary *summary, in
   for (int i = summary->count; i-- > 0 && !d->standings[d->pick].candidate;)
     if (d->standings[i].candidate) d->pick = i;
   activate(all, d->standings);
-  d->more_seeds = seeds_to_leave(comparison, summary, 1, 0, all, scratch);
+  look_ahead(comparison, summary, all, scratch);
   d->more_seconds = seconds_of(summary, d->more_seeds);
   d->hope_seconds =
       seconds_of(summary, seeds_to_leave(comparison, summary, d->candidates - 1, 1, all, scratch));

@@ -21,8 +21,9 @@ typedef enum ch_place {
 typedef struct ch_standing {
   double low, high; /* the interval of how far it is behind the best: nats, or shares of images */
   ch_place place;
-  bool candidate; /* the rule may mean this one */
-  bool active;    /* further seeds of it would help to decide */
+  bool candidate;  /* the rule may mean this one */
+  bool active;     /* further seeds of it would help to decide */
+  bool would_stay; /* after decision->more_seeds it would still be a candidate */
 } ch_standing;
 
 typedef struct ch_decision {
@@ -32,7 +33,9 @@ typedef struct ch_decision {
   ch_standing *standings; /* [groups] */
   int candidates;
   bool surely_best; /* no other can be better than the pick */
-  int more_seeds; /* that every active group would need if means and noise stayed as they are; -1: too many */
+  /* If means and noise stayed as they are: as few candidates as CH_COMPARE_MOST_SEEDS seeds would leave, and the fewest further
+     seeds of every active group that leave no more; -1: they leave all that there are. */
+  int would_stay, more_seeds;
   double more_seconds; /* of training, for more_seeds */
   /* The seconds after which one candidate fewer would be left if differences were larger by their standard error of today:
      INFINITY where even that needs more than CH_COMPARE_MOST_SEEDS. */

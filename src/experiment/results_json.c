@@ -134,11 +134,11 @@ static json_t *differences_to_json(const ch_summary *summary) {
 
 /* --- the verdict ------------------------------------------------------------------------------------------------- */
 
-/* The names that a verdict is about: what the rule takes by the means, then the other candidates. */
-static json_t *verdict_names(const ch_summary *summary) {
+/* The names that a verdict is about, or what more seeds would leave of them; what the means say first. */
+static json_t *verdict_names(const ch_summary *summary, bool left) {
   const char *names[CH_COMPARE_MOST];
   json_t *list = json_array();
-  int count = ch_verdict_names(summary, names);
+  int count = left ? ch_verdict_left(summary, names) : ch_verdict_names(summary, names);
   for (int i = 0; list && i < count; i++) json_array_append_new(list, json_string(names[i]));
   return list;
 }
@@ -163,11 +163,12 @@ static json_t *verdict_to_json(const ch_comparison *comparison, const ch_summary
   json_t *verdict =
       sentence.failed
           ? NULL
-          : json_pack("{s:s, s:o, s:s, s:i, s:o, s:o, s:s, s:b, s:f, s:o, s:o, s:o}", "kind",
-                      ch_verdict_kind_name(d->kind), "names", verdict_names(summary), "sentence",
+          : json_pack("{s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:s, s:b, s:f, s:o, s:o, s:o}", "kind",
+                      ch_verdict_kind_name(d->kind), "names", verdict_names(summary, false), "sentence",
                       sentence.data, "seeds", summary->seeds, "more_seeds",
                       open && d->more_seeds > 0 ? json_integer(d->more_seeds) : json_null(), "more_seconds",
-                      open && d->more_seeds > 0 ? json_real(d->more_seconds) : json_null(), "correction",
+                      open && d->more_seeds > 0 ? json_real(d->more_seconds) : json_null(), "would_leave",
+                      open ? verdict_names(summary, d->more_seeds > 0) : json_null(), "correction",
                       "multiple comparisons with the best; intervals by Bonferroni over all pairs",
                       "until_decided", comparison->until_decided, "confidence", 0.95, "error_of_an_interval",
                       several ? json_real(summary->error) : json_null(), "degrees_of_freedom",

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "experiment/plan.h"
+
 static bool on_images(const ch_group *group) {
   return group->runs[0]->images;
 }
@@ -45,30 +47,39 @@ const char *ch_verdict_kind_name(ch_verdict_kind kind) {
   return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "undecided";
 }
 
-/* Group number `n` of those that a decision is about; -1 behind the last. */
-static int candidate_at(const ch_summary *summary, int n) {
+/* The groups that a decision is about, or those that more seeds would leave: what the means say first. */
+static int list_groups(const ch_summary *summary, bool left, int *groups) {
   const ch_decision *d = &summary->decision;
-  if (n == 0) return d->pick;
-  for (int i = 0; i < summary->count; i++)
-    if (i != d->pick && d->standings[i].candidate && --n == 0) return i;
-  return -1;
+  int count = 0;
+  for (int n = -1; n < summary->count; n++) {
+    int i = n < 0 ? d->pick : n;
+    bool listed = left ? d->standings[i].would_stay : i == d->pick || d->standings[i].candidate;
+    if (listed && (n < 0 || i != d->pick)) groups[count++] = i;
+  }
+  return count;
 }
 
 int ch_verdict_names(const ch_summary *summary, const char **names) {
-  int count = 0;
-  for (int group; count < summary->count && (group = candidate_at(summary, count)) >= 0; count++)
-    names[count] = summary->groups[group].runs[0]->name;
+  int groups[CH_COMPARE_MOST], count = summary->count ? list_groups(summary, false, groups) : 0;
+  for (int n = 0; n < count; n++) names[n] = summary->groups[groups[n]].runs[0]->name;
+  return count;
+}
+
+int ch_verdict_left(const ch_summary *summary, const char **names) {
+  int groups[CH_COMPARE_MOST], count = summary->count ? list_groups(summary, true, groups) : 0;
+  for (int n = 0; n < count; n++) names[n] = summary->groups[groups[n]].runs[0]->name;
   return count;
 }
 
 /* "gqa:2, mla or mha" */
-static void put_candidates(const ch_summary *summary, ch_text *text) {
-  for (int n = 0, group; (group = candidate_at(summary, n)) >= 0; n++)
+static void put_groups(const ch_summary *summary, bool left, ch_text *text) {
+  int groups[CH_COMPARE_MOST], count = list_groups(summary, left, groups);
+  for (int n = 0; n < count; n++)
     ch_text_printf(text, "%s%s",
-                   n == 0                             ? ""
-                   : candidate_at(summary, n + 1) < 0 ? " or "
-                                                      : ", ",
-                   summary->groups[group].name);
+                   n == 0           ? ""
+                   : n == count - 1 ? " or "
+                                    : ", ",
+                   summary->groups[groups[n]].name);
 }
 
 static bool is_cheapest(const ch_summary *summary, int group) {
@@ -126,7 +137,13 @@ static void put_more(const ch_summary *summary, ch_text *text) {
   ch_text_printf(text, "about %d more %s", d->more_seeds, ch_plural(d->more_seeds, "seed", "seeds"));
   if (d->more_seconds > 0)
     ch_text_printf(text, " (%s)", ch_format_duration(d->more_seconds, time, sizeof time));
-  ch_text_puts(text, " would tell");
+  if (d->would_stay == 1) {
+    ch_text_puts(text, " would tell");
+    return;
+  }
+  ch_text_puts(text, " would leave ");
+  put_groups(summary, true, text);
+  ch_text_printf(text, ", which even %d would hardly tell apart", CH_COMPARE_MOST_SEEDS);
 }
 
 static void put_undecided(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
@@ -164,7 +181,7 @@ void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *compari
     ch_text_puts(text, ", 95 % confidence).");
     break;
   case CH_VERDICT_NOT_DISTINGUISHABLE:
-    put_candidates(summary, text);
+    put_groups(summary, false, text);
     ch_text_puts(text, ": not distinguishable with ");
     put_seeds(summary->seeds, text);
     ch_text_puts(text, "; ");

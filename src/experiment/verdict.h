@@ -8,6 +8,8 @@
 /* The names that a decision is about, as runs spell them, [summary->count]: what the rule takes by the means first, then the
    other candidates. Returns how many. */
 int ch_verdict_names(const ch_summary *summary, const char **names);
+/* Of these, the ones that decision->more_seeds would leave; 0 where no number of seeds would leave fewer. */
+int ch_verdict_left(const ch_summary *summary, const char **names);
 /* One sentence or two. "Take gqa:2: its mean validation loss, 3.4254, is within 1 % of the lowest (mha, 3.4012), and its
    cache is 4 times smaller (3 seeds, 95 % confidence)." */
 void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);

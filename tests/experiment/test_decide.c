@@ -290,6 +290,55 @@ static void so_many_more_seeds_tell_if_means_and_noise_stay(void **state) {
   ch_arena_free(&s.arena);
 }
 
+/* Three models; b and c differ from a by these means, with a deviation of 0.01 each and no correlation. */
+static void make_three(int seeds, double b, double c, made *m) {
+  static const truth three = {.count = 3, .cache = {64, 64, 64}};
+  double middle = (seeds - 1) / 2.0, squares = 0, bent = 0;
+  m->comparison = (ch_comparison){.tolerance = 0.01, .models = m->runs, .training.seeds = seeds};
+  for (int s = 0; s < seeds; s++) squares += pow(s - middle, 2);
+  for (int s = 0; s < seeds; s++) bent += pow(pow(s - middle, 2) - squares / seeds, 2);
+  for (int s = 0; s < seeds; s++) {
+    double line = (s - middle) / sqrt(squares / (seeds - 1));
+    double bow = (pow(s - middle, 2) - squares / seeds) / sqrt(bent / (seeds - 1));
+    m->runs[m->comparison.count++] = run_of(&three, 0, s, 4);
+    m->runs[m->comparison.count++] = run_of(&three, 1, s, 4 + b + 0.01 * line);
+    m->runs[m->comparison.count++] = run_of(&three, 2, s, 4 + c + 0.01 * bow);
+  }
+}
+
+/* a and b are all but equal, and c is worse: seeds would exclude c, and the verdict says so. */
+static void what_more_seeds_would_leave_is_said(void **state) {
+  (void)state;
+  static made m;
+  const char *left[MOST_MODELS];
+  ch_text text = {0};
+  make_three(3, 0.0002, 0.012, &m);
+  ch_summary s = summarised(&m.comparison, 0);
+  int more = s.decision.more_seeds;
+  assert_int_equal(s.decision.candidates, 3);
+  assert_int_equal(s.decision.would_stay, 2);
+  assert_int_equal(ch_verdict_left(&s, left), 2);
+  assert_string_equal(left[0], "a");
+  assert_string_equal(left[1], "b");
+  char expected[200];
+  ch_verdict_sentence(&s, &m.comparison, &text);
+  snprintf(
+      expected, sizeof expected,
+      "a, b or c: not distinguishable with 3 seeds; about %d more seeds (2m30s) would leave a or b, which "
+      "even 100 would hardly tell apart.",
+      more);
+  assert_float_equal(s.decision.more_seconds, 150, 1e-9);
+  assert_string_equal(text.data, expected);
+  ch_text_free(&text);
+  ch_arena_free(&s.arena);
+  for (int seeds = 2 + more; seeds <= 3 + more; seeds++) {
+    make_three(seeds, 0.0002, 0.012, &m);
+    s = summarised(&m.comparison, 0);
+    assert_int_equal(s.decision.candidates, seeds == 3 + more ? 2 : 3);
+    ch_arena_free(&s.arena);
+  }
+}
+
 static void more_seeds_go_only_to_those_between_which_they_decide(void **state) {
   (void)state;
   static made m;
@@ -352,6 +401,7 @@ int main(void) {
       cmocka_unit_test(looking_after_every_seed_misleads_in_one_of_twenty_comparisons),
       cmocka_unit_test(no_losses_within_the_intervals_contradict_the_verdict),
       cmocka_unit_test(so_many_more_seeds_tell_if_means_and_noise_stay),
+      cmocka_unit_test(what_more_seeds_would_leave_is_said),
       cmocka_unit_test(more_seeds_go_only_to_those_between_which_they_decide),
       cmocka_unit_test(without_two_seeds_nothing_is_decided),
   };
