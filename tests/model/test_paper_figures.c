@@ -63,6 +63,14 @@ static void caches_are_those_of_the_tables(void **state) {
       {"mfa-mfa", 20480 / 2},
       {"mfa-mfa-kr", 10240 / 2},
       {"mfa-mla", 20 * (512 + 64)},
+      {"mfa-unfactored-2048", 20480 / 2},
+      {"mfa-unfactored-3584", 20480 / 2},
+      {"mfa-mfa-kr-key", 10240 / 2},
+      {"mfa-mfa-kr-projection", 10240 / 2},
+      {"mfa-mfa-kr-residual", 10240 / 2},
+      {"mfa-alibi-mha", 163840 / 2}, /* MFA, Table 6 */
+      {"mfa-alibi-mfa", 20480 / 2},
+      {"mfa-alibi-mfa-kr", 10240 / 2},
       {"mfa-7b-mha", 196608 / 2}, /* MFA, Table 7 */
       {"mfa-7b-mfa", 24576 / 2},
       {"mfa-7b-mfa-kr", 12288 / 2},
@@ -104,7 +112,7 @@ static void assert_millions(const char *name, int64_t count, double millions, in
     fail_msg("%s: %lld where %.*f M is right", name, (long long)count, decimals, millions);
 }
 
-/* EG-MLA, Tables 7, 10, 11 and 12, in millions: everything, lookup tables, and what a token uses. Some are rounded, others cut
+/* EG-MLA, Tables 2, 3, 7, 10, 11 and 12, in millions: everything, lookup tables, and what a token uses. Some are rounded, others cut
    off. The paper does not say how wide its FFN is; one SwiGLU of 2.5 widths gives all of them. */
 static void models_of_eg_mla_have_the_sizes_that_the_paper_says(void **state) {
   (void)state;
@@ -117,6 +125,13 @@ static void models_of_eg_mla_have_the_sizes_that_the_paper_says(void **state) {
               {"egmla-base-kv128", 276, 154, 122},
               {"egmla-base-kv64", 274, 154, 120},
               {"egmla-base-kv16", 273, 154, 119},
+              {"egmla-base-kv64-emb64", 155, 38, 155 - 38},
+              {"egmla-base-kv64-emb128", 195, 77, 195 - 77},
+              {"egmla-base-kv64-emb512", 433, 309, 433 - 309},
+              {"egmla-base-kv64-emb1024", 752, 618, 752 - 618},
+              {"egmla-base-kv64-emb2048", 1389, 1236, 1389 - 1236},
+              {"egmla-base-kv256-no-norm", 279, 154, 125},
+              {"egmla-base-kv256-add", 279, 154, 125},
               {"egmla-mla-large-kv512", 645, 0, 645},
               {"egmla-large-kv128-emb512", 951, 309, 951 - 309},
               {"egmla-large-kv256-emb512", 961, 309, 961 - 309},
@@ -164,6 +179,10 @@ static void parameters_are_those_of_the_tables(void **state) {
   assert_millions("MFA's MHA", mha.parameters_total - mha.parameters_embedding, 1074, 0);
   ch_account mfa = figures("mfa-mfa");
   assert_millions("MFA", mfa.parameters_total - mfa.parameters_embedding, 1077, 0);
+  ch_account plain = figures("mfa-unfactored-2048"); /* MFA, Table 4 */
+  assert_millions("MQA of 8 heads", (plain.parameters_total - plain.parameters_embedding) / 10, 108, 0);
+  plain = figures("mfa-unfactored-3584");
+  assert_millions("MQA of 14 heads", (plain.parameters_total - plain.parameters_embedding) / 10, 120, 0);
   ch_account moe = figures("mfa-7b-mha"); /* MFA, Table 7, without embeddings: 6.9 B, 1.2 B active */
   assert_millions("MFA's 7B", (moe.parameters_total - moe.parameters_embedding) / 100, 69, 0);
   assert_millions("MFA's 7B, active", (moe.parameters_active - moe.parameters_embedding) / 100, 12, 0);
