@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 static bool reserve(ch_text *text, size_t more) {
@@ -77,12 +78,19 @@ static int edit_distance(const char *a, const char *b) {
   return rows[na % 3][nb];
 }
 
-/* One letter in three may be wrong: farther names are other words. */
+/* A word that begins a name is short for it ("kha", kha-linear); a word that a name of four letters begins, a longer form of
+   it ("evaluate", eval). Otherwise one letter in three may be wrong: farther names are other words. */
 const char *ch_nearest_name(const char *word, const char *const *names) {
+  enum { LEAST_BEGINNING = 2, LEAST_NAME = 4 };
+  const size_t length = strlen(word);
   const char *best = NULL;
-  int length = (int)strlen(word), limit = length > 4 ? (length + 1) / 3 : length > 1, nearest = limit + 1;
+  int limit = length > 4 ? (int)(length + 1) / 3 : length > 1, nearest = limit + 1;
+  for (const char *const *name = names; length >= LEAST_BEGINNING && *name; name++)
+    if (strncasecmp(*name, word, length) == 0) return *name;
   for (; *names; names++) {
+    const size_t own = strlen(*names);
     int distance = edit_distance(word, *names);
+    if (own >= LEAST_NAME && own < length && strncasecmp(*names, word, own) == 0) distance = 1;
     if (distance < nearest) {
       nearest = distance;
       best = *names;

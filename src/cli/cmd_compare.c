@@ -347,7 +347,7 @@ static ch_status print(const arguments *a, const ch_comparison *comparison, ch_e
 static ch_status foresee(const arguments *a, const ch_compare_settings *settings, ch_error *error) {
   ch_compare_forecast *forecast;
   char *text = NULL;
-  ch_interrupt_watch(CH_SAVES_WORK);
+  ch_interrupt_watch(CH_NOTHING_SAVED);
   ch_status status = ch_compare_foresee(settings, &forecast, error);
   ch_interrupt_release();
   CH_TRY(status);

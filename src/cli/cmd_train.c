@@ -66,7 +66,7 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   settings.share = ch_training_show_share;
   settings.evaluation = ch_training_show_evaluation;
   settings.preparation = ch_training_show_preparation;
-  settings.stop = ch_stop_wanted;
+  settings.stop = ch_training_stops;
   settings.user = view;
   ch_interrupt_watch(CH_SAVES_WORK);
   return ch_train(a->out, &settings, json, error);

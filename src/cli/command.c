@@ -8,6 +8,7 @@
 
 #include <crosshead/version.h>
 
+#include "base/text.h"
 #include "cli/destination.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
@@ -87,7 +88,7 @@ static void print_unknown(int argc, char **argv) {
     ch_fail(&error, CH_ERROR_ARGUMENT, "a command is missing; write `crosshead %s %s`, or --help to see all",
             family, names[0]);
   } else {
-    const char *word = family ? argv[1] : argv[0], *near = ch_suggest(word, names);
+    const char *word = family ? argv[1] : argv[0], *near = ch_nearest_name(word, names);
     if (near)
       ch_fail(&error, CH_ERROR_ARGUMENT, "unknown command '%.64s'; did you mean '%s'?", word, near);
     else

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/text.h"
 
@@ -11,13 +10,6 @@ static int option_count(const ch_command *command) {
   int count = 0;
   while (command->options && command->options[count].name) count++;
   return count;
-}
-
-const char *ch_suggest(const char *word, const char *const *names) {
-  size_t length = strlen(word);
-  for (const char *const *name = names; length >= 2 && *name; name++)
-    if (strncasecmp(*name, word, length) == 0) return *name;
-  return ch_nearest_name(word, names);
 }
 
 /* The names of a table's options, and "help"; malloc'd. */
@@ -38,7 +30,7 @@ static ch_status unknown_option(const ch_command *command, const char *word, ch_
   size_t length = strcspn(start, "=");
   memcpy(name, start, length < sizeof name - 1 ? length : sizeof name - 1);
   const char **names = option_names(command);
-  const char *near = names && *name ? ch_suggest(name, names) : NULL;
+  const char *near = names && *name ? ch_nearest_name(name, names) : NULL;
   int shown = (int)(length + (size_t)(start - word));
   if (near)
     ch_fail(error, CH_ERROR_ARGUMENT, "unknown option %.*s; did you mean --%s?", shown, word, near);

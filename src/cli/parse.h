@@ -20,8 +20,4 @@ void ch_parsed_free(ch_parsed *parsed);
 
 /* How many positional arguments the command takes, at least and at most. */
 void ch_positional_count(const ch_command *command, int *least, int *most);
-/* The name to suggest for a mistyped one: one that starts with it, else the nearest; NULL when none is near.
- */
-const char *ch_suggest(const char *word, const char *const *names);
-
 #endif

@@ -30,6 +30,7 @@ typedef struct ch_training_view {
   ch_train_start start;               /* of the run that goes on now, which may be that of the control */
   int64_t step;                       /* the last that was done */
   double smooth_loss, smooth_seconds; /* running means over about the last twenty steps */
+  bool stopping;                      /* a signal came, and it was said what happens now */
 } ch_training_view;
 
 /* Callbacks of ch_train whose `user` is a ch_training_view; false after a signal. */
@@ -38,6 +39,8 @@ void ch_training_show_start(const ch_train_start *start, void *view);
 bool ch_training_show_step(const ch_train_step *step, void *view);
 void ch_training_show_share(double share, void *view);
 bool ch_training_show_evaluation(const ch_train_evaluation *evaluation, void *view);
+/* Its ch_stop_test. */
+bool ch_training_stops(void *view);
 /* The report of ch_train as a line. */
 void ch_training_put_result(const ch_training_view *view, const json_t *report, ch_text *text);
 

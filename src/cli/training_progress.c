@@ -21,6 +21,21 @@ bool ch_training_show_preparation(const char *stage, double share, void *context
   return !ch_interrupted();
 }
 
+/* A checkpoint is 12 bytes per parameter: of a large model it takes a disk a minute. */
+bool ch_training_stops(void *context) {
+  ch_training_view *view = context;
+  const double slow_bytes = 256e6, bytes = 12 * (double)view->start.parameters;
+  if (!ch_interrupted()) return false;
+  if (view->began && !view->stopping && bytes >= slow_bytes) {
+    char size[32];
+    ch_progress_show(&view->line, true,
+                     "saving a checkpoint of %sB; a second Ctrl-C ends at once, without it",
+                     ch_format_count(bytes, size, sizeof size));
+  }
+  view->stopping = true;
+  return true;
+}
+
 bool ch_training_show_step(const ch_train_step *step, void *context) {
   ch_training_view *view = context;
   const ch_train_start *s = &view->start;

@@ -334,6 +334,10 @@ static ch_status decide(ch_compare_setup *setup, ch_comparison_written written, 
 }
 
 static ch_status interrupted(const ch_compare_setup *setup, ch_error *error) {
+  if (setup->comparison->planned == 0)
+    return ch_fail(error, CH_ERROR_INTERRUPTED,
+                   "interrupted before the first model; the same command begins again in %s",
+                   setup->settings.out);
   return ch_fail(
       error, CH_ERROR_INTERRUPTED,
       "interrupted with %d of %d models finished; all work is saved in %s, and the same command continues it",

@@ -1,5 +1,6 @@
 /* Making token files: documents out of texts, ids by all cores, written in order. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,7 +266,8 @@ static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_er
                              .end_token = p->end_token};
   memcpy(header.magic, CH_CORPUS_MAGIC, sizeof header.magic);
   if (fseek(writer->file, 0, SEEK_SET) != 0)
-    return ch_fail(error, CH_ERROR_IO, "cannot write %s: it must be an ordinary file", writer->path);
+    return ch_fail(error, CH_ERROR_IO, "cannot write %s: %s", writer->path,
+                   errno == ESPIPE ? "it must be an ordinary file" : strerror(errno));
   return ch_writer_put(writer, &header, sizeof header, error);
 }
 
