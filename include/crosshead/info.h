@@ -11,8 +11,9 @@ extern "C" {
 
 /* FLOPs (two per multiply-add) that one token takes; in models of images, one image. */
 typedef struct ch_flops {
-  double attention_projections; /* every matrix under self_attn */
-  double attention_context;     /* what grows with the context: scores, weighted values */
+  double
+      attention_projections; /* every matrix under self_attn and linear_attn, and states of constant size */
+  double attention_context;  /* what grows with the context: scores, weighted values */
   double feed_forward;
   double lm_head; /* 2 V D, tied or not; looking up an embedding is no product. Of images: the classifier */
   double patches; /* the patch embedding of images */
@@ -21,7 +22,7 @@ typedef struct ch_flops {
 
 typedef struct ch_account {
   int64_t parameters_total;
-  int64_t parameters_attention; /* under self_attn and model.dictionary, without gate tables */
+  int64_t parameters_attention; /* under self_attn, linear_attn and model.dictionary, without gate tables */
   int64_t parameters_embedding; /* embed_tokens and an untied lm_head; of images all of the next three */
   int64_t parameters_patch, parameters_position, parameters_head; /* positions with the class token */
   int64_t parameters_gate_embedding;                              /* lookup tables of embedding gates */
@@ -32,9 +33,12 @@ typedef struct ch_account {
   int64_t
       cache_elements_at_depth; /* that the cache of one sequence holds when `depth` tokens were read: a layer with a
                                        sliding window no more than its window and sinks */
+  int64_t
+      state_elements_per_sequence; /* states of constant size, in F32 whatever the cache's type; summed over layers */
   int64_t cache_bytes_per_token;
-  int64_t total_effective_rank; /* per layer: heads times the rank of a head's query-key map */
-  int64_t shared_latent_dim;    /* per layer: width of the latent space that heads share */
+  /* Per layer with attention: heads times the rank of a head's query-key map, and the width of the latent space that heads share;
+   * 0 if there is no such layer. */
+  int64_t total_effective_rank, shared_latent_dim;
   ch_flops flops;           /* one forward pass, as in training; a training step takes three times as many */
   ch_flops prefill, decode; /* through the cache: many tokens at once, one token; of images none */
 } ch_account;

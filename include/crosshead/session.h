@@ -54,8 +54,8 @@ CH_API void ch_session_free(ch_session *session);
  * *logits belongs to the session and is valid until the next call with it. Feeding a text at once or token by
  * token gives the same logits within rounding. Errors of all four: CH_ERROR_FULL when a sequence would pass
  * max_tokens, CH_ERROR_ARGUMENT for no tokens, an id outside 0 ... V - 1 or a sequence outside 0 ... B - 1.
- * In these and in every other error but CH_ERROR_INTERRUPTED (ch_session_set_progress) the sequences hold
- * what they held before. */
+ * In these the sequences hold what they held before, and so they do in every other error but CH_ERROR_INTERRUPTED
+ * (ch_session_set_progress), unless they cannot go back to it (ch_session_truncate): then they are empty. */
 
 /* Appends tokens [B, count] to the sequences; *logits [B, V] F32 are those after each sequence's last token.
    */
@@ -91,7 +91,8 @@ CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, v
 
 /* Keeps the first `length` tokens of every sequence; those that hold fewer stay as they are. A negative length is 0. Layers with
  * a sliding window of W tokens and n sinks keep the last W and the first n: once a sequence held more than W + n, it can go back
- * by one token, or to n or fewer. Anything else is CH_ERROR_ARGUMENT, and nothing changes. */
+ * by one token, or to n or fewer. Layers of linear attention keep one state: a sequence can only go back to the beginning.
+ * Anything else is CH_ERROR_ARGUMENT, and nothing changes. */
 CH_API ch_status ch_session_truncate(ch_session *session, int64_t length, ch_error *error);
 
 /* Empties the sequences and keeps the memory. */

@@ -12,8 +12,8 @@ ch_seen ch_seen_by(ch_builder *builder) {
 
 void ch_attention_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
-  ch_mechanism_of(c)->declare(declaration);
-  if (c->attention.sink_logits && !declaration->shapes)
+  ch_mechanism_in(c, declaration->layer)->declare(declaration);
+  if (c->attention.sink_logits && !ch_layer_is_linear(c, declaration->layer) && !declaration->shapes)
     ch_declare_vector(declaration, "sinks", c->num_attention_heads, 0, 0);
 }
 
@@ -21,7 +21,7 @@ static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism
   ch_state_part parts[CH_MAX_STATE_PARTS];
   ch_node *state[CH_MAX_STATE_PARTS] = {0};
   int count = ch_layer_state(builder->config, builder->layer, parts);
-  if (count == 0) return CH_OK;
+  if (count == 0 || !mechanism->write) return CH_OK;
   mechanism->write(builder, x, state);
   const ch_config *c = builder->config;
   const ch_ring ring = {c->sliding_window, c->attention_sinks, builder->capacity},
@@ -43,7 +43,7 @@ static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism
 }
 
 ch_node *ch_attention(ch_builder *builder, ch_node *x) {
-  const ch_mechanism *mechanism = ch_mechanism_of(builder->config);
+  const ch_mechanism *mechanism = ch_mechanism_in(builder->config, builder->layer);
   if (write_states(builder, mechanism, x) != CH_OK) return NULL;
   return mechanism->read(builder, x, builder->states);
 }

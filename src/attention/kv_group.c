@@ -22,5 +22,5 @@ bool ch_is_of_writer(const char *name) {
 
 int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   if (ch_writing_layer(config, layer) != layer) return 0;
-  return ch_mechanism_of(config)->state(config, layer, parts);
+  return ch_mechanism_in(config, layer)->state(config, layer, parts);
 }

@@ -114,7 +114,8 @@ typedef struct ch_mechanism {
   /* Fills the parts of a token's state in `layer` and returns how many there are. A layer without parts reads the
      states that the layer before it reads; of a part of width 0 it reads that layer's. */
   int (*state)(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
-  /* Makes the parts that have a width. Those that other layers wrote for these tokens are builder->written. */
+  /* Makes the parts that have a width. Those that other layers wrote for these tokens are builder->written. NULL: all parts are of
+     a fixed size (CH_PART_FIXED), and the operations that `read` makes keep them. */
   void (*write)(ch_builder *builder, ch_node *x, ch_node *state[]);
   ch_node *(*read)(ch_builder *builder, ch_node *x, ch_node *const state[]);
   /* Fills the rows of projections that linear modules follow directly, so that the modules can be folded into the
@@ -129,7 +130,10 @@ typedef struct ch_mechanism {
   const ch_preset *presets; /* its names in `compare`; the last row has no name */
 } ch_mechanism;
 
-/* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}" --- */
+/* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}", or "linear_attn" in its place --- */
+
+/* "self_attn", or "linear_attn" in layers of that type. */
+const char *ch_attention_module(const ch_config *config, int layer);
 
 /* "{name}.weight" [out, in], from wherever the config says this layer's matrix comes. Output projections start divided
    by sqrt(2 (layer + 1)). */
@@ -158,6 +162,11 @@ void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n,
 ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
                                  ch_param_init init, double std);
 
+/* `name` [n], each element drawn as `init` says. */
+void ch_declare_drawn_vector(ch_declaration *declaration, const char *name, int64_t n, ch_param_init init);
+/* "{name}.weight" [channels, 1, taps] of a convolution by channel, read as real numbers whatever the file holds. */
+void ch_declare_conv(ch_declaration *declaration, const char *name, int64_t channels, int64_t taps);
+
 /* `name` [out, in], a plain matrix that multiplies x: no projection, so that layers cannot share it. */
 void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 
@@ -169,7 +178,7 @@ bool ch_is_of_writer(const char *name);
 
 /* The leaf of a parameter by its full name; NULL and a graph error if it was not declared. */
 ch_node *ch_builder_param(ch_builder *builder, const char *name);
-/* The leaf of "model.layers.{i}.self_attn.{name}"; NULL and a graph error if it was not declared. */
+/* The leaf of "model.layers.{i}.self_attn.{name}" (or linear_attn); NULL and a graph error if it was not declared. */
 ch_node *ch_attention_param(ch_builder *builder, const char *name);
 /* The matrix of the projection `name` of the layer being built. */
 ch_node *ch_projection_weight(ch_builder *builder, const char *name);

@@ -56,7 +56,8 @@ void ch_declare_gate_projection(ch_declaration *declaration, const char *name, i
 /* The row of a projection that has a matrix of its own, or -1. */
 static int dense_row(const ch_declaration *declaration, const char *name) {
   char full[NAME_SIZE];
-  snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
+  snprintf(full, sizeof full, "model.layers.%d.%s.%s.weight", declaration->layer,
+           ch_attention_module(declaration->config, declaration->layer), name);
   return ch_params_find(declaration->params, full);
 }
 
@@ -105,7 +106,8 @@ ch_node *ch_projection_weight(ch_builder *given, const char *name) {
 ch_node *ch_project(ch_builder *given, ch_node *x, const char *name) {
   ch_builder owner = at_owner(given, name), *builder = &owner;
   char full[NAME_SIZE];
-  snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.bias", builder->layer, name);
+  snprintf(full, sizeof full, "model.layers.%d.%s.%s.bias", builder->layer,
+           ch_attention_module(builder->config, builder->layer), name);
   ch_node *bias = ch_params_find(builder->params, full) >= 0 ? ch_builder_param(builder, full) : NULL;
   const ch_weight_source *source = ch_weight_source_of(builder->config, name);
   ch_node *y = source->project ? source->project(builder, x, name, bias)

@@ -51,6 +51,12 @@ const ch_mechanism *ch_mechanism_of(const ch_config *config) {
   return ch_mechanism_find(config->attention.type);
 }
 
+extern const ch_mechanism ch_mechanism_gdn;
+
+const ch_mechanism *ch_mechanism_in(const ch_config *config, int layer) {
+  return ch_layer_is_linear(config, layer) ? &ch_mechanism_gdn : ch_mechanism_of(config);
+}
+
 void ch_config_set_mechanism(ch_config *config, const char *type) {
   const ch_mechanism *mechanism = ch_mechanism_find(type);
   snprintf(config->attention.type, sizeof config->attention.type, "%s", type);
@@ -77,15 +83,28 @@ static int64_t kept(const ch_config *config, int layer, int64_t tokens) {
   return ch_layer_slides(config, layer) && most < tokens ? most : tokens;
 }
 
-int64_t ch_state_elements_at(const ch_config *config, int64_t tokens) {
+/* Elements of the parts of a kind, those of a token as often as a layer keeps tokens. */
+static int64_t elements_of(const ch_config *config, ch_part_kind kind, int64_t tokens) {
   int64_t elements = 0;
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
     ch_state_part parts[CH_MAX_STATE_PARTS];
     int count = ch_layer_state(config, layer, parts);
-    for (int p = 0; p < count; p++)
-      elements += parts[p].kind == CH_PART_ELEMENTS ? parts[p].width * kept(config, layer, tokens) : 0;
+    int64_t rows = kind == CH_PART_FIXED ? 1 : kept(config, layer, tokens);
+    for (int p = 0; p < count; p++) elements += parts[p].kind == kind ? parts[p].width * rows : 0;
   }
   return elements;
+}
+
+int64_t ch_state_elements_at(const ch_config *config, int64_t tokens) {
+  return elements_of(config, CH_PART_ELEMENTS, tokens);
+}
+
+int64_t ch_fixed_state_elements(const ch_config *config) {
+  return elements_of(config, CH_PART_FIXED, 0);
+}
+
+int64_t ch_fixed_state_bytes(const ch_config *config) {
+  return ch_fixed_state_elements(config) * (int64_t)sizeof(float);
 }
 
 int64_t ch_state_elements(const ch_config *config) {

@@ -11,8 +11,12 @@ const ch_mechanism *const *ch_mechanisms(void);
 const char *const *ch_mechanism_names(void);
 /* Whether the mechanism names that key of the `attention` object as its own; false for NULL. */
 bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key);
-/* The mechanism of a validated config. */
+/* The mechanism of a validated config: that of `attention`. */
 const ch_mechanism *ch_mechanism_of(const ch_config *config);
+/* That of a layer: the one of `linear_attention` where the layer's type says so. */
+const ch_mechanism *ch_mechanism_in(const ch_config *config, int layer);
+/* The states of constant size that a sequence has, all layers together, in elements. */
+int64_t ch_fixed_state_elements(const ch_config *config);
 /* Sets attention.type to a registered mechanism and fills what an absent key means for it. */
 void ch_config_set_mechanism(ch_config *config, const char *type);
 /* The projections that the mechanism of a config declares (shared_projections.c). */
@@ -25,6 +29,8 @@ int64_t ch_state_elements(const ch_config *config);
 /* What the cache of a sequence holds when so many tokens were read: a layer with a window no more than its ring. */
 int64_t ch_state_elements_at(const ch_config *config, int64_t tokens);
 int64_t ch_state_bytes_at(const ch_config *config, const ch_cache_types *types, int64_t tokens);
+/* Bytes of ch_fixed_state_elements, which are F32 in every cache. */
+int64_t ch_fixed_state_bytes(const ch_config *config);
 /* Bytes of ch_state_elements in a cache of these types. */
 int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types);
 /* Tokens per pass of a long prompt. */

@@ -1,4 +1,5 @@
 /* Tensors of a layer other than projections: declaring them, their leaves in the graph, and norms. */
+#include <math.h>
 #include <stdio.h>
 
 #include "attention/mechanism.h"
@@ -7,6 +8,10 @@
 enum { NAME_SIZE = 160 };
 
 /* --- declaring ----------------------------------------------------------------------------------------------- */
+
+const char *ch_attention_module(const ch_config *config, int layer) {
+  return ch_layer_is_linear(config, layer) ? "linear_attn" : "self_attn";
+}
 
 /* Whether the layer reads another one's keys and values, and this tensor makes them. */
 static bool is_left_out(const ch_declaration *declaration, const char *name) {
@@ -17,8 +22,9 @@ static bool is_left_out(const ch_declaration *declaration, const char *name) {
 static int add_vector(ch_declaration *declaration, const char *name, const char *suffix, int64_t n,
                       double start) {
   if (is_left_out(declaration, name)) return -1;
-  return ch_params_vector(declaration->params, CH_PARAM_ATTENTION, start, n, "model.layers.%d.self_attn.%s%s",
-                          declaration->layer, name, suffix);
+  return ch_params_vector(declaration->params, CH_PARAM_ATTENTION, start, n, "model.layers.%d.%s.%s%s",
+                          declaration->layer, ch_attention_module(declaration->config, declaration->layer),
+                          name, suffix);
 }
 
 void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n) {
@@ -47,6 +53,27 @@ ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, 
   return row;
 }
 
+void ch_declare_drawn_vector(ch_declaration *declaration, const char *name, int64_t n, ch_param_init init) {
+  int index = add_vector(declaration, name, "", n, 0);
+  if (index >= 0) declaration->params->rows[index].init = init;
+}
+
+/* As PyTorch starts a convolution: uniform within 1 / sqrt(taps). */
+void ch_declare_conv(ch_declaration *declaration, const char *name, int64_t channels, int64_t taps) {
+  int index = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, 1 / sqrt(3.0 * (double)taps),
+                               channels, taps, "model.layers.%d.%s.%s.weight", declaration->layer,
+                               ch_attention_module(declaration->config, declaration->layer), name);
+  if (index < 0) return;
+  ch_param *row = &declaration->params->rows[index];
+  row->rank = 3;
+  row->shape[1] = 1;
+  row->shape[2] = taps;
+  row->init = CH_PARAM_INIT_UNIFORM;
+  row->role = CH_PARAM_MIX;
+  row->always_real = true;
+  row->block_quantisable = false;
+}
+
 void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
   ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, ch_initial_std(declaration->config, in), out, in,
                    "model.layers.%d.self_attn.%s", declaration->layer, name);
@@ -67,7 +94,8 @@ ch_node *ch_builder_param(ch_builder *builder, const char *name) {
 ch_node *ch_attention_param(ch_builder *builder, const char *name) {
   char full[NAME_SIZE];
   int layer = ch_is_of_writer(name) ? ch_writing_layer(builder->config, builder->layer) : builder->layer;
-  snprintf(full, sizeof full, "model.layers.%d.self_attn.%s", layer, name);
+  snprintf(full, sizeof full, "model.layers.%d.%s.%s", layer, ch_attention_module(builder->config, layer),
+           name);
   return ch_builder_param(builder, full);
 }
 

@@ -9,7 +9,8 @@ static void dense_declare(ch_declaration *declaration, const char *name, int64_t
                           ch_param_role role) {
   double std = ch_initial_std_of(declaration->config, role, declaration->layer, in);
   int index = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, std, out, in,
-                               "model.layers.%d.self_attn.%s.weight", declaration->layer, name);
+                               "model.layers.%d.%s.%s.weight", declaration->layer,
+                               ch_attention_module(declaration->config, declaration->layer), name);
   ch_params_set_role(declaration->params, index, role);
 }
 

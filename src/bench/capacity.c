@@ -101,6 +101,7 @@ static ch_status size_states(const ch_config *config, const ch_capacity_question
                    (long long)config->num_hidden_layers);
   ch_state_parts(config, parts);
   sizes->token = (double)ch_state_bytes(config, &question->cache);
+  sizes->fixed = (double)ch_fixed_state_bytes(config);
   sizes->window = (double)ch_window_and_sinks(config);
   /* What a token behind the window still adds stands in no ring. */
   sizes->ring =
@@ -137,7 +138,8 @@ static ch_status size_work(const ch_model *model, const ch_capacity_question *qu
 }
 
 double ch_capacity_cache(const ch_capacity_sizes *sizes, double users, double context) {
-  return users * (context * (sizes->token - sizes->ring) + fmin(context, sizes->window) * sizes->ring);
+  return users *
+         (context * (sizes->token - sizes->ring) + fmin(context, sizes->window) * sizes->ring + sizes->fixed);
 }
 
 double ch_capacity_gates(const ch_capacity_sizes *sizes, double users, double context) {
@@ -263,8 +265,11 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
   double users = (double)question->users;
   const ch_flops *decode = &sizes->account.decode;
   const ch_account *account = &sizes->account;
-  double cache = users * (double)account->cache_bytes_per_token * (double)account->cache_elements_at_depth /
-                 (double)account->cache_elements_per_token;
+  double element = account->cache_elements_per_token
+                       ? (double)account->cache_bytes_per_token / (double)account->cache_elements_per_token
+                       : 0;
+  /* States of constant size are read and written. */
+  double cache = users * (element * (double)account->cache_elements_at_depth + 2 * sizes->fixed);
   double rate = device->reading * ch_device_rate(device, sizes->step_weights + cache);
   double products = product_rate(device, sizes->type, device->computing_step),
          attention = device->flops * device->computing_step;

@@ -21,6 +21,7 @@ typedef struct ch_capacity_sizes {
       pass_weights; /* all tensors; read by a decoding step; by a pass over a prompt */
   ch_dtype type;    /* of most elements of matrices */
   double token;     /* that a token of a user adds to the cache, with scalars and ids */
+  double fixed;     /* of a user, whatever the context: states of constant size */
   double ring;      /* that part of it which stands in rings of `window` tokens (sinks too) */
   double window;
   double gate_row;                             /* of a token id, in models with embedding gates; else 0 */

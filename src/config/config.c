@@ -17,6 +17,16 @@ ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_err
                  config->model_type);
 }
 
+bool ch_layer_is_linear(const ch_config *config, int layer) {
+  return config->layer_types.count > layer && config->layer_types.type[layer] == CH_LAYER_LINEAR;
+}
+
+int64_t ch_linear_layers(const ch_config *config) {
+  int64_t layers = 0;
+  for (int layer = 0; layer < config->num_hidden_layers; layer++) layers += ch_layer_is_linear(config, layer);
+  return layers;
+}
+
 bool ch_layer_slides(const ch_config *config, int layer) {
   if (config->sliding_window == 0) return false;
   return config->layer_types.count == 0 || config->layer_types.type[layer] == CH_LAYER_SLIDING;
@@ -34,6 +44,7 @@ int64_t ch_window_and_sinks(const ch_config *config) {
 
 int ch_writing_layer(const ch_config *config, int layer) {
   const int64_t group = config->attention.kv_layer_group;
+  if (ch_layer_is_linear(config, layer)) return layer;
   return group > 1 ? (int)(layer - layer % group) : layer;
 }
 

@@ -67,8 +67,9 @@ typedef enum ch_knocking_init {
   CH_KNOCKING_RANDOM
 } ch_knocking_init;
 
-/* What a layer's queries see: all tokens before them, or those inside the sliding window. */
-typedef enum ch_layer_type { CH_LAYER_FULL, CH_LAYER_SLIDING, CH_LAYER_TYPES } ch_layer_type;
+/* What a layer's queries see: all tokens before them, those inside the sliding window, or a state of a fixed size that all of
+   them left ("linear_attention"). */
+typedef enum ch_layer_type { CH_LAYER_FULL, CH_LAYER_SLIDING, CH_LAYER_LINEAR, CH_LAYER_TYPES } ch_layer_type;
 
 /* The types of the layers, one by one. */
 typedef struct ch_layer_list {
@@ -135,6 +136,19 @@ typedef struct ch_attention_config {
   ch_knocking knocking;
   ch_head_mix head_mix;
 } ch_attention_config;
+
+/* What layers with a state of a fixed size are. */
+typedef enum ch_linear_type { CH_LINEAR_NONE, CH_LINEAR_GDN } ch_linear_type;
+
+/* The `linear_attention` object. */
+typedef struct ch_linear_attention {
+  ch_linear_type type;              /* NONE: no layer is linear */
+  int64_t heads, value_heads;       /* of queries and keys; of values: a multiple of them */
+  int64_t head_dim, value_head_dim; /* d_k, d_v */
+  int64_t conv;                     /* taps of the short convolutions; 0: there are none */
+  bool gate;                        /* SiLU(W_g x) multiplies the normed output */
+  bool negative_eigenvalues;        /* steps are between 0 and 2, not 1 */
+} ch_linear_attention;
 
 /* Where the matrices of projections come from (attention/weight_source.h); NONE: every layer has its own. */
 typedef enum ch_sharing_type {
@@ -229,6 +243,7 @@ typedef struct ch_config {
   int64_t
       sliding_window; /* W: in layers that slide a query sees itself and the W - 1 tokens before it; 0: none does */
   ch_layer_list layer_types;
+  ch_linear_attention linear_attention;
   int64_t attention_sinks;            /* the first tokens of a text, which layers that slide see for ever */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */
   char layout
@@ -244,12 +259,15 @@ ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_err
 int64_t ch_rotary_dims(const ch_config *config);
 /* What scores are multiplied by: attention_multiplier, or 1 / sqrt(head_dim). */
 double ch_score_scale(const ch_config *config);
+/* Whether a layer has a state of a fixed size in place of keys and values, and how many have. */
+bool ch_layer_is_linear(const ch_config *config, int layer);
+int64_t ch_linear_layers(const ch_config *config);
 /* Whether a layer has the sliding window, and whether any has. */
 bool ch_layer_slides(const ch_config *config, int layer);
 bool ch_any_layer_slides(const ch_config *config);
 /* Tokens that such a layer keeps: the window and the sinks. */
 int64_t ch_window_and_sinks(const ch_config *config);
-/* The layer whose keys and values `layer` reads: the first of its "kv_layer_group". */
+/* The layer whose keys and values `layer` reads: the first of its "kv_layer_group". A linear layer has its own state. */
 int ch_writing_layer(const ch_config *config, int layer);
 /* Patches of an image, and the tokens that they and the class token are. */
 int64_t ch_config_patches(const ch_config *config);

@@ -22,8 +22,11 @@ typedef enum ch_param_kind { /* what `info` counts a tensor as */
 } ch_param_kind;
 
 typedef enum ch_param_init {
-  CH_PARAM_INIT_NORMAL,   /* truncated at 3 sigma; `std` below */
-  CH_PARAM_INIT_CONSTANT, /* `start` below */
+  CH_PARAM_INIT_NORMAL,     /* truncated at 3 sigma; `std` below */
+  CH_PARAM_INIT_CONSTANT,   /* `start` below */
+  CH_PARAM_INIT_UNIFORM,    /* within sqrt(3) std of `start` */
+  CH_PARAM_INIT_DECAY_RATE, /* of a gated delta rule: the logarithm of a number between 0 and 16 */
+  CH_PARAM_INIT_DECAY_BIAS, /* softplus^-1 of a time step between 0.001 and 0.1, whose logarithm is uniform */
   CH_PARAM_INIT_ONE_HOT /* row i of every [m, n] is 1, or `hot` below, at column floor(i n / m), plus a normal of `std`: the identity
                              when m = n and std = 0 */
 } ch_param_init;

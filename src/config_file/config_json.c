@@ -30,11 +30,18 @@ static void settle_dense_layers(ch_config *c) {
     m->dense_layers[m->first_dense_layers++] = false;
 }
 
+static void settle_linear_layers(ch_config *c) {
+  ch_linear_attention *l = &c->linear_attention;
+  if (!l->value_heads) l->value_heads = l->heads;
+  if (!l->value_head_dim) l->value_head_dim = 2 * l->head_dim;
+}
+
 /* Sizes that follow from others when they are left out: G = H, d = D/H. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
   settle_heads(c);
   settle_dense_layers(c);
+  settle_linear_layers(c);
   if (c->head_dim || (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)) return CH_OK;
   if (c->hidden_size % c->num_attention_heads != 0)
     return ch_fail(

@@ -1,4 +1,4 @@
-/* The rules of layers that differ: sliding windows, and groups that share keys and values. */
+/* The rules of layers that differ: sliding windows, states of a fixed size, and groups that share keys and values. */
 #include "config_file/layers.h"
 
 #include "attention/registry.h"
@@ -42,11 +42,16 @@ static ch_status check_sinks(const ch_config *c, const char *where, ch_error *er
 }
 
 static ch_status check_vision(const ch_config *c, const char *where, ch_error *error) {
-  if (!ch_config_is_vision(c) || (!c->sliding_window && !c->layer_types.count)) return CH_OK;
+  if (!ch_config_is_vision(c) || (!c->sliding_window && !c->layer_types.count && !c->linear_attention.type))
+    return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
                  "%s: \"%s\" is for models of text, and \"model_type\" is \"%s\", whose tokens see all of an "
                  "image; leave it out",
-                 where, c->sliding_window ? "sliding_window" : "layer_types", c->model_type);
+                 where,
+                 c->sliding_window      ? "sliding_window"
+                 : c->layer_types.count ? "layer_types"
+                                        : "linear_attention",
+                 c->model_type);
 }
 
 static ch_status check_sink_logits(const ch_config *c, const char *where, ch_error *error) {
@@ -64,6 +69,62 @@ static ch_status check_sink_logits(const ch_config *c, const char *where, ch_err
         "gives a head's context; leave one of them out",
         where);
   return CH_OK;
+}
+
+/* --- linear layers ------------------------------------------------------------------------------------------------ */
+
+enum { MOST_LINEAR_WIDTH = 1 << 24, MOST_LINEAR_STATE = 1 << 30 };
+
+static ch_status check_linear_sizes(const ch_config *c, const char *where, ch_error *error) {
+  const ch_linear_attention *l = &c->linear_attention;
+  const struct {
+    const char *heads, *size;
+    int64_t width;
+  } widths[] = {{"heads", "head_dim", l->heads * l->head_dim},
+                {"value_heads", "value_head_dim", l->value_heads * l->value_head_dim}};
+  if (l->value_heads < l->heads || l->value_heads % l->heads != 0)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"linear_attention.value_heads\" is %lld, which must be a multiple of "
+                   "\"linear_attention.heads\", %lld",
+                   where, (long long)l->value_heads, (long long)l->heads);
+  for (int i = 0; i < 2; i++)
+    if (widths[i].width > MOST_LINEAR_WIDTH)
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"linear_attention.%s\" times \"linear_attention.%s\" is %lld; at most %d make sense", where,
+          widths[i].heads, widths[i].size, (long long)widths[i].width, MOST_LINEAR_WIDTH);
+  if (l->value_heads * l->value_head_dim > MOST_LINEAR_STATE / l->head_dim)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"linear_attention\" has %lld value heads with states of %lld by %lld; at most %d "
+                   "elements in a layer make sense",
+                   where, (long long)l->value_heads, (long long)l->head_dim, (long long)l->value_head_dim,
+                   MOST_LINEAR_STATE);
+  return CH_OK;
+}
+
+static ch_status check_linear(const ch_config *c, const char *where, ch_error *error) {
+  const bool given = c->linear_attention.type != CH_LINEAR_NONE;
+  int64_t first = 0;
+  while (first < c->num_hidden_layers && !ch_layer_is_linear(c, (int)first)) first++;
+  const bool used = first < c->num_hidden_layers;
+  if (used && !given)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"layer_types\" says \"linear_attention\" for layer %lld, but \"linear_attention\" is "
+        "missing; it must be an object {\"type\": \"gdn\", \"heads\": ..., \"head_dim\": ...}",
+        where, (long long)first);
+  if (given && !used)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"linear_attention\" is given, but \"layer_types\" says \"linear_attention\" for no "
+                   "layer; leave it out, or name the layers that it is for",
+                   where);
+  if (!given) return CH_OK;
+  if (c->sharing.type != CH_SHARING_NONE)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"sharing\" is for projections that all layers have, but \"layer_types\" says "
+                   "\"linear_attention\" for layer %lld, which has others; leave one of them out",
+                   where, (long long)first);
+  return check_linear_sizes(c, where, error);
 }
 
 /* --- groups of layers -------------------------------------------------------------------------------------------- */
@@ -96,11 +157,16 @@ ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch
   return CH_OK;
 }
 
+static bool are_of_one_type(const ch_config *c, int i, int j) {
+  return ch_layer_slides(c, i) == ch_layer_slides(c, j) &&
+         ch_layer_is_linear(c, i) == ch_layer_is_linear(c, j);
+}
+
 /* Layers of a group read the same states, which one ring or one list of tokens holds. */
 static ch_status check_group_types(const ch_config *c, const char *key, int64_t group, const char *where,
                                    ch_error *error) {
   for (int64_t i = 0; group > 1 && i < c->num_hidden_layers; i++)
-    if (ch_layer_slides(c, (int)i) != ch_layer_slides(c, (int)(i - i % group)))
+    if (!are_of_one_type(c, (int)i, (int)(i - i % group)))
       return ch_fail(
           error, CH_ERROR_CONFIG,
           "%s: \"attention.%s\" is %lld, but \"layer_types\" has different types for layers %lld and "
@@ -132,6 +198,7 @@ ch_status ch_config_check_layers(const ch_config *config, const char *where, ch_
   const ch_attention_config *a = &config->attention;
   CH_TRY(check_vision(config, where, error));
   CH_TRY(check_types(config, where, error));
+  CH_TRY(check_linear(config, where, error));
   CH_TRY(check_sinks(config, where, error));
   CH_TRY(check_sink_logits(config, where, error));
   CH_TRY(check_group(config, where, error));

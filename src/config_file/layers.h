@@ -1,4 +1,4 @@
-/* The rules of layers that differ: sliding windows, and groups that share keys and values. */
+/* The rules of layers that differ: sliding windows, states of a fixed size, and groups that share keys and values. */
 #ifndef CH_CONFIG_FILE_LAYERS_H
 #define CH_CONFIG_FILE_LAYERS_H
 
@@ -8,7 +8,7 @@
    error if both are given and differ. */
 ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch_error *error);
 
-/* Checks windows, sinks, sink logits and groups of layers: an error names the two keys that contradict. The mechanism must be
+/* Checks windows, sinks, sink logits, linear layers and groups of layers: an error names the two keys that contradict. The mechanism must be
    a registered one. */
 ch_status ch_config_check_layers(const ch_config *config, const char *where, ch_error *error);
 

@@ -37,14 +37,15 @@ typedef struct scoring {
   ch_engine engine;
   ch_pass_table *passes;
   ch_cache *cache;
-  int64_t prefix;            /* tokens that every sequence of the cache begins with */
-  int32_t *tokens, *targets; /* of a pass */
-  int64_t room;              /* tokens that those hold */
-  int64_t token_bytes;       /* of the cache */
+  int64_t prefix;                      /* tokens that every sequence of the cache begins with */
+  int32_t *tokens, *targets;           /* of a pass */
+  int64_t room;                        /* tokens that those hold */
+  int64_t token_bytes, sequence_bytes; /* of the cache: of a token, and of a sequence besides */
   ch_continuation_score *scores;
   ch_progress progress; /* or NULL */
   void *user;
   int64_t done, total, computed;
+  bool cache_goes_back;
 } scoring;
 
 static ch_status no_memory(ch_error *error) {
@@ -137,7 +138,8 @@ static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_
 /* Bytes that a token takes in the cache. */
 static ch_status measure_cache(scoring *s, ch_error *error) {
   CH_TRY(take_cache(s, 1, 1, error));
-  s->token_bytes = (int64_t)s->cache->bytes + 1;
+  s->sequence_bytes = ch_fixed_state_bytes(&s->model->config);
+  s->token_bytes = (int64_t)s->cache->bytes - s->sequence_bytes + 1;
   ch_cache_free(s->cache);
   s->cache = NULL;
   return CH_OK;
@@ -284,7 +286,7 @@ static int64_t batch_size(const scoring *s, group *const *order, int64_t count) 
     if (order[i]->longest > longest) longest = order[i]->longest;
     int64_t tokens = (i + 1) * (s->prefix + rows + longest + BEGINNING_STEP + CONTINUATION_STEP);
     if (i > 0 && ((i + 1) * (rows > longest ? rows : longest) > PASS_ROWS ||
-                  tokens * s->token_bytes > most_cache_bytes))
+                  tokens * s->token_bytes + (i + 1) * s->sequence_bytes > most_cache_bytes))
       break;
   }
   return i;
@@ -372,7 +374,8 @@ static ch_status run_groups(scoring *s, int64_t groups, ch_error *error) {
 
 static void describe_group(scoring *s, group *g) {
   const ch_score_window *w = &s->windows[g->first];
-  g->shared = w->first - 1;
+  /* A state of constant size cannot go back to the end of a beginning: every window is read from its first token on. */
+  g->shared = s->cache_goes_back ? w->first - 1 : 0;
   for (int64_t i = 1; i < g->count; i++)
     g->shared = common(w->tokens, w[i].tokens, least(g->shared, w[i].first - 1));
   for (int64_t i = 0; i < g->count; i++) {
@@ -401,7 +404,12 @@ ch_status ch_score_groups(const ch_model *model, const ch_score_window *windows,
                           int64_t groups, ch_continuation_score *scores, int64_t *computed,
                           ch_progress progress, void *user, ch_error *error) {
   CH_TRY(ch_config_needs_text(&model->config, "scoring text", error));
-  scoring s = {.model = model, .windows = windows, .scores = scores, .progress = progress, .user = user};
+  scoring s = {.model = model,
+               .windows = windows,
+               .scores = scores,
+               .progress = progress,
+               .user = user,
+               .cache_goes_back = ch_linear_layers(&model->config) == 0};
   ch_status status = prepare(&s, starts, groups, error);
   if (status == CH_OK) status = run_groups(&s, groups, error);
   ch_pass_table_free(s.passes);

@@ -49,13 +49,15 @@ static int64_t rows_of(const ch_cache_shape *shape, int layer) {
   return is_ring(shape, layer) ? shape->window + shape->sinks : shape->capacity;
 }
 
-/* Bytes of elements and scalars of all tokens. */
+/* Bytes of elements and scalars of all tokens, and of the fixed parts. */
 static __int128_t kept_bytes(const ch_cache_shape *shape) {
   __int128_t bytes = 0;
   for (int l = 0; l < shape->layers; l++)
-    bytes += (__int128_t)shape->sequences * rows_of(shape, l) *
-             (rows_bytes(&shape->parts[l], 1, &shape->types, CH_PART_ELEMENTS) +
-              rows_bytes(&shape->parts[l], 1, &shape->types, CH_PART_SCALARS));
+    bytes +=
+        (__int128_t)shape->sequences *
+        ((__int128_t)rows_of(shape, l) * (rows_bytes(&shape->parts[l], 1, &shape->types, CH_PART_ELEMENTS) +
+                                          rows_bytes(&shape->parts[l], 1, &shape->types, CH_PART_SCALARS)) +
+         rows_bytes(&shape->parts[l], 1, &shape->types, CH_PART_FIXED));
   return bytes;
 }
 
@@ -65,6 +67,10 @@ static int64_t token_elements(const ch_cache_shape *shape) {
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
       if (shape->parts[l].part[p].kind == CH_PART_ELEMENTS) elements += shape->parts[l].part[p].width;
   return elements;
+}
+
+static bool has_fixed(const ch_cache_shape *shape) {
+  return rows_bytes(shape->parts, shape->layers, &shape->types, CH_PART_FIXED) > 0;
 }
 
 /* A hostile capacity must not overflow. */
@@ -78,6 +84,7 @@ static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   cache->rings = calloc((size_t)cache->layers, sizeof *cache->rings);
   cache->rows_before = calloc((size_t)cache->sequences, sizeof *cache->rows_before);
   cache->places = calloc((size_t)cache->sequences, sizeof *cache->places);
+  cache->any_fixed = has_fixed(shape);
   if (!cache->rings || !cache->rows_before || !cache->places) return false;
   for (int l = 0; l < cache->layers; l++) {
     cache->rings[l] = is_ring(shape, l);
@@ -102,9 +109,10 @@ static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
 static char *place_parts(ch_cache *cache, const ch_cache_shape *shape, bool by_id, ch_dtype dtype,
                          char *next) {
   for (int l = 0; l < cache->layers; l++) {
-    const int64_t kept = rows_of(shape, l), rows = by_id ? cache->vocabulary : cache->sequences * kept;
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
       const ch_state_part *part = &shape->parts[l].part[p];
+      const int64_t kept = part->kind == CH_PART_FIXED ? 1 : rows_of(shape, l),
+                    rows = by_id ? cache->vocabulary : cache->sequences * kept;
       if (part->width == 0 || (part->kind == CH_PART_BY_ID) != by_id ||
           ch_part_type(part, &shape->types) != dtype)
         continue;
@@ -272,6 +280,7 @@ void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_t
 
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length) {
   const int64_t held = cache->length[sequence];
+  if (cache->any_fixed && length > 0 && length < held) return false;
   return !cache->any_ring || held <= cache->window + cache->sinks || length <= cache->sinks ||
          length >= held - 1;
 }
@@ -322,6 +331,15 @@ void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
     }
 }
 
+/* Bytes of a part of a sequence that hold something, if so many of its tokens are wanted and it holds `held`. A fixed part is one
+   row. */
+static size_t held_bytes(const ch_cache *cache, int layer, int part, int64_t held, int64_t wanted) {
+  const ch_state_view *view = &cache->views[layer][part];
+  const int64_t rows = cache->rings[layer] ? rows_held(cache, held) : wanted;
+  const bool fixed = view->sequence_stride == view->token_stride;
+  return ch_dtype_bytes(view->dtype, (fixed && rows > 1 ? 1 : rows) * view->token_stride);
+}
+
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
   const int32_t held = cache->length[from];
   cache->length[to] = length;
@@ -331,8 +349,7 @@ void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
       const ch_state_view *view = &cache->views[l][p];
       if (ch_cache_holds(cache, l, p))
         cache->memory->copy(sequence_at(view, to), sequence_at(view, from),
-                            ch_dtype_bytes(view->dtype, (cache->rings[l] ? rows_held(cache, held) : length) *
-                                                            view->token_stride));
+                            held_bytes(cache, l, p, held, length));
     }
   if (cache->tokens)
     memcpy(ch_cache_tokens(cache, to), ch_cache_tokens(cache, from), (size_t)length * sizeof *cache->tokens);
@@ -362,9 +379,7 @@ void ch_cache_copy_all(const ch_cache *from, ch_cache *to) {
       if (ch_cache_holds(from, l, p))
         for (int64_t s = 0; s < from->sequences; s++)
           to->memory->copy(sequence_at(&to->views[l][p], s), sequence_at(view, s),
-                           ch_dtype_bytes(view->dtype, (from->rings[l] ? rows_held(from, from->length[s])
-                                                                       : from->length[s]) *
-                                                           view->token_stride));
+                           held_bytes(from, l, p, from->length[s], from->length[s]));
       else if (view->data)
         copy_by_id(from, to, l, p);
     }

@@ -9,7 +9,8 @@
 typedef enum ch_part_kind {
   CH_PART_ELEMENTS, /* of every token, in the cache's type: what the cache's size counts */
   CH_PART_SCALARS,  /* of every token, in F32: counted in bytes only */
-  CH_PART_BY_ID /* a function of the token's id: one row for all tokens of an id, in memory once the id is seen */
+  CH_PART_BY_ID, /* a function of the token's id: one row for all tokens of an id, in memory once the id is seen */
+  CH_PART_FIXED /* of a sequence, in F32: one row, which every token changes */
 } ch_part_kind;
 
 /* What a part is used for: keys, values or, for a latent, both. That decides its type in the cache. */
@@ -18,7 +19,7 @@ typedef enum ch_state_role { CH_ROLE_KEY, CH_ROLE_VALUE, CH_ROLE_LATENT, CH_STAT
 /* One part of a token's state in one layer, e.g. the keys of all key-value heads. */
 typedef struct ch_state_part {
   const char *name; /* "k" */
-  int64_t width;    /* elements per token */
+  int64_t width;    /* elements per token; CH_PART_FIXED: per sequence */
   ch_part_kind kind;
   ch_state_role role; /* of parts that are elements */
 } ch_state_part;
@@ -59,14 +60,16 @@ typedef struct ch_cache {
   int64_t window, sinks;
   bool *rings; /* [layers] */
   bool any_ring;
+  bool
+      any_fixed; /* there are parts of kind CH_PART_FIXED, which cannot forget tokens; of an empty sequence they hold nothing */
   int32_t
       *rows_before; /* [sequences] for the pass that ch_cache_begin announced: rows that its first query sees
                                  before its own, in all rings */
   ch_row_places *places; /* [sequences] and the tokens that these rows are */
   int32_t *tokens;       /* [sequences, capacity] their ids, or NULL: no part is by id */
-  size_t bytes;          /* allocated for tokens: elements, scalars and ids, without parts by id */
+  size_t bytes; /* allocated for sequences: elements, scalars, fixed parts and ids, without parts by id */
   void *data;
-  size_t data_bytes;                   /* of elements and scalars */
+  size_t data_bytes;                   /* of elements, scalars and fixed parts */
   int64_t token_elements, token_bytes; /* per token, of all layers */
   char *by_id;                         /* all parts by id; takes memory as rows are written */
   size_t by_id_bytes;
@@ -112,13 +115,14 @@ void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t coun
 void ch_cache_fill(const ch_cache *cache, int layer, int part, const void *stored, size_t bytes);
 /* The ids of a sequence's tokens; the cache keeps them. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
-/* Whether a layer has such a part for every token, rather than none or one by id. */
+/* Whether a layer has such a part for every sequence, rather than none or one by id. */
 bool ch_cache_holds(const ch_cache *cache, int layer, int part);
 /* A cache over the memory of sequences first ... first + count - 1 of another; `views` [layers] is the
    caller's. Tokens fed to one are fed to the other. */
 void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
                      ch_state_view (*views)[CH_MAX_STATE_PARTS], ch_cache *window);
-/* Whether a sequence can go back to its first `length` tokens: a ring may have lost some that the next token sees. */
+/* Whether a sequence can go back to its first `length` tokens: a ring may have lost some that the next token sees, and a fixed
+   part has its last state alone. */
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);
 /* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`, which can go back to them. */
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length);

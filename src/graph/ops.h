@@ -201,6 +201,36 @@ ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node 
                              ch_node *b_v, ch_node *document_start, ch_node *sinks,
                              const ch_factor_spec *spec);
 
+/* --- states of a fixed size: a pass begins from those in the cache and leaves its own there --- */
+
+/* Which state of the cache an operation keeps, a part of kind CH_PART_FIXED. */
+typedef struct ch_kept_state {
+  bool is_kept;
+  int layer, part;
+} ch_kept_state;
+
+/* silu(sum over j of w_j x_{t-j}), channel by channel: x [N, C], weight [C, 1, taps], the token itself last, or NULL: silu(x);
+   document_start [N] or NULL -> [N, C]. kept: the taps - 1 rows of x before a pass; NULL: it begins a text. */
+ch_node *ch_op_short_conv(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *document_start,
+                          const ch_kept_state *kept);
+
+/* scale * x / sqrt(sum(x^2) + eps) over every head of `dim`. */
+ch_node *ch_op_l2norm(ch_graph *graph, ch_node *x, int64_t dim, double eps, double scale);
+
+/* -e^rate softplus(x + bias): x [N, n], rate and bias [n]. */
+ch_node *ch_op_decay(ch_graph *graph, ch_node *x, ch_node *rate, ch_node *bias);
+
+/* scale * sigmoid(x). */
+ch_node *ch_op_sigmoid(ch_graph *graph, ch_node *x, double scale);
+
+/* The gated delta rule (tensor/delta_rule.h): q and k [N, heads * d_k], v [N, H_v * d_v], decay (log a) and beta [N, H_v],
+   document_start [N] or NULL -> [N, H_v * d_v]. kept: the states [H_v, d_k, d_v]; NULL: they begin at zero. */
+typedef struct ch_delta_operands {
+  ch_node *q, *k, *v, *decay, *beta;
+} ch_delta_operands;
+ch_node *ch_op_delta_rule(ch_graph *graph, const ch_delta_operands *operands, ch_node *document_start,
+                          int64_t heads, const ch_kept_state *kept);
+
 /* Cross entropy of x W^T against targets, row by row, without ever storing N x V logits: x [N, D], weight [V, D],
    targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);

@@ -107,14 +107,14 @@ ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *s
   int64_t chunk = options.chunk < options.context ? options.chunk : options.context;
   CH_TRY(ch_session_pass_bytes(&model->config, &model->params, &options, chunk, &prefill, error));
   CH_TRY(ch_session_pass_bytes(&model->config, &model->params, &options, 1, &step, error));
-  double cache =
-      (double)ch_state_bytes_at(&model->config, &options.cache, options.context) * (double)options.sequences;
+  const int64_t bytes = ch_state_bytes_at(&model->config, &options.cache, options.context),
+                fixed = ch_fixed_state_bytes(&model->config);
+  double cache = ((double)bytes + (double)fixed) * (double)options.sequences;
   if (cache > 9e18)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a cache of %d sequences of %lld tokens is larger than any memory", (int)options.sequences,
                    (long long)options.context);
-  *memory = (ch_memory){.cache = (uint64_t)ch_state_bytes(&model->config, &options.cache) *
-                                 (uint64_t)options.sequences * (uint64_t)options.context,
+  *memory = (ch_memory){.cache = (uint64_t)(bytes + fixed) * (uint64_t)options.sequences,
                         .workspace = prefill > step ? prefill : step};
   for (int i = 0; i < model->params.count; i++)
     memory->weights += ch_tensor_bytes(&model->weights.tensors[i]);

@@ -229,7 +229,9 @@ static ch_status plain(const ch_model *model, const ch_forward_request *r, const
   if (r->pixels) return status;
   result->cache_elements_per_token = ch_state_elements(&model->config);
   result->cache_bytes_allocated =
-      (size_t)(ch_state_elements_at(&model->config, r->length) * r->sequences) * sizeof(float);
+      (size_t)((ch_state_elements_at(&model->config, r->length) + ch_fixed_state_elements(&model->config)) *
+               r->sequences) *
+      sizeof(float);
   return status;
 }
 

@@ -161,13 +161,19 @@ static ch_status feed_prompt(generation *g, slot *p, const float **logits, bool 
   return *go_on ? status : CH_OK;
 }
 
-/* A sequence that begins with the prompt fed last: the slot itself, where it can be; or -1. */
+/* Whether a slot's sequence begins with the prompt fed last, and can go back to its end. */
+static bool has_prompt(const generation *g, const slot *p) {
+  return p->prompt == g->prompt && p->prompt_count == g->prompt_count &&
+         ch_cache_can_go_back(ch_session_cache(g->session), p - g->slots, (int32_t)g->prompt_count);
+}
+
+/* Such a sequence: the slot itself, where it can be; or -1. */
 static int64_t find_prompt(const generation *g, const slot *p) {
   const ch_generation_text *text = p->text;
   if (!g->prompt || g->prompt != text->prompt || g->prompt_count != text->count) return -1;
-  if (p->prompt == g->prompt && p->prompt_count == g->prompt_count) return p - g->slots;
+  if (has_prompt(g, p)) return p - g->slots;
   for (int64_t i = 0; i < g->count; i++)
-    if (g->slots[i].prompt == g->prompt && g->slots[i].prompt_count == g->prompt_count) return i;
+    if (has_prompt(g, &g->slots[i])) return i;
   return -1;
 }
 

@@ -68,6 +68,19 @@ static void put_windows(const ch_config *c, ch_text *text) {
   ch_text_puts(text, "\n");
 }
 
+/* Layers with a state of constant size. */
+static void put_linear_layers(const ch_config *c, ch_text *text) {
+  const ch_linear_attention *l = &c->linear_attention;
+  if (l->type == CH_LINEAR_NONE) return;
+  ch_text_printf(text,
+                 "           %" PRId64 " of %" PRId64 " layers are Gated DeltaNet: %" PRId64
+                 " heads with %" PRId64 " states of %" PRId64 " x %" PRId64,
+                 ch_linear_layers(c), c->num_hidden_layers, l->heads, l->value_heads, l->head_dim,
+                 l->value_head_dim);
+  if (l->conv) ch_text_printf(text, ", convolutions over %" PRId64 " tokens", l->conv);
+  ch_text_puts(text, "\n");
+}
+
 static void put_latents(const ch_attention_config *a, ch_text *text) {
   if (a->kv_lora_rank)
     ch_text_printf(text, "latent of %" PRId64 "\n", a->kv_lora_rank);
@@ -165,6 +178,7 @@ static void put_model(const ch_config *c, ch_text *text) {
   put_modules(c, text);
   put_heads(c, text);
   put_windows(c, text);
+  put_linear_layers(c, text);
   if (c->moe.experts) put_experts(c, text);
   put_norms(c, text);
   if (ch_config_is_vision(c)) {
@@ -204,6 +218,9 @@ static void put_text_figures(const ch_account *a, bool slides, int64_t depth, co
   if (slides)
     ch_text_printf(text, "\nKV cache of a sequence of %" PRId64 " tokens\n  %-24s %16" PRId64 "\n", depth,
                    "elements", a->cache_elements_at_depth);
+  if (a->state_elements_per_sequence)
+    ch_text_printf(text, "\nstates of constant size, of a sequence\n  %-24s %16" PRId64 "   f32\n",
+                   "elements", a->state_elements_per_sequence);
   ch_text_printf(text, "\nFLOPs per token, forward, context %" PRId64 "\n", depth);
   put_flops("attention projections", a->flops.attention_projections, text);
   put_flops("attention over context", a->flops.attention_context, text);

@@ -124,7 +124,10 @@ static ch_status pass(ch_session *session, int64_t first, int64_t sequences, con
   ch_runner_call call = {.weights = session->weights, .tokens = tokens, .cache = &window};
   const void *value = NULL;
   double start = ch_clock();
-  CH_TRY(ch_runner_run(runner, &call, &value, error));
+  ch_status status = ch_runner_run(runner, &call, &value, error);
+  /* Some states of constant size are those after these tokens by now, and others are not. */
+  for (int64_t s = 0; status != CH_OK && window.any_fixed && s < sequences; s++) window.length[s] = 0;
+  if (status != CH_OK) return status;
   ch_profile_span(session->engine.profile, count == 1 ? "token" : "tokens", start);
   *logits = value;
   return CH_OK;
@@ -225,6 +228,7 @@ static ch_status feed(ch_session *session, int64_t first, int64_t sequences, con
   ch_status status = feed_chunks(session, first, sequences, tokens, (int64_t)count, r, logits, error);
   if (status == CH_OK || status == CH_ERROR_INTERRUPTED) return status;
   int32_t fed = session->cache->length[first] - before;
+  if (fed < 0) return status; /* emptied */
   for (int64_t s = first; s < first + sequences; s++) {
     int32_t kept = session->cache->length[s] - fed;
     session->cache->length[s] = ch_cache_can_go_back(session->cache, s, kept) ? kept : 0;
@@ -317,6 +321,12 @@ static ch_status check_way_back(const ch_session *session, int64_t sequence, int
   const ch_cache *cache = session->cache;
   if (length >= cache->length[sequence] || ch_cache_can_go_back(cache, sequence, (int32_t)length))
     return CH_OK;
+  if (cache->any_fixed)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "sequence %lld holds %d tokens and cannot go back to %lld: layers of linear attention "
+                   "keep one state, "
+                   "that after the last token; begin again, or copy the sequence before it goes on",
+                   (long long)sequence, cache->length[sequence], (long long)length);
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "sequence %lld holds %d tokens and cannot go back to %lld: layers with a sliding window keep the "

@@ -68,7 +68,8 @@ static const char *weight_name(const ch_node *node, const bool *moves) {
 /* The figure that an operation's arithmetic adds to. Operations without a weight work on attention heads. */
 static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) {
   const char *name = weight_name(node, moves);
-  if (!name || strstr(name, ".self_attn.") || strstr(name, "model.dictionary."))
+  if (!name || strstr(name, ".self_attn.") || strstr(name, ".linear_attn.") ||
+      strstr(name, "model.dictionary."))
     return &flops->attention_projections;
   if (strstr(name, ".patch_embed.")) return &flops->patches;
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
@@ -165,10 +166,13 @@ ch_status ch_account_model(const ch_config *config, const ch_params *params, int
   else {
     account->cache_elements_per_token = ch_state_elements(config);
     account->cache_elements_at_depth = ch_state_elements_at(config, depth);
+    account->state_elements_per_sequence = ch_fixed_state_elements(config);
     account->cache_bytes_per_token = ch_state_bytes(config, &cache);
   }
-  account->total_effective_rank = mechanism->total_effective_rank(config);
-  account->shared_latent_dim = mechanism->shared_latent_dim(config);
+  if (ch_linear_layers(config) < config->num_hidden_layers) {
+    account->total_effective_rank = mechanism->total_effective_rank(config);
+    account->shared_latent_dim = mechanism->shared_latent_dim(config);
+  }
   CH_TRY(count_flops(config, params, false, 1, depth, &account->flops, error));
   if (ch_config_is_vision(config)) return CH_OK;
   return count_serving(config, params, depth, account, error);

@@ -48,6 +48,8 @@ static void put_text(const ch_account *account, int64_t depth, const char *cache
   ch_json_put_string(json, cache_dtype);
   put_whole(json, "depth", depth);
   put_whole(json, "cache_elements_at_depth", account->cache_elements_at_depth);
+  if (account->state_elements_per_sequence)
+    put_whole(json, "state_elements_per_sequence", account->state_elements_per_sequence);
   put_flops(json, "flops_per_token_forward", account->flops.total);
   put_terms(json, "flops_terms", &account->flops);
   put_flops(json, "flops_per_token_training", 3 * account->flops.total);

@@ -325,6 +325,40 @@ CH_KERNEL(COMMON, size_t, gated_attend_scratch, (const ch_gated_attend *args))
 CH_KERNEL(COMMON, void, factor_attend, (const ch_factor_attend *args))
 CH_KERNEL(COMMON, size_t, factor_attend_scratch, (const ch_factor_attend *args))
 
+/* --- the gated delta rule (tensor/delta_rule.h) ------------------------------------------------------------- */
+CH_KERNEL(COMMON, void, delta_rule_forward, (const ch_delta_rule *args))
+CH_KERNEL(COMMON, void, delta_rule_backward,
+          (const ch_delta_rule *args, const ch_delta_rule_gradient *gradient))
+/* Bytes at args->scratch, for all threads, whatever the pointers in args point to. */
+CH_KERNEL(COMMON, size_t, delta_rule_scratch, (const ch_delta_rule *args, bool backward))
+/* Short convolutions (tensor/short_conv.h), and keeping the last rows of x as states for what comes next. */
+CH_KERNEL(COMMON, void, short_conv_forward, (const ch_short_conv *args))
+CH_KERNEL(COMMON, void, short_conv_keep, (const ch_short_conv *args))
+CH_KERNEL(COMMON, void, short_conv_backward,
+          (const ch_short_conv *args, const ch_short_conv_gradient *gradient))
+CH_KERNEL(COMMON, size_t, short_conv_scratch, (const ch_short_conv *args, bool backward))
+/* y = scale * x / sqrt(sum(x^2) + eps), row by row. */
+CH_KERNEL(COMMON, void, l2norm_forward,
+          (const ch_team *team, int64_t rows, int64_t n, const void *x, double eps, double scale, void *y))
+CH_KERNEL(COMMON, void, l2norm_backward,
+          (const ch_team *team, int64_t rows, int64_t n, const void *x, double eps, double scale,
+           const void *dy, void *dx, bool accumulate))
+/* y [rows, n] = -e^rate softplus(x + bias), rate and bias [n]. */
+CH_KERNEL(COMMON, void, decay_forward,
+          (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *rate, const void *bias,
+           void *y))
+/* dx, drate and dbias, each overwritten or accumulated, or NULL. scratch: threads * 2n reals. */
+CH_KERNEL(COMMON, void, decay_backward,
+          (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *rate, const void *bias,
+           const void *dy, void *dx, bool accumulate, void *drate, bool accumulate_rate, void *dbias,
+           bool accumulate_bias, void *scratch))
+/* y = scale * sigmoid(x). */
+CH_KERNEL(COMMON, void, sigmoid_forward,
+          (const ch_team *team, int64_t n, double scale, const void *x, void *y))
+CH_KERNEL(COMMON, void, sigmoid_backward,
+          (const ch_team *team, int64_t n, double scale, const void *x, const void *dy, void *dx,
+           bool accumulate))
+
 /* --- optimizer -------------------------------------------------------------------------------------------- */
 /* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) + decay*weight)
    with bias corrections 1/(1-beta1^t), 1/(1-beta2^t) passed as correction1/2. */

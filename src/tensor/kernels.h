@@ -15,9 +15,11 @@
 #include <stdint.h>
 
 #include "tensor/attend.h"
+#include "tensor/delta_rule.h"
 #include "tensor/factor_attend.h"
 #include "tensor/gated_attend.h"
 #include "tensor/head_weights.h"
+#include "tensor/short_conv.h"
 #include "tensor/value_memory.h"
 #include "tensor/tensor.h"
 

@@ -1,4 +1,4 @@
-/* Truncated normals, constants and one-hot rows, every piece of a tensor from its own stream of random numbers. */
+/* Truncated normals, uniform numbers, constants and one-hot rows, every piece of a tensor from its own stream of random numbers. */
 #include "train/initialise.h"
 
 #include <math.h>
@@ -25,14 +25,36 @@ static bool is_hot(const ch_param *param, int64_t i) {
   return i % columns == i / columns % rows * columns / rows;
 }
 
+/* Mamba's spans of decays, which the authors of Gated DeltaNet keep. */
+static const double most_rate = 16, least_step = 0.001, most_step = 0.1, floor_step = 1e-4;
+
+/* Above zero, so that it has a logarithm. */
+static double uniform_above_zero(ch_random *random) {
+  double u = ch_random_uniform(random);
+  return u > 1e-12 ? u : 1e-12;
+}
+
+static double decay_bias(ch_random *random) {
+  double step = exp(log(least_step) + ch_random_uniform(random) * log(most_step / least_step));
+  if (step < floor_step) step = floor_step;
+  return step + log(-expm1(-step)); /* softplus of it is the step */
+}
+
+static double draw(const ch_param *param, ch_random *random) {
+  if (param->init == CH_PARAM_INIT_DECAY_RATE) return log(most_rate * uniform_above_zero(random));
+  if (param->init == CH_PARAM_INIT_DECAY_BIAS) return decay_bias(random);
+  if (param->init == CH_PARAM_INIT_UNIFORM)
+    return param->start + sqrt(3) * param->std * (2 * ch_random_uniform(random) - 1);
+  return param->std > 0 ? param->start + param->std * truncated_normal(random) : param->start;
+}
+
 static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, const ch_tensor *weight) {
   ch_random random;
   ch_random_seed(&random, seed, ch_random_stream_of(param->name) + (uint64_t)piece * 0x9e3779b97f4a7c15u);
   int64_t first = piece * PIECE, last = first + PIECE, count = ch_param_count(param);
   if (last > count) last = count;
   for (int64_t i = first; i < last; i++) {
-    double value = param->start;
-    if (param->std > 0) value += param->std * truncated_normal(&random);
+    double value = draw(param, &random);
     if (param->init == CH_PARAM_INIT_ONE_HOT && is_hot(param, i)) value += param->hot > 0 ? param->hot : 1;
     if (weight->dtype == CH_F64)
       ((double *)weight->data)[i] = value;

@@ -583,6 +583,54 @@ static ch_node *build_experts_alike(ch_graph *g, ch_node *const *p) {
                    ch_op_experts(g, y, weights, chosen, &(ch_expert_weights){12, gate, up, down}));
 }
 
+static ch_node *starts(ch_graph *g) {
+  return ch_graph_input(g, CH_INPUT_DOCUMENT_START);
+}
+
+static ch_node *build_short_conv(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_short_conv(g, p[0], p[1], NULL, NULL));
+}
+
+static ch_node *build_short_conv_documents(ch_graph *g, ch_node *const *p) {
+  ch_node *x = ch_op_gelu(g, p[0]);
+  return ch_op_mul(g, ch_op_short_conv(g, x, p[1], starts(g), NULL), x);
+}
+
+static ch_node *build_silu(ch_graph *g, ch_node *const *p) {
+  return ch_op_mul(g, ch_op_short_conv(g, p[0], NULL, NULL, NULL), p[0]);
+}
+
+static ch_node *build_l2norm(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_l2norm(g, ch_op_gelu(g, p[0]), 3, 0.01, 1.7));
+}
+
+static ch_node *build_decay(ch_graph *g, ch_node *const *p) {
+  return ch_op_gelu(g, ch_op_decay(g, ch_op_gelu(g, p[0]), p[1], p[2]));
+}
+
+static ch_node *build_sigmoid(ch_graph *g, ch_node *const *p) {
+  return ch_op_mul(g, ch_op_sigmoid(g, p[0], 2), p[0]);
+}
+
+/* Two heads of keys of 3, four of values of 2; all five operands come from elsewhere, and decays are below zero. */
+static ch_node *delta_rule(ch_graph *g, ch_node *const *p, ch_node *documents) {
+  ch_node *q = ch_op_gelu(g, p[0]);
+  const ch_delta_operands operands = {.q = q,
+                                      .k = ch_op_l2norm(g, p[1], 3, 1e-6, 1),
+                                      .v = ch_op_gelu(g, p[2]),
+                                      .decay = ch_op_scale(g, ch_op_sigmoid(g, p[3], 1), -1),
+                                      .beta = ch_op_sigmoid(g, p[4], 2)};
+  return ch_op_gelu(g, ch_op_delta_rule(g, &operands, documents, 2, NULL));
+}
+
+static ch_node *build_delta_rule(ch_graph *g, ch_node *const *p) {
+  return delta_rule(g, p, NULL);
+}
+
+static ch_node *build_delta_rule_documents(ch_graph *g, ch_node *const *p) {
+  return delta_rule(g, p, starts(g));
+}
+
 #define THREE(rows, columns)                                                                                 \
   {rows, columns}, {rows, columns}, {                                                                        \
     rows, columns                                                                                            \
@@ -655,6 +703,17 @@ static const gradient_case cases[] = {
     {"lambda of differential attention", 6, {{ROWS, 6}, {ROWS, 6}, {3}, {3}, {3}, {3}}, build_diff_lambda},
     {"made twice", 2, {{ROWS, 4}, {3, 4}}, build_made_twice},
     {"block", 5, {{ROWS, 4}, {4}, {6, 4}, {6, 4}, {4, 6}}, build_block},
+    {"short convolution", 2, {{ROWS, 6}, {6, 1, 4}}, build_short_conv},
+    {"short convolution inside documents", 2, {{ROWS, 6}, {6, 1, 3}}, build_short_conv_documents},
+    {"silu", 1, {{ROWS, 6}}, build_silu},
+    {"vectors of length 1", 1, {{ROWS, 6}}, build_l2norm},
+    {"decays", 3, {{ROWS, 4}, {4}, {4}}, build_decay},
+    {"sigmoid", 1, {{ROWS, 4}}, build_sigmoid},
+    {"delta rule", 5, {{ROWS, 6}, {ROWS, 6}, {ROWS, 8}, {ROWS, 4}, {ROWS, 4}}, build_delta_rule},
+    {"delta rule inside documents",
+     5,
+     {{ROWS, 6}, {ROWS, 6}, {ROWS, 8}, {ROWS, 4}, {ROWS, 4}},
+     build_delta_rule_documents},
     {"experts", 11, {EXPERT_LEAVES}, build_experts},
     {"experts by sigmoids", 11, {EXPERT_LEAVES}, build_experts_by_sigmoids},
     {"experts at their sigmoid", 11, {EXPERT_LEAVES}, build_experts_at_their_sigmoid},

@@ -1,0 +1,25 @@
+/* States of a fixed size, which operations that pass over a sequence begin from and leave behind. */
+#ifndef CH_GRAPH_OPS_FIXED_STATE_H
+#define CH_GRAPH_OPS_FIXED_STATE_H
+
+#include "graph/plan.h"
+#include "graph/ops.h"
+
+/* The cache stores such states in F32 and no kernel converts them: fails in a graph of another type. */
+static inline ch_status ch_check_kept_state(const ch_node *node, const ch_kept_state *kept, ch_error *error) {
+  if (!kept->is_kept || node->graph->dtype == CH_F32) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG, "states of a fixed size are kept in F32 only");
+}
+
+/* Where the states of this run's sequences lie, NULL if they are not kept; elements from one to the next; tokens that each
+   sequence holds [host]: of none the state is undefined. */
+static inline void *ch_kept_states(const ch_run *run, const ch_kept_state *kept, int64_t *stride,
+                                   const int32_t **tokens) {
+  if (!kept->is_kept) return NULL;
+  const ch_state_view *view = &run->cache->views[kept->layer][kept->part];
+  *stride = view->sequence_stride;
+  *tokens = run->cache->length;
+  return (void *)(uintptr_t)view->data;
+}
+
+#endif
