@@ -85,8 +85,10 @@ typedef struct ch_compared {
   int64_t parameters;
   int64_t cache_elements_per_token, cache_bytes_per_token; /* bytes at 16 bits per element */
   /* The cache of one sequence of cache_depth tokens: fewer elements than so many tokens leave where layers have windows. By
-   * it caches are compared. 0: an earlier version wrote the file without it. */
+   * it and by the states below caches are compared. 0: an earlier version wrote the file without it. */
   int64_t cache_depth, cache_elements_at_depth;
+  /* States of constant size, which a sequence has besides; 0: there are none, or an earlier version wrote the file. */
+  int64_t state_elements_per_sequence;
   double validation_loss; /* mean cross entropy, in nats; perplexity is exp of it */
   double train_tokens_per_second;
   double decode_tokens_per_second; /* of images: images classified per second */

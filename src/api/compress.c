@@ -76,6 +76,12 @@ static ch_status open_all(ch_compressing *c, ch_error *error) {
   const ch_config *config = &c->own->config;
   CH_TRY(ch_config_needs_text(config, c->s->option_names ? "compress" : "compressing", error));
   CH_TRY(ch_model_check_plain(c->own, "be compressed", error));
+  if (ch_linear_layers(config))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s has %lld layers of linear attention (\"layer_types\"), whose projections are not those of the "
+        "others; only models whose layers are alike can be compressed",
+        c->directory, (long long)ch_linear_layers(config));
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
     return ch_fail(error, CH_ERROR_CONFIG, "%s has %lld layers; at most %d are supported here", c->directory,
                    (long long)config->num_hidden_layers, (int)CH_MAX_LISTED_LAYERS);

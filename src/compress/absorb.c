@@ -274,7 +274,8 @@ static ch_status fold_all(folding *f) {
   CH_TRY(take_over(f));
   if (a->knocked || a->mixed_layers) {
     CH_TRY(ch_model_check_plain(f->model, "be folded", f->error));
-    for (f->layer = 0; f->layer < a->config.num_hidden_layers; f->layer++) CH_TRY(fold_layer(f));
+    for (f->layer = 0; f->layer < a->config.num_hidden_layers; f->layer++)
+      if (!ch_layer_is_linear(&a->config, f->layer)) CH_TRY(fold_layer(f));
   }
   a->cache_before = ch_state_elements(&f->model->config);
   a->cache_after = ch_state_elements(&a->config);

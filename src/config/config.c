@@ -92,6 +92,7 @@ int64_t ch_unmixed_entry(const ch_config *config) {
 
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state) {
   const ch_head_mix *mix = &config->attention.head_mix;
+  if (ch_layer_is_linear(config, layer)) return 0;
   layer = ch_writing_layer(config, layer);
   int64_t last = mix->last_layer < 0 ? config->num_hidden_layers - 1 : mix->last_layer;
   if (!(mix->on & state) || layer < mix->first_layer || layer > last) return 0;

@@ -202,7 +202,7 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
     problem = "moe";
   else if (config->sliding_window && !of->sliding_window)
     problem = "sliding_window";
-  else if (config->layer_types.count && !of->window_by_layer)
+  else if (config->layer_types.count && (!of->window_by_layer || config->linear_attention.type))
     problem = "layer_types";
   else if (config->attention_sinks)
     problem = "attention_sinks";

@@ -73,9 +73,9 @@ static bool writes_stream(const ch_params *params, const ch_node *weight) {
 /* "q_proj" of "model.layers.3.self_attn.q_proj.weight", "q_proj.a" of "....q_proj.a.weight", "q_proj" of
    "model.dictionary.q_proj.atoms". */
 static void name_after(const char *label, char name[CH_ACTIVATION_NAME_SIZE]) {
-  static const char *const prefixes[] = {".self_attn.", ".mlp.", "model.dictionary."};
+  static const char *const prefixes[] = {".self_attn.", ".linear_attn.", ".mlp.", "model.dictionary."};
   static const char *const endings[] = {".weight", ".coefficients", ".atoms"};
-  for (int i = 0; i < 3; i++) {
+  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
     const char *at = strstr(label, prefixes[i]);
     if (!at) continue;
     label = at + strlen(prefixes[i]);

@@ -47,6 +47,7 @@ static ch_status fill_account(const ch_compare_setup *setup, const ch_config *co
                        : setup->settings.context   ? setup->settings.context
                                                    : setup->settings.sequence;
   model->cache_elements_at_depth = ch_state_elements_at(config, model->cache_depth);
+  model->state_elements_per_sequence = ch_compare_on_images(setup) ? 0 : ch_fixed_state_elements(config);
   model->flops_depth = ch_compare_on_images(setup) ? 0 : setup->settings.sequence;
   if (status == CH_OK) status = ch_account_model(config, &params, 0, ch_cache_of(CH_F16), &shallow, error);
   if (status == CH_OK)

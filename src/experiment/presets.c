@@ -84,7 +84,7 @@ static const ch_preset modules[] = {
      kha_mlp_per_head},
 };
 
-static const char window_words[] = "tokens of the window";
+static const char window_words[] = "tokens of the window", head_words[] = "heads of its layers";
 
 /* Exclusive attention: the mechanism must take it. */
 static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_error *error) {
@@ -126,6 +126,49 @@ static ch_status swa_all(ch_config *config, int64_t number, const char *where, c
   return slide(config, number, 0, where, error);
 }
 
+/* Gated DeltaNet in all layers but every `every`-th and the last, with keys of half the width and values of all of it, as many
+   parameters as multi-head attention; states of about 64 x 128 unless the number of heads is given. 0: in all layers. */
+static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, const char *where,
+                             ch_error *error) {
+  enum { WIDTH_OF_A_HEAD = 128 };
+  const int64_t usual = config->hidden_size / WIDTH_OF_A_HEAD;
+  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: %lld layers are too many to have types of their own; %d can",
+                   where, (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
+  if (!heads) heads = usual > 1 ? usual : 1;
+  const int64_t dim = config->hidden_size / 2 / heads;
+  config->linear_attention = (ch_linear_attention){.type = CH_LINEAR_GDN,
+                                                   .heads = heads,
+                                                   .value_heads = heads,
+                                                   .head_dim = dim > 1 ? dim : 1,
+                                                   .value_head_dim = dim > 1 ? 2 * dim : 2,
+                                                   .conv = 4,
+                                                   .gate = true};
+  for (int64_t i = 0; i < config->num_hidden_layers; i++) {
+    const bool slides = ch_layer_slides(config, (int)i),
+               stays = every && ((i + 1) % every == 0 || i + 1 == config->num_hidden_layers);
+    config->layer_types.type[i] = !stays ? CH_LAYER_LINEAR : slides ? CH_LAYER_SLIDING : CH_LAYER_FULL;
+  }
+  config->layer_types.count = config->num_hidden_layers;
+  return CH_OK;
+}
+
+static ch_status gdn(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return make_linear(config, number, 4, where, error);
+}
+
+static ch_status gdn_half(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return make_linear(config, number, 2, where, error);
+}
+
+static ch_status gdn_five_sixths(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return make_linear(config, number, 6, where, error);
+}
+
+static ch_status gdn_all(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return make_linear(config, number, 0, where, error);
+}
+
 /* Layers in groups that read the keys and values of the first. */
 static ch_status cla(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
@@ -140,6 +183,11 @@ static const ch_preset added[] = {
     {"swa-half", window_words, "sliding windows in every second layer", swa_half},
     {"swa-five-sixths", window_words, "sliding windows in 5 of 6 layers", swa_five_sixths},
     {"swa-all", window_words, "sliding windows in all layers", swa_all},
+    {"gdn", head_words,
+     "Gated DeltaNet in 3 of 4 layers: states of a fixed size (default: of 64 x 128 a head)", gdn},
+    {"gdn-half", head_words, "Gated DeltaNet in every second layer", gdn_half},
+    {"gdn-five-sixths", head_words, "Gated DeltaNet in 5 of 6 layers", gdn_five_sixths},
+    {"gdn-all", head_words, "Gated DeltaNet in all layers: no cache by token", gdn_all},
     {"cla", "layers of a group", "cross-layer attention: 2 layers share keys and values", cla},
     {"xsa", NULL, "exclusive attention: the output of each head without its part along the token's own value",
      xsa},

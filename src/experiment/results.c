@@ -14,11 +14,18 @@
 
 double ch_compared_cache(const ch_compared *model) {
   if (!model->cache_depth) return (double)model->cache_elements_per_token;
-  return (double)model->cache_elements_at_depth / (double)model->cache_depth;
+  return (double)(model->cache_elements_at_depth + model->state_elements_per_sequence) /
+         (double)model->cache_depth;
 }
 
-bool ch_compared_slides(const ch_compared *model) {
-  return ch_compared_cache(model) < (double)model->cache_elements_per_token;
+double ch_compared_cache_bytes(const ch_compared *model) {
+  const double states =
+      model->cache_depth ? (double)model->state_elements_per_sequence / (double)model->cache_depth : 0;
+  return CH_CACHE_ELEMENT_BYTES * (ch_compared_cache(model) - states) + (double)sizeof(float) * states;
+}
+
+bool ch_compared_depends_on_depth(const ch_compared *model) {
+  return ch_compared_cache(model) != (double)model->cache_elements_per_token;
 }
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED, ROW_FLAG } row_type;
@@ -48,6 +55,8 @@ static const struct {
     {"cache_bytes_per_token", ROW_WHOLE, offsetof(ch_compared, cache_bytes_per_token), ROW_OF_TEXT},
     {"cache_depth", ROW_WHOLE, offsetof(ch_compared, cache_depth), ROW_OF_TEXT | ROW_LATER},
     {"cache_elements_at_depth", ROW_WHOLE, offsetof(ch_compared, cache_elements_at_depth),
+     ROW_OF_TEXT | ROW_LATER},
+    {"state_elements_per_sequence", ROW_WHOLE, offsetof(ch_compared, state_elements_per_sequence),
      ROW_OF_TEXT | ROW_LATER},
     {"train_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_TEXT},
     {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_TEXT},

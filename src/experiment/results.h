@@ -47,11 +47,13 @@ struct ch_comparison {
 };
 
 enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
-/* What caches are compared by: elements per token of a sequence of cache_depth tokens. Without windows they are
-   cache_elements_per_token. */
+/* What caches are compared by: elements per token of a sequence of cache_depth tokens, states of constant size among them. Without
+   those and without windows they are cache_elements_per_token. */
 double ch_compared_cache(const ch_compared *model);
-/* Whether a token leaves more than that, because some layers have windows. */
-bool ch_compared_slides(const ch_compared *model);
+/* The same in bytes: 16 bits an element, but 32 of states. */
+double ch_compared_cache_bytes(const ch_compared *model);
+/* Whether a token leaves more or less than that, because some layers have windows or states of constant size. */
+bool ch_compared_depends_on_depth(const ch_compared *model);
 
 /* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
 json_t *ch_compared_to_json(const ch_compared *model);

@@ -50,9 +50,10 @@ static void put_for_layer(json_t *row, const char *key, int64_t layer, double va
 }
 
 static const char *init_name(const ch_param *param) {
-  static const char *const names[] = {[CH_PARAM_INIT_NORMAL] = "normal",
-                                      [CH_PARAM_INIT_CONSTANT] = "constant",
-                                      [CH_PARAM_INIT_ONE_HOT] = "one_hot"};
+  static const char *const names[] = {
+      [CH_PARAM_INIT_NORMAL] = "normal",         [CH_PARAM_INIT_CONSTANT] = "constant",
+      [CH_PARAM_INIT_UNIFORM] = "uniform",       [CH_PARAM_INIT_DECAY_RATE] = "decay_rate",
+      [CH_PARAM_INIT_DECAY_BIAS] = "decay_bias", [CH_PARAM_INIT_ONE_HOT] = "one_hot"};
   return names[param->init];
 }
 

@@ -18,7 +18,7 @@ static double shown_quality(const ch_compared *run) {
 }
 
 static double cost(const ch_compared *run) {
-  return run->images ? (double)run->parameters_attention : CH_CACHE_ELEMENT_BYTES * ch_compared_cache(run);
+  return run->images ? (double)run->parameters_attention : ch_compared_cache_bytes(run);
 }
 
 static double training_rate(const ch_compared *run) {

@@ -92,9 +92,11 @@ static int put_all(const ch_summary *summary, const ch_comparison *comparison, b
 /* At which length of text caches are compared, where that makes a difference. */
 static void put_context(const ch_summary *summary, ch_text *text) {
   for (int i = 0; i < summary->count; i++)
-    if (ch_compared_slides(summary->groups[i].runs[0])) {
+    if (ch_compared_depends_on_depth(summary->groups[i].runs[0])) {
       ch_text_printf(text,
-                     " Caches per token are those of %lld tokens: layers with a window keep no more than it.",
+                     " Caches per token are those of %lld tokens: layers with a window keep no more than it, "
+                     "and layers of "
+                     "linear attention a state of constant size.",
                      (long long)summary->groups[i].runs[0]->cache_depth);
       return;
     }

@@ -28,7 +28,7 @@ static double elements(const ch_compared *model) {
 }
 
 static double bytes(const ch_compared *model) {
-  return CH_CACHE_ELEMENT_BYTES * ch_compared_cache(model);
+  return ch_compared_cache_bytes(model);
 }
 
 static double training(const ch_compared *model) {

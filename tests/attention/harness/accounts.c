@@ -49,6 +49,13 @@ static int64_t bytes_by_parts(const specimen *s, const ch_cache_types *types, in
   return bytes;
 }
 
+/* Of the states of constant size, whatever the cache's types. */
+static int64_t state_bytes(const specimen *s) {
+  reference_figures figures;
+  reference_count(&s->definition, &figures);
+  return figures.state_elements * (int64_t)sizeof(float);
+}
+
 /* What a pass through the cache says of it: elements of states alone, and bytes of everything. */
 static void check_reported_cache(const specimen *s, int64_t elements, int64_t beside) {
   ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
@@ -65,7 +72,7 @@ static void check_reported_cache(const specimen *s, int64_t elements, int64_t be
   expect_equal(s, "cache_elements_per_token of a pass through the cache", result.cache_elements_per_token,
                elements);
   expect_equal(s, "cache_bytes_allocated", (int64_t)result.cache_bytes_allocated,
-               s->sequences * (bytes_by_parts(s, &types, s->length) + s->length * beside));
+               s->sequences * (bytes_by_parts(s, &types, s->length) + s->length * beside + state_bytes(s)));
   ch_forward_result_free(&result);
 }
 
@@ -95,7 +102,7 @@ void check_cache_size(laboratory *lab, const specimen *s) {
       return;
     }
     expect_equal(s, "bytes of a cache of 3 sequences of 7 tokens", (int64_t)ch_session_cache(session)->bytes,
-                 3 * (bytes_by_parts(s, &types[i], 7) + 7 * beside));
+                 3 * (bytes_by_parts(s, &types[i], 7) + 7 * beside + state_bytes(s)));
     ch_session_free(session);
   }
   check_reported_cache(s, figures.cache_elements, beside);
@@ -121,6 +128,7 @@ void check_parameters(laboratory *lab, const specimen *s) {
                f.parameters_gate_embedding);
   expect_equal(s, "parameters_active", account.parameters_active, f.parameters_active);
   expect_equal(s, "cache_elements_per_token", account.cache_elements_per_token, f.cache_elements);
+  expect_equal(s, "state_elements_per_sequence", account.state_elements_per_sequence, f.state_elements);
   expect_equal(s, "total_effective_rank", account.total_effective_rank, f.total_effective_rank);
   expect_equal(s, "shared_latent_dim", account.shared_latent_dim, f.shared_latent_dim);
 }

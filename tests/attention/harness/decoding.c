@@ -102,8 +102,28 @@ void check_chunks(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
+/* A state of constant size cannot go back, and says so; it can begin again. */
+static void check_refused_rewinding(const specimen *s, double *logits) {
+  ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
+  ch_error error = {0};
+  if (session && feed_tokens(s, session, 0, s->sequences, 0, 3, logits)) {
+    assert_int_equal(ch_session_truncate(session, 2, &error), CH_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "linear attention keep one state"));
+    assert_int_equal(ch_session_length(session), 3);
+    assert_int_equal(ch_session_truncate(session, 3, &error), CH_OK);
+    assert_int_equal(ch_session_truncate(session, 0, &error), CH_OK);
+  }
+  ch_session_free(session);
+}
+
 /* What is decoded after tokens were taken back does not depend on them. */
 void check_rewinding(laboratory *lab, const specimen *s) {
+  if (s->length >= 4 && ch_linear_layers(&s->config)) {
+    double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+    check_refused_rewinding(s, logits);
+    free(logits);
+    return;
+  }
   if (s->length < 4 || ch_any_layer_slides(&s->config)) return; /* rings do not go back */
   int64_t kept = s->length / 2, count = s->sequences * s->length;
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
@@ -141,8 +161,10 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   bool latent = type->absorbs_latents, gated = a->gate_embedding_dim > 0;
   bool grouped =
       gated && a->gate_op == CH_GATE_MULTIPLY && !a->qk_norm && !(a->knocking.on & (CH_ON_K | CH_ON_V));
-  bool absorbed = false; /* mixes, in some layer */
+  bool absorbed = false;                                                   /* mixes, in some layer */
+  if (s->config.num_hidden_layers == ch_linear_layers(&s->config)) return; /* no layer has attention */
   for (int layer = 0; layer < s->config.num_hidden_layers; layer++) {
+    if (ch_layer_is_linear(&s->config, layer)) continue;
     int64_t k = ch_mixed_components(&s->config, layer, CH_ON_K),
             v = ch_mixed_components(&s->config, layer, CH_ON_V);
     absorbed |= type->absorbs_mixes && k && v && k < s->definition.key_groups &&

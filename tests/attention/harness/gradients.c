@@ -40,8 +40,8 @@ static bool has_gradient(const char *name) {
 
 /* Passes over long texts take their time: there the attention of the first layer has to do. */
 static bool is_tried(const specimen *s, const char *name) {
-  return has_gradient(name) &&
-         (s->length <= 64 || strstr(name, "layers.0.self_attn.") || strstr(name, ".dictionary."));
+  return has_gradient(name) && (s->length <= 64 || strstr(name, "layers.0.self_attn.") ||
+                                strstr(name, "layers.0.linear_attn.") || strstr(name, ".dictionary."));
 }
 
 static double seed_of(const specimen *s) {

@@ -226,7 +226,18 @@ static void read_windows(const json_t *root, reference_config *c) {
   for (int64_t layer = 0; layer < c->layers; layer++) {
     const char *type = json_string_value(json_array_get(types, (size_t)layer));
     c->slides[layer] = c->window > 0 && (!type || strcmp(type, "sliding_attention") == 0);
+    c->is_linear[layer] = type && strcmp(type, "linear_attention") == 0;
   }
+}
+
+static void read_linear(const json_t *linear, reference_config *c) {
+  c->linear.heads = whole(linear, "heads", 0);
+  c->linear.value_heads = whole(linear, "value_heads", c->linear.heads);
+  c->linear.head_dim = whole(linear, "head_dim", 0);
+  c->linear.value_head_dim = whole(linear, "value_head_dim", 2 * c->linear.head_dim);
+  c->linear.conv = whole(linear, "conv", 4);
+  c->linear.gate = flag(linear, "gate", true);
+  c->linear.negative = flag(linear, "negative_eigenvalues", false);
 }
 
 void reference_config_parse(const char *text, reference_config *c) {
@@ -244,6 +255,7 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->layers = whole(root, "num_hidden_layers", 0);
   assert_in_range(c->layers, 1, REFERENCE_MAX_LAYERS);
   read_windows(root, c);
+  read_linear(json_object_get(root, "linear_attention"), c);
   c->heads = whole(root, "num_attention_heads", 0);
   c->groups = whole(root, "num_key_value_heads", c->type->one_key ? 1 : c->heads);
   c->head_dim = whole(root, "head_dim", c->hidden / c->heads);

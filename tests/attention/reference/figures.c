@@ -84,8 +84,26 @@ static int64_t shared_latent_dim(const reference_config *c) {
   if (c->type->shared_latent_dim) return c->type->shared_latent_dim(c);
   int64_t heads = c->key_groups < c->value_groups ? c->key_groups : c->value_groups;
   for (int layer = 0; layer < c->layers; layer++)
-    if (c->components[layer] && c->components[layer] < heads) heads = c->components[layer];
+    if (!c->is_linear[layer] && c->components[layer] && c->components[layer] < heads)
+      heads = c->components[layer];
   return heads * c->head_dim;
+}
+
+static bool has_attention(const reference_config *c) {
+  for (int layer = 0; layer < c->layers; layer++)
+    if (!c->is_linear[layer]) return true;
+  return false;
+}
+
+static void count_attention(const reference_config *c, int layer, reference_figures *figures) {
+  if (c->is_linear[layer]) {
+    figures->parameters_attention += reference_linear_parameters(c);
+    figures->state_elements += reference_linear_state(c);
+    return;
+  }
+  if (!follows(c, layer)) figures->cache_elements += c->type->cache(c, layer);
+  figures->parameters_attention += mechanism_parameters(c, layer) + module_parameters(c, layer);
+  if (expands(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
 }
 
 void reference_count(const reference_config *c, reference_figures *figures) {
@@ -93,9 +111,7 @@ void reference_count(const reference_config *c, reference_figures *figures) {
   int64_t norm = c->layernorm ? 2 * c->hidden : c->hidden;
   int64_t rest = c->post ? 0 : norm, rest_active = rest; /* the final norm */
   for (int layer = 0; layer < c->layers; layer++) {
-    if (!follows(c, layer)) figures->cache_elements += c->type->cache(c, layer);
-    figures->parameters_attention += mechanism_parameters(c, layer) + module_parameters(c, layer);
-    if (expands(c, layer)) figures->parameters_gate_embedding += c->vocab * c->gate_dim;
+    count_attention(c, layer, figures);
     int64_t norms = c->parallel ? 1 : c->both ? 4 : 2;
     rest += norms * norm;
     rest_active += norms * norm;
@@ -108,6 +124,7 @@ void reference_count(const reference_config *c, reference_figures *figures) {
   figures->parameters_total = always + rest + figures->parameters_gate_embedding;
   figures->parameters_active = always + rest_active;
   figures->parameters_stored = figures->parameters_total + reference_uncounted_parameters(c);
+  if (!has_attention(c)) return;
   figures->total_effective_rank =
       c->type->total_effective_rank ? c->type->total_effective_rank(c) : c->heads * c->key_dim;
   figures->shared_latent_dim = shared_latent_dim(c);
@@ -116,6 +133,6 @@ void reference_count(const reference_config *c, reference_figures *figures) {
 int64_t reference_uncounted_scalars(const reference_config *c) {
   int64_t groups = 0;
   for (int layer = 0; layer < c->layers; layer++)
-    groups += c->gate_dim > 0 && c->gate_norm && expands(c, layer);
+    groups += c->gate_dim > 0 && c->gate_norm && expands(c, layer) && !c->is_linear[layer];
   return 2 * groups;
 }

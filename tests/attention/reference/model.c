@@ -117,18 +117,23 @@ static void through_half(reference_run *run, double *x, half h) {
   if (h.sum) memcpy(x, through_norm(run, x, h.sum), (size_t)count * sizeof *x);
 }
 
+static double *attention_of_layer(reference_run *run, const double *x) {
+  return run->config->is_linear[run->layer] ? reference_linear_attention(run, x)
+                                            : run->config->type->attention(run, x);
+}
+
 /* Both halves read x, normed once. */
 static void side_by_side(reference_run *run, double *x) {
   const reference_config *c = run->config;
   const double *y = through_norm(run, x, "input_layernorm");
-  add(x, c->residual_factor, c->type->attention(run, y), run->length * c->hidden);
+  add(x, c->residual_factor, attention_of_layer(run, y), run->length * c->hidden);
   add(x, c->residual_factor, reference_feed_forward(run, y), run->length * c->hidden);
 }
 
 static void through_layers(reference_run *run, double *x) {
   const reference_config *c = run->config;
   bool behind = c->branch || c->both;
-  const half attention = {c->type->attention, c->post || c->branch ? NULL : "input_layernorm",
+  const half attention = {attention_of_layer, c->post || c->branch ? NULL : "input_layernorm",
                           behind ? "post_attention_layernorm" : NULL,
                           c->post ? "post_attention_layernorm" : NULL};
   const half ffn = {reference_feed_forward,

@@ -125,6 +125,14 @@ int64_t reference_cached_heads(const reference_config *config, char which, int l
 int reference_projections_by_head(const reference_config *config, int layer, struct projection_shape *shapes);
 int64_t reference_cache_by_head(const reference_config *config, int layer);
 
+/* --- linear_layers.c --- */
+
+/* A layer with a state of constant size: x [length][hidden] -> [length][hidden]; its parameters, and the elements that a
+   sequence keeps. */
+double *reference_linear_attention(reference_run *run, const double *x);
+int64_t reference_linear_parameters(const reference_config *config);
+int64_t reference_linear_state(const reference_config *config);
+
 /* --- images.c --- */
 
 /* The tokens of an image [channels][size][size]: [length][hidden]. */

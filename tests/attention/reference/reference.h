@@ -70,6 +70,11 @@ typedef struct reference_config {
   int64_t places;        /* learned */
   int64_t window, sinks; /* of layers that slide: W and n */
   bool slides[REFERENCE_MAX_LAYERS];
+  bool is_linear[REFERENCE_MAX_LAYERS]; /* layers with a state of constant size; all alike: */
+  struct {
+    int64_t heads, value_heads, head_dim, value_head_dim, conv;
+    bool gate, negative;
+  } linear;
   bool sink_logits;
   int64_t kv_group; /* layers that read the states of the first of them */
   reference_position position;
@@ -164,6 +169,7 @@ typedef struct reference_figures {
   int64_t
       parameters_stored; /* in all tensors of a checkpoint in training: with the MLPs that give coefficients */
   int64_t cache_elements; /* a token, all layers */
+  int64_t state_elements; /* a sequence, all layers */
   int64_t total_effective_rank, shared_latent_dim;
 } reference_figures;
 
