@@ -259,7 +259,7 @@ const ch_config_key ch_config_keys[] = {
     {"linear", "head_dim", CH_KEY_WHOLE, OURS, .required = true, MEMBER(linear_attention.head_dim),
      RANGE(1, MOST_HEADS)},
     {"linear", "value_head_dim", CH_KEY_WHOLE, OURS, .nullable = true,
-     MEMBER(linear_attention.value_head_dim), RANGE(1, MOST_HEADS)},
+     MEMBER(linear_attention.value_head_dim), RANGE(1, 2 * MOST_HEADS)},
     {"linear", "conv", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(linear_attention.conv),
      RANGE(0, CH_MAX_CONV_TAPS), .otherwise = 4},
     {"linear", "gate", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(linear_attention.gate), .otherwise = 1},

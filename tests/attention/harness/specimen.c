@@ -73,6 +73,8 @@ static double random_value(const ch_param *row, int64_t i, ch_random *random) {
     return (i / columns % row->shape[row->rank - 2] == i % columns ? 1 : 0) +
            0.5 * normal / sqrt((double)columns);
   if (strstr(row->name, "embed")) return normal;
+  if (ends_with(row->name, "conv1d.weight")) /* away from zero: what follows is divided by its length */
+    return (1 + 0.4 * normal) / sqrt((double)columns);
   return 1.2 * normal / sqrt((double)columns);
 }
 
