@@ -79,7 +79,7 @@ CH_API bool ch_ids_reserve(ch_ids *ids, size_t more);
 CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, size_t size,
                                      unsigned flags, ch_ids *ids, ch_error *error);
 
-/* Working memory for encoding many texts: faster than ch_tokenizer_encode, as it remembers words. It belongs to one
+/* Working memory for encoding many texts: faster than ch_tokenizer_encode, as it caches the ids of words. It belongs to one
  * thread at a time; the tokenizer must outlive it. */
 typedef struct ch_encoder ch_encoder;
 

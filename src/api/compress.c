@@ -17,15 +17,6 @@ void ch_compress_defaults(ch_compress_settings *settings) {
       .component_heads = -1, .last_layer = -1, .group_size = 2, .calibration_tokens = 65536};
 }
 
-ch_status ch_compressing_step(void *context, const char *what, double done, double total, ch_error *error) {
-  enum { UNITS = 1000000 };
-  ch_compressing *c = context;
-  if (c->stage != what && c->s->stage) c->s->stage(what, c->s->user);
-  c->stage = what;
-  if (ch_answer_tell(&c->progress, (int64_t)(total > 0 ? UNITS * done / total : 0), UNITS)) return CH_OK;
-  return ch_fail(error, CH_ERROR_INTERRUPTED, "cancelled; nothing was written");
-}
-
 /* --- opening ----------------------------------------------------------------------------------------------------- */
 
 /* What layers share and what are factors is written out first, and mixed heads go into the projections where components

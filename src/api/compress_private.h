@@ -38,7 +38,7 @@ typedef struct ch_compressing {
   ch_compression_report report;
 } ch_compressing;
 
-/* A ch_compress_step: tells parts and progress; CH_ERROR_INTERRUPTED once the caller cancelled. */
+/* A ch_compress_step: tells parts and progress; CH_ERROR_INTERRUPTED once the caller cancelled (compress_step.c). */
 ch_compress_step ch_compressing_step;
 
 /* "mea", "masa" ..., in the order of ch_compression; "measured", "paper" (compress_read.c). */

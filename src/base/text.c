@@ -2,6 +2,7 @@
 #include "base/text.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,7 +56,7 @@ void ch_text_free(ch_text *text) {
 static int edit_distance(const char *a, const char *b) {
   enum { LONGEST = 63 };
   int rows[3][LONGEST + 1], na = (int)strlen(a), nb = (int)strlen(b);
-  if (na > LONGEST || nb > LONGEST) return LONGEST;
+  if (na > LONGEST || nb > LONGEST) return INT_MAX;
   for (int i = 0; i <= na; i++) {
     int *row = rows[i % 3];
     const int *above = rows[(i + 2) % 3], *second = rows[(i + 1) % 3];

@@ -184,9 +184,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 1 << 30,
-     .help = "Compare the caches of texts of N tokens. Only layers with a window, which keep no more than "
-             "it, make "
-             "that differ from the cache of a token (default: --seq)."},
+     .help = "Length of text, in tokens, at which caches are compared. It matters where layers have sliding "
+             "windows: they keep no more tokens than the window has. (default: --seq)"},
     {.name = "tolerance",
      .type = CH_OPTION_NUMBER,
      .offset = AT(tolerance),

@@ -203,7 +203,7 @@ const ch_command ch_cmd_compress = {
     .positional = "MODEL",
     .summary = "Make a model smaller without training, and report what was lost.",
     .description =
-        "MODEL is a Crosshead model or a Hugging Face llama, qwen2, qwen3, qwen3_moe or mistral. mea keeps "
+        "MODEL is a Crosshead model or a Hugging Face directory that opens as it is. mea keeps "
         "fewer key and value heads in the cache; the layer's heads become linear combinations of "
         "them (virtual heads). masa, svd-llm, svd and basis-sharing remove attention parameters.\n\n"
         "The result in --out runs like any other model and can be trained further with `train "

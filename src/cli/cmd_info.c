@@ -61,25 +61,26 @@ static ch_status run(const void *given, ch_error *error) {
   return status;
 }
 
-static const ch_option options[] = {CH_JSON_OPTION(offsetof(arguments, json)),
-                                    {.name = "table",
-                                     .type = CH_OPTION_FLAG,
-                                     .offset = offsetof(arguments, table),
-                                     .help = "Print one line per configuration, side by side."},
-                                    {.name = "cache-dtype",
-                                     .type = CH_OPTION_TEXT,
-                                     .offset = offsetof(arguments, cache_dtype),
-                                     .metavar = CH_CACHE_TYPES_METAVAR,
-                                     .default_value = "bf16",
-                                     .help = CH_CACHE_TYPES_HELP},
-                                    {.name = "depth",
-                                     .type = CH_OPTION_COUNT,
-                                     .offset = offsetof(arguments, depth),
-                                     .metavar = "N",
-                                     .default_value = "0",
-                                     .max = 1e12,
-                                     .help = "Context length in tokens for the FLOPs."},
-                                    {.name = NULL}};
+static const ch_option options[] = {
+    CH_JSON_OPTION(offsetof(arguments, json)),
+    {.name = "table",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, table),
+     .help = "Print one line per configuration, side by side."},
+    {.name = "cache-dtype",
+     .type = CH_OPTION_TEXT,
+     .offset = offsetof(arguments, cache_dtype),
+     .metavar = CH_CACHE_TYPES_METAVAR,
+     .default_value = "bf16",
+     .help = CH_CACHE_TYPES_HELP},
+    {.name = "depth",
+     .type = CH_OPTION_COUNT,
+     .offset = offsetof(arguments, depth),
+     .metavar = "N",
+     .default_value = "0",
+     .max = 1e12,
+     .help = "Context length, in tokens, at which FLOPs and the cache of a sequence are counted."},
+    {.name = NULL}};
 
 const ch_command ch_cmd_info = {
     .name = "info",

@@ -194,7 +194,7 @@ static const ch_option options[] = {
      AT(dtype),
      .metavar = "TYPE",
      .choices = weight_types,
-     .help = "Type of the matrices (default: as the files have them; bf16 where there are none)."},
+     .help = "Type of the matrices (default: that of the files; bf16 for a configuration without files)."},
     {.name = "cache-dtype",
      .type = CH_OPTION_TEXT,
      AT(cache_dtype),

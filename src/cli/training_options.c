@@ -45,7 +45,7 @@ const ch_option ch_training_option_table[] = {
      .offset = SET(init_from),
      .metavar = "DIR",
      .help = "Start from the weights, config and tokenizer of the model in DIR (one of Crosshead's, or a "
-             "Hugging Face llama, qwen2, qwen3, qwen3_moe or mistral)."},
+             "Hugging Face directory that opens as it is)."},
     {.name = "recover",
      .type = CH_OPTION_FLAG,
      .offset = SET(recover),

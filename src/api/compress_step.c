@@ -1,0 +1,11 @@
+/* Telling the caller which part of a compression runs and how far it is. */
+#include "api/compress_private.h"
+
+ch_status ch_compressing_step(void *context, const char *what, double done, double total, ch_error *error) {
+  enum { UNITS = 1000000 };
+  ch_compressing *c = context;
+  if (c->stage != what && c->s->stage) c->s->stage(what, c->s->user);
+  c->stage = what;
+  if (ch_answer_tell(&c->progress, (int64_t)(total > 0 ? UNITS * done / total : 0), UNITS)) return CH_OK;
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "cancelled; nothing was written");
+}
