@@ -83,7 +83,7 @@ CH_API ch_status ch_session_step(ch_session *session, size_t count, const int32_
  * and, within a pass that takes long, some twenty times a second; so does generation while it reads a prompt. The
  * unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and *logits is not set.
  * The tokens of the passes that are complete stay (ch_session_length says how many); but where a pass was interrupted
- * that moves a full sliding window, the sequences are empty. A generation ends with CH_END_STOPPED. NULL = no calls, as
+ * that moves a full sliding window or a state of a fixed size, the sequences are empty. A generation ends with CH_END_STOPPED. NULL = no calls, as
  * at first. */
 CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, void *user);
 

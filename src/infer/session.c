@@ -182,11 +182,12 @@ static void reading_share(void *context, double share) {
   ((reading *)context)->share = share;
 }
 
-/* What a pass that was stopped may have overwritten: the rings of a sequence that fills them. */
+/* What a pass that was stopped may have overwritten: the rings of a sequence that fills them, and states of a fixed size. */
 static void forget_overwritten(ch_session *session, int64_t first, int64_t sequences, int64_t length) {
   const ch_cache *cache = session->cache;
   for (int64_t s = first; s < first + sequences; s++)
-    if (cache->any_ring && cache->length[s] + length > cache->window + cache->sinks) cache->length[s] = 0;
+    if (cache->any_fixed || (cache->any_ring && cache->length[s] + length > cache->window + cache->sinks))
+      cache->length[s] = 0;
 }
 
 static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequences, reading *r,
