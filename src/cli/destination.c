@@ -22,7 +22,7 @@ static ch_status no_memory(ch_error *error) {
 /* --- what may be replaced ---------------------------------------------------------------------------------------- */
 
 ch_status ch_refuse_standing(const char *option, const char *path, ch_error *error) {
-  ch_standing s = ch_recognise(path);
+  ch_occupant s = ch_recognise(path);
   if (s.kind == CH_STANDS_OTHER)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s is a special file; give another name", option, path);
   if (s.kind == CH_STANDS_DIRECTORY && !s.ours)
@@ -65,7 +65,7 @@ static const char *why_needed(const char *whole) {
 
 static ch_status check_replaceable(const ch_destination *d, ch_error *error) {
   char whole[PATH_MAX];
-  ch_standing s = ch_recognise(d->place);
+  ch_occupant s = ch_recognise(d->place);
   if (s.kind == CH_STANDS_OTHER || (s.kind == CH_STANDS_FILE && !s.ours))
     return ch_refuse_standing(d->option->name, d->path, error);
   if (s.kind != CH_STANDS_DIRECTORY) return CH_OK;
@@ -135,7 +135,7 @@ static ch_status choose_work(ch_destination *d, ch_error *error) {
     d->work = NULL;
     return no_memory(error);
   }
-  ch_standing s = ch_recognise_partial(d->work);
+  ch_occupant s = ch_recognise_partial(d->work);
   bool gone =
       s.kind == CH_STANDS_NOTHING || ((s.ours || s.kind == CH_STANDS_EMPTY) && ch_delete_tree(d->work));
   if (gone) return CH_OK;
@@ -174,7 +174,7 @@ static ch_status open_one(ch_destination *d, const ch_command *command, const ch
   bool job = d->option->writes == CH_WRITES_JOB, file = d->option->writes == CH_WRITES_FILE;
   d->place = trimmed(d->path);
   if (!d->place) return no_memory(error);
-  ch_standing standing = ch_recognise(d->place);
+  ch_occupant standing = ch_recognise(d->place);
   ch_standing_kind kind = standing.kind;
   if (force || !job) CH_TRY(check_all_inputs(d, command, parsed, error));
   if (force) CH_TRY(check_replaceable(d, error));

@@ -100,7 +100,7 @@ static bool find_stranger(const char *directory, const char *before, int depth, 
   return found;
 }
 
-static void look_into(const char *path, ch_standing *s) {
+static void look_into(const char *path, ch_occupant *s) {
   int mark = 0;
   while (mark < MARKS && !has(path, marks[mark].name)) mark++;
   s->kind = CH_STANDS_DIRECTORY;
@@ -114,7 +114,7 @@ static void look_into(const char *path, ch_standing *s) {
 }
 
 /* Files that commands write: JSON, safetensors (JSON behind eight bytes), GGUF. */
-static void look_at_file(const char *path, ch_standing *s) {
+static void look_at_file(const char *path, ch_occupant *s) {
   char first[9] = {0};
   FILE *file = fopen(path, "rbe");
   size_t got = file ? fread(first, 1, sizeof first, file) : 0;
@@ -126,8 +126,8 @@ static void look_at_file(const char *path, ch_standing *s) {
   s->ours = file && (gguf || tensors || json || got == 0);
 }
 
-ch_standing ch_recognise(const char *path) {
-  ch_standing s = {.kind = CH_STANDS_NOTHING};
+ch_occupant ch_recognise(const char *path) {
+  ch_occupant s = {.kind = CH_STANDS_NOTHING};
   struct stat info;
   if (lstat(path, &info) != 0) return s;
   s.link = S_ISLNK(info.st_mode);
@@ -144,8 +144,8 @@ ch_standing ch_recognise(const char *path) {
   return s;
 }
 
-ch_standing ch_recognise_partial(const char *path) {
-  ch_standing s = ch_recognise(path);
+ch_occupant ch_recognise_partial(const char *path) {
+  ch_occupant s = ch_recognise(path);
   if (s.kind == CH_STANDS_DIRECTORY && !s.ours)
     s.ours = !find_stranger(path, "", 0, s.stranger, sizeof s.stranger);
   return s;
