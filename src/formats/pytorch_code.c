@@ -70,6 +70,7 @@ static bool has(const model *m, const char *name, size_t size) {
       {"moe", c->moe.experts != 0},
       {"post_norm", c->norm_placement == CH_NORM_POST},
       {"window", ch_any_layer_slides(c)},
+      {"linear", ch_linear_layers(c) > 0},
       {"sink_logits", a->sink_logits},
       {"kv_group", a->kv_layer_group > 1},
       {"any_attention_function",
@@ -166,9 +167,19 @@ static void put_parts(const model *m, const char *const *parts, ch_text *code) {
 
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code) {
   const char *const whole = ch_config_is_vision(config) ? "image_model" : "language_model";
-  const char *const parts[] = {
-      "common",       "positions", "shared_weights", "cache", "modules", "attention", config->attention.type,
-      "feed_forward", "layer",     "pretrained",     whole,   NULL};
+  const char *const parts[] = {"common",
+                               "positions",
+                               "shared_weights",
+                               "cache",
+                               "modules",
+                               "attention",
+                               config->attention.type,
+                               "gdn",
+                               "feed_forward",
+                               "layer",
+                               "pretrained",
+                               whole,
+                               NULL};
   const model m = {config, params};
   ch_text_printf(code,
                  "\"\"\"A Crosshead model for transformers: what its config.json says (attention: %s), and "

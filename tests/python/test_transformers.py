@@ -134,6 +134,18 @@ CASES = {
     "groups of reused keys": {"num_key_value_heads": None, **attention(type="mfa_kr", kv_layer_group=3, qk_norm=True)},
     "groups of latents": attention(**{**MLA, "type": "gla"}, kv_layer_group=2),
     "groups of chosen heads": attention(type="moh", kv_layer_group=2, active_heads=2, exclusive=True, head_mix={"on": ["v"], "component_heads": 1}),
+    "gdn": {"layer_types": ["linear_attention", "full_attention", "linear_attention"],
+            "linear_attention": {"type": "gdn", "heads": 2, "head_dim": 5}, **attention(type="gqa", qk_norm=True)},
+    "gdn in all layers": {
+        "layer_types": ["linear_attention"] * 3, "norm_placement": "post",
+        "linear_attention": {"type": "gdn", "heads": 1, "value_heads": 3, "head_dim": 4, "value_head_dim": 6, "conv": 3, "gate": False},
+        **attention(type="gqa"),
+    },
+    "gdn beside windows": {
+        "layer_types": ["linear_attention", "sliding_attention", "full_attention"], "sliding_window": 3,
+        "linear_attention": {"type": "gdn", "heads": 2, "head_dim": 3, "conv": 0, "negative_eigenvalues": True},
+        **attention(**MLA),
+    },
     "masa": {"sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2}, **attention(type="gqa", head_norm=True)},
     "masa in groups": {
         "sharing": {"type": "masa", "projections": ["q_b_proj", "kv_b_proj"], "atoms": 2, "groups": [[0, 1], [2, 2]]},
@@ -262,6 +274,8 @@ class Transformers(unittest.TestCase):
         kept = json.loads(crosshead("info", saved, "--depth", str(tokens.shape[1]), "--json"))
         self.assertEqual(past.elements_per_token(), kept["cache_elements_per_token"])
         self.assertEqual(past.elements(), kept["cache_elements_at_depth"])
+        if "state_elements_per_sequence" in kept:
+            self.assertEqual(past.state_elements(), kept["state_elements_per_sequence"])
 
     def check_generation(self, model, saved):
         """Greedy continuations equal those without a cache, with padding on the left too, which sinks refuse."""

@@ -88,26 +88,66 @@ class LayerStates(CacheLayerMixin):
         self._each(lambda state: state[indices])
 
 
+#? linear
+class FixedStates(LayerStates):
+    """What a layer of linear attention keeps of a sequence, whatever its length: its state, and what convolutions see."""
+
+    is_croppable = False
+
+    def replace(self, states, count):
+        self.states, self.seen = states, self.seen + count
+        self.is_initialized = True
+
+    def indices(self, count, device):
+        return torch.arange(self.seen + count, device=device)
+
+    def crop(self, tokens_to_remove):
+        removed = min(abs(tokens_to_remove), self.seen)
+        if removed and removed < self.seen:
+            raise ValueError("a layer of linear attention keeps one state; it cannot be cropped")
+        if removed:
+            self.reset()
+
+
+#? end
 class CrossheadCache(Cache):
     """The states of all layers. Its size is the mechanism's: latents, mixed heads, one key for all."""
 
     def __init__(self, config):
         sinks = getattr(config, "attention_sinks", 0)
         windows = [window_of(config, i) for i in range(config.num_hidden_layers)]
-        super().__init__(layers=[LayerStates(window, sinks if window else 0) for window in windows])
+        layers = [LayerStates(window, sinks if window else 0) for window in windows]
+#? linear
+        for i, layer_type in enumerate(config.layer_types):
+            if layer_type == "linear_attention":
+                layers[i] = FixedStates()
+#? end
+        super().__init__(layers=layers)
 
     def get_seq_length(self, layer_idx=0):
         return max(layer.get_seq_length() for layer in self.layers)
 
+    def _kept(self, fixed):
+        for layer in self.layers:
+#? linear
+            if isinstance(layer, FixedStates) != fixed:
+                continue
+#? end
+            yield from (state for state in layer.states or () if state.is_floating_point())
+
     def elements_per_token(self):
         """Numbers that are kept of a token, without the ids that some mechanisms need."""
-        kept = [state for layer in self.layers for state in layer.states or () if state.is_floating_point()]
-        return sum(state[0, 0].numel() for state in kept)
+        return sum(state[0, 0].numel() for state in self._kept(False))
 
     def elements(self):
-        """Numbers that are kept of a sequence."""
-        kept = [state for layer in self.layers for state in layer.states or () if state.is_floating_point()]
-        return sum(state[0].numel() for state in kept)
+        """Numbers that are kept of the tokens of a sequence."""
+        return sum(state[0].numel() for state in self._kept(False))
+#? linear
+
+    def state_elements(self):
+        """Numbers that a sequence has besides, whatever its length."""
+        return sum(state[0].numel() for state in self._kept(True))
+#? end
 
 
 #? end

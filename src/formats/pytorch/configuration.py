@@ -63,6 +63,7 @@ class CrossheadViTConfig(PretrainedConfig):
         sliding_window=None,
         attention_sinks=0,
         layer_types=None,
+        linear_attention=None,
 #? end
         init="default",
         parametrization="standard",
@@ -112,6 +113,7 @@ class CrossheadViTConfig(PretrainedConfig):
         self.sliding_window = sliding_window
         self.attention_sinks = attention_sinks
         self.layer_types = layer_types
+        self.linear_attention = linear_attention
 #? end
         self.init = init
         self.parametrization = parametrization

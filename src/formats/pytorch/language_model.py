@@ -7,6 +7,10 @@ class CrossheadModel(CrossheadPreTrainedModel):
             CrossheadLayer(config, i, self.dictionary) for i in range(config.num_hidden_layers)
         )
         for layer in self.layers:
+#? linear
+            if layer.is_linear:
+                continue
+#? end
             layer.self_attn.first_of_group = (self.layers[layer.self_attn.leader].self_attn,)
 #? !post_norm
         self.norm = make_norm(config)

@@ -7,7 +7,16 @@ def make_norm(config):
 class CrossheadLayer(GradientCheckpointingLayer):
     def __init__(self, config, layer_idx, shared):
         super().__init__()
+#? linear
+        self.is_linear = config.layer_types[layer_idx] == "linear_attention"
+        if self.is_linear:
+            self.linear_attn = GatedDeltaNet(config, layer_idx)
+        else:
+            self.self_attn = MECHANISMS[config.attention["type"]](config, layer_idx, shared)
+#? end
+#? !linear
         self.self_attn = MECHANISMS[config.attention["type"]](config, layer_idx, shared)
+#? end
 #? moe
         dense = range(config.moe.get("first_dense_layers", 0))
         if layer_idx not in dense and layer_idx not in config.moe.get("dense_layers", ()):
@@ -22,16 +31,30 @@ class CrossheadLayer(GradientCheckpointingLayer):
         self.input_layernorm = make_norm(config)
         self.post_attention_layernorm = make_norm(config)
 
+    def attention(self, *inputs):
+#? linear
+        if self.is_linear:
+            return self.linear_attn(*inputs)
+#? end
+        return self.self_attn(*inputs)
+
     def forward(self, x, tokens, cache, written):
-        x = x + self.self_attn(self.input_layernorm(x), tokens, cache, written)
+        x = x + self.attention(self.input_layernorm(x), tokens, cache, written)
         return x + self.mlp(self.post_attention_layernorm(x))
 #? end
 #? post_norm
         self.post_attention_layernorm = make_norm(config)
         self.post_feedforward_layernorm = make_norm(config)
 
+    def attention(self, *inputs):
+#? linear
+        if self.is_linear:
+            return self.linear_attn(*inputs)
+#? end
+        return self.self_attn(*inputs)
+
     def forward(self, x, tokens, cache, written):
-        x = self.post_attention_layernorm(x + self.self_attn(x, tokens, cache, written))
+        x = self.post_attention_layernorm(x + self.attention(x, tokens, cache, written))
         return self.post_feedforward_layernorm(x + self.mlp(x))
 #? end
 

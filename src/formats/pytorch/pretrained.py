@@ -41,6 +41,19 @@ class CrossheadPreTrainedModel(PreTrainedModel):
             if full == "lm_head.weight" and self.config.tie_word_embeddings:
                 continue
             row = self.config.tensor(full)
+#? linear
+            if row["init"] == "uniform":
+                most = 3**0.5 * row["std"]
+                nn.init.uniform_(tensor, row["start"] - most, row["start"] + most)
+                continue
+            if row["init"] == "decay_rate":
+                tensor.copy_(torch.log(16 * torch.rand_like(tensor).clamp(min=1e-12)))
+                continue
+            if row["init"] == "decay_bias":
+                step = torch.exp(torch.rand_like(tensor) * math.log(100) + math.log(0.001))
+                tensor.copy_(step + torch.log(-torch.expm1(-step)))
+                continue
+#? end
             if row["std"] > 0:
                 start, most = row["start"], 3 * row["std"]
                 nn.init.trunc_normal_(tensor, start, row["std"], start - most, start + most)

@@ -1,0 +1,78 @@
+#? linear
+def gated_delta_rule(q, k, v, decay, steps, state, chunk=64):
+    """S_t = a_t S_{t−1} + k_t (b_t (v_t − (a_t S_{t−1})ᵀ k_t))ᵀ and o_t = S_tᵀ q_t, chunk by chunk: [B, H, T, d], decay = log a and
+    steps = b [B, H, T], state [B, H, d_k, d_v] -> o and the last state.
+
+    The errors e of a chunk solve (I + M diag(b)) e = v − c k S with M = G ∘ k kᵀ below the diagonal, where c and G are the
+    products of a from the chunk's beginning and between two tokens.
+    """
+    outputs = []
+    for q, k, v, decay, b in zip(*(x.split(chunk, 2) for x in (q, k, v, decay, steps[..., None]))):
+        sums = decay.cumsum(-1)
+        since = sums.exp()[..., None]
+        between = (sums[..., :, None] - sums[..., None, :]).tril().exp().tril()
+        system = (between * (k @ k.transpose(-1, -2))).tril(-1) * b.transpose(-1, -2)
+        system = system + torch.eye(system.shape[-1], dtype=system.dtype, device=system.device)
+        u = b * torch.linalg.solve_triangular(system, v - since * (k @ state), upper=False, unitriangular=True)
+        outputs.append(since * (q @ state) + (between * (q @ k.transpose(-1, -2))).tril() @ u)
+        state = since[..., -1:, :] * state + (between[..., -1, :, None] * k).transpose(-1, -2) @ u
+    return torch.cat(outputs, 2), state
+
+
+class GatedDeltaNet(nn.Module):
+    """A layer whose tokens leave a state of a fixed size (Yang et al. 2024): y = W_o [RMSNorm(o) ⊙ silu(W_g x)]."""
+
+    def __init__(self, config, layer_idx):
+        super().__init__()
+        a, self.layer_idx = config.linear_attention, layer_idx
+        self.heads, self.value_heads = a["heads"], a.get("value_heads") or a["heads"]
+        self.size = a["head_dim"]
+        self.value_size = a.get("value_head_dim") or 2 * self.size
+        self.taps = a.get("conv", 4)
+        self.most_step = 2.0 if a.get("negative_eigenvalues") else 1.0
+        keys, values = self.heads * self.size, self.value_heads * self.value_size
+        for name, width in (("q", keys), ("k", keys), ("v", values), ("a", self.value_heads), ("b", self.value_heads)):
+            self.add_module(name + "_proj", nn.Linear(config.hidden_size, width, bias=False))
+            if self.taps and name in "qkv":
+                self.add_module(name + "_conv1d", nn.Conv1d(width, width, self.taps, groups=width, bias=False))
+        self.A_log = nn.Parameter(torch.zeros(self.value_heads))
+        self.dt_bias = nn.Parameter(torch.zeros(self.value_heads))
+        self.gated = a.get("gate", True)
+        if self.gated:
+            self.g_proj = nn.Linear(config.hidden_size, values, bias=False)
+        self.o_norm = RMSNorm(self.value_size, config.rms_norm_eps)
+        self.o_proj = nn.Linear(values, config.hidden_size, bias=False)
+
+    def convolved(self, name, x, kept, after):
+        """silu(conv(W x)) [B, T, width]; what the next tokens' convolution sees is added to `after`."""
+        x = getattr(self, name + "_proj")(x)
+        if not self.taps:
+            return F.silu(x)
+        before = x.new_zeros(x.shape[0], self.taps - 1, x.shape[2]) if kept is None else kept
+        rows = torch.cat((before, x), 1)
+        after.append(rows[:, rows.shape[1] - self.taps + 1 :])
+        return F.silu(getattr(self, name + "_conv1d")(rows.transpose(1, 2)).transpose(1, 2))
+
+    def forward(self, x, tokens, cache, written):
+        if tokens.attention_mask is not None:  # padding leaves nothing behind
+            seen = tokens.attention_mask[:, tokens.indices.shape[0] - x.shape[1] : tokens.indices.shape[0]]
+            x = x * seen[:, :, None].to(x.dtype)
+        kept = cache.layers[self.layer_idx].states if cache is not None else None
+        state, *rows = kept or (None,)
+        rows, after = rows or (None,) * 3, []
+        q, k, v = (split_heads(self.convolved(name, x, row, after).float(), heads) for name, row, heads in zip(
+            "qkv", rows, (self.heads, self.heads, self.value_heads)))
+        q, k = (h * torch.rsqrt(h.pow(2).sum(-1, keepdim=True) + 1e-6) for h in (q, k))
+        q, k = (h.repeat_interleave(self.value_heads // self.heads, 1) for h in (q * self.size**-0.5, k))
+        decay = -self.A_log.float().exp() * F.softplus(self.a_proj(x).float() + self.dt_bias.float())
+        steps = self.most_step * self.b_proj(x).float().sigmoid()
+        if state is None:
+            state = q.new_zeros(x.shape[0], self.value_heads, self.size, self.value_size)
+        o, state = gated_delta_rule(q, k, v, decay.transpose(1, 2), steps.transpose(1, 2), state)
+        if cache is not None:
+            cache.layers[self.layer_idx].replace((state, *after), x.shape[1])
+        o = self.o_norm(o.transpose(1, 2)).flatten(-2).to(x.dtype)
+        return self.o_proj(o * F.silu(self.g_proj(x)) if self.gated else o)
+
+
+#? end
