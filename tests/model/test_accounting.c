@@ -196,6 +196,37 @@ static void of_experts_the_chosen_and_the_shared_count(void **state) {
               a.flops.lm_head == dense.flops.lm_head);
 }
 
+/* Qwen3-Next's layers: three of four have states of constant size, the others 2 key-value heads of 256. */
+static void linear_layers_have_states_and_no_cache(void **state) {
+  (void)state;
+  ch_config config;
+  ch_error error = {0};
+  ch_text json = {0};
+  ch_account a, deep;
+  ch_text_puts(&json,
+               "{\"model_type\": \"crosshead\", \"vocab_size\": 50, \"hidden_size\": 64, "
+               "\"intermediate_size\": 8, \"num_hidden_layers\": 48, \"num_attention_heads\": 16, "
+               "\"num_key_value_heads\": 2, \"head_dim\": 256, \"linear_attention\": {\"type\": \"gdn\", "
+               "\"heads\": 16, \"value_heads\": 32, \"head_dim\": 128, \"value_head_dim\": 128}, "
+               "\"layer_types\": [");
+  for (int layer = 0; layer < 48; layer++)
+    ch_text_printf(&json, "\"%s_attention\"%s", layer % 4 == 3 ? "full" : "linear", layer < 47 ? ", " : "]}");
+  if (ch_config_parse(json.data, "config.json", &config, &error) != CH_OK) fail_msg("%s", error.message);
+  account(&config, 0, CH_BF16, &a);
+  account(&config, 1000, CH_BF16, &deep);
+  assert_int_equal(a.cache_elements_per_token, 12288);
+  assert_int_equal(a.state_elements_per_sequence, 19759104);
+  assert_int_equal(deep.cache_elements_at_depth, 12288000);
+  /* What does not depend on the depth: matrices and convolutions, and three multiply-adds an element of a state. */
+  const double keys = 16 * 128, values = 32 * 128,
+               linear = 64 * (2 * keys + 3 * values + 2 * 32) + 4 * (2 * keys + values) + 3 * 32 * 128 * 128,
+               full = 64 * (2 * 16 * 256 + 2 * 2 * 256);
+  assert_true(a.flops.attention_projections == 2 * (36 * linear + 12 * full));
+  assert_true(deep.flops.attention_projections == a.flops.attention_projections);
+  assert_true(deep.flops.attention_context == 2.0 * 12 * 1000 * 2 * 16 * 256);
+  ch_text_free(&json);
+}
+
 static void check_case(const char *name) {
   char place[600];
   snprintf(place, sizeof place, SHARED_DATA "/vectors/%s", name);
@@ -218,6 +249,7 @@ static void check_case(const char *name) {
               {"parameters_gate_embedding", a.parameters_gate_embedding},
               {"parameters_active", a.parameters_active},
               {"cache_elements_per_token", a.cache_elements_per_token},
+              {"state_elements_per_sequence", a.state_elements_per_sequence},
               {"total_effective_rank", a.total_effective_rank},
               {"shared_latent_dim", a.shared_latent_dim}};
   assert_true(json_object_size(figures) > 0);
@@ -262,6 +294,7 @@ int main(void) {
       cmocka_unit_test(decoding_is_counted_in_its_own_form),
       cmocka_unit_test(every_tensor_is_counted_where_it_belongs),
       cmocka_unit_test(of_experts_the_chosen_and_the_shared_count),
+      cmocka_unit_test(linear_layers_have_states_and_no_cache),
       cmocka_unit_test(reference_cases_have_their_figures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
