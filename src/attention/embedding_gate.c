@@ -99,7 +99,7 @@ ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const
 bool ch_gate_groups_tokens(const ch_builder *builder) {
   const ch_config *c = builder->config;
   return builder->cached && !builder->expand_gates && builder->graph->length == 1 &&
-         !c->attention.sink_logits && !ch_layer_slides(c, builder->layer) &&
+         !c->attention.sink_logits && !c->attn_logit_softcapping && !ch_layer_slides(c, builder->layer) &&
          c->attention.gate_embedding_dim && c->attention.gate_op == CH_GATE_MULTIPLY &&
          !c->attention.qk_norm && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
 }

@@ -58,8 +58,9 @@ typedef struct ch_builder {
   bool trainable;
   bool causal; /* a token sees only the tokens before it; otherwise all of its sequence (an encoder) */
   int64_t
-      capacity; /* tokens of a sequence for which layers that slide keep a ring; 0: they keep all tokens */
-  bool cached;  /* states go through the cache: decoding and cached prefill */
+      capacity;    /* tokens of a sequence for which layers that slide keep a ring; 0: they keep all tokens */
+  int64_t context; /* tokens that the text may have which this run is a part of, longrope's choice */
+  bool cached;     /* states go through the cache: decoding and cached prefill */
   ch_cache_types cache; /* what that cache stores */
   bool gates_known;     /* the cache holds the gates of all ids already */
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
@@ -78,14 +79,16 @@ enum {
   CH_MODULE_KNOCK_OTHER = 8, /* mlp and gate */
   CH_MODULE_HEAD_MIX = 16,
   CH_MODULE_BIAS = 32,         /* attention_bias: q, k and v projections have biases */
-  CH_MODULE_SINK_LOGITS = 128, /* softmax with a learned sink, by ch_attend_states */
-  CH_MODULE_KV_GROUP = 256,    /* later layers can read the keys and values of an earlier one */
+  CH_MODULE_SINK_LOGITS = 512, /* softmax with a learned sink, by ch_attend_states */
+  CH_MODULE_KV_GROUP = 1024,   /* later layers can read the keys and values of an earlier one */
   CH_MODULE_OWN_SIZES =
       64, /* the mechanism has other keys for head sizes: head_dim and num_key_value_heads do not apply */
   CH_MODULE_BY_HEAD =
       128, /* whole heads turn and meet as keys_values.c says: nope_layers, partial_rotary_factor,
                               attention_multiplier and qk_norm_over apply */
-  CH_MODULE_OUTPUT_BIAS = 256 /* attention_output_bias: o_proj has a bias */
+  CH_MODULE_OUTPUT_BIAS = 256, /* attention_output_bias: o_proj has a bias */
+  CH_MODULE_MIXES_SCORES =
+      2048 /* scores of several heads become one: attn_logit_softcapping does not apply */
 };
 
 /* The rows of a projection that make a query, key or value state: of every `stride` rows, `size` from `offset` on. */
@@ -193,7 +196,7 @@ ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name);
    of the cache when x stands for states in it; x itself where the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
 /* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
-void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies);
+void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies);
 /* The same for queries, which are also multiplied by YaRN's factor for the scores of rotated dims. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary);
 /* YaRN's factor for the scores of rotated dims, and DeepSeek's MLA's for whole scores; 1 without YaRN. */

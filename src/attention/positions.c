@@ -22,7 +22,7 @@ static bool is_local(const ch_builder *builder) {
 
 static void set_frequencies(const ch_builder *builder, int64_t rotary, double *frequencies) {
   const ch_config *c = builder->config;
-  ch_rope_frequencies(c, rotary, frequencies);
+  ch_rope_frequencies(c, rotary, builder->context, frequencies);
   for (int64_t i = 0; is_local(builder) && i < rotary / 2; i++)
     frequencies[i] = pow(c->local_rope_theta, -2.0 * (double)i / (double)rotary);
 }
@@ -110,6 +110,7 @@ ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_nod
                           ch_attend_spec spec) {
   spec.causal = builder->causal;
   if (!spec.slopes) spec.slopes = ch_alibi_slopes(builder, 0, 1, spec.heads);
+  spec.soft_cap = builder->config->attn_logit_softcapping;
   const ch_seen seen = ch_seen_by(builder);
   spec.window = seen.window;
   spec.sinks = seen.sinks;

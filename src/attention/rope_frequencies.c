@@ -1,4 +1,4 @@
-/* RoPE's frequencies, with the linear, llama3 and yarn scalings. */
+/* RoPE's frequencies, with the linear, llama3, yarn and longrope scalings. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -27,8 +27,10 @@ static void yarn(const ch_config *config, int64_t rotary, double *frequencies) {
   const ch_rope_scaling *scaling = &config->rope_scaling;
   double fast = scaling->beta_fast ? scaling->beta_fast : 32,
          slow = scaling->beta_slow ? scaling->beta_slow : 1;
-  double low = fmax(floor(correction_pair(fast, config, rotary)), 0);
-  double high = fmin(ceil(correction_pair(slow, config, rotary)), (double)rotary - 1);
+  double low = correction_pair(fast, config, rotary), high = correction_pair(slow, config, rotary);
+  if (scaling->truncate) low = floor(low), high = ceil(high);
+  low = fmax(low, 0);
+  high = fmin(high, (double)rotary - 1);
   if (low == high) high += 0.001;
   for (int64_t i = 0; i < rotary / 2; i++) {
     double ramp = fmin(fmax(((double)i - low) / (high - low), 0), 1);
@@ -40,8 +42,23 @@ static double yarn_mscale(double factor, double mscale) {
   return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1;
 }
 
+/* LongRoPE (Ding et al. 2024): a factor of its own for every pair, and others in texts longer than the original
+   context. */
+static const ch_pair_factors *factors_for(const ch_rope_scaling *scaling, int64_t tokens) {
+  return tokens > scaling->original_max_position_embeddings ? &scaling->long_factor : &scaling->short_factor;
+}
+
+static double longrope_scale(const ch_config *config) {
+  const ch_rope_scaling *s = &config->rope_scaling;
+  double original = (double)s->original_max_position_embeddings,
+         factor = s->factor ? s->factor : (double)config->max_position_embeddings / original;
+  if (s->attention_factor) return s->attention_factor;
+  return factor > 1 ? sqrt(1 + log(factor) / log(original)) : 1;
+}
+
 double ch_rope_score_scale(const ch_config *config) {
   const ch_rope_scaling *s = &config->rope_scaling;
+  if (s->type == CH_ROPE_LONGROPE) return longrope_scale(config) * longrope_scale(config);
   if (s->type != CH_ROPE_YARN) return 1;
   double factor = s->attention_factor;
   if (!factor)
@@ -58,11 +75,12 @@ double ch_latent_score_scale(const ch_config *config) {
   return scale * scale;
 }
 
-void ch_rope_frequencies(const ch_config *config, int64_t rotary, double *frequencies) {
+void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies) {
   const ch_rope_scaling *scaling = &config->rope_scaling;
   for (int64_t i = 0; i < rotary / 2; i++) {
     double frequency = pow(config->rope_theta, -2.0 * (double)i / (double)rotary);
     if (scaling->type == CH_ROPE_LINEAR) frequency /= scaling->factor;
+    if (scaling->type == CH_ROPE_LONGROPE) frequency /= factors_for(scaling, tokens)->factor[i];
     if (scaling->type == CH_ROPE_LLAMA3) frequency = llama3(frequency, scaling);
     frequencies[i] = frequency;
   }

@@ -62,7 +62,7 @@ static const ch_preset presets[] = {
 const ch_mechanism ch_mechanism_talking = {.name = "talking",
                                            .modules = CH_MODULE_QK_NORM | CH_MODULE_HEAD_NORM |
                                                       CH_MODULE_KNOCK_LINEAR | CH_MODULE_KNOCK_OTHER |
-                                                      CH_MODULE_BIAS,
+                                                      CH_MODULE_BIAS | CH_MODULE_MIXES_SCORES,
                                            .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                            .keys = keys,
                                            .check = check,

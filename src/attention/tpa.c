@@ -164,6 +164,7 @@ static ch_node *attend_factors(ch_builder *builder, ch_node *q, ch_node *const s
                                .k_rank = c->attention.k_rank,
                                .v_rank = c->attention.v_rank,
                                .scale = score_scale(c),
+                               .soft_cap = c->attn_logit_softcapping,
                                .slopes = ch_alibi_slopes(builder, 0, 1, c->num_attention_heads),
                                .window = seen.window,
                                .sinks = seen.sinks};

@@ -26,16 +26,33 @@ typedef enum ch_norm_placement {
   CH_NORM_BRANCH, /* x + norm(f(x)), and a last norm before the head (OLMo 2) */
   CH_NORM_BOTH    /* x + norm(f(norm(x))), and a last norm before the head (Gemma 2) */
 } ch_norm_placement;
-typedef enum ch_rope_type { CH_ROPE_DEFAULT, CH_ROPE_LINEAR, CH_ROPE_LLAMA3, CH_ROPE_YARN } ch_rope_type;
+typedef enum ch_rope_type {
+  CH_ROPE_DEFAULT,
+  CH_ROPE_LINEAR,
+  CH_ROPE_LLAMA3,
+  CH_ROPE_YARN,
+  CH_ROPE_LONGROPE
+} ch_rope_type;
+
+/* A factor for each pair of dims that turns. */
+enum { CH_MAX_PAIR_FACTORS = 256 };
+typedef struct ch_pair_factors {
+  double factor[CH_MAX_PAIR_FACTORS];
+  int64_t count; /* 0: there are none */
+} ch_pair_factors;
 
 typedef struct ch_rope_scaling {
   ch_rope_type type;
   double factor;
   /* llama3 only */
   double low_freq_factor, high_freq_factor;
-  int64_t original_max_position_embeddings; /* yarn too */
+  int64_t original_max_position_embeddings; /* yarn and longrope too */
   /* yarn only; 0: not given */
-  double beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor;
+  double beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor; /* the last longrope's too */
+  bool truncate; /* yarn: the ends of its ramp are whole pairs */
+  /* longrope only: what wavelengths are stretched by in texts up to original_max_position_embeddings, and in longer
+     ones */
+  ch_pair_factors short_factor, long_factor;
 } ch_rope_scaling;
 
 /* What one QK norm is over: each head, or all heads of a token. */
@@ -201,6 +218,7 @@ typedef struct ch_moe_config {
   ch_balance_update balance_update; /* loss-free */
   double aux_coefficient;
   ch_scoring scoring;
+  bool router_bias; /* the router's logits have a bias, which counts in the weights too */
   bool renormalise; /* weights of the chosen sum to `scale`, where there are several */
   double scale;
   int64_t groups, active_groups; /* experts are chosen from the best groups; 0: from all */
@@ -219,6 +237,7 @@ typedef struct ch_config {
   bool attention_output_bias;                                /* o_proj has one */
   bool mlp_bias;                                             /* the projections of the FFN have biases */
   char hidden_act[CH_NAME_SIZE];                             /* kind of the FFN: a name of model/network.h */
+  double swiglu_alpha, swiglu_limit;                         /* of hidden_act "clamped_swiglu" */
   char norm[CH_NAME_SIZE]; /* kind of the norms outside attention: a name of model/norm.h */
   ch_norm_placement norm_placement;
   bool parallel_residual; /* attention and FFN read the same normed x, and both are added to x */
@@ -226,6 +245,8 @@ typedef struct ch_config {
       residual_multiplier;     /* factors of the embedding and of what a half of a block adds */
   double attention_multiplier; /* of scores; 0: 1 / sqrt(head_dim) */
   double logits_scaling;       /* logits are divided by it */
+  double attn_logit_softcapping,
+      final_logit_softcapping; /* soft caps c tanh(s / c) of scores and logits; 0: none */
   bool causal; /* a token sees only the tokens before it; otherwise all tokens of its sequence */
   ch_position position;
   double rope_theta;

@@ -15,20 +15,24 @@ typedef struct family {
   const char *name;
   const char *assumed;    /* a configuration of ours: what the family always is, and its class's defaults */
   const char *keys;       /* the keys that count beside those of all families, as "theirs" or "theirs=ours" */
-  const char *activation; /* the key that names it */
+  const char *activation; /* the key that names it; NULL: all have the same */
   bool gated;
   double partial_rotary_factor; /* the class's default; 0: all dims turn, whatever the file says */
-  bool slides;                  /* it has layers with a window, 4096 if absent, and others */
-  int64_t every;                /* such a layer has none, if the file does not list types */
-  double local_theta;           /* of layers with a window, if absent; 0: as the others */
+  bool window_by_layer;         /* only some of its layers have a window: those that layer_types lists, */
+  int64_t every;                /* else all but every so many-th; 0: those that do not turn, */
+  bool window_asked;            /* and only with use_sliding_window */
+  int64_t window;               /* how long it is, if the file does not say */
+  bool local_rope;              /* layers with a window turn without the scaling of the others, */
+  double local_theta;           /* and by this base, if the file has none; 0: by that of the others */
   /* What else the file says; or NULL. */
   ch_status (*read)(const json_t *root, const char *where, json_t *ours, ch_error *error);
 } family;
 
+static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_mixtral(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_gemma(const json_t *root, const char *where, json_t *ours, ch_error *error);
-static ch_status read_gemma2(const json_t *root, const char *where, json_t *ours, ch_error *error);
+static ch_status read_gpt_oss(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_gpt2(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_stablelm(const json_t *root, const char *where, json_t *ours, ch_error *error);
 
@@ -42,7 +46,7 @@ static const family families[] = {
      "\"qk_norm_over\": \"all\"}}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_act", .gated = true},
     {"phi3", "{\"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 4096}", "rms_norm_eps", "hidden_act",
-     .gated = true, .partial_rotary_factor = 1},
+     .gated = true, .partial_rotary_factor = 1, .read = read_phi3},
     {"gpt2",
      "{\"norm\": \"layernorm\", \"position\": \"learned\", \"attention_bias\": true, "
      "\"attention_output_bias\": true, \"mlp_bias\": true, \"tie_word_embeddings\": true, "
@@ -58,7 +62,7 @@ static const family families[] = {
      "{\"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"tie_word_embeddings\": true, "
      "\"rope_theta\": 2e6, \"max_position_embeddings\": 32768}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias mlp_bias", "hidden_act", .gated = true,
-     .read = read_smollm3},
+     .window_by_layer = true, .window_asked = true, .read = read_smollm3},
     {"seed_oss",
      "{\"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 8, \"head_dim\": 128, \"attention_bias\": true, "
      "\"max_position_embeddings\": 524288}",
@@ -83,20 +87,33 @@ static const family families[] = {
      "rms_norm_eps", "hidden_act", .gated = true, .read = read_mixtral},
     {"gemma2",
      "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"head_dim\": 256, "
-     "\"tie_word_embeddings\": true, \"max_position_embeddings\": 8192, \"hidden_act\": \"geglu_tanh\"}",
-     "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_activation", .gated = true,
-     .slides = true, .every = 2, .read = read_gemma2},
+     "\"tie_word_embeddings\": true, \"max_position_embeddings\": 8192, \"hidden_act\": \"geglu_tanh\", "
+     "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30}",
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias attn_logit_softcapping "
+     "final_logit_softcapping",
+     "hidden_activation", .gated = true, .window_by_layer = true, .window = 4096, .every = 2,
+     .read = read_gemma},
     {"gemma3_text",
      "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"head_dim\": 256, "
      "\"tie_word_embeddings\": true, \"max_position_embeddings\": 131072, \"hidden_act\": \"geglu_tanh\", "
      "\"rope_theta\": 1e6, \"attention\": {\"qk_norm\": true}}",
-     "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_activation", .gated = true,
-     .slides = true, .every = 6, .local_theta = 10000, .read = read_gemma},
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias final_logit_softcapping",
+     "hidden_activation", .gated = true, .window_by_layer = true, .window = 4096, .every = 6,
+     .local_rope = true, .local_theta = 10000, .read = read_gemma},
     {"olmo3",
-     "{\"norm_placement\": \"branch\", \"rms_norm_eps\": 1e-5, \"attention\": {\"qk_norm\": true, "
-     "\"qk_norm_over\": \"all\"}}",
+     "{\"norm_placement\": \"branch\", \"rms_norm_eps\": 1e-5, \"rope_theta\": 5e5, \"attention\": "
+     "{\"qk_norm\": true, \"qk_norm_over\": \"all\"}}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_act", .gated = true,
-     .slides = true, .every = 4},
+     .window_by_layer = true, .window = 4096, .every = 4, .local_rope = true},
+    {"gpt_oss",
+     "{\"rms_norm_eps\": 1e-5, \"num_key_value_heads\": 8, \"head_dim\": 64, \"attention_bias\": true, "
+     "\"attention_output_bias\": true, \"mlp_bias\": true, \"hidden_act\": \"clamped_swiglu\", "
+     "\"max_position_embeddings\": 131072, \"rope_theta\": 150000, \"rope_scaling\": {\"rope_type\": "
+     "\"yarn\", "
+     "\"factor\": 32, \"truncate\": false, \"original_max_position_embeddings\": 4096}, \"attention\": "
+     "{\"sink_logits\": true}}",
+     "rms_norm_eps attention_bias attention_bias=attention_output_bias swiglu_alpha swiglu_limit", NULL,
+     .window_by_layer = true, .window = 128, .every = 2, .read = read_gpt_oss},
 };
 
 enum { FAMILIES = sizeof families / sizeof *families };
@@ -156,7 +173,7 @@ static ch_status take_activation(const json_t *root, const family *of, const cha
                {"gelu_pytorch_tanh", "geglu_tanh", "gelu_tanh"},
                {"relu", "reglu", "relu"},
                {"relu2", "relu2_glu", "relu2"}};
-  const json_t *given = json_object_get(root, of->activation);
+  const json_t *given = of->activation ? json_object_get(root, of->activation) : NULL;
   if (!given || json_is_null(given)) return CH_OK;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *name = of->gated ? names[i].gated : names[i].plain;
@@ -193,23 +210,28 @@ static void take_rope(const json_t *root, const family *of, json_t *ours) {
   if (!json_is_object(rope)) return;
   take(rope, "rope_theta", ours, "rope_theta");
   if (of->partial_rotary_factor) take(rope, "partial_rotary_factor", ours, "partial_rotary_factor");
+  json_object_del(ours, "rope_scaling"); /* the family's own, which the file's replaces */
   if (is_type(rope, "default")) return;
   json_t *scaling = json_copy((json_t *)rope);
   json_object_del(scaling, "rope_theta");
   json_object_del(scaling, "partial_rotary_factor");
-  bool of_context = is_type(rope, "llama3") || is_type(rope, "yarn");
+  bool of_context = is_type(rope, "llama3") || is_type(rope, "yarn") || is_type(rope, "longrope");
   if (of_context && !json_object_get(scaling, "original_max_position_embeddings"))
     take(ours, "max_position_embeddings", scaling, "original_max_position_embeddings");
   json_object_set_new(ours, "rope_scaling", scaling);
 }
 
 /* Whether a layer of a family with and without windows has one. */
-static bool slides_in(const json_t *root, const family *of, int64_t layer) {
-  const json_t *types = json_object_get(root, "layer_types");
+static bool slides_in(const json_t *root, const family *of, const json_t *ours, int64_t layer) {
+  const json_t *types = json_object_get(root, "layer_types"), *nope = json_object_get(ours, "nope_layers");
   int64_t every = of->every;
-  ch_json_whole(json_object_get(root, "sliding_window_pattern"), &every);
-  const char *type = json_string_value(json_array_get(types, (size_t)layer));
-  if (json_is_array(types)) return type && strcmp(type, "sliding_attention") == 0;
+  if (json_is_array(types)) {
+    const char *type = json_string_value(json_array_get(types, (size_t)layer));
+    return type && strcmp(type, "sliding_attention") == 0;
+  }
+  for (size_t i = 0; every == 0 && i < json_array_size(nope); i++)
+    if (json_integer_value(json_array_get(nope, i)) == layer) return true;
+  if (every) ch_json_whole(json_object_get(root, "sliding_window_pattern"), &every);
   return every > 0 && (layer + 1) % every != 0;
 }
 
@@ -233,8 +255,10 @@ static ch_status take_local_rope(const json_t *root, const family *of, const cha
                                  ch_error *error) {
   const json_t *given = json_object_get(json_object_get(root, "rope_parameters"), "sliding_attention");
   int64_t layers = 0;
-  if (!of->slides || !ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers)) return CH_OK;
+  if (!of->window_by_layer || !ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers))
+    return CH_OK;
   CH_TRY(check_types(root, layers, where, error));
+  if (!of->local_rope) return CH_OK;
   json_t *theta = json_object_get(given, "rope_theta"), *list = json_array();
   if (!theta && of->local_theta) theta = json_object_get(root, "rope_local_base_freq");
   if (given && !is_type(given, "default")) {
@@ -246,7 +270,7 @@ static ch_status take_local_rope(const json_t *root, const family *of, const cha
         where);
   }
   for (int64_t layer = 0; layer < layers && layer < CH_MAX_LISTED_LAYERS; layer++)
-    if (slides_in(root, of, layer)) json_array_append_new(list, json_integer(layer));
+    if (slides_in(root, of, ours, layer)) json_array_append_new(list, json_integer(layer));
   bool differs =
       of->local_theta || json_object_get(ours, "rope_scaling") ||
       (theta && json_number_value(theta) != json_number_value(json_object_get(ours, "rope_theta")));
@@ -262,18 +286,20 @@ static ch_status take_local_rope(const json_t *root, const family *of, const cha
 
 static bool any_slides(const json_t *root, const family *of, const json_t *ours) {
   int64_t layers = 0, layer = 0;
-  if (!of->slides) return true; /* those that have a window have it everywhere */
+  if (!of->window_by_layer) return true; /* those that have a window have it everywhere */
   ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers);
-  while (layer < layers && layer < CH_MAX_LISTED_LAYERS && !slides_in(root, of, layer)) layer++;
+  while (layer < layers && layer < CH_MAX_LISTED_LAYERS && !slides_in(root, of, ours, layer)) layer++;
   return layer < layers;
 }
 
 /* The window of the layers that slide; 0: none does. */
 static int64_t window_of(const json_t *root, const family *of, const json_t *ours) {
   const json_t *given = json_object_get(root, "sliding_window");
-  int64_t window = of->slides && !given ? 4096 : 0;
+  int64_t window = given ? 0 : of->window;
   if (json_is_integer(given)) ch_json_whole(given, &window);
-  if (json_is_false(json_object_get(root, "use_sliding_window")) || !any_slides(root, of, ours)) return 0;
+  const json_t *asked = json_object_get(root, "use_sliding_window");
+  if (json_is_false(asked) || (of->window_asked && !json_is_true(asked)) || !any_slides(root, of, ours))
+    return 0;
   return window < INT32_MAX ? window : 0;
 }
 
@@ -281,7 +307,7 @@ static int64_t window_of(const json_t *root, const family *of, const json_t *our
 static ch_status take_window(const json_t *root, const family *of, const json_t *ours, const char *where,
                              ch_config *config, ch_error *error) {
   config->sliding_window = window_of(root, of, ours);
-  if (!config->sliding_window || !of->slides) return CH_OK;
+  if (!config->sliding_window || !of->window_by_layer) return CH_OK;
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
     return ch_fail(
         error, CH_ERROR_CONFIG,
@@ -289,7 +315,7 @@ static ch_status take_window(const json_t *root, const family *of, const json_t 
         (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
   config->layer_types.count = config->num_hidden_layers;
   for (int64_t layer = 0; layer < config->num_hidden_layers; layer++)
-    config->layer_types.type[layer] = slides_in(root, of, layer) ? CH_LAYER_SLIDING : CH_LAYER_FULL;
+    config->layer_types.type[layer] = slides_in(root, of, ours, layer) ? CH_LAYER_SLIDING : CH_LAYER_FULL;
   return CH_OK;
 }
 
@@ -301,6 +327,21 @@ static ch_status refuse(const json_t *root, const char *key, const char *needed,
   char shown[80];
   return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %s, which is not supported; only %s is", where, key,
                  ch_json_show(json_object_get(root, key), shown, sizeof shown), needed);
+}
+
+/* "su" and "yarn" are older names of longrope here. Its original context stands outside, where it counts for more. */
+static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  json_t *scaling = json_object_get(ours, "rope_scaling");
+  (void)where, (void)error;
+  if (!scaling) return CH_OK;
+  if (is_type(scaling, "su") || is_type(scaling, "yarn")) {
+    json_object_del(scaling, "type");
+    json_object_set_new(scaling, "rope_type", json_string("longrope"));
+  }
+  if (!json_object_get(root, "original_max_position_embeddings"))
+    json_object_set_new(scaling, "original_max_position_embeddings", json_integer(4096));
+  take(root, "original_max_position_embeddings", scaling, "original_max_position_embeddings");
+  return CH_OK;
 }
 
 /* no_rope_layers has a 0 for a layer that turns nothing; without it every fourth layer is one. */
@@ -354,9 +395,9 @@ static ch_status read_stablelm(const json_t *root, const char *where, json_t *ou
              : CH_OK;
 }
 
-/* Every layer has experts, whose weights add up to 1. */
-static ch_status read_mixtral(const json_t *root, const char *where, json_t *ours, ch_error *error) {
-  json_t *moe = json_pack("{s:i, s:i, s:f}", "experts", 8, "active", 2, "aux_coefficient", 0.001);
+/* Every layer has experts, whose weights add up to 1; `moe` has the class's defaults. */
+static ch_status read_experts(const json_t *root, const char *where, json_t *moe, json_t *ours,
+                              ch_error *error) {
   int64_t active = 0;
   take(root, "num_local_experts", moe, "experts");
   take(root, "num_experts_per_tok", moe, "active");
@@ -374,14 +415,24 @@ static ch_status read_mixtral(const json_t *root, const char *where, json_t *our
   return CH_OK;
 }
 
+static ch_status read_mixtral(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  return read_experts(root, where,
+                      json_pack("{s:i, s:i, s:f}", "experts", 8, "active", 2, "aux_coefficient", 0.001), ours,
+                      error);
+}
+
+static ch_status read_gpt_oss(const json_t *root, const char *where, json_t *ours, ch_error *error) {
+  return read_experts(root, where,
+                      json_pack("{s:i, s:i, s:f, s:b}", "experts", 128, "active", 4, "aux_coefficient", 0.001,
+                                "router_bias", 1),
+                      ours, error);
+}
+
 /* The square roots of widths that Gemma multiplies by. */
 static ch_status read_gemma(const json_t *root, const char *where, json_t *ours, ch_error *error) {
-  static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
   const json_t *given = json_object_get(root, "query_pre_attn_scalar");
   double scalar = given ? json_number_value(given) : 256,
          width = json_number_value(json_object_get(ours, "hidden_size"));
-  for (int i = 0; i < 2; i++)
-    if (json_is_number(json_object_get(root, caps[i]))) return refuse(root, caps[i], "null", where, error);
   if (json_is_true(json_object_get(root, "use_bidirectional_attention")))
     return refuse(root, "use_bidirectional_attention", "false", where, error);
   if (!(scalar > 0))
@@ -391,22 +442,10 @@ static ch_status read_gemma(const json_t *root, const char *where, json_t *ours,
   return CH_OK;
 }
 
-/* Caps that the class assumes. */
-static ch_status read_gemma2(const json_t *root, const char *where, json_t *ours, ch_error *error) {
-  static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
-  for (int i = 0; i < 2; i++)
-    if (!json_object_get(root, caps[i]))
-      return ch_fail(
-          error, CH_ERROR_CONFIG,
-          "%s: \"%s\" is missing, which means a cap of scores, and those are not supported; only null is",
-          where, caps[i]);
-  return read_gemma(root, where, ours, error);
-}
-
 /* --- all of it ------------------------------------------------------------------------------------------------- */
 
 /* Keys of every family whose values are looked into, or refused. */
-static ch_status check_forms(const json_t *root, const char *where, ch_error *error) {
+static ch_status check_forms(const json_t *root, const char *name, const char *where, ch_error *error) {
   static const char *const scalings[] = {"rope_parameters", "rope_scaling"};
   const json_t *window = json_object_get(root, "sliding_window"), *given = NULL;
   int64_t size = 1;
@@ -425,20 +464,17 @@ static ch_status check_forms(const json_t *root, const char *where, ch_error *er
     if (given && !json_is_null(given) && !json_is_object(given))
       return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %s where an object {...} is needed", where,
                      scalings[i], ch_json_show(given, shown, sizeof shown));
-    if (is_type(given, "longrope") || is_type(given, "su"))
-      return ch_fail(
-          error, CH_ERROR_CONFIG,
-          "%s: \"%s\" is of type \"longrope\", whose lists of factors are not supported; \"default\", "
-          "\"linear\", \"llama3\" and \"yarn\" are",
-          where, scalings[i]);
   }
   given = json_object_get(root, "quantization_config");
-  return given && !json_is_null(given) ? refuse(root, "quantization_config", "null", where, error) : CH_OK;
+  const char *method = json_string_value(json_object_get(given, "quant_method"));
+  bool read = method && strcmp(method, "mxfp4") == 0 && strcmp(name, "gpt_oss") == 0;
+  return given && !json_is_null(given) && !read ? refuse(root, "quantization_config", "null", where, error)
+                                                : CH_OK;
 }
 
 static ch_status translate(const json_t *root, const family *of, const char *where, json_t *ours,
                            ch_error *error) {
-  CH_TRY(check_forms(root, where, error));
+  CH_TRY(check_forms(root, of->name, where, error));
   take_all(root, usual_keys, ours);
   take_all(root, of->keys, ours);
   take_id(root, "bos_token_id", ours);

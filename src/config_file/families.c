@@ -159,8 +159,10 @@ ch_status ch_config_read_family(const json_t *root, const char *where, ch_config
   config->attention_bias = asked || of->biases == BIAS_QKV_ALWAYS;
   config->attention_output_bias = asked;
   ch_rope_scaling *scaling = &config->rope_scaling;
-  if (scaling->type == CH_ROPE_DEFAULT) *scaling = (ch_rope_scaling){0}; /* its other keys have no effect */
-  bool of_context = scaling->type == CH_ROPE_LLAMA3 || scaling->type == CH_ROPE_YARN;
+  if (scaling->type == CH_ROPE_DEFAULT)
+    *scaling = (ch_rope_scaling){.truncate = true}; /* its other keys have no effect */
+  bool of_context =
+      scaling->type == CH_ROPE_LLAMA3 || scaling->type == CH_ROPE_YARN || scaling->type == CH_ROPE_LONGROPE;
   if (of_context && !scaling->original_max_position_embeddings)
     scaling->original_max_position_embeddings = config->max_position_embeddings;
   return CH_OK;

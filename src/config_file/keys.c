@@ -10,7 +10,8 @@
 
 static bool is_list(const ch_config_key *key) {
   return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS || key->type == CH_KEY_PROJECTIONS ||
-         key->type == CH_KEY_GROUPS || key->type == CH_KEY_LAYERS || key->type == CH_KEY_LAYER_TYPES;
+         key->type == CH_KEY_GROUPS || key->type == CH_KEY_LAYERS || key->type == CH_KEY_LAYER_TYPES ||
+         key->type == CH_KEY_FACTORS;
 }
 
 /* The value of a key that one number holds: any type but names, lists and objects. Every whole number in range is
@@ -42,6 +43,7 @@ static void store(const ch_config_key *key, double value, ch_config *config) {
   case CH_KEY_GROUPS:
   case CH_KEY_LAYERS:
   case CH_KEY_LAYER_TYPES:
+  case CH_KEY_FACTORS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -68,6 +70,7 @@ static double load(const ch_config_key *key, const ch_config *config) {
   case CH_KEY_GROUPS:
   case CH_KEY_LAYERS:
   case CH_KEY_LAYER_TYPES:
+  case CH_KEY_FACTORS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -180,6 +183,10 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
     put_names(key->choices, buffer + used, size - used);
     break;
   }
+  case CH_KEY_FACTORS:
+    snprintf(buffer, size, "a list of at most %d numbers above 0, one for each pair of dims that turns",
+             CH_MAX_PAIR_FACTORS);
+    break;
   case CH_KEY_OBJECT:
     snprintf(buffer, size, "an object {...}");
     break;
@@ -224,6 +231,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
   case CH_KEY_GROUPS:
   case CH_KEY_LAYERS:
   case CH_KEY_LAYER_TYPES:
+  case CH_KEY_FACTORS:
   case CH_KEY_OBJECT:
     break;
   }
@@ -301,6 +309,7 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   case CH_KEY_GROUPS:
   case CH_KEY_LAYERS:
   case CH_KEY_LAYER_TYPES:
+  case CH_KEY_FACTORS:
   case CH_KEY_OBJECT:
     break;
   }

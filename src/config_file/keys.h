@@ -20,6 +20,7 @@ typedef enum ch_key_type {
   CH_KEY_GROUPS,      /* ch_sharing: a list of lists [first, last] of layers */
   CH_KEY_LAYERS,      /* bool[CH_MAX_LISTED_LAYERS]: a list of distinct layers, which may be empty */
   CH_KEY_LAYER_TYPES, /* ch_layer_list: a list with one of `choices` per layer */
+  CH_KEY_FACTORS,     /* ch_pair_factors: a list of numbers above 0, as NUMBER's */
   CH_KEY_OBJECT       /* a nested object: the rows of group `members` */
 } ch_key_type;
 
@@ -77,7 +78,7 @@ void ch_config_apply_defaults(ch_config *config);
 void ch_config_put_group(const char *group, int indent, int files, const ch_config *config, ch_text *json);
 
 /* --- keys that are lists (config_lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS, CH_KEY_LAYERS,
-   CH_KEY_LAYER_TYPES ------------------------------------ */
+   CH_KEY_LAYER_TYPES, CH_KEY_FACTORS ------------------------------------ */
 
 /* Reads the list; false if the value is no such list. */
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config);

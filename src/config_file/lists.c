@@ -160,6 +160,43 @@ static void put_types(const ch_config_key *key, const ch_layer_list *types, ch_t
   ch_text_puts(json, "]");
 }
 
+/* --- factors of pairs -------------------------------------------------------------------------------------------- */
+
+static ch_pair_factors *factors_of(const ch_config_key *key, ch_config *config) {
+  return (ch_pair_factors *)(void *)((char *)config + key->offset);
+}
+
+static bool is_factor(const ch_config_key *key, double number) {
+  return number > key->min && number <= key->max;
+}
+
+static bool read_factors(const ch_config_key *key, const json_t *json, ch_pair_factors *list) {
+  size_t size = json_array_size(json);
+  if (size < 1 || size > CH_MAX_PAIR_FACTORS) return false;
+  for (size_t i = 0; i < size; i++) {
+    const json_t *number = json_array_get(json, i);
+    list->factor[i] = json_number_value(number);
+    if (!json_is_number(number) || !is_factor(key, list->factor[i])) return false;
+  }
+  list->count = (int64_t)size;
+  return true;
+}
+
+static bool factors_in_range(const ch_config_key *key, const ch_pair_factors *list) {
+  if (list->count < 0 || list->count > CH_MAX_PAIR_FACTORS) return false;
+  for (int64_t i = 0; i < list->count; i++)
+    if (!is_factor(key, list->factor[i])) return false;
+  return true;
+}
+
+static void put_factors(const ch_pair_factors *list, ch_text *json) {
+  for (int64_t i = 0; i < list->count; i++) {
+    ch_text_puts(json, i ? ", " : "[");
+    ch_json_put_number(json, list->factor[i]);
+  }
+  ch_text_puts(json, "]");
+}
+
 /* --- any of them ------------------------------------------------------------------------------------------------- */
 
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config) {
@@ -167,6 +204,7 @@ bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config
   if (key->type == CH_KEY_GROUPS) return read_groups(key, json, sharing_of(key, config));
   if (key->type == CH_KEY_LAYERS) return read_layers(json, layers_of(key, config));
   if (key->type == CH_KEY_LAYER_TYPES) return read_types(key, json, types_of(key, config));
+  if (key->type == CH_KEY_FACTORS) return read_factors(key, json, factors_of(key, config));
   return key->type == CH_KEY_SPAN ? read_span(key, json, span_of(key, config))
                                   : read_components(key, json, mix_of(key, config));
 }
@@ -190,6 +228,10 @@ void ch_config_default_list(const ch_config_key *key, ch_config *config) {
     memset(types_of(key, config), 0, sizeof(ch_layer_list));
     return;
   }
+  if (key->type == CH_KEY_FACTORS) {
+    memset(factors_of(key, config), 0, sizeof(ch_pair_factors));
+    return;
+  }
   if (key->type == CH_KEY_SPAN) {
     span_of(key, config)[0] = 0;
     span_of(key, config)[1] = -1;
@@ -206,6 +248,7 @@ bool ch_config_list_is_default(const ch_config_key *key, const ch_config *config
   if (key->type == CH_KEY_GROUPS) return sharing_of(key, c)->group_count == 0;
   if (key->type == CH_KEY_LAYERS) return !memchr(layers_of(key, c), true, CH_MAX_LISTED_LAYERS);
   if (key->type == CH_KEY_LAYER_TYPES) return types_of(key, c)->count == 0;
+  if (key->type == CH_KEY_FACTORS) return factors_of(key, c)->count == 0;
   if (key->type == CH_KEY_SPAN) return span_of(key, c)[0] == 0 && span_of(key, c)[1] == -1;
   return mix_of(key, c)->component_heads == 0 && mix_of(key, c)->listed_layers == 0;
 }
@@ -221,6 +264,7 @@ bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config) 
   if (key->type == CH_KEY_GROUPS)
     return sharing_of(key, c)->group_count > 0 && sharing_of(key, c)->group_count <= CH_MAX_GROUPS;
   if (key->type == CH_KEY_LAYER_TYPES) return types_in_range(types_of(key, c));
+  if (key->type == CH_KEY_FACTORS) return factors_in_range(key, factors_of(key, c));
   if (key->type == CH_KEY_SPAN) return in_range(key, span_of(key, c)[0]) && in_range(key, span_of(key, c)[1]);
   const ch_head_mix *mix = mix_of(key, c);
   if (mix->listed_layers < 0 || mix->listed_layers > CH_MAX_LISTED_LAYERS) return false;
@@ -245,6 +289,10 @@ void ch_config_put_list(const ch_config_key *key, const ch_config *config, ch_te
   }
   if (key->type == CH_KEY_LAYER_TYPES) {
     put_types(key, types_of(key, c), json);
+    return;
+  }
+  if (key->type == CH_KEY_FACTORS) {
+    put_factors(factors_of(key, c), json);
     return;
   }
   if (key->type == CH_KEY_SPAN) {

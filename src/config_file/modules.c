@@ -179,6 +179,8 @@ ch_status ch_config_check_modules(const ch_config *config, const char *where, ch
   if (config->attention.qk_norm && !(m->modules & CH_MODULE_QK_NORM))
     return not_with(config, "attention.qk_norm", "true", where, error);
   CH_TRY(check_by_head(config, m, where, error));
+  if (config->attn_logit_softcapping && (m->modules & CH_MODULE_MIXES_SCORES))
+    return not_with(config, "attn_logit_softcapping", "a number", where, error);
   if (config->attention.head_norm && !(m->modules & CH_MODULE_HEAD_NORM))
     return not_with(config, "attention.head_norm", "true", where, error);
   if (config->attention_bias && !(m->modules & CH_MODULE_BIAS))

@@ -65,25 +65,61 @@ static ch_status check_heads(const ch_config *c, const char *where, ch_error *er
   return CH_OK;
 }
 
-static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_error *error) {
+/* Keys of one rope type that another has at hand; NULL: there is none. */
+static const char *key_of_another_type(const ch_rope_scaling *s) {
+  if (s->type != CH_ROPE_YARN &&
+      (s->beta_fast || s->beta_slow || s->mscale || s->mscale_all_dim || !s->truncate))
+    return "yarn";
+  if (s->attention_factor && s->type != CH_ROPE_YARN && s->type != CH_ROPE_LONGROPE) return "yarn";
+  return s->type != CH_ROPE_LONGROPE && (s->short_factor.count || s->long_factor.count) ? "longrope" : NULL;
+}
+
+static ch_status check_longrope(const ch_config *c, const char *where, ch_error *error) {
   const ch_rope_scaling *s = &c->rope_scaling;
-  const char *missing = NULL;
-  bool yarn = s->beta_fast || s->beta_slow || s->mscale || s->mscale_all_dim || s->attention_factor;
-  if (s->type == CH_ROPE_DEFAULT) {
-    if (s->factor || s->low_freq_factor || s->high_freq_factor || s->original_max_position_embeddings || yarn)
+  const int64_t pairs = ch_rotary_dims(c) / 2;
+  if (!(ch_mechanism_of(c)->modules & CH_MODULE_BY_HEAD))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"rope_scaling\" is of type \"longrope\", which does not go with \"attention.type\" \"%s\"; "
+        "leave one of them out",
+        where, c->attention.type);
+  for (int i = 0; i < 2; i++) {
+    int64_t count = i ? s->long_factor.count : s->short_factor.count;
+    if (count != pairs)
       return ch_fail(
           error, CH_ERROR_CONFIG,
-          "%s: \"rope_scaling\" has factors but no \"rope_type\"; it must be \"linear\", \"llama3\" or "
-          "\"yarn\"",
+          "%s: \"rope_scaling.%s\" has %lld numbers, but %lld pairs of dims of \"head_dim\" turn; it "
+          "must have one for each",
+          where, i ? "long_factor" : "short_factor", (long long)count, (long long)pairs);
+  }
+  if (s->original_max_position_embeddings > 1) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"rope_scaling.original_max_position_embeddings\" must be a whole number above 1; rope type "
+      "\"longrope\" needs it",
+      where);
+}
+
+static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_error *error) {
+  const ch_rope_scaling *s = &c->rope_scaling;
+  const char *missing = NULL, *other = key_of_another_type(s);
+  if (s->type == CH_ROPE_DEFAULT) {
+    if (s->factor || s->low_freq_factor || s->high_freq_factor || s->original_max_position_embeddings ||
+        other)
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"rope_scaling\" has factors but no \"rope_type\"; it must be \"linear\", \"llama3\", "
+          "\"yarn\" or \"longrope\"",
           where);
     return CH_OK;
   }
-  if (yarn && s->type != CH_ROPE_YARN)
+  if (other)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"rope_scaling\" has keys of rope type \"yarn\", which it is not", where);
+                   "%s: \"rope_scaling\" has keys of rope type \"%s\", which it is not", where, other);
   if (c->position != CH_POSITION_ROPE)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_scaling\" needs \"position\": \"rope\"; leave it out",
                    where);
+  if (s->type == CH_ROPE_LONGROPE) return check_longrope(c, where, error);
   if (s->type == CH_ROPE_YARN && c->rope_theta <= 1)
     return ch_fail(
         error, CH_ERROR_CONFIG,
@@ -154,7 +190,7 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
   bool any = m->experts || m->active || m->shared || m->expert_intermediate_size || m->first_dense_layers ||
              m->balance != CH_BALANCE_AUX || m->balance_update != CH_BALANCE_SIGN ||
              m->aux_coefficient != 0.01 || m->scoring != CH_SCORING_SOFTMAX || !m->renormalise ||
-             m->scale != 1 || m->groups || m->active_groups ||
+             m->router_bias || m->scale != 1 || m->groups || m->active_groups ||
              memchr(m->dense_layers, true, sizeof m->dense_layers);
   if (!any) return CH_OK;
   if (!m->experts || !m->active || !m->expert_intermediate_size)
@@ -174,13 +210,11 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
         "no layer has experts",
         where, (long long)m->first_dense_layers, (long long)c->num_hidden_layers);
   CH_TRY(check_dense_layers(c, where, error));
-  if (strcmp(c->hidden_act, ch_ffn_swiglu) != 0)
+  if (strcmp(c->hidden_act, ch_ffn_swiglu) != 0 && !ch_ffn_of(c)->clamped)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"moe\" needs \"hidden_act\": \"silu\", as experts are SwiGLU networks", where);
-  if (c->mlp_bias)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"mlp_bias\" is true, but the experts of \"moe\" have no biases; leave one of them out", where);
+                   "%s: \"moe\" needs \"hidden_act\": \"silu\" or \"clamped_swiglu\", as experts are SwiGLU "
+                   "networks",
+                   where);
   if (m->balance != CH_BALANCE_AUX && m->aux_coefficient != 0.01)
     return ch_fail(
         error, CH_ERROR_CONFIG,
@@ -192,6 +226,16 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
                    "leave it out",
                    where);
   return check_expert_groups(m, where, error);
+}
+
+/* The clamps of a kind of network that the model does not have. */
+static ch_status check_clamps(const ch_config *c, const char *where, ch_error *error) {
+  if (ch_config_is_vision(c) || ch_ffn_of(c)->clamped || (c->swiglu_alpha == 1.702 && c->swiglu_limit == 7))
+    return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"%s\" is %g, but it belongs to \"hidden_act\": \"clamped_swiglu\"; leave it out",
+                 where, c->swiglu_alpha == 1.702 ? "swiglu_limit" : "swiglu_alpha",
+                 c->swiglu_alpha == 1.702 ? c->swiglu_limit : c->swiglu_alpha);
 }
 
 /* The eps of a kind of norm that the model does not have outside attention. */
@@ -235,6 +279,7 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
   CH_TRY(check_rope_scaling(config, where, error));
   CH_TRY(check_moe(config, where, error));
   CH_TRY(check_norm(config, where, error));
+  CH_TRY(check_clamps(config, where, error));
   CH_TRY(check_id("bos_token_id", config->bos_token_id, config, where, error));
   CH_TRY(check_id("eos_token_id", config->eos_token_id, config, where, error));
   CH_TRY(ch_config_check_family(config, where, error));

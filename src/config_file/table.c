@@ -38,10 +38,11 @@
 #define MOST_CLASSES 1048576.0
 
 static const char *const *families(void) {
-  static const char *const names[] = {
-      "crosshead",   "crosshead_vit", "llama", "qwen2",   "qwen3",  "qwen3_moe",   "mistral", "deepseek_v2",
-      "deepseek_v3", "vit",           "olmo2", "phi3",    "gpt2",   "granite",     "smollm3", "seed_oss",
-      "stablelm",    "starcoder2",    "glm4",  "mixtral", "gemma2", "gemma3_text", "olmo3",   NULL};
+  static const char *const names[] = {"crosshead", "crosshead_vit", "llama",       "qwen2",       "qwen3",
+                                      "qwen3_moe", "mistral",       "deepseek_v2", "deepseek_v3", "vit",
+                                      "olmo2",     "phi3",          "gpt2",        "granite",     "smollm3",
+                                      "seed_oss",  "stablelm",      "starcoder2",  "glm4",        "mixtral",
+                                      "gemma2",    "gemma3_text",   "olmo3",       "gpt_oss",     NULL};
   return names;
 }
 
@@ -96,6 +97,10 @@ const ch_config_key ch_config_keys[] = {
     {"", "attention_bias", CH_KEY_BOOL, EVERYWHERE, MEMBER(attention_bias)},
     {"", "attention_output_bias", CH_KEY_BOOL, OURS, TEXT, .nullable = true, MEMBER(attention_output_bias)},
     {"", "mlp_bias", CH_KEY_BOOL, EVERYWHERE, TEXT, .nullable = true, MEMBER(mlp_bias)},
+    {"", "swiglu_alpha", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(swiglu_alpha), RANGE(0, 1e6),
+     .otherwise = 1.702},
+    {"", "swiglu_limit", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(swiglu_limit), RANGE(0, 1e6),
+     .otherwise = 7},
     {"", "norm", CH_KEY_NAME, OURS, TEXT, .nullable = true, .names = ch_norm_names, MEMBER(norm)},
     {"", "norm_placement", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(norm_placement),
      CHOICES("pre", "post", "branch", "both")},
@@ -108,6 +113,10 @@ const ch_config_key ch_config_keys[] = {
      RANGE(0, 1e6)},
     {"", "logits_scaling", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(logits_scaling), RANGE(0, 1e6),
      .otherwise = 1},
+    {"", "attn_logit_softcapping", CH_KEY_NUMBER, OURS, TEXT, .nullable = true,
+     MEMBER(attn_logit_softcapping), RANGE(0, 1e6)},
+    {"", "final_logit_softcapping", CH_KEY_NUMBER, OURS, TEXT, .nullable = true,
+     MEMBER(final_logit_softcapping), RANGE(0, 1e6)},
     {"", "layer_norm_eps", CH_KEY_NUMBER, OURS, TEXT, .nullable = true, MEMBER(layer_norm_eps), RANGE(0, 1),
      .otherwise = 1e-5},
     {"", "sliding_window", CH_KEY_WHOLE, EVERYWHERE, TEXT, .nullable = true, MEMBER(sliding_window),
@@ -150,9 +159,9 @@ const ch_config_key ch_config_keys[] = {
     /* rope_scaling, or Hugging Face's newer rope_parameters; of the two names of the type the later row wins.
      */
     {"rope", "type", CH_KEY_CHOICE, EVERYWHERE, .nullable = true, .alias = true, MEMBER(rope_scaling.type),
-     CHOICES("default", "linear", "llama3", "yarn")},
+     CHOICES("default", "linear", "llama3", "yarn", "longrope")},
     {"rope", "rope_type", CH_KEY_CHOICE, EVERYWHERE, .nullable = true, MEMBER(rope_scaling.type),
-     CHOICES("default", "linear", "llama3", "yarn")},
+     CHOICES("default", "linear", "llama3", "yarn", "longrope")},
     {"rope", "rope_theta", CH_KEY_NUMBER, HUGGING_FACE, .nullable = true, .alias = true, MEMBER(rope_theta),
      RANGE(1, 1e15), .otherwise = 10000},
     {"rope", "partial_rotary_factor", CH_KEY_NUMBER, HUGGING_FACE, .nullable = true, RANGE(0, 1),
@@ -175,7 +184,12 @@ const ch_config_key ch_config_keys[] = {
      MEMBER(rope_scaling.mscale_all_dim), RANGE(0, 1000)},
     {"rope", "attention_factor", CH_KEY_NUMBER, EVERYWHERE, .nullable = true,
      MEMBER(rope_scaling.attention_factor), RANGE(0, 1000)},
-    {"rope", "truncate", CH_KEY_BOOL, HUGGING_FACE, .nullable = true, .otherwise = 1, NOT_YET},
+    {"rope", "short_factor", CH_KEY_FACTORS, EVERYWHERE, .nullable = true, MEMBER(rope_scaling.short_factor),
+     RANGE(0, 1e9)},
+    {"rope", "long_factor", CH_KEY_FACTORS, EVERYWHERE, .nullable = true, MEMBER(rope_scaling.long_factor),
+     RANGE(0, 1e9)},
+    {"rope", "truncate", CH_KEY_BOOL, EVERYWHERE, .nullable = true, MEMBER(rope_scaling.truncate),
+     .otherwise = 1},
 
     /* All nullable: the object is written when one of them is not at its default. */
     {"moe", "experts", CH_KEY_WHOLE, OURS, .required = true, .nullable = true, MEMBER(moe.experts),
@@ -196,6 +210,7 @@ const ch_config_key ch_config_keys[] = {
      RANGE(0, 1000), .otherwise = 0.01},
     {"moe", "scoring", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(moe.scoring),
      CHOICES("softmax", "sigmoid")},
+    {"moe", "router_bias", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(moe.router_bias)},
     {"moe", "renormalise", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(moe.renormalise), .otherwise = 1},
     {"moe", "scale", CH_KEY_NUMBER, OURS, .nullable = true, MEMBER(moe.scale), RANGE(0, 1e6), .otherwise = 1},
     {"moe", "groups", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(moe.groups), RANGE(2, CH_MAX_EXPERTS)},

@@ -64,8 +64,12 @@ static int64_t least(int64_t a, int64_t b) {
 
 static ch_status find_pass(scoring *s, int64_t sequences, int64_t length, ch_runner **runner,
                            ch_error *error) {
-  const ch_model_graph shape = {
-      .sequences = sequences, .length = length, .dtype = CH_F32, .head = CH_HEAD_RANKS, .cached = true};
+  const ch_model_graph shape = {.sequences = sequences,
+                                .length = length,
+                                .dtype = CH_F32,
+                                .head = CH_HEAD_RANKS,
+                                .cached = true,
+                                .context = s->cache->capacity};
   return ch_pass_table_find(s->passes, &shape, runner, error);
 }
 

@@ -54,6 +54,16 @@ static void iq4_nl(const unsigned char *b, float *y) {
   for (int i = 0; i < GROUP; i++) y[i] = d * (float)nonlinear[nibble(b + 2, i)];
 }
 
+/* MXFP4: an exponent in a byte, and 32 numbers of 4 bits. */
+static void mxfp4(const unsigned char *b, float *y) {
+  static const float numbers[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  for (int i = 0; i < GROUP; i++) {
+    int bits = nibble(b + 1, i);
+    float size = b[0] == 255 ? NAN : ldexpf(numbers[bits & 7], b[0] - 127);
+    y[i] = bits & 8 ? -size : size;
+  }
+}
+
 /* --- superblocks of 256, whose groups have small scales of their own -------------------------------------------- */
 
 /* 16 groups of 16: scales and minima of 4 bits, values of 2. */
@@ -135,10 +145,11 @@ static const ch_block_format formats[] = {
     {CH_BLOCK_Q6_K, "Q6_K", 256, 210, CH_Q6_K, NULL},
     {CH_BLOCK_IQ4_NL, "IQ4_NL", 32, 18, CH_U8, iq4_nl},
     {CH_BLOCK_IQ4_XS, "IQ4_XS", 256, 136, CH_U8, iq4_xs},
+    {CH_BLOCK_MXFP4, "MXFP4", 32, 17, CH_U8, mxfp4},
 };
 
 const char ch_block_names[] =
-    "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS";
+    "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4";
 
 const ch_block_format *ch_block_format_for(ch_dtype dtype) {
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)

@@ -24,7 +24,8 @@ typedef enum ch_block_type {
   CH_BLOCK_Q6_K = 14,
   CH_BLOCK_IQ4_NL = 20,
   CH_BLOCK_IQ4_XS = 23,
-  CH_BLOCK_BF16 = 30
+  CH_BLOCK_BF16 = 30,
+  CH_BLOCK_MXFP4 = 39
 } ch_block_type;
 
 typedef struct ch_block_format {

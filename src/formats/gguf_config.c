@@ -1,5 +1,6 @@
 /* Reading GGUF's metadata: which model it is and its sizes. */
 #include "formats/gguf_config.h"
+#include "formats/gguf_families.h"
 #include "formats/gguf_metadata.h"
 
 #include <math.h>
@@ -41,8 +42,10 @@ static const struct architecture *architecture_of(const ch_gguf *file, ch_gguf_s
 
 bool ch_gguf_turns_rows(const ch_gguf *file) {
   ch_gguf_string name;
+  bool turned = false;
   const struct architecture *of = architecture_of(file, &name);
-  return of && of->turned;
+  if (!of && name.data) ch_gguf_family_named(name.data, name.size, &turned);
+  return of ? of->turned : turned;
 }
 
 static ch_status find_architecture(metadata *m) {
@@ -53,11 +56,19 @@ static ch_status find_architecture(metadata *m) {
     m->keys = (ch_metadata){.file = m->file, .architecture = m->of->name, .error = m->error};
     return CH_OK;
   }
+  bool turned;
+  const char *family = name.data ? ch_gguf_family_named(name.data, name.size, &turned) : NULL;
+  if (family) {
+    m->keys = (ch_metadata){.file = m->file, .architecture = family, .error = m->error};
+    return CH_OK;
+  }
   if (!name.data) return ch_gguf_text(m->file, "general.architecture", true, &name, m->error);
   snprintf(text, sizeof text, "%.*s", (int)(name.size < 60 ? name.size : 60), name.data);
-  return ch_fail(m->error, CH_ERROR_CONFIG,
-                 "%s is of architecture %s; llama, qwen2, qwen3, qwen3moe and deepseek2 are read",
-                 m->file->where, ch_json_quote(text, quoted, sizeof quoted));
+  return ch_fail(
+      m->error, CH_ERROR_CONFIG,
+      "%s is of architecture %s; llama, qwen2, qwen3, qwen3moe, deepseek2, gemma2, gemma3, gpt-oss, olmo2, "
+      "granite, smollm3, seed_oss and starcoder2 are read",
+      m->file->where, ch_json_quote(text, quoted, sizeof quoted));
 }
 
 /* Qwen3's experts, in every layer, as llama.cpp reads them: without a width of their own, those that a token uses are together
@@ -143,6 +154,7 @@ static ch_status read_divisors(metadata *m, const ch_gguf_tensor *divisors, ch_c
     memcpy(&factor, divisors->data + 4 * (divisors->shape[0] - 1), 4);
     if (!matches_llama3(divisors, c, (double)factor, (double)context)) continue;
     c->rope_scaling = (ch_rope_scaling){.type = CH_ROPE_LLAMA3,
+                                        .truncate = true,
                                         .factor = (double)factor,
                                         .low_freq_factor = 1,
                                         .high_freq_factor = 4,
@@ -202,6 +214,10 @@ ch_status ch_gguf_read_config(const ch_gguf *file, ch_config *config, ch_error *
   metadata m = {.file = file, .error = error};
   ch_config_defaults(config);
   CH_TRY(find_architecture(&m));
+  if (!m.of) {
+    CH_TRY(ch_gguf_read_family(&m.keys, config));
+    return read_ids(&m, config);
+  }
   snprintf(config->model_type, sizeof config->model_type, "%s", m.of->family);
   CH_TRY(read_sizes(&m, config));
   CH_TRY(read_rotation(&m, config));

@@ -75,7 +75,8 @@ static ch_status check(writing *w) {
   if (c->attention_output_bias && strncmp(w->of->name, "qwen3", 5) == 0) return cannot(w, "biases in qwen3");
   if (s->type == CH_ROPE_LLAMA3 && !w->of->turned)
     return cannot(w, "llama3 scaling of RoPE outside of llama");
-  if (s->type == CH_ROPE_YARN && (s->mscale || s->mscale_all_dim || s->attention_factor))
+  if (s->type == CH_ROPE_LONGROPE) return cannot(w, "longrope scaling of RoPE");
+  if (s->type == CH_ROPE_YARN && (s->mscale || s->mscale_all_dim || s->attention_factor || !s->truncate))
     return cannot(w, "factors of YaRN's own");
   if (c->sliding_window && strcmp(c->model_type, "mistral") != 0)
     return cannot(w, "sliding window in some layers");
@@ -282,7 +283,7 @@ static ch_status describe_tensors(writing *w) {
   int expert;
   for (int i = 0; i < w->params->count; i++) {
     const ch_param *param = &w->params->rows[i];
-    if (!ch_gguf_name_of(param->name, name, &expert)) return cannot(w, param->name);
+    if (!ch_gguf_name_of(w->config, param->name, name, &expert)) return cannot(w, param->name);
     w->total += (double)ch_param_count(param);
     if (expert == 0) CH_TRY(describe_stack(w, i, name));
     if (expert < 0) ch_gguf_put_tensor(&w->header, name, param->rank, param->shape, format_of(w, i));
@@ -389,7 +390,7 @@ static ch_status put_tensor(writing *w, int index) {
   char name[CH_GGUF_NAME_SIZE];
   int expert;
   size_t bytes = 0;
-  ch_gguf_name_of(w->params->rows[index].name, name, &expert);
+  ch_gguf_name_of(w->config, w->params->rows[index].name, name, &expert);
   if (expert > 0) return CH_OK;
   CH_TRY(put_values(w, index, &bytes));
   for (int e = 1; expert == 0 && e < w->config->moe.experts; e++)
@@ -400,11 +401,11 @@ static ch_status put_tensor(writing *w, int index) {
 static ch_status put_divisors(writing *w) {
   ch_config plain = *w->config;
   int64_t rotary = w->config->head_dim;
-  plain.rope_scaling = (ch_rope_scaling){0};
+  plain.rope_scaling = (ch_rope_scaling){.truncate = true};
   double *with = malloc((size_t)rotary * sizeof *with);
   if (!with) return ch_fail(w->error, CH_ERROR_MEMORY, "no memory to write %s", w->writer.path);
-  ch_rope_frequencies(w->config, rotary, with);
-  ch_rope_frequencies(&plain, rotary, with + rotary / 2);
+  ch_rope_frequencies(w->config, rotary, 0, with);
+  ch_rope_frequencies(&plain, rotary, 0, with + rotary / 2);
   for (int64_t i = 0; i < rotary / 2; i++) w->values[i] = (float)(with[rotary / 2 + i] / with[i]);
   free(with);
   CH_TRY(ch_writer_put(&w->writer, w->values, (size_t)rotary / 2 * sizeof(float), w->error));

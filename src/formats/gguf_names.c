@@ -8,7 +8,15 @@ static const struct {
   const char *ours, *gguf;
 } outside[] = {{"model.embed_tokens.weight", "token_embd.weight"},
                {"model.norm.weight", "output_norm.weight"},
+               {"model.norm.bias", "output_norm.bias"},
                {"lm_head.weight", "output.weight"}};
+
+/* Of layers whose norms stand elsewhere, before what follows. */
+static const struct {
+  const char *ours, *gguf;
+} norms[] = {{"post_attention_layernorm", "post_attention_norm"},
+             {"pre_feedforward_layernorm", "ffn_norm"},
+             {"post_feedforward_layernorm", "post_ffw_norm"}};
 
 /* Behind "model.layers.N." and "blk.N."; ".weight" and ".bias" stay what they are. */
 static const struct {
@@ -39,28 +47,42 @@ static bool is(const char *part, const char *name, size_t size) {
   return strlen(part) == size && memcmp(part, name, size) == 0;
 }
 
-/* "mlp.experts.E.gate_proj.weight" -> "ffn_gate_exps.weight". */
+/* "mlp.experts.E.gate_proj.weight" -> "ffn_gate_exps.weight"; a bias likewise. */
 static bool name_of_expert(const char *rest, int layer, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
   static const char *const matrices[] = {"gate", "up", "down"};
-  char what[16];
+  char what[16], kind[16];
   int number = -1, read = 0;
-  if (sscanf(rest, "mlp.experts.%d.%15[a-z]_proj.weight%n", &number, what, &read) != 2 || rest[read])
+  if (sscanf(rest, "mlp.experts.%d.%15[a-z]_proj.%15[a-z]%n", &number, what, kind, &read) != 3 || rest[read])
     return false;
   for (int i = 0; i < 3; i++) {
     if (strcmp(what, matrices[i]) != 0) continue;
     *expert = number;
-    snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.ffn_%s_exps.weight", layer, what);
+    snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.ffn_%s_exps.%s", layer, what, kind);
     return true;
   }
   return false;
 }
 
-static bool name_in_layer(const char *rest, int layer, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
+static bool has_norms_elsewhere(const ch_config *config) {
+  return config->norm_placement == CH_NORM_BRANCH || config->norm_placement == CH_NORM_BOTH;
+}
+
+static bool name_in_layer(const ch_config *config, const char *rest, int layer, char gguf[CH_GGUF_NAME_SIZE],
+                          int *expert) {
   const char *suffix = strrchr(rest, '.');
   if (strcmp(rest, "mlp.gate.e_score_correction_bias") == 0) {
     snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.exp_probs_b.bias", layer);
     return true;
   }
+  if (strcmp(rest, "self_attn.sinks") == 0) {
+    snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.attn_sinks.weight", layer);
+    return true;
+  }
+  for (size_t i = 0; suffix && has_norms_elsewhere(config) && i < sizeof norms / sizeof *norms; i++)
+    if (is(norms[i].ours, rest, (size_t)(suffix - rest))) {
+      snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.%s%s", layer, norms[i].gguf, suffix);
+      return true;
+    }
   for (size_t i = 0; suffix && i < sizeof inside / sizeof *inside; i++)
     if (is(inside[i].ours, rest, (size_t)(suffix - rest))) {
       snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.%s%s", layer, inside[i].gguf, suffix);
@@ -69,7 +91,7 @@ static bool name_in_layer(const char *rest, int layer, char gguf[CH_GGUF_NAME_SI
   return name_of_expert(rest, layer, gguf, expert);
 }
 
-bool ch_gguf_name_of(const char *name, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
+bool ch_gguf_name_of(const ch_config *config, const char *name, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
   int layer, read = 0;
   *expert = -1;
   for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
@@ -78,5 +100,5 @@ bool ch_gguf_name_of(const char *name, char gguf[CH_GGUF_NAME_SIZE], int *expert
       return true;
     }
   if (sscanf(name, "model.layers.%d.%n", &layer, &read) != 1 || !read) return false;
-  return name_in_layer(name + read, layer, gguf, expert);
+  return name_in_layer(config, name + read, layer, gguf, expert);
 }

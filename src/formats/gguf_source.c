@@ -64,13 +64,23 @@ static bool find_parts(gguf_source *g, const ch_source *source, const char *name
          has_shape(place->value_part, heads, a->v_head_dim, a->kv_lora_rank);
 }
 
+/* The norm before the feed-forward network, where the architecture names it by what stands before it: gpt-oss, seed_oss. */
+static const ch_gguf_tensor *find_other_norm(const ch_gguf *file, const char *name) {
+  char other[CH_GGUF_NAME_SIZE];
+  int layer;
+  if (sscanf(name, "blk.%d.ffn_norm", &layer) != 1 || !strstr(name, ".ffn_norm.weight")) return NULL;
+  snprintf(other, sizeof other, "blk.%d.post_attention_norm.weight", layer);
+  return ch_gguf_find_tensor(file, other);
+}
+
 static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_error *error) {
   char name[CH_GGUF_NAME_SIZE];
   const ch_param *param = &source->params.rows[index];
   struct place *place = &g->places[index];
-  if (!ch_gguf_name_of(param->name, name, &place->expert))
+  if (!ch_gguf_name_of(&source->config, param->name, name, &place->expert))
     return wrong_tensor(&g->file, param->name, "has no name in GGUF files", error);
   place->tensor = ch_gguf_find_tensor(&g->file, name);
+  if (!place->tensor) place->tensor = find_other_norm(&g->file, name);
   if (!place->tensor && find_parts(g, source, name, place)) return CH_OK;
   if (!place->tensor) return wrong_tensor(&g->file, name, "is missing", error);
   bool turns = strstr(name, ".attn_q.") || strstr(name, ".attn_k.");

@@ -11,6 +11,7 @@
 #include "attention/mechanism.h"
 #include "base/embedded_text.h"
 #include "formats/transformers.h"
+#include "model/network.h"
 
 typedef struct model {
   const ch_config *config;
@@ -137,7 +138,13 @@ static const char *key_without_code(const ch_config *c) {
   if (c->attention_multiplier) return "attention_multiplier";
   if (c->logits_scaling != 1) return "logits_scaling";
   if (c->attention_output_bias && !ch_config_is_vision(c)) return "attention_output_bias";
-  if (strstr(c->hidden_act, "_tanh")) return "hidden_act";
+  if (c->attn_logit_softcapping) return "attn_logit_softcapping";
+  if (c->final_logit_softcapping) return "final_logit_softcapping";
+  if (c->moe.router_bias) return "moe.router_bias";
+  if (c->moe.experts && c->mlp_bias) return "mlp_bias";
+  if (c->rope_scaling.type == CH_ROPE_LONGROPE) return "rope_scaling.rope_type";
+  if (!c->rope_scaling.truncate) return "rope_scaling.truncate";
+  if (strstr(c->hidden_act, "_tanh") || ch_ffn_of(c)->clamped) return "hidden_act";
   return c->attention.qk_norm_over != CH_QK_NORM_HEAD ? "attention.qk_norm_over" : NULL;
 }
 

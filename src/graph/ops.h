@@ -94,8 +94,15 @@ ch_node *ch_op_matrix_product(ch_graph *graph, ch_node *b, ch_node *a);
 ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
 
 /* x * Phi(x), and its approximation with a tanh. */
+/* SwiGLU with clamps: g s(alpha g) (u + 1), where g = min(gate, limit), u = up between -limit and limit, s the sigmoid. */
+typedef struct ch_swiglu_clamps {
+  double alpha, limit;
+} ch_swiglu_clamps;
+ch_node *ch_op_clamped_swiglu(ch_graph *graph, ch_node *gate, ch_node *up, const ch_swiglu_clamps *clamps);
 ch_node *ch_op_gelu(ch_graph *graph, ch_node *x);
 ch_node *ch_op_gelu_tanh(ch_graph *graph, ch_node *x);
+/* A soft cap: cap tanh(x / cap). */
+ch_node *ch_op_soft_cap(ch_graph *graph, ch_node *x, double cap);
 
 /* max(x, 0), and its square. */
 ch_node *ch_op_relu(ch_graph *graph, ch_node *x);
@@ -149,6 +156,7 @@ typedef struct ch_attend_spec {
   ch_head_columns q_columns, key_columns, value_columns;
   bool one_key, one_value; /* of states in a cache: all kv_heads have the same key, or the same value */
   double scale;
+  double soft_cap;      /* of scores, as ch_attend's; 0: none */
   const double *slopes; /* ALiBi slopes [heads], copied; or NULL */
   bool causal;
   int64_t window, sinks; /* ch_attend's; 0: no window */
@@ -191,6 +199,7 @@ ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_no
 typedef struct ch_factor_spec {
   int64_t heads, k_rank, v_rank;
   double scale;          /* of scores, without 1 / k_rank */
+  double soft_cap;       /* as ch_attend_spec's */
   const double *slopes;  /* ALiBi slopes [heads] in the graph's arena, or NULL */
   int64_t window, sinks; /* as ch_attend_spec's */
 } ch_factor_spec;
@@ -231,11 +240,11 @@ typedef struct ch_delta_operands {
 ch_node *ch_op_delta_rule(ch_graph *graph, const ch_delta_operands *operands, ch_node *document_start,
                           int64_t heads, const ch_kept_state *kept);
 
-/* Cross entropy of x W^T against targets, row by row, without ever storing N x V logits: x [N, D], weight [V, D],
-   targets [N] (-1: no loss) -> [N, 1]. */
-ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
+/* Cross entropy of x W^T, with a soft cap if cap is above 0, against targets, row by row, without ever storing N x V
+   logits: x [N, D], weight [V, D], targets [N] (-1: no loss) -> [N, 1]. */
+ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 /* The same, and how many logits come before the target's -> [N, 2]. Has no gradient. */
-ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
+ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 
 /* --- images: a sequence is an image, its rows are the class token and the patches --- */
 
@@ -280,16 +289,19 @@ ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch
 ch_node *ch_op_head_weights(ch_graph *graph, ch_node *weights, ch_node *chosen, ch_node *stage,
                             ch_node *shared, int64_t routed, int64_t shared_heads);
 
-/* The matrices of SwiGLU experts, [experts] each: gate and up [F, D], down [D, F]. */
+/* The matrices of SwiGLU experts, [experts] each: gate and up [F, D], down [D, F]; and their biases, or three times
+   NULL. */
 typedef struct ch_expert_weights {
   int64_t experts;
   ch_node *const *gate, *const *up, *const *down;
+  ch_node *const *gate_bias, *const *up_bias, *const *down_bias;
+  const ch_swiglu_clamps *clamps; /* NULL: SwiGLU without */
 } ch_expert_weights;
 
-/* The sum over a token's chosen experts e of weight * down_e (silu(gate_e x) * up_e x), each computed on exactly the
-   tokens that chose it: x [N, D], weights and chosen [N, active] -> [N, D]. */
-ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *weights, ch_node *chosen,
-                       const ch_expert_weights *experts);
+/* The sum over a token's chosen experts e of share * down_e (silu(gate_e x) * up_e x), or with the clamps between,
+   each computed on exactly the tokens that chose it: x [N, D], shares (the weights) and chosen [N, active] -> [N, D]. */
+ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *shares, ch_node *chosen,
+                       const ch_expert_weights *weights);
 
 /* Row `row` of every sequence: [N, columns] -> [sequences, columns]. */
 ch_node *ch_op_sequence_row(ch_graph *graph, ch_node *x, int64_t row);

@@ -16,6 +16,8 @@
 enum { MOST_INDEX_BYTES = 8 << 20, MOST_INDEX_OBJECTS = 64, MOST_SHARDS = 10000 };
 /* Elements that a thread converts at once: so few that the kernel does not call for more threads. */
 enum { PIECE = 4096, SMALL_COPY = 1 << 20 };
+/* A block of MXFP4: 32 numbers of 4 bits, the lower half of a byte first; a byte elsewhere is the exponent of their scale. */
+enum { MXFP4_VALUES = 32, MXFP4_BYTES = 16, MXFP4_BIAS = 127, MXFP4_NAN = 255 };
 
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
@@ -269,23 +271,72 @@ static ch_status find_used(const opening *o, const char *name, bool *used, const
   return CH_OK;
 }
 
-/* The part of a stored tensor that a row is; where it is transposed, the whole of it. */
+/* What the file has where a row is a part of it: an expert's, or rows, or columns. */
+static ch_param whole_of(const ch_param *row, const ch_tensor_place *place, const char *name) {
+  ch_param whole = *row;
+  whole.name = name;
+  whole.shape[0] = place->rows;
+  if (place->transposed && row->rank == 2) {
+    whole.shape[0] = row->shape[1];
+    whole.shape[1] = place->rows;
+  }
+  if (place->experts == 0) return whole;
+  memmove(whole.shape + 1, whole.shape, (size_t)whole.rank++ * sizeof *whole.shape);
+  whole.shape[0] = place->experts;
+  return whole;
+}
+
+/* The part of a stored tensor that a row is; where it is transposed, what its expert has of it. */
 static ch_status take_part(const opening *o, const ch_param *row, const ch_tensor_place *place,
                            const ch_stored_tensor *found, ch_stored_tensor *part) {
   const ch_tensor *tensor = &found->tensor;
-  ch_param whole = *row;
-  whole.name = found->name;
-  whole.shape[0] = place->transposed ? row->shape[1] : place->rows;
-  if (place->transposed) whole.shape[1] = place->rows;
+  const ch_param whole = whole_of(row, place, found->name);
+  int64_t columns = row->rank == 2 ? row->shape[1] : 1;
   CH_TRY(check_shape(o, &whole, found));
   *part = *found;
-  if (place->transposed)
-    return ch_dtype_is_block_quantised(tensor->dtype)
-               ? tensor_error(o, CH_ERROR_FORMAT, found->name, "is block-quantised, but stored by columns")
-               : CH_OK;
-  int64_t columns = row->rank == 2 ? row->shape[1] : 1;
+  if (place->transposed && ch_dtype_is_block_quantised(tensor->dtype))
+    return tensor_error(o, CH_ERROR_FORMAT, found->name, "is block-quantised, but stored by columns");
+  int64_t before = place->expert * place->rows * columns + (place->transposed ? 0 : place->first * columns);
   part->tensor.shape[0] = row->shape[0];
-  part->tensor.data = (char *)tensor->data + ch_dtype_bytes(tensor->dtype, place->first * columns);
+  part->tensor.data = (char *)tensor->data + ch_dtype_bytes(tensor->dtype, before);
+  return CH_OK;
+}
+
+/* A half of a matrix of experts in MXFP4, [experts, rows, columns / 32] scales or as many blocks of 16 bytes: the
+   expert's part of it. */
+static ch_status find_mxfp4(const opening *o, const ch_param *row, const ch_tensor_place *place,
+                            const char *half, int64_t bytes, bool *used, const ch_stored_tensor **found,
+                            const char **part) {
+  char name[CH_TENSOR_NAME_SIZE + 16], what[200], has[100];
+  snprintf(name, sizeof name, "%s_%s", place->name, half);
+  CH_TRY(find_used(o, name, used, found));
+  if (!*found) return CH_OK;
+  const ch_tensor *t = &(*found)->tensor;
+  int64_t of_row = row->shape[1] / MXFP4_VALUES, rank = bytes > 1 ? 4 : 3;
+  bool right = t->dtype == CH_U8 && t->rank == rank && t->shape[0] == place->experts &&
+               t->shape[1] == place->rows && t->shape[2] == of_row && row->shape[1] % MXFP4_VALUES == 0 &&
+               (rank == 3 || t->shape[3] == bytes);
+  *part = (const char *)t->data + (size_t)(place->expert * place->rows * of_row * bytes);
+  if (right) return CH_OK;
+  snprintf(what, sizeof what, "has type %s and shape %s where U8 [%lld, %lld, %lld%s] is needed",
+           ch_dtype_name(t->dtype), ch_shape_text(t->rank, t->shape, has, sizeof has),
+           (long long)place->experts, (long long)place->rows, (long long)of_row, rank == 4 ? ", 16" : "");
+  return tensor_error(o, CH_ERROR_FORMAT, (*found)->name, what);
+}
+
+/* The same where experts are in MXFP4; *found stays NULL where they are not. */
+static ch_status take_mxfp4(const opening *o, const ch_param *row, ch_tensor_place *place, bool *used,
+                            const ch_stored_tensor **found, ch_stored_tensor *part) {
+  const ch_stored_tensor *scales;
+  const char *blocks = NULL, *exponents = NULL;
+  if (place->experts == 0 || row->rank != 2) return CH_OK;
+  CH_TRY(find_mxfp4(o, row, place, "blocks", MXFP4_BYTES, used, found, &blocks));
+  if (!*found) return CH_OK;
+  CH_TRY(find_mxfp4(o, row, place, "scales", 1, used, &scales, &exponents));
+  if (!scales) return tensor_error(o, CH_ERROR_FORMAT, (*found)->name, "has no scales beside it");
+  *part = **found;
+  part->tensor.data = (void *)(uintptr_t)blocks;
+  place->scales = exponents;
   return CH_OK;
 }
 
@@ -300,6 +351,10 @@ static ch_status match_part(opening *o, int index, bool *used) {
     const ch_stored_tensor *head;
     CH_TRY(find_used(o, "lm_head.weight", used, &head));
     if (!found) found = head;
+  }
+  if (!found && placed) {
+    CH_TRY(take_mxfp4(o, row, place, used, &found, &o->stored[index]));
+    if (found) return CH_OK;
   }
   if (!found) return tensor_error(o, CH_ERROR_FORMAT, placed ? place->name : row->name, "is missing");
   if (placed) return take_part(o, row, place, found, &o->stored[index]);
@@ -330,8 +385,10 @@ static ch_status match_layout(opening *o) {
 
 /* --- conversion ------------------------------------------------------------------------------------------------ */
 
+/* Numbers in MXFP4 are numbers in BF16 too. */
 static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
   if (mode == CH_WEIGHTS_F64) return CH_F64;
+  if (stored->dtype == CH_U8) return mode == CH_WEIGHTS_MAPPED ? CH_BF16 : CH_F32;
   bool stays = mode == CH_WEIGHTS_MAPPED && !row->always_real && stored->dtype != CH_F64;
   if (ch_dtype_is_block_quantised(stored->dtype) && !row->block_quantisable) stays = false;
   return stays ? stored->dtype : CH_F32;
@@ -367,6 +424,8 @@ static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, ch
   if (!aligned(in, from)) in = memcpy(straight, in, ch_dtype_bytes(from, n));
   if (from == to)
     memcpy(out, in, (size_t)n * ch_dtype_size(to));
+  else if (from == CH_F32 && to != CH_F64)
+    ch_kernels_best(CH_F32)->convert_to(ch_team_here(), n, in, to, out);
   else
     ch_kernels_best(to == CH_F64 ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, in, from, out);
   return all_finite(out, n, to);
@@ -397,9 +456,39 @@ static bool copy_share(const ch_tensor *stored, const ch_tensor_place *place, co
   return finite;
 }
 
+/* A block as F32; false where its scale is no number. */
+static bool widen_mxfp4(const uint8_t *block, uint8_t scale, float *values) {
+  static const float numbers[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  for (int i = 0; i < MXFP4_VALUES; i++) {
+    int bits = i % 2 ? block[i / 2] >> 4 : block[i / 2] & 15;
+    float number = ldexpf(numbers[bits & 7], scale - MXFP4_BIAS);
+    values[i] = bits & 8 ? -number : number;
+  }
+  return scale != MXFP4_NAN;
+}
+
+/* The same where the file has MXFP4. */
+static bool copy_mxfp4(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
+  int64_t rows = copy->shape[0], blocks = copy->shape[1] / MXFP4_VALUES;
+  bool finite = true;
+#pragma omp for schedule(dynamic, 16) nowait
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t b = 0; b < blocks; b++) {
+      int64_t from = (place->first + r * place->step) * blocks + b;
+      float values[MXFP4_VALUES];
+      char *out = (char *)copy->data + (size_t)((r * blocks + b) * MXFP4_VALUES) * ch_dtype_size(copy->dtype);
+      finite = widen_mxfp4((const uint8_t *)stored->data + from * MXFP4_BYTES,
+                           ((const uint8_t *)place->scales)[from], values) &&
+               finite;
+      finite = copy_piece((const char *)values, CH_F32, copy->dtype, MXFP4_VALUES, out) && finite;
+    }
+  return finite;
+}
+
 /* The same where the file has the matrix by columns. */
 static bool copy_transposed(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
-  int64_t rows = copy->shape[0], columns = copy->shape[1];
+  int64_t rows = copy->shape[0], columns = copy->rank == 2 ? copy->shape[1] : 1;
+  int64_t step = place->step > 0 ? place->step : 1;
   size_t size = ch_dtype_size(stored->dtype), to_size = ch_dtype_size(copy->dtype);
   bool finite = true;
 #pragma omp for schedule(dynamic, 16) nowait
@@ -407,7 +496,8 @@ static bool copy_transposed(const ch_tensor *stored, const ch_tensor_place *plac
     for (int64_t first = 0; first < columns; first += PIECE) {
       double piece[PIECE];
       int64_t n = columns - first < PIECE ? columns - first : PIECE;
-      const char *in = (const char *)stored->data + (size_t)(first * place->rows + place->first + r) * size;
+      const char *in =
+          (const char *)stored->data + (size_t)(first * place->rows + place->first + r * step) * size;
       for (int64_t i = 0; i < n; i++)
         memcpy((char *)piece + (size_t)i * size, in + (size_t)(i * place->rows) * size, size);
       char *out = (char *)copy->data + (size_t)(r * columns + first) * to_size;
@@ -431,8 +521,9 @@ static ch_status copy_all(const opening *o) {
   for (int i = 0; i < count; i++) {
     const ch_tensor *stored = &o->stored[i].tensor, *copy = &o->weights->tensors[i];
     if (copy->data == stored->data) continue;
-    bool finite = o->places[i].transposed ? copy_transposed(stored, &o->places[i], copy)
-                                          : copy_share(stored, &o->places[i], copy);
+    bool finite = o->places[i].scales       ? copy_mxfp4(stored, &o->places[i], copy)
+                  : o->places[i].transposed ? copy_transposed(stored, &o->places[i], copy)
+                                            : copy_share(stored, &o->places[i], copy);
     if (!finite && i < damaged) damaged = i;
   }
   if (damaged == count) return CH_OK;

@@ -97,12 +97,38 @@ static bool place_of_mixtral(const ch_param *param, ch_tensor_place *place) {
   return true;
 }
 
+/* Of a layer of gpt-oss: the router's name, and an expert's part of "mlp.experts.gate_up_proj", [experts, D, 2 F] with
+   gate and up side by side in every pair, "mlp.experts.down_proj", [experts, F, D], and of their biases. */
+static bool place_of_gpt_oss(const ch_config *c, const ch_param *param, ch_tensor_place *place) {
+  int layer, expert;
+  char matrix[16], kind[16];
+  if (sscanf(param->name, "model.layers.%d.mlp.gate.%15s", &layer, kind) == 2) {
+    *place = (ch_tensor_place){.rows = param->shape[0]};
+    snprintf(place->name, sizeof place->name, "model.layers.%d.mlp.router.%s", layer, kind);
+    return true;
+  }
+  if (sscanf(param->name, "model.layers.%d.mlp.experts.%d.%15[a-z_].%15s", &layer, &expert, matrix, kind) !=
+      4)
+    return false;
+  bool down = strcmp(matrix, "down_proj") == 0;
+  *place = (ch_tensor_place){.rows = down ? param->shape[0] : 2 * param->shape[0],
+                             .first = strcmp(matrix, "up_proj") == 0,
+                             .step = down ? 1 : 2,
+                             .transposed = true,
+                             .experts = c->moe.experts,
+                             .expert = expert};
+  snprintf(place->name, sizeof place->name, "model.layers.%d.mlp.experts.%s%s", layer,
+           down ? "down_proj" : "gate_up_proj", strcmp(kind, "bias") == 0 ? "_bias" : "");
+  return true;
+}
+
 bool ch_tensor_place_of(const ch_config *config, const ch_param *param, ch_tensor_place *place) {
   static const char layers[] = "model.layers.";
   const char *suffix = strrchr(param->name, '.'), *rest = param->name;
   const rule *r = NULL;
   if (strncmp(config->layout, "gemma", 5) == 0) return place_of_gemma(param, place);
   if (strcmp(config->layout, "mixtral") == 0) return place_of_mixtral(param, place);
+  if (strcmp(config->layout, "gpt_oss") == 0) return place_of_gpt_oss(config, param, place);
   int digits = 0;
   if (!config->layout[0] || !suffix) return false;
   if (strncmp(rest, layers, strlen(layers)) != 0)

@@ -7,12 +7,18 @@
 #include "config/params.h"
 #include "io/tensor_names.h"
 
-/* Where a tensor is: rows [first, first + its own) of a tensor [rows, ...], or those columns of a tensor [..., rows]. */
+/* Where a tensor is: rows [first, first + its own) of a tensor [rows, ...], or those columns of a tensor [..., rows]. A
+   vector is one column. */
 typedef struct ch_tensor_place {
   char name[CH_TENSOR_NAME_SIZE];
   int64_t first, rows;
   bool transposed;
+  int64_t step; /* only every so many-th of those columns; 0: all */
+  int64_t experts,
+      expert;    /* the tensor is the expert's of one of all experts, [experts, ...]; 0: it is not */
   bool plus_one; /* the file has the differences from 1 */
+  const void *
+      scales; /* of 32 values each in MXFP4, where that is what the file holds: rows, as they are multiplied */
 } ch_tensor_place;
 
 /* The place of a row of the parameter table in files of config->layout; false where it is that row's own: its name and

@@ -2,7 +2,7 @@
  *
  * The router's softmax p over all experts gives the weights of the `active` best, renormalised to sum to 1; a
  * single one keeps its p, or the router would have no gradient. The config may instead ask for sigmoids, for a scale, for
- * weights without renormalisation, and for a choice limited to the best groups of experts (DeepSeek-V2 and V3). Loss-free balancing (Wang et al. 2024) adds a bias to p for the choice
+ * weights without renormalisation, and for a choice limited to the best groups of experts (DeepSeek-V2 and V3). Router and experts may have biases, and SwiGLU clamps (gpt-oss). Loss-free balancing (Wang et al. 2024) adds a bias to p for the choice
  * alone, which the trainer moves (train/balance.h).
  */
 #include "model/moe.h"
@@ -27,33 +27,36 @@ int ch_moe_layers_before(const ch_config *config, int layer) {
 void ch_moe_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   ch_params *params = declaration->params;
-  const ch_ffn_kind *swiglu = ch_ffn_find(ch_ffn_swiglu);
+  const ch_ffn_kind *kind = ch_ffn_of(c);
   int layer = declaration->layer;
   for (int e = 0; e < c->moe.experts; e++) {
     char part[32];
     snprintf(part, sizeof part, "experts.%d.", e);
-    ch_network_declare(declaration, swiglu, CH_PARAM_EXPERT, part, c->moe.expert_intermediate_size, false);
+    ch_network_declare(declaration, kind, CH_PARAM_EXPERT, part, c->moe.expert_intermediate_size,
+                       c->mlp_bias);
   }
   ch_params_matrix(params, CH_PARAM_FFN, ch_initial_std(c, c->hidden_size), c->moe.experts, c->hidden_size,
                    "model.layers.%d.mlp.gate.weight", layer);
+  if (c->moe.router_bias)
+    ch_params_vector(params, CH_PARAM_FFN, 0, c->moe.experts, "model.layers.%d.mlp.gate.bias", layer);
   if (c->moe.balance == CH_BALANCE_LOSS_FREE) {
     int bias = ch_params_vector(params, CH_PARAM_FFN, 0, c->moe.experts,
                                 "model.layers.%d.mlp.gate.e_score_correction_bias", layer);
     if (bias >= 0) params->rows[bias].frozen = true;
   }
   if (c->moe.shared > 0)
-    ch_network_declare(declaration, swiglu, CH_PARAM_FFN, "shared_experts.",
-                       c->moe.shared * c->moe.expert_intermediate_size, false);
+    ch_network_declare(declaration, kind, CH_PARAM_FFN, "shared_experts.",
+                       c->moe.shared * c->moe.expert_intermediate_size, c->mlp_bias);
 }
 
-/* The leaves of one matrix of every expert. */
-static ch_node **expert_leaves(ch_builder *builder, const char *name) {
+/* The leaves of one matrix of every expert, or of its bias. */
+static ch_node **expert_leaves(ch_builder *builder, const char *name, bool bias) {
   int64_t experts = builder->config->moe.experts;
   ch_node **leaves = ch_arena_alloc(&builder->graph->arena, (size_t)experts * sizeof(ch_node *));
   for (int e = 0; leaves && e < experts; e++) {
     char full[64];
     snprintf(full, sizeof full, "experts.%d.%s", e, name);
-    leaves[e] = ch_ffn_param(builder, full);
+    leaves[e] = bias ? ch_ffn_bias(builder, full) : ch_ffn_param(builder, full);
   }
   if (!leaves) ch_graph_fail(builder->graph, "no memory for a graph node");
   return leaves;
@@ -76,13 +79,24 @@ ch_node *ch_moe(ch_builder *builder, ch_node *x) {
                               .sigmoid = sigmoid,
                               .balance_coefficient =
                                   moe->balance == CH_BALANCE_AUX ? moe->aux_coefficient : 0};
-  ch_node *logits = ch_op_linear(graph, x, ch_ffn_param(builder, "gate"), NULL);
+  ch_node *logits = ch_op_linear(graph, x, ch_ffn_param(builder, "gate"),
+                                 moe->router_bias ? ch_ffn_bias(builder, "gate") : NULL);
   ch_node *chosen = ch_op_choose_experts(graph, logits, correction_bias(builder), &choice,
                                          ch_moe_layers_before(builder->config, builder->layer));
-  ch_expert_weights weights = {moe->experts, expert_leaves(builder, "gate_proj"),
-                               expert_leaves(builder, "up_proj"), expert_leaves(builder, "down_proj")};
+  const ch_ffn_kind *kind = ch_ffn_of(builder->config);
+  const ch_swiglu_clamps clamps = ch_ffn_clamps(builder->config);
+  const bool biased = builder->config->mlp_bias;
+  ch_expert_weights weights = {.experts = moe->experts,
+                               .gate = expert_leaves(builder, "gate_proj", false),
+                               .up = expert_leaves(builder, "up_proj", false),
+                               .down = expert_leaves(builder, "down_proj", false),
+                               .gate_bias = biased ? expert_leaves(builder, "gate_proj", true) : NULL,
+                               .up_bias = biased ? expert_leaves(builder, "up_proj", true) : NULL,
+                               .down_bias = biased ? expert_leaves(builder, "down_proj", true) : NULL,
+                               .clamps = kind->clamped ? &clamps : NULL};
   if (!weights.gate || !weights.up || !weights.down) return NULL;
+  if (biased && (!weights.gate_bias || !weights.up_bias || !weights.down_bias)) return NULL;
   ch_node *y = ch_op_experts(graph, x, ch_op_route(graph, logits, chosen, &spec), chosen, &weights);
   if (moe->shared == 0) return y;
-  return ch_op_add(graph, y, ch_network(builder, ch_ffn_find(ch_ffn_swiglu), x, "shared_experts."));
+  return ch_op_add(graph, y, ch_network(builder, kind, x, "shared_experts."));
 }

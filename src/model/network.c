@@ -18,10 +18,12 @@ static const ch_ffn_kind kinds[] = {
     {"relu", "ReLU", .activation = ch_op_relu},
     {"reglu", "ReGLU", .gated = true, .activation = ch_op_relu},
     {"relu2", "squared-ReLU", .activation = ch_op_relu_squared},
+    {"clamped_swiglu", "SwiGLU with clamps", .gated = true, .clamped = true},
     {"relu2_glu", "gated squared-ReLU", .gated = true, .activation = ch_op_relu_squared},
 };
-static const char *const names[] = {ch_ffn_swiglu, "gelu",      "geglu",     "relu",       "reglu",
-                                    "relu2",       "relu2_glu", "gelu_tanh", "geglu_tanh", NULL};
+static const char *const names[] = {ch_ffn_swiglu, "gelu",           "geglu",     "relu",
+                                    "reglu",       "relu2",          "relu2_glu", "gelu_tanh",
+                                    "geglu_tanh",  "clamped_swiglu", NULL};
 
 const char *const *ch_ffn_names(void) {
   return names;
@@ -35,6 +37,10 @@ const ch_ffn_kind *ch_ffn_find(const char *name) {
 
 const ch_ffn_kind *ch_ffn_of(const ch_config *config) {
   return ch_ffn_find(config->hidden_act);
+}
+
+ch_swiglu_clamps ch_ffn_clamps(const ch_config *config) {
+  return (ch_swiglu_clamps){config->swiglu_alpha, config->swiglu_limit};
 }
 
 /* --- declaring ----------------------------------------------------------------------------------------------- */
@@ -76,6 +82,12 @@ ch_node *ch_ffn_param(ch_builder *builder, const char *name) {
   return ch_builder_param(builder, full);
 }
 
+ch_node *ch_ffn_bias(ch_builder *builder, const char *name) {
+  char full[NAME_SIZE];
+  snprintf(full, sizeof full, "model.layers.%d.mlp.%s.bias", builder->layer, name);
+  return ch_builder_param(builder, full);
+}
+
 /* With the bias, if one was declared. */
 static ch_node *project(ch_builder *builder, ch_node *x, const char *part, const char *name) {
   char matrix[64], full[NAME_SIZE];
@@ -85,12 +97,17 @@ static ch_node *project(ch_builder *builder, ch_node *x, const char *part, const
   return ch_op_linear(builder->graph, x, ch_ffn_param(builder, matrix), bias);
 }
 
-ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, const char *part) {
+/* What the network's last product reads. */
+static ch_node *activate(ch_builder *builder, const ch_ffn_kind *kind, ch_node *gate, ch_node *up) {
   ch_graph *graph = builder->graph;
+  const ch_swiglu_clamps clamps = ch_ffn_clamps(builder->config);
+  if (!kind->gated) return kind->activation(graph, up);
+  if (kind->clamped) return ch_op_clamped_swiglu(graph, gate, up, &clamps);
+  return kind->gate ? kind->gate(graph, gate, up) : ch_op_mul(graph, kind->activation(graph, gate), up);
+}
+
+ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, const char *part) {
   ch_node *gate = kind->gated ? project(builder, x, part, "gate_proj") : NULL;
   ch_node *up = project(builder, x, part, "up_proj");
-  ch_node *inner = !kind->gated ? kind->activation(graph, up)
-                   : kind->gate ? kind->gate(graph, gate, up)
-                                : ch_op_mul(graph, kind->activation(graph, gate), up);
-  return project(builder, inner, part, "down_proj");
+  return project(builder, activate(builder, kind, gate, up), part, "down_proj");
 }

@@ -9,6 +9,7 @@ typedef struct ch_ffn_kind {
   const char *name;  /* "hidden_act" in config.json */
   const char *title; /* "SwiGLU" */
   bool gated;
+  bool clamped; /* SwiGLU with the config's clamps (graph/ops.h), in place of the next two */
   ch_node *(*activation)(ch_graph *graph, ch_node *x);           /* f */
   ch_node *(*gate)(ch_graph *graph, ch_node *gate, ch_node *up); /* f(gate) * up in one operation, or NULL */
 } ch_ffn_kind;
@@ -18,8 +19,10 @@ const char *const *ch_ffn_names(void);
 /* The kind of that name, or NULL; and that of a validated config. */
 const ch_ffn_kind *ch_ffn_find(const char *name);
 const ch_ffn_kind *ch_ffn_of(const ch_config *config);
-/* "silu", SwiGLU: the kind that experts are. */
+/* "silu", SwiGLU: the kind that experts are, if they are not of the kind with clamps. */
 extern const char ch_ffn_swiglu[];
+/* The clamps of a config whose networks have them. */
+ch_swiglu_clamps ch_ffn_clamps(const ch_config *config);
 
 /* One network of a kind and width: the tensors "model.layers.{i}.mlp.{part}{gate,up,down}_proj.weight", without the
    gate if the kind has none, and their ".bias" if `biased`. counted: what `info` counts the matrices as. */
@@ -28,5 +31,7 @@ void ch_network_declare(ch_declaration *declaration, const ch_ffn_kind *kind, ch
 ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, const char *part);
 /* The leaf of "model.layers.{i}.mlp.{name}.weight"; NULL and a graph error if it was not declared. */
 ch_node *ch_ffn_param(ch_builder *builder, const char *name);
+/* The same of "model.layers.{i}.mlp.{name}.bias". */
+ch_node *ch_ffn_bias(ch_builder *builder, const char *name);
 
 #endif

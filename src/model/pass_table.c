@@ -5,7 +5,7 @@
 
 typedef struct planned_pass {
   ch_runner *runner;
-  int64_t sequences, length, capacity;
+  int64_t sequences, length, capacity, context;
   ch_head head;
   uint64_t last_use;
 } planned_pass;
@@ -40,7 +40,7 @@ ch_status ch_pass_table_find(ch_pass_table *table, const ch_model_graph *shape, 
   for (int i = 0; i < table->capacity; i++) {
     planned_pass *pass = &table->passes[i];
     if (pass->runner && pass->sequences == shape->sequences && pass->length == shape->length &&
-        pass->head == shape->head && pass->capacity == shape->capacity) {
+        pass->head == shape->head && pass->capacity == shape->capacity && pass->context == shape->context) {
       pass->last_use = ++table->clock;
       *runner = pass->runner;
       return CH_OK;
@@ -51,6 +51,7 @@ ch_status ch_pass_table_find(ch_pass_table *table, const ch_model_graph *shape, 
   *oldest = (planned_pass){.sequences = shape->sequences,
                            .length = shape->length,
                            .capacity = shape->capacity,
+                           .context = shape->context,
                            .head = shape->head,
                            .last_use = ++table->clock};
   CH_TRY(ch_runner_create(table->engine, table->config, table->params, shape, false, &oldest->runner, error));

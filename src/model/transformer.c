@@ -74,14 +74,15 @@ static ch_node *lm_head(ch_builder *builder, ch_node *x, ch_head kind) {
   const char *name = builder->config->tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
   if (kind == CH_HEAD_LAST_LOGITS) x = ch_op_sequence_row(graph, x, graph->length - 1);
   x = ch_final_norm(builder, x);
-  double divisor = builder->config->logits_scaling;
+  double divisor = builder->config->logits_scaling, cap = builder->config->final_logit_softcapping;
   if (divisor != 1) x = ch_op_scale(graph, x, 1 / divisor);
   ch_node *weight = ch_builder_param(builder, name);
   if (kind == CH_HEAD_LOSS || kind == CH_HEAD_SCORES)
-    return ch_op_lm_loss(graph, x, weight, ch_graph_input(graph, CH_INPUT_TARGETS));
+    return ch_op_lm_loss(graph, x, weight, ch_graph_input(graph, CH_INPUT_TARGETS), cap);
   if (kind == CH_HEAD_RANKS)
-    return ch_op_lm_loss_and_rank(graph, x, weight, ch_graph_input(graph, CH_INPUT_TARGETS));
-  return ch_op_linear(graph, x, weight, NULL);
+    return ch_op_lm_loss_and_rank(graph, x, weight, ch_graph_input(graph, CH_INPUT_TARGETS), cap);
+  ch_node *logits = ch_op_linear(graph, x, weight, NULL);
+  return cap > 0 ? ch_op_soft_cap(graph, logits, cap) : logits;
 }
 
 static ch_node *build(ch_builder *builder, const ch_model_graph *shape) {
@@ -118,6 +119,9 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
                         .cached = shape->cached,
                         .cache = shape->cache,
                         .capacity = shape->capacity,
+                        .context = shape->context    ? shape->context
+                                   : shape->capacity ? shape->capacity
+                                                     : shape->length,
                         .gates_known = shape->gates_known,
                         .expand_gates = shape->expand_gates};
   *root = build(&builder, shape);

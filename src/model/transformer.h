@@ -31,6 +31,7 @@ typedef struct ch_model_graph {
   ch_cache_types cache; /* what that cache stores */
   int64_t
       capacity; /* its tokens per sequence, of which layers that slide keep a ring; 0: they keep all tokens */
+  int64_t context;        /* tokens that a text may have; 0: capacity or, without any, length */
   bool gates_known;       /* ch_builder's; graphs with a cache only */
   bool expand_gates;      /* ch_builder's, to compare with */
   bool documents;         /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */

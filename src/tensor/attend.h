@@ -101,6 +101,8 @@ typedef struct ch_attend {
   void *out; /* [sequences, queries, heads, value_dim] */
   void *lse; /* [sequences, heads, queries], kept for the backward pass; or NULL */
   double scale;
+  double
+      soft_cap; /* c: scores are c tanh(scale q k / c), before their bias; 0: none. Not for talking heads */
   const double *slopes; /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
   bool causal;          /* query i sees keys 0 … past+i; else all past+queries keys */
   bool may_round;       /* the factors of products may be rounded to BF16; sums stay in the table's type */

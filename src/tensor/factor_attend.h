@@ -19,6 +19,7 @@ typedef struct ch_factor_attend {
   const void *q;                 /* [sequences, queries, heads, dim] */
   void *out;                     /* the same shape */
   double scale;                  /* of scores, without 1 / R_k */
+  double soft_cap;               /* as ch_attend's */
   const double *slopes;          /* ALiBi slopes [heads], or NULL */
   int64_t window, sinks;         /* as ch_attend's */
   const void *sink_logits;       /* [heads] of the table's type: one more term e^z in each softmax; or NULL */

@@ -68,6 +68,12 @@ CH_KERNEL(COMMON, void, gelu_forward, (const ch_team *team, int64_t n, const voi
 CH_KERNEL(COMMON, void, gelu_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
 /* The same of GELU's approximation with a tanh. */
+/* A soft cap, y = cap tanh(x / cap) (y may be x); backward takes what forward gave. */
+CH_KERNEL(COMMON, void, soft_cap_forward,
+          (const ch_team *team, int64_t n, double cap, const void *x, void *y))
+CH_KERNEL(COMMON, void, soft_cap_backward,
+          (const ch_team *team, int64_t n, double cap, const void *y, const void *dy, void *dx,
+           bool accumulate))
 CH_KERNEL(COMMON, void, gelu_tanh_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_tanh_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
@@ -210,9 +216,10 @@ CH_KERNEL(COMMON, void, patches,
 /* --- softmax cross entropy over a chunk of logits ----------------------------------------------------------- */
 /* logits [rows, vocabulary] -> loss[r] = logsumexp(logits[r]) - logits[r, target[r]] (0 where target < 0). With
    smoothing s the target is not one-hot: s / vocabulary everywhere and 1 - s more at target[r].
-   With dscale != NULL: also overwrites logits by dscale[r] * (softmax - target) (0 where target < 0). */
+   With dscale != NULL: also overwrites logits by dscale[r] * (softmax - target) (0 where target < 0). With cap > 0 the
+   logits have a soft cap behind them, and it is the gradient of what was capped. */
 CH_KERNEL(COMMON, void, cross_entropy,
-          (const ch_team *team, int64_t rows, int64_t vocabulary, double smoothing, void *logits,
+          (const ch_team *team, int64_t rows, int64_t vocabulary, double smoothing, double cap, void *logits,
            const int32_t *targets, void *loss, const void *dscale))
 /* ranks[r]: how many logits come before the target's, that is larger ones, and equal ones at smaller indices. 0 means
    that the target is the first choice; -1 stands where target < 0. */
@@ -293,6 +300,16 @@ CH_KERNEL(COMMON, void, swiglu_rows_forward,
 CH_KERNEL(COMMON, void, swiglu_rows_backward,
           (const ch_team *team, int64_t rows, int64_t n, const void *gate, const void *up, const void *scale,
            const void *dy, void *dgate, void *dup, void *dscale))
+/* y[r, :] = scale[r] g s(alpha g) (u + 1), where g = min(gate, limit), u = up between -limit and limit, s the sigmoid; scale
+   NULL: 1. The gradients, of which any may be NULL; dgate and dup [rows, n] may be gate and up themselves, dscale
+   [rows] is overwritten. */
+CH_KERNEL(COMMON, void, clamped_swiglu_forward,
+          (const ch_team *team, int64_t rows, int64_t n, double alpha, double limit, const void *gate,
+           const void *up, const void *scale, void *y))
+CH_KERNEL(COMMON, void, clamped_swiglu_backward,
+          (const ch_team *team, int64_t rows, int64_t n, double alpha, double limit, const void *gate,
+           const void *up, const void *scale, const void *dy, void *dgate, bool accumulate_gate, void *dup,
+           bool accumulate_up, void *dscale))
 /* y[r, :] (+)= the sum over j of x[places[r, j], :], in the order of j; places [rows, count]. */
 CH_KERNEL(COMMON, void, sum_places,
           (const ch_team *team, int64_t rows, int64_t count, int64_t n, const int32_t *places, const void *x,

@@ -24,6 +24,17 @@ int main(void) {
                   "gqa", "");
   add_combination(&list, "'moe': {'experts': 1, 'active': 1, 'shared': 1, 'expert_intermediate_size': 6}",
                   "gqa", "");
+  /* Biases and clamps, which shared experts and dense layers have too. */
+  add_combination(
+      &list,
+      "'hidden_act': 'clamped_swiglu', 'swiglu_limit': 0.2, 'mlp_bias': true, 'moe': {'experts': 4, "
+      "'active': 2, 'shared': 1, 'expert_intermediate_size': 6, 'first_dense_layers': 1, "
+      "'router_bias': true}",
+      "gqa", "'sink_logits': true");
+  add_combination(&list,
+                  "'hidden_act': 'clamped_swiglu', 'swiglu_alpha': 0.7, 'moe': {'experts': 3, 'active': 2, "
+                  "'expert_intermediate_size': 5, 'router_bias': true, 'balance': 'loss_free'}",
+                  "gqa", "");
   /* A dense layer behind layers with experts. */
   add_combination(&list,
                   "'num_hidden_layers': 3, 'moe': {'experts': 4, 'active': 2, 'shared': 0, "

@@ -82,7 +82,8 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
       {"moe.aux_coefficient", "0", "\"moe.aux_coefficient\" is 0 where a number above 0"},
       {"moe.top_k", "2", "unknown key \"top_k\" in moe"},
       {"experts", "2", "\"experts\" is no key of the top level; it stands in moe"},
-      {"mlp_bias", "true", "\"mlp_bias\" is true, but the experts"},
+      {"hidden_act", "\"gelu\"", "\"moe\" needs \"hidden_act\": \"silu\" or \"clamped_swiglu\""},
+      {"moe.router_bias", "1", "\"moe.router_bias\" is 1 where true or false"},
       {"hidden_act", "\"gelu\"", "\"moe\" needs \"hidden_act\": \"silu\""},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -57,9 +57,12 @@ static void models_compute_the_same_when_they_come_back(void **state) {
 
 static void scalings_of_positions_come_back(void **state) {
   (void)state;
-  const ch_rope_scaling cases[] = {
-      {.type = CH_ROPE_LINEAR, .factor = 2.5},
-      {.type = CH_ROPE_YARN, .factor = 4, .original_max_position_embeddings = 32, .beta_fast = 16}};
+  const ch_rope_scaling cases[] = {{.type = CH_ROPE_LINEAR, .truncate = true, .factor = 2.5},
+                                   {.type = CH_ROPE_YARN,
+                                    .truncate = true,
+                                    .factor = 4,
+                                    .original_max_position_embeddings = 32,
+                                    .beta_fast = 16}};
   for (int i = 0; i < 2; i++) {
     desk d;
     ch_config config;
@@ -180,9 +183,10 @@ static void models_without_an_architecture_are_refused(void **state) {
   refuse(&d, CH_BLOCK_F32, "is not written as GGUF");
   close_desk(&d);
   open_desk(&d, REFERENCE "/qwen3");
-  d.plain.config.rope_scaling = (ch_rope_scaling){.type = CH_ROPE_LLAMA3, .factor = 8};
+  d.plain.config.rope_scaling = (ch_rope_scaling){.type = CH_ROPE_LLAMA3, .truncate = true, .factor = 8};
   refuse(&d, CH_BLOCK_F32, "llama3 scaling");
-  d.plain.config.rope_scaling = (ch_rope_scaling){.type = CH_ROPE_YARN, .factor = 8, .mscale = 1};
+  d.plain.config.rope_scaling =
+      (ch_rope_scaling){.type = CH_ROPE_YARN, .truncate = true, .factor = 8, .mscale = 1};
   refuse(&d, CH_BLOCK_F32, "factors of YaRN");
   close_desk(&d);
 }

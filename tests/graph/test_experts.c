@@ -68,9 +68,10 @@ static void plan(mixture *m, spec s) {
       g, leaf[LOGITS], chosen,
       &(ch_route_spec){.renormalise = s.renormalise, .scale = 1, .balance_coefficient = s.coefficient});
   ch_node *const *matrices = leaf + MATRICES;
-  ch_node *root =
-      ch_op_experts(g, leaf[X], weights, chosen,
-                    &(ch_expert_weights){EXPERTS, matrices, matrices + EXPERTS, matrices + 2 * EXPERTS});
+  ch_node *root = ch_op_experts(
+      g, leaf[X], weights, chosen,
+      &(ch_expert_weights){
+          .experts = EXPERTS, .gate = matrices, .up = matrices + EXPERTS, .down = matrices + 2 * EXPERTS});
   ch_plan_options options = {.backward = s.backward};
   ch_plan_free(m->plan);
   if (ch_plan_create(g, root, ch_kernels_best(CH_F64), all_threads(), &options, &m->plan, &error) != CH_OK)
@@ -327,7 +328,7 @@ static void impossible_mixtures_are_explained(void **state) {
     ch_node *chosen = ch_op_choose_experts(g, x, NULL, &(ch_choice_spec){.active = c == 0 ? 4 : 2}, 0);
     const ch_route_spec plain = {.renormalise = true, .scale = 1};
     ch_node *weights = ch_op_route(g, x, c == 1 ? x : chosen, &plain);
-    ch_expert_weights experts = {c == 2 ? 0 : 1, &w, &w, &w};
+    ch_expert_weights experts = {.experts = c == 2 ? 0 : 1, .gate = &w, .up = &w, .down = &w};
     ch_node *root = ch_op_experts(g, x, weights, chosen, &experts);
     assert_null(root);
     refuse(g, root,

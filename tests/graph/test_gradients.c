@@ -14,7 +14,7 @@
 #include "graph/plan.h"
 #include "team_testing.h"
 
-enum { MAX_LEAVES = 11, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VOCABULARY = 7 };
+enum { MAX_LEAVES = 20, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VOCABULARY = 7 };
 
 /* Parameters of these shapes, composed into a root. Rank-2 leaves of ROWS rows serve as activations. */
 typedef struct gradient_case {
@@ -226,6 +226,10 @@ static ch_node *build_rope_leading(ch_graph *g, ch_node *const *p) {
   return rope(g, p[0], 4, 6, true, false);
 }
 
+static ch_node *build_soft_cap(ch_graph *g, ch_node *const *p) {
+  return ch_op_mul(g, ch_op_soft_cap(g, ch_op_scale(g, p[0], 2), 1.5), p[1]);
+}
+
 static ch_node *build_gelu_tanh(ch_graph *g, ch_node *const *p) {
   return ch_op_mul(g, ch_op_gelu_tanh(g, ch_op_scale(g, p[0], 2)), p[1]);
 }
@@ -275,8 +279,12 @@ static ch_node *build_labels(ch_graph *g, ch_node *const *p) {
   return ch_op_cross_entropy(g, first, ch_graph_input(g, CH_INPUT_LABELS), 0.1);
 }
 
+static ch_node *build_lm_loss_capped(ch_graph *g, ch_node *const *p) {
+  return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS), 0.9);
+}
+
 static ch_node *build_lm_loss(ch_graph *g, ch_node *const *p) {
-  return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS));
+  return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS), 0);
 }
 
 /* The loss used by something else: its forward pass can no longer be left to the backward pass. */
@@ -287,7 +295,7 @@ static ch_node *build_lm_loss_inside(ch_graph *g, ch_node *const *p) {
 /* One matrix as embedding and as LM head. */
 static ch_node *build_tied(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_embedding(g, ch_graph_input(g, CH_INPUT_TOKENS), p[0]);
-  return ch_op_lm_loss(g, ch_op_rmsnorm(g, x, p[1], 1e-5), p[0], ch_graph_input(g, CH_INPUT_TARGETS));
+  return ch_op_lm_loss(g, ch_op_rmsnorm(g, x, p[1], 1e-5), p[0], ch_graph_input(g, CH_INPUT_TARGETS), 0);
 }
 
 static ch_node *attend(ch_graph *g, ch_node *const *p, bool causal, const double *slopes, bool documents) {
@@ -324,6 +332,20 @@ static ch_node *build_attend_window(ch_graph *g, ch_node *const *p) {
   ch_node *start = ch_graph_input(g, CH_INPUT_DOCUMENT_START),
           *inside = ch_op_attend(g, p[0], p[1], p[2], start, NULL, &spec);
   return ch_op_gelu(g, ch_op_add(g, alone, ch_op_gelu(g, inside)));
+}
+
+/* Soft caps that scores come near, with a bias behind them. */
+static ch_node *build_attend_capped(ch_graph *g, ch_node *const *p) {
+  static const double slopes[] = {0.5, 0.25, 0.125, 0.0625};
+  ch_attend_spec spec = {.heads = 4,
+                         .kv_heads = 2,
+                         .key_dim = 3,
+                         .value_dim = 5,
+                         .scale = 0.6,
+                         .soft_cap = 0.8,
+                         .causal = true,
+                         .slopes = slopes};
+  return ch_op_gelu(g, ch_op_attend(g, p[0], p[1], p[2], NULL, NULL, &spec));
 }
 
 static ch_node *build_attend_encoder(ch_graph *g, ch_node *const *p) {
@@ -547,7 +569,29 @@ static ch_node *experts(ch_graph *g, ch_node *const *p, int64_t active, bool ren
       ch_op_choose_experts(g, p[1], NULL, &(ch_choice_spec){.active = active, .sigmoid = sigmoid}, 0);
   ch_node *weights = ch_op_route(
       g, p[1], chosen, &(ch_route_spec){.renormalise = renormalise, .scale = 1.5, .sigmoid = sigmoid});
-  return ch_op_gelu(g, ch_op_experts(g, p[0], weights, chosen, &(ch_expert_weights){3, p + 2, p + 5, p + 8}));
+  return ch_op_gelu(
+      g, ch_op_experts(g, p[0], weights, chosen,
+                       &(ch_expert_weights){.experts = 3, .gate = p + 2, .up = p + 5, .down = p + 8}));
+}
+
+/* With a bias for each matrix, and clamps that some values reach. */
+static ch_node *build_experts_clamped(ch_graph *g, ch_node *const *p) {
+  const ch_swiglu_clamps clamps = {1.3, 0.7};
+  const ch_expert_weights weights = {.experts = 3,
+                                     .gate = p + 2,
+                                     .up = p + 5,
+                                     .down = p + 8,
+                                     .gate_bias = p + 11,
+                                     .up_bias = p + 14,
+                                     .down_bias = p + 17,
+                                     .clamps = &clamps};
+  ch_node *chosen = ch_op_choose_experts(g, p[1], NULL, &(ch_choice_spec){.active = 2}, 0);
+  ch_node *shares = ch_op_route(g, p[1], chosen, &(ch_route_spec){.renormalise = true, .scale = 1});
+  return ch_op_gelu(g, ch_op_experts(g, p[0], shares, chosen, &weights));
+}
+
+static ch_node *build_clamped_swiglu(ch_graph *g, ch_node *const *p) {
+  return ch_op_mul(g, ch_op_clamped_swiglu(g, p[0], p[1], &(ch_swiglu_clamps){1.7, 0.8}), p[0]);
 }
 
 static ch_node *build_experts(ch_graph *g, ch_node *const *p) {
@@ -578,9 +622,11 @@ static ch_node *build_experts_alike(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_gelu(g, p[0]),
           *chosen = ch_op_choose_experts(g, p[1], NULL, &(ch_choice_spec){.active = 3}, 0);
   ch_node *weights = ch_op_route(g, p[1], chosen, &(ch_route_spec){.renormalise = true, .scale = 1});
-  ch_node *y = ch_op_experts(g, x, weights, chosen, &(ch_expert_weights){12, gate, up, down});
+  ch_node *y = ch_op_experts(g, x, weights, chosen,
+                             &(ch_expert_weights){.experts = 12, .gate = gate, .up = up, .down = down});
   return ch_op_add(g, ch_op_swiglu(g, y, x),
-                   ch_op_experts(g, y, weights, chosen, &(ch_expert_weights){12, gate, up, down}));
+                   ch_op_experts(g, y, weights, chosen,
+                                 &(ch_expert_weights){.experts = 12, .gate = gate, .up = up, .down = down}));
 }
 
 static ch_node *starts(ch_graph *g) {
@@ -646,6 +692,7 @@ static const gradient_case cases[] = {
     {"relu", 2, {{ROWS, 3}, {ROWS, 3}}, build_relu},
     {"relu squared", 1, {{ROWS, 3}}, build_relu_squared},
     {"fan-out", 1, {{ROWS, 3}}, build_fan_out},
+    {"soft cap", 2, {{ROWS, 12}, {ROWS, 12}}, build_soft_cap},
     {"gelu with a tanh", 2, {{ROWS, 12}, {ROWS, 12}}, build_gelu_tanh},
     {"rope, half layout", 1, {{ROWS, 12}}, build_rope_half},
     {"rope, first dims", 1, {{ROWS, 12}}, build_rope_leading},
@@ -659,10 +706,12 @@ static const gradient_case cases[] = {
     {"labels of the first row", 1, {{ROWS, VOCABULARY}}, build_labels},
     {"last rows", 2, {{ROWS, 3}, {ROWS, 3}}, build_last_rows},
     {"loss", 2, {{ROWS, 4}, {VOCABULARY, 4}}, build_lm_loss},
+    {"lm loss of capped logits", 2, {{ROWS, 4}, {VOCABULARY, 4}}, build_lm_loss_capped},
     {"loss inside", 2, {{ROWS, 4}, {VOCABULARY, 4}}, build_lm_loss_inside},
     {"tied embeddings", 2, {{VOCABULARY, 4}, {4}}, build_tied},
     {"attend", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend},
     {"attend with ALiBi", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_alibi},
+    {"attend with capped scores", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_capped},
     {"attend inside documents", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_documents},
     {"attend inside a window", 4, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}, {4}}, build_attend_window},
     {"attend both ways", 3, {{ROWS, 12}, {ROWS, 6}, {ROWS, 10}}, build_attend_encoder},
@@ -715,6 +764,11 @@ static const gradient_case cases[] = {
      {{ROWS, 6}, {ROWS, 6}, {ROWS, 8}, {ROWS, 4}, {ROWS, 4}},
      build_delta_rule_documents},
     {"experts", 11, {EXPERT_LEAVES}, build_experts},
+    {"clamped swiglu", 2, {{ROWS, 6}, {ROWS, 6}}, build_clamped_swiglu},
+    {"experts with biases and clamps",
+     20,
+     {EXPERT_LEAVES, {5}, {5}, {5}, {5}, {5}, {5}, {4}, {4}, {4}},
+     build_experts_clamped},
     {"experts by sigmoids", 11, {EXPERT_LEAVES}, build_experts_by_sigmoids},
     {"experts at their sigmoid", 11, {EXPERT_LEAVES}, build_experts_at_their_sigmoid},
     {"experts at their probability", 11, {EXPERT_LEAVES}, build_experts_at_their_probability},

@@ -159,7 +159,7 @@ static ch_node *build_network(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_rmsnorm(g, ch_op_gelu(g, p[EMBEDDED]), p[NORM], 1e-5);
   ch_node *hidden = ch_op_swiglu(g, ch_op_linear(g, x, p[GATE], NULL), ch_op_linear(g, x, p[UP], NULL));
   ch_node *y = ch_op_linear(g, hidden, p[DOWN], p[BIAS]);
-  return ch_op_lm_loss(g, y, p[EMBEDDED], ch_graph_input(g, CH_INPUT_TARGETS));
+  return ch_op_lm_loss(g, y, p[EMBEDDED], ch_graph_input(g, CH_INPUT_TARGETS), 0);
 }
 
 static const leaf network_leaves[LEAVES] = {{ROWS, WIDTH},   {WIDTH, 0},      {HIDDEN, WIDTH},
@@ -215,7 +215,7 @@ static void values_computed_again_give_the_same_bits(void **state) {
 /* --- the head alone ------------------------------------------------------------------------------------------- */
 
 static ch_node *build_head(ch_graph *g, ch_node *const *p) {
-  return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS));
+  return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS), 0);
 }
 
 static void logits_in_several_chunks_are_summed_up(void **state) {

@@ -19,6 +19,7 @@ typedef struct attend_case {
   bool produced;    /* tiles are written into scratch (copying_producer) */
   int64_t tail;     /* elements of keys that a tile of their own has (splitting_producer) */
   bool may_round;   /* products may round what they multiply; what is given them is exact in BF16 */
+  double soft_cap;  /* of scores; 0: none */
   double q_scale;   /* size of the queries: large ones make the softmax sharp */
 } attend_case;
 
@@ -86,9 +87,11 @@ static inline double score_of(const attend_data *d, int64_t s, int64_t i, int64_
     sum += q[e] * k[e];
     magnitude += fabs(q[e] * k[e]);
   }
+  sum *= d->scale;
+  if (c->soft_cap > 0) sum = c->soft_cap * tanh(sum / c->soft_cap);
   double bias = d->slopes ? -d->slopes[h] * (double)(d->past[s] + i - j) : 0;
   if (size) *size = magnitude * d->scale + fabs(bias);
-  return sum * d->scale + bias;
+  return sum + bias;
 }
 
 static inline bool sees(const attend_data *d, int64_t s, int64_t i, int64_t j) {
@@ -216,7 +219,7 @@ static inline const char *describe(const attend_case *c) {
   snprintf(
       text, sizeof text,
       "attend %lld x %lld queries, past %lld, heads %lld / %lld, dims %lld / %lld%s%s%s%s%s%s, states %s "
-      "%s, q %g",
+      "%s, q %g, cap %g",
       (long long)c->sequences, (long long)c->queries, (long long)c->past, (long long)c->heads,
       (long long)c->kv_heads, (long long)c->key_dim, (long long)c->value_dim, c->causal ? ", causal" : "",
       c->alibi ? ", alibi" : "", c->documents ? ", documents" : "", c->may_round ? ", rounded" : "",
@@ -225,7 +228,7 @@ static inline const char *describe(const attend_case *c) {
       : c->produced ? ", produced"
       : c->tail > 0 ? ", keys of two parts"
                     : "",
-      ch_dtype_name(c->state_type[0]), ch_dtype_name(c->state_type[1]), c->q_scale);
+      ch_dtype_name(c->state_type[0]), ch_dtype_name(c->state_type[1]), c->q_scale, c->soft_cap);
   return text;
 }
 
@@ -345,6 +348,7 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
                     .out = reals_from(kernels, d->out_size, NULL),
                     .lse = reals_from(kernels, d->lse_size, NULL),
                     .scale = d->scale,
+                    .soft_cap = c->soft_cap,
                     .slopes = d->slopes,
                     .causal = c->causal,
                     .may_round = c->may_round,

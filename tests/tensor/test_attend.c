@@ -191,6 +191,7 @@ static void heads_of_their_own_are_right(void **state) {
     if (n % 4 == 1) c.extra = blocks ? 32 : 5;
     if (n % 4 == 2) c.apart[1] = c.apart[2] = blocks ? 64 : 3;
     c.alibi = n % 6 == 3;
+    if (n % 4 == 1) c.soft_cap = 1.5;
     c.documents = n % 8 == 5;
     if (n % 9 == 8) c.queries = 3;
     check_forward(&random, c);
@@ -235,6 +236,7 @@ static void random_shapes_masks_and_types_are_right(void **state) {
                      .past = n % 2 ? pick(&random, 0, 200) : 0,
                      .causal = ch_random_below(&random, 4) > 0,
                      .alibi = ch_random_below(&random, 3) == 0,
+                     .soft_cap = ch_random_below(&random, 3) == 0 ? 0.7 : 0,
                      .documents = ch_random_below(&random, 3) == 0,
                      .extra = pick(&random, 0, 2),
                      .q_scale = ch_random_below(&random, 4) == 0 ? 12 : 1};
@@ -274,6 +276,7 @@ static void rounded_products_are_right(void **state) {
     c.causal = n % 7 != 3;
     c.documents = n % 5 == 1;
     c.alibi = n % 6 == 4;
+    if (n % 4 == 1) c.soft_cap = 1.5;
     c.q_scale = n % 4 == 1 ? 8 : 1;
     c.produced = n % 9 == 5;
     if (n % 9 == 7) c.tail = (c.key_dim + 1) / 2;

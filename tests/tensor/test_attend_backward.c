@@ -27,7 +27,13 @@ static void add_score(const attend_data *a, gradients *g, int64_t s, int64_t i, 
     g->bound[2][v_row + e] += error * p * fabs(dout[e]);
     g->rounding[2][v_row + e] += p * fabs(dout[e]);
   }
-  double ds = p * (dp - delta) * a->scale, ds_size = error * p * size * a->scale;
+  double slope = 1;
+  if (c->soft_cap > 0) {
+    double score = 0;
+    for (int64_t e = 0; e < c->key_dim; e++) score += q[e] * k[e];
+    slope = 1 - pow(tanh(score * a->scale / c->soft_cap), 2);
+  }
+  double ds = p * (dp - delta) * slope * a->scale, ds_size = error * p * size * a->scale;
   double ds_rounding = fabs(ds) + p * delta_rounding * a->scale;
   for (int64_t e = 0; e < c->key_dim; e++) {
     g->rounding[0][q_row + e] += ds_rounding * fabs(k[e]);

@@ -17,11 +17,11 @@ static void call_cross_entropy(const ch_kernels *kernels, void *const *in, void 
   const loss_case *c = data;
   size_t bytes = (size_t)(c->rows * c->vocabulary) * ch_dtype_size(kernels->dtype);
   memcpy(out[0], in[0], bytes);
-  kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, out[0], c->targets, out[1],
+  kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, 0, out[0], c->targets, out[1],
                          in[1]);
   /* The loss alone: the logits stay, the loss has the same bits. */
   memcpy(scratch, in[0], bytes);
-  kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, scratch, c->targets, out[2],
+  kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, 0, scratch, c->targets, out[2],
                          NULL);
   assert_memory_equal(scratch, in[0], bytes);
   assert_memory_equal(out[1], out[2], (size_t)c->rows * ch_dtype_size(kernels->dtype));
@@ -110,7 +110,7 @@ static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **sta
           void *logits = reals_from(kernels, n, values), *loss = reals_from(kernels, 1, NULL);
           const int32_t target = 0;
           memset(loss, 0, ch_dtype_size(kernels->dtype));
-          kernels->cross_entropy(all_threads(), 1, n, 0, logits, &target, loss, NULL);
+          kernels->cross_entropy(all_threads(), 1, n, 0, 0, logits, &target, loss, NULL);
           assert_false(isfinite(real_at(kernels, loss, 0)));
           free(logits), free(loss);
         }
@@ -118,7 +118,7 @@ static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **sta
     const double masked[3] = {0, -INFINITY, 0};
     void *logits = reals_from(kernels, 3, masked), *loss = reals_from(kernels, 1, NULL);
     const int32_t target = 2;
-    kernels->cross_entropy(all_threads(), 1, 3, 0, logits, &target, loss, NULL);
+    kernels->cross_entropy(all_threads(), 1, 3, 0, 0, logits, &target, loss, NULL);
     assert_true(fabs(real_at(kernels, loss, 0) - log(2)) < 1e-6);
     free(logits), free(loss);
   }
@@ -129,7 +129,7 @@ static double cross_entropy_loss(const double *x, const void *data) {
   double *logits = zeros(c->rows * c->vocabulary), *loss = zeros(c->rows), sum = 0;
   memcpy(logits, x, (size_t)(c->rows * c->vocabulary) * sizeof *logits);
   ch_kernels_for(CH_F64, CH_ISA_PLAIN)
-      ->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, logits, c->targets, loss, NULL);
+      ->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, 0, logits, c->targets, loss, NULL);
   for (int64_t r = 0; r < c->rows; r++) sum += loss[r];
   free(logits), free(loss);
   return sum;
@@ -144,7 +144,7 @@ static void the_cross_entropy_gradient_in_double_matches_differences(void **stat
   double *x = random_values(&random, 44, 2), *gradient = zeros(44), loss[4], ones[4] = {1, 1, 1, 1};
   memcpy(gradient, x, 44 * sizeof *x);
   ch_kernels_for(CH_F64, CH_ISA_PLAIN)
-      ->cross_entropy(all_threads(), 4, 11, 0.2, gradient, targets, loss, ones);
+      ->cross_entropy(all_threads(), 4, 11, 0.2, 0, gradient, targets, loss, ones);
   check_gradient("cross_entropy", cross_entropy_loss, &c, 44, x, gradient);
   free(x), free(gradient);
 }

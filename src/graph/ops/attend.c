@@ -95,6 +95,7 @@ ch_attend ch_attend_sizes(const ch_run *run, const ch_node *node, const ch_atten
                      .key_dim = spec->key_dim,
                      .value_dim = spec->value_dim,
                      .scale = spec->scale,
+                     .soft_cap = spec->soft_cap,
                      .slopes = spec->slopes,
                      .causal = spec->causal,
                      .window = spec->window,

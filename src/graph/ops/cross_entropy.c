@@ -23,7 +23,7 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 static void pass(ch_run *run, const ch_node *node, void *logits, void *loss, const void *scale) {
   const cross_entropy *attributes = node->attributes;
   run->kernels->cross_entropy(run->team, ch_node_rows(node), ch_node_columns(node->in[0]),
-                              attributes->smoothing, logits, ch_run_value(run, node->in[1]), loss, scale);
+                              attributes->smoothing, 0, logits, ch_run_value(run, node->in[1]), loss, scale);
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {

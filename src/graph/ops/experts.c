@@ -1,13 +1,22 @@
-/* SwiGLU experts on exactly the tokens that chose them: y_n = sum over n's choices of w down(silu(gate x_n) * up x_n).
+/* SwiGLU experts on exactly the tokens that chose them: y_n = sum over n's choices of w down(silu(gate x_n) * up x_n). The
+ * three may add biases, and SwiGLU may have clamps.
  *
  * Choices are sorted by expert, in the order of their tokens; an expert's rows then lie together and go through its three
  * matrices in one product each. The weight w multiplies what down reads, so that rows coming back only have to be added.
- * Inputs: x, weights, chosen, then gate, up and down of every expert. M = N * active choices.
+ * Inputs: x, weights, chosen, then gate, up and down of every expert, then their biases if there are any. M = N * active choices.
  */
+#include <string.h>
+
 #include "graph/ops/shapes.h"
 
 enum { X, WEIGHTS, CHOSEN, MATRICES, KINDS = 3 };
 enum { GATE, UP, DOWN };
+
+typedef struct experts {
+  int64_t count;
+  bool biased, clamped;
+  ch_swiglu_clamps clamps;
+} experts;
 
 typedef struct sizes {
   int64_t tokens, active, choices, experts, width, hidden;
@@ -17,7 +26,7 @@ static sizes sizes_of(const ch_node *node) {
   const ch_node *x = node->in[X];
   sizes s = {.tokens = ch_node_rows(x),
              .active = ch_node_columns(node->in[CHOSEN]),
-             .experts = (node->inputs - MATRICES) / KINDS,
+             .experts = ((const experts *)node->attributes)->count,
              .width = ch_node_columns(x),
              .hidden = node->in[MATRICES]->shape[0]};
   s.choices = s.tokens * s.active;
@@ -26,6 +35,12 @@ static sizes sizes_of(const ch_node *node) {
 
 static int matrix_of(int64_t expert, int kind) {
   return MATRICES + KINDS * (int)expert + kind;
+}
+
+/* The input with an expert's bias; 0: there is none. */
+static int bias_of(const ch_node *node, int64_t expert, int kind) {
+  const experts *all = node->attributes;
+  return all->biased ? matrix_of(all->count + expert, kind) : 0;
 }
 
 static ch_status shape(ch_node *node, ch_error *error) {
@@ -38,7 +53,9 @@ static ch_status shape(ch_node *node, ch_error *error) {
   if (s.choices > INT32_MAX)
     return ch_fail(error, CH_ERROR_CONFIG, "%lld tokens with %lld choices each are more than 2^31 - 1",
                    (long long)s.tokens, (long long)s.active);
-  for (int i = MATRICES; i < node->inputs; i++) {
+  for (int i = matrix_of(s.experts, 0); i < node->inputs; i++)
+    CH_TRY(ch_vector_of(node->in[i], (i - MATRICES) % KINDS == DOWN ? s.width : s.hidden, "bias", error));
+  for (int i = MATRICES; i < matrix_of(s.experts, 0); i++) {
     const ch_node *matrix = node->in[i];
     bool down = (i - MATRICES) % KINDS == DOWN;
     if (matrix->rank == 2 && matrix->shape[0] == (down ? s.width : s.hidden) &&
@@ -69,12 +86,14 @@ typedef struct work {
   char *rows, *x;  /* [M, D] what comes back from the experts; an expert's own tokens (backward) */
   char *hidden;    /* [an expert's choices, F] */
   char *gate, *up; /* [M, F], where they are not kept for the backward pass */
+  char *sums;      /* of rows, as gradients of biases are */
 } work;
 
-enum { CHOICE, TOKEN, PLACE, WEIGHT, ROWS, HIDDEN, DWEIGHT, BACK_X, GATES, UPS, PARTS };
+enum { CHOICE, TOKEN, PLACE, WEIGHT, ROWS, HIDDEN, DWEIGHT, BACK_X, GATES, UPS, SUMS, PARTS };
 
 /* Where each part begins, in bytes; returns their end. */
-static size_t lay_out(const sizes *s, bool backward, size_t element, size_t at[PARTS]) {
+static size_t lay_out(const ch_run *run, const sizes *s, bool backward, size_t at[PARTS]) {
+  const size_t element = ch_dtype_size(run->kernels->dtype);
   const size_t choices = (size_t)s->choices, width = (size_t)s->width, hidden = (size_t)s->hidden;
   size_t bytes[PARTS] = {[CHOICE] = choices * sizeof(int32_t), [TOKEN] = choices * sizeof(int32_t),
                          [PLACE] = choices * sizeof(int32_t),  [WEIGHT] = choices * element,
@@ -82,6 +101,7 @@ static size_t lay_out(const sizes *s, bool backward, size_t element, size_t at[P
   if (backward) {
     bytes[DWEIGHT] = choices * element;
     bytes[BACK_X] = choices * width * element;
+    bytes[SUMS] = (size_t)run->team->threads * hidden * element;
   } else {
     bytes[GATES] = bytes[UPS] = choices * hidden * element;
   }
@@ -96,13 +116,13 @@ static size_t lay_out(const sizes *s, bool backward, size_t element, size_t at[P
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   sizes s = sizes_of(node);
   size_t at[PARTS];
-  return lay_out(&s, backward, ch_dtype_size(run->kernels->dtype), at);
+  return lay_out(run, &s, backward, at);
 }
 
 static void prepare(const ch_run *run, const ch_node *node, const sizes *s, bool backward, work *w) {
   size_t at[PARTS];
   char *start = ch_run_scratch(run);
-  lay_out(s, backward, ch_dtype_size(node->dtype), at);
+  lay_out(run, s, backward, at);
   *w = (work){.choice = (int32_t *)(void *)(start + at[CHOICE]),
               .token = (int32_t *)(void *)(start + at[TOKEN]),
               .place = (int32_t *)(void *)(start + at[PLACE]),
@@ -112,7 +132,8 @@ static void prepare(const ch_run *run, const ch_node *node, const sizes *s, bool
               .x = start + at[BACK_X],
               .hidden = start + at[HIDDEN],
               .gate = start + at[GATES],
-              .up = start + at[UPS]};
+              .up = start + at[UPS],
+              .sums = start + at[SUMS]};
   run->kernels->sort_choices(s->choices, s->active, s->experts, ch_run_value(run, node->in[CHOSEN]), w->first,
                              w->choice, w->token, w->place);
   run->kernels->embedding_forward(run->team, s->choices, 1, w->choice, ch_run_value(run, node->in[WEIGHTS]),
@@ -137,6 +158,26 @@ static ch_status through(ch_run *run, const ch_node *node, int64_t expert, int k
                              ch_run_value(run, matrix), ch_run_dtype(run, matrix), y, run->error);
 }
 
+/* y += the expert's bias, in rows of gate or up. */
+static void add_bias(const ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
+                     void *y) {
+  int input = bias_of(node, expert, kind);
+  if (input)
+    run->kernels->add_bias(run->team, rows, ch_node_count(node->in[input]),
+                           ch_run_value(run, node->in[input]), y);
+}
+
+/* What down reads: gate and up through the activation, times the weights. */
+static void activate(const ch_run *run, const ch_node *node, int64_t rows, int64_t hidden, const void *gate,
+                     const void *up, const void *weight, void *y) {
+  const experts *all = node->attributes;
+  if (all->clamped)
+    run->kernels->clamped_swiglu_forward(run->team, rows, hidden, all->clamps.alpha, all->clamps.limit, gate,
+                                         up, weight, y);
+  else
+    run->kernels->swiglu_rows_forward(run->team, rows, hidden, gate, up, weight, y);
+}
+
 static ch_status expert_forward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {
   const ch_kernels *kernels = run->kernels;
   int64_t first = w->first[e], count = w->first[e + 1] - first;
@@ -147,8 +188,16 @@ static ch_status expert_forward(ch_run *run, const ch_node *node, const sizes *s
                              node->dtype, rows);
   CH_TRY(through(run, node, e, GATE, count, rows, gate));
   CH_TRY(through(run, node, e, UP, count, rows, up));
-  kernels->swiglu_rows_forward(run->team, count, s->hidden, gate, up, weight, w->hidden);
-  return through(run, node, e, DOWN, count, w->hidden, rows);
+  add_bias(run, node, e, GATE, count, gate);
+  add_bias(run, node, e, UP, count, up);
+  activate(run, node, count, s->hidden, gate, up, weight, w->hidden);
+  CH_TRY(through(run, node, e, DOWN, count, w->hidden, rows));
+  int bias = bias_of(node, e, DOWN);
+  if (!bias) return CH_OK;
+  /* + weight b^T, by the product whose rows do not depend on each other. */
+  const ch_product product = {s->width, ch_run_value(run, node->in[bias]), NULL, rows};
+  kernels->gemv(run->team, count, 1, weight, node->dtype, 1, &product, true);
+  return CH_OK;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {
@@ -187,6 +236,37 @@ static ch_status back_through(ch_run *run, const ch_node *node, int64_t expert, 
                      matrix_value(run, node, expert, kind), shape[1], dx, shape[1], accumulate, run->error);
 }
 
+/* dgate and dup, in place of gate and up, and the gradient of the weights. */
+static void activate_backward(const ch_run *run, const ch_node *node, int64_t rows, int64_t hidden,
+                              const void *dy, const void *weight, void *gate, void *up, void *dweight) {
+  const experts *all = node->attributes;
+  if (all->clamped)
+    run->kernels->clamped_swiglu_backward(run->team, rows, hidden, all->clamps.alpha, all->clamps.limit, gate,
+                                          up, weight, dy, gate, false, up, false, dweight);
+  else
+    run->kernels->swiglu_rows_backward(run->team, rows, hidden, gate, up, weight, dy, gate, up, dweight);
+}
+
+/* The gradients of an expert's biases, of which down's is weighted; and what dweight gets from that one. */
+static ch_status bias_gradients(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e,
+                                int64_t rows, const void *dgate, const void *dup, const void *dy,
+                                const void *weight, void *dweight) {
+  const void *of[] = {dgate, dup};
+  bool accumulate;
+  if (!bias_of(node, e, GATE)) return CH_OK;
+  for (int kind = GATE; kind <= UP; kind++) {
+    void *db = ch_run_gradient(run, node, bias_of(node, e, kind), &accumulate);
+    if (db) run->kernels->sum_rows(run->team, rows, s->hidden, of[kind], db, accumulate, w->sums);
+  }
+  int down = bias_of(node, e, DOWN);
+  void *db = ch_run_gradient(run, node, down, &accumulate);
+  if (db)
+    CH_TRY(ch_gemm_run(run->gemm, true, false, s->width, 1, rows, dy, s->width, weight, 1, db, 1, accumulate,
+                       run->error));
+  return ch_gemm_run(run->gemm, false, false, rows, 1, s->width, dy, s->width,
+                     ch_run_value(run, node->in[down]), 1, dweight, 1, true, run->error);
+}
+
 /* Fills the expert's dweight and, in w->rows, what its tokens get; gate and up become their gradients. */
 static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {
   const ch_kernels *kernels = run->kernels;
@@ -198,10 +278,11 @@ static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *
                              node->dtype, x);
   kernels->embedding_forward(run->team, count, s->width, w->token + first, ch_run_output_gradient(run, node),
                              node->dtype, rows);
-  kernels->swiglu_rows_forward(run->team, count, s->hidden, gate, up, weight, w->hidden);
+  activate(run, node, count, s->hidden, gate, up, weight, w->hidden);
   CH_TRY(matrix_gradient(run, node, e, DOWN, count, rows, w->hidden));
   CH_TRY(back_through(run, node, e, DOWN, count, rows, w->hidden, false));
-  kernels->swiglu_rows_backward(run->team, count, s->hidden, gate, up, weight, w->hidden, gate, up, dweight);
+  activate_backward(run, node, count, s->hidden, w->hidden, weight, gate, up, dweight);
+  CH_TRY(bias_gradients(run, node, s, w, e, count, gate, up, rows, weight, dweight));
   CH_TRY(matrix_gradient(run, node, e, GATE, count, gate, x));
   CH_TRY(matrix_gradient(run, node, e, UP, count, up, x));
   CH_TRY(back_through(run, node, e, GATE, count, gate, rows, false));
@@ -244,21 +325,35 @@ static const ch_op op = {.name = "experts",
                          .flops = flops,
                          .parameters_read = parameters_read};
 
-ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *weights, ch_node *chosen,
-                       const ch_expert_weights *experts) {
-  if (experts->experts < 1 || experts->experts > CH_MAX_EXPERTS)
-    return ch_graph_fail(graph, "%lld experts; 1 to %d are possible", (long long)experts->experts,
+ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *shares, ch_node *chosen,
+                       const ch_expert_weights *weights) {
+  if (weights->experts < 1 || weights->experts > CH_MAX_EXPERTS)
+    return ch_graph_fail(graph, "%lld experts; 1 to %d are possible", (long long)weights->experts,
                          CH_MAX_EXPERTS);
-  int inputs = matrix_of(experts->experts, 0);
+  const int64_t count = weights->experts;
+  const bool biased = weights->gate_bias != NULL;
+  int inputs = matrix_of(biased ? 2 * count : count, 0);
   ch_node **in = ch_arena_alloc(&graph->arena, (size_t)inputs * sizeof *in);
   if (!in) return ch_graph_fail(graph, "no memory for a graph node");
   in[X] = x;
-  in[WEIGHTS] = weights;
+  in[WEIGHTS] = shares;
   in[CHOSEN] = chosen;
-  for (int64_t e = 0; e < experts->experts; e++) {
-    in[matrix_of(e, GATE)] = experts->gate[e];
-    in[matrix_of(e, UP)] = experts->up[e];
-    in[matrix_of(e, DOWN)] = experts->down[e];
+  for (int64_t e = 0; e < count; e++) {
+    in[matrix_of(e, GATE)] = weights->gate[e];
+    in[matrix_of(e, UP)] = weights->up[e];
+    in[matrix_of(e, DOWN)] = weights->down[e];
+    if (!biased) continue;
+    in[matrix_of(count + e, GATE)] = weights->gate_bias[e];
+    in[matrix_of(count + e, UP)] = weights->up_bias[e];
+    in[matrix_of(count + e, DOWN)] = weights->down_bias[e];
   }
-  return ch_graph_node(graph, &op, inputs, in, NULL, 0);
+  experts attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.count = count;
+  attributes.biased = biased;
+  if (weights->clamps) {
+    attributes.clamped = true;
+    attributes.clamps = *weights->clamps;
+  }
+  return ch_graph_node(graph, &op, inputs, in, &attributes, sizeof attributes);
 }

@@ -42,6 +42,7 @@ static ch_factor_attend describe(const ch_run *run, const ch_node *node) {
                             .k_rank = s->k_rank,
                             .v_rank = s->v_rank,
                             .scale = s->scale,
+                            .soft_cap = s->soft_cap,
                             .slopes = s->slopes,
                             .window = s->window,
                             .sinks = s->sinks};

@@ -21,6 +21,6 @@ ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in);
 /* ch_op_linear of a graph to be trained, where its product is rounded. */
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
 /* ch_op_lm_loss of such a graph; its root. */
-ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets);
+ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 
 #endif

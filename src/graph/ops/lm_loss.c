@@ -13,6 +13,7 @@ static int64_t chunk_rows(const ch_node *node) {
 
 typedef struct lm_loss {
   bool ranks; /* a second column: how many logits come before the target's */
+  double cap; /* a soft cap of the logits; 0: none */
 } lm_loss;
 
 static ch_status shape(ch_node *node, ch_error *error) {
@@ -112,7 +113,9 @@ static ch_status forward_chunk(ch_run *run, const ch_node *node, const row_chunk
   else
     CH_TRY(ch_gemm_linear_some(run->gemm, c->count, width, vocabulary, part, x->dtype,
                                ch_run_value(run, weight), dtype, c->logits, run->error));
-  run->kernels->cross_entropy(run->team, c->count, vocabulary, 0, c->logits, targets, c->losses, NULL);
+  if (attributes->cap > 0)
+    run->kernels->soft_cap_forward(run->team, c->count * vocabulary, attributes->cap, c->logits, c->logits);
+  run->kernels->cross_entropy(run->team, c->count, vocabulary, 0, 0, c->logits, targets, c->losses, NULL);
   scatter(run, c, c->losses, element, out, columns * element);
   if (!attributes->ranks) return CH_OK;
   run->kernels->target_ranks(run->team, c->count, vocabulary, c->logits, targets, c->ranks);
@@ -134,6 +137,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 
 /* Both passes in one: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
 static ch_status backward(ch_run *run, const ch_node *node) {
+  const lm_loss *attributes = node->attributes;
   const ch_node *x = node->in[0], *weight = node->in[1];
   int64_t rows = x->shape[0], width = x->shape[1], vocabulary = weight->shape[0], chunk = chunk_rows(node);
   size_t element = ch_dtype_size(node->dtype);
@@ -149,7 +153,9 @@ static ch_status backward(ch_run *run, const ch_node *node) {
     size_t at = (size_t)first * element;
     CH_TRY(ch_gemm_linear(run->gemm, count, width, vocabulary, part, x->dtype, ch_run_value(run, weight),
                           ch_run_dtype(run, weight), NULL, logits, false, run->error));
-    run->kernels->cross_entropy(run->team, count, vocabulary, 0, logits, targets + first,
+    if (attributes->cap > 0)
+      run->kernels->soft_cap_forward(run->team, count * vocabulary, attributes->cap, logits, logits);
+    run->kernels->cross_entropy(run->team, count, vocabulary, 0, attributes->cap, logits, targets + first,
                                 (char *)ch_run_output(run, node) + at,
                                 (const char *)ch_run_output_gradient(run, node) + at);
     if (dx)
@@ -176,12 +182,13 @@ static const ch_op op = {.name = "lm_loss",
                          .flops = flops,
                          .fused = true};
 
-ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets) {
+ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap) {
   if (x && ch_is_rounded(graph, x, ch_node_rows(x))) {
-    if (graph->trainable) return ch_op_lm_loss_bf16(graph, x, weight, targets);
+    if (graph->trainable) return ch_op_lm_loss_bf16(graph, x, weight, targets, cap);
     x = ch_op_rounded(graph, x);
   }
-  return ch_graph_node(graph, &op, 3, (ch_node *[]){x, weight, targets}, &(lm_loss){0}, sizeof(lm_loss));
+  return ch_graph_node(graph, &op, 3, (ch_node *[]){x, weight, targets}, &(lm_loss){.cap = cap},
+                       sizeof(lm_loss));
 }
 
 static const ch_op ranked = {.name = "lm_loss_and_rank",
@@ -191,8 +198,8 @@ static const ch_op ranked = {.name = "lm_loss_and_rank",
                              .flops = flops,
                              .fused = true};
 
-ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets) {
+ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap) {
   if (x && ch_is_rounded(graph, x, ch_node_rows(x))) x = ch_op_rounded(graph, x);
-  return ch_graph_node(graph, &ranked, 3, (ch_node *[]){x, weight, targets}, &(lm_loss){.ranks = true},
-                       sizeof(lm_loss));
+  return ch_graph_node(graph, &ranked, 3, (ch_node *[]){x, weight, targets},
+                       &(lm_loss){.ranks = true, .cap = cap}, sizeof(lm_loss));
 }

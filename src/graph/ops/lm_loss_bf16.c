@@ -10,6 +10,10 @@ enum { CHUNK_ELEMENTS = 1 << 24, CHUNK_ROWS = 256 };
 /* Of them, whose losses are found and whose gradients are rounded while they are in cache. */
 enum { CACHED_ELEMENTS = 1 << 18 };
 
+typedef struct lm_loss {
+  double cap; /* a soft cap of the logits; 0: none */
+} lm_loss;
+
 static int64_t chunk_rows(const ch_node *node) {
   int64_t rows = CHUNK_ELEMENTS / node->in[WEIGHT]->shape[0];
   rows = rows < CHUNK_ROWS ? CHUNK_ROWS : rows / CHUNK_ROWS * CHUNK_ROWS;
@@ -51,14 +55,18 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 /* The losses of `count` rows of logits from row `first` on, whose gradients take their place, and these rounded. */
 static void find_losses(ch_run *run, const ch_node *node, int64_t first, int64_t count, char *logits,
                         char *rounded) {
+  const double cap = ((const lm_loss *)node->attributes)->cap;
   int64_t vocabulary = node->in[WEIGHT]->shape[0], most = CACHED_ELEMENTS / vocabulary + 1;
   size_t element = ch_dtype_size(node->dtype);
   const int32_t *targets = ch_run_value(run, node->in[TARGETS]);
   for (int64_t r = 0, rows; r < count; r += rows) {
     rows = count - r < most ? count - r : most;
     size_t at = (size_t)(first + r) * element, begin = (size_t)(r * vocabulary);
-    run->kernels->cross_entropy(run->team, rows, vocabulary, 0, logits + begin * element, targets + first + r,
-                                (char *)ch_run_output(run, node) + at,
+    if (cap > 0)
+      run->kernels->soft_cap_forward(run->team, rows * vocabulary, cap, logits + begin * element,
+                                     logits + begin * element);
+    run->kernels->cross_entropy(run->team, rows, vocabulary, 0, cap, logits + begin * element,
+                                targets + first + r, (char *)ch_run_output(run, node) + at,
                                 (const char *)ch_run_output_gradient(run, node) + at);
     run->kernels->convert_to(run->team, rows * vocabulary, logits + begin * element, CH_BF16,
                              rounded + begin * ch_dtype_size(CH_BF16));
@@ -110,7 +118,7 @@ static const ch_op op = {.name = "lm_loss",
                          .flops = flops,
                          .fused = true};
 
-ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets) {
+ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap) {
   ch_node *in[] = {x, weight, targets, ch_op_rounded(graph, x), ch_op_packed(graph, weight)};
-  return ch_graph_node(graph, &op, 5, in, NULL, 0);
+  return ch_graph_node(graph, &op, 5, in, &(lm_loss){cap}, sizeof(lm_loss));
 }

@@ -76,6 +76,19 @@ static void start_columns(const backward_task *task, int64_t first, int64_t coun
     lay_out_columns(false, task, &q, &dout, &out);
 }
 
+/* Soft caps of S, and dP so scaled about delta that dS gets their slopes: recompute_row multiplies with P (dP - delta). */
+static void cap_backward(const block_shape *shape, real cap, const backward_space *space) {
+  for (int64_t v = 0; v < shape->vectors; v++) {
+    vec delta = load(space->delta + v * VL);
+    for (int64_t r = 0; r < shape->seen[v]; r++) {
+      real *s = space->weights + r * shape->ld + v * VL, *dp = space->dscores + r * shape->ld + v * VL;
+      vec capped = soft_capped(load(s), cap);
+      store(s, capped);
+      store(dp, delta + (load(dp) - delta) * soft_cap_slope(capped, cap));
+    }
+  }
+}
+
 /* S -> P, dP -> dS for one key and vector v of columns; rounded rows begin where the reals did. Returns dS. */
 ALWAYS_INLINE vec recompute_row(const bool masked, const bool bf16_dot, const column_mask *mask, vec lse,
                                 vec delta, int64_t key, int64_t v, real *weights, real *dscores) {
@@ -190,6 +203,7 @@ static void meet_block(backward_task *task, int64_t first, int64_t rows, bool st
   score_block(&shape, bf16_dot, k.data, k.stride, args->key_dim, space->q_packed, space->weights, &next_keys);
   score_block(&shape, bf16_dot, v.data, v.stride, args->value_dim, space->dout_packed, space->dscores,
               &next_values);
+  if (args->soft_cap > 0) cap_backward(&shape, (real)args->soft_cap, space);
   if (bf16_dot)
     recompute_block(true, space, first, &shape);
   else

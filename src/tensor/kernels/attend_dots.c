@@ -57,9 +57,11 @@ void attend_decode_start(const ch_attend *args, const decode_plan *plan, int64_t
 /* --- a block ------------------------------------------------------------------------------------------------- */
 
 /* Turns the scores of all columns into weights, for one block. Scores are `ld` apart. */
-static void weigh(const decode_plan *plan, const decode_block *block, const decode_space *space,
-                  const decode_state *state, int64_t ld) {
+static void weigh(const ch_attend *args, const decode_plan *plan, const decode_block *block,
+                  const decode_space *space, const decode_state *state, int64_t ld) {
   const query_columns *c = &space->columns;
+  for (int64_t i = 0; args->soft_cap > 0 && i < block->count * ld; i += VL)
+    store(space->scores + i, soft_capped(load(space->scores + i), (real)args->soft_cap));
   bool masked = needs_mask(c, block->first, block->count);
   for (int64_t v = 0; v < c->padded / VL; v++) {
     real factors[VL];
@@ -79,7 +81,7 @@ void attend_decode_block(const ch_attend *args, const decode_plan *plan, const d
   if (block_uses_bf16_dot(args, plan, &block->tiles)) {
     ch_tiles tiles;
     attend_bf16_dot_scores(args, plan, block, space, &tiles);
-    weigh(plan, block, space, state, plan->total);
+    weigh(args, plan, block, space, state, plan->total);
     attend_bf16_dot_sums(args, plan, block, space, &tiles, state->rows);
     return;
   }
@@ -87,11 +89,11 @@ void attend_decode_block(const ch_attend *args, const decode_plan *plan, const d
   if (plan->group_columns > 1) {
     fetch_stream stream = {.count = 0};
     attend_gqa_scores(args, plan, block, space, &stream);
-    weigh(plan, block, space, state, plan->total);
+    weigh(args, plan, block, space, state, plan->total);
     attend_gqa_sums(args, plan, block, space, state->rows, &stream);
     return;
   }
   attend_mha_scores(args, plan, block, space);
-  weigh(plan, block, space, state, space->columns.count);
+  weigh(args, plan, block, space, state, space->columns.count);
   attend_mha_sums(args, plan, block, space, state->rows);
 }

@@ -50,6 +50,7 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
   shape_block(c, first, rows, &shape);
   score_block(&shape, panel->bf16_dot, block->keys, block->key_stride, args->key_dim, panel->q, scores,
               next_keys);
+  if (args->soft_cap > 0) cap_block(&shape, args->soft_cap, scores);
   for (int64_t v = 0; v < shape.vectors; v++) {
     real factors[VL];
     bool moved =

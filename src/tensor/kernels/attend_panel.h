@@ -170,6 +170,15 @@ static inline void score_block(const block_shape *shape, bool bf16_dot, const re
   }
 }
 
+/* Soft caps of the scores of a block, where a column sees them. */
+static inline void cap_block(const block_shape *shape, double cap, real *scores) {
+  for (int64_t v = 0; v < shape->vectors; v++)
+    for (int64_t r = 0; r < shape->seen[v]; r++) {
+      real *at = scores + r * shape->ld + v * VL;
+      store(at, soft_capped(load(at), (real)cap));
+    }
+}
+
 /* Y [columns, dim] (+)= W X: for every column the sum of the tile's rows X [rows, dim padded] with weights W^T [rows,
    ld]. For BF16 dots, two rows share a lane in both. */
 static inline void sum_over_keys(const block_shape *shape, bool bf16_dot, int64_t count, const real *weights,

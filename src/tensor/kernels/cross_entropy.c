@@ -39,8 +39,18 @@ static real row_mean(const real *x, int64_t n) {
   return (real)(sum / (double)n);
 }
 
+/* x = e^(x - max) times the slope of the soft cap that gave x; returns that slope at `at`. */
+static real cap_row(real *x, int64_t n, real max, real cap, int64_t at) {
+  const real slope = soft_cap_slope(splat(x[at]), cap)[0];
+  for (int64_t i = 0; i < n; i += VL) {
+    vec capped = load_some(x + i, n - i);
+    store_some(x + i, vec_exp(capped - max) * soft_cap_slope(capped, cap), n - i);
+  }
+  return slope;
+}
+
 void KERNEL(cross_entropy)(const ch_team *team, int64_t rows, int64_t vocabulary, double smoothing,
-                           void *logits, const int32_t *targets, void *loss, const void *dscale) {
+                           double cap, void *logits, const int32_t *targets, void *loss, const void *dscale) {
 #pragma omp parallel for schedule(static)                                                                    \
     num_threads(team->workers) if (rows > 1 && rows * vocabulary >= CH_PARALLEL_ELEMENTS)
   for (int64_t r = 0; r < rows; r++) {
@@ -53,12 +63,14 @@ void KERNEL(cross_entropy)(const ch_team *team, int64_t rows, int64_t vocabulary
     }
     real max = row_max(row, vocabulary), chosen = row[target];
     if (smoothing > 0) chosen += (real)smoothing * (row_mean(row, vocabulary) - chosen);
-    real sum = dscale ? row_exp_sum(row, vocabulary, max, row) : row_exp_sum(row, vocabulary, max, NULL);
+    real sum =
+        dscale && cap <= 0 ? row_exp_sum(row, vocabulary, max, row) : row_exp_sum(row, vocabulary, max, NULL);
     *loss_of = (real)log((double)sum) - (chosen - max);
     if (!dscale) continue;
+    real slope = cap > 0 ? cap_row(row, vocabulary, max, (real)cap, target) : 1;
     real scale = ((const real *)dscale)[r], share = scale / sum, kept = (real)(1 - smoothing) * scale;
     for (int64_t i = 0; i < vocabulary; i++) row[i] *= share;
-    row[target] -= kept;
+    row[target] -= kept * slope;
     if (smoothing <= 0) continue;
     real spread = (scale - kept) / (real)vocabulary;
     for (int64_t i = 0; i < vocabulary; i++) row[i] -= spread;

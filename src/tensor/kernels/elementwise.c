@@ -158,6 +158,28 @@ void KERNEL(gelu_tanh_backward)(const ch_team *team, int64_t n, const void *x, c
   }
 }
 
+static void soft_cap_range(int64_t first, int64_t last, int64_t n, real cap, const real *x, real *y) {
+  for (int64_t i = first * VL; i < last * VL; i += VL)
+    store_some(y + i, soft_capped(load_some(x + i, n - i), cap), n - i);
+}
+
+void KERNEL(soft_cap_forward)(const ch_team *team, int64_t n, double cap, const void *x, void *y) {
+  FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, soft_cap_range(first, last, n, (real)cap, x, y));
+}
+
+void KERNEL(soft_cap_backward)(const ch_team *team, int64_t n, double cap, const void *y, const void *dy,
+                               void *dx, bool accumulate) {
+#pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t i = first; i < last; i += VL) {
+      vec capped = load_some((const real *)y + i, last - i), d = load_some((const real *)dy + i, last - i);
+      put((real *)dx + i, d * soft_cap_slope(capped, (real)cap), last - i, accumulate);
+    }
+  }
+}
+
 /* In 64 parts whatever the number of threads, so that the sum does not depend on it. */
 double KERNEL(sum_squares)(const ch_team *team, int64_t n, const void *x) {
   enum { PARTS = 64, LANES = 16 };

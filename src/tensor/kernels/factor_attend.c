@@ -213,6 +213,8 @@ static void score_block(const ch_factor_attend *a, const factor_part *part, int6
     const real *products = s->products + t * a->k_rank * padded;
     fetch_token(a, part, first + TOKENS + t, CH_FACTOR_A_K, CH_FACTOR_B_K);
     combine(a, take + t * taken, products, scores);
+    for (int64_t h = 0; a->soft_cap > 0 && h < padded; h += VL)
+      store(scores + h, soft_capped(load(scores + h), (real)a->soft_cap));
     for (int64_t h = 0; a->slopes && h < a->heads; h++)
       scores[h] -= (real)a->slopes[h] * (real)(position - ch_token_of_row(places, first + t));
     for (int64_t h = 0; first + t >= part->end_sink && first + t < part->first_key && h < a->heads; h++)

@@ -145,6 +145,26 @@ ALWAYS_INLINE vec vec_sigmoid(vec x) {
   return 1 / (1 + vec_exp(-x));
 }
 
+/* tanh x. Small x by Lambert's continued fraction, x / (1 + x^2 / (3 + x^2 / (5 + x^2 / (7 + x^2 / 9)))), so that no
+   digits cancel; its relative error grows as x^10, and is below the type's rounding where it is used. */
+ALWAYS_INLINE vec vec_tanh(vec x) {
+  const real small = sizeof(real) == sizeof(double) ? (real)0.02 : (real)0.5;
+  vec size = vec_max(x, -x), squared = x * x;
+  vec near = x * (945 + squared * (105 + squared)) / (945 + squared * (420 + squared * 15));
+  vec far = 1 - 2 / (1 + vec_exp(2 * vec_min(size, splat(30))));
+  return choose(size < small, near, choose(x < 0, -far, far));
+}
+
+/* A soft cap: cap tanh(x / cap), which stays between -cap and cap; and its slope at x, from what it gave. */
+ALWAYS_INLINE vec soft_capped(vec x, real cap) {
+  return cap * vec_tanh(x * (1 / cap));
+}
+
+ALWAYS_INLINE vec soft_cap_slope(vec capped, real cap) {
+  capped *= 1 / cap;
+  return 1 - capped * capped;
+}
+
 /* e^x of one value, the same bits as a lane of vec_exp. */
 static inline real real_exp(real x) {
   return vec_exp(splat(x))[0];

@@ -80,7 +80,9 @@ void add_windows(combination_list *list) {
     if (strstr(from->json, "crosshead_vit") || from->stored) continue;
     combination *item = &list->items[list->count++];
     *item = (combination){.sequences = from->sequences, .length = from->length};
-    append(item->json, "{%s, %s", windows[added % (two_layers ? 5 : 4)], from->json + 1);
+    append(item->json, "{'final_logit_softcapping': 0.9, %s%s, %s",
+           strstr(from->json, "\"talking\"") || added % 3 ? "" : "'attn_logit_softcapping': 0.4, ",
+           windows[added % (two_layers ? 5 : 4)], from->json + 1);
     for (char *c = item->json; *c; c++)
       if (*c == '\'') *c = '"';
     added++;

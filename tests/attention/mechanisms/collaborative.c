@@ -43,13 +43,13 @@ static double *attention(reference_run *run, const double *x) {
   int64_t shared = c->shared_qk, d = c->head_dim, width = shared + (c->content_bias ? c->heads : 0);
   double *q = queries_of(run, x), *k = keys_of(run, x), *v = reference_values(run, "v_proj", "v", x);
   double *context = reference_zeros(run, run->length * c->heads * d),
-         *scores = reference_zeros(run, run->length);
+         *scores = reference_zeros(run, run->length), *query = reference_zeros(run, width);
   for (int64_t t = 0; t < run->length; t++)
     for (int64_t h = 0; h < c->heads; h++) {
-      reference_scores(run, h, t, q + (t * c->heads + h) * shared, k, width, shared, 1 / sqrt((double)d),
-                       scores);
-      for (int64_t j = 0; c->content_bias && j <= reference_last(run, t); j++)
-        scores[j] += k[j * width + shared + h] / sqrt((double)d);
+      memset(query, 0, (size_t)width * sizeof *query);
+      memcpy(query, q + (t * c->heads + h) * shared, (size_t)shared * sizeof *query);
+      if (c->content_bias) query[shared + h] = 1; /* u_h . x_j stands behind the key */
+      reference_scores(run, h, t, query, k, width, width, 1 / sqrt((double)d), scores);
       double factor = reference_sink_factor(run, h, reference_softmax(run, t, scores));
       reference_gather(run, t, scores, factor, v + h * c->groups / c->heads * d, c->groups * d, d,
                        context + (t * c->heads + h) * d);

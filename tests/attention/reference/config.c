@@ -168,13 +168,17 @@ static void read_feed_forward(const json_t *root, bool vit, reference_config *c)
                {"relu", relu, false},
                {"relu2", squared_relu, false},
                {"relu2_glu", squared_relu, true},
+               {"clamped_swiglu", silu, true},
                {"gelu_tanh", gelu_tanh, false},
                {"geglu_tanh", gelu_tanh, true}};
   int kind = vit ? 1 : 0;
-  for (int i = 0; i < 9; i++)
+  for (int i = 0; i < 10; i++)
     if (is(root, "hidden_act", kinds[i].name)) kind = i;
   c->activation = kinds[kind].activation;
   c->gated = kinds[kind].gated;
+  c->clamped = is(root, "hidden_act", "clamped_swiglu");
+  c->swiglu_alpha = number(root, "swiglu_alpha", 1.702);
+  c->swiglu_limit = number(root, "swiglu_limit", 7);
 }
 
 static void read_moe(const json_t *moe, reference_config *c) {
@@ -189,6 +193,7 @@ static void read_moe(const json_t *moe, reference_config *c) {
     assert_in_range(layer, 0, 63);
     c->dense[layer] = true;
   }
+  c->router_bias = flag(moe, "router_bias", false);
   c->loss_free = is(moe, "balance", "loss_free");
 }
 
@@ -277,6 +282,8 @@ void reference_config_parse(const char *text, reference_config *c) {
   c->embedding_factor = number(root, "embedding_multiplier", 1);
   c->residual_factor = number(root, "residual_multiplier", 1);
   c->score_scale = number(root, "attention_multiplier", 1 / sqrt((double)c->head_dim));
+  c->score_cap = number(root, "attn_logit_softcapping", 0);
+  c->logits_cap = number(root, "final_logit_softcapping", 0);
   c->logits_divisor = number(root, "logits_scaling", 1);
   c->rotary_share = number(root, "partial_rotary_factor", 1);
   c->local_theta = number(root, "local_rope_theta", 0);

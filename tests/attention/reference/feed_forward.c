@@ -11,35 +11,32 @@ static const double *mlp_matrix(reference_run *run, const char *part, const char
   return reference_matrix(run, full, rows, columns);
 }
 
-/* W_down (silu(W_gate x) * (W_up x)) of the tensors "mlp.{part}{gate,up,down}_proj.weight". */
-static double *swiglu(reference_run *run, const char *part, const double *x, int64_t width) {
-  int64_t hidden = run->config->hidden;
-  double *gate = reference_apply(run, x, hidden, mlp_matrix(run, part, "gate", width, hidden), width);
-  double *up = reference_apply(run, x, hidden, mlp_matrix(run, part, "up", width, hidden), width);
-  for (int64_t i = 0; i < run->length * width; i++) gate[i] = gate[i] * reference_sigmoid(gate[i]) * up[i];
-  return reference_apply(run, gate, width, mlp_matrix(run, part, "down", hidden, width), hidden);
-}
-
-/* With "mlp.{name}_proj.bias" if the model's networks have one. */
-static double *biased(reference_run *run, const char *name, const double *x, int64_t in, int64_t out) {
+/* With "mlp.{part}{name}_proj.bias" if the model's networks have one. */
+static double *biased(reference_run *run, const char *part, const char *name, const double *x, int64_t in,
+                      int64_t out) {
   char full[96];
-  double *y = reference_apply(run, x, in, mlp_matrix(run, "", name, out, in), out);
+  double *y = reference_apply(run, x, in, mlp_matrix(run, part, name, out, in), out);
   if (!run->config->mlp_bias) return y;
-  snprintf(full, sizeof full, "mlp.%s_proj.bias", name);
+  snprintf(full, sizeof full, "mlp.%s%s_proj.bias", part, name);
   const double *bias = reference_vector(run, full, out);
   for (int64_t i = 0; i < run->length * out; i++) y[i] += bias[i % out];
   return y;
 }
 
-/* W_down (f(W_gate x) * (W_up x)), or W_down f(W_up x). */
-static double *network(reference_run *run, const double *x) {
+/* gpt-oss: g s(alpha g) (u + 1) of clamped g and u. */
+static double clamped(const reference_config *c, double gate, double up) {
+  double g = fmin(gate, c->swiglu_limit), u = fmax(fmin(up, c->swiglu_limit), -c->swiglu_limit);
+  return g * reference_sigmoid(c->swiglu_alpha * g) * (u + 1);
+}
+
+/* W_down (f(W_gate x) * (W_up x)), or W_down f(W_up x), of the tensors "mlp.{part}{gate,up,down}_proj". */
+static double *network(reference_run *run, const char *part, const double *x, int64_t width) {
   const reference_config *c = run->config;
-  int64_t width = c->intermediate;
-  double *inner = biased(run, c->gated ? "gate" : "up", x, c->hidden, width);
-  for (int64_t i = 0; i < run->length * width; i++) inner[i] = c->activation(inner[i]);
-  const double *up = c->gated ? biased(run, "up", x, c->hidden, width) : NULL;
-  for (int64_t i = 0; up && i < run->length * width; i++) inner[i] *= up[i];
-  return biased(run, "down", inner, width, c->hidden);
+  double *inner = biased(run, part, c->gated ? "gate" : "up", x, c->hidden, width);
+  const double *up = c->gated ? biased(run, part, "up", x, c->hidden, width) : NULL;
+  for (int64_t i = 0; i < run->length * width; i++)
+    inner[i] = c->clamped ? clamped(c, inner[i], up[i]) : c->activation(inner[i]) * (up ? up[i] : 1);
+  return biased(run, part, "down", inner, width, c->hidden);
 }
 
 /* The weight of every expert for every token, zero where it was not chosen: [length][experts]. */
@@ -50,6 +47,8 @@ static double *route(reference_run *run, const double *x) {
   const double *bias =
       c->loss_free ? reference_vector(run, "mlp.gate.e_score_correction_bias", experts) : NULL;
   double *p = reference_apply(run, x, c->hidden, router, experts);
+  const double *shift = c->router_bias ? reference_vector(run, "mlp.gate.bias", experts) : NULL;
+  for (int64_t i = 0; shift && i < run->length * experts; i++) p[i] += shift[i % experts];
   double *weights = reference_zeros(run, run->length * experts);
   for (int64_t t = 0; t < run->length; t++) {
     double *share = p + t * experts, *weight = weights + t * experts, largest = -INFINITY, sum = 0;
@@ -75,12 +74,13 @@ static double *route(reference_run *run, const double *x) {
 static double *mixture(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   const double *weights = route(run, x);
-  double *sum = c->shared_experts > 0 ? swiglu(run, "shared_experts.", x, c->shared_experts * c->expert_width)
-                                      : reference_zeros(run, run->length * c->hidden);
+  double *sum = c->shared_experts > 0
+                    ? network(run, "shared_experts.", x, c->shared_experts * c->expert_width)
+                    : reference_zeros(run, run->length * c->hidden);
   for (int64_t e = 0; e < c->experts; e++) {
     char part[32];
     snprintf(part, sizeof part, "experts.%d.", (int)e);
-    const double *y = swiglu(run, part, x, c->expert_width);
+    const double *y = network(run, part, x, c->expert_width);
     for (int64_t t = 0; t < run->length; t++)
       for (int64_t i = 0; i < c->hidden; i++)
         sum[t * c->hidden + i] += weights[t * c->experts + e] * y[t * c->hidden + i];
@@ -91,5 +91,5 @@ static double *mixture(reference_run *run, const double *x) {
 double *reference_feed_forward(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   if (c->experts > 0 && run->layer >= c->dense_layers && !c->dense[run->layer]) return mixture(run, x);
-  return network(run, x);
+  return network(run, "", x, c->intermediate);
 }

@@ -65,16 +65,23 @@ static int64_t module_parameters(const reference_config *c, int layer) {
 
 /* --- the whole model --- */
 
+/* Biases of a network, of which gated ones have two at the inner width. */
+static int64_t network_biases(const reference_config *c, bool gated, int64_t width) {
+  return c->mlp_bias ? (gated ? 2 : 1) * width + c->hidden : 0;
+}
+
 static void count_feed_forward(const reference_config *c, int layer, int64_t *all, int64_t *active) {
-  int64_t expert = 3 * c->hidden * c->expert_width;
+  int64_t expert = 3 * c->hidden * c->expert_width + network_biases(c, true, c->expert_width);
   if (c->experts == 0 || layer < c->dense_layers || c->dense[layer]) {
-    int64_t dense = (c->gated ? 3 : 2) * c->hidden * c->intermediate;
-    if (c->mlp_bias) dense += (c->gated ? 2 : 1) * c->intermediate + c->hidden;
+    int64_t dense =
+        (c->gated ? 3 : 2) * c->hidden * c->intermediate + network_biases(c, c->gated, c->intermediate);
     *all += dense;
     *active += dense;
     return;
   }
-  int64_t always = c->shared_experts * expert + c->experts * c->hidden + (c->loss_free ? c->experts : 0);
+  int64_t wide = c->shared_experts * c->expert_width;
+  int64_t always = c->experts * (c->hidden + c->loss_free + c->router_bias);
+  if (wide > 0) always += 3 * c->hidden * wide + network_biases(c, true, wide);
   *all += always + c->experts * expert;
   *active += always + c->active * expert;
 }

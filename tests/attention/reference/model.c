@@ -180,7 +180,8 @@ static void forward_one(reference_run *run, double *logits) {
       c->tied ? embedding : reference_model_tensor(run, "lm_head.weight", 2, c->vocab, c->hidden);
   memcpy(logits, reference_apply(run, x, c->hidden, head, c->vocab),
          (size_t)(run->length * c->vocab) * sizeof *logits);
-  for (int64_t i = 0; i < run->length * c->vocab; i++) logits[i] /= c->logits_divisor;
+  for (int64_t i = 0; i < run->length * c->vocab; i++)
+    logits[i] = reference_capped(logits[i] / c->logits_divisor, c->logits_cap);
 }
 
 /* logits [classes] of one image. */

@@ -89,6 +89,8 @@ int64_t reference_last(const reference_run *run, int64_t t);
 /* Scores of query t of `head` with those keys, positions included: q [dim]; key j at keys + j * stride. */
 void reference_scores(reference_run *run, int64_t head, int64_t t, const double *q, const double *keys,
                       int64_t stride, int64_t dim, double scale, double *scores);
+/* cap tanh(x / cap); x without a cap. */
+double reference_capped(double x, double cap);
 /* Turns the scores of query t into weights, zero for what it does not see: what lies before its document, and in layers that
    slide before its window, but for the sinks. Returns ln of the sum of the exponentials. */
 double reference_softmax(reference_run *run, int64_t t, double *scores);

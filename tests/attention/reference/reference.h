@@ -64,6 +64,9 @@ typedef struct reference_config {
   bool branch, both,
       parallel; /* norms of what a half adds, alone or beside those before it; halves side by side */
   double embedding_factor, residual_factor, score_scale, logits_divisor;
+  double score_cap, logits_cap; /* 0: none */
+  bool clamped, router_bias;
+  double swiglu_alpha, swiglu_limit;
   double rotary_share; /* of a head's dims, the first ones */
   bool unturned[REFERENCE_MAX_LAYERS], local[REFERENCE_MAX_LAYERS];
   double local_theta;

@@ -13,12 +13,16 @@ static double alibi_slope(int64_t head, int64_t heads) {
   return pow(2, -8.0 * (double)(place + 1) / (double)(2 * power));
 }
 
+double reference_capped(double x, double cap) {
+  return cap > 0 ? cap * tanh(x / cap) : x;
+}
+
 void reference_scores(reference_run *run, int64_t head, int64_t t, const double *q, const double *keys,
                       int64_t stride, int64_t dim, double scale, double *scores) {
   for (int64_t j = 0; j <= reference_last(run, t); j++) {
     double product = 0;
     for (int64_t i = 0; i < dim; i++) product += q[i] * keys[j * stride + i];
-    scores[j] = product * scale;
+    scores[j] = reference_capped(product * scale, run->config->score_cap);
     if (run->config->position == REFERENCE_ALIBI)
       scores[j] -= alibi_slope(head, run->config->heads) * (double)(t - j);
   }

@@ -1,0 +1,152 @@
+/* GGUF's architectures that are families in our own words (config_file/adopted.h): their metadata as the config.json that the family would
+ * have, which the family's own row then reads. */
+#include "formats/gguf_families.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "config_file/config_json.h"
+
+/* Metadata that a key of config.json has the value of. */
+typedef struct renamed {
+  const char *gguf, *theirs;
+} renamed;
+
+static const renamed wholes[] = {{"block_count", "num_hidden_layers"},
+                                 {"context_length", "max_position_embeddings"},
+                                 {"embedding_length", "hidden_size"},
+                                 {"feed_forward_length", "intermediate_size"},
+                                 {"attention.head_count", "num_attention_heads"},
+                                 {"attention.head_count_kv", "num_key_value_heads"},
+                                 {"attention.sliding_window", "sliding_window"},
+                                 {"expert_count", "num_local_experts"},
+                                 {"expert_used_count", "num_experts_per_tok"}};
+static const renamed numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+                                  {"attention.layer_norm_epsilon", "norm_epsilon"},
+                                  {"rope.freq_base", "rope_theta"},
+                                  {"rope.freq_base_swa", "rope_local_base_freq"},
+                                  {"attn_logit_softcapping", "attn_logit_softcapping"},
+                                  {"final_logit_softcapping", "final_logit_softcapping"},
+                                  {"attention.scale", "attention_multiplier"},
+                                  {"embedding_scale", "embedding_multiplier"},
+                                  {"residual_scale", "residual_multiplier"},
+                                  {"logit_scale", "logits_scaling"}};
+
+/* `windowed`: the family that it is with a window. Gemma's larger models scale scores by another width than a head's: those with so many
+   layers. */
+static const struct architecture {
+  const char *name, *family, *windowed;
+  bool turned;
+  int64_t widest_layers;
+} architectures[] = {
+    {"gemma2", "gemma2", .widest_layers = 46}, {"gemma3", "gemma3_text", .widest_layers = 62},
+    {"gpt-oss", "gpt_oss", .turned = false},   {"olmo2", "olmo2", .windowed = "olmo3"},
+    {"granite", "granite", .turned = true},    {"smollm3", "smollm3", .turned = true},
+    {"seed_oss", "seed_oss", .turned = false}, {"starcoder2", "starcoder2", .turned = false}};
+
+static const struct architecture *architecture_of(const char *name, size_t size) {
+  for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
+    if (strlen(architectures[i].name) == size && memcmp(architectures[i].name, name, size) == 0)
+      return &architectures[i];
+  return NULL;
+}
+
+const char *ch_gguf_family_named(const char *name, size_t size, bool *turned) {
+  const struct architecture *of = architecture_of(name, size);
+  if (of) *turned = of->turned;
+  return of ? of->name : NULL;
+}
+
+static bool has(const ch_gguf *file, const char *name) {
+  return ch_gguf_find_tensor(file, name) != NULL;
+}
+
+/* Which layers slide, where the file lists it. */
+static void put_layer_types(ch_metadata *m, json_t *root) {
+  const ch_gguf_value *list = ch_gguf_find(m->file, ch_metadata_key(m, "attention.sliding_window_pattern"));
+  if (!list || !list->list || list->type == CH_GGUF_STRING || list->count > CH_MAX_LISTED_LAYERS) return;
+  json_t *types = json_array();
+  for (uint64_t i = 0; i < list->count; i++)
+    json_array_append_new(
+        types, json_string(ch_gguf_number_at(list, i) != 0 ? "sliding_attention" : "full_attention"));
+  json_object_set_new(root, "layer_types", types);
+}
+
+static ch_status put_scaling(ch_metadata *m, const struct architecture *of, json_t *root) {
+  ch_rope_scaling scaling = {.truncate = true};
+  CH_TRY(ch_metadata_scaling(m, &scaling));
+  if (scaling.type == CH_ROPE_DEFAULT) return CH_OK;
+  bool yarn = scaling.type == CH_ROPE_YARN;
+  json_t *rope = json_pack("{s:s, s:f}", "rope_type", yarn ? "yarn" : "linear", "factor", scaling.factor);
+  if (yarn)
+    json_object_set_new(rope, "original_max_position_embeddings",
+                        json_integer(scaling.original_max_position_embeddings));
+  if (scaling.beta_fast != 0) json_object_set_new(rope, "beta_fast", json_real(scaling.beta_fast));
+  if (scaling.beta_slow != 0) json_object_set_new(rope, "beta_slow", json_real(scaling.beta_slow));
+  /* What published models have, which GGUF does not tell. */
+  if (yarn && strcmp(of->name, "gpt-oss") == 0) json_object_set_new(rope, "truncate", json_false());
+  json_object_set_new(root, "rope_scaling", rope);
+  return CH_OK;
+}
+
+/* What the tensors say, and what only Gemma's class does. */
+static ch_status put_rest(ch_metadata *m, const struct architecture *of, json_t *root) {
+  const ch_gguf_tensor *embedding = ch_gguf_find_tensor(m->file, "token_embd.weight");
+  if (!embedding || embedding->rank != 2)
+    return ch_fail(m->error, CH_ERROR_FORMAT, "%s has no matrix token_embd.weight%s", m->file->where,
+                   m->file->tensor_count ? "" : "; it is a vocabulary without a model");
+  bool bias = has(m->file, "blk.0.attn_q.bias"), output = has(m->file, "blk.0.attn_output.bias");
+  int64_t layers = json_integer_value(json_object_get(root, "num_hidden_layers")),
+          heads = json_integer_value(json_object_get(root, "num_attention_heads")), size = 0;
+  json_object_set_new(root, "vocab_size", json_integer(embedding->shape[0]));
+  json_object_set_new(root, "tie_word_embeddings", json_boolean(!has(m->file, "output.weight")));
+  json_object_set_new(root, "attention_bias", json_boolean(bias));
+  json_object_set_new(root, "attention_out_bias", json_boolean(output));
+  json_object_set_new(root, "use_bias", json_boolean(bias));
+  json_object_set_new(root, "mlp_bias", json_boolean(has(m->file, "blk.0.ffn_up.bias")));
+  CH_TRY(ch_metadata_whole(m, "attention.key_length", false, &size));
+  if (size) json_object_set_new(root, "head_dim", json_integer(size));
+  CH_TRY(ch_metadata_whole(m, "expert_feed_forward_length", false, &size));
+  if (strcmp(of->name, "gpt-oss") == 0 && size)
+    json_object_set_new(root, "intermediate_size", json_integer(size));
+  if (of->widest_layers == 0 || heads < 1) return CH_OK;
+  int64_t of_score = layers == of->widest_layers
+                         ? json_integer_value(json_object_get(root, "hidden_size")) / heads
+                         : json_integer_value(json_object_get(root, "head_dim"));
+  json_object_set_new(root, "query_pre_attn_scalar", json_integer(of_score));
+  return CH_OK;
+}
+
+static ch_status translate(ch_metadata *m, const struct architecture *of, json_t *root) {
+  for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
+    int64_t value = -1;
+    CH_TRY(ch_metadata_of_layers(m, wholes[i].gguf, i < 5, &value));
+    if (value >= 0 && (value > 0 || i < 5)) json_object_set_new(root, wholes[i].theirs, json_integer(value));
+  }
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    double value = 0;
+    CH_TRY(ch_metadata_number(m, numbers[i].gguf, false, &value));
+    if (value != 0) json_object_set_new(root, numbers[i].theirs, json_real(value));
+  }
+  if (of->windowed && json_object_get(root, "sliding_window"))
+    json_object_set_new(root, "model_type", json_string(of->windowed));
+  put_layer_types(m, root);
+  CH_TRY(put_scaling(m, of, root));
+  return put_rest(m, of, root);
+}
+
+ch_status ch_gguf_read_family(ch_metadata *m, ch_config *config) {
+  const struct architecture *of = architecture_of(m->architecture, strlen(m->architecture));
+  json_t *root = json_pack("{s:s}", "model_type", of->family);
+  if (!root) return ch_fail(m->error, CH_ERROR_MEMORY, "no memory to read %s", m->file->where);
+  ch_status status = translate(m, of, root);
+  char *text = status == CH_OK ? json_dumps(root, JSON_REAL_PRECISION(17)) : NULL;
+  json_decref(root);
+  CH_TRY(status);
+  if (!text) return ch_fail(m->error, CH_ERROR_MEMORY, "no memory to read %s", m->file->where);
+  status = ch_config_parse(text, m->file->where, config, m->error);
+  free(text);
+  memset(config->layout, 0, sizeof config->layout); /* the tensors have GGUF's names and shapes */
+  return status;
+}

@@ -1,0 +1,12 @@
+/* GGUF's architectures whose models become ours. */
+#ifndef CH_FORMATS_GGUF_FAMILIES_H
+#define CH_FORMATS_GGUF_FAMILIES_H
+
+#include "formats/gguf_metadata.h"
+
+/* The name, if it is one of theirs, which then lives on; else NULL. *turned: ch_gguf_turns_rows. */
+const char *ch_gguf_family_named(const char *name, size_t size, bool *turned);
+/* The configuration that the metadata of such an architecture describe. */
+ch_status ch_gguf_read_family(ch_metadata *m, ch_config *config);
+
+#endif
