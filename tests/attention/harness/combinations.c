@@ -80,7 +80,7 @@ void add_windows(combination_list *list) {
     if (strstr(from->json, "crosshead_vit") || from->stored) continue;
     combination *item = &list->items[list->count++];
     *item = (combination){.sequences = from->sequences, .length = from->length};
-    append(item->json, "{'final_logit_softcapping': 0.9, %s%s, %s",
+    append(item->json, "{'final_logit_softcapping': 3.0, %s%s, %s",
            strstr(from->json, "\"talking\"") || added % 3 ? "" : "'attn_logit_softcapping': 0.4, ",
            windows[added % (two_layers ? 5 : 4)], from->json + 1);
     for (char *c = item->json; *c; c++)
