@@ -14,6 +14,9 @@ extern "C" {
  * false ends the evaluation with CH_ERROR_INTERRUPTED. */
 typedef bool (*ch_sample_sink)(const char *json, void *user);
 
+/* ch_evaluate_settings.examples: the task says it. */
+enum { CH_EXAMPLES_OF_TASK = -1 };
+
 /* Fill with ch_evaluate_defaults, then change what should differ: members may be added in later versions. */
 typedef struct ch_evaluate_settings {
   int64_t window; /* tokens that the model sees at once; 0 = the context, but at most 1024 for a text */
@@ -23,13 +26,21 @@ typedef struct ch_evaluate_settings {
   ch_precision cache;              /* of a text: read through a cache of this type; default: no cache */
   /* Of keys, of values and of latents, where they differ; default: as `cache`, or F32 if only others are set. */
   ch_precision cache_keys, cache_values, cache_latents;
-  const char *items; /* of a task: the file or directory with its items */
+  /* Of a task: the file or directory with its items. Tasks of RULER make theirs: here may be the text that needles lie in, or
+   * documents with questions; NULL = a text of Crosshead's. */
+  const char *items;
   /* The first so many items of a task, or images; 0 = all. Of a text: the first so many tokens, and word and byte
    * perplexity are not measured. */
   int64_t limit;
-  int32_t examples;         /* of a task: solved examples before each question; default 0 */
-  const char *example_file; /* they come from; NULL = from the items */
-  int32_t threads;          /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  /* Of a task: solved examples before each question; CH_EXAMPLES_OF_TASK (default): as many as its description says, most say
+   * none. */
+  int32_t examples;
+  const char *example_file; /* they come from; NULL = from the description or the items */
+  /* Of a task of RULER: the lengths of its texts in tokens, answers included, as numbers with commas between ("4096,16k", where
+   * k is 1024); NULL = 4096. `limit` items are made for each, 100 if it is 0. */
+  const char *lengths;
+  uint64_t seed;   /* of these texts, below 2^32; default 42 */
+  int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   /* Sentences of errors name settings as `crosshead eval` names its options: "--fewshot" and not "examples". */
   bool option_names;
   ch_progress progress; /* or NULL; the unit is predicted tokens, or images */
@@ -51,9 +62,10 @@ CH_API ch_status ch_evaluate_text(const ch_model *model, const char *path,
                                   const ch_evaluate_settings *settings, char **json, ch_error *error);
 
 /* Asks the model the items of a task (`crosshead eval --task`): the name of a built-in one, or the path of a
- * description (.json). settings->items must be set. *json becomes the object of `crosshead eval --task --json`: task,
- * n, acc and the rest, each with _stderr; the caller's. Errors: as ch_evaluate_text; items that do not fit the task are
- * CH_ERROR_FORMAT and named by file and line. */
+ * description (.json). "ruler:vt@4096" is "ruler:vt" with settings->lengths "4096". settings->items must be set, except for
+ * tasks of RULER; settings may be NULL for those. *json becomes the object of `crosshead eval --task --json`: task, n, acc and
+ * the rest, each with _stderr, exact_match or recall of a task whose answers the model writes; the caller's. Errors: as
+ * ch_evaluate_text; items that do not fit the task are CH_ERROR_FORMAT and named by file and line. */
 CH_API ch_status ch_evaluate_task(const ch_model *model, const char *task,
                                   const ch_evaluate_settings *settings, char **json, ch_error *error);
 

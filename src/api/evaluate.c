@@ -14,7 +14,7 @@
 #include "infer/api.h"
 
 void ch_evaluate_defaults(ch_evaluate_settings *settings) {
-  *settings = (ch_evaluate_settings){0};
+  *settings = (ch_evaluate_settings){.examples = CH_EXAMPLES_OF_TASK, .seed = 42};
 }
 
 /* --- what all share -------------------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ static ch_status check(const ch_evaluate_settings *s, ch_error *error) {
   if ((unsigned)s->documents > CH_DOCUMENTS_NONE)
     return ch_fail(error, CH_ERROR_ARGUMENT, "documents is %d, which is no ch_document_separator",
                    (int)s->documents);
-  if (s->stride < 0 || s->limit < 0 || s->examples < 0)
+  if (s->stride < 0 || s->limit < 0 || s->examples < CH_EXAMPLES_OF_TASK)
     return ch_fail(error, CH_ERROR_ARGUMENT, "stride, limit and examples cannot be negative");
   if (s->threads < 0 || s->threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
@@ -56,7 +56,10 @@ ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *
                              ch_evaluated_kind kind, ch_evaluation *e, ch_error *error) {
   *e = (ch_evaluation){.began = ch_clock()};
   if (!model) return ch_answer_missing(error, "the model");
-  if (settings) e->settings = *settings;
+  if (settings)
+    e->settings = *settings;
+  else
+    ch_evaluate_defaults(&e->settings);
   CH_TRY(check(&e->settings, error));
   ch_status status = check_model(model, &e->settings, kind, error);
   ch_team team = ch_team_of(e->settings.threads);

@@ -15,8 +15,24 @@ static void put_figure(json_t *object, const char *name, ch_task_figure figure) 
   json_object_set_new(object, key, ch_evaluation_number(isfinite(figure.error), figure.error));
 }
 
+/* The figure of the first way to read answers, and of all where the description names them. */
+static void put_figures_of_filters(json_t *object, const ch_task_evaluation *t) {
+  const ch_answer_rules *rules = &t->task->answers;
+  const char *metric = ch_answer_metric(rules);
+  put_figure(object, metric, t->acc);
+  if (!json_object_get(t->task->root, "filter_list")) return;
+  json_t *filters = json_object();
+  for (int f = 0; f < rules->filter_count; f++) {
+    json_t *filter = json_object();
+    put_figure(filter, metric, t->by_filter[f]);
+    json_object_set_new(filters, rules->filters[f].name, filter);
+  }
+  json_object_set_new(object, "filters", filters);
+}
+
 static void put_figures(json_t *object, const ch_task_evaluation *t) {
   bool rolling = t->task->output == CH_TASK_ROLLING;
+  if (t->task->output == CH_TASK_GENERATE) put_figures_of_filters(object, t);
   if (t->task->acc) put_figure(object, "acc", t->acc);
   if (t->task->acc_norm) put_figure(object, "acc_norm", t->acc_norm);
   if (t->task->perplexity) put_figure(object, "perplexity", t->perplexity);
@@ -26,11 +42,12 @@ static void put_figures(json_t *object, const ch_task_evaluation *t) {
 }
 
 static void put_groups(json_t *object, const ch_task_evaluation *t) {
-  if (t->group_count == 0) return;
+  bool writes = t->task->output == CH_TASK_GENERATE;
+  if (t->group_count == 0 || (t->made && t->group_count == 1)) return;
   json_t *groups = json_object();
   for (int64_t i = 0; i < t->group_count; i++) {
     json_t *group = json_pack("{s:I}", "n", (json_int_t)t->groups[i].count);
-    put_figure(group, "acc", t->groups[i].acc);
+    put_figure(group, writes ? ch_answer_metric(&t->task->answers) : "acc", t->groups[i].acc);
     json_object_set_new(groups, t->groups[i].name, group);
   }
   json_object_set_new(object, "groups", groups);
@@ -40,24 +57,49 @@ static void put_groups(json_t *object, const ch_task_evaluation *t) {
 typedef struct asking {
   ch_evaluation call;
   ch_task *task;
+  char *name; /* as it was asked for, without a length */
   ch_task_evaluation evaluation;
   double began, scoring; /* of the model's work: when, and seconds until the last report */
 } asking;
 
-static json_t *task_json(const char *asked, const asking *a) {
+/* Of a task whose items were made: the length, or lengths, and the seed. */
+static void put_lengths(json_t *object, const asking *a) {
   const ch_task_evaluation *t = &a->evaluation;
-  bool by_path = strchr(asked, '/') || strstr(asked, ".json");
-  json_t *object = json_pack("{s:s, s:I, s:I}", "task", by_path ? t->task->name : asked, "n",
-                             (json_int_t)t->items.count, "fewshot", (json_int_t)a->call.settings.examples);
+  json_t *lengths = json_array();
+  int64_t last = -1;
+  for (int64_t i = 0; i < t->items.count; i++) {
+    json_t *length = json_object_get(t->items.data[i].fields, "max_length");
+    if (json_integer_value(length) != last) json_array_append(lengths, length);
+    last = json_integer_value(length);
+  }
+  json_object_set_new(object, "lengths", lengths);
+  json_object_set_new(object, "seed", json_integer((json_int_t)a->call.settings.seed));
+}
+
+static json_t *task_json(const asking *a) {
+  const ch_task_evaluation *t = &a->evaluation;
+  bool by_path = strchr(a->name, '/') || strstr(a->name, ".json");
+  json_t *object = json_pack("{s:s, s:I, s:I}", "task", by_path ? t->task->name : a->name, "n",
+                             (json_int_t)t->items.count, "fewshot", (json_int_t)t->examples);
   if (!object) return NULL;
   put_figures(object, t);
   put_groups(object, t);
-  json_object_set_new(object, "empty_continuations", json_integer((json_int_t)t->empty_count));
+  if (t->made) put_lengths(object, a);
+  if (t->task->output == CH_TASK_GENERATE)
+    json_object_set_new(object, "tokens_written", json_integer((json_int_t)t->written));
+  else
+    json_object_set_new(object, "empty_continuations", json_integer((json_int_t)t->empty_count));
   json_object_set_new(object, "tokens", json_integer((json_int_t)t->tokens));
   json_object_set_new(object, "tokens_computed", json_integer((json_int_t)t->computed));
   json_object_set_new(object, "scoring_seconds", json_real(a->scoring));
   json_object_set_new(object, "seconds", json_real(ch_clock() - a->call.began));
   return object;
+}
+
+static void tell_stage(const char *name, void *context) {
+  asking *a = context;
+  a->began = 0;
+  ch_evaluation_begins(&a->call, name);
 }
 
 static bool tell_progress(int64_t done, int64_t total, void *context) {
@@ -82,11 +124,27 @@ static ch_status give_samples(const asking *a, ch_error *error) {
   return CH_OK;
 }
 
+/* "ruler:vt@4096": the length is taken off the name. */
+static ch_status read_name(asking *a, const char *task, ch_error *error) {
+  const char *at = strchr(task, '@');
+  bool has_length = at && strncmp(task, "ruler:", 6) == 0;
+  a->name = strndup(task, has_length ? (size_t)(at - task) : strlen(task));
+  if (!a->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a name");
+  if (!has_length) return CH_OK;
+  if (a->call.settings.lengths)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--length is given, and %.80s names one too; give one of them",
+                   task);
+  a->call.settings.lengths = at + 1;
+  return CH_OK;
+}
+
 static ch_status ask(asking *a, const char *task, ch_error *error) {
+  CH_TRY(read_name(a, task, error));
   ch_evaluate_settings settings = a->call.settings;
   settings.progress = tell_progress;
+  settings.stage = tell_stage;
   settings.user = a;
-  CH_TRY(ch_task_open(task, &a->task, error));
+  CH_TRY(ch_task_open(a->name, &a->task, error));
   ch_evaluation_begins(&a->call, a->task->name);
   CH_TRY(
       ch_task_evaluate(a->task, &a->call.model, a->call.model.tokenizer, &settings, &a->evaluation, error));
@@ -96,14 +154,14 @@ static ch_status ask(asking *a, const char *task, ch_error *error) {
 ch_status ch_evaluate_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
                            char **json, ch_error *error) {
   asking a = {0};
-  if (!task || !settings || !settings->items)
-    return ch_answer_missing(error, task ? "the file of the task's items" : "the task's name");
+  if (!task) return ch_answer_missing(error, "the task's name");
   CH_TRY(ch_evaluation_open(model, settings,
                             (ch_evaluated_kind){.name = "evaluating a task", .option = "eval --task"},
                             &a.call, error));
   ch_status status = ask(&a, task, error);
-  if (status == CH_OK) status = ch_answer_json(task_json(task, &a), json, error);
+  if (status == CH_OK) status = ch_answer_json(task_json(&a), json, error);
   ch_task_evaluation_free(&a.evaluation);
   ch_task_free(a.task);
+  free(a.name);
   return ch_evaluation_close(&a.call, status, error);
 }

@@ -9,6 +9,7 @@ typedef struct ch_embedded_text {
 
 /* In tables the last has no name. */
 extern const ch_embedded_text ch_embedded_tasks[];   /* tasks/: the tasks that `eval --task` knows by name */
+extern const ch_embedded_text ch_embedded_ruler[];   /* tasks/ruler/: words and a text for tasks of RULER */
 extern const ch_embedded_text ch_embedded_pytorch[]; /* formats/pytorch/: parts of exported models' code */
 
 #endif

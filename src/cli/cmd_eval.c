@@ -20,8 +20,8 @@
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *text, *task, *images, *tokenizer, *documents, *compute;
-  const char *task_file, *fewshot_file, *log_samples, *runs, *cache_dtype;
-  int64_t window, stride, limit, fewshot, threads;
+  const char *task_file, *fewshot_file, *log_samples, *runs, *cache_dtype, *length;
+  int64_t window, stride, limit, fewshot, seed, threads;
   bool json, force;
 } arguments;
 
@@ -97,8 +97,10 @@ static ch_status choose(evaluation *e, ch_evaluate_settings *settings, ch_error 
   settings->compute = ch_precision_of(a->compute);
   settings->items = a->task_file;
   settings->limit = a->limit;
-  settings->examples = (int32_t)a->fewshot;
+  if (ch_option_given(a, "fewshot")) settings->examples = (int32_t)a->fewshot;
   settings->example_file = a->fewshot_file;
+  settings->lengths = a->length;
+  if (ch_option_given(a, "seed")) settings->seed = (uint64_t)a->seed;
   settings->option_names = true;
   settings->progress = show_progress;
   settings->stage = begin_part;
@@ -220,8 +222,9 @@ static ch_status evaluate(const arguments *a, const ch_keeper *keeper, ch_error 
 
 /* Options of tasks are wrong without one. */
 static ch_status check_no_task(const arguments *a, ch_error *error) {
-  static const char *const names[] = {"task-file", "fewshot", "fewshot-file", "log-samples"};
-  for (int i = 0; i < 4; i++)
+  static const char *const names[] = {"task-file",   "fewshot", "fewshot-file",
+                                      "log-samples", "length",  "seed"};
+  for (int i = 0; i < 6; i++)
     if (ch_option_given(a, names[i]))
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --task", names[i]);
   return CH_OK;
@@ -230,9 +233,6 @@ static ch_status check_no_task(const arguments *a, ch_error *error) {
 static ch_status check_task(const arguments *a, ch_error *error) {
   if (ch_option_given(a, "stride") || ch_option_given(a, "separator"))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--stride and --separator are for --text");
-  if (!a->task_file)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--task-file is missing: the file or directory of the task's items");
   return CH_OK;
 }
 
@@ -254,14 +254,31 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      AT(task_file),
      .metavar = "PATH",
-     .help = "The task's items: a file, or a directory of files."},
+     .help = "The task's items: a file, or a directory of files. Tasks of RULER make theirs; for them it is "
+             "the text that "
+             "the needles lie in, or documents with questions (default: a text of Crosshead's)."},
+    {.name = "length",
+     .type = CH_OPTION_TEXT,
+     AT(length),
+     .metavar = "TOKENS",
+     .help = "Of tasks of RULER: tokens of each item, the answer included; 4k is 4096. Several with commas "
+             "between "
+             "(default: 4096). It may also stand behind the name: ruler:vt@4k."},
+    {.name = "seed",
+     .type = CH_OPTION_COUNT,
+     AT(seed),
+     .metavar = "N",
+     .min = 0,
+     .max = 4294967295.0,
+     .help = "Of tasks of RULER: from which the items are made (default: 42)."},
     {.name = "fewshot",
      .type = CH_OPTION_COUNT,
      AT(fewshot),
      .metavar = "K",
      .min = 0,
      .max = 1000,
-     .help = "Examples with answers before each question (default: none)."},
+     .help =
+         "Examples with answers before each question (default: as many as the task says, most say none)."},
     {.name = "fewshot-file",
      .type = CH_OPTION_PATH,
      AT(fewshot_file),
@@ -284,7 +301,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 1e9,
-     .help = "Evaluate only the first N items or images (default: all)."},
+     .help = "Evaluate only the first N items or images (default: all). Tasks of RULER: so many of each "
+             "length (default: 100)."},
     {.name = "window",
      .type = CH_OPTION_COUNT,
      AT(window),
@@ -359,17 +377,20 @@ const ch_command ch_cmd_eval = {
     .name = "eval",
     .positional = "MODEL",
     .summary = "Measure a model's perplexity on a text, its answers to a task, or its accuracy on images.",
-    .description = "Token perplexity is measured on all documents joined by the end token. Each token is "
-                   "predicted once, from at least window - stride tokens before it. Word and byte perplexity "
-                   "are measured document by document, as lm-evaluation-harness does, so that models with "
-                   "different tokenizers can be compared.\n\n"
-                   "Tasks use the prompts and the scoring rules of lm-evaluation-harness.",
+    .description =
+        "Token perplexity is measured on all documents joined by the end token. Each token is "
+        "predicted once, from at least window - stride tokens before it. Word and byte perplexity "
+        "are measured document by document, as lm-evaluation-harness does, so that models with "
+        "different tokenizers can be compared.\n\n"
+        "Tasks use the prompts and the scoring rules of lm-evaluation-harness, those of long context "
+        "(ruler:...) RULER's.",
     .list_title = "Tasks",
     .list = ch_list_task,
     .examples = "crosshead eval models/stories --text valid.txt\n"
                 "crosshead eval models/stories --task hellaswag --task-file hellaswag_val.jsonl\n"
                 "crosshead eval models/stories --task mmlu --task-file mmlu/test --fewshot 5 --fewshot-file "
                 "mmlu/dev\n"
+                "crosshead eval models/stories --task ruler:niah_single_1@4k\n"
                 "crosshead eval models/stories --text valid.txt --window 512 --stride 128 --json\n"
                 "crosshead eval models/vit --images cifar-10-batches-bin",
     .options = options,

@@ -51,33 +51,61 @@ static void put_figure(const json_t *figures, const char *name, ch_text *text) {
   if (json_is_real(error)) ch_text_printf(text, " ± %.4f", json_real_value(error));
 }
 
+static const char *const figures[] = {"exact_match",     "recall",        "acc",
+                                      "acc_norm",        "perplexity",    "word_perplexity",
+                                      "byte_perplexity", "bits_per_byte", NULL};
+
+/* The first figure that an object has. */
+static const char *first_figure(const json_t *object) {
+  for (int i = 0; figures[i]; i++)
+    if (json_object_get(object, figures[i])) return figures[i];
+  return "acc";
+}
+
+/* Parts of a task, or several ways to read its answers. */
+static void put_parts(const json_t *parts, int width, ch_text *text) {
+  const char *name;
+  json_t *found;
+  json_object_foreach((json_t *)(uintptr_t)parts, name, found) {
+    ch_text_printf(text, "  %-*s ", width, name);
+    put_figure(found, first_figure(found), text);
+    if (json_object_get(found, "n")) ch_text_printf(text, "  (%lld)", ch_report_count(found, "n"));
+    ch_text_puts(text, "\n");
+  }
+}
+
+static void put_work(const json_t *report, ch_text *text) {
+  double seconds = json_number_value(json_object_get(report, "seconds"));
+  long long tokens = ch_report_count(report, "tokens");
+  if (json_object_get(report, "tokens_written"))
+    ch_text_printf(text, "%.1f seconds; %lld tokens of questions, %lld written\n", seconds, tokens,
+                   ch_report_count(report, "tokens_written"));
+  else
+    ch_text_printf(text, "%.1f seconds; %lld tokens in all requests, %lld computed after sharing prefixes\n",
+                   seconds, tokens, ch_report_count(report, "tokens_computed"));
+}
+
 void ch_task_page(const char *name, const json_t *report, ch_text *text) {
-  static const char *const figures[] = {
-      "acc", "acc_norm", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", NULL};
   long long items = ch_report_count(report, "n"), examples = ch_report_count(report, "fewshot"),
             empty = ch_report_count(report, "empty_continuations");
-  const char *group;
-  json_t *found;
+  const json_t *lengths = json_object_get(report, "lengths");
   ch_text_printf(text, "%s, %lld %s", name, items, ch_plural(items, "item", "items"));
+  if (json_array_size(lengths) == 1)
+    ch_text_printf(text, " of %lld tokens", (long long)json_integer_value(json_array_get(lengths, 0)));
   if (examples) ch_text_printf(text, ", %lld %s each", examples, ch_plural(examples, "example", "examples"));
   ch_text_puts(text, "\n");
-  json_object_foreach(json_object_get(report, "groups"), group, found) {
-    ch_text_printf(text, "  %-40s ", group);
-    put_figure(found, "acc", text);
-    ch_text_printf(text, "  (%lld)\n", ch_report_count(found, "n"));
-  }
+  put_parts(json_object_get(report, "groups"), lengths ? 14 : 40, text);
   for (int i = 0; figures[i]; i++) {
     if (!json_object_get(report, figures[i])) continue;
     ch_text_printf(text, "%-16s ", figures[i]);
     put_figure(report, figures[i], text);
     ch_text_puts(text, "\n");
   }
+  put_parts(json_object_get(report, "filters"), 20, text);
   if (empty)
     ch_text_printf(
         text,
         "%lld %s no token: the tokenizer joins such a text with its context. Its probability counts as 1\n",
         empty, ch_plural(empty, "continuation has", "continuations have"));
-  ch_text_printf(text, "%.1f seconds; %lld tokens in all requests, %lld computed after sharing prefixes\n",
-                 json_number_value(json_object_get(report, "seconds")), ch_report_count(report, "tokens"),
-                 ch_report_count(report, "tokens_computed"));
+  put_work(report, text);
 }

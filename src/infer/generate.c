@@ -158,6 +158,7 @@ static ch_status feed_prompt(generation *g, slot *p, const float **logits, bool 
   generated->prefill_seconds += ch_clock() - start;
   if (held(g, p) > before) generated->prompt_tokens += held(g, p) - before;
   *go_on = status != CH_ERROR_INTERRUPTED;
+  if (!*go_on) g->next = g->last; /* nor is another text begun */
   return *go_on ? status : CH_OK;
 }
 

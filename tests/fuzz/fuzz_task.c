@@ -9,7 +9,7 @@
 
 #include "eval/tasks/question.h"
 
-enum { MOST_ITEMS = 8, BUILT_IN = 17 };
+enum { MOST_ITEMS = 8, BUILT_IN = 32 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,6 +20,22 @@ static ch_status open_task(const uint8_t *data, size_t size, const uint8_t *end,
                                                                : CH_ERROR_ARGUMENT;
 }
 
+/* What filters take of a text, and its score beside the right answers. */
+static void judge(const ch_task *task, const ch_question *q) {
+  ch_template_scope scope = {0};
+  for (int f = 0; f < task->answers.filter_count; f++) {
+    json_t *filtered = NULL;
+    double score = 0;
+    if (ch_answer_filter(&task->answers, f, &scope, q->requests->context, &filtered, NULL) == CH_OK &&
+        ch_answer_judge(&task->answers, &scope, filtered, q->targets, q->target_count, &score, NULL) ==
+            CH_OK &&
+        !(score >= 0 && score <= 1))
+      abort();
+    json_decref(filtered);
+  }
+  ch_template_scope_free(&scope);
+}
+
 static void ask(const ch_task *task, const char *path, bool examples) {
   ch_items items = {0};
   ch_arena arena = {0};
@@ -28,9 +44,11 @@ static void ask(const ch_task *task, const char *path, bool examples) {
     ch_fewshot fewshot = {.count = examples ? 2 : 0, .pool = &items, .own = true};
     ch_error error = {0};
     if (ch_questions_make(task, &items, &fewshot, &arena, &questions, &error) == CH_OK) {
-      for (int64_t i = 0; i < items.count; i++)
+      for (int64_t i = 0; i < items.count; i++) {
         for (int r = 0; r < questions[i].count; r++)
           if (!questions[i].requests[r].context || !questions[i].requests[r].continuation) abort();
+        if (task->output == CH_TASK_GENERATE) judge(task, &questions[i]);
+      }
     } else if (!*error.message || strchr(error.message, '\n')) {
       abort(); /* no sentence */
     }

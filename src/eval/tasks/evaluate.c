@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "eval/document_set.h"
+#include "eval/ruler/ruler.h"
 #include "eval/tasks/figures.h"
+#include "eval/tasks/generate.h"
 #include "eval/tasks/requests.h"
 
 /* --- tokens -------------------------------------------------------------------------------------------------- */
@@ -27,6 +29,9 @@ static ch_status encode_item(encoding *e, ch_encoder *encoder, int64_t index, ch
   if (e->evaluation->task->output == CH_TASK_ROLLING)
     return ch_request_encode_rolling(&e->rules, encoder, q->requests->continuation, ids, &e->windows[index],
                                      error);
+  if (e->evaluation->task->output == CH_TASK_GENERATE)
+    return ch_request_encode_prompt(&e->rules, encoder, q->requests->context,
+                                    e->evaluation->task->answers.most_tokens, ids, &e->windows[index], error);
   for (int i = 0; i < q->count; i++)
     CH_TRY(ch_request_encode(&e->rules, encoder, &q->requests[i], ids, &e->windows[index], error));
   return CH_OK;
@@ -77,7 +82,7 @@ static ch_status list_windows(ch_task_evaluation *e, const ch_token_windows *win
       const ch_token_window *window = &windows[i].data[w];
       e->windows[e->starts[i] + w] = (ch_score_window){
           .tokens = e->ids[i].data + window->at, .length = window->length, .first = window->first};
-      e->tokens += window->length - 1;
+      e->tokens += window->length - (window->first < window->length); /* the last one is only predicted */
       e->empty[e->starts[i] + w] = window->empty;
       e->empty_count += window->empty;
     }
@@ -122,9 +127,10 @@ static ch_status score_texts(ch_task_evaluation *e, const ch_model *model,
   return status;
 }
 
-static ch_status score(ch_task_evaluation *e, const ch_model *model, const ch_evaluate_settings *settings,
-                       ch_error *error) {
+static ch_status score(ch_task_evaluation *e, const ch_model *model, const ch_tokenizer *tokenizer,
+                       const ch_evaluate_settings *settings, ch_error *error) {
   if (e->task->output == CH_TASK_ROLLING) return score_texts(e, model, settings, error);
+  if (e->task->output == CH_TASK_GENERATE) return ch_task_generate(e, model, tokenizer, settings, error);
   CH_TRY(ch_score_groups(model, e->windows, e->starts, e->items.count, e->scores, &e->computed,
                          settings->progress, settings->user, error));
   for (int64_t i = 0; i < e->starts[e->items.count]; i++)
@@ -132,27 +138,83 @@ static ch_status score(ch_task_evaluation *e, const ch_model *model, const ch_ev
   return CH_OK;
 }
 
+/* Where solved examples come from: a file, the description, or the items themselves. `own` gets what is read for it. */
+static ch_status find_examples(ch_task_evaluation *e, const ch_evaluate_settings *settings,
+                               ch_fewshot *fewshot, ch_items *own, ch_error *error) {
+  const ch_task *task = e->task;
+  if (fewshot->count == 0) return CH_OK;
+  if (task->output == CH_TASK_ROLLING || task->no_fewshot)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--fewshot is not for %s, %s", task->name,
+                   task->no_fewshot ? "whose prompt has its own examples" : "which scores whole texts");
+  fewshot->pool = own;
+  if (settings->example_file) return ch_items_read(settings->example_file, &task->files, 0, own, error);
+  if (task->samples) return ch_items_of_list(task->samples, "samples", own, error);
+  fewshot->own = true;
+  if (settings->limit > 0) return ch_items_read(settings->items, &task->files, 0, own, error);
+  fewshot->pool = &e->items;
+  return CH_OK;
+}
+
 static ch_status make_questions(ch_task_evaluation *e, const ch_evaluate_settings *settings,
                                 ch_error *error) {
-  ch_items examples = {0};
-  ch_fewshot fewshot = {.count = settings->examples, .pool = &examples};
-  ch_items all = {0}; /* the items without limit, where examples come from them */
-  ch_status status = CH_OK;
-  if (settings->examples > 0 && (e->task->output == CH_TASK_ROLLING || e->task->no_fewshot))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--fewshot is not for %s, %s", e->task->name,
-                   e->task->no_fewshot ? "whose prompt has its own examples" : "which scores whole texts");
-  if (settings->examples > 0 && settings->example_file)
-    status = ch_items_read(settings->example_file, &e->task->files, 0, &examples, error);
-  else if (settings->examples > 0 && settings->limit > 0)
-    status = ch_items_read(settings->items, &e->task->files, 0, &all, error);
-  if (settings->examples > 0 && !settings->example_file)
-    fewshot.pool = settings->limit > 0 ? &all : &e->items;
-  fewshot.own = fewshot.pool != &examples;
+  ch_items own = {0};
+  ch_fewshot fewshot = {.count = settings->examples < 0 ? e->task->examples : settings->examples};
+  ch_status status = find_examples(e, settings, &fewshot, &own, error);
+  e->examples = fewshot.count;
   if (status == CH_OK)
     status = ch_questions_make(e->task, &e->items, &fewshot, &e->arena, &e->questions, error);
-  ch_items_free(&examples);
-  ch_items_free(&all);
+  ch_items_free(&own);
   return status;
+}
+
+/* Answers that the model writes take room behind the question. */
+static ch_status check_room(const ch_task *task, const ch_request_rules *rules, ch_error *error) {
+  if (task->output != CH_TASK_GENERATE || task->answers.most_tokens < rules->max_length) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s lets the model write %lld tokens (\"max_gen_toks\"), and it sees %lld at once with the "
+                 "question; the answer must be shorter",
+                 task->name, (long long)task->answers.most_tokens, (long long)rules->max_length);
+}
+
+static void tell_stage(const ch_evaluate_settings *settings, const char *name) {
+  if (settings->stage) settings->stage(name, settings->user);
+}
+
+static ch_status make_items(ch_task_evaluation *e, const ch_request_rules *rules,
+                            const ch_evaluate_settings *settings, ch_error *error) {
+  const ch_ruler_request request = {.name = e->task->name,
+                                    .ruler = &e->task->ruler,
+                                    .tokenizer = rules->tokenizer,
+                                    .written = e->task->answers.most_tokens,
+                                    .window = rules->max_length,
+                                    .text = settings->items,
+                                    .lengths = settings->lengths,
+                                    .seed = settings->seed,
+                                    .limit = settings->limit,
+                                    .progress = settings->progress,
+                                    .user = settings->user};
+  json_t *list;
+  tell_stage(settings, "making the items");
+  CH_TRY(ch_ruler_make(&request, &list, error));
+  tell_stage(settings, e->task->name);
+  ch_status status = ch_items_of_list(list, e->task->name, &e->items, error);
+  json_decref(list);
+  e->made = true;
+  return status;
+}
+
+static ch_status get_items(ch_task_evaluation *e, const ch_request_rules *rules,
+                           const ch_evaluate_settings *settings, ch_error *error) {
+  bool makes = e->task->ruler.kind != CH_RULER_NONE, holds = false;
+  if (makes) CH_TRY(ch_ruler_holds_items(settings->items, &holds, error));
+  if (makes && !holds) return make_items(e, rules, settings, error);
+  if (settings->lengths)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--length is for tasks whose items are made, like ruler:vt%s%s",
+                   holds ? "; these lie in " : "", holds ? settings->items : "");
+  if (!settings->items)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--task-file is missing: the file or directory of the task's items");
+  return ch_items_read(settings->items, &e->task->files, settings->limit, &e->items, error);
 }
 
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
@@ -160,10 +222,11 @@ ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_
   ch_request_rules rules;
   *e = (ch_task_evaluation){.task = task};
   CH_TRY(ch_request_rules_of(&model->config, tokenizer, settings->window, &rules, error));
-  CH_TRY(ch_items_read(settings->items, &task->files, settings->limit, &e->items, error));
+  CH_TRY(check_room(task, &rules, error));
+  CH_TRY(get_items(e, &rules, settings, error));
   CH_TRY(make_questions(e, settings, error));
   CH_TRY(encode_all(e, &rules, error));
-  CH_TRY(score(e, model, settings, error));
+  CH_TRY(score(e, model, tokenizer, settings, error));
   return ch_task_figures(e, error);
 }
 
@@ -174,6 +237,12 @@ void ch_task_evaluation_free(ch_task_evaluation *e) {
   free(e->starts);
   free(e->scores);
   free(e->empty);
+  for (int64_t i = 0; e->outcomes && i < e->items.count; i++) free(e->outcomes[i].answer);
+  for (int64_t i = 0; e->filtered && i < e->items.count * e->task->answers.filter_count; i++)
+    json_decref(e->filtered[i]);
+  free(e->filtered);
+  free(e->scored);
+  free(e->by_filter);
   free(e->outcomes);
   free(e->groups);
   ch_items_free(&e->items);
@@ -192,9 +261,33 @@ static json_t *target_of(const ch_task_evaluation *e, const ch_question *q) {
   return list;
 }
 
+/* What the model wrote, what each filter took of it, and the scores. */
+static json_t *written_sample(const ch_task_evaluation *e, int64_t index) {
+  const ch_question *q = &e->questions[index];
+  const ch_answer_rules *rules = &e->task->answers;
+  json_t *targets = json_array(), *filtered = json_object(), *scores = json_object();
+  for (int i = 0; i < q->target_count; i++) json_array_append_new(targets, json_string(q->targets[i]));
+  for (int f = 0; f < rules->filter_count; f++) {
+    int64_t place = index * rules->filter_count + f;
+    json_object_set(filtered, rules->filters[f].name, e->filtered[place]);
+    json_object_set_new(scores, rules->filters[f].name, json_real(e->scored[place]));
+  }
+  json_t *sample =
+      json_pack("{s:I, s:O, s:o, s:[[s]], s:[s], s:o}", "doc_id", (json_int_t)index, "doc",
+                e->items.data[index].fields, "target", targets, "arguments", q->requests->context, "resps",
+                e->outcomes[index].answer, "filtered_resps", filtered);
+  if (!sample) {
+    json_decref(scores);
+    return NULL;
+  }
+  json_object_set_new(sample, ch_answer_metric(rules), scores);
+  return sample;
+}
+
 json_t *ch_task_sample(const ch_task_evaluation *e, int64_t index) {
   const ch_question *q = &e->questions[index];
   const ch_task_outcome *outcome = &e->outcomes[index];
+  if (e->task->output == CH_TASK_GENERATE) return written_sample(e, index);
   bool rolling = e->task->output == CH_TASK_ROLLING, choices = e->task->output < CH_TASK_TARGET;
   json_t *arguments = json_array(), *answers = json_array();
   for (int i = 0; i < q->count; i++) {

@@ -18,6 +18,7 @@ typedef struct ch_task_outcome {
   double acc, acc_norm;    /* 0 or 1; with truths: the probability on the true choices */
   int choice, norm_choice; /* the likeliest */
   double nll;              /* of the target, or of a whole text */
+  char *answer; /* CH_TASK_GENERATE: what the model wrote; acc is then the score of the first filter */
 } ch_task_outcome;
 
 /* Items that are a task of their own. */
@@ -30,6 +31,7 @@ typedef struct ch_task_group {
 typedef struct ch_task_evaluation {
   const ch_task *task;
   ch_items items;
+  bool made; /* the items: they were not read */
   ch_arena arena;
   ch_question *questions;        /* [items.count] */
   ch_score_window *windows;      /* of all requests, one after another */
@@ -43,11 +45,17 @@ typedef struct ch_task_evaluation {
   bool *
       empty; /* [starts[items.count]] continuations without a token of their own: certain, by the harness's rules */
   int64_t empty_count;
+  /* CH_TASK_GENERATE: what the filters took, [items.count, filters], their scores, and the figures over items [filters]. */
+  json_t **filtered;
+  double *scored;
+  ch_task_figure *by_filter;
+  int examples;     /* solved ones before each question */
+  int64_t written;  /* tokens of all answers */
   int64_t tokens;   /* of all requests: what the model would read if each ran alone */
   int64_t computed; /* that it did read */
 } ch_task_evaluation;
 
-/* Of the settings, items, limit, examples, example_file, window, progress and user count. The task, model and tokenizer
+/* Of the settings, items, limit, examples, example_file, window, lengths, seed, progress, stage and user count. The task, model and tokenizer
    must outlive the evaluation; release with ch_task_evaluation_free, also after a failure. */
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *evaluation,

@@ -88,6 +88,10 @@ static void judge_choices(const ch_question *q, const ch_continuation_score *sco
 static void judge(ch_task_evaluation *e, int64_t index) {
   const ch_continuation_score *scores = e->scores + e->starts[index];
   ch_task_outcome *outcome = &e->outcomes[index];
+  if (e->task->output == CH_TASK_GENERATE) {
+    outcome->acc = e->scored[index * e->task->answers.filter_count];
+    return;
+  }
   *outcome = (ch_task_outcome){0};
   if (e->task->output == CH_TASK_CHOICES || e->task->output == CH_TASK_INPUTS) {
     judge_choices(&e->questions[index], scores, outcome);
@@ -152,9 +156,22 @@ static ch_status figures_of_text(ch_task_evaluation *e, double *nll, double *div
   return CH_OK;
 }
 
+/* Of answers that the model wrote: a figure for each way to read them. */
+static ch_status figures_of_filters(ch_task_evaluation *e, double *values, ch_error *error) {
+  int count = e->task->answers.filter_count;
+  e->by_filter = calloc((size_t)count, sizeof *e->by_filter);
+  if (!e->by_filter) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the figures of a task");
+  for (int f = 0; f < count; f++) {
+    for (int64_t i = 0; i < e->items.count; i++) values[i] = e->scored[i * count + f];
+    e->by_filter[f] = ch_mean_of(values, e->items.count);
+  }
+  return CH_OK;
+}
+
 static ch_status figures(ch_task_evaluation *e, double *values, double *others, ch_error *error) {
   int64_t count = e->items.count;
   if (e->task->output == CH_TASK_ROLLING) return figures_of_text(e, values, others, error);
+  if (e->task->output == CH_TASK_GENERATE) CH_TRY(figures_of_filters(e, values, error));
   if (e->task->perplexity) {
     for (int64_t i = 0; i < count; i++) values[i] = e->outcomes[i].nll;
     CH_TRY(ch_perplexity_figure(values, NULL, count, &e->perplexity, error));

@@ -135,8 +135,7 @@ static ch_status read_text(ch_item_reader *r, ch_error *error) {
   return ch_items_read_table(r, error);
 }
 
-static ch_status read_file(const char *path, const ch_item_forms *forms, int64_t most, ch_items *items,
-                           ch_error *error) {
+static ch_status add_file(ch_items *items, const char *path, ch_error *error) {
   char **files = realloc(items->files, (size_t)(items->file_count + 1) * sizeof *files), *copy = strdup(path);
   if (files) items->files = files;
   if (!files || !copy) {
@@ -144,6 +143,12 @@ static ch_status read_file(const char *path, const ch_item_forms *forms, int64_t
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for a path");
   }
   files[items->file_count++] = copy;
+  return CH_OK;
+}
+
+static ch_status read_file(const char *path, const ch_item_forms *forms, int64_t most, ch_items *items,
+                           ch_error *error) {
+  CH_TRY(add_file(items, path, error));
   ch_file_bytes bytes;
   int64_t first = items->count;
   ch_status status = ch_file_bytes_open(path, &bytes, error);
@@ -198,6 +203,16 @@ ch_status ch_items_read(const char *path, const ch_item_forms *forms, int64_t mo
   *items = (ch_items){0};
   ch_status status = ch_is_directory(path) ? read_directory(path, forms, most, items, error)
                                            : read_file(path, forms, most, items, error);
+  if (status != CH_OK) ch_items_free(items);
+  return status;
+}
+
+ch_status ch_items_of_list(const json_t *list, const char *name, ch_items *items, ch_error *error) {
+  *items = (ch_items){0};
+  ch_item_reader reader = {.path = name, .items = items};
+  ch_status status = add_file(items, name, error);
+  for (size_t i = 0; status == CH_OK && i < json_array_size(list); i++)
+    status = ch_items_add(&reader, json_copy(json_array_get(list, i)), (int64_t)i + 1, error);
   if (status != CH_OK) ch_items_free(items);
   return status;
 }

@@ -37,6 +37,8 @@ typedef struct ch_items {
    holds something else is an error with its line. */
 ch_status ch_items_read(const char *path, const ch_item_forms *forms, int64_t most, ch_items *items,
                         ch_error *error);
+/* Items of a list of objects, which `name` stands for in messages as a file would. The objects stay the caller's. */
+ch_status ch_items_of_list(const json_t *list, const char *name, ch_items *items, ch_error *error);
 void ch_items_free(ch_items *items);
 
 /* "FILE:LINE" of an item. Returns buffer. */

@@ -36,7 +36,7 @@ static void refill(ch_python_random *r) {
   r->next = 0;
 }
 
-static uint32_t word(ch_python_random *r) {
+uint32_t ch_python_word(ch_python_random *r) {
   if (r->next == N) refill(r);
   uint32_t y = r->state[r->next++];
   y ^= y >> 11;
@@ -46,45 +46,70 @@ static uint32_t word(ch_python_random *r) {
 }
 
 double ch_python_uniform(ch_python_random *r) {
-  uint32_t a = word(r) >> 5, b = word(r) >> 6;
+  uint32_t a = ch_python_word(r) >> 5, b = ch_python_word(r) >> 6;
   return (a * 67108864.0 + b) / 9007199254740992.0;
 }
 
 /* randbelow: as many bits as `bound` has, until they are below it. bound < 2^32. */
-static int64_t below(ch_python_random *r, int64_t bound) {
+int64_t ch_python_below(ch_python_random *r, int64_t bound) {
   int bits = 64 - __builtin_clzll((unsigned long long)bound);
   for (;;) {
-    int64_t drawn = word(r) >> (32 - bits);
+    int64_t drawn = ch_python_word(r) >> (32 - bits);
     if (drawn < bound) return drawn;
   }
 }
 
 /* Few of many: places that were drawn already are drawn again. */
-static void sample_few(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
+static bool sample_few(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
+  unsigned char *drawn = calloc((size_t)population / 8 + 1, 1);
+  if (!drawn) return false;
   for (int64_t i = 0; i < count;) {
-    chosen[i] = below(r, population);
-    int64_t before = 0;
-    while (before < i && chosen[before] != chosen[i]) before++;
-    if (before == i) i++;
+    int64_t place = ch_python_below(r, population);
+    unsigned char bit = (unsigned char)(1 << (place & 7));
+    if (drawn[place >> 3] & bit) continue;
+    drawn[place >> 3] |= bit;
+    chosen[i++] = place;
   }
+  free(drawn);
+  return true;
 }
 
 bool ch_python_sample(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
   int64_t set_size = 21; /* where Python thinks a set of what was drawn smaller than a list of all */
   if (count > 5)
     for (int64_t power = 1; power <= 3 * count;) set_size = 21 + (power *= 4);
-  if (population > set_size) {
-    sample_few(r, population, count, chosen);
-    return true;
-  }
+  if (population > set_size) return sample_few(r, population, count, chosen);
   int64_t *pool = malloc(((size_t)population + 1) * sizeof *pool);
   if (!pool) return false;
   for (int64_t i = 0; i < population; i++) pool[i] = i;
   for (int64_t i = 0; i < count; i++) {
-    int64_t place = below(r, population - i);
+    int64_t place = ch_python_below(r, population - i);
     chosen[i] = pool[place];
     pool[place] = pool[population - i - 1];
   }
   free(pool);
   return true;
+}
+
+void ch_python_shuffle(ch_python_random *r, int64_t *places, int64_t count) {
+  for (int64_t i = count - 1; i > 0; i--) {
+    int64_t other = ch_python_below(r, i + 1), kept = places[i];
+    places[i] = places[other];
+    places[other] = kept;
+  }
+}
+
+void ch_numpy_seed(ch_python_random *r, uint32_t seed) {
+  seed_words(r, seed);
+  r->next = N;
+}
+
+/* As many bits as the range has, until the number lies in it. */
+int64_t ch_numpy_randint(ch_python_random *r, int64_t low, int64_t high) {
+  uint32_t last = (uint32_t)(high - low - 1), mask = last;
+  for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
+  for (;;) {
+    uint32_t drawn = ch_python_word(r) & mask;
+    if (drawn <= last) return low + drawn;
+  }
 }

@@ -18,5 +18,16 @@ void ch_python_seed(ch_python_random *random, uint32_t seed);
 double ch_python_uniform(ch_python_random *random);
 /* random.sample(range(population), count) into chosen [count]. False when memory is out. */
 bool ch_python_sample(ch_python_random *random, int64_t population, int64_t count, int64_t *chosen);
+/* random.randrange(bound), 0 < bound < 2^32: also what random.choice draws. */
+int64_t ch_python_below(ch_python_random *random, int64_t bound);
+/* random.getrandbits(32): the next word; more bits are more words, the lowest first. */
+uint32_t ch_python_word(ch_python_random *random);
+/* random.shuffle of places [count]. */
+void ch_python_shuffle(ch_python_random *random, int64_t *places, int64_t count);
+
+/* numpy.random.RandomState(seed), */
+void ch_numpy_seed(ch_python_random *random, uint32_t seed);
+/* and its randint(low, high): low <= number < high. */
+int64_t ch_numpy_randint(ch_python_random *random, int64_t low, int64_t high);
 
 #endif

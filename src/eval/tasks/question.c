@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "eval/perplexity.h"
+#include "eval/tasks/python_literal.h"
 #include "eval/tasks/python_random.h"
+#include "eval/tasks/template_private.h"
 
 enum { FEWSHOT_SEED = 1234 /* the harness's */ };
 static const size_t most_bytes = (size_t)1 << 30; /* of the texts of all questions together */
@@ -213,6 +216,59 @@ static ch_status make_target(making *m, const ch_task_form *form, ch_question *q
   return CH_OK;
 }
 
+/* The right answers as a list of values. A text that is a list in Python's spelling is that list, as in the harness. Takes the
+   value. */
+static json_t *answers_of(json_t *value, ch_error *error) {
+  const char *text = json_string_value(value);
+  size_t size = json_string_length(value);
+  ch_error why = {0};
+  json_t *list = text && size >= 2 && text[0] == '[' && text[size - 1] == ']'
+                     ? ch_python_literal(text, size, &why)
+                     : NULL;
+  if (json_is_array(value)) return value;
+  if (list) {
+    json_decref(value);
+    return list;
+  }
+  list = json_pack("[o]", value);
+  if (!list) ch_fail(error, CH_ERROR_MEMORY, "no memory for an answer");
+  return list;
+}
+
+static ch_status keep_answers(making *m, const json_t *list, ch_question *q, ch_error *error) {
+  size_t count = json_array_size(list);
+  if (count == 0)
+    return ch_fail(error, CH_ERROR_FORMAT, "doc_to_target gives an empty list; it needs an answer");
+  const char **targets = ch_arena_alloc(m->arena, count * sizeof *targets);
+  if (!targets) return no_memory(error);
+  for (size_t i = 0; i < count; i++) {
+    json_t *text = ch_template_text(json_array_get(list, i), error);
+    if (!text) return ch_fail(error, CH_ERROR_FORMAT, "doc_to_target must give a text or a list of texts");
+    ch_status status = keep_text(m, text, "an answer", &targets[i], error);
+    json_decref(text);
+    CH_TRY(status);
+  }
+  q->targets = targets;
+  q->target_count = (int)count;
+  return CH_OK;
+}
+
+static ch_status make_answer(making *m, const ch_task_form *form, ch_question *q, ch_error *error) {
+  json_t *value;
+  q->count = 1;
+  q->requests = ch_arena_alloc(m->arena, sizeof *q->requests);
+  if (!q->requests) return no_memory(error);
+  CH_TRY(fill_text(m, form->text, "doc_to_text", &q->requests->context, error));
+  CH_TRY(fill_text(m, form->prefix, "gen_prefix", &q->prefix, error));
+  CH_TRY(fill(m, form->target, &value, error));
+  json_t *list = answers_of(value, error);
+  if (!list) return CH_ERROR_MEMORY;
+  ch_status status = keep_answers(m, list, q, error);
+  json_decref(list);
+  if (status == CH_OK) q->requests->continuation = q->targets[0];
+  return status;
+}
+
 static ch_status make_bare(making *m, const ch_items *items, int64_t index, ch_question *q,
                            const char **description, ch_error *error) {
   json_t *fields = items->data[index].fields;
@@ -222,7 +278,8 @@ static ch_status make_bare(making *m, const ch_items *items, int64_t index, ch_q
   m->scope.fields = fields;
   ch_status status = m->task->output == CH_TASK_CHOICES || m->task->output == CH_TASK_INPUTS
                          ? make_choices(m, form, q, error)
-                         : make_target(m, form, q, error);
+                     : m->task->output == CH_TASK_GENERATE ? make_answer(m, form, q, error)
+                                                           : make_target(m, form, q, error);
   if (status == CH_OK) status = fill_text(m, form->description, "description", description, error);
   if (status == CH_OK && form->group) status = fill_text(m, form->group, "group", &q->group, error);
   if (status == CH_OK || status == CH_ERROR_MEMORY) return status;
@@ -231,6 +288,34 @@ static ch_status make_bare(making *m, const ch_items *items, int64_t index, ch_q
 }
 
 /* --- examples ------------------------------------------------------------------------------------------------ */
+
+static bool is_space_at(const char *text, bool end) {
+  const unsigned char *from = (const unsigned char *)text, *stop = from + strlen(text), *at = from;
+  uint32_t c = 0;
+  if (end && stop > from)
+    for (at = stop - 1; at > from && (*at & 0xc0) == 0x80;) at--;
+  return at < stop && ch_utf8_decode(at, stop, &c) > 0 && ch_is_white_space(c);
+}
+
+/* Whether two texts need something between them: both are there, and no white space meets. */
+static bool touch(const char *before, const char *after) {
+  return *before && *after && !is_space_at(before, true) && !is_space_at(after, false);
+}
+
+/* What stands between a question and how its answer begins. */
+static const char *before_prefix(const making *m, const ch_question *q) {
+  return touch(q->requests->context, q->prefix) ? m->task->target_delimiter : "";
+}
+
+/* An example with its answer: of a text to write, which may begin with a given prefix. */
+static char *written_example(making *m, const ch_question *q) {
+  const ch_question_request *r = q->requests;
+  bool answered = *r->continuation != 0, prefixed = *q->prefix != 0;
+  const char *delimiter = prefixed ? before_prefix(m, q) : answered ? m->task->target_delimiter : "";
+  return ch_arena_printf(m->arena, "%s%s%s%s%s%s", r->context, delimiter, q->prefix,
+                         touch(q->prefix, r->continuation) ? " " : "", r->continuation,
+                         answered ? m->task->fewshot_delimiter : "");
+}
 
 /* The text of example `index` with its answer and the delimiter behind it. */
 static ch_status example_of(making *m, int64_t index, const char **text, ch_error *error) {
@@ -244,8 +329,10 @@ static ch_status example_of(making *m, int64_t index, const char **text, ch_erro
   const ch_question_request *r = &q.requests[q.gold > 0 ? q.gold : 0];
   const char *delimiter = m->task->output == CH_TASK_TARGET ? m->task->target_delimiter : "";
   CH_TRY(take_bytes(m, strlen(r->context) + strlen(r->continuation), error));
-  m->examples[index] = ch_arena_printf(m->arena, "%s%s%s%s", r->context, delimiter, r->continuation,
-                                       m->task->fewshot_delimiter);
+  m->examples[index] = m->task->output == CH_TASK_GENERATE
+                           ? written_example(m, &q)
+                           : ch_arena_printf(m->arena, "%s%s%s%s", r->context, delimiter, r->continuation,
+                                             m->task->fewshot_delimiter);
   if (!m->examples[index]) return no_memory(error);
   *text = m->examples[index];
   return CH_OK;
@@ -343,7 +430,13 @@ static ch_status make_one(making *m, int64_t index, ch_question *q, ch_text *bef
   ch_text_puts(before, description);
   if (m->fewshot->count > 0) CH_TRY(put_examples(m, index, q->group, before, error));
   ch_text_put(before, "", 1);
-  return before->failed ? no_memory(error) : put_before(m, before->data, q, error);
+  if (before->failed) return no_memory(error);
+  if (m->task->output == CH_TASK_GENERATE && *q->prefix) {
+    const char *between = before_prefix(m, q);
+    CH_TRY(join(m, q->requests->context, between, &q->requests->context, error));
+    CH_TRY(join(m, q->requests->context, q->prefix, &q->requests->context, error));
+  }
+  return put_before(m, before->data, q, error);
 }
 
 ch_status ch_questions_make(const ch_task *task, const ch_items *items, const ch_fewshot *fewshot,

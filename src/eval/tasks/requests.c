@@ -119,6 +119,20 @@ done:
   return status;
 }
 
+ch_status ch_request_encode_prompt(const ch_request_rules *rules, ch_encoder *encoder, const char *context,
+                                   int64_t written, ch_ids *ids, ch_token_windows *windows, ch_error *error) {
+  size_t from = ids->size, length = 0;
+  const char *bos = ch_tokenizer_piece(rules->tokenizer, ch_tokenizer_bos(rules->tokenizer), &length);
+  bool begins = bos && length > 0 && strncmp(context, bos, length) == 0;
+  CH_TRY(ch_encoder_encode(encoder, context, strlen(context),
+                           CH_TEXT_SPECIAL | (begins ? CH_TEXT_BARE : CH_TEXT_WHOLE), ids, error));
+  if (ids->size == from) CH_TRY(put_id(ids, rules->prefix, error)); /* nothing follows from nothing */
+  int64_t count = (int64_t)(ids->size - from), room = rules->max_length - written;
+  int64_t kept = count < room ? count : room;
+  return add_window(
+      windows, (ch_token_window){.at = from + (size_t)(count - kept), .length = kept, .first = kept}, error);
+}
+
 ch_status ch_request_encode_rolling(const ch_request_rules *rules, ch_encoder *encoder, const char *text,
                                     ch_ids *ids, ch_token_windows *windows, ch_error *error) {
   size_t from = ids->size;

@@ -34,6 +34,9 @@ typedef struct ch_token_windows {
 ch_status ch_request_encode(const ch_request_rules *rules, ch_encoder *encoder,
                             const ch_question_request *request, ch_ids *ids, ch_token_windows *windows,
                             ch_error *error);
+/* A context that the model goes on from with up to `written` tokens: one window that predicts nothing. */
+ch_status ch_request_encode_prompt(const ch_request_rules *rules, ch_encoder *encoder, const char *context,
+                                   int64_t written, ch_ids *ids, ch_token_windows *windows, ch_error *error);
 ch_status ch_request_encode_rolling(const ch_request_rules *rules, ch_encoder *encoder, const char *text,
                                     ch_ids *ids, ch_token_windows *windows, ch_error *error);
 

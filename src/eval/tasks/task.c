@@ -7,17 +7,11 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/embedded_text.h"
+#include "eval/tasks/task_reading.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_FORMS = 64 };
 
-/* A description that is being read. */
-typedef struct reading {
-  const char *where;
-  ch_error *error;
-  ch_status status;
-} reading;
-
-static void *fail(reading *r, const char *key, const char *what) {
+void *ch_task_wrong(ch_task_reading *r, const char *key, const char *what) {
   if (r->status == CH_OK)
     r->status = ch_fail(r->error, CH_ERROR_CONFIG, "%s: \"%s\" %s", r->where, key, what);
   return NULL;
@@ -25,7 +19,7 @@ static void *fail(reading *r, const char *key, const char *what) {
 
 /* --- keys ---------------------------------------------------------------------------------------------------- */
 
-static void check_keys(reading *r, const json_t *object, const char *const *known) {
+void ch_task_check_keys(ch_task_reading *r, const json_t *object, const char *const *known) {
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)(uintptr_t)object, key, value) {
@@ -43,35 +37,54 @@ static void check_keys(reading *r, const json_t *object, const char *const *know
   }
 }
 
-static const char *text_of(reading *r, const json_t *object, const char *key, const char *otherwise) {
+const char *ch_task_text(ch_task_reading *r, const json_t *object, const char *key, const char *otherwise) {
   json_t *value = json_object_get(object, key);
   if (!value && otherwise) return otherwise;
-  if (!json_is_string(value)) return fail(r, key, value ? "must be a text" : "is missing");
+  if (!json_is_string(value)) return ch_task_wrong(r, key, value ? "must be a text" : "is missing");
   return json_string_value(value);
 }
 
-static const json_t *names_of(reading *r, const json_t *object, const char *key, bool needed) {
+const json_t *ch_task_names(ch_task_reading *r, const json_t *object, const char *key, bool needed) {
   json_t *value = json_object_get(object, key), *element;
   size_t i;
   if (!value && !needed) return NULL;
-  if (json_array_size(value) == 0) return fail(r, key, "must be a list of names");
-  json_array_foreach(value, i, element) if (!json_is_string(element)) return fail(r, key,
-                                                                                  "must be a list of names");
+  if (json_array_size(value) == 0) return ch_task_wrong(r, key, "must be a list of names");
+  json_array_foreach(value, i, element) if (!json_is_string(element)) return ch_task_wrong(
+      r, key, "must be a list of names");
   return value;
 }
 
-static ch_template *template_of(reading *r, const json_t *value, const char *key) {
+int64_t ch_task_count(ch_task_reading *r, const json_t *object, const char *key, int64_t otherwise,
+                      int64_t least, int64_t most) {
+  const json_t *value = json_object_get(object, key);
+  int64_t count;
+  char what[120];
+  if (!value) return otherwise;
+  if (ch_json_whole(value, &count) && count >= least && count <= most) return count;
+  snprintf(what, sizeof what, "must be a whole number from %lld to %lld", (long long)least, (long long)most);
+  ch_task_wrong(r, key, what);
+  return otherwise;
+}
+
+bool ch_task_flag(ch_task_reading *r, const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  if (value && !json_is_boolean(value)) ch_task_wrong(r, key, "must be true or false");
+  return json_is_true(value);
+}
+
+static ch_template *template_of(ch_task_reading *r, const json_t *value, const char *key) {
   ch_template *template = NULL;
   char where[512];
   if (r->status != CH_OK) return NULL;
-  if (!json_is_string(value)) return fail(r, key, "must be a text");
+  if (!json_is_string(value)) return ch_task_wrong(r, key, "must be a text");
   snprintf(where, sizeof where, "%s: %s", r->where, key);
   r->status = ch_template_parse(json_string_value(value), where, &template, r->error);
   return template;
 }
 
 /* Of the form, else of the whole description, else none. */
-static ch_template *optional_template(reading *r, const json_t *form, const json_t *root, const char *key) {
+static ch_template *optional_template(ch_task_reading *r, const json_t *form, const json_t *root,
+                                      const char *key) {
   const json_t *value = json_object_get(form, key);
   if (!value) value = json_object_get(root, key);
   return value ? template_of(r, value, key) : NULL;
@@ -79,7 +92,7 @@ static ch_template *optional_template(reading *r, const json_t *form, const json
 
 /* --- forms --------------------------------------------------------------------------------------------------- */
 
-static void read_choices(reading *r, const json_t *value, ch_task_form *form) {
+static void read_choices(ch_task_reading *r, const json_t *value, ch_task_form *form) {
   static const char *const key = "doc_to_choice";
   size_t count = json_array_size(value);
   if (!json_is_array(value)) {
@@ -87,7 +100,7 @@ static void read_choices(reading *r, const json_t *value, ch_task_form *form) {
     return;
   }
   if (count < 1 || count > CH_TASK_MOST_CHOICES) {
-    fail(r, key, "must have 1 to 64 choices");
+    ch_task_wrong(r, key, "must have 1 to 64 choices");
     return;
   }
   form->choice = calloc(count, sizeof *form->choice);
@@ -101,14 +114,22 @@ static void read_choices(reading *r, const json_t *value, ch_task_form *form) {
   }
 }
 
-static void read_form(reading *r, const json_t *root, const json_t *object, ch_task_output output,
+static void read_form(ch_task_reading *r, const json_t *root, const json_t *object, ch_task_output output,
                       ch_task_form *form) {
-  static const char *const keys[] = {
-      "fields",         "doc_to_text", "doc_to_target", "doc_to_choice", "doc_to_labels",
-      "doc_to_counted", "description", "group",         "comment",       NULL};
+  static const char *const keys[] = {"fields",
+                                     "doc_to_text",
+                                     "doc_to_target",
+                                     "doc_to_choice",
+                                     "doc_to_labels",
+                                     "doc_to_counted",
+                                     "description",
+                                     "group",
+                                     "gen_prefix",
+                                     "comment",
+                                     NULL};
   bool choices = output == CH_TASK_CHOICES || output == CH_TASK_INPUTS;
-  check_keys(r, object, keys);
-  form->fields = names_of(r, object, "fields", true);
+  ch_task_check_keys(r, object, keys);
+  form->fields = ch_task_names(r, object, "fields", true);
   if (output != CH_TASK_ROLLING)
     form->text = template_of(r, json_object_get(object, "doc_to_text"), "doc_to_text");
   form->labels = optional_template(r, object, NULL, "doc_to_labels");
@@ -117,14 +138,16 @@ static void read_form(reading *r, const json_t *root, const json_t *object, ch_t
   form->counted = optional_template(r, object, NULL, "doc_to_counted");
   form->description = optional_template(r, object, root, "description");
   form->group = optional_template(r, object, root, "group");
-  if (form->labels && output != CH_TASK_CHOICES) fail(r, "doc_to_labels", "is for multiple_choice only");
+  form->prefix = optional_template(r, object, root, "gen_prefix");
+  if (form->labels && output != CH_TASK_CHOICES)
+    ch_task_wrong(r, "doc_to_labels", "is for multiple_choice only");
 }
 
-static void read_forms(reading *r, ch_task *task) {
+static void read_forms(ch_task_reading *r, ch_task *task) {
   const json_t *forms = json_object_get(task->root, "forms");
   size_t count = json_array_size(forms);
   if (count < 1 || count > MOST_FORMS) {
-    fail(r, "forms", "must be a list of 1 to 64 objects");
+    ch_task_wrong(r, "forms", "must be a list of 1 to 64 objects");
     return;
   }
   task->forms = calloc(count, sizeof *task->forms);
@@ -133,7 +156,7 @@ static void read_forms(reading *r, ch_task *task) {
     const json_t *form = json_array_get(forms, i);
     task->form_count++;
     if (!json_is_object(form))
-      fail(r, "forms", "must be a list of objects");
+      ch_task_wrong(r, "forms", "must be a list of objects");
     else
       read_form(r, task->root, form, task->output, &task->forms[i]);
   }
@@ -141,32 +164,38 @@ static void read_forms(reading *r, ch_task *task) {
 
 /* --- the whole ----------------------------------------------------------------------------------------------- */
 
-static void read_output(reading *r, ch_task *task) {
+static void read_output(ch_task_reading *r, ch_task *task) {
   static const char *const names[] = {"multiple_choice", "multiple_input", "loglikelihood",
-                                      "loglikelihood_rolling"};
-  const char *name = text_of(r, task->root, "output_type", NULL);
-  for (int i = 0; name && i < 4; i++)
+                                      "loglikelihood_rolling", "generate_until"};
+  const char *name = ch_task_text(r, task->root, "output_type", NULL);
+  for (int i = 0; name && i < 5; i++)
     if (strcmp(name, names[i]) == 0) {
       task->output = (ch_task_output)i;
       return;
     }
-  fail(r, "output_type", "must be multiple_choice, multiple_input, loglikelihood or loglikelihood_rolling");
+  ch_task_wrong(
+      r, "output_type",
+      "must be multiple_choice, multiple_input, loglikelihood, loglikelihood_rolling or generate_until");
 }
 
-static void read_metrics(reading *r, ch_task *task) {
+static void read_metrics(ch_task_reading *r, ch_task *task) {
+  static const char *const others[] = {"generation_kwargs", "filter_list", "metric_list"};
+  for (int i = 0; i < 3; i++)
+    if (json_object_get(task->root, others[i])) ch_task_wrong(r, others[i], "is for generate_until only");
   static const char *const known[] = {
       "acc", "acc_norm", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"};
   static const unsigned fit[] = {1 | 2 | 4, 1 | 2, 4, 8, 8, 8}; /* bit i: of output i */
-  const json_t *names = names_of(r, task->root, "metrics", true);
+  const json_t *names = ch_task_names(r, task->root, "metrics", true);
   for (size_t i = 0; i < json_array_size(names); i++) {
     const char *name = json_string_value(json_array_get(names, i));
     int found = 0;
     while (found < 6 && strcmp(known[found], name) != 0) found++;
     if (found == 6 || !(fit[found] >> task->output & 1)) {
-      fail(r, "metrics",
-           "names one that this output_type does not have: choices have acc and acc_norm, loglikelihood acc "
-           "and "
-           "perplexity, loglikelihood_rolling word_perplexity, byte_perplexity and bits_per_byte");
+      ch_task_wrong(
+          r, "metrics",
+          "names one that this output_type does not have: choices have acc and acc_norm, loglikelihood acc "
+          "and "
+          "perplexity, loglikelihood_rolling word_perplexity, byte_perplexity and bits_per_byte");
       return;
     }
     task->acc |= found == 0;
@@ -175,24 +204,32 @@ static void read_metrics(reading *r, ch_task *task) {
   }
 }
 
-static void read_fewshot(reading *r, ch_task *task) {
-  static const char *const keys[] = {"sampler", "extra", NULL};
+static void read_fewshot(ch_task_reading *r, ch_task *task) {
+  static const char *const keys[] = {"sampler", "extra", "samples", NULL};
   json_t *fewshot = json_object_get(task->root, "fewshot");
+  task->examples = (int)ch_task_count(r, task->root, "num_fewshot", 0, 0, 1000);
   task->no_fewshot = json_is_false(fewshot);
   if (!fewshot || task->no_fewshot) return;
   if (!json_is_object(fewshot)) {
-    fail(r, "fewshot", "must be an object, or false");
+    ch_task_wrong(r, "fewshot", "must be an object, or false");
     return;
   }
-  check_keys(r, fewshot, keys);
-  const char *sampler = text_of(r, fewshot, "sampler", "random");
+  ch_task_check_keys(r, fewshot, keys);
+  const char *sampler = ch_task_text(r, fewshot, "sampler", "random");
   if (sampler && strcmp(sampler, "random") != 0 && strcmp(sampler, "first_n") != 0)
-    fail(r, "sampler", "must be random or first_n");
+    ch_task_wrong(r, "sampler", "must be random or first_n");
   task->fewshot_first = sampler && strcmp(sampler, "first_n") == 0;
-  task->fewshot_extra = json_is_true(json_object_get(fewshot, "extra"));
+  task->fewshot_extra = ch_task_flag(r, fewshot, "extra");
+  task->samples = json_object_get(fewshot, "samples");
+  size_t i;
+  json_t *sample;
+  if (task->samples && json_array_size(task->samples) == 0)
+    ch_task_wrong(r, "samples", "must be a list of items");
+  json_array_foreach((json_t *)(uintptr_t)task->samples, i, sample) if (!json_is_object(sample))
+      ch_task_wrong(r, "samples", "must be a list of objects");
 }
 
-static void read_all(reading *r, ch_task *task) {
+static void read_all(ch_task_reading *r, ch_task *task) {
   static const char *const keys[] = {"task",
                                      "also",
                                      "about",
@@ -206,27 +243,37 @@ static void read_all(reading *r, ch_task *task) {
                                      "pages",
                                      "labels_file",
                                      "fewshot",
+                                     "num_fewshot",
+                                     "gen_prefix",
+                                     "generation_kwargs",
+                                     "filter_list",
+                                     "metric_list",
+                                     "ruler",
                                      "target_delimiter",
                                      "fewshot_delimiter",
                                      "comment",
                                      NULL};
-  check_keys(r, task->root, keys);
-  task->name = text_of(r, task->root, "task", NULL);
-  names_of(r, task->root, "also", false);
-  task->about = text_of(r, task->root, "about", "");
-  task->target_delimiter = text_of(r, task->root, "target_delimiter", " ");
-  task->fewshot_delimiter = text_of(r, task->root, "fewshot_delimiter", "\n\n");
-  task->files.lines = names_of(r, task->root, "lines", false);
-  task->files.columns = names_of(r, task->root, "columns", false);
+  ch_task_check_keys(r, task->root, keys);
+  task->name = ch_task_text(r, task->root, "task", NULL);
+  ch_task_names(r, task->root, "also", false);
+  task->about = ch_task_text(r, task->root, "about", "");
+  task->target_delimiter = ch_task_text(r, task->root, "target_delimiter", " ");
+  task->fewshot_delimiter = ch_task_text(r, task->root, "fewshot_delimiter", "\n\n");
+  task->files.lines = ch_task_names(r, task->root, "lines", false);
+  task->files.columns = ch_task_names(r, task->root, "columns", false);
   task->files.pages = json_object_get(task->root, "pages");
   if (task->files.pages && !json_is_string(task->files.pages))
-    fail(r, "pages", "must be the name of a field");
+    ch_task_wrong(r, "pages", "must be the name of a field");
   task->files.labels =
-      json_object_get(task->root, "labels_file") ? text_of(r, task->root, "labels_file", NULL) : NULL;
+      json_object_get(task->root, "labels_file") ? ch_task_text(r, task->root, "labels_file", NULL) : NULL;
   if (task->files.labels && strchr(task->files.labels, '/'))
-    fail(r, "labels_file", "must not name another directory");
+    ch_task_wrong(r, "labels_file", "must not name another directory");
   if (r->status == CH_OK) read_output(r, task);
-  if (r->status == CH_OK) read_metrics(r, task);
+  if (r->status == CH_OK && task->output == CH_TASK_GENERATE)
+    ch_task_read_answers(r, task);
+  else if (r->status == CH_OK)
+    read_metrics(r, task);
+  if (r->status == CH_OK) ch_task_read_ruler(r, task);
   if (r->status == CH_OK) read_fewshot(r, task);
   if (r->status == CH_OK) read_forms(r, task);
 }
@@ -235,7 +282,7 @@ ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_tas
   *result = NULL;
   ch_task *task = calloc(1, sizeof *task);
   if (!task) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a task");
-  reading r = {.where = where, .error = error};
+  ch_task_reading r = {.where = where, .error = error};
   r.status = ch_json_parse(text, size, where, &task->root, error);
   if (r.status == CH_OK) read_all(&r, task);
   if (r.status == CH_OK)
@@ -250,12 +297,13 @@ void ch_task_free(ch_task *task) {
   for (int i = 0; i < task->form_count; i++) {
     ch_task_form *form = &task->forms[i];
     ch_template *templates[] = {form->text,    form->target,      form->choices, form->labels,
-                                form->counted, form->description, form->group};
+                                form->counted, form->description, form->group,   form->prefix};
     for (size_t t = 0; t < sizeof templates / sizeof *templates; t++) ch_template_free(templates[t]);
     for (int c = 0; c < form->choice_count; c++) ch_template_free(form->choice[c]);
     free(form->choice);
   }
   free(task->forms);
+  ch_answer_rules_free(&task->answers);
   json_decref(task->root);
   free(task);
 }

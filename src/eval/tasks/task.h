@@ -5,6 +5,8 @@
 #include <crosshead/evaluate.h>
 #include <stdbool.h>
 
+#include "eval/ruler/ruler.h"
+#include "eval/tasks/answer.h"
 #include "eval/tasks/items.h"
 #include "eval/tasks/template.h"
 
@@ -12,7 +14,8 @@ typedef enum ch_task_output {
   CH_TASK_CHOICES, /* one context, several continuations: "multiple_choice" */
   CH_TASK_INPUTS,  /* several contexts, one continuation: "multiple_input" */
   CH_TASK_TARGET,  /* one context, one continuation: "loglikelihood" */
-  CH_TASK_ROLLING  /* a whole text: "loglikelihood_rolling" */
+  CH_TASK_ROLLING, /* a whole text: "loglikelihood_rolling" */
+  CH_TASK_GENERATE /* one context, the model writes what follows: "generate_until" */
 } ch_task_output;
 
 enum { CH_TASK_MOST_CHOICES = 64 };
@@ -21,7 +24,9 @@ enum { CH_TASK_MOST_CHOICES = 64 };
 typedef struct ch_task_form {
   const json_t *fields; /* paths of the fields that items of this form have, "choices.text" */
   ch_template *text;    /* the context; CH_TASK_INPUTS: the index of the right choice */
-  ch_template *target;  /* the index of the right choice, or the continuation; CH_TASK_ROLLING: the text */
+  /* The index of the right choice, or the continuation; CH_TASK_ROLLING: the text; CH_TASK_GENERATE: the right answer, or a
+     list of them. */
+  ch_template *target;
   ch_template *choices; /* gives the list of choices; or NULL: */
   ch_template **choice; /* one by one, [choice_count] */
   int choice_count;
@@ -30,6 +35,7 @@ typedef struct ch_task_form {
   ch_template *counted; /* CH_TASK_ROLLING: the text whose words and bytes are counted; NULL: the target */
   ch_template *description; /* what stands before everything; or NULL */
   ch_template *group;       /* of items that are tasks of their own (subjects); or NULL */
+  ch_template *prefix;      /* CH_TASK_GENERATE: how the answer begins; or NULL */
 } ch_task_form;
 
 typedef struct ch_task {
@@ -44,6 +50,10 @@ typedef struct ch_task {
   bool no_fewshot;                /* the prompt has its own examples */
   bool fewshot_first;             /* examples are the first ones; else drawn at random for every item */
   bool fewshot_extra;             /* one more is drawn, in case the item itself is among them */
+  int examples;                   /* solved ones before each question if the caller says nothing */
+  const json_t *samples;          /* items that they are taken from if the caller names no file; or NULL */
+  ch_answer_rules answers;        /* CH_TASK_GENERATE: when an answer ends, and how it is judged */
+  ch_ruler ruler;                 /* how items are made; or of kind CH_RULER_NONE */
 } ch_task;
 
 /* Opens a description by the name of a built-in task or by its path ("my.json"). Release with ch_task_free. */

@@ -76,5 +76,11 @@ bool ch_template_true(const json_t *value);
 /* text.replace of a pattern, with \1 for groups. */
 json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const char *pattern,
                           const char *replacement, ch_error *error);
+/* What the harness's regex filter makes of re.findall: for each match the whole of it, or its one group, or of several groups
+   the first that is not empty (null: all are). A new list. */
+json_t *ch_template_find_all(ch_template_scope *scope, const json_t *text, const char *pattern,
+                             ch_error *error);
+/* Whether a pattern can be compiled. */
+ch_status ch_template_regex_check(const char *pattern, ch_error *error);
 
 #endif

@@ -1,0 +1,359 @@
+/* Items of RULER: lengths one after another, a size that fits, items of that size. */
+#include "eval/ruler/ruler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file_bytes.h"
+#include "base/json.h"
+#include "eval/ruler/ruler_private.h"
+
+enum {
+  USUAL_ITEMS = 100,
+  USUAL_LENGTH = 4096,
+  MOST_LENGTH = 1 << 24,
+  MOST_LENGTHS = 64,
+  EXAMPLE_LENGTH = 500
+};
+
+/* --- what all kinds need ------------------------------------------------------------------------------------- */
+
+ch_status ch_ruler_no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the items of a task");
+}
+
+ch_status ch_ruler_add(ch_ruler_making *m, ch_ruler_texts *texts, const char *text, ch_error *error) {
+  if (texts->count == texts->capacity) {
+    int64_t capacity = texts->capacity ? 2 * texts->capacity : 64;
+    const char **data = ch_arena_alloc(&m->arena, (size_t)capacity * sizeof *data);
+    if (!data) return ch_ruler_no_memory(error);
+    if (texts->count) memcpy(data, texts->data, (size_t)texts->count * sizeof *data);
+    texts->data = data;
+    texts->capacity = capacity;
+  }
+  texts->data[texts->count++] = text;
+  return text ? CH_OK : ch_ruler_no_memory(error);
+}
+
+ch_status ch_ruler_tokens(ch_ruler_making *m, const char *text, int64_t *tokens, ch_error *error) {
+  const ch_ruler_request *r = m->request;
+  if (r->progress && !r->progress(m->done < m->total ? m->done : m->total, m->total, r->user))
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the items were made");
+  m->ids.size = 0;
+  CH_TRY(ch_encoder_encode(m->encoder, text, strlen(text), CH_TEXT_SPECIAL | CH_TEXT_WHOLE, &m->ids, error));
+  *tokens = (int64_t)m->ids.size;
+  return CH_OK;
+}
+
+int64_t *ch_ruler_shuffled(const ch_ruler_making *m, int64_t count) {
+  int64_t *places = malloc(((size_t)count + 1) * sizeof *places);
+  ch_python_random random;
+  if (!places) return NULL;
+  for (int64_t i = 0; i < count; i++) places[i] = i;
+  ch_python_seed(&random, m->seed);
+  ch_python_shuffle(&random, places, count);
+  return places;
+}
+
+void ch_ruler_letters(ch_ruler_making *m, char first, int count, char *letters) {
+  for (int i = 0; i < count; i++) letters[i] = (char)(first + (int)(ch_python_uniform(&m->random) * 26));
+  letters[count] = 0;
+}
+
+ch_status ch_ruler_too_short(const ch_ruler_making *m, int64_t least, ch_error *error) {
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%s needs at least %lld tokens with this tokenizer, %lld of them for the answer; --length is %lld",
+      m->request->name, (long long)least, (long long)m->request->written, (long long)m->length);
+}
+
+ch_status ch_ruler_put(ch_ruler_making *m, json_t *list, ch_ruler_made *made, int64_t tokens,
+                       ch_error *error) {
+  json_t *item = json_pack("{s:I, s:s#, s:s, s:O, s:I, s:I}", "index", (json_int_t)json_array_size(list),
+                           "input", made->input.data, made->answer, "answer_prefix",
+                           made->input.data + made->answer, "outputs", made->outputs, "length",
+                           (json_int_t)(tokens + m->request->written), "max_length", (json_int_t)m->length);
+  m->done += m->length;
+  return item && json_array_append_new(list, item) == 0 ? CH_OK : ch_ruler_no_memory(error);
+}
+
+/* --- fitting ------------------------------------------------------------------------------------------------- */
+
+static void clear(ch_ruler_made *made) {
+  made->input.size = 0;
+  json_decref(made->outputs);
+  made->outputs = NULL;
+}
+
+static void release(ch_ruler_made *made) {
+  clear(made);
+  ch_text_free(&made->input);
+}
+
+/* An item with what it takes: its tokens, those before it and those of the answer. */
+static ch_status make(ch_ruler_making *m, const ch_ruler_fit *f, int64_t size, int64_t index,
+                      ch_ruler_made *made, int64_t *tokens, ch_error *error) {
+  clear(made);
+  CH_TRY(f->make(m, size, index, made, error));
+  ch_text_put(&made->input, "", 1);
+  if (made->input.failed || !made->outputs) return ch_ruler_no_memory(error);
+  return ch_ruler_tokens(m, made->input.data, tokens, error);
+}
+
+/* The largest size between two that fits; 0: none does. */
+static ch_status search(ch_ruler_making *m, const ch_ruler_fit *f, int64_t low, int64_t high,
+                        ch_ruler_made *made, int64_t *found, ch_error *error) {
+  *found = 0;
+  while (low <= high) {
+    int64_t middle = (low + high) / 2, tokens;
+    CH_TRY(make(m, f, middle, 0, made, &tokens, error));
+    bool fits = tokens + f->extra + f->written <= f->length;
+    if (fits) *found = middle;
+    if (fits)
+      low = middle + 1;
+    else
+      high = middle - 1;
+  }
+  return CH_OK;
+}
+
+ch_status ch_ruler_find_size(ch_ruler_making *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
+                             ch_error *error) {
+  ch_ruler_made made = {0};
+  int64_t tokens;
+  ch_status status;
+  *size = 0;
+  m->searches = true;
+  CH_TRY_GOTO(make(m, f, f->sample, 0, &made, &tokens, error));
+  double of_part = (double)tokens / (double)f->sample;
+  int64_t most =
+      f->halves ? (int64_t)((double)f->length / of_part) * 2 : (int64_t)((double)f->length / of_part * 3);
+  if (most < 2 * f->step) most = 2 * f->step;
+  CH_TRY_GOTO(search(m, f, f->step, most, &made, size, error));
+  if (*size == 0) CH_TRY_GOTO(search(m, f, f->least, f->step - 1, &made, size, error));
+  if (*size == 0) {
+    CH_TRY_GOTO(make(m, f, f->least, 0, &made, &tokens, error));
+    *least = tokens + f->extra + f->written;
+  }
+done:
+  m->searches = false;
+  release(&made);
+  return status;
+}
+
+/* Items of that size; where one turns out too long, with less. */
+static ch_status make_items(ch_ruler_making *m, const ch_ruler_fit *f, int64_t size, int64_t count,
+                            json_t *list, ch_error *error) {
+  ch_ruler_made made = {0};
+  ch_status status = CH_OK;
+  for (int64_t i = 0; status == CH_OK && i < count; i++) {
+    int64_t used = size, tokens = 0;
+    for (;;) {
+      CH_TRY_GOTO(make(m, f, used, i, &made, &tokens, error));
+      if (tokens + f->written <= f->length) break;
+      if (used <= f->least) CH_TRY_GOTO(ch_ruler_too_short(m, tokens + f->written, error));
+      used = used > f->step ? used - f->step : used - 1;
+      if (used < f->least) used = f->least;
+    }
+    status = ch_ruler_put(m, list, &made, tokens, error);
+  }
+done:
+  release(&made);
+  return status;
+}
+
+static ch_status fit_items(ch_ruler_making *m, const ch_ruler_fit *f, int64_t count, json_t *list,
+                           ch_error *error) {
+  int64_t size, least = 0;
+  CH_TRY(ch_ruler_find_size(m, f, &size, &least, error));
+  if (size == 0) return ch_ruler_too_short(m, least, error);
+  return make_items(m, f, size, count, list, error);
+}
+
+/* --- kinds --------------------------------------------------------------------------------------------------- */
+
+static int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+static ch_status make_needles(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+  const ch_ruler *r = m->ruler;
+  int64_t needles = larger(r->num_needle_k, r->num_needle_q) * r->num_needle_v;
+  ch_ruler_fit fit = {.make = ch_ruler_needles, .length = m->length, .written = m->request->written};
+  if (r->type_haystack == CH_RULER_ESSAY) CH_TRY(ch_ruler_read_haystack(m, error));
+  fit.step = r->type_haystack == CH_RULER_ESSAY ? 500 : m->length < 4096 ? 5 : 25;
+  fit.least = needles;
+  fit.step = larger(fit.step, fit.least);
+  fit.sample = fit.step;
+  return fit_items(m, &fit, count, list, error);
+}
+
+ch_status ch_ruler_make_example(ch_ruler_making *m, ch_error *error) {
+  ch_ruler_made made = {0};
+  int64_t size, least;
+  int64_t names = m->ruler->num_hops + 1;
+  ch_ruler_fit fit = {.make = ch_ruler_tracking,
+                      .sample = larger(5, names),
+                      .step = larger(5, names),
+                      .least = names,
+                      .length = EXAMPLE_LENGTH};
+  ch_text text = {0};
+  ch_status status;
+  m->example = NULL;
+  CH_TRY_GOTO(ch_ruler_find_size(m, &fit, &size, &least, error));
+  CH_TRY_GOTO(make(m, &fit, size ? size : fit.least, 0, &made, &least, error));
+  ch_text_puts(&text, made.input.data);
+  m->example_names.count = 0;
+  for (int64_t i = 0; i < names; i++) {
+    const char *name = ch_arena_strdup(&m->arena, json_string_value(json_array_get(made.outputs, (size_t)i)));
+    CH_TRY_GOTO(ch_ruler_add(m, &m->example_names, name, error));
+    ch_text_printf(&text, " %s", name);
+  }
+  ch_text_put(&text, "\n", 2);
+  if (!text.failed) m->example = ch_arena_strdup(&m->arena, text.data);
+  status = m->example ? ch_ruler_tokens(m, m->example, &m->example_tokens, error) : ch_ruler_no_memory(error);
+done:
+  release(&made);
+  ch_text_free(&text);
+  return status;
+}
+
+static ch_status make_tracking(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+  CH_TRY(ch_ruler_make_example(m, error));
+  ch_ruler_fit fit = {.make = ch_ruler_tracking,
+                      .step = m->length < 4096 ? 5 : 10,
+                      .least = m->ruler->num_hops + 1,
+                      .length = m->length,
+                      .written = m->request->written,
+                      .extra = m->example_tokens};
+  fit.step = larger(fit.step, fit.least);
+  fit.sample = fit.step;
+  return fit_items(m, &fit, count, list, error);
+}
+
+static ch_status make_common(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+  const ch_ruler_fit fit = {.make = ch_ruler_common,
+                            .sample = 4096,
+                            .step = larger(10, m->ruler->num_cw),
+                            .least = m->ruler->num_cw,
+                            .length = m->length,
+                            .written = m->request->written,
+                            .halves = true};
+  return fit_items(m, &fit, count, list, error);
+}
+
+static ch_status make_questions(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+  if (!m->questions) CH_TRY(ch_ruler_read_documents(m, error));
+  if (count > m->question_count) count = m->question_count;
+  int64_t least = 1;
+  for (int64_t i = 0; i < count; i++) least = larger(least, m->questions[i].context_count);
+  const ch_ruler_fit fit = {.make = ch_ruler_questions,
+                            .sample = larger(10, least),
+                            .step = larger(10, least),
+                            .least = least,
+                            .length = m->length,
+                            .written = m->request->written};
+  return fit_items(m, &fit, count, list, error);
+}
+
+/* --- lengths ------------------------------------------------------------------------------------------------- */
+
+/* "4096", or "4k" for the same: lengths of contexts are multiples of 1024. */
+static bool parse_length(const char *text, size_t size, int64_t *length) {
+  int64_t value = 0, unit = 1;
+  if (size > 1 && strchr("kKmM", text[size - 1])) unit = strchr("kK", text[--size]) ? 1024 : 1024 * 1024;
+  if (size < 1 || size > 9) return false;
+  for (size_t i = 0; i < size; i++) {
+    if (text[i] < '0' || text[i] > '9') return false;
+    value = 10 * value + text[i] - '0';
+  }
+  *length = value * unit;
+  return *length > 0 && *length <= MOST_LENGTH;
+}
+
+static ch_status read_lengths(const ch_ruler_request *r, int64_t *lengths, int *count, ch_error *error) {
+  const char *at = r->lengths ? r->lengths : "4096";
+  *count = 0;
+  for (;; at++) {
+    size_t size = strcspn(at, ",");
+    int64_t length;
+    if (*count == MOST_LENGTHS || !parse_length(at, size, &length))
+      return ch_fail(
+          error, CH_ERROR_ARGUMENT,
+          "--length \"%.40s\" must be tokens from 1 to 16M (k is 1024), at most 64 numbers with commas "
+          "between",
+          r->lengths ? r->lengths : "");
+    if (length > r->window)
+      return ch_fail(
+          error, CH_ERROR_ARGUMENT,
+          "%s of %lld tokens is longer than the %lld tokens that the model sees at once; give a smaller "
+          "--length",
+          r->name, (long long)length, (long long)r->window);
+    for (int i = 0; i < *count; i++)
+      if (lengths[i] == length)
+        return ch_fail(error, CH_ERROR_ARGUMENT, "--length has %lld twice", (long long)length);
+    lengths[(*count)++] = length;
+    at += size;
+    if (!*at) return CH_OK;
+  }
+}
+
+static ch_status make_length(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+  static ch_status (*const makers[])(ch_ruler_making *, int64_t, json_t *,
+                                     ch_error *) = {[CH_RULER_NEEDLES] = make_needles,
+                                                    [CH_RULER_TRACKING] = make_tracking,
+                                                    [CH_RULER_COMMON] = make_common,
+                                                    [CH_RULER_FREQUENT] = ch_ruler_frequent,
+                                                    [CH_RULER_QUESTIONS] = make_questions};
+  ch_python_seed(&m->random, m->seed);
+  ch_numpy_seed(&m->numbers, m->seed);
+  CH_TRY(ch_ruler_read_words(m, error));
+  if (m->length <= m->request->written) return ch_ruler_too_short(m, m->request->written + 1, error);
+  return makers[m->ruler->kind](m, count, list, error);
+}
+
+ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_error *error) {
+  int64_t lengths[MOST_LENGTHS], count = request->limit > 0 ? request->limit : USUAL_ITEMS;
+  int length_count;
+  *items = NULL;
+  if (request->seed > UINT32_MAX)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--seed is %llu; it must be below 4294967296",
+                   (unsigned long long)request->seed);
+  CH_TRY(read_lengths(request, lengths, &length_count, error));
+  ch_ruler_making m = {.request = request, .ruler = request->ruler, .seed = (uint32_t)request->seed};
+  for (int i = 0; i < length_count; i++) m.total += lengths[i] * count;
+  json_t *list = json_array();
+  ch_status status = list ? ch_encoder_new(request->tokenizer, &m.encoder, error) : ch_ruler_no_memory(error);
+  for (int i = 0; status == CH_OK && i < length_count; i++) {
+    m.length = lengths[i];
+    status = make_length(&m, count, list, error);
+  }
+  ch_encoder_free(m.encoder);
+  ch_ids_free(&m.ids);
+  ch_arena_free(&m.arena);
+  free(m.text);
+  if (status == CH_OK)
+    *items = list;
+  else
+    json_decref(list);
+  return status;
+}
+
+/* --- items of a file ----------------------------------------------------------------------------------------- */
+
+ch_status ch_ruler_holds_items(const char *path, bool *holds, ch_error *error) {
+  ch_file_bytes bytes;
+  *holds = false;
+  if (!path) return CH_OK;
+  if (ch_is_directory(path)) {
+    *holds = true;
+    return CH_OK;
+  }
+  CH_TRY(ch_file_bytes_open(path, &bytes, error));
+  const char *line = (const char *)bytes.data, *end = bytes.size ? memchr(line, '\n', bytes.size) : NULL;
+  json_t *first = bytes.size ? json_loadb(line, end ? (size_t)(end - line) : bytes.size, 0, NULL) : NULL;
+  *holds = json_is_string(json_object_get(first, "input"));
+  json_decref(first);
+  ch_file_bytes_close(&bytes);
+  return CH_OK;
+}

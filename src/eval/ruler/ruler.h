@@ -1,0 +1,68 @@
+/* RULER (Hsieh et al., 2024): texts of any length with something to find in them, made from a seed for any tokenizer.
+ *
+ * An item is made as RULER's own scripts make it, with Python's random numbers in the same order; what they download comes from
+ * this project or the user instead: lists of words, and the text that needles lie in. docs/ruler.md has the definition. */
+#ifndef CH_EVAL_RULER_RULER_H
+#define CH_EVAL_RULER_RULER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <crosshead/common.h>
+
+#include "base/error.h"
+#include "text/tokenizer.h"
+
+typedef enum ch_ruler_kind {
+  CH_RULER_NONE,
+  CH_RULER_NEEDLES,  /* "niah": values of keys, in a text of something else */
+  CH_RULER_TRACKING, /* "variable_tracking": chains of assignments */
+  CH_RULER_COMMON,   /* "common_words_extraction": the words of a list that occur most often */
+  CH_RULER_FREQUENT, /* "freq_words_extraction": the same of made-up words, as frequent as Zipf's law says */
+  CH_RULER_QUESTIONS /* "qa": questions about one of many documents */
+} ch_ruler_kind;
+
+typedef enum ch_ruler_haystack {
+  CH_RULER_NOISE,  /* five short sentences again and again */
+  CH_RULER_ESSAY,  /* a text */
+  CH_RULER_NEEDLE, /* needles with other keys */
+} ch_ruler_haystack;
+
+typedef enum ch_ruler_content { CH_RULER_WORDS, CH_RULER_NUMBERS, CH_RULER_UUIDS } ch_ruler_content;
+
+enum { CH_RULER_MOST_NEEDLES = 40, CH_RULER_MOST_HOPS = 10, CH_RULER_MOST_CHAINS = 10 };
+
+/* How items are made; members have the names of RULER's arguments. */
+typedef struct ch_ruler {
+  ch_ruler_kind kind;
+  ch_ruler_haystack type_haystack;
+  ch_ruler_content type_needle_k, type_needle_v;
+  int num_needle_k, num_needle_v, num_needle_q;
+  int num_chains, num_hops;
+  int freq_cw, freq_ucw, num_cw;
+} ch_ruler;
+
+typedef struct ch_ruler_request {
+  const char *name; /* of the task, for messages */
+  const ch_ruler *ruler;
+  const ch_tokenizer *tokenizer;
+  int64_t written;      /* tokens that the model writes; they are part of a length */
+  int64_t window;       /* tokens that it sees at once */
+  const char *text;     /* the file of the text, or of documents with questions; NULL: the project's text */
+  const char *lengths;  /* tokens, numbers separated by commas; NULL: 4096 */
+  uint64_t seed;        /* below 2^32 */
+  int64_t limit;        /* items of each length; 0: 100 */
+  ch_progress progress; /* or NULL; the unit is tokens */
+  void *user;
+} ch_ruler_request;
+
+/* *items becomes a list of objects with RULER's names: index, input, outputs, answer_prefix, length (tokens of both texts and
+   the answer), max_length (what was asked for). Errors: CH_ERROR_ARGUMENT for a length that the task or the model cannot have
+   (the sentence says which it can), a text without what is needed, CH_ERROR_INTERRUPTED. */
+ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_error *error);
+
+/* Whether a file holds items that were made before, and not a text to make them from. NULL: no. */
+ch_status ch_ruler_holds_items(const char *path, bool *holds, ch_error *error);
+
+#endif

@@ -1,0 +1,198 @@
+/* What a description says of answers that the model writes, in the harness's own keys. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "eval/tasks/task_reading.h"
+#include "eval/tasks/template_private.h"
+
+enum { USUAL_TOKENS = 256 /* the harness's */, MOST_TOKENS = 1 << 30 };
+
+static ch_status no_memory(ch_task_reading *r) {
+  return r->status = ch_fail(r->error, CH_ERROR_MEMORY, "no memory for a task");
+}
+
+/* --- generation_kwargs --------------------------------------------------------------------------------------- */
+
+/* A text, or a list of texts. What is empty cannot end an answer. */
+static void read_stops(ch_task_reading *r, const json_t *value, ch_answer_rules *rules) {
+  size_t count = json_is_array(value) ? json_array_size(value) : 1;
+  if (count > CH_MOST_STOPS) {
+    ch_task_wrong(r, "until", "must be at most 64 texts");
+    return;
+  }
+  rules->stops = calloc(count + 1, sizeof *rules->stops);
+  if (!rules->stops) {
+    no_memory(r);
+    return;
+  }
+  for (size_t i = 0; i < count; i++) {
+    const char *stop = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
+    if (!stop)
+      ch_task_wrong(r, "until", "must be a text or a list of texts");
+    else if (*stop)
+      rules->stops[rules->stop_count++] = stop;
+  }
+}
+
+static void read_generation(ch_task_reading *r, const ch_task *task, ch_answer_rules *rules) {
+  static const char *const lengths[] = {"max_gen_toks", "max_new_tokens", "max_tokens",
+                                        "max_completion_tokens"};
+  static const char *const keys[] = {"until",          "do_sample",  "temperature",           "max_gen_toks",
+                                     "max_new_tokens", "max_tokens", "max_completion_tokens", NULL};
+  const json_t *kwargs = json_object_get(task->root, "generation_kwargs"), *until;
+  if (kwargs && !json_is_object(kwargs)) {
+    ch_task_wrong(r, "generation_kwargs", "must be an object");
+    return;
+  }
+  if (kwargs) ch_task_check_keys(r, kwargs, keys);
+  const json_t *temperature = json_object_get(kwargs, "temperature");
+  bool samples = ch_task_flag(r, kwargs, "do_sample");
+  if (samples) ch_task_wrong(r, "do_sample", "must be false: the likeliest token is always taken");
+  if (temperature && !json_is_number(temperature)) ch_task_wrong(r, "temperature", "must be a number");
+  if (!json_object_get(kwargs, "do_sample") && json_number_value(temperature) > 0)
+    ch_task_wrong(r, "temperature", "must be 0: the likeliest token is always taken");
+  rules->most_tokens = 0;
+  for (int i = 0; i < 4; i++) {
+    int64_t most = ch_task_count(r, kwargs, lengths[i], 0, 1, MOST_TOKENS);
+    if (rules->most_tokens == 0) rules->most_tokens = most;
+  }
+  if (rules->most_tokens == 0) rules->most_tokens = USUAL_TOKENS;
+  until = json_object_get(kwargs, "until");
+  if (until) {
+    read_stops(r, until, rules);
+    return;
+  }
+  rules->stops = calloc(1, sizeof *rules->stops);
+  if (!rules->stops)
+    no_memory(r);
+  else if (*task->fewshot_delimiter)
+    rules->stops[rules->stop_count++] = task->fewshot_delimiter;
+}
+
+/* --- filter_list --------------------------------------------------------------------------------------------- */
+
+static void check_pattern(ch_task_reading *r, const char *key, const char *pattern) {
+  ch_error why = {0};
+  if (!pattern || r->status != CH_OK || ch_template_regex_check(pattern, &why) == CH_OK) return;
+  ch_task_wrong(r, key, why.message);
+}
+
+static void read_step(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
+  static const struct {
+    const char *name;
+    ch_filter_kind kind;
+  } functions[] = {{"take_first", CH_FILTER_FIRST}, {"majority_vote", CH_FILTER_FIRST},
+                   {"regex", CH_FILTER_REGEX},      {"remove_whitespace", CH_FILTER_STRIP},
+                   {"lowercase", CH_FILTER_LOWER},  {"uppercase", CH_FILTER_UPPER}};
+  static const char *const keys[] = {"function", "regex_pattern", "group_select", "fallback", NULL};
+  static const char *const plain[] = {"function", NULL};
+  const char *name = json_is_object(object) ? ch_task_text(r, object, "function", NULL) : NULL;
+  size_t i = 0;
+  while (name && i < 6 && strcmp(functions[i].name, name) != 0) i++;
+  if (!name || i == 6) {
+    ch_task_wrong(r, "function",
+                  "must be regex, take_first, remove_whitespace, lowercase, uppercase or majority_vote");
+    return;
+  }
+  step->kind = functions[i].kind;
+  ch_task_check_keys(r, object, step->kind == CH_FILTER_REGEX ? keys : plain);
+  if (step->kind != CH_FILTER_REGEX) return;
+  step->pattern = ch_task_text(r, object, "regex_pattern", "#### (\\-?[0-9\\.\\,]+)");
+  step->fallback = ch_task_text(r, object, "fallback", "[invalid]");
+  step->select = ch_task_count(r, object, "group_select", 0, -(1 << 20), 1 << 20);
+  check_pattern(r, "regex_pattern", step->pattern);
+}
+
+static void read_filter(ch_task_reading *r, const json_t *object, ch_filter *filter) {
+  static const char *const keys[] = {"name", "filter", NULL};
+  if (!json_is_object(object)) {
+    ch_task_wrong(r, "filter_list", "must be a list of objects");
+    return;
+  }
+  ch_task_check_keys(r, object, keys);
+  const json_t *steps = json_object_get(object, "filter");
+  size_t count = json_array_size(steps);
+  filter->name = ch_task_text(r, object, "name", NULL);
+  if (count < 1 || count > CH_MOST_FILTER_STEPS)
+    ch_task_wrong(r, "filter", "must be a list of 1 to 16 objects");
+  for (size_t i = 0; r->status == CH_OK && i < count; i++)
+    read_step(r, json_array_get(steps, i), &filter->steps[filter->count++]);
+}
+
+static void read_filters(ch_task_reading *r, const ch_task *task, ch_answer_rules *rules) {
+  const json_t *list = json_object_get(task->root, "filter_list");
+  size_t count = list ? json_array_size(list) : 1;
+  if (count < 1 || count > CH_MOST_FILTERS) {
+    ch_task_wrong(r, "filter_list", "must be a list of 1 to 16 objects");
+    return;
+  }
+  rules->filters = calloc(count, sizeof *rules->filters);
+  if (!rules->filters) {
+    no_memory(r);
+    return;
+  }
+  if (!list) rules->filters[rules->filter_count++].name = "none";
+  for (size_t i = 0; list && r->status == CH_OK && i < count; i++) {
+    ch_filter *filter = &rules->filters[rules->filter_count++];
+    read_filter(r, json_array_get(list, i), filter);
+    for (ch_filter *other = rules->filters; filter->name && other < filter; other++)
+      if (strcmp(other->name, filter->name) == 0) ch_task_wrong(r, "name", "is that of two filters");
+  }
+}
+
+/* --- metric_list --------------------------------------------------------------------------------------------- */
+
+static void read_exact_match(ch_task_reading *r, const json_t *metric, ch_answer_rules *rules) {
+  static const char *const keys[] = {"metric",
+                                     "aggregation",
+                                     "higher_is_better",
+                                     "ignore_case",
+                                     "ignore_punctuation",
+                                     "ignore_numbers",
+                                     "regexes_to_ignore",
+                                     NULL};
+  ch_task_check_keys(r, metric, keys);
+  rules->exact_match = true;
+  rules->ignore_case = ch_task_flag(r, metric, "ignore_case");
+  rules->ignore_punctuation = ch_task_flag(r, metric, "ignore_punctuation");
+  rules->ignore_numbers = ch_task_flag(r, metric, "ignore_numbers");
+  rules->ignored = json_object_get(metric, "regexes_to_ignore");
+  if (rules->ignored) ch_task_names(r, metric, "regexes_to_ignore", true);
+  if (json_array_size(rules->ignored) > CH_MOST_IGNORED)
+    ch_task_wrong(r, "regexes_to_ignore", "must be at most 64 patterns");
+  for (size_t i = 0; r->status == CH_OK && i < json_array_size(rules->ignored); i++)
+    check_pattern(r, "regexes_to_ignore", json_string_value(json_array_get(rules->ignored, i)));
+}
+
+static void read_metric(ch_task_reading *r, const ch_task *task, ch_answer_rules *rules) {
+  static const char *const keys[] = {"metric", "aggregation", "higher_is_better", "any", NULL};
+  const json_t *list = json_object_get(task->root, "metric_list"), *metric = json_array_get(list, 0);
+  if (json_object_get(task->root, "metrics"))
+    ch_task_wrong(r, "metrics", "is not for generate_until, whose metric is in \"metric_list\"");
+  rules->exact_match = true;
+  if (!list) return;
+  const char *name = json_string_value(json_object_get(metric, "metric"));
+  if (json_array_size(list) != 1 || !name) {
+    ch_task_wrong(r, "metric_list", "must be a list of one object with the key \"metric\"");
+    return;
+  }
+  const char *aggregation = ch_task_text(r, metric, "aggregation", "mean");
+  if (aggregation && strcmp(aggregation, "mean") != 0) ch_task_wrong(r, "aggregation", "must be mean");
+  if (strcmp(name, "exact_match") == 0) {
+    read_exact_match(r, metric, rules);
+  } else if (strcmp(name, "recall") == 0) {
+    ch_task_check_keys(r, metric, keys);
+    rules->exact_match = false;
+    rules->any = ch_task_flag(r, metric, "any");
+  } else {
+    ch_task_wrong(r, "metric", "must be exact_match or recall");
+  }
+}
+
+void ch_task_read_answers(ch_task_reading *r, ch_task *task) {
+  ch_answer_rules *rules = &task->answers;
+  read_generation(r, task, rules);
+  if (r->status == CH_OK) read_filters(r, task, rules);
+  if (r->status == CH_OK) read_metric(r, task, rules);
+}

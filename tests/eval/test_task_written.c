@@ -1,0 +1,319 @@
+/* Tasks whose answers the model writes, against lm-evaluation-harness 0.4.13: what it asked TinyStories-656K, what the model wrote
+ * with transformers, what the harness's filters took of it and how it scored that (tests/data/tasks/written). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "eval/tasks/evaluate.h"
+
+#define DATA TEST_DATA "/tasks/written/"
+
+static ch_model *model;
+static ch_tokenizer *tokenizer;
+
+static int open_model(void **state) {
+  (void)state;
+  const char *path = TEST_DATA "/TinyStories-656K";
+  return ch_model_load(path, CH_WEIGHTS_MAPPED, &model, NULL) != CH_OK ||
+         ch_tokenizer_open(path, &tokenizer, NULL) != CH_OK;
+}
+
+static int close_model(void **state) {
+  (void)state;
+  ch_tokenizer_free(tokenizer);
+  ch_model_unload(model);
+  return 0;
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  assert_non_null(text);
+  return text;
+}
+
+/* --- the harness --------------------------------------------------------------------------------------------- */
+
+static void compare_item(const ch_task_evaluation *e, int64_t index, const json_t *expected) {
+  const ch_answer_rules *rules = &e->task->answers;
+  assert_string_equal(e->questions[index].requests->context, text_of(expected, "prompt"));
+  assert_string_equal(e->outcomes[index].answer, text_of(expected, "answer"));
+  assert_int_equal(json_object_size(json_object_get(expected, "filters")), rules->filter_count);
+  for (int f = 0; f < rules->filter_count; f++) {
+    const json_t *pair = json_object_get(json_object_get(expected, "filters"), rules->filters[f].name);
+    int64_t place = index * rules->filter_count + f;
+    assert_non_null(pair);
+    assert_true(json_equal(e->filtered[place], json_array_get(pair, 0)));
+    assert_true(e->scored[place] == json_number_value(json_array_get(pair, 1)));
+  }
+}
+
+static void compare_task(const json_t *expected) {
+  const char *name = text_of(expected, "task");
+  char path[512], items[512], train[512];
+  ch_task *task;
+  ch_task_evaluation e;
+  ch_error error = {0};
+  snprintf(path, sizeof path, DATA "%s.json", name);
+  snprintf(items, sizeof items, DATA "%s.jsonl", name);
+  snprintf(train, sizeof train, DATA "%s_train.jsonl", name);
+  ch_evaluate_settings settings = {.items = items,
+                                   .examples = (int)json_integer_value(json_object_get(expected, "fewshot")),
+                                   .example_file =
+                                       json_is_true(json_object_get(expected, "train")) ? train : NULL};
+  if (ch_task_open(path, &task, &error) != CH_OK) fail_msg("%s", error.message);
+  if (ch_task_evaluate(task, model, tokenizer, &settings, &e, &error) != CH_OK) fail_msg("%s", error.message);
+  const json_t *samples = json_object_get(expected, "samples");
+  assert_int_equal(e.items.count, json_array_size(samples));
+  for (int64_t i = 0; i < e.items.count; i++) compare_item(&e, i, json_array_get(samples, (size_t)i));
+  for (int f = 0; f < task->answers.filter_count; f++) {
+    const json_t *figure =
+        json_object_get(json_object_get(expected, "figures"), task->answers.filters[f].name);
+    assert_true(fabs(e.by_filter[f].value - json_number_value(json_array_get(figure, 0))) < 1e-12);
+    assert_true(fabs(e.by_filter[f].error - json_number_value(json_array_get(figure, 1))) < 1e-12);
+  }
+  assert_true(e.acc.value == e.by_filter[0].value);
+  ch_task_evaluation_free(&e);
+  ch_task_free(task);
+}
+
+static void prompts_answers_and_scores_are_the_harness_s(void **state) {
+  (void)state;
+  json_t *all = json_load_file(DATA "expected.json", 0, NULL), *expected;
+  size_t i;
+  assert_true(json_array_size(all) >= 6);
+  json_array_foreach(all, i, expected) compare_task(expected);
+  json_decref(all);
+}
+
+/* A task with these filters and this metric. */
+static ch_task *task_of(const json_t *steps, const json_t *metric) {
+  json_t *own = json_deep_copy(metric);
+  json_object_set_new(own, "metric", json_string("exact_match"));
+  json_t *root =
+      json_pack("{s:s, s:s, s:[{s:[s], s:s, s:s}], s:[{s:s, s:O}], s:[o]}", "task", "t", "output_type",
+                "generate_until", "forms", "fields", "q", "doc_to_text", "q", "doc_to_target", "a",
+                "filter_list", "name", "f", "filter", steps, "metric_list", own);
+  assert_non_null(root);
+  char *text = json_dumps(root, 0);
+  ch_task *task;
+  ch_error error = {0};
+  if (ch_task_parse(text, strlen(text), "t", &task, &error) != CH_OK) fail_msg("%s", error.message);
+  free(text);
+  json_decref(root);
+  return task;
+}
+
+static void filters_and_matches_are_the_harness_s(void **state) {
+  (void)state;
+  json_t *all = json_load_file(DATA "filters.json", 0, NULL), *c, *filtered, *target;
+  size_t i, k;
+  int right = 0;
+  ch_template_scope scope = {0};
+  ch_error error = {0};
+  assert_true(json_array_size(all) >= 500);
+  json_array_foreach(all, i, c) {
+    ch_task *task = task_of(json_object_get(c, "filter"), json_object_get(c, "metric"));
+    const char *targets[8];
+    double score;
+    json_array_foreach(json_object_get(c, "targets"), k, target) targets[k] = json_string_value(target);
+    assert_int_equal(ch_answer_filter(&task->answers, 0, &scope, text_of(c, "answer"), &filtered, &error),
+                     CH_OK);
+    if (!json_equal(filtered, json_object_get(c, "filtered")))
+      fail_msg("case %zu: of \"%s\" it takes \"%s\", the harness \"%s\"", i, text_of(c, "answer"),
+               json_string_value(filtered), text_of(c, "filtered"));
+    assert_int_equal(ch_answer_judge(&task->answers, &scope, filtered, targets,
+                                     (int)json_array_size(json_object_get(c, "targets")), &score, &error),
+                     CH_OK);
+    if (score != json_number_value(json_object_get(c, "score")))
+      fail_msg("case %zu: \"%s\" beside \"%s\" is %g", i, text_of(c, "filtered"), targets[0], score);
+    right += score == 1;
+    json_decref(filtered);
+    ch_task_free(task);
+  }
+  assert_in_range(right, 20, 300);
+  ch_template_scope_free(&scope);
+  json_decref(all);
+}
+
+/* --- recall -------------------------------------------------------------------------------------------------- */
+
+/* By hand, from RULER's string_match_all and string_match_part. */
+static void recall_is_the_share_of_answers_that_are_there(void **state) {
+  (void)state;
+  static const struct {
+    const char *answer, *targets[4];
+    int count;
+    double all, any;
+  } cases[] = {{"The number is 123.", {"123"}, 1, 1, 1},
+               {"12 3", {"123"}, 1, 0, 0},
+               {"Ab\x01"
+                "cd",
+                {"ab\ncd"},
+                1,
+                1,
+                1},
+               {"one TWO three", {"two", "four", "ONE", "five"}, 4, 0.5, 1},
+               {"", {"x"}, 1, 0, 0},
+               {"XYZ", {"x", "y", "z"}, 3, 1, 1}};
+  static const char *const descriptions[] = {"{\"metric\": \"recall\"}",
+                                             "{\"metric\": \"recall\", \"any\": true}"};
+  ch_template_scope scope = {0};
+  for (int any = 0; any < 2; any++) {
+    char text[512];
+    ch_task *task;
+    snprintf(text, sizeof text,
+             "{\"task\": \"t\", \"output_type\": \"generate_until\", \"metric_list\": [%s], \"forms\": "
+             "[{\"fields\": "
+             "[\"q\"], \"doc_to_text\": \"q\", \"doc_to_target\": \"a\"}]}",
+             descriptions[any]);
+    assert_int_equal(ch_task_parse(text, strlen(text), "t", &task, NULL), CH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+      json_t *filtered;
+      double score;
+      assert_int_equal(ch_answer_filter(&task->answers, 0, &scope, cases[i].answer, &filtered, NULL), CH_OK);
+      assert_int_equal(
+          ch_answer_judge(&task->answers, &scope, filtered, cases[i].targets, cases[i].count, &score, NULL),
+          CH_OK);
+      assert_true(score == (any ? cases[i].any : cases[i].all));
+      json_decref(filtered);
+    }
+    ch_task_free(task);
+  }
+  ch_template_scope_free(&scope);
+}
+
+/* --- what is wrong ------------------------------------------------------------------------------------------- */
+
+static const char rest[] =
+    "\"task\": \"t\", \"output_type\": \"generate_until\", \"forms\": [{\"fields\": [\"q\"], "
+    "\"doc_to_text\": \"{{ q }}\", \"doc_to_target\": \"{{ a }}\"}]";
+
+static void wrong_descriptions_are_refused_with_a_sentence(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"\"generation_kwargs\": 3", "\"generation_kwargs\" must be an object"},
+      {"\"generation_kwargs\": {\"untill\": []}", "\"untill\" is not known; did you mean \"until\"?"},
+      {"\"generation_kwargs\": {\"do_sample\": true}", "\"do_sample\" must be false"},
+      {"\"generation_kwargs\": {\"temperature\": 0.7}", "\"temperature\" must be 0"},
+      {"\"generation_kwargs\": {\"max_gen_toks\": 0}", "\"max_gen_toks\" must be a whole number from 1"},
+      {"\"generation_kwargs\": {\"max_gen_toks\": 1e12}", "\"max_gen_toks\" must be a whole number from 1"},
+      {"\"generation_kwargs\": {\"until\": [3]}", "\"until\" must be a text or a list of texts"},
+      {"\"filter_list\": []", "\"filter_list\" must be a list of 1 to 16 objects"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": []}]",
+       "\"filter\" must be a list of 1 to 16 objects"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"regexp\"}]}]",
+       "\"function\" must be regex"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"regex\", \"regex_pattern\": "
+       "\"(\"}]}]",
+       "\"regex_pattern\" the pattern \"(\" is wrong at 1"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"take_first\"}]}, {\"name\": \"a\", "
+       "\"filter\": [{\"function\": \"take_first\"}]}]",
+       "\"name\" is that of two filters"},
+      {"\"metric_list\": [{\"metric\": \"bleu\"}]", "\"metric\" must be exact_match or recall"},
+      {"\"metric_list\": [{\"metric\": \"exact_match\", \"ignore_case\": 1}]",
+       "\"ignore_case\" must be true or false"},
+      {"\"metric_list\": [{\"metric\": \"exact_match\", \"regexes_to_ignore\": [\"[\"]}]",
+       "\"regexes_to_ignore\" the"},
+      {"\"metrics\": [\"acc\"]", "\"metrics\" is not for generate_until"},
+      {"\"num_fewshot\": -1", "\"num_fewshot\" must be a whole number from 0"},
+      {"\"fewshot\": {\"samples\": [1]}", "\"samples\" must be a list of objects"},
+      {"\"ruler\": {\"task\": \"niahs\"}", "\"task\" must be niah, variable_tracking"},
+      {"\"ruler\": {\"task\": \"niah\", \"num_needle_k\": 9, \"num_needle_v\": 9}",
+       "makes more than 40 needles"},
+      {"\"ruler\": {\"task\": \"qa\", \"num_hops\": 2}", "\"num_hops\" is not known"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[1024];
+    ch_task *task;
+    ch_error error = {0};
+    snprintf(text, sizeof text, "{%s, %s}", rest, cases[i][0]);
+    assert_int_equal(ch_task_parse(text, strlen(text), "t", &task, &error), CH_ERROR_CONFIG);
+    if (!strstr(error.message, cases[i][1])) fail_msg("%s: %s", cases[i][0], error.message);
+  }
+}
+
+/* Patterns that take forever end with a sentence. */
+static void hostile_patterns_are_stopped(void **state) {
+  (void)state;
+  static const char *const patterns[] = {"(a+)+b", "(a|a)*b", "(?:a*)*?b", "^(([a-z])+.)+[A-Z]([a-z])+$",
+                                         "(a*)\\1*b"};
+  char answer[4000];
+  memset(answer, 'a', sizeof answer - 1);
+  answer[sizeof answer - 1] = 0;
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+    json_t *steps = json_pack("[{s:s, s:s}]", "function", "regex", "regex_pattern", patterns[i]),
+           *metric = json_object();
+    ch_task *task = task_of(steps, metric);
+    ch_template_scope scope = {0};
+    ch_error error = {0};
+    json_t *filtered;
+    ch_status status = ch_answer_filter(&task->answers, 0, &scope, answer, &filtered, &error);
+    if (status == CH_OK) /* PCRE2 sees at once that there is no b */
+      json_decref(filtered);
+    else
+      assert_true(status == CH_ERROR_FORMAT &&
+                  (strstr(error.message, "MiB of texts") || strstr(error.message, "too many steps")));
+    ch_template_scope_free(&scope);
+    ch_task_free(task);
+    json_decref(steps);
+    json_decref(metric);
+  }
+}
+
+/* A task over one item that asks `text`. */
+static ch_status ask(const char *more, const ch_evaluate_settings *more_settings, ch_error *error) {
+  char text[1024], path[] = "/tmp/crosshead-item-XXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  static const char item[] = "{\"q\": \"One day\", \"a\": \"x\"}\n";
+  FILE *stream = fdopen(file, "w");
+  fputs(item, stream);
+  fclose(stream);
+  ch_task *task;
+  ch_task_evaluation e;
+  ch_evaluate_settings settings = *more_settings;
+  settings.items = path;
+  snprintf(text, sizeof text, "{%s, %s}", rest, more);
+  assert_int_equal(ch_task_parse(text, strlen(text), "t", &task, error), CH_OK);
+  ch_status status = ch_task_evaluate(task, model, tokenizer, &settings, &e, error);
+  if (status == CH_OK) assert_in_range(e.written, 1, 600);
+  ch_task_evaluation_free(&e);
+  ch_task_free(task);
+  remove(path);
+  return status;
+}
+
+static bool stop(int64_t done, int64_t total, void *user) {
+  (void)done, (void)total, (void)user;
+  return false;
+}
+
+static void answers_must_fit_and_can_be_stopped(void **state) {
+  (void)state;
+  ch_error error = {0};
+  ch_evaluate_settings none = {0}, small = {.window = 64}, stopped = {.progress = stop};
+  assert_int_equal(ask("\"generation_kwargs\": {\"max_gen_toks\": 511, \"until\": []}", &none, &error),
+                   CH_OK);
+  assert_int_equal(ask("\"generation_kwargs\": {\"max_gen_toks\": 512}", &none, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, "sees 512 at once"));
+  assert_int_equal(ask("\"generation_kwargs\": {\"max_gen_toks\": 64}", &small, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(ask("\"generation_kwargs\": {\"max_gen_toks\": 20}", &stopped, &error),
+                   CH_ERROR_INTERRUPTED);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(prompts_answers_and_scores_are_the_harness_s),
+      cmocka_unit_test(filters_and_matches_are_the_harness_s),
+      cmocka_unit_test(recall_is_the_share_of_answers_that_are_there),
+      cmocka_unit_test(wrong_descriptions_are_refused_with_a_sentence),
+      cmocka_unit_test(hostile_patterns_are_stopped),
+      cmocka_unit_test(answers_must_fit_and_can_be_stopped),
+  };
+  return cmocka_run_group_tests(tests, open_model, close_model);
+}
