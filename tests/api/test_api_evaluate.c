@@ -294,6 +294,43 @@ static void a_task_gives_the_harness_s_figures(void **state) {
   json_decref(figures);
 }
 
+static bool never(int64_t done, int64_t total, void *user) {
+  (void)done, (void)total, (void)user;
+  return false;
+}
+
+static void written_answers_and_made_texts_have_their_figures(void **state) {
+  (void)state;
+  ch_evaluate_settings settings;
+  ch_evaluate_defaults(&settings);
+  settings.items = TEST_DATA "/tasks/written/nq_like.jsonl";
+  settings.example_file = TEST_DATA "/tasks/written/nq_like_train.jsonl";
+  settings.examples = 2;
+  char *json;
+  must(ch_evaluate_task(model, TEST_DATA "/tasks/written/nq_like.json", &settings, &json, &error));
+  json_t *figures = read_json(json);
+  assert_true(number_of(figures, "exact_match") == 0.5); /* expected.json has it */
+  assert_true(number_of(json_object_get(json_object_get(figures, "filters"), "remove_whitespace"),
+                        "exact_match") == 0.5);
+  json_decref(figures);
+  ch_evaluate_defaults(&settings);
+  settings.lengths = "400,512";
+  settings.limit = 2;
+  must(ch_evaluate_task(model, "ruler:fwe", &settings, &json, &error));
+  figures = read_json(json);
+  assert_int_equal(number_of(figures, "n"), 4);
+  assert_int_equal(number_of(figures, "seed"), 42);
+  assert_non_null(json_object_get(json_object_get(figures, "groups"), "512"));
+  json_decref(figures);
+  settings.progress = never;
+  assert_int_equal(ch_evaluate_task(model, "ruler:fwe", &settings, &json, &error), CH_ERROR_INTERRUPTED);
+  settings.progress = NULL;
+  settings.seed = (uint64_t)1 << 32;
+  assert_int_equal(ch_evaluate_task(model, "ruler:fwe", &settings, &json, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(ch_evaluate_task(model, "ruler:fwe", NULL, &json, &error),
+                   CH_ERROR_ARGUMENT); /* 4096 tokens */
+}
+
 static void what_cannot_be_measured_is_refused(void **state) {
   (void)state;
   char *json = NULL;
@@ -347,6 +384,7 @@ int main(void) {
       cmocka_unit_test(continuations_are_as_likely_as_a_session_says),
       cmocka_unit_test(continuations_are_as_likely_as_the_harness_says),
       cmocka_unit_test(a_task_gives_the_harness_s_figures),
+      cmocka_unit_test(written_answers_and_made_texts_have_their_figures),
       cmocka_unit_test(what_cannot_be_measured_is_refused),
   };
   return cmocka_run_group_tests(tests, open_model, close_model);

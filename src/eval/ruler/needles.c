@@ -4,8 +4,6 @@
 
 #include "eval/ruler/ruler_private.h"
 
-static const char noise[] =
-    "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
 static const char *const contents[] = {
     [CH_RULER_WORDS] = "words", [CH_RULER_NUMBERS] = "numbers", [CH_RULER_UUIDS] = "uuids"};
 static const char *const one_of_contents[] = {
@@ -120,7 +118,7 @@ static ch_status put_lines(ch_ruler_making *m, const needles *n, int64_t size, c
     if (others)
       put_needle(m, others[2 * i], others[2 * i + 1], text);
     else
-      ch_text_puts(text, noise);
+      ch_text_puts(text, ch_ruler_noise);
   }
   free(others);
   return CH_OK;

@@ -16,6 +16,9 @@ enum {
   EXAMPLE_LENGTH = 500
 };
 
+const char ch_ruler_noise[] =
+    "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
+
 /* --- what all kinds need ------------------------------------------------------------------------------------- */
 
 ch_status ch_ruler_no_memory(ch_error *error) {

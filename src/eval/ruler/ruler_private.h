@@ -91,6 +91,8 @@ ch_status ch_ruler_read_text(ch_ruler_making *making, ch_error *error);
 /* Documents and questions of a plain text that a user gave or the project has. */
 ch_status ch_ruler_questions_of_text(ch_ruler_making *making, ch_error *error);
 
+/* The noise of needles and of variable tracking. */
+extern const char ch_ruler_noise[];
 /* Where a word ends a sentence. */
 bool ch_ruler_ends_sentence(const char *word);
 ch_status ch_ruler_add(ch_ruler_making *making, ch_ruler_texts *texts, const char *text, ch_error *error);

@@ -4,8 +4,6 @@
 
 #include "eval/ruler/ruler_private.h"
 
-static const char noise[] =
-    "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
 static const char example_value[] = "12345";
 
 enum { MOST_NAMES = CH_RULER_MOST_CHAINS * (CH_RULER_MOST_HOPS + 1), LETTERS = 5, EXAMPLE_LETTERS = 3 };
@@ -66,7 +64,7 @@ static ch_status place(ch_ruler_making *m, const chains *c, int64_t size, int **
 
 static void put_line(const chains *c, int line, ch_text *text) {
   if (line < 0)
-    ch_text_puts(text, noise);
+    ch_text_puts(text, ch_ruler_noise);
   else if (line % c->length == 0)
     ch_text_printf(text, "VAR %s = %s", c->names[line], c->values[line / c->length]);
   else
