@@ -29,7 +29,7 @@ static bool choose(ch_ruler_making *m, const ch_ruler_question *q, int64_t size,
   memcpy(places, q->context, (size_t)q->context_count * sizeof *places);
   places += q->context_count;
   if (left <= q->more_count) return draw(m, q->more, q->more_count, left, places);
-  memcpy(places, q->more, (size_t)q->more_count * sizeof *places);
+  if (q->more_count > 0) memcpy(places, q->more, (size_t)q->more_count * sizeof *places);
   for (int64_t i = 0; i < m->documents.count; i++)
     if (!has(q->context, q->context_count, i) && !has(q->more, q->more_count, i)) others[population++] = i;
   if (left - q->more_count > population) return false;
