@@ -63,7 +63,7 @@ typedef struct ch_ladder_crossing {
 /* How the laws were fitted. */
 typedef struct ch_ladder_basis {
   int32_t baseline; /* law that multipliers are against */
-  bool one_floor;   /* E is the same of all: own ones would not fit better (F test, 5 %) */
+  bool one_floor;   /* E is the same of all: own ones would not fit better (F test, 25 %) */
   int32_t shares;   /* earlier shares that were used: 0 where the laws fit them worse than the ends */
   double noise;     /* standard deviation of a loss from the laws, lack of fit included, nats */
   int32_t degrees;  /* of freedom */
@@ -71,8 +71,8 @@ typedef struct ch_ladder_basis {
 
 typedef struct ch_ladder_laws ch_ladder_laws;
 
-/* Fits the laws of curves [count] and keeps what follows from them. The intervals are of resampled fits: losses that the laws
- * say, with noise of the size that is left and of its own uncertainty, are fitted again (docs/compare.md, "Larger models").
+/* Fits the laws of curves [count] and keeps what follows from them. The intervals are of the profiles of the sum of squares: the
+ * range of a quantity over all laws that the losses allow (docs/compare.md, "Larger models").
  * Release *laws with ch_ladder_laws_free. Errors: CH_ERROR_ARGUMENT for fewer than CH_LADDER_LEAST_RUNGS rungs, rungs that
  * do not rise, losses that are not finite and positive, a baseline that is not there. */
 CH_API ch_status ch_ladder_fit(const ch_ladder_curve *curves, int32_t count, int32_t baseline,

@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ALPHAS = 120, STRIDE = 8, FLOORS = 40, COARSE_STEPS = 18, FINE_STEPS = 60 };
-static const double least_alpha = 0.005, most_alpha = 2, nearest_floor = 1e-3, golden = 0.6180339887498949;
+enum { ALPHAS = 120, STRIDE = 8, FLOORS = 40, COARSE_STEPS = 18, FINE_STEPS = 60, CROSSING_STEPS = 240 };
+static const double least_alpha = CH_LADDER_LEAST_ALPHA, most_alpha = CH_LADDER_MOST_ALPHA,
+                    nearest_floor = 1e-3, golden = 0.6180339887498949;
 
 struct ch_ladder_tables {
   int count;
@@ -116,8 +117,13 @@ static double with_floor(const ch_ladder_tables *t, const ch_rung_losses *data, 
                          double floor, bool fine, ch_compute_law *laws) {
   double left = 0;
   for (int m = first; m < end; m++)
-    left += fit_mechanism(&t->mechanisms[m], &data[m], floor, fine, laws ? &laws[m] : NULL);
+    left += fit_mechanism(&t->mechanisms[m], &data[m], floor, fine, laws ? &laws[m - first] : NULL);
   return left;
+}
+
+double ch_ladder_fit_at_floor(const ch_ladder_tables *tables, const ch_rung_losses *data, int first, int end,
+                              double floor, ch_compute_law *laws) {
+  return with_floor(tables, data, first, end, floor, true, laws);
 }
 
 /* Floors by how far they are below the lowest loss, as a share of it: from 1, which is a floor of 0. */
@@ -162,7 +168,7 @@ ch_law_fit ch_ladder_fit_laws(const ch_ladder_tables *tables, const ch_rung_loss
     fit.squares = fit_group(tables, data, 0, count, fine, laws);
     return fit;
   }
-  for (int m = 0; m < count; m++) fit.squares += fit_group(tables, data, m, m + 1, fine, laws);
+  for (int m = 0; m < count; m++) fit.squares += fit_group(tables, data, m, m + 1, fine, &laws[m]);
   return fit;
 }
 
@@ -173,4 +179,14 @@ double ch_compute_law_loss(const ch_compute_law *law, double log_flops) {
 double ch_compute_law_inverse(const ch_compute_law *law, double loss) {
   if (!(loss > law->floor) || !(law->amplitude[0] > 0)) return INFINITY;
   return law->origin - log((loss - law->floor) / law->amplitude[0]) / law->alpha;
+}
+
+double ch_compute_law_crossing(const ch_compute_law *a, const ch_compute_law *b, double low, double high) {
+  double before = 0, width = (high - low) / CROSSING_STEPS;
+  for (int i = 0; i <= CROSSING_STEPS; i++) {
+    double x = low + width * i, lead = ch_compute_law_loss(b, x) - ch_compute_law_loss(a, x);
+    if (i > 0 && before > 0 && lead <= 0) return x - width * lead / (lead - before);
+    before = lead;
+  }
+  return NAN;
 }

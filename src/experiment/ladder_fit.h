@@ -6,6 +6,9 @@
 #include <crosshead/ladder.h>
 
 enum { CH_LADDER_ALL_SHARES = CH_LADDER_MOST_SHARES + 1 };
+/* Alphas from here to there are tried. */
+#define CH_LADDER_LEAST_ALPHA 0.005
+#define CH_LADDER_MOST_ALPHA 2.0
 
 /* The losses of a mechanism's rungs: in the end and, where shares > 1, at earlier shares of each run, the same of all. */
 typedef struct ch_rung_losses {
@@ -36,9 +39,15 @@ void ch_ladder_tables_free(ch_ladder_tables *tables);
 ch_law_fit ch_ladder_fit_laws(const ch_ladder_tables *tables, const ch_rung_losses *data, int count,
                               bool one_floor, bool fine, ch_compute_law *laws);
 
+/* The same of laws `first` to `end` - 1 where all have this floor; returns the sum of squares. laws [end - first] */
+double ch_ladder_fit_at_floor(const ch_ladder_tables *tables, const ch_rung_losses *data, int first, int end,
+                              double floor, ch_compute_law *laws);
+
 /* The loss at the end of a run. */
 double ch_compute_law_loss(const ch_compute_law *law, double log_flops);
 /* log C at which the law says this loss: INFINITY at or below its floor. */
 double ch_compute_law_inverse(const ch_compute_law *law, double loss);
+/* log C from `low` to `high` at which law `b` overtakes law `a`; NaN if nowhere. */
+double ch_compute_law_crossing(const ch_compute_law *a, const ch_compute_law *b, double low, double high);
 
 #endif

@@ -1,4 +1,4 @@
-/* What follows from the laws of a ladder: intervals from resampled fits, predictions, multipliers, crossings. */
+/* What follows from the laws of a ladder: predictions, multipliers, crossings. */
 #include "experiment/ladder_laws.h"
 
 #include <math.h>
@@ -6,22 +6,25 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "experiment/ladder_ranges.h"
 #include "experiment/statistics.h"
 
-enum { DRAWS = 600, CROSSING_STEPS = 240, LEAST_CROSSING_DRAWS = 20 };
-static const double significance = 0.05, farther = 10;
+enum { DRAWS = 200 };
+/* Own floors are taken sooner than chance alone would have it: one floor of laws that differ makes their intervals far too narrow,
+   and own floors of laws that share theirs only make them wide. */
+static const double of_floors = 0.25, of_shares = 0.05, farther = 10;
 
-/* A fit and resampled ones. */
+/* A fit, what its data allow and, where laws cross, resampled fits. */
 typedef struct ladder {
   int count, baseline;
   const ch_ladder_curve *curves;
   ch_rung_losses *data; /* [count] */
   ch_ladder_tables *tables;
   ch_law_fit fit;
-  ch_compute_law *laws;    /* [count] */
-  double noise;            /* of a loss; NaN without a degree of freedom */
-  ch_compute_law *draws;   /* [DRAWS * count] */
-  double *noises, *values; /* [DRAWS]; values: scratch */
+  ch_compute_law *laws;     /* [count] */
+  double noise;             /* of a loss; NaN without a degree of freedom */
+  ch_ladder_ranges *ranges; /* NULL without a degree of freedom */
+  ch_compute_law *draws;    /* [DRAWS * count]; NULL where no laws cross */
 } ladder;
 
 static void ladder_free(ladder *l) {
@@ -29,8 +32,7 @@ static void ladder_free(ladder *l) {
   free(l->data);
   free(l->laws);
   free(l->draws);
-  free(l->noises);
-  free(l->values);
+  ch_ladder_ranges_free(l->ranges);
 }
 
 /* The first `rungs` (all: 0) of each curve, the end of the runs and `shares` earlier shares. */
@@ -52,7 +54,8 @@ static double variance_of(const ch_law_fit *fit, int shares) {
   return fit->degrees > 0 ? fit->squares / (1 + shares) / fit->degrees : NAN;
 }
 
-/* One E for all laws, unless own ones are better by more than chance. */
+/* One E for all laws, unless own ones fit better. They were chosen for leaving less, so the closer the choice, the more of the
+   noise is what one floor leaves. */
 static ch_law_fit choose_floor(const ladder *l, ch_compute_law *laws) {
   ch_law_fit one = ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
   if (l->count == 1) return one;
@@ -60,7 +63,11 @@ static ch_law_fit choose_floor(const ladder *l, ch_compute_law *laws) {
   double upper = one.degrees - own.degrees;
   if (own.degrees > 0) {
     double f = (one.squares - own.squares) / upper / (own.squares / own.degrees);
-    if (ch_f_outside(fmax(f, 0), upper, own.degrees) < significance) return own;
+    double chance = ch_f_outside(fmax(f, 0), upper, own.degrees) / of_floors;
+    if (chance < 1) {
+      own.squares += chance * fmax(0, one.squares / one.degrees * own.degrees - own.squares);
+      return own;
+    }
   }
   return ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
 }
@@ -77,17 +84,18 @@ static int fit_all(ladder *l, int left_out) {
   int shares = shares_of(l->curves, l->count);
   read_curves(l, left_out, 0);
   l->fit = choose_floor(l, l->laws);
-  double ends = variance_of(&l->fit, 0);
+  const ch_law_fit chosen = l->fit;
+  double ends = variance_of(&chosen, 0);
   if (shares > 0) {
     read_curves(l, left_out, shares);
     ch_law_fit all = ch_ladder_fit_laws(l->tables, l->data, l->count, l->fit.one_floor, true, l->laws);
     double f = variance_of(&all, shares) / ends;
-    if (!(l->fit.degrees > 0) || ch_f_outside(f, all.degrees, all.degrees) > significance) {
+    if (!(l->fit.degrees > 0) || ch_f_outside(f, all.degrees, all.degrees) > of_shares) {
       l->fit = all;
     } else {
       shares = 0;
       read_curves(l, left_out, 0);
-      l->fit = ch_ladder_fit_laws(l->tables, l->data, l->count, l->fit.one_floor, true, l->laws);
+      ch_ladder_fit_laws(l->tables, l->data, l->count, chosen.one_floor, true, l->laws);
     }
   }
   l->noise = sqrt(variance_of(&l->fit, shares));
@@ -125,33 +133,21 @@ static void draw_laws(const ladder *l, ch_random *random, double noise, ch_rung_
 
 static ch_status draw_all(ladder *l, ch_error *error) {
   ch_random random;
+  if (l->draws || !(l->fit.degrees > 0)) return CH_OK;
   ch_rung_losses *made = malloc((size_t)l->count * sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
+  l->draws = calloc((size_t)l->count * DRAWS, sizeof *l->draws);
+  if (!made || !l->draws) {
+    free(made);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
+  }
   ch_random_seed(&random, 1, ch_random_stream_of("ladder"));
-  for (int b = 0; l->fit.degrees > 0 && b < DRAWS; b++) {
+  for (int b = 0; b < DRAWS; b++) {
     int degrees = (int)l->fit.degrees;
-    l->noises[b] = l->noise * sqrt(degrees / chi_square(&random, degrees));
-    draw_laws(l, &random, l->noises[b], made, &l->draws[b * l->count]);
+    double noise = l->noise * sqrt(degrees / chi_square(&random, degrees));
+    draw_laws(l, &random, noise, made, &l->draws[b * l->count]);
   }
   free(made);
   return CH_OK;
-}
-
-static int compare_values(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* The interval of l->values [count]. Infinite values lie at their end. */
-static ch_estimate interval(ladder *l, double value, int count) {
-  if (count == 0) return (ch_estimate){value, NAN, NAN};
-  qsort(l->values, (size_t)count, sizeof *l->values, compare_values);
-  int low = (int)(0.025 * count), high = count - 1 - low;
-  return (ch_estimate){value, l->values[low], l->values[high]};
-}
-
-static int draws_of(const ladder *l) {
-  return l->fit.degrees > 0 ? DRAWS : 0;
 }
 
 /* --- what the laws say ------------------------------------------------------------------------------------------- */
@@ -161,69 +157,47 @@ static double amplitude_of(const ch_compute_law *law) {
   return law->amplitude[0] * exp(law->alpha * law->origin);
 }
 
-static double floor_of(const ch_compute_law *law) {
-  return law->floor;
-}
-
-static double alpha_of(const ch_compute_law *law) {
-  return law->alpha;
-}
-
-static ch_estimate estimate(ladder *l, int m, double value_of(const ch_compute_law *law)) {
-  int draws = draws_of(l);
-  for (int b = 0; b < draws; b++) l->values[b] = value_of(&l->draws[b * l->count + m]);
-  return interval(l, value_of(&l->laws[m]), draws);
+/* What is known without a degree of freedom. */
+static ch_estimate alone(double value) {
+  return (ch_estimate){value, NAN, NAN};
 }
 
 /* The loss of a run of so much compute, with its own noise. */
-static ch_estimate predict(ladder *l, int m, double log_flops) {
-  ch_random random;
-  int draws = draws_of(l);
-  ch_random_seed(&random, 1, ch_random_stream_of("prediction") + (uint64_t)m);
-  for (int b = 0; b < draws; b++)
-    l->values[b] = ch_compute_law_loss(&l->draws[b * l->count + m], log_flops) +
-                   l->noises[b] * ch_random_normal(&random);
-  return interval(l, ch_compute_law_loss(&l->laws[m], log_flops), draws);
-}
-
-static double multiplier_of(const ch_compute_law *laws, int baseline, int m, double log_flops) {
-  double loss = ch_compute_law_loss(&laws[m], log_flops);
-  return exp(ch_compute_law_inverse(&laws[baseline], loss) - log_flops);
+static ch_estimate predict(const ladder *l, int m, double log_flops) {
+  return l->ranges ? ch_ladder_range_loss(l->ranges, m, log_flops)
+                   : alone(ch_compute_law_loss(&l->laws[m], log_flops));
 }
 
 /* Against the baseline, at so much compute. `slower`: how many times as long as the baseline's a FLOP takes, and the
    relative error of that. */
-static ch_estimate multiplier(ladder *l, int m, double log_flops, double slower, double spread) {
-  ch_random random;
-  int draws = draws_of(l);
-  ch_random_seed(&random, 1, ch_random_stream_of("speed") + (uint64_t)m);
-  for (int b = 0; b < draws; b++)
-    l->values[b] = multiplier_of(&l->draws[b * l->count], l->baseline, m, log_flops) / slower *
-                   exp(spread * ch_random_normal(&random));
-  return interval(l, multiplier_of(l->laws, l->baseline, m, log_flops) / slower, draws);
+static ch_estimate multiplier(const ladder *l, int m, double log_flops, double slower, double spread) {
+  double loss = ch_compute_law_loss(&l->laws[m], log_flops);
+  return l->ranges ? ch_ladder_range_multiplier(l->ranges, m, l->baseline, log_flops, slower, spread)
+                   : alone(exp(ch_compute_law_inverse(&l->laws[l->baseline], loss) - log_flops) / slower);
 }
 
-static ch_estimate time_multiplier(ladder *l, int m, double log_flops) {
+static ch_estimate time_multiplier(const ladder *l, int m, double log_flops) {
   const ch_ladder_curve *own = &l->curves[m], *base = &l->curves[l->baseline];
   if (m == l->baseline) return (ch_estimate){1, 1, 1};
-  if (!(own->seconds_per_flop > 0) || !(base->seconds_per_flop > 0)) return (ch_estimate){NAN, NAN, NAN};
+  if (!(own->seconds_per_flop > 0) || !(base->seconds_per_flop > 0)) return alone(NAN);
   return multiplier(l, m, log_flops, own->seconds_per_flop / base->seconds_per_flop,
                     hypot(own->seconds_error, base->seconds_error));
 }
 
-static ch_status describe(ladder *l, int m, ch_ladder_laws *made, ch_error *error) {
+static ch_status describe(const ladder *l, int m, ch_ladder_laws *made, ch_error *error) {
   const ch_ladder_curve *c = &l->curves[m];
   double place = log(c->target_flops > 0 ? c->target_flops : c->flops[c->rungs - 1]);
   double *multipliers = ch_arena_alloc(&made->arena, (size_t)c->rungs * sizeof *multipliers);
   ch_ladder_law *law = &made->laws[m];
-  const ch_estimate unknown = {NAN, NAN, NAN};
+  const ch_compute_law *fitted = &l->laws[m];
   *law = (ch_ladder_law){.name = ch_arena_strdup(&made->arena, c->name),
-                         .floor = estimate(l, m, floor_of),
-                         .amplitude = estimate(l, m, amplitude_of),
-                         .alpha = estimate(l, m, alpha_of),
-                         .target = c->target_flops > 0 ? predict(l, m, place) : unknown,
+                         .floor = l->ranges ? ch_ladder_range_floor(l->ranges, m) : alone(fitted->floor),
+                         .amplitude = l->ranges ? ch_ladder_range_amplitude(l->ranges, m)
+                                                : alone(amplitude_of(fitted)),
+                         .alpha = l->ranges ? ch_ladder_range_alpha(l->ranges, m) : alone(fitted->alpha),
+                         .target = c->target_flops > 0 ? predict(l, m, place) : alone(NAN),
                          .target_flops = c->target_flops,
-                         .top = unknown,
+                         .top = alone(NAN),
                          .top_loss = c->losses[c->rungs - 1],
                          .multiplier = {1, 1, 1},
                          .time_multiplier = time_multiplier(l, m, place),
@@ -236,42 +210,39 @@ static ch_status describe(ladder *l, int m, ch_ladder_laws *made, ch_error *erro
         m == l->baseline
             ? 1
             : exp(ch_compute_law_inverse(&l->laws[l->baseline], c->losses[i]) - log(c->flops[i]));
-  /* Alphas from 0.005 to 2 are tried. */
-  law->says_nothing = !(l->laws[m].amplitude[0] > 0) || !(law->alpha.low > 0.006) || !(law->alpha.high < 1.9);
+  law->says_nothing = !(fitted->amplitude[0] > 0) || !(law->alpha.low > 1.2 * CH_LADDER_LEAST_ALPHA) ||
+                      !(law->alpha.high < 0.95 * CH_LADDER_MOST_ALPHA);
   return CH_OK;
 }
 
 /* --- crossings --------------------------------------------------------------------------------------------------- */
 
-/* log C from `low` to `high` at which the first law's lead over the second changes its sign from `sign`; NaN if nowhere. */
-static double crossing_of(const ch_compute_law *a, const ch_compute_law *b, double low, double high,
-                          double sign) {
-  double before = 0, width = (high - low) / CROSSING_STEPS;
-  for (int i = 0; i <= CROSSING_STEPS; i++) {
-    double x = low + width * i, lead = sign * (ch_compute_law_loss(b, x) - ch_compute_law_loss(a, x));
-    if (i > 0 && before > 0 && lead <= 0) return x - width * lead / (lead - before);
-    before = lead;
+/* The share of resampled fits in which law `b` overtakes law `a`. */
+static double share_that_cross(const ladder *l, int a, int b, double low, double high) {
+  int crossing = 0;
+  if (!l->draws) return NAN;
+  for (int d = 0; d < DRAWS; d++) {
+    const ch_compute_law *laws = &l->draws[d * l->count];
+    crossing += !isnan(ch_compute_law_crossing(&laws[a], &laws[b], low, high));
   }
-  return NAN;
+  return (double)crossing / DRAWS;
 }
 
-/* Where law `a`, which leads at first, is overtaken by `b`; resampled fits may cross a good deal outside of the range. */
-static void find_crossing(ladder *l, int a, int b, double low, double high, ch_ladder_laws *made) {
-  double place = crossing_of(&l->laws[a], &l->laws[b], low, high, 1), around = (high - low) / 2;
-  int crossing = 0, draws = draws_of(l);
-  if (isnan(place)) return;
-  for (int d = 0; d < draws; d++) {
-    const ch_compute_law *laws = &l->draws[d * l->count];
-    double at = crossing_of(&laws[a], &laws[b], low - around, high + around, 1);
-    if (!isnan(at)) l->values[crossing++] = at;
-  }
-  bool known = crossing >= LEAST_CROSSING_DRAWS;
-  ch_estimate logs = interval(l, place, known ? crossing : 0);
+/* Where law `a`, which leads at first, is overtaken by `b`; laws that the losses allow may cross a good deal outside of the
+   range. */
+static ch_status find_crossing(ladder *l, int a, int b, double low, double high, ch_ladder_laws *made,
+                               ch_error *error) {
+  double place = ch_compute_law_crossing(&l->laws[a], &l->laws[b], low, high), around = (high - low) / 2;
+  if (isnan(place)) return CH_OK;
+  CH_TRY(draw_all(l, error));
+  ch_estimate logs =
+      l->ranges ? ch_ladder_range_crossing(l->ranges, a, b, low - around, high + around) : alone(place);
   made->crossings[made->crossing_count++] =
       (ch_ladder_crossing){.below = a,
                            .above = b,
-                           .flops = {exp(logs.value), exp(logs.low), exp(logs.high)},
-                           .share = draws ? (double)crossing / draws : NAN};
+                           .flops = {exp(place), exp(logs.low), exp(logs.high)},
+                           .share = share_that_cross(l, a, b, low - around, high + around)};
+  return CH_OK;
 }
 
 static ch_status find_crossings(ladder *l, ch_ladder_laws *made, ch_error *error) {
@@ -286,7 +257,7 @@ static ch_status find_crossings(ladder *l, ch_ladder_laws *made, ch_error *error
   if (!made->crossings) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the laws");
   for (int a = 0; a < l->count; a++)
     for (int b = 0; b < l->count; b++)
-      if (a != b) find_crossing(l, a, b, low, high, made);
+      if (a != b) CH_TRY(find_crossing(l, a, b, low, high, made, error));
   return CH_OK;
 }
 
@@ -299,18 +270,16 @@ static ch_status prepare(const ch_ladder_curve *curves, int count, int baseline,
                 .baseline = baseline,
                 .curves = curves,
                 .data = calloc(n, sizeof *l->data),
-                .laws = calloc(n, sizeof *l->laws),
-                .draws = calloc(n * DRAWS, sizeof *l->draws),
-                .noises = calloc(DRAWS, sizeof *l->noises),
-                .values = calloc(DRAWS, sizeof *l->values)};
+                .laws = calloc(n, sizeof *l->laws)};
   if (l->data) {
     read_curves(l, left_out, 0);
     l->tables = ch_ladder_tables_new(l->data, count);
   }
-  if (!l->tables || !l->laws || !l->draws || !l->noises || !l->values)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
+  if (!l->tables || !l->laws) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
   *shares = fit_all(l, left_out);
-  return draw_all(l, error);
+  if (!(l->fit.degrees > 0)) return CH_OK;
+  l->ranges = ch_ladder_ranges_new(&(ch_ladder_fitted){count, l->data, l->tables, l->laws, l->fit});
+  return l->ranges ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
 }
 
 /* The largest models, from those below them. */

@@ -124,7 +124,8 @@ static void intervals_cover_as_often_as_they_say(void **state) {
   static const struct {
     int count, rungs, shares, times;
     double ratio, noise;
-  } cases[] = {{1, 5, 0, 40, 4, 0.005}, {2, 4, 0, 30, 8, 0.01}, {3, 4, 2, 20, 4, 0.004}};
+  } cases[] = {
+      {1, 5, 0, 300, 4, 0.005}, {2, 4, 0, 200, 8, 0.01}, {2, 4, 0, 200, 4, 0.01}, {3, 4, 2, 100, 4, 0.004}};
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     int predicted = 0, tops = 0, floors = 0, alphas = 0, multipliers = 0, of = 0;
     for (int t = 0; t < cases[k].times; t++) {
@@ -177,7 +178,7 @@ static void a_crossing_is_found_where_it_is(void **state) {
     ch_ladder_laws_free(laws);
   }
   assert_true(found >= times - 1);
-  assert_true(covered >= found - 4);
+  assert_true(covered >= found - 3);
 }
 
 static void laws_with_their_own_floors_are_told(void **state) {
@@ -193,6 +194,26 @@ static void laws_with_their_own_floors_are_told(void **state) {
   assert_true(covers(ch_ladder_laws_at(laws, 0)->floor, 1.2));
   assert_true(covers(ch_ladder_laws_at(laws, 1)->floor, 1.9));
   ch_ladder_laws_free(laws);
+}
+
+/* Floors that differ, too little to be sure of it: one floor for all would miss most multipliers. */
+static void floors_that_may_differ_are_not_shared(void **state) {
+  (void)state;
+  static const truth truths[] = {{1.7, 1.5, 0.14}, {1.3, 1.6, 0.16}, {1.0, 1.55, 0.18}};
+  int covered = 0, times = 60;
+  for (int t = 0; t < times; t++) {
+    made m;
+    make(&m, truths, 3, 4, 4, 0.005, (uint64_t)t + 1);
+    for (int c = 0; c < 3; c++) {
+      m.curves[c].earlier = m.earlier[c];
+      m.curves[c].shares = SHARES;
+    }
+    ch_ladder_laws *laws = fitted(&m, 3);
+    for (int c = 0; c < 3; c++)
+      covered += covers(ch_ladder_laws_at(laws, c)->target, loss_of(&truths[c], 30 * m.flops[c][3]));
+    ch_ladder_laws_free(laws);
+  }
+  assert_true(covered >= 0.87 * 3 * times);
 }
 
 /* Earlier shares that follow another law do not spoil that of the ends. */
@@ -262,6 +283,7 @@ int main(void) {
       cmocka_unit_test(intervals_cover_as_often_as_they_say),
       cmocka_unit_test(a_crossing_is_found_where_it_is),
       cmocka_unit_test(laws_with_their_own_floors_are_told),
+      cmocka_unit_test(floors_that_may_differ_are_not_shared),
       cmocka_unit_test(shares_that_do_not_fit_are_left_out),
       cmocka_unit_test(losses_that_do_not_fall_say_nothing),
       cmocka_unit_test(impossible_ladders_are_refused),
