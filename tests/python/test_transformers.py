@@ -16,12 +16,18 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_MODULES_CACHE", tempfile.mkdtemp())
 warnings.simplefilter("ignore")
 
-import torch
-import transformers
+try:
+    import torch
+    import transformers
+except ImportError as error:
+    raise unittest.SkipTest(f"exported models are not tried in PyTorch: {error}; `pip install torch transformers`")
+
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageClassification
 
 CROSSHEAD = os.environ.get("CROSSHEAD", "build/crosshead")
+torch.set_num_threads(1)  # the models are so small that a second thread only waits
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 transformers.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
@@ -182,6 +188,7 @@ CASES = {
     "tied, without a gate": {"tie_word_embeddings": True, "hidden_act": "gelu", **attention(type="gqa")},
 }
 
+COMPILED = ("mla in groups", "diff, a pair each, alibi", "some layers slide", "experts in groups", "common dictionary")
 
 IMAGES = {
     "model_type": "crosshead_vit",
@@ -257,14 +264,34 @@ class Transformers(unittest.TestCase):
         logits = model.train()(input_ids=tokens, use_cache=False).logits
         torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).backward()
         self.assertLess(largest_difference(logits, ours["logits"]), 1e-5)
+        self.compare_gradients(model, ours)
+        for reentrant in (False, True):
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+            model.zero_grad()
+            logits = model(input_ids=tokens, use_cache=False).logits
+            torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).backward()
+            self.compare_gradients(model, ours)
+        model.gradient_checkpointing_disable()
+
+    def compare_gradients(self, model, ours):
         for name, tensor in model.named_parameters():
             if tensor.requires_grad:
                 self.assertLess(largest_difference(tensor.grad, ours["grad." + name]), 1e-4, name)
+
+    def check_compiled(self, model, ours, tokens):
+        """torch.compile makes one graph, with a cache too."""
+        torch._dynamo.reset()
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        self.assertLess(largest_difference(compiled(input_ids=tokens, use_cache=False).logits, ours["logits"]), 1e-5)
+        past = compiled(input_ids=tokens[:, :-1], use_cache=True).past_key_values
+        last = compiled(input_ids=tokens[:, -1:], past_key_values=past, use_cache=True).logits
+        self.assertLess(largest_difference(last, ours["logits"][:, -1:]), 1e-5)
 
     def check_cache(self, model, ours, tokens, saved):
         model.eval()
         for how in ("sdpa", "eager"):
             model.set_attn_implementation(how)
+            self.assertEqual(model.config._attn_implementation, how)
             past, logits, first = None, [], 0
             for count in (3, 1, 2, 1, 1, 4):
                 given = model(input_ids=tokens[:, first : first + count], past_key_values=past, use_cache=True)
@@ -292,7 +319,9 @@ class Transformers(unittest.TestCase):
             for _ in range(8):
                 alone = torch.cat((alone, model(input_ids=alone, use_cache=False).logits[:, -1:].argmax(-1)), 1)
         self.assertEqual(batch[0, -alone.shape[1] :].tolist(), alone[0].tolist())
-
+        beams = dict(attention_mask=mask, max_new_tokens=5, do_sample=False, num_beams=3, pad_token_id=0)
+        with_cache, without = (model.generate(tokens, use_cache=use, **beams).tolist() for use in (True, False))
+        self.assertEqual(with_cache, without)
 
     def check_images(self, keys):
         model, saved = random_model(self.directory, IMAGES, keys, AutoModelForImageClassification), f"{self.directory}/saved"
@@ -322,6 +351,8 @@ def add_case(name, keys):
         self.check_gradients(model, ours, tokens)
         with torch.no_grad():
             self.check_cache(model, ours, tokens, saved)
+            if name in COMPILED:
+                self.check_compiled(model, ours, tokens)
         self.check_generation(model, saved)
 
     test.__doc__ = name

@@ -30,9 +30,9 @@ def attend_with_sinks(query, key, value, mask, scaling, sinks):
 
 
 #? end
-class Attention(nn.Module):
+class Mechanism(nn.Module):
     """What all mechanisms have in common. A token writes states, which are all that is cached; a query reads the states
-    of every token that it sees:
+    of every token that it sees. Layers of a group read what the first of them has written and opened.
 
         states of a token = write(x)            y = read(x, states of all tokens)
     """
@@ -123,13 +123,17 @@ class Attention(nn.Module):
 #? end
         return self.o_proj(context.flatten(-2))
 
-    def forward(self, x, tokens, cache, written):
-        if self.leader == self.layer_idx:
+    def opened(self, states, tokens):
+        """What read takes: the states of all tokens, or what the first layer of a group makes of them for all its layers."""
+        return states
+
+    def forward(self, x, tokens, cache, opened):
+        if not opened:
             states = self.write(x, tokens)
             if cache is not None:
                 states = cache.layers[self.layer_idx].append(states)
-            written[self.layer_idx] = states
-        return self.read(x, written[self.leader], tokens)
+            opened = self.opened(states, tokens)
+        return self.read(x, opened, tokens), opened
 
 
 MECHANISMS = {}

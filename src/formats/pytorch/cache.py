@@ -12,11 +12,11 @@ class LayerStates(CacheLayerMixin):
     """What one layer keeps of every token: the states that its mechanism writes, [B, T, ...] each."""
 
     is_compileable = False
-    is_croppable = True
     is_sliding = False
 
     def __init__(self, window=None, sinks=0):
         super().__init__()
+        self.is_croppable = window is None
         self.states = None
         self.seen = 0
         self.window, self.sinks = window, sinks
@@ -74,12 +74,15 @@ class LayerStates(CacheLayerMixin):
     def reorder_cache(self, beam_idx):
         self._each(lambda state: state.index_select(0, beam_idx.to(state.device)))
 
-    def crop(self, tokens_to_remove):
-        removed = min(abs(tokens_to_remove), self.seen)
-        if removed and self.states is not None and self.states[0].shape[1] < self.seen:
+    def crop(self, length):
+        """Keeps the first `length` tokens; a negative number takes so many from the end."""
+        kept = max(self.seen + length, 0) if length <= 0 else min(length, self.seen)
+        if kept == self.seen:
+            return
+        if self.states is not None and self.states[0].shape[1] < self.seen:
             raise ValueError("a layer with a window has let go of older tokens; it cannot be cropped")
-        self.seen -= removed
-        self._each(lambda state: state[:, : self.seen])
+        self.seen = kept
+        self._each(lambda state: state[:, :kept])
 
     def batch_repeat_interleave(self, repeats):
         self._each(lambda state: state.repeat_interleave(repeats, 0))

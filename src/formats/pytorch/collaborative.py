@@ -6,7 +6,7 @@ class Mixing(nn.Module):
         self.weight = nn.Parameter(torch.empty(heads, size))
 
 
-class CollaborativeAttention(Attention):
+class CollaborativeAttention(Mechanism):
     """One query and one key for all heads, which each weigh their dims (Cordonnier et al. 2020):
 
         s_h = ((q ⊙ m_h) · k + u_h · x) / √d,  blocks of d rotated, each as a head

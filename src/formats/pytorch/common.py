@@ -3,6 +3,11 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+#? any_attention_function
+#? !vision
+from torch.nn.attention.flex_attention import create_block_mask
+#? end
+#? end
 #? !vision
 from transformers import GenerationMixin, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -18,6 +23,7 @@ from transformers.modeling_outputs import BaseModelOutput, ImageClassifierOutput
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 #? end
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.utils import can_return_tuple
 
 #? vision
 from .configuration_crosshead import CrossheadViTConfig as CrossheadConfig

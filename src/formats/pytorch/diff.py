@@ -30,14 +30,14 @@ class DifferentialAttention(KeysAndValues):
 
     def subtracted(self):
         """λ, one for the layer or one a pair."""
-        if hasattr(self, "lambda"):
-            return getattr(self, "lambda")[:, None]
+        if "lambda" in self._parameters:  # a keyword, which torch.compile cannot read as an attribute
+            return self._parameters["lambda"][:, None]
         first = torch.exp(torch.dot(self.lambda_q1, self.lambda_k1))
         return first - torch.exp(torch.dot(self.lambda_q2, self.lambda_k2)) + self.initial
 
-    def read(self, x, states, tokens):
+    def read(self, x, opened, tokens):
         q = self.finish_queries(self.q_proj(x), tokens)
-        k, v = self.keys_and_values(states, tokens)
+        k, v = opened
         v = torch.cat((v[:, 0::2], v[:, 1::2]), -1)  # both values of a pair
         scale = self.config.head_dim**-0.5
         even, odd = slice(0, None, 2), slice(1, None, 2)

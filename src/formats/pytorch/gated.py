@@ -6,8 +6,8 @@ class GatedAttention(GroupedQueryAttention):
         super().__init__(config, layer_idx, shared)
         self.projection("g_proj", config.hidden_size, config.num_attention_heads * config.head_dim)
 
-    def read(self, x, states, tokens):
-        context = self.context(x, states, tokens)
+    def read(self, x, opened, tokens):
+        context = self.context(x, opened, tokens)
 #? head_norm
         context = self.head_norm(context)
 #? end

@@ -53,7 +53,7 @@ class GatedDeltaNet(nn.Module):
         after.append(rows[:, rows.shape[1] - self.taps + 1 :])
         return F.silu(getattr(self, name + "_conv1d")(rows.transpose(1, 2)).transpose(1, 2))
 
-    def forward(self, x, tokens, cache, written):
+    def forward(self, x, tokens, cache, opened):
         if tokens.attention_mask is not None:  # padding leaves nothing behind
             seen = tokens.attention_mask[:, tokens.indices.shape[0] - x.shape[1] : tokens.indices.shape[0]]
             x = x * seen[:, :, None].to(x.dtype)
@@ -72,7 +72,7 @@ class GatedDeltaNet(nn.Module):
         if cache is not None:
             cache.layers[self.layer_idx].replace((state, *after), x.shape[1])
         o = self.o_norm(o.transpose(1, 2)).flatten(-2).to(x.dtype)
-        return self.o_proj(o * F.silu(self.g_proj(x)) if self.gated else o)
+        return self.o_proj(o * F.silu(self.g_proj(x)) if self.gated else o), ()
 
 
 #? end

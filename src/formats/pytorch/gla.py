@@ -27,7 +27,7 @@ class GroupedLatentAttention(MultiHeadLatentAttention):
         latent = (parts * rms.to(x.dtype)).flatten(-2) * norm.weight * self.latent_scale
         return (torch.cat((latent, self.rotated(rotary, tokens)), -1),)
 
-    def expanded(self, latent):
+    def expanded(self, latent, ids):
         """k_h and v_h of all heads, from latents."""
         heads = self.branches * self.config.num_attention_heads
         latent = latent.unflatten(-1, (self.latents, -1)).repeat_interleave(heads // self.latents, 2)
@@ -37,13 +37,6 @@ class GroupedLatentAttention(MultiHeadLatentAttention):
         k, v = self.knock("k", k), self.knock("v", v)
 #? end
         return k, v
-
-    def read(self, x, states, tokens):
-        q = self.queries(x, tokens)
-        latent, rotary = states[0].split((self.latent, self.rope), -1)
-        k, v = self.expander().expanded(latent)
-        k = self.keys(k, rotary, tokens)
-        return self.finish(self.attend(q, k, v, tokens, self.scale))
 
 
 MECHANISMS["gla"] = GroupedLatentAttention

@@ -18,9 +18,9 @@ class GroupedQueryAttention(KeysAndValues):
         self.norm("head_norm", config.head_dim)
 #? end
 
-    def context(self, x, states, tokens):
+    def context(self, x, opened, tokens):
         q = self.finish_queries(self.q_proj(x), tokens)
-        k, v = self.keys_and_values(states, tokens)
+        k, v = opened
         context = self.attend(q, k, v, tokens, self.config.head_dim**-0.5)
 #? exclusive
         own = F.normalize(v[:, :, -x.shape[1] :], dim=-1, eps=1e-12).transpose(1, 2)
@@ -29,8 +29,8 @@ class GroupedQueryAttention(KeysAndValues):
 #? end
         return context
 
-    def read(self, x, states, tokens):
-        return self.finish(self.context(x, states, tokens))
+    def read(self, x, opened, tokens):
+        return self.finish(self.context(x, opened, tokens))
 
 
 MECHANISMS["gqa"] = GroupedQueryAttention

@@ -1,4 +1,4 @@
-class GroupedTiedAttention(Attention):
+class GroupedTiedAttention(Mechanism):
     """A group's value is also the first half of its key; the second half is one rotary vector for all groups:
 
         t = knock(mix(W_kv x)),  r = W_r x;   k_g = (t_g[0 : d/2], RoPE(r)),  v_g = t_g
@@ -53,22 +53,30 @@ class GroupedTiedAttention(Attention):
 #? end
         return tied.transpose(1, 2), rotary.transpose(1, 2)
 
-    def read(self, x, states, tokens):
-        size = self.config.head_dim
-        writer = self.first_of_group[0]
+    def opened(self, states, tokens):
+        """Keys, and values, which are the tied states."""
+        half = self.config.head_dim // 2
         tied, rotary = (state.transpose(1, 2) for state in states)
         if self.tied_heads < self.config.num_key_value_heads:
-            tied = writer.finish_tied(tied)
-        k = torch.cat((tied[..., : size // 2], rotary.expand(-1, tied.shape[1], -1, -1)), -1)
+            tied = self.finish_tied(tied)
+        k = torch.cat((tied[..., :half], rotary.expand(-1, tied.shape[1], -1, -1)), -1)
+#? qk_norm
+        k = self.k_norm(k)
+#? rope
+        k = rotate(k, tokens.key_positions, self.config, half)
+#? end
+#? end
+        return k, tied
+
+    def read(self, x, opened, tokens):
+        size = self.config.head_dim
+        k, tied = opened
         q = split_heads(self.q_proj(x), self.config.num_attention_heads)
 #? knocking
         q = self.knock("q", q)
 #? end
 #? qk_norm
-        q, k = self.q_norm(q), writer.k_norm(k)
-#? rope
-        k = rotate(k, tokens.key_positions, self.config, size // 2)
-#? end
+        q = self.q_norm(q)
 #? end
 #? rope
         q = rotate(q, tokens.positions, self.config, size // 2)

@@ -35,15 +35,16 @@ class CrossheadViTModel(CrossheadPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
+    @can_return_tuple
     def forward(self, pixel_values, **kwargs):
         patches = self.patch_embed(pixel_values)
         first = self.cls_token.expand(patches.shape[0], 1, -1)
         x = torch.cat((first, patches), 1) + self.position_embeddings
         indices = torch.arange(x.shape[1], device=x.device)
         positions = indices[None].expand(x.shape[0], -1)
-        tokens, written = Tokens(self.config, positions, None, None, indices, None, x.dtype, kwargs), {}
-        for layer in self.layers:
-            x = layer(x, tokens, None, written)
+        tokens, opened = Tokens(self.config, positions, None, None, indices, None, x.dtype, kwargs), ()
+        for i, layer in enumerate(self.layers):
+            x, *opened = layer(x, tokens, None, *(opened if layer.leader < i else ()))
 #? !post_norm
         x = self.norm(x)
 #? end
@@ -59,6 +60,7 @@ class CrossheadForImageClassification(CrossheadPreTrainedModel):
         self.classifier = nn.Linear(config.hidden_size, config.num_classes)
         self.post_init()
 
+    @can_return_tuple
     def forward(self, pixel_values, labels=None, **kwargs):
         x = self.model(pixel_values, **kwargs).last_hidden_state
         logits = self.classifier(x[:, 0])

@@ -1,4 +1,4 @@
-class KeysAndValues(Attention):
+class KeysAndValues(Mechanism):
     """Keys and values by head: k = RoPE(norm(knock(mix(W_k x)))), v = knock(mix(W_v x))."""
 
     def add_keys_values(self):
@@ -104,13 +104,13 @@ class KeysAndValues(Attention):
 #? end
         return self.value_heads
 
-    def keys_and_values(self, states, tokens):
+    def opened(self, states, tokens):
+        """Keys and values of all heads, in pairs."""
         k, v = (state.transpose(1, 2) for state in states)
-        writer = self.first_of_group[0]
-        if writer.mixed_on_read("k"):
-            k = writer.finish_keys(k, tokens.key_positions)
-        if writer.mixed_on_read("v"):
-            v = writer.finish_values(v)
+        if self.mixed_on_read("k"):
+            k = self.finish_keys(k, tokens.key_positions)
+        if self.mixed_on_read("v"):
+            v = self.finish_values(v)
         pairs = math.lcm(self.key_heads, self.value_heads)
         return k.repeat_interleave(pairs // k.shape[1], 1), v.repeat_interleave(pairs // v.shape[1], 1)
 

@@ -1,3 +1,7 @@
+# transformers 5.24 renamed past_key_values. Both names may be passed; outputs have the one of the installed version.
+CACHE = "cache" if "cache" in BaseModelOutputWithPast.__dataclass_fields__ else "past_key_values"
+
+
 class CrossheadModel(CrossheadPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
@@ -24,6 +28,7 @@ class CrossheadModel(CrossheadPreTrainedModel):
     def set_input_embeddings(self, value):
         self.embed_tokens = value
 
+    @can_return_tuple
     def forward(
         self,
         input_ids=None,
@@ -32,17 +37,22 @@ class CrossheadModel(CrossheadPreTrainedModel):
         past_key_values=None,
         inputs_embeds=None,
         use_cache=None,
+        cache=None,
         **kwargs,
     ):
+        cache = past_key_values if cache is None else cache
+        keep_all = kwargs.pop("output_hidden_states", None) or self.config.output_hidden_states
+        if kwargs.pop("output_attentions", None):
+            raise ValueError("weights of attention are not kept; leave output_attentions out")
 #? gate
         if input_ids is None:
             raise ValueError("input_ids are needed: the embedding gates of EG-MLA read them")
 #? end
         x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         use_cache = self.config.use_cache and not self.training if use_cache is None else use_cache
-        if use_cache and past_key_values is None:
-            past_key_values = CrossheadCache(self.config)
-        past = past_key_values.get_seq_length() if past_key_values is not None else 0
+        if use_cache and cache is None:
+            cache = CrossheadCache(self.config)
+        past = cache.get_seq_length() if cache is not None else 0
         if position_ids is None:
             position_ids = torch.arange(past, past + x.shape[1], device=x.device)[None]
         position_ids = position_ids.expand(x.shape[0], -1)
@@ -51,22 +61,24 @@ class CrossheadModel(CrossheadPreTrainedModel):
         if self.config.attention_sinks and padded:
             raise ValueError("attention_sinks are the first tokens of a text: generate without padding on the left")
 #? end
-        tokens, written = {}, {}
+        tokens, opened, hidden = {}, (), (x,)
         for i, layer in enumerate(self.layers):
             window = window_of(self.config, i)
             if window not in tokens:
-                if past_key_values is None:
+                if cache is None:
                     indices = torch.arange(x.shape[1], device=x.device)
                 else:
-                    indices = past_key_values.layers[i].indices(x.shape[1], x.device)
+                    indices = cache.layers[layer.leader].indices(x.shape[1], x.device)
                 tokens[window] = Tokens(
                     self.config, position_ids, input_ids, attention_mask, indices, window, x.dtype, kwargs
                 )
-            x = layer(x, tokens[window], past_key_values, written)
+            x, *opened = layer(x, tokens[window], cache, *(opened if layer.leader < i else ()))
+            hidden += (x,) if keep_all else ()
 #? !post_norm
         x = self.norm(x)
 #? end
-        return BaseModelOutputWithPast(last_hidden_state=x, past_key_values=past_key_values)
+        hidden = (*hidden[:-1], x) if keep_all else None
+        return BaseModelOutputWithPast(last_hidden_state=x, hidden_states=hidden, **{CACHE: cache})
 
 
 class CrossheadForCausalLM(CrossheadPreTrainedModel, GenerationMixin):
@@ -84,6 +96,7 @@ class CrossheadForCausalLM(CrossheadPreTrainedModel, GenerationMixin):
     def set_output_embeddings(self, value):
         self.lm_head = value
 
+    @can_return_tuple
     def forward(
         self,
         input_ids=None,
@@ -94,13 +107,14 @@ class CrossheadForCausalLM(CrossheadPreTrainedModel, GenerationMixin):
         labels=None,
         use_cache=None,
         logits_to_keep=0,
+        cache=None,
         **kwargs,
     ):
         outputs = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,
-            past_key_values=past_key_values,
+            cache=past_key_values if cache is None else cache,
             inputs_embeds=inputs_embeds,
             use_cache=use_cache,
             **kwargs,
@@ -114,7 +128,9 @@ class CrossheadForCausalLM(CrossheadPreTrainedModel, GenerationMixin):
         loss = None
         if labels is not None:
             loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+        return CausalLMOutputWithPast(
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, **{CACHE: getattr(outputs, CACHE)}
+        )
 
 
 __all__ = ["CrossheadForCausalLM", "CrossheadModel", "CrossheadPreTrainedModel"]

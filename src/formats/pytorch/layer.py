@@ -13,9 +13,11 @@ class CrossheadLayer(GradientCheckpointingLayer):
             self.linear_attn = GatedDeltaNet(config, layer_idx)
         else:
             self.self_attn = MECHANISMS[config.attention["type"]](config, layer_idx, shared)
+        self.leader = layer_idx if self.is_linear else self.self_attn.leader
 #? end
 #? !linear
         self.self_attn = MECHANISMS[config.attention["type"]](config, layer_idx, shared)
+        self.leader = self.self_attn.leader
 #? end
 #? moe
         dense = range(config.moe.get("first_dense_layers", 0))
@@ -31,31 +33,33 @@ class CrossheadLayer(GradientCheckpointingLayer):
         self.input_layernorm = make_norm(config)
         self.post_attention_layernorm = make_norm(config)
 
-    def attention(self, *inputs):
+    def attention(self, x, tokens, cache, opened):
 #? linear
         if self.is_linear:
-            return self.linear_attn(*inputs)
+            return self.linear_attn(x, tokens, cache, opened)
 #? end
-        return self.self_attn(*inputs)
+        return self.self_attn(x, tokens, cache, opened)
 
-    def forward(self, x, tokens, cache, written):
-        x = x + self.attention(self.input_layernorm(x), tokens, cache, written)
-        return x + self.mlp(self.post_attention_layernorm(x))
+    def forward(self, x, tokens, cache, *opened):
+        y, opened = self.attention(self.input_layernorm(x), tokens, cache, opened)
+        x = x + y
+        return x + self.mlp(self.post_attention_layernorm(x)), *opened
 #? end
 #? post_norm
         self.post_attention_layernorm = make_norm(config)
         self.post_feedforward_layernorm = make_norm(config)
 
-    def attention(self, *inputs):
+    def attention(self, x, tokens, cache, opened):
 #? linear
         if self.is_linear:
-            return self.linear_attn(*inputs)
+            return self.linear_attn(x, tokens, cache, opened)
 #? end
-        return self.self_attn(*inputs)
+        return self.self_attn(x, tokens, cache, opened)
 
-    def forward(self, x, tokens, cache, written):
-        x = self.post_attention_layernorm(x + self.attention(x, tokens, cache, written))
-        return self.post_feedforward_layernorm(x + self.mlp(x))
+    def forward(self, x, tokens, cache, *opened):
+        y, opened = self.attention(x, tokens, cache, opened)
+        x = self.post_attention_layernorm(x + y)
+        return self.post_feedforward_layernorm(x + self.mlp(x)), *opened
 #? end
 
 

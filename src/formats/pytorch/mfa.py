@@ -13,9 +13,9 @@ class MultiMatrixFactorizationAttention(FactoredQuery, KeysAndValues):
         self.norm("head_norm", config.head_dim)
 #? end
 
-    def read(self, x, states, tokens):
+    def read(self, x, opened, tokens):
         q = self.finish_queries(self.factored_query(x), tokens)
-        k, v = self.keys_and_values(states, tokens)
+        k, v = opened
         return self.finish(self.attend(q, k, v, tokens, self.config.head_dim**-0.5))
 
 

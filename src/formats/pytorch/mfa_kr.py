@@ -1,8 +1,8 @@
 #< factored_query
-class KeyReuseAttention(FactoredQuery, Attention):
+class KeyReuseAttention(FactoredQuery, Mechanism):
     """MFA-KR: the value is the key and a gated linear map of it, v = k + α ⊙ (N k) (MFA eq. 9).
 
-    The key before RoPE is all that is kept. The map is linear, so it is applied to the weighted sums of keys.
+    The key before RoPE is all that is kept. The map is linear, so one query applies it to its weighted sums of keys.
     """
 
     def __init__(self, config, layer_idx, shared):
@@ -48,22 +48,34 @@ class KeyReuseAttention(FactoredQuery, Attention):
             return mapped
         return k + (self.v_reuse.gate * mapped if self.made == "gated" else mapped)
 
-    def read(self, x, states, tokens):
-        writer = self.first_of_group[0]
+    def opened(self, states, tokens):
+        """The key, and the value, or with one query the key that sums of values are made of."""
         kept = states[0].transpose(1, 2)
-        k, q = kept, split_heads(self.factored_query(x), self.config.num_attention_heads)
+        k, v = kept, kept if tokens.one else self.values(kept)
 #? knocking
-        k, q = writer.knock("k", k), self.knock("q", q)
+        k = self.knock("k", k)
 #? end
 #? qk_norm
-        k, q = writer.k_norm(k), self.q_norm(q)
+        k = self.k_norm(k)
 #? end
 #? rope
         k = rotate(k, tokens.key_positions, self.config)
+#? end
+        return k, v
+
+    def read(self, x, opened, tokens):
+        q = split_heads(self.factored_query(x), self.config.num_attention_heads)
+#? knocking
+        q = self.knock("q", q)
+#? end
+#? qk_norm
+        q = self.q_norm(q)
+#? end
+#? rope
         q = rotate(q, tokens.positions, self.config)
 #? end
-        context = self.attend(q, k, kept, tokens, self.config.head_dim**-0.5)
-        return self.finish(writer.values(context))
+        context = self.attend(q, *opened, tokens, self.config.head_dim**-0.5)
+        return self.finish(self.first_of_group[0].values(context) if tokens.one else context)
 
 
 MECHANISMS["mfa_kr"] = KeyReuseAttention

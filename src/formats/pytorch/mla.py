@@ -1,4 +1,4 @@
-class MultiHeadLatentAttention(Attention):
+class MultiHeadLatentAttention(Mechanism):
     """All heads' keys and values from one latent vector per token (DeepSeek-V2):
 
         c = norm(W_a x),  r = RoPE(W_r x);   (k_h, v_h) = heads of W_b c;   key of head h: (k_h, r)
@@ -9,7 +9,8 @@ class MultiHeadLatentAttention(Attention):
         a, heads = config.attention, config.num_attention_heads
         self.nope, self.rope, self.value = a["qk_nope_head_dim"], a["qk_rope_head_dim"], a["v_head_dim"]
         self.latent = a.get("kv_lora_rank") or 0
-        self.expands = self.leader == layer_idx or a.get("layer_group_shares", "all") == "latent"
+        self.shares_latent = a.get("layer_group_shares", "all") == "latent"
+        self.expands = self.leader == layer_idx or self.shares_latent
         self.scale = (self.nope + self.rope) ** -0.5
 #? rope_scaling
         scaling = config.rope_scaling
@@ -80,16 +81,36 @@ class MultiHeadLatentAttention(Attention):
         """Whole keys of all heads from (k_h, r)."""
         k = torch.cat((k, rotary[:, None].expand(-1, k.shape[1], -1, -1)), -1)
 #? qk_norm
-        k = self.expander().k_norm(k)
+        k = self.k_norm(k)
 #? rope
         k = rotate(k, tokens.key_positions, self.config, self.rope)
 #? end
 #? end
         return k
 
-    def expander(self):
-        """The layer whose matrices make keys and values of what is read: the first of a group, or this one."""
-        return self if self.expands else self.first_of_group[0]
+#? !mla_apart
+    def keys_and_values(self, states, tokens):
+        latent, rotary = states[0].split((self.latent, self.rope), -1)
+        k, v = self.expanded(latent, states[-1])
+        return self.keys(k, rotary, tokens), v
+
+#? end
+    def opened(self, states, tokens):
+        """Keys and values of all heads, if the layers of a group share them; else the latents."""
+#? mla_absorbs
+        if tokens.one:
+            return states
+#? end
+        return states if self.shares_latent else self.keys_and_values(states, tokens)
+
+    def read(self, x, opened, tokens):
+        q = self.queries(x, tokens)
+#? mla_absorbs
+        if tokens.one:
+            return self.read_absorbed(q, opened[0], tokens)
+#? end
+        k, v = self.keys_and_values(opened, tokens) if self.shares_latent else opened
+        return self.finish(self.attend(q, k, v, tokens, self.scale))
 
 #? mla
 #? !mla_apart
@@ -140,26 +161,15 @@ class MultiHeadLatentAttention(Attention):
 #? end
         return split_heads(kv, self.config.num_attention_heads).split((self.nope, self.value), -1)
 
-    def read(self, x, states, tokens):
-        q = self.queries(x, tokens)
-        latent, rotary = states[0].split((self.latent, self.rope), -1)
 #? mla_absorbs
-        if q.shape[2] == 1 and latent.shape[1] > 1:
-            return self.read_absorbed(q, latent, rotary, tokens)
-#? end
-        k, v = self.expander().expanded(latent, states[-1])
-        k = self.keys(k, rotary, tokens)
-        return self.finish(self.attend(q, k, v, tokens, self.scale))
-#? mla_absorbs
-
-    def read_absorbed(self, q, latent, rotary, tokens):
+    def read_absorbed(self, q, state, tokens):
         """One query: W_UK goes into the query and W_UV into the sum of latents, so that the cache is never expanded."""
-        matrix = matrix_of(self.expander().kv_b_proj).unflatten(0, (q.shape[1], -1))
+        expander = self if self.expands else self.first_of_group[0]
+        matrix = matrix_of(expander.kv_b_proj).unflatten(0, (q.shape[1], -1))
         into_query, out_of_sum = matrix.split((self.nope, self.value), 1)
         nope, turned = q.split((self.nope, self.rope), -1)
         q = torch.cat((torch.einsum("bhtn,hnc->bhtc", nope, into_query), turned), -1)
-        k = torch.cat((latent, rotary), -1)[:, None]
-        latents = self.attend(q, k, latent[:, None], tokens, self.scale)
+        latents = self.attend(q, state[:, None], state[:, None, :, : self.latent], tokens, self.scale)
         return self.finish(torch.einsum("bthc,hvc->bthv", latents, out_of_sum))
 #? end
 #? end
@@ -202,13 +212,12 @@ class MultiHeadLatentAttention(Attention):
             return keys, self.v_a_layernorm(self.v_a_proj(x))
         return keys, join_heads(self.heads_of("v", self.v_proj(x)))
 
-    def read(self, x, states, tokens):
-        heads, there = self.config.num_attention_heads, self.expander()
+    def keys_and_values(self, states, tokens):
+        heads = self.config.num_attention_heads
         keys, rotary = states[0].split((states[0].shape[-1] - self.rope, self.rope), -1)
-        k = there.heads_of("k", there.k_b_proj(keys)) if self.key_latent else split_heads(keys, heads)
-        v = there.heads_of("v", there.v_b_proj(states[1])) if self.value_latent else split_heads(states[1], heads)
-        k = self.keys(k, rotary, tokens)
-        return self.finish(self.attend(self.queries(x, tokens), k, v, tokens, self.scale))
+        k = self.heads_of("k", self.k_b_proj(keys)) if self.key_latent else split_heads(keys, heads)
+        v = self.heads_of("v", self.v_b_proj(states[1])) if self.value_latent else split_heads(states[1], heads)
+        return self.keys(k, rotary, tokens), v
 #? end
 #? end
 

@@ -13,11 +13,8 @@ class MultiHeadLowRankAttention(GroupedLatentAttention):
         self.output_scale = self.branches**-0.5 if a["branch_scale"] else 1.0
         super().add_latents(heads)
 
-    def read(self, x, states, tokens):
-        q = self.queries(x, tokens)
-        latent, rotary = states[0].split((self.latent, self.rope), -1)
-        k, v = self.expanded(latent)
-        k = self.keys(k, rotary, tokens)
+    def read(self, x, opened, tokens):
+        q, (k, v) = self.queries(x, tokens), opened
         heads, context = q.shape[1], 0
         for branch in range(self.branches):
             here = slice(branch * heads, (branch + 1) * heads)

@@ -37,8 +37,8 @@ class MixtureOfHeadAttention(GroupedQueryAttention):
         super().__init__(config, layer_idx, shared)
         self.head_gate = HeadGate(config)
 
-    def read(self, x, states, tokens):
-        context = self.context(x, states, tokens)
+    def read(self, x, opened, tokens):
+        context = self.context(x, opened, tokens)
 #? head_norm
         context = self.head_norm(context)
 #? end

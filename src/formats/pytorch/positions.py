@@ -111,6 +111,11 @@ class Tokens:
         """Positions of all keys [B, S]: a text's tokens are at consecutive ones."""
         return self.positions[:, -1:] + (self.indices - self.indices[-1])
 
+    @property
+    def one(self):
+        """Whether one query reads several tokens: linear maps may then wait until its sums."""
+        return self.positions.shape[1] == 1 and self.indices.shape[0] > 1
+
     def seen(self):
         """Which keys each query sees: bool [B or 1, 1, T, S]."""
 #? vision
@@ -148,6 +153,13 @@ class Tokens:
 #? end
         if self.config._attn_implementation.startswith("flash"):
             return None if self.attention_mask is None else self.attention_mask[:, self.indices]
+#? any_attention_function
+        if self.config._attn_implementation == "flex_attention":
+            seen = self.seen().expand(self.positions.shape[0], -1, -1, -1)
+            return create_block_mask(
+                lambda b, h, q, k: seen[b, 0, q, k], seen.shape[0], None, queries, keys, device=seen.device
+            )
+#? end
         plain = self.attention_mask is None and (queries == keys or queries == 1)
         if plain and (not self.window or keys <= self.window):
             return None

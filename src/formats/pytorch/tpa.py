@@ -1,4 +1,4 @@
-class TensorProductAttention(Attention):
+class TensorProductAttention(Mechanism):
     """Queries, keys and values are sums of a few products of a vector over heads and one over dims (Zhang et al. 2025):
 
         k_h = (1 / R) Σ_r A[h, r] RoPE(B[r]),  the same for q and, without RoPE, for v
