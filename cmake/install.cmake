@@ -8,6 +8,9 @@ install(TARGETS crosshead_static EXPORT crosshead-static ARCHIVE DESTINATION ${C
 install(TARGETS crosshead_train_static EXPORT crosshead-train_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # libcrosshead-train finds libcrosshead beside itself, also in the build.
 set_target_properties(crosshead_train PROPERTIES INSTALL_RPATH $ORIGIN BUILD_RPATH_USE_ORIGIN ON)
+if(TARGET crosshead_mpi)
+  install(TARGETS crosshead_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/crosshead)
+endif()
 install(DIRECTORY include/crosshead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 # The CMake package. Static libraries need their dependencies again at link time, so they are components of their own.

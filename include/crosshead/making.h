@@ -12,6 +12,7 @@
  *   evaluate.h  perplexity of a text, tasks, accuracy on images, log-likelihoods of continuations
  *   quantize.h  matrices in fewer bits
  *   convert.h   GGUF files, llama2.c checkpoints and Hugging Face directories, in and out
+ *   ranks.h     processes that train together, over MPI
  *   runs.h      what was trained and evaluated, kept in a file
  *
  * common.h has the rules that all headers follow. */
@@ -30,6 +31,7 @@
 #include <crosshead/initial.h>
 #include <crosshead/plan.h>
 #include <crosshead/quantize.h>
+#include <crosshead/ranks.h>
 #include <crosshead/runs.h>
 #include <crosshead/sweep.h>
 #include <crosshead/train.h>

@@ -4,6 +4,7 @@
 
 #include <crosshead/common.h>
 #include <crosshead/documents.h>
+#include <crosshead/ranks.h>
 #include <crosshead/stop.h>
 
 #ifdef __cplusplus
@@ -38,7 +39,8 @@ typedef struct ch_train_start {
   int64_t step; /* done already; the first to come is step + 1 */
   int64_t steps, batch, accumulate, sequence;
   int64_t parameters, tokens; /* of the model, and to train on in one pass over the data */
-  uint64_t bytes;             /* of memory: weights, gradients, moments and activations */
+  uint64_t bytes;             /* of memory: weights, gradients, moments and activations; of this rank */
+  int32_t ranks;              /* that train together; 1: this process alone */
 } ch_train_start;
 
 /* What a step did. */
@@ -133,6 +135,10 @@ typedef struct ch_train_settings {
   bool resume;
   /* Sentences of errors name settings as `crosshead train` names its options: "--eval-every" and not "eval_every". */
   bool option_names;
+  /* One of several processes that train one model together (ranks.h): all call ch_train with the same settings, each gets its
+   * share of a step's micro-batches, and rank 0 writes the files and calls the callbacks; the others call `stop` alone.
+   * Failures are those of all: every rank returns the same status and sentence. NULL: this process alone. */
+  ch_rank_group *ranks;
   ch_train_start_sink start; /* the six may be NULL */
   ch_train_step_sink step;
   ch_train_share_sink share;

@@ -52,7 +52,8 @@ static void tell_start(void *context, int64_t step) {
                                 .sequence = o->sequence,
                                 .parameters = parameter_count(t->trainer),
                                 .tokens = vision ? ch_training_epoch(t) : t->data.train_tokens,
-                                .bytes = ch_trainer_bytes(t->trainer)};
+                                .bytes = ch_trainer_bytes(t->trainer),
+                                .ranks = ch_ranks_count(s->ranks)};
   if (s->start) s->start(&start, s->user);
 }
 
@@ -91,7 +92,8 @@ static bool is_stopped(void *context) {
 
 /* Trains to the end, from the weights of the model `from` where there is no checkpoint; NULL: from new ones. */
 static ch_status drive(ch_training *t, const char *from, ch_error *error) {
-  CH_TRY(ch_trainer_create_like(t->resumed ? t->checkpoint : from, &t->config, &t->options,
+  ch_rank_group *ranks = t->settings->ranks;
+  CH_TRY(ch_trainer_create_over(ranks, t->resumed ? t->checkpoint : from, &t->config, &t->options,
                                 ch_training_source(t), &t->trainer, error));
   if (from && !t->resumed) CH_TRY(ch_trainer_load_weights(t->trainer, from, error));
   const ch_train_events events = {.context = t,
@@ -101,14 +103,27 @@ static ch_status drive(ch_training *t, const char *from, ch_error *error) {
                                   .evaluated = tell_evaluation,
                                   .interrupted = is_stopped};
   CH_TRY(ch_train_run(t->trainer, t->out, t->settings->resume, &events, error));
-  return ch_config_is_vision(&t->config) ? CH_OK : ch_data_give_tokenizer(&t->data, t->out, error);
+  bool gives = !ch_config_is_vision(&t->config) && ch_ranks_leads(ranks);
+  return ch_ranks_agree(ranks, gives ? ch_data_give_tokenizer(&t->data, t->out, error) : CH_OK, error);
+}
+
+/* The first rank prepares what the others then find. */
+static ch_status open_data(ch_training *t, ch_error *error) {
+  ch_rank_group *ranks = t->settings->ranks;
+  bool leads = ch_ranks_leads(ranks);
+  CH_TRY(ch_ranks_agree(ranks, leads ? ch_training_open_data(t, error) : CH_OK, error));
+  return ch_ranks_agree(ranks, leads ? CH_OK : ch_training_open_data(t, error), error);
 }
 
 static ch_status run(ch_training *t, ch_training_control *control, ch_error *error) {
-  CH_TRY(ch_training_decide(t, error));
-  CH_TRY(ch_training_find_control(t, control, error));
-  CH_TRY(ch_training_open_data(t, error));
-  CH_TRY(ch_training_record_control(t, control, error));
+  ch_rank_group *ranks = t->settings->ranks;
+  CH_TRY(ch_ranks_agree(ranks, ch_training_decide(t, error), error));
+  CH_TRY(ch_training_compare_start(t, error));
+  CH_TRY(ch_ranks_agree(ranks, ch_training_find_control(t, control, error), error));
+  CH_TRY(open_data(t, error));
+  CH_TRY(ch_training_compare_data(t, error));
+  ch_status status = ch_ranks_leads(ranks) ? ch_training_record_control(t, control, error) : CH_OK;
+  CH_TRY(ch_ranks_agree(ranks, status, error));
   return drive(t, t->settings->init_from, error);
 }
 
@@ -116,7 +131,7 @@ static ch_status run(ch_training *t, ch_training_control *control, ch_error *err
 static ch_status run_control(ch_training *t, ch_training_control *control, ch_error *error) {
   ch_trainer_free(t->trainer);
   t->trainer = NULL;
-  CH_TRY(ch_training_open_control(t, control, error));
+  CH_TRY(ch_ranks_agree(t->settings->ranks, ch_training_open_control(t, control, error), error));
   ch_status status = drive(&control->run, control->model, error);
   if (status != CH_ERROR_INTERRUPTED || !control->run.began || !t->settings->option_names) return status;
   ch_progress_record record;
@@ -169,16 +184,27 @@ static void close_all(ch_training *t) {
   free(t->checkpoint);
 }
 
+/* Only the first rank tells what happens. */
+static void keep_quiet(ch_train_settings *settings) {
+  settings->start = NULL;
+  settings->step = NULL;
+  settings->share = NULL;
+  settings->evaluation = NULL;
+  settings->preparation = NULL;
+}
+
 ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error) {
   if (!out || !settings) return ch_answer_missing(error, out ? "the settings" : "the directory's name");
   ch_training *t = calloc(1, sizeof *t);
   if (!t) return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
-  t->settings = settings;
+  ch_train_settings own = *settings;
+  if (!ch_ranks_leads(settings->ranks)) keep_quiet(&own);
+  t->settings = &own;
   t->out = out;
   ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
-  ch_attempt attempt;
-  ch_attempt_begin(&attempt, out);
+  ch_attempt attempt = {0};
+  if (ch_ranks_leads(settings->ranks)) ch_attempt_begin(&attempt, out);
   ch_training_control control = {0};
   json_t *result = NULL;
   ch_status status = run(t, &control, error);

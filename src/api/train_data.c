@@ -12,7 +12,8 @@ static ch_status open_images(ch_training *t, ch_error *error) {
   double validation = s->validation > 0 ? s->validation : 0.05;
   CH_TRY(ch_image_data_open(s->images ? s->images : s->data, validation, t->out, &t->images, error));
   CH_TRY(ch_image_data_prepare(&t->images, &t->config, &t->options, error));
-  return t->resumed ? CH_OK : ch_image_data_record(&t->images, t->out, error);
+  bool records = !t->resumed && ch_ranks_leads(s->ranks);
+  return records ? ch_image_data_record(&t->images, t->out, error) : CH_OK;
 }
 
 static ch_status open_text(ch_training *t, ch_error *error) {
@@ -21,7 +22,7 @@ static ch_status open_text(ch_training *t, ch_error *error) {
                        .tokenizer = s->tokenizer,
                        .vocab_size = t->config.vocab_size,
                        .directory = t->out,
-                       .fixed = t->resumed,
+                       .fixed = t->resumed || !ch_ranks_leads(s->ranks),
                        .sequence = t->options.sequence,
                        .seed = t->options.seed,
                        .documents = t->options.documents,

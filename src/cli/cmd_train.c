@@ -5,6 +5,7 @@
 #include "base/file_names.h"
 #include "cli/destination.h"
 #include "cli/interrupt.h"
+#include "cli/job.h"
 #include "cli/keep.h"
 #include "cli/output.h"
 #include "cli/training.h"
@@ -58,7 +59,7 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_keep
 /* *json is there too when all went well but the trace. */
 static ch_status train(const ch_training_arguments *a, ch_training_view *view, char **json, ch_error *error) {
   ch_train_settings settings;
-  CH_TRY(check(a, error));
+  CH_TRY(ch_job_agree(check(a, error), error));
   ch_training_read(a, &settings);
   settings.option_names = true;
   settings.start = ch_training_show_start;
@@ -68,6 +69,7 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   settings.preparation = ch_training_show_preparation;
   settings.stop = ch_training_stops;
   settings.user = view;
+  settings.ranks = ch_job_ranks();
   ch_interrupt_watch(CH_SAVES_WORK);
   return ch_train(a->out, &settings, json, error);
 }
@@ -88,14 +90,17 @@ static ch_status run(const void *given, ch_error *error) {
   ch_training_view view = {.out = a->out, .resume = a->settings.resume};
   ch_keeper keeper;
   char *json = NULL;
-  CH_TRY(ch_keeper_begin(&keeper, a->runs, a->out, error));
-  ch_progress_begin(&view.line, stderr);
+  bool leads = ch_job_leads();
+  ch_status kept = leads ? ch_keeper_begin(&keeper, a->runs, a->out, error) : CH_OK;
+  CH_TRY(ch_job_agree(kept, error));
+  ch_progress_begin(&view.line, leads ? stderr : NULL);
   ch_status status = train(a, &view, &json, error);
-  if (view.began) keep(a, &view, &keeper);
-  ch_keeper_end(&keeper);
+  if (view.began) keep(a, &view, &keeper); /* the first process alone is told so */
+  if (leads) ch_keeper_end(&keeper);
   ch_progress_end(&view.line);
   ch_interrupt_release();
-  if (!json) return status;
+  if (!leads) free(json);
+  if (!json || !leads) return status;
   ch_status printed = print_result(a, &view, json, status == CH_OK ? error : NULL);
   return status == CH_OK ? printed : status;
 }
@@ -119,5 +124,6 @@ const ch_command ch_cmd_train = {
         "crosshead train --init-from Qwen3-0.6B --data notes.txt --out tuned --schedule constant",
     .options = ch_training_option_table,
     .arguments_size = sizeof(ch_training_arguments),
+    .over_ranks = true,
     .run = run,
 };

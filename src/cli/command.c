@@ -12,6 +12,7 @@
 #include "cli/destination.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
+#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 
@@ -115,19 +116,23 @@ static void leave(void) {
           running.command->name, writes ? "; nothing was written" : "");
 }
 
+/* Of several processes the first one looks after the outputs. */
 static ch_status run_between_outputs(const ch_command *command, ch_error *error) {
-  CH_TRY(ch_destinations_open(command, &running.parsed, &running.outputs, error));
+  bool leads = ch_job_leads();
+  ch_status status = leads ? ch_destinations_open(command, &running.parsed, &running.outputs, error) : CH_OK;
+  CH_TRY(ch_job_agree(status, error));
   set_threads(command, &running.parsed);
   running.command = command;
   ch_interrupt_on_leaving(leave);
-  ch_status status = command->run(running.parsed.arguments, error);
+  status = command->run(running.parsed.arguments, error);
   running.command = NULL;
-  return ch_destinations_close(&running.outputs, status, error);
+  status = leads ? ch_destinations_close(&running.outputs, status, error) : status;
+  return ch_job_agree(status, error);
 }
 
 /* As shells count: 128 and the signal's number. */
 static int exit_status_of(ch_status status) {
-  int number = ch_interrupt_number();
+  int number = ch_job_signal(ch_interrupt_number());
   if (status == CH_OK) return EXIT_SUCCESS;
   if (status == CH_ERROR_INTERRUPTED && number) return EXIT_SIGNAL + number;
   return status == CH_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;
@@ -135,14 +140,20 @@ static int exit_status_of(ch_status status) {
 
 static int run(const ch_command *command, int argc, char **argv) {
   ch_error error = {0};
-  ch_status status = ch_parse_command_line(command, argc, argv, &running.parsed, &error);
-  if (status == CH_OK && running.parsed.help)
+  ch_status status = command->over_ranks ? ch_job_join(&error) : CH_OK;
+  if (status == CH_OK) status = ch_parse_command_line(command, argc, argv, &running.parsed, &error);
+  status = ch_job_agree(status, &error);
+  bool leads = ch_job_leads();
+  if (status == CH_OK && running.parsed.help && leads)
     ch_print_command_help(command, stdout);
-  else if (status == CH_OK)
+  else if (status == CH_OK && !running.parsed.help)
     status = run_between_outputs(command, &error);
   ch_parsed_free(&running.parsed);
-  if (status != CH_OK) print_error(command->name, error.message);
-  return exit_status_of(status);
+  if (status != CH_OK && leads) print_error(command->name, error.message);
+  int exit_status = exit_status_of(status);
+  /* A launcher may end all processes when it sees one end with a failure, so they end together, after the sentence. */
+  ch_job_leave();
+  return exit_status;
 }
 
 static int dispatch(int argc, char **argv) {

@@ -84,6 +84,7 @@ typedef struct ch_command {
   void (*defaults)(void *arguments);
   size_t arguments_size; /* size of the argument struct; its FIRST member is `const char
                             *positional[CH_POSITIONAL_MAX]`, NULL after the last one */
+  bool over_ranks;       /* several processes of one job may run it together (cli/job.h) */
   /* Runs with the filled struct; returns CH_OK or fills *error. CH_ERROR_ARGUMENT gives exit status 2,
      anything else 1. */
   ch_status (*run)(const void *arguments, ch_error *error);

@@ -13,7 +13,7 @@
 
 /* oneDNN's sgemm keeps other things than a stack where the stack pointer points (its generated code uses that register
    for data), so a handler that ran on the thread's stack would overwrite memory that is in use. */
-enum { STACK = 64 * 1024 };
+enum { STACK = 64 * 1024, SIGNALS = 4 };
 static _Alignas(64) char own_stack[STACK];
 
 /* `timeout` and some shells send a signal to the process and to its group: two that come together are one. */
@@ -21,10 +21,15 @@ static const long long together_ns = 250000000;
 
 static volatile sig_atomic_t interrupted;
 static atomic_llong first_ns;
-static struct sigaction before[2];
+static struct sigaction before[SIGNALS];
 static stack_t stack_before;
 static bool watching;
-static const int signals[2] = {SIGINT, SIGTERM};
+/* Launchers and Slurm warn by the last two that the time of a job is nearly over. */
+static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+
+static bool is_warning(int number) {
+  return number == SIGUSR1 || number == SIGUSR2;
+}
 
 /* The thread that ends a program which does not end by itself. */
 enum { GRACE_NS = 1500000000, SECOND_NS = 1000000000, OWN_STACK = 256 * 1024 };
@@ -40,11 +45,12 @@ static void on_signal(int number) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   long long now = (long long)t.tv_sec * 1000000000 + t.tv_nsec;
-  if (!interrupted) {
+  bool first = !interrupted;
+  if (first || is_warning(interrupted)) {
     atomic_store(&first_ns, now);
     interrupted = number;
-    if (guard.running) sem_post(&guard.woken);
-  } else if (now - atomic_load(&first_ns) > together_ns) {
+    if (first && guard.running) sem_post(&guard.woken);
+  } else if (!is_warning(number) && now - atomic_load(&first_ns) > together_ns) {
     /* Takes effect when this handler returns. */
     signal(number, SIG_DFL);
     raise(number);
@@ -110,7 +116,7 @@ void ch_interrupt_watch(ch_interrupt_end end) {
   /* No SA_RESTART: a read that waits returns. */
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
   sigemptyset(&action.sa_mask);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < SIGNALS; i++) {
     sigaction(signals[i], NULL, &before[i]);
     if (before[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, NULL); /* nohup stays nohup */
   }
@@ -132,7 +138,7 @@ bool ch_stop_wanted(void *context) {
 
 void ch_interrupt_release(void) {
   if (!watching) return;
-  for (int i = 0; i < 2; i++) sigaction(signals[i], &before[i], NULL);
+  for (int i = 0; i < SIGNALS; i++) sigaction(signals[i], &before[i], NULL);
   sigaltstack(&stack_before, NULL);
   end_guard();
   watching = false;

@@ -1,4 +1,4 @@
-/* SIGINT and SIGTERM as a question that long work asks now and then. */
+/* SIGINT, SIGTERM and the warnings SIGUSR1 and SIGUSR2 as a question that long work asks now and then. */
 #ifndef CH_CLI_INTERRUPT_H
 #define CH_CLI_INTERRUPT_H
 
@@ -9,8 +9,8 @@ typedef enum ch_interrupt_end {
   CH_NOTHING_SAVED /* it has 1.5 seconds; then the function of ch_interrupt_on_leaving runs and the program exits */
 } ch_interrupt_end;
 
-/* From here on the first SIGINT or SIGTERM only answers ch_interrupted; one that comes a quarter of a second or more
-   after it ends the program as usual. */
+/* From here on the first of these signals only answers ch_interrupted. A SIGINT or SIGTERM that comes a quarter of a second or
+   more after another one ends the program as usual. */
 void ch_interrupt_watch(ch_interrupt_end end);
 /* What tidies up when a command with CH_NOTHING_SAVED does not end in time: it is in a call that cannot be cancelled, for
    example LAPACK's. It runs in a thread of its own beside that call. */

@@ -135,10 +135,10 @@ void ch_manual(ch_text *page) {
   put_section(page, "COMMANDS");
   for (const ch_command *const *c = ch_commands; *c; c++) put_command(page, *c);
   put_section(page, "EXIT STATUS");
-  ch_text_puts(page,
-               "0 on success, 1 when the work failed, 2 when the command line was wrong, 130 or 143 when the "
-               "program was interrupted (SIGINT, SIGTERM) and has saved what can be saved. The reason is one "
-               "sentence on standard error.\n");
+  ch_text_puts(page, "0 on success, 1 when the work failed, 2 when the command line was wrong, 128 and the "
+                     "signal's number when the program was interrupted (SIGINT 130, SIGTERM 143, SIGUSR1 "
+                     "138, SIGUSR2 140) and has saved what can be saved. The reason is one "
+                     "sentence on standard error.\n");
   put_section(page, "ENVIRONMENT");
   ch_text_puts(page,
                ".TP\n.B CROSSHEAD_RUNS\nThe file in which runs are kept for\n.BR \"crosshead runs\" ,\n"

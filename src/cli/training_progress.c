@@ -91,13 +91,16 @@ void ch_training_show_start(const ch_train_start *start, void *context) {
   view->smooth_loss = view->smooth_seconds = 0;
   char parameters[32], tokens[32], memory[32], batch[64] = "", length[40] = "";
   const char *unit = unit_of(view);
+  char ranks[48] = "";
+  if (start->ranks > 1) snprintf(ranks, sizeof ranks, " on each of %d ranks", (int)start->ranks);
   if (start->accumulate > 1) snprintf(batch, sizeof batch, " x %lld", (long long)start->accumulate);
   if (!start->images) snprintf(length, sizeof length, " x %lld", (long long)start->sequence);
-  ch_progress_print(&view->line, "%s%s parameters, %s training %s, %sB of memory; %lld %s of %lld%s%s %s",
+  ch_progress_print(&view->line, "%s%s parameters, %s training %s, %sB of memory%s; %lld %s of %lld%s%s %s",
                     whose(view), ch_format_count((double)start->parameters, parameters, sizeof parameters),
                     ch_format_count((double)start->tokens, tokens, sizeof tokens), unit,
-                    ch_format_count((double)start->bytes, memory, sizeof memory), (long long)start->steps,
-                    ch_plural(start->steps, "step", "steps"), (long long)start->batch, batch, length, unit);
+                    ch_format_count((double)start->bytes, memory, sizeof memory), ranks,
+                    (long long)start->steps, ch_plural(start->steps, "step", "steps"),
+                    (long long)start->batch, batch, length, unit);
   ch_progress_begin(&view->line, stderr); /* rates count from here */
   if (view->resume && !start->resumed && !start->control)
     ch_progress_print(&view->line, "%s has no checkpoint yet: training begins at step 1", view->out);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct ch_ranks {
+struct ch_rank_group {
   int rank, count;
   const ch_transport *transport;
   void *context;
@@ -21,11 +21,11 @@ struct ch_ranks {
 enum { MOST_FACTS = 16 };
 
 ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count,
-                          ch_ranks **result, ch_error *error) {
-  ch_ranks *ranks = calloc(1, sizeof *ranks);
+                          ch_rank_group **result, ch_error *error) {
+  ch_rank_group *ranks = calloc(1, sizeof *ranks);
   *result = NULL;
   if (ranks) {
-    *ranks = (ch_ranks){.rank = rank, .count = count, .transport = transport, .context = context};
+    *ranks = (ch_rank_group){.rank = rank, .count = count, .transport = transport, .context = context};
     ranks->votes = calloc((size_t)count, sizeof *ranks->votes);
     ranks->facts = calloc((size_t)count * MOST_FACTS, sizeof(uint64_t));
   }
@@ -39,7 +39,7 @@ ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank
   return CH_OK;
 }
 
-void ch_ranks_leave(ch_ranks *ranks) {
+void ch_ranks_leave(ch_rank_group *ranks) {
   if (!ranks) return;
   ranks->transport->leave(ranks->context);
   free(ranks->votes);
@@ -47,23 +47,23 @@ void ch_ranks_leave(ch_ranks *ranks) {
   free(ranks);
 }
 
-int ch_ranks_rank(const ch_ranks *ranks) {
+int ch_ranks_rank(const ch_rank_group *ranks) {
   return ranks ? ranks->rank : 0;
 }
 
-int ch_ranks_count(const ch_ranks *ranks) {
+int ch_ranks_count(const ch_rank_group *ranks) {
   return ranks ? ranks->count : 1;
 }
 
-bool ch_ranks_leads(const ch_ranks *ranks) {
+bool ch_ranks_leads(const ch_rank_group *ranks) {
   return ch_ranks_rank(ranks) == 0;
 }
 
-ch_traffic ch_ranks_traffic(const ch_ranks *ranks) {
+ch_traffic ch_ranks_traffic(const ch_rank_group *ranks) {
   return ranks ? ranks->traffic : (ch_traffic){0};
 }
 
-ch_status ch_ranks_split(const ch_ranks *ranks, int group, ch_ranks **part, ch_error *error) {
+ch_status ch_ranks_split(const ch_rank_group *ranks, int group, ch_rank_group **part, ch_error *error) {
   *part = NULL;
   if (!ranks) return CH_OK;
   int rank, count;
@@ -76,19 +76,21 @@ ch_status ch_ranks_split(const ch_ranks *ranks, int group, ch_ranks **part, ch_e
 
 /* --- one to another -------------------------------------------------------------------------------------------- */
 
-void ch_ranks_send(ch_ranks *ranks, int to, int tag, const void *data, size_t bytes, ch_transfer *transfer) {
+void ch_ranks_send(ch_rank_group *ranks, int to, int tag, const void *data, size_t bytes,
+                   ch_transfer *transfer) {
   ranks->transport->send(ranks->context, to, tag, data, bytes, &transfer->handle);
   transfer->active = true;
   ranks->traffic.sent += (double)bytes;
 }
 
-void ch_ranks_receive(ch_ranks *ranks, int from, int tag, void *data, size_t bytes, ch_transfer *transfer) {
+void ch_ranks_receive(ch_rank_group *ranks, int from, int tag, void *data, size_t bytes,
+                      ch_transfer *transfer) {
   ranks->transport->receive(ranks->context, from, tag, data, bytes, &transfer->handle);
   transfer->active = true;
   ranks->traffic.received += (double)bytes;
 }
 
-bool ch_ranks_done(const ch_ranks *ranks, ch_transfer *transfer) {
+bool ch_ranks_done(const ch_rank_group *ranks, ch_transfer *transfer) {
   if (transfer->active && ranks->transport->done(ranks->context, &transfer->handle)) transfer->active = false;
   return !transfer->active;
 }
@@ -104,7 +106,7 @@ static void rest(int64_t calls) {
     nanosleep(calls < PATIENT ? &nap : &sleep, NULL);
 }
 
-bool ch_ranks_wait(ch_ranks *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context) {
+bool ch_ranks_wait(ch_rank_group *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context) {
   if (!transfer->active || ch_ranks_done(ranks, transfer)) return true;
   double start = ch_clock(), ask = 0;
   bool done = false, stopped = false;
@@ -120,13 +122,13 @@ bool ch_ranks_wait(ch_ranks *ranks, ch_transfer *transfer, ch_stop_test stop, vo
   return done;
 }
 
-bool ch_ranks_message_waits(const ch_ranks *ranks, int tag) {
+bool ch_ranks_message_waits(const ch_rank_group *ranks, int tag) {
   return ranks->transport->waits(ranks->context, tag);
 }
 
 /* --- all together ---------------------------------------------------------------------------------------------- */
 
-void ch_ranks_gather(ch_ranks *ranks, void *all, size_t bytes_each) {
+void ch_ranks_gather(ch_rank_group *ranks, void *all, size_t bytes_each) {
   if (!ranks) return;
   ch_transfer transfer = {.active = true};
   ranks->transport->gather(ranks->context, all, bytes_each, &transfer.handle);
@@ -135,7 +137,7 @@ void ch_ranks_gather(ch_ranks *ranks, void *all, size_t bytes_each) {
   ranks->traffic.received += (double)(ranks->count - 1) * (double)bytes_each;
 }
 
-void ch_ranks_broadcast(ch_ranks *ranks, int root, void *data, size_t bytes) {
+void ch_ranks_broadcast(ch_rank_group *ranks, int root, void *data, size_t bytes) {
   if (!ranks) return;
   ch_transfer transfer = {.active = true};
   ranks->transport->broadcast(ranks->context, root, data, bytes, &transfer.handle);
@@ -146,7 +148,7 @@ void ch_ranks_broadcast(ch_ranks *ranks, int root, void *data, size_t bytes) {
     ranks->traffic.received += (double)bytes;
 }
 
-void ch_ranks_sum(ch_ranks *ranks, int64_t *values, int64_t n, int64_t *room) {
+void ch_ranks_sum(ch_rank_group *ranks, int64_t *values, int64_t n, int64_t *room) {
   if (!ranks || n == 0) return;
   memcpy(room + ranks->rank * n, values, (size_t)n * sizeof *values);
   ch_ranks_gather(ranks, room, (size_t)n * sizeof *values);
@@ -155,14 +157,23 @@ void ch_ranks_sum(ch_ranks *ranks, int64_t *values, int64_t n, int64_t *room) {
     for (int64_t i = 0; i < n; i++) values[i] += room[r * n + i];
 }
 
-bool ch_ranks_decide(ch_ranks *ranks, bool of_rank_0) {
+int ch_ranks_largest(ch_rank_group *ranks, int number) {
+  if (!ranks) return number;
+  ranks->votes[ranks->rank] = number;
+  ch_ranks_gather(ranks, ranks->votes, sizeof *ranks->votes);
+  for (int r = 0; r < ranks->count; r++)
+    if (ranks->votes[r] > number) number = ranks->votes[r];
+  return number;
+}
+
+bool ch_ranks_decide(ch_rank_group *ranks, bool of_rank_0) {
   unsigned char decision = of_rank_0;
   ch_ranks_broadcast(ranks, 0, &decision, sizeof decision);
   return decision;
 }
 
 /* The rank whose failure is told: the first that failed otherwise than by an interruption, else the first; -1: none failed. */
-static int spokesman(const ch_ranks *ranks) {
+static int spokesman(const ch_rank_group *ranks) {
   int first = -1;
   for (int r = ranks->count - 1; r >= 0; r--) {
     if (ranks->votes[r] == CH_OK) continue;
@@ -173,7 +184,7 @@ static int spokesman(const ch_ranks *ranks) {
   return first;
 }
 
-ch_status ch_ranks_agree(ch_ranks *ranks, ch_status status, ch_error *error) {
+ch_status ch_ranks_agree(ch_rank_group *ranks, ch_status status, ch_error *error) {
   if (!ranks) return status;
   ranks->votes[ranks->rank] = (int32_t)status;
   ch_ranks_gather(ranks, ranks->votes, sizeof *ranks->votes);
@@ -190,7 +201,7 @@ ch_status ch_ranks_agree(ch_ranks *ranks, ch_status status, ch_error *error) {
   return ch_fail(error, (ch_status)ranks->votes[from], "rank %d on %s: %s", from, host, message);
 }
 
-ch_status ch_ranks_compare(ch_ranks *ranks, const ch_rank_fact *facts, int count, ch_error *error) {
+ch_status ch_ranks_compare(ch_rank_group *ranks, const ch_rank_fact *facts, int count, ch_error *error) {
   if (!ranks) return CH_OK;
   uint64_t *all = (uint64_t *)(void *)ranks->facts;
   for (int i = 0; i < MOST_FACTS; i++) all[ranks->rank * MOST_FACTS + i] = i < count ? facts[i].value : 0;
@@ -199,7 +210,7 @@ ch_status ch_ranks_compare(ch_ranks *ranks, const ch_rank_fact *facts, int count
     for (int r = 1; r < ranks->count; r++)
       if (all[r * MOST_FACTS + i] != all[i])
         return ch_fail(error, CH_ERROR_ARGUMENT,
-                       "rank %d has other %s than rank 0; all ranks need the same program, options and files",
+                       "rank %d has %s than rank 0; start all ranks with the same program, options and files",
                        r, facts[i].name);
   return CH_OK;
 }

@@ -1,16 +1,16 @@
 /* The ranks of a job: processes that work on one thing together, on one machine or several.
  *
- * A `ch_ranks *` of NULL is a process alone: it has rank 0 of 1, agrees with itself, and every exchange is done at once. Whoever
+ * A `ch_rank_group *` of NULL is a process alone: it has rank 0 of 1, agrees with itself, and every exchange is done at once. Whoever
  * takes one need not tell the cases apart.
  */
 #ifndef CH_RANKS_RANKS_H
 #define CH_RANKS_RANKS_H
 
+#include <crosshead/ranks.h>
+
 #include "base/error.h"
 #include "base/progress.h"
 #include "ranks/transport.h"
-
-typedef struct ch_ranks ch_ranks;
 
 /* What a rank has sent and received since it began, and how long it has waited for others. */
 typedef struct ch_traffic {
@@ -19,50 +19,43 @@ typedef struct ch_traffic {
 } ch_traffic;
 
 /* Makes ranks of a transport that has been opened. Release with ch_ranks_leave. */
-ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count, ch_ranks **ranks,
-                          ch_error *error);
-/* Leaves the group. The last group that a process leaves ends its part in the job, once all ranks have come so far. */
-void ch_ranks_leave(ch_ranks *ranks);
-
-int ch_ranks_rank(const ch_ranks *ranks);
-int ch_ranks_count(const ch_ranks *ranks);
+ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count,
+                          ch_rank_group **ranks, ch_error *error);
 /* Whether this is rank 0, which writes files and speaks for all. */
-bool ch_ranks_leads(const ch_ranks *ranks);
-ch_traffic ch_ranks_traffic(const ch_ranks *ranks);
+bool ch_ranks_leads(const ch_rank_group *ranks);
+ch_traffic ch_ranks_traffic(const ch_rank_group *ranks);
 
 /* Divides the ranks into groups: those with the same `group` form one, in the order of their ranks. */
-ch_status ch_ranks_split(const ch_ranks *ranks, int group, ch_ranks **part, ch_error *error);
+ch_status ch_ranks_split(const ch_rank_group *ranks, int group, ch_rank_group **part, ch_error *error);
 
 /* --- all together: every rank calls these, in the same order ------------------------------------------------------- */
 
-/* Returns CH_OK only if `status` is CH_OK on every rank. Otherwise all ranks return the status of one that failed, and
-   *error has its sentence; it is said on which rank and host, unless all ranks failed with that status. An interruption
-   counts after every other failure. */
-ch_status ch_ranks_agree(ch_ranks *ranks, ch_status status, ch_error *error);
 /* all [count][bytes_each]: everyone's own part, which each has put there. */
-void ch_ranks_gather(ch_ranks *ranks, void *all, size_t bytes_each);
+void ch_ranks_gather(ch_rank_group *ranks, void *all, size_t bytes_each);
 /* Sums over all ranks, added in the order of ranks: the same bits on all. room [count * n] */
-void ch_ranks_sum(ch_ranks *ranks, int64_t *values, int64_t n, int64_t *room);
-void ch_ranks_broadcast(ch_ranks *ranks, int root, void *data, size_t bytes);
-bool ch_ranks_decide(ch_ranks *ranks, bool of_rank_0);
+void ch_ranks_sum(ch_rank_group *ranks, int64_t *values, int64_t n, int64_t *room);
+void ch_ranks_broadcast(ch_rank_group *ranks, int root, void *data, size_t bytes);
+bool ch_ranks_decide(ch_rank_group *ranks, bool of_rank_0);
 
 /* Something that must be the same on all ranks. */
 typedef struct ch_rank_fact {
-  const char *name; /* after "other": "options", "binary" */
+  const char *name; /* "other options" */
   uint64_t value;   /* a hash of it */
 } ch_rank_fact;
 /* CH_OK where all ranks have the same values; else an error on all of them that names the first difference. */
-ch_status ch_ranks_compare(ch_ranks *ranks, const ch_rank_fact *facts, int count, ch_error *error);
+ch_status ch_ranks_compare(ch_rank_group *ranks, const ch_rank_fact *facts, int count, ch_error *error);
 
 /* --- one to another -------------------------------------------------------------------------------------------------- */
 
 /* Begin to send or receive; neither with a transfer that is active. */
-void ch_ranks_send(ch_ranks *ranks, int to, int tag, const void *data, size_t bytes, ch_transfer *transfer);
-void ch_ranks_receive(ch_ranks *ranks, int from, int tag, void *data, size_t bytes, ch_transfer *transfer);
+void ch_ranks_send(ch_rank_group *ranks, int to, int tag, const void *data, size_t bytes,
+                   ch_transfer *transfer);
+void ch_ranks_receive(ch_rank_group *ranks, int from, int tag, void *data, size_t bytes,
+                      ch_transfer *transfer);
 /* True once it is done; one that never began is done. Moves other transfers on, too. */
-bool ch_ranks_done(const ch_ranks *ranks, ch_transfer *transfer);
+bool ch_ranks_done(const ch_rank_group *ranks, ch_transfer *transfer);
 /* Waits for it. With `stop`, which may be NULL, returns false when that says so first. */
-bool ch_ranks_wait(ch_ranks *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context);
-bool ch_ranks_message_waits(const ch_ranks *ranks, int tag);
+bool ch_ranks_wait(ch_rank_group *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context);
+bool ch_ranks_message_waits(const ch_rank_group *ranks, int tag);
 
 #endif

@@ -156,7 +156,7 @@ static ch_status prepare_saving(const ch_trainer *trainer, saving *s, ch_error *
 /* The moment at `index` of the list, whose pieces come to rank 0. */
 static void gather_moment(saving *s, int64_t index) {
   const ch_parameter_set *set = &s->trainer->set;
-  ch_ranks *ranks = s->trainer->ranks;
+  ch_rank_group *ranks = s->trainer->ranks;
   int p = (int)(index % set->params->count), self = ch_ranks_rank(ranks),
       tag = ch_relay_moment_tag(&s->trainer->relay);
   const ch_tensor *own = &group_of(set, (int)(index / set->params->count))[p];

@@ -319,8 +319,9 @@ ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error) {
 
 /* --- creation ---------------------------------------------------------------------------------------------------- */
 
-ch_status ch_relay_create(ch_relay *relay, ch_ranks *ranks, const ch_engine *engine, const ch_runner *runner,
-                          const ch_parameter_set *set, int64_t loads, ch_error *error) {
+ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
+                          const ch_runner *runner, const ch_parameter_set *set, int64_t loads,
+                          ch_error *error) {
   *relay = (ch_relay){.ranks = ranks, .engine = engine, .runner = runner, .set = set};
   if (!ranks) return CH_OK;
   if (!set->memory->host)

@@ -32,7 +32,7 @@ typedef struct ch_relay_sum {
 } ch_relay_sum;
 
 typedef struct ch_relay {
-  ch_ranks *ranks;
+  ch_rank_group *ranks;
   const ch_engine *engine;
   const ch_runner *runner;
   const ch_parameter_set *set;
@@ -55,8 +55,9 @@ typedef struct ch_relay {
 } ch_relay;
 
 /* For steps with `runner`; ranks may be NULL: a relay that does nothing. Release with ch_relay_free. */
-ch_status ch_relay_create(ch_relay *relay, ch_ranks *ranks, const ch_engine *engine, const ch_runner *runner,
-                          const ch_parameter_set *set, int64_t loads, ch_error *error);
+ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
+                          const ch_runner *runner, const ch_parameter_set *set, int64_t loads,
+                          ch_error *error);
 void ch_relay_free(ch_relay *relay);
 
 /* A step or an evaluation of so many micro-batches begins. `stop` (or NULL) ends waiting. */

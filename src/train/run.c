@@ -24,9 +24,10 @@ typedef struct run {
   const ch_train_options *options;
   const ch_train_events *events;
   const char *directory;
-  char *checkpoint; /* its path */
-  ch_log log;
-  double last_saved; /* on ch_clock */
+  char *checkpoint;     /* its path */
+  ch_rank_group *ranks; /* that drive the trainer together, of which the first writes the files */
+  ch_log log;           /* the first one's */
+  double last_saved;    /* on ch_clock */
   int64_t saved_step,
       saved_points; /* of the checkpoint on disk: its step (-1 for none) and its evaluations */
 } run;
@@ -35,6 +36,14 @@ static ch_progress_record progress_of(const run *r) {
   ch_progress_record record;
   ch_trainer_progress(r->trainer, &record);
   return record;
+}
+
+static bool leads(const run *r) {
+  return ch_ranks_leads(r->ranks);
+}
+
+static ch_status agree(const run *r, ch_status status, ch_error *error) {
+  return ch_ranks_agree(r->ranks, status, error);
 }
 
 /* --- the directory ------------------------------------------------------------------------------------------- */
@@ -80,14 +89,18 @@ static bool evaluated_here(const run *r) {
 static ch_status take_up(run *r, bool resume, bool *done, ch_error *error) {
   *done = false;
   r->saved_step = -1;
-  if (!ch_is_file(r->checkpoint)) return ch_log_clear(&r->log, error);
+  if (!ch_ranks_decide(r->ranks, ch_is_file(r->checkpoint)))
+    return agree(r, leads(r) ? ch_log_clear(&r->log, error) : CH_OK, error);
   if (!resume)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s already holds a training run; go on with --resume or choose another --out",
                    r->directory);
   CH_TRY(ch_trainer_resume(r->trainer, r->checkpoint, error));
   note_saved(r);
-  return ch_log_cut(&r->log, r->saved_step, evaluated_here(r), done, error);
+  ch_status status = leads(r) ? ch_log_cut(&r->log, r->saved_step, evaluated_here(r), done, error) : CH_OK;
+  CH_TRY(agree(r, status, error));
+  *done = ch_ranks_decide(r->ranks, *done);
+  return CH_OK;
 }
 
 /* --- what happens between steps ------------------------------------------------------------------------------ */
@@ -115,7 +128,9 @@ static ch_status evaluate(run *r, ch_error *error) {
   CH_TRY(ch_trainer_evaluate(r->trainer, r->events->interrupted, r->events->context, &loss, error));
   ch_progress_record record = progress_of(r);
   const ch_validation_point *point = &record.validation[record.validation_points - 1];
-  CH_TRY(ch_log_evaluation(&r->log, point, ch_trainer_unit(r->trainer), record.tokens, error));
+  ch_status status =
+      leads(r) ? ch_log_evaluation(&r->log, point, ch_trainer_unit(r->trainer), record.tokens, error) : CH_OK;
+  CH_TRY(agree(r, status, error));
   if (r->events->evaluated) r->events->evaluated(r->events->context, point);
   return CH_OK;
 }
@@ -126,14 +141,16 @@ static bool checkpoint_due(const run *r) {
   if (record.step == record.steps) return true;
   if (r->options->checkpoint_every > 0)
     return record.step > 0 && record.step % r->options->checkpoint_every == 0;
-  return ch_clock() - r->last_saved >= checkpoint_seconds;
+  return ch_ranks_decide(r->ranks, ch_clock() - r->last_saved >= checkpoint_seconds);
 }
 
 static ch_status step(run *r, ch_error *error) {
   ch_step_report report;
   CH_TRY(ch_trainer_step(r->trainer, r->events->interrupted, r->events->context, &report, error));
   double rate = (double)ch_train_step_tokens(r->options) / (report.seconds > 0 ? report.seconds : 1e-9);
-  CH_TRY(ch_log_step(&r->log, &report, ch_trainer_unit(r->trainer), rate, error));
+  ch_status status =
+      leads(r) ? ch_log_step(&r->log, &report, ch_trainer_unit(r->trainer), rate, error) : CH_OK;
+  CH_TRY(agree(r, status, error));
   if (r->events->step) r->events->step(r->events->context, &report);
   return CH_OK;
 }
@@ -145,7 +162,8 @@ static ch_status go_on(run *r, ch_error *error) {
     if (checkpoint_due(r)) CH_TRY(save(r, error));
     ch_progress_record record = progress_of(r);
     if (record.step == record.steps) return CH_OK;
-    if (interrupted(r)) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
+    /* Several ranks find out together, when the step begins. */
+    if (!r->ranks && interrupted(r)) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
     CH_TRY(step(r, error));
   }
 }
@@ -161,13 +179,13 @@ static ch_status stop(run *r, ch_status why, ch_error *error) {
   bool worth = why == CH_ERROR_INTERRUPTED || why == CH_ERROR_IO || why == CH_ERROR_MEMORY;
   if (worth && unsaved(r)) ch_trainer_save(r->trainer, r->checkpoint, &lost);
   if (why != CH_ERROR_INTERRUPTED) {
-    ch_log_event(&r->log, "error", at, error ? error->message : NULL, NULL);
+    if (leads(r)) ch_log_event(&r->log, "error", at, error ? error->message : NULL, NULL);
     return why;
   }
   if (lost.status != CH_OK)
     return ch_fail(error, lost.status, "interrupted after step %lld, and the checkpoint was not saved: %s",
                    (long long)at, lost.message);
-  ch_log_event(&r->log, "interrupted", at, NULL, NULL);
+  if (leads(r)) ch_log_event(&r->log, "interrupted", at, NULL, NULL);
   return ch_fail(error, CH_ERROR_INTERRUPTED,
                  "interrupted after step %lld of %lld; `crosshead train --out %s --resume` continues",
                  (long long)at, (long long)r->options->steps, r->directory);
@@ -175,22 +193,29 @@ static ch_status stop(run *r, ch_status why, ch_error *error) {
 
 static ch_status finish(run *r, ch_error *error) {
   CH_TRY(ch_trainer_export(r->trainer, r->directory, error));
-  return ch_log_event(&r->log, "done", progress_of(r).step, NULL, error);
+  ch_status status = leads(r) ? ch_log_event(&r->log, "done", progress_of(r).step, NULL, error) : CH_OK;
+  return agree(r, status, error);
+}
+
+static ch_status begin_files(run *r, ch_error *error) {
+  CH_TRY(check_space(r, error));
+  return ch_log_start(&r->log, r->trainer, error);
 }
 
 static ch_status drive(run *r, bool resume, ch_error *error) {
   bool done;
   CH_TRY(take_up(r, resume, &done, error));
-  ch_remove_leftovers(r->directory, written_files); /* nobody else writes here: the log is locked */
+  if (leads(r))
+    ch_remove_leftovers(r->directory, written_files); /* nobody else writes here: the log is locked */
   if (done && r->saved_step == r->options->steps) {
     if (r->events->started) r->events->started(r->events->context, r->saved_step);
     return CH_OK;
   }
-  CH_TRY(check_space(r, error));
-  CH_TRY(ch_log_start(&r->log, r->trainer, error));
+  ch_status status = leads(r) ? begin_files(r, error) : CH_OK;
+  CH_TRY(agree(r, status, error));
   r->last_saved = ch_clock();
   if (r->events->started) r->events->started(r->events->context, progress_of(r).step);
-  ch_status status = go_on(r, error);
+  status = go_on(r, error);
   return status == CH_OK ? finish(r, error) : stop(r, status, error);
 }
 
@@ -212,19 +237,19 @@ ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, 
   run r = {.trainer = trainer,
            .options = ch_trainer_options(trainer),
            .events = events ? events : &none,
+           .ranks = ch_trainer_ranks(trainer),
            .directory = directory};
   ch_status status = CH_OK;
-  CH_TRY(ch_make_directory(directory, error));
   char *log_path = ch_path_join(directory, CH_TRAIN_LOG);
   r.checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
-  if (log_path && r.checkpoint)
-    status = ch_log_open(&r.log, log_path, error);
-  else
+  if (!log_path || !r.checkpoint)
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to train in %s", directory);
-  if (status == CH_OK) {
-    status = drive(&r, resume, error);
-    ch_log_close(&r.log);
-  }
+  else if (leads(&r))
+    status = ch_make_directory(directory, error);
+  bool opened = status == CH_OK && leads(&r) && (status = ch_log_open(&r.log, log_path, error)) == CH_OK;
+  status = agree(&r, status, error);
+  if (status == CH_OK) status = drive(&r, resume, error);
+  if (opened) ch_log_close(&r.log);
   free(log_path);
   free(r.checkpoint);
   return status;

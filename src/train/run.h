@@ -33,7 +33,8 @@ void ch_train_step_of(const ch_step_report *report, int64_t steps, int64_t step_
    goes on from a checkpoint found there and the log is cut back to it. Without a checkpoint it starts at the
    beginning; a finished run is left as it is, and the call returns CH_OK at once. Without `resume`, a checkpoint
    found there is an error. Errors: CH_ERROR_INTERRUPTED (a checkpoint was saved; the message says at which step),
-   CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint stays). Curves and losses: ch_trainer_progress. */
+   CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint stays). With a trainer over ranks every rank calls it; rank 0
+   writes the files. Curves and losses: ch_trainer_progress. */
 ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_train_events *events,
                        ch_error *error);
 

@@ -183,7 +183,7 @@ static ch_status set_up(ch_trainer *trainer, const char *stored, ch_error *error
   return initialise(trainer, error);
 }
 
-static ch_status create(ch_ranks *ranks, const char *stored, const ch_config *config,
+static ch_status create(ch_rank_group *ranks, const char *stored, const ch_config *config,
                         const ch_train_options *options, const ch_batch_source *source, ch_trainer **result,
                         ch_error *error) {
   CH_TRY(ch_train_options_check(options, config, error));
@@ -197,7 +197,7 @@ static ch_status create(ch_ranks *ranks, const char *stored, const ch_config *co
   return set_up(trainer, stored, error);
 }
 
-ch_status ch_trainer_create_over(ch_ranks *ranks, const char *stored, const ch_config *config,
+ch_status ch_trainer_create_over(ch_rank_group *ranks, const char *stored, const ch_config *config,
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **result, ch_error *error) {
   *result = NULL;
@@ -314,7 +314,7 @@ bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *
   return *least <= *most;
 }
 
-ch_ranks *ch_trainer_ranks(const ch_trainer *trainer) {
+ch_rank_group *ch_trainer_ranks(const ch_trainer *trainer) {
   return trainer->ranks;
 }
 

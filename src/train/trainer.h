@@ -30,7 +30,7 @@ ch_status ch_trainer_create_like(const char *stored, const ch_config *config, co
    those with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i does the micro-batches
    whose number modulo the number of ranks is i, and has a part of the moments; results have the same bits for any number of
    ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the micro-batches of a step. */
-ch_status ch_trainer_create_over(ch_ranks *ranks, const char *stored, const ch_config *config,
+ch_status ch_trainer_create_over(ch_rank_group *ranks, const char *stored, const ch_config *config,
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
@@ -126,7 +126,7 @@ const ch_train_options *ch_trainer_options(const ch_trainer *trainer);
 const ch_config *ch_trainer_config(const ch_trainer *trainer);
 ch_engine *ch_trainer_engine(ch_trainer *trainer);
 /* The ranks that it was made for, or NULL. */
-ch_ranks *ch_trainer_ranks(const ch_trainer *trainer);
+ch_rank_group *ch_trainer_ranks(const ch_trainer *trainer);
 /* Bytes held by this rank: weights, gradients, moments and activations. */
 size_t ch_trainer_bytes(const ch_trainer *trainer);
 /* FLOPs of one step, forward and backward (backward counted as twice the forward pass). */

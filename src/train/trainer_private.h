@@ -14,7 +14,7 @@ struct ch_trainer {
   bool chosen_micro_batch; /* chosen by the trainer, not by the caller: a checkpoint's value may replace it */
   bool chosen_warmup;      /* the same for the warm-up */
   ch_batch_source source;
-  ch_ranks *ranks; /* that train one model together; NULL: this process alone */
+  ch_rank_group *ranks; /* that train one model together; NULL: this process alone */
   ch_engine engine;
   ch_parameter_set set;
   ch_expert_balance balance;

@@ -143,7 +143,7 @@ static const ch_transport thread_transport = {.send = threads_send,
 
 /* What every rank does. */
 typedef struct rank_thread {
-  ch_ranks *ranks;
+  ch_rank_group *ranks;
   int rank, count;
   void (*run)(struct rank_thread *self);
   void *context; /* of all */

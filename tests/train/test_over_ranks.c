@@ -25,6 +25,7 @@ typedef struct job {
   ch_trainer *trainers[MOST_RANKS];
   ch_step_report reports[MOST_RANKS];
   ch_status status[MOST_RANKS];
+  double sent[MOST_RANKS]; /* bytes, in all steps */
   ch_error errors[MOST_RANKS];
 } job;
 
@@ -60,7 +61,7 @@ static bool stops(void *context) {
   return place->asked++ >= place->job->asks_before_stop;
 }
 
-static ch_status train(job *j, ch_ranks *ranks, int index) {
+static ch_status train(job *j, ch_rank_group *ranks, int index) {
   rank_place place = {.job = j, .rank = ch_ranks_rank(ranks)};
   ch_batch_source source = made_up_source();
   ch_error *error = &j->errors[index];
@@ -71,6 +72,7 @@ static ch_status train(job *j, ch_ranks *ranks, int index) {
   place.trainer = j->trainers[index];
   if (j->resume) CH_TRY(ch_trainer_resume(place.trainer, j->resume, error));
   ch_progress_record record;
+  double before = ch_ranks_traffic(ranks).sent;
   ch_trainer_progress(place.trainer, &record);
   while (record.step < j->steps) {
     if (j->weight_is_nan && fails_now(&place)) ((float *)ch_trainer_weights(place.trainer)[0].data)[0] = NAN;
@@ -78,6 +80,7 @@ static ch_status train(job *j, ch_ranks *ranks, int index) {
     if (j->evaluates) CH_TRY(ch_trainer_evaluate(place.trainer, NULL, NULL, &loss, error));
     ch_trainer_progress(place.trainer, &record);
   }
+  j->sent[index] = ch_ranks_traffic(ranks).sent - before;
   return j->save ? ch_trainer_save(place.trainer, j->save, error) : CH_OK;
 }
 
@@ -243,6 +246,24 @@ static void moments_take_a_share_of_the_memory(void **state) {
   free_job(&over);
 }
 
+static void as_many_bytes_travel_as_the_formula_says(void **state) {
+  (void)state;
+  ch_config config = test_config();
+  config.intermediate_size = 256; /* so that gradients outweigh what ranks agree on */
+  for (int ranks = 2; ranks <= 4; ranks++) {
+    ch_train_options options = ranks_options(12, 1);
+    job over = job_of("traffic", &config, &options);
+    run_ranks(ranks, train_rank, &over);
+    for (int r = 0; r < ranks; r++) {
+      double formula = STEPS * ch_relay_step_bytes(&over.trainers[r]->relay);
+      if (fabs(over.sent[r] - formula) > 0.01 * formula)
+        fail_msg("rank %d of %d sent %.0f bytes where the formula says %.0f", r, ranks, over.sent[r],
+                 formula);
+    }
+    free_job(&over);
+  }
+}
+
 /* --- checkpoints ------------------------------------------------------------------------------------------------------ */
 
 /* The two files differ in the seconds that training took, at most. */
@@ -395,6 +416,7 @@ int main(void) {
       cmocka_unit_test(with_micro_batches_of_several_sequences_and_recomputed_values),
       cmocka_unit_test(with_experts),
       cmocka_unit_test(moments_take_a_share_of_the_memory),
+      cmocka_unit_test(as_many_bytes_travel_as_the_formula_says),
       cmocka_unit_test(a_checkpoint_goes_on_with_any_number_of_ranks),
       cmocka_unit_test(where_the_text_of_one_ends_no_rank_makes_the_step),
       cmocka_unit_test(where_the_loss_of_one_is_not_finite_no_rank_makes_the_step),

@@ -1,0 +1,84 @@
+/* Whether the ranks of a job are about to train the same thing. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/train_private.h"
+#include "base/file.h"
+#include "config_file/config_json.h"
+#include "tensor/kernels.h"
+#include "tensor/team.h"
+#include "text/hash.h"
+#include "train/options_json.h"
+
+static uint64_t hash_text(const char *text) {
+  return text ? ch_hash_bytes(text, strlen(text), 1) : 0;
+}
+
+static uint64_t hash_file(const char *path) {
+  ch_map map;
+  if (ch_map_open(path, &map, NULL) != CH_OK) return 0;
+  uint64_t hash = ch_hash_bytes(map.data, map.size, 2);
+  ch_map_close(&map);
+  return hash;
+}
+
+/* The program, and the library where that is not a part of it. */
+static uint64_t hash_program(void) {
+  Dl_info self;
+  static const char mark;
+  bool known = dladdr(&mark, &self) != 0 && self.dli_fname && strchr(self.dli_fname, '/');
+  return ch_hash_mix(hash_file("/proc/self/exe") + 1, (known ? hash_file(self.dli_fname) : 0) + 1);
+}
+
+static uint64_t hash_options(const ch_training *t) {
+  json_t *object = ch_train_options_to_json(&t->options);
+  char *text = object ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+  const ch_train_settings *s = t->settings;
+  const int64_t others[] = {s->resume, s->recover, s->tokens, s->epochs, s->steps, t->resumed};
+  uint64_t hash = ch_hash_mix(hash_text(text), ch_hash_bytes(others, sizeof others, 3));
+  free(text);
+  json_decref(object);
+  return hash;
+}
+
+static uint64_t hash_config(const ch_training *t) {
+  ch_text text = {0};
+  ch_config_write(&t->config, &text);
+  uint64_t hash = hash_text(text.failed ? NULL : text.data);
+  ch_text_free(&text);
+  return hash;
+}
+
+/* The names of the files: what is in them is compared where it is read. */
+static uint64_t hash_names(const ch_training *t) {
+  const ch_train_settings *s = t->settings;
+  const char *const names[] = {t->out, s->data, s->images, s->tokenizer, s->init_from, s->control};
+  uint64_t hash = 1;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    hash = ch_hash_mix(hash ^ hash_text(names[i]), i + 7);
+  return hash;
+}
+
+ch_status ch_training_compare_start(const ch_training *t, ch_error *error) {
+  const ch_train_settings *s = t->settings;
+  if (!s->ranks) return CH_OK;
+  const ch_kernels *kernels = ch_kernels_best(ch_train_real(&t->options));
+  const ch_rank_fact facts[] = {{"another program", hash_program()},
+                                {"another set of instructions (CROSSHEAD_ISA)", hash_text(kernels->name)},
+                                {"another number of threads", (uint64_t)ch_team_of(s->threads).threads},
+                                {"other options", hash_options(t)},
+                                {"other names of files", hash_names(t)},
+                                {"another config", hash_config(t)}};
+  return ch_ranks_compare(s->ranks, facts, sizeof facts / sizeof *facts, error);
+}
+
+ch_status ch_training_compare_data(const ch_training *t, ch_error *error) {
+  const ch_train_settings *s = t->settings;
+  if (!s->ranks) return CH_OK;
+  const ch_rank_fact facts[] = {
+      {"another text, tokenizer or images", hash_text(ch_training_source(t)->fingerprint)},
+      {"other options", hash_options(t)}};
+  return ch_ranks_compare(s->ranks, facts, sizeof facts / sizeof *facts, error);
+}

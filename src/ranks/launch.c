@@ -1,0 +1,105 @@
+/* Joining the job that a launcher (mpirun, srun) started this process in. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "ranks/ranks.h"
+
+/* Where the build or the installation put the module; "" in a build without MPI. */
+#ifndef CH_MPI_MODULE_DIRECTORY
+#define CH_MPI_MODULE_DIRECTORY ""
+#endif
+
+static const char module_name[] = "crosshead-mpi.so";
+
+/* The first of these variables that is a number, or `otherwise`. */
+static int number_in(const char *const *names, int otherwise) {
+  for (; *names; names++) {
+    double number;
+    const char *value = getenv(*names);
+    if (value && ch_parse_number(value, &number) && number >= 0 && number <= INT_MAX) return (int)number;
+  }
+  return otherwise;
+}
+
+/* How many processes the launcher started: Open MPI, MPICH (and Slurm with PMI-2), Slurm with PMIx. */
+static int expected_count(void) {
+  static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
+  static const char *const tasks[] = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", NULL};
+  int count = number_in(sizes, 0);
+  if (count > 0) return count;
+  return getenv("PMIX_RANK") ? number_in(tasks, 1) : 1;
+}
+
+int ch_ranks_expected_rank(void) {
+  static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", NULL};
+  return expected_count() > 1 ? number_in(ranks, 0) : 0;
+}
+
+/* --- the module -------------------------------------------------------------------------------------------------- */
+
+/* Beside this library or program; where the installed library keeps it, seen from the program; where it was built to lie. */
+static void *open_module(void) {
+  static const char *const places[] = {"", "crosshead/", "../lib/crosshead/", NULL};
+  const char *named = getenv("CROSSHEAD_MPI");
+  if (named && *named) return dlopen(named, RTLD_NOW | RTLD_GLOBAL);
+  Dl_info self;
+  char path[PATH_MAX], program[PATH_MAX] = "";
+  void *module = NULL;
+  bool known = dladdr((void *)(uintptr_t)module_name, &self) != 0 && self.dli_fname;
+  if (!realpath("/proc/self/exe", program)) program[0] = 0;
+  const char *files[] = {known ? self.dli_fname : "", program};
+  for (int f = 0; f < 2; f++)
+    for (int i = 0; !module && places[i]; i++) {
+      const char *slash = strrchr(files[f], '/');
+      int length = slash ? snprintf(path, sizeof path, "%.*s%s%s", (int)(slash + 1 - files[f]), files[f],
+                                    places[i], module_name)
+                         : -1;
+      if (length > 0 && (size_t)length < sizeof path) module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    }
+  if (!module && *CH_MPI_MODULE_DIRECTORY)
+    module = dlopen(CH_MPI_MODULE_DIRECTORY "/crosshead-mpi.so", RTLD_NOW | RTLD_GLOBAL);
+  return module;
+}
+
+static ch_status no_module(int count, ch_error *error) {
+  const char *reason = dlerror();
+  if (!*CH_MPI_MODULE_DIRECTORY && !getenv("CROSSHEAD_MPI"))
+    return ch_fail(
+        error, CH_ERROR_IO,
+        "%d processes were started to work together, and this build has no MPI; build Crosshead where MPI is "
+        "installed, or start one process",
+        count);
+  return ch_fail(error, CH_ERROR_IO,
+                 "%d processes were started to work together, and MPI cannot be loaded: %s", count,
+                 reason ? reason : module_name);
+}
+
+ch_status ch_ranks_join(ch_rank_group **ranks, ch_error *error) {
+  *ranks = NULL;
+  int expected = expected_count(), rank = 0, count = 0;
+  if (expected < 2) return CH_OK;
+  void *module = open_module(), *context = NULL;
+  if (!module) return no_module(expected, error);
+  ch_transport_opener open;
+  void *symbol = dlsym(module, CH_TRANSPORT_OPENER);
+  memcpy(&open, &symbol, sizeof open);
+  const char *reason = "the module is of another version";
+  const ch_transport *transport = open ? open(&context, &rank, &count, &reason) : NULL;
+  if (!transport) return ch_fail(error, CH_ERROR_IO, "MPI does not start: %s", reason);
+  if (count != expected) {
+    transport->leave(context);
+    return ch_fail(error, CH_ERROR_IO,
+                   "the launcher started %d processes, of which MPI sees %d; start them with the mpirun of "
+                   "the same MPI, "
+                   "or with srun --mpi=pmix",
+                   expected, count);
+  }
+  ch_status status = ch_ranks_create(transport, context, rank, count, ranks, error);
+  if (status != CH_OK) transport->leave(context);
+  return status;
+}
