@@ -220,6 +220,7 @@ static ch_shape_wishes wishes_of(const ch_compare_settings *s) {
                            .match = s->match,
                            .cache = s->cache_per_token,
                            .vocab = s->vocab,
+                           .context = s->sequence,
                            .layers = s->layers,
                            .hidden = s->hidden,
                            .heads = s->heads,
@@ -265,7 +266,6 @@ static ch_status open_text(ch_compare_setup *setup, bool continued, bool dry, ch
 static ch_status plan_models(ch_compare_setup *setup, ch_error *error) {
   ch_shape_wishes shape = wishes_of(&setup->settings);
   shape.vocab = setup->data.vocab_size;
-  shape.context = setup->settings.sequence;
   if (ch_compare_on_images(setup)) {
     shape.image.size = setup->settings.image_size ? setup->settings.image_size : setup->images.info.size;
     shape.image.channels = setup->images.info.channels;
