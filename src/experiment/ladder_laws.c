@@ -228,20 +228,21 @@ static double share_that_cross(const ladder *l, int a, int b, double low, double
   return (double)crossing / DRAWS;
 }
 
-/* Where law `a`, which leads at first, is overtaken by `b`; laws that the losses allow may cross a good deal outside of the
-   range. */
+/* Where law `a`, which leads at first, is overtaken by `b`. Laws that the losses allow may cross a good deal outside of the
+   range; farther away, an end of the interval is open. */
 static ch_status find_crossing(ladder *l, int a, int b, double low, double high, ch_ladder_laws *made,
                                ch_error *error) {
   double place = ch_compute_law_crossing(&l->laws[a], &l->laws[b], low, high), around = (high - low) / 2;
   if (isnan(place)) return CH_OK;
   CH_TRY(draw_all(l, error));
-  ch_estimate logs =
-      l->ranges ? ch_ladder_range_crossing(l->ranges, a, b, low - around, high + around) : alone(place);
-  made->crossings[made->crossing_count++] =
-      (ch_ladder_crossing){.below = a,
-                           .above = b,
-                           .flops = {exp(place), exp(logs.low), exp(logs.high)},
-                           .share = share_that_cross(l, a, b, low - around, high + around)};
+  low -= around;
+  high += around;
+  ch_estimate logs = l->ranges ? ch_ladder_range_crossing(l->ranges, a, b, low, high) : alone(place);
+  made->crossings[made->crossing_count++] = (ch_ladder_crossing){
+      .below = a,
+      .above = b,
+      .flops = {exp(place), logs.low < low ? 0 : exp(logs.low), logs.high > high ? INFINITY : exp(logs.high)},
+      .share = share_that_cross(l, a, b, low, high)};
   return CH_OK;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/utf8.h"
 
-enum { CELL = 48, GAP = 2, MOST_COLUMNS = CH_LADDER_MOST_RUNGS + 1, LAW_POINTS = 40 };
+enum { CELL = 96, GAP = 2, MOST_COLUMNS = CH_LADDER_MOST_RUNGS + 1, LAW_POINTS = 40 };
 
 typedef char cell[CELL];
 
@@ -36,21 +36,30 @@ static const char *count(double value, cell to) {
   return ch_format_count(value, to, CELL);
 }
 
+/* Small numbers keep two digits, down to 0.0001. */
+static const char *put_number(double value, int decimals, char *to, size_t size) {
+  if (value >= 1e-4 && value < 5 * pow(10, -decimals))
+    snprintf(to, size, "%.2g", value);
+  else
+    snprintf(to, size, "%.*f", decimals, value);
+  return to;
+}
+
 /* "3.31 (3.25 to 3.37)"; "-" where nothing is known, "more" without a bound. */
 static void put_estimate(const ch_estimate *e, int decimals, const char *unit, cell to) {
-  char high[24];
+  char value[24], low[24], high[24];
+  put_number(e->value, decimals, value, sizeof value);
+  put_number(e->low, decimals, low, sizeof low);
+  put_number(e->high, decimals, high, sizeof high);
+  bool bounded = isfinite(e->high) && e->high < 1e6;
   if (isnan(e->value))
     strcpy(to, "-");
   else if (isinf(e->value))
     strcpy(to, "no bound");
   else if (isnan(e->low))
-    snprintf(to, CELL, "%.*f%s", decimals, e->value, unit);
-  else {
-    snprintf(high, sizeof high, "to %.*f", decimals, e->high);
-    bool bounded = isfinite(e->high) && e->high < 1e6;
-    snprintf(to, CELL, "%.*f%s (%.*f %s)", decimals, e->value, unit, decimals, e->low,
-             bounded ? high : "and more");
-  }
+    snprintf(to, CELL, "%s%s", value, unit);
+  else
+    snprintf(to, CELL, "%s%s (%s %s%s)", value, unit, low, bounded ? "to " : "and more", bounded ? high : "");
 }
 
 static double largest_of(const ch_ladder *ladder) {
@@ -138,7 +147,14 @@ static void put_crossings(const ch_ladder *ladder, ch_text *text) {
     ch_text_printf(text, "%s overtakes %s at %.2g FLOPs, with models of about %s parameters",
                    ladder->mechanisms[c->above].name, ladder->mechanisms[c->below].name, c->flops.value,
                    count(ch_ladder_parameters(ladder, c->above, c->flops.value), parameters));
-    if (isfinite(c->flops.low)) ch_text_printf(text, " (%.2g to %.2g FLOPs)", c->flops.low, c->flops.high);
+    if (c->flops.low > 0 && isfinite(c->flops.high))
+      ch_text_printf(text, " (%.2g to %.2g FLOPs)", c->flops.low, c->flops.high);
+    else if (c->flops.low > 0)
+      ch_text_printf(text, " (%.2g FLOPs and more)", c->flops.low);
+    else if (isfinite(c->flops.high))
+      ch_text_printf(text, " (up to %.2g FLOPs)", c->flops.high);
+    else if (!isnan(c->flops.low))
+      ch_text_puts(text, " (these losses leave open where)");
     if (isfinite(c->share)) ch_text_printf(text, ", in %.0f %% of the resampled fits", 100 * c->share);
     ch_text_puts(text, ".\n");
   }
