@@ -155,7 +155,7 @@ static void do_embedding_backward(const work *w) {
 
 static void do_cross_entropy(const work *w) {
   float *const *p = w->b->buffer;
-  w->b->k->cross_entropy(ch_team_here(), w->rows, w->n, 0, p[0], w->b->ids, p[1], w->flag ? p[2] : NULL);
+  w->b->k->cross_entropy(ch_team_here(), w->rows, w->n, 0, 0, p[0], w->b->ids, p[1], w->flag ? p[2] : NULL);
 }
 
 static void do_adamw(const work *w) {
