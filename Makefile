@@ -2,7 +2,7 @@
 #
 #   make demo      compare nine attention mechanisms on a small text; the report lies in build/demo/report.html
 #   make test      build and run every test
-#   make test-python  the Python package, and exported models beside transformers; sets up PyTorch in build/python
+#   make test-python  the Python package, and exported models beside transformers; sets up PyTorch in PYTHON_ENV
 #   make build     the optimised program, build/crosshead
 #   make bench     measure speed against the machine's own limits
 #   make sanitize  the tests again under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -15,6 +15,7 @@
 PREFIX ?= /usr/local
 demo_mechanisms = mha,gqa,mla,egmla,mfa,mfa_kr,mea,kha-mlp,masa-qkvo
 FUZZ_SECONDS ?= 60
+PYTHON_ENV ?= build/python
 JOBS ?= $(shell nproc)
 sources = find include src tests bench examples -name '*.[ch]' -print0
 
@@ -31,9 +32,7 @@ test: build
 	cd build && ctest --output-on-failure -j $(JOBS)
 
 test-python: build
-	scripts/python_env.sh build/python
-	build/python/bin/pip install --quiet --config-settings=cmake.define.CROSSHEAD_BUILD=$(CURDIR)/build ./python
-	CROSSHEAD=build/crosshead build/python/bin/python -m unittest discover -s tests/python
+	scripts/python_tests.sh $(PYTHON_ENV) $(CURDIR)/build
 
 bench: build
 	./build/bench/bench_kernels

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Runs the tests in tests/python with a build's program and libraries: python_tests.sh ENVIRONMENT BUILD
+# They are skipped, with the reason, where the environment cannot be made.
+set -eu
+env=$1
+build=$2
+cd "$(dirname "$0")/.."
+
+status=0
+scripts/python_env.sh "$env" || status=$?
+if [ "$status" = 77 ]; then
+  echo "Skipped the Python package and exported models: $(cat "$env/missing")."
+  exit 0
+fi
+[ "$status" = 0 ] || exit "$status"
+"$env/bin/pip" install --quiet --force-reinstall --no-deps --config-settings=cmake.define.CROSSHEAD_BUILD="$build" ./python
+CROSSHEAD=$build/crosshead "$env/bin/python" -m unittest discover -s tests/python
