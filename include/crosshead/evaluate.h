@@ -39,7 +39,7 @@ typedef struct ch_evaluate_settings {
   /* Of a task of RULER: the lengths of its texts in tokens, answers included, as numbers with commas between ("4096,16k", where
    * k is 1024); NULL = 4096. `limit` items are made for each, 100 if it is 0. */
   const char *lengths;
-  uint64_t seed;   /* of these texts, below 2^32; default 42 */
+  uint64_t seed;   /* of these texts, below 2^32; default 1 */
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   /* Sentences of errors name settings as `crosshead eval` names its options: "--fewshot" and not "examples". */
   bool option_names;

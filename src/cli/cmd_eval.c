@@ -100,7 +100,7 @@ static ch_status choose(evaluation *e, ch_evaluate_settings *settings, ch_error 
   if (ch_option_given(a, "fewshot")) settings->examples = (int32_t)a->fewshot;
   settings->example_file = a->fewshot_file;
   settings->lengths = a->length;
-  if (ch_option_given(a, "seed")) settings->seed = (uint64_t)a->seed;
+  settings->seed = (uint64_t)a->seed;
   settings->option_names = true;
   settings->progress = show_progress;
   settings->stage = begin_part;
@@ -270,7 +270,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 0,
      .max = 4294967295.0,
-     .help = "Of tasks of RULER: from which the items are made (default: 42)."},
+     .default_value = "1",
+     .help = "Of tasks of RULER: from which the items are made. RULER's scripts take 42."},
     {.name = "fewshot",
      .type = CH_OPTION_COUNT,
      AT(fewshot),
