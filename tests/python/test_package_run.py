@@ -242,12 +242,16 @@ class Generating(unittest.TestCase):
 
     def test_can_be_left(self):
         session = crosshead.Session(self.model, sequences=2)
-        made = crosshead.generate(session, ["a", "b"], max_tokens=100)
-        for _ in made:
-            break
-        made.close()
-        self.assertIn("stopped", [text.end for text in made.texts()])
-        self.assertEqual(session.length, 0)
+
+        def leave():
+            made = crosshead.generate(session, ["a", "b"], max_tokens=100)
+            for _ in made:
+                break
+            made.close()
+            self.assertEqual(session.length, 0)
+            return "stopped" in [text.end for text in made.texts()]
+
+        self.assertTrue(any(leave() for _ in range(50)))  # so small a model may be at the end before it is left
 
     def test_ends_with_the_process(self):
         script = """
