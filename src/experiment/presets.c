@@ -95,6 +95,11 @@ static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_er
   return CH_OK;
 }
 
+/* Where layers differ, every `every`-th and the last one attend to all tokens; 0: none. */
+static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
+  return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
+}
+
 /* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0: all slide. */
 static ch_status slide(ch_config *config, int64_t window, int64_t every, const char *where, ch_error *error) {
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
@@ -104,8 +109,7 @@ static ch_status slide(ch_config *config, int64_t window, int64_t every, const c
   config->sliding_window = window ? window : quarter;
   config->layer_types.count = every ? config->num_hidden_layers : 0;
   for (int64_t i = 0; i < config->layer_types.count; i++) {
-    bool full = (i + 1) % every == 0 || i + 1 == config->num_hidden_layers;
-    config->layer_types.type[i] = full ? CH_LAYER_FULL : CH_LAYER_SLIDING;
+    config->layer_types.type[i] = stays_full(config, every, i) ? CH_LAYER_FULL : CH_LAYER_SLIDING;
   }
   return CH_OK;
 }
@@ -145,9 +149,10 @@ static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, co
                                                    .conv = 4,
                                                    .gate = true};
   for (int64_t i = 0; i < config->num_hidden_layers; i++) {
-    const bool slides = ch_layer_slides(config, (int)i),
-               stays = every && ((i + 1) % every == 0 || i + 1 == config->num_hidden_layers);
-    config->layer_types.type[i] = !stays ? CH_LAYER_LINEAR : slides ? CH_LAYER_SLIDING : CH_LAYER_FULL;
+    const bool slides = ch_layer_slides(config, (int)i);
+    config->layer_types.type[i] = !stays_full(config, every, i) ? CH_LAYER_LINEAR
+                                  : slides                      ? CH_LAYER_SLIDING
+                                                                : CH_LAYER_FULL;
   }
   config->layer_types.count = config->num_hidden_layers;
   return CH_OK;

@@ -10,26 +10,9 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "eval/tasks/evaluate.h"
+#include "eval/harness_model.h"
 
 #define DATA TEST_DATA "/tasks/written/"
-
-static ch_model *model;
-static ch_tokenizer *tokenizer;
-
-static int open_model(void **state) {
-  (void)state;
-  const char *path = TEST_DATA "/TinyStories-656K";
-  return ch_model_load(path, CH_WEIGHTS_MAPPED, &model, NULL) != CH_OK ||
-         ch_tokenizer_open(path, &tokenizer, NULL) != CH_OK;
-}
-
-static int close_model(void **state) {
-  (void)state;
-  ch_tokenizer_free(tokenizer);
-  ch_model_unload(model);
-  return 0;
-}
 
 static const char *text_of(const json_t *object, const char *key) {
   const char *text = json_string_value(json_object_get(object, key));

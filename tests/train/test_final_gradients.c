@@ -2,7 +2,7 @@
  * takes. */
 #include "training.h"
 
-#include "experiment/presets.h"
+#include "preset_config.h"
 #include "train/trainer_private.h"
 
 enum { STEPS = 2 };
@@ -83,15 +83,6 @@ static void check_all_ways(const char *name, const ch_config *config) {
   check(name, config, &options);
   options.dtype = CH_BF16;
   check(name, config, &options);
-}
-
-static ch_config preset_config(const char *name) {
-  ch_shape_wishes wishes = {
-      .vocab = TEST_VOCABULARY, .layers = 2, .hidden = 32, .heads = 4, .context = TEST_CONTEXT};
-  ch_config config;
-  assert_ok(ch_base_shape(&wishes, &config, &failure));
-  assert_ok(ch_preset_apply(name, &config, &failure));
-  return config;
 }
 
 static void of_every_preset(void **state) {

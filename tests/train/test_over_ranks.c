@@ -1,7 +1,7 @@
 /* Ranks that train one model hold the bits of one process that trains it alone; where one fails, none makes the step. */
 #include "training.h"
 
-#include "experiment/presets.h"
+#include "preset_config.h"
 #include "rank_threads.h"
 #include "train/trainer_private.h"
 
@@ -164,15 +164,6 @@ static ch_train_options ranks_options(int64_t batch, int64_t accumulate) {
   options.accumulate = accumulate;
   options.clip = 0.05;
   return options;
-}
-
-static ch_config preset_config(const char *name) {
-  ch_shape_wishes wishes = {
-      .vocab = TEST_VOCABULARY, .layers = 2, .hidden = 32, .heads = 4, .context = TEST_CONTEXT};
-  ch_config config;
-  assert_ok(ch_base_shape(&wishes, &config, &failure));
-  assert_ok(ch_preset_apply(name, &config, &failure));
-  return config;
 }
 
 static void on_every_preset(void **state) {
