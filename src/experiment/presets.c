@@ -100,17 +100,27 @@ static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
   return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
 }
 
+/* Whether layers can have types of their own, and one of them differs. `all` is the preset that changes every layer. */
+static ch_status check_layers(const ch_config *config, int64_t every, const char *all, const char *where,
+                              ch_error *error) {
+  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: %lld layers are too many to have types of their own; %d can",
+                   where, (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
+  if (every && config->num_hidden_layers == 1)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s leaves the last layer as it is, and there is only one; give 2 layers or more, or %s",
+                   where, all);
+  return CH_OK;
+}
+
 /* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0: all slide. */
 static ch_status slide(ch_config *config, int64_t window, int64_t every, const char *where, ch_error *error) {
-  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: %lld layers are too many to slide; %d can", where,
-                   (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
+  CH_TRY(check_layers(config, every, "swa-all", where, error));
   int64_t quarter = (config->max_position_embeddings + 3) / 4;
   config->sliding_window = window ? window : quarter;
   config->layer_types.count = every ? config->num_hidden_layers : 0;
-  for (int64_t i = 0; i < config->layer_types.count; i++) {
+  for (int64_t i = 0; i < config->layer_types.count; i++)
     config->layer_types.type[i] = stays_full(config, every, i) ? CH_LAYER_FULL : CH_LAYER_SLIDING;
-  }
   return CH_OK;
 }
 
@@ -136,9 +146,7 @@ static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, co
                              ch_error *error) {
   enum { WIDTH_OF_A_HEAD = 128 };
   const int64_t usual = config->hidden_size / WIDTH_OF_A_HEAD;
-  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: %lld layers are too many to have types of their own; %d can",
-                   where, (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
+  CH_TRY(check_layers(config, every, "gdn-all", where, error));
   if (!heads) heads = usual > 1 ? usual : 1;
   const int64_t dim = config->hidden_size / 2 / heads;
   config->linear_attention = (ch_linear_attention){.type = CH_LINEAR_GDN,
