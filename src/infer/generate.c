@@ -158,7 +158,6 @@ static ch_status feed_prompt(generation *g, slot *p, const float **logits, bool 
   generated->prefill_seconds += ch_clock() - start;
   if (held(g, p) > before) generated->prompt_tokens += held(g, p) - before;
   *go_on = status != CH_ERROR_INTERRUPTED;
-  if (!*go_on) g->next = g->last; /* nor is another text begun */
   return *go_on ? status : CH_OK;
 }
 
@@ -198,8 +197,13 @@ static ch_status read_prompt(generation *g, slot *p, const float **logits, bool 
   } else {
     if (!g->continues) CH_TRY(copy_slot(g, p - g->slots, p, 0, error));
     CH_TRY(feed_prompt(g, p, logits, go_on, error));
-    if (!*go_on) return CH_OK;
-    if (g->prompt_logits) keep_logits(g, p, *logits);
+    if (*go_on && g->prompt_logits) keep_logits(g, p, *logits);
+  }
+  /* A prompt that is copied, or short, is not cancelled within itself. */
+  *go_on = *go_on && ch_session_goes_on(g->session, text->count, text->count);
+  if (!*go_on) {
+    g->next = g->last; /* nor is another text begun */
+    return CH_OK;
   }
   p->prompt = text->prompt;
   p->prompt_count = text->count;

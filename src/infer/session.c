@@ -167,15 +167,14 @@ typedef struct reading {
 
 static const double SHORT_PASS = 0.05;
 
-static bool reading_goes_on(const reading *r, int64_t done) {
-  const ch_session *s = r->session;
-  return !s->progress || s->progress(done, r->total, s->progress_user);
+bool ch_session_goes_on(const ch_session *s, int64_t done, int64_t total) {
+  return !s->progress || s->progress(done, total, s->progress_user);
 }
 
 static bool reading_stops(void *context) {
   const reading *r = context;
   if (ch_clock() < r->first_question) return false;
-  return !reading_goes_on(r, r->done + (int64_t)(r->share * (double)r->length));
+  return !ch_session_goes_on(r->session, r->done + (int64_t)(r->share * (double)r->length), r->total);
 }
 
 static void reading_share(void *context, double share) {
@@ -215,7 +214,7 @@ static ch_status feed_chunks(ch_session *session, int64_t first, int64_t sequenc
     status = watched_pass(session, first, sequences, r, logits, error);
     if (status != CH_OK) break;
     r->done += r->length;
-    if (!reading_goes_on(r, r->done) && r->done < r->total) status = CH_ERROR_INTERRUPTED;
+    if (!ch_session_goes_on(session, r->done, r->total) && r->done < r->total) status = CH_ERROR_INTERRUPTED;
   }
   if (status != CH_ERROR_INTERRUPTED) return status;
   return ch_fail(error, status, "reading was cancelled after %lld of %lld tokens", (long long)r->done,
