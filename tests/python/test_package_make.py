@@ -43,6 +43,9 @@ class Training(unittest.TestCase):
                 train(steps=2, **{callback: lambda *_: 1 / 0})
 
     def test_ctrl_c_ends_it(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
         def interrupt():
             time.sleep(1)
             os.kill(os.getpid(), signal.SIGINT)
