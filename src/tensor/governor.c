@@ -2,10 +2,8 @@
 #include "tensor/governor.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Seconds. A trial has to last longer than the slices in which the system hands out processors. */
 static const double TRIAL = 0.012;
@@ -15,12 +13,16 @@ static const double SHORT_PAUSE = 0.25; /* the first pause when steps take longe
 static const double BUSY_PAUSE = 2;     /* and what it grows to while trials change nothing */
 static const double LONG_PAUSE = 2;     /* the first pause when they do not; it doubles up to LONGEST_PAUSE */
 static const double LONGEST_PAUSE = 30;
+static const double LOOK = 0.1;    /* between two looks at how long threads waited for a processor */
+static const double MEMORY = 0.25; /* of that, in seconds of all threads */
 static const double CLASS_LIMITS[CH_GOVERNOR_CLASSES - 1] = {20e-6, 100e-6, 500e-6, 2.5e-3, 12e-3};
 
 enum { ALL = 0 };
-#define SLOW 0.8     /* a rate below it means that something is in the way */
-#define BETTER 1.05  /* how much faster another choice has to be */
-#define FORGET 0.5   /* share of the old rate that stays when a new one is known */
+#define SLOW 0.8         /* a rate below it means that something is in the way */
+#define BETTER 1.05      /* how much faster another choice has to be, */
+#define MUCH_BETTER 1.25 /* and where no thread waits for a processor: the speed of machines swings */
+#define WAITS 0.45       /* of what a thread would wait in all if one other program were always there */
+#define FORGET 0.5       /* share of the old rate that stays when a new one is known */
 #define WORTH 100    /* a trial that lost time is not repeated before so many times that time have passed, */
 #define WORTH_FEW 40 /* or so many where few threads are in use: what was in their way may be gone */
 
@@ -30,19 +32,9 @@ static bool all_always(void) {
   return wanted && strcmp(wanted, "all") == 0;
 }
 
-bool ch_machine_is_busy(void) {
-  double minute;
-  int running;
-  FILE *file = fopen("/proc/loadavg", "r");
-  bool known = file && fscanf(file, "%lf %*f %*f %d/", &minute, &running) == 2;
-  if (file) fclose(file);
-  /* This thread runs, and perhaps a second one of the program that opens files. */
-  double others = known ? fmin(running - 2, round(minute)) : 0;
-  return 2 * others >= (double)sysconf(_SC_NPROCESSORS_ONLN);
-}
-
 void ch_governor_init(ch_governor *governor, int threads, bool busy) {
-  *governor = (ch_governor){.workers = {threads}, .choices = 1};
+  *governor = (ch_governor){
+      .workers = {threads}, .choices = 1, .read_waiting = ch_read_waiting, .much = WAITS / (threads + 1)};
   if (all_always()) return;
   if (threads > 3) governor->workers[governor->choices++] = threads / 2;
   if (threads > 1) governor->workers[governor->choices++] = 1;
@@ -71,6 +63,19 @@ static void learn(ch_governed_class *c, int choice) {
   c->expected = c->taken = 0;
 }
 
+/* Whether other programs keep this process's threads from running. Also true where the system does not say. */
+static bool threads_wait(ch_governor *governor, double now, double pause) {
+  ch_waiting seen;
+  if (now < governor->looked + pause) return governor->waits > governor->much;
+  governor->looked = now;
+  if (!governor->read_waiting(&seen)) return (governor->waits = 1);
+  double waited = seen.waited - governor->seen.waited, time = seen.ran - governor->seen.ran + waited;
+  governor->seen = seen;
+  if (waited >= 0 && time > 0) /* else a thread has ended */
+    governor->waits += (1 - exp(-time / MEMORY)) * (waited / time - governor->waits);
+  return governor->waits > governor->much;
+}
+
 static void start_trial(const ch_governor *governor, ch_governed_class *c, double now) {
   c->last = (c->last + 1) % governor->choices;
   if (c->last == c->choice) c->last = (c->last + 1) % governor->choices;
@@ -80,14 +85,15 @@ static void start_trial(const ch_governor *governor, ch_governed_class *c, doubl
 }
 
 /* `lost`: how much longer the trial took than the choice in use would have. */
-static void end_trial(ch_governed_class *c, double lost, double now) {
-  bool better = c->rate[c->trial] > BETTER * c->rate[c->choice];
+static void end_trial(ch_governed_class *c, double lost, bool undisturbed, double now) {
+  bool better = c->rate[c->trial] > (undisturbed ? MUCH_BETTER : BETTER) * c->rate[c->choice];
   bool slow = c->rate[c->choice] < SLOW || c->choice != ALL || better;
   if (better) c->choice = c->trial;
   c->trial = c->choice;
   c->interval = slow != c->slow || better ? (slow ? SHORT_PAUSE : LONG_PAUSE)
                                           : fmin(2 * c->interval, slow ? BUSY_PAUSE : LONGEST_PAUSE);
   c->slow = slow;
+  c->last_trial = now;
   c->next_trial = now + fmax(c->interval, better ? 0 : (c->choice == ALL ? WORTH : WORTH_FEW) * lost);
 }
 
@@ -95,24 +101,30 @@ void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, doub
   if (governor->choices == 1) return;
   ch_governed_class *c = &governor->classes[class_of(*expected)];
   float usual = *expected;
-  if (usual == 0 || taken < (double)usual)
+  if (usual == 0 ||
+      (taken < (double)usual && c->trial == c->choice)) /* a trial is measured by what was usual before */
     *expected = (float)taken;
   else if (c->trial == ALL) /* else a step would change its class with the choice */
     *expected = usual * (float)(1 + taken / DOUBLING);
   if (usual == 0) return; /* the first time memory is touched and products are prepared */
   c->expected += (double)usual;
   c->taken += taken;
-  if (c->next_trial == 0) c->next_trial = now + c->interval;
+  if (c->next_trial == 0) {
+    c->next_trial = now + c->interval;
+    c->last_trial = now;
+  }
   if (c->trial != c->choice) {
     if (c->taken < TRIAL) return;
     double lost = c->rate[c->choice] > 0 ? c->taken - c->expected / c->rate[c->choice] : 0;
     learn(c, c->trial);
-    end_trial(c, lost, now);
+    end_trial(c, lost, c->choice == ALL && governor->waits <= governor->much, now);
   } else if (c->taken >= DECISION) {
     learn(c, c->choice);
-    bool slow = c->rate[c->choice] < SLOW;
-    if (slow && c->was_slow && !c->slow) c->next_trial = now; /* the second look in a row */
+    bool slow = c->rate[c->choice] < SLOW, wait = threads_wait(governor, now, slow ? DECISION : LOOK);
+    if (slow && c->was_slow && !c->slow && wait) c->next_trial = now; /* the second look in a row */
     c->was_slow = slow;
-    if (now >= c->next_trial) start_trial(governor, c, now);
+    /* All threads, and none waits for a processor: fewer could only help against what the system does not show. */
+    double pause = c->choice == ALL && !wait ? LONGEST_PAUSE : 0;
+    if (now >= c->next_trial && now >= c->last_trial + pause) start_trial(governor, c, now);
   }
 }

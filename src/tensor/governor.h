@@ -3,14 +3,18 @@
  * Threads of one step wait for one another. If another program takes the processor from one of them, all wait for its next
  * turn, which is thousands of times longer than a step of decoding. Then one thread alone is faster than two. The governor
  * finds out by measuring: it times steps, now and then tries another number of workers for some milliseconds, and keeps the
- * number that got more done. Steps are told apart by their length, because long steps suffer less. On an idle machine a trial
- * is rare, and numbers that come out of a step never depend on the number of workers (tensor/team.h).
+ * number that got more done. Steps are told apart by their length, because long steps suffer less. Numbers that come out of a
+ * step never depend on the number of workers (tensor/team.h).
+ *
+ * The speed of a machine swings for other reasons too. So the governor asks the system whether its threads wait for a processor.
+ * As long as they do not, all of them work, and trials are rare.
  */
 #ifndef CH_TENSOR_GOVERNOR_H
 #define CH_TENSOR_GOVERNOR_H
 
 #include <stdbool.h>
 
+#include "tensor/contention.h"
 #include "tensor/team.h"
 
 enum { CH_GOVERNOR_CLASSES = 6, CH_GOVERNOR_CHOICES = 3 };
@@ -20,6 +24,7 @@ typedef struct ch_governed_class {
   double rate[CH_GOVERNOR_CHOICES]; /* expected time / time taken, of late; 0: never tried */
   double expected, taken;           /* of the steps since the last decision, in seconds */
   double next_trial, interval;      /* when another choice is tried, and the pause between two trials */
+  double last_trial;                /* when it ended; before the first: when steps began */
   int last;                         /* the choice that was tried last */
   bool slow; /* when the last trial ended: steps took longer than expected, or not all threads were in use */
   bool was_slow;     /* at the last look at the choice in use */
@@ -30,14 +35,17 @@ typedef struct ch_governor {
   int workers[CH_GOVERNOR_CHOICES]; /* all threads, half of them, one */
   int choices;
   ch_governed_class classes[CH_GOVERNOR_CLASSES];
+  bool (*read_waiting)(ch_waiting *waiting);
+  ch_waiting seen; /* its last answer, */
+  double looked;   /* when that was, */
+  double waits;    /* the share of their time that threads waited of late, */
+  double
+      much; /* and the share that shows another program: of n + 1 programs for n processors one waits at any time */
 } ch_governor;
 
 /* The expected length of a step in seconds: the shortest of late. 0 at first. */
 typedef float ch_expected_time;
 
-/* Whether other programs keep at least half of this machine's processors busy, now and on the mean of the last minute. False
-   where the system does not say. */
-bool ch_machine_is_busy(void);
 /* busy: begin with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all", there is one choice:
    all threads. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);

@@ -1,6 +1,8 @@
-/* The governor on machines that are made up: how long a step takes with so many workers is a function. */
+/* The governor on machines that are made up: how long a step takes with so many workers, and whether threads wait for a
+   processor, are functions. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,6 +27,32 @@ static double loud(double work, int workers) {
   return 1.4 * work / workers;
 }
 
+static double
+    swing; /* time on a machine whose speed swings: in every second second, two threads are as slow as one */
+
+static double swinging(double work, int workers) {
+  double taken = fmod(swing, 2) < 1 ? work / workers : 1.1 * work;
+  swing += taken;
+  return taken;
+}
+
+/* The system gives the process one processor's time, and does not say so. */
+static double rationed(double work, int workers) {
+  return workers > 1 ? 1.6 * work : work;
+}
+
+static ch_waiting waiting; /* what the system says */
+
+static bool read_waiting(ch_waiting *seen) {
+  *seen = waiting;
+  return true;
+}
+
+static bool read_nothing(ch_waiting *seen) {
+  (void)seen;
+  return false;
+}
+
 typedef struct world {
   ch_governor governor;
   ch_expected_time expected;
@@ -38,15 +66,25 @@ static double share_with(world *w, machine m, double work, double seconds, int w
     int chosen = ch_governor_workers(&w->governor, w->expected);
     double taken = m(work, chosen);
     w->now += taken;
+    double waits = m == busy && chosen > 1 ? 0.5 * taken : 0; /* one of the threads */
+    waiting = (ch_waiting){waiting.ran + chosen * taken - waits, waiting.waited + waits};
     if (chosen == workers) with += taken;
     ch_governor_observe(&w->governor, &w->expected, taken, w->now);
   }
   return with / seconds;
 }
 
+static bool (*reads)(
+    ch_waiting *seen); /* every test runs with a system that says who waits, and with one that does not */
+
+static void start(world *w, int threads, bool busy_now) {
+  ch_governor_init(&w->governor, threads, busy_now);
+  w->governor.read_waiting = reads;
+}
+
 static world begin(int threads) {
   world w = {.now = 100};
-  ch_governor_init(&w.governor, threads, false);
+  start(&w, threads, false);
   return w;
 }
 
@@ -79,10 +117,10 @@ static void all_threads_come_back(void **state) {
 static void a_busy_machine_is_met_with_one_thread(void **state) {
   (void)state;
   world w = begin(2);
-  ch_governor_init(&w.governor, 2, true);
+  start(&w, 2, true);
   assert_true(share_with(&w, busy, 200e-6, 0.2, 1) > 0.99);
   assert_true(share_with(&w, busy, 200e-6, 60, 1) > 0.95);
-  ch_governor_init(&w.governor, 2, true); /* it was not busy after all */
+  start(&w, 2, true); /* it was not busy after all */
   share_with(&w, idle, 200e-6, 1, 2);
   assert_true(share_with(&w, idle, 200e-6, 60, 2) > 0.97);
 }
@@ -91,7 +129,7 @@ static void what_comes_into_the_way_is_answered_at_once(void **state) {
   (void)state;
   world w = begin(2);
   share_with(&w, idle, 200e-6, 5, 2);
-  assert_true(share_with(&w, busy, 200e-6, 0.5, 1) > 0.8);
+  assert_true(share_with(&w, busy, 200e-6, 1, 1) > 0.8);
 }
 
 /* Trials that change nothing cost little, however long a step is. */
@@ -105,10 +143,51 @@ static void all_threads_work_beside_loud_neighbours(void **state) {
   }
 }
 
+/* Nobody waits for a processor: what else changes the speed of the machine is no reason for fewer threads. */
+static void all_threads_work_where_the_speed_swings(void **state) {
+  (void)state;
+  static const double work[] = {20e-6, 300e-6, 5e-3, 0.2};
+  for (int i = 0; i < 4 && reads == read_waiting; i++) {
+    world w = begin(2);
+    assert_true(share_with(&w, swinging, work[i], 600, 2) > 0.97);
+  }
+}
+
+static void a_rationed_process_finds_its_number_of_threads(void **state) {
+  (void)state;
+  world w = begin(2);
+  share_with(&w, rationed, 300e-6, 35, 1);
+  assert_true(share_with(&w, rationed, 300e-6, 60, 1) > 0.95);
+}
+
 static void a_team_of_one_is_left_alone(void **state) {
   (void)state;
   world w = begin(1);
   assert_true(share_with(&w, busy, 200e-6, 5, 1) > 0.99);
+}
+
+static int with_waiting(void **state) {
+  (void)state;
+  reads = read_waiting;
+  return 0;
+}
+
+static int without_waiting(void **state) {
+  (void)state;
+  reads = read_nothing;
+  return 0;
+}
+
+static void this_system_says_how_long_threads_waited(void **state) {
+  (void)state;
+  ch_waiting before, after;
+  if (!ch_read_waiting(&before)) skip(); /* a kernel without schedstat */
+  assert_true(before.ran > 0 && before.waited >= 0);
+  volatile double sum = 0;
+  do {
+    for (int i = 0; i < 100000; i++) sum += i;
+    assert_true(ch_read_waiting(&after));
+  } while (after.ran < before.ran + 0.001);
 }
 
 int main(void) {
@@ -120,7 +199,11 @@ int main(void) {
       cmocka_unit_test(a_busy_machine_is_met_with_one_thread),
       cmocka_unit_test(what_comes_into_the_way_is_answered_at_once),
       cmocka_unit_test(all_threads_work_beside_loud_neighbours),
+      cmocka_unit_test(all_threads_work_where_the_speed_swings),
+      cmocka_unit_test(a_rationed_process_finds_its_number_of_threads),
       cmocka_unit_test(a_team_of_one_is_left_alone),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  const struct CMUnitTest system[] = {cmocka_unit_test(this_system_says_how_long_threads_waited)};
+  return cmocka_run_group_tests(tests, with_waiting, NULL) +
+         cmocka_run_group_tests(tests, without_waiting, NULL) + cmocka_run_group_tests(system, NULL, NULL);
 }
