@@ -7,6 +7,7 @@
 #include <crosshead/curve.h>
 #include <crosshead/initial.h>
 #include <crosshead/ladder.h>
+#include <crosshead/ranks.h>
 #include <crosshead/train.h>
 
 #ifdef __cplusplus
@@ -135,6 +136,7 @@ typedef struct ch_compare_position {
   double lr;          /* its peak learning rate */
   bool tries_rate;    /* it is one of those that find the model's rate, not one of `runs` */
   int32_t run, runs;  /* 0 for the first; runs of all models and seeds */
+  int32_t groups;     /* of ranks, each of which trains a run at the same time; 1: this process alone */
   ch_train_step step; /* of this run: the last that is done. With images its tokens are images */
 } ch_compare_position;
 
@@ -156,6 +158,9 @@ typedef void (*ch_compare_begin_sink)(const ch_compare_position *position, const
 
 /* Called when a run is finished; `earlier`: it was when the comparison began. */
 typedef void (*ch_compare_model_sink)(const ch_compared *model, bool earlier, void *user);
+
+/* Called over several ranks when a run has failed, while others go on: `message` is its sentence. */
+typedef void (*ch_compare_failure_sink)(const char *name, uint64_t seed, const char *message, void *user);
 
 /* After the last run, all models are timed in turns. Called before each measurement: turn 0 ... turns - 1. If a speed is
  * not steady, there are more turns than were said, for those models. */
@@ -197,7 +202,10 @@ typedef struct ch_compare_settings {
   ch_parametrization parametrization; /* default CH_PARAMETRIZATION_SPECTRAL */
   int64_t tokens;                     /* of text that each model is trained on; default 2 million */
   int64_t epochs;                     /* of images: passes over all of them; default 10 */
-  int64_t batch;    /* sequences of a step; 0 = 16, or fewer for at least 256 steps (2 at least); 64 images */
+  int64_t batch; /* sequences of a step; 0 = 16, or fewer for at least 256 steps (2 at least); 64 images */
+  /* Sequences (images) computed at a time, a divisor of `batch`: the same result up to rounding; 0 = as many as memory allows.
+   * With several ranks_per_run it must leave them equally many. */
+  int64_t micro_batch;
   int64_t sequence; /* tokens of a sequence; default 256. Of images it does not count */
   double lr; /* peak learning rate; 0 = 4e-3; of CH_PARAMETRIZATION_STANDARD 2e-3, or 1e-3 with images */
   /* Rates of single models: "mla=6e-3,mha=2e-3"; a number without a name is of all others, as `lr` is. NULL: none. */
@@ -230,19 +238,31 @@ typedef struct ch_compare_settings {
    * half, quarter and eighth. Tokens are in proportion to parameters. The first of `mechanisms` is the baseline. NULL
    * (default): no ladder. */
   const char *ladder;
-  int64_t target;      /* with `ladder`: parameters of models whose loss is predicted; 0: none */
-  bool remeasure;      /* time training and decoding of all models again, also of those that are finished */
-  int32_t threads;     /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  int64_t target;  /* with `ladder`: parameters of models whose loss is predicted; 0: none */
+  bool remeasure;  /* time training and decoding of all models again, also of those that are finished */
+  int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  /* The ranks of a job (ranks.h), or NULL. Groups of ranks_per_run of them (default 1; it must divide them) train a run each; a
+   * group that has ended one gets the longest of those that are left. Losses are those of a process alone with as many
+   * threads. A run that fails does not end the others. Every rank calls ch_compare_mechanisms; rank 0 calls the callbacks but
+   * `stop` and has the results. */
+  ch_rank_group *ranks;
+  int64_t ranks_per_run;
+  /* With `parts` > 0 only the runs of part `part`, 1 ... parts, are trained, and no results are written: for machines that
+   * see one `out` but not each other. The division follows from the settings. With tune all runs of a model are in one part. */
+  int32_t part, parts;
+  bool
+      collect; /* train nothing: put together what parts have made; CH_ERROR_IO names the runs that are missing */
   const char *command; /* what was typed, for the report; or NULL */
   /* Sentences of errors name settings as `crosshead compare` names its options: "--eval-tokens", not "eval_tokens". */
   bool option_names;
-  /* Callbacks in the thread that called; each may be NULL. */
+  /* Callbacks in the thread that called; each may be NULL. Over several ranks of rank 0 alone, but for `stop`. */
   ch_train_preparation_sink preparation;
   ch_compare_data_sink prepared;
   ch_compare_begin_sink begin;
   ch_compare_step_sink step;
   ch_compare_share_sink share;
   ch_compare_model_sink model;
+  ch_compare_failure_sink failed;
   ch_compare_timing_sink timing;
   ch_compare_timed_sink timed;
   ch_compare_rung_sink rung;

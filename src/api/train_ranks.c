@@ -1,12 +1,10 @@
 /* Whether the ranks of a job are about to train the same thing. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/train_private.h"
-#include "base/file.h"
 #include "config_file/config_json.h"
+#include "ranks/program.h"
 #include "tensor/kernels.h"
 #include "tensor/team.h"
 #include "text/hash.h"
@@ -14,22 +12,6 @@
 
 static uint64_t hash_text(const char *text) {
   return text ? ch_hash_bytes(text, strlen(text), 1) : 0;
-}
-
-static uint64_t hash_file(const char *path) {
-  ch_map map;
-  if (ch_map_open(path, &map, NULL) != CH_OK) return 0;
-  uint64_t hash = ch_hash_bytes(map.data, map.size, 2);
-  ch_map_close(&map);
-  return hash;
-}
-
-/* The program, and the library where that is not a part of it. */
-static uint64_t hash_program(void) {
-  Dl_info self;
-  static const char mark;
-  bool known = dladdr(&mark, &self) != 0 && self.dli_fname && strchr(self.dli_fname, '/');
-  return ch_hash_mix(hash_file("/proc/self/exe") + 1, (known ? hash_file(self.dli_fname) : 0) + 1);
 }
 
 static uint64_t hash_options(const ch_training *t) {
@@ -65,10 +47,8 @@ ch_status ch_training_compare_start(const ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   if (!s->ranks) return CH_OK;
   const ch_kernels *kernels = ch_kernels_best(ch_train_real(&t->options));
-  const ch_rank_fact facts[] = {{"another program", hash_program()},
-                                {"another set of instructions (CROSSHEAD_ISA)", hash_text(kernels->name)},
-                                {"another number of threads", (uint64_t)ch_team_of(s->threads).threads},
-                                {"other options", hash_options(t)},
+  CH_TRY(ch_ranks_compare_programs(s->ranks, kernels->name, ch_team_of(s->threads).threads, error));
+  const ch_rank_fact facts[] = {{"other options", hash_options(t)},
                                 {"other names of files", hash_names(t)},
                                 {"another config", hash_config(t)}};
   return ch_ranks_compare(s->ranks, facts, sizeof facts / sizeof *facts, error);

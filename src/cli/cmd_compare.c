@@ -11,8 +11,10 @@
 #include "cli/command.h"
 #include "cli/destination.h"
 #include "cli/interrupt.h"
+#include "cli/job.h"
 #include "cli/keep.h"
 #include "cli/lineup.h"
+#include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/results.h"
 #include "cli/typed.h"
@@ -20,7 +22,7 @@
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   ch_lineup lineup;
-  const char *runs;
+  const char *runs, *only;
   int64_t threads;
   double tolerance; /* in percent */
   bool json, force, dry_run, tune;
@@ -114,6 +116,7 @@ static const ch_option options[] = {
      .max = 65536,
      .help =
          "Sequences per step (default: 16, or as few as make 256 steps), or images per step (default: 64)."},
+    CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences (images)"),
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "lr",
      .type = CH_OPTION_TEXT,
@@ -166,6 +169,20 @@ static const ch_option options[] = {
      .help =
          "With --ladder: predict the losses of models with N parameters, and how much more compute the first "
          "mechanism would need for them."},
+    {.name = "", .help = "Several processes"},
+    CH_LINEUP_RANKS(AT(lineup)),
+    {.name = "only",
+     .type = CH_OPTION_TEXT,
+     .offset = AT(only),
+     .metavar = "I/N",
+     .help = "Train share I of N equally long shares of the runs, and write no results: for job arrays whose "
+             "tasks see "
+             "the same --out."},
+    {.name = "collect",
+     .type = CH_OPTION_FLAG,
+     .offset = SET(collect),
+     .help = "Train nothing: put together what all shares have trained, with the results that one process "
+             "makes."},
     {.name = "", .help = "Verdict"},
     {.name = "until-decided",
      .type = CH_OPTION_FLAG,
@@ -271,7 +288,8 @@ static bool on_step(const ch_compare_position *at, void *user) {
   if (!ch_progress_due(&d->progress)) return true;
   char rate[32], left[32];
   double tokens = (double)step->tokens / (double)step->step / (d->seconds > 0 ? d->seconds : 1);
-  double later = (double)step->steps * (at->runs - at->run - 1); /* of the models after this one */
+  double later =
+      (double)step->steps * (at->runs - at->run - 1) / at->groups; /* of the models after this one */
   double remaining = d->seconds * ((double)(step->steps - step->step) + later);
   char count[48] = "";
   if (at->tries_rate)
@@ -307,6 +325,13 @@ static void on_model(const ch_compared *model, bool earlier, void *user) {
                     ch_format_count(model->train_tokens_per_second, rate, sizeof rate), unit_of(d),
                     earlier ? " (finished earlier)" : "");
   keep_run(d, model);
+}
+
+static void on_failed(const char *name, uint64_t seed, const char *message, void *user) {
+  display *d = user;
+  char run[160];
+  name_run(d, name, seed, run, sizeof run);
+  ch_progress_print(&d->progress, "%s failed: %s", run, message);
 }
 
 static void on_timing(int32_t turn, int32_t turns, const ch_compared *model, void *user) {
@@ -369,12 +394,57 @@ static ch_status check_kind(const arguments *a, ch_error *error) {
   return CH_OK;
 }
 
+/* "2/3" */
+static ch_status read_share(const arguments *a, ch_compare_settings *settings, ch_error *error) {
+  char extra;
+  if (!a->only) return CH_OK;
+  if (sscanf(a->only, "%d/%d%c", &settings->part, &settings->parts, &extra) == 2 && settings->parts > 0)
+    return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--only is '%.40s'; write the share and the number of shares, as 1/8, 2/8, ..., 8/8",
+                 a->only);
+}
+
+/* A share has no results to show: those come when all are put together. */
+static ch_status print_share(const ch_compare_settings *settings, const ch_comparison *comparison,
+                             ch_error *error) {
+  ch_text text = {0};
+  int count = ch_comparison_count(comparison);
+  ch_text_printf(&text, "Share %d of %d: ", settings->part, settings->parts);
+  if (count == 0) ch_text_puts(&text, "it has no runs.");
+  for (int i = 0; i < count; i++) {
+    const ch_compared *run = ch_comparison_run(comparison, i);
+    ch_text_printf(&text, "%s%s", i ? ", " : "", run->directory);
+  }
+  if (count) ch_text_printf(&text, " %s finished in %s.", ch_plural(count, "is", "are"), settings->out);
+  ch_text_puts(
+      &text, " When all shares are, the same command with --collect in place of --only shows the results.\n");
+  return ch_print_text(&text, error);
+}
+
+static ch_status show(const arguments *a, const ch_compare_settings *settings,
+                      const ch_comparison *comparison, ch_error *error) {
+  return settings->parts ? print_share(settings, comparison, error) : print(a, comparison, error);
+}
+
+/* What is looked at before anything is written; by the process that leads. */
+static ch_status begin(const arguments *a, const ch_compare_settings *settings, display *d, ch_error *error) {
+  if (a->force && (settings->parts || settings->collect))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--force would remove what other shares have trained; leave it out, or remove %s first",
+                   settings->out);
+  CH_TRY(ch_check_job("out", settings->out, CH_COMPARE_SETTINGS, error));
+  if (a->dry_run || settings->parts) return CH_OK; /* tasks that run at the same time do not write one file */
+  return ch_keeper_begin(&d->keeper, a->runs, settings->out, error);
+}
+
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   ch_comparison *comparison;
   ch_text command = {0};
   display d = {.arguments = a, .out = a->lineup.settings.out};
   ch_compare_settings settings = ch_lineup_settings(&a->lineup);
+  bool leads = ch_job_leads();
   settings.tolerance = a->tolerance / 100;
   settings.tune = a->tune ? MOST_TRIED_RATES : 0;
   settings.preparation = on_preparation;
@@ -383,28 +453,30 @@ static ch_status run(const void *given, ch_error *error) {
   settings.step = on_step;
   settings.share = on_share;
   settings.model = on_model;
+  settings.failed = on_failed;
   settings.timing = on_timing;
   settings.timed = on_timed;
   settings.rung = on_rung;
   settings.stop = ch_stop_wanted;
   settings.user = &d;
+  settings.ranks = ch_job_ranks();
+  CH_TRY(read_share(a, &settings, error));
   CH_TRY(ch_compare_check(&settings, error));
   CH_TRY(check_kind(a, error));
-  CH_TRY(ch_check_job("out", settings.out, CH_COMPARE_SETTINGS, error));
-  if (a->dry_run) return foresee(a, &settings, error);
-  CH_TRY(ch_keeper_begin(&d.keeper, a->runs, settings.out, error));
+  CH_TRY(ch_job_agree(leads ? begin(a, &settings, &d, error) : CH_OK, error));
+  if (a->dry_run) return leads ? foresee(a, &settings, error) : CH_OK;
   ch_put_typed("compare", options, a, &command);
   if (command.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory to start the comparison");
   settings.command = command.data;
   d.keeper.labels = (ch_kept_run_labels){
       .kind = "compare", .dataset = settings.data ? settings.data : settings.images, .command = command.data};
   ch_interrupt_watch(CH_SAVES_WORK);
-  ch_progress_begin(&d.progress, stderr);
+  ch_progress_begin(&d.progress, leads ? stderr : NULL);
   ch_status status = ch_compare_mechanisms(&settings, &comparison, error);
   ch_progress_end(&d.progress);
   ch_interrupt_release();
   if (status == CH_OK) {
-    status = print(a, comparison, error);
+    if (leads) status = show(a, &settings, comparison, error);
     ch_comparison_free(comparison);
   }
   ch_text_free(&command);
@@ -430,6 +502,8 @@ const ch_command ch_cmd_compare = {
         "writes results.json and report.html, a self-contained page with loss curves and the plot of quality "
         "against cache size. Every model stays in its own directory, ready for `crosshead generate`.\n\n"
         "With --images it trains Vision Transformers and compares their accuracies.\n\n"
+        "Under mpirun, groups of ranks train several runs at the same time; --only and --collect do that "
+        "without MPI.\n\n"
         "Run the same command again to continue an interrupted comparison.",
     .examples =
         "crosshead compare --data book.txt\n"
@@ -439,5 +513,6 @@ const ch_command ch_cmd_compare = {
     .list = ch_lineup_list,
     .defaults = defaults,
     .arguments_size = sizeof(arguments),
+    .over_ranks = true,
     .run = run,
 };

@@ -107,6 +107,21 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
     .default_value = "2M", .min = 1, .max = 0,                                                               \
     .help = "Tokens that each model is trained on. A short text is read repeatedly."                         \
   }
+#define CH_LINEUP_MICRO_BATCH(at, what)                                                                      \
+  {                                                                                                          \
+    .name = "micro-batch", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.micro_batch),        \
+    .metavar = "N", .min = 1, .max = 65536,                                                                  \
+    .help = what " computed at a time, a divisor of --batch (default: as many as memory allows). Several "   \
+                 "--ranks-per-run share the micro-batches of a step."                                        \
+  }
+#define CH_LINEUP_RANKS(at)                                                                                  \
+  {                                                                                                          \
+    .name = "ranks-per-run", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.ranks_per_run),    \
+    .metavar = "N", .default_value = "1", .min = 1, .max = 1 << 20,                                          \
+    .help =                                                                                                  \
+        "Under mpirun: ranks that train one run together. Each such group trains one run at a time, the "    \
+        "longest runs first."                                                                                \
+  }
 #define CH_LINEUP_SEQ(at)                                                                                    \
   {                                                                                                          \
     .name = "seq", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.sequence), .metavar = "N",   \

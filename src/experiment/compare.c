@@ -1,132 +1,42 @@
-/* One comparison from its settings to its results: plan, text or images, then model after model. */
+/* One comparison from its settings to its results: plan, text or images, then run after run. */
+#define _GNU_SOURCE
 #include "experiment/compare.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/file_names.h"
-#include "base/json.h"
-#include "bench/load.h"
-#include "experiment/compared.h"
 #include "experiment/results_json.h"
-#include "experiment/tune.h"
+#include "experiment/shares.h"
+#include "experiment/train_run.h"
 #include "experiment/turns.h"
-#include "tensor/team.h"
-#include "train/attempt.h"
 
-enum { MOST_RESULT_BYTES = 1 << 26 };
+/* A run that the comparison asks for: seed by seed, and of each seed in the order of the models. */
+typedef struct planned_run {
+  int model; /* of the plan */
+  uint64_t seed;
+  bool elsewhere; /* it belongs to another share */
+  bool done, failed;
+  ch_compared result; /* when it is done */
+} planned_run;
 
-/* --- one model ----------------------------------------------------------------------------------------------------- */
-
-/* The run that goes on. */
-typedef struct running {
+/* The comparison that goes on, on the rank that leads. */
+typedef struct comparing {
   ch_compare_setup *setup;
-  ch_train_options training; /* of this run */
-  ch_compare_position position;
-  ch_step_times times;
-  bool began;     /* a step was made, or all were made before */
-  bool stopped;   /* the caller said so after a step */
-  ch_status kept; /* whether the settings could be written, and why not */
-  ch_error error;
-  /* While rates are tried: the best run so far, or NULL; and whether this one is clearly worse. */
-  const ch_compared *best;
-  bool hopeless;
-  double last_loss; /* of the last evaluation; 0: there was none */
-} running;
+  ch_comparison_written written;
+  planned_run *runs; /* [setup->comparison->planned], in the comparison's arena */
+  bool *untuned;     /* [models]: no rate was found for it */
+  int *listed;       /* the runs, or models, that the pieces of crew work belong to */
+  int failures;
+  ch_status failed; /* the first in the order of the runs */
+  int first_failure;
+  ch_error failure;
+} comparing;
 
-static void on_step(void *context, const ch_step_report *report) {
-  running *r = context;
-  const ch_compare_settings *s = &r->setup->settings;
-  r->began = true;
-  if (r->times.taken < r->times.room) r->times.seconds[r->times.taken++] = report->seconds;
-  if (!r->setup->kept && r->kept == CH_OK) r->kept = ch_compare_setup_keep(r->setup, &r->error);
-  ch_train_step_of(report, r->training.steps, ch_train_step_tokens(&r->training), &r->position.step);
-  if (s->step && !s->step(&r->position, s->user)) r->stopped = true;
-}
-
-static void on_evaluated(void *context, const ch_validation_point *point) {
-  running *r = context;
-  int64_t step_tokens = ch_train_step_tokens(&r->setup->training);
-  r->last_loss = point->loss;
-  if (r->best &&
-      ch_tune_is_hopeless(r->best, point->step * step_tokens, r->training.steps * step_tokens, point->loss))
-    r->hopeless = true;
-}
-
-static void on_share(void *context, double share) {
-  const running *r = context;
-  const ch_compare_settings *s = &r->setup->settings;
-  if (s->share) s->share(&r->position, share, s->user);
-}
-
-static void on_started(void *context, int64_t step) {
-  running *r = context;
-  r->position.step.step = step;
-  r->position.step.tokens = step * ch_train_step_tokens(&r->setup->training);
-}
-
-static bool on_interrupted(void *context) {
-  const running *r = context;
-  return r->stopped || r->hopeless || r->kept != CH_OK || ch_compare_stopped(r->setup);
-}
-
-static ch_status train(running *run, const ch_planned_model *planned, const char *directory,
-                       ch_compared *model, ch_error *error) {
-  ch_compare_setup *setup = run->setup;
-  ch_step_times *times = &run->times;
-  ch_train_events events = {.context = run,
-                            .started = on_started,
-                            .step = on_step,
-                            .share = on_share,
-                            .evaluated = on_evaluated,
-                            .interrupted = on_interrupted};
-  ch_trainer *trainer = NULL;
-  ch_status status = CH_OK;
-  ch_train_options training = run->training;
-  training.lr = model->lr;
-  const ch_batch_source *source = ch_compare_on_images(setup) ? &setup->images.source : &setup->data.source;
-  times->room = run->training.steps;
-  times->seconds = calloc((size_t)times->room, sizeof *times->seconds);
-  if (!times->seconds) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", planned->name));
-  CH_TRY_GOTO(ch_trainer_create(&planned->config, &training, source, &trainer, error));
-  ch_load before = ch_load_now();
-  CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
-  ch_load after = ch_load_now();
-  times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
-  CH_TRY_GOTO(ch_compared_fill_training(setup, trainer, times, model, error));
-  /* Frees the trainer's memory before decoding is timed. */
-  ch_trainer_free(trainer);
-  trainer = NULL;
-  if (!ch_compare_on_images(setup)) CH_TRY_GOTO(ch_data_give_tokenizer(&setup->data, directory, error));
-  CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
-done:
-  ch_trainer_free(trainer);
-  free(times->seconds);
-  return status;
-}
-
-/* A run that is refused before its first step leaves nothing behind. */
-static ch_status train_or_withdraw(running *run, const ch_planned_model *planned, const char *directory,
-                                   ch_compared *model, ch_error *error) {
-  ch_attempt attempt;
-  ch_attempt_begin(&attempt, directory);
-  ch_status status = train(run, planned, directory, model, error);
-  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !run->began) ch_attempt_withdraw(&attempt);
-  ch_attempt_end(&attempt);
-  run->setup->began |= run->began || status == CH_OK;
-  return run->kept == CH_OK ? status : ch_fail(error, run->kept, "%s", run->error.message);
-}
-
-/* The result of a model that was finished before. */
-static ch_status read_result(ch_compare_setup *setup, const char *path, ch_compared *model, ch_error *error) {
-  json_t *object = NULL;
-  CH_TRY(ch_json_read(path, MOST_RESULT_BYTES, &object, error));
-  ch_status status = ch_compared_from_json(object, path, &setup->comparison->arena, model, error);
-  json_decref(object);
-  return status;
-}
+/* --- results ----------------------------------------------------------------------------------------------------- */
 
 ch_status ch_compare_write(const ch_compare_settings *settings, ch_comparison_written written,
                            const ch_comparison *comparison, ch_error *error) {
@@ -138,146 +48,234 @@ ch_status ch_compare_write(const ch_compare_settings *settings, ch_comparison_wr
   return status;
 }
 
-static ch_status write_results(ch_compare_setup *setup, ch_comparison_written written, ch_error *error) {
-  return ch_compare_write(&setup->settings, written, setup->comparison, error);
+/* The finished runs in the order of the plan, whoever trained them and when. */
+static void collect(const comparing *c) {
+  ch_comparison *comparison = c->setup->comparison;
+  comparison->count = 0;
+  for (int i = 0; i < comparison->planned; i++)
+    if (c->runs[i].done) comparison->models[comparison->count++] = c->runs[i].result;
 }
 
-/* What was found when rates were tried. */
-static void set_tried(const ch_tune *tune, ch_compared *model) {
-  ch_tune_result result = ch_tune_conclude(tune);
-  model->tried = tune->tried;
-  model->tried_count = tune->count;
-  model->lr_low = result.low;
-  model->lr_high = result.high;
-  model->usual_lr_cost = result.usual_cost;
-  model->lr_at_edge = result.at_edge;
+static bool in_shares(const ch_compare_setup *setup) {
+  return setup->settings.parts > 0;
 }
 
-/* One run: model `index` of the plan with the seed that was taken. */
-static ch_status compare_one(ch_compare_setup *setup, int index, ch_comparison_written written,
-                             ch_error *error) {
-  const ch_planned_model *planned = &setup->plan.models[index];
-  ch_train_options training;
-  const ch_compare_settings *s = &setup->settings;
-  ch_compared *model = &setup->comparison->models[setup->comparison->count];
-  const char *name = ch_compare_run_directory(setup, planned, setup->training.seed);
-  char *directory = name ? ch_path_join(setup->settings.out, name) : NULL;
-  char *result = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
-  ch_status status = CH_OK;
-  if (!result) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to train %s", planned->name));
-  CH_TRY_GOTO(ch_compare_training_of(setup, planned, &training, error));
-  bool earlier = ch_is_file(result);
-  if (earlier) CH_TRY_GOTO(read_result(setup, result, model, error));
-  earlier = earlier && model->tokens_trained >= training.steps * ch_train_step_tokens(&training);
-  if (!earlier) {
-    running run = {.setup = setup,
-                   .training = training,
-                   .position = {.name = planned->name,
-                                .seed = setup->training.seed,
-                                .lr = planned->lr,
-                                .run = setup->comparison->count,
-                                .runs = setup->comparison->planned,
-                                .step.steps = training.steps}};
-    CH_TRY_GOTO(ch_compared_fill_shape(setup, planned, model, error));
-    model->directory = name;
-    if (s->begin) s->begin(&run.position, model, s->user);
-    CH_TRY_GOTO(train_or_withdraw(&run, planned, directory, model, error));
-    CH_TRY_GOTO(ch_write_json(result, ch_compared_to_json(model), CH_DIGITS_EXACT, error));
+/* Results are written now, so that those of finished models can be read while others train. A share leaves that to the one who
+   puts all together. */
+static ch_status write_results(const comparing *c, ch_error *error) {
+  if (in_shares(c->setup)) return CH_OK;
+  return ch_compare_write(&c->setup->settings, c->written, c->setup->comparison, error);
+}
+
+static ch_status run_finished(comparing *c, planned_run *run, bool earlier, ch_error *error) {
+  const ch_compare_settings *s = &c->setup->settings;
+  run->done = true;
+  c->setup->began = true;
+  collect(c);
+  if (s->model) s->model(&run->result, earlier, s->user);
+  bool last = c->setup->comparison->count == c->setup->comparison->planned;
+  return !earlier || last ? write_results(c, error) : CH_OK;
+}
+
+/* Another host's file may take a while to be seen. */
+static ch_status read_made(comparing *c, planned_run *run, ch_error *error) {
+  enum { PATIENCE = 30 };
+  bool found = false;
+  double begin = ch_clock();
+  for (;;) {
+    CH_TRY(ch_compare_read_run(c->setup, run->model, run->seed, &run->result, &found, error));
+    if (found) return CH_OK;
+    if (ch_crew_is_alone(&c->setup->crew) || ch_clock() - begin > PATIENCE) break;
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
   }
-  if (planned->tune) set_tried(planned->tune, model);
-  setup->began = true;
-  setup->comparison->count++;
-  if (s->model) s->model(model, earlier, s->user);
-  /* Results are written now, so that those of finished models can be read while others train. */
-  if (!earlier || setup->comparison->count == setup->comparison->planned)
-    CH_TRY_GOTO(write_results(setup, written, error));
+  return ch_fail(error, CH_ERROR_IO,
+                 "%s was trained, and its " CH_COMPARE_RESULT
+                 " is not in %s; all ranks must see the same directory",
+                 c->setup->plan.models[run->model].name, c->setup->settings.out);
+}
+
+/* --- making pieces ------------------------------------------------------------------------------------------------ */
+
+/* What a rank makes of a piece; its context. */
+typedef struct maker {
+  ch_compare_setup *setup;
+  const comparing *list; /* on the rank that leads */
+} maker;
+
+static int place_of(const maker *m, const ch_piece *piece) {
+  const ch_comparison *comparison = m->setup->comparison;
+  for (int i = 0; m->list && i < comparison->planned; i++)
+    if (m->list->runs[i].model == piece->model && m->list->runs[i].seed == piece->seed) return i;
+  return 0;
+}
+
+static ch_status make_piece(void *context, const ch_piece *piece, bool *began, ch_error *error) {
+  const maker *m = context;
+  ch_compare_setup *setup = m->setup;
+  if (piece->tries_rates) return ch_compare_tune_model(setup, piece->model, began, error);
+  setup->plan.models[piece->model].lr = piece->lr;
+  return ch_compare_train_run(setup, piece->model, piece->seed, place_of(m, piece),
+                              setup->comparison->planned, began, error);
+}
+
+static ch_status make_on_lead(void *context, const ch_piece *piece, bool *began, ch_error *error) {
+  comparing *c = context;
+  maker m = {.setup = c->setup, .list = c};
+  return make_piece(&m, piece, began, error);
+}
+
+static void note_failure(comparing *c, int at, const ch_piece *piece, const ch_outcome *outcome) {
+  const ch_compare_setup *setup = c->setup;
+  const ch_compare_settings *s = &setup->settings;
+  if (c->failures++ == 0 || at < c->first_failure) {
+    c->failed = outcome->status;
+    c->first_failure = at;
+    ch_fail(&c->failure, outcome->status, "%s", outcome->message);
+  }
+  if (s->failed && !ch_crew_is_alone(&setup->crew))
+    s->failed(setup->plan.models[piece->model].name, piece->seed, outcome->message, s->user);
+}
+
+/* Hands out pieces; list [count]: the run, or the model whose rates are tried, of each. A process alone takes them in that order;
+   several groups begin with the longest. */
+static ch_status hand_out(comparing *c, const int *list, int count, bool tunes,
+                          ch_status (*made)(void *, int, const ch_outcome *, ch_error *), ch_error *error) {
+  ch_compare_setup *setup = c->setup;
+  size_t room = (size_t)count + 1;
+  ch_piece *pieces = calloc(room, sizeof *pieces);
+  double *costs = calloc(room, sizeof *costs);
+  int *order = calloc(room, sizeof *order);
+  ch_status status = CH_OK;
+  c->listed = calloc(room, sizeof *c->listed);
+  if (!pieces || !costs || !order || !c->listed)
+    CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", count));
+  for (int i = 0; i < count; i++) {
+    int model = tunes ? list[i] : c->runs[list[i]].model;
+    CH_TRY_GOTO(ch_predict_flops(setup, model, &costs[i], error));
+    order[i] = i;
+  }
+  if (setup->crew.groups > 1) ch_longest_first(costs, count, order);
+  for (int i = 0; i < count; i++) {
+    int at = c->listed[i] = list[order[i]];
+    int model = tunes ? at : c->runs[at].model;
+    pieces[i] = (ch_piece){.model = model,
+                           .tries_rates = tunes,
+                           .seed = tunes ? setup->settings.seed : c->runs[at].seed,
+                           .lr = setup->plan.models[model].lr};
+  }
+  ch_crew_work work = {.pieces = pieces, .count = count, .make = make_on_lead, .made = made, .context = c};
+  CH_TRY_GOTO(ch_crew_make(&setup->crew, &work, error));
 done:
-  free(result);
-  free(directory);
-  if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, planned->name);
+  free(pieces);
+  free(costs);
+  free(order);
+  free(c->listed);
+  c->listed = NULL;
+  return status;
+}
+
+/* --- runs -------------------------------------------------------------------------------------------------------- */
+
+static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch_error *error) {
+  comparing *c = context;
+  planned_run *run = &c->runs[c->listed[index]];
+  c->setup->began |= outcome->began;
+  if (outcome->status == CH_OK) {
+    CH_TRY(read_made(c, run, error));
+    return run_finished(c, run, false, error);
+  }
+  run->failed = true;
+  const ch_piece piece = {.model = run->model, .seed = run->seed};
+  note_failure(c, c->listed[index], &piece, outcome);
+  return CH_OK;
+}
+
+/* "mha, gqa (seed 2)" */
+static void name_missing(const comparing *c, const planned_run *run, ch_text *names) {
+  ch_text_printf(names, "%s%s", names->size ? ", " : "", c->setup->plan.models[run->model].name);
+  if (c->setup->settings.seeds > 1) ch_text_printf(names, " (seed %llu)", (unsigned long long)run->seed);
+}
+
+/* Says which runs are not finished. */
+static ch_status check_complete(const comparing *c, ch_error *error) {
+  const ch_comparison *comparison = c->setup->comparison;
+  ch_text names = {0};
+  int missing = 0;
+  for (int i = 0; i < comparison->planned; i++) {
+    if (c->runs[i].done) continue;
+    missing++;
+    name_missing(c, &c->runs[i], &names);
+  }
+  ch_status status = CH_OK;
+  if (missing)
+    status = ch_fail(error, CH_ERROR_IO,
+                     "%s lacks %d of %d runs: %.600s; train them with the same command and, in place of "
+                     "--collect, --only of "
+                     "the shares that they belong to, or nothing",
+                     c->setup->settings.out, missing, comparison->planned, names.data ? names.data : "");
+  ch_text_free(&names);
+  return status;
+}
+
+/* Finishes the runs from number `first` on: those of earlier calls are read, the others are trained. */
+static ch_status make_runs(comparing *c, int first, ch_error *error) {
+  const ch_comparison *comparison = c->setup->comparison;
+  int count = 0, *list = calloc((size_t)comparison->planned + 1, sizeof *list);
+  ch_status status = CH_OK;
+  if (!list) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs"));
+  for (int i = first; i < comparison->planned; i++) {
+    planned_run *run = &c->runs[i];
+    bool found;
+    if (run->elsewhere || c->untuned[run->model]) continue;
+    CH_TRY_GOTO(ch_compare_read_run(c->setup, run->model, run->seed, &run->result, &found, error));
+    if (found)
+      CH_TRY_GOTO(run_finished(c, run, true, error));
+    else
+      list[count++] = i;
+  }
+  if (c->setup->settings.collect)
+    CH_TRY_GOTO(check_complete(c, error));
+  else
+    CH_TRY_GOTO(hand_out(c, list, count, false, on_made, error));
+done:
+  free(list);
   return status;
 }
 
 /* --- learning rates ---------------------------------------------------------------------------------------------- */
 
-/* Trains a model at a rate to try it, and writes what came of it; or reads that. *tried is for the tune, *model has the
-   curves. */
-static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *planned, double lr,
-                          const ch_compared *best, ch_tried_rate *tried, ch_compared *model,
-                          ch_error *error) {
-  const ch_compare_settings *s = &setup->settings;
-  const char *name = ch_arena_printf(&setup->comparison->arena, "tune/%s/lr-%.9g", planned->directory, lr);
-  char *directory = name ? ch_path_join(s->out, name) : NULL;
-  char *result = directory ? ch_path_join(directory, CH_COMPARE_TRIED) : NULL;
-  json_t *object = NULL;
-  ch_status status = CH_OK;
-  if (!result) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to try rates of %s", planned->name));
-  if (ch_is_file(result)) {
-    CH_TRY_GOTO(ch_json_read(result, MOST_RESULT_BYTES, &object, error));
-    CH_TRY_GOTO(ch_compared_from_json(object, result, &setup->comparison->arena, model, error));
-    *tried = (ch_tried_rate){lr, model->validation_loss, json_is_true(json_object_get(object, "stopped"))};
-    goto done;
-  }
-  ch_train_options training;
-  CH_TRY_GOTO(ch_compare_training_of(setup, planned, &training, error));
-  running run = {.setup = setup,
-                 .training = training,
-                 .best = best,
-                 .position = {.name = planned->name,
-                              .seed = setup->training.seed,
-                              .lr = lr,
-                              .tries_rate = true,
-                              .run = setup->comparison->count,
-                              .runs = setup->comparison->planned,
-                              .step.steps = training.steps}};
-  CH_TRY_GOTO(ch_compared_fill_shape(setup, planned, model, error));
-  model->directory = name;
-  model->lr = lr;
-  if (s->begin) s->begin(&run.position, model, s->user);
-  status = train_or_withdraw(&run, planned, directory, model, error);
-  bool worse = status == CH_ERROR_INTERRUPTED && run.hopeless, diverged = status == CH_ERROR_NUMERIC;
-  if (worse || diverged) {
-    status = CH_OK;
-    model->validation_loss = run.last_loss;
-  }
-  CH_TRY_GOTO(status);
-  *tried = (ch_tried_rate){lr, model->validation_loss, worse || diverged};
-  object = ch_compared_to_json(model);
-  if (json_object_set_new(object, "stopped", json_boolean(tried->stopped)) != 0)
-    CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory for the results"));
-  status = ch_write_json(result, json_incref(object), CH_DIGITS_EXACT, error);
-done:
-  json_decref(object);
-  free(result);
-  free(directory);
-  return status;
-}
-
-/* Finds the rate of a model, which all its runs then have. */
-static ch_status tune_model(ch_compare_setup *setup, ch_planned_model *planned, ch_error *error) {
-  ch_tune *tune = ch_arena_alloc(&setup->comparison->arena, sizeof *tune);
-  ch_compared runs[CH_TUNE_MOST];
-  if (!tune) return ch_fail(error, CH_ERROR_MEMORY, "no memory to try rates");
-  *tune = (ch_tune){.most = (int)setup->settings.tune};
-  const ch_compared *best = NULL;
-  for (double lr; (lr = ch_tune_next(tune, planned->lr)) > 0; tune->count++) {
-    ch_tried_rate *tried = &tune->tried[tune->count];
-    ch_compared *run = &runs[tune->count];
-    CH_TRY(try_rate(setup, planned, lr, best, tried, run, error));
-    if (!tried->stopped && (!best || run->validation_loss < best->validation_loss)) best = run;
-  }
-  if (!best)
-    return ch_fail(error, CH_ERROR_NUMERIC,
-                   "%s diverged at all %d learning rates that were tried, the lowest %g; give a lower --lr",
-                   planned->name, tune->count, tune->tried[tune->count - 1].lr);
-  planned->tune = tune;
-  planned->lr = ch_tune_conclude(tune).lr;
+static ch_status on_tuned(void *context, int index, const ch_outcome *outcome, ch_error *error) {
+  comparing *c = context;
+  (void)error;
+  int model = c->listed[index];
+  c->setup->began |= outcome->began;
+  if (outcome->status == CH_OK) return CH_OK;
+  const ch_piece piece = {.model = model, .seed = c->setup->settings.seed};
+  c->untuned[model] = true;
+  note_failure(c, model, &piece, outcome);
   return CH_OK;
 }
 
-static ch_status tune_models(ch_compare_setup *setup, ch_error *error) {
-  ch_compare_take_seed(setup, setup->settings.seed);
-  for (int i = 0; i < setup->plan.count; i++) CH_TRY(tune_model(setup, &setup->plan.models[i], error));
+/* A model whose runs are all of another share is not tuned here. */
+static bool is_elsewhere(const comparing *c, int model) {
+  for (int i = 0; i < c->setup->comparison->planned; i++)
+    if (c->runs[i].model == model && !c->runs[i].elsewhere) return false;
+  return true;
+}
+
+/* What other groups found is read from their runs. */
+static ch_status tune_models(comparing *c, ch_error *error) {
+  ch_compare_plan *plan = &c->setup->plan;
+  int list[CH_COMPARE_MOST] = {0}, count = 0;
+  for (int m = 0; m < plan->count; m++)
+    if (!is_elsewhere(c, m)) list[count++] = m;
+  if (!c->setup->settings.collect) CH_TRY(hand_out(c, list, count, true, on_tuned, error));
+  for (int i = 0; i < count; i++) {
+    bool known = true;
+    if (c->untuned[list[i]] || plan->models[list[i]].tune) continue;
+    CH_TRY(ch_compare_read_tune(c->setup, list[i], &known, error));
+    c->untuned[list[i]] = !known;
+  }
   return CH_OK;
 }
 
@@ -317,21 +315,29 @@ static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round
   return status;
 }
 
+/* One more run of each model that the round needs. */
+static void add_round(comparing *c, const seed_round *next, uint64_t seed) {
+  ch_compare_setup *setup = c->setup;
+  for (int i = 0; i < setup->plan.count; i++)
+    if (next->needs[i]) c->runs[setup->comparison->planned++] = (planned_run){.model = i, .seed = seed};
+}
+
 /* Adds seed after seed until the decision is made, or the budget does not suffice for the next seed, or would not to
    exclude one more model even if the differences were a standard error larger than they look. */
-static ch_status decide(ch_compare_setup *setup, ch_comparison_written written, ch_error *error) {
-  const ch_compare_settings *s = &setup->settings;
-  for (int seed = (int)s->seeds; seed < CH_COMPARE_MOST_SEEDS; seed++) {
+static ch_status decide(comparing *c, ch_error *error) {
+  const ch_compare_settings *s = &c->setup->settings;
+  for (int seed = (int)s->seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures == 0; seed++) {
     seed_round next;
-    CH_TRY(plan_round(setup, seed, &next, error));
+    int before = c->setup->comparison->planned;
+    CH_TRY(plan_round(c->setup, seed, &next, error));
     if (next.count < 2 || next.spent + fmax(next.costs, next.hopes) > s->budget) break;
-    setup->comparison->planned += next.count;
-    ch_compare_take_seed(setup, s->seed + (uint64_t)seed);
-    for (int i = 0; i < setup->plan.count; i++)
-      if (next.needs[i]) CH_TRY(compare_one(setup, i, written, error));
+    add_round(c, &next, s->seed + (uint64_t)seed);
+    CH_TRY(make_runs(c, before, error));
   }
   return CH_OK;
 }
+
+/* --- the whole --------------------------------------------------------------------------------------------------- */
 
 static ch_status interrupted(const ch_compare_setup *setup, ch_error *error) {
   if (setup->comparison->planned == 0)
@@ -344,30 +350,82 @@ static ch_status interrupted(const ch_compare_setup *setup, ch_error *error) {
       setup->comparison->count, setup->comparison->planned, setup->settings.out);
 }
 
+/* Room for all runs that there may be, and the first of them. */
+static ch_status plan_runs(comparing *c, ch_error *error) {
+  ch_compare_setup *setup = c->setup;
+  const ch_compare_settings *s = &setup->settings;
+  ch_arena *arena = &setup->comparison->arena;
+  int models = setup->plan.count, planned = setup->comparison->planned;
+  size_t most = (size_t)models * (size_t)(s->until_decided ? CH_COMPARE_MOST_SEEDS : s->seeds);
+  int *share_of = ch_arena_alloc(arena, most * sizeof *share_of);
+  c->runs = ch_arena_alloc(arena, most * sizeof *c->runs);
+  c->untuned = ch_arena_alloc(arena, (size_t)models * sizeof *c->untuned);
+  if (!share_of || !c->runs || !c->untuned) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs");
+  if (in_shares(setup)) CH_TRY(ch_compare_divide(setup, share_of, error));
+  for (int i = 0; i < planned; i++)
+    c->runs[i] = (planned_run){.model = i % models,
+                               .seed = s->seed + (uint64_t)(i / models),
+                               .elsewhere = in_shares(setup) && share_of[i] != s->part - 1};
+  return CH_OK;
+}
+
+static ch_status report_failures(const comparing *c, ch_error *error) {
+  if (c->failures == 0) return CH_OK;
+  if (c->failures == 1) return ch_fail(error, c->failed, "%s", c->failure.message);
+  return ch_fail(error, c->failed, "%d runs failed, the first of them: %s", c->failures, c->failure.message);
+}
+
+/* What the rank does that leads. */
+static ch_status compare_all(comparing *c, ch_error *error) {
+  ch_compare_setup *setup = c->setup;
+  ch_comparison *comparison = setup->comparison;
+  bool until_decided = setup->settings.until_decided;
+  CH_TRY(plan_runs(c, error));
+  comparison->open = until_decided;
+  if (setup->settings.tune) CH_TRY(tune_models(c, error));
+  /* Seed by seed, so that there is a whole comparison after the first seed. */
+  CH_TRY(make_runs(c, 0, error));
+  if (until_decided) CH_TRY(decide(c, error));
+  if (comparison->open) {
+    comparison->open = false;
+    CH_TRY(write_results(c, error));
+  }
+  return CH_OK;
+}
+
+static ch_status time_in_turns(comparing *c, ch_error *error) {
+  ch_compare_setup *setup = c->setup;
+  if (in_shares(setup) || !ch_compare_lacks_turns(setup)) return CH_OK;
+  CH_TRY(ch_compare_take_turns(setup, error));
+  return write_results(c, error);
+}
+
+/* Speeds are measured when no other rank trains any more. */
+static ch_status lead(ch_compare_setup *setup, ch_comparison_written written, ch_error *error) {
+  comparing c = {.setup = setup, .written = written};
+  ch_status status = compare_all(&c, error);
+  ch_crew_dismiss(&setup->crew);
+  if (status == CH_OK) status = time_in_turns(&c, error);
+  if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
+  if (status == CH_OK) status = report_failures(&c, error);
+  return status == CH_ERROR_INTERRUPTED ? interrupted(setup, error) : status;
+}
+
 ch_status ch_compare(const ch_compare_settings *settings, ch_comparison_written written,
                      ch_comparison *comparison, ch_error *error) {
   ch_compare_setup setup;
   *comparison = (ch_comparison){0};
   ch_status status = ch_compare_setup_open(settings, CH_EXPERIMENT_COMPARISON, comparison, &setup, error);
-  comparison->open = settings->until_decided;
-  if (status == CH_OK && settings->tune) status = tune_models(&setup, error);
-  /* Seed by seed, so that there is a whole comparison after the first seed. */
-  for (int i = 0; status == CH_OK && i < comparison->planned; i++) {
-    int model = i % setup.plan.count;
-    if (model == 0) ch_compare_take_seed(&setup, settings->seed + (uint64_t)(i / setup.plan.count));
-    status = compare_one(&setup, model, written, error);
+  if (status == CH_OK) {
+    maker follower = {.setup = &setup};
+    if (ch_crew_leads(&setup.crew))
+      status = lead(&setup, written, error);
+    else
+      ch_crew_follow(&setup.crew, make_piece, &follower);
+    status = ch_crew_conclude(&setup.crew, status, error);
+  } else if (status == CH_ERROR_INTERRUPTED) {
+    status = interrupted(&setup, error);
   }
-  if (status == CH_OK && settings->until_decided) {
-    status = decide(&setup, written, error);
-    comparison->open = false;
-    if (status == CH_OK) status = write_results(&setup, written, error);
-  }
-  if (status == CH_OK && ch_compare_lacks_turns(&setup)) {
-    status = ch_compare_take_turns(&setup, error);
-    if (status == CH_OK) status = write_results(&setup, written, error);
-  }
-  if (status == CH_OK) status = ch_compare_setup_keep(&setup, error);
-  if (status == CH_ERROR_INTERRUPTED) status = interrupted(&setup, error);
   ch_compare_setup_close(&setup, status);
   return status;
 }

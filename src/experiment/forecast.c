@@ -7,6 +7,7 @@
 #include "base/file_names.h"
 #include "base/json.h"
 #include "experiment/ladder.h"
+#include "experiment/shares.h"
 #include "experiment/step_timing.h"
 
 enum {
@@ -37,13 +38,16 @@ static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options 
   return done;
 }
 
-/* Runs and the steps that they lack. */
+/* Runs and the steps that they lack. share_of [seeds, models]: only those of the settings' part count; NULL: all. */
 static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_model *planned,
-                            const ch_train_options *training, ch_foreseen *model, int64_t *steps,
-                            ch_error *error) {
+                            const ch_train_options *training, const int *share_of, ch_foreseen *model,
+                            int64_t *steps, ch_error *error) {
+  const ch_compare_settings *settings = &setup->settings;
+  int64_t index = planned - setup->plan.models;
   *steps = 0;
-  model->runs = setup->settings.seeds;
-  for (int64_t s = 0; s < model->runs; s++) {
+  for (int64_t s = 0; s < settings->seeds; s++) {
+    if (share_of && share_of[s * setup->plan.count + index] != settings->part - 1) continue;
+    model->runs++;
     const char *name = ch_compare_run_directory(setup, planned, setup->settings.seed + (uint64_t)s);
     char *directory = name ? ch_path_join(setup->settings.out, name) : NULL;
     if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to look for trained models");
@@ -57,7 +61,7 @@ static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_mode
   return CH_OK;
 }
 
-static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planned,
+static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planned, const int *share_of,
                          ch_compare_forecast *forecast, ch_error *error) {
   ch_foreseen *model = &forecast->models[forecast->count++];
   ch_train_options training;
@@ -69,9 +73,9 @@ static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planne
                          .parameters = planned->parameters,
                          .tokens = t->steps * ch_train_step_tokens(t)};
   if (!model->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
-  CH_TRY(count_runs(setup, planned, t, model, &steps, error));
+  CH_TRY(count_runs(setup, planned, t, share_of, model, &steps, error));
   int64_t runs = model->runs - model->finished;
-  if (setup->settings.tune && model->finished == 0) { /* the most that may be tried */
+  if (setup->settings.tune && model->runs > 0 && model->finished == 0) { /* the most that may be tried */
     steps += setup->settings.tune * t->steps;
     runs += setup->settings.tune;
   }
@@ -107,8 +111,17 @@ static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_
   forecast->tunes = setup->settings.tune > 0;
   forecast->open = setup->settings.until_decided;
   forecast->machine_bytes = (double)setup->comparison->machine.memory_bytes;
+  forecast->part = setup->settings.part;
+  forecast->parts = setup->settings.parts;
+  int *share_of = NULL;
+  if (forecast->parts) {
+    size_t runs = (size_t)setup->plan.count * (size_t)setup->settings.seeds;
+    share_of = ch_arena_alloc(&forecast->arena, runs * sizeof *share_of);
+    if (!share_of) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+    CH_TRY(ch_compare_divide(setup, share_of, error));
+  }
   for (int i = 0; i < setup->plan.count; i++) {
-    ch_status status = foresee(setup, &setup->plan.models[i], forecast, error);
+    ch_status status = foresee(setup, &setup->plan.models[i], share_of, forecast, error);
     if (status == CH_ERROR_INTERRUPTED) return ch_fail(error, status, "interrupted; nothing was written");
     if (status != CH_OK) ch_fail_in(error, setup->plan.models[i].name);
     CH_TRY(status);
@@ -190,5 +203,9 @@ json_t *ch_forecast_to_json(const ch_compare_forecast *forecast) {
   json_t *models = json_array();
   for (int i = 0; models && i < forecast->count; i++)
     json_array_append_new(models, to_json(&forecast->models[i], forecast->images));
-  return json_pack("{so so}", "models", models, "total", to_json(&forecast->total, forecast->images));
+  json_t *object =
+      json_pack("{so so}", "models", models, "total", to_json(&forecast->total, forecast->images));
+  if (object && forecast->parts)
+    json_object_update_new(object, json_pack("{si si}", "share", forecast->part, "shares", forecast->parts));
+  return object;
 }

@@ -15,6 +15,7 @@ struct ch_compare_forecast {
   bool images;
   bool tunes;           /* learning rates are tried first: times and disk count the most that may be */
   bool open;            /* seeds may be added until there is a verdict */
+  int part, parts;      /* only this part's runs count, with parts > 0 */
   double machine_bytes; /* of memory; 0: not known */
   ch_arena arena;
 };

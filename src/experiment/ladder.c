@@ -250,6 +250,11 @@ static ch_status make_room(const ch_comparison *comparison, ch_arena *arena, ch_
   return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
 }
 
+/* Whether this process has the results of a rung: other ranks, and parts of a comparison, only train its runs. */
+static bool has_results(const ch_compare_settings *settings) {
+  return ch_ranks_leads(settings->ranks) && settings->parts == 0;
+}
+
 static ch_status climb(const ch_compare_settings *settings, int64_t base, const ch_comparison *comparison,
                        ch_comparison_written written, ch_ladder *ladder, ch_arena *arena, ch_error *error) {
   for (int i = 0; i < ladder->rungs; i++) {
@@ -259,7 +264,7 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
                                  : ch_arena_printf(arena, CH_LADDER_DIRECTORY, (long long)ladder->sizes[i]);
     if (!ladder->directories[i]) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
     if (ladder->sizes[i] == base) {
-      CH_TRY(take_rung(comparison, i, ladder, error));
+      CH_TRY(has_results(settings) ? take_rung(comparison, i, ladder, error) : CH_OK);
       continue;
     }
     char *directory = ch_path_join(settings->out, ladder->directories[i]);
@@ -267,7 +272,8 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
     ch_comparison rung;
     ch_compare_settings own = ch_ladder_rung(settings, base, ladder->sizes[i], directory,
                                              comparison->data.vocab_size, comparison->training.eval_tokens);
-    if (settings->rung) settings->rung(i, ladder->rungs, ladder->sizes[i], directory, settings->user);
+    if (settings->rung && ch_ranks_leads(settings->ranks))
+      settings->rung(i, ladder->rungs, ladder->sizes[i], directory, settings->user);
     ch_status status = ch_compare(&own, written, &rung, error);
     if (status == CH_OK && rung.data.vocab_size != comparison->data.vocab_size)
       status =
@@ -275,7 +281,8 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
                   "%s has a vocabulary of %lld where that of the comparison is %lld; remove it, and the same "
                   "command makes it anew",
                   directory, (long long)rung.data.vocab_size, (long long)comparison->data.vocab_size);
-    if (status == CH_OK) status = take_rung(&rung, i, ladder, error);
+    if (status == CH_OK && has_results(settings)) status = take_rung(&rung, i, ladder, error);
+    status = ch_ranks_agree(settings->ranks, status, error);
     ch_arena_free(&rung.arena);
     free(directory);
     CH_TRY(status);
@@ -333,6 +340,7 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, ch_comparison_w
   CH_TRY(make_room(comparison, arena, ladder, error));
   memcpy(ladder->sizes, sizes, (size_t)rungs * sizeof *sizes);
   CH_TRY(climb(settings, base, comparison, written, ladder, arena, error));
+  if (!has_results(settings)) return CH_OK;
   if (settings->target)
     CH_TRY(plan_target(settings, base, comparison->data.vocab_size, arena, ladder, error));
   CH_TRY(fit(ladder, error));

@@ -17,8 +17,9 @@
 #include "experiment/tune.h"
 #include "experiment/results.h"
 #include "experiment/setup.h"
+#include "text/hash.h"
 
-enum { MOST_SETTINGS_BYTES = 1 << 24 };
+enum { MOST_SETTINGS_BYTES = 1 << 24, MOST_PARTS = 10000 };
 
 /* In the file of settings of a comparison that was given more tokens (or epochs): those it was started with. */
 static const char grown_key[] = "grown_from", timed_key[] = "timed";
@@ -84,6 +85,7 @@ static const setting settings_table[] = {
     {NAME("--parametrization", parametrization, ch_parametrization_names)},
     {COUNT("--tokens", tokens, 1, NONE)},
     {COUNT("--batch", batch, 1, 65536)},
+    {COUNT("--micro-batch", micro_batch, 0, 65536)},
     {COUNT("--seq", sequence, 1, 1048576)},
     {COUNT("--evaluations", evaluations, 1, 10000), .counts = COUNTS_IN_SWEEPS},
     {NUMBER("--lr", lr, 1e-12, 10), .counts = COUNTS_IN_COMPARISONS},
@@ -149,7 +151,8 @@ void ch_compare_defaults(ch_compare_settings *settings) {
                                     .warmup = -1,
                                     .seed = 1,
                                     .seeds = 1,
-                                    .tolerance = 0.01};
+                                    .tolerance = 0.01,
+                                    .ranks_per_run = 1};
 }
 
 /* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer sequences
@@ -225,6 +228,32 @@ static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
   return s->ladder ? ch_ladder_sizes(s, CH_COMPARE_USUAL_PARAMS, sizes, &count, error) : CH_OK;
 }
 
+/* What shares cannot have: runs that follow from other runs, or from measurements. */
+static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
+  const char *option = s->collect ? "--collect" : "--only";
+  if (s->parts == 0 && !s->collect) return CH_OK;
+  if (s->parts != 0 && s->collect)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--collect puts together what --only has trained; give one of them");
+  if (s->parts != 0 && (s->parts < 1 || s->parts > MOST_PARTS || s->part < 1 || s->part > s->parts))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--only is %d/%d; write the share and the number of shares, as 1/8, ..., 8/8, at most %d",
+                   s->part, s->parts, MOST_PARTS);
+  if (s->until_decided)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--until-decided adds runs when others are finished, and %s knows all runs beforehand; give "
+        "--seeds instead",
+        option);
+  if (s->match == CH_MATCH_TIME)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--match time measures one machine, and %s is for several; match something else", option);
+  if (s->remeasure && s->parts)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--remeasure times all models on one machine; give it with --collect instead of --only");
+  return CH_OK;
+}
+
 ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,
                                        ch_compare_settings *whole, ch_error *error) {
   ch_compare_settings settings = *given;
@@ -259,6 +288,7 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
       CH_TRY(check_range(&settings_table[i], &settings, error));
   CH_TRY(check_match(&settings, experiment, error));
   CH_TRY(check_ladder(&settings, error));
+  CH_TRY(check_shares(&settings, error));
   if (whole) *whole = settings;
   return CH_OK;
 }
@@ -473,6 +503,20 @@ ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_expe
   json_decref(asked);
   free(path);
   return status;
+}
+
+ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_experiment experiment,
+                                   const ch_compare_plan *plan, uint64_t *hash, ch_error *error) {
+  json_t *all = describe(settings, experiment, plan, 0);
+  char *text = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+  const int64_t others[] = {settings->seeds,  settings->evaluations,   settings->until_decided,
+                            settings->parts,  settings->ranks_per_run, settings->part,
+                            settings->target, settings->collect,       settings->remeasure};
+  if (text)
+    *hash = ch_hash_mix(ch_hash_bytes(text, strlen(text), 1), ch_hash_bytes(others, sizeof others, 2));
+  free(text);
+  json_decref(all);
+  return text ? CH_OK : no_memory(error);
 }
 
 ch_status ch_compare_settings_write(const ch_compare_settings *settings, ch_experiment experiment,

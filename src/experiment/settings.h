@@ -29,6 +29,9 @@ typedef struct ch_compare_kept {
    the budget and the steps that the file keeps. */
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
                                     ch_compare_plan *plan, ch_compare_kept *kept, ch_error *error);
+/* A number that differs where settings differ that decide what is trained. */
+ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_experiment experiment,
+                                   const ch_compare_plan *plan, uint64_t *hash, ch_error *error);
 /* Writes that file. */
 ch_status ch_compare_settings_write(const ch_compare_settings *settings, ch_experiment experiment,
                                     const ch_compare_plan *plan, int64_t grown_from, ch_error *error);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -15,6 +16,10 @@
 #include "experiment/match_time.h"
 #include "experiment/rates.h"
 #include "experiment/settings.h"
+#include "ranks/program.h"
+#include "tensor/kernels.h"
+#include "tensor/team.h"
+#include "text/hash.h"
 #include "text/text_file.h"
 #include "train/schedule.h"
 
@@ -104,6 +109,7 @@ static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
   training->batch = s->batch;
   training->sequence = s->sequence;
   training->accumulate = 1;
+  training->micro_batch = s->micro_batch;
   training->lr = s->lr;
   training->schedule = s->schedule;
   training->dtype = s->type == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
@@ -253,6 +259,7 @@ static ch_status open_text(ch_compare_setup *setup, bool continued, bool dry, ch
                              .tokenizer = s->tokenizer,
                              .directory = s->out,
                              .fixed = continued,
+                             .waits = s->parts > 0,
                              .sequence = s->sequence,
                              .seed = s->seed,
                              .validation = validation_share,
@@ -341,29 +348,112 @@ static ch_status check_trained(const ch_compare_setup *setup, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status prepare(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+  return ch_compare_on_images(setup) ? open_images(setup, continued, dry, error)
+                                     : open_text(setup, continued, dry, error);
+}
+
+/* The rank that leads prepares what the others then find. */
+static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+  ch_rank_group *all = setup->crew.all;
+  bool leads = ch_crew_leads(&setup->crew);
+  CH_TRY(ch_ranks_agree(all, leads ? open_source(setup, continued, dry, error) : CH_OK, error));
+  return ch_ranks_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error);
+}
+
+static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
   bool images = ch_compare_on_images(setup);
-  CH_TRY(images ? open_images(setup, continued, dry, error) : open_text(setup, continued, dry, error));
   CH_TRY(plan_models(setup, error));
   CH_TRY(ch_rates_settle(setup->settings.rates, setup->lr_given, images, &setup->plan, error));
   CH_TRY(settle_training(setup, error));
   for (int i = 0; images && i < setup->plan.count; i++)
     CH_TRY(ch_image_data_prepare(&setup->images, &setup->plan.models[i].config, &setup->training, error));
-  if (setup->settings.match == CH_MATCH_TIME) CH_TRY(ch_compare_match_time(setup, error));
-  CH_TRY(ch_compare_setup_describe(setup, error));
-  return continued ? check_trained(setup, error) : CH_OK;
+  return CH_OK;
 }
 
-/* What needs no text: the settings, the names, the directory. */
-static ch_status begin(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
-                       ch_error *error) {
+/* One rank measures for all, while the others wait. */
+static ch_status match_time(ch_compare_setup *setup, ch_error *error) {
+  ch_compare_plan *plan = &setup->plan;
+  int64_t steps[CH_COMPARE_MOST] = {0};
+  CH_TRY(ch_crew_conclude(&setup->crew,
+                          ch_crew_leads(&setup->crew) ? ch_compare_match_time(setup, error) : CH_OK, error));
+  for (int i = 0; i < plan->count; i++) steps[i] = plan->models[i].steps;
+  ch_ranks_broadcast(setup->crew.all, 0, steps, sizeof steps);
+  ch_ranks_broadcast(setup->crew.all, 0, &plan->budget_seconds, sizeof plan->budget_seconds);
+  for (int i = 0; i < plan->count; i++) plan->models[i].steps = steps[i];
+  return CH_OK;
+}
+
+static ch_status compare_source(const ch_compare_setup *setup, ch_error *error) {
+  const char *fingerprint =
+      ch_compare_on_images(setup) ? setup->images.source.fingerprint : setup->data.source.fingerprint;
+  const ch_rank_fact facts[] = {
+      {"another text, tokenizer or images", ch_hash_bytes(fingerprint, strlen(fingerprint), 1)}};
+  return ch_ranks_compare(setup->crew.all, facts, 1, error);
+}
+
+static ch_status prepare(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+  ch_rank_group *all = setup->crew.all;
+  CH_TRY(open_source_for_all(setup, continued, dry, error));
+  CH_TRY(compare_source(setup, error));
+  CH_TRY(ch_ranks_agree(all, plan_training(setup, error), error));
+  if (setup->settings.match == CH_MATCH_TIME) CH_TRY(match_time(setup, error));
+  CH_TRY(ch_ranks_agree(all, ch_compare_setup_describe(setup, error), error));
+  return ch_ranks_agree(all, continued ? check_trained(setup, error) : CH_OK, error);
+}
+
+static ch_status read_settings(const ch_compare_settings *settings, ch_compare_setup *setup,
+                               ch_error *error) {
   CH_TRY(ch_compare_settings_complete(settings, setup->experiment, &setup->settings, error));
   CH_TRY(ch_rates_common(settings->rates, &setup->lr_given, error));
   if (settings->lr > 0) setup->lr_given = settings->lr;
-  CH_TRY(ch_compare_plan_names(setup->settings.mechanisms, &setup->plan, error));
+  return ch_compare_plan_names(setup->settings.mechanisms, &setup->plan, error);
+}
+
+static uint64_t hash_names(const ch_compare_settings *s) {
+  const char *const names[] = {s->out, s->data, s->images, s->tokenizer, s->rates};
+  uint64_t hash = 1;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    hash = ch_hash_mix(hash ^ (names[i] ? ch_hash_bytes(names[i], strlen(names[i]), 1) : 0), i + 7);
+  return hash;
+}
+
+/* Whether all ranks are about to do the same. */
+static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error) {
+  ch_rank_group *all = setup->settings.ranks;
+  if (!all) return CH_OK;
+  uint64_t options = 0;
+  ch_status status =
+      ch_compare_settings_hash(&setup->settings, setup->experiment, &setup->plan, &options, error);
+  CH_TRY(ch_ranks_agree(all, status, error));
+  CH_TRY(ch_ranks_compare_programs(all, ch_kernels_best(CH_F32)->name, ch_team_of(0).threads, error));
+  const ch_rank_fact facts[] = {{"other options", options},
+                                {"other names of files", hash_names(&setup->settings)}};
+  return ch_ranks_compare(all, facts, sizeof facts / sizeof *facts, error);
+}
+
+/* What needs no text: the settings, the names, the ranks, the directory. */
+static ch_status begin(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
+                       ch_error *error) {
+  ch_rank_group *all = dry ? NULL : settings->ranks;
+  setup->settings = *settings;
+  CH_TRY(ch_ranks_agree(all, read_settings(settings, setup, error), error));
   if (dry) return CH_OK;
+  CH_TRY(compare_settings(setup, error));
+  CH_TRY(ch_crew_open(all, settings->ranks_per_run, ch_compare_stopped, setup, &setup->crew, error));
+  if (!ch_crew_leads(&setup->crew)) return ch_ranks_agree(all, CH_OK, error);
   ch_attempt_begin(&setup->attempt, setup->settings.out);
-  return ch_make_directory(setup->settings.out, error);
+  return ch_ranks_agree(all, ch_make_directory(setup->settings.out, error), error);
+}
+
+static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  CH_TRY(ch_compare_settings_check(s, setup->experiment, &setup->plan, kept, error));
+  setup->grown_from = kept->grown_from;
+  if (kept->there || !s->collect) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s holds no comparison to collect; train its shares with --only 1/N, ..., N/N first",
+                 s->out);
 }
 
 /* The settings are written when the text is ready: a directory that has them has all that was derived from the text. */
@@ -372,30 +462,48 @@ static ch_status open_setup(const ch_compare_settings *settings, bool dry, ch_co
   ch_compare_kept kept;
   const ch_compare_settings *s = &setup->settings;
   CH_TRY(begin(settings, dry, setup, error));
-  CH_TRY(ch_compare_settings_check(s, setup->experiment, &setup->plan, &kept, error));
-  setup->grown_from = kept.grown_from;
+  CH_TRY(ch_ranks_agree(setup->crew.all, check_kept(setup, &kept, error), error));
   CH_TRY(prepare(setup, kept.there, dry, error));
   if (dry) return CH_OK;
-  if (!kept.there) CH_TRY(ch_compare_setup_keep(setup, error));
+  bool writes = ch_crew_leads(&setup->crew) && !kept.there;
+  CH_TRY(ch_ranks_agree(setup->crew.all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
   if (s->prepared) s->prepared(&setup->comparison->data, s->user);
   return CH_OK;
 }
 
+/* Only the rank that leads tells what happens. */
+static void keep_quiet(ch_compare_settings *s) {
+  s->preparation = NULL;
+  s->prepared = NULL;
+  s->begin = NULL;
+  s->step = NULL;
+  s->share = NULL;
+  s->model = NULL;
+  s->failed = NULL;
+  s->timing = NULL;
+  s->timed = NULL;
+  s->rung = NULL;
+}
+
 ch_status ch_compare_setup_open(const ch_compare_settings *settings, ch_experiment experiment,
                                 ch_comparison *comparison, ch_compare_setup *setup, ch_error *error) {
-  *setup = (ch_compare_setup){.experiment = experiment, .comparison = comparison};
-  return open_setup(settings, false, setup, error);
+  ch_compare_settings own = *settings;
+  if (!ch_ranks_leads(settings->ranks)) keep_quiet(&own);
+  *setup = (ch_compare_setup){.experiment = experiment, .crew.groups = 1, .comparison = comparison};
+  return open_setup(&own, false, setup, error);
 }
 
 ch_status ch_compare_setup_foresee(const ch_compare_settings *settings, ch_comparison *comparison,
                                    ch_compare_setup *setup, ch_error *error) {
-  *setup = (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .comparison = comparison};
+  *setup =
+      (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .crew.groups = 1, .comparison = comparison};
   return open_setup(settings, true, setup, error);
 }
 
 ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,
                                 ch_compare_setup *setup, ch_error *error) {
-  *setup = (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .comparison = comparison};
+  *setup =
+      (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .crew.groups = 1, .comparison = comparison};
   CH_TRY(begin(settings, false, setup, error));
   return open_text(setup, false, false, error);
 }
@@ -409,9 +517,12 @@ ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error) {
 }
 
 void ch_compare_setup_close(ch_compare_setup *setup, ch_status status) {
-  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !setup->began)
+  /* What a share has prepared others may use already. */
+  bool shared = setup->settings.parts > 0 && setup->kept;
+  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !setup->began && !shared)
     ch_attempt_withdraw(&setup->attempt);
   ch_attempt_end(&setup->attempt);
+  ch_crew_close(&setup->crew);
   ch_data_close(&setup->data);
   ch_image_data_close(&setup->images);
   ch_compare_plan_free(&setup->plan);

@@ -2,6 +2,7 @@
 #ifndef CH_EXPERIMENT_SETUP_H
 #define CH_EXPERIMENT_SETUP_H
 
+#include "experiment/crew.h"
 #include "experiment/plan.h"
 #include "experiment/results.h"
 #include "experiment/settings.h"
@@ -17,6 +18,7 @@ typedef struct ch_compare_setup {
   ch_compare_settings settings; /* complete */
   double lr_given;              /* a rate for all models, 0: their usual ones */
   ch_experiment experiment;
+  ch_crew crew;              /* who trains */
   ch_comparison *comparison; /* all but the models' results is filled in */
   ch_compare_plan plan;
   ch_data data;              /* of a comparison on text, */
@@ -29,7 +31,7 @@ typedef struct ch_compare_setup {
   bool began; /* a run is finished, or has made a step */
 } ch_compare_setup;
 
-/* Prepares the comparison or sweep up to the first step: checks the settings, checks or writes those of the directory,
+/* Prepares the comparison or sweep up to the first step; every rank of settings->ranks calls it. Checks the settings, checks or writes those of the directory,
    prepares the text, plans the models. `comparison` must outlive the setup. Release with ch_compare_setup_close, also on
    failure. The settings of a comparison that is continued are not written yet: ch_compare_setup_keep. */
 ch_status ch_compare_setup_open(const ch_compare_settings *settings, ch_experiment experiment,

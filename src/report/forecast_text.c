@@ -58,6 +58,7 @@ static void put_sentence(const ch_compare_forecast *f, ch_text *text) {
   long long left = (long long)(all->runs - all->finished);
   char duration[32];
   cell memory, disk, machine;
+  if (f->parts) ch_text_printf(text, "Share %d of %d. ", f->part, f->parts);
   if (left == 0) {
     ch_text_puts(text, "Every run is finished; nothing would be trained.\n");
     return;

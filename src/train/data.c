@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -203,11 +204,22 @@ static ch_status give_tokenizer(const struct ch_data_parts *p, const char *direc
   return same ? CH_OK : ch_tokenizer_copy_to(p->tokenizer, directory, error);
 }
 
+static bool goes_on(const ch_data_options *o) {
+  return !o->report || o->report(o->context, "waiting for the text", 0, 1);
+}
+
 /* Holds the directory's lock until *descriptor is closed (-1: its file system has none). */
 static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, ch_error *error) {
+  static const struct timespec nap = {.tv_nsec = 50000000};
+  bool waits = p->options->waits;
   *descriptor = open(p->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (*descriptor < 0 || flock(*descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return CH_OK;
+  if (*descriptor < 0) return CH_OK;
+  do {
+    if (flock(*descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return CH_OK;
+    if (waits) nanosleep(&nap, NULL);
+  } while (waits && goes_on(p->options));
   close(*descriptor);
+  if (waits) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
   return ch_fail(error, CH_ERROR_IO, "%s is in use: another run prepares its text there", p->directory);
 }
 
@@ -242,7 +254,12 @@ static ch_status check_tokenizer(const struct ch_data_parts *p, ch_error *error)
 static ch_status make_files(struct ch_data_parts *p, ch_error *error) {
   int lock;
   CH_TRY(lock_directory(p, &lock, error));
-  ch_status status = make_files_alone(p, error);
+  bool made = p->options->waits && files_fit(p); /* by another run, meanwhile */
+  ch_status status = CH_OK;
+  if (!made)
+    status = make_files_alone(p, error);
+  else if (!p->tokenizer)
+    status = ch_tokenizer_open(p->directory, &p->tokenizer, error);
   if (lock >= 0) close(lock);
   return status;
 }

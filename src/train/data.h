@@ -23,7 +23,9 @@ typedef struct ch_data_options {
   int64_t vocab_size;    /* of a trained tokenizer; a given one must fit into it when it is not 0 */
   const char *directory; /* where derived files go; created when missing */
   bool fixed;            /* for a resumed run: the files must exist and fit; nothing is made anew */
-  int64_t sequence;      /* tokens of a sequence */
+  bool
+      waits; /* until another run in the directory has prepared the text, which is then taken if it is the same */
+  int64_t sequence; /* tokens of a sequence */
   /* of the order of the training sequences; the choice of validation documents does not depend on it */
   uint64_t seed;
   bool documents; /* keep documents apart: fill document_start, and pack documents so that few are cut */

@@ -1,0 +1,11 @@
+/* Whether the ranks of a job are processes of the same kind. */
+#ifndef CH_RANKS_PROGRAM_H
+#define CH_RANKS_PROGRAM_H
+
+#include "ranks/ranks.h"
+
+/* An error on all ranks, if one has another program or library, other kernels (by their name), or another number of threads. NULL:
+   a process alone. */
+ch_status ch_ranks_compare_programs(ch_rank_group *ranks, const char *kernels, int threads, ch_error *error);
+
+#endif
