@@ -101,7 +101,7 @@ static ch_status export_directory(const char *directory, const char *out, const 
   if (settings->format == CH_EXPORT_TRANSFORMERS) {
     writing.finish = ch_transformers_finish;
     writing.keep_blocks = false; /* PyTorch has no such blocks */
-    ch_transformers_choose(&source.config, ((const ch_model *)source.context)->config.model_type);
+    ch_transformers_choose(&source, &((const ch_model *)source.context)->config);
     status = ch_transformers_check(&source.config, directory, error);
   }
   if (status == CH_OK) status = ch_source_write(&source, out, &writing, error);
@@ -118,10 +118,9 @@ static ch_status export_directory(const char *directory, const char *out, const 
 static ch_status export_untrained(const char *path, const char *out, char **json, ch_error *error) {
   ch_source source = {.format = "configuration"};
   CH_TRY(ch_config_read(path, &source.config, error));
-  char own[CH_NAME_SIZE];
-  snprintf(own, sizeof own, "%s", source.config.model_type);
+  const ch_config own = source.config;
   ch_choose_model_type(&source.config);
-  ch_transformers_choose(&source.config, own);
+  ch_transformers_choose(&source, &own);
   ch_status status = ch_transformers_check(&source.config, path, error);
   if (status == CH_OK) status = ch_source_declare(&source, path, error);
   if (status == CH_OK) status = ch_transformers_write_untrained(&source, out, error);

@@ -12,6 +12,7 @@
 #include "attention/registry.h"
 #include "model/transformer.h"
 #include "config_file/config_json.h"
+#include "config_file/families.h"
 #include "tensor/gemm.h"
 
 enum { NAME = 160 };
@@ -129,10 +130,9 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
   ch_config again;
   ch_text json = {0};
   *as = *config;
-  as->init = CH_INIT_DEFAULT;                       /* other families do not store how training starts */
-  memset(as->layout, 0, sizeof as->layout);         /* and what is written has our names of tensors */
   memset(as->model_type, 0, sizeof as->model_type); /* clears the rest of the longer name */
   snprintf(as->model_type, sizeof as->model_type, "%s", type);
+  ch_config_spell_family(as);
   if (ch_config_validate(as, type, NULL) != CH_OK) return false;
   ch_config_write(as, &json);
   bool same = !json.failed && ch_config_parse(json.data, type, &again, NULL) == CH_OK &&
@@ -143,7 +143,7 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
 
 /* Families that other programs load come first, our own type last. */
 void ch_choose_model_type(ch_config *config) {
-  static const char *const types[] = {"llama", "qwen2", "qwen3", "qwen3_moe"};
+  static const char *const types[] = {"llama", "qwen2", "qwen3", "qwen3_moe", "deepseek_v3", "deepseek_v2"};
   ch_config as;
   if (strcmp(config->model_type, "crosshead") != 0) return;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)

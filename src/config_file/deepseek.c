@@ -93,14 +93,23 @@ const char *ch_config_check_deepseek(const ch_deepseek_family *of, const ch_conf
   return NULL;
 }
 
-/* Keys whose absence would mean something else. */
+void ch_config_spell_deepseek(const ch_deepseek_family *of, ch_config *config) {
+  ch_attention_config *a = &config->attention;
+  ch_moe_config *m = &config->moe;
+  if (!a->latent_norm_eps && config->rms_norm_eps == 1e-6) a->latent_norm_eps = 1e-6;
+  config->head_dim = a->qk_rope_head_dim; /* latent attention has no use for another */
+  if (!m->experts) return;
+  m->aux_coefficient = 0.01;
+  m->balance_update = CH_BALANCE_SIGN;
+  if (!of->sigmoid && m->balance == CH_BALANCE_NONE) m->balance = CH_BALANCE_AUX;
+}
+
+/* Keys whose absence would mean something else. Without experts "first_k_dense_replace" says so: transformers takes no null
+   for their number. */
 static void put_absent(const ch_config *config, ch_text *json) {
   const ch_moe_config *m = &config->moe;
   if (!config->attention.q_lora_rank) ch_text_puts(json, ",\n  \"q_lora_rank\": null");
-  if (!m->experts)
-    ch_text_puts(json, ",\n  \"n_routed_experts\": null");
-  else if (!m->shared)
-    ch_text_puts(json, ",\n  \"n_shared_experts\": null");
+  if (m->experts && !m->shared) ch_text_puts(json, ",\n  \"n_shared_experts\": null");
   if (!m->groups) ch_text_puts(json, ",\n  \"n_group\": 1,\n  \"topk_group\": 1");
 }
 

@@ -227,6 +227,13 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
                  config->model_type, problem);
 }
 
+void ch_config_spell_family(ch_config *config) {
+  const family *of = family_of(config);
+  config->init = CH_INIT_DEFAULT;                   /* families do not store how training starts */
+  memset(config->layout, 0, sizeof config->layout); /* and what is written has our names of tensors */
+  if (of && of->deepseek) ch_config_spell_deepseek(of->deepseek, config);
+}
+
 /* Qwen's keys for the layers that slide. */
 static void put_sliding_layers(const ch_config *config, ch_text *json) {
   ch_text_puts(json, ",\n  \"max_window_layers\": 0,\n  \"layer_types\": [");

@@ -12,16 +12,35 @@ static const ch_tensor *tensor_of(const ch_source *source, int index) {
   return &model->weights.tensors[ch_params_find(&model->params, source->params.rows[index].name)];
 }
 
+/* Where row `row` of the tensor lies, in stored form. */
+static const char *row_at(const ch_source *source, int index, int64_t row, int64_t columns) {
+  const ch_tensor *tensor = tensor_of(source, index);
+  int64_t from = ch_deepseek_row(&source->layout, source->params.rows[index].name, row);
+  return (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, from * columns);
+}
+
+static void convert(const ch_source *source, const char *from, ch_dtype dtype, int64_t count, float *values) {
+  const ch_model *model = source->context;
+  ch_kernels_best(CH_F32)->convert_from(ch_team_here(), count, from, dtype, values);
+  ch_weights_forget(&model->weights, from, ch_dtype_bytes(dtype, count));
+}
+
 static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
                       ch_error *error) {
-  const ch_model *model = source->context;
-  const ch_tensor *tensor = tensor_of(source, index);
+  const char *name = source->params.rows[index].name;
+  ch_dtype dtype = tensor_of(source, index)->dtype;
   int64_t all, columns;
   (void)error;
   ch_rows_of(&source->params.rows[index], &all, &columns);
-  const char *from = (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first * columns);
-  ch_kernels_best(CH_F32)->convert_from(ch_team_here(), count * columns, from, tensor->dtype, values);
-  ch_weights_forget(&model->weights, from, ch_dtype_bytes(tensor->dtype, count * columns));
+  if (!ch_deepseek_changes(&source->layout, name)) {
+    convert(source, row_at(source, index, first, columns), dtype, count * columns, values);
+    return CH_OK;
+  }
+  for (int64_t row = first; row < first + count; row++, values += columns) {
+    convert(source, row_at(source, index, row, columns), dtype, columns, values);
+    const float scale = (float)ch_deepseek_scale(&source->layout, name, row);
+    for (int64_t i = 0; i < columns; i++) values[i] *= scale;
+  }
   return CH_OK;
 }
 
@@ -29,9 +48,10 @@ static ch_status blocks(const ch_source *source, int index, int64_t first, int64
                         ch_error *error) {
   const ch_tensor *tensor = tensor_of(source, index);
   int64_t columns = tensor->shape[1];
+  size_t bytes = ch_dtype_bytes(tensor->dtype, columns);
   (void)error;
-  memcpy(to, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first * columns),
-         ch_dtype_bytes(tensor->dtype, count * columns));
+  for (int64_t i = 0; i < count; i++)
+    memcpy((char *)to + (size_t)i * bytes, row_at(source, index, first + i, columns), bytes);
   return CH_OK;
 }
 
@@ -52,6 +72,15 @@ static ch_dtype stored_dtype(const ch_model *model, const char *name) {
   return dtype == CH_F64 ? CH_F32 : dtype; /* under another name there */
 }
 
+/* A factor on rows of another type would round them once more. */
+static bool latents_are_f32(const ch_model *model) {
+  for (int i = 0; i < model->params.count; i++) {
+    const char *name = model->params.rows[i].name;
+    if (ch_deepseek_makes_latent(name) && stored_dtype(model, name) != CH_F32) return false;
+  }
+  return true;
+}
+
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error) {
   *source = (ch_source){.format = "model directory", .rows = rows, .blocks = blocks, .close = close_model};
   ch_model *model;
@@ -59,6 +88,7 @@ ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source 
   source->context = model;
   ch_status status = ch_model_materialise(model, CH_MATERIALISE_INFERENCE, error);
   source->config = model->config;
+  ch_deepseek_choose(&source->config, latents_are_f32(model), &source->layout);
   ch_choose_model_type(&source->config);
   source->companions = vocabulary ? strdup(path) : NULL;
   if (status == CH_OK && vocabulary && !source->companions)

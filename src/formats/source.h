@@ -4,6 +4,7 @@
 
 #include "config/config.h"
 #include "config/params.h"
+#include "formats/deepseek_layout.h"
 
 typedef struct ch_source {
   const char *format; /* for people: "llama2.c, version 1" */
@@ -11,7 +12,8 @@ typedef struct ch_source {
   ch_params params;
   ch_dtype *dtypes; /* [params.count] what each tensor is stored as; F32 where no model of ours holds that */
   ch_text tokenizer, tokenizer_config; /* tokenizer.json and tokenizer_config.json, or empty */
-  char *companions;                    /* a directory whose tokenizer files come along; or NULL */
+  ch_deepseek_layout layout; /* what `rows` and `blocks` do to latent attention of a model directory */
+  char *companions;          /* a directory whose tokenizer files come along; or NULL */
   void *context;
   /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
   ch_status (*rows)(const struct ch_source *source, int index, int64_t first, int64_t count, float *values,

@@ -100,11 +100,21 @@ json_t *ch_pytorch_tensors(const ch_config *config, const ch_params *params) {
   return root;
 }
 
-/* Llama's class wants a width that is a multiple of the number of heads, whatever the width of a head. */
-void ch_transformers_choose(ch_config *config, const char *own) {
-  if (strcmp(own, "crosshead") == 0 && strcmp(config->model_type, "llama") == 0 &&
-      config->hidden_size % config->num_attention_heads != 0)
-    snprintf(config->model_type, sizeof config->model_type, "%s", own);
+/* Llama's and DeepSeek-V2's classes want a width that is a multiple of the number of heads, whatever the width of a head. In
+   DeepSeek's every mixture has a shared expert, V3's two experts at least, and V2's weights do not add up to 1. */
+static bool too_much_for_class(const ch_config *c) {
+  const ch_moe_config *m = &c->moe;
+  bool v2 = strcmp(c->model_type, "deepseek_v2") == 0, v3 = strcmp(c->model_type, "deepseek_v3") == 0;
+  if ((v2 || strcmp(c->model_type, "llama") == 0) && c->hidden_size % c->num_attention_heads != 0)
+    return true;
+  if (!(v2 || v3) || !m->experts) return false;
+  return !m->shared || (v2 ? m->renormalise : m->experts < 2);
+}
+
+void ch_transformers_choose(ch_source *source, const ch_config *own) {
+  if (strcmp(own->model_type, "crosshead") != 0 || !too_much_for_class(&source->config)) return;
+  source->config = *own;
+  source->layout = (ch_deepseek_layout){0};
 }
 
 /* --- files --------------------------------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ CASES = {
     },
     "gta": attention(type="gta", qk_norm=True, knocking={"type": "linear", "on": ["q", "v"]}),
     "gta with components": attention(type="gta", head_mix={"on": ["v"], "component_heads": 1}, head_norm=True),
-    "mla": attention(**MLA),
+    "mla": {"hidden_act": "gelu", **attention(**MLA)},  # with a gate it is DeepSeek's
     "mla with everything": {"rope_scaling": YARN, **attention(**MLA, q_lora_rank=9, qk_norm=True, head_norm=True, **LINEAR)},
     "mla in groups": attention(**MLA, layer_group_size=2),
     "latents apart": attention(**APART, k_lora_rank=7, v_lora_rank=9, **LINEAR),
@@ -188,6 +188,31 @@ CASES = {
     "tied, without a gate": {"tie_word_embeddings": True, "hidden_act": "gelu", **attention(type="gqa")},
 }
 
+EXPERTS = {"experts": 6, "active": 2, "shared": 1, "expert_intermediate_size": 16}
+SIGMOIDS = {**EXPERTS, "balance": "loss_free", "scoring": "sigmoid", "scale": 1.5}
+# A name, the model_type as which it leaves, and what the configuration has beyond SIZES.
+DEEPSEEK_CASES = {
+    "dense": ("deepseek_v3", attention(**MLA)),
+    "dense, low-rank queries, yarn": ("deepseek_v3", {"rope_scaling": YARN, **attention(**MLA, q_lora_rank=9)}),
+    "dense, neighbours, tied": (
+        "deepseek_v3", {"rope_interleaved": True, "tie_word_embeddings": True, "rms_norm_eps": 0.01, **attention(**MLA, latent_norm_eps=1e-6)}),
+    "experts with softmax": (
+        "deepseek_v2", {"moe": {**EXPERTS, "shared": 2, "renormalise": False, "first_dense_layers": 1, "scale": 2}, **attention(**MLA)}),
+    "experts with softmax in groups": (
+        "deepseek_v2", {"moe": {**EXPERTS, "renormalise": False, "groups": 3, "active_groups": 2}, "rope_scaling": YARN, **attention(**MLA)}),
+    "experts with sigmoids": ("deepseek_v3", {"moe": SIGMOIDS, **attention(**MLA, q_lora_rank=9)}),
+    "experts with sigmoids in groups": (
+        "deepseek_v3", {"moe": {**SIGMOIDS, "groups": 3, "active_groups": 2, "first_dense_layers": 1}, **attention(**MLA)}),
+    # What those classes lack leaves with code.
+    "weights that add up to 1": ("crosshead", {"moe": EXPERTS, **attention(**MLA)}),
+    "no shared expert": ("crosshead", {"moe": {**SIGMOIDS, "shared": 0}, **attention(**MLA)}),
+    "a dense layer between": ("crosshead", {"moe": {**SIGMOIDS, "dense_layers": [1]}, **attention(**MLA)}),
+    "heads that do not divide the width": (
+        "crosshead", {"num_attention_heads": 5, "moe": {**EXPERTS, "renormalise": False}, **attention(**MLA)}),
+    "no rotation": ("crosshead", {"position": "none", **attention(**MLA)}),
+    "latents apart from keys": ("crosshead", attention(**APART, k_lora_rank=7, v_lora_rank=9)),
+}
+
 COMPILED = ("mla in groups", "diff, a pair each, alibi", "some layers slide", "experts in groups", "common dictionary")
 
 IMAGES = {
@@ -245,7 +270,7 @@ class Transformers(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         torch.manual_seed(1)
 
-    def opened(self, keys):
+    def opened(self, keys, model_type="crosshead"):
         """A random model as transformers loads it, our logits and gradients, and the tokens."""
         model, saved = random_model(self.directory, SIZES, keys, AutoModelForCausalLM), f"{self.directory}/saved"
         model.save_pretrained(saved)
@@ -254,7 +279,8 @@ class Transformers(unittest.TestCase):
         crosshead("forward", saved, "--tokens", f"{self.directory}/tokens.safetensors", "--grads", "--out",
                   f"{self.directory}/ours.safetensors")
         again = f"{self.directory}/again_{os.path.basename(self.directory)}"
-        crosshead("export", saved, "--format", "transformers", "--out", again)
+        wrote = json.loads(crosshead("export", saved, "--format", "transformers", "--out", again, "--json"))
+        self.assertEqual(wrote["model_type"], model_type)
         model, about = AutoModelForCausalLM.from_pretrained(
             again, trust_remote_code=True, output_loading_info=True)
         self.assertFalse(about["missing_keys"] or about["unexpected_keys"], about)
@@ -341,6 +367,32 @@ class Transformers(unittest.TestCase):
             self.assertLess(largest_difference(tensor.grad, ours["grad." + name]), 1e-4, name)
 
 
+    def check_deepseek(self, model_type, keys):
+        """A model that transformers' own class takes: the same logits, greedy texts, and back again."""
+        model, ours, tokens, saved = self.opened(keys, model_type)
+        if model_type == "crosshead":
+            return
+        self.assertEqual(model.config.model_type, model_type)
+        self.assertTrue(type(model).__module__.startswith("transformers.models.deepseek_"))
+        with torch.no_grad():
+            for how in ("eager", "sdpa"):
+                model.set_attn_implementation(how)
+                self.assertLess(largest_difference(model(input_ids=tokens).logits, ours["logits"]), 1e-5, how)
+            texts = model.generate(tokens[:1, :4], attention_mask=torch.ones(1, 4), max_new_tokens=20, do_sample=False, pad_token_id=0)
+        save_file({"tokens": texts}, f"{self.directory}/texts.safetensors")
+        crosshead("forward", saved, "--tokens", f"{self.directory}/texts.safetensors", "--out", f"{self.directory}/likely.safetensors")
+        likely = load_file(f"{self.directory}/likely.safetensors")["logits"].argmax(-1)[0].tolist()
+        self.assertEqual(texts[0, 4:].tolist(), likely[3:-1])
+        back = f"{self.directory}/back"
+        model.save_pretrained(back)
+        crosshead("forward", back, "--tokens", f"{self.directory}/tokens.safetensors", "--out", f"{self.directory}/back.safetensors")
+        self.assertLess(largest_difference(load_file(f"{self.directory}/back.safetensors")["logits"], ours["logits"]), 1e-5)
+
+
+def add_deepseek_case(name, model_type, keys):
+    setattr(Transformers, "test_deepseek_" + name.replace(",", "").replace(" ", "_"), lambda self: self.check_deepseek(model_type, keys))
+
+
 def add_image_case(name, keys):
     setattr(Transformers, "test_" + name.replace(",", "").replace(" ", "_"), lambda self: self.check_images(keys))
 
@@ -361,6 +413,8 @@ def add_case(name, keys):
 
 for case, changes in CASES.items():
     add_case(case, changes)
+for case, (model_type, changes) in DEEPSEEK_CASES.items():
+    add_deepseek_case(case, model_type, changes)
 for case, changes in VIT_CASES.items():
     add_image_case(case, changes)
 

@@ -1,0 +1,26 @@
+/* Latent attention of our own as DeepSeek's classes have it, which leave less open: rotary pairs are neighbours, and the norms
+ * of the latents add 1e-6. Both are in the reach of the weights. */
+#ifndef CH_FORMATS_DEEPSEEK_LAYOUT_H
+#define CH_FORMATS_DEEPSEEK_LAYOUT_H
+
+#include "config/config.h"
+
+/* What becomes of the rows of a layer's projections; all zeros: nothing. */
+typedef struct ch_deepseek_layout {
+  double latent_scale;        /* of the rows that make latents; 0: as they are */
+  bool pairs;                 /* rotated rows become neighbours */
+  int64_t latent, nope, rope; /* sizes of the attention */
+} ch_deepseek_layout;
+
+/* Makes the config of latent attention one of deepseek_v3 or deepseek_v2, if such a model with rows as *layout says computes
+   the same; else both stay as they are. scalable: the rows that make latents are F32, so that a factor costs nothing. */
+void ch_deepseek_choose(ch_config *config, bool scalable, ch_deepseek_layout *layout);
+/* Whether the rows of that tensor change. */
+bool ch_deepseek_changes(const ch_deepseek_layout *layout, const char *name);
+/* The row that becomes row `row`, and its factor. */
+int64_t ch_deepseek_row(const ch_deepseek_layout *layout, const char *name, int64_t row);
+double ch_deepseek_scale(const ch_deepseek_layout *layout, const char *name, int64_t row);
+/* Whether the tensor makes a latent that a norm follows. */
+bool ch_deepseek_makes_latent(const char *name);
+
+#endif
