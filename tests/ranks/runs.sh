@@ -1,0 +1,128 @@
+#!/bin/bash
+# Comparisons over ranks, and in shares, beside one process: runs.sh PROGRAM SOURCE PART. PART is one of `ranks`, `shares` and
+# `failures`. Exit status 77 means skipped: no MPI.
+set -eu
+program=$1 source=$2 part=$3
+if [ "$part" != shares ]; then
+  [ -f "$(dirname "$program")/crosshead-mpi.so" ] || { echo "skipped: this build has no MPI"; exit 77; }
+  command -v mpirun >/dev/null || { echo "skipped: mpirun is not installed"; exit 77; }
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export OMP_NUM_THREADS=1 CROSSHEAD_RUNS=none
+# Open MPI: root is allowed, and messages go through memory and the loopback alone.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+head -c 60000 "$source/data/tinyshakespeare.txt" >text
+
+fail() { echo "FAILED: $*"; exit 1; }
+alone() { timeout 120 "$program" "$@" >out 2>&1; }
+over() { # over N ARGUMENTS...
+  local n=$1
+  shift
+  timeout 120 mpirun -n "$n" "$program" "$@" >out 2>&1
+}
+says() { grep -qF -- "$1" out || { cat out; fail "it does not say: $1"; }; }
+# results.json without what is measured on a clock, and what was typed.
+figures() { grep -vE '"(command|created|sentence|more_seconds|hope_seconds|seconds)"|seconds|_per_second|unsteady|decode_curve|timing' "$1/results.json"; }
+same() { # two directories of comparisons
+  [ "$(figures "$1" | wc -l)" -gt 100 ] || fail "$1 has no results"
+  [ "$(figures "$1")" = "$(figures "$2")" ] || { diff <(figures "$1") <(figures "$2"); fail "the results of $1 and $2 differ"; }
+  [ -s "$2/report.html" ] || fail "$2 has no report"
+}
+options="--data text --mechanisms mha,gqa:2,mqa --params 60k --tokens 6k --seq 32 --batch 4 --vocab 300"
+
+case $part in
+ranks)
+  alone compare $options --seeds 2 --out one || { cat out; fail "one process"; }
+  for n in 2 4; do
+    over $n compare $options --seeds 2 --out "over-$n" || { cat out; fail "$n ranks"; }
+    same one "over-$n"
+  done
+  alone compare $options --micro-batch 2 --out pairs-alone || { cat out; fail "one process, with micro-batches"; }
+  over 4 compare $options --micro-batch 2 --ranks-per-run 2 --out pairs || { cat out; fail "pairs of ranks"; }
+  same pairs-alone pairs
+  # The rates that are tried, and runs of a comparison that has some already.
+  alone compare $options --tune --out tuned-alone || { cat out; fail "one process tunes"; }
+  over 2 compare $options --tune --out tuned || { cat out; fail "two ranks tune"; }
+  same tuned-alone tuned
+  over 3 compare $options --seeds 2 --out tuned-not || { cat out; fail "three ranks"; }
+  rm -r tuned-not/mqa tuned-not/seed-2/mha
+  alone compare $options --seeds 2 --out tuned-not || { cat out; fail "one process goes on"; }
+  same one tuned-not
+  # One file of runs, written by one rank.
+  CROSSHEAD_RUNS=$work/runs.sqlite over 3 compare $options --out kept || { cat out; fail "runs are kept"; }
+  [ "$("$program" runs list --runs runs.sqlite --json 2>/dev/null | grep -c '"name"')" = 3 ] ||
+    [ "$("$program" runs --runs runs.sqlite 2>/dev/null | grep -cE '\b(mha|gqa:2|mqa)\b')" = 3 ] || fail "three runs are not kept"
+  ;;
+shares)
+  alone compare $options --seeds 2 --out one || { cat out; fail "one process"; }
+  # Tasks that start at the same time.
+  for i in 1 2 3; do
+    timeout 120 "$program" compare $options --seeds 2 --out shares --only $i/3 >out-$i 2>&1 &
+  done
+  wait
+  for i in 1 2 3; do grep -q "^Share $i of 3: .* finished in shares" out-$i || { cat out-$i; fail "share $i"; }; done
+  [ ! -e shares/results.json ] || fail "a share has written results"
+  alone compare $options --seeds 2 --out shares --collect || { cat out; fail "collecting"; }
+  same one shares
+  # What is missing has a name.
+  alone compare $options --seeds 2 --out half --only 1/2 || { cat out; fail "the first of two shares"; }
+  alone compare $options --seeds 2 --out half --collect && fail "half a comparison is collected"
+  says "half lacks 3 of 6 runs: "
+  alone compare $options --out nothing --collect && fail "nothing is collected"
+  says "nothing holds no comparison to collect"
+  [ ! -e nothing ] || fail "what was refused has left a directory"
+  alone compare $options --out nothing --only 4/3 && fail "share 4 of 3"
+  says "--only is 4/3"
+  alone compare $options --out nothing --only 1/3 --until-decided --budget 9s && fail "shares until decided"
+  says "--until-decided adds runs when others are finished"
+  alone compare $options --out shares --only 1/3 --force && fail "a share removes the others"
+  says "--force would remove what other shares have trained"
+  alone compare $options --seeds 2 --out later --only 1/3 --dry-run || { cat out; fail "what a share would take"; }
+  says "Share 1 of 3. 2 runs"
+  # A model with all its runs where rates are tried, one size after another.
+  alone compare $options --tune --out tuned-alone || { cat out; fail "one process tunes"; }
+  for i in 1 2; do alone compare $options --tune --out tuned --only $i/2 || { cat out; fail "share $i tunes"; }; done
+  alone compare $options --tune --out tuned --collect || { cat out; fail "collecting tuned runs"; }
+  same tuned-alone tuned
+  ;;
+failures)
+  # A run that cannot be written is told; the others are finished; what is left is trained later, by any number of ranks.
+  alone compare $options --out one || { cat out; fail "one process"; }
+  mkdir -p some
+  over 2 compare $options --out some || { cat out; fail "the whole"; }
+  rm -r some/gqa-2 some/mqa some/results.json
+  touch some/gqa-2
+  status=0
+  over 2 compare $options --out some || status=$?
+  [ $status = 1 ] || { cat out; fail "a run that fails ends with $status"; }
+  says "gqa:2 failed: "
+  says "crosshead compare: gqa:2: "
+  [ -f some/mqa/result.json ] || fail "a run that failed has ended another"
+  rm some/gqa-2
+  over 3 compare $options --out some || { cat out; fail "the run that had failed"; }
+  same one some
+  # A signal to one process ends all; finished work is kept and goes on in one process.
+  timeout 120 mpirun -n 2 "$program" compare $options --tokens 60k --out stopped >out 2>&1 &
+  job=$!
+  for ((i = 0; i < 600; i++)); do [ -s stopped/mha/log.jsonl ] && break; sleep 0.05; done
+  kill -USR1 $job
+  status=0
+  wait $job || status=$?
+  [ $status = $((128 + $(kill -l USR1))) ] || { cat out; fail "SIGUSR1 ends with $status"; }
+  says "all work is saved in stopped"
+  alone compare $options --tokens 60k --out stopped || { cat out; fail "going on"; }
+  alone compare $options --tokens 60k --out unstopped || { cat out; fail "without a stop"; }
+  same unstopped stopped
+  over 3 compare $options --ranks-per-run 2 --out a && fail "pairs of three ranks"
+  says "--ranks-per-run is 2, which does not divide the 3 ranks"
+  alone compare $options --ranks-per-run 2 --out a && fail "two ranks in one process"
+  says "--ranks-per-run is 2, and this is one process"
+  [ ! -e a ] || fail "what was refused has left a directory"
+  over 2 compare $options --ranks-per-run 2 --out a && fail "a step that pairs cannot share"
+  says "--micro-batch 2 makes 2 of them"
+  ;;
+*) fail "no such part" ;;
+esac
