@@ -62,7 +62,8 @@ CH_API ch_status ch_evaluate_text(const ch_model *model, const char *path,
                                   const ch_evaluate_settings *settings, char **json, ch_error *error);
 
 /* Asks the model the items of a task (`crosshead eval --task`): the name of a built-in one, or the path of a
- * description (.json). "ruler:vt@4096" is "ruler:vt" with settings->lengths "4096". settings->items must be set, except for
+ * description (.json). "ruler:vt@4096" is "ruler:vt" with settings->lengths "4096"; "ruler" is all tasks of RULER, with the mean
+ * of their recalls and "groups" for each task and, where there are several, each length. settings->items must be set, except for
  * tasks of RULER; settings may be NULL for those. *json becomes the object of `crosshead eval --task --json`: task, n, acc and
  * the rest, each with _stderr, exact_match or recall of a task whose answers the model writes; the caller's. Errors: as
  * ch_evaluate_text; items that do not fit the task are CH_ERROR_FORMAT and named by file and line. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/evaluate_private.h"
+#include "api/evaluate_ruler.h"
 #include "base/progress.h"
 #include "eval/tasks/evaluate.h"
 
@@ -155,6 +156,7 @@ ch_status ch_evaluate_task(const ch_model *model, const char *task, const ch_eva
                            char **json, ch_error *error) {
   asking a = {0};
   if (!task) return ch_answer_missing(error, "the task's name");
+  if (ch_is_ruler_suite(task)) return ch_evaluate_ruler(model, task, settings, json, error);
   CH_TRY(ch_evaluation_open(model, settings,
                             (ch_evaluated_kind){.name = "evaluating a task", .option = "eval --task"},
                             &a.call, error));

@@ -123,7 +123,10 @@ static ch_status measure(evaluation *e, ch_error *error) {
   ch_progress_end(&e->line);
   ch_interrupt_release();
   CH_TRY(ch_sample_log_end(&e->log, status, error));
-  return ch_report_read(json, &e->report, error);
+  CH_TRY(ch_report_read(json, &e->report, error));
+  if (a->task) /* the last part of RULER is one of its tasks */
+    snprintf(e->part, sizeof e->part, "%s", json_string_value(json_object_get(e->report, "task")));
+  return CH_OK;
 }
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
@@ -249,7 +252,8 @@ static const ch_option options[] = {
      AT(task),
      .metavar = "NAME",
      .lists = CH_LISTS_ONE,
-     .help = "A task from the list below, or the path of a task description (JSON)."},
+     .help =
+         "A task from the list below, ruler for all of RULER's, or the path of a task description (JSON)."},
     {.name = "task-file",
      .type = CH_OPTION_PATH,
      AT(task_file),

@@ -94,10 +94,10 @@ void ch_task_page(const char *name, const json_t *report, ch_text *text) {
     ch_text_printf(text, " of %lld tokens", (long long)json_integer_value(json_array_get(lengths, 0)));
   if (examples) ch_text_printf(text, ", %lld %s each", examples, ch_plural(examples, "example", "examples"));
   ch_text_puts(text, "\n");
-  put_parts(json_object_get(report, "groups"), lengths ? 14 : 40, text);
+  put_parts(json_object_get(report, "groups"), lengths ? 16 : 40, text);
   for (int i = 0; figures[i]; i++) {
     if (!json_object_get(report, figures[i])) continue;
-    ch_text_printf(text, "%-16s ", figures[i]);
+    ch_text_printf(text, "%-18s ", figures[i]);
     put_figure(report, figures[i], text);
     ch_text_puts(text, "\n");
   }
