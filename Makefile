@@ -71,6 +71,7 @@ install: build
 
 deps:
 	scripts/deps.sh build
+	@scripts/deps.sh mpi || echo "No MPI: training over several processes is not built."
 
 clean:
 	rm -rf build build-*

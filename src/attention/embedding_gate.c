@@ -71,6 +71,13 @@ static ch_node *gated(ch_builder *builder, ch_node *kv, ch_node *gate) {
                                                            : ch_op_mul(builder->graph, kv, gate);
 }
 
+/* [N, gate_embedding_dim] */
+static ch_node *looked_up(ch_builder *builder, ch_node *tokens) {
+  ch_node *table = ch_attention_param(builder, "kv_gate_embed.weight");
+  return builder->table_shares > 1 ? ch_op_joined_rows(builder->graph, tokens, table, builder->table_shares)
+                                   : ch_op_embedding(builder->graph, tokens, table);
+}
+
 void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[]) {
   const ch_attention_config *a = &builder->config->attention;
   ch_graph *graph = builder->graph;
@@ -78,9 +85,7 @@ void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[])
   if (builder->gates_known)
     state[0] = ch_op_rows_by_id(graph, tokens, builder->layer, CH_GATE_PART, gate_width(builder->config));
   else
-    state[0] = ch_project(builder,
-                          ch_op_embedding(graph, tokens, ch_attention_param(builder, "kv_gate_embed.weight")),
-                          "kv_gate_proj");
+    state[0] = ch_project(builder, looked_up(builder, tokens), "kv_gate_proj");
   if (a->gate_norm && builder->cached)
     state[1] = ch_op_moments(graph, gated(builder, kv, state[0]), gate_norm_eps);
 }

@@ -64,6 +64,7 @@ typedef struct ch_builder {
   ch_cache_types cache; /* what that cache stores */
   bool gates_known;     /* the cache holds the gates of all ids already */
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
+  int table_shares;  /* more than 1: so many processes have some columns of each gate's lookup table */
   ch_node *document_start; /* NULL: attention crosses document boundaries */
   int layer;
   /* Part by part, what the last layer that writes it wrote: as it is read, and as it was before the cache. */

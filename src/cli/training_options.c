@@ -278,6 +278,12 @@ const ch_option ch_training_option_table[] = {
      .offset = SET(recompute),
      .help = "Compute cheap activations a second time in the backward pass instead of keeping them: less "
              "memory, the same result."},
+    {.name = "whole-tables",
+     .type = CH_OPTION_FLAG,
+     .offset = SET(whole_tables),
+     .help = "Over several ranks: keep the lookup tables of embedding gates whole on every rank. Without it "
+             "each rank has "
+             "a share of their columns: less memory, the same result."},
     {.name = "compute",
      .alias = "dtype",
      .type = CH_OPTION_CHOICE,

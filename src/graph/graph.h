@@ -53,6 +53,9 @@ typedef struct ch_op {
   double (*flops)(const ch_node *node);
   /* The share of its parameters' bytes that a call reads, if it looks up rows; NULL: all. */
   double (*parameters_read)(const ch_node *node);
+  /* Whether no more of input i is used than its value rounded to BF16: of the same value in BF16, everything that the
+     operation computes has the same bits. NULL: never. */
+  bool (*takes_rounded)(const ch_node *node, int i);
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
   bool late;     /* for backward passes alone: made just before the first that reads it */

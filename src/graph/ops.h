@@ -8,6 +8,9 @@
 
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
+/* The same where `shares` processes have some columns of the table each and have looked up the rows: in the place of `weight` lie
+   rows of this run, share after share (graph/ops/joined_rows.c). */
+ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares);
 
 /* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. If a row of x is n times
    as long, it holds n heads, and the same W multiplies each -> [N, n * out]. */

@@ -123,7 +123,21 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
                                    : shape->capacity ? shape->capacity
                                                      : shape->length,
                         .gates_known = shape->gates_known,
-                        .expand_gates = shape->expand_gates};
+                        .expand_gates = shape->expand_gates,
+                        .table_shares = shape->table_shares};
   *root = build(&builder, shape);
   free(leaves);
+}
+
+bool ch_reads_rounded(const ch_graph *graph, int parameter) {
+  bool read = false;
+  for (int id = 0; id < graph->count; id++) {
+    const ch_node *node = graph->nodes[id];
+    for (int i = 0; i < node->inputs; i++) {
+      if (node->in[i]->kind != CH_NODE_PARAM || node->in[i]->index != parameter) continue;
+      if (!node->op->takes_rounded || !node->op->takes_rounded(node, i)) return false;
+      read = true;
+    }
+  }
+  return read;
 }

@@ -34,10 +34,14 @@ typedef struct ch_model_graph {
   int64_t context;        /* tokens that a text may have; 0: capacity or, without any, length */
   bool gates_known;       /* ch_builder's; graphs with a cache only */
   bool expand_gates;      /* ch_builder's, to compare with */
+  int table_shares;       /* ch_builder's */
   bool documents;         /* attention stays inside documents: binds CH_INPUT_DOCUMENT_START */
   double label_smoothing; /* of CH_HEAD_LOSS over images */
   bool accumulation;      /* ch_plan_options' */
 } ch_model_graph;
+
+/* Whether a graph reads no more of the parameter than its value rounded to BF16. */
+bool ch_reads_rounded(const ch_graph *graph, int parameter);
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts
    where asked for; of images CH_INPUT_PIXELS and the labels. *graph may be NULL when memory is out; failures are in its error: hand both to ch_plan_create. */

@@ -38,6 +38,7 @@ struct ch_gemm {
   const ch_kernels *kernels;
   const ch_team *team;
   ch_gemm_library *library; /* F32 only */
+  bool by_panels;           /* ch_gemm_by_panels was called */
   bool rounds;              /* and multiplies BF16 faster than F32 */
   work_space spaces[SPACES];
   ch_gemm_trials trials;
@@ -281,6 +282,10 @@ bool ch_gemm_is_large(int64_t rows) {
   return rows > CH_SKINNY_ROWS;
 }
 
+void ch_gemm_by_panels(ch_gemm *gemm) {
+  gemm->by_panels = true;
+}
+
 /* --- linear layers -------------------------------------------------------------------------------------------------- */
 
 /* A panel of weights as the other factor's type, from any. */
@@ -359,7 +364,7 @@ static ch_status run_skinny(ch_gemm *gemm, int64_t rows, int64_t in, const void 
 
 static ch_status run_many(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                           ch_dtype weight_dtype, const ch_product *p, bool accumulate, ch_error *error) {
-  if (weight_dtype == x_dtype) {
+  if (weight_dtype == x_dtype && !(gemm->by_panels && weight_dtype == CH_BF16)) {
     const ch_gemm_shape shape = {
         rows, p->out, in, in, in, p->out, false, true, accumulate, x_dtype == CH_BF16, false};
     CH_TRY(run_product(gemm, &shape, x, p->weight, p->y, error));

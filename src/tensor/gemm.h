@@ -50,6 +50,10 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error);
 
+/* From here on a W of BF16 goes to the library in the panels in which one of the table's type is rounded, so that both give the
+   same bits. */
+void ch_gemm_by_panels(ch_gemm *gemm);
+
 /* The same for `count` products of one x with weights of one type: few rows of it meet all of them in one call. */
 ch_status ch_gemm_linears(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                           ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,

@@ -175,6 +175,9 @@ CH_KERNEL(COMMON, void, combine_backward,
 CH_KERNEL(COMMON, double, sum, (int64_t n, const void *x))
 /* Sum of squares in double, and whether every value is finite. */
 CH_KERNEL(COMMON, double, sum_squares, (const ch_team *team, int64_t n, const void *x))
+/* sums[c] of the host: the sum of squares of column c of x [rows, n] in double, from the first row to the last. */
+CH_KERNEL(COMMON, void, column_squares,
+          (const ch_team *team, int64_t rows, int64_t n, const void *x, double *sums))
 
 /* --- rotary positions ------------------------------------------------------------------------------------- */
 /* x [rows, heads, head_dim] -> y (may be x). The last `rotary` dims of each head turn by the row's angles, or with

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "io/safetensors.h"
 #include "config_file/config_json.h"
+#include "train/gather.h"
 #include "train/options_json.h"
 #include "train/trainer_private.h"
 
@@ -41,20 +42,9 @@ static json_t *describe(const ch_trainer *trainer) {
   return metadata;
 }
 
-static const ch_tensor *group_of(const ch_parameter_set *set, int group) {
-  return group == 0 ? set->weights : group == 1 ? set->m : set->v;
-}
-
 /* How many numbers a validation point is stored as. */
 static int64_t point_numbers(const ch_trainer *trainer) {
   return ch_config_is_vision(&trainer->config) ? 4 : 2;
-}
-
-/* A parameter's weight or moment as the file has it: whole, where this rank may have a piece. */
-static ch_tensor whole(const ch_parameter_set *set, int p, void *data) {
-  ch_tensor tensor = set->weights[p];
-  tensor.data = data;
-  return tensor;
 }
 
 /* Lists every tensor of the file; names live in `names`, validation points as doubles in `points`. */
@@ -65,7 +55,7 @@ static int64_t list_tensors(const ch_trainer *trainer, const ch_host_tensors hos
     for (int p = 0; p < trainer->params.count; p++)
       list[count++] =
           (ch_stored_tensor){.name = ch_arena_printf(names, "%s.%s", groups[g], trainer->params.rows[p].name),
-                             .tensor = whole(&trainer->set, p, host[g].tensors[p].data)};
+                             .tensor = ch_parameter_whole(&trainer->set, p, host[g].tensors[p].data)};
   if (trainer->step > 0)
     list[count++] = (ch_stored_tensor){.name = ch_arena_strdup(names, "losses"),
                                        .tensor = {CH_F64, 1, {trainer->step}, trainer->losses}};
@@ -83,8 +73,8 @@ static int64_t list_tensors(const ch_trainer *trainer, const ch_host_tensors hos
 /* A checkpoint with numbers that are not finite must not replace a good one. */
 static ch_status check_finite(const ch_trainer *trainer, ch_error *error) {
   for (int g = 0; g < GROUPS; g++) {
-    const char *name = ch_first_not_finite(&trainer->set, group_of(&trainer->set, g), trainer->engine.kernels,
-                                           &trainer->engine.team);
+    const char *name = ch_first_not_finite(&trainer->set, ch_parameter_pieces(&trainer->set, g),
+                                           trainer->engine.kernels, &trainer->engine.team);
     if (name)
       return ch_fail(
           error, CH_ERROR_NUMERIC,
@@ -103,28 +93,20 @@ typedef struct saving {
   double *points;
   ch_arena names;
   ch_host_tensors host[GROUPS];
-  char *room;     /* for one moment, of which each of several ranks has a piece */
-  int64_t *order; /* the list's, in the file */
-  int64_t made;   /* tensors of it that were given */
+  char *whole, *room; /* for one tensor, and for one rank's piece of it */
+  int64_t *order;     /* the list's, in the file */
+  int64_t made;       /* tensors of it that were given */
 } saving;
 
 static void forget_saving(saving *s) {
   free(s->list);
   free(s->metadata);
   free(s->points);
+  free(s->whole);
   free(s->room);
   free(s->order);
   ch_arena_free(&s->names);
   for (int g = 0; g < GROUPS; g++) ch_host_tensors_free(&s->host[g]);
-}
-
-static size_t largest_moment(const ch_trainer *trainer) {
-  size_t most = 1;
-  for (int p = 0; p < trainer->params.count; p++) {
-    size_t bytes = ch_tensor_bytes(&trainer->set.weights[p]);
-    if (bytes > most) most = bytes;
-  }
-  return most;
 }
 
 /* Lists what the file will hold. */
@@ -136,15 +118,19 @@ static ch_status prepare_saving(const ch_trainer *trainer, saving *s, ch_error *
   s->list = calloc(most, sizeof *s->list);
   s->points = malloc((size_t)(trainer->validation_points * point_numbers(trainer) + 1) * sizeof *s->points);
   s->order = malloc(most * sizeof *s->order);
-  if (trainer->ranks) s->room = malloc(largest_moment(trainer));
+  if (trainer->ranks) {
+    s->whole = malloc(ch_trainer_largest(trainer));
+    s->room = malloc(ch_trainer_largest(trainer));
+  }
   json_t *metadata = describe(trainer);
   if (metadata) s->metadata = ch_json_dump(metadata, JSON_COMPACT);
   json_decref(metadata);
-  bool enough = s->list && s->points && s->order && s->metadata && (s->room || !trainer->ranks);
+  bool enough = s->list && s->points && s->order && s->metadata && ((s->whole && s->room) || !trainer->ranks);
   if (!enough) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write a checkpoint");
   for (int g = 0; g < GROUPS; g++)
-    CH_TRY(ch_host_tensors_read(trainer->set.memory, trainer->params.count, group_of(&trainer->set, g),
-                                &s->host[g], error));
+    CH_TRY(ch_host_tensors_read(
+        trainer->set.memory, trainer->params.count,
+        g == CH_WEIGHTS ? trainer->set.weights : ch_parameter_pieces(&trainer->set, g), &s->host[g], error));
   s->count = list_tensors(trainer, s->host, s->list, &s->names, s->points);
   for (int64_t i = 0; i < s->count; i++) enough = enough && s->list[i].name;
   if (!enough) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write a checkpoint");
@@ -153,40 +139,24 @@ static ch_status prepare_saving(const ch_trainer *trainer, saving *s, ch_error *
   return status;
 }
 
-/* The moment at `index` of the list, whose pieces come to rank 0. */
-static void gather_moment(saving *s, int64_t index) {
-  const ch_parameter_set *set = &s->trainer->set;
-  ch_rank_group *ranks = s->trainer->ranks;
-  int p = (int)(index % set->params->count), self = ch_ranks_rank(ranks),
-      tag = ch_relay_moment_tag(&s->trainer->relay);
-  const ch_tensor *own = &group_of(set, (int)(index / set->params->count))[p];
-  size_t size = ch_dtype_size(set->dtype);
-  ch_transfer transfer = {0};
-  if (self > 0) {
-    if (set->pieces[p].count > 0) ch_ranks_send(ranks, 0, tag, own->data, ch_tensor_bytes(own), &transfer);
-    ch_ranks_wait(ranks, &transfer, NULL, NULL);
-    return;
-  }
-  for (int rank = 0; rank < ch_ranks_count(ranks); rank++) {
-    ch_parameter_piece piece = ch_parameter_piece_of(set, p, rank);
-    char *to = s->room + (size_t)piece.first * size;
-    size_t bytes = (size_t)piece.count * size;
-    if (rank == 0 && bytes > 0) memcpy(to, own->data, bytes);
-    if (rank > 0 && bytes > 0) ch_ranks_receive(ranks, rank, tag, to, bytes, &transfer);
-    ch_ranks_wait(ranks, &transfer, NULL, NULL);
-  }
-}
-
+/* Whether the tensor at `index` of the list comes together on rank 0. */
 static bool is_divided(const saving *s, int64_t index) {
   int64_t params = s->trainer->params.count;
-  return s->trainer->ranks && index >= params && index < GROUPS * params;
+  return index < GROUPS * params &&
+         ch_is_divided(s->trainer, (ch_parameter_group)(index / params), (int)(index % params));
+}
+
+static void gather(const saving *s, int64_t index) {
+  int64_t params = s->trainer->params.count;
+  ch_gather_tensor(s->trainer, (ch_parameter_group)(index / params), (int)(index % params), s->whole,
+                   s->room);
 }
 
 static ch_status give_tensor(void *context, int64_t index, const void **data, ch_error *error) {
   saving *s = context;
   (void)error;
-  if (is_divided(s, index)) gather_moment(s, index);
-  *data = is_divided(s, index) ? s->room : s->list[index].tensor.data;
+  if (is_divided(s, index)) gather(s, index);
+  *data = is_divided(s, index) ? s->whole : s->list[index].tensor.data;
   s->made++;
   return CH_OK;
 }
@@ -194,7 +164,7 @@ static ch_status give_tensor(void *context, int64_t index, const void **data, ch
 /* Sends what rank 0 writes; or receives on rank 0, if it could not be written, what the others send nevertheless. */
 static void give_the_rest(saving *s) {
   for (; s->made < s->count; s->made++)
-    if (is_divided(s, s->order[s->made])) gather_moment(s, s->order[s->made]);
+    if (is_divided(s, s->order[s->made])) gather(s, s->order[s->made]);
 }
 
 ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error) {
@@ -321,10 +291,9 @@ static ch_status copy_parameters(ch_trainer *trainer, const ch_safetensors *file
   for (int g = 0; g < GROUPS; g++)
     for (int p = 0; p < trainer->params.count; p++) {
       snprintf(name, sizeof name, "%s.%s", groups[g], trainer->params.rows[p].name);
-      const ch_tensor *own = &group_of(&trainer->set, g)[p];
-      int64_t first = g == 0 ? 0 : trainer->set.pieces[p].first;
-      CH_TRY(find_tensor(file, path, name, &trainer->set.weights[p], &data, error));
-      trainer->set.memory->write(own->data, data + ch_dtype_bytes(own->dtype, first), ch_tensor_bytes(own));
+      const ch_tensor whole = ch_parameter_whole(&trainer->set, p, NULL);
+      CH_TRY(find_tensor(file, path, name, &whole, &data, error));
+      ch_parameter_set_put(&trainer->set, trainer->engine.kernels, &trainer->engine.team, g, p, data);
     }
   return CH_OK;
 }
@@ -398,7 +367,7 @@ static ch_status adopt(ch_trainer *trainer, const ch_train_options *stored, ch_e
   bool possible = stored->micro_batch > 0 && trainer->options.batch % stored->micro_batch == 0;
   if (!trainer->chosen_micro_batch || !other || !possible) return CH_OK;
   trainer->options.micro_batch = stored->micro_batch;
-  return ch_trainer_plan(trainer, error);
+  return ch_trainer_plan_again(trainer, error);
 }
 
 static ch_status restore(ch_trainer *trainer, const ch_safetensors *file, const checkpoint *facts,

@@ -46,20 +46,38 @@ static ch_status interrupted(const ch_trainer *trainer, ch_error *error) {
                  (long long)trainer->step);
 }
 
+/* Fills this rank's micro-batch of a round, its part of trainer->batch; or those of all ranks, which look up rows for each
+   other. */
+static ch_status fetch_round(ch_trainer *trainer, int64_t round, int64_t total, ch_error *error) {
+  const ch_relay *relay = &trainer->relay;
+  int64_t micro = trainer->options.micro_batch, stride = ch_relay_stride(relay);
+  for (int64_t r = 0; r < stride; r++) {
+    int64_t first = (round * stride + r) * micro;
+    if (first >= total || (r != ch_relay_first(relay) && relay->shards.count == 0)) continue;
+    ch_batch part = ch_trainer_part(trainer, r);
+    CH_TRY(trainer->source.validate(trainer->source.context, first, &part, error));
+    if (total - first < micro) drop_targets(&part, total - first);
+  }
+  return CH_OK;
+}
+
 /* The sums over the first `total` sequences up to this rank's last micro-batch, and how many tokens are predicted in those of
    this rank. */
 static ch_status add_up(ch_trainer *trainer, int64_t total, ch_stop_test stop, void *stop_context,
                         ch_pass_sums *all, int64_t *predicted, ch_error *error) {
-  const ch_relay *relay = &trainer->relay;
+  ch_relay *relay = &trainer->relay;
   int64_t micro = trainer->options.micro_batch;
-  for (int64_t i = ch_relay_first(relay); i * micro < total; i += ch_relay_stride(relay)) {
-    int64_t first = i * micro;
+  int64_t own = ch_relay_first(relay), stride = ch_relay_stride(relay);
+  for (int64_t round = 0; round * stride * micro < total; round++) {
+    int64_t i = round * stride + own;
     if (stop && stop(stop_context)) return interrupted(trainer, error);
-    ch_batch part = ch_trainer_part(trainer, 0);
-    CH_TRY(trainer->source.validate(trainer->source.context, first, &part, error));
-    if (total - first < micro) drop_targets(&part, total - first);
-    *predicted += ch_count_predicted(part.targets, micro * part.length);
-    ch_status status = ch_trainer_forward(trainer, i, all, error);
+    CH_TRY(fetch_round(trainer, round, total, error));
+    ch_status status = ch_shards_enter(&relay->shards, round, error);
+    if (status == CH_OK && i * micro < total) {
+      ch_batch part = ch_trainer_part(trainer, own);
+      *predicted += ch_count_predicted(part.targets, micro * part.length);
+      status = ch_trainer_forward(trainer, i, all, error);
+    }
     if (status == CH_ERROR_INTERRUPTED) return interrupted(trainer, error);
     CH_TRY(status);
   }
@@ -73,10 +91,11 @@ ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop
   ch_pass_sums all = {0};
   int64_t passes = (total + micro - 1) / micro, stride = ch_relay_stride(&trainer->relay);
   ch_relay_begin(&trainer->relay, passes, stop, stop_context);
+  ch_shards_begin(&trainer->relay.shards, passes, trainer->batch.tokens, false);
   ch_trainer_watch(trainer, (passes + stride - 1) / stride);
   ch_status status = add_up(trainer, total, stop, stop_context, &all, &predicted, error);
   ch_trainer_unwatch(trainer);
-  ch_relay_end_evaluation(&trainer->relay, status);
+  status = ch_relay_end_evaluation(&trainer->relay, status, error);
   CH_TRY(ch_relay_agree(&trainer->relay, status, error));
   ch_relay_spread(&trainer->relay, &all, sizeof all);
   ch_ranks_sum(trainer->ranks, &predicted, 1, trainer->relay.load_room);

@@ -63,11 +63,12 @@ static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, cons
   }
 }
 
-void ch_initialise(const ch_params *params, uint64_t seed, const ch_tensor *weights) {
-  for (int p = 0; p < params->count; p++) {
-    const ch_param *param = &params->rows[p];
-    int64_t pieces = pieces_of(param);
+void ch_initialise_one(const ch_param *param, uint64_t seed, const ch_tensor *weight) {
+  int64_t pieces = pieces_of(param);
 #pragma omp parallel for schedule(dynamic) if (pieces > 1)
-    for (int64_t piece = 0; piece < pieces; piece++) fill_piece(param, seed, piece, &weights[p]);
-  }
+  for (int64_t piece = 0; piece < pieces; piece++) fill_piece(param, seed, piece, weight);
+}
+
+void ch_initialise(const ch_params *params, uint64_t seed, const ch_tensor *weights) {
+  for (int p = 0; p < params->count; p++) ch_initialise_one(&params->rows[p], seed, &weights[p]);
 }

@@ -7,5 +7,7 @@
 /* Fills weights [params->count] (F32 or F64, shapes of the table). The values of a tensor depend only on `seed`,
    its name and its row of the table: not on the number of threads or on the model's other tensors. */
 void ch_initialise(const ch_params *params, uint64_t seed, const ch_tensor *weights);
+/* The same for one of them. */
+void ch_initialise_one(const ch_param *param, uint64_t seed, const ch_tensor *weight);
 
 #endif

@@ -15,7 +15,8 @@ typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option
 /* Whether a resumed run must keep the option's value. */
 /* OF_IMAGES: it must, and the option is for models of images only. It is written only where it is not zero, its
    default. */
-typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE, OF_IMAGES } option_sameness;
+/* PASSING: it is not written. */
+typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE, OF_IMAGES, PASSING } option_sameness;
 
 typedef struct option_row {
   const char *name, *flag; /* member; what the command line calls it */
@@ -54,6 +55,7 @@ static const option_row rows[] = {
     {"label_smoothing", "--label-smoothing", NUMBER, AT(label_smoothing), OF_IMAGES, 0, 0, 0.99,
      SET(label_smoothing), -1},
     {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1, SET(recompute), 0},
+    {"whole_tables", "--whole-tables", YES_NO, AT(whole_tables), PASSING, 0, 0, 1, SET(whole_tables), 0},
     {"dtype", "--compute", DTYPE, AT(dtype), SAME, CH_F32, 0, 0, SET(type), 0},
     {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9, SET(eval_every), -1},
     {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12, SET(eval_tokens), -1},
@@ -249,7 +251,7 @@ static bool is_zero(const ch_train_options *options, const option_row *row) {
 json_t *ch_train_options_to_json(const ch_train_options *options) {
   json_t *object = json_object();
   for (int i = 0; i < ROWS; i++) {
-    if (rows[i].same == OF_IMAGES && is_zero(options, &rows[i])) continue;
+    if (rows[i].same == PASSING || (rows[i].same == OF_IMAGES && is_zero(options, &rows[i]))) continue;
     if (json_object_set_new(object, rows[i].name, value_of(options, &rows[i])) != 0) {
       json_decref(object);
       return NULL;
@@ -287,7 +289,7 @@ ch_status ch_train_options_from_json(const json_t *object, const char *where, ch
   *options = (ch_train_options){0};
   for (int i = 0; i < ROWS; i++) {
     const json_t *value = json_object_get(object, rows[i].name);
-    bool left_out = rows[i].same == OF_IMAGES && !value;
+    bool left_out = rows[i].same == PASSING || (rows[i].same == OF_IMAGES && !value);
     if (!left_out && !read_value(value, &rows[i], options))
       return ch_fail(error, CH_ERROR_FORMAT,
                      "%s: its options lack a usable \"%s\"; it is damaged or of another version", where,

@@ -40,7 +40,8 @@ ch_batch ch_trainer_part(const ch_trainer *trainer, int64_t index) {
 
 static ch_runner_call call_of(const ch_trainer *trainer, int64_t index) {
   const ch_batch part = ch_trainer_part(trainer, index);
-  return (ch_runner_call){.weights = trainer->set.weights,
+  const ch_shards *shards = &trainer->relay.shards;
+  return (ch_runner_call){.weights = shards->count ? shards->weights : trainer->set.weights,
                           .tokens = part.tokens,
                           .pixels = part.pixels,
                           .targets = part.targets,
@@ -87,14 +88,15 @@ static ch_status run(ch_trainer *trainer, ch_runner *runner, const ch_runner_cal
 }
 
 ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *sums, ch_error *error) {
-  ch_runner_call call = call_of(trainer, 0);
+  ch_runner_call call = call_of(trainer, ch_relay_first(&trainer->relay));
   return run(trainer, trainer->forward, &call, index, sums, error);
 }
 
 ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error) {
   ch_runner_call call = call_of(trainer, index);
-  call.gradients = trainer->set.gradient_data;
+  call.gradients =
+      trainer->relay.shards.count ? trainer->relay.shards.gradient_data : trainer->set.gradient_data;
   call.accumulate = call.follows_micro_batch = index > 0;
   call.elsewhere = index > 0 && index == ch_relay_first(&trainer->relay);
   call.more_micro_batches = index + 1 < ch_trainer_micro_batches(trainer);

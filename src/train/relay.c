@@ -45,6 +45,16 @@ int64_t ch_relay_stride(const ch_relay *relay) {
   return ranks_of(relay);
 }
 
+/* Whether the gradient of a parameter goes from micro-batch to micro-batch; those of divided tables go another way. */
+static bool travels(const ch_relay *relay, int parameter) {
+  return !relay->set->params->rows[parameter].frozen && relay->set->keeping[parameter] != CH_KEPT_COLUMNS;
+}
+
+/* Likewise a sum of the plan. */
+static bool is_passed_on(const ch_relay *relay, int sum) {
+  return relay->sums[sum].bytes > 0;
+}
+
 /* --- sums -------------------------------------------------------------------------------------------------------- */
 
 /* Begins to receive what micro-batch `index` adds to, once what lies there has been sent on. */
@@ -60,6 +70,7 @@ static int64_t expected_after(const ch_relay *relay, const ch_relay_sum *sum) {
 
 /* Moves a sum on: when it has gone out, the next one may come in. */
 static void look_after(ch_relay *relay, ch_relay_sum *sum) {
+  if (sum->bytes == 0) return;
   if (!ch_ranks_done(relay->ranks, &sum->out)) return;
   int64_t index = expected_after(relay, sum);
   if (index > 0 && index < relay->micro_batches && sum->expected < index) expect(relay, sum, index);
@@ -102,6 +113,7 @@ static ch_status wanted(void *context, int index, ch_error *error) {
   ch_relay *relay = context;
   ch_relay_sum *sum = &relay->sums[index];
   double start = ch_clock();
+  if (!is_passed_on(relay, index)) return CH_OK;
   if (!receive_sum(relay, sum, false)) return interrupted(error);
   if (relay->current > 0)
     ch_profile_note(relay->engine->profile, "receive_gradients", start, 0, (double)sum->bytes);
@@ -112,6 +124,7 @@ static void written(void *context, int index) {
   ch_relay *relay = context;
   ch_relay_sum *sum = &relay->sums[index];
   double start = ch_clock();
+  if (!is_passed_on(relay, index)) return;
   ch_ranks_send(relay->ranks, owner_of(relay, relay->current + 1), index, sum->data, sum->bytes, &sum->out);
   sum->sent = relay->current;
   ch_profile_note(relay->engine->profile, "send_gradients", start, 0, (double)sum->bytes);
@@ -130,6 +143,7 @@ static void final(void *context, int parameter) {
   ch_relay *relay = context;
   double start = ch_clock(), sent = 0;
   int self = ch_ranks_rank(relay->ranks), ranks = ranks_of(relay);
+  if (!travels(relay, parameter)) return;
   relay->handed_out[parameter] = true;
   for (int rank = 0; rank < ranks; rank++) {
     size_t bytes;
@@ -147,7 +161,7 @@ static void receive_pieces(ch_relay *relay) {
   for (int p = 0; p < relay->set->params->count; p++) {
     size_t bytes;
     void *data = piece_data(relay, p, relay->set->pieces[p], &bytes);
-    if (bytes > 0 && !relay->set->params->rows[p].frozen)
+    if (bytes > 0 && travels(relay, p))
       ch_ranks_receive(relay->ranks, ranks_of(relay) - 1, piece_tag(relay, p), data, bytes,
                        &relay->pieces[p]);
   }
@@ -227,11 +241,12 @@ static void pass_on_the_rest(ch_relay *relay) {
     if (index != relay->current) ch_relay_enter(relay, index);
     bool last = index + 1 == relay->micro_batches;
     for (int s = 0; s < relay->count; s++) {
+      if (!is_passed_on(relay, s)) continue;
       receive_sum(relay, &relay->sums[s], true);
       if (!last && relay->sums[s].sent < index) written(relay, s);
     }
     for (int p = 0; last && p < relay->set->params->count; p++)
-      if (!relay->set->params->rows[p].frozen && !relay->handed_out[p]) final(relay, p);
+      if (travels(relay, p) && !relay->handed_out[p]) final(relay, p);
   }
 }
 
@@ -280,8 +295,10 @@ static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status
 
 ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error) {
   if (!relay->ranks) return status;
+  if (status == CH_OK) status = ch_shards_end(&relay->shards, error);
   if (status != CH_OK) {
     if (!relay->told) warn_others(relay);
+    ch_shards_give_up(&relay->shards);
     pass_on_the_rest(relay);
     carry_the_rest(relay);
   }
@@ -293,19 +310,22 @@ ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error) 
   int pieces = relay->set->params->count * (last ? ranks_of(relay) : 1);
   for (int i = 0; i < pieces; i++) status = await_telling(relay, &relay->pieces[i], status, error);
   for (int p = 0; !last && p < relay->set->params->count; p++)
-    if (!relay->set->params->rows[p].frozen)
+    if (travels(relay, p))
       received += (double)relay->set->pieces[p].count * (double)ch_dtype_size(relay->set->dtype);
   ch_profile_note(relay->engine->profile, "receive_gradients", start, 0, received);
   return status;
 }
 
-void ch_relay_end_evaluation(ch_relay *relay, ch_status status) {
-  if (!relay->ranks) return;
+ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *error) {
+  if (!relay->ranks) return status;
+  if (status == CH_OK) status = ch_shards_end(&relay->shards, error);
   if (status != CH_OK) {
     if (!relay->told) warn_others(relay);
+    ch_shards_give_up(&relay->shards);
     carry_the_rest(relay);
   }
   await(relay, &relay->giving, true);
+  return status;
 }
 
 ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error) {
@@ -320,7 +340,7 @@ ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error) {
 /* --- creation ---------------------------------------------------------------------------------------------------- */
 
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
-                          const ch_runner *runner, const ch_parameter_set *set, int64_t loads,
+                          const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,
                           ch_error *error) {
   *relay = (ch_relay){.ranks = ranks, .engine = engine, .runner = runner, .set = set};
   if (!ranks) return CH_OK;
@@ -341,13 +361,18 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
     ch_relay_free(relay);
     return ch_fail(error, CH_ERROR_MEMORY, "no memory to train over %zu ranks", count);
   }
-  for (int s = 0; s < relay->count; s++) relay->sums[s].bytes = sums[s].bytes;
+  for (int s = 0; s < relay->count; s++) /* no bytes: it is not passed on */
+    if (sums[s].parameter < 0 || travels(relay, sums[s].parameter)) relay->sums[s].bytes = sums[s].bytes;
   relay->listener = (ch_gradient_listener){
       .final = final, .wanted = wanted, .written = written, .moved = moved, .context = relay};
-  return CH_OK;
+  ch_status status = ch_shards_create(&relay->shards, ranks, engine, set, rows,
+                                      ch_relay_moment_tag(relay) + 1, asked_to_stop, relay, error);
+  if (status != CH_OK) ch_relay_free(relay);
+  return status;
 }
 
 void ch_relay_free(ch_relay *relay) {
+  ch_shards_free(&relay->shards);
   free(relay->sums);
   free(relay->pieces);
   free(relay->handed_out);
@@ -358,14 +383,17 @@ void ch_relay_free(ch_relay *relay) {
 }
 
 double ch_relay_step_bytes(const ch_relay *relay) {
+  const ch_parameter_set *set = relay->set;
   int rank = ch_ranks_rank(relay->ranks), ranks = ranks_of(relay);
-  double sums = 0, pieces = 0, size = (double)ch_dtype_size(relay->set->dtype);
+  double sums = 0, pieces = 0, parts = 0, size = (double)ch_dtype_size(set->dtype);
   int64_t own = relay->micro_batches / ranks;
   for (int s = 0; s < relay->count; s++) sums += (double)relay->sums[s].bytes;
-  for (int p = 0; p < relay->set->params->count; p++)
-    if (!relay->set->params->rows[p].frozen)
-      pieces += size * (double)(ch_param_count(&relay->set->params->rows[p]) - relay->set->pieces[p].count);
+  for (int p = 0; p < set->params->count; p++)
+    if (travels(relay, p))
+      pieces += size * (double)(ch_param_count(&set->params->rows[p]) - set->pieces[p].count);
+  parts += size * (double)set->regions[CH_KEPT_WHOLE].part;
+  parts += (double)ch_dtype_size(CH_BF16) * (double)set->regions[CH_KEPT_ROUNDED].part;
   bool last = rank + 1 == ranks;
-  return (double)(own - last) * sums + (last ? pieces : 0) +
-         (double)(ranks - 1) * (double)relay->set->part_bytes;
+  return (double)(own - last) * sums + (last ? pieces : 0) + (double)(ranks - 1) * parts +
+         ch_shards_step_bytes(&relay->shards, relay->micro_batches);
 }

@@ -14,7 +14,7 @@
 
 #include "model/runner.h"
 #include "ranks/ranks.h"
-#include "train/optimizer.h"
+#include "train/shards.h"
 
 /* Sums over the rows of all passes. */
 typedef struct ch_pass_sums {
@@ -51,12 +51,13 @@ typedef struct ch_relay {
   ch_stop_test stop;
   void *stop_context;
   int64_t *load_room; /* [ranks, loads] */
+  ch_shards shards;   /* of lookup tables */
   ch_gradient_listener listener;
 } ch_relay;
 
-/* For steps with `runner`; ranks may be NULL: a relay that does nothing. Release with ch_relay_free. */
+/* For steps with `runner` and micro-batches of `rows` tokens; ranks may be NULL: a relay that does nothing. Release with ch_relay_free. */
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
-                          const ch_runner *runner, const ch_parameter_set *set, int64_t loads,
+                          const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,
                           ch_error *error);
 void ch_relay_free(ch_relay *relay);
 
@@ -78,8 +79,8 @@ bool ch_relay_stops(ch_relay *relay);
 /* The end of a training step's passes, with this rank's status: afterwards the own pieces of the gradients are final, and on the
    last rank all gradients. Returns the status, or that of an interruption while it waited. */
 ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error);
-/* The end of an evaluation's passes. */
-void ch_relay_end_evaluation(ch_relay *relay, ch_status status);
+/* The end of an evaluation's passes; returns the same. */
+ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *error);
 /* Agrees on the status of what went on since ch_relay_begin. Every rank calls it once. */
 ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error);
 /* *sums of the rank that had the last micro-batch become everyone's. */

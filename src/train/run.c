@@ -54,7 +54,8 @@ static ch_status check_space(const run *r, ch_error *error) {
   if (statvfs(r->directory, &disk) != 0) return CH_OK;
   size_t weights = 0;
   const ch_params *params = ch_trainer_params(r->trainer);
-  for (int p = 0; p < params->count; p++) weights += ch_tensor_bytes(&ch_trainer_weights(r->trainer)[p]);
+  for (int p = 0; p < params->count; p++)
+    weights += (size_t)ch_param_count(&params->rows[p]) * ch_dtype_size(ch_train_real(r->options));
   /* A new checkpoint (weights and two moments) is written beside the old one, which is then replaced; the model is
      written last. */
   int copies = r->saved_step >= 0 ? 3 : 6;

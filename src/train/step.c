@@ -12,8 +12,7 @@ static ch_status interrupted(ch_error *error, int64_t step) {
 
 static ch_status loss_not_finite(const ch_trainer *trainer, int64_t step, double loss, ch_error *error) {
   const ch_kernels *kernels = trainer->engine.kernels;
-  const char *weight =
-      ch_first_not_finite(&trainer->set, trainer->set.weights, kernels, &trainer->engine.team);
+  const char *weight = ch_first_weight_not_finite(&trainer->set, kernels, &trainer->engine.team);
   if (weight)
     return ch_fail(error, CH_ERROR_NUMERIC,
                    "step %lld: the loss is %g because the weight %s holds a value that is not finite",
@@ -38,10 +37,13 @@ static ch_status fetch_own(ch_trainer *trainer, int64_t *predicted, ch_error *er
     *predicted = ch_count_predicted(batch->targets, batch->sequences * batch->length);
     return CH_OK;
   }
-  for (int64_t i = ch_relay_first(relay); i < all; i += ch_relay_stride(relay)) {
+  /* Of divided lookup tables, a rank looks rows up for all. */
+  bool whole = relay->shards.count > 0;
+  for (int64_t i = whole ? 0 : ch_relay_first(relay); i < all; i += whole ? 1 : ch_relay_stride(relay)) {
     ch_batch part = ch_trainer_part(trainer, i);
     CH_TRY(trainer->source.train(trainer->source.context, begin + i * part.sequences, &part, error));
-    *predicted += ch_count_predicted(part.targets, part.sequences * part.length);
+    if (i % ch_relay_stride(relay) == ch_relay_first(relay))
+      *predicted += ch_count_predicted(part.targets, part.sequences * part.length);
   }
   return CH_OK;
 }
@@ -70,7 +72,10 @@ static ch_status differentiate(ch_trainer *trainer, int64_t predicted, ch_stop_t
   for (int64_t i = ch_relay_first(relay); i < all; i += ch_relay_stride(relay)) {
     ch_relay_enter(relay, i);
     if (stop && stop(stop_context)) return interrupted(error, step);
-    ch_status status = ch_trainer_backward(trainer, i, seed, sums, error);
+    int64_t round = i / ch_relay_stride(relay);
+    ch_status status = ch_shards_enter(&relay->shards, round, error);
+    if (status == CH_OK) status = ch_trainer_backward(trainer, i, seed, sums, error);
+    if (status == CH_OK) ch_shards_leave(&relay->shards, round);
     if (status == CH_ERROR_INTERRUPTED) return interrupted(error, step);
     CH_TRY(status);
     if (!isfinite(sums->loss)) return loss_not_finite(trainer, step, sums->loss, error);
@@ -80,12 +85,11 @@ static ch_status differentiate(ch_trainer *trainer, int64_t predicted, ch_stop_t
 
 static ch_status measure_gradient(const ch_trainer *trainer, double loss, double *norm, ch_error *error) {
   const ch_kernels *kernels = trainer->engine.kernels;
-  double start = ch_clock();
+  double start = ch_clock(), gradients = (double)ch_parameter_set_bytes(&trainer->set).gradients;
   *norm = ch_gradient_norm(&trainer->set, kernels, &trainer->engine.team);
-  ch_profile_note(trainer->engine.profile, "gradient_norm", start, 0, (double)trainer->set.block_bytes);
+  ch_profile_note(trainer->engine.profile, "gradient_norm", start, 0, gradients);
   if (isfinite(*norm)) return CH_OK;
-  const char *name =
-      ch_first_not_finite(&trainer->set, trainer->set.gradients, kernels, &trainer->engine.team);
+  const char *name = ch_first_gradient_not_finite(&trainer->set, kernels, &trainer->engine.team);
   return ch_fail(
       error, CH_ERROR_NUMERIC,
       "step %lld: the gradient of %s is not finite (the loss is %g); a lower --lr or --clip may help",
@@ -100,6 +104,14 @@ typedef struct outcome {
   double norm; /* of the gradient, before clipping */
 } outcome;
 
+/* The squares of the gradients that are divided by columns, to all. */
+static void gather_squares(const ch_trainer *trainer) {
+  const ch_parameter_set *set = &trainer->set;
+  if (set->squares_each == 0) return;
+  ch_square_own_columns(set, trainer->engine.kernels, &trainer->engine.team);
+  ch_ranks_gather(trainer->ranks, set->table_squares, (size_t)set->squares_each * sizeof *set->table_squares);
+}
+
 /* Brings the status and the sums of all ranks together. The norm is measured where all gradients are. */
 static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted, outcome *step,
                        ch_error *error) {
@@ -107,6 +119,7 @@ static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted,
   ch_expert_balance *balance = &trainer->balance;
   bool whole = ch_ranks_rank(trainer->ranks) + 1 == ch_ranks_count(trainer->ranks);
   status = ch_relay_end_step(relay, status, error);
+  gather_squares(trainer);
   if (status == CH_OK && whole)
     status = measure_gradient(trainer, step->sums.loss / (double)predicted, &step->norm, error);
   CH_TRY(ch_relay_agree(relay, status, error));
@@ -119,11 +132,17 @@ static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted,
 
 /* The weights that every rank has updated, to all. */
 static void gather_weights(ch_trainer *trainer) {
+  const ch_parameter_region *real = &trainer->set.regions[CH_KEPT_WHOLE],
+                            *rounded = &trainer->set.regions[CH_KEPT_ROUNDED];
   if (!trainer->ranks) return;
   double start = ch_clock(), others = (double)(ch_ranks_count(trainer->ranks) - 1);
-  ch_ranks_gather(trainer->ranks, trainer->set.block[0], trainer->set.part_bytes);
+  size_t bytes = (size_t)real->part * ch_dtype_size(trainer->set.dtype),
+         rounded_bytes = (size_t)rounded->part * ch_dtype_size(CH_BF16);
+  ch_round_own_weights(&trainer->set, trainer->engine.kernels, &trainer->engine.team);
+  if (bytes > 0) ch_ranks_gather(trainer->ranks, real->weights, bytes);
+  if (rounded_bytes > 0) ch_ranks_gather(trainer->ranks, rounded->weights, rounded_bytes);
   ch_profile_note(trainer->engine.profile, "gather_weights", start, 0,
-                  2 * others * (double)trainer->set.part_bytes);
+                  others * (double)(bytes + rounded_bytes));
 }
 
 /* Clips the gradient and updates the weights. */
@@ -132,7 +151,7 @@ static void apply(ch_trainer *trainer, double loss, double norm, double *lr) {
   int64_t step = trainer->step + 1;
   *lr = ch_schedule_lr(options, step);
   double scale = options->clip > 0 && norm > options->clip ? options->clip / norm : 1;
-  double start = ch_clock(), parameters = (double)trainer->set.part_bytes;
+  double start = ch_clock(), parameters = (double)ch_parameter_set_bytes(&trainer->set).moments / 2;
   ch_adamw_step(&trainer->set, trainer->engine.kernels, &trainer->engine.team, options, step, *lr, scale);
   ch_profile_note(trainer->engine.profile, "adamw", start, 0, 7 * parameters); /* reads 4, writes 3 */
   gather_weights(trainer);
@@ -153,6 +172,7 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
     return ch_fail(error, CH_ERROR_ARGUMENT, "all %lld steps are done", (long long)options->steps);
   CH_TRY(fetch(trainer, stop, stop_context, &predicted, error));
   ch_relay_begin(&trainer->relay, ch_trainer_micro_batches(trainer), stop, stop_context);
+  ch_shards_begin(&trainer->relay.shards, ch_trainer_micro_batches(trainer), trainer->batch.tokens, true);
   ch_trainer_watch(trainer, ch_trainer_micro_batches(trainer) / ch_ranks_count(trainer->ranks));
   ch_status status = differentiate(trainer, predicted, stop, stop_context, &step.sums, error);
   ch_trainer_unwatch(trainer);

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "io/model_files.h"
+#include "train/gather.h"
 #include "train/initialise.h"
 #include "train/schedule.h"
 #include "train/trainer_private.h"
@@ -17,16 +18,17 @@ static const size_t preferred_activations = (size_t)640 << 20;
 /* --- planning ------------------------------------------------------------------------------------------------ */
 
 static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, bool trainable) {
-  return (ch_model_graph){.sequences = sequences,
-                          .length = trainer->options.sequence,
-                          .dtype = ch_train_real(&trainer->options),
-                          .compute = trainer->options.dtype,
-                          .head = trainable ? CH_HEAD_LOSS : CH_HEAD_SCORES,
-                          .trainable = trainable,
-                          .documents = trainer->options.documents,
-                          .accumulation =
-                              trainable && sequences < trainer->options.batch * trainer->options.accumulate,
-                          .label_smoothing = trainer->options.label_smoothing};
+  return (ch_model_graph){
+      .sequences = sequences,
+      .length = trainer->options.sequence,
+      .dtype = ch_train_real(&trainer->options),
+      .compute = trainer->options.dtype,
+      .head = trainable ? CH_HEAD_LOSS : CH_HEAD_SCORES,
+      .trainable = trainable,
+      .table_shares = ch_trainer_divides_tables(trainer) ? ch_ranks_count(trainer->ranks) : 0,
+      .documents = trainer->options.documents,
+      .accumulation = trainable && sequences < trainer->options.batch * trainer->options.accumulate,
+      .label_smoothing = trainer->options.label_smoothing};
 }
 
 /* Bytes of the activations of `sequences`, without weights that are made of atoms. The plan is made, but its memory
@@ -58,6 +60,61 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   for (int64_t n = 2; n <= batch && one + (size_t)(n - 1) * each <= preferred_activations; n++)
     if (batch % n == 0) trainer->options.micro_batch = n;
   return CH_OK;
+}
+
+/* --- who keeps what ------------------------------------------------------------------------------------------- */
+
+bool ch_trainer_divides_tables(const ch_trainer *trainer) {
+  return ch_ranks_count(trainer->ranks) > 1 && !trainer->options.whole_tables;
+}
+
+/* Whether a graph of this shape reads parameters rounded alone: rounded [params] loses those that it reads otherwise. */
+static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded, ch_error *error) {
+  ch_model_graph shape = shape_of(trainer, trainer->options.micro_batch, trainable);
+  ch_graph *graph = NULL;
+  ch_node *root = NULL;
+  ch_model_build(&trainer->config, &trainer->params, &shape, &graph, &root);
+  if (!graph) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a graph");
+  for (int p = 0; p < trainer->params.count; p++) rounded[p] = rounded[p] && ch_reads_rounded(graph, p);
+  ch_graph_free(graph);
+  return CH_OK;
+}
+
+static ch_status choose_keeping(ch_trainer *trainer, ch_keeping *keeping, bool *rounded, ch_error *error) {
+  bool several = ch_ranks_count(trainer->ranks) > 1 && trainer->options.dtype == CH_BF16;
+  for (int p = 0; p < trainer->params.count; p++)
+    rounded[p] = several && !trainer->params.rows[p].decay_to_identity;
+  if (several) CH_TRY(find_rounded(trainer, true, rounded, error));
+  if (several) CH_TRY(find_rounded(trainer, false, rounded, error));
+  for (int p = 0; p < trainer->params.count; p++) {
+    bool table = ch_parameter_is_table(&trainer->params.rows[p]) && ch_trainer_divides_tables(trainer);
+    keeping[p] = table ? CH_KEPT_COLUMNS : rounded[p] ? CH_KEPT_ROUNDED : CH_KEPT_WHOLE;
+  }
+  return CH_OK;
+}
+
+/* Makes room for weights, gradients and moments, for options.micro_batch. */
+static ch_status create_set(ch_trainer *trainer, ch_error *error) {
+  size_t count = (size_t)trainer->params.count;
+  ch_keeping *keeping = calloc(count + 1, sizeof *keeping);
+  bool *rounded = calloc(count + 1, sizeof *rounded);
+  ch_status status = keeping && rounded ? choose_keeping(trainer, keeping, rounded, error)
+                                        : ch_fail(error, CH_ERROR_MEMORY, "no memory for a trainer");
+  if (status == CH_OK)
+    status = ch_parameter_set_create_part(&trainer->set, &trainer->params, trainer->engine.kernels,
+                                          ch_ranks_rank(trainer->ranks), ch_ranks_count(trainer->ranks),
+                                          keeping, error);
+  if (status == CH_OK && ch_ranks_count(trainer->ranks) > 1) ch_gemm_by_panels(trainer->engine.gemm);
+  free(keeping);
+  free(rounded);
+  return status;
+}
+
+ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error) {
+  ch_relay_free(&trainer->relay);
+  ch_parameter_set_free(&trainer->set);
+  CH_TRY(create_set(trainer, error));
+  return ch_trainer_plan(trainer, error);
 }
 
 /* Every rank has as many micro-batches of a step as the others. */
@@ -95,7 +152,8 @@ ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error) {
                           &trainer->forward, error));
   const ch_expert_balance *balance = &trainer->balance;
   CH_TRY(ch_relay_create(&trainer->relay, trainer->ranks, &trainer->engine, trainer->trainable, &trainer->set,
-                         balance->layers * balance->experts, error));
+                         balance->layers * balance->experts,
+                         trainer->options.micro_batch * trainer->batch.length, error));
   trainer->listener = ch_relay_listener(&trainer->relay);
   return CH_OK;
 }
@@ -155,12 +213,24 @@ static const ch_value_memory *memory_of(const ch_trainer *trainer) {
   return trainer->engine.kernels->memory;
 }
 
+size_t ch_trainer_largest(const ch_trainer *trainer) {
+  int64_t most = 1;
+  for (int p = 0; p < trainer->params.count; p++) {
+    int64_t count = ch_param_count(&trainer->params.rows[p]);
+    if (count > most) most = count;
+  }
+  return (size_t)most * ch_dtype_size(trainer->set.dtype);
+}
+
 static ch_status initialise(ch_trainer *trainer, ch_error *error) {
-  ch_host_tensors host;
-  CH_TRY(ch_trainer_read_weights(trainer, &host, error));
-  ch_initialise(&trainer->params, trainer->options.seed, host.tensors);
-  ch_host_tensors_write(&host, memory_of(trainer), trainer->params.count, trainer->set.weights);
-  ch_host_tensors_free(&host);
+  const ch_parameter_set *set = &trainer->set;
+  ch_tensor whole = {.dtype = set->dtype, .data = malloc(ch_trainer_largest(trainer))};
+  if (!whole.data) return no_memory(error);
+  for (int p = 0; p < trainer->params.count; p++) {
+    ch_initialise_one(&trainer->params.rows[p], trainer->options.seed, &whole);
+    ch_parameter_set_put(set, trainer->engine.kernels, &trainer->engine.team, CH_WEIGHTS, p, whole.data);
+  }
+  free(whole.data);
   return CH_OK;
 }
 
@@ -172,12 +242,11 @@ static ch_status set_up(ch_trainer *trainer, const char *stored, ch_error *error
   CH_TRY(declare(stored, &trainer->config, &trainer->params, error));
   CH_TRY(ch_engine_init(&trainer->engine, ch_train_real(options), error));
   trainer->engine.compute = options->dtype;
-  CH_TRY(ch_parameter_set_create_part(&trainer->set, &trainer->params, trainer->engine.kernels,
-                                      ch_ranks_rank(trainer->ranks), ch_ranks_count(trainer->ranks), error));
-  CH_TRY(ch_expert_balance_create(&trainer->config, &trainer->params, &trainer->balance, error));
   if (trainer->chosen_micro_batch) CH_TRY(choose_micro_batch(trainer, error));
-  CH_TRY(ch_trainer_plan(trainer, error));
+  CH_TRY(create_set(trainer, error));
+  CH_TRY(ch_expert_balance_create(&trainer->config, &trainer->params, &trainer->balance, error));
   CH_TRY(reserve_batch(trainer, error));
+  CH_TRY(ch_trainer_plan(trainer, error));
   int64_t points = options->eval_every > 0 ? options->steps / options->eval_every : 0;
   CH_TRY(ch_trainer_reserve(trainer, options->steps, points + 2, error));
   return initialise(trainer, error);
@@ -245,8 +314,8 @@ static ch_status load_weights(ch_trainer *trainer, const char *directory, ch_err
   CH_TRY(ch_weights_open(directory, &trainer->config, &trainer->params,
                          wide ? CH_WEIGHTS_F64 : CH_WEIGHTS_F32, &weights, error));
   for (int p = 0; p < trainer->params.count; p++)
-    memory_of(trainer)->write(trainer->set.weights[p].data, weights.tensors[p].data,
-                              ch_tensor_bytes(&trainer->set.weights[p]));
+    ch_parameter_set_put(&trainer->set, trainer->engine.kernels, &trainer->engine.team, CH_WEIGHTS, p,
+                         weights.tensors[p].data);
   ch_weights_close(&weights);
   return CH_OK;
 }
@@ -271,17 +340,14 @@ void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record) 
                                  .validation_points = trainer->validation_points};
 }
 
-static ch_status export(const ch_trainer *trainer, const char *directory, ch_error *error) {
-  ch_host_tensors host;
-  CH_TRY(ch_trainer_read_weights(trainer, &host, error));
-  ch_status status = ch_model_write(directory, &trainer->config, &trainer->params, host.tensors,
-                                    ch_train_real(&trainer->options), error);
-  ch_host_tensors_free(&host);
-  return status;
-}
-
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error) {
-  ch_status status = ch_ranks_leads(trainer->ranks) ? export(trainer, directory, error) : CH_OK;
+  ch_gathered whole;
+  CH_TRY(ch_gather_weights(trainer, &whole, error));
+  ch_status status = CH_OK;
+  if (ch_ranks_leads(trainer->ranks))
+    status = ch_model_write(directory, &trainer->config, &trainer->params, whole.tensors,
+                            ch_train_real(&trainer->options), error);
+  ch_gathered_free(&whole);
   return ch_ranks_agree(trainer->ranks, status, error);
 }
 
@@ -319,7 +385,9 @@ ch_rank_group *ch_trainer_ranks(const ch_trainer *trainer) {
 }
 
 size_t ch_trainer_bytes(const ch_trainer *trainer) {
-  return 2 * (trainer->set.block_bytes + trainer->set.part_bytes) + trainer->engine.workspace.bytes;
+  ch_parameter_bytes set = ch_parameter_set_bytes(&trainer->set);
+  return set.weights + set.gradients + set.masters + set.moments + ch_shards_bytes(&trainer->relay.shards) +
+         trainer->engine.workspace.bytes;
 }
 
 double ch_trainer_step_flops(const ch_trainer *trainer) {

@@ -35,6 +35,12 @@ struct ch_trainer {
 
 /* Plans both runners for options.micro_batch. Called again when a checkpoint brings another one. */
 ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error);
+/* The same with new weights, gradients and moments, all zero: how they are kept can depend on the micro-batch. */
+ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error);
+/* Whether each rank has some columns of the lookup tables of gates. */
+bool ch_trainer_divides_tables(const ch_trainer *trainer);
+/* Bytes of the largest tensor. */
+size_t ch_trainer_largest(const ch_trainer *trainer);
 /* Makes room for `steps` losses, or `points` validation points. */
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error);
 /* Elements of an image; 0 where the model takes text. */
@@ -49,7 +55,7 @@ int64_t ch_trainer_micro_batches(const ch_trainer *trainer);
 /* Micro-batch `index` of trainer->batch, for a source to fill. */
 ch_batch ch_trainer_part(const ch_trainer *trainer, int64_t index);
 
-/* Forward pass over the first micro-batch of trainer->batch, which is number `index` of an evaluation; adds to *sums. */
+/* Forward pass over the micro-batch of trainer->batch with this rank's number, which is number `index` of an evaluation; adds to *sums. */
 ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *sums, ch_error *error);
 /* Forward and backward pass over micro-batch `index` of trainer->batch. The first micro-batch of a step overwrites the
    gradients, later ones add to them. seed: gradient of each row's loss. */

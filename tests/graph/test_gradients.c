@@ -292,6 +292,10 @@ static ch_node *build_lm_loss_inside(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, build_lm_loss(g, p));
 }
 
+static ch_node *build_joined_rows(ch_graph *g, ch_node *const *p) {
+  return ch_op_mul(g, ch_op_gelu(g, ch_op_joined_rows(g, ch_graph_input(g, CH_INPUT_TOKENS), p[0], 3)), p[1]);
+}
+
 /* One matrix as embedding and as LM head. */
 static ch_node *build_tied(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_embedding(g, ch_graph_input(g, CH_INPUT_TOKENS), p[0]);
@@ -698,6 +702,7 @@ static const gradient_case cases[] = {
     {"rope, first dims", 1, {{ROWS, 12}}, build_rope_leading},
     {"rope, interleaved and partial", 1, {{ROWS, 12}}, build_rope_interleaved_partial},
     {"embedding", 1, {{VOCABULARY, 3}}, build_embedding},
+    {"joined rows", 2, {{ROWS, 7}, {ROWS, 7}}, build_joined_rows},
     {"image tokens", 3, {{SEQUENCES * (LENGTH - 1), 3}, {3}, {LENGTH, 3}}, build_image_tokens},
     {"image tokens, shared", 3, {{SEQUENCES * (LENGTH - 1), 3}, {3}, {LENGTH, 3}}, build_image_tokens_shared},
     {"patches", 2, {{3, 8}, {3}}, build_patches},

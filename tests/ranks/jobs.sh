@@ -45,8 +45,9 @@ case $part in
 bits)
   config mla '"attention": {"type": "mla", "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8}'
   config masa '"attention": {"type": "gqa"}, "sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2}'
+  config egmla '"attention": {"type": "mla", "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "gate_embedding_dim": 10}'
   config moe '"attention": {"type": "gqa"}, "moe": {"experts": 4, "active": 2, "expert_intermediate_size": 16, "balance": "aux"}'
-  for run in "gqa f32" "gqa bf16" "mla f32" "masa bf16" "moe f32"; do
+  for run in "gqa f32" "gqa bf16" "mla f32" "egmla f32" "egmla bf16" "masa bf16" "moe f32"; do
     set -- $run
     "$program" train "$1.json" $options --dtype "$2" --out "$1-$2" >out 2>&1 || { cat out; fail "$1 alone"; }
     for n in 2 3 4; do

@@ -122,22 +122,54 @@ static void assert_same_report(const ch_step_report *a, const ch_step_report *b)
                         (size_t)(b->expert_layers * b->experts) * sizeof *b->expert_load);
 }
 
-/* Moments of all ranks together are those of one. */
-static void assert_same_moments(const job *over, int ranks, const ch_trainer *alone) {
+/* What a rank owns of a group has the bits of the whole tensor, and everything has one owner. */
+static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alone,
+                               ch_parameter_group group) {
   const ch_parameter_set *all = &alone->set;
   for (int p = 0; p < all->params->count; p++) {
+    const ch_tensor *whole = &ch_parameter_pieces(all, group)[p];
+    char *joined = calloc(1, ch_tensor_bytes(whole));
     int64_t covered = 0;
     for (int r = 0; r < ranks; r++) {
       const ch_parameter_set *set = &over->trainers[r]->set;
-      ch_parameter_piece piece = set->pieces[p];
-      size_t from = (size_t)piece.first * ch_dtype_size(set->dtype);
-      if (piece.count > 0) assert_int_equal(piece.first, covered);
-      covered += piece.count;
-      assert_memory_equal(set->m[p].data, (char *)all->m[p].data + from, ch_tensor_bytes(&set->m[p]));
-      assert_memory_equal(set->v[p].data, (char *)all->v[p].data + from, ch_tensor_bytes(&set->v[p]));
+      covered += set->pieces[p].count;
+      ch_parameter_piece_join(set, p, r, ch_parameter_pieces(set, group)[p].data, joined);
     }
     assert_int_equal(covered, ch_param_count(&all->params->rows[p]));
+    if (memcmp(joined, whole->data, ch_tensor_bytes(whole)) != 0)
+      fail_msg("%s: %s differs", over->name, all->params->rows[p].name);
+    free(joined);
   }
+}
+
+/* What graphs read on every rank: the weights of one process, whole, or rounded. */
+static void assert_same_weights(const ch_trainer *rank, const ch_trainer *alone) {
+  for (int p = 0; p < alone->params.count; p++) {
+    const ch_tensor *weight = &rank->set.weights[p], *whole = &alone->set.weights[p];
+    const ch_keeping keeping = rank->set.keeping[p];
+    size_t bytes = ch_tensor_bytes(weight);
+    uint16_t *rounded = malloc(2 * (size_t)ch_tensor_count(whole));
+    if (keeping == CH_KEPT_ROUNDED)
+      alone->engine.kernels->convert_to(&alone->engine.team, ch_tensor_count(whole), whole->data, CH_BF16,
+                                        rounded);
+    if (keeping != CH_KEPT_COLUMNS)
+      assert_memory_equal(weight->data, keeping == CH_KEPT_ROUNDED ? rounded : whole->data, bytes);
+    free(rounded);
+  }
+}
+
+static void assert_same_curves(const ch_trainer *a, const ch_trainer *b) {
+  assert_int_equal(a->step, b->step);
+  assert_memory_equal(a->losses, b->losses, (size_t)a->step * sizeof *a->losses);
+  assert_int_equal(a->validation_points, b->validation_points);
+  for (int64_t i = 0; i < a->validation_points; i++)
+    assert_memory_equal(&a->validation[i].loss, &b->validation[i].loss, sizeof(double));
+}
+
+static void assert_same_training(const job *over, int ranks, const ch_trainer *alone) {
+  for (int r = 0; r < ranks; r++) assert_same_weights(over->trainers[r], alone);
+  for (int r = 0; r < ranks; r++) assert_same_curves(over->trainers[r], alone);
+  for (int g = CH_WEIGHTS; g <= CH_SECOND_MOMENTS; g++) assert_same_pieces(over, ranks, alone, g);
 }
 
 static void check_over(int ranks, const char *name, const ch_config *config,
@@ -148,10 +180,9 @@ static void check_over(int ranks, const char *name, const ch_config *config,
   run_ranks(ranks, train_rank, &over);
   for (int r = 0; r < ranks; r++) {
     if (over.status[r] != CH_OK) fail_msg("%s: %s", name, over.errors[r].message);
-    assert_same_state(over.trainers[r], alone.trainers[0]);
     assert_same_report(&over.reports[r], &alone.reports[0]);
   }
-  assert_same_moments(&over, ranks, alone.trainers[0]);
+  assert_same_training(&over, ranks, alone.trainers[0]);
   free_job(&alone);
   free_job(&over);
 }
@@ -222,27 +253,91 @@ static void with_experts(void **state) {
 
 /* --- memory ---------------------------------------------------------------------------------------------------------- */
 
-static void moments_take_a_share_of_the_memory(void **state) {
-  (void)state;
-  ch_config config = test_config();
-  ch_train_options options = ranks_options(4, 1);
-  job alone = job_of("memory", &config, &options), over = alone;
-  run_alone(&alone);
-  run_ranks(4, train_rank, &over);
-  size_t whole = alone.trainers[0]->set.part_bytes;
-  for (int r = 0; r < 4; r++) {
-    assert_true(over.trainers[r]->set.part_bytes <= whole / 4 + 64);
-    assert_true(ch_trainer_bytes(over.trainers[r]) < ch_trainer_bytes(alone.trainers[0]));
+static ch_config config_with_gates(void) {
+  ch_config config = preset_config("egmla");
+  config.attention.gate_embedding_dim = 13; /* which no number of ranks divides */
+  return config;
+}
+
+/* Elements of all tensors that are kept in one way. */
+static size_t elements_of(const ch_trainer *trainer, ch_keeping keeping) {
+  size_t count = 0;
+  for (int p = 0; p < trainer->params.count; p++)
+    if (trainer->set.keeping[p] == keeping) count += (size_t)ch_param_count(&trainer->params.rows[p]);
+  return count;
+}
+
+static void assert_about(size_t bytes, double expected, size_t slack) {
+  if (fabs((double)bytes - expected) > (double)slack)
+    fail_msg("%zu bytes where about %.0f were expected", bytes, expected);
+}
+
+/* Moments and masters of a rank fall as 1 / n, and with them all of a divided table. */
+static void check_memory(ch_dtype dtype, int ranks) {
+  ch_config config = config_with_gates();
+  config.tie_word_embeddings = false;
+  ch_train_options options = ranks_options(12, 1);
+  options.dtype = dtype;
+  options.micro_batch = 1;
+  options.sequence = config.max_position_embeddings < 64 ? config.max_position_embeddings : 64;
+  options.steps = 1;
+  job over = job_of("memory", &config, &options);
+  over.steps = 1;
+  run_ranks(ranks, train_rank, &over);
+  const ch_trainer *first = over.trainers[0];
+  assert_int_equal(over.status[0], CH_OK);
+  const size_t whole = elements_of(first, CH_KEPT_WHOLE), rounded = elements_of(first, CH_KEPT_ROUNDED),
+               tables = elements_of(first, CH_KEPT_COLUMNS), lines = 256 * (size_t)first->params.count;
+  size_t table_elements = 0;
+  assert_true(tables > 0 && (dtype == CH_BF16) == (rounded > 0));
+  for (int r = 0; r < ranks; r++) {
+    const ch_parameter_set *set = &over.trainers[r]->set;
+    ch_parameter_bytes bytes = ch_parameter_set_bytes(set);
+    double own = 0;
+    for (int p = 0; p < set->params->count; p++)
+      if (set->keeping[p] == CH_KEPT_COLUMNS) own += (double)set->pieces[p].count;
+    table_elements += (size_t)own;
+    double share = (double)(whole + rounded) / ranks;
+    assert_about(bytes.moments, 8 * (share + own), 2 * lines);
+    assert_about(bytes.masters, 4 * (double)rounded / ranks, lines);
+    assert_about(bytes.weights, 4 * (double)whole + 2 * (double)rounded + 4 * own, lines);
+    assert_about(bytes.gradients, 4 * (double)(whole + rounded) + 4 * own, lines);
   }
-  free_job(&alone);
+  assert_int_equal(table_elements, tables);
   free_job(&over);
+}
+
+static void optimizer_state_and_tables_take_a_share_of_the_memory(void **state) {
+  (void)state;
+  for (int ranks = 2; ranks <= 4; ranks++) {
+    check_memory(CH_F32, ranks);
+    check_memory(CH_BF16, ranks);
+  }
+}
+
+static void with_lookup_tables_divided_by_columns_or_whole(void **state) {
+  (void)state;
+  ch_config config = config_with_gates();
+  for (int ranks = 2; ranks <= 4; ranks++)
+    for (int whole = 0; whole < 2; whole++) {
+      ch_train_options options = ranks_options(12, 1);
+      options.whole_tables = whole;
+      options.documents = ranks == 3;
+      check_over(ranks, "gates", &config, &options);
+      config.attention.gate_embedding_dim =
+          ranks == 2 ? 3 : 16; /* fewer columns than ranks; as many for each */
+      options.dtype = CH_BF16;
+      options.sequence = 64 < config.max_position_embeddings ? 64 : config.max_position_embeddings;
+      check_over(ranks, "gates in BF16", &config, &options);
+    }
 }
 
 static void as_many_bytes_travel_as_the_formula_says(void **state) {
   (void)state;
-  ch_config config = test_config();
-  config.intermediate_size = 256; /* so that gradients outweigh what ranks agree on */
-  for (int ranks = 2; ranks <= 4; ranks++) {
+  for (int i = 0; i < 6; i++) {
+    int ranks = 2 + i / 2;
+    ch_config config = i % 2 ? config_with_gates() : test_config();
+    config.intermediate_size = 256; /* so that gradients outweigh what ranks agree on */
     ch_train_options options = ranks_options(12, 1);
     job over = job_of("traffic", &config, &options);
     run_ranks(ranks, train_rank, &over);
@@ -298,7 +393,7 @@ static void a_checkpoint_goes_on_with_any_number_of_ranks(void **state) {
     else
       run_ranks(numbers[i], train_rank, &part);
     for (int r = 0; r < numbers[i]; r++) assert_int_equal(part.status[r], CH_OK);
-    if (i == 4) assert_same_state(part.trainers[0], whole.trainers[0]);
+    if (i == 4) assert_same_curves(part.trainers[0], whole.trainers[0]);
     free_job(&part);
   }
   assert_same_checkpoint(directory, "at-once", "in-parts");
@@ -375,7 +470,7 @@ static void where_one_is_stopped_no_rank_makes_the_step(void **state) {
     job alone = job_of("alone", &config, &options);
     alone.steps = j.status[0] == CH_OK ? 3 : 2;
     run_alone(&alone);
-    for (int r = 0; r < 3; r++) assert_same_state(j.trainers[r], alone.trainers[0]);
+    assert_same_training(&j, 3, alone.trainers[0]);
     free_job(&alone);
     free_job(&j);
   }
@@ -407,7 +502,8 @@ int main(void) {
       cmocka_unit_test(with_as_many_micro_batches_as_ranks),
       cmocka_unit_test(with_micro_batches_of_several_sequences_and_recomputed_values),
       cmocka_unit_test(with_experts),
-      cmocka_unit_test(moments_take_a_share_of_the_memory),
+      cmocka_unit_test(with_lookup_tables_divided_by_columns_or_whole),
+      cmocka_unit_test(optimizer_state_and_tables_take_a_share_of_the_memory),
       cmocka_unit_test(as_many_bytes_travel_as_the_formula_says),
       cmocka_unit_test(a_checkpoint_goes_on_with_any_number_of_ranks),
       cmocka_unit_test(where_the_text_of_one_ends_no_rank_makes_the_step),

@@ -42,7 +42,13 @@ static ch_status pack(ch_run *run, const ch_node *node) {
                       packed + ch_gemm_packed_count(in, out), packed, run->error);
 }
 
-static const ch_op packing = {.name = "round weight", .shape = packed_shape, .forward = pack};
+static bool takes_rounded(const ch_node *node, int i) {
+  (void)node;
+  return i == 0;
+}
+
+static const ch_op packing = {
+    .name = "round weight", .shape = packed_shape, .forward = pack, .takes_rounded = takes_rounded};
 
 ch_node *ch_op_packed(ch_graph *graph, ch_node *weight) {
   return ch_graph_node(graph, &packing, 1, &weight, NULL, 0);

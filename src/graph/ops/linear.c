@@ -139,6 +139,12 @@ static ch_status stream_many(const ch_stream_call *call) {
   return CH_OK;
 }
 
+/* Few rows multiply the weight as it is. */
+static bool takes_rounded(const ch_node *node, int i) {
+  return i == 1 && node->in[0]->dtype == CH_BF16 && ch_gemm_is_large(groups(node)) &&
+         ch_gemm_is_large(node->in[0]->shape[0]);
+}
+
 static const ch_op op = {.name = "linear",
                          .shape = shape,
                          .scratch = scratch,
@@ -147,6 +153,7 @@ static const ch_op op = {.name = "linear",
                          .forward_together = forward_together,
                          .backward = backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
+                         .takes_rounded = takes_rounded,
                          .flops = flops,
                          .stream = stream,
                          .stream_many = stream_many,

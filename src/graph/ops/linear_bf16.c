@@ -59,12 +59,19 @@ static double flops(const ch_node *node) {
   return 2.0 * (double)rows_of(node) * (double)ch_node_count(node->in[WEIGHT]);
 }
 
+/* The weight itself has its place for the gradient alone. */
+static bool takes_rounded(const ch_node *node, int i) {
+  (void)node;
+  return i == WEIGHT;
+}
+
 static const ch_op op = {.name = "linear",
                          .shape = shape,
                          .scratch = scratch,
                          .forward = forward,
                          .backward = backward,
                          .backward_reads = CH_READS_INPUT(PACKED) | CH_READS_INPUT(PACKED_X),
+                         .takes_rounded = takes_rounded,
                          .flops = flops};
 
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {

@@ -204,6 +204,19 @@ double KERNEL(sum_squares)(const ch_team *team, int64_t n, const void *x) {
   return sum;
 }
 
+void KERNEL(column_squares)(const ch_team *team, int64_t rows, int64_t n, const void *x, double *sums) {
+#pragma omp parallel num_threads(team->workers) if (rows * n >= CH_PARALLEL_ELEMENTS)
+  {
+    int64_t first, last;
+    vector_range(n, &first, &last);
+    for (int64_t i = first; i < last; i++) sums[i] = 0;
+    for (int64_t r = 0; r < rows && first < last; r++) {
+      const real *restrict row = (const real *)x + r * n;
+      for (int64_t i = first; i < last; i++) sums[i] += (double)row[i] * (double)row[i];
+    }
+  }
+}
+
 double KERNEL(sum)(int64_t n, const void *x) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += (double)((const real *)x)[i];

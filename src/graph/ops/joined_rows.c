@@ -1,0 +1,55 @@
+/* Rows of a table of whose columns every process looked up a share. In the place of the table lie the rows of this run's tokens,
+ * share after share: [N, columns of the first], [N, columns of the second] ... Its gradient leaves in the same layout. */
+#include "base/share.h"
+#include "graph/ops/shapes.h"
+
+typedef struct joined_rows {
+  int shares;
+} joined_rows;
+
+static ch_status shape(ch_node *node, ch_error *error) {
+  if (node->in[0]->dtype != CH_I32 || node->in[1]->rank != 2)
+    return ch_fail(error, CH_ERROR_CONFIG, "needs integer ids and a weight [vocabulary, width]");
+  return ch_shape_matrix(node, ch_node_count(node->in[0]), node->in[1]->shape[1]);
+}
+
+/* Between rows of all columns and the shares side by side: from the shares to the rows, or back. */
+static void move(const ch_run *run, const ch_node *node, const char *from, char *to, bool join, bool add) {
+  const int all = ((const joined_rows *)node->attributes)->shares;
+  int64_t rows = ch_node_rows(node), columns = ch_node_columns(node),
+          size = (int64_t)ch_dtype_size(node->dtype);
+  for (int s = 0; s < all; s++) {
+    int64_t first = ch_share_begin(columns, s, all), count = ch_share_begin(columns, s + 1, all) - first;
+    for (int64_t r = 0; r < rows && count > 0; r++) {
+      int64_t row = (r * columns + first) * size, part = (rows * first + r * count) * size;
+      run->kernels->copy_or_add(run->team, count, from + (join ? part : row), to + (join ? row : part), add);
+    }
+  }
+}
+
+static ch_status forward(ch_run *run, const ch_node *node) {
+  move(run, node, ch_run_value(run, node->in[1]), ch_run_output(run, node), true, false);
+  return CH_OK;
+}
+
+static ch_status backward(ch_run *run, const ch_node *node) {
+  bool accumulate;
+  void *gradient = ch_run_gradient(run, node, 1, &accumulate);
+  if (gradient) move(run, node, ch_run_output_gradient(run, node), gradient, false, accumulate);
+  return CH_OK;
+}
+
+static double parameters_read(const ch_node *node) {
+  return (double)ch_node_rows(node) / (double)node->in[1]->shape[0];
+}
+
+static const ch_op op = {.name = "joined_rows",
+                         .shape = shape,
+                         .forward = forward,
+                         .backward = backward,
+                         .parameters_read = parameters_read};
+
+ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares) {
+  return ch_graph_node(graph, &op, 2, (ch_node *[]){ids, weight}, &(joined_rows){.shares = shares},
+                       sizeof(joined_rows));
+}

@@ -1,0 +1,27 @@
+/* Whole tensors of which every rank has a piece, on rank 0. */
+#ifndef CH_TRAIN_GATHER_H
+#define CH_TRAIN_GATHER_H
+
+#include "train/trainer.h"
+#include "train/parameter_set.h"
+
+/* Whether rank 0 has to ask the others for a tensor of a group. */
+bool ch_is_divided(const ch_trainer *trainer, ch_parameter_group group, int parameter);
+/* Every rank calls it: on rank 0 the pieces of all ranks come together in `whole`; `room` has room for the largest tensor, or is
+   NULL on other ranks. */
+void ch_gather_tensor(const ch_trainer *trainer, ch_parameter_group group, int parameter, void *whole,
+                      void *room);
+
+/* All weights for the host of rank 0; others have none. */
+typedef struct ch_gathered {
+  ch_tensor *tensors; /* [params] */
+  ch_host_tensors host;
+  void **made; /* [params] memory of those that were put together */
+  int count;
+} ch_gathered;
+
+/* Every rank calls it. Release with ch_gathered_free. */
+ch_status ch_gather_weights(const ch_trainer *trainer, ch_gathered *gathered, ch_error *error);
+void ch_gathered_free(ch_gathered *gathered);
+
+#endif
