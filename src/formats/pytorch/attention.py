@@ -113,6 +113,12 @@ class Mechanism(nn.Module):
 #? !sink_logits
         name = self.config._attn_implementation
         function = eager_attention if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
+        size = v.shape[-1]
+        if name == "sdpa" and q.shape[2] > 1 and size != q.shape[-1]:
+            # Zeros make the sizes equal, which PyTorch's fused kernels ask for; without them it keeps whole matrices of scores.
+            most = max(size, q.shape[-1])
+            q, k, v = (F.pad(x, (0, most - x.shape[-1])) for x in (q, k, v))
+            return function(self, q, k, v, mask, dropout=0.0, scaling=scale, **tokens.options)[0][..., :size]
         return function(self, q, k, v, mask, dropout=0.0, scaling=scale, **tokens.options)[0]
 #? end
 
