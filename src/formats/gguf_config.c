@@ -51,7 +51,12 @@ bool ch_gguf_turns_rows(const ch_gguf *file) {
 static ch_status find_architecture(metadata *m) {
   ch_gguf_string name;
   char quoted[100], text[80];
+  int64_t experts = 0;
   m->of = architecture_of(m->file, &name);
+  if (m->of && strcmp(m->of->name, "llama") == 0) {
+    CH_TRY(ch_gguf_whole(m->file, "llama.expert_count", false, &experts, m->error));
+    if (experts > 0) m->of = NULL; /* Mixtral's, one of gguf_families.c */
+  }
   if (m->of) {
     m->keys = (ch_metadata){.file = m->file, .architecture = m->of->name, .error = m->error};
     return CH_OK;
@@ -67,7 +72,7 @@ static ch_status find_architecture(metadata *m) {
   return ch_fail(
       m->error, CH_ERROR_CONFIG,
       "%s is of architecture %s; llama, qwen2, qwen3, qwen3moe, deepseek2, gemma2, gemma3, gpt-oss, olmo2, "
-      "granite, smollm3, seed_oss and starcoder2 are read",
+      "granite, smollm3, seed_oss, starcoder2, phi3, glm4, stablelm and gpt2 are read",
       m->file->where, ch_json_quote(text, quoted, sizeof quoted));
 }
 
@@ -216,6 +221,8 @@ ch_status ch_gguf_read_config(const ch_gguf *file, ch_config *config, ch_error *
   CH_TRY(find_architecture(&m));
   if (!m.of) {
     CH_TRY(ch_gguf_read_family(&m.keys, config));
+    const ch_gguf_tensor *divisors = ch_gguf_find_tensor(file, "rope_freqs.weight");
+    if (divisors) CH_TRY(read_divisors(&m, divisors, config));
     return read_ids(&m, config);
   }
   snprintf(config->model_type, sizeof config->model_type, "%s", m.of->family);

@@ -2,6 +2,7 @@
  * have, which the family's own row then reads. */
 #include "formats/gguf_families.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,9 @@ static const renamed wholes[] = {{"block_count", "num_hidden_layers"},
                                  {"expert_count", "num_local_experts"},
                                  {"expert_used_count", "num_experts_per_tok"}};
 static const renamed numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
-                                  {"attention.layer_norm_epsilon", "norm_epsilon"},
+                                  {"attention.layer_norm_epsilon", "layer_norm_eps"},     /* stablelm */
+                                  {"attention.layer_norm_epsilon", "layer_norm_epsilon"}, /* gpt2 */
+                                  {"attention.layer_norm_epsilon", "norm_epsilon"},       /* starcoder2 */
                                   {"rope.freq_base", "rope_theta"},
                                   {"rope.freq_base_swa", "rope_local_base_freq"},
                                   {"attn_logit_softcapping", "attn_logit_softcapping"},
@@ -33,17 +36,20 @@ static const renamed numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_norm
                                   {"residual_scale", "residual_multiplier"},
                                   {"logit_scale", "logits_scaling"}};
 
-/* `windowed`: the family that it is with a window. Gemma's larger models scale scores by another width than a head's: those with so many
+/* `windowed`: the family that it is with a window. `partial`: a part of a head's elements may turn. Gemma's larger models scale scores by another width than a head's: those with so many
    layers. */
 static const struct architecture {
   const char *name, *family, *windowed;
-  bool turned;
+  bool turned, partial;
   int64_t widest_layers;
 } architectures[] = {
     {"gemma2", "gemma2", .widest_layers = 46}, {"gemma3", "gemma3_text", .widest_layers = 62},
     {"gpt-oss", "gpt_oss", .turned = false},   {"olmo2", "olmo2", .windowed = "olmo3"},
     {"granite", "granite", .turned = true},    {"smollm3", "smollm3", .turned = true},
-    {"seed_oss", "seed_oss", .turned = false}, {"starcoder2", "starcoder2", .turned = false}};
+    {"seed_oss", "seed_oss", .turned = false}, {"starcoder2", "starcoder2", .turned = false},
+    {"phi3", "phi3", .partial = true},         {"glm4", "glm4", .partial = true},
+    {"stablelm", "stablelm", .partial = true}, {"gpt2", "gpt2", .turned = false},
+    {"llama", "mixtral", .turned = true}};
 
 static const struct architecture *architecture_of(const char *name, size_t size) {
   for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
@@ -90,6 +96,51 @@ static ch_status put_scaling(ch_metadata *m, const struct architecture *of, json
   return CH_OK;
 }
 
+/* Longrope's divisors are two tensors. */
+static ch_status put_longrope(ch_metadata *m, json_t *root) {
+  static const char *const names[][2] = {{"rope_factors_short.weight", "short_factor"},
+                                         {"rope_factors_long.weight", "long_factor"}};
+  int64_t context = 0;
+  if (!has(m->file, names[0][0]) && !has(m->file, names[1][0])) return CH_OK;
+  if (json_object_get(root, "rope_scaling"))
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s has both rope_factors_long.weight and rope.scaling.type",
+                   m->file->where);
+  json_t *rope = json_pack("{s:s}", "rope_type", "longrope");
+  json_object_set_new(root, "rope_scaling", rope);
+  CH_TRY(ch_metadata_whole(m, "rope.scaling.original_context_length", true, &context));
+  json_object_set_new(root, "original_max_position_embeddings", json_integer(context));
+  for (int i = 0; i < 2; i++) {
+    const ch_gguf_tensor *tensor = ch_gguf_find_tensor(m->file, names[i][0]);
+    if (!tensor || tensor->rank != 1 || tensor->format->type != CH_BLOCK_F32)
+      return ch_fail(m->error, CH_ERROR_FORMAT, "%s: %s must be a vector of f32", m->file->where,
+                     names[i][0]);
+    json_t *list = json_array();
+    for (int64_t j = 0; j < tensor->shape[0] && j < CH_MAX_PAIR_FACTORS + 1; j++) {
+      float value;
+      memcpy(&value, tensor->data + 4 * j, 4);
+      json_array_append_new(list, json_real(isfinite(value) ? ch_metadata_tidy((double)value) : 0));
+    }
+    json_object_set_new(rope, names[i][1], list);
+  }
+  return CH_OK;
+}
+
+/* How many elements of a head turn. */
+static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_t *root) {
+  int64_t rotary = 0, size = json_integer_value(json_object_get(root, "head_dim")),
+          heads = json_integer_value(json_object_get(root, "num_attention_heads"));
+  CH_TRY(ch_metadata_whole(m, "rope.dimension_count", false, &rotary));
+  if (!size && heads > 0) size = json_integer_value(json_object_get(root, "hidden_size")) / heads;
+  if (rotary == 0) rotary = size;
+  if (rotary < 0 || rotary > size || (rotary != size && !of->partial))
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements a head is not read",
+                   m->file->where, (long long)rotary, (long long)size);
+  double share = size > 0 ? (double)rotary / (double)size : 1;
+  if (share < 1) share = nextafter(share, 1); /* so that the product, rounded down, is `rotary` again */
+  if (of->partial) json_object_set_new(root, "partial_rotary_factor", json_real(share));
+  return CH_OK;
+}
+
 /* What the tensors say, and what only Gemma's class does. */
 static ch_status put_rest(ch_metadata *m, const struct architecture *of, json_t *root) {
   const ch_gguf_tensor *embedding = ch_gguf_find_tensor(m->file, "token_embd.weight");
@@ -104,12 +155,15 @@ static ch_status put_rest(ch_metadata *m, const struct architecture *of, json_t 
   json_object_set_new(root, "attention_bias", json_boolean(bias));
   json_object_set_new(root, "attention_out_bias", json_boolean(output));
   json_object_set_new(root, "use_bias", json_boolean(bias));
+  json_object_set_new(root, "use_qkv_bias", json_boolean(bias));
+  json_object_set_new(root, "use_parallel_residual", json_boolean(!has(m->file, "blk.0.ffn_norm.weight")));
   json_object_set_new(root, "mlp_bias", json_boolean(has(m->file, "blk.0.ffn_up.bias")));
   CH_TRY(ch_metadata_whole(m, "attention.key_length", false, &size));
   if (size) json_object_set_new(root, "head_dim", json_integer(size));
   CH_TRY(ch_metadata_whole(m, "expert_feed_forward_length", false, &size));
   if (strcmp(of->name, "gpt-oss") == 0 && size)
     json_object_set_new(root, "intermediate_size", json_integer(size));
+  CH_TRY(put_rotary(m, of, root));
   if (of->widest_layers == 0 || heads < 1) return CH_OK;
   int64_t of_score = layers == of->widest_layers
                          ? json_integer_value(json_object_get(root, "hidden_size")) / heads
@@ -133,6 +187,7 @@ static ch_status translate(ch_metadata *m, const struct architecture *of, json_t
     json_object_set_new(root, "model_type", json_string(of->windowed));
   put_layer_types(m, root);
   CH_TRY(put_scaling(m, of, root));
+  if (strcmp(of->family, "phi3") == 0) CH_TRY(put_longrope(m, root));
   return put_rest(m, of, root);
 }
 

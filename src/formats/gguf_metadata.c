@@ -13,7 +13,7 @@ ch_status ch_metadata_whole(ch_metadata *m, const char *name, bool required, int
   return ch_gguf_whole(m->file, ch_metadata_key(m, name), required, value, m->error);
 }
 
-static double tidy(double value) {
+double ch_metadata_tidy(double value) {
   char text[40];
   for (int digits = 1; digits < 10; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, value);
@@ -24,7 +24,7 @@ static double tidy(double value) {
 
 ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, double *value) {
   CH_TRY(ch_gguf_number(m->file, ch_metadata_key(m, name), required, value, m->error));
-  *value = tidy(*value);
+  *value = ch_metadata_tidy(*value);
   return CH_OK;
 }
 
@@ -57,7 +57,7 @@ static ch_status read_yarn(ch_metadata *m, ch_rope_scaling *scaling) {
   CH_TRY(ch_metadata_number(m, "rope.scaling.yarn_beta_fast", false, &scaling->beta_fast));
   CH_TRY(ch_metadata_number(m, "rope.scaling.yarn_beta_slow", false, &scaling->beta_slow));
   CH_TRY(ch_metadata_number(m, "rope.scaling.yarn_log_multiplier", false, &multiplier));
-  scaling->mscale = scaling->mscale_all_dim = tidy(10 * multiplier);
+  scaling->mscale = scaling->mscale_all_dim = ch_metadata_tidy(10 * multiplier);
   return CH_OK;
 }
 

@@ -18,6 +18,8 @@ const char *ch_metadata_key(ch_metadata *m, const char *name);
 /* Values as ch_gguf_ gives them; numbers with the fewest digits that are the same F32, 1e-06 of 9.99999997e-07. */
 ch_status ch_metadata_whole(ch_metadata *m, const char *name, bool required, int64_t *value);
 ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, double *value);
+/* The number with the fewest digits that is the same F32. */
+double ch_metadata_tidy(double value);
 /* A number, or a list with the same number for every layer. */
 ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required, int64_t *value);
 /* rope.scaling.*: linear and YaRN. */

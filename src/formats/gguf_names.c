@@ -7,6 +7,7 @@
 static const struct {
   const char *ours, *gguf;
 } outside[] = {{"model.embed_tokens.weight", "token_embd.weight"},
+               {"model.embed_positions.weight", "position_embd.weight"},
                {"model.norm.weight", "output_norm.weight"},
                {"model.norm.bias", "output_norm.bias"},
                {"lm_head.weight", "output.weight"}};

@@ -7,6 +7,7 @@
 #include "formats/gguf_names.h"
 #include "formats/pieces.h"
 #include "formats/source.h"
+#include "model/network.h"
 
 typedef struct gguf_source {
   ch_gguf file;
@@ -14,6 +15,8 @@ typedef struct gguf_source {
     const ch_gguf_tensor *tensor;
     const ch_gguf_tensor *key_part,
         *value_part; /* of a kv_b_proj that newer files cut in two; tensor is NULL then */
+    int64_t first;   /* element of the tensor that is the matrix's first, */
+    int64_t whole;   /* and rows of a tensor of several matrices; 0: it is one */
     int expert;      /* of a stack of matrices, else -1 */
     int64_t turned;  /* rows of a head whose rows are in interleaved order; 0: as they are */
   } * places;        /* [params.count] */
@@ -30,7 +33,8 @@ static ch_status check_shape(const ch_gguf *file, const ch_param *param, const s
   const ch_gguf_tensor *tensor = place->tensor;
   int stacked = place->expert >= 0;
   bool same = tensor->rank == param->rank + stacked && (!stacked || place->expert < tensor->shape[0]);
-  for (int i = 0; same && i < param->rank; i++) same = tensor->shape[i + stacked] == param->shape[i];
+  for (int i = 0; same && i < param->rank; i++)
+    same = tensor->shape[i + stacked] == (i == 0 && place->whole ? place->whole : param->shape[i]);
   if (same) return CH_OK;
   char what[300], is[100], wanted[100];
   snprintf(what, sizeof what, "has shape %s where the metadata ask for %s%s",
@@ -73,6 +77,33 @@ static const ch_gguf_tensor *find_other_norm(const ch_gguf *file, const char *na
   return ch_gguf_find_tensor(file, other);
 }
 
+/* Queries, keys and values, or gate and up, as one tensor. */
+static void find_joined(gguf_source *g, const ch_config *c, const ch_param *param, const char *name,
+                        struct place *place) {
+  static const char *const parts[] = {".attn_q.", ".attn_k.", ".attn_v."};
+  const int64_t queries = c->num_attention_heads * c->head_dim, pairs = c->num_key_value_heads * c->head_dim,
+                first[] = {0, queries, queries + pairs}, columns = param->rank > 1 ? param->shape[1] : 1;
+  char joined[CH_GGUF_NAME_SIZE];
+  const char *suffix = strrchr(name, '.');
+  int layer;
+  if (!suffix || sscanf(name, "blk.%d.", &layer) != 1) return;
+  for (int i = 0; i < 3 && !place->tensor; i++) {
+    if (!strstr(name, parts[i])) continue;
+    snprintf(joined, sizeof joined, "blk.%d.attn_qkv%s", layer, suffix);
+    place->tensor = ch_gguf_find_tensor(&g->file, joined);
+    place->first = first[i] * columns;
+    place->whole = queries + 2 * pairs;
+  }
+  bool gate = strstr(name, ".ffn_gate.") != NULL;
+  snprintf(joined, sizeof joined, "blk.%d.ffn_gate%s", layer, suffix);
+  if ((!gate && !strstr(name, ".ffn_up.")) || !ch_ffn_of(c)->gated || ch_gguf_find_tensor(&g->file, joined))
+    return;
+  snprintf(joined, sizeof joined, "blk.%d.ffn_up%s", layer, suffix);
+  place->tensor = ch_gguf_find_tensor(&g->file, joined);
+  place->first = gate ? 0 : param->shape[0] * columns;
+  place->whole = 2 * param->shape[0];
+}
+
 static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_error *error) {
   char name[CH_GGUF_NAME_SIZE];
   const ch_param *param = &source->params.rows[index];
@@ -81,6 +112,7 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
     return wrong_tensor(&g->file, param->name, "has no name in GGUF files", error);
   place->tensor = ch_gguf_find_tensor(&g->file, name);
   if (!place->tensor) place->tensor = find_other_norm(&g->file, name);
+  find_joined(g, &source->config, param, name, place);
   if (!place->tensor && find_parts(g, source, name, place)) return CH_OK;
   if (!place->tensor) return wrong_tensor(&g->file, name, "is missing", error);
   bool turns = strstr(name, ".attn_q.") || strstr(name, ".attn_k.");
@@ -95,6 +127,7 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
 
 /* If a tensor were ignored, the model would silently compute something else. */
 static ch_status check_all_used(const gguf_source *g, const ch_source *source, ch_error *error) {
+  const bool longrope = source->config.rope_scaling.type == CH_ROPE_LONGROPE;
   bool *used = calloc((size_t)g->file.tensor_count + 1, sizeof *used);
   if (!used) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
   for (int i = 0; i < source->params.count; i++) {
@@ -106,7 +139,9 @@ static ch_status check_all_used(const gguf_source *g, const ch_source *source, c
   ch_status status = CH_OK;
   for (int64_t i = 0; i < g->file.tensor_count && status == CH_OK; i++) {
     const char *name = g->file.tensors[i].name;
-    if (!used[i] && strcmp(name, "rope_freqs.weight") != 0 && !ends_with(name, ".attn_rot_embd"))
+    bool rotation = strcmp(name, "rope_freqs.weight") == 0 || ends_with(name, ".attn_rot_embd") ||
+                    (longrope && strncmp(name, "rope_factors_", 13) == 0);
+    if (!used[i] && !rotation)
       status = wrong_tensor(&g->file, name, "is not one of this architecture's", error);
   }
   free(used);
@@ -117,8 +152,8 @@ static ch_status check_all_used(const gguf_source *g, const ch_source *source, c
 
 static const unsigned char *row_at(const struct place *place, int64_t rows, int64_t columns, int64_t row) {
   const ch_block_format *format = place->tensor->format;
-  int64_t before = (place->expert > 0 ? place->expert : 0) * rows + row;
-  return place->tensor->data + (size_t)(before * columns / format->values) * format->bytes;
+  int64_t before = ((place->expert > 0 ? place->expert : 0) * rows + row) * columns + place->first;
+  return place->tensor->data + (size_t)(before / format->values) * format->bytes;
 }
 
 static void turn_vector(float *values, int64_t count, int64_t size, float *scratch) {
