@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Runs designs of the reproduction and keeps their results.
+
+    ENWIK8=enwik8 bench/reproduction/run.py [--seeds N] [--first N] [DESIGN]...
+
+Without names, every design of designs/ in the order of designs/order.txt. A design becomes one `crosshead compare --tune` over short runs, for
+the rates, and one `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM where it runs in the background) and start it again: finished runs are kept, and the
+interrupted one goes on from its checkpoint. results/DESIGN.json.gz is what bench/reproduction/page.py reads.
+
+ENWIK8     the file enwik8, or its first ten million bytes
+OUT        where models and reports go: build/reproduction
+CROSSHEAD  the program: build/crosshead
+"""
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+OUT = pathlib.Path(os.environ.get("OUT", "build/reproduction"))
+CROSSHEAD = os.environ.get("CROSSHEAD", "build/crosshead")
+TEXT = OUT / "wikipedia.txt"
+# What the page needs of a model in results.json.
+MODEL_KEYS = ["seed", "validation_loss", "parameters", "attention_parameters", "embedding_parameters", "gate_embedding_parameters",
+              "active_parameters", "cache_elements_per_token", "tokens_trained", "loss_spikes", "lr", "lr_low", "lr_high", "lr_at_edge",
+              "usual_lr_cost", "tried_rates", "validation_curve", "flops_per_token_forward", "state_elements_per_sequence", "intermediate_size"]
+RUN_KEYS = ["command", "data", "training", "version", "created", "complete", "match"]
+
+
+def read_toml(path):
+    with open(path, "rb") as file:
+        return tomllib.load(file)
+
+
+def designs():
+    return (HERE / "designs/order.txt").read_text().split()
+
+
+def make_text():
+    if not TEXT.exists():
+        if "ENWIK8" not in os.environ:
+            sys.exit("run.py: set ENWIK8 to the file enwik8, from http://mattmahoney.net/dc/enwik8.zip")
+        TEXT.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, HERE / "text.py", os.environ["ENWIK8"], TEXT], check=True)
+    return hashlib.sha256(TEXT.read_bytes()).hexdigest()
+
+
+def in_compare(name, design, shape):
+    """The name of a mechanism for `crosshead compare`: itself, or the path of a configuration that is written here."""
+    own = {key: value for key, value in design["mechanisms"][name].items() if key != "rate-of"}
+    if not own and "attention" not in design and "model" not in design:
+        return name
+    attention = {key: value for key, value in own.items() if key != "model"}
+    config = {"model_type": "crosshead", "vocab_size": shape["vocab"], "hidden_size": shape["hidden"],
+              "intermediate_size": shape["hidden"] * 8 // 3, "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
+              "max_position_embeddings": shape["seq"], "tie_word_embeddings": True, "parametrization": "spectral",
+              **design.get("model", {}), **own.get("model", {}), "attention": {**design.get("attention", {}), **attention}}
+    path = OUT / "configs" / design["name"] / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(config, indent=1) + "\n")
+    return str(path)
+
+
+def compare(design, shape, names, out, extra):
+    """Runs one comparison and returns its results.json, with mechanisms by their names in the design."""
+    paths = {in_compare(name, design, shape): name for name in names}
+    command = [CROSSHEAD, "compare", "--data", str(TEXT), "--mechanisms", ",".join(paths), "--out", str(out), "--match", design["match"]]
+    for option in ["params", "layers", "hidden", "heads", "vocab", "batch", "seq"]:
+        command += ["--" + option, str(shape[option])]
+    command += ["--runs", "none", *extra]
+    print(" ".join(command), flush=True)
+    status = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
+    results = json.loads((out / "results.json").read_text()) if (out / "results.json").exists() else None
+    if results is not None:
+        for model in results["models"]:
+            model["name"] = paths.get(model["name"], pathlib.Path(model["name"]).name.removesuffix(".json"))
+    return status, results
+
+
+def keep(name, results, text, commit):
+    """Writes what the page needs of results.json to results/NAME.json.gz. No clock in it: the same results are the same bytes."""
+    kept = {"commit": commit, "text_sha256": text, **{key: results[key] for key in RUN_KEYS if key in results},
+            "models": [{"name": model["name"], **{key: model[key] for key in MODEL_KEYS if key in model}} for model in results["models"]]}
+    data = json.dumps(kept, separators=(",", ":")).encode()
+    path = HERE / "results" / f"{name}.json.gz"
+    path.parent.mkdir(exist_ok=True)
+    with open(f"{path}.tmp", "wb") as file, gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
+        packed.write(data)
+    os.replace(f"{path}.tmp", path)
+
+
+def rates(design, shape, text, commit):
+    """The tuned rate of every mechanism of a design."""
+    tuned = [name for name, keys in design["mechanisms"].items() if "rate-of" not in keys]
+    status, results = compare(design, shape, tuned, OUT / "tune" / design["name"], ["--tune", "--tokens", shape["tune-tokens"]])
+    if results is None or not results["complete"]:
+        sys.exit(status or 1)
+    keep("tune-" + design["name"], results, text, commit)
+    found = {model["name"]: model["lr"] for model in results["models"]}
+    return {name: found[keys.get("rate-of", name)] for name, keys in design["mechanisms"].items()}
+
+
+def run(name, seeds, first, text, commit):
+    design = {"name": name, **read_toml(HERE / "designs" / f"{name}.toml")}
+    design["mechanisms"] = dict(list(design["mechanisms"].items())[:first])
+    shape = {**read_toml(HERE / "designs/shapes.toml")[design["shape"]], **design.get("shape-changes", {})}
+    rate = rates(design, shape, text, commit)
+    names = list(design["mechanisms"])
+    by_path = ",".join(f"{in_compare(each, design, shape)}={rate[each]:.6g}" for each in names)
+    status, results = compare(design, shape, names, OUT / name,
+                              ["--tokens", shape["tokens"], "--seeds", str(seeds or design["seeds"]), "--lr", by_path])
+    if results is not None and results["models"]:
+        keep(name, results, text, commit)
+    if status:
+        sys.exit(status)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs designs of the reproduction and keeps their results.")
+    parser.add_argument("designs", nargs="*", metavar="DESIGN", help="names of designs/NAME.toml (default: those of designs/order.txt)")
+    parser.add_argument("--seeds", type=int, help="runs of each model (default: what the design says)")
+    parser.add_argument("--first", type=int, help="only so many mechanisms of each design; a later run adds the others, none can be taken away again")
+    options = parser.parse_args()
+    text = make_text()
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+    for name in options.designs or designs():
+        run(name, options.seeds, options.first, text, commit)
+
+
+if __name__ == "__main__":
+    main()
