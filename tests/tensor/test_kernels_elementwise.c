@@ -357,8 +357,30 @@ static void a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_f
   omp_set_num_threads(usual_threads);
 }
 
+/* Each column by itself, so that it does not matter which columns lie beside it. */
+static void squares_of_columns_are_those_of_each_alone(void **state) {
+  (void)state;
+  enum { ROWS = 7, COLUMNS = 21 };
+  float x[ROWS * COLUMNS], column[ROWS];
+  double sums[COLUMNS], alone;
+  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+  for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (float)(i % 11 - 5) * 0.37f + 1e-4f * (float)i;
+  kernels->column_squares(all_threads(), ROWS, COLUMNS, x, sums);
+  for (int c = 0; c < COLUMNS; c++) {
+    double expected = 0;
+    for (int r = 0; r < ROWS; r++) {
+      column[r] = x[r * COLUMNS + c];
+      expected += (double)column[r] * (double)column[r];
+    }
+    kernels->column_squares(all_threads(), ROWS, 1, column, &alone);
+    assert_memory_equal(&alone, &sums[c], sizeof alone);
+    assert_true(fabs(alone - expected) <= 1e-14 * expected);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(squares_of_columns_are_those_of_each_alone),
       cmocka_unit_test(sums_copies_and_fills_are_exact),
       cmocka_unit_test(a_bias_is_added_to_rows_and_summed_over_them),
       cmocka_unit_test(activations_follow_their_equations),
