@@ -1,7 +1,9 @@
 /* crosshead compare --data TEXT, or --images DIR */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <crosshead/compare.h>
 
@@ -427,13 +429,27 @@ static ch_status show(const arguments *a, const ch_compare_settings *settings,
   return settings->parts ? print_share(settings, comparison, error) : print(a, comparison, error);
 }
 
+/* Another share may be preparing the text: its files come one after another, and the settings last. */
+static ch_status check_shared(const char *out, ch_error *error) {
+  static const struct timespec nap = {.tv_nsec = 50000000};
+  static const double patience = 5;
+  char stranger[64];
+  for (double begin = ch_clock();; nanosleep(&nap, NULL)) {
+    /* Looked for first: the settings may come in between. */
+    bool foreign = ch_find_foreign_to_run(out, stranger, sizeof stranger);
+    ch_status status = ch_check_job("out", out, CH_COMPARE_SETTINGS, error);
+    if (status == CH_OK || foreign || ch_clock() - begin > patience) return status;
+  }
+}
+
 /* What is looked at before anything is written; by the process that leads. */
 static ch_status begin(const arguments *a, const ch_compare_settings *settings, display *d, ch_error *error) {
   if (a->force && (settings->parts || settings->collect))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--force would remove what other shares have trained; leave it out, or remove %s first",
                    settings->out);
-  CH_TRY(ch_check_job("out", settings->out, CH_COMPARE_SETTINGS, error));
+  CH_TRY(settings->parts ? check_shared(settings->out, error)
+                         : ch_check_job("out", settings->out, CH_COMPARE_SETTINGS, error));
   if (a->dry_run || settings->parts) return CH_OK; /* tasks that run at the same time do not write one file */
   return ch_keeper_begin(&d->keeper, a->runs, settings->out, error);
 }
