@@ -153,12 +153,30 @@ static void a_vocabulary_without_a_model_says_so(void **state) {
   assert_non_null(strstr(problem.message, "a vocabulary without a model"));
 }
 
+/* Projections that stand together in one tensor, longrope's divisors, learned positions, layers in parallel, experts. */
+static void files_of_families_give_the_logits_of_transformers(void **state) {
+  (void)state;
+  static const char *const names[] = {"phi3_longrope",     "glm4",   "gpt2", "stablelm",
+                                      "stablelm_parallel", "mixtral"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char path[256], reference[256], directory[64], model[96];
+    scratch_begin(directory);
+    snprintf(path, sizeof path, TEST_DATA "/formats/%s.gguf", names[i]);
+    snprintf(reference, sizeof reference, TEST_DATA "/reference/%s/ref.safetensors", names[i]);
+    import_model(path, NULL, directory, model);
+    double difference = logit_difference(model, reference, "input_ids", "logits");
+    if (!(difference < 1e-5)) fail_msg("%s: logits differ by %g", names[i], difference);
+    scratch_end(directory);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_tensor_type_of_a_trained_model_gives_its_logits),
       cmocka_unit_test(dequantised_tensors_equal_the_reference_bit_for_bit),
       cmocka_unit_test(a_sentencepiece_vocabulary_gives_the_reference_ids),
       cmocka_unit_test(a_byte_level_vocabulary_gives_the_reference_ids),
+      cmocka_unit_test(files_of_families_give_the_logits_of_transformers),
       cmocka_unit_test(a_vocabulary_without_a_model_says_so),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
