@@ -74,6 +74,16 @@ typedef struct ch_tried_rate {
   bool stopped;    /* early, because it was clearly worse or not finite */
 } ch_tried_rate;
 
+/* What a trained model answered to a task. */
+typedef struct ch_compared_task {
+  const char *task; /* as settings->tasks spells it: "ruler:vt@256", "hellaswag=items.jsonl" */
+  const char
+      *metric; /* "acc", "exact_match", "recall", "perplexity": as `crosshead eval --task --json` names it */
+  double value, error; /* of the metric, and its standard error over the items, 0 where it is not known */
+  int64_t items;       /* that were asked */
+  int64_t limit;       /* settings->task_items then */
+} ch_compared_task;
+
 /* A run of a model. Strings and arrays belong to the comparison; members may be added in later versions. */
 typedef struct ch_compared {
   const char *name;      /* as `mechanisms` spells it: "gqa:4", "configs/mine.json" */
@@ -122,6 +132,8 @@ typedef struct ch_compared {
   int32_t curve_points, validation_points, decode_points;
   /* Spikes of the training loss, as `sweep` counts them; -1: an earlier version wrote the file without them. */
   int64_t loss_spikes;
+  const ch_compared_task *tasks; /* [task_count] that it was asked */
+  int32_t task_count;
 } ch_compared;
 
 /* A comparison that was made. */
@@ -168,6 +180,10 @@ typedef void (*ch_compare_timing_sink)(int32_t turn, int32_t turns, const ch_com
 
 /* Called when the speed of a model is known. */
 typedef void (*ch_compare_timed_sink)(const ch_compared *model, void *user);
+
+/* Called while a trained model answers a task: `done` of `total` items' work. */
+typedef void (*ch_compare_asking_sink)(const ch_compared *model, const char *task, int64_t done,
+                                       int64_t total, void *user);
 
 /* Called before a rung of settings->ladder other than the comparison itself: rung `index` of `rungs`, from 0, by size; its
  * models lie below `directory`. */
@@ -238,9 +254,15 @@ typedef struct ch_compare_settings {
    * half, quarter and eighth. Tokens are in proportion to parameters. The first of `mechanisms` is the baseline. NULL
    * (default): no ladder. */
   const char *ladder;
-  int64_t target;  /* with `ladder`: parameters of models whose loss is predicted; 0: none */
-  bool remeasure;  /* time training and decoding of all models again, also of those that are finished */
-  int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  int64_t target; /* with `ladder`: parameters of models whose loss is predicted; 0: none */
+  /* Of text: tasks that every trained model is asked (ch_evaluate_task), with commas between; behind an = the file or
+   * directory of items, which tasks of RULER need not have: "ruler:vt@256,hellaswag=items.jsonl". RULER's are `sequence` tokens
+   * long unless an @ says otherwise. The verdict does not follow them. A finished comparison can be given tasks; answers that it
+   * has are kept. Models whose weights are gone are not asked. NULL (default): none. */
+  const char *tasks;
+  int64_t task_items; /* the most items of each task (RULER: so many are made); default 100, 0 = all */
+  bool remeasure;     /* time training and decoding of all models again, also of those that are finished */
+  int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   /* The ranks of a job (ranks.h), or NULL. Groups of ranks_per_run of them (default 1; it must divide them) train a run each; a
    * group that has ended one gets the longest of those that are left. Losses are those of a process alone with as many
    * threads. A run that fails does not end the others. Every rank calls ch_compare_mechanisms; rank 0 calls the callbacks but
@@ -265,6 +287,7 @@ typedef struct ch_compare_settings {
   ch_compare_failure_sink failed;
   ch_compare_timing_sink timing;
   ch_compare_timed_sink timed;
+  ch_compare_asking_sink asking;
   ch_compare_rung_sink rung;
   ch_stop_test stop; /* asked some twenty times a second; true stops the comparison as `step` does */
   void *user;        /* theirs */
@@ -272,7 +295,8 @@ typedef struct ch_compare_settings {
 
 CH_API void ch_compare_defaults(ch_compare_settings *settings);
 
-/* Whether settings have what a comparison needs and are in range; no file is looked at. Errors: CH_ERROR_ARGUMENT. */
+/* Whether settings have what a comparison needs and are in range, and whether the files of tasks are there; no other file is
+ * looked at. Errors: CH_ERROR_ARGUMENT, CH_ERROR_IO. */
 CH_API ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error);
 
 /* Trains a model with each mechanism on the same text, with the same tokenizer, seed, batches and number of tokens, and

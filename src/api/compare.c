@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/answer.h"
+#include "api/compare_tasks.h"
 #include "experiment/compare.h"
 #include "experiment/forecast.h"
 #include "experiment/ladder.h"
@@ -40,6 +41,8 @@ static ch_status write_page(const ch_compare_settings *settings, const ch_compar
   return ch_answer_report(settings->out, &html, ch_page_write(comparison, &html, error), error);
 }
 
+static const ch_compare_outside outside = {.written = write_page, .ask = ch_compare_ask};
+
 ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparison **comparison,
                                 ch_error *error) {
   if (comparison) *comparison = NULL;
@@ -49,8 +52,7 @@ ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparis
   const ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(
-      settings, (settings->ladder ? ch_ladder_compare : ch_compare)(settings, write_page, made, error),
-      error);
+      settings, (settings->ladder ? ch_ladder_compare : ch_compare)(settings, &outside, made, error), error);
   ch_team_leave(before);
   if (status == CH_OK && comparison)
     *comparison = made;

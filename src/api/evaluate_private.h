@@ -29,6 +29,9 @@ ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *
 ch_status ch_evaluation_close(const ch_evaluation *e, ch_status status, ch_error *error);
 /* Tells that a part of the work begins. */
 void ch_evaluation_begins(const ch_evaluation *e, const char *name);
+/* ch_evaluate_task for a task that is not all of RULER's. */
+ch_status ch_evaluate_one_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
+                               char **json, ch_error *error);
 /* A number, or null where it is not known or too large: JSON has no infinity. */
 json_t *ch_evaluation_number(bool known, double value);
 

@@ -1,22 +1,15 @@
-/* All tasks of RULER one after another, and the mean of their figures. */
-#include "api/evaluate_ruler.h"
-
+/* The public function that asks a model the items of a task, or of all tasks of RULER one after another. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/answer.h"
+#include "api/evaluate_private.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "eval/ruler/ruler.h"
+#include "eval/tasks/task.h"
 
 static const char SUITE[] = "ruler";
-
-bool ch_is_ruler_suite(const char *task) {
-  size_t length = strlen(SUITE);
-  return strncmp(task, SUITE, length) == 0 && (task[length] == 0 || task[length] == '@');
-}
 
 static double number(const json_t *object, const char *key) {
   return json_number_value(json_object_get(object, key));
@@ -63,7 +56,7 @@ static ch_status ask_one(const ch_model *model, const char *name, const char *le
                          const ch_evaluate_settings *settings, json_t **report, ch_error *error) {
   char task[96], *json = NULL;
   snprintf(task, sizeof task, "%s%.32s", name, length);
-  CH_TRY(ch_evaluate_task(model, task, settings, &json, error));
+  CH_TRY(ch_evaluate_one_task(model, task, settings, &json, error));
   *report = json_loads(json, 0, NULL);
   free(json);
   return *report ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a report");
@@ -102,8 +95,9 @@ static ch_status ask_all(const ch_model *model, const char *length, const ch_eva
   return CH_OK;
 }
 
-ch_status ch_evaluate_ruler(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
-                            char **json, ch_error *error) {
+/* The mean recall; "groups" has a row for each task, and for each length where there are several. */
+static ch_status ask_suite(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
+                           char **json, ch_error *error) {
   double began = ch_clock();
   CH_TRY(check(settings, error));
   json_t *all = json_pack("{s:s, s:i, s:i}", "task", SUITE, "n", 0, "fewshot", 0);
@@ -117,4 +111,11 @@ ch_status ch_evaluate_ruler(const ch_model *model, const char *task, const ch_ev
   if (status == CH_OK) return ch_answer_json(all, json, error);
   json_decref(all);
   return status;
+}
+
+ch_status ch_evaluate_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
+                           char **json, ch_error *error) {
+  if (!task) return ch_answer_missing(error, "the task's name");
+  return (ch_task_is_ruler_suite(task) ? ask_suite : ch_evaluate_one_task)(model, task, settings, json,
+                                                                           error);
 }

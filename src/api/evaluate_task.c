@@ -1,11 +1,10 @@
-/* The public function that asks a model the items of a task. */
+/* A model that is asked the items of one task. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/evaluate_private.h"
-#include "api/evaluate_ruler.h"
 #include "base/progress.h"
 #include "eval/tasks/evaluate.h"
 
@@ -127,15 +126,14 @@ static ch_status give_samples(const asking *a, ch_error *error) {
 
 /* "ruler:vt@4096": the length is taken off the name. */
 static ch_status read_name(asking *a, const char *task, ch_error *error) {
-  const char *at = strchr(task, '@');
-  bool has_length = at && strncmp(task, "ruler:", 6) == 0;
-  a->name = strndup(task, has_length ? (size_t)(at - task) : strlen(task));
+  const char *end = ch_task_name_end(task);
+  a->name = strndup(task, (size_t)(end - task));
   if (!a->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a name");
-  if (!has_length) return CH_OK;
+  if (!*end) return CH_OK;
   if (a->call.settings.lengths)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--length is given, and %.80s names one too; give one of them",
                    task);
-  a->call.settings.lengths = at + 1;
+  a->call.settings.lengths = end + 1;
   return CH_OK;
 }
 
@@ -152,11 +150,9 @@ static ch_status ask(asking *a, const char *task, ch_error *error) {
   return give_samples(a, error);
 }
 
-ch_status ch_evaluate_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
-                           char **json, ch_error *error) {
+ch_status ch_evaluate_one_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
+                               char **json, ch_error *error) {
   asking a = {0};
-  if (!task) return ch_answer_missing(error, "the task's name");
-  if (ch_is_ruler_suite(task)) return ch_evaluate_ruler(model, task, settings, json, error);
   CH_TRY(ch_evaluation_open(model, settings,
                             (ch_evaluated_kind){.name = "evaluating a task", .option = "eval --task"},
                             &a.call, error));

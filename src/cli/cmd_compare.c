@@ -151,6 +151,23 @@ static const ch_option options[] = {
      .help = "Runs of each model, with the seeds --seed, --seed + 1 and so on. The report then shows means, "
              "standard deviations and which differences exceed the noise. A finished comparison can be "
              "continued with more seeds."},
+    {.name = "", .help = "Tasks"},
+    {.name = "tasks",
+     .type = CH_OPTION_TEXT,
+     .offset = SET(tasks),
+     .metavar = "LIST",
+     .help =
+         "Ask every trained model these tasks of `crosshead eval`, separated by commas: "
+         "ruler:vt@256,hellaswag=items.jsonl. Tasks of RULER make their items, --seq tokens long unless an "
+         "@ says otherwise. A finished comparison can be given tasks. The verdict does not follow them."},
+    {.name = "task-items",
+     .type = CH_OPTION_COUNT,
+     .offset = SET(task_items),
+     .metavar = "N",
+     .default_value = "100",
+     .min = 1,
+     .max = 1 << 30,
+     .help = "The most items of each task."},
     {.name = "", .help = "Larger models"},
     {.name = "ladder",
      .type = CH_OPTION_TEXT,
@@ -344,7 +361,16 @@ static void on_timing(int32_t turn, int32_t turns, const ch_compared *model, voi
     ch_progress_show(&d->progress, false, "timing all models in turns (%d of %d): %s", turn + 1, turns, name);
 }
 
-/* The run is kept again, with its speed. */
+static void on_asking(const ch_compared *model, const char *task, int64_t done, int64_t total, void *user) {
+  display *d = user;
+  char name[160];
+  name_run(d, model->name, model->seed, name, sizeof name);
+  if (total > 0 && ch_progress_due(&d->progress))
+    ch_progress_show(&d->progress, false, "%s, task %s: %.0f %%", name, task,
+                     100 * (double)done / (double)total);
+}
+
+/* The run is kept again, with its speed or its answers. */
 static void on_timed(const ch_compared *model, void *user) {
   keep_run(user, model);
 }
@@ -472,6 +498,7 @@ static ch_status run(const void *given, ch_error *error) {
   settings.failed = on_failed;
   settings.timing = on_timing;
   settings.timed = on_timed;
+  settings.asking = on_asking;
   settings.rung = on_rung;
   settings.stop = ch_stop_wanted;
   settings.user = &d;

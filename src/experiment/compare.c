@@ -26,7 +26,7 @@ typedef struct planned_run {
 /* The comparison that goes on, on the rank that leads. */
 typedef struct comparing {
   ch_compare_setup *setup;
-  ch_comparison_written written;
+  const ch_compare_outside *outside;
   planned_run *runs; /* [setup->comparison->planned], in the comparison's arena */
   bool *untuned;     /* [models]: no rate was found for it */
   int *listed;       /* the runs, or models, that the pieces of crew work belong to */
@@ -38,13 +38,13 @@ typedef struct comparing {
 
 /* --- results ----------------------------------------------------------------------------------------------------- */
 
-ch_status ch_compare_write(const ch_compare_settings *settings, ch_comparison_written written,
+ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare_outside *outside,
                            const ch_comparison *comparison, ch_error *error) {
   char *path = ch_path_join(settings->out, CH_COMPARE_RESULTS);
   if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write the results");
   ch_status status = ch_write_json(path, ch_comparison_to_json(comparison), CH_DIGITS_SHOWN, error);
   free(path);
-  if (status == CH_OK && written) status = written(settings, comparison, error);
+  if (status == CH_OK && outside->written) status = outside->written(settings, comparison, error);
   return status;
 }
 
@@ -64,7 +64,7 @@ static bool in_shares(const ch_compare_setup *setup) {
    puts all together. */
 static ch_status write_results(const comparing *c, ch_error *error) {
   if (in_shares(c->setup)) return CH_OK;
-  return ch_compare_write(&c->setup->settings, c->written, c->setup->comparison, error);
+  return ch_compare_write(&c->setup->settings, c->outside, c->setup->comparison, error);
 }
 
 static ch_status run_finished(comparing *c, planned_run *run, bool earlier, ch_error *error) {
@@ -400,18 +400,26 @@ static ch_status time_in_turns(comparing *c, ch_error *error) {
   return write_results(c, error);
 }
 
+static ch_status ask_tasks(comparing *c, ch_error *error) {
+  bool asked;
+  if (in_shares(c->setup)) return CH_OK;
+  ch_status status = ch_compare_ask_tasks(c->setup, c->outside->ask, &asked, error);
+  return status == CH_OK && asked ? write_results(c, error) : status;
+}
+
 /* Speeds are measured when no other rank trains any more. */
-static ch_status lead(ch_compare_setup *setup, ch_comparison_written written, ch_error *error) {
-  comparing c = {.setup = setup, .written = written};
+static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside, ch_error *error) {
+  comparing c = {.setup = setup, .outside = outside};
   ch_status status = compare_all(&c, error);
   ch_crew_dismiss(&setup->crew);
   if (status == CH_OK) status = time_in_turns(&c, error);
+  if (status == CH_OK) status = ask_tasks(&c, error);
   if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
   if (status == CH_OK) status = report_failures(&c, error);
   return status == CH_ERROR_INTERRUPTED ? interrupted(setup, error) : status;
 }
 
-ch_status ch_compare(const ch_compare_settings *settings, ch_comparison_written written,
+ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outside *outside,
                      ch_comparison *comparison, ch_error *error) {
   ch_compare_setup setup;
   *comparison = (ch_comparison){0};
@@ -419,7 +427,7 @@ ch_status ch_compare(const ch_compare_settings *settings, ch_comparison_written 
   if (status == CH_OK) {
     maker follower = {.setup = &setup};
     if (ch_crew_leads(&setup.crew))
-      status = lead(&setup, written, error);
+      status = lead(&setup, outside, error);
     else
       ch_crew_follow(&setup.crew, make_piece, &follower);
     status = ch_crew_conclude(&setup.crew, status, error);

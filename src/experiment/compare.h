@@ -5,19 +5,26 @@
 
 #include "experiment/results.h"
 #include "experiment/settings.h"
+#include "experiment/tasks.h"
 
 /* Called whenever results.json was written; the report can follow. */
 typedef ch_status (*ch_comparison_written)(const ch_compare_settings *settings,
                                            const ch_comparison *comparison, ch_error *error);
 
+/* What a comparison needs of the floors above. */
+typedef struct ch_compare_outside {
+  ch_comparison_written written; /* or NULL */
+  ch_task_asker ask;             /* for settings->tasks */
+} ch_compare_outside;
+
 /* Runs the comparison, or continues one that was stopped. If `out` holds work of the same settings, it is kept; work
-   of other settings is an error that names the difference. `written` may be NULL. *comparison receives what is done, also
+   of other settings is an error that names the difference. *comparison receives what is done, also
    on failure; release its arena. Errors: CH_ERROR_INTERRUPTED (all work is saved) and those of the parts. */
-ch_status ch_compare(const ch_compare_settings *settings, ch_comparison_written written,
+ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outside *outside,
                      ch_comparison *comparison, ch_error *error);
 
-/* Writes results.json, and lets `written` (NULL: nobody) follow. */
-ch_status ch_compare_write(const ch_compare_settings *settings, ch_comparison_written written,
+/* Writes results.json, and lets outside->written follow. */
+ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare_outside *outside,
                            const ch_comparison *comparison, ch_error *error);
 
 #endif

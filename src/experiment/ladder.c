@@ -89,6 +89,7 @@ ch_compare_settings ch_ladder_rung(const ch_compare_settings *settings, int64_t 
   ch_compare_settings rung = *settings;
   rung.ladder = NULL;
   rung.target = 0;
+  rung.tasks = NULL;
   rung.out = directory;
   rung.parameters = size;
   rung.tokens = tokens_for(settings, base, size);
@@ -256,7 +257,8 @@ static bool has_results(const ch_compare_settings *settings) {
 }
 
 static ch_status climb(const ch_compare_settings *settings, int64_t base, const ch_comparison *comparison,
-                       ch_comparison_written written, ch_ladder *ladder, ch_arena *arena, ch_error *error) {
+                       const ch_compare_outside *outside, ch_ladder *ladder, ch_arena *arena,
+                       ch_error *error) {
   for (int i = 0; i < ladder->rungs; i++) {
     ladder->tokens[i] = tokens_for(settings, base, ladder->sizes[i]);
     ladder->directories[i] = ladder->sizes[i] == base
@@ -274,7 +276,7 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
                                              comparison->data.vocab_size, comparison->training.eval_tokens);
     if (settings->rung && ch_ranks_leads(settings->ranks))
       settings->rung(i, ladder->rungs, ladder->sizes[i], directory, settings->user);
-    ch_status status = ch_compare(&own, written, &rung, error);
+    ch_status status = ch_compare(&own, outside, &rung, error);
     if (status == CH_OK && rung.data.vocab_size != comparison->data.vocab_size)
       status =
           ch_fail(error, CH_ERROR_FORMAT,
@@ -320,7 +322,7 @@ static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, 
   return CH_OK;
 }
 
-ch_status ch_ladder_compare(const ch_compare_settings *settings, ch_comparison_written written,
+ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compare_outside *outside,
                             ch_comparison *comparison, ch_error *error) {
   int64_t sizes[CH_LADDER_MOST_RUNGS], base;
   int rungs;
@@ -332,20 +334,20 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, ch_comparison_w
   base = own.parameters ? own.parameters : CH_COMPARE_USUAL_PARAMS;
   CH_TRY(check_names(settings->mechanisms, error));
   CH_TRY(check_sizes(settings, base, sizes, rungs, error));
-  CH_TRY(ch_compare(&own, written, comparison, error));
+  CH_TRY(ch_compare(&own, outside, comparison, error));
   ch_arena *arena = &comparison->arena;
   ch_ladder *ladder = ch_arena_alloc(arena, sizeof *ladder);
   if (!ladder) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
   *ladder = (ch_ladder){.rungs = rungs};
   CH_TRY(make_room(comparison, arena, ladder, error));
   memcpy(ladder->sizes, sizes, (size_t)rungs * sizeof *sizes);
-  CH_TRY(climb(settings, base, comparison, written, ladder, arena, error));
+  CH_TRY(climb(settings, base, comparison, outside, ladder, arena, error));
   if (!has_results(settings)) return CH_OK;
   if (settings->target)
     CH_TRY(plan_target(settings, base, comparison->data.vocab_size, arena, ladder, error));
   CH_TRY(fit(ladder, error));
   comparison->ladder = ladder;
-  return ch_compare_write(settings, written, comparison, error);
+  return ch_compare_write(settings, outside, comparison, error);
 }
 
 void ch_ladder_release(const ch_ladder *ladder) {

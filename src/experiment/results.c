@@ -148,6 +148,20 @@ static json_t *tried_to_json(const ch_compared *model) {
   return list;
 }
 
+static json_t *tasks_to_json(const ch_compared *model) {
+  json_t *list = json_array();
+  for (int i = 0; list && i < model->task_count; i++) {
+    const ch_compared_task *t = &model->tasks[i];
+    json_t *row =
+        json_pack("{s:s, s:s, s:f, s:f, s:I, s:I}", "task", t->task, "metric", t->metric, "value", t->value,
+                  "stderr", t->error, "items", (json_int_t)t->items, "limit", (json_int_t)t->limit);
+    if (json_array_append_new(list, row) == 0) continue;
+    json_decref(list);
+    return NULL;
+  }
+  return list;
+}
+
 json_t *ch_compared_to_json(const ch_compared *model) {
   json_t *object = json_object();
   bool fine = object != NULL;
@@ -161,6 +175,7 @@ json_t *ch_compared_to_json(const ch_compared *model) {
   if (model->decode_points)
     fine = fine && json_object_set_new(object, "decode_curve",
                                        curve_to_json(model->decode_curve, model->decode_points)) == 0;
+  if (model->task_count) fine = fine && json_object_set_new(object, "tasks", tasks_to_json(model)) == 0;
   if (model->tried_count)
     fine = fine && json_object_set_new(object, "tried_rates", tried_to_json(model)) == 0;
   fine = fine &&
@@ -239,6 +254,30 @@ static ch_status tried_from_json(const json_t *list, const char *where, ch_arena
   return CH_OK;
 }
 
+static ch_status tasks_from_json(const json_t *list, const char *where, ch_arena *arena, ch_compared *model,
+                                 ch_error *error) {
+  size_t size = json_array_size(list);
+  ch_compared_task *tasks = ch_arena_alloc(arena, (size + 1) * sizeof *tasks);
+  if (!tasks) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  for (size_t i = 0; i < size; i++) {
+    const char *task, *metric;
+    json_int_t items, limit;
+    if (json_unpack(json_array_get(list, i), "{s:s, s:s, s:F, s:F, s:I, s:I}", "task", &task, "metric",
+                    &metric, "value", &tasks[i].value, "stderr", &tasks[i].error, "items", &items, "limit",
+                    &limit) != 0)
+      return wrong(where, "tasks", error);
+    tasks[i].task = ch_arena_strdup(arena, task);
+    tasks[i].metric = ch_arena_strdup(arena, metric);
+    tasks[i].items = items;
+    tasks[i].limit = limit;
+    if (!tasks[i].task || !tasks[i].metric)
+      return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  }
+  model->tasks = tasks;
+  model->task_count = (int32_t)size;
+  return CH_OK;
+}
+
 ch_status ch_compared_from_json(const json_t *object, const char *where, ch_arena *arena, ch_compared *model,
                                 ch_error *error) {
   *model = (ch_compared){.images = json_object_get(object, "images_trained") != NULL, .loss_spikes = -1};
@@ -249,6 +288,7 @@ ch_status ch_compared_from_json(const json_t *object, const char *where, ch_aren
   if (depths)
     CH_TRY(curve_from_json(depths, "decode_curve", where, arena, &model->decode_curve, &model->decode_points,
                            error));
+  CH_TRY(tasks_from_json(json_object_get(object, "tasks"), where, arena, model, error));
   CH_TRY(tried_from_json(json_object_get(object, "tried_rates"), where, arena, model, error));
   CH_TRY(curve_from_json(json_object_get(object, "curve"), "curve", where, arena, &model->curve,
                          &model->curve_points, error));

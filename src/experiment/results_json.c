@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/json.h"
+#include "experiment/answers.h"
 #include "experiment/group_law.h"
 #include "experiment/ladder_json.h"
 #include "experiment/match.h"
@@ -81,6 +82,17 @@ static bool is_known(const ch_group *group, ch_compared_value *value) {
   return true;
 }
 
+static json_t *answers_to_json(const ch_group *group) {
+  json_t *object = json_object();
+  ch_answer answer;
+  for (int i = 0; ch_answer_at(group, i, &answer); i++)
+    json_object_set_new(object, answer.task,
+                        json_pack("{s:s, s:f, s:o, s:f, s:I}", "metric", answer.metric, "mean", answer.mean,
+                                  "std", answer.runs > 1 ? json_real(answer.deviation) : json_null(),
+                                  "stderr", answer.error, "items", (json_int_t)answer.items));
+  return object;
+}
+
 static json_t *group_to_json(const ch_group *group) {
   json_t *object = json_pack("{s:s, s:[]}", "name", group->name, "seeds");
   json_t *seeds = json_object_get(object, "seeds");
@@ -98,6 +110,8 @@ static json_t *group_to_json(const ch_group *group) {
       json_object_set_new(json_object_get(object, key), "spread",
                           json_real(ch_group_spread(group, columns[c].measured).mean));
   }
+  ch_answer first;
+  if (ch_answer_at(group, 0, &first)) json_object_set_new(object, "tasks", answers_to_json(group));
   return object;
 }
 

@@ -17,6 +17,7 @@
 #include "experiment/tune.h"
 #include "experiment/results.h"
 #include "experiment/setup.h"
+#include "experiment/tasks.h"
 #include "text/hash.h"
 
 enum { MOST_SETTINGS_BYTES = 1 << 24, MOST_PARTS = 10000 };
@@ -152,6 +153,7 @@ void ch_compare_defaults(ch_compare_settings *settings) {
                                     .seed = 1,
                                     .seeds = 1,
                                     .tolerance = 0.01,
+                                    .task_items = 100,
                                     .ranks_per_run = 1};
 }
 
@@ -289,6 +291,7 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
   CH_TRY(check_match(&settings, experiment, error));
   CH_TRY(check_ladder(&settings, error));
   CH_TRY(check_shares(&settings, error));
+  CH_TRY(ch_asked_tasks_check(&settings, error));
   if (whole) *whole = settings;
   return CH_OK;
 }

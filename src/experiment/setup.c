@@ -482,6 +482,7 @@ static void keep_quiet(ch_compare_settings *s) {
   s->failed = NULL;
   s->timing = NULL;
   s->timed = NULL;
+  s->asking = NULL;
   s->rung = NULL;
 }
 

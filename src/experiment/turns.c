@@ -94,8 +94,7 @@ ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, 
   return fill(setup, &taken, 1, model, error);
 }
 
-/* The weights of a finished model may have been deleted. */
-static bool has_weights(const ch_compare_setup *setup, const ch_compared *model) {
+bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_compared *model) {
   char *directory = ch_path_join(setup->settings.out, model->directory);
   char *path = directory ? ch_path_join(directory, "model.safetensors") : NULL;
   bool there = path && ch_is_file(path);
@@ -107,7 +106,8 @@ static bool has_weights(const ch_compare_setup *setup, const ch_compared *model)
 bool ch_compare_lacks_turns(const ch_compare_setup *setup) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++)
-    if ((c->models[i].timing_turns == 0 || setup->settings.remeasure) && has_weights(setup, &c->models[i]))
+    if ((c->models[i].timing_turns == 0 || setup->settings.remeasure) &&
+        ch_compare_has_weights(setup, &c->models[i]))
       return true;
   return false;
 }
@@ -171,13 +171,12 @@ static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status keep(ch_compare_setup *setup, const timed *found, ch_compared *model, ch_error *error) {
+ch_status ch_compare_keep_run(const ch_compare_setup *setup, const ch_compared *model, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
-  *model = found->best;
   char *directory = ch_path_join(setup->settings.out, model->directory);
   char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
   ch_status status = path ? ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, error)
-                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", model->name);
+                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to keep %s", model->name);
   free(path);
   free(directory);
   if (status == CH_OK && s->timed) s->timed(model, s->user);
@@ -196,7 +195,7 @@ static void begin(ch_compare_setup *setup, timed *all) {
   for (int i = 0; i < c->count; i++) {
     bool training = setup->settings.remeasure || c->models[i].train_unsteady;
     all[i].best = c->models[i];
-    all[i].wanted = has_weights(setup, &c->models[i]);
+    all[i].wanted = ch_compare_has_weights(setup, &c->models[i]);
     all[i].config = training ? config_of(setup, c->models[i].name) : NULL;
   }
 }
@@ -214,7 +213,10 @@ static ch_status take_rounds(ch_compare_setup *setup, timed *all, ch_error *erro
     if (!wanted) break;
   }
   for (int i = 0; i < count; i++)
-    if (all[i].taken) CH_TRY(keep(setup, &all[i], &setup->comparison->models[i], error));
+    if (all[i].taken) {
+      setup->comparison->models[i] = all[i].best;
+      CH_TRY(ch_compare_keep_run(setup, &all[i].best, error));
+    }
   return CH_OK;
 }
 

@@ -255,6 +255,7 @@ static const struct {
     {"basis", put_basis},
     {"quality", put_quality},
     {"noise", ch_page_put_noise},
+    {"tasks", ch_page_put_tasks},
     {"curves", put_curves},
     {"ladder", put_ladder},
     {"speed", put_speed},

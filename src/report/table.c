@@ -9,6 +9,7 @@
 #include "experiment/warnings.h"
 #include "report/equal.h"
 #include "report/ladder_text.h"
+#include "report/tasks.h"
 #include "base/utf8.h"
 
 static double loss(const ch_compared *model) {
@@ -368,6 +369,7 @@ void ch_table_write(const ch_comparison *comparison, ch_text *text) {
   put_headings(columns, widths, names, false, text);
   put_headings(columns, widths, names, true, text);
   for (int i = 0; i < summary.count; i++) put_row(columns, &summary, &summary.groups[i], widths, names, text);
+  ch_tasks_write(&summary, names, text);
   put_notes(comparison, columns, &summary, text);
   if (comparison->ladder) ch_ladder_write(comparison->ladder, text);
   ch_arena_free(&summary.arena);

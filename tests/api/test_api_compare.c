@@ -20,7 +20,7 @@ static int begin(void **state) {
 }
 
 typedef struct diary {
-  int steps, models, earlier, begun, prepared, turns, timings, timed, stop_after;
+  int steps, models, earlier, begun, prepared, turns, timings, timed, stop_after, asked;
   int32_t last_run;
   char names[64];
 } diary;
@@ -51,6 +51,12 @@ static void on_timed(const ch_compared *model, void *user) {
   diary *d = user;
   assert_true(model->timing_turns > 1);
   d->timed++;
+}
+
+static void on_asking(const ch_compared *model, const char *task, int64_t done, int64_t total, void *user) {
+  diary *d = user;
+  assert_true(model->validation_loss > 0 && *task && done >= 0 && done <= total);
+  d->asked++;
 }
 
 static bool on_step(const ch_compare_position *position, void *user) {
@@ -188,6 +194,73 @@ static void on_rung(int32_t index, int32_t rungs, int64_t parameters, const char
 }
 
 /* The comparison that is there is the size that it was made for. */
+#define ITEMS TEST_DATA "/tasks/copa.jsonl"
+
+/* A row of a table: its name and all that follows. */
+static bool has_row(const char *text, const char *name, const char *rest) {
+  for (const char *line = text; line; line = strchr(line + 1, '\n'))
+    if (strncmp(line + 1, name, strlen(name)) == 0 && strstr(line, rest) &&
+        (!strchr(line + 1, '\n') || strstr(line, rest) < strchr(line + 1, '\n')))
+      return true;
+  return false;
+}
+
+static void a_finished_comparison_answers_tasks(void **state) {
+  (void)state;
+  diary d = {0};
+  ch_compare_settings settings = usual(&d);
+  ch_comparison *comparison;
+  settings.mechanisms = "mha,mqa,gqa:2";
+  settings.step = NULL;
+  settings.tasks = "copa=" ITEMS;
+  settings.task_items = 2;
+  settings.asking = on_asking;
+  must(ch_compare_mechanisms(&settings, &comparison, &error));
+  assert_int_equal(d.begun, 0);
+  assert_true(d.asked >= 3);
+  for (int i = 0; i < 3; i++) {
+    const ch_compared *run = ch_comparison_run(comparison, i);
+    assert_int_equal(run->task_count, 1);
+    assert_string_equal(run->tasks->task, settings.tasks);
+    ch_evaluate_settings usual_settings;
+    ch_model *model;
+    char path[400], *text;
+    snprintf(path, sizeof path, "%s/%s", out, run->directory);
+    ch_evaluate_defaults(&usual_settings);
+    usual_settings.items = ITEMS;
+    usual_settings.limit = 2;
+    must(ch_model_open(path, &model, &error));
+    must(ch_evaluate_task(model, "copa", &usual_settings, &text, &error));
+    ch_model_close(model);
+    json_t *report = read_json(text);
+    assert_true(run->tasks->value == number_of(report, run->tasks->metric));
+    assert_true(run->tasks->items == 2);
+    json_decref(report);
+  }
+  char *text, value[32];
+  snprintf(value, sizeof value, "%.4g", ch_comparison_run(comparison, 0)->tasks->value);
+  must(ch_comparison_table(comparison, &text, &error));
+  assert_true(has_row(text, "task", "copa"));
+  assert_true(has_row(text, "mha", value));
+  ch_free(text);
+  must(ch_comparison_page(comparison, &text, &error));
+  assert_non_null(strstr(text, "tasks-heading"));
+  ch_free(text);
+  ch_comparison_free(comparison);
+  /* What is answered is kept; another number of items is asked anew, and another task joins. */
+  d.asked = 0;
+  must(ch_compare_mechanisms(&settings, NULL, &error));
+  assert_int_equal(d.asked, 0);
+  settings.task_items = 1;
+  settings.tasks = "winogrande=" TEST_DATA "/tasks/winogrande.jsonl,copa=" ITEMS;
+  must(ch_compare_mechanisms(&settings, &comparison, &error));
+  const ch_compared *run = ch_comparison_run(comparison, 1);
+  assert_int_equal(run->task_count, 2);
+  assert_int_equal(run->tasks[0].items, 1);
+  assert_int_equal(strncmp(run->tasks[1].task, "winogrande=", 11), 0);
+  ch_comparison_free(comparison);
+}
+
 static void a_ladder_grows_around_a_comparison(void **state) {
   (void)state;
   diary d = {0};
@@ -299,7 +372,7 @@ static void a_forecast_says_what_a_comparison_would_do(void **state) {
 static void impossible_comparisons_are_refused(void **state) {
   (void)state;
   diary d = {0};
-  for (int i = 0; i < 17; i++) {
+  for (int i = 0; i < 21; i++) {
     ch_compare_settings settings = usual(&d);
     settings.out = at("none");
     if (i == 0) settings.data = NULL;
@@ -321,6 +394,10 @@ static void impossible_comparisons_are_refused(void **state) {
     if (i == 16)
       settings.data = NULL, settings.images = "x", settings.match = CH_MATCH_CACHE,
       settings.cache_per_token = 64;
+    if (i == 17) settings.tasks = "hella=items.jsonl";
+    if (i == 18) settings.tasks = "ruler:vt,hellaswag";
+    if (i == 19) settings.tasks = "ruler:vt@256,ruler:vt@256";
+    if (i == 20) settings.task_items = -1;
     *error.message = 0;
     if (ch_compare_mechanisms(&settings, NULL, &error) != CH_ERROR_ARGUMENT)
       fail_msg("case %d: \"%s\"", i, error.message);
@@ -338,6 +415,7 @@ static void impossible_comparisons_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_stopped_comparison_goes_on_and_says_which_is_better),
+      cmocka_unit_test(a_finished_comparison_answers_tasks),
       cmocka_unit_test(a_ladder_grows_around_a_comparison),
       cmocka_unit_test(a_comparison_is_stopped_by_the_answer_to_a_question),
       cmocka_unit_test(mechanisms_are_listed_with_what_they_are),

@@ -140,7 +140,8 @@ static inline ch_status compare(const ch_compare_settings *options, watch *w, ch
   settings.timed = on_timed;
   settings.stop = on_stop;
   settings.user = w;
-  return ch_compare(&settings, on_written, comparison, error);
+  const ch_compare_outside outside = {.written = on_written};
+  return ch_compare(&settings, &outside, comparison, error);
 }
 
 static inline json_t *results_of(const char *out) {

@@ -62,4 +62,9 @@ ch_status ch_task_open(const char *name, ch_task **task, ch_error *error);
 ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_task **task, ch_error *error);
 void ch_task_free(ch_task *task);
 
+/* All tasks of RULER: "ruler", or with a length "ruler@4k". */
+bool ch_task_is_ruler_suite(const char *name);
+/* The end of a name, or of one of RULER's before a length: the @ of "ruler:vt@4k". */
+const char *ch_task_name_end(const char *name);
+
 #endif

@@ -1,4 +1,4 @@
-/* "ruler" of a task's description: RULER's own arguments, under their names. */
+/* "ruler" of a task's description: RULER's own arguments, under their names; and names of its tasks. */
 #include <string.h>
 
 #include "eval/tasks/task_reading.h"
@@ -64,4 +64,13 @@ void ch_task_read_ruler(ch_task_reading *r, ch_task *task) {
     ch_task_wrong(r, "ruler", "is for generate_until only");
   else
     read_kind(r, object, &task->ruler);
+}
+
+bool ch_task_is_ruler_suite(const char *name) {
+  return strncmp(name, "ruler", 5) == 0 && (name[5] == 0 || name[5] == '@');
+}
+
+const char *ch_task_name_end(const char *name) {
+  const char *at = strncmp(name, "ruler", 5) == 0 ? strchr(name, '@') : NULL;
+  return at ? at : name + strlen(name);
 }

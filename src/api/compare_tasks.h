@@ -1,0 +1,12 @@
+/* Tasks that the models of a comparison are asked. */
+#ifndef CH_API_COMPARE_TASKS_H
+#define CH_API_COMPARE_TASKS_H
+
+#include "experiment/tasks.h"
+
+/* A ch_task_asker: opens the model, and asks it as ch_evaluate_task does. */
+ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_compared *model, const char *directory,
+                         const ch_asked_task *task, ch_arena *arena, ch_compared_task *answer,
+                         ch_error *error);
+
+#endif
