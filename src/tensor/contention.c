@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* /proc/PID/task/TID/schedstat: nanoseconds run, nanoseconds waited, time slices. */
@@ -19,15 +20,31 @@ static bool add_thread(const char *name, ch_waiting *waiting) {
   return known;
 }
 
+/* How many of this process's threads are counted. */
+static int count_threads(bool (*counts)(const char *name, ch_waiting *waiting), ch_waiting *waiting) {
+  int count = 0;
+  DIR *threads = opendir("/proc/self/task");
+  for (struct dirent *entry; threads && (entry = readdir(threads));)
+    if (entry->d_name[0] != '.') count += counts(entry->d_name, waiting);
+  if (threads) closedir(threads);
+  return count;
+}
+
 bool ch_read_waiting(ch_waiting *waiting) {
   *waiting = (ch_waiting){0};
-  DIR *threads = opendir("/proc/self/task");
-  if (!threads) return false;
-  int known = 0;
-  for (struct dirent *entry; (entry = readdir(threads));)
-    if (entry->d_name[0] != '.') known += add_thread(entry->d_name, waiting);
-  closedir(threads);
-  return known > 0;
+  return count_threads(add_thread, waiting) > 0;
+}
+
+/* /proc/PID/task/TID/stat: number, name in parentheses, state. */
+static bool is_running(const char *name, ch_waiting *unused) {
+  char path[64], text[128] = "";
+  (void)unused;
+  snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", name);
+  FILE *file = fopen(path, "r");
+  bool known = file && fgets(text, sizeof text, file);
+  if (file) fclose(file);
+  const char *end = known ? strrchr(text, ')') : NULL;
+  return end && end[1] == ' ' && end[2] == 'R';
 }
 
 bool ch_machine_is_busy(void) {
@@ -36,7 +53,6 @@ bool ch_machine_is_busy(void) {
   FILE *file = fopen("/proc/loadavg", "r");
   bool known = file && fscanf(file, "%lf %*f %*f %d/", &minute, &running) == 2;
   if (file) fclose(file);
-  /* This thread runs, and perhaps a second one of the program that opens files. */
-  double others = known ? fmin(running - 2, round(minute)) : 0;
+  double others = known ? fmin(running - count_threads(is_running, NULL), round(minute)) : 0;
   return 2 * others >= (double)sysconf(_SC_NPROCESSORS_ONLN);
 }

@@ -11,6 +11,7 @@ static const double DOUBLING = 60;      /* in which the expected time may double
 static const double DECISION = 0.02;    /* between two looks at the choice in use */
 static const double SHORT_PAUSE = 0.25; /* the first pause when steps take longer than expected, */
 static const double BUSY_PAUSE = 2;     /* and what it grows to while trials change nothing */
+static const double BUSY_START = 1;     /* the first pause where others ran from the start */
 static const double LONG_PAUSE = 2;     /* the first pause when they do not; it doubles up to LONGEST_PAUSE */
 static const double LONGEST_PAUSE = 30;
 static const double LOOK = 0.1;    /* between two looks at how long threads waited for a processor */
@@ -41,7 +42,7 @@ void ch_governor_init(ch_governor *governor, int threads, bool busy) {
   for (int i = 0; i < CH_GOVERNOR_CLASSES; i++) {
     ch_governed_class *c = &governor->classes[i];
     c->choice = c->trial = busy ? governor->choices - 1 : ALL;
-    c->interval = c->choice == ALL ? LONG_PAUSE : SHORT_PAUSE;
+    c->interval = c->choice == ALL ? LONG_PAUSE : BUSY_START;
   }
 }
 

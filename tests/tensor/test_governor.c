@@ -118,7 +118,7 @@ static void a_busy_machine_is_met_with_one_thread(void **state) {
   (void)state;
   world w = begin(2);
   start(&w, 2, true);
-  assert_true(share_with(&w, busy, 200e-6, 0.2, 1) > 0.99);
+  assert_true(share_with(&w, busy, 200e-6, 0.9, 1) > 0.99);
   assert_true(share_with(&w, busy, 200e-6, 60, 1) > 0.95);
   start(&w, 2, true); /* it was not busy after all */
   share_with(&w, idle, 200e-6, 1, 2);
