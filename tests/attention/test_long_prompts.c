@@ -1,32 +1,32 @@
-/* Prompts of more tokens than are expanded at once: through the cache they give what a plain pass gives. */
+/* Prompts of more tokens than are expanded at once, and of too few for that: through the cache they give what a plain pass
+ * gives. */
 #include "small_models.h"
 
-enum { LONG = 1100 };
+enum { LONG = 1100, MIDDLE = 40, SEQUENCES = 2 };
 
 #define LATENTS                                                                                              \
   "'type': 'mla', 'kv_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
 
-static float *long_logits(const ch_model *model, const int32_t *tokens, int64_t sequences, int64_t cached) {
-  ch_forward_request request = {.tokens = tokens, .sequences = sequences, .length = LONG, .cached = cached};
+static float *long_logits(const ch_model *model, const int32_t *tokens, int64_t length, int64_t cached) {
+  ch_forward_request request = {.tokens = tokens, .sequences = SEQUENCES, .length = length, .cached = cached};
   ch_forward_result result;
   must(ch_forward(model, &request, &result, &failure));
-  size_t bytes = (size_t)(sequences * LONG * VOCABULARY) * sizeof(float);
+  size_t bytes = (size_t)(SEQUENCES * length * VOCABULARY) * sizeof(float);
   float *logits = malloc(bytes);
   memcpy(logits, result.logits, bytes);
   ch_forward_result_free(&result);
   return logits;
 }
 
-static void check(const char *keys) {
-  enum { SEQUENCES = 2 };
+static void check(const char *keys, int length) {
   ch_model *model = sized_model_of(16, 24, keys, CH_F32);
-  model->config.max_position_embeddings = LONG;
+  model->config.max_position_embeddings = length;
   int32_t tokens[SEQUENCES * LONG];
-  for (int i = 0; i < SEQUENCES * LONG; i++) tokens[i] = (i * i / 7 + i) % VOCABULARY;
-  float *plain = long_logits(model, tokens, SEQUENCES, 0),
-        *cached = long_logits(model, tokens, SEQUENCES, LONG - 3);
+  for (int i = 0; i < SEQUENCES * length; i++) tokens[i] = (i * i / 7 + i) % VOCABULARY;
+  float *plain = long_logits(model, tokens, length, 0),
+        *cached = long_logits(model, tokens, length, length - 3);
   double largest = 0, most = 0;
-  for (int i = 0; i < SEQUENCES * LONG * VOCABULARY; i++) {
+  for (int i = 0; i < SEQUENCES * length * VOCABULARY; i++) {
     largest = fmax(largest, fabs((double)plain[i]));
     most = fmax(most, fabs((double)plain[i] - (double)cached[i]));
   }
@@ -38,19 +38,28 @@ static void check(const char *keys) {
 
 static void latents_are_expanded_span_by_span(void **state) {
   (void)state;
-  check("'num_hidden_layers': 2, 'num_attention_heads': 3, 'attention': {" LATENTS "}");
+  check("'num_hidden_layers': 2, 'num_attention_heads': 3, 'attention': {" LATENTS "}", LONG);
 }
 
 static void gated_latents_too(void **state) {
   (void)state;
   check("'num_hidden_layers': 2, 'num_attention_heads': 3, 'attention': {" LATENTS
-        ", 'gate_embedding_dim': 6}");
+        ", 'gate_embedding_dim': 6}",
+        LONG);
 }
 
 static void components_too(void **state) {
   (void)state;
   check("'num_hidden_layers': 2, 'num_attention_heads': 4, 'head_dim': 12, 'attention': {'type': 'gqa', "
-        "'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 2}}");
+        "'qk_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 2}}",
+        LONG);
+}
+
+static void all_heads_are_made_for_a_norm_over_all(void **state) {
+  (void)state;
+  check("'num_hidden_layers': 2, 'num_attention_heads': 4, 'head_dim': 12, 'attention': {'type': 'gqa', "
+        "'qk_norm': true, 'qk_norm_over': 'all', 'head_mix': {'on': ['k', 'v'], 'component_heads': 2}}",
+        MIDDLE);
 }
 
 int main(void) {
@@ -58,6 +67,7 @@ int main(void) {
       cmocka_unit_test(latents_are_expanded_span_by_span),
       cmocka_unit_test(gated_latents_too),
       cmocka_unit_test(components_too),
+      cmocka_unit_test(all_heads_are_made_for_a_norm_over_all),
   };
   return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -84,8 +84,22 @@ static const ch_op op = {.name = "rmsnorm",
                          .stream = stream,
                          .stream_needs = stream_needs};
 
+/* The same over whole rows, of which a part cannot be made by itself. */
+static const ch_op of_rows = {.name = "rmsnorm",
+                              .shape = shape,
+                              .saved = saved,
+                              .scratch = scratch,
+                              .forward = forward,
+                              .backward = backward,
+                              .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
+                              .cheap = true,
+                              .stream = stream,
+                              .stream_whole = true};
+
 ch_node *ch_op_rmsnorm_sliced(ch_graph *graph, ch_node *x, ch_node *weight, int64_t heads, double eps) {
-  return ch_graph_node(graph, &op, 2, (ch_node *[]){x, weight}, &(rmsnorm){eps, heads}, sizeof(rmsnorm));
+  bool rows = x && weight && weight->shape[0] == ch_node_columns(x);
+  return ch_graph_node(graph, rows ? &of_rows : &op, 2, (ch_node *[]){x, weight}, &(rmsnorm){eps, heads},
+                       sizeof(rmsnorm));
 }
 
 ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps) {
