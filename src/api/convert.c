@@ -8,6 +8,7 @@
 #include "api/answer.h"
 #include "base/file.h"
 #include "compress/absorb.h"
+#include "config_file/adopted.h"
 #include "config_file/config_json.h"
 #include "formats/gguf_export.h"
 #include "formats/source.h"
@@ -87,12 +88,25 @@ static json_t *exported(const char *format, const char *model_type, const char *
                    "tokenizer", tokenizer, "tokenizer_exact", exact);
 }
 
+/* A model of our own that is exactly one of the families that became ours gets its class, names and shapes. *family is its name,
+   or NULL. */
+static ch_status choose_family(ch_source *source, const char **family, ch_error *error) {
+  ch_text json = {0};
+  *family = ch_config_spell_adopted(&source->config, &json);
+  if (!*family) return CH_OK;
+  ch_source outer;
+  ch_status status = ch_family_source_open(source, *family, &json, &outer, error);
+  *source = outer;
+  return status;
+}
+
 static ch_status export_directory(const char *directory, const char *out, const ch_export_settings *settings,
                                   char **json, ch_error *error) {
   ch_answer_progress progress = {settings->progress, settings->user, false};
   ch_dtype dtype = CH_F32;
   ch_source_writing writing = {
       .stop = ch_answer_cancelled, .progress = ch_answer_share, .context = &progress};
+  const char *family = NULL;
   ch_source source;
   CH_TRY(float_type(settings->type, &dtype, &writing.dtype, error));
   writing.keep_blocks = !writing.dtype;
@@ -102,14 +116,16 @@ static ch_status export_directory(const char *directory, const char *out, const 
     writing.finish = ch_transformers_finish;
     writing.keep_blocks = false; /* PyTorch has no such blocks */
     ch_transformers_choose(&source, &((const ch_model *)source.context)->config);
-    status = ch_transformers_check(&source.config, directory, error);
+    status = choose_family(&source, &family, error);
+    if (status == CH_OK && !family) status = ch_transformers_check(&source.config, directory, error);
   }
   if (status == CH_OK) status = ch_source_write(&source, out, &writing, error);
   const char *type = writing.dtype ? ch_answer_type_name(dtype) : "each tensor in its own type";
   const char *format = settings->format == CH_EXPORT_TRANSFORMERS ? "transformers" : "safetensors";
   if (status == CH_OK)
-    status = ch_answer_json(exported(format, source.config.model_type, type, has_tokenizer(out), true), json,
-                            error);
+    status = ch_answer_json(
+        exported(format, family ? family : source.config.model_type, type, has_tokenizer(out), true), json,
+        error);
   ch_source_close(&source);
   return status;
 }
@@ -121,12 +137,14 @@ static ch_status export_untrained(const char *path, const char *out, char **json
   const ch_config own = source.config;
   ch_choose_model_type(&source.config);
   ch_transformers_choose(&source, &own);
-  ch_status status = ch_transformers_check(&source.config, path, error);
+  const char *family = ch_config_spell_adopted(&source.config, &source.config_json);
+  ch_status status = family ? CH_OK : ch_transformers_check(&source.config, path, error);
   if (status == CH_OK) status = ch_source_declare(&source, path, error);
   if (status == CH_OK) status = ch_transformers_write_untrained(&source, out, error);
   if (status == CH_OK)
-    status = ch_answer_json(exported("transformers", source.config.model_type, "no weights", false, true),
-                            json, error);
+    status = ch_answer_json(
+        exported("transformers", family ? family : source.config.model_type, "no weights", false, true), json,
+        error);
   ch_source_close(&source);
   return status;
 }

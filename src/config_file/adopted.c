@@ -1,5 +1,5 @@
 /* Hugging Face families in the words of our own configurations. */
-#include "config_file/adopted.h"
+#include "config_file/adopted_family.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,24 +10,6 @@
 #include "base/json.h"
 #include "config_file/config_json.h"
 
-/* What a family has in common with others, and how it says so. */
-typedef struct family {
-  const char *name;
-  const char *assumed;    /* a configuration of ours: what the family always is, and its class's defaults */
-  const char *keys;       /* the keys that count beside those of all families, as "theirs" or "theirs=ours" */
-  const char *activation; /* the key that names it; NULL: all have the same */
-  bool gated;
-  double partial_rotary_factor; /* the class's default; 0: all dims turn, whatever the file says */
-  bool window_by_layer;         /* only some of its layers have a window: those that layer_types lists, */
-  int64_t every;                /* else all but every so many-th; 0: those that do not turn, */
-  bool window_asked;            /* and only with use_sliding_window */
-  int64_t window;               /* how long it is, if the file does not say */
-  bool local_rope;              /* layers with a window turn without the scaling of the others, */
-  double local_theta;           /* and by this base, if the file has none; 0: by that of the others */
-  /* What else the file says; or NULL. */
-  ch_status (*read)(const json_t *root, const char *where, json_t *ours, ch_error *error);
-} family;
-
 static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_mixtral(const json_t *root, const char *where, json_t *ours, ch_error *error);
@@ -36,76 +18,79 @@ static ch_status read_gpt_oss(const json_t *root, const char *where, json_t *our
 static ch_status read_gpt2(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_stablelm(const json_t *root, const char *where, json_t *ours, ch_error *error);
 
-static const char usual_keys[] =
+const char ch_adopted_keys[] =
     "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
     "head_dim max_position_embeddings tie_word_embeddings";
 
-static const family families[] = {
-    {"olmo2",
+const ch_adopted_family ch_adopted_families[] = {
+    {"olmo2", "Olmo2ForCausalLM",
      "{\"norm_placement\": \"branch\", \"rms_norm_eps\": 1e-5, \"attention\": {\"qk_norm\": true, "
      "\"qk_norm_over\": \"all\"}}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_act", .gated = true},
-    {"phi3", "{\"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 4096}", "rms_norm_eps", "hidden_act",
-     .gated = true, .partial_rotary_factor = 1, .read = read_phi3},
-    {"gpt2",
+    {"phi3", "Phi3ForCausalLM", "{\"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 4096}", "rms_norm_eps",
+     "hidden_act", .gated = true, .partial_rotary_factor = 1, .windows = true, .read = read_phi3,
+     .write = ch_adopted_write_phi3},
+    {"gpt2", "GPT2LMHeadModel",
      "{\"norm\": \"layernorm\", \"position\": \"learned\", \"attention_bias\": true, "
      "\"attention_output_bias\": true, \"mlp_bias\": true, \"tie_word_embeddings\": true, "
      "\"max_position_embeddings\": 1024, \"hidden_act\": \"gelu_tanh\"}",
      "n_embd=hidden_size n_inner=intermediate_size n_layer=num_hidden_layers n_head=num_attention_heads "
      "n_positions=max_position_embeddings layer_norm_epsilon=layer_norm_eps",
-     "activation_function", .read = read_gpt2},
-    {"granite", "{\"rms_norm_eps\": 1e-6, \"attention_multiplier\": 1}",
+     "activation_function", .square = true, .read = read_gpt2, .write = ch_adopted_write_gpt2},
+    {"granite", "GraniteForCausalLM", "{\"rms_norm_eps\": 1e-6, \"attention_multiplier\": 1}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias mlp_bias embedding_multiplier "
      "residual_multiplier attention_multiplier logits_scaling",
      "hidden_act", .gated = true},
-    {"smollm3",
+    {"smollm3", "SmolLM3ForCausalLM",
      "{\"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"tie_word_embeddings\": true, "
      "\"rope_theta\": 2e6, \"max_position_embeddings\": 32768}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias mlp_bias", "hidden_act", .gated = true,
-     .window_by_layer = true, .window_asked = true, .read = read_smollm3},
-    {"seed_oss",
+     .window_by_layer = true, .window_asked = true, .read = read_smollm3, .write = ch_adopted_write_smollm3},
+    {"seed_oss", "SeedOssForCausalLM",
      "{\"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 8, \"head_dim\": 128, \"attention_bias\": true, "
      "\"max_position_embeddings\": 524288}",
      "rms_norm_eps attention_bias attention_out_bias=attention_output_bias mlp_bias", "hidden_act",
      .gated = true},
-    {"stablelm", "{\"norm\": \"layernorm\", \"num_key_value_heads\": 32, \"max_position_embeddings\": 4096}",
+    {"stablelm", "StableLmForCausalLM",
+     "{\"norm\": \"layernorm\", \"num_key_value_heads\": 32, \"max_position_embeddings\": 4096}",
      "layer_norm_eps use_qkv_bias=attention_bias use_parallel_residual=parallel_residual", "hidden_act",
-     .gated = true, .partial_rotary_factor = 0.25, .read = read_stablelm},
-    {"starcoder2",
+     .gated = true, .partial_rotary_factor = 0.25, .square = true, .read = read_stablelm},
+    {"starcoder2", "Starcoder2ForCausalLM",
      "{\"norm\": \"layernorm\", \"num_key_value_heads\": 2, \"attention_bias\": true, "
      "\"attention_output_bias\": true, \"mlp_bias\": true, \"tie_word_embeddings\": true, "
      "\"max_position_embeddings\": 4096, \"hidden_act\": \"gelu_tanh\"}",
      "norm_epsilon=layer_norm_eps use_bias=attention_bias use_bias=attention_output_bias use_bias=mlp_bias",
-     "hidden_act", .gated = false},
-    {"glm4",
+     "hidden_act", .gated = false, .windows = true},
+    {"glm4", "Glm4ForCausalLM",
      "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1.5625e-07, \"num_key_value_heads\": 2, "
      "\"head_dim\": 128, \"rope_interleaved\": true, \"max_position_embeddings\": 131072}",
      "rms_norm_eps attention_bias", "hidden_act", .gated = true, .partial_rotary_factor = 0.5},
-    {"mixtral",
+    {"mixtral", "MixtralForCausalLM",
      "{\"rms_norm_eps\": 1e-5, \"num_key_value_heads\": 8, \"max_position_embeddings\": 131072, "
      "\"rope_theta\": 1e6}",
-     "rms_norm_eps", "hidden_act", .gated = true, .read = read_mixtral},
-    {"gemma2",
+     "rms_norm_eps", "hidden_act", .gated = true, .windows = true, .read = read_mixtral,
+     .write = ch_adopted_write_experts},
+    {"gemma2", "Gemma2ForCausalLM",
      "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"head_dim\": 256, "
      "\"tie_word_embeddings\": true, \"max_position_embeddings\": 8192, \"hidden_act\": \"geglu_tanh\", "
      "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias attn_logit_softcapping "
      "final_logit_softcapping",
      "hidden_activation", .gated = true, .window_by_layer = true, .window = 4096, .every = 2,
-     .read = read_gemma},
-    {"gemma3_text",
+     .read = read_gemma, .write = ch_adopted_write_gemma},
+    {"gemma3_text", "Gemma3ForCausalLM",
      "{\"norm_placement\": \"both\", \"rms_norm_eps\": 1e-6, \"num_key_value_heads\": 4, \"head_dim\": 256, "
      "\"tie_word_embeddings\": true, \"max_position_embeddings\": 131072, \"hidden_act\": \"geglu_tanh\", "
      "\"rope_theta\": 1e6, \"attention\": {\"qk_norm\": true}}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias final_logit_softcapping",
      "hidden_activation", .gated = true, .window_by_layer = true, .window = 4096, .every = 6,
-     .local_rope = true, .local_theta = 10000, .read = read_gemma},
-    {"olmo3",
+     .local_rope = true, .local_theta = 10000, .read = read_gemma, .write = ch_adopted_write_gemma},
+    {"olmo3", "Olmo3ForCausalLM",
      "{\"norm_placement\": \"branch\", \"rms_norm_eps\": 1e-5, \"rope_theta\": 5e5, \"attention\": "
      "{\"qk_norm\": true, \"qk_norm_over\": \"all\"}}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_act", .gated = true,
      .window_by_layer = true, .window = 4096, .every = 4, .local_rope = true},
-    {"gpt_oss",
+    {"gpt_oss", "GptOssForCausalLM",
      "{\"rms_norm_eps\": 1e-5, \"num_key_value_heads\": 8, \"head_dim\": 64, \"attention_bias\": true, "
      "\"attention_output_bias\": true, \"mlp_bias\": true, \"hidden_act\": \"clamped_swiglu\", "
      "\"max_position_embeddings\": 131072, \"rope_theta\": 150000, \"rope_scaling\": {\"rope_type\": "
@@ -113,14 +98,17 @@ static const family families[] = {
      "\"factor\": 32, \"truncate\": false, \"original_max_position_embeddings\": 4096}, \"attention\": "
      "{\"sink_logits\": true}}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias swiglu_alpha swiglu_limit", NULL,
-     .window_by_layer = true, .window = 128, .every = 2, .read = read_gpt_oss},
+     .window_by_layer = true, .window = 128, .every = 2, .read = read_gpt_oss,
+     .write = ch_adopted_write_experts},
 };
 
-enum { FAMILIES = sizeof families / sizeof *families };
+enum { FAMILIES = sizeof ch_adopted_families / sizeof *ch_adopted_families };
 
-static const family *family_of(const char *model_type) {
+const int ch_adopted_family_count = FAMILIES;
+
+static const ch_adopted_family *family_of(const char *model_type) {
   for (int i = 0; i < FAMILIES; i++)
-    if (strcmp(model_type, families[i].name) == 0) return &families[i];
+    if (strcmp(model_type, ch_adopted_families[i].name) == 0) return &ch_adopted_families[i];
   return NULL;
 }
 
@@ -162,22 +150,36 @@ static void take_id(const json_t *root, const char *name, json_t *ours) {
   if (id >= 0 && id < words) json_object_set(ours, name, value);
 }
 
-static ch_status take_activation(const json_t *root, const family *of, const char *where, json_t *ours,
-                                 ch_error *error) {
-  static const struct {
-    const char *theirs, *gated, *plain;
-  } names[] = {{"silu", "silu", NULL},
-               {"swish", "silu", NULL},
-               {"gelu", "geglu", "gelu"},
-               {"gelu_new", "geglu_tanh", "gelu_tanh"},
-               {"gelu_pytorch_tanh", "geglu_tanh", "gelu_tanh"},
-               {"relu", "reglu", "relu"},
-               {"relu2", "relu2_glu", "relu2"}};
+/* Theirs, and ours in networks with a gate and without. */
+static const struct {
+  const char *theirs, *gated, *plain;
+} activations[] = {{"silu", "silu", NULL},
+                   {"swish", "silu", NULL},
+                   {"gelu", "geglu", "gelu"},
+                   {"gelu_new", "geglu_tanh", "gelu_tanh"},
+                   {"gelu_pytorch_tanh", "geglu_tanh", "gelu_tanh"},
+                   {"relu", "reglu", "relu"},
+                   {"relu2", "relu2_glu", "relu2"}};
+
+enum { ACTIVATIONS = sizeof activations / sizeof *activations };
+
+const char *ch_adopted_activation(const char *ours, bool gated) {
+  for (int i = ACTIVATIONS - 1; i >= 0; i--) {
+    const char *name = gated ? activations[i].gated : activations[i].plain;
+    if (name && strcmp(name, ours) == 0 && strcmp(activations[i].theirs, "swish") != 0)
+      return activations[i].theirs;
+  }
+  return NULL;
+}
+
+static ch_status take_activation(const json_t *root, const ch_adopted_family *of, const char *where,
+                                 json_t *ours, ch_error *error) {
   const json_t *given = of->activation ? json_object_get(root, of->activation) : NULL;
   if (!given || json_is_null(given)) return CH_OK;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const char *name = of->gated ? names[i].gated : names[i].plain;
-    if (!name || !json_is_string(given) || strcmp(json_string_value(given), names[i].theirs) != 0) continue;
+  for (int i = 0; i < ACTIVATIONS; i++) {
+    const char *name = of->gated ? activations[i].gated : activations[i].plain;
+    if (!name || !json_is_string(given) || strcmp(json_string_value(given), activations[i].theirs) != 0)
+      continue;
     json_object_set_new(ours, "hidden_act", json_string(name));
     return CH_OK;
   }
@@ -198,7 +200,7 @@ static bool is_type(const json_t *rope, const char *type) {
 }
 
 /* rope_parameters, or rope_scaling of older files with theta and share beside it. */
-static void take_rope(const json_t *root, const family *of, json_t *ours) {
+static void take_rope(const json_t *root, const ch_adopted_family *of, json_t *ours) {
   const json_t *rope = json_object_get(root, "rope_parameters");
   if (!json_is_object(rope)) rope = json_object_get(root, "rope_scaling");
   if (json_is_object(json_object_get(rope, "full_attention"))) rope = json_object_get(rope, "full_attention");
@@ -222,7 +224,7 @@ static void take_rope(const json_t *root, const family *of, json_t *ours) {
 }
 
 /* Whether a layer of a family with and without windows has one. */
-static bool slides_in(const json_t *root, const family *of, const json_t *ours, int64_t layer) {
+static bool slides_in(const json_t *root, const ch_adopted_family *of, const json_t *ours, int64_t layer) {
   const json_t *types = json_object_get(root, "layer_types"), *nope = json_object_get(ours, "nope_layers");
   int64_t every = of->every;
   if (json_is_array(types)) {
@@ -251,8 +253,8 @@ static ch_status check_types(const json_t *root, int64_t layers, const char *whe
 }
 
 /* Layers with a window turn by a base of their own, or without the scaling of the others. */
-static ch_status take_local_rope(const json_t *root, const family *of, const char *where, json_t *ours,
-                                 ch_error *error) {
+static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of, const char *where,
+                                 json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(json_object_get(root, "rope_parameters"), "sliding_attention");
   int64_t layers = 0;
   if (!of->window_by_layer || !ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers))
@@ -284,7 +286,7 @@ static ch_status take_local_rope(const json_t *root, const family *of, const cha
   return CH_OK;
 }
 
-static bool any_slides(const json_t *root, const family *of, const json_t *ours) {
+static bool any_slides(const json_t *root, const ch_adopted_family *of, const json_t *ours) {
   int64_t layers = 0, layer = 0;
   if (!of->window_by_layer) return true; /* those that have a window have it everywhere */
   ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers);
@@ -293,7 +295,7 @@ static bool any_slides(const json_t *root, const family *of, const json_t *ours)
 }
 
 /* The window of the layers that slide; 0: none does. */
-static int64_t window_of(const json_t *root, const family *of, const json_t *ours) {
+static int64_t window_of(const json_t *root, const ch_adopted_family *of, const json_t *ours) {
   const json_t *given = json_object_get(root, "sliding_window");
   int64_t window = given ? 0 : of->window;
   if (json_is_integer(given)) ch_json_whole(given, &window);
@@ -304,8 +306,8 @@ static int64_t window_of(const json_t *root, const family *of, const json_t *our
 }
 
 /* The window, and which layers have it: all, or those that the family's keys say. */
-static ch_status take_window(const json_t *root, const family *of, const json_t *ours, const char *where,
-                             ch_config *config, ch_error *error) {
+static ch_status take_window(const json_t *root, const ch_adopted_family *of, const json_t *ours,
+                             const char *where, ch_config *config, ch_error *error) {
   config->sliding_window = window_of(root, of, ours);
   if (!config->sliding_window || !of->window_by_layer) return CH_OK;
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
@@ -472,10 +474,10 @@ static ch_status check_forms(const json_t *root, const char *name, const char *w
                                                 : CH_OK;
 }
 
-static ch_status translate(const json_t *root, const family *of, const char *where, json_t *ours,
+static ch_status translate(const json_t *root, const ch_adopted_family *of, const char *where, json_t *ours,
                            ch_error *error) {
   CH_TRY(check_forms(root, of->name, where, error));
-  take_all(root, usual_keys, ours);
+  take_all(root, ch_adopted_keys, ours);
   take_all(root, of->keys, ours);
   take_id(root, "bos_token_id", ours);
   take_id(root, "eos_token_id", ours);
@@ -488,7 +490,7 @@ static ch_status translate(const json_t *root, const family *of, const char *whe
 }
 
 ch_status ch_config_adopt(const json_t *root, const char *where, ch_config *config, ch_error *error) {
-  const family *of = family_of(config->model_type);
+  const ch_adopted_family *of = family_of(config->model_type);
   json_t *ours = NULL;
   CH_TRY(ch_json_parse(of->assumed, strlen(of->assumed), of->name, &ours, error));
   ch_config_defaults(config);

@@ -43,6 +43,7 @@ void ch_source_close(ch_source *source) {
   ch_params_free(&source->params);
   free(source->dtypes);
   free(source->companions);
+  ch_text_free(&source->config_json);
   ch_text_free(&source->tokenizer);
   ch_text_free(&source->tokenizer_config);
   *source = (ch_source){0};

@@ -13,6 +13,7 @@ typedef struct ch_source {
   ch_dtype *dtypes; /* [params.count] what each tensor is stored as; F32 where no model of ours holds that */
   ch_text tokenizer, tokenizer_config; /* tokenizer.json and tokenizer_config.json, or empty */
   ch_deepseek_layout layout; /* what `rows` and `blocks` do to latent attention of a model directory */
+  ch_text config_json;       /* what is written as config.json in place of `config`; or empty */
   char *companions;          /* a directory whose tokenizer files come along; or NULL */
   void *context;
   /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
@@ -40,6 +41,10 @@ void ch_source_close(ch_source *source);
 ch_status ch_llama2c_open(const char *path, ch_source *source, ch_error *error);
 ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
+/* A source of our own tensors with those of its family (config_file/adopted.h): names, fused and transposed matrices. inner and
+   config_json, the family's, are taken over, even on failure. */
+ch_status ch_family_source_open(ch_source *inner, const char *family, ch_text *config_json, ch_source *source,
+                                ch_error *error);
 /* Opens what `path` turns out to be. tokenizer: a tokenizer.json or tokenizer.bin to take instead of the model's own; or
    NULL. */
 ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *source, ch_error *error);

@@ -183,6 +183,7 @@ static ch_status write_config(const ch_source *source, const char *directory, ch
 }
 
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error) {
+  if (source->config_json.size) return write_file(directory, "config.json", source->config_json.data, error);
   if (!ch_has_pytorch_code(&source->config)) return ch_config_store(directory, &source->config, error);
   CH_TRY(write_code(source, directory, error));
   return write_config(source, directory, error);

@@ -1,6 +1,8 @@
-/* Latent attention of our own that leaves as a DeepSeek model: rows in another order and size, the same logits. */
+/* Models of our own that leave as a family's: latent attention as DeepSeek's, and those that were read in our keys as what they
+ * were. The same logits, read again from the family's names and shapes. */
 #include "formats_testing.h"
 
+#include <crosshead/convert.h>
 #include <sys/stat.h>
 
 #include "model/transformer.h"
@@ -96,7 +98,52 @@ static void latent_attention_leaves_as_deepseek_where_it_is_that(void **state) {
   }
 }
 
+/* The families of our keys, and what is plain enough for another. */
+static void families_in_our_words_leave_as_what_they_were(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *leaves_as; /* NULL: the model's name */
+  } families[] = {{"olmo2", NULL},
+                  {"phi3", NULL},
+                  {"gpt2", NULL},
+                  {"granite", NULL},
+                  {"smollm3", NULL},
+                  {"seed_oss", "qwen2"},
+                  {"stablelm", NULL},
+                  {"stablelm_parallel", "stablelm"},
+                  {"starcoder2", NULL},
+                  {"glm4", NULL},
+                  {"mixtral", NULL},
+                  {"gemma3_text", NULL},
+                  {"olmo3", NULL},
+                  {"gpt_oss", NULL},
+                  {"gemma2", NULL},
+                  {"gemma3_windows", "gemma3_text"},
+                  {"phi3_longrope", "phi3"},
+                  {"olmo3_windows", "olmo3"},
+                  {"smollm3_windows", "smollm3"}};
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    char directory[64], given[256], reference[288], imported[96], written[96];
+    scratch_begin(directory);
+    snprintf(given, sizeof given, TEST_DATA "/reference/%s", families[i].model);
+    snprintf(reference, sizeof reference, "%s/ref.safetensors", given);
+    snprintf(written, sizeof written, "%s/written", directory);
+    import_model(given, NULL, directory, imported);
+    const ch_export_settings settings = {.format = CH_EXPORT_TRANSFORMERS};
+    char *json = NULL, wanted[64];
+    must(ch_export(imported, written, &settings, &json, &problem));
+    const char *name = families[i].leaves_as ? families[i].leaves_as : families[i].model;
+    snprintf(wanted, sizeof wanted, "\"%s\"", name);
+    if (!strstr(json, wanted)) fail_msg("%s leaves as something else: %s", families[i].model, json);
+    free(json);
+    double difference = logit_difference(written, reference, "input_ids", "logits");
+    if (!(difference < 2e-5)) fail_msg("%s: logits differ by %g", families[i].model, difference);
+    scratch_end(directory);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(latent_attention_leaves_as_deepseek_where_it_is_that)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(latent_attention_leaves_as_deepseek_where_it_is_that),
+                                     cmocka_unit_test(families_in_our_words_leave_as_what_they_were)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,44 @@
+/* The table of families behind adopted.h. */
+#ifndef CH_CONFIG_FILE_ADOPTED_FAMILY_H
+#define CH_CONFIG_FILE_ADOPTED_FAMILY_H
+
+#include "config_file/adopted.h"
+
+/* What a family has in common with others, and how it says so. */
+typedef struct ch_adopted_family {
+  const char *name, *architecture;
+  const char *assumed;    /* a configuration of ours: what the family always is, and its class's defaults */
+  const char *keys;       /* the keys that count beside those of all families, as "theirs" or "theirs=ours" */
+  const char *activation; /* the key that names it; NULL: all have the same */
+  bool gated;
+  double partial_rotary_factor; /* the class's default; 0: all dims turn, whatever the file says */
+  bool window_by_layer;         /* only some of its layers have a window: those that layer_types lists, */
+  int64_t every;                /* else all but every so many-th; 0: those that do not turn, */
+  bool window_asked;            /* and only with use_sliding_window */
+  int64_t window;               /* how long it is, if the file does not say */
+  bool local_rope;              /* layers with a window turn without the scaling of the others, */
+  double local_theta;           /* and by this base, if the file has none; 0: by that of the others */
+  bool windows;                 /* a window of its files counts in all layers */
+  bool square;                  /* heads are as wide together as the model, whatever a file says */
+  /* What else the file says; or NULL. */
+  ch_status (*read)(const json_t *root, const char *where, json_t *ours, ch_error *error);
+  /* The other way: what else `theirs` must say of `ours`; or NULL. */
+  void (*write)(const json_t *ours, json_t *theirs);
+} ch_adopted_family;
+
+extern const ch_adopted_family ch_adopted_families[];
+extern const int ch_adopted_family_count;
+/* The keys that all of them have as we do, with spaces between. */
+extern const char ch_adopted_keys[];
+
+/* What adopted_spell.c adds to the rows. */
+void ch_adopted_write_phi3(const json_t *ours, json_t *theirs);
+void ch_adopted_write_smollm3(const json_t *ours, json_t *theirs);
+void ch_adopted_write_experts(const json_t *ours, json_t *theirs);
+void ch_adopted_write_gemma(const json_t *ours, json_t *theirs);
+void ch_adopted_write_gpt2(const json_t *ours, json_t *theirs);
+
+/* The activation of theirs that is "hidden_act" `ours`, in networks with a gate or without; or NULL. */
+const char *ch_adopted_activation(const char *ours, bool gated);
+
+#endif
