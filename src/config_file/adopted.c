@@ -262,7 +262,7 @@ static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of
   CH_TRY(check_types(root, layers, where, error));
   if (!of->local_rope) return CH_OK;
   json_t *theta = json_object_get(given, "rope_theta"), *list = json_array();
-  if (!theta && of->local_theta) theta = json_object_get(root, "rope_local_base_freq");
+  if (!theta) theta = json_object_get(root, "rope_local_base_freq");
   if (given && !is_type(given, "default")) {
     json_decref(list);
     return ch_fail(

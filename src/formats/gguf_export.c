@@ -7,34 +7,22 @@
 
 #include "attention/mechanism.h"
 #include "base/file.h"
+#include "formats/gguf_architectures.h"
 #include "formats/gguf_names.h"
 #include "formats/gguf_write.h"
 #include "formats/pieces.h"
 #include "formats/source.h"
-#include "model/moe.h"
 #include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
 enum { PIECE_ELEMENTS = 1 << 20 };
-
-static const struct architecture {
-  const char *family, *name;
-  bool turned;  /* rows of queries and keys have their rotary pairs as neighbours */
-  bool experts; /* every layer has some */
-} architectures[] = {{"llama", "llama", .turned = true},
-                     {"mistral", "llama", .turned = true},
-                     {"qwen2", "qwen2", .turned = false},
-                     {"qwen3", "qwen3", .turned = false},
-                     {"qwen3_moe", "qwen3moe", .experts = true}};
-
-enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 typedef struct writing {
   const ch_config *config;
   const ch_params *params;
   const ch_tensor *tensors;
   const ch_gguf_export *how;
-  const struct architecture *of;
+  const ch_gguf_architecture *of;
   ch_gguf_header header;
   ch_writer writer;
   double done, total;
@@ -44,43 +32,8 @@ typedef struct writing {
   ch_error *error;
 } writing;
 
-/* --- what GGUF cannot say ----------------------------------------------------------------------------------------- */
-
 static ch_status cannot(const writing *w, const char *what) {
-  return ch_fail(w->error, CH_ERROR_CONFIG,
-                 "GGUF's architectures for llama.cpp have no %s; safetensors can hold it", what);
-}
-
-/* llama.cpp renormalises the weights of this architecture's experts, whatever the file says. */
-static ch_status check_experts(const writing *w) {
-  const ch_config *c = w->config;
-  if (!w->of->experts) return CH_OK;
-  if (ch_moe_layers_before(c, (int)c->num_hidden_layers) != c->num_hidden_layers)
-    return cannot(w, "layers without experts beside those that have some");
-  return c->moe.renormalise ? CH_OK : cannot(w, "weights of experts that do not add up to 1");
-}
-
-static ch_status check(writing *w) {
-  const ch_config *c = w->config;
-  const ch_rope_scaling *s = &c->rope_scaling;
-  for (int i = 0; i < ARCHITECTURES && !w->of; i++)
-    if (strcmp(architectures[i].family, c->model_type) == 0) w->of = &architectures[i];
-  if (ch_heads_differ(c)) return cannot(w, "numbers of key and of value heads that differ");
-  if (!w->of)
-    return ch_fail(
-        w->error, CH_ERROR_CONFIG,
-        "a model of type \"%s\" with attention \"%s\" is not written as GGUF; llama, mistral, qwen2, "
-        "qwen3 and qwen3_moe models are, and what absorb makes one of these",
-        c->model_type, c->attention.type);
-  if (c->attention_output_bias && strncmp(w->of->name, "qwen3", 5) == 0) return cannot(w, "biases in qwen3");
-  if (s->type == CH_ROPE_LLAMA3 && !w->of->turned)
-    return cannot(w, "llama3 scaling of RoPE outside of llama");
-  if (s->type == CH_ROPE_LONGROPE) return cannot(w, "longrope scaling of RoPE");
-  if (s->type == CH_ROPE_YARN && (s->mscale || s->mscale_all_dim || s->attention_factor || !s->truncate))
-    return cannot(w, "factors of YaRN's own");
-  if (c->sliding_window && strcmp(c->model_type, "mistral") != 0)
-    return cannot(w, "sliding window in some layers");
-  return check_experts(w);
+  return ch_gguf_cannot(what, w->error);
 }
 
 /* --- metadata ----------------------------------------------------------------------------------------------------- */
@@ -103,6 +56,10 @@ static void put_number(writing *w, const char *name, double value) {
 static void put_scaling(writing *w) {
   char key[96];
   const ch_rope_scaling *s = &w->config->rope_scaling;
+  if (s->type == CH_ROPE_LONGROPE) {
+    put_whole(w, "rope.scaling.original_context_length", s->original_max_position_embeddings);
+    put_number(w, "rope.scaling.attn_factor", sqrt(ch_rope_score_scale(w->config)));
+  }
   if (s->type != CH_ROPE_LINEAR && s->type != CH_ROPE_YARN) return;
   ch_gguf_put_text(&w->header, key_of(w, "rope.scaling.type", key),
                    s->type == CH_ROPE_LINEAR ? "linear" : "yarn");
@@ -111,6 +68,43 @@ static void put_scaling(writing *w) {
   put_whole(w, "rope.scaling.original_context_length", s->original_max_position_embeddings);
   if (s->beta_fast) put_number(w, "rope.scaling.yarn_beta_fast", s->beta_fast);
   if (s->beta_slow) put_number(w, "rope.scaling.yarn_beta_slow", s->beta_slow);
+}
+
+static void put_rotation(writing *w) {
+  const ch_config *c = w->config;
+  if (c->position != CH_POSITION_ROPE) return;
+  put_whole(w, "rope.dimension_count", ch_rotary_dims(c));
+  put_number(w, "rope.freq_base", c->rope_theta);
+  if (c->local_rope_theta != 0) put_number(w, "rope.freq_base_swa", c->local_rope_theta);
+  put_scaling(w);
+}
+
+/* The window, and which layers have it. */
+static void put_window(writing *w) {
+  char key[96];
+  const ch_config *c = w->config;
+  if (!c->sliding_window || !w->of->windows) return;
+  put_whole(w, "attention.sliding_window", c->sliding_window);
+  if (!c->layer_types.count) return;
+  ch_gguf_put_list(&w->header, key_of(w, "attention.sliding_window_pattern", key), CH_GGUF_BOOL,
+                   (uint64_t)c->num_hidden_layers);
+  for (int64_t layer = 0; layer < c->num_hidden_layers; layer++)
+    ch_gguf_add_bool(&w->header, ch_layer_slides(c, (int)layer));
+}
+
+static void put_multipliers(writing *w) {
+  char key[96];
+  const ch_config *c = w->config;
+  if (c->attn_logit_softcapping != 0) put_number(w, "attn_logit_softcapping", c->attn_logit_softcapping);
+  if (c->final_logit_softcapping != 0) put_number(w, "final_logit_softcapping", c->final_logit_softcapping);
+  if (w->of->multipliers) {
+    put_number(w, "attention.scale", ch_score_scale(c));
+    put_number(w, "embedding_scale", c->embedding_multiplier);
+    put_number(w, "residual_scale", c->residual_multiplier);
+    put_number(w, "logit_scale", c->logits_scaling);
+  }
+  if (w->of->parallel)
+    ch_gguf_put_bool(&w->header, key_of(w, "use_parallel_residual", key), c->parallel_residual);
 }
 
 /* The numbers that llama.cpp gives whole files. */
@@ -140,7 +134,7 @@ static void put_metadata(writing *w) {
   const ch_config *c = w->config;
   ch_gguf_header *header = &w->header;
   int64_t context = c->max_position_embeddings;
-  if (c->sliding_window && c->sliding_window < context) context = c->sliding_window;
+  if (c->sliding_window && !w->of->windows && c->sliding_window < context) context = c->sliding_window;
   ch_gguf_put_text(header, "general.architecture", w->of->name);
   ch_gguf_put_text(header, "general.type", "model");
   ch_gguf_put_text(header, "general.name", w->how->name);
@@ -150,21 +144,25 @@ static void put_metadata(writing *w) {
   put_whole(w, "block_count", c->num_hidden_layers);
   put_whole(w, "context_length", context);
   put_whole(w, "embedding_length", c->hidden_size);
-  put_whole(w, "feed_forward_length", c->intermediate_size);
+  put_whole(w, "feed_forward_length",
+            w->of->experts_alone ? c->moe.expert_intermediate_size : c->intermediate_size);
   if (w->of->experts) {
     put_whole(w, "expert_count", c->moe.experts);
     put_whole(w, "expert_used_count", c->moe.active);
-    put_whole(w, "expert_feed_forward_length", c->moe.expert_intermediate_size);
+    if (!w->of->experts_alone) put_whole(w, "expert_feed_forward_length", c->moe.expert_intermediate_size);
   }
   put_whole(w, "attention.head_count", c->num_attention_heads);
   put_whole(w, "attention.head_count_kv", c->num_key_value_heads);
   put_whole(w, "attention.key_length", c->head_dim);
   put_whole(w, "attention.value_length", c->head_dim);
-  put_number(w, "attention.layer_norm_rms_epsilon", c->rms_norm_eps);
+  if (strcmp(c->norm, "layernorm") == 0)
+    put_number(w, "attention.layer_norm_epsilon", c->layer_norm_eps);
+  else
+    put_number(w, "attention.layer_norm_rms_epsilon", c->rms_norm_eps);
   put_whole(w, "vocab_size", c->vocab_size);
-  put_whole(w, "rope.dimension_count", c->head_dim);
-  put_number(w, "rope.freq_base", c->rope_theta);
-  put_scaling(w);
+  put_rotation(w);
+  put_window(w);
+  put_multipliers(w);
 }
 
 static void put_ids(ch_gguf_header *header, const ch_pieces *pieces) {
@@ -256,41 +254,97 @@ static bool has_divisors(const writing *w) {
   return w->config->rope_scaling.type == CH_ROPE_LLAMA3;
 }
 
-/* The matrix of another expert, by the name of the first one's; -1 if there is none. */
-static int matrix_of(const writing *w, int first, int expert) {
+/* The tensor of an expert, by the name of the first one's; -1 if there is none. */
+static int tensor_of_expert(const writing *w, int first, int expert) {
   char name[160];
   const char *whole = w->params->rows[first].name, *number = strstr(whole, ".experts.0.");
-  if (!number) return -1;
+  if (!number || expert >= w->config->moe.experts) return -1;
   snprintf(name, sizeof name, "%.*s.experts.%d.%s", (int)(number - whole), whole, expert,
            number + strlen(".experts.0."));
   return ch_params_find(w->params, name);
 }
 
-/* All experts' matrices, from the first one's on, are one tensor. */
-static ch_status describe_stack(writing *w, int first, const char *name) {
-  const ch_param *param = &w->params->rows[first];
-  const int64_t experts = w->config->moe.experts, shape[] = {experts, param->shape[0], param->shape[1]};
-  for (int e = 0; e < experts; e++) {
-    int index = matrix_of(w, first, e);
-    if (index < 0 || format_of(w, index) != format_of(w, first)) return cannot(w, "experts of several types");
-  }
-  ch_gguf_put_tensor(&w->header, name, 3, shape, format_of(w, first));
+/* Projections whose rows follow one another in one tensor of the file. */
+static const struct joint {
+  const char *parts[3], *name;
+  bool of_attention;
+} joints[] = {{{".self_attn.q_proj.", ".self_attn.k_proj.", ".self_attn.v_proj."}, "attn_qkv", true},
+              {{".mlp.gate_proj.", ".mlp.up_proj."}, "ffn_up", false}};
+
+/* What a tensor is a part of in this architecture, or NULL; *place: which one. */
+static const struct joint *joint_of(const writing *w, const char *name, int *place) {
+  for (int j = 0; j < 2; j++)
+    for (*place = 0; *place < 3 && joints[j].parts[*place]; ++*place)
+      if ((joints[j].of_attention ? w->of->joins_qkv : w->of->joins_up) &&
+          strstr(name, joints[j].parts[*place]))
+        return &joints[j];
+  return NULL;
+}
+
+/* Part `part` of the file's tensor that begins with tensor `first`; -1 behind the last. */
+static int part_of(const writing *w, int first, int part) {
+  const char *whole = w->params->rows[first].name;
+  char name[160];
+  int place;
+  if (part == 0) return first;
+  if (strstr(whole, ".experts.0.")) return tensor_of_expert(w, first, part);
+  const struct joint *joint = joint_of(w, whole, &place);
+  if (!joint || part >= 3 || !joint->parts[part]) return -1;
+  const char *at = strstr(whole, joint->parts[0]);
+  snprintf(name, sizeof name, "%.*s%s%s", (int)(at - whole), whole, joint->parts[part],
+           at + strlen(joint->parts[0]));
+  return ch_params_find(w->params, name);
+}
+
+/* The name of the file's tensor that begins with this one; *begins false: this one is a later part of another. */
+static ch_status name_of(const writing *w, int index, char name[CH_GGUF_NAME_SIZE], bool *begins) {
+  const char *own = w->params->rows[index].name;
+  int expert, place = 0, layer = 0;
+  if (!ch_gguf_name_of(w->config, own, name, &expert)) return cannot(w, own);
+  *begins = expert <= 0;
+  const struct joint *joint = joint_of(w, own, &place);
+  if (joint) {
+    *begins = place == 0;
+    sscanf(name, "blk.%d.", &layer);
+    snprintf(name, CH_GGUF_NAME_SIZE, "blk.%d.%s%s", layer, joint->name, strrchr(own, '.'));
+  } else if (w->of->norm_after && sscanf(name, "blk.%d.ffn_norm", &layer) == 1 && strstr(name, ".ffn_norm."))
+    snprintf(name, CH_GGUF_NAME_SIZE, "blk.%d.post_attention_norm%s", layer, strrchr(own, '.'));
   return CH_OK;
+}
+
+static ch_status describe(writing *w, int first, const char *name) {
+  const ch_param *param = &w->params->rows[first];
+  const bool stacked = strstr(param->name, ".experts.0.") != NULL;
+  int64_t shape[3] = {0, param->shape[0], param->rank > 1 ? param->shape[1] : 0}, rows = 0, parts = 0;
+  for (int index = first; index >= 0; index = part_of(w, first, (int)parts)) {
+    if (format_of(w, index) != format_of(w, first))
+      return cannot(w, "matrices of several types in one tensor of experts or of joined projections");
+    rows += w->params->rows[index].shape[0];
+    parts++;
+  }
+  if (stacked && parts != w->config->moe.experts) return cannot(w, "layers in which experts are missing");
+  shape[0] = parts;
+  if (!stacked) shape[1] = rows;
+  ch_gguf_put_tensor(&w->header, name, param->rank + stacked, shape + !stacked, format_of(w, first));
+  return CH_OK;
+}
+
+static void describe_vector(writing *w, const char *name, int64_t size) {
+  ch_gguf_put_tensor(&w->header, name, 1, &size, ch_block_format_of(CH_BLOCK_F32));
 }
 
 static ch_status describe_tensors(writing *w) {
   char name[CH_GGUF_NAME_SIZE];
-  int expert;
+  bool begins;
   for (int i = 0; i < w->params->count; i++) {
-    const ch_param *param = &w->params->rows[i];
-    if (!ch_gguf_name_of(w->config, param->name, name, &expert)) return cannot(w, param->name);
-    w->total += (double)ch_param_count(param);
-    if (expert == 0) CH_TRY(describe_stack(w, i, name));
-    if (expert < 0) ch_gguf_put_tensor(&w->header, name, param->rank, param->shape, format_of(w, i));
+    CH_TRY(name_of(w, i, name, &begins));
+    w->total += (double)ch_param_count(&w->params->rows[i]);
+    if (begins) CH_TRY(describe(w, i, name));
   }
-  int64_t half = w->config->head_dim / 2;
-  if (has_divisors(w))
-    ch_gguf_put_tensor(&w->header, "rope_freqs.weight", 1, &half, ch_block_format_of(CH_BLOCK_F32));
+  if (has_divisors(w)) describe_vector(w, "rope_freqs.weight", w->config->head_dim / 2);
+  if (w->config->rope_scaling.type != CH_ROPE_LONGROPE) return CH_OK;
+  describe_vector(w, "rope_factors_long.weight", ch_rotary_dims(w->config) / 2);
+  describe_vector(w, "rope_factors_short.weight", ch_rotary_dims(w->config) / 2);
   return CH_OK;
 }
 
@@ -385,17 +439,23 @@ static ch_status put_values(writing *w, int index, size_t *bytes) {
   return CH_OK;
 }
 
-/* One of the file's tensors: with the first expert's matrix the others', which are nothing by themselves. */
-static ch_status put_tensor(writing *w, int index) {
+/* One of the file's tensors, all its parts. */
+static ch_status put_tensor(writing *w, int first) {
   char name[CH_GGUF_NAME_SIZE];
-  int expert;
+  bool begins;
   size_t bytes = 0;
-  ch_gguf_name_of(w->config, w->params->rows[index].name, name, &expert);
-  if (expert > 0) return CH_OK;
-  CH_TRY(put_values(w, index, &bytes));
-  for (int e = 1; expert == 0 && e < w->config->moe.experts; e++)
-    CH_TRY(put_values(w, matrix_of(w, index, e), &bytes));
+  CH_TRY(name_of(w, first, name, &begins));
+  if (!begins) return CH_OK;
+  int index = first;
+  for (int part = 1; index >= 0; index = part_of(w, first, part++)) CH_TRY(put_values(w, index, &bytes));
   return put_padding(w, bytes);
+}
+
+static ch_status put_factors(writing *w, const ch_pair_factors *factors) {
+  int64_t pairs = ch_rotary_dims(w->config) / 2;
+  for (int64_t i = 0; i < pairs; i++) w->values[i] = (float)factors->factor[i];
+  CH_TRY(ch_writer_put(&w->writer, w->values, (size_t)pairs * sizeof(float), w->error));
+  return put_padding(w, (size_t)pairs * sizeof(float));
 }
 
 static ch_status put_divisors(writing *w) {
@@ -427,7 +487,7 @@ static ch_status open_buffers(writing *w) {
 }
 
 static ch_status write_file(writing *w, const char *path, bool *exact) {
-  CH_TRY(check(w));
+  CH_TRY(ch_gguf_architecture_of(w->config, &w->of, w->error));
   CH_TRY(open_buffers(w));
   put_metadata(w);
   CH_TRY(put_vocabulary(w, exact));
@@ -440,6 +500,10 @@ static ch_status write_file(writing *w, const char *path, bool *exact) {
   ch_text_free(&header);
   for (int i = 0; i < w->params->count && status == CH_OK; i++) status = put_tensor(w, i);
   if (status == CH_OK && has_divisors(w)) status = put_divisors(w);
+  if (w->config->rope_scaling.type == CH_ROPE_LONGROPE) {
+    if (status == CH_OK) status = put_factors(w, &w->config->rope_scaling.long_factor);
+    if (status == CH_OK) status = put_factors(w, &w->config->rope_scaling.short_factor);
+  }
   return status == CH_OK ? ch_writer_commit(&w->writer, w->error) : status;
 }
 

@@ -62,6 +62,10 @@ void ch_gguf_add_i32(ch_gguf_header *header, int32_t value) {
   put_number(&header->values, (uint32_t)value, 4);
 }
 
+void ch_gguf_add_bool(ch_gguf_header *header, bool value) {
+  put_number(&header->values, value, 1);
+}
+
 size_t ch_gguf_padding(size_t bytes) {
   return (ALIGNMENT - bytes % ALIGNMENT) % ALIGNMENT;
 }

@@ -19,6 +19,7 @@ void ch_gguf_put_text(ch_gguf_header *header, const char *key, const char *value
 void ch_gguf_put_list(ch_gguf_header *header, const char *key, ch_gguf_type type, uint64_t count);
 void ch_gguf_add_text(ch_gguf_header *header, const char *text, size_t size);
 void ch_gguf_add_f32(ch_gguf_header *header, float value);
+void ch_gguf_add_bool(ch_gguf_header *header, bool value);
 void ch_gguf_add_i32(ch_gguf_header *header, int32_t value);
 /* shape as ours: the last dimension is contiguous. Returns the bytes of data, without those that align the next. */
 size_t ch_gguf_put_tensor(ch_gguf_header *header, const char *name, int rank, const int64_t *shape,

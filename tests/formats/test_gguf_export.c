@@ -29,6 +29,13 @@ static ch_status write_as(desk *d, ch_block_type type, const ch_tokenizer *token
                        &problem);
 }
 
+static void refuse(desk *d, ch_block_type type, const char *part) {
+  assert_int_not_equal(write_as(d, type, NULL), CH_OK);
+  if (!strstr(problem.message, part)) fail_msg("\"%s\" does not say \"%s\"", problem.message, part);
+  assert_false(ch_is_file(d->path));
+  problem = (ch_error){0};
+}
+
 static void close_desk(desk *d) {
   ch_absorbed_free(&d->plain);
   ch_model_unload(d->model);
@@ -53,6 +60,46 @@ static void models_compute_the_same_when_they_come_back(void **state) {
   assert_true(difference_after(REFERENCE "/llama3_rope", CH_BLOCK_F32) < 2e-5);
   assert_true(difference_after(REFERENCE "/qwen3", CH_BLOCK_F32) < 2e-5);
   assert_true(difference_after(REFERENCE "/qwen3_moe", CH_BLOCK_F32) < 2e-5);
+}
+
+/* Families in our words, among them tensors of several projections and of experts' biases. */
+static void families_compute_the_same_when_they_come_back(void **state) {
+  (void)state;
+  static const char *const names[] = {"glm4",     "gpt2",     "gpt_oss_mxfp4",     "granite",
+                                      "mixtral",  "olmo3",    "phi3_longrope",     "phi3_shortrope",
+                                      "seed_oss", "stablelm", "stablelm_parallel", "starcoder2"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char model[256];
+    snprintf(model, sizeof model, REFERENCE "/%s", names[i]);
+    double difference = difference_after(model, CH_BLOCK_F32);
+    if (!(difference < 2e-5)) fail_msg("%s: logits differ by %g", names[i], difference);
+  }
+}
+
+/* Windows in some layers, bases of RoPE, soft caps: with the scale of scores that llama.cpp's code has. */
+static void configurations_of_gemma_come_back(void **state) {
+  (void)state;
+  static const char *const names[] = {"gemma2", "gemma3_windows"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    desk d;
+    char model[256];
+    ch_config config;
+    snprintf(model, sizeof model, REFERENCE "/%s", names[i]);
+    open_desk(&d, model);
+    refuse(&d, CH_BLOCK_F32, "scale of scores");
+    d.plain.config.attention_multiplier = 1 / sqrt((double)d.plain.config.head_dim);
+    d.plain.config.bos_token_id = d.plain.config.eos_token_id = -1; /* they go with a vocabulary */
+    must(write_as(&d, CH_BLOCK_F32, NULL));
+    import_model(d.path, NULL, d.directory, d.back);
+    must(ch_config_read(d.back, &config, &problem));
+    ch_text before = {0}, after = {0};
+    ch_config_write(&d.plain.config, &before);
+    ch_config_write(&config, &after);
+    assert_string_equal(after.data, before.data);
+    ch_text_free(&before);
+    ch_text_free(&after);
+    close_desk(&d);
+  }
 }
 
 static void scalings_of_positions_come_back(void **state) {
@@ -169,13 +216,6 @@ static void rows_without_a_token_get_names(void **state) {
 
 /* --- what is refused ----------------------------------------------------------------------------------------------- */
 
-static void refuse(desk *d, ch_block_type type, const char *part) {
-  assert_int_not_equal(write_as(d, type, NULL), CH_OK);
-  if (!strstr(problem.message, part)) fail_msg("\"%s\" does not say \"%s\"", problem.message, part);
-  assert_false(ch_is_file(d->path));
-  problem = (ch_error){0};
-}
-
 static void models_without_an_architecture_are_refused(void **state) {
   (void)state;
   desk d;
@@ -189,6 +229,18 @@ static void models_without_an_architecture_are_refused(void **state) {
       (ch_rope_scaling){.type = CH_ROPE_YARN, .truncate = true, .factor = 8, .mscale = 1};
   refuse(&d, CH_BLOCK_F32, "factors of YaRN");
   close_desk(&d);
+  static const char *const refused[][2] = {{"olmo2", "biases in some projections"},
+                                           {"phi3", "heads of another width"},
+                                           {"smollm3", "every fourth"},
+                                           {"gpt_oss", "other clamps"},
+                                           {"qwen2_windows", "sliding window in some layers"}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    char model[256];
+    snprintf(model, sizeof model, REFERENCE "/%s", refused[i][0]);
+    open_desk(&d, model);
+    refuse(&d, CH_BLOCK_F32, refused[i][1]);
+    close_desk(&d);
+  }
 }
 
 static void mixtures_that_llama_cpp_computes_otherwise_are_refused(void **state) {
@@ -225,7 +277,7 @@ static void stacks_have_the_type_of_their_matrices(void **state) {
   assert_int_not_equal(
       ch_gguf_write(d.path, &d.plain.config, &d.plain.params, d.plain.tensors, &own, &d.exact, &problem),
       CH_OK);
-  assert_non_null(strstr(problem.message, "experts of several types"));
+  assert_non_null(strstr(problem.message, "matrices of several types"));
   close_desk(&d);
 }
 
@@ -252,6 +304,8 @@ static void values_that_a_type_cannot_hold_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(models_compute_the_same_when_they_come_back),
+      cmocka_unit_test(families_compute_the_same_when_they_come_back),
+      cmocka_unit_test(configurations_of_gemma_come_back),
       cmocka_unit_test(scalings_of_positions_come_back),
       cmocka_unit_test(smaller_types_round_as_much_as_they_must),
       cmocka_unit_test(q8_0_stands_back_where_rows_do_not_fit_its_blocks),
