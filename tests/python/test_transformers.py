@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageClassification
 
 CROSSHEAD = os.environ.get("CROSSHEAD", "build/crosshead")
+REFERENCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/reference")
 torch.set_num_threads(1)  # the models are so small that a second thread only waits
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 transformers.logging.set_verbosity_error()
@@ -118,7 +119,7 @@ CASES = {
     "mlra": attention(**{**MLA, "type": "mlra", "kv_lora_rank": 12}),
     "mlra, two branches": attention(
         **{**MLA, "type": "mlra", "kv_lora_rank": 12}, branches=2, branch_scale=False, latent_scale=False, q_lora_rank=5, **LINEAR),
-    "window": {"sliding_window": 3, **attention(type="gqa")},
+    "window": {"sliding_window": 3, **attention(type="gqa", head_norm=True)},
     "window and sinks": {"sliding_window": 2, "attention_sinks": 2, "position": "alibi", **attention(type="gqa")},
     "some layers slide": {
         "sliding_window": 4, "attention_sinks": 1,
@@ -387,6 +388,20 @@ class Transformers(unittest.TestCase):
         model.save_pretrained(back)
         crosshead("forward", back, "--tokens", f"{self.directory}/tokens.safetensors", "--out", f"{self.directory}/back.safetensors")
         self.assertLess(largest_difference(load_file(f"{self.directory}/back.safetensors")["logits"], ours["logits"]), 1e-5)
+
+    def test_families(self):
+        """Models that were read in our keys are their family's class again."""
+        for name in "olmo2 phi3 gpt2 granite smollm3 stablelm stablelm_parallel starcoder2 glm4 mixtral gemma2 gemma3_text olmo3".split():
+            with self.subTest(name):
+                given, out = f"{REFERENCE}/{name}", f"{self.directory}/{name}"
+                wrote = json.loads(crosshead("export", given, "--format", "transformers", "--out", out, "--json"))
+                self.assertEqual(wrote["model_type"], name.removesuffix("_parallel"))
+                model, about = AutoModelForCausalLM.from_pretrained(out, attn_implementation="eager", output_loading_info=True)
+                self.assertFalse(about["missing_keys"] or about["unexpected_keys"], about)
+                reference = load_file(f"{given}/ref.safetensors")
+                with torch.no_grad():
+                    logits = model.eval()(input_ids=reference["input_ids"].long(), use_cache=False).logits
+                self.assertLess(largest_difference(logits, reference["logits"]), 1e-5)
 
 
 def add_deepseek_case(name, model_type, keys):
