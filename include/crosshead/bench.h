@@ -133,6 +133,7 @@ CH_API ch_status ch_profile_json(const ch_profile *profile, double steps, const 
 typedef struct ch_traced {
   const char *title;
   const ch_profile *profile;
+  bool from_zero; /* the times of its events count from the trace's start, not from its own first event */
 } ch_traced;
 
 /* Writes the events of traced [parts] to a file in the Trace Event Format, which chrome://tracing and Perfetto open. Each

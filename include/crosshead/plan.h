@@ -4,6 +4,7 @@
 #define CROSSHEAD_PLAN_H
 
 #include <crosshead/compare.h>
+#include <crosshead/train.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,6 +75,8 @@ typedef struct ch_capacity_settings {
   /* What pages and JSON call the cache's types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0,latent=bf16". */
   const char *cache_name;
   const ch_device *devices; /* [device_count], at least one */
+  int32_t ranks; /* 0 (default), or so many ranks train each candidate: what each of them holds is told */
+  ch_precision training; /* the type that they train in: F32 (default) or BF16 */
   size_t device_count;
   /* Sentences of errors name settings as `crosshead plan` names its options. */
   bool option_names;
@@ -101,6 +104,8 @@ typedef struct ch_capacity_candidate {
   int64_t needed_bytes;         /* weights, cache, gate rows and work memory together */
   double prefill_flops;         /* of one prompt of the context's length */
   double decode_flops;          /* of one token at the context's end */
+  ch_train_memory
+      training; /* of a rank that trains it, in micro-batches of one sequence of the context's length */
 } ch_capacity_candidate;
 
 /* A candidate on a device. A candidate that is excluded everywhere has no other figures. */

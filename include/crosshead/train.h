@@ -162,6 +162,24 @@ CH_API void ch_train_defaults(ch_train_settings *settings);
  * checkpoints stay. */
 CH_API ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error);
 
+/* Bytes that a rank holds while it trains. */
+typedef struct ch_train_memory {
+  int64_t weights, gradients; /* as passes read and write them; of divided tables the own columns */
+  int64_t masters;            /* the own F32 of weights that passes read in BF16 */
+  int64_t moments;
+  int64_t exchange;    /* rows of divided tables and their gradients on the way */
+  int64_t activations; /* of one micro-batch */
+  int64_t total;
+} ch_train_memory;
+
+/* What each of `ranks` ranks (1: a process alone) would hold, without training: of the rank that holds most. Of the settings count
+ * config or init_from, type, sequence, micro_batch (0 = 1 sequence), whole_tables and recompute. Errors: CH_ERROR_ARGUMENT,
+ * CH_ERROR_CONFIG, CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY. */
+CH_API ch_status ch_train_memory_of(const ch_train_settings *settings, int32_t ranks, ch_train_memory *memory,
+                                    ch_error *error);
+/* *json becomes an object of its members, as `crosshead info --ranks --json` has them; the caller's, release it with ch_free. */
+CH_API ch_status ch_train_memory_json(const ch_train_memory *memory, char **json, ch_error *error);
+
 #ifdef __cplusplus
 }
 #endif

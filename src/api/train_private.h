@@ -24,6 +24,7 @@ typedef struct ch_training {
   int64_t began_step;
   bool stopped;       /* a callback said so */
   ch_profile profile; /* of the trace */
+  double trace_began; /* ch_clock, when all ranks began the step that is traced */
   ch_status traced;   /* whether it could be written, and why not */
   ch_error trace_error;
 } ch_training;

@@ -1,6 +1,135 @@
-/* The trace of a run's second step: the first is like no other, for its memory is touched for the first time. */
+/* The trace of a run's second step: the first is like no other, for its memory is touched for the first time. Rank 0 writes the
+ * events of all ranks, each in a lane of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "api/train_private.h"
+#include "base/progress.h"
 #include "bench/speed.h"
+
+/* An event on its way to rank 0, where a name lies elsewhere in memory. */
+typedef struct sent_event {
+  ch_profile_event event;
+  char name[48];
+} sent_event;
+
+/* The events of a rank. */
+typedef struct lane {
+  char title[24];
+  int64_t count; /* -1: some are missing */
+  sent_event *events;
+  ch_profile profile;
+} lane;
+
+enum { TRACE_TAG = 0 }; /* between two steps no other message is under way */
+
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the trace of a step");
+}
+
+/* --- rank 0 ------------------------------------------------------------------------------------------------------ */
+
+static ch_status make_room(lane *lanes, int ranks, ch_error *error) {
+  for (int r = 0; r < ranks; r++) {
+    lane *l = &lanes[r];
+    l->profile = (ch_profile){.full = l->count < 0};
+    if (l->count < 1) continue;
+    l->events = calloc((size_t)l->count, sizeof *l->events);
+    l->profile.events = calloc((size_t)l->count, sizeof *l->profile.events);
+    if (!l->events || !l->profile.events) return no_memory(error);
+  }
+  return CH_OK;
+}
+
+static void unpack(lane *l) {
+  for (int64_t i = 0; i < l->count; i++) {
+    l->profile.events[i] = l->events[i].event;
+    l->profile.events[i].name = l->events[i].name;
+  }
+  l->profile.event_count = l->count > 0 ? l->count : 0;
+}
+
+static ch_status write_lanes(const ch_training *t, lane *lanes, int ranks, ch_error *error) {
+  ch_traced *parts = calloc((size_t)ranks, sizeof *parts);
+  if (!parts) return no_memory(error);
+  for (int r = 0; r < ranks; r++) {
+    unpack(&lanes[r]);
+    snprintf(lanes[r].title, sizeof lanes[r].title, "rank %d", r);
+    parts[r] = (ch_traced){.title = lanes[r].title, .profile = &lanes[r].profile, .from_zero = true};
+  }
+  ch_status status = ch_trace_write(t->settings->trace, ranks, parts, NULL, error);
+  free(parts);
+  return status;
+}
+
+/* --- every rank -------------------------------------------------------------------------------------------------- */
+
+static void pack(const ch_training *t, sent_event *events) {
+  for (int64_t i = 0; i < t->profile.event_count; i++) {
+    events[i].event = t->profile.events[i];
+    events[i].event.start -= t->trace_began;
+    snprintf(events[i].name, sizeof events[i].name, "%s", t->profile.events[i].name);
+  }
+}
+
+/* counts [ranks] */
+static ch_status reserve(const ch_training *t, lane *lanes, const int64_t *counts, sent_event **own,
+                         ch_error *error) {
+  ch_rank_group *ranks = t->settings->ranks;
+  int count = ch_ranks_count(ranks);
+  for (int r = 0; r < count; r++) lanes[r].count = counts[r];
+  if (ch_ranks_leads(ranks)) CH_TRY(make_room(lanes, count, error));
+  *own = calloc((size_t)t->profile.event_count + 1, sizeof **own);
+  return *own ? CH_OK : no_memory(error);
+}
+
+/* Brings all events to rank 0. */
+static void collect(const ch_training *t, lane *lanes, sent_event *own) {
+  ch_rank_group *ranks = t->settings->ranks;
+  int self = ch_ranks_rank(ranks);
+  ch_transfer transfer = {0};
+  pack(t, own);
+  if (self == 0 && lanes[0].count > 0) memcpy(lanes[0].events, own, (size_t)lanes[0].count * sizeof *own);
+  for (int r = 1; r < ch_ranks_count(ranks); r++) {
+    size_t bytes = lanes[r].count > 0 ? (size_t)lanes[r].count * sizeof *own : 0;
+    if (bytes == 0) continue;
+    if (self == r) ch_ranks_send(ranks, 0, TRACE_TAG, own, bytes, &transfer);
+    if (self == 0) ch_ranks_receive(ranks, r, TRACE_TAG, lanes[r].events, bytes, &transfer);
+    ch_ranks_wait(ranks, &transfer, NULL, NULL);
+  }
+}
+
+static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
+  ch_rank_group *ranks = t->settings->ranks;
+  int count = ch_ranks_count(ranks);
+  sent_event *own = NULL;
+  lane *lanes = calloc((size_t)count, sizeof *lanes);
+  int64_t *counts = calloc((size_t)count, sizeof *counts);
+  ch_status status = ch_ranks_agree(ranks, lanes && counts ? CH_OK : no_memory(error), error);
+  if (status == CH_OK) {
+    counts[ch_ranks_rank(ranks)] = t->profile.full ? -1 : t->profile.event_count;
+    ch_ranks_gather(ranks, counts, sizeof *counts);
+    status = ch_ranks_agree(ranks, reserve(t, lanes, counts, &own, error), error);
+  }
+  if (status == CH_OK) {
+    collect(t, lanes, own);
+    if (ch_ranks_leads(ranks)) status = write_lanes(t, lanes, count, error);
+  }
+  for (int r = 0; lanes && r < count; r++) {
+    free(lanes[r].events);
+    free(lanes[r].profile.events);
+  }
+  free(lanes);
+  free(counts);
+  free(own);
+  return ch_ranks_agree(ranks, status, error);
+}
+
+static ch_status write_alone(const ch_training *t, ch_error *error) {
+  const ch_traced part = {.title = "train", .profile = &t->profile};
+  return ch_trace_write(t->settings->trace, 1, &part, NULL, error);
+}
 
 void ch_training_trace(ch_training *t, int64_t steps_done) {
   const ch_train_options *options = ch_trainer_options(t->trainer);
@@ -8,8 +137,7 @@ void ch_training_trace(ch_training *t, int64_t steps_done) {
   if (!t->settings->trace) return;
   if (engine->profile) {
     engine->profile = NULL;
-    t->traced =
-        ch_trace_write(t->settings->trace, 1, &(ch_traced){"train", &t->profile}, NULL, &t->trace_error);
+    t->traced = t->settings->ranks ? write_over_ranks(t, &t->trace_error) : write_alone(t, &t->trace_error);
     ch_profile_release(&t->profile);
     return;
   }
@@ -17,4 +145,7 @@ void ch_training_trace(ch_training *t, int64_t steps_done) {
   if (steps_done != before) return;
   t->profile.keep_events = true;
   engine->profile = &t->profile;
+  ch_ranks_largest(t->settings->ranks,
+                   0); /* all are here: their lanes begin at the same time, whatever their clocks say */
+  t->trace_began = ch_clock();
 }

@@ -54,7 +54,7 @@ static double beginning(const ch_profile *profile) {
 
 static ch_status put_part(ch_writer *writer, int process, const ch_traced *part,
                           const ch_speed_limits *limits, bool *first, ch_error *error) {
-  double began = beginning(part->profile);
+  double began = part->from_zero ? 0 : beginning(part->profile);
   CH_TRY(put(writer, named("process_name", process, SPANS, part->title), first, error));
   CH_TRY(put(writer, named("thread_name", process, SPANS, "steps"), first, error));
   CH_TRY(put(writer, named("thread_name", process, OPERATIONS, "operations"), first, error));

@@ -2,17 +2,21 @@
 #include <string.h>
 
 #include <crosshead/info.h>
+#include <crosshead/train.h>
+#include <stdio.h>
 
+#include "base/json.h"
 #include "cli/cache_types.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/work.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   bool json, table;
   const char *cache_dtype;
-  int64_t depth;
+  int64_t depth, ranks;
 } arguments;
 
 /* The types of --cache-dtype, of which each model's cache must hold those that are named. */
@@ -37,6 +41,75 @@ static ch_status make_text(const arguments *a, const ch_info *const *infos, size
                  : ch_info_page(infos[0], settings, text, error);
 }
 
+/* --- training ----------------------------------------------------------------------------------------------- */
+
+enum { IN_F32, IN_BF16, TYPES };
+
+static ch_status measure_training(const arguments *a, ch_train_memory memory[TYPES], ch_error *error) {
+  ch_train_settings settings;
+  ch_train_defaults(&settings);
+  settings.config = a->positional[0];
+  settings.option_names = true;
+  settings.type = CH_PRECISION_F32;
+  CH_TRY(ch_train_memory_of(&settings, (int32_t)a->ranks, &memory[IN_F32], error));
+  settings.type = CH_PRECISION_BF16;
+  return ch_train_memory_of(&settings, (int32_t)a->ranks, &memory[IN_BF16], error);
+}
+
+static void put_training_page(const arguments *a, const ch_train_memory m[TYPES]) {
+  const struct {
+    const char *name;
+    int64_t f32, bf16;
+  } rows[] = {{"weights", m[0].weights, m[1].weights},
+              {"gradients", m[0].gradients, m[1].gradients},
+              {"master weights", m[0].masters, m[1].masters},
+              {"moments", m[0].moments, m[1].moments},
+              {"rows of gate tables", m[0].exchange, m[1].exchange},
+              {"activations", m[0].activations, m[1].activations},
+              {"total", m[0].total, m[1].total}};
+  ch_text text = {0};
+  ch_text_printf(
+      &text, "\ntraining over %lld %s, bytes of each, micro-batches of one sequence\n  %-24s %16s   %16s\n",
+      (long long)a->ranks, ch_plural(a->ranks, "rank", "ranks"), "", "f32", "bf16");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (rows[i].f32 || rows[i].bf16)
+      ch_text_printf(&text, "  %-24s %16lld   %16lld\n", rows[i].name, (long long)rows[i].f32,
+                     (long long)rows[i].bf16);
+  if (!text.failed) ch_output_put(text.data, text.size, false);
+  ch_text_free(&text);
+}
+
+static ch_status put_training(json_t *object, const char *name, const ch_train_memory *memory,
+                              ch_error *error) {
+  char *text = NULL;
+  json_t *figures;
+  CH_TRY(ch_train_memory_json(memory, &text, error));
+  CH_TRY(ch_report_read(text, &figures, error));
+  json_object_set_new(object, name, figures);
+  return CH_OK;
+}
+
+/* The figures of info, with those of training behind them; *json is replaced. */
+static ch_status add_training(const arguments *a, const ch_train_memory m[TYPES], char **json,
+                              ch_error *error) {
+  json_t *report;
+  char *given = *json;
+  *json = NULL;
+  CH_TRY(ch_report_read(given, &report, error));
+  json_t *training = json_pack("{s:I}", "ranks", (json_int_t)a->ranks);
+  ch_status status = put_training(training, "f32", &m[IN_F32], error);
+  if (status == CH_OK) status = put_training(training, "bf16", &m[IN_BF16], error);
+  json_object_set_new(report, "training_bytes_per_rank", training);
+  ch_text line = {0};
+  char *text = status == CH_OK ? ch_json_dump(report, 0) : NULL;
+  json_decref(report);
+  if (text) ch_text_printf(&line, "%s\n", text);
+  ch_free(text);
+  *json = line.failed ? NULL : line.data;
+  if (status != CH_OK) return status;
+  return *json ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a model's figures");
+}
+
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   ch_info *infos[CH_POSITIONAL_MAX] = {NULL};
@@ -45,7 +118,11 @@ static ch_status run(const void *given, ch_error *error) {
   if (count > 1 && !a->table)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%zu configurations are given; --table shows several side by side", count);
+  if (a->ranks && a->table)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--ranks is for one configuration; leave --table out, or see crosshead plan --ranks");
   ch_info_settings settings;
+  ch_train_memory training[TYPES] = {{0}};
   ch_info_defaults(&settings);
   settings.depth = a->depth;
   char *text = NULL;
@@ -55,7 +132,10 @@ static ch_status run(const void *given, ch_error *error) {
     if (status == CH_OK) status = choose_cache(a, infos[i], &settings, error);
   }
   if (status == CH_OK) status = make_text(a, (const ch_info *const *)infos, count, &settings, &text, error);
+  if (status == CH_OK && a->ranks) status = measure_training(a, training, error);
+  if (status == CH_OK && a->ranks && a->json) status = add_training(a, training, &text, error);
   if (status == CH_OK) ch_output_put(text, strlen(text), false);
+  if (status == CH_OK && a->ranks && !a->json) put_training_page(a, training);
   ch_free(text);
   for (size_t i = 0; i < count; i++) ch_info_free(infos[i]);
   return status;
@@ -80,6 +160,13 @@ static const ch_option options[] = {
      .default_value = "0",
      .max = 1e12,
      .help = "Context length, in tokens, at which FLOPs and the cache of a sequence are counted."},
+    {.name = "ranks",
+     .type = CH_OPTION_COUNT,
+     .offset = offsetof(arguments, ranks),
+     .metavar = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "Also show what each of N processes holds that train the model together (docs/cluster.md)."},
     {.name = NULL}};
 
 const ch_command ch_cmd_info = {

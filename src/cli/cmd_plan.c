@@ -27,7 +27,7 @@ static const char *const matches[] = {
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *mechanisms, *like, *match, *memory, *device, *dtype, *cache_dtype, *compute;
-  int64_t context, users, params, layers, hidden, heads, vocab, threads;
+  int64_t context, users, params, layers, hidden, heads, vocab, ranks, threads;
   double least_speed;
   bool json;
 } arguments;
@@ -116,6 +116,8 @@ static ch_status read_sizes(plan *p, ch_error *error) {
   s->context = a->context;
   s->users = a->users;
   s->least_speed = a->least_speed;
+  s->ranks = (int32_t)a->ranks;
+  s->training = ch_precision_of(a->compute);
   s->option_names = true;
   return CH_OK;
 }
@@ -186,6 +188,15 @@ static const ch_option options[] = {
      .help =
          "Machines, separated by commas: here, which is measured, or names from docs/plan.md; or a line of "
          "figures, name=X,gb/s=N,flop/s=N,memory=SIZE. A semicolon separates lines."},
+    {.name = "ranks",
+     .type = CH_OPTION_COUNT,
+     AT(ranks),
+     .metavar = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "Also say what each of N ranks holds that train the candidates (docs/cluster.md), in --compute "
+             "and in "
+             "micro-batches of one sequence of --context tokens."},
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     {.name = "", .help = "Types"},

@@ -61,7 +61,8 @@ static ch_status generate_traced(writer *w, ch_generated *result, ch_error *erro
   ch_status status = generate(w, result, error);
   ch_session_profile(w->one->session, NULL);
   if (status == CH_OK)
-    status = ch_trace_write(w->one->trace, 1, &(ch_traced){"generate", profile}, NULL, error);
+    status =
+        ch_trace_write(w->one->trace, 1, &(ch_traced){.title = "generate", .profile = profile}, NULL, error);
   ch_profile_free(profile);
   return status;
 }

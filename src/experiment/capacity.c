@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "bench/capacity.h"
 #include "config_file/config_json.h"
@@ -13,6 +14,7 @@
 #include "experiment/plan.h"
 #include "experiment/results.h"
 #include "infer/api.h"
+#include "train/trainer.h"
 
 enum { SIZE = 32 };
 static const double most_bytes = 9e18;
@@ -43,6 +45,8 @@ static ch_status check_numbers(const ch_capacity_settings *s, ch_error *error) {
   if (!(s->least_speed >= 0 && s->least_speed < 1e15))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--least-speed is %g; it must be at least 0 tokens per second",
                    s->least_speed);
+  if (s->ranks < 0 || s->ranks > 65536)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks is %d; it must be from 1 to 65536", (int)s->ranks);
   if (s->parameters < 0 || s->layers < 0 || s->hidden < 0 || s->heads < 0 || s->vocab < 0 ||
       s->layers > 100000 || s->hidden > 1 << 24 || s->match > CH_MATCH_ACTIVE)
     return ch_fail(
@@ -265,12 +269,30 @@ static void expect(const asked *a, const ch_capacity_sizes *sizes, const ch_capa
                         e->user_tokens_per_second, a->settings->least_speed);
 }
 
+/* What each of several ranks holds that train it. */
+static ch_status measure_training(const asked *a, const ch_config *config, const char *path,
+                                  ch_train_memory *memory, ch_error *error) {
+  const ch_capacity_settings *s = a->settings;
+  ch_train_options options;
+  if (!s->ranks || s->context > config->max_position_embeddings) return CH_OK;
+  ch_train_options_default(config, &options);
+  options.sequence = s->context;
+  options.micro_batch = 1;
+  options.batch = 2; /* gradients of several are added up */
+  options.steps = 1;
+  options.dtype = s->training == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
+  CH_TRY(ch_train_options_check(&options, config, error));
+  return ch_trainer_memory(path && ch_is_directory(path) ? path : NULL, config, &options, s->ranks, memory,
+                           error);
+}
+
 static ch_status measure(const asked *a, const ch_config *config, const char *path, ch_capacity *capacity,
                          ch_error *error) {
   ch_capacity_candidate *candidate = &capacity->candidates[capacity->count];
   ch_capacity_sizes sizes;
   CH_TRY(ch_capacity_sizes_of(config, path, &a->question, &sizes, error));
   copy_sizes(&sizes, &a->question, candidate);
+  CH_TRY(measure_training(a, config, path, &candidate->training, error));
   candidate->layers = config->num_hidden_layers;
   candidate->hidden_size = config->hidden_size;
   candidate->intermediate_size = ch_matched_width(config);
@@ -378,6 +400,8 @@ static ch_status allocate(const ch_capacity_settings *s, ch_capacity *capacity, 
   capacity->users = s->users;
   capacity->memory = s->memory;
   capacity->least_speed = s->least_speed;
+  capacity->ranks = s->ranks;
+  capacity->training = s->training;
   return CH_OK;
 }
 

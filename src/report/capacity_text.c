@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/train_memory.h"
+
 enum { SIZE = 32, LEAST_NAME = 9, NO_DEVICE = -1 };
 
 static const ch_capacity_expected *expected_at(const ch_capacity *c, int32_t device, int32_t index) {
@@ -93,6 +95,38 @@ static void put_sizes(const ch_capacity *c, int width, ch_text *text) {
   }
 }
 
+/* What a rank of training holds. */
+static void put_training(const ch_capacity *c, int width, ch_text *text) {
+  int32_t order[CH_CAPACITY_MOST] = {0};
+  bool masters = false, exchange = false;
+  put_in_order(c, NO_DEVICE, order);
+  for (int32_t i = 0; i < c->count; i++) {
+    masters = masters || c->candidates[i].training.masters > 0;
+    exchange = exchange || c->candidates[i].training.exchange > 0;
+  }
+  if (c->ranks < 1) return;
+  ch_text_printf(text, "\ntraining in %s over %d %s: memory of each\n",
+                 c->training == CH_PRECISION_BF16 ? "bf16" : "f32", (int)c->ranks,
+                 ch_plural(c->ranks, "rank", "ranks"));
+  ch_text_printf(text, "%-*s %10s %10s%s %10s%s %11s %10s\n", width, "candidate", "weights", "gradients",
+                 masters ? "    masters" : "", "moments", exchange ? "  gate rows" : "", "activations",
+                 "needed");
+  for (int32_t i = 0; i < c->count; i++) {
+    const ch_capacity_candidate *k = &c->candidates[order[i]];
+    const ch_train_memory *t = &k->training;
+    if (!t->total) continue;
+    ch_text_printf(text, "%-*s", width, k->name);
+    put_bytes((double)t->weights, 10, text);
+    put_bytes((double)t->gradients, 10, text);
+    if (masters) put_bytes((double)t->masters, 10, text);
+    put_bytes((double)t->moments, 10, text);
+    if (exchange) put_bytes((double)t->exchange, 10, text);
+    put_bytes((double)t->activations, 11, text);
+    put_bytes((double)t->total, 10, text);
+    ch_text_puts(text, "\n");
+  }
+}
+
 static void put_device(const ch_capacity *c, const ch_device *d, ch_text *text) {
   char memory[SIZE], flops[SIZE];
   ch_format_count(d->flops, flops, sizeof flops);
@@ -150,6 +184,7 @@ void ch_capacity_write(const ch_capacity *c, ch_text *text) {
                  ch_plural(c->context, "token", "tokens"), c->users > 1 ? "each of " : "",
                  (long long)c->users, ch_plural(c->users, "user", "users"), c->weights, c->cache);
   put_sizes(c, width, text);
+  put_training(c, width, text);
   for (int32_t d = 0; d < c->device_count; d++) put_expected(c, d, width, text);
 }
 
@@ -178,6 +213,8 @@ static json_t *candidate_json(const ch_capacity_candidate *k) {
   json_object_set_new(json, "weight_type", json_string(k->weights));
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     json_object_set_new(json, counts[i].key, json_integer((json_int_t)counts[i].value));
+  if (k->training.total)
+    json_object_set_new(json, "training_bytes_per_rank", ch_train_memory_to_json(&k->training));
   json_object_set_new(json, "flops_per_prompt", json_real(k->prefill_flops));
   json_object_set_new(json, "flops_per_token_decode", json_real(k->decode_flops));
   return json;
@@ -220,7 +257,9 @@ json_t *ch_capacity_to_json(const ch_capacity *c) {
   json_t *candidates = json_array(), *devices = json_array();
   for (int32_t i = 0; i < c->count; i++) json_array_append_new(candidates, candidate_json(&c->candidates[i]));
   for (int32_t d = 0; d < c->device_count; d++) json_array_append_new(devices, device_json(c, d));
-  return json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "context", (json_int_t)c->context, "users",
-                   (json_int_t)c->users, "weights", c->weights, "cache_dtype", c->cache, "candidates",
-                   candidates, "devices", devices);
+  json_t *json = json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "context", (json_int_t)c->context, "users",
+                           (json_int_t)c->users, "weights", c->weights, "cache_dtype", c->cache, "candidates",
+                           candidates, "devices", devices);
+  if (c->ranks) json_object_set_new(json, "ranks", json_integer(c->ranks));
+  return json;
 }

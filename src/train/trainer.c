@@ -18,31 +18,34 @@ static const size_t preferred_activations = (size_t)640 << 20;
 /* --- planning ------------------------------------------------------------------------------------------------ */
 
 static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, bool trainable) {
-  return (ch_model_graph){
-      .sequences = sequences,
-      .length = trainer->options.sequence,
-      .dtype = ch_train_real(&trainer->options),
-      .compute = trainer->options.dtype,
-      .head = trainable ? CH_HEAD_LOSS : CH_HEAD_SCORES,
-      .trainable = trainable,
-      .table_shares = ch_trainer_divides_tables(trainer) ? ch_ranks_count(trainer->ranks) : 0,
-      .documents = trainer->options.documents,
-      .accumulation = trainable && sequences < trainer->options.batch * trainer->options.accumulate,
-      .label_smoothing = trainer->options.label_smoothing};
+  return (ch_model_graph){.sequences = sequences,
+                          .length = trainer->options.sequence,
+                          .dtype = ch_train_real(&trainer->options),
+                          .compute = trainer->options.dtype,
+                          .head = trainable ? CH_HEAD_LOSS : CH_HEAD_SCORES,
+                          .trainable = trainable,
+                          .table_shares = ch_trainer_divides_tables(trainer) ? trainer->rank_count : 0,
+                          .documents = trainer->options.documents,
+                          .accumulation =
+                              trainable && sequences < trainer->options.batch * trainer->options.accumulate,
+                          .label_smoothing = trainer->options.label_smoothing};
 }
 
-/* Bytes of the activations of `sequences`, without weights that are made of atoms. The plan is made, but its memory
-   is not reserved. */
-static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, size_t *bytes, ch_error *error) {
-  ch_model_graph shape = shape_of(trainer, sequences, true);
+/* Bytes of the activations of `sequences`; *made: those among them of weights that are made of atoms. The plan is made, but
+   its memory is not reserved. */
+static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, bool trainable, size_t *bytes,
+                            size_t *made, ch_error *error) {
+  ch_model_graph shape = shape_of(trainer, sequences, trainable);
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_plan *plan = NULL;
-  ch_plan_options options = {
-      .backward = true, .recompute = trainer->options.recompute, .accumulation = shape.accumulation};
+  ch_plan_options options = {.backward = trainable,
+                             .recompute = trainable && trainer->options.recompute,
+                             .accumulation = shape.accumulation};
   ch_model_build(&trainer->config, &trainer->params, &shape, &graph, &root);
   CH_TRY(ch_plan_create(graph, root, trainer->engine.kernels, &trainer->engine.team, &options, &plan, error));
-  *bytes = ch_plan_bytes(plan) - ch_plan_parameter_only_bytes(plan);
+  *bytes = ch_plan_bytes(plan);
+  *made = ch_plan_parameter_only_bytes(plan);
   ch_plan_free(plan);
   return CH_OK;
 }
@@ -50,12 +53,14 @@ static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, size_t *byte
 /* The largest divisor of the batch whose activations are small; 1 when none are. */
 static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   int64_t batch = trainer->options.batch;
-  size_t one = 0, two = 0;
+  size_t one = 0, two = 0, made = 0;
   trainer->options.micro_batch = 1;
   if (batch == 1) return CH_OK;
   /* Every further sequence takes the same number of bytes (apart from the loss's chunk of logits). */
-  CH_TRY(plan_bytes(trainer, 1, &one, error));
-  CH_TRY(plan_bytes(trainer, 2, &two, error));
+  CH_TRY(plan_bytes(trainer, 1, true, &one, &made, error));
+  one -= made;
+  CH_TRY(plan_bytes(trainer, 2, true, &two, &made, error));
+  two -= made;
   size_t each = two > one ? two - one : 1;
   for (int64_t n = 2; n <= batch && one + (size_t)(n - 1) * each <= preferred_activations; n++)
     if (batch % n == 0) trainer->options.micro_batch = n;
@@ -65,7 +70,7 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
 /* --- who keeps what ------------------------------------------------------------------------------------------- */
 
 bool ch_trainer_divides_tables(const ch_trainer *trainer) {
-  return ch_ranks_count(trainer->ranks) > 1 && !trainer->options.whole_tables;
+  return trainer->rank_count > 1 && !trainer->options.whole_tables;
 }
 
 /* Whether a graph of this shape reads parameters rounded alone: rounded [params] loses those that it reads otherwise. */
@@ -81,7 +86,7 @@ static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded
 }
 
 static ch_status choose_keeping(ch_trainer *trainer, ch_keeping *keeping, bool *rounded, ch_error *error) {
-  bool several = ch_ranks_count(trainer->ranks) > 1 && trainer->options.dtype == CH_BF16;
+  bool several = trainer->rank_count > 1 && trainer->options.dtype == CH_BF16;
   for (int p = 0; p < trainer->params.count; p++)
     rounded[p] = several && !trainer->params.rows[p].decay_to_identity;
   if (several) CH_TRY(find_rounded(trainer, true, rounded, error));
@@ -93,20 +98,27 @@ static ch_status choose_keeping(ch_trainer *trainer, ch_keeping *keeping, bool *
   return CH_OK;
 }
 
+/* keeping [params], the caller's. */
+static ch_status find_keeping(ch_trainer *trainer, ch_keeping **keeping, ch_error *error) {
+  size_t count = (size_t)trainer->params.count;
+  bool *rounded = calloc(count + 1, sizeof *rounded);
+  *keeping = calloc(count + 1, sizeof **keeping);
+  ch_status status = *keeping && rounded ? choose_keeping(trainer, *keeping, rounded, error)
+                                         : ch_fail(error, CH_ERROR_MEMORY, "no memory for a trainer");
+  free(rounded);
+  return status;
+}
+
 /* Makes room for weights, gradients and moments, for options.micro_batch. */
 static ch_status create_set(ch_trainer *trainer, ch_error *error) {
-  size_t count = (size_t)trainer->params.count;
-  ch_keeping *keeping = calloc(count + 1, sizeof *keeping);
-  bool *rounded = calloc(count + 1, sizeof *rounded);
-  ch_status status = keeping && rounded ? choose_keeping(trainer, keeping, rounded, error)
-                                        : ch_fail(error, CH_ERROR_MEMORY, "no memory for a trainer");
+  ch_keeping *keeping;
+  ch_status status = find_keeping(trainer, &keeping, error);
   if (status == CH_OK)
     status = ch_parameter_set_create_part(&trainer->set, &trainer->params, trainer->engine.kernels,
                                           ch_ranks_rank(trainer->ranks), ch_ranks_count(trainer->ranks),
                                           keeping, error);
-  if (status == CH_OK && ch_ranks_count(trainer->ranks) > 1) ch_gemm_by_panels(trainer->engine.gemm);
+  if (status == CH_OK && trainer->rank_count > 1) ch_gemm_by_panels(trainer->engine.gemm);
   free(keeping);
-  free(rounded);
   return status;
 }
 
@@ -263,6 +275,7 @@ static ch_status create(ch_rank_group *ranks, const char *stored, const ch_confi
   trainer->options = *options;
   trainer->source = *source;
   trainer->ranks = ranks;
+  trainer->rank_count = ch_ranks_count(ranks);
   return set_up(trainer, stored, error);
 }
 
@@ -286,6 +299,51 @@ ch_status ch_trainer_create_like(const char *stored, const ch_config *config, co
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
                             const ch_batch_source *source, ch_trainer **trainer, ch_error *error) {
   return ch_trainer_create_like(NULL, config, options, source, trainer, error);
+}
+
+/* The most of all ranks: columns of tables may not be shared evenly. */
+static ch_status add_up(ch_trainer *trainer, ch_train_memory *memory, ch_error *error) {
+  const ch_train_options *o = &trainer->options;
+  ch_dtype real = ch_train_real(o);
+  int ranks = trainer->rank_count;
+  ch_keeping *keeping;
+  size_t activations = 0, evaluation = 0, made;
+  ch_status status = find_keeping(trainer, &keeping, error);
+  if (status == CH_OK) status = plan_bytes(trainer, o->micro_batch, true, &activations, &made, error);
+  if (status == CH_OK) status = plan_bytes(trainer, o->micro_batch, false, &evaluation, &made, error);
+  if (evaluation > activations) activations = evaluation; /* they use the same memory */
+  for (int r = 0; r < ranks && status == CH_OK; r++) {
+    ch_parameter_bytes set = ch_parameter_bytes_of(&trainer->params, real, r, ranks, keeping);
+    ch_train_memory here = {.weights = (int64_t)set.weights,
+                            .gradients = (int64_t)set.gradients,
+                            .masters = (int64_t)set.masters,
+                            .moments = (int64_t)set.moments,
+                            .activations = (int64_t)activations};
+    if (ch_trainer_divides_tables(trainer))
+      here.exchange =
+          (int64_t)ch_shards_bytes_of(&trainer->params, real, o->micro_batch * o->sequence, r, ranks);
+    here.total =
+        here.weights + here.gradients + here.masters + here.moments + here.exchange + here.activations;
+    if (here.total > memory->total) *memory = here;
+  }
+  free(keeping);
+  return status;
+}
+
+ch_status ch_trainer_memory(const char *stored, const ch_config *config, const ch_train_options *options,
+                            int ranks, ch_train_memory *memory, ch_error *error) {
+  ch_trainer *trainer = calloc(1, sizeof *trainer);
+  if (!trainer) return no_memory(error);
+  *memory = (ch_train_memory){0};
+  trainer->config = *config;
+  trainer->options = *options;
+  trainer->rank_count = ranks;
+  ch_status status = declare(stored, &trainer->config, &trainer->params, error);
+  if (status == CH_OK) status = ch_engine_init(&trainer->engine, ch_train_real(options), error);
+  trainer->engine.compute = options->dtype;
+  if (status == CH_OK) status = add_up(trainer, memory, error);
+  ch_trainer_free(trainer);
+  return status;
 }
 
 void ch_trainer_free(ch_trainer *trainer) {

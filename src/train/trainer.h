@@ -34,6 +34,10 @@ ch_status ch_trainer_create_over(ch_rank_group *ranks, const char *stored, const
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
+/* What one of `ranks` ranks would hold, without making a trainer: of the rank that holds most. options->micro_batch is not 0; `stored` as
+   above. */
+ch_status ch_trainer_memory(const char *stored, const ch_config *config, const ch_train_options *options,
+                            int ranks, ch_train_memory *memory, ch_error *error);
 
 /* Replaces the initial weights by those of a model directory of the same shape (ours or Hugging Face's, any float
    type). Only before the first step. Errors name the file and the tensor. */

@@ -15,6 +15,7 @@ struct ch_trainer {
   bool chosen_warmup;      /* the same for the warm-up */
   ch_batch_source source;
   ch_rank_group *ranks; /* that train one model together; NULL: this process alone */
+  int rank_count;       /* of them */
   ch_engine engine;
   ch_parameter_set set;
   ch_expert_balance balance;

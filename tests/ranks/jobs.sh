@@ -2,24 +2,9 @@
 # Training over MPI as users start it: jobs.sh PROGRAM SOURCE PART [ROUNDS]. PART is one of `bits`, `failures` and `input`.
 # Exit status 77 means skipped: no MPI.
 set -eu
-program=$1 source=$2 part=$3 rounds=${4:-1}
-[ -f "$(dirname "$program")/crosshead-mpi.so" ] || { echo "skipped: this build has no MPI"; exit 77; }
-command -v mpirun >/dev/null || { echo "skipped: mpirun is not installed"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-export OMP_NUM_THREADS=1 CROSSHEAD_RUNS=none
-# Open MPI: root is allowed, and messages go through memory and the loopback alone.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-head -c 60000 "$source/data/tinyshakespeare.txt" >text
+part=$3 rounds=${4:-1}
+. "$(dirname "$0")/common.sh" "$1" "$2" yes
 
-fail() { echo "FAILED: $*"; exit 1; }
-over() { # over N ARGUMENTS...: a minute is enough for every job here
-  local n=$1
-  shift
-  timeout 120 mpirun -n "$n" "$program" "$@" >out 2>&1
-}
 # Tensors of a safetensors file, without its header, which holds the seconds that training took.
 tensors() { tail -c +$(($(od -An -tu8 -N8 "$1") + 9)) "$1" | cksum; }
 losses() { sed -n 's/.*"step":\([0-9]*\).*"loss":\([^,]*\),"lr".*"grad_norm":\([^,]*\).*/\1 \2 \3/p' "$1/log.jsonl"; }
@@ -29,8 +14,6 @@ same() { # two directories of runs
   [ "$(tensors "$1/checkpoint.safetensors")" = "$(tensors "$2/checkpoint.safetensors")" ] || fail "the checkpoints of $1 and $2 differ"
   [ -n "$(losses "$1")" ] && [ "$(losses "$1")" = "$(losses "$2")" ] || fail "the losses of $1 and $2 differ"
 }
-says() { grep -qF -- "$1" out || { cat out; fail "it does not say: $1"; }; }
-once() { [ "$(grep -cF -- "$1" out)" = 1 ] || { cat out; fail "it does not say once: $1"; }; }
 
 config() { # config NAME 'members of JSON'
   cat >"$1.json" <<END
@@ -47,19 +30,29 @@ bits)
   config masa '"attention": {"type": "gqa"}, "sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2}'
   config egmla '"attention": {"type": "mla", "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "gate_embedding_dim": 10}'
   config moe '"attention": {"type": "gqa"}, "moe": {"experts": 4, "active": 2, "expert_intermediate_size": 16, "balance": "aux"}'
-  for run in "gqa f32" "gqa bf16" "mla f32" "egmla f32" "egmla bf16" "masa bf16" "moe f32"; do
+  # Every mechanism over every number of ranks is in tests/train/test_over_ranks.c; here over MPI.
+  for run in "gqa f32 2 3 4" "gqa bf16 2" "mla f32 3" "egmla f32 4" "egmla bf16 3" "masa bf16 2" "moe f32 3"; do
     set -- $run
-    "$program" train "$1.json" $options --dtype "$2" --out "$1-$2" >out 2>&1 || { cat out; fail "$1 alone"; }
-    for n in 2 3 4; do
-      over $n train "$1.json" $options --dtype "$2" --out "$1-$2-$n" || { cat out; fail "$1 over $n ranks"; }
-      same "$1-$2" "$1-$2-$n"
+    config=$1 type=$2
+    shift 2
+    alone train "$config.json" $options --dtype "$type" --out "$config-$type" || { cat out; fail "$config alone"; }
+    for n in "$@"; do
+      rm -f trace
+      over "$n" train "$config.json" $options --dtype "$type" --out "$config-$type-$n" --trace trace ||
+        { cat out; fail "$config over $n ranks"; }
+      same "$config-$type" "$config-$type-$n"
+      # A lane of each rank.
+      for ((r = 0; r < n; r++)); do
+        grep -q "\"args\":{\"name\":\"rank $r\"}" trace || fail "the trace has no lane of rank $r"
+        [ "$(grep -c "\"name\":\"receive_gradients\",.*\"pid\":$((r + 1))," trace)" -gt 0 ] || fail "rank $r receives nothing"
+      done
     done
   done
   # Interrupted again and again, and resumed on other numbers of ranks.
-  "$program" train gqa.json $options --steps 40 --checkpoint-every 4 --out whole >out 2>&1 || { cat out; fail "the whole run"; }
+  alone train gqa.json $options --steps 40 --checkpoint-every 4 --out whole || { cat out; fail "the whole run"; }
   first="gqa.json $options --steps 40 --checkpoint-every 4"
   for n in 2 4 3 1 2; do
-    mpirun -n $n "$program" train $first --out parts >out 2>&1 &
+    "$MPIRUN" -n $n "$program" train $first --out parts >out 2>&1 &
     job=$!
     first=--resume
     before=$(steps_of parts)
@@ -74,7 +67,7 @@ bits)
   same whole parts
   ;;
 failures)
-  "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out whole >out 2>&1 || { cat out; fail "the whole run"; }
+  alone train gqa.json $options --steps 150 --checkpoint-every 5 --out whole || { cat out; fail "the whole run"; }
   started() { # waits for the job's first checkpoint
     for ((i = 0; i < 600; i++)); do [ -f "$1/checkpoint.safetensors" ] && return; sleep 0.05; done
     cat out
@@ -82,7 +75,7 @@ failures)
   }
   # A signal to one rank, or to mpirun, is for all: a checkpoint, one sentence, one exit status.
   for signal in TERM USR1; do
-    timeout 120 mpirun -n 3 "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out $signal >out 2>&1 &
+    timeout 120 "$MPIRUN" -n 3 "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out $signal >out 2>&1 &
     job=$!
     started $signal
     pids=$(pgrep -f "$program train.* --out $signal\$" | while read -r p; do [ "$(readlink "/proc/$p/exe")" = "$program" ] && echo "$p"; done)
@@ -97,7 +90,7 @@ failures)
   # A rank that is killed takes the others with it; the last checkpoint is whole.
   for ((round = 0; round < rounds; round++)); do
     rm -rf killed
-    timeout 120 mpirun -n 3 "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out killed >out 2>&1 &
+    timeout 120 "$MPIRUN" -n 3 "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out killed >out 2>&1 &
     job=$!
     started killed
     sleep "0.$((RANDOM % 10))"
@@ -126,7 +119,7 @@ input)
   differ() { # differ SENTENCE MORE...: rank 1 has more options
     local sentence=$1
     shift
-    timeout 60 mpirun -n 1 "$program" train gqa.json $options --out a : -n 1 "$program" train gqa.json $options --out a "$@" >out 2>&1 &&
+    timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 "$program" train gqa.json $options --out a "$@" >out 2>&1 &&
       fail "ranks that differ: $*"
     once "$sentence"
   }
@@ -135,15 +128,15 @@ input)
   cp text other
   differ "rank 1 has other names of files than rank 0" --data other
   config gqa '"attention": {"type": "gqa"}'
-  timeout 60 mpirun -n 1 "$program" train gqa.json $options --out a : -n 1 --wdir "$work" env CROSSHEAD_ISA=plain "$program" train gqa.json $options --out a >out 2>&1 &&
+  timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 --wdir "$work" env CROSSHEAD_ISA=plain "$program" train gqa.json $options --out a >out 2>&1 &&
     fail "ranks with other instructions"
   once "rank 1 has another set of instructions"
   cp "$program" another && printf ' ' >>another && cp "$(dirname "$program")/crosshead-mpi.so" .
-  timeout 60 mpirun -n 1 "$program" train gqa.json $options --out a : -n 1 ./another train gqa.json $options --out a >out 2>&1 &&
+  timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 ./another train gqa.json $options --out a >out 2>&1 &&
     fail "ranks with other programs"
   once "rank 1 has another program than rank 0"
   # A directory in which another job trains.
-  timeout 100 mpirun -n 2 "$program" train gqa.json $options --steps 3000 --checkpoint-every 5 --out busy >first 2>&1 &
+  timeout 100 "$MPIRUN" -n 2 "$program" train gqa.json $options --steps 3000 --checkpoint-every 5 --out busy >first 2>&1 &
   job=$!
   for ((i = 0; i < 600; i++)); do [ -f busy/checkpoint.safetensors ] && break; sleep 0.05; done
   over 2 train --out busy --resume && fail "resuming what another job trains"
@@ -151,7 +144,7 @@ input)
   kill -TERM $job
   wait $job || true
   # No MPI: the module is not there.
-  CROSSHEAD_MPI=$work/none.so timeout 60 mpirun -n 2 "$program" train gqa.json $options --out a >out 2>&1 && fail "ranks without MPI"
+  CROSSHEAD_MPI=$work/none.so timeout 60 "$MPIRUN" -n 2 "$program" train gqa.json $options --out a >out 2>&1 && fail "ranks without MPI"
   once "2 processes were started to work together"
   ;;
 *) fail "no such part" ;;

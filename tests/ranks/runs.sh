@@ -3,28 +3,11 @@
 # Comparisons over ranks, and in shares, beside one process: runs.sh PROGRAM SOURCE PART. PART is one of `ranks`, `shares` and
 # `failures`. Exit status 77 means skipped: no MPI.
 set -eu
-program=$1 source=$2 part=$3
-if [ "$part" != shares ]; then
-  [ -f "$(dirname "$program")/crosshead-mpi.so" ] || { echo "skipped: this build has no MPI"; exit 77; }
-  command -v mpirun >/dev/null || { echo "skipped: mpirun is not installed"; exit 77; }
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-export OMP_NUM_THREADS=1 CROSSHEAD_RUNS=none
-# Open MPI: root is allowed, and messages go through memory and the loopback alone.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-head -c 60000 "$source/data/tinyshakespeare.txt" >text
+part=$3
+needed=yes
+[ "$part" != shares ] || needed=no
+. "$(dirname "$0")/common.sh" "$1" "$2" $needed
 
-fail() { echo "FAILED: $*"; exit 1; }
-alone() { timeout 120 "$program" "$@" >out 2>&1; }
-over() { # over N ARGUMENTS...
-  local n=$1
-  shift
-  timeout 120 mpirun -n "$n" "$program" "$@" >out 2>&1
-}
-says() { grep -qF -- "$1" out || { cat out; fail "it does not say: $1"; }; }
 # results.json without what is measured on a clock, and what was typed.
 figures() {
   sed -e '/"decode_curve": \[/,/^ *\]/d' -e '/_per_second": {/,/^ *}/d' "$1/results.json" |
@@ -109,7 +92,7 @@ failures)
   over 3 compare $options --out some || { cat out; fail "the run that had failed"; }
   same one some
   # A signal to one process ends all; finished work is kept and goes on in one process.
-  mpirun -n 2 "$program" compare $options --tokens 60k --out stopped >out 2>&1 &
+  "$MPIRUN" -n 2 "$program" compare $options --tokens 60k --out stopped >out 2>&1 &
   job=$!
   for ((i = 0; i < 600; i++)); do [ -s stopped/mha/log.jsonl ] && break; sleep 0.05; done
   kill -USR1 $job

@@ -288,7 +288,9 @@ static void check_memory(ch_dtype dtype, int ranks) {
   assert_int_equal(over.status[0], CH_OK);
   const size_t whole = elements_of(first, CH_KEPT_WHOLE), rounded = elements_of(first, CH_KEPT_ROUNDED),
                tables = elements_of(first, CH_KEPT_COLUMNS), lines = 256 * (size_t)first->params.count;
-  size_t table_elements = 0;
+  size_t table_elements = 0, most = 0;
+  ch_train_memory told;
+  assert_ok(ch_trainer_memory(NULL, &config, &options, ranks, &told, &failure));
   assert_true(tables > 0 && (dtype == CH_BF16) == (rounded > 0));
   for (int r = 0; r < ranks; r++) {
     const ch_parameter_set *set = &over.trainers[r]->set;
@@ -297,6 +299,8 @@ static void check_memory(ch_dtype dtype, int ranks) {
     for (int p = 0; p < set->params->count; p++)
       if (set->keeping[p] == CH_KEPT_COLUMNS) own += (double)set->pieces[p].count;
     table_elements += (size_t)own;
+    size_t held = ch_trainer_bytes(over.trainers[r]) - over.trainers[r]->engine.workspace.bytes;
+    if (held > most) most = held;
     double share = (double)(whole + rounded) / ranks;
     assert_about(bytes.moments, 8 * (share + own), 2 * lines);
     assert_about(bytes.masters, 4 * (double)rounded / ranks, lines);
@@ -304,6 +308,8 @@ static void check_memory(ch_dtype dtype, int ranks) {
     assert_about(bytes.gradients, 4 * (double)(whole + rounded) + 4 * own, lines);
   }
   assert_int_equal(table_elements, tables);
+  assert_int_equal(told.total - told.activations, most);
+  assert_int_equal(told.activations, first->engine.workspace.bytes);
   free_job(&over);
 }
 
@@ -375,7 +381,8 @@ static void a_checkpoint_goes_on_with_any_number_of_ranks(void **state) {
   (void)state;
   static const int numbers[] = {1, 3, 2, 4, 1};
   char *directory = make_directory();
-  ch_config config = test_config_with_experts(CH_BALANCE_LOSS_FREE);
+  ch_config config = config_with_gates();
+  config.moe = test_config_with_experts(CH_BALANCE_LOSS_FREE).moe;
   ch_train_options options = ranks_options(12, 1);
   options.steps = 5;
   job whole = job_of("whole", &config, &options);
@@ -424,9 +431,9 @@ static void check_failure(job *j, int ranks, int64_t steps_done, ch_status expec
 
 static void where_the_text_of_one_ends_no_rank_makes_the_step(void **state) {
   (void)state;
-  ch_config config = test_config();
   ch_train_options options = ranks_options(12, 1);
   for (int rank = 0; rank < 3; rank++) {
+    ch_config config = rank == 1 ? test_config() : config_with_gates();
     job j = job_of("text", &config, &options);
     j.text_ends = true;
     j.failing_rank = rank;
@@ -437,9 +444,9 @@ static void where_the_text_of_one_ends_no_rank_makes_the_step(void **state) {
 
 static void where_the_loss_of_one_is_not_finite_no_rank_makes_the_step(void **state) {
   (void)state;
-  ch_config config = test_config();
   ch_train_options options = ranks_options(12, 1);
   for (int rank = 0; rank < 4; rank++) {
+    ch_config config = rank % 2 ? test_config() : config_with_gates();
     job j = job_of("nan", &config, &options);
     j.weight_is_nan = true;
     j.failing_rank = rank;
@@ -451,9 +458,9 @@ static void where_the_loss_of_one_is_not_finite_no_rank_makes_the_step(void **st
 /* At every place of a step where a rank asks whether to stop. */
 static void where_one_is_stopped_no_rank_makes_the_step(void **state) {
   (void)state;
-  ch_config config = test_config();
   ch_train_options options = ranks_options(6, 1);
   for (int asks = 0; asks < 10; asks++) {
+    ch_config config = asks % 2 ? test_config() : config_with_gates();
     job j = job_of("stop", &config, &options);
     j.asks_before_stop = asks;
     j.failing_rank = asks % 3;

@@ -1,0 +1,42 @@
+/* The public function that says what a rank holds while it trains. */
+#include <crosshead/train.h>
+
+#include "api/answer.h"
+#include "base/file.h"
+#include "config_file/config_json.h"
+#include "report/train_memory.h"
+#include "train/trainer.h"
+
+enum { MOST_RANKS = 65536 };
+
+static ch_status measure(const ch_train_settings *s, int32_t ranks, ch_train_memory *memory,
+                         ch_error *error) {
+  const char *model = s->config ? s->config : s->init_from;
+  ch_config config;
+  ch_train_options options;
+  if (!model) return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or --init-from");
+  if (ranks < 1 || ranks > MOST_RANKS)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks is %d; it must be from 1 to %d", (int)ranks,
+                   MOST_RANKS);
+  CH_TRY(ch_config_read(model, &config, error));
+  ch_train_options_default(&config, &options);
+  ch_train_options_put(s, &options);
+  options.steps = 1;
+  if (options.micro_batch == 0) options.micro_batch = 1;
+  options.batch = 2 * options.micro_batch; /* gradients of several are added up */
+  CH_TRY(ch_train_options_check(&options, &config, error));
+  return ch_trainer_memory(ch_is_directory(model) ? model : NULL, &config, &options, ranks, memory, error);
+}
+
+ch_status ch_train_memory_of(const ch_train_settings *settings, int32_t ranks, ch_train_memory *memory,
+                             ch_error *error) {
+  if (!settings || !memory)
+    return ch_answer_missing(error, settings ? "where the figures go" : "the settings");
+  ch_status status = measure(settings, ranks, memory, error);
+  return settings->option_names ? status : ch_answer_name_settings(status, error);
+}
+
+ch_status ch_train_memory_json(const ch_train_memory *memory, char **json, ch_error *error) {
+  if (!memory) return ch_answer_missing(error, "the figures");
+  return ch_answer_json(ch_train_memory_to_json(memory), json, error);
+}

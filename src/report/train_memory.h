@@ -1,0 +1,11 @@
+/* What a rank holds while it trains, as JSON. */
+#ifndef CH_REPORT_TRAIN_MEMORY_H
+#define CH_REPORT_TRAIN_MEMORY_H
+
+#include <crosshead/train.h>
+#include <jansson.h>
+
+/* NULL when memory is out. */
+json_t *ch_train_memory_to_json(const ch_train_memory *memory);
+
+#endif
