@@ -4,6 +4,7 @@
 
 #include <crosshead/documents.h>
 #include <crosshead/model.h>
+#include <crosshead/ranks.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +44,10 @@ typedef struct ch_evaluate_settings {
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   /* Sentences of errors name settings as `crosshead eval` names its options: "--fewshot" and not "examples". */
   bool option_names;
+  /* One of several processes that measure a text or ask a task together (ranks.h): all make the same call, each does a part,
+   * and all have the same figures, which are those of one process. Rank 0 calls the callbacks; of the others, progress alone is
+   * called. Failures are those of all. Not for images. NULL: this process alone. */
+  ch_rank_group *ranks;
   ch_progress progress; /* or NULL; the unit is predicted tokens, or images */
   /* Or NULL: a text has the parts "whole text" and "documents"; that of a task has its name, that of images is
    * "images". */

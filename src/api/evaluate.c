@@ -12,6 +12,9 @@
 #include "eval/score_groups.h"
 #include "eval/tasks/requests.h"
 #include "infer/api.h"
+#include "ranks/program.h"
+#include "tensor/kernels.h"
+#include "text/hash.h"
 
 void ch_evaluate_defaults(ch_evaluate_settings *settings) {
   *settings = (ch_evaluate_settings){.examples = CH_EXAMPLES_OF_TASK, .seed = 1};
@@ -37,6 +40,10 @@ static ch_status check(const ch_evaluate_settings *s, ch_error *error) {
 static ch_status check_model(const ch_model *model, const ch_evaluate_settings *s, ch_evaluated_kind kind,
                              ch_error *error) {
   const ch_config *config = &model->config;
+  if (kind.images && s->ranks)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "images are measured by one process; start it without mpirun, or measure a text or a task");
   if (kind.images)
     return ch_config_is_vision(config)
                ? CH_OK
@@ -52,6 +59,32 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
   return ch_window_check(config, s->window, error);
 }
 
+/* Of the beginning of every tensor. */
+static uint64_t hash_model(const ch_model *model) {
+  uint64_t hash = (uint64_t)model->params.count;
+  for (int i = 0; i < model->params.count; i++) {
+    const ch_tensor *tensor = &model->weights.tensors[i];
+    size_t bytes = ch_tensor_bytes(tensor), some = bytes < 4096 ? bytes : 4096;
+    hash = ch_hash_mix(hash ^ ch_hash_bytes(tensor->data, some, (uint64_t)tensor->dtype), bytes + 1);
+  }
+  return hash;
+}
+
+/* Whether all ranks are about to measure the same model in the same way; the text they compare when they have it. */
+static ch_status compare_ranks(const ch_evaluation *e, ch_error *error) {
+  const ch_evaluate_settings *s = &e->settings;
+  if (!s->ranks) return CH_OK;
+  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+  CH_TRY(ch_ranks_compare_programs(s->ranks, kernels->name, ch_team_of(s->threads).threads, error));
+  const int64_t options[] = {
+      s->window,   s->stride,         (int64_t)s->documents,    (int64_t)s->compute,
+      s->limit,    (int64_t)s->cache, (int64_t)s->cache_keys,   (int64_t)s->cache_values,
+      s->examples, (int64_t)s->seed,  (int64_t)s->cache_latents};
+  const ch_rank_fact facts[] = {{"other options", ch_hash_bytes(options, sizeof options, 3)},
+                                {"another model", hash_model(&e->model)}};
+  return ch_ranks_compare(s->ranks, facts, sizeof facts / sizeof *facts, error);
+}
+
 ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *settings,
                              ch_evaluated_kind kind, ch_evaluation *e, ch_error *error) {
   *e = (ch_evaluation){.began = ch_clock()};
@@ -60,12 +93,14 @@ ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *
     e->settings = *settings;
   else
     ch_evaluate_defaults(&e->settings);
-  CH_TRY(check(&e->settings, error));
-  ch_status status = check_model(model, &e->settings, kind, error);
+  ch_status status = check(&e->settings, error);
+  if (status == CH_OK) status = check_model(model, &e->settings, kind, error);
+  CH_TRY(ch_ranks_agree(e->settings.ranks, status, error));
   ch_team team = ch_team_of(e->settings.threads);
   e->before = ch_team_enter(&team);
   e->model = *model;
   e->model.compute = e->settings.compute == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
+  status = compare_ranks(e, error);
   return status == CH_OK ? CH_OK : ch_evaluation_close(e, status, error);
 }
 
@@ -145,9 +180,12 @@ static ch_status evaluate_text(const ch_evaluation *e, const char *path, text_fi
                                ch_error *error) {
   ch_document_set text;
   ch_scorer *scorer = NULL;
-  CH_TRY(ch_document_set_open(path, (ch_separator)e->settings.documents, &text, error));
+  ch_rank_group *ranks = e->settings.ranks;
+  CH_TRY(ch_ranks_agree(ranks, ch_document_set_open(path, (ch_separator)e->settings.documents, &text, error),
+                        error));
   ch_status status = ch_scorer_create(&e->model, &scorer, error);
   if (status == CH_OK) status = use_cache(e, scorer, figures, error);
+  status = ch_ranks_agree(ranks, status, error);
   if (status == CH_OK) status = measure(e, scorer, &text, figures, error);
   ch_scorer_free(scorer);
   ch_document_set_close(&text);
@@ -244,10 +282,13 @@ static ch_status encode_all(requests *r, ch_continuation *list, size_t count, ch
 
 static ch_status score(const ch_evaluation *e, requests *r, ch_continuation *list, size_t count,
                        ch_error *error) {
-  CH_TRY(ch_request_rules_of(&e->model.config, e->model.tokenizer, e->settings.window, &r->rules, error));
-  CH_TRY(encode_all(r, list, count, error));
-  CH_TRY(ch_score_groups(&e->model, r->windows, r->starts, r->groups, r->scores, NULL, e->settings.progress,
-                         e->settings.user, error));
+  ch_rank_group *ranks = e->settings.ranks;
+  ch_status status =
+      ch_request_rules_of(&e->model.config, e->model.tokenizer, e->settings.window, &r->rules, error);
+  if (status == CH_OK) status = encode_all(r, list, count, error);
+  CH_TRY(ch_ranks_agree(ranks, status, error));
+  CH_TRY(ch_score_groups(&e->model, ranks, r->windows, r->starts, r->groups, r->scores, NULL,
+                         e->settings.progress, e->settings.user, error));
   for (size_t i = 0; i < count; i++) {
     bool certain = list[i].tokens == 0;
     list[i].log_likelihood = certain ? 0 : -r->scores[i].nll;

@@ -138,16 +138,18 @@ static ch_status read_name(asking *a, const char *task, ch_error *error) {
 }
 
 static ch_status ask(asking *a, const char *task, ch_error *error) {
-  CH_TRY(read_name(a, task, error));
+  ch_rank_group *ranks = a->call.settings.ranks;
+  ch_status status = read_name(a, task, error);
+  if (status == CH_OK) status = ch_task_open(a->name, &a->task, error);
+  CH_TRY(ch_ranks_agree(ranks, status, error));
   ch_evaluate_settings settings = a->call.settings;
   settings.progress = tell_progress;
   settings.stage = tell_stage;
   settings.user = a;
-  CH_TRY(ch_task_open(a->name, &a->task, error));
   ch_evaluation_begins(&a->call, a->task->name);
   CH_TRY(
       ch_task_evaluate(a->task, &a->call.model, a->call.model.tokenizer, &settings, &a->evaluation, error));
-  return give_samples(a, error);
+  return ch_ranks_agree(ranks, give_samples(a, error), error);
 }
 
 ch_status ch_evaluate_one_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,

@@ -10,6 +10,7 @@
 #include "cli/cache_types.h"
 #include "cli/eval_task.h"
 #include "cli/interrupt.h"
+#include "cli/job.h"
 #include "cli/keep.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -44,13 +45,13 @@ static void begin_part(const char *name, void *context) {
   evaluation *e = context;
   snprintf(e->part, sizeof e->part, "%s", name);
   ch_progress_end(&e->line);
-  ch_progress_begin(&e->line, stderr);
+  ch_progress_begin(&e->line, ch_job_leads() ? stderr : NULL);
 }
 
 static bool show_progress(int64_t done, int64_t total, void *context) {
   evaluation *e = context;
   const char *unit = e->arguments->images ? "images" : "tokens";
-  if (ch_progress_due(&e->line)) {
+  if (ch_job_leads() && ch_progress_due(&e->line)) {
     double rate = (double)done / ch_progress_seconds(&e->line);
     char left[32];
     ch_progress_show(&e->line, false, "%s%s%lld of %lld %s, %.0f %s/s, %s left",
@@ -104,7 +105,8 @@ static ch_status choose(evaluation *e, ch_evaluate_settings *settings, ch_error 
   settings->option_names = true;
   settings->progress = show_progress;
   settings->stage = begin_part;
-  settings->sample = a->log_samples ? log_sample : NULL;
+  settings->sample = a->log_samples && ch_job_leads() ? log_sample : NULL;
+  settings->ranks = ch_job_ranks();
   settings->user = e;
   return a->cache_dtype ? choose_cache(e, settings, error) : CH_OK;
 }
@@ -113,8 +115,9 @@ static ch_status measure(evaluation *e, ch_error *error) {
   const arguments *a = e->arguments;
   ch_evaluate_settings settings;
   char *json = NULL;
-  CH_TRY(open_model(e, error));
-  CH_TRY(choose(e, &settings, error));
+  ch_status opened = open_model(e, error);
+  if (opened == CH_OK) opened = choose(e, &settings, error);
+  CH_TRY(ch_job_agree(opened, error));
   e->log.path = a->log_samples;
   ch_interrupt_watch(CH_NOTHING_SAVED);
   ch_status status = a->task   ? ch_evaluate_task(e->model, a->task, &settings, &json, error)
@@ -208,12 +211,12 @@ static void keep(evaluation *e, const ch_keeper *keeper) {
 static ch_status evaluate(const arguments *a, const ch_keeper *keeper, ch_error *error) {
   evaluation e = {.arguments = a, .began = ch_clock()};
   ch_map text;
-  if (a->text) { /* a mistyped name is said before anything is opened */
-    CH_TRY(ch_map_open(a->text, &text, error));
-    ch_map_close(&text);
-  }
-  ch_status status = measure(&e, error);
-  if (status == CH_OK) {
+  ch_status status = CH_OK;
+  if (a->text && (status = ch_map_open(a->text, &text, error)) == CH_OK)
+    ch_map_close(&text); /* a mistyped name is said before anything is opened */
+  CH_TRY(ch_job_agree(status, error));
+  status = measure(&e, error);
+  if (status == CH_OK && ch_job_leads()) {
     complete_report(&e);
     keep(&e, keeper);
     status = a->json ? ch_print_json(json_incref(e.report), 0, error) : print_page(&e, error);
@@ -364,8 +367,8 @@ static ch_status run(const void *given, ch_error *error) {
   if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --task and --images");
   if (!a->text && a->cache_dtype) return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype is for --text");
   CH_TRY(a->task ? check_task(a, error) : check_no_task(a, error));
-  ch_keeper keeper;
-  CH_TRY(ch_keeper_begin(&keeper, a->runs, NULL, error));
+  ch_keeper keeper = {0};
+  CH_TRY(ch_job_agree(ch_job_leads() ? ch_keeper_begin(&keeper, a->runs, NULL, error) : CH_OK, error));
   ch_text command = {0};
   ch_put_typed("eval", options, a, &command);
   keeper.labels = (ch_kept_run_labels){.dataset = a->task   ? a->task_file
@@ -374,7 +377,7 @@ static ch_status run(const void *given, ch_error *error) {
                                        .command = command.data};
   ch_status status = evaluate(a, &keeper, error);
   ch_text_free(&command);
-  ch_keeper_end(&keeper);
+  if (ch_job_leads()) ch_keeper_end(&keeper);
   return status;
 }
 
@@ -400,5 +403,6 @@ const ch_command ch_cmd_eval = {
                 "crosshead eval models/vit --images cifar-10-batches-bin",
     .options = options,
     .arguments_size = sizeof(arguments),
+    .over_ranks = true,
     .run = run,
 };

@@ -31,10 +31,14 @@ int64_t ch_count_words(const char *text, size_t size) {
 static ch_status score_all(ch_scorer *scorer, const ch_windows *windows, const ch_evaluate_settings *settings,
                            double *nll, ch_error *error) {
   double *parts = malloc((size_t)windows->count * sizeof *parts + 1);
+  ch_status status = CH_OK;
   if (!parts)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)windows->count);
-  ch_status status =
-      ch_scorer_run(scorer, windows->data, windows->count, parts, settings->progress, settings->user, error);
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)windows->count);
+  status = ch_ranks_agree(settings->ranks, status, error);
+  ch_scorer_share(scorer, settings->ranks);
+  if (status == CH_OK)
+    status = ch_scorer_run(scorer, windows->data, windows->count, parts, settings->progress, settings->user,
+                           error);
   *nll = 0;
   for (int64_t i = 0; status == CH_OK && i < windows->count; i++) *nll += parts[i];
   free(parts);
@@ -77,6 +81,18 @@ ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *doc
   return status;
 }
 
+static ch_status cut_text(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
+                          int32_t end_token, const ch_evaluate_settings *settings, ch_ids *ids,
+                          ch_windows *windows, ch_error *error) {
+  CH_TRY(ch_encode_joined(tokenizer, documents, count, end_token, settings->limit, ids, error));
+  if (ids->size < 2)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the text has %zu token%s; at least 2 are needed, for the first is not predicted",
+                   ids->size, ids->size == 1 ? "" : "s");
+  return ch_windows_strided(windows, ids->data, (int64_t)ids->size, settings->window, settings->stride,
+                            error);
+}
+
 ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                  const ch_document *documents, int64_t count, int32_t end_token,
                                  const ch_evaluate_settings *settings, ch_token_perplexity *result,
@@ -85,16 +101,8 @@ ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenize
   *result = (ch_token_perplexity){0};
   ch_ids ids = {0};
   ch_windows windows = {0};
-  ch_status status;
-  CH_TRY_GOTO(ch_encode_joined(tokenizer, documents, count, end_token, settings->limit, &ids, error));
-  if (ids.size < 2) {
-    status = ch_fail(error, CH_ERROR_ARGUMENT,
-                     "the text has %zu token%s; at least 2 are needed, for the first is not predicted",
-                     ids.size, ids.size == 1 ? "" : "s");
-    goto done;
-  }
-  CH_TRY_GOTO(
-      ch_windows_strided(&windows, ids.data, (int64_t)ids.size, settings->window, settings->stride, error));
+  ch_status status = cut_text(tokenizer, documents, count, end_token, settings, &ids, &windows, error);
+  CH_TRY_GOTO(ch_ranks_agree(settings->ranks, status, error));
   CH_TRY_GOTO(score_all(scorer, &windows, settings, &result->nll, error));
   result->tokens = (int64_t)ids.size - 1;
   result->loss = result->nll / (double)result->tokens;
@@ -132,6 +140,23 @@ static ch_status encode_documents(const ch_tokenizer *tokenizer, const ch_docume
   return status;
 }
 
+static ch_status cut_documents(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
+                               int32_t prefix, const ch_evaluate_settings *settings, encoded *all,
+                               ch_windows *windows, ch_document_perplexity *result, ch_error *error) {
+  CH_TRY(encode_documents(tokenizer, documents, count, prefix, all, error));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t tokens = (int64_t)(all->start[i + 1] - all->start[i]);
+    if (tokens < 2) continue;
+    CH_TRY(ch_windows_rolling(windows, all->ids.data + all->start[i], tokens, settings->window, error));
+    result->documents++;
+    result->tokens += tokens - 1;
+    result->words += ch_count_words(documents[i].text, documents[i].size);
+    result->bytes += (int64_t)documents[i].size;
+  }
+  if (result->documents > 0) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "the text has no document with a token in it");
+}
+
 ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                     const ch_document *documents, int64_t count, int32_t prefix,
                                     const ch_evaluate_settings *settings, ch_document_perplexity *result,
@@ -140,21 +165,9 @@ ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *token
   *result = (ch_document_perplexity){0};
   encoded all = {0};
   ch_windows windows = {0};
-  ch_status status;
-  CH_TRY_GOTO(encode_documents(tokenizer, documents, count, prefix, &all, error));
-  for (int64_t i = 0; i < count; i++) {
-    int64_t tokens = (int64_t)(all.start[i + 1] - all.start[i]);
-    if (tokens < 2) continue;
-    CH_TRY_GOTO(ch_windows_rolling(&windows, all.ids.data + all.start[i], tokens, settings->window, error));
-    result->documents++;
-    result->tokens += tokens - 1;
-    result->words += ch_count_words(documents[i].text, documents[i].size);
-    result->bytes += (int64_t)documents[i].size;
-  }
-  if (result->documents == 0) {
-    status = ch_fail(error, CH_ERROR_ARGUMENT, "the text has no document with a token in it");
-    goto done;
-  }
+  ch_status status =
+      cut_documents(tokenizer, documents, count, prefix, settings, &all, &windows, result, error);
+  CH_TRY_GOTO(ch_ranks_agree(settings->ranks, status, error));
   CH_TRY_GOTO(score_all(scorer, &windows, settings, &result->nll, error));
   result->word_perplexity = exp(result->nll / (double)result->words);
   result->byte_perplexity = exp(result->nll / (double)result->bytes);

@@ -36,7 +36,7 @@ ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *doc
                            int32_t end_token, int64_t most, ch_ids *ids, ch_error *error);
 
 /* documents [count] in the order of the text; end_token: -1 = nothing between them. Of the settings, window, stride (here
-   neither is 0), limit, progress and user count. Errors: CH_ERROR_ARGUMENT when fewer than two tokens are there, or window
+   neither is 0), limit, ranks, progress and user count. Errors: CH_ERROR_ARGUMENT when fewer than two tokens are there, or window
    and stride do not fit. */
 ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                  const ch_document *documents, int64_t count, int32_t end_token,

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "ranks/shared.h"
+#include "text/hash.h"
 
 enum { BATCH_ROWS = 2048, FINE = 16, COARSE = 128 };
 
@@ -17,7 +19,8 @@ struct ch_scorer {
   int32_t *tokens, *targets; /* [sequences, length] */
   bool cached;
   ch_cache_types types;
-  ch_cache *cache; /* of the shape, where cached */
+  ch_cache *cache;      /* of the shape, where cached */
+  ch_rank_group *ranks; /* that share the batches, or NULL */
 };
 
 /* One call's work. */
@@ -27,7 +30,9 @@ typedef struct scoring {
   double *nll;
   ch_progress progress; /* or NULL */
   void *user;
-  int64_t done, total; /* predictions */
+  int64_t done, total; /* predictions: of this rank, and of all */
+  ch_shared shared;    /* batches over ranks */
+  int32_t *owners;     /* [windows] the rank that runs each */
 } scoring;
 
 ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *error) {
@@ -61,6 +66,19 @@ void ch_scorer_use_cache(ch_scorer *scorer, ch_cache_types types) {
   scorer->runner = NULL;
   scorer->cached = true;
   scorer->types = types;
+}
+
+void ch_scorer_share(ch_scorer *scorer, ch_rank_group *ranks) {
+  scorer->ranks = ranks;
+}
+
+uint64_t ch_windows_hash(const ch_score_window *windows, int64_t count) {
+  uint64_t hash = (uint64_t)count;
+  for (int64_t i = 0; i < count; i++) {
+    size_t bytes = (size_t)windows[i].length * sizeof *windows[i].tokens;
+    hash = ch_hash_mix(hash ^ ch_hash_bytes(windows[i].tokens, bytes, (uint64_t)windows[i].first), 1);
+  }
+  return hash;
 }
 
 /* --- shapes -------------------------------------------------------------------------------------------------- */
@@ -133,13 +151,17 @@ static ch_status interrupted(const scoring *s, int64_t done, ch_error *error) {
                  (long long)done, (long long)s->total);
 }
 
-static ch_status tell(const scoring *s, int64_t done, ch_error *error) {
-  return !s->progress || s->progress(done, s->total, s->user) ? CH_OK : interrupted(s, done, error);
+/* Of several ranks each does about as much. */
+static ch_status tell(scoring *s, int64_t done, ch_error *error) {
+  done *= ch_ranks_count(s->shared.ranks);
+  if (done > s->total) done = s->total;
+  bool goes_on = !s->progress || s->progress(done, s->total, s->user);
+  return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : interrupted(s, done, error);
 }
 
 /* A batch while it runs: of a large model it takes minutes, and so does attention alone in a long window. */
 typedef struct running {
-  const scoring *s;
+  scoring *s;
   int64_t tokens; /* predicted in the batch */
   double share;   /* of the batch that is done */
   ch_error *error;
@@ -207,31 +229,44 @@ static int longer_first(const void *pa, const void *pb) {
 static ch_status run_sorted(scoring *s, const placed *windows, int64_t *order, int64_t count,
                             ch_error *error) {
   for (int64_t i = 0; i < count; i++) order[i] = windows[i].index;
-  for (int64_t first = 0, last; first < count; first = last) {
+  int64_t batch = 0;
+  for (int64_t first = 0, last; first < count; first = last, batch++) {
     int64_t rows = windows[first].rows, most = rows < BATCH_ROWS ? BATCH_ROWS / rows : 1;
     for (last = first; last < count && last - first < most && windows[last].rows == rows;) last++;
-    CH_TRY(run_batch(s, order + first, last - first, rows, error));
+    for (int64_t i = first; i < last; i++) s->owners[order[i]] = ch_shared_owner(&s->shared, batch);
+    if (ch_shared_is_own(&s->shared, batch)) CH_TRY(run_batch(s, order + first, last - first, rows, error));
   }
   return CH_OK;
+}
+
+static ch_status run_own(scoring *s, int64_t count, ch_error *error) {
+  placed *sorted = malloc((size_t)count * sizeof *sorted + 1);
+  int64_t *order = malloc((size_t)count * sizeof *order + 1);
+  s->owners = malloc((size_t)count * sizeof *s->owners + 1);
+  ch_status status = CH_OK;
+  if (!sorted || !order || !s->owners) {
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)count);
+  } else {
+    for (int64_t i = 0; i < count; i++) {
+      sorted[i] = (placed){padded_rows(s->windows[i].length), i};
+      s->total += s->windows[i].length - s->windows[i].first;
+    }
+    qsort(sorted, (size_t)count, sizeof *sorted, longer_first);
+    status = run_sorted(s, sorted, order, count, error);
+  }
+  free(sorted);
+  free(order);
+  return status;
 }
 
 ch_status ch_scorer_run(ch_scorer *scorer, const ch_score_window *windows, int64_t count, double *nll,
                         ch_progress progress, void *user, ch_error *error) {
   scoring s = {.scorer = scorer, .windows = windows, .nll = nll, .progress = progress, .user = user};
-  placed *sorted = malloc((size_t)count * sizeof *sorted + 1);
-  int64_t *order = malloc((size_t)count * sizeof *order + 1);
-  ch_status status = CH_OK;
-  if (!sorted || !order) {
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)count);
-  } else {
-    for (int64_t i = 0; i < count; i++) {
-      sorted[i] = (placed){padded_rows(windows[i].length), i};
-      s.total += windows[i].length - windows[i].first;
-    }
-    qsort(sorted, (size_t)count, sizeof *sorted, longer_first);
-    status = run_sorted(&s, sorted, order, count, error);
-  }
-  free(sorted);
-  free(order);
+  uint64_t hash = scorer->ranks ? ch_windows_hash(windows, count) : 0;
+  ch_status status = ch_shared_begin(&s.shared, scorer->ranks, hash, error);
+  if (status == CH_OK) status = ch_shared_agree(&s.shared, run_own(&s, count, error), error);
+  if (status == CH_OK) status = ch_shared_join(&s.shared, s.owners, count, nll, sizeof *nll, error);
+  ch_shared_end(&s.shared);
+  free(s.owners);
   return status;
 }

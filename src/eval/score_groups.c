@@ -8,6 +8,7 @@
 
 #include "attention/registry.h"
 #include "model/pass_table.h"
+#include "ranks/shared.h"
 
 enum {
   PASSES = 24,          /* planned shapes that are kept */
@@ -44,8 +45,12 @@ typedef struct scoring {
   ch_continuation_score *scores;
   ch_progress progress; /* or NULL */
   void *user;
-  int64_t done, total, computed;
+  int64_t done, total;               /* tokens: of this rank, and of all */
+  int64_t computed, computed_by_all; /* tokens: in own batches, and in prefixes of one process */
   bool cache_goes_back;
+  ch_shared shared; /* batches over ranks */
+  int64_t batches;  /* of which so many have begun */
+  int32_t *owners;  /* [windows] the rank that runs each */
 } scoring;
 
 static ch_status no_memory(ch_error *error) {
@@ -93,13 +98,16 @@ static ch_status interrupted(const scoring *s, ch_error *error) {
                  (long long)s->total);
 }
 
-static ch_status tell(const scoring *s, ch_error *error) {
-  return !s->progress || s->progress(s->done, s->total, s->user) ? CH_OK : interrupted(s, error);
+/* Of several ranks each does about as much. */
+static ch_status tell(scoring *s, ch_error *error) {
+  int64_t done = least(s->done * ch_ranks_count(s->shared.ranks), s->total);
+  bool goes_on = !s->progress || s->progress(done, s->total, s->user);
+  return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : interrupted(s, error);
 }
 
 /* Within a pass: of a large model it takes minutes. */
 static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
-  const scoring *s = context;
+  scoring *s = context;
   ch_model_forget_used(s->model, run, node);
   return tell(s, run->error);
 }
@@ -170,7 +178,6 @@ static ch_status run_prefix(scoring *s, const int32_t *tokens, ch_error *error) 
     memcpy(s->tokens, tokens + first, (size_t)length * sizeof *tokens);
     CH_TRY(run_pass(s, 1, length, &scores, error));
   }
-  s->computed += s->prefix;
   spread(s->cache, s->prefix);
   return CH_OK;
 }
@@ -314,6 +321,13 @@ static void measure_batches(const scoring *s, int64_t count, int64_t *sequences,
   }
 }
 
+/* Notes who runs a batch. */
+static void give_to_owner(scoring *s, group *const *batch, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t w = 0; w < batch[i]->count; w++)
+      s->owners[batch[i]->first + w] = ch_shared_owner(&s->shared, s->batches);
+}
+
 /* The groups order[0] ... order[count - 1], which all begin with `prefix` tokens. */
 static ch_status run_ordered(scoring *s, int64_t count, int64_t prefix, ch_error *error) {
   int64_t sequences = 1, capacity = 1;
@@ -322,9 +336,15 @@ static ch_status run_ordered(scoring *s, int64_t count, int64_t prefix, ch_error
   s->prefix = prefix;
   measure_batches(s, count, &sequences, &capacity);
   CH_TRY(take_cache(s, sequences, capacity, error));
-  CH_TRY(run_prefix(s, s->windows[s->order[0]->first].tokens, error));
-  for (int64_t first = 0, size; first < count; first += size) {
+  const int32_t *begin = s->windows[s->order[0]->first].tokens;
+  bool begun = false;
+  s->computed_by_all += s->prefix;
+  for (int64_t first = 0, size; first < count; first += size, s->batches++) {
     size = batch_size(s, s->order + first, count - first);
+    give_to_owner(s, s->order + first, size);
+    if (!ch_shared_is_own(&s->shared, s->batches)) continue;
+    if (!begun) CH_TRY(run_prefix(s, begin, error));
+    begun = true;
     qsort(s->order + first, (size_t)size, sizeof *s->order, more_first);
     CH_TRY(run_batch(s, s->order + first, size, error));
   }
@@ -393,7 +413,8 @@ static ch_status prepare(scoring *s, const int64_t *starts, int64_t groups, ch_e
   s->groups = calloc((size_t)groups + 1, sizeof *s->groups);
   s->order = malloc(((size_t)groups + 1) * sizeof *s->order);
   s->members = malloc(MOST_SEQUENCES * sizeof *s->members);
-  if (!s->groups || !s->order || !s->members) return no_memory(error);
+  s->owners = calloc((size_t)starts[groups] + 1, sizeof *s->owners);
+  if (!s->groups || !s->order || !s->members || !s->owners) return no_memory(error);
   for (int64_t g = 0; g < groups; g++) {
     s->groups[g] = (group){.first = starts[g], .count = starts[g + 1] - starts[g]};
     describe_group(s, &s->groups[g]);
@@ -404,9 +425,20 @@ static ch_status prepare(scoring *s, const int64_t *starts, int64_t groups, ch_e
   return measure_cache(s, error);
 }
 
-ch_status ch_score_groups(const ch_model *model, const ch_score_window *windows, const int64_t *starts,
-                          int64_t groups, ch_continuation_score *scores, int64_t *computed,
-                          ch_progress progress, void *user, ch_error *error) {
+/* The scores of all ranks, and how many tokens went through the model. */
+static ch_status join(scoring *s, int64_t windows, ch_error *error) {
+  ch_rank_group *ranks = s->shared.ranks;
+  CH_TRY(ch_shared_join(&s->shared, s->owners, windows, s->scores, sizeof *s->scores, error));
+  int64_t *room = calloc((size_t)ch_ranks_count(ranks), sizeof *room);
+  CH_TRY(ch_ranks_agree(ranks, room ? CH_OK : no_memory(error), error));
+  ch_ranks_sum(ranks, &s->computed, 1, room);
+  free(room);
+  return CH_OK;
+}
+
+ch_status ch_score_groups(const ch_model *model, ch_rank_group *ranks, const ch_score_window *windows,
+                          const int64_t *starts, int64_t groups, ch_continuation_score *scores,
+                          int64_t *computed, ch_progress progress, void *user, ch_error *error) {
   CH_TRY(ch_config_needs_text(&model->config, "scoring text", error));
   scoring s = {.model = model,
                .windows = windows,
@@ -414,8 +446,16 @@ ch_status ch_score_groups(const ch_model *model, const ch_score_window *windows,
                .progress = progress,
                .user = user,
                .cache_goes_back = ch_linear_layers(&model->config) == 0};
-  ch_status status = prepare(&s, starts, groups, error);
-  if (status == CH_OK) status = run_groups(&s, groups, error);
+  ch_status status =
+      ch_shared_begin(&s.shared, ranks, ranks ? ch_windows_hash(windows, starts[groups]) : 0, error);
+  if (status == CH_OK) {
+    status = prepare(&s, starts, groups, error);
+    if (status == CH_OK) status = run_groups(&s, groups, error);
+    status = ch_shared_agree(&s.shared, status, error);
+  }
+  if (status == CH_OK) status = join(&s, starts[groups], error);
+  ch_shared_end(&s.shared);
+  free(s.owners);
   ch_pass_table_free(s.passes);
   ch_cache_free(s.cache);
   ch_engine_free(&s.engine);
@@ -424,6 +464,6 @@ ch_status ch_score_groups(const ch_model *model, const ch_score_window *windows,
   free(s.groups);
   free(s.order);
   free(s.members);
-  if (computed) *computed = s.computed;
+  if (computed) *computed = s.computed + s.computed_by_all;
   return status;
 }

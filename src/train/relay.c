@@ -206,32 +206,7 @@ void ch_relay_spread(ch_relay *relay, void *data, size_t bytes) {
 
 bool ch_relay_stops(ch_relay *relay) {
   if (relay->stop && relay->stop(relay->stop_context)) return true;
-  if (relay->ranks && !relay->told) relay->told = ch_ranks_message_waits(relay->ranks, warning_tag(relay));
-  return relay->told;
-}
-
-static void warn_others(ch_relay *relay) {
-  static const char nothing = 0;
-  if (relay->warned) return;
-  relay->warned = true;
-  for (int rank = 0; rank < ranks_of(relay); rank++)
-    if (rank != ch_ranks_rank(relay->ranks))
-      ch_ranks_send(relay->ranks, rank, warning_tag(relay), &nothing, sizeof nothing, &relay->warnings[rank]);
-}
-
-/* Receives the warnings of this step, which nobody may take for those of another. */
-static void take_warnings(ch_relay *relay) {
-  int self = ch_ranks_rank(relay->ranks);
-  relay->warners[self] = relay->warned;
-  ch_ranks_gather(relay->ranks, relay->warners, sizeof *relay->warners);
-  for (int rank = 0; rank < ranks_of(relay); rank++) {
-    char nothing;
-    ch_transfer in = {0};
-    if (rank == self || !relay->warners[rank]) continue;
-    ch_ranks_receive(relay->ranks, rank, warning_tag(relay), &nothing, sizeof nothing, &in);
-    await(relay, &in, true);
-  }
-  for (int rank = 0; rank < ranks_of(relay); rank++) await(relay, &relay->warnings[rank], true);
+  return ch_alarm_rings(&relay->alarm);
 }
 
 /* Receives and sends what the others still count on, as it is: the step is lost. */
@@ -265,7 +240,7 @@ void ch_relay_begin(ch_relay *relay, int64_t micro_batches, ch_stop_test stop, v
   relay->stop = stop;
   relay->stop_context = stop_context;
   relay->current = relay->asked = relay->taken = relay->given = -1;
-  relay->warned = relay->told = false;
+  ch_alarm_reset(&relay->alarm);
   if (!relay->ranks) return;
   memset(relay->handed_out, 0, (size_t)relay->set->params->count * sizeof *relay->handed_out);
   for (int s = 0; s < relay->count; s++) {
@@ -288,7 +263,7 @@ const ch_gradient_listener *ch_relay_listener(const ch_relay *relay) {
 /* Waits even when it is asked to stop, and then tells the others once, whose passes end the sooner. */
 static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status status, ch_error *error) {
   if (await(relay, transfer, status != CH_OK)) return status;
-  if (!relay->told) warn_others(relay);
+  ch_alarm_raise(&relay->alarm);
   await(relay, transfer, true);
   return interrupted(error);
 }
@@ -297,7 +272,7 @@ ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error) 
   if (!relay->ranks) return status;
   if (status == CH_OK) status = ch_shards_end(&relay->shards, error);
   if (status != CH_OK) {
-    if (!relay->told) warn_others(relay);
+    ch_alarm_raise(&relay->alarm);
     ch_shards_give_up(&relay->shards);
     pass_on_the_rest(relay);
     carry_the_rest(relay);
@@ -320,7 +295,7 @@ ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *e
   if (!relay->ranks) return status;
   if (status == CH_OK) status = ch_shards_end(&relay->shards, error);
   if (status != CH_OK) {
-    if (!relay->told) warn_others(relay);
+    ch_alarm_raise(&relay->alarm);
     ch_shards_give_up(&relay->shards);
     carry_the_rest(relay);
   }
@@ -329,12 +304,7 @@ ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *e
 }
 
 ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error) {
-  if (!relay->ranks) return status;
-  if (status == CH_ERROR_INTERRUPTED && relay->told && !relay->warned)
-    status = CH_OK; /* another one's failure */
-  status = ch_ranks_agree(relay->ranks, status, error);
-  if (status != CH_OK) take_warnings(relay);
-  return status;
+  return ch_alarm_agree(&relay->alarm, status, error);
 }
 
 /* --- creation ---------------------------------------------------------------------------------------------------- */
@@ -353,11 +323,8 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
   relay->sums = calloc((size_t)relay->count + 1, sizeof *relay->sums);
   relay->pieces = calloc(params * (last ? count : 1) + 1, sizeof *relay->pieces);
   relay->handed_out = calloc(params + 1, sizeof *relay->handed_out);
-  relay->warnings = calloc(count, sizeof *relay->warnings);
-  relay->warners = calloc(count, sizeof *relay->warners);
   relay->load_room = calloc(count * (size_t)(loads + 1), sizeof *relay->load_room);
-  if (!relay->sums || !relay->pieces || !relay->handed_out || !relay->warnings || !relay->warners ||
-      !relay->load_room) {
+  if (!relay->sums || !relay->pieces || !relay->handed_out || !relay->load_room) {
     ch_relay_free(relay);
     return ch_fail(error, CH_ERROR_MEMORY, "no memory to train over %zu ranks", count);
   }
@@ -365,8 +332,10 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
     if (sums[s].parameter < 0 || travels(relay, sums[s].parameter)) relay->sums[s].bytes = sums[s].bytes;
   relay->listener = (ch_gradient_listener){
       .final = final, .wanted = wanted, .written = written, .moved = moved, .context = relay};
-  ch_status status = ch_shards_create(&relay->shards, ranks, engine, set, rows,
-                                      ch_relay_moment_tag(relay) + 1, asked_to_stop, relay, error);
+  ch_status status = ch_alarm_create(&relay->alarm, ranks, warning_tag(relay), error);
+  if (status == CH_OK)
+    status = ch_shards_create(&relay->shards, ranks, engine, set, rows, ch_relay_moment_tag(relay) + 1,
+                              asked_to_stop, relay, error);
   if (status != CH_OK) ch_relay_free(relay);
   return status;
 }
@@ -376,8 +345,7 @@ void ch_relay_free(ch_relay *relay) {
   free(relay->sums);
   free(relay->pieces);
   free(relay->handed_out);
-  free(relay->warnings);
-  free(relay->warners);
+  ch_alarm_free(&relay->alarm);
   free(relay->load_room);
   *relay = (ch_relay){0};
 }

@@ -13,7 +13,7 @@
 #define CH_TRAIN_RELAY_H
 
 #include "model/runner.h"
-#include "ranks/ranks.h"
+#include "ranks/alarm.h"
 #include "train/shards.h"
 
 /* Sums over the rows of all passes. */
@@ -45,9 +45,7 @@ typedef struct ch_relay {
   ch_pass_sums taken_sums, given_sums;
   ch_transfer taking, giving;
   int64_t asked, taken, given; /* own micro-batches whose rows' sums were asked for, received, and sent on */
-  ch_transfer *warnings;       /* [ranks] */
-  int32_t *warners;            /* [ranks] */
-  bool warned, told;           /* this rank has told the others that it failed; another one has */
+  ch_alarm alarm;              /* of a rank that fails */
   ch_stop_test stop;
   void *stop_context;
   int64_t *load_room; /* [ranks, loads] */

@@ -60,7 +60,8 @@ static void assert_scores(const ch_model *model) {
   ch_continuation_score scores[GROUPS * MOST];
   int64_t computed = 0, tokens = 0;
   ch_error error = {0};
-  if (ch_score_groups(model, r->windows, r->starts, GROUPS, scores, &computed, NULL, NULL, &error) != CH_OK)
+  if (ch_score_groups(model, NULL, r->windows, r->starts, GROUPS, scores, &computed, NULL, NULL, &error) !=
+      CH_OK)
     fail_msg("%s", error.message);
   for (int64_t i = 0; i < r->starts[GROUPS]; i++) {
     const ch_score_window *w = &r->windows[i];
@@ -155,7 +156,7 @@ static void greedy_continuations_are_recognised(void **state) {
   ch_score_window windows[] = {{good, 8, 4}, {bad, 8, 4}, {bad, 7, 6}, {good, 5, 4}};
   int64_t starts[] = {0, 2, 4};
   ch_continuation_score scores[4];
-  assert_int_equal(ch_score_groups(model, windows, starts, 2, scores, NULL, NULL, NULL, &error), CH_OK);
+  assert_int_equal(ch_score_groups(model, NULL, windows, starts, 2, scores, NULL, NULL, NULL, &error), CH_OK);
   assert_true(scores[0].greedy);
   assert_false(scores[1].greedy);
   assert_false(scores[2].greedy);
@@ -178,7 +179,7 @@ static void scoring_can_be_interrupted(void **state) {
   requests *r = make(model->config.vocab_size);
   ch_continuation_score scores[GROUPS * MOST];
   assert_int_equal(
-      ch_score_groups(model, r->windows, r->starts, GROUPS, scores, NULL, stop_at_once, NULL, &error),
+      ch_score_groups(model, NULL, r->windows, r->starts, GROUPS, scores, NULL, stop_at_once, NULL, &error),
       CH_ERROR_INTERRUPTED);
   free(r);
   ch_model_unload(model);

@@ -118,6 +118,8 @@ static ch_status score_texts(ch_task_evaluation *e, const ch_model *model,
   double *nll = malloc((size_t)count * sizeof *nll + 1);
   ch_status status = nll ? ch_scorer_create(model, &scorer, error)
                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to score texts");
+  status = ch_ranks_agree(settings->ranks, status, error);
+  if (status == CH_OK) ch_scorer_share(scorer, settings->ranks);
   if (status == CH_OK)
     status = ch_scorer_run(scorer, e->windows, count, nll, settings->progress, settings->user, error);
   for (int64_t i = 0; status == CH_OK && i < count; i++) e->scores[i].nll = nll[i];
@@ -131,8 +133,8 @@ static ch_status score(ch_task_evaluation *e, const ch_model *model, const ch_to
                        const ch_evaluate_settings *settings, ch_error *error) {
   if (e->task->output == CH_TASK_ROLLING) return score_texts(e, model, settings, error);
   if (e->task->output == CH_TASK_GENERATE) return ch_task_generate(e, model, tokenizer, settings, error);
-  CH_TRY(ch_score_groups(model, e->windows, e->starts, e->items.count, e->scores, &e->computed,
-                         settings->progress, settings->user, error));
+  CH_TRY(ch_score_groups(model, settings->ranks, e->windows, e->starts, e->items.count, e->scores,
+                         &e->computed, settings->progress, settings->user, error));
   for (int64_t i = 0; i < e->starts[e->items.count]; i++)
     if (e->empty[i]) e->scores[i] = (ch_continuation_score){.greedy = true};
   return CH_OK;
@@ -217,15 +219,20 @@ static ch_status get_items(ch_task_evaluation *e, const ch_request_rules *rules,
   return ch_items_read(settings->items, &e->task->files, settings->limit, &e->items, error);
 }
 
-ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
-                           const ch_evaluate_settings *settings, ch_task_evaluation *e, ch_error *error) {
+static ch_status prepare(ch_task_evaluation *e, const ch_model *model, const ch_tokenizer *tokenizer,
+                         const ch_evaluate_settings *settings, ch_error *error) {
   ch_request_rules rules;
-  *e = (ch_task_evaluation){.task = task};
   CH_TRY(ch_request_rules_of(&model->config, tokenizer, settings->window, &rules, error));
-  CH_TRY(check_room(task, &rules, error));
+  CH_TRY(check_room(e->task, &rules, error));
   CH_TRY(get_items(e, &rules, settings, error));
   CH_TRY(make_questions(e, settings, error));
-  CH_TRY(encode_all(e, &rules, error));
+  return encode_all(e, &rules, error);
+}
+
+ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
+                           const ch_evaluate_settings *settings, ch_task_evaluation *e, ch_error *error) {
+  *e = (ch_task_evaluation){.task = task};
+  CH_TRY(ch_ranks_agree(settings->ranks, prepare(e, model, tokenizer, settings, error), error));
   CH_TRY(score(e, model, tokenizer, settings, error));
   return ch_task_figures(e, error);
 }

@@ -55,7 +55,7 @@ typedef struct ch_task_evaluation {
   int64_t computed; /* that it did read */
 } ch_task_evaluation;
 
-/* Of the settings, items, limit, examples, example_file, window, lengths, seed, progress, stage and user count. The task, model and tokenizer
+/* Of the settings, items, limit, examples, example_file, window, lengths, seed, ranks, progress, stage and user count. The task, model and tokenizer
    must outlive the evaluation; release with ch_task_evaluation_free, also after a failure. */
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *evaluation,

@@ -8,6 +8,7 @@
 #include "attention/registry.h"
 #include "base/utf8.h"
 #include "infer/generate.h"
+#include "ranks/shared.h"
 
 static const int64_t most_cache_bytes = (int64_t)1 << 29;
 
@@ -38,7 +39,9 @@ typedef struct writing {
   ch_batch_text *asked;
   ch_generation_text *texts;
   int64_t done, total, reading; /* tokens: of finished parts, of all; of the prompt that is being read */
-  bool stopped;                 /* progress returned false */
+  bool stopped;                 /* progress returned false, or another rank has failed */
+  ch_shared shared;             /* items over ranks */
+  int64_t own;                  /* items of this one, of which texts [own] are */
 } writing;
 
 static ch_status no_memory(ch_error *error) {
@@ -50,6 +53,7 @@ static ch_status no_memory(ch_error *error) {
 static bool goes_on(writing *w) {
   const ch_evaluate_settings *s = w->settings;
   if (!w->stopped && s->progress) w->stopped = !s->progress(w->done + w->reading, w->total, s->user);
+  w->stopped = w->stopped || ch_shared_stops(&w->shared);
   return !w->stopped;
 }
 
@@ -187,13 +191,15 @@ static void ask(writing *w, int64_t index) {
   a->all = w;
   w->asked[index] = (ch_batch_text){
       .max_tokens = w->e->task->answers.most_tokens, .sink = look_for_stops, .user = a, .ids = &a->ids};
-  w->texts[index] = (ch_generation_text){.asked = &w->asked[index],
-                                         .prompt = window->tokens,
-                                         .count = window->length,
-                                         .end_tokens = w->ends,
-                                         .end_token_count = w->end_count};
-  ch_sampler_defaults(&w->texts[index].sampler, 0);
-  w->texts[index].sampler.temperature = 0;
+  if (!ch_shared_is_own(&w->shared, index)) return;
+  ch_generation_text *text = &w->texts[w->own++];
+  *text = (ch_generation_text){.asked = &w->asked[index],
+                               .prompt = window->tokens,
+                               .count = window->length,
+                               .end_tokens = w->ends,
+                               .end_token_count = w->end_count};
+  ch_sampler_defaults(&text->sampler, 0);
+  text->sampler.temperature = 0;
   w->total += window->length + w->asked[index].max_tokens;
 }
 
@@ -202,26 +208,30 @@ static ch_session_options room_of(const writing *w, const ch_model *model) {
   ch_session_options options;
   ch_session_options_default(&model->config, &options);
   int64_t longest = 0;
-  for (int64_t i = 0; i < w->e->items.count; i++)
+  for (int64_t i = 0; i < w->own; i++)
     if (w->texts[i].count > longest) longest = w->texts[i].count;
   options.context = longest + w->e->task->answers.most_tokens;
   options.compute = model->compute;
   int64_t bytes = ch_state_bytes_at(&model->config, &options.cache, options.context) + 1;
   options.sequences = most_cache_bytes / bytes;
   if (options.sequences > CH_BATCH_MOST) options.sequences = CH_BATCH_MOST;
-  if (options.sequences > w->e->items.count) options.sequences = w->e->items.count;
+  if (options.sequences > w->own) options.sequences = w->own;
   if (options.sequences < 1) options.sequences = 1;
   return options;
 }
 
-static ch_status write_all(writing *w, const ch_model *model, ch_error *error) {
+/* Those of this rank. */
+static ch_status write_own(writing *w, const ch_model *model, ch_error *error) {
   ch_session *session = NULL;
+  if (w->own == 0) return CH_OK;
   ch_session_options options = room_of(w, model);
   CH_TRY(ch_session_new(&model->config, &model->params, model->weights.tensors, &options, &session, error));
   ch_session_set_progress(session, note_prompt, w);
-  ch_status status = ch_generate_texts(session, w->tokenizer, w->texts, w->e->items.count, error);
+  ch_status status = ch_generate_texts(session, w->tokenizer, w->texts, w->own, error);
   ch_session_free(session);
   if (status != CH_OK) return status;
+  for (int64_t i = 0; i < w->e->items.count; i++)
+    if (w->answers[i].failed) return no_memory(error);
   w->done = w->total;
   w->reading = 0;
   return goes_on(w)
@@ -229,7 +239,27 @@ static ch_status write_all(writing *w, const ch_model *model, ch_error *error) {
              : ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the model was reading or writing");
 }
 
-static ch_status write_answers(writing *w, const ch_model *model, ch_error *error) {
+/* The tokens of an answer become everyone's. */
+static ch_status spread_answer(writing *w, int64_t index, ch_error *error) {
+  ch_rank_group *ranks = w->shared.ranks;
+  ch_ids *ids = &w->answers[index].ids;
+  int owner = ch_shared_owner(&w->shared, index);
+  int64_t size = (int64_t)ids->size;
+  ch_ranks_broadcast(ranks, owner, &size, sizeof size);
+  bool enough = ch_shared_is_own(&w->shared, index) || ch_ids_reserve(ids, (size_t)size);
+  CH_TRY(ch_ranks_agree(ranks, enough ? CH_OK : no_memory(error), error));
+  ids->size = (size_t)size;
+  if (size > 0) ch_ranks_broadcast(ranks, owner, ids->data, (size_t)size * sizeof *ids->data);
+  return CH_OK;
+}
+
+static ch_status write_all(writing *w, const ch_model *model, ch_error *error) {
+  CH_TRY(ch_shared_agree(&w->shared, write_own(w, model, error), error));
+  for (int64_t i = 0; w->shared.ranks && i < w->e->items.count; i++) CH_TRY(spread_answer(w, i, error));
+  return CH_OK;
+}
+
+static ch_status ask_all(writing *w, const ch_model *model, ch_error *error) {
   ch_task_evaluation *e = w->e;
   size_t count = (size_t)e->items.count + 1;
   w->answers = calloc(count, sizeof *w->answers);
@@ -238,11 +268,17 @@ static ch_status write_answers(writing *w, const ch_model *model, ch_error *erro
   if (!w->answers || !w->asked || !w->texts) return no_memory(error);
   CH_TRY(find_ends(w, model, error));
   for (int64_t i = 0; i < e->items.count; i++) ask(w, i);
+  return CH_OK;
+}
+
+static ch_status write_answers(writing *w, const ch_model *model, ch_error *error) {
+  ch_task_evaluation *e = w->e;
+  ch_rank_group *ranks = w->settings->ranks;
+  CH_TRY(ch_shared_begin(&w->shared, ranks,
+                         ranks ? ch_windows_hash(e->windows, e->starts[e->items.count]) : 0, error));
+  CH_TRY(ch_ranks_agree(ranks, ask_all(w, model, error), error));
   CH_TRY(write_all(w, model, error));
-  for (int64_t i = 0; i < e->items.count; i++) {
-    if (w->answers[i].failed) return no_memory(error);
-    CH_TRY(finish(w, i, error));
-  }
+  for (int64_t i = 0; i < e->items.count; i++) CH_TRY(finish(w, i, error));
   e->computed = e->tokens + e->written;
   return CH_OK;
 }
@@ -255,6 +291,7 @@ ch_status ch_task_generate(ch_task_evaluation *e, const ch_model *model, const c
     ch_ids_free(&w.answers[i].ids);
     ch_text_free(&w.answers[i].text);
   }
+  ch_shared_end(&w.shared);
   free(w.answers);
   free(w.asked);
   free(w.texts);

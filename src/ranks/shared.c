@@ -1,0 +1,66 @@
+/* Pieces in turn: number i is that of rank i mod n. */
+#include "ranks/shared.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALARM_TAG = 1 };
+
+ch_status ch_shared_begin(ch_shared *shared, ch_rank_group *ranks, uint64_t hash, ch_error *error) {
+  const ch_rank_fact fact = {"another text, model or other options", hash};
+  *shared = (ch_shared){.ranks = ranks};
+  CH_TRY(ch_ranks_agree(ranks, ch_alarm_create(&shared->alarm, ranks, ALARM_TAG, error), error));
+  return ch_ranks_compare(ranks, &fact, 1, error);
+}
+
+int ch_shared_owner(const ch_shared *shared, int64_t piece) {
+  return (int)(piece % ch_ranks_count(shared->ranks));
+}
+
+bool ch_shared_is_own(const ch_shared *shared, int64_t piece) {
+  return ch_shared_owner(shared, piece) == ch_ranks_rank(shared->ranks);
+}
+
+bool ch_shared_stops(ch_shared *shared) {
+  return ch_alarm_rings(&shared->alarm);
+}
+
+ch_status ch_shared_agree(ch_shared *shared, ch_status status, ch_error *error) {
+  if (status != CH_OK) ch_alarm_raise(&shared->alarm);
+  return ch_alarm_agree(&shared->alarm, status, error);
+}
+
+/* The items of `rank` one after the other, from `items` or back to their places. */
+static size_t pack(const int32_t *owners, int64_t count, int rank, char *items, size_t bytes_each,
+                   char *packed, bool back) {
+  size_t size = 0;
+  for (int64_t i = 0; i < count; i++) {
+    char *item = items + (size_t)i * bytes_each;
+    if (owners[i] != rank) continue;
+    memcpy(back ? item : packed + size, back ? packed + size : item, bytes_each);
+    size += bytes_each;
+  }
+  return size;
+}
+
+ch_status ch_shared_join(ch_shared *shared, const int32_t *owners, int64_t count, void *items,
+                         size_t bytes_each, ch_error *error) {
+  if (!shared->ranks) return CH_OK;
+  char *packed = malloc((size_t)count * bytes_each + 1);
+  ch_status status =
+      packed ? CH_OK
+             : ch_fail(error, CH_ERROR_MEMORY, "no memory for what %lld pieces gave", (long long)count);
+  status = ch_ranks_agree(shared->ranks, status, error);
+  for (int rank = 0; status == CH_OK && rank < ch_ranks_count(shared->ranks); rank++) {
+    size_t size = pack(owners, count, rank, items, bytes_each, packed, false);
+    if (size == 0) continue;
+    ch_ranks_broadcast(shared->ranks, rank, packed, size);
+    pack(owners, count, rank, items, bytes_each, packed, true);
+  }
+  free(packed);
+  return status;
+}
+
+void ch_shared_end(ch_shared *shared) {
+  ch_alarm_free(&shared->alarm);
+}
