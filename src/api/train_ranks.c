@@ -18,9 +18,15 @@ static uint64_t hash_options(const ch_training *t) {
   json_t *object = ch_train_options_to_json(&t->options);
   char *text = object ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
   const ch_train_settings *s = t->settings;
-  const int64_t others[] = {
-      s->resume,       s->recover, s->tokens, s->epochs, s->steps, t->resumed, t->options.whole_tables,
-      s->trace != NULL};
+  const int64_t others[] = {s->resume,
+                            s->recover,
+                            s->tokens,
+                            s->epochs,
+                            s->steps,
+                            t->resumed,
+                            t->options.whole_tables,
+                            t->options.sum_by_rank,
+                            s->trace != NULL};
   uint64_t hash = ch_hash_mix(hash_text(text), ch_hash_bytes(others, sizeof others, 3));
   free(text);
   json_decref(object);

@@ -278,6 +278,12 @@ const ch_option ch_training_option_table[] = {
      .offset = SET(recompute),
      .help = "Compute cheap activations a second time in the backward pass instead of keeping them: less "
              "memory, the same result."},
+    {.name = "sum-by-rank",
+     .type = CH_OPTION_FLAG,
+     .offset = SET(sum_by_rank),
+     .help = "Over several processes: add gradients in the order of processes and not of micro-batches. "
+             "Faster; the last bits then "
+             "depend on their number."},
     {.name = "whole-tables",
      .type = CH_OPTION_FLAG,
      .offset = SET(whole_tables),
