@@ -15,18 +15,19 @@ same() {
   over "$n" eval "$model" --json "$@" || { cat out; fail "$n ranks: $*"; }
   figures | diff expected - || fail "the figures of $n ranks differ: $*"
 }
-same 3 --text text --window 256 --stride 64 --cache-dtype q8_0
+head -c 12000 text >short
+same 3 --text short --window 256 --stride 64 --cache-dtype q8_0
 same 3 --task mmlu --task-file "$tasks/mmlu/test" --fewshot 2 --fewshot-file "$tasks/mmlu/dev"
 same 4 --task ruler:niah_multikey_3 --length 480,512 --limit 2
 over 2 eval "$model" --task hellaswag --task-file "$tasks/hellaswag.jsonl" --log-samples s.jsonl --runs kept.sqlite || { cat out; fail "samples"; }
 [ "$(wc -l <s.jsonl)" = "$(wc -l <"$tasks/hellaswag.jsonl")" ] || fail "not all samples are there"
 over 2 eval "$model" --text nowhere && fail "a text that is not there"
 once "cannot open nowhere"
-timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text text : -n 1 "$program" eval "$model" --text text --window 64 >out 2>&1 &&
+timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text short : -n 1 "$program" eval "$model" --text short --window 64 >out 2>&1 &&
   fail "ranks with other options"
 once "rank 1 has other options than rank 0"
-head -c 30000 text >other
-timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text text : -n 1 "$program" eval "$model" --text other >out 2>&1 &&
+head -c 6000 text >other
+timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text short : -n 1 "$program" eval "$model" --text other >out 2>&1 &&
   fail "ranks with other texts"
 once "rank 1 has another text, model or other options than rank 0"
 # A signal to one rank is for all.
