@@ -50,6 +50,13 @@ def make_text():
     return hashlib.sha256(TEXT.read_bytes()).hexdigest()
 
 
+def read_design(name):
+    """designs/NAME.toml. `of = "OTHER"` takes everything that it does not say from designs/OTHER.toml: the same comparison at another size."""
+    own = read_toml(HERE / "designs" / f"{name}.toml")
+    other = read_toml(HERE / "designs" / f"{own['of']}.toml") if "of" in own else {}
+    return {"name": name, **other, **own}
+
+
 def in_compare(name, design, shape):
     """The name of a mechanism for `crosshead compare`: itself, or the path of a configuration that is written here."""
     own = {key: value for key, value in design["mechanisms"][name].items() if key != "rate-of"}
@@ -95,7 +102,15 @@ def keep(name, results, text, commit):
 
 
 def rates(design, shape, text, commit):
-    """The tuned rate of every mechanism of a design."""
+    """The rate of every mechanism of a design: `rate`, one for all; or its own, from `rates-of`, another design that has been tuned; or tuned."""
+    if "rate" in design:
+        return {name: design["rate"] for name in design["mechanisms"]}
+    if "rates-of" in design:
+        path = HERE / "results" / f"tune-{design['rates-of']}.json.gz"
+        if not path.exists():
+            sys.exit(f"run.py: run {design['rates-of']} first, whose rates {design['name']} takes")
+        found = {model["name"]: model["lr"] for model in json.loads(gzip.decompress(path.read_bytes()))["models"]}
+        return {name: found[keys.get("rate-of", name)] for name, keys in design["mechanisms"].items()}
     tuned = [name for name, keys in design["mechanisms"].items() if "rate-of" not in keys]
     status, results = compare(design, shape, tuned, OUT / "tune" / design["name"], ["--tune", "--tokens", shape["tune-tokens"]])
     if results is None or not results["complete"]:
@@ -106,7 +121,7 @@ def rates(design, shape, text, commit):
 
 
 def run(name, seeds, first, text, commit):
-    design = {"name": name, **read_toml(HERE / "designs" / f"{name}.toml")}
+    design = read_design(name)
     design["mechanisms"] = dict(list(design["mechanisms"].items())[:first])
     shape = {**read_toml(HERE / "designs/shapes.toml")[design["shape"]], **design.get("shape-changes", {})}
     rate = rates(design, shape, text, commit)
