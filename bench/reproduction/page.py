@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/reproduction.md from the kept results, and checks that they are what the results give.
+
+    bench/reproduction/page.py            # writes the tables between their markers
+    bench/reproduction/page.py --check    # exit status 1 if the page is not what this would write
+
+It reads claims.toml and results/*.json.gz. The rules by which a figure becomes a verdict stand at the top of docs/reproduction.md; the
+functions below are those rules. In the page's prose, `mfa-1: holds` quotes a verdict, and the check fails when it is no longer the verdict.
+"""
+import argparse
+import gzip
+import json
+import math
+import pathlib
+import re
+import sys
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parent.parent / "docs/reproduction.md"
+LEVEL = 0.05
+# What must be equal for losses of two designs to be paired.
+SETTING = ["tokens", "steps", "batch", "sequence", "schedule", "eval_tokens"]
+
+
+def load(folder=HERE):
+    """The claims, and the results of every design by name."""
+    with open(folder / "claims.toml", "rb") as file:
+        claims = tomllib.load(file)["claim"]
+    results = {}
+    for path in sorted((folder / "results").glob("*.json.gz")):
+        results[path.name.removesuffix(".json.gz")] = json.loads(gzip.decompress(path.read_bytes()))
+    return claims, results
+
+
+# Student's t.
+
+def beta_fraction(a, b, x):
+    """The continued fraction of the incomplete beta function (Lentz)."""
+    tiny = 1e-300
+    c, d = 1.0, 1.0 / max(1 - (a + b) * x / (a + 1), tiny)
+    value = d
+    for m in range(1, 300):
+        for step in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)), -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):
+            d = 1 + step * d
+            d = 1 / (d if abs(d) > tiny else tiny)
+            c = 1 + step / c
+            c = c if abs(c) > tiny else tiny
+            value *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return value
+
+
+def upper_tail(t, df):
+    """P(T > t) of Student's t with df degrees of freedom."""
+    a, b, x = df / 2, 0.5, df / (df + t * t)
+    if x >= 1:
+        return 0.5
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    both = front * beta_fraction(a, b, x) / a if x < (a + 1) / (a + b + 2) else 1 - front * beta_fraction(b, a, 1 - x) / b
+    return both / 2 if t > 0 else 1 - both / 2
+
+
+def quantile(tail, df):
+    """The t with P(T > t) = tail, for tail < 1/2."""
+    low, high = 0.0, 1e6
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if upper_tail(middle, df) > tail else (low, middle)
+    return high
+
+
+# The model of the noise: variances of pairs vary around a common one (a scaled inverse chi-square with `weight` degrees of freedom).
+
+def digamma(x):
+    value = 0.0
+    while x < 8:
+        value, x = value - 1 / x, x + 1
+    return value + math.log(x) - 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6)
+
+
+def trigamma(x):
+    value = 0.0
+    while x < 8:
+        value, x = value + 1 / x**2, x + 1
+    return value + 1 / x + 1 / (2 * x**2) + 1 / (6 * x**3) - 1 / (30 * x**5) + 1 / (42 * x**7)
+
+
+def fit_noise(variances):
+    """The common variance and its weight, from [(variance, degrees of freedom)], by the moments of the logarithms (Smyth 2004, section 6.2)."""
+    logs = [math.log(variance) - digamma(df / 2) + math.log(df / 2) for variance, df in variances if variance > 0]
+    if len(logs) < 3:
+        return None
+    mean = sum(logs) / len(logs)
+    excess = sum((each - mean)**2 for each in logs) / (len(logs) - 1) - sum(trigamma(df / 2) for variance, df in variances if variance > 0) / len(logs)
+    if excess <= 1e-6:
+        return math.exp(mean), 1000.0
+    low, high = 1e-3, 500.0  # trigamma falls
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if trigamma(middle) > excess else (low, middle)
+    weight = min(2 * high, 1000.0)
+    return math.exp(mean + digamma(weight / 2) - math.log(weight / 2)), weight
+
+
+# A claim's pairs.
+
+def losses(results, reference, design, at):
+    """Loss by seed of NAME of a design, or of DESIGN/NAME, after a share `at` of the training; and the setting it was measured in."""
+    owner, _, name = reference.rpartition("/")
+    owner = owner or design
+    kept = results.get(owner)
+    if kept is None:
+        return {}, None
+    found = {}
+    for model in kept["models"]:
+        if model["name"] != name:
+            continue
+        found[model["seed"]] = model["validation_loss"]
+        if at < 1:
+            total = model["tokens_trained"]
+            found[model["seed"]] = min(model["validation_curve"], key=lambda point: abs(point[0] - at * total))[1]
+    return found, (kept["text_sha256"], [kept.get("training", {}).get(key) for key in SETTING])
+
+
+def differences(claim, results):
+    """a - b by seed."""
+    if "design" not in claim:
+        return []
+    at = claim.get("at", 1)
+    a, of_a = losses(results, claim["a"], claim["design"], at)
+    b, of_b = losses(results, claim["b"], claim["design"], at)
+    if a and b and of_a != of_b:
+        sys.exit(f"page.py: {claim['id']} pairs {claim['a']} and {claim['b']}, which were not trained alike: {of_a}, {of_b}")
+    return [a[seed] - b[seed] for seed in sorted(set(a) & set(b))]
+
+
+def variance(values):
+    mean = sum(values) / len(values)
+    return sum((value - mean)**2 for value in values) / (len(values) - 1)
+
+
+def measure(claims, results):
+    """Adds to every claim its differences, mean, 95 % interval, p of both sides; to each the verdict after Holm's correction."""
+    for claim in claims:
+        claim["differences"] = differences(claim, results)
+        # Compression has another source of noise than training.
+        claim["pool"] = results[claim["design"]].get("pool", "training") if claim["differences"] else None
+    pools = {}
+    for pool in {claim["pool"] for claim in claims if claim["pool"]}:
+        unique = {(claim["design"], claim["a"], claim["b"], claim.get("at", 1)): claim["differences"] for claim in claims
+                  if claim["pool"] == pool and len(claim["differences"]) > 1}
+        pools[pool] = fit_noise([(variance(values), len(values) - 1) for values in unique.values()])
+    for claim in claims:
+        values = claim["differences"]
+        if not values:
+            continue
+        claim["mean"] = sum(values) / len(values)
+        if len(values) < 2:
+            continue
+        df, spread = len(values) - 1, variance(values)
+        if pools[claim["pool"]]:
+            common, weight = pools[claim["pool"]]
+            spread, df = (weight * common + df * spread) / (weight + df), weight + df
+        error = math.sqrt(spread / len(values))
+        claim["half"] = quantile(LEVEL / 2, df) * error
+        claim["error"], claim["df"] = error, df
+        # Each kind is a test at a border; `for` and `against` are the one-sided p of the two sides of it.
+        tail = lambda value: upper_tail(value / error, df)
+        mean, margin = claim["mean"], claim.get("margin", 0)
+        if claim["kind"] == "difference":
+            claim["for"], claim["against"] = tail(-mean), tail(mean)
+        elif claim["kind"] == "as-good":
+            claim["for"], claim["against"] = tail(margin - mean), tail(mean - margin)
+        else:
+            claim["for"] = max(tail(margin - mean), tail(margin + mean))
+            claim["against"] = min(tail(mean - margin), tail(-mean - margin))
+    family = [claim for claim in claims if "error" in claim and len(values_of(claim)) >= claim["seeds"]]
+    running = 0.0
+    for rank, claim in enumerate(sorted(family, key=lambda each: min(each["for"], each["against"]))):
+        running = max(running, min(1.0, 2 * min(claim["for"], claim["against"]) * (len(family) - rank)))
+        claim["p"] = running
+    for claim in claims:
+        claim["verdict"] = verdict(claim, len(family))
+    return pools, len(family)
+
+
+def values_of(claim):
+    return claim["differences"]
+
+
+def verdict(claim, family):
+    if "verdict-counted" in claim:
+        return claim["verdict-counted"]
+    seeds = len(claim["differences"])
+    if seeds == 0:
+        return "left out"
+    if seeds < claim["seeds"]:
+        return f"not decided ({seeds} seed{'s' if seeds > 1 else ''} of {claim['seeds']})"
+    if claim["p"] <= LEVEL:
+        if claim["for"] < claim["against"]:
+            if claim["kind"] == "as-good":
+                both = upper_tail((claim["margin"] + claim["mean"]) / claim["error"], claim["df"])
+                return "holds: equal" if 2 * both * family <= LEVEL else "holds: as good or better"
+            return "holds"
+        return "does not hold: the opposite" if claim["kind"] == "difference" else "does not hold"
+    paper = claim.get("paper-difference")
+    if claim["kind"] == "difference" and paper and claim["mean"] - quantile(LEVEL / 2 / family, claim["df"]) * claim["error"] > paper:
+        return "not found: smaller than in the paper"
+    return "not decided"
+
+
+# The page.
+
+def signed(value):
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def figure(claim):
+    if "figure-counted" in claim:
+        return claim["figure-counted"]
+    if not claim["differences"]:
+        return ""
+    return signed(claim["mean"]) + (f" ± {claim['half']:.3f}" if "half" in claim else "")
+
+
+def wanted(claim):
+    """What the paper's figure is, or the margin that decides."""
+    parts = [signed(claim["paper-difference"])] if "paper-difference" in claim else []
+    if "margin" in claim:
+        parts.append(f"margin {claim['margin']:.3f}")
+    return ", ".join(parts)
+
+
+def pair(claim):
+    if "design" not in claim:
+        return ""
+    at = f" at {claim['at']:.0%} of the training" if "at" in claim else ""
+    return f"`{claim['a']}` − `{claim['b']}` of {claim['design']}{at}"
+
+
+def table_of_claims(claims, paper):
+    lines = ["| | claim | paper | here | seeds | p | verdict |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    for claim in claims:
+        if claim["paper"] != paper:
+            continue
+        where = f"{claim['says']} ({claim['table']})" + (f"; {pair(claim)}" if pair(claim) else "")
+        p = "" if "p" not in claim else "< 0.001" if claim["p"] < 0.001 else f"{claim['p']:.3f}"
+        outcome = claim["verdict"] + (f": {claim['left-out']}" if claim["verdict"] == "left out" and "left-out" in claim else "")
+        lines.append(f"| {claim['id']} | {where} | {wanted(claim)} | {figure(claim)} | {len(claim['differences']) or ''} | {p} | {outcome} |")
+    return lines
+
+
+def table_of_design(kept, tuned):
+    names = list(dict.fromkeys(model["name"] for model in kept["models"]))
+    rates = {model["name"]: model for model in (tuned or {"models": []})["models"]}
+    lines = ["| | loss | seeds | parameters | cache per token | FFN | rate |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    rows = []
+    for name in names:
+        runs = [model for model in kept["models"] if model["name"] == name]
+        values = [model["validation_loss"] for model in runs]
+        mean = sum(values) / len(values)
+        spread = f" ± {math.sqrt(variance(values)):.3f}" if len(values) > 1 else ""
+        run = runs[0]
+        rate = f"{run['lr']:.4f}" if "lr" in run else ""
+        if name in rates and rates[name].get("lr_high"):
+            rate += f" ({rates[name]['lr_low']:.4f} to {rates[name]['lr_high']:.4f})"
+        cells = [f"{run[key]:,}" if key in run else "" for key in ("parameters", "cache_elements_per_token", "intermediate_size")]
+        rows.append((mean, f"| `{name}` | {mean:.3f}{spread} | {len(values)} | {' | '.join(cells)} | {rate} |"))
+    return lines + [row for _, row in sorted(rows)]
+
+
+def tables(claims, results):
+    """Every table of the page by the name of its marker."""
+    pools, family = measure(claims, results)
+    made = {}
+    for paper in dict.fromkeys(claim["paper"] for claim in claims):
+        made[f"claims {paper}"] = table_of_claims(claims, paper)
+    for name, kept in results.items():
+        if not name.startswith("tune-"):
+            made[f"losses {name}"] = table_of_design(kept, results.get(f"tune-{name}"))
+    lines = ["| source of noise | deviation of a difference of two runs | weight in degrees of freedom |", "| --- | --- | --- |"]
+    for pool, fitted in sorted(pools.items()):
+        if fitted:
+            lines.append(f"| {pool} | {math.sqrt(fitted[0]):.4f} | {'1000 or more' if fitted[1] >= 1000 else f'{fitted[1]:.1f}'} |")
+    made["noise"] = lines + ["", f"{family} claims have as many seeds as they need, and are corrected for together."]
+    counts = {}
+    for claim in claims:
+        kind = re.sub(r" \(.*", "", claim["verdict"]).split(":")[0]
+        counts[kind] = counts.get(kind, 0) + 1
+    made["counts"] = [f"{len(claims)} claims: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: -each[1])) + "."]
+    return made
+
+
+def write(page, made, claims):
+    """page with its tables; the sentences that say what is wrong with the rest of it."""
+    wrong = []
+    for name, lines in made.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        if begin not in page or end not in page:
+            if not name.startswith("losses "):
+                wrong.append(f"the page has no markers {begin} and {end}")
+            continue
+        head, rest = page.split(begin, 1)
+        page = f"{head}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.split(end, 1)[1]}"
+    for name in re.findall(r"<!-- ((?:losses|claims) [^>]*?) -->", page):
+        if name not in made:
+            wrong.append(f"the page has a table `{name}` of which there are no results")
+    known = {claim["id"]: claim["verdict"] for claim in claims}
+    for id, quoted in re.findall(r"`([a-z]+-\d+): ([a-z ]+)`", page):
+        if not known.get(id, "").startswith(quoted):
+            wrong.append(f"the text says `{id}: {quoted}`; the verdict is `{known.get(id, 'that of no claim')}`")
+    return page, wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Writes the tables of docs/reproduction.md from the kept results.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the page is not what the results give")
+    options = parser.parse_args()
+    claims, results = load()
+    made = tables(claims, results)
+    before = PAGE.read_text()
+    page, wrong = write(before, made, claims)
+    if options.check:
+        if page != before:
+            wrong.append("the tables are not those of the results; run bench/reproduction/page.py")
+    else:
+        PAGE.write_text(page)
+    for sentence in wrong:
+        print(f"docs/reproduction.md: {sentence}", file=sys.stderr)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
