@@ -176,7 +176,7 @@ def measure(claims, results):
         else:
             claim["for"] = max(tail(margin - mean), tail(margin + mean))
             claim["against"] = min(tail(mean - margin), tail(-mean - margin))
-    family = [claim for claim in claims if "error" in claim and len(values_of(claim)) >= claim["seeds"]]
+    family = [claim for claim in claims if "error" in claim and len(claim["differences"]) >= claim["seeds"]]
     running = 0.0
     for rank, claim in enumerate(sorted(family, key=lambda each: min(each["for"], each["against"]))):
         running = max(running, min(1.0, 2 * min(claim["for"], claim["against"]) * (len(family) - rank)))
@@ -186,16 +186,12 @@ def measure(claims, results):
     return pools, len(family)
 
 
-def values_of(claim):
-    return claim["differences"]
-
-
 def verdict(claim, family):
     if "verdict-counted" in claim:
         return claim["verdict-counted"]
     seeds = len(claim["differences"])
     if seeds == 0:
-        return "left out"
+        return "left out" if "left-out" in claim else "not run"
     if seeds < claim["seeds"]:
         return f"not decided ({seeds} seed{'s' if seeds > 1 else ''} of {claim['seeds']})"
     if claim["p"] <= LEVEL:
@@ -277,9 +273,10 @@ def tables(claims, results):
     made = {}
     for paper in dict.fromkeys(claim["paper"] for claim in claims):
         made[f"claims {paper}"] = table_of_claims(claims, paper)
+    made["losses"] = []
     for name, kept in results.items():
         if not name.startswith("tune-"):
-            made[f"losses {name}"] = table_of_design(kept, results.get(f"tune-{name}"))
+            made["losses"] += ["", f"### {name}", "", *table_of_design(kept, results.get(f"tune-{name}"))]
     lines = ["| source of noise | deviation of a difference of two runs | weight in degrees of freedom |", "| --- | --- | --- |"]
     for pool, fitted in sorted(pools.items()):
         if fitted:
@@ -299,14 +296,10 @@ def write(page, made, claims):
     for name, lines in made.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         if begin not in page or end not in page:
-            if not name.startswith("losses "):
-                wrong.append(f"the page has no markers {begin} and {end}")
+            wrong.append(f"the page has no markers {begin} and {end}")
             continue
         head, rest = page.split(begin, 1)
         page = f"{head}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.split(end, 1)[1]}"
-    for name in re.findall(r"<!-- ((?:losses|claims) [^>]*?) -->", page):
-        if name not in made:
-            wrong.append(f"the page has a table `{name}` of which there are no results")
     known = {claim["id"]: claim["verdict"] for claim in claims}
     for id, quoted in re.findall(r"`([a-z]+-\d+): ([a-z ]+)`", page):
         if not known.get(id, "").startswith(quoted):
