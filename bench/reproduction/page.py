@@ -3,6 +3,7 @@
 
     bench/reproduction/page.py            # writes the tables between their markers
     bench/reproduction/page.py --check    # exit status 1 if the page is not what this would write
+    bench/reproduction/page.py --left     # says which designs claims still wait for
 
 It reads claims.toml and results/*.json.gz. The rules by which a figure becomes a verdict stand at the top of docs/reproduction.md; the
 functions below are those rules. In the page's prose, `mfa-1: holds` quotes a verdict, and the check fails when it is no longer the verdict.
@@ -307,12 +308,27 @@ def write(page, made, claims):
     return page, wrong
 
 
+def left(claims):
+    """A line for every design that claims wait for."""
+    waiting = {}
+    for claim in claims:
+        for design in {claim.get("design"), *(claim[side].rpartition("/")[0] for side in "ab" if side in claim)} - {None, ""}:
+            if len(claim["differences"]) < claim["seeds"]:
+                waiting.setdefault(design, []).append(claim)
+    return [f"{design}: {min(len(claim['differences']) for claim in those)} seeds of {max(claim['seeds'] for claim in those)}, "
+            f"for {', '.join(claim['id'] for claim in those)}" for design, those in waiting.items()]
+
+
 def main():
     parser = argparse.ArgumentParser(description="Writes the tables of docs/reproduction.md from the kept results.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the page is not what the results give")
+    parser.add_argument("--left", action="store_true", help="write nothing; say which designs claims still wait for")
     options = parser.parse_args()
     claims, results = load()
     made = tables(claims, results)
+    if options.left:
+        print("\n".join(left(claims)))
+        return
     before = PAGE.read_text()
     page, wrong = write(before, made, claims)
     if options.check:

@@ -110,6 +110,9 @@ def rates(design, shape, text, commit):
         if not path.exists():
             sys.exit(f"run.py: run {design['rates-of']} first, whose rates {design['name']} takes")
         found = {model["name"]: model["lr"] for model in json.loads(gzip.decompress(path.read_bytes()))["models"]}
+        for name, keys in design["mechanisms"].items():
+            if keys.get("rate-of", name) not in found:
+                sys.exit(f"run.py: {design['rates-of']} has no tuned rate of {keys.get('rate-of', name)}, which {name} of {design['name']} takes")
         return {name: found[keys.get("rate-of", name)] for name, keys in design["mechanisms"].items()}
     tuned = [name for name, keys in design["mechanisms"].items() if "rate-of" not in keys]
     status, results = compare(design, shape, tuned, OUT / "tune" / design["name"], ["--tune", "--tokens", shape["tune-tokens"]])
