@@ -20,6 +20,8 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs/reproduction.md"
 LEVEL = 0.05
+# The common variance counts for no more degrees of freedom than these: how far pairs spread around it is itself uncertain.
+MOST_WEIGHT = 8.0
 # What must be equal for losses of two designs to be paired.
 SETTING = ["tokens", "steps", "batch", "sequence", "schedule", "eval_tokens"]
 
@@ -96,13 +98,13 @@ def fit_noise(variances):
     mean = sum(logs) / len(logs)
     excess = sum((each - mean)**2 for each in logs) / (len(logs) - 1) - sum(trigamma(df / 2) for variance, df in variances if variance > 0) / len(logs)
     if excess <= 1e-6:
-        return math.exp(mean), 1000.0
+        return math.exp(mean), MOST_WEIGHT
     low, high = 1e-3, 500.0  # trigamma falls
     for _ in range(100):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if trigamma(middle) > excess else (low, middle)
-    weight = min(2 * high, 1000.0)
-    return math.exp(mean + digamma(weight / 2) - math.log(weight / 2)), weight
+    weight = 2 * high
+    return math.exp(mean + digamma(weight / 2) - math.log(weight / 2)), min(weight, MOST_WEIGHT)
 
 
 # A claim's pairs.
@@ -281,7 +283,7 @@ def tables(claims, results):
     lines = ["| source of noise | deviation of a difference of two runs | weight in degrees of freedom |", "| --- | --- | --- |"]
     for pool, fitted in sorted(pools.items()):
         if fitted:
-            lines.append(f"| {pool} | {math.sqrt(fitted[0]):.4f} | {'1000 or more' if fitted[1] >= 1000 else f'{fitted[1]:.1f}'} |")
+            lines.append(f"| {pool} | {math.sqrt(fitted[0]):.4f} | {fitted[1]:.1f} |")
     made["noise"] = lines + ["", f"{family} claims have as many seeds as they need, and are corrected for together."]
     counts = {}
     for claim in claims:
