@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs/reproduction.md"
 LEVEL = 0.05
 # The common variance counts for no more degrees of freedom than these: how far pairs spread around it is itself uncertain.
-MOST_WEIGHT = 8.0
+MOST_WEIGHT = 6.0
 # What must be equal for losses of two designs to be paired.
 SETTING = ["tokens", "steps", "batch", "sequence", "schedule", "eval_tokens"]
 
