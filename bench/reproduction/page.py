@@ -280,10 +280,13 @@ def tables(claims, results):
     for name, kept in results.items():
         if not name.startswith("tune-"):
             made["losses"] += ["", f"### {name}", "", *table_of_design(kept, results.get(f"tune-{name}"))]
-    lines = ["| source of noise | deviation of a difference of two runs | weight in degrees of freedom |", "| --- | --- | --- |"]
+    lines = ["| source of noise | deviation of a difference of two runs | its weight in degrees of freedom | ± of five seeds | seeds for ± 0.01 |",
+             "| --- | --- | --- | --- | --- |"]
     for pool, fitted in sorted(pools.items()):
         if fitted:
-            lines.append(f"| {pool} | {math.sqrt(fitted[0]):.4f} | {fitted[1]:.1f} |")
+            common, weight = fitted
+            half = lambda seeds: quantile(LEVEL / 2, weight + seeds - 1) * math.sqrt(common / seeds)
+            lines.append(f"| {pool} | {math.sqrt(common):.4f} | {weight:.1f} | {half(5):.3f} | {next(seeds for seeds in range(2, 10000) if half(seeds) <= 0.01)} |")
     made["noise"] = lines + ["", f"{family} claims have as many seeds as they need, and are corrected for together."]
     counts = {}
     for claim in claims:
