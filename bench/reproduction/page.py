@@ -313,15 +313,17 @@ def write(page, made, claims):
     return page, wrong
 
 
-def left(claims):
+def left(claims, results):
     """A line for every design that claims wait for."""
     waiting = {}
     for claim in claims:
-        for design in {claim.get("design"), *(claim[side].rpartition("/")[0] for side in "ab" if side in claim)} - {None, ""}:
-            if len(claim["differences"]) < claim["seeds"]:
-                waiting.setdefault(design, []).append(claim)
-    return [f"{design}: {min(len(claim['differences']) for claim in those)} seeds of {max(claim['seeds'] for claim in those)}, "
-            f"for {', '.join(claim['id'] for claim in those)}" for design, those in waiting.items()]
+        for side in "ab" if "design" in claim else "":
+            design = claim[side].rpartition("/")[0] or claim["design"]
+            seeds = len(losses(results, claim[side], claim["design"], 1)[0])
+            if seeds < claim["seeds"]:
+                waiting.setdefault(design, {})[claim["id"]] = (seeds, claim["seeds"])
+    return [f"{design}: {min(has for has, _ in those.values())} seeds of {max(wants for _, wants in those.values())}, for {', '.join(those)}"
+            for design, those in waiting.items()]
 
 
 def main():
@@ -332,7 +334,7 @@ def main():
     claims, results = load()
     made = tables(claims, results)
     if options.left:
-        print("\n".join(left(claims)))
+        print("\n".join(left(claims, results)))
         return
     before = PAGE.read_text()
     page, wrong = write(before, made, claims)
