@@ -72,7 +72,7 @@ def structs(ffi: cffi.FFI) -> str:
         "from dataclasses import dataclass",
         "from typing import Callable, Optional, Sequence, TypedDict, Union",
         "",
-        "Text = Union[str, os.PathLike]",
+        'Text = Union[str, "os.PathLike[str]"]',
         f"HIDDEN = {HIDDEN}",
     ]
     made: list = []

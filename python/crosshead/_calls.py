@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from crosshead import structs
 from crosshead._native import ffi, take, text
@@ -19,7 +19,7 @@ def to_bytes(value: Any, name: str) -> bytes:
     return data
 
 
-def choice(kind, value: Any, name: str) -> int:
+def choice(kind: Any, value: Any, name: str) -> int:
     """A value of an enumeration: a number of it, or a name in lower case, "bf16" of CH_PRECISION_BF16."""
     names = list(kind.relements)
     prefix = os.path.commonprefix(names)
@@ -29,7 +29,7 @@ def choice(kind, value: Any, name: str) -> int:
         found = known.get(value.lower().replace("-", "_"))
         if found is None:
             raise ArgumentError(f"{name} is one of {', '.join(known)}, not {value!r}")
-        return kind.relements[found]
+        return int(kind.relements[found])
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be one of {', '.join(known)}, not {type(value).__name__}")
     if value not in kind.elements:
@@ -37,7 +37,7 @@ def choice(kind, value: Any, name: str) -> int:
     return value
 
 
-def to_python(value: Any, kind) -> Any:
+def to_python(value: Any, kind: Any) -> Any:
     """A value that the library gives: numbers, strings, and structures as their dataclasses."""
     if kind.kind == "pointer":
         if kind.item.kind == "struct":
@@ -55,7 +55,7 @@ def to_python(value: Any, kind) -> Any:
 class Call:
     """A call of the library with a structure of settings; keeps alive what it points to, and what a callback raised."""
 
-    def __init__(self, kind: str, defaults: Callable, keywords: Dict[str, Any]) -> None:
+    def __init__(self, kind: str, defaults: Callable[[Any], Any], keywords: Dict[str, Any]) -> None:
         self.settings = ffi.new(kind + " *")
         defaults(self.settings)
         self.failure: Optional[BaseException] = None
@@ -69,7 +69,7 @@ class Call:
             if name in self._fields and not getattr(self.settings, name):
                 self.on(name, lambda *_, answer=answer: answer)
 
-    def _known(self, name: str):
+    def _known(self, name: str) -> Tuple[str, Any, bool]:
         member = name[3:] if name.startswith("on_") else name
         kind = self._fields.get(member)
         is_call = kind is not None and kind.kind == "function"
@@ -114,25 +114,25 @@ class Call:
         self._kept.append(value)
         setattr(self.settings, member, value)
 
-    def _keep_failure(self, exception, value, traceback) -> None:
+    def _keep_failure(self, exception: Any, value: BaseException, traceback: Any) -> None:
         if self.failure is None:
             self.failure = value
 
-    def on(self, member: str, function: Callable) -> None:
+    def on(self, member: str, function: Callable[..., Any]) -> None:
         """Lets the library call `function`; False as its answer, or an exception, ends the work."""
         self.point(member, self.callback(self._fields[member], function, ends=member == "stop"))
 
-    def callback(self, kind, function: Callable, ends: bool = False):
+    def callback(self, kind: Any, function: Callable[..., Any], ends: bool = False) -> Any:
         """A C function of this kind that calls `function`; `ends`: what C gets to end the work."""
         types = kind.args[:-1]
 
-        def called(*values):
+        def called(*values: Any) -> bool:
             if self.failure is not None:
                 return ends
             answer = function(*[to_python(value, type_) for value, type_ in zip(values, types)])
             return bool(answer) if ends else answer is not False
 
-        def called_void(*values):
+        def called_void(*values: Any) -> None:
             if self.failure is None:
                 function(*[to_python(value, type_) for value, type_ in zip(values, types)])
 
@@ -140,7 +140,7 @@ class Call:
             return ffi.callback(kind, called_void, onerror=self._keep_failure)
         return ffi.callback(kind, called, error=ends, onerror=self._keep_failure)
 
-    def done(self, status: int, error) -> None:
+    def done(self, status: int, error: Any) -> None:
         """Raises what a callback raised, else what the library says."""
         self._kept.clear()
         failure, self.failure = self.failure, None
@@ -151,7 +151,7 @@ class Call:
                 del failure
         check(status, error)
 
-    def json(self, function: Callable, *arguments: Any) -> str:
+    def json(self, function: Callable[..., int], *arguments: Any) -> str:
         """Calls function(*arguments, settings, &json, &error) and gives the JSON."""
         error, out = new_error(), ffi.new("char **")
         status = function(*arguments, self.settings, out, error)

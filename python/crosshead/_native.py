@@ -2,6 +2,7 @@
 
 import glob
 import os
+from typing import Any, Optional
 
 # GCC's OpenMP lets threads that wait spin. Where two OpenMP runtimes share a process (ours and PyTorch's), the spinning threads
 # of one take the processor from the other. This is what the program `crosshead` sets for itself. A runtime reads it when it is
@@ -9,10 +10,17 @@ import os
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-from crosshead._cdef import ffi
+try:
+    import numpy  # noqa: F401
+
+    from crosshead import _cdef
+except ImportError as error:
+    raise ImportError(f"crosshead needs cffi and NumPy ({error}); install them with `pip install cffi numpy`") from error
+
+ffi: Any = _cdef.ffi
 
 
-def _load(name: str):
+def _load(name: str) -> Any:
     found = glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"lib{name}.so.*"))
     if len(found) != 1:
         raise ImportError(f"the package has no lib{name}; install it with `pip install ./python` in Crosshead's folder")
@@ -32,18 +40,18 @@ running = _load("crosshead")
 making = _load("crosshead-train")
 
 
-def text(pointer) -> "str | None":
+def text(pointer: Any) -> Optional[str]:
     """A string of the library's; None for NULL."""
-    return ffi.string(pointer).decode("utf-8", "replace") if pointer else None
+    return str(ffi.string(pointer).decode("utf-8", "replace")) if pointer else None
 
 
-def take(pointer) -> str:
+def take(pointer: Any) -> str:
     """A string that the library hands over; it is released."""
     try:
-        return ffi.string(pointer).decode("utf-8", "replace")
+        return str(ffi.string(pointer).decode("utf-8", "replace"))
     finally:
         running.ch_free(pointer)
 
 
 #: The version of the libraries.
-version = text(running.ch_version())
+version = text(running.ch_version()) or ""

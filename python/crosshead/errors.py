@@ -4,7 +4,7 @@
 True
 """
 
-from typing import Dict, Type
+from typing import Any, Dict, Type
 
 from crosshead._native import ffi, text
 
@@ -65,12 +65,12 @@ _BY_STATUS: Dict[int, Type[Error]] = {
 }
 
 
-def new_error():
+def new_error() -> Any:
     """A place for the library's sentence."""
     return ffi.new("ch_error *")
 
 
-def check(status: int, error) -> None:
+def check(status: int, error: Any) -> None:
     """Raises what a status other than CH_OK stands for."""
     if status:
         raise _BY_STATUS.get(status, Error)(text(error.message))

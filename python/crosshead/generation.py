@@ -5,7 +5,7 @@ import queue
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, Iterator, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from crosshead._native import ffi, running, text
 from crosshead.errors import ArgumentError, check, new_error
@@ -52,7 +52,7 @@ class Generation:
     The work runs in a thread of its own. It ends when all texts have, when the iteration is left, or at close().
     """
 
-    def __init__(self, session: Session, prompts: List[Prompt], options: dict) -> None:
+    def __init__(self, session: Session, prompts: List[Prompt], options: Dict[str, Any]) -> None:
         self._pieces: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._stopped = False
         self._failure: Optional[BaseException] = None
@@ -68,7 +68,7 @@ class Generation:
         self._thread = threading.Thread(target=self._work, name="crosshead.generate", daemon=True)
         self._thread.start()
 
-    def _fill(self, i: int, prompt: Prompt, options: dict) -> None:
+    def _fill(self, i: int, prompt: Prompt, options: Dict[str, Any]) -> None:
         one = self._batch[i]
         if isinstance(prompt, str):
             one.prompt = self._keep(ffi.new("char[]", _utf8(prompt, f"prompt {i}")))

@@ -3,11 +3,11 @@
 It is the harness's own program with one more model. Needs `pip install lm_eval`.
 """
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 try:
-    from lm_eval.api.model import LM
-    from lm_eval.api.registry import register_model
+    from lm_eval.api.model import LM  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from lm_eval.api.registry import register_model  # type: ignore[import-not-found,import-untyped,unused-ignore]
 except ImportError as error:
     raise ImportError("crosshead.lm_eval needs lm-evaluation-harness; install it with `pip install lm_eval`") from error
 
@@ -21,8 +21,8 @@ from crosshead.session import Session
 _PART = 256  # tokens whose logits exist at once
 
 
-@register_model("crosshead")
-class CrossheadLM(LM):
+@register_model("crosshead")  # type: ignore[untyped-decorator,no-untyped-call,misc,unused-ignore]
+class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
     """model: a model directory. window: tokens that it sees at once; 0 = the context. threads: 0 = as many as OpenMP gives."""
 
     def __init__(
@@ -49,7 +49,7 @@ class CrossheadLM(LM):
 
     def loglikelihood_rolling(self, requests: List[Any], disable_tqdm: bool = False) -> List[float]:
         """ln p of whole texts: every token once, in windows that follow each other, as the harness cuts them."""
-        from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+        from lm_eval.utils import get_rolling_token_windows, make_disjoint_window  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         found = []
         with Session(self.model, max_tokens=self.window, threads=self.threads) as session:
@@ -64,8 +64,8 @@ class CrossheadLM(LM):
         from crosshead._native import running
 
         tokenizer = running.ch_model_tokenizer(self.model._open())
-        begin = running.ch_tokenizer_bos(tokenizer)
-        return begin if begin >= 0 else running.ch_tokenizer_eos(tokenizer)
+        begin = int(running.ch_tokenizer_bos(tokenizer))
+        return begin if begin >= 0 else int(running.ch_tokenizer_eos(tokenizer))
 
     def _window(self, session: Session, context: List[int], targets: List[int]) -> float:
         tokens = (context + targets)[:-1]
@@ -83,7 +83,7 @@ class CrossheadLM(LM):
     def generate_until(self, requests: List[Any], disable_tqdm: bool = False) -> List[str]:
         """Texts up to a stop string; requests with the same options are written together."""
         found: List[Optional[str]] = [None] * len(requests)
-        groups: dict = {}
+        groups: Dict[str, List[int]] = {}
         for i, request in enumerate(requests):
             groups.setdefault(repr(sorted(request.args[1].items())), []).append(i)
         for members in groups.values():
@@ -113,6 +113,6 @@ class CrossheadLM(LM):
 
 
 if __name__ == "__main__":
-    from lm_eval.__main__ import cli_evaluate
+    from lm_eval.__main__ import cli_evaluate  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     cli_evaluate()

@@ -8,7 +8,7 @@ False, the work ends with crosshead.Interrupted; when it raises, the work ends a
 import json
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Sequence, Union
 
 from crosshead._calls import Call, choice, to_bytes
 from crosshead._native import ffi, making, take
@@ -59,7 +59,7 @@ def evaluate(
     if len(given) != 1:
         raise TypeError("give one of text, task and images")
     name, value = given[0]
-    keywords: dict = dict(settings)
+    keywords: Dict[str, Any] = dict(settings)
     on_sample = keywords.get("on_sample")
     if callable(on_sample):
         keywords["on_sample"] = lambda line: on_sample(json.loads(line))
@@ -114,7 +114,7 @@ def _directory(model: Any) -> bytes:
     return to_bytes(model.directory if isinstance(model, Model) else model, "the model")
 
 
-def _to(call: Call, function: Callable, out: Path) -> str:
+def _to(call: Call, function: Callable[..., int], out: Path) -> str:
     error, result = new_error(), ffi.new("char **")
     status = function(to_bytes(out, "out"), call.settings, result, error)
     text = take(result[0]) if result[0] else ""
@@ -122,7 +122,7 @@ def _to(call: Call, function: Callable, out: Path) -> str:
     return text
 
 
-def _from_to(call: Call, function: Callable, model: Path, out: Path) -> str:
+def _from_to(call: Call, function: Callable[..., int], model: Path, out: Path) -> str:
     return call.json(function, _directory(model), to_bytes(out, "out"))
 
 

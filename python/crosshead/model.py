@@ -66,17 +66,17 @@ class Model:
     @property
     def vocab_size(self) -> int:
         """The number of token ids: valid ids are 0 ... vocab_size - 1."""
-        return running.ch_model_vocab_size(self._open())
+        return int(running.ch_model_vocab_size(self._open()))
 
     @property
     def context_length(self) -> int:
         """The longest sequence the model was made for, in tokens."""
-        return running.ch_model_context_length(self._open())
+        return int(running.ch_model_context_length(self._open()))
 
     @property
     def layers(self) -> int:
         """The number of its layers."""
-        return running.ch_model_layers(self._open())
+        return int(running.ch_model_layers(self._open()))
 
     @property
     def type(self) -> str:
@@ -99,7 +99,8 @@ class Model:
         """What `crosshead info --json` says: parameters_total, cache_elements_per_token and the rest."""
         model, out, error = self._open(), ffi.new("char **"), new_error()
         check(running.ch_model_info(model, out, error), error)
-        return parse("Info", take(out[0]))
+        result: Result = parse("Info", take(out[0]))
+        return result
 
     def encode(self, text: str, *, begin: bool = False, special: bool = False) -> List[int]:
         """The token ids of a text.
@@ -131,6 +132,6 @@ class Model:
         pointer = ffi.from_buffer("int32_t[]", ids)
         check(running.ch_decode_tokens(model, pointer, len(ids), flags, out, size, error), error)
         try:
-            return ffi.unpack(out[0], size[0]).decode("utf-8", "replace")
+            return str(ffi.unpack(out[0], size[0]).decode("utf-8", "replace"))
         finally:
             running.ch_free(out[0])

@@ -24,10 +24,10 @@ class Result:
         """All of it as dictionaries, under the names of the JSON."""
         return {name: _plain(getattr(self, member)) for name, member in self._names.items()}
 
-    def to_pandas(self):
+    def to_pandas(self) -> Any:
         """A pandas DataFrame: a row for each entry of the list of results, or one row. Needs pandas."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped,unused-ignore]
         except ImportError as error:
             raise ImportError("to_pandas needs pandas; install it with `pip install pandas`") from error
         values = self.to_dict()

@@ -2,19 +2,25 @@
 
 import threading
 import weakref
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosshead._calls import choice
 from crosshead._native import ffi, running
 from crosshead.errors import ArgumentError, BusyError, ClosedError, check, new_error
 from crosshead.model import Model
 
-Tokens = Union[Sequence[int], Sequence[Sequence[int]], np.ndarray]
+#: The ids of one sequence.
+Ids = Union[Sequence[int], "NDArray[np.integer[Any]]"]
+#: The ids of one sequence, or a row of them for each sequence.
+Tokens = Union[Ids, Sequence[Sequence[int]]]
+#: Scores of every id as the next token.
+Logits = NDArray[np.float32]
 
 
-def token_array(tokens: Any, dimensions: int = 0, *, empty: bool = False) -> np.ndarray:
+def token_array(tokens: Any, dimensions: int = 0, *, empty: bool = False) -> NDArray[np.int32]:
     """Token ids as a contiguous array of int32, copied where they are not one already.
 
     >>> token_array([1, 2]).dtype
@@ -42,7 +48,7 @@ class _Memory:
 
     __slots__ = ("__array_interface__", "_owner", "__weakref__")
 
-    def __init__(self, address: int, shape: tuple, owner: Any) -> None:
+    def __init__(self, address: int, shape: Tuple[int, ...], owner: Any) -> None:
         self.__array_interface__ = {"version": 3, "typestr": "<f4", "shape": shape, "data": (address, True)}
         self._owner = owner
 
@@ -135,7 +141,7 @@ class Session:
 
         self._pointer = ffi.gc(pointer, free)
         running.ch_session_set_progress(self._pointer, _passes, ffi.NULL)
-        self._shapes: set = set()
+        self._shapes: Set[Tuple[Any, ...]] = set()
         self._last: Any = None
 
     def __enter__(self) -> "Session":
@@ -166,15 +172,15 @@ class Session:
 
     # ---- Feeding tokens ----
 
-    def feed(self, tokens: Tokens) -> np.ndarray:
+    def feed(self, tokens: Tokens) -> Logits:
         """Appends tokens to all sequences; the logits after the last of each."""
         return self._run(running.ch_session_feed, tokens, False)
 
-    def feed_all(self, tokens: Tokens) -> np.ndarray:
+    def feed_all(self, tokens: Tokens) -> Logits:
         """Appends tokens; the logits after every one of them, [count, V] or [B, count, V]. Memory grows with count."""
         return self._run(running.ch_session_feed_all, tokens, True)
 
-    def _run(self, function: Any, tokens: Tokens, every: bool) -> np.ndarray:
+    def _run(self, function: Any, tokens: Tokens, every: bool) -> Logits:
         array = token_array(tokens)
         if array.ndim == 1 and self.sequences != 1 or array.ndim == 2 and array.shape[0] != self.sequences:
             raise ArgumentError(
@@ -184,13 +190,13 @@ class Session:
         shape = array.shape if every else array.shape[:-1]
         return self._feed(function, (), array, count, (every, count), shape + (self._vocabulary,))
 
-    def feed_one(self, sequence: int, tokens: Sequence[int]) -> np.ndarray:
+    def feed_one(self, sequence: int, tokens: Ids) -> Logits:
         """Appends tokens to one sequence; the logits [V] after the last of them."""
         array = token_array(tokens, 1)
         first = (self._index(sequence),)
         return self._feed(running.ch_session_feed_one, first, array, len(array), (1, len(array)), (self._vocabulary,))
 
-    def step(self, tokens: Sequence[int]) -> np.ndarray:
+    def step(self, tokens: Ids) -> Logits:
         """Appends one token to each of the first len(tokens) sequences, which may differ in length; logits [count, V]."""
         array = token_array(tokens, 1)
         if len(array) > self.sequences:
@@ -204,7 +210,9 @@ class Session:
             raise ArgumentError(f"sequence {sequence} is not there; the session has {self.sequences}")
         return int(sequence)
 
-    def _feed(self, function: Any, first: tuple, array: Any, count: int, key: tuple, shape: tuple) -> np.ndarray:
+    def _feed(
+        self, function: Any, first: Tuple[int, ...], array: Any, count: int, key: Tuple[Any, ...], shape: Tuple[int, ...]
+    ) -> Logits:
         if not self._lock.acquire(blocking=False):
             raise BusyError("the session is at work in another thread; give each thread a session of its own")
         try:
@@ -288,26 +296,26 @@ class Session:
     @property
     def length(self) -> int:
         """The tokens that the first sequence holds."""
-        return running.ch_session_length(self._open())
+        return int(running.ch_session_length(self._open()))
 
     def sequence_length(self, sequence: int) -> int:
         """The tokens that one sequence holds."""
-        return running.ch_session_sequence_length(self._open(), self._index(sequence))
+        return int(running.ch_session_sequence_length(self._open(), self._index(sequence)))
 
     @property
     def capacity(self) -> int:
         """The tokens that each sequence has room for."""
-        return running.ch_session_capacity(self._open())
+        return int(running.ch_session_capacity(self._open()))
 
     @property
     def cache_bytes(self) -> int:
         """The bytes that the cache has really allocated."""
-        return running.ch_session_cache_bytes(self._open())
+        return int(running.ch_session_cache_bytes(self._open()))
 
     @property
     def cache_token_bytes(self) -> int:
         """The bytes that a token takes in the cache, all layers together."""
-        return running.ch_session_cache_token_bytes(self._open())
+        return int(running.ch_session_cache_token_bytes(self._open()))
 
     @property
     def end_tokens(self) -> List[int]:
@@ -317,7 +325,7 @@ class Session:
         return list(ids[0][0:count]) if count else []
 
     @end_tokens.setter
-    def end_tokens(self, ids: Sequence[int]) -> None:
+    def end_tokens(self, ids: Ids) -> None:
         array = token_array(ids, 1, empty=True)
         with _Use(self) as pointer:
             data = ffi.from_buffer("int32_t[]", array)
@@ -352,4 +360,4 @@ def _length(length: Any) -> int:
 
 
 def _step(pointer: Any, tokens: Any, count: int, out: Any, error: Any) -> int:
-    return running.ch_session_step(pointer, count, tokens, out, error)
+    return int(running.ch_session_step(pointer, count, tokens, out, error))

@@ -2,7 +2,8 @@
 
 import doctest
 import gc
-import importlib
+import importlib.util
+import os
 import resource
 import subprocess
 import sys
@@ -121,8 +122,18 @@ class Sessions(unittest.TestCase):
         self.assertEqual(apart.length, moved.length)
 
     def test_gives_dlpack(self):
-        logits = crosshead.Session(self.model).feed([1])
+        session = crosshead.Session(self.model)
+        logits = session.feed([1])
         np.testing.assert_array_equal(np.from_dlpack(logits.copy()), logits)
+        if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+            return  # it lends no arrays that are only for reading
+        lent = np.from_dlpack(logits)
+        self.assertEqual(lent.__array_interface__["data"][0], logits.__array_interface__["data"][0])
+        before = lent.copy()
+        del logits
+        session.feed_all(list(range(50)))  # its memory grows; what is lent stays where it is
+        session.close()
+        np.testing.assert_array_equal(lent, before)
 
     def test_refuses_what_is_wrong(self):
         session = crosshead.Session(self.model, max_tokens=4)
@@ -201,6 +212,17 @@ def resident() -> int:
     """The bytes of memory that this process holds."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
+
+
+@unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed: `pip install mypy`")
+class Types(unittest.TestCase):
+    def test_are_what_mypy_takes(self):
+        """The package and a script that uses it, errors of the script's included."""
+        cache = os.path.join(sys.prefix, "mypy")  # stays with the environment, as its packages' types do
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, "-p", "crosshead", "-m", "typed_user"]
+        folder = small.ROOT / "tests/python"
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 class Generating(unittest.TestCase):
