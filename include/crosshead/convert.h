@@ -44,8 +44,9 @@ typedef struct ch_export_settings {
   bool no_tokenizer;    /* leave the tokenizer out */
   ch_progress progress; /* or NULL; in thousandths. false: nothing is left in `out` */
   void *user;           /* progress's */
-  bool
-      untrained; /* CH_EXPORT_TRANSFORMERS: DIRECTORY is a config.json of any size, and no weights are written */
+  /* CH_EXPORT_TRANSFORMERS: */
+  bool untrained; /* DIRECTORY is a config.json of any size, and no weights are written */
+  bool own_code;  /* with PyTorch code of Crosshead's, also where a class of transformers would do */
 } ch_export_settings;
 
 CH_API void ch_export_defaults(ch_export_settings *settings);

@@ -115,8 +115,8 @@ static ch_status export_directory(const char *directory, const char *out, const 
   if (settings->format == CH_EXPORT_TRANSFORMERS) {
     writing.finish = ch_transformers_finish;
     writing.keep_blocks = false; /* PyTorch has no such blocks */
-    ch_transformers_choose(&source, &((const ch_model *)source.context)->config);
-    status = choose_family(&source, &family, error);
+    ch_transformers_choose(&source, &((const ch_model *)source.context)->config, settings->own_code);
+    if (!settings->own_code) status = choose_family(&source, &family, error);
     if (status == CH_OK && !family) status = ch_transformers_check(&source.config, directory, error);
   }
   if (status == CH_OK) status = ch_source_write(&source, out, &writing, error);
@@ -131,13 +131,14 @@ static ch_status export_directory(const char *directory, const char *out, const 
 }
 
 /* The code and configuration of a model that has no weights yet. */
-static ch_status export_untrained(const char *path, const char *out, char **json, ch_error *error) {
+static ch_status export_untrained(const char *path, const char *out, const ch_export_settings *settings,
+                                  char **json, ch_error *error) {
   ch_source source = {.format = "configuration"};
   CH_TRY(ch_config_read(path, &source.config, error));
   const ch_config own = source.config;
   ch_choose_model_type(&source.config);
-  ch_transformers_choose(&source, &own);
-  const char *family = ch_config_spell_adopted(&source.config, &source.config_json);
+  ch_transformers_choose(&source, &own, settings->own_code);
+  const char *family = settings->own_code ? NULL : ch_config_spell_adopted(&source.config, &source.config_json);
   ch_status status = family ? CH_OK : ch_transformers_check(&source.config, path, error);
   if (status == CH_OK) status = ch_source_declare(&source, path, error);
   if (status == CH_OK) status = ch_transformers_write_untrained(&source, out, error);
@@ -222,7 +223,7 @@ ch_status ch_export(const char *directory, const char *out, const ch_export_sett
   case CH_EXPORT_SAFETENSORS:
     return export_directory(directory, out, settings, json, error);
   case CH_EXPORT_TRANSFORMERS:
-    if (settings->untrained) return export_untrained(directory, out, json, error);
+    if (settings->untrained) return export_untrained(directory, out, settings, json, error);
     return export_directory(directory, out, settings, json, error);
   case CH_EXPORT_GGUF:
     return export_gguf(directory, out, settings, json, error);

@@ -13,7 +13,7 @@ typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *out, *format, *dtype;
   int64_t threads;
-  bool no_tokenizer, untrained, json, force;
+  bool no_tokenizer, untrained, own_code, json, force;
 } arguments;
 
 static const char *const types[] = {"f32", "f16", "bf16", "q8_0", NULL};
@@ -46,11 +46,15 @@ static ch_status run(const void *given, ch_error *error) {
   if (a->untrained && format != CH_EXPORT_TRANSFORMERS)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--untrained is for --format transformers, whose code makes the weights");
+  if (a->own_code && format != CH_EXPORT_TRANSFORMERS)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--own-code is for --format transformers; the other formats have no code");
   ch_work work;
   ch_export_settings settings;
   ch_export_defaults(&settings);
   settings.format = format;
   settings.untrained = a->untrained;
+  settings.own_code = a->own_code;
   settings.type = ch_precision_of(a->dtype);
   settings.no_tokenizer = a->no_tokenizer;
   settings.progress = ch_work_progress;
@@ -95,6 +99,11 @@ static const ch_option options[] = {
      .help = "Write the code and the configuration without weights, to train the model in PyTorch; MODEL may "
              "be a "
              "config.json of any size."},
+    {.name = "own-code",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, own_code),
+     .help = "Write Crosshead's PyTorch code, with its parameter groups and caches, also where a class of "
+             "transformers would do (transformers only)."},
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     CH_FORCE_OPTION(offsetof(arguments, force)),

@@ -111,10 +111,13 @@ static bool too_much_for_class(const ch_config *c) {
   return !m->shared || (v2 ? m->renormalise : m->experts < 2);
 }
 
-void ch_transformers_choose(ch_source *source, const ch_config *own) {
-  if (strcmp(own->model_type, "crosshead") != 0 || !too_much_for_class(&source->config)) return;
+void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_code) {
+  bool ours = strcmp(own->model_type, "crosshead") == 0;
+  if (!own_code && (!ours || !too_much_for_class(&source->config))) return;
   source->config = *own;
   source->layout = (ch_deepseek_layout){0};
+  if (!ours && !ch_config_is_vision(own))
+    snprintf(source->config.model_type, sizeof source->config.model_type, "crosshead");
 }
 
 /* --- files --------------------------------------------------------------------------------------------------- */

@@ -7,8 +7,8 @@
 #include "formats/source.h"
 
 /* Makes a model of our own again of one that was given a family's model_type, where transformers' class of that family
-   takes less than we do. own: what it was. */
-void ch_transformers_choose(ch_source *source, const ch_config *own);
+   takes less than we do, or of every one that own_code asks for. own: what it was. */
+void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_code);
 /* CH_ERROR_CONFIG, with what to do instead, if there is no PyTorch code for the model. A Hugging Face family is
    transformers' own. */
 ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error);

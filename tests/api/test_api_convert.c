@@ -103,6 +103,24 @@ static void a_model_comes_back_from_gguf_as_it_was(void **state) {
   if (!(away < 1e-6)) fail_msg("it came back %g away", away);
 }
 
+static void own_code_takes_the_place_of_a_class(void **state) {
+  (void)state;
+  ch_export_settings out;
+  ch_export_defaults(&out);
+  out.format = CH_EXPORT_TRANSFORMERS;
+  for (int own = 0; own < 2; own++) {
+    out.own_code = own;
+    char *json;
+    must(ch_export(MODEL, at(own ? "code" : "class"), &out, &json, &error));
+    json_t *figures = read_json(json);
+    assert_string_equal(text_of(figures, "model_type"), own ? "crosshead" : "llama");
+    json_decref(figures);
+    assert_int_equal(is_there(at(own ? "code/modeling_crosshead.py" : "class/modeling_crosshead.py")), own);
+  }
+  double away = distance(at("code"));
+  if (away != 0) fail_msg("it came back %g away", away);
+}
+
 static void quantised_matrices_are_counted_whether_they_stay_so_or_not(void **state) {
   (void)state;
   ch_export_settings out;
@@ -162,6 +180,7 @@ int main(void) {
       cmocka_unit_test(fewer_bits_are_further_away),
       cmocka_unit_test(impossible_quantisations_are_refused),
       cmocka_unit_test(a_model_comes_back_from_gguf_as_it_was),
+      cmocka_unit_test(own_code_takes_the_place_of_a_class),
       cmocka_unit_test(quantised_matrices_are_counted_whether_they_stay_so_or_not),
       cmocka_unit_test(a_directory_is_written_in_the_type_that_is_asked_for),
   };

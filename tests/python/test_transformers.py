@@ -214,6 +214,12 @@ DEEPSEEK_CASES = {
     "latents apart from keys": ("crosshead", attention(**APART, k_lora_rank=7, v_lora_rank=9)),
 }
 
+# What leaves as transformers' own class, unless --own-code is given.
+OWN_CODE_CASES = {
+    "deepseek": {"rope_interleaved": True, "moe": SIGMOIDS, "rms_norm_eps": 1e-6, **attention(**MLA, q_lora_rank=9, latent_norm_eps=1e-6)},
+    "qwen3": attention(type="gqa", qk_norm=True),
+}
+
 COMPILED = ("mla in groups", "diff, a pair each, alibi", "some layers slide", "experts in groups", "common dictionary")
 
 IMAGES = {
@@ -243,7 +249,7 @@ def crosshead(*arguments):
     return ran.stdout
 
 
-def random_model(directory, sizes, keys, auto):
+def random_model(directory, sizes, keys, auto, *options):
     """The untrained model of a configuration, with weights of which none is at a special value."""
     configuration = {key: value for key, value in {**sizes, **keys}.items() if value is not None}
     if configuration["attention"]["type"] in ("mla", "gla", "mlra"):  # have sizes of their own
@@ -251,7 +257,7 @@ def random_model(directory, sizes, keys, auto):
     with open(f"{directory}/c.json", "w") as file:
         json.dump(configuration, file)
     made = f"{directory}/made_{os.path.basename(directory)}"  # transformers keeps code by the name of its directory
-    crosshead("export", f"{directory}/c.json", "--format", "transformers", "--untrained", "--out", made)
+    crosshead("export", f"{directory}/c.json", "--format", "transformers", "--untrained", *options, "--out", made)
     config = AutoConfig.from_pretrained(made, trust_remote_code=True)
     model = auto.from_config(config, trust_remote_code=True)
     with torch.no_grad():
@@ -271,16 +277,16 @@ class Transformers(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         torch.manual_seed(1)
 
-    def opened(self, keys, model_type="crosshead"):
-        """A random model as transformers loads it, our logits and gradients, and the tokens."""
-        model, saved = random_model(self.directory, SIZES, keys, AutoModelForCausalLM), f"{self.directory}/saved"
+    def opened(self, keys, model_type="crosshead", first=(), then=()):
+        """A random model as transformers loads it, our logits and gradients, and the tokens. first, then: options of both exports."""
+        model, saved = random_model(self.directory, SIZES, keys, AutoModelForCausalLM, *first), f"{self.directory}/saved"
         model.save_pretrained(saved)
         tokens = torch.randint(0, SIZES["vocab_size"], (2, 12))
         save_file({"tokens": tokens}, f"{self.directory}/tokens.safetensors")
         crosshead("forward", saved, "--tokens", f"{self.directory}/tokens.safetensors", "--grads", "--out",
                   f"{self.directory}/ours.safetensors")
         again = f"{self.directory}/again_{os.path.basename(self.directory)}"
-        wrote = json.loads(crosshead("export", saved, "--format", "transformers", "--out", again, "--json"))
+        wrote = json.loads(crosshead("export", saved, "--format", "transformers", *then, "--out", again, "--json"))
         self.assertEqual(wrote["model_type"], model_type)
         model, about = AutoModelForCausalLM.from_pretrained(
             again, trust_remote_code=True, output_loading_info=True)
@@ -404,6 +410,23 @@ class Transformers(unittest.TestCase):
                 self.assertLess(largest_difference(logits, reference["logits"]), 1e-5)
 
 
+    def check_own_code(self, keys, first):
+        """Our code where a class of transformers would do: of a model that leaves with it, and of one that came as that class."""
+        model, ours, tokens, saved = self.opened(keys, "crosshead", first, ["--own-code"])
+        with open(f"{saved}/config.json") as file:
+            self.assertEqual(json.load(file)["model_type"] == "crosshead", bool(first))
+        with torch.no_grad():
+            self.check_cache(model, ours, tokens, saved)
+        model.generation_config.eos_token_id = None  # classes of transformers have one
+        self.check_generation(model, saved)
+        groups = model.parameter_groups(lr=1e-3, weight_decay=0.1)
+        self.assertEqual(sum(len(group["params"]) for group in groups), len(list(model.parameters())))
+
+
+def add_own_code_case(name, keys, first):
+    setattr(Transformers, f"test_own_code_{name}{'' if first else '_of_its_class'}", lambda self: self.check_own_code(keys, first))
+
+
 def add_deepseek_case(name, model_type, keys):
     setattr(Transformers, "test_deepseek_" + name.replace(",", "").replace(" ", "_"), lambda self: self.check_deepseek(model_type, keys))
 
@@ -430,6 +453,9 @@ for case, changes in CASES.items():
     add_case(case, changes)
 for case, (model_type, changes) in DEEPSEEK_CASES.items():
     add_deepseek_case(case, model_type, changes)
+for case, changes in OWN_CODE_CASES.items():
+    add_own_code_case(case, changes, ["--own-code"])
+    add_own_code_case(case, changes, [])
 for case, changes in VIT_CASES.items():
     add_image_case(case, changes)
 
