@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pathlib
 import signal
 import threading
 import time
@@ -125,6 +126,17 @@ class Others(unittest.TestCase):
         for wrong in ({}, {"text": "a", "task": "b"}):
             with self.assertRaises(TypeError):
                 crosshead.evaluate(small.model(), **wrong)
+
+    def test_evaluates_tasks_in_which_the_model_writes(self):
+        model = str(small.ROOT / "tests/data/TinyStories-656K")
+        samples = []
+        found = crosshead.evaluate(model, task="ruler:niah_single_1", lengths="400", limit=2, threads=1, on_sample=samples.append)
+        self.assertEqual((found.n, found.lengths, len(samples)), (2, [400], 2))
+        items = pathlib.Path(small.fresh("items.jsonl"))
+        items.write_text('{"question": "How many cats?", "answer": "#### 2"}\n')
+        found = crosshead.evaluate(model, task="gsm8k", items=items, examples=0, threads=1, on_sample=samples.append)
+        self.assertEqual(found.filters.strict_match.exact_match, 0)
+        self.assertTrue(samples[-1]["resps"][0])
 
     def test_shrinks_and_converts(self):
         quantised = small.fresh("q8")
