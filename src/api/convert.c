@@ -137,8 +137,11 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
   CH_TRY(ch_config_read(path, &source.config, error));
   const ch_config own = source.config;
   ch_choose_model_type(&source.config);
-  ch_transformers_choose(&source, &own, settings->own_code);
-  const char *family = settings->own_code ? NULL : ch_config_spell_adopted(&source.config, &source.config_json);
+  /* A class of transformers does not know how the training of such a configuration starts. */
+  bool starts = own.init != CH_INIT_DEFAULT || own.parametrization != CH_PARAMETRIZATION_STANDARD;
+  bool own_code = settings->own_code || starts;
+  ch_transformers_choose(&source, &own, own_code);
+  const char *family = own_code ? NULL : ch_config_spell_adopted(&source.config, &source.config_json);
   ch_status status = family ? CH_OK : ch_transformers_check(&source.config, path, error);
   if (status == CH_OK) status = ch_source_declare(&source, path, error);
   if (status == CH_OK) status = ch_transformers_write_untrained(&source, out, error);

@@ -229,7 +229,8 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
 
 void ch_config_spell_family(ch_config *config) {
   const family *of = family_of(config);
-  config->init = CH_INIT_DEFAULT;                   /* families do not store how training starts */
+  config->init = CH_INIT_DEFAULT; /* families do not store how training starts */
+  config->parametrization = CH_PARAMETRIZATION_STANDARD;
   memset(config->layout, 0, sizeof config->layout); /* and what is written has our names of tensors */
   if (of && of->deepseek) ch_config_spell_deepseek(of->deepseek, config);
 }

@@ -410,6 +410,12 @@ class Transformers(unittest.TestCase):
                 self.assertLess(largest_difference(logits, reference["logits"]), 1e-5)
 
 
+    def test_spectral_models_leave_as_a_class_and_begin_with_code(self):
+        model, _, _, _ = self.opened({"parametrization": "spectral", **attention(type="gqa", qk_norm=True)}, "qwen3")
+        self.assertEqual(model.config.model_type, "qwen3")
+        with open(f"{self.directory}/saved/config.json") as file:  # what was trained in PyTorch
+            self.assertEqual(json.load(file)["model_type"], "crosshead")
+
     def check_own_code(self, keys, first):
         """Our code where a class of transformers would do: of a model that leaves with it, and of one that came as that class."""
         model, ours, tokens, saved = self.opened(keys, "crosshead", first, ["--own-code"])
