@@ -14,7 +14,8 @@ cd "$work"
 export OMP_NUM_THREADS=1 CROSSHEAD_RUNS=none
 # Open MPI: root is allowed, and messages go through memory and the loopback alone.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+# Ranks that wait leave the processor to others.
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 head -c 60000 "$source/data/tinyshakespeare.txt" >text
 
 fail() { echo "FAILED: $*"; exit 1; }

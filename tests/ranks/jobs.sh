@@ -49,16 +49,16 @@ bits)
     done
   done
   # Interrupted again and again, and resumed on other numbers of ranks.
-  alone train gqa.json $options --steps 40 --checkpoint-every 4 --out whole || { cat out; fail "the whole run"; }
-  first="gqa.json $options --steps 40 --checkpoint-every 4"
+  alone train gqa.json $options --steps 120 --checkpoint-every 4 --out whole || { cat out; fail "the whole run"; }
+  first="gqa.json $options --steps 120 --checkpoint-every 4"
   for n in 2 4 3 1 2; do
     "$MPIRUN" -n $n "$program" train $first --out parts >out 2>&1 &
     job=$!
     first=--resume
     before=$(steps_of parts)
-    for ((i = 0; i < 300; i++)); do
-      [ "$(steps_of parts)" -lt $((before + 3)) ] || break
-      sleep 0.1
+    for ((i = 0; i < 1500; i++)); do
+      [ "$(steps_of parts)" -lt $((before + 3)) ] && kill -0 $job 2>/dev/null || break
+      sleep 0.02
     done
     kill -USR1 $job 2>/dev/null || true
     wait $job || true
