@@ -11,20 +11,20 @@ const double ch_spectral_rate = 4e-3;
 
 /* The width at which a hidden matrix learns at the run's own rate. */
 static const double base_width = 128;
-/* Of embeddings times sqrt(width). A smaller one lets logits start nearer to zero, a larger one keeps tokens apart. */
+/* Of embeddings at the base width, times its square root. A smaller one lets logits start nearer to zero, a larger one keeps tokens
+   apart. */
 static const double embedding_scale = 0.5;
 /* Rates beside those of hidden matrices of the base width. Rows of embeddings have few gradients each, and logits have as
    many rows to learn as there are tokens. */
 static const double embedding_rate = 8, table_rate = 4, residual_rate = 0.5;
-/* Rows that make logits learn slower in wide models, by more than their inputs alone ask for: the rate that is best at width
-   128 is four times too high at 512 with a power of 1 (docs/benchmarks.md). */
-static const double embedding_power = 1.5;
 /* Of each of two matrices that are multiplied: both change the product, in directions of their own. */
 static const double factor_rate = 0.70710678118654752440;
 
-/* The spread of embeddings: what the residual stream begins with. */
+/* The spread of embeddings: what the residual stream begins with. Where they also make the logits, a token's own logit starts at
+   about width * spread, whatever comes next: 1 / width keeps it the same at every width, 1 / sqrt(width) lets wide models begin with
+   the belief that every token is repeated. */
 static double unit_of(double width) {
-  return embedding_scale / sqrt(width);
+  return embedding_scale * sqrt(base_width) / width;
 }
 
 static void parametrise(const ch_config *config, const ch_params *params, ch_param *row) {
@@ -47,7 +47,7 @@ static void parametrise(const ch_config *config, const ch_params *params, ch_par
   case CH_PARAM_TIED:
   case CH_PARAM_HEAD:
     row->std = unit;
-    row->lr_factor = embedding_rate * pow(base_width / width, embedding_power);
+    row->lr_factor = embedding_rate * base_width / width;
     break;
   case CH_PARAM_LOOKUP:
     row->std = unit;

@@ -94,7 +94,10 @@ static void a_step_changes_outputs_by_the_same_amount_at_every_width(void **stat
     const ch_param *a = &narrow.rows[p], *b = row(&wide, a->name);
     double inputs_a = (double)a->shape[a->rank - 1], inputs_b = (double)b->shape[b->rank - 1];
     if (a->role == CH_PARAM_HIDDEN) near(b->lr_factor * inputs_b, a->lr_factor * inputs_a);
-    if (a->role == CH_PARAM_TIED) near(b->lr_factor * pow(inputs_b, 1.5), a->lr_factor * pow(inputs_a, 1.5));
+    if (a->role == CH_PARAM_TIED) { /* and a token's own logit starts alike */
+      near(b->lr_factor * inputs_b, a->lr_factor * inputs_a);
+      near(b->std * inputs_b, a->std * inputs_a);
+    }
     if (a->role == CH_PARAM_RESIDUAL) { /* in the unit of the stream: that of embeddings */
       const char *const embeddings = "model.embed_tokens.weight";
       near(b->lr_factor * inputs_b / row(&wide, embeddings)->std,
