@@ -24,9 +24,11 @@ typedef struct speeds {
   bool disturbed;
 } speeds;
 
-/* The share of the usual time that a model is timed for: all of it, unless training took less than two seconds. */
+/* Of training: a model that was trained faster is too small for speeds that last. */
+enum { ENOUGH_SECONDS = 2 };
+
+/* The share of the usual time that a model is timed for. */
 static double effort_for(const ch_compared *model) {
-  enum { ENOUGH_SECONDS = 2 };
   static const double least = 0.05;
   return model->train_seconds > 0 ? fmin(fmax(model->train_seconds / ENOUGH_SECONDS, least), 1) : 1;
 }
@@ -167,7 +169,8 @@ static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
   now.timing_turns = CH_COMPARE_TURNS;
   model->best = now;
   model->taken = true;
-  model->wanted = now.decode_unsteady || (model->config && now.train_unsteady);
+  bool lasts = setup->settings.remeasure || now.train_seconds <= 0 || now.train_seconds >= ENOUGH_SECONDS;
+  model->wanted = lasts && (now.decode_unsteady || (model->config && now.train_unsteady));
   return CH_OK;
 }
 

@@ -18,7 +18,7 @@ ch_status ch_compare_keep_run(const ch_compare_setup *setup, const ch_compared *
    its weights. */
 bool ch_compare_lacks_turns(const ch_compare_setup *setup);
 /* Measures every model that has its weights CH_COMPARE_TURNS times, the models in turns. What is not steady then is
-   measured again in a second round, and the steadier round counts. Where training was not steady, or
+   measured again in a second round, if training took two seconds at least, and the steadier round counts. Where training was not steady, or
    settings.remeasure asks for it, steps of training are timed too. Each model gets medians and spreads, also in its file. An
    interruption changes nothing. */
 ch_status ch_compare_take_turns(ch_compare_setup *setup, ch_error *error);
