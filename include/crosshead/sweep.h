@@ -80,7 +80,9 @@ typedef struct ch_sweep_settings {
   /* The mechanisms, the text and the training, as of a comparison; a sweep's defaults are a constant schedule and 30
    * evaluations of each run, eval_tokens 0 = 1/100 of `tokens` and at least 16384, and seeds are at most
    * CH_SWEEP_MOST_SEEDS. There are no images; lr and tolerance do not count. Of its callbacks `preparation`, `prepared`
-   * and `stop` are called, `stop` by several threads at once; `user` is also that of the callbacks below. */
+   * and `stop` are called, `stop` by several threads at once; `user` is also that of the callbacks below. With `ranks` groups of
+   * ranks_per_run of them train a run each, in place of `jobs`: every rank calls ch_sweep_rates, rank 0 has the results and
+   * calls the callbacks but `stop`. A run that fails is told to `failed` then, and the others go on. */
   ch_compare_settings compare;
   /* Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios, or both mixed; at most
    * CH_SWEEP_MOST_RATES. Default "3e-4,1e-3,3e-3,1e-2,3e-2". */

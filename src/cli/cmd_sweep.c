@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/destination.h"
 #include "cli/interrupt.h"
+#include "cli/job.h"
 #include "cli/keep.h"
 #include "cli/lineup.h"
 #include "cli/parse.h"
@@ -68,6 +69,7 @@ static const ch_option options[] = {
      .max = 64,
      .help = "Runs at the same time, which share the threads (default: one per thread, as far as memory "
              "allows)."},
+    CH_LINEUP_RANKS(AT(lineup)),
     {.name = "", .help = "Law"},
     {.name = "budget",
      .type = CH_OPTION_COUNT,
@@ -117,6 +119,7 @@ static const ch_option options[] = {
      .min = 1,
      .max = 65536,
      .help = "Sequences per step. With --coordinate-check the default is 4, and that of --seq 64."},
+    CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences"),
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "schedule",
      .type = CH_OPTION_CHOICE,
@@ -198,6 +201,13 @@ static void on_run(const ch_swept *run, bool earlier, void *user) {
   free(directory);
 }
 
+static void on_failed(const char *name, uint64_t seed, const char *message, void *user) {
+  display *d = user;
+  (void)seed; /* the message has the run's directory */
+  d->steps_left -= (double)d->steps;
+  ch_progress_print(&d->progress, "%s failed: %s", name, message);
+}
+
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
 static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *error) {
@@ -208,6 +218,13 @@ static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *erro
   }
   CH_TRY(ch_sweep_table(sweep, &text, error));
   return ch_results_print_table(text, a->lineup.settings.out, error);
+}
+
+/* What is looked at before anything is written; by the process that leads. */
+static ch_status begin(const arguments *a, display *d, ch_error *error) {
+  const char *out = a->lineup.settings.out;
+  CH_TRY(ch_check_job("out", out, CH_SWEEP_SETTINGS, error));
+  return ch_keeper_begin(&d->keeper, a->runs, out, error);
 }
 
 static ch_status sweep_rates(const arguments *a, ch_error *error) {
@@ -226,20 +243,22 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   settings.outline = on_outline;
   settings.step = on_step;
   settings.run = on_run;
-  const char *out = settings.compare.out, *data = settings.compare.data;
+  settings.compare.failed = on_failed;
+  settings.compare.ranks = ch_job_ranks();
+  const char *data = settings.compare.data;
+  bool leads = ch_job_leads();
   CH_TRY(ch_sweep_check(&settings, error));
-  CH_TRY(ch_check_job("out", out, CH_SWEEP_SETTINGS, error));
-  CH_TRY(ch_keeper_begin(&d.keeper, a->runs, out, error));
+  CH_TRY(ch_job_agree(leads ? begin(a, &d, error) : CH_OK, error));
   ch_put_typed("sweep", options, a, &command);
   settings.compare.command = command.data;
   d.keeper.labels = (ch_kept_run_labels){.kind = "sweep", .dataset = data, .command = command.data};
   ch_interrupt_watch(CH_SAVES_WORK);
-  ch_progress_begin(&d.progress, stderr);
+  ch_progress_begin(&d.progress, leads ? stderr : NULL);
   ch_status status = ch_sweep_rates(&settings, &sweep, error);
   ch_progress_end(&d.progress);
   ch_interrupt_release();
   if (status == CH_OK) {
-    status = print(a, sweep, error);
+    if (leads) status = print(a, sweep, error);
     ch_sweep_free(sweep);
   }
   ch_text_free(&command);
@@ -258,9 +277,9 @@ static void on_coordinate_model(const char *name, int64_t width, int32_t index, 
 
 /* What a sweep over rates has and a coordinate check has not. */
 static ch_status check_options(const arguments *a, ch_error *error) {
-  static const char *const of_sweeps[] = {"params",      "match",       "hidden", "tokens",
-                                          "schedule",    "warmup",      "jobs",   "budget",
-                                          "evaluations", "eval-tokens", "runs",   NULL};
+  static const char *const of_sweeps[] = {
+      "params", "match",       "hidden",      "tokens", "schedule",      "warmup",      "jobs",
+      "budget", "evaluations", "eval-tokens", "runs",   "ranks-per-run", "micro-batch", NULL};
   for (int i = 0; of_sweeps[i]; i++)
     if (ch_option_given(a, of_sweeps[i]))
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s does not count with --coordinate-check; leave it out",
@@ -299,6 +318,9 @@ static ch_status check_coordinates(const arguments *a, ch_error *error) {
   ch_text command = {0};
   display d = {.arguments = a};
   ch_coordinate_settings settings;
+  if (ch_job_ranks())
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--coordinate-check is for one process; start it without mpirun");
   CH_TRY(check_options(a, error));
   CH_TRY(coordinate_settings(a, &settings, error));
   settings.compare.preparation = on_preparation;
@@ -348,6 +370,7 @@ const ch_command ch_cmd_sweep = {
         "With --coordinate-check it trains models of several widths for 10 steps instead, at one rate, and "
         "shows "
         "which activations do not keep their size from width to width.\n\n"
+        "Under mpirun, groups of ranks train one run each at a time.\n\n"
         "Writes results.json and report.html. Run the same command again to continue an interrupted sweep. "
         "`crosshead fit` fits the law to a curve of another program.",
     .examples = "crosshead sweep --data book.txt --mechanisms mha,mea --lr 1e-4,5e-4,1e-3,3e-3\n"
@@ -358,5 +381,6 @@ const ch_command ch_cmd_sweep = {
     .list = ch_lineup_list,
     .defaults = defaults,
     .arguments_size = sizeof(arguments),
+    .over_ranks = true,
     .run = run,
 };

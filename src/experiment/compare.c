@@ -1,11 +1,9 @@
 /* One comparison from its settings to its results: plan, text or images, then run after run. */
-#define _GNU_SOURCE
 #include "experiment/compare.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "base/file_names.h"
@@ -30,10 +28,7 @@ typedef struct comparing {
   planned_run *runs; /* [setup->comparison->planned], in the comparison's arena */
   bool *untuned;     /* [models]: no rate was found for it */
   int *listed;       /* the runs, or models, that the pieces of crew work belong to */
-  int failures;
-  ch_status failed; /* the first in the order of the runs */
-  int first_failure;
-  ch_error failure;
+  ch_crew_failures failures;
 } comparing;
 
 /* --- results ----------------------------------------------------------------------------------------------------- */
@@ -77,17 +72,12 @@ static ch_status run_finished(comparing *c, planned_run *run, bool earlier, ch_e
   return !earlier || last ? write_results(c, error) : CH_OK;
 }
 
-/* Another host's file may take a while to be seen. */
 static ch_status read_made(comparing *c, planned_run *run, ch_error *error) {
-  enum { PATIENCE = 30 };
   bool found = false;
   double begin = ch_clock();
-  for (;;) {
-    CH_TRY(ch_compare_read_run(c->setup, run->model, run->seed, &run->result, &found, error));
-    if (found) return CH_OK;
-    if (ch_crew_is_alone(&c->setup->crew) || ch_clock() - begin > PATIENCE) break;
-    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-  }
+  do CH_TRY(ch_compare_read_run(c->setup, run->model, run->seed, &run->result, &found, error));
+  while (!found && ch_crew_has_patience(&c->setup->crew, begin));
+  if (found) return CH_OK;
   return ch_fail(error, CH_ERROR_IO,
                  "%s was trained, and its " CH_COMPARE_RESULT
                  " is not in %s; all ranks must see the same directory",
@@ -127,49 +117,29 @@ static ch_status make_on_lead(void *context, const ch_piece *piece, bool *began,
 static void note_failure(comparing *c, int at, const ch_piece *piece, const ch_outcome *outcome) {
   const ch_compare_setup *setup = c->setup;
   const ch_compare_settings *s = &setup->settings;
-  if (c->failures++ == 0 || at < c->first_failure) {
-    c->failed = outcome->status;
-    c->first_failure = at;
-    ch_fail(&c->failure, outcome->status, "%s", outcome->message);
-  }
+  ch_crew_note_failure(&c->failures, at, outcome);
   if (s->failed && !ch_crew_is_alone(&setup->crew))
     s->failed(setup->plan.models[piece->model].name, piece->seed, outcome->message, s->user);
 }
 
-/* Hands out pieces; list [count]: the run, or the model whose rates are tried, of each. A process alone takes them in that order;
-   several groups begin with the longest. */
-static ch_status hand_out(comparing *c, const int *list, int count, bool tunes,
+/* Hands out pieces; listed [count]: the run, or the model whose rates are tried, of each. */
+static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
                           ch_status (*made)(void *, int, const ch_outcome *, ch_error *), ch_error *error) {
   ch_compare_setup *setup = c->setup;
-  size_t room = (size_t)count + 1;
-  ch_piece *pieces = calloc(room, sizeof *pieces);
-  double *costs = calloc(room, sizeof *costs);
-  int *order = calloc(room, sizeof *order);
-  ch_status status = CH_OK;
-  c->listed = calloc(room, sizeof *c->listed);
-  if (!pieces || !costs || !order || !c->listed)
-    CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", count));
+  ch_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
+  ch_crew_work work = {.pieces = pieces, .count = count, .make = make_on_lead, .made = made, .context = c};
+  if (!pieces) return ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", count);
   for (int i = 0; i < count; i++) {
-    int model = tunes ? list[i] : c->runs[list[i]].model;
-    CH_TRY_GOTO(ch_predict_flops(setup, model, &costs[i], error));
-    order[i] = i;
-  }
-  if (setup->crew.groups > 1) ch_longest_first(costs, count, order);
-  for (int i = 0; i < count; i++) {
-    int at = c->listed[i] = list[order[i]];
-    int model = tunes ? at : c->runs[at].model;
+    int model = tunes ? listed[i] : c->runs[listed[i]].model;
     pieces[i] = (ch_piece){.model = model,
                            .tries_rates = tunes,
-                           .seed = tunes ? setup->settings.seed : c->runs[at].seed,
+                           .seed = tunes ? setup->settings.seed : c->runs[listed[i]].seed,
                            .lr = setup->plan.models[model].lr};
   }
-  ch_crew_work work = {.pieces = pieces, .count = count, .make = make_on_lead, .made = made, .context = c};
-  CH_TRY_GOTO(ch_crew_make(&setup->crew, &work, error));
-done:
+  c->listed = listed;
+  ch_status status = ch_order_pieces(setup, pieces, listed, count, error);
+  if (status == CH_OK) status = ch_crew_make(&setup->crew, &work, error);
   free(pieces);
-  free(costs);
-  free(order);
-  free(c->listed);
   c->listed = NULL;
   return status;
 }
@@ -326,7 +296,7 @@ static void add_round(comparing *c, const seed_round *next, uint64_t seed) {
    exclude one more model even if the differences were a standard error larger than they look. */
 static ch_status decide(comparing *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup->settings;
-  for (int seed = (int)s->seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures == 0; seed++) {
+  for (int seed = (int)s->seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures.count == 0; seed++) {
     seed_round next;
     int before = c->setup->comparison->planned;
     CH_TRY(plan_round(c->setup, seed, &next, error));
@@ -369,12 +339,6 @@ static ch_status plan_runs(comparing *c, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status report_failures(const comparing *c, ch_error *error) {
-  if (c->failures == 0) return CH_OK;
-  if (c->failures == 1) return ch_fail(error, c->failed, "%s", c->failure.message);
-  return ch_fail(error, c->failed, "%d runs failed, the first of them: %s", c->failures, c->failure.message);
-}
-
 /* What the rank does that leads. */
 static ch_status compare_all(comparing *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
@@ -415,7 +379,7 @@ static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside
   if (status == CH_OK) status = time_in_turns(&c, error);
   if (status == CH_OK) status = ask_tasks(&c, error);
   if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
-  if (status == CH_OK) status = report_failures(&c, error);
+  if (status == CH_OK) status = ch_crew_report_failures(&c.failures, error);
   return status == CH_ERROR_INTERRUPTED ? interrupted(setup, error) : status;
 }
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/progress.h"
+
 enum { WORD_TAG = 1, REPORT_TAG = 2 };
 
 typedef enum report_kind { ASKS, IS_STOPPED, LEAVES } report_kind;
@@ -245,6 +247,27 @@ void ch_crew_dismiss(ch_crew *crew) {
     if (left < crew->groups) rest();
   }
   for (int g = 1; g < crew->groups; g++) ch_ranks_wait(crew->all, &crew->members[g].out, NULL, NULL);
+}
+
+void ch_crew_note_failure(ch_crew_failures *failures, int at, const ch_outcome *outcome) {
+  if (failures->count++ > 0 && at > failures->first) return;
+  failures->status = outcome->status;
+  failures->first = at;
+  ch_fail(&failures->error, outcome->status, "%s", outcome->message);
+}
+
+ch_status ch_crew_report_failures(const ch_crew_failures *failures, ch_error *error) {
+  if (failures->count == 0) return CH_OK;
+  if (failures->count == 1) return ch_fail(error, failures->status, "%s", failures->error.message);
+  return ch_fail(error, failures->status, "%d runs failed, the first of them: %s", failures->count,
+                 failures->error.message);
+}
+
+bool ch_crew_has_patience(const ch_crew *crew, double begin) {
+  enum { PATIENCE = 30 };
+  if (ch_crew_is_alone(crew) || ch_clock() - begin > PATIENCE) return false;
+  nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+  return true;
 }
 
 /* --- other groups ------------------------------------------------------------------------------------------------ */

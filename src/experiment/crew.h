@@ -82,6 +82,22 @@ void ch_crew_dismiss(ch_crew *crew);
 /* On all others: makes what rank 0 gives. */
 void ch_crew_follow(ch_crew *crew, ch_piece_maker make, void *context);
 
+/* What has failed while other pieces were made. */
+typedef struct ch_crew_failures {
+  int count, first; /* the failure with the lowest number, */
+  ch_status status; /* its status and its sentence */
+  ch_error error;
+} ch_crew_failures;
+
+/* Notes what became of number `at`. */
+void ch_crew_note_failure(ch_crew_failures *failures, int at, const ch_outcome *outcome);
+/* CH_OK, or the first failure's status and a sentence with the number of failures. */
+ch_status ch_crew_report_failures(const ch_crew_failures *failures, ch_error *error);
+
+/* For a file that another group wrote, and that its host may show late: waits a moment. false: it was waited for long enough since
+   `begin` (ch_clock), or nobody else could have written it. */
+bool ch_crew_has_patience(const ch_crew *crew, double begin);
+
 /* Rank 0's status and sentence become those of all. */
 ch_status ch_crew_conclude(ch_crew *crew, ch_status status, ch_error *error);
 

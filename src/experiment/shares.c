@@ -41,6 +41,33 @@ ch_status ch_predict_flops(const ch_compare_setup *setup, int model, double *flo
   return CH_OK;
 }
 
+ch_status ch_order_pieces(const ch_compare_setup *setup, ch_piece *pieces, int *listed, int count,
+                          ch_error *error) {
+  if (setup->crew.groups == 1) return CH_OK;
+  size_t room = (size_t)count + 1;
+  double *costs = calloc(room, sizeof *costs);
+  int *order = calloc(room, sizeof *order), *listed_before = calloc(room, sizeof *listed);
+  ch_piece *before = calloc(room, sizeof *before);
+  ch_status status = CH_OK;
+  if (!costs || !order || !listed_before || !before)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", count);
+  for (int i = 0; status == CH_OK && i < count; i++) {
+    before[i] = pieces[i];
+    listed_before[i] = listed[i];
+    status = ch_predict_flops(setup, pieces[i].model, &costs[i], error);
+  }
+  if (status == CH_OK) ch_longest_first(costs, count, order);
+  for (int i = 0; status == CH_OK && i < count; i++) {
+    pieces[i] = before[order[i]];
+    listed[i] = listed_before[order[i]];
+  }
+  free(costs);
+  free(order);
+  free(listed_before);
+  free(before);
+  return status;
+}
+
 /* costs [models or runs], units: whether a unit is a model with all its runs. */
 static ch_status divide_units(const ch_compare_setup *setup, double *costs, int *share_of, ch_error *error) {
   int models = setup->plan.count, seeds = (int)setup->settings.seeds;

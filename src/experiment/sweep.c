@@ -1,4 +1,4 @@
-/* A sweep from its options to its results: a queue of runs, and worker threads that take runs from it. */
+/* A sweep from its options to its results: a queue of runs, and worker threads or groups of ranks that take runs from it. */
 #include "experiment/sweep.h"
 
 #include <math.h>
@@ -13,8 +13,11 @@
 #include "base/file_names.h"
 #include "base/json.h"
 #include "base/median.h"
+#include "base/progress.h"
 #include "experiment/compared.h"
+#include "experiment/shares.h"
 #include "tensor/kernels.h"
+#include "text/hash.h"
 #include "train/schedule.h"
 
 enum { MOST_JOBS = 64, LEAST_EVALUATED = 16384, BUDGET_TO_EVALUATED = 100, MOST_RESULT_BYTES = 1 << 26 };
@@ -26,63 +29,6 @@ void ch_sweep_defaults(ch_sweep_settings *settings) {
   ch_compare_defaults(&settings->compare);
   settings->compare.schedule = CH_TRAIN_CONSTANT;
   settings->compare.evaluations = 30;
-}
-
-/* --- the grid ---------------------------------------------------------------------------------------------------- */
-
-static ch_status add_rate(double rate, const char *text, ch_rate_grid *grid, ch_error *error) {
-  if (!(rate >= 1e-12 && rate <= 10))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--lr has %g in \"%.80s\"; rates are from 1e-12 to 10", rate,
-                   text);
-  int at = 0;
-  while (at < grid->count && grid->rates[at] < rate) at++;
-  if (at < grid->count && grid->rates[at] == rate) return CH_OK;
-  if (grid->count == CH_SWEEP_MOST_RATES)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--lr has more than %d rates", CH_SWEEP_MOST_RATES);
-  memmove(grid->rates + at + 1, grid->rates + at, (size_t)(grid->count - at) * sizeof *grid->rates);
-  grid->rates[at] = rate;
-  grid->count++;
-  return CH_OK;
-}
-
-/* "1e-4..1e-2:5", with the rates between rounded to three digits. */
-static ch_status add_range(double from, double to, int count, const char *text, ch_rate_grid *grid,
-                           ch_error *error) {
-  if (count < 2 || count > CH_SWEEP_MOST_RATES || !(from > 0 && to > from))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--lr: \"%.80s\" is no range; FROM..TO:N has FROM below TO and N from 2 to %d", text,
-                   CH_SWEEP_MOST_RATES);
-  for (int i = 0; i < count; i++) {
-    char digits[32];
-    double rate = from * pow(to / from, (double)i / (count - 1));
-    snprintf(digits, sizeof digits, "%.3g", rate);
-    rate = i == 0 ? from : i == count - 1 ? to : strtod(digits, NULL);
-    CH_TRY(add_rate(rate, text, grid, error));
-  }
-  return CH_OK;
-}
-
-ch_status ch_rate_grid_read(const char *text, ch_rate_grid *grid, ch_error *error) {
-  char copy[512], *state = NULL, extra;
-  grid->count = 0;
-  if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is longer than %zu characters", sizeof copy - 1);
-  for (char *part = strtok_r(copy, ",", &state); part; part = strtok_r(NULL, ",", &state)) {
-    double from, to;
-    int count;
-    char *dots = strstr(part, "..");
-    if (dots) *dots = ' ';
-    if (dots && sscanf(part, "%lf .%lf:%d%c", &from, &to, &count, &extra) == 3) {
-      CH_TRY(add_range(from, to, count, text, grid, error));
-    } else if (!dots && ch_parse_number(part, &from)) {
-      CH_TRY(add_rate(from, text, grid, error));
-    } else {
-      return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "--lr: \"%.80s\" is no list of rates, as 1e-3,3e-3 or 1e-4..1e-2:5 is", text);
-    }
-  }
-  if (grid->count == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is empty");
-  return CH_OK;
 }
 
 /* --- settings ---------------------------------------------------------------------------------------------------- */
@@ -98,6 +44,10 @@ ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *e
                    (long long)settings->compare.seeds, CH_SWEEP_MOST_SEEDS);
   if (settings->jobs < 0 || settings->budget < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--jobs and --budget cannot be negative");
+  if (settings->jobs > 0 && settings->compare.ranks)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--jobs is for one process; over several ranks each group of --ranks-per-run trains one "
+                   "run at a time");
   return ch_compare_settings_complete(&settings->compare, CH_EXPERIMENT_SWEEP, NULL, error);
 }
 
@@ -111,7 +61,7 @@ typedef struct planned_run {
 } planned_run;
 
 typedef struct pool {
-  const ch_sweep_settings *settings;
+  ch_sweep_settings *settings; /* of ranks that do not lead without callbacks */
   ch_sweep_written written;
   ch_rate_grid grid;
   ch_sweep *sweep;
@@ -119,14 +69,11 @@ typedef struct pool {
   planned_run *runs;    /* [sweep->planned] */
   pthread_mutex_t lock; /* guards everything below, the sweep, its arena, and the callbacks */
   int next;
-  ch_status status; /* the first failure ends the sweep */
+  ch_status status; /* the first failure ends the sweep; */
   ch_error error;
+  int *listed;               /* over ranks: the runs of the pieces that are handed out, */
+  ch_crew_failures failures; /* and what failed, while others go on */
 } pool;
-
-static bool interrupted(const pool *p) {
-  const ch_compare_settings *s = &p->settings->compare;
-  return s->stop && s->stop(s->user);
-}
 
 static ch_status no_memory(ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory for the sweep");
@@ -193,6 +140,11 @@ static ch_status choose_jobs(pool *p, ch_error *error) {
     ch_trainer_free(trainer);
   }
   int64_t threads = ch_team_of(0).threads, jobs = p->settings->jobs ? p->settings->jobs : threads;
+  if (!ch_crew_is_alone(&p->setup.crew)) {
+    p->sweep->jobs = p->setup.crew.groups;
+    p->sweep->threads = threads;
+    return CH_OK;
+  }
   int64_t fitting = available > 0 ? (int64_t)fmin(available / most, MOST_JOBS) : MOST_JOBS;
   if (jobs > fitting) jobs = fitting > 0 ? fitting : 1;
   if (jobs > MOST_JOBS) jobs = MOST_JOBS;
@@ -211,11 +163,14 @@ typedef struct worker {
   planned_run *run;
   ch_stability_watch watch;
   ch_step_times times;
-  bool hopeless;
+  bool hopeless, began; /* a step of the run was made */
+  ch_status failed;     /* of what was to be told between two steps */
+  ch_error error;
 } worker;
 
 static void on_started(void *context, int64_t step) {
   worker *w = context;
+  w->began = true;
   pthread_mutex_lock(&w->pool->lock);
   w->pool->setup.began = true;
   pthread_mutex_unlock(&w->pool->lock);
@@ -230,6 +185,8 @@ static void on_step(void *context, const ch_step_report *report) {
   pool *p = w->pool;
   if (ch_stability_loss(&w->watch, report->loss)) w->hopeless = true;
   if (w->times.taken < w->times.room) w->times.seconds[w->times.taken++] = report->seconds;
+  if (w->failed == CH_OK && ch_crew_leads(&p->setup.crew))
+    w->failed = ch_crew_settle(&p->setup.crew, &w->error);
   if (!p->settings->step) return;
   ch_train_step step;
   ch_train_step_of(report, p->setup.training.steps, ch_train_step_tokens(&p->setup.training), &step);
@@ -239,8 +196,9 @@ static void on_step(void *context, const ch_step_report *report) {
 }
 
 static bool on_interrupted(void *context) {
-  const worker *w = context;
-  return w->hopeless || interrupted(w->pool);
+  worker *w = context;
+  bool stops = ch_crew_stops(&w->pool->setup.crew); /* asked in any case: it also serves other ranks */
+  return stops || w->hopeless || w->failed != CH_OK;
 }
 
 /* Records what the trainer knows; called with the lock held. Curves go into the sweep's arena. */
@@ -272,11 +230,12 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
       .context = w, .started = on_started, .step = on_step, .interrupted = on_interrupted};
   training.lr = w->run->swept.lr;
   training.seed = (uint64_t)w->run->swept.seed;
-  w->hopeless = false;
+  w->hopeless = w->began = false;
   w->times.taken = 0;
   ch_data_reseed(&w->data, training.seed);
   ch_stability_begin(&w->watch, training.steps);
-  CH_TRY(ch_trainer_create(&w->run->model->config, &training, &w->data.source, &w->trainer, error));
+  CH_TRY(ch_trainer_create_over(p->setup.crew.own, NULL, &w->run->model->config, &training, &w->data.source,
+                                &w->trainer, error));
   ch_status status = ch_train_run(w->trainer, directory, true, &events, error);
   bool finite = status != CH_ERROR_NUMERIC;
   if (status == CH_ERROR_NUMERIC || (status == CH_ERROR_INTERRUPTED && w->hopeless)) status = CH_OK;
@@ -287,7 +246,7 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   }
   ch_trainer_free(w->trainer);
   w->trainer = NULL;
-  if (status == CH_OK && finite && !w->run->swept.stopped)
+  if (status == CH_OK && finite && !w->run->swept.stopped && ch_crew_writes(&p->setup.crew))
     status = ch_data_give_tokenizer(&w->data, directory, error);
   return status;
 }
@@ -323,28 +282,58 @@ static ch_status finished(pool *p, planned_run *run, bool earlier, ch_error *err
   return earlier ? CH_OK : write_results(p, error);
 }
 
-static ch_status take_run(worker *w, planned_run *run, ch_error *error) {
+static ch_status find_run(const pool *p, const planned_run *run, char **directory, char **result,
+                          ch_error *error) {
+  *directory = ch_path_join(p->settings->compare.out, run->swept.directory);
+  *result = *directory ? ch_path_join(*directory, CH_COMPARE_RESULT) : NULL;
+  return *result ? CH_OK : no_memory(error);
+}
+
+/* Trains a run with all ranks of this one's group, one of which writes its result. */
+static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   pool *p = w->pool;
-  char *directory = ch_path_join(p->settings->compare.out, run->swept.directory);
-  char *result = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
-  ch_status status = result ? CH_OK : no_memory(error);
-  bool earlier = status == CH_OK && ch_is_file(result);
+  char *directory = NULL, *result = NULL;
   w->run = run;
-  if (status == CH_OK && !earlier) {
-    pthread_mutex_lock(&p->lock);
-    if (p->settings->begin) p->settings->begin(&run->swept, p->settings->compare.user);
-    pthread_mutex_unlock(&p->lock);
-    status = train(w, directory, error);
-    if (status == CH_OK)
-      status = ch_write_json(result, ch_swept_to_json(&run->swept, false), CH_DIGITS_EXACT, error);
-  }
+  ch_status status = find_run(p, run, &directory, &result, error);
+  CH_TRY_GOTO(ch_ranks_agree(p->setup.crew.own, status, error));
   pthread_mutex_lock(&p->lock);
-  if (status == CH_OK && earlier) status = read_result(p, result, &run->swept, error);
-  if (status == CH_OK) status = finished(p, run, earlier, error);
+  if (p->settings->begin) p->settings->begin(&run->swept, p->settings->compare.user);
   pthread_mutex_unlock(&p->lock);
+  status = train(w, directory, error);
+  if (w->failed != CH_OK) status = ch_fail(error, w->failed, "%s", w->error.message);
+  if (status == CH_OK && ch_crew_writes(&p->setup.crew))
+    status = ch_write_json(result, ch_swept_to_json(&run->swept, false), CH_DIGITS_EXACT, error);
+  status = ch_ranks_agree(p->setup.crew.own, status, error);
+done:
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, run->swept.directory);
   free(directory);
   free(result);
+  return status;
+}
+
+/* Reads the result of a run, if it is there. */
+static ch_status read_run(pool *p, planned_run *run, bool *found, ch_error *error) {
+  char *directory = NULL, *result = NULL;
+  ch_status status = find_run(p, run, &directory, &result, error);
+  *found = status == CH_OK && ch_is_file(result);
+  if (*found) {
+    pthread_mutex_lock(&p->lock);
+    status = read_result(p, result, &run->swept, error);
+    pthread_mutex_unlock(&p->lock);
+  }
+  free(directory);
+  free(result);
+  return status == CH_OK ? status : ch_fail_in(error, run->swept.directory);
+}
+
+static ch_status take_run(worker *w, planned_run *run, ch_error *error) {
+  pool *p = w->pool;
+  bool earlier;
+  CH_TRY(read_run(p, run, &earlier, error));
+  if (!earlier) CH_TRY(make_run(w, run, error));
+  pthread_mutex_lock(&p->lock);
+  ch_status status = finished(p, run, earlier, error);
+  pthread_mutex_unlock(&p->lock);
   return status;
 }
 
@@ -379,8 +368,8 @@ static void *work(void *context) {
   ch_status status = open_own_data(&w, &error);
   planned_run *run;
   while (status == CH_OK && (run = next_run(p)) != NULL)
-    status =
-        interrupted(p) ? ch_fail(&error, CH_ERROR_INTERRUPTED, "interrupted") : take_run(&w, run, &error);
+    status = ch_crew_stops(&p->setup.crew) ? ch_fail(&error, CH_ERROR_INTERRUPTED, "interrupted")
+                                           : take_run(&w, run, &error);
   if (status != CH_OK) {
     pthread_mutex_lock(&p->lock);
     if (p->status == CH_OK || (p->status == CH_ERROR_INTERRUPTED && status != CH_ERROR_INTERRUPTED)) {
@@ -411,6 +400,93 @@ static ch_status work_all(pool *p, ch_error *error) {
   return p->status;
 }
 
+/* --- groups of ranks --------------------------------------------------------------------------------------------- */
+
+static planned_run *run_of(pool *p, const ch_piece *piece) {
+  for (int i = 0; i < p->sweep->planned; i++) {
+    planned_run *run = &p->runs[i];
+    if (run->model == &p->setup.plan.models[piece->model] && run->swept.lr == piece->lr &&
+        (uint64_t)run->swept.seed == piece->seed)
+      return run;
+  }
+  return NULL;
+}
+
+static ch_status make_piece(void *context, const ch_piece *piece, bool *began, ch_error *error) {
+  worker *w = context;
+  ch_status status = make_run(w, run_of(w->pool, piece), error); /* all ranks have planned the same runs */
+  *began = w->began;
+  return status;
+}
+
+static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch_error *error) {
+  const worker *w = context;
+  pool *p = w->pool;
+  const ch_compare_settings *s = &p->settings->compare;
+  planned_run *run = &p->runs[p->listed[index]];
+  p->setup.began |= outcome->began;
+  if (outcome->status != CH_OK) {
+    ch_crew_note_failure(&p->failures, p->listed[index], outcome);
+    if (s->failed) s->failed(run->swept.name, (uint64_t)run->swept.seed, outcome->message, s->user);
+    return CH_OK;
+  }
+  bool found;
+  double begin = ch_clock();
+  do CH_TRY(read_run(p, run, &found, error));
+  while (!found && ch_crew_has_patience(&p->setup.crew, begin));
+  if (found) return finished(p, run, false, error);
+  return ch_fail(error, CH_ERROR_IO,
+                 "%s was trained, and its " CH_COMPARE_RESULT
+                 " is not in %s; all ranks must see the same directory",
+                 run->swept.directory, s->out);
+}
+
+/* On rank 0: earlier runs are read, the others handed out. */
+static ch_status hand_out(worker *w, ch_piece *pieces, int *listed, ch_error *error) {
+  pool *p = w->pool;
+  int count = 0;
+  for (int i = 0; i < p->sweep->planned; i++) {
+    planned_run *run = &p->runs[i];
+    bool earlier;
+    CH_TRY(read_run(p, run, &earlier, error));
+    if (earlier) CH_TRY(finished(p, run, true, error));
+    if (earlier) continue;
+    listed[count] = i;
+    pieces[count++] = (ch_piece){.model = (int32_t)(run->model - p->setup.plan.models),
+                                 .seed = (uint64_t)run->swept.seed,
+                                 .lr = run->swept.lr};
+  }
+  p->listed = listed;
+  ch_crew_work work = {.pieces = pieces, .count = count, .make = make_piece, .made = on_made, .context = w};
+  CH_TRY(ch_order_pieces(&p->setup, pieces, listed, count, error));
+  CH_TRY(ch_crew_make(&p->setup.crew, &work, error));
+  return ch_crew_report_failures(&p->failures, error);
+}
+
+static ch_status lead(worker *w, ch_error *error) {
+  size_t room = (size_t)w->pool->sweep->planned + 1;
+  ch_piece *pieces = calloc(room, sizeof *pieces);
+  int *listed = calloc(room, sizeof *listed);
+  ch_status status = pieces && listed ? hand_out(w, pieces, listed, error) : no_memory(error);
+  ch_crew_dismiss(&w->pool->setup.crew);
+  free(pieces);
+  free(listed);
+  return status;
+}
+
+static ch_status work_over_ranks(pool *p, ch_error *error) {
+  worker w = {.pool = p};
+  ch_crew *crew = &p->setup.crew;
+  ch_status status = ch_ranks_agree(crew->all, open_own_data(&w, error), error);
+  if (status == CH_OK && ch_crew_leads(crew))
+    status = lead(&w, error);
+  else if (status == CH_OK)
+    ch_crew_follow(crew, make_piece, &w);
+  ch_data_close(&w.data);
+  free(w.times.seconds);
+  return status;
+}
+
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
 static void tell_outline(const pool *p) {
@@ -423,45 +499,75 @@ static void tell_outline(const pool *p) {
   if (p->settings->outline) p->settings->outline(&outline, p->settings->compare.user);
 }
 
+/* What the plan of a sweep follows from, beside the settings that it shares with comparisons. */
+static ch_status compare_grids(const pool *p, ch_error *error) {
+  const ch_rate_grid *grid = &p->grid;
+  const ch_rank_fact facts[] = {
+      {"other options",
+       ch_hash_bytes(grid->rates, (size_t)grid->count * sizeof *grid->rates, (uint64_t)p->settings->budget)}};
+  return ch_ranks_compare(p->setup.crew.all, facts, 1, error);
+}
+
+static ch_status plan(pool *p, ch_error *error) {
+  if (p->setup.data.source.validation_sequences == 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the text is too short to keep a part of it for validation; give a longer one");
+  CH_TRY(choose_jobs(p, error));
+  return plan_runs(p, error);
+}
+
+static ch_status interrupted(const pool *p, ch_error *error) {
+  int done = 0;
+  for (int i = 0; i < p->sweep->planned; i++) done += p->runs[i].done;
+  return ch_fail(
+      error, CH_ERROR_INTERRUPTED,
+      "interrupted with %d of %d runs finished; all work is saved in %s, and the same command continues it",
+      done, p->sweep->planned, p->settings->compare.out);
+}
+
 static ch_status run(pool *p, const ch_compare_settings *compare, ch_error *error) {
   ch_sweep *sweep = p->sweep;
   CH_TRY(ch_compare_setup_open(compare, CH_EXPERIMENT_SWEEP, &sweep->about, &p->setup, error));
+  ch_crew *crew = &p->setup.crew;
   int64_t tokens = p->setup.training.steps * ch_train_step_tokens(&p->setup.training);
   int64_t warmup = ch_schedule_warmup(&p->setup.training) * ch_train_step_tokens(&p->setup.training);
   sweep->budget =
       p->settings->budget > 0 ? (double)p->settings->budget : usual_extrapolation * (double)tokens;
   sweep->skip = warmup > tokens / 10 ? warmup : tokens / 10;
-  if (p->setup.data.source.validation_sequences == 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "the text is too short to keep a part of it for validation; give a longer one");
-  CH_TRY(choose_jobs(p, error));
-  CH_TRY(plan_runs(p, error));
+  CH_TRY(compare_grids(p, error));
+  CH_TRY(ch_ranks_agree(crew->all, plan(p, error), error));
   tell_outline(p);
-  ch_status status = work_all(p, error);
-  if (status == CH_OK) return write_results(p, error);
-  int done = 0;
-  for (int i = 0; i < sweep->planned; i++) done += p->runs[i].done;
-  if (status != CH_ERROR_INTERRUPTED) return status;
-  return ch_fail(
-      error, CH_ERROR_INTERRUPTED,
-      "interrupted with %d of %d runs finished; all work is saved in %s, and the same command continues it",
-      done, sweep->planned, compare->out);
+  ch_status status = ch_crew_is_alone(crew) ? work_all(p, error) : work_over_ranks(p, error);
+  if (status == CH_OK && ch_crew_leads(crew)) status = write_results(p, error);
+  if (status == CH_ERROR_INTERRUPTED) status = interrupted(p, error);
+  return ch_crew_conclude(crew, status, error);
+}
+
+/* Only the rank that leads tells what happens. */
+static void keep_quiet(ch_sweep_settings *settings) {
+  settings->outline = NULL;
+  settings->begin = NULL;
+  settings->step = NULL;
+  settings->run = NULL;
 }
 
 ch_status ch_sweep_make(const ch_sweep_settings *settings, ch_sweep_written written, ch_sweep *sweep,
                         ch_error *error) {
-  pool p = {.settings = settings, .written = written, .sweep = sweep};
+  ch_sweep_settings own = *settings;
+  pool p = {.settings = &own, .written = written, .sweep = sweep};
   ch_compare_settings compare = settings->compare;
   *sweep = (ch_sweep){0};
-  CH_TRY(ch_sweep_settings_check(settings, error));
-  CH_TRY(ch_rate_grid_read(settings->lr, &p.grid, error));
+  if (!ch_ranks_leads(compare.ranks)) keep_quiet(&own);
+  ch_status status = ch_sweep_settings_check(settings, error);
+  if (status == CH_OK) status = ch_rate_grid_read(settings->lr, &p.grid, error);
+  CH_TRY(ch_ranks_agree(compare.ranks, status, error));
   compare.lr = p.grid.rates[0];
   if (compare.eval_tokens == 0)
     compare.eval_tokens = compare.tokens / BUDGET_TO_EVALUATED > LEAST_EVALUATED
                               ? compare.tokens / BUDGET_TO_EVALUATED
                               : LEAST_EVALUATED;
   pthread_mutex_init(&p.lock, NULL);
-  ch_status status = run(&p, &compare, error);
+  status = run(&p, &compare, error);
   ch_compare_setup_close(&p.setup, status);
   pthread_mutex_destroy(&p.lock);
   free(p.runs);

@@ -3,16 +3,8 @@
 #ifndef CH_EXPERIMENT_SWEEP_H
 #define CH_EXPERIMENT_SWEEP_H
 
+#include "experiment/rate_grid.h"
 #include "experiment/sweep_results.h"
-
-/* Learning rates, the smallest first, each once. */
-typedef struct ch_rate_grid {
-  double rates[CH_SWEEP_MOST_RATES];
-  int count;
-} ch_rate_grid;
-
-/* Reads a grid: "1e-4,5e-4,1e-3", or "1e-4..1e-2:5", as many rates in equal ratios, or both mixed. */
-ch_status ch_rate_grid_read(const char *text, ch_rate_grid *grid, ch_error *error);
 
 /* Checks ranges and that nothing is missing. Sentences name settings as the command line does. */
 ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *error);

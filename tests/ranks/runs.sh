@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2086 # options are several words
-# Comparisons over ranks, and in shares, beside one process: runs.sh PROGRAM SOURCE PART. PART is one of `ranks`, `shares` and
-# `failures`. Exit status 77 means skipped: no MPI.
+# Comparisons and sweeps over ranks, and in shares, beside one process: runs.sh PROGRAM SOURCE PART. PART is one of `ranks`, `shares`,
+# `failures` and `sweep`. Exit status 77 means skipped: no MPI.
 set -eu
 part=$3
 needed=yes
@@ -11,7 +11,7 @@ needed=yes
 # results.json without what is measured on a clock, and what was typed.
 figures() {
   sed -e '/"decode_curve": \[/,/^ *\]/d' -e '/_per_second": {/,/^ *}/d' "$1/results.json" |
-    grep -vE '"(command|created|sentence)"|seconds|_per_second|unsteady|timing'
+    grep -vE '"(command|created|sentence|jobs)"|seconds|_per_second|unsteady|timing'
 }
 same() { # two directories of comparisons
   [ "$(figures "$1" | wc -l)" -gt 100 ] || fail "$1 has no results"
@@ -108,6 +108,34 @@ failures)
   [ ! -e a ] || fail "what was refused has left a directory"
   over 2 compare $options --ranks-per-run 2 --out a && fail "a step that pairs cannot share"
   says "--micro-batch 2 makes 2 of them"
+  ;;
+sweep)
+  grid="--data text --mechanisms mha,mqa --params 60k --tokens 6k --seq 32 --batch 4 --micro-batch 2 --vocab 300 --lr 1e-3,2"
+  alone sweep $grid --out one || { cat out; fail "one process"; }
+  # Stopped with some runs done, continued by other numbers of ranks, and then with more seeds.
+  "$MPIRUN" -n 2 "$program" sweep $grid --out over >out 2>&1 &
+  job=$!
+  for ((i = 0; i < 600; i++)); do ls over/*/*/result.json >/dev/null 2>&1 && break; sleep 0.02; done
+  kill -USR1 $job 2>/dev/null || true
+  wait $job || says "runs finished; all work is saved in over"
+  over 4 sweep $grid --ranks-per-run 2 --out over || { cat out; fail "pairs of ranks"; }
+  same one over
+  alone sweep $grid --seeds 2 --out one || { cat out; fail "one process adds seeds"; }
+  over 2 sweep $grid --seeds 2 --out over || { cat out; fail "two ranks add seeds"; }
+  same one over
+  # A run that cannot be written is told, and the others are finished.
+  rm -r over/mqa/lr-0.001 over/mha/lr-2
+  touch over/mqa/lr-0.001
+  over 2 sweep $grid --seeds 2 --out over && fail "a run that fails"
+  says "crosshead sweep: mqa/lr-0.001: "
+  [ -f over/mha/lr-2/result.json ] || fail "a run that failed has ended another"
+  over 2 sweep $grid --jobs 2 --out a && fail "jobs over ranks"
+  once "--jobs is for one process"
+  over 2 sweep --data text --coordinate-check --out a && fail "a coordinate check over ranks"
+  once "--coordinate-check is for one process"
+  timeout 60 "$MPIRUN" -n 1 "$program" sweep $grid --out a : -n 1 "$program" sweep $grid,1 --out a >out 2>&1 && fail "ranks with other rates"
+  once "rank 1 has other options than rank 0"
+  [ ! -e a ] || fail "what was refused has left a directory"
   ;;
 *) fail "no such part" ;;
 esac
