@@ -108,7 +108,8 @@ typedef struct ch_compared {
   int64_t tokens_trained; /* CH_MATCH_TIME makes it differ between mechanisms */
   bool images;
   int64_t parameters_attention;
-  double top1, top5; /* of images: shares of those that validate */
+  int64_t parameters_active; /* CH_COUNT_ACTIVE; 0: an earlier version wrote the file without the count */
+  double top1, top5;         /* of images: shares of those that validate */
   /* 0 also means that an earlier version wrote the file without the count. */
   int64_t parameters_embedding, parameters_feed_forward, parameters_gate_embedding;
   double flops;        /* per token (or image), of a forward pass, without context; */

@@ -53,6 +53,7 @@ static ch_status fill_account(const ch_compare_setup *setup, const ch_config *co
   if (status == CH_OK)
     status = ch_account_model(config, &params, model->flops_depth, ch_cache_of(CH_F16), &deep, error);
   if (status == CH_OK) {
+    model->parameters_active = deep.parameters_active;
     model->parameters_embedding = deep.parameters_embedding;
     model->parameters_feed_forward = deep.parameters_feed_forward;
     model->parameters_gate_embedding = deep.parameters_gate_embedding;

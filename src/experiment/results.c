@@ -76,6 +76,7 @@ static const struct {
     {"lr_at_edge", ROW_FLAG, offsetof(ch_compared, lr_at_edge), ROW_BOTH | ROW_LATER},
     {"usual_lr_cost", ROW_NUMBER, offsetof(ch_compared, usual_lr_cost), ROW_BOTH | ROW_LATER},
     {"parameters_attention", ROW_WHOLE, offsetof(ch_compared, parameters_attention), ROW_BOTH | ROW_LATER},
+    {"parameters_active", ROW_WHOLE, offsetof(ch_compared, parameters_active), ROW_BOTH | ROW_LATER},
     {"top1", ROW_NUMBER, offsetof(ch_compared, top1), ROW_OF_IMAGES},
     {"top5", ROW_NUMBER, offsetof(ch_compared, top5), ROW_OF_IMAGES},
     {"train_images_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_IMAGES},

@@ -10,6 +10,10 @@ static double parameters(const ch_compared *run) {
   return (double)run->parameters;
 }
 
+static double active(const ch_compared *run) {
+  return (double)run->parameters_active;
+}
+
 static double flops(const ch_compared *run) {
   return run->flops_projections + run->flops_context + run->flops_feed_forward + run->flops_head;
 }
@@ -34,6 +38,7 @@ static const struct {
   bool duration; /* in seconds */
 } quantities[] = {
     {"parameters", "parameters", parameters, CH_MATCH_PARAMETERS, false},
+    {"active parameters", "active parameters", active, CH_MATCH_ACTIVE, false},
     {"tokens", "images", tokens, -1, false},
     {"FLOPs per token", "FLOPs per image", flops, CH_MATCH_FLOPS, false},
     {"training time", "training time", seconds, CH_MATCH_TIME, true},
@@ -65,12 +70,31 @@ static bool is_equal(const ch_comparison *comparison, int q, range r) {
   return quantities[q].match == (int)comparison->match || r.most <= r.least * (1 + CH_MATCH_TOLERANCE);
 }
 
-/* "tokens 20.1 k", "FLOPs per token 118 k to 140 k" */
+/* Whether a quantity is worth its words: active parameters only where they are not all. */
+static bool is_said(const ch_summary *summary, const ch_comparison *comparison, int q, range r) {
+  if (quantities[q].match == CH_MATCH_ACTIVE && comparison->match == CH_MATCH_ACTIVE) return true;
+  if ((comparison->data.images && !quantities[q].images) || r.least <= 0) return false;
+  if (quantities[q].match != CH_MATCH_ACTIVE) return true;
+  for (int i = 0; i < summary->count; i++)
+    if (active(summary->groups[i].runs[0]) < parameters(summary->groups[i].runs[0])) return true;
+  return false;
+}
+
+/* "tokens 20.1 k", "FLOPs per token 118 k to 140 k", "training time 10.0 s by plan, measured 9.6 s to 11.8 s" */
 static void put_quantity(const ch_comparison *comparison, int q, range r, ch_text *text) {
   char least[32], most[32];
   shown(r.least, quantities[q].duration, least, sizeof least);
   shown(r.most, quantities[q].duration, most, sizeof most);
-  ch_text_printf(text, "%s %s", comparison->data.images ? quantities[q].images : quantities[q].text, least);
+  ch_text_puts(text, comparison->data.images ? quantities[q].images : quantities[q].text);
+  if (r.least <= 0) return; /* an earlier version did not count them */
+  ch_text_puts(text, " ");
+  if (quantities[q].match == CH_MATCH_TIME && comparison->match == CH_MATCH_TIME &&
+      comparison->budget_seconds > 0) {
+    char planned[32];
+    shown(comparison->budget_seconds, true, planned, sizeof planned);
+    ch_text_printf(text, "%s by plan, measured ", planned);
+  }
+  ch_text_puts(text, least);
   if (strcmp(least, most) != 0) ch_text_printf(text, " to %s", most);
 }
 
@@ -80,8 +104,7 @@ static int put_all(const ch_summary *summary, const ch_comparison *comparison, b
   int count = 0;
   for (int q = 0; q < QUANTITIES; q++) {
     range r = range_of(summary, q);
-    bool has = comparison->data.images ? quantities[q].images != NULL : true;
-    if (!has || r.least <= 0 || is_equal(comparison, q, r) != equal) continue;
+    if (!is_said(summary, comparison, q, r) || is_equal(comparison, q, r) != equal) continue;
     ch_text_puts(text, count++ ? ", " : begin);
     put_quantity(comparison, q, r, text);
   }
@@ -106,8 +129,6 @@ void ch_equal_write(const ch_summary *summary, const ch_comparison *comparison, 
   if (summary->count < 2) return;
   ch_text begin = {0};
   ch_text_printf(&begin, "Equal (--match %s): ", ch_match_names[comparison->match]);
-  bool active = comparison->match == CH_MATCH_ACTIVE;
-  if (active) ch_text_puts(&begin, "active parameters, ");
   if (!begin.failed) put_all(summary, comparison, true, begin.data, text);
   ch_text_free(&begin);
   put_all(summary, comparison, false, " Different: ", text);

@@ -69,11 +69,29 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
   assert_non_null(strstr(text.data, "      FLOPs    tokens   time\n"));
   assert_non_null(strstr(text.data, " 9,820     350,000   150,100   10.0\n"));
   ch_text_free(&text);
+  comparison.budget_seconds = 9.5; /* other programs took the rest */
+  ch_table_write(&comparison, &text);
+  assert_non_null(strstr(text.data, "training time 9.5 s by plan, measured 10.0 s. Different: tokens"));
+  ch_text_free(&text);
+  for (int i = 0; i < 3; i++)
+    comparison.models[i].parameters_active = comparison.models[i].parameters - 100000 * i;
+  comparison.match = CH_MATCH_PARAMETERS;
+  ch_table_write(&comparison, &text);
+  assert_non_null(strstr(text.data, "Different: active parameters 801 k to 1.0 M, tokens"));
+  ch_text_free(&text);
+  for (int i = 0; i < 3; i++) {
+    comparison.models[i].parameters_active = 1000500;
+    comparison.models[i].parameters += 100000 * i;
+  }
+  comparison.match = CH_MATCH_ACTIVE;
+  ch_table_write(&comparison, &text);
+  assert_non_null(strstr(text.data, "Equal (--match active): active parameters 1.0 M, training time"));
+  ch_text_free(&text);
   comparison.match = CH_MATCH_CACHE;
   ch_table_write(&comparison, &text);
   assert_non_null(strstr(text.data,
-                         "Equal (--match cache): parameters 1.0 M, training time 10.0 s, cache elements per "
-                         "token 256 to 1.0 k. Different: tokens"));
+                         "Equal (--match cache): active parameters 1.0 M, training time 10.0 s, cache "
+                         "elements per token 256 to 1.0 k. Different: parameters 1.0 M to 1.2 M, tokens"));
   ch_text_free(&text);
   ch_arena_free(&comparison.arena);
 }
