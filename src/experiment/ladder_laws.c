@@ -54,8 +54,8 @@ static double variance_of(const ch_law_fit *fit, int shares) {
   return fit->degrees > 0 ? fit->squares / (1 + shares) / fit->degrees : NAN;
 }
 
-/* One E for all laws, unless own ones fit better. They were chosen for leaving less, so the closer the choice, the more of the
-   noise is what one floor leaves. */
+/* One E for all laws, unless own ones fit better. What was chosen was chosen for leaving little, so the noise is not less than what
+   own floors leave; and where those are taken, the closer the choice, the more of it is what one floor leaves. */
 static ch_law_fit choose_floor(const ladder *l, ch_compute_law *laws) {
   ch_law_fit one = ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
   if (l->count == 1) return one;
@@ -65,11 +65,13 @@ static ch_law_fit choose_floor(const ladder *l, ch_compute_law *laws) {
     double f = (one.squares - own.squares) / upper / (own.squares / own.degrees);
     double chance = ch_f_outside(fmax(f, 0), upper, own.degrees) / of_floors;
     if (chance < 1) {
-      own.squares += chance * fmax(0, one.squares / one.degrees * own.degrees - own.squares);
+      own.squares += sqrt(chance) * fmax(0, one.squares / one.degrees * own.degrees - own.squares);
       return own;
     }
   }
-  return ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
+  one = ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
+  if (own.degrees > 0) one.squares = fmax(one.squares, own.squares / own.degrees * one.degrees);
+  return one;
 }
 
 static int shares_of(const ch_ladder_curve *curves, int count) {
