@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/utf8.h"
+#include "report/figure.h"
 
 enum { CELL = 96, GAP = 2, MOST_COLUMNS = CH_LADDER_MOST_RUNGS + 1, LAW_POINTS = 40 };
 
@@ -30,6 +31,35 @@ static void put_table(const table *t, ch_text *text) {
     }
     ch_text_puts(text, "\n");
   }
+}
+
+/* "3.31 (3.25 to 3.37)" becomes the value with the interval below it. */
+static void put_html_cell(const char *words, ch_text *html) {
+  const char *interval = strstr(words, " (");
+  cell value;
+  snprintf(value, sizeof value, "%.*s", interval ? (int)(interval - words) : (int)strlen(words), words);
+  ch_text_puts(html, "<td>");
+  ch_html_escape(value, html);
+  if (interval) ch_text_printf(html, " <small>%.*s</small>", (int)strlen(interval + 2) - 1, interval + 2);
+  ch_text_puts(html, "</td>");
+}
+
+static void put_html_table(const table *t, ch_text *html) {
+  ch_text_puts(html, "<table>\n<thead>\n<tr>");
+  for (int c = 0; c < t->columns; c++) {
+    ch_text_puts(html, "<th scope=\"col\">");
+    ch_html_escape(t->cells[0][c], html);
+    ch_text_puts(html, "</th>");
+  }
+  ch_text_puts(html, "</tr>\n</thead>\n<tbody>\n");
+  for (int r = 1; r < t->rows; r++) {
+    ch_text_puts(html, "<tr><th scope=\"row\">");
+    ch_html_escape(t->cells[r][0], html);
+    ch_text_puts(html, "</th>");
+    for (int c = 1; c < t->columns; c++) put_html_cell(t->cells[r][c], html);
+    ch_text_puts(html, "</tr>\n");
+  }
+  ch_text_puts(html, "</tbody>\n</table>\n");
 }
 
 static const char *count(double value, cell to) {
@@ -66,7 +96,7 @@ static double largest_of(const ch_ladder *ladder) {
   return (double)ladder->sizes[ladder->rungs - 1];
 }
 
-static void put_losses(const ch_ladder *ladder, ch_text *text) {
+static void fill_losses(const ch_ladder *ladder, table *filled) {
   table t = {.columns = ladder->rungs + 1, .rows = ladder->count + 1};
   strcpy(t.cells[0][0], "loss");
   for (int i = 0; i < ladder->rungs; i++) count((double)ladder->sizes[i], t.cells[0][i + 1]);
@@ -75,10 +105,10 @@ static void put_losses(const ch_ladder *ladder, ch_text *text) {
     for (int i = 0; i < ladder->rungs; i++)
       snprintf(t.cells[m + 1][i + 1], CELL, "%.4f", ladder->mechanisms[m].losses[i]);
   }
-  put_table(&t, text);
+  *filled = t;
 }
 
-static void put_predictions(const ch_ladder *ladder, ch_text *text) {
+static void fill_predictions(const ch_ladder *ladder, table *filled) {
   ch_ladder_basis basis;
   ch_ladder_basis_of(ladder->laws, &basis);
   bool target = ladder->target > 0;
@@ -110,13 +140,24 @@ static void put_predictions(const ch_ladder *ladder, ch_text *text) {
     put_estimate(&law->multiplier, 2, "×", row[c++]);
     put_estimate(&law->time_multiplier, 2, "×", row[c++]);
   }
+  *filled = t;
+}
+
+static void put_tables(const ch_ladder *ladder, ch_text *text) {
+  table t;
+  fill_losses(ladder, &t);
+  put_table(&t, text);
+  ch_text_puts(text, "\n");
+  fill_predictions(ladder, &t);
   put_table(&t, text);
 }
 
-void ch_ladder_tables_write(const ch_ladder *ladder, ch_text *text) {
-  put_losses(ladder, text);
-  ch_text_puts(text, "\n");
-  put_predictions(ladder, text);
+void ch_ladder_tables_html(const ch_ladder *ladder, ch_text *html) {
+  table t;
+  fill_losses(ladder, &t);
+  put_html_table(&t, html);
+  fill_predictions(ladder, &t);
+  put_html_table(&t, html);
 }
 
 /* "The fit tested on itself: of 3 largest models, 3 lie within the interval that those below predict." */
@@ -191,7 +232,7 @@ void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text) {
 
 void ch_ladder_write(const ch_ladder *ladder, ch_text *text) {
   ch_text_puts(text, "\n");
-  ch_ladder_tables_write(ladder, text);
+  put_tables(ladder, text);
   ch_text_puts(text, "\n");
   ch_ladder_sentences_write(ladder, text);
 }

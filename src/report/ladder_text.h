@@ -7,8 +7,8 @@
 
 /* The law, how it was fitted, and what it says of the largest models and the target: some lines for a terminal. */
 void ch_ladder_write(const ch_ladder *ladder, ch_text *text);
-/* The two tables of it, alone. */
-void ch_ladder_tables_write(const ch_ladder *ladder, ch_text *text);
+/* The two tables of it, for a page: values with their intervals below. */
+void ch_ladder_tables_html(const ch_ladder *ladder, ch_text *html);
 /* The sentences of it, one a line. */
 void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text);
 

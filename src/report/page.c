@@ -195,20 +195,25 @@ static void put_curves(const ch_page *p, ch_text *html) {
 static void put_ladder(const ch_page *p, ch_text *html) {
   const ch_ladder *ladder = p->comparison->ladder;
   int colours[CH_LADDER_MOST_CURVES] = {0};
-  ch_text table = {0}, sentences = {0};
+  ch_text sentences = {0};
   if (!ladder) return;
   for (int m = 0; m < ladder->count; m++)
     for (int i = 0; i < p->summary->count; i++)
       if (strcmp(p->summary->groups[i].runs[0]->name, ladder->mechanisms[m].name) == 0) colours[m] = i;
-  ch_ladder_tables_write(ladder, &table);
   ch_ladder_sentences_write(ladder, &sentences);
-  ch_text_puts(
-      html, "<section aria-labelledby=\"ladder-heading\">\n<h2 id=\"ladder-heading\">Other sizes</h2>\n"
-            "<div class=\"scroll\" role=\"region\" aria-labelledby=\"ladder-heading\" tabindex=\"0\"><pre>");
-  ch_page_escaped(&table, html);
-  ch_text_puts(html, "</pre></div>\n<p class=\"note\">");
-  ch_page_escaped(&sentences, html);
-  ch_text_puts(html, "</p>\n</section>\n");
+  ch_text_puts(html,
+               "<section aria-labelledby=\"ladder-heading\">\n<h2 id=\"ladder-heading\">Other sizes</h2>\n"
+               "<div class=\"scroll\" role=\"region\" aria-labelledby=\"ladder-heading\" tabindex=\"0\">\n");
+  ch_ladder_tables_html(ladder, html);
+  ch_text_puts(html, "</div>\n");
+  for (char *line = sentences.data, *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+    *end = 0;
+    ch_text_puts(html, "<p class=\"note\">");
+    ch_html_escape(line, html);
+    ch_text_puts(html, "</p>\n");
+  }
+  ch_text_free(&sentences);
+  ch_text_puts(html, "</section>\n");
   ch_page_figure(ch_figure_ladder(ladder, colours), html);
 }
 
