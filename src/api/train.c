@@ -93,8 +93,9 @@ static bool is_stopped(void *context) {
 /* Trains to the end, from the weights of the model `from` where there is no checkpoint; NULL: from new ones. */
 static ch_status drive(ch_training *t, const char *from, ch_error *error) {
   ch_rank_group *ranks = t->settings->ranks;
-  CH_TRY(ch_trainer_create_over(ranks, t->resumed ? t->checkpoint : from, &t->config, &t->options,
-                                ch_training_source(t), &t->trainer, error));
+  const ch_trainer_start start = {
+      .ranks = ranks, .stored = t->resumed ? t->checkpoint : from, .stop = is_stopped, .stop_context = t};
+  CH_TRY(ch_trainer_create_over(&start, &t->config, &t->options, ch_training_source(t), &t->trainer, error));
   if (from && !t->resumed) CH_TRY(ch_trainer_load_weights(t->trainer, from, error));
   const ch_train_events events = {.context = t,
                                   .started = tell_start,

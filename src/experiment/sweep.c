@@ -234,8 +234,10 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   w->times.taken = 0;
   ch_data_reseed(&w->data, training.seed);
   ch_stability_begin(&w->watch, training.steps);
-  CH_TRY(ch_trainer_create_over(p->setup.crew.own, NULL, &w->run->model->config, &training, &w->data.source,
-                                &w->trainer, error));
+  const ch_trainer_start start = {
+      .ranks = p->setup.crew.own, .stop = events.interrupted, .stop_context = events.context};
+  CH_TRY(
+      ch_trainer_create_over(&start, &w->run->model->config, &training, &w->data.source, &w->trainer, error));
   ch_status status = ch_train_run(w->trainer, directory, true, &events, error);
   bool finite = status != CH_ERROR_NUMERIC;
   if (status == CH_ERROR_NUMERIC || (status == CH_ERROR_INTERRUPTED && w->hopeless)) status = CH_OK;

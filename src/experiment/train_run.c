@@ -90,6 +90,7 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
                             .share = on_share,
                             .evaluated = on_evaluated,
                             .interrupted = on_interrupted};
+  const ch_trainer_start start = {.ranks = own, .stop = events.interrupted, .stop_context = events.context};
   ch_trainer *trainer = NULL;
   ch_status status = CH_OK;
   ch_train_options training = run->training;
@@ -99,7 +100,7 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   times->seconds = calloc((size_t)times->room, sizeof *times->seconds);
   if (!times->seconds) status = ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", planned->name);
   CH_TRY_GOTO(ch_ranks_agree(own, status, error));
-  CH_TRY_GOTO(ch_trainer_create_over(own, NULL, &planned->config, &training, source, &trainer, error));
+  CH_TRY_GOTO(ch_trainer_create_over(&start, &planned->config, &training, source, &trainer, error));
   ch_load before = ch_load_now();
   CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
   ch_load after = ch_load_now();

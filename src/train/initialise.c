@@ -2,6 +2,8 @@
 #include "train/initialise.h"
 
 #include <math.h>
+#include <omp.h>
+#include <stdatomic.h>
 
 #include "base/random.h"
 
@@ -63,12 +65,18 @@ static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, cons
   }
 }
 
-void ch_initialise_one(const ch_param *param, uint64_t seed, const ch_tensor *weight) {
+bool ch_initialise_one(const ch_param *param, uint64_t seed, const ch_tensor *weight, ch_stop_test stop,
+                       void *context) {
   int64_t pieces = pieces_of(param);
+  atomic_bool stopped = false;
 #pragma omp parallel for schedule(dynamic) if (pieces > 1)
-  for (int64_t piece = 0; piece < pieces; piece++) fill_piece(param, seed, piece, weight);
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    if (stop && omp_get_thread_num() == 0 && !stopped && stop(context)) stopped = true;
+    if (!stopped) fill_piece(param, seed, piece, weight);
+  }
+  return !stopped;
 }
 
 void ch_initialise(const ch_params *params, uint64_t seed, const ch_tensor *weights) {
-  for (int p = 0; p < params->count; p++) ch_initialise_one(&params->rows[p], seed, &weights[p]);
+  for (int p = 0; p < params->count; p++) ch_initialise_one(&params->rows[p], seed, &weights[p], NULL, NULL);
 }

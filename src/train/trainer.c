@@ -235,24 +235,28 @@ size_t ch_trainer_largest(const ch_trainer *trainer) {
   return (size_t)most * ch_dtype_size(trainer->set.dtype);
 }
 
-static ch_status initialise(ch_trainer *trainer, ch_error *error) {
+static ch_status initialise(ch_trainer *trainer, const ch_trainer_start *start, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
   ch_tensor whole = {.dtype = set->dtype, .data = malloc(ch_trainer_largest(trainer))};
   if (!whole.data) return no_memory(error);
   for (int p = 0; p < trainer->params.count; p++) {
-    ch_initialise_one(&trainer->params.rows[p], trainer->options.seed, &whole);
+    if (!ch_initialise_one(&trainer->params.rows[p], trainer->options.seed, &whole, start->stop,
+                           start->stop_context)) {
+      free(whole.data);
+      return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted before the first step; nothing was trained");
+    }
     ch_parameter_set_put(set, trainer->engine.kernels, &trainer->engine.team, CH_WEIGHTS, p, whole.data);
   }
   free(whole.data);
   return CH_OK;
 }
 
-static ch_status set_up(ch_trainer *trainer, const char *stored, ch_error *error) {
+static ch_status set_up(ch_trainer *trainer, const ch_trainer_start *start, ch_error *error) {
   ch_train_options *options = &trainer->options;
   trainer->chosen_micro_batch = options->micro_batch == 0;
   trainer->chosen_warmup = options->warmup < 0;
   options->warmup = ch_schedule_warmup(options);
-  CH_TRY(declare(stored, &trainer->config, &trainer->params, error));
+  CH_TRY(declare(start->stored, &trainer->config, &trainer->params, error));
   CH_TRY(ch_engine_init(&trainer->engine, ch_train_real(options), error));
   trainer->engine.compute = options->dtype;
   if (trainer->chosen_micro_batch) CH_TRY(choose_micro_batch(trainer, error));
@@ -262,10 +266,10 @@ static ch_status set_up(ch_trainer *trainer, const char *stored, ch_error *error
   CH_TRY(ch_trainer_plan(trainer, error));
   int64_t points = options->eval_every > 0 ? options->steps / options->eval_every : 0;
   CH_TRY(ch_trainer_reserve(trainer, options->steps, points + 2, error));
-  return initialise(trainer, error);
+  return initialise(trainer, start, error);
 }
 
-static ch_status create(ch_rank_group *ranks, const char *stored, const ch_config *config,
+static ch_status create(const ch_trainer_start *start, const ch_config *config,
                         const ch_train_options *options, const ch_batch_source *source, ch_trainer **result,
                         ch_error *error) {
   CH_TRY(ch_train_options_check(options, config, error));
@@ -275,17 +279,17 @@ static ch_status create(ch_rank_group *ranks, const char *stored, const ch_confi
   trainer->config = *config;
   trainer->options = *options;
   trainer->source = *source;
-  trainer->ranks = ranks;
-  trainer->rank_count = ch_ranks_count(ranks);
-  return set_up(trainer, stored, error);
+  trainer->ranks = start->ranks;
+  trainer->rank_count = ch_ranks_count(start->ranks);
+  return set_up(trainer, start, error);
 }
 
-ch_status ch_trainer_create_over(ch_rank_group *ranks, const char *stored, const ch_config *config,
+ch_status ch_trainer_create_over(const ch_trainer_start *start, const ch_config *config,
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **result, ch_error *error) {
   *result = NULL;
-  ch_status status = create(ranks, stored, config, options, source, result, error);
-  status = ch_ranks_agree(ranks, status, error);
+  ch_status status = create(start, config, options, source, result, error);
+  status = ch_ranks_agree(start->ranks, status, error);
   if (status == CH_OK) return CH_OK;
   ch_trainer_free(*result);
   *result = NULL;
@@ -294,7 +298,8 @@ ch_status ch_trainer_create_over(ch_rank_group *ranks, const char *stored, const
 
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
                                  const ch_batch_source *source, ch_trainer **trainer, ch_error *error) {
-  return ch_trainer_create_over(NULL, stored, config, options, source, trainer, error);
+  const ch_trainer_start start = {.stored = stored};
+  return ch_trainer_create_over(&start, config, options, source, trainer, error);
 }
 
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,

@@ -25,12 +25,21 @@ ch_status ch_trainer_create(const ch_config *config, const ch_train_options *opt
    `stored`, a model directory or a checkpoint file. */
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
                                  const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
-/* One of several ranks that train one model together (NULL: this process alone; `stored` may be NULL). Every rank makes a
+/* What else a trainer is made from; all zero is fine. */
+typedef struct ch_trainer_start {
+  ch_rank_group *ranks; /* NULL: this process alone */
+  const char *stored;   /* NULL: the configuration tells all shapes */
+  ch_stop_test stop;    /* asked while the initial weights are drawn; may be NULL */
+  void *stop_context;
+} ch_trainer_start;
+
+/* One of several ranks that train one model together. Every rank makes a
    trainer with the same config, options and source, and then calls the same functions of this header in the same order:
    those with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i does the micro-batches
    whose number modulo the number of ranks is i, and has a part of the moments; results have the same bits for any number of
-   ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the micro-batches of a step. */
-ch_status ch_trainer_create_over(ch_rank_group *ranks, const char *stored, const ch_config *config,
+   ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the micro-batches of a step; CH_ERROR_INTERRUPTED, if
+   `stop` said so on a rank. */
+ch_status ch_trainer_create_over(const ch_trainer_start *start, const ch_config *config,
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);

@@ -290,12 +290,13 @@ typedef struct notes {
   ch_train_evaluation last;
   double first_lr, last_lr;
   int64_t steps;
-  bool stop;
+  bool stop, stop_when_started, started;
 } notes;
 
 static void note_start(const ch_train_start *start, void *user) {
   notes *n = user;
   n->start = *start;
+  n->started = true;
 }
 
 static bool note_step(const ch_train_step *step, void *user) {
@@ -313,7 +314,7 @@ static bool note_evaluation(const ch_train_evaluation *evaluation, void *user) {
 
 static bool wants_stop(void *user) {
   const notes *n = user;
-  return n->stop;
+  return n->stop || (n->stop_when_started && n->started);
 }
 
 static ch_train_settings noting(notes *n) {
@@ -397,12 +398,16 @@ static void a_model_of_images_is_trained_and_measured(void **state) {
 
 static void a_run_can_be_stopped_within_its_first_step(void **state) {
   (void)state;
-  notes n = {.stop = true};
+  notes n = {.stop = true, .stop_when_started = true};
   ch_train_settings settings = noting(&n);
+  assert_int_equal(ch_train(at("early"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
+  assert_false(n.started);
+  assert_non_null(strstr(error.message, "before the first step"));
+  n.stop = false; /* the text is prepared, and the same call begins again */
   assert_int_equal(ch_train(at("early"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
   assert_int_equal(n.steps, 0);
   assert_non_null(strstr(error.message, "step 0 of 8"));
-  n.stop = false;
+  n.stop_when_started = false;
   settings.resume = true;
   must(ch_train(at("early"), &settings, NULL, &error));
   assert_true(n.start.resumed && n.start.step == 0);

@@ -103,12 +103,29 @@ static void norms_start_at_one_and_biases_at_zero_in_double_too(void **state) {
   ch_params_free(&params);
 }
 
+static bool asked_before(void *context) {
+  return (*(int *)context)++ > 0;
+}
+
+static void drawing_can_be_stopped_between_pieces(void **state) {
+  (void)state;
+  int asked = 0;
+  const ch_param param = {.name = "model.a", .rank = 1, .shape = {1 << 20}, .std = 1};
+  float *values = calloc(1 << 20, sizeof *values);
+  const ch_tensor weight = {CH_F32, 1, {1 << 20}, values};
+  assert_false(ch_initialise_one(&param, 7, &weight, asked_before, &asked));
+  assert_true(asked >= 2 && asked < 16); /* of 16 pieces */
+  assert_true(ch_initialise_one(&param, 7, &weight, NULL, NULL));
+  free(values);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_tensor_depends_on_seed_and_name_alone),
       cmocka_unit_test(the_number_of_threads_changes_nothing),
       cmocka_unit_test(matrices_are_normal_cut_at_three_sigma),
       cmocka_unit_test(pieces_of_a_tensor_do_not_repeat),
+      cmocka_unit_test(drawing_can_be_stopped_between_pieces),
       cmocka_unit_test(norms_start_at_one_and_biases_at_zero_in_double_too),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,8 @@ static ch_status train(job *j, ch_rank_group *ranks, int index) {
   double loss;
   source.train = text;
   source.context = &place;
-  CH_TRY(ch_trainer_create_over(ranks, NULL, &j->config, &j->options, &source, &j->trainers[index], error));
+  const ch_trainer_start start = {.ranks = ranks};
+  CH_TRY(ch_trainer_create_over(&start, &j->config, &j->options, &source, &j->trainers[index], error));
   place.trainer = j->trainers[index];
   if (j->resume) CH_TRY(ch_trainer_resume(place.trainer, j->resume, error));
   ch_progress_record record;
