@@ -16,12 +16,10 @@ const chartPoints = (function () {
     if (limit) {
       const edge = limit.better === "high" ? { value: 0 } : { signal: "height" };
       marks.push({ type: "rect", encode: { update: { x: { value: 0 }, x2: { signal: "width" }, y: { scale: "y", value: limit.y }, y2: edge, fill: { value: colours["accent-soft"] } } } });
-      marks.push({ type: "rule", encode: { update: { x: { value: 0 }, x2: { signal: "width" }, y: { scale: "y", value: limit.y }, stroke: { value: colours.accent }, strokeWidth: { value: 1.25 }, strokeDash: { value: [6, 5] } } } });
-      /* At the right end, but not across a point there. */
-      const near = (p) => p.low - (yd[1] - yd[0]) * 0.08 < limit.y && p.high + (yd[1] - yd[0]) * 0.08 > limit.y && (p.x - xd[0]) / (xd[1] - xd[0]) > 0.6;
-      const left = points.some(near);
-      marks.push({ type: "text", encode: { update: {
-        x: { signal: left ? "6" : "width - 6" }, y: { scale: "y", value: limit.y, offset: limit.better === "high" ? 13 : -5 }, align: { value: left ? "left" : "right" }, text: { value: limit.name }, fill: { value: colours.accent },
+      marks.push({ type: "rule", name: "edge", encode: { update: { x: { value: 0 }, x2: { signal: "width" }, y: { scale: "y", value: limit.y }, stroke: { value: colours.accent }, strokeWidth: { value: 1.25 }, strokeDash: { value: [6, 5] } } } });
+      /* In the margin that the axis leaves beyond the best point. */
+      marks.push({ type: "text", name: "limit", encode: { update: {
+        x: { signal: "width - 6" }, y: limit.better === "high" ? { value: 15 } : { signal: "height - 7" }, align: { value: "right" }, text: { value: limit.name }, fill: { value: colours.accent },
       } } });
     }
     marks.push({ type: "line", name: "joined", from: { data: "front" }, encode: { update: Object.assign({ stroke: { value: colours.quiet }, strokeWidth: { value: 1.5 } }, at) } });
@@ -31,7 +29,7 @@ const chartPoints = (function () {
       tooltip: { signal: "datum.name + ': ' + format(datum.y, '.4f') + ', ' + datum.price" },
     }, at) } });
     marks.push({ type: "text", from: { data: "marks" }, encode: { enter: { text: { field: "datum.name" }, fill: { value: colours.ink }, fontSize: { value: 12 }, fontWeight: { value: 600 } } },
-      transform: [{ type: "label", size: { signal: "[width, height]" }, anchor: ["right", "left", "top", "bottom", "top-right", "bottom-right", "top-left", "bottom-left"], offset: [4], padding: 4, avoidMarks: ["joined", "ranges"] }] });
+      transform: [{ type: "label", size: { signal: "[width, height]" }, anchor: ["right", "left", "top", "bottom", "top-right", "bottom-right", "top-left", "bottom-left"], offset: [4], padding: 4, avoidMarks: ["joined", "ranges"].concat(limit ? ["limit", "edge"] : []) }] });
     return parts.frame(options, options.height, {
       data: [{ name: "points", values: points }, { name: "front", values: front }], scales: [x.scale, y.scale], axes: [x.shown, y.shown], marks,
     });
