@@ -29,8 +29,7 @@ ch_columns ch_columns_of(const ch_comparison *comparison);
 
 /* Why a speed is marked. */
 #define CH_UNSTEADY_NOTE                                                                                     \
-  "other programs kept the machine busy, or the measurements spread by more than a tenth, also when they "   \
-  "were repeated."
+  "other programs kept the machine busy, or the measurements spread by more than a tenth."
 
 /* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
