@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "attention/registry.h"
+#include "attention/mechanism.h"
 
 /* Projections, norms and modules on the way from x to keys and values; a name ends there or goes on behind a dot. */
 static const char *const of_writer[] = {
@@ -18,9 +18,4 @@ bool ch_is_of_writer(const char *name) {
   for (size_t i = 0; i < sizeof of_writer / sizeof *of_writer; i++)
     if (strlen(of_writer[i]) == length && strncmp(name, of_writer[i], length) == 0) return true;
   return false;
-}
-
-int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
-  if (ch_writing_layer(config, layer) != layer) return 0;
-  return ch_mechanism_in(config, layer)->state(config, layer, parts);
 }

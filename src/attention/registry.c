@@ -70,6 +70,11 @@ int64_t ch_prefill_tokens(const ch_config *config) {
   return mechanism->long_pass && mechanism->long_pass(config) > USUAL_PASS ? LONGEST_PASS : USUAL_PASS;
 }
 
+int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+  if (ch_writing_layer(config, layer) != layer) return 0;
+  return ch_mechanism_in(config, layer)->state(config, layer, parts);
+}
+
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts) {
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
     parts[layer] = (ch_layer_parts){.slides = ch_layer_slides(config, layer)};

@@ -124,12 +124,6 @@ static ch_status put_lines(ch_ruler_making *m, const needles *n, int64_t size, c
   return CH_OK;
 }
 
-bool ch_ruler_ends_sentence(const char *word) {
-  size_t size = strlen(word);
-  while (size > 0 && strchr("\"')]", word[size - 1])) size--;
-  return size > 0 && strchr(".!?", word[size - 1]);
-}
-
 static const char *word_at(const ch_ruler_making *m, int64_t index) {
   return m->haystack.data[index % m->haystack.count];
 }

@@ -74,19 +74,6 @@ ch_status ch_ruler_questions(ch_ruler_making *m, int64_t size, int64_t index, ch
 
 enum { DOCUMENT_WORDS = 80, SENTENCE_WORDS = 6, ANSWER_LETTERS = 4, MOST_WORD = 64 };
 
-ch_status ch_ruler_add_question(ch_ruler_making *m, const ch_ruler_question *question, ch_error *error) {
-  if (m->question_count == m->question_room) {
-    int64_t room = m->question_room ? 2 * m->question_room : 64;
-    ch_ruler_question *questions = ch_arena_alloc(&m->arena, (size_t)room * sizeof *questions);
-    if (!questions) return ch_ruler_no_memory(error);
-    if (m->question_count) memcpy(questions, m->questions, (size_t)m->question_count * sizeof *questions);
-    m->questions = questions;
-    m->question_room = room;
-  }
-  m->questions[m->question_count++] = *question;
-  return CH_OK;
-}
-
 /* The letters of a word without what stands around them, in lower case; false if there are others between, or too few or many. */
 static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, size_t *size) {
   size_t end = strlen(word), begin = 0;
@@ -104,10 +91,6 @@ static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, 
   return true;
 }
 
-static int by_text(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* All words of the text as letters_of gives them, sorted. */
 static ch_status sorted_words(ch_ruler_making *m, ch_ruler_texts *sorted, ch_error *error) {
   for (int64_t i = 0; i < m->haystack.count; i++) {
@@ -116,13 +99,14 @@ static ch_status sorted_words(ch_ruler_making *m, ch_ruler_texts *sorted, ch_err
     if (!letters_of(m->haystack.data[i], letters, &from, &size)) continue;
     CH_TRY(ch_ruler_add(m, sorted, ch_arena_strdup(&m->arena, letters), error));
   }
-  if (sorted->count) qsort(sorted->data, (size_t)sorted->count, sizeof *sorted->data, by_text);
+  if (sorted->count) qsort(sorted->data, (size_t)sorted->count, sizeof *sorted->data, ch_ruler_by_text);
   return CH_OK;
 }
 
 static bool occurs_once(const ch_ruler_texts *sorted, const char *letters) {
   const char **found =
-      sorted->count ? bsearch(&letters, sorted->data, (size_t)sorted->count, sizeof *found, by_text) : NULL;
+      sorted->count ? bsearch(&letters, sorted->data, (size_t)sorted->count, sizeof *found, ch_ruler_by_text)
+                    : NULL;
   if (!found) return false;
   int64_t at = found - sorted->data;
   return (at == 0 || strcmp(found[-1], letters) != 0) &&

@@ -96,6 +96,9 @@ extern const char ch_ruler_noise[];
 /* Where a word ends a sentence. */
 bool ch_ruler_ends_sentence(const char *word);
 ch_status ch_ruler_add(ch_ruler_making *making, ch_ruler_texts *texts, const char *text, ch_error *error);
+/* strcmp of two const char *, for qsort and bsearch. */
+int ch_ruler_by_text(const void *a, const void *b);
+void ch_ruler_sort_unique(ch_ruler_texts *texts);
 ch_status ch_ruler_add_question(ch_ruler_making *making, const ch_ruler_question *question, ch_error *error);
 ch_status ch_ruler_no_memory(ch_error *error);
 /* Tokens of a text as the model reads it, what its tokenizer puts around it included. */
