@@ -116,8 +116,8 @@ const ch_command ch_cmd_export = {
     .description =
         "safetensors: the tensors that inference needs, as a Hugging Face directory. If a Hugging "
         "Face model type describes the model, that type is used.\n\n"
-        "gguf: one file with the tokenizer, for llama.cpp. It takes llama, mistral, qwen2, qwen3 and "
-        "qwen3_moe models, and Crosshead models that become one of these when knocking, head mixing "
+        "gguf: one file with the tokenizer, for llama.cpp. It takes models of the families that "
+        "docs/export.md lists, and Crosshead models that become one of these when knocking, head mixing "
         "and shared matrices are folded into the weights, which export does.",
     .examples = "crosshead export runs/compare/mla --format transformers --out mla\n"
                 "crosshead export config.json --format transformers --untrained --out large\n"

@@ -90,9 +90,8 @@ const ch_command ch_cmd_import = {
     .positional = "FILE_OR_DIR",
     .summary = "Turn a GGUF file or a llama2.c checkpoint into a model directory.",
     .description =
-        "Reads GGUF files (llama, qwen2, qwen3, qwen3moe, deepseek2), llama2.c checkpoints of versions 0 to "
-        "2 and "
-        "Hugging Face "
+        "Reads GGUF files (llama, qwen, gemma, phi3, deepseek2 and other architectures, listed in "
+        "docs/import.md), llama2.c checkpoints of versions 0 to 2 and Hugging Face "
         "directories, and writes config.json, model.safetensors and tokenizer.json. Quantised tensors become "
         "floats unless --keep-blocks is given. Rotary pairs are reordered to Hugging Face's layout. Hugging "
         "Face directories of known families need no import; importing one joins its shards or changes its "
