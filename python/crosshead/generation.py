@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from crosshead._native import ffi, running, text
+from crosshead._tokens import token_array
 from crosshead.errors import ArgumentError, check, new_error
 from crosshead.model import Model
-from crosshead.session import Session, token_array
+from crosshead.session import Session
 from crosshead.structs import Generated
 
 Prompt = Union[str, Sequence[int]]

@@ -5,6 +5,7 @@ from typing import Any, List, Optional, Sequence, Union
 
 from crosshead._calls import to_bytes
 from crosshead._native import ffi, running, take, text
+from crosshead._tokens import token_array
 from crosshead.errors import ClosedError, check, new_error
 from crosshead.results import Result, parse
 
@@ -123,8 +124,6 @@ class Model:
 
     def decode(self, tokens: Sequence[int], *, special: bool = True) -> str:
         """The text of token ids; bytes that are no UTF-8 become U+FFFD. special: special tokens are written out."""
-        from crosshead.session import token_array
-
         model, error = self._open(), new_error()
         ids = token_array(tokens, 1, empty=True)
         out, size = ffi.new("char **"), ffi.new("size_t *")

@@ -16,6 +16,8 @@
 
 #include "formats/source.h"
 #include "infer/forward.h"
+#include "io/model_files.h"
+#include "train/initialise.h"
 
 static ch_error problem;
 
@@ -49,6 +51,22 @@ static inline void import_model(const char *path, const char *tokenizer, const c
   must(ch_source_open(path, tokenizer, &source, &problem));
   must(ch_source_write(&source, model, &(ch_source_writing){0}, &problem));
   ch_source_close(&source);
+}
+
+/* Writes a model with the initial weights of seed 4. Frees the parameters. */
+static inline void write_model(const char *directory, const ch_config *config, ch_params *params,
+                               ch_dtype dtype) {
+  ch_tensor *tensors = calloc((unsigned)params->count, sizeof *tensors);
+  for (int p = 0; p < params->count; p++) {
+    tensors[p] = (ch_tensor){.dtype = CH_F32, .rank = params->rows[p].rank};
+    memcpy(tensors[p].shape, params->rows[p].shape, sizeof tensors[p].shape);
+    tensors[p].data = calloc((size_t)ch_param_count(&params->rows[p]), sizeof(float));
+  }
+  ch_initialise(params, 4, tensors);
+  must(ch_model_write(directory, config, params, tensors, dtype, &problem));
+  for (int p = 0; p < params->count; p++) free(tensors[p].data);
+  free(tensors);
+  ch_params_free(params);
 }
 
 /* The largest difference between a model's logits and a reference file's, in units of the largest logit. */

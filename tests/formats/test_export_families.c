@@ -7,7 +7,6 @@
 
 #include "model/transformer.h"
 #include "config_file/config_json.h"
-#include "train/initialise.h"
 
 enum { LENGTH = 9, VOCABULARY = 31 };
 
@@ -46,17 +45,7 @@ static void make_model(size_t i, const char *directory) {
       VOCABULARY, cases[i].keys, cases[i].attention);
   must(ch_config_parse(text, "config.json", &config, &problem));
   must(ch_model_declare(&config, &params, &problem));
-  ch_tensor *tensors = calloc((unsigned)params.count, sizeof *tensors);
-  for (int p = 0; p < params.count; p++) {
-    tensors[p] = (ch_tensor){.dtype = CH_F32, .rank = params.rows[p].rank};
-    memcpy(tensors[p].shape, params.rows[p].shape, sizeof tensors[p].shape);
-    tensors[p].data = calloc((size_t)ch_param_count(&params.rows[p]), sizeof(float));
-  }
-  ch_initialise(&params, 4, tensors);
-  must(ch_model_write(directory, &config, &params, tensors, cases[i].dtype, &problem));
-  for (int p = 0; p < params.count; p++) free(tensors[p].data);
-  free(tensors);
-  ch_params_free(&params);
+  write_model(directory, &config, &params, cases[i].dtype);
 }
 
 static void logits_of(const char *directory, float logits[LENGTH * VOCABULARY]) {

@@ -5,7 +5,6 @@
 
 #include "model/transformer.h"
 #include "config_file/config_json.h"
-#include "train/initialise.h"
 
 enum { LENGTH = 9, VOCABULARY = 31 };
 
@@ -40,17 +39,7 @@ static void make_model(const char *sharing, const char *directory) {
   if (left_open) config.sharing.rank = 5;
   must(ch_model_declare(&config, &params, &problem));
   if (left_open) config.sharing.rank = 0;
-  ch_tensor *tensors = calloc((unsigned)params.count, sizeof *tensors);
-  for (int p = 0; p < params.count; p++) {
-    tensors[p] = (ch_tensor){.dtype = CH_F32, .rank = params.rows[p].rank};
-    memcpy(tensors[p].shape, params.rows[p].shape, sizeof tensors[p].shape);
-    tensors[p].data = calloc((size_t)ch_param_count(&params.rows[p]), sizeof(float));
-  }
-  ch_initialise(&params, 4, tensors);
-  must(ch_model_write(directory, &config, &params, tensors, CH_F32, &problem));
-  for (int p = 0; p < params.count; p++) free(tensors[p].data);
-  free(tensors);
-  ch_params_free(&params);
+  write_model(directory, &config, &params, CH_F32);
 }
 
 static void logits_of(const ch_model *model, float logits[LENGTH * VOCABULARY]) {
