@@ -330,8 +330,8 @@ typedef struct ch_foreseen {
   int64_t tokens;           /* (images) of a run */
   double tokens_per_second; /* of training, from some steps; 0: no run is left, or it is a total */
   double seconds;           /* of training and evaluating what is left */
-  int64_t
-      memory_bytes; /* of a run that trains: weights, gradients, moments and activations; of a total, the most */
+  /* Of a run that trains: weights, gradients, moments, activations and what the process itself holds; of a total, the most. */
+  int64_t memory_bytes;
   int64_t disk_bytes; /* that models and checkpoints will have added */
 } ch_foreseen;
 

@@ -4,7 +4,9 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20 };
@@ -34,6 +36,25 @@ void ch_pages_free(void *memory, size_t bytes) {
 double ch_machine_memory(void) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? (double)pages * (double)page : INFINITY;
+}
+
+void ch_forget_peak(void) {
+  FILE *file = fopen("/proc/self/clear_refs", "we");
+  if (!file) return;
+  fputs("5", file);
+  fclose(file);
+}
+
+size_t ch_peak_resident_bytes(void) {
+  FILE *file = fopen("/proc/self/status", "re");
+  unsigned long long kib = 0;
+  char line[256];
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "VmHWM: %llu kB", &kib) == 1) break;
+  if (file) fclose(file);
+  struct rusage usage;
+  if (kib == 0 && getrusage(RUSAGE_SELF, &usage) == 0) kib = (unsigned long long)usage.ru_maxrss;
+  return (size_t)kib << 10;
 }
 
 void *ch_sparse_alloc(size_t bytes) {

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/median.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "bench/limits.h"
 #include "bench/timing.h"
@@ -342,27 +342,6 @@ ch_status ch_speed_decode(const ch_model *model, const ch_speed_settings *option
 
 /* --- training ------------------------------------------------------------------------------------------------ */
 
-/* Resets the process's peak of resident memory. Where Linux does not allow that, the peak is that of the whole
-   process. */
-static void forget_peak(void) {
-  FILE *file = fopen("/proc/self/clear_refs", "we");
-  if (!file) return;
-  fputs("5", file);
-  fclose(file);
-}
-
-static size_t peak_resident(void) {
-  FILE *file = fopen("/proc/self/status", "re");
-  unsigned long long kib = 0;
-  char line[256];
-  while (file && fgets(line, sizeof line, file))
-    if (sscanf(line, "VmHWM: %llu kB", &kib) == 1) break;
-  if (file) fclose(file);
-  struct rusage usage;
-  if (kib == 0 && getrusage(RUSAGE_SELF, &usage) == 0) kib = (unsigned long long)usage.ru_maxrss;
-  return (size_t)kib << 10;
-}
-
 static ch_status made_up_batch(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   (void)error;
   const ch_config *config = context;
@@ -392,14 +371,14 @@ ch_status ch_speed_train_config(const ch_config *config, const ch_speed_settings
   CH_TRY(ch_api_compute_type(options->compute, CH_F32, &settings.dtype, error));
   ch_batch_source source = {.context = (void *)config, .train = made_up_batch, .validate = made_up_batch};
   ch_trainer *trainer = NULL;
-  forget_peak();
+  ch_forget_peak();
   CH_TRY(ch_trainer_create(config, &settings, &source, &trainer, error));
   ch_trainer_engine(trainer)->profile = options->profile;
   ch_status status = median_of(train_once, trainer, options, &speed->seconds, error);
   if (status == CH_OK) {
     finish(options, speed);
     speed->flops = ch_trainer_step_flops(trainer);
-    speed->memory = peak_resident();
+    speed->memory = ch_peak_resident_bytes();
     find_share(options, settings.dtype, speed);
   }
   ch_trainer_free(trainer);

@@ -2,6 +2,7 @@
 #include "experiment/step_timing.h"
 
 #include "base/median.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #include "train/schedule.h"
 
@@ -35,14 +36,16 @@ ch_status ch_time_steps(ch_compare_setup *setup, const ch_config *config, ch_ste
   ch_trainer *trainer = NULL;
   const ch_batch_source *source = ch_compare_on_images(setup) ? &setup->images.source : &setup->data.source;
   *timing = (ch_step_timing){0};
+  ch_forget_peak();
   options.warmup = ch_schedule_warmup(&options);
   if (options.steps <= MOST_STEPS) options.steps = MOST_STEPS + 1;
   CH_TRY(ch_trainer_create(config, &options, source, &trainer, error));
   const ch_params *params = ch_trainer_params(trainer);
   for (int p = 0; p < params->count; p++)
     timing->weight_bytes += ch_tensor_bytes(&ch_trainer_weights(trainer)[p]);
-  timing->memory_bytes = ch_trainer_bytes(trainer);
   ch_status status = time_trainer(setup, trainer, timing, error);
+  timing->memory_bytes = ch_peak_resident_bytes();
+  if (timing->memory_bytes < ch_trainer_bytes(trainer)) timing->memory_bytes = ch_trainer_bytes(trainer);
   ch_trainer_free(trainer);
   return status;
 }

@@ -5,9 +5,10 @@
 #include "experiment/setup.h"
 
 typedef struct ch_step_timing {
-  double seconds;      /* of a step: the median */
-  double quick, slow;  /* quartiles */
-  size_t memory_bytes; /* of the trainer: weights, gradients, moments and activations */
+  double seconds;     /* of a step: the median */
+  double quick, slow; /* quartiles */
+  /* The most that the process held: weights, gradients, moments, activations and the program itself. */
+  size_t memory_bytes;
   size_t weight_bytes;
 } ch_step_timing;
 
