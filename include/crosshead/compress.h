@@ -3,6 +3,7 @@
 #define CROSSHEAD_COMPRESS_H
 
 #include <crosshead/common.h>
+#include <crosshead/ranks.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -70,6 +71,11 @@ typedef struct ch_compress_settings {
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   /* Sentences of errors name settings as `crosshead compress` names its options: "--data-free" and not "data_free". */
   bool option_names;
+  /* The ranks of a job (crosshead/ranks.h), which share the passes of text through models, or NULL: this process alone. All
+   * ranks call ch_compress_model with the same settings; `out`, `command` and `name` are those of rank 0, which computes the
+   * factors, measures the speeds, writes the files and has the report. What it writes has the same bits for any number of
+   * ranks with the same number of threads each. */
+  ch_rank_group *job;
   ch_progress progress; /* or NULL; in millionths of a part of the work. false: nothing is left in `out` */
   ch_stage_sink stage;  /* or NULL; told the parts */
   void *user;           /* the two callbacks' */
@@ -79,8 +85,8 @@ CH_API void ch_compress_defaults(ch_compress_settings *settings);
 
 /* Writes a smaller form of the model of DIRECTORY to the directory OUT. *json (may be NULL) becomes the
  * report of `crosshead compress --json`: parameters before and after, the error of every matrix, and with
- * settings->report what was measured. It is NUL-terminated and the caller's: release it with ch_free. Errors:
- * CH_ERROR_ARGUMENT for settings that do not fit the method or the model, CH_ERROR_CONFIG for a model that this method
+ * settings->report what was measured. It is NUL-terminated and the caller's: release it with ch_free. On other ranks than 0 it
+ * and *settings->table become NULL. Errors: CH_ERROR_ARGUMENT for settings that do not fit the method or the model, CH_ERROR_CONFIG for a model that this method
  * cannot compress (a quantised one, for example), CH_ERROR_INTERRUPTED when progress returned false, and those of
  * ch_model_open. */
 CH_API ch_status ch_compress_model(const char *directory, const char *out,

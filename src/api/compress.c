@@ -97,12 +97,14 @@ static void close_all(ch_compressing *c) {
   ch_document_set_close(&c->calibration_text);
   ch_tokenizer_free(c->tokenizer);
   ch_absorbed_free(&c->absorbed);
+  ch_model_unload(c->after);
   ch_model_unload(c->before);
   ch_model_unload(c->own);
 }
 
 /* --- compressing ------------------------------------------------------------------------------------------------- */
 
+/* Once the text has been looked at. */
 static ch_status compress(ch_compressing *c, ch_error *error) {
   static ch_compress_method *const methods[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
                                                 ch_compress_svd, ch_compress_basis_sharing};
@@ -123,47 +125,69 @@ static ch_status compress(ch_compressing *c, ch_error *error) {
                                        .dtype = c->dtype,
                                        .step = ch_compressing_step,
                                        .context = c};
-  CH_TRY(ch_compressing_calibrate(c, error));
-  if (c->mea) CH_TRY(ch_compressing_choose_heads(c, error));
   CH_TRY(methods[c->s->method](c->model, c->calibration, &options, &c->compressed, error));
   c->report.compressed = &c->compressed;
-  return CH_OK;
+  return ch_compressing_write(c, error);
+}
+
+/* What the methods need to know of the text. */
+static ch_status look_at_text(ch_compressing *c, ch_error *error) {
+  CH_TRY(ch_compressing_agree(c, ch_compressing_calibrate(c, error), error));
+  return ch_compressing_agree(c, c->mea ? ch_compressing_choose_heads(c, error) : CH_OK, error);
+}
+
+/* The model as it was written; rank 0 knows where. */
+static ch_status open_after(ch_compressing *c, ch_error *error) {
+  enum { MOST_NAME = 4096 };
+  char out[MOST_NAME] = "";
+  if (!c->s->job) return ch_model_load(c->out, CH_WEIGHTS_MAPPED, &c->after, error);
+  bool fits = strlen(c->out) < MOST_NAME;
+  if (ch_ranks_leads(c->s->job) && fits) strcpy(out, c->out);
+  ch_ranks_broadcast(c->s->job, 0, out, sizeof out);
+  return ch_model_load(out, CH_WEIGHTS_MAPPED, &c->after, error);
+}
+
+static ch_status materialise_after(ch_compressing *c, ch_error *error) {
+  CH_TRY(open_after(c, error));
+  CH_TRY(ch_compressing_count(c->after, &c->report.after, error));
+  return c->s->report ? ch_model_materialise(c->after, CH_MATERIALISE_SERVING, error) : CH_OK;
 }
 
 /* What was written is what is counted and measured. */
 static ch_status measure_after(ch_compressing *c, ch_error *error) {
-  ch_model *after = NULL;
-  CH_TRY(ch_model_load(c->out, CH_WEIGHTS_MAPPED, &after, error));
-  ch_status status = ch_compressing_count(after, &c->report.after, error);
-  if (status == CH_OK && c->s->report) {
-    status = ch_model_materialise(after, CH_MATERIALISE_SERVING, error);
-    if (status == CH_OK)
-      status = ch_compressing_perplexity(c, after, "perplexity after", &c->report.after, error);
-    if (status == CH_OK) status = ch_compressing_race(c, after, error);
-  }
-  ch_model_unload(after);
-  return status;
+  CH_TRY(ch_compressing_agree(c, materialise_after(c, error), error));
+  if (!c->s->report) return CH_OK;
+  CH_TRY(ch_compressing_perplexity(c, c->after, "perplexity after", &c->report.after, error));
+  return ch_compressing_by_first(c, ch_compressing_race, error);
+}
+
+static ch_status write_report(ch_compressing *c, ch_error *error) {
+  CH_TRY(ch_compressing_write_report(c, error));
+  return ch_compressing_step(c, "writing", 1, 1, error);
 }
 
 static ch_status run(ch_compressing *c, ch_error *error) {
   double began = ch_clock();
-  CH_TRY(open_all(c, error));
+  CH_TRY(ch_compressing_compare(c, false, error));
+  CH_TRY(ch_compressing_agree(c, open_all(c, error), error));
+  CH_TRY(ch_compressing_compare(c, true, error));
   if (c->s->report)
     CH_TRY(ch_compressing_perplexity(c, c->before, "perplexity before", &c->report.before, error));
-  CH_TRY(compress(c, error));
-  CH_TRY(ch_compressing_write(c, error));
+  CH_TRY(look_at_text(c, error));
+  CH_TRY(ch_compressing_by_first(c, compress, error));
   ch_calibration_free(c->calibration); /* of a large model gigabytes, which the one to be measured can use */
   c->calibration = NULL;
   CH_TRY(measure_after(c, error));
   c->report.seconds = ch_clock() - began;
-  if (!c->s->report) return CH_OK;
-  CH_TRY(ch_compressing_write_report(c, error));
-  return ch_compressing_step(c, "writing", 1, 1, error);
+  return c->s->report ? ch_compressing_by_first(c, write_report, error) : CH_OK;
 }
 
 /* *json and *table, or neither. */
 static ch_status answer(const ch_compressing *c, char **json, ch_error *error) {
   ch_text table = {0};
+  if (c->s->table) *c->s->table = NULL;
+  if (json) *json = NULL;
+  if (!ch_ranks_leads(c->s->job)) return CH_OK;
   if (c->s->table) ch_compression_write(&c->report, &table);
   ch_status status = table.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for a result")
                                   : ch_answer_json(ch_compression_to_json(&c->report), json, error);
@@ -174,15 +198,25 @@ static ch_status answer(const ch_compressing *c, char **json, ch_error *error) {
   return status;
 }
 
+static ch_status check(const char *directory, const char *out, const ch_compress_settings *settings,
+                       ch_error *error) {
+  if (!directory || !out) return ch_answer_missing(error, "a directory's name");
+  CH_TRY(ch_compressing_check(settings, error));
+  if (!ch_same_file(directory, out)) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the model itself; give another directory to write", out);
+}
+
 ch_status ch_compress_model(const char *directory, const char *out, const ch_compress_settings *settings,
                             char **json, ch_error *error) {
-  if (!directory || !out || !settings)
-    return ch_answer_missing(error, "a directory's name, or the settings,");
-  CH_TRY(ch_compressing_check(settings, error));
-  if (ch_same_file(directory, out))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the model itself; give another directory to write", out);
+  if (!settings) return ch_answer_missing(error, "the settings");
   ch_compressing *c = calloc(1, sizeof *c);
-  if (!c) return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress %s", directory);
+  ch_status status = c ? check(directory, out, settings, error)
+                       : ch_fail(error, CH_ERROR_MEMORY, "no memory to compress %s", directory);
+  status = ch_ranks_agree(settings->job, status, error);
+  if (status != CH_OK) {
+    free(c);
+    return status;
+  }
   c->s = settings;
   c->directory = directory;
   c->out = out;
@@ -200,9 +234,10 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
   ch_machine_describe(&c->report.machine);
   ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
-  ch_status status = run(c, error);
+  status = run(c, error);
   ch_team_leave(before);
   if (status == CH_OK) status = answer(c, json, error);
+  status = ch_compressing_agree(c, status, error);
   close_all(c);
   free(c);
   return settings->option_names ? status : ch_answer_name_settings(status, error);

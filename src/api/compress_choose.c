@@ -40,7 +40,8 @@ ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error) {
                                     .projection_count = count,
                                     .drift = needs_drift(c->s),
                                     .step = ch_compressing_step,
-                                    .context = c};
+                                    .context = c,
+                                    .ranks = c->s->job};
   CH_TRY(ch_calibrate(c->model, c->tokens.data, (int64_t)c->tokens.size, &options, &c->calibration, error));
   c->report.calibration_tokens = ch_calibration_tokens(c->calibration);
   c->report.calibration_loss = ch_calibration_loss(c->calibration);
@@ -80,8 +81,12 @@ ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error) {
   }
   c->report.component_heads = c->heads;
   if (!c->s->profile && !(c->s->budget > 0)) return CH_OK;
-  ch_sensitivity_options options = {
-      .first = c->first, .last = c->last, .heads = tried, .step = ch_compressing_step, .context = c};
+  ch_sensitivity_options options = {.first = c->first,
+                                    .last = c->last,
+                                    .heads = tried,
+                                    .step = ch_compressing_step,
+                                    .context = c,
+                                    .ranks = c->s->job};
   options.choices = choices_of(c, groups, tried);
   if (!options.choices)
     return ch_fail(

@@ -22,15 +22,17 @@ ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, co
   ch_evaluate_settings options = {.window = window,
                                   .stride = window > 1 ? window / 2 : 1,
                                   .limit = c->report.text_kept_back ? MOST_KEPT_BACK : 0,
+                                  .ranks = c->s->job,
                                   .progress = scoring,
                                   .user = c};
   ch_scorer *scorer = NULL;
   ch_token_perplexity found;
-  CH_TRY(ch_compressing_step(c, what, 0, 1, error));
-  CH_TRY(ch_scorer_create(model, &scorer, error));
-  ch_status status =
-      ch_token_perplexity_of(scorer, c->tokenizer, c->text.documents, c->text.count,
-                             ch_token_between(c->tokenizer, &model->config), &options, &found, error);
+  ch_status status = ch_compressing_step(c, what, 0, 1, error);
+  if (status == CH_OK) status = ch_scorer_create(model, &scorer, error);
+  status = ch_compressing_agree(c, status, error);
+  if (status == CH_OK)
+    status = ch_token_perplexity_of(scorer, c->tokenizer, c->text.documents, c->text.count,
+                                    ch_token_between(c->tokenizer, &model->config), &options, &found, error);
   ch_scorer_free(scorer);
   CH_TRY(status);
   figures->measured = true;
@@ -51,8 +53,8 @@ ch_status ch_compressing_count(const ch_model *model, ch_compression_figures *fi
   return CH_OK;
 }
 
-ch_status ch_compressing_race(ch_compressing *c, const ch_model *after, ch_error *error) {
-  const ch_model *runners[] = {c->before, after};
+ch_status ch_compressing_race(ch_compressing *c, ch_error *error) {
+  const ch_model *runners[] = {c->before, c->after};
   double rates[2][TURNS];
   int turns = 0;
   double began = ch_clock();

@@ -10,6 +10,7 @@
 #include "compress/calibration.h"
 #include "compress/sensitivity.h"
 #include "eval/document_set.h"
+#include "ranks/shared.h"
 #include "report/compression.h"
 
 typedef struct ch_compressing {
@@ -22,7 +23,9 @@ typedef struct ch_compressing {
   int keep_count;
   ch_answer_progress progress;
   const char *stage; /* that was told last */
+  ch_shared shared;  /* while rank 0 does a part alone */
   ch_model *before;  /* as it runs, to be measured; or NULL */
+  ch_model *after;   /* likewise what was made of it */
   ch_model *own;     /* as its files have it, */
   ch_absorbed absorbed;
   ch_model plain;        /* with what mixes heads taken into the projections, */
@@ -53,6 +56,14 @@ ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error);
 /* Layers, heads, projections and element type for the model that c->own is. */
 ch_status ch_compressing_read(ch_compressing *c, ch_error *error);
 
+/* Whether all ranks are about to do the same, and, once the model is open, with the same model and text (compress_ranks.c). */
+ch_status ch_compressing_compare(ch_compressing *c, bool opened, ch_error *error);
+/* A failure of one rank is one of all. */
+ch_status ch_compressing_agree(const ch_compressing *c, ch_status status, ch_error *error);
+/* A part of the work that rank 0 does, while the others wait for it, all with what came of it. */
+typedef ch_status ch_compressing_part(ch_compressing *c, ch_error *error);
+ch_status ch_compressing_by_first(ch_compressing *c, ch_compressing_part *part, ch_error *error);
+
 /* Runs the calibration text through the model, where the method looks at one: c->calibration (compress_choose.c). */
 ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error);
 /* mea: how many heads each layer keeps, c->heads: the requested number, or one chosen by a profile within the budget. */
@@ -63,7 +74,7 @@ ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, co
                                     ch_compression_figures *figures, ch_error *error);
 /* Sizes, and how fast before and after decode, in turns. */
 ch_status ch_compressing_count(const ch_model *model, ch_compression_figures *figures, ch_error *error);
-ch_status ch_compressing_race(ch_compressing *c, const ch_model *after, ch_error *error);
+ch_status ch_compressing_race(ch_compressing *c, ch_error *error);
 
 /* Writes the compressed model; and the report beside it (compress_write.c). */
 ch_status ch_compressing_write(ch_compressing *c, ch_error *error);

@@ -59,17 +59,6 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
   return ch_window_check(config, s->window, error);
 }
 
-/* Of the beginning of every tensor. */
-static uint64_t hash_model(const ch_model *model) {
-  uint64_t hash = (uint64_t)model->params.count;
-  for (int i = 0; i < model->params.count; i++) {
-    const ch_tensor *tensor = &model->weights.tensors[i];
-    size_t bytes = ch_tensor_bytes(tensor), some = bytes < 4096 ? bytes : 4096;
-    hash = ch_hash_mix(hash ^ ch_hash_bytes(tensor->data, some, (uint64_t)tensor->dtype), bytes + 1);
-  }
-  return hash;
-}
-
 /* Whether all ranks are about to measure the same model in the same way; the text they compare when they have it. */
 static ch_status compare_ranks(const ch_evaluation *e, ch_error *error) {
   const ch_evaluate_settings *s = &e->settings;
@@ -81,7 +70,7 @@ static ch_status compare_ranks(const ch_evaluation *e, ch_error *error) {
       s->limit,    (int64_t)s->cache, (int64_t)s->cache_keys,   (int64_t)s->cache_values,
       s->examples, (int64_t)s->seed,  (int64_t)s->cache_latents};
   const ch_rank_fact facts[] = {{"other options", ch_hash_bytes(options, sizeof options, 3)},
-                                {"another model", hash_model(&e->model)}};
+                                {"another model", ch_model_hash(&e->model)}};
   return ch_ranks_compare(s->ranks, facts, sizeof facts / sizeof *facts, error);
 }
 

@@ -3,6 +3,7 @@
 
 #include "cli/compress_request.h"
 #include "cli/interrupt.h"
+#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/precision.h"
 #include "cli/typed.h"
@@ -177,18 +178,20 @@ static ch_status run(const void *given, ch_error *error) {
   ch_compress_settings settings;
   ch_text command = {0};
   char *json = NULL, *table = NULL;
-  CH_TRY(ch_compress_read(a, &settings, error));
+  CH_TRY(ch_job_agree(ch_compress_read(a, &settings, error), error));
   ch_put_typed("compress", options, a, &command);
   settings.command = command.data ? command.data : "crosshead compress";
   settings.table = &table;
+  settings.job = ch_job_ranks();
   settings.progress = show_progress;
   settings.stage = begin_part;
   settings.user = &progress;
   ch_work_begin(&progress.work, "");
-  ch_status status = ch_compress_model(a->positional[0], ch_output_path(a, "out"), &settings, &json, error);
+  const char *out = ch_job_leads() ? ch_output_path(a, "out") : a->out;
+  ch_status status = ch_compress_model(a->positional[0], out, &settings, &json, error);
   status = ch_work_end(&progress.work, status, error);
   ch_text_free(&command);
-  if (status == CH_OK) {
+  if (status == CH_OK && ch_job_leads()) {
     const char *report = a->json ? json : table;
     ch_output_put(report, strlen(report), false);
     if (a->json) ch_output_put("\n", 1, false);
@@ -208,7 +211,9 @@ const ch_command ch_cmd_compress = {
         "them (virtual heads). masa, svd-llm, svd and basis-sharing remove attention parameters.\n\n"
         "The result in --out runs like any other model and can be trained further with `train "
         "--init-from`. Its report shows perplexity, parameters, cache size and decoding speed "
-        "before and after, and what each matrix lost.",
+        "before and after, and what each matrix lost.\n\n"
+        "The processes of an MPI job (`mpirun -n 4 crosshead compress ...`) share the passes of text through "
+        "the models.",
     .examples =
         "crosshead compress qwen3 --method mea --component-heads 4 --calibration text.txt --out small\n"
         "crosshead compress qwen3 --method mea --component-heads 4 --budget 50% --calibration text.txt "
@@ -217,5 +222,6 @@ const ch_command ch_cmd_compress = {
         "crosshead compress llama --method masa --ratio 0.2 --calibration text.txt --out small",
     .options = options,
     .arguments_size = sizeof(ch_compress_arguments),
+    .over_ranks = true,
     .run = run,
 };

@@ -5,11 +5,12 @@
 
 #include "base/json.h"
 #include "cli/interrupt.h"
+#include "cli/job.h"
 #include "cli/output.h"
 
 void ch_work_begin(ch_work *work, const char *what) {
   work->what = what;
-  ch_progress_begin(&work->line, stderr);
+  ch_progress_begin(&work->line, ch_job_leads() ? stderr : NULL);
   ch_interrupt_watch(CH_NOTHING_SAVED);
 }
 

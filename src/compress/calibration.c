@@ -41,7 +41,7 @@ struct ch_calibration {
 typedef struct watch {
   ch_calibration *calibration;
   const ch_model *model;
-  ch_gemm *gemm;
+  ch_text_pass *pass;
   const ch_graph *graph; /* that `nodes` is about */
   watched *nodes;        /* [graph->count] */
   ch_error *error;
@@ -149,12 +149,41 @@ static ch_status look_through(watch *w, const ch_graph *graph) {
 
 /* --- sums -------------------------------------------------------------------------------------------------------- */
 
-static ch_status add_products(watch *w, input *in, const float *x, int64_t rows) {
-  int64_t n = in->sums.n;
-  float *mean = in->data + n * n;
+/* Where the data of a batch is added. */
+typedef struct destination {
+  watch *watch;
+  input *input;    /* or NULL */
+  double *doubles; /* or NULL: [columns], of rows of floats */
+  int64_t columns;
+} destination;
+
+static ch_status take_products(void *context, const void *data, size_t bytes, ch_error *error) {
+  const destination *to = context;
+  const float *x = data;
+  int64_t n = to->input->sums.n, rows = (int64_t)(bytes / sizeof *x) / n;
+  float *mean = to->input->data + n * n;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < n; i++) mean[i] += x[r * n + i];
-  return ch_gemm_run(w->gemm, true, false, n, n, rows, x, n, x, n, in->data, n, true, w->error);
+  return ch_gemm_run(ch_text_pass_gemm(to->watch->pass), true, false, n, n, rows, x, n, x, n, to->input->data,
+                     n, true, error);
+}
+
+static ch_status take_rows(void *context, const void *data, size_t bytes, ch_error *error) {
+  const destination *to = context;
+  const float *x = data;
+  int64_t rows = (int64_t)(bytes / sizeof *x) / to->columns;
+  (void)error;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < to->columns; i++) to->doubles[i] += (double)x[r * to->columns + i];
+  return CH_OK;
+}
+
+static ch_status take_squares(void *context, const void *data, size_t bytes, ch_error *error) {
+  const destination *to = context;
+  const double *squares = data;
+  (void)error;
+  for (size_t i = 0; i < bytes / sizeof *squares; i++) to->doubles[i] += squares[i];
+  return CH_OK;
 }
 
 static double sum_of_squares(const float *x, int64_t count) {
@@ -169,20 +198,39 @@ static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   if (node->graph != w->graph) CH_TRY(look_through(w, node->graph));
   const watched *found = &w->nodes[node->id];
   if (found->joins >= 0) {
-    double *squares = calibration->squares + 2 * (int64_t)found->joins;
-    squares[0] += sum_of_squares(ch_run_value(run, node->in[1]), ch_node_count(node));
-    squares[1] += sum_of_squares(ch_run_value(run, node), ch_node_count(node));
+    const double squares[] = {sum_of_squares(ch_run_value(run, node->in[1]), ch_node_count(node)),
+                              sum_of_squares(ch_run_value(run, node), ch_node_count(node))};
+    destination to = {.watch = w, .doubles = calibration->squares + 2 * (int64_t)found->joins};
+    CH_TRY(
+        ch_text_pass_collect(w->pass, found->joins, squares, 0, sizeof squares, take_squares, &to, w->error));
   }
   if (found->input < 0 && found->block < 0) return CH_OK;
   const float *x = ch_run_value(run, node->in[0]);
-  int64_t rows = ch_node_rows(node->in[0]), columns = ch_node_columns(node->in[0]);
-  if (found->input >= 0) CH_TRY(add_products(w, &calibration->inputs[found->input], x, rows));
+  int64_t columns = ch_node_columns(node->in[0]);
+  size_t row_bytes = (size_t)columns * sizeof *x;
+  if (found->input >= 0) {
+    destination to = {.watch = w, .input = &calibration->inputs[found->input]};
+    CH_TRY(ch_text_pass_collect(w->pass, found->input, x, row_bytes, 0, take_products, &to, w->error));
+  }
   if (found->block >= 0) {
-    double *sum = calibration->block_sums + found->block * columns;
-    for (int64_t r = 0; r < rows; r++)
-      for (int64_t i = 0; i < columns; i++) sum[i] += (double)x[r * columns + i];
+    destination to = {
+        .watch = w, .doubles = calibration->block_sums + found->block * columns, .columns = columns};
+    CH_TRY(ch_text_pass_collect(w->pass, found->block, x, row_bytes, 0, take_rows, &to, w->error));
   }
   return CH_OK;
+}
+
+/* What each rank has added up becomes everyone's. */
+static void share_sums(const watch *w) {
+  ch_calibration *calibration = w->calibration;
+  size_t width = (size_t)w->model->config.hidden_size;
+  for (int32_t k = 0; k < calibration->input_count; k++)
+    ch_text_pass_share(w->pass, k, calibration->inputs[k].data, calibration->inputs[k].bytes);
+  for (int64_t l = 0; l < calibration->layers; l++) {
+    ch_text_pass_share(w->pass, l, calibration->block_sums + (size_t)l * width,
+                       width * sizeof *calibration->block_sums);
+    ch_text_pass_share(w->pass, l, calibration->squares + 2 * l, 2 * sizeof *calibration->squares);
+  }
 }
 
 /* Sums to means; products are made exactly symmetric. */
@@ -260,8 +308,8 @@ static ch_status measure_drift(watch *w) {
     status = no_memory(w->error);
   else {
     normalise(calibration, model, x);
-    status = ch_gemm_linear(w->gemm, layers, width, words, x, CH_F32, head->data, head->dtype, NULL, logits,
-                            false, w->error);
+    status = ch_gemm_linear(ch_text_pass_gemm(w->pass), layers, width, words, x, CH_F32, head->data,
+                            head->dtype, NULL, logits, false, w->error);
     for (int64_t l = 0; status == CH_OK && l + 1 < layers; l++)
       calibration->drift[l] = divergence(logits + l * words, logits + (l + 1) * words, words);
   }
@@ -287,18 +335,18 @@ static ch_status run_text(watch *w, const int32_t *tokens, int64_t count, ch_err
   ch_calibration *calibration = w->calibration;
   const ch_calibration_options *o = &calibration->options;
   ch_text_pass_options of_pass = {
-      .window = o->window, .step = o->step, .context = o->context, .what = "calibration"};
-  ch_text_pass *pass = NULL;
+      .window = o->window, .step = o->step, .context = o->context, .what = "calibration", .ranks = o->ranks};
   if (o->drift) CH_TRY(check_norms(&w->model->config, error));
-  CH_TRY(ch_text_pass_create(w->model, tokens, count, &of_pass, &pass, error));
-  w->gemm = ch_text_pass_gemm(pass);
+  CH_TRY(ch_text_pass_create(w->model, tokens, count, &of_pass, &w->pass, error));
   ch_observer observer = {.seen = seen, .context = w};
-  ch_status status = ch_text_pass_run(pass, w->model->weights.tensors, &observer, &calibration->loss, error);
-  calibration->tokens = ch_text_pass_tokens(pass);
+  ch_status status =
+      ch_text_pass_run(w->pass, w->model->weights.tensors, &observer, &calibration->loss, error);
+  calibration->tokens = ch_text_pass_tokens(w->pass);
+  if (status == CH_OK) share_sums(w);
   if (status == CH_OK) status = settle(calibration, error);
   if (status == CH_OK && o->drift) status = measure_shares(calibration, error);
   if (status == CH_OK && o->drift) status = measure_drift(w);
-  ch_text_pass_free(pass);
+  ch_text_pass_free(w->pass);
   return status;
 }
 
@@ -319,7 +367,8 @@ ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t cou
   calibration->squares = calloc((size_t)calibration->layers, 2 * sizeof(double));
   watch w = {.calibration = calibration, .model = model, .error = error};
   bool room = calibration->names && calibration->input_of && calibration->block_sums && calibration->squares;
-  ch_status status = room ? run_text(&w, tokens, count, error) : no_memory(error);
+  ch_status status = ch_ranks_agree(options->ranks, room ? CH_OK : no_memory(error), error);
+  if (status == CH_OK) status = run_text(&w, tokens, count, error);
   free(w.nodes);
   if (status != CH_OK) {
     ch_calibration_free(calibration);

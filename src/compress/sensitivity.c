@@ -76,25 +76,32 @@ static ch_status told(probe *p) {
   return o->step(o->context, "profile", p->done, total, p->error);
 }
 
+/* Puts the stand-ins of choice c in place, runs the text, and notes how the loss changes. */
+static ch_status probe_choice(probe *p, int layer, int c, stand_in *s, int count) {
+  double loss = 0;
+  ch_status status = CH_OK;
+  for (int i = 0; status == CH_OK && i < count; i++) status = stand(p, &s[i], p->options->heads[c]);
+  CH_TRY(ch_text_pass_agree(p->pass, status, p->error));
+  CH_TRY(ch_text_pass_run(p->pass, p->tensors, NULL, &loss, p->error));
+  p->found->change[layer * p->options->choices + c] = loss - p->found->loss;
+  p->done++;
+  return ch_text_pass_agree(p->pass, told(p), p->error);
+}
+
 static ch_status probe_layer(probe *p, int layer) {
   stand_in s[2] = {0};
   int count = 0;
   ch_status status = CH_OK;
   for (unsigned state = CH_ON_K; status == CH_OK && state <= CH_ON_V; state <<= 1)
     if (p->states & state) status = open_stand_in(p, layer, state, &s[count++]);
-  for (int c = 0; status == CH_OK && c < p->options->choices; c++) {
-    double loss = 0;
-    for (int i = 0; status == CH_OK && i < count; i++) status = stand(p, &s[i], p->options->heads[c]);
-    if (status == CH_OK) status = ch_text_pass_run(p->pass, p->tensors, NULL, &loss, p->error);
-    p->found->change[layer * p->options->choices + c] = loss - p->found->loss;
-    p->done++;
-    if (status == CH_OK) status = told(p);
-  }
+  status = ch_text_pass_agree(p->pass, status, p->error);
+  for (int c = 0; status == CH_OK && c < p->options->choices; c++)
+    status = probe_choice(p, layer, c, s, count);
   for (int i = 0; i < count; i++) close_stand_in(p, &s[i]);
   return status;
 }
 
-static ch_status probe_all(probe *p, const int32_t *tokens, int64_t count) {
+static ch_status prepare(probe *p) {
   const ch_sensitivity_options *o = p->options;
   ch_sensitivity *found = p->found;
   CH_TRY(ch_virtual_heads_check(p->model, &p->states, p->error));
@@ -103,11 +110,16 @@ static ch_status probe_all(probe *p, const int32_t *tokens, int64_t count) {
   found->change = calloc((size_t)(found->layers * o->choices) + 1, sizeof *found->change);
   if (!p->tensors || !found->change) return no_memory(p->error);
   memcpy(p->tensors, p->model->weights.tensors, tensors * sizeof *p->tensors);
-  CH_TRY(told(p));
-  ch_text_pass_options of_pass = {.window = o->window};
+  return told(p);
+}
+
+static ch_status probe_all(probe *p, const int32_t *tokens, int64_t count) {
+  const ch_sensitivity_options *o = p->options;
+  ch_text_pass_options of_pass = {.window = o->window, .ranks = o->ranks};
+  CH_TRY(ch_ranks_agree(o->ranks, prepare(p), p->error));
   CH_TRY(ch_text_pass_create(p->model, tokens, count, &of_pass, &p->pass, p->error));
-  found->tokens = ch_text_pass_tokens(p->pass);
-  CH_TRY(ch_text_pass_run(p->pass, p->tensors, NULL, &found->loss, p->error));
+  p->found->tokens = ch_text_pass_tokens(p->pass);
+  CH_TRY(ch_text_pass_run(p->pass, p->tensors, NULL, &p->found->loss, p->error));
   p->done++;
   for (int64_t l = o->first; l <= o->last; l++) CH_TRY(probe_layer(p, (int)l));
   return CH_OK;

@@ -23,6 +23,7 @@ typedef struct ch_sensitivity_options {
   int64_t window; /* ch_text_pass_options' */
   ch_compress_step *step;
   void *context;
+  ch_rank_group *ranks; /* ch_text_pass_options' */
 } ch_sensitivity_options;
 
 /* calibration: with it outputs decide which components are kept; or NULL. Layers outside first ... last have 0. */

@@ -2,6 +2,7 @@
 #include "infer/model.h"
 #include "base/memory.h"
 #include "config_file/config_json.h"
+#include "text/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,16 @@ void ch_model_unload(ch_model *model) {
   ch_params_free(&model->params);
   free(model->directory);
   free(model);
+}
+
+uint64_t ch_model_hash(const ch_model *model) {
+  uint64_t hash = (uint64_t)model->params.count;
+  for (int i = 0; i < model->params.count; i++) {
+    const ch_tensor *tensor = &model->weights.tensors[i];
+    size_t bytes = ch_tensor_bytes(tensor), some = bytes < 4096 ? bytes : 4096;
+    hash = ch_hash_mix(hash ^ ch_hash_bytes(tensor->data, some, (uint64_t)tensor->dtype), bytes + 1);
+  }
+  return hash;
 }
 
 int64_t ch_model_file_bytes(const ch_model *model) {

@@ -30,6 +30,9 @@ ch_status ch_model_materialise(ch_model *model, ch_materialise_for form, ch_erro
 /* CH_ERROR_CONFIG if a matrix is block-quantised: `what` (a verb, "be compressed") would round it twice. */
 ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error);
 
+/* Of the beginning of every tensor: tells models apart. */
+uint64_t ch_model_hash(const ch_model *model);
+
 /* If the mapped weights are larger than this, passes over whole texts release their pages after use. */
 #define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
 /* Bytes of the files that the weights lie in. */

@@ -106,13 +106,16 @@ static void rest(int64_t calls) {
     nanosleep(calls < PATIENT ? &nap : &sleep, NULL);
 }
 
-bool ch_ranks_wait(ch_rank_group *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context) {
-  if (!transfer->active || ch_ranks_done(ranks, transfer)) return true;
+/* Whether something that others do has come about. */
+typedef bool ch_event_test(ch_rank_group *ranks, void *event);
+
+static bool await(ch_rank_group *ranks, ch_event_test *happened, void *event, ch_stop_test stop,
+                  void *stop_context) {
   double start = ch_clock(), ask = 0;
   bool done = false, stopped = false;
   for (int64_t calls = 0; !done && !stopped; calls++) {
     rest(calls);
-    done = ch_ranks_done(ranks, transfer);
+    done = happened(ranks, event);
     double now = stop && !done ? ch_clock() : 0;
     if (now <= ask) continue;
     ask = now + 0.02;
@@ -120,6 +123,23 @@ bool ch_ranks_wait(ch_rank_group *ranks, ch_transfer *transfer, ch_stop_test sto
   }
   ranks->traffic.waited += ch_clock() - start;
   return done;
+}
+
+static bool is_done(ch_rank_group *ranks, void *transfer) {
+  return ch_ranks_done(ranks, transfer);
+}
+
+bool ch_ranks_wait(ch_rank_group *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context) {
+  if (!transfer->active || ch_ranks_done(ranks, transfer)) return true;
+  return await(ranks, is_done, transfer, stop, stop_context);
+}
+
+static bool is_there(ch_rank_group *ranks, void *tag) {
+  return ch_ranks_message_waits(ranks, *(const int *)tag);
+}
+
+bool ch_ranks_await_message(ch_rank_group *ranks, int tag, ch_stop_test stop, void *stop_context) {
+  return ch_ranks_message_waits(ranks, tag) || await(ranks, is_there, &tag, stop, stop_context);
 }
 
 bool ch_ranks_message_waits(const ch_rank_group *ranks, int tag) {

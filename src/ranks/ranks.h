@@ -57,5 +57,7 @@ bool ch_ranks_done(const ch_rank_group *ranks, ch_transfer *transfer);
 /* Waits for it. With `stop`, which may be NULL, returns false when that says so first. */
 bool ch_ranks_wait(ch_rank_group *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context);
 bool ch_ranks_message_waits(const ch_rank_group *ranks, int tag);
+/* Waits until one does. Returns false when `stop`, which may be NULL, says so first. */
+bool ch_ranks_await_message(ch_rank_group *ranks, int tag, ch_stop_test stop, void *stop_context);
 
 #endif

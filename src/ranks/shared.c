@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALARM_TAG = 1 };
+enum { ALARM_TAG = 1, DONE_TAG = 2 };
 
 ch_status ch_shared_begin(ch_shared *shared, ch_rank_group *ranks, uint64_t hash, ch_error *error) {
   const ch_rank_fact fact = {"another text, model or other options", hash};
@@ -59,6 +59,30 @@ ch_status ch_shared_join(ch_shared *shared, const int32_t *owners, int64_t count
   }
   free(packed);
   return status;
+}
+
+static void tell_all(ch_rank_group *ranks) {
+  char nothing = 0;
+  for (int rank = 1; rank < ch_ranks_count(ranks); rank++) {
+    ch_transfer out = {0};
+    ch_ranks_send(ranks, rank, DONE_TAG, &nothing, sizeof nothing, &out);
+    ch_ranks_wait(ranks, &out, NULL, NULL);
+  }
+}
+
+bool ch_shared_await_first(ch_shared *shared, ch_stop_test stop, void *context) {
+  char nothing;
+  ch_transfer in = {0};
+  if (!shared->ranks) return true;
+  if (ch_ranks_leads(shared->ranks)) {
+    tell_all(shared->ranks);
+    return true;
+  }
+  bool waited = ch_ranks_await_message(shared->ranks, DONE_TAG, stop, context);
+  if (!waited) ch_alarm_raise(&shared->alarm);
+  ch_ranks_receive(shared->ranks, 0, DONE_TAG, &nothing, sizeof nothing, &in);
+  ch_ranks_wait(shared->ranks, &in, NULL, NULL);
+  return waited;
 }
 
 void ch_shared_end(ch_shared *shared) {

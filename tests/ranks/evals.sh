@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2086 # options are several words
-# Texts and tasks over ranks, beside one process: evals.sh PROGRAM SOURCE. Exit status 77 means skipped: no MPI.
+# Texts, tasks and compression over ranks, beside one process: evals.sh PROGRAM SOURCE. Exit status 77 means skipped: no MPI.
 set -eu
 . "$(dirname "$0")/common.sh" "$1" "$2" yes
 model=$source/tests/data/TinyStories-656K tasks=$source/tests/data/tasks
@@ -30,6 +30,25 @@ head -c 6000 text >other
 timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text short : -n 1 "$program" eval "$model" --text other >out 2>&1 &&
   fail "ranks with other texts"
 once "rank 1 has another text, model or other options than rank 0"
+# same_model N OPTIONS: N ranks write the model, and report the figures, of one process.
+report() { sed 's/"[a-z_]*seconds": [0-9.e-]*//g; s/"decode_tokens_per_second": [0-9.e-]*//; /"command"/d; /"created"/d' small/report.json; }
+same_model() {
+  local n=$1
+  shift
+  alone compress "$model" --calibration text --out small --force "$@" || { cat out; fail "one process: $*"; }
+  report >expected
+  cp small/model.safetensors expected.safetensors
+  over "$n" compress "$model" --calibration text --out small --force "$@" || { cat out; fail "$n ranks: $*"; }
+  report | diff expected - || fail "the report of $n ranks differs: $*"
+  cmp expected.safetensors small/model.safetensors || fail "the model of $n ranks differs: $*"
+}
+same_model 3 --method masa --ratio 0.2
+same_model 2 --method mea --component-heads 2 --budget 50%
+timeout 60 "$MPIRUN" -n 1 "$program" compress "$model" --method svd-llm --ratio 0.2 --calibration text --out other-small : \
+  -n 1 "$program" compress "$model" --method svd-llm --ratio 0.3 --calibration text --out other-small >out 2>&1 &&
+  fail "ranks with other options compress"
+once "rank 1 has other options than rank 0"
+[ ! -e other-small ] || fail "a failed compression leaves a directory"
 # A signal to one rank is for all.
 timeout 100 "$MPIRUN" -n 3 "$program" eval "$model" --text "$source/data/tinyshakespeare.txt" --window 128 --stride 1 >out 2>&1 &
 job=$!
