@@ -92,20 +92,21 @@ static ch_task *task_of(const json_t *steps, const json_t *metric) {
   return task;
 }
 
-static void filters_and_matches_are_the_harness_s(void **state) {
-  (void)state;
-  json_t *all = json_load_file(DATA "filters.json", 0, NULL), *c, *filtered, *target;
+/* All cases of a file; returns how many answers are right. */
+static int check_cases(const char *path, size_t least) {
+  json_t *all = json_load_file(path, 0, NULL), *c, *filtered, *target;
   size_t i, k;
   int right = 0;
   ch_template_scope scope = {0};
   ch_error error = {0};
-  assert_true(json_array_size(all) >= 500);
+  assert_true(json_array_size(all) >= least);
   json_array_foreach(all, i, c) {
     ch_task *task = task_of(json_object_get(c, "filter"), json_object_get(c, "metric"));
     const char *targets[8];
     double score;
     json_array_foreach(json_object_get(c, "targets"), k, target) targets[k] = json_string_value(target);
-    assert_int_equal(ch_answer_filter(&task->answers, 0, &scope, text_of(c, "answer"), &filtered, &error),
+    assert_int_equal(ch_answer_filter(&task->answers, 0, &scope, json_object_get(c, "item"),
+                                      text_of(c, "answer"), &filtered, &error),
                      CH_OK);
     if (!json_equal(filtered, json_object_get(c, "filtered")))
       fail_msg("case %zu: of \"%s\" it takes \"%s\", the harness \"%s\"", i, text_of(c, "answer"),
@@ -119,9 +120,41 @@ static void filters_and_matches_are_the_harness_s(void **state) {
     json_decref(filtered);
     ch_task_free(task);
   }
-  assert_in_range(right, 20, 300);
   ch_template_scope_free(&scope);
   json_decref(all);
+  return right;
+}
+
+static void filters_and_matches_are_the_harness_s(void **state) {
+  (void)state;
+  assert_in_range(check_cases(DATA "filters.json", 500), 20, 300);
+}
+
+/* multi_choice_regex, map and take_first_k. */
+static void choices_and_maps_are_the_harness_s(void **state) {
+  (void)state;
+  assert_in_range(check_cases(DATA "choices.json", 250), 20, 200);
+}
+
+static void items_without_choices_are_refused(void **state) {
+  (void)state;
+  static const char *const items[] = {
+      "{}", "{\"choices\": \"a, b\"}", "{\"choices\": [\"a\", 2]}",
+      "{\"choices\": [\"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", "
+      "\"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", "
+      "\"a\", \"a\", \"a\", \"a\", \"a\", \"a\"]}"};
+  json_t *steps = json_pack("[{s:s}]", "function", "multi_choice_regex"), *metric = json_object();
+  ch_task *task = task_of(steps, metric);
+  for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
+    ch_error error = {0};
+    json_t *item = json_loads(items[i], 0, NULL);
+    assert_int_equal(ch_answer_check_item(&task->answers, item, &error), CH_ERROR_FORMAT);
+    assert_non_null(strstr(error.message, "a list of at most 26 texts"));
+    json_decref(item);
+  }
+  ch_task_free(task);
+  json_decref(steps);
+  json_decref(metric);
 }
 
 /* --- recall -------------------------------------------------------------------------------------------------- */
@@ -159,7 +192,8 @@ static void recall_is_the_share_of_answers_that_are_there(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
       json_t *filtered;
       double score;
-      assert_int_equal(ch_answer_filter(&task->answers, 0, &scope, cases[i].answer, &filtered, NULL), CH_OK);
+      assert_int_equal(ch_answer_filter(&task->answers, 0, &scope, NULL, cases[i].answer, &filtered, NULL),
+                       CH_OK);
       assert_int_equal(
           ch_answer_judge(&task->answers, &scope, filtered, cases[i].targets, cases[i].count, &score, NULL),
           CH_OK);
@@ -198,6 +232,28 @@ static void wrong_descriptions_are_refused_with_a_sentence(void **state) {
       {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"take_first\"}]}, {\"name\": \"a\", "
        "\"filter\": [{\"function\": \"take_first\"}]}]",
        "\"name\" is that of two filters"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"format_span\"}]}]",
+       "\"function\" must be regex, multi_choice_regex, map"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"take_first_k\", \"k\": 8}]}]",
+       "\"k\" must be 1"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"take_first_k\"}]}]",
+       "\"k\" must be 1"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"map\", \"default_value\": \"\", "
+       "\"mapping_dict\": [1]}]}]",
+       "\"mapping_dict\" must be an object"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"map\", \"mapping_dict\": {}}]}]",
+       "\"default_value\" must be a text"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"multi_choice_regex\", "
+       "\"regexes_to_ignore\": [\"[\"]}]}]",
+       "\"regexes_to_ignore\" the"},
+      {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"regex\", \"ignore_case\": true}]}]",
+       "\"ignore_case\" is not known"},
+      {"\"repeats\": 8", "\"repeats\" must be 1"},
+      {"\"process_results\": \"f\"", "\"process_results\" is a Python function"},
+      {"\"metric_list\": [{\"metric\": \"em\"}, {\"metric\": \"f1\"}]",
+       "\"metric\" must be exact_match or recall"},
+      {"\"metric_list\": [{\"metric\": \"exact_match\"}, {\"metric\": \"recall\"}]",
+       "\"metric_list\" must be a list of one object"},
       {"\"metric_list\": [{\"metric\": \"bleu\"}]", "\"metric\" must be exact_match or recall"},
       {"\"metric_list\": [{\"metric\": \"exact_match\", \"ignore_case\": 1}]",
        "\"ignore_case\" must be true or false"},
@@ -235,7 +291,7 @@ static void hostile_patterns_are_stopped(void **state) {
     ch_template_scope scope = {0};
     ch_error error = {0};
     json_t *filtered;
-    ch_status status = ch_answer_filter(&task->answers, 0, &scope, answer, &filtered, &error);
+    ch_status status = ch_answer_filter(&task->answers, 0, &scope, NULL, answer, &filtered, &error);
     if (status == CH_OK) /* PCRE2 sees at once that there is no b */
       json_decref(filtered);
     else
@@ -293,6 +349,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(prompts_answers_and_scores_are_the_harness_s),
       cmocka_unit_test(filters_and_matches_are_the_harness_s),
+      cmocka_unit_test(choices_and_maps_are_the_harness_s),
+      cmocka_unit_test(items_without_choices_are_refused),
       cmocka_unit_test(recall_is_the_share_of_answers_that_are_there),
       cmocka_unit_test(wrong_descriptions_are_refused_with_a_sentence),
       cmocka_unit_test(hostile_patterns_are_stopped),

@@ -21,12 +21,12 @@ static ch_status open_task(const uint8_t *data, size_t size, const uint8_t *end,
 }
 
 /* What filters take of a text, and its score beside the right answers. */
-static void judge(const ch_task *task, const ch_question *q) {
+static void judge(const ch_task *task, const json_t *item, const ch_question *q) {
   ch_template_scope scope = {0};
   for (int f = 0; f < task->answers.filter_count; f++) {
     json_t *filtered = NULL;
     double score = 0;
-    if (ch_answer_filter(&task->answers, f, &scope, q->requests->context, &filtered, NULL) == CH_OK &&
+    if (ch_answer_filter(&task->answers, f, &scope, item, q->requests->context, &filtered, NULL) == CH_OK &&
         ch_answer_judge(&task->answers, &scope, filtered, q->targets, q->target_count, &score, NULL) ==
             CH_OK &&
         !(score >= 0 && score <= 1))
@@ -47,7 +47,7 @@ static void ask(const ch_task *task, const char *path, bool examples) {
       for (int64_t i = 0; i < items.count; i++) {
         for (int r = 0; r < questions[i].count; r++)
           if (!questions[i].requests[r].context || !questions[i].requests[r].continuation) abort();
-        if (task->output == CH_TASK_GENERATE) judge(task, &questions[i]);
+        if (task->output == CH_TASK_GENERATE) judge(task, items.data[i].fields, &questions[i]);
       }
     } else if (!*error.message || strchr(error.message, '\n')) {
       abort(); /* no sentence */

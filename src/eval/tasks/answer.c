@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/tasks/answer_choice.h"
 #include "eval/tasks/template_private.h"
 
 void ch_answer_rules_free(ch_answer_rules *rules) {
@@ -51,28 +52,50 @@ static json_t *extract(const ch_filter_step *step, ch_template_scope *scope, con
   return found;
 }
 
-static void take_step(const ch_filter_step *step, ch_template_scope *scope, json_t **text, ch_error *error) {
+static json_t *mapped(const ch_filter_step *step, const json_t *text, ch_error *error) {
+  const json_t *value = json_object_get(step->mapping, json_string_value(text));
+  return ch_template_text(value ? value : step->otherwise, error);
+}
+
+static void take_step(const ch_filter_step *step, ch_template_scope *scope, const json_t *item, json_t **text,
+                      ch_error *error) {
   static const char *const functions[] = {
       [CH_FILTER_STRIP] = "strip", [CH_FILTER_LOWER] = "lower", [CH_FILTER_UPPER] = "upper"};
+  json_t *found;
   if (step->kind == CH_FILTER_FIRST) return;
-  if (step->kind != CH_FILTER_REGEX) {
+  if (step->kind == CH_FILTER_REGEX) {
+    found = extract(step, scope, *text, error);
+  } else if (step->kind == CH_FILTER_CHOICE) {
+    found = ch_answer_choose(step, scope, *text, json_object_get(item, "choices"), error);
+  } else if (step->kind == CH_FILTER_MAP) {
+    found = mapped(step, *text, error);
+  } else {
     apply(scope, functions[step->kind], text, error);
     return;
   }
-  json_t *found = extract(step, scope, *text, error);
   json_decref(*text);
   *text = found;
 }
 
+ch_status ch_answer_check_item(const ch_answer_rules *rules, const json_t *item, ch_error *error) {
+  for (int f = 0; f < rules->filter_count; f++)
+    for (int i = 0; i < rules->filters[f].count; i++)
+      if (rules->filters[f].steps[i].kind == CH_FILTER_CHOICE)
+        CH_TRY(ch_answer_check_choices(json_object_get(item, "choices"), error));
+  return CH_OK;
+}
+
 ch_status ch_answer_filter(const ch_answer_rules *rules, int index, ch_template_scope *scope,
-                           const char *answer, json_t **filtered, ch_error *error) {
+                           const json_t *item, const char *answer, json_t **filtered, ch_error *error) {
   const ch_filter *filter = &rules->filters[index];
   ch_error own;
   if (!error) error = &own;
+  *filtered = NULL;
+  CH_TRY(ch_answer_check_item(rules, item, error));
   error->status = CH_OK;
   begin(scope);
   json_t *text = json_string(answer);
-  for (int i = 0; text && i < filter->count; i++) take_step(&filter->steps[i], scope, &text, error);
+  for (int i = 0; text && i < filter->count; i++) take_step(&filter->steps[i], scope, item, &text, error);
   *filtered = text;
   return text ? CH_OK : failed(error);
 }

@@ -19,6 +19,8 @@ enum {
 typedef enum ch_filter_kind {
   CH_FILTER_FIRST, /* of several answers; here there is one, so nothing changes */
   CH_FILTER_REGEX,
+  CH_FILTER_CHOICE, /* a regex; where it finds nothing, the letter of the choice that the answer names */
+  CH_FILTER_MAP,
   CH_FILTER_STRIP,
   CH_FILTER_LOWER,
   CH_FILTER_UPPER
@@ -29,6 +31,11 @@ typedef struct ch_filter_step {
   const char *pattern;
   int64_t select; /* which match; -1 is the last */
   const char *fallback;
+  /* CH_FILTER_CHOICE: what is taken away from choices and answers before they are compared. */
+  const json_t *ignored; /* patterns, or NULL */
+  bool ignore_case, ignore_punctuation;
+  /* CH_FILTER_MAP: a text for each text, and the one for all others; numbers stand for their digits. */
+  const json_t *mapping, *otherwise;
 } ch_filter_step;
 
 /* What is taken from an answer: one step after another. */
@@ -57,9 +64,11 @@ void ch_answer_rules_free(ch_answer_rules *rules);
 /* "exact_match" or "recall". */
 const char *ch_answer_metric(const ch_answer_rules *rules);
 
-/* What filter `index` takes from an answer: a new text. */
+/* Whether an item has what the filters read of it: a list "choices" for CH_FILTER_CHOICE. */
+ch_status ch_answer_check_item(const ch_answer_rules *rules, const json_t *item, ch_error *error);
+/* What filter `index` takes from an answer to the item: a new text. */
 ch_status ch_answer_filter(const ch_answer_rules *rules, int index, ch_template_scope *scope,
-                           const char *answer, json_t **filtered, ch_error *error);
+                           const json_t *item, const char *answer, json_t **filtered, ch_error *error);
 /* The score of what a filter took, beside the right answers [count]: from 0 to 1. */
 ch_status ch_answer_judge(const ch_answer_rules *rules, ch_template_scope *scope, json_t *filtered,
                           const char *const *targets, int count, double *score, ch_error *error);

@@ -168,6 +168,20 @@ static void read_fewshot(ch_task_reading *r, ch_task *task) {
       ch_task_wrong(r, "samples", "must be a list of objects");
 }
 
+/* What the harness can do and this program cannot. */
+static void refuse_others(ch_task_reading *r, const json_t *root) {
+  static const char *const functions[] = {"process_docs", "process_results"};
+  for (int i = 0; i < 2; i++)
+    if (json_object_get(root, functions[i]))
+      ch_task_wrong(r, functions[i],
+                    "is a Python function, which is not run here; items are read by templates, and written "
+                    "answers are scored by exact_match or recall");
+  const json_t *repeats = json_object_get(root, "repeats");
+  int64_t one;
+  if (repeats && (!ch_json_whole(repeats, &one) || one != 1))
+    ch_task_wrong(r, "repeats", "must be 1, for every question is answered once");
+}
+
 static void read_all(ch_task_reading *r, ch_task *task) {
   static const char *const keys[] = {"task",
                                      "also",
@@ -183,6 +197,7 @@ static void read_all(ch_task_reading *r, ch_task *task) {
                                      "labels_file",
                                      "fewshot",
                                      "num_fewshot",
+                                     "repeats",
                                      "gen_prefix",
                                      "generation_kwargs",
                                      "filter_list",
@@ -192,6 +207,7 @@ static void read_all(ch_task_reading *r, ch_task *task) {
                                      "fewshot_delimiter",
                                      "comment",
                                      NULL};
+  refuse_others(r, task->root);
   ch_task_check_keys(r, task->root, keys);
   task->name = ch_task_text(r, task->root, "task", NULL);
   ch_task_names(r, task->root, "also", false);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "eval/tasks/task_reading.h"
 #include "eval/tasks/template_private.h"
@@ -78,30 +79,81 @@ static void check_pattern(ch_task_reading *r, const char *key, const char *patte
   ch_task_wrong(r, key, why.message);
 }
 
-static void read_step(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
-  static const struct {
-    const char *name;
-    ch_filter_kind kind;
-  } functions[] = {{"take_first", CH_FILTER_FIRST}, {"majority_vote", CH_FILTER_FIRST},
-                   {"regex", CH_FILTER_REGEX},      {"remove_whitespace", CH_FILTER_STRIP},
-                   {"lowercase", CH_FILTER_LOWER},  {"uppercase", CH_FILTER_UPPER}};
-  static const char *const keys[] = {"function", "regex_pattern", "group_select", "fallback", NULL};
-  static const char *const plain[] = {"function", NULL};
-  const char *name = json_is_object(object) ? ch_task_text(r, object, "function", NULL) : NULL;
-  size_t i = 0;
-  while (name && i < 6 && strcmp(functions[i].name, name) != 0) i++;
-  if (!name || i == 6) {
-    ch_task_wrong(r, "function",
-                  "must be regex, take_first, remove_whitespace, lowercase, uppercase or majority_vote");
-    return;
-  }
-  step->kind = functions[i].kind;
-  ch_task_check_keys(r, object, step->kind == CH_FILTER_REGEX ? keys : plain);
-  if (step->kind != CH_FILTER_REGEX) return;
+/* Patterns whose matches are taken away. NULL: there are none. */
+static const json_t *read_ignored(ch_task_reading *r, const json_t *object) {
+  static const char *const key = "regexes_to_ignore";
+  const json_t *list = json_object_get(object, key);
+  if (!list) return NULL;
+  ch_task_names(r, object, key, true);
+  if (json_array_size(list) > CH_MOST_IGNORED) ch_task_wrong(r, key, "must be at most 64 patterns");
+  for (size_t i = 0; r->status == CH_OK && i < json_array_size(list); i++)
+    check_pattern(r, key, json_string_value(json_array_get(list, i)));
+  return list;
+}
+
+static void read_regex(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
   step->pattern = ch_task_text(r, object, "regex_pattern", "#### (\\-?[0-9\\.\\,]+)");
   step->fallback = ch_task_text(r, object, "fallback", "[invalid]");
   step->select = ch_task_count(r, object, "group_select", 0, -(1 << 20), 1 << 20);
   check_pattern(r, "regex_pattern", step->pattern);
+  if (step->kind != CH_FILTER_CHOICE) return;
+  step->ignore_case = ch_task_flag(r, object, "ignore_case");
+  step->ignore_punctuation = ch_task_flag(r, object, "ignore_punctuation");
+  step->ignored = read_ignored(r, object);
+}
+
+/* The harness goes on without a default value, and fails at the first answer that is not in the dictionary. */
+static void read_map(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
+  const char *key;
+  json_t *value;
+  step->mapping = json_object_get(object, "mapping_dict");
+  step->otherwise = json_object_get(object, "default_value");
+  bool fine = json_is_object(step->mapping);
+  json_object_foreach((json_t *)(uintptr_t)step->mapping, key, value) fine &=
+      json_is_string(value) || json_is_integer(value);
+  if (!fine) ch_task_wrong(r, "mapping_dict", "must be an object whose values are texts or whole numbers");
+  if (!json_is_string(step->otherwise) && !json_is_integer(step->otherwise))
+    ch_task_wrong(r, "default_value",
+                  "must be a text or a whole number, for answers that \"mapping_dict\" does not have");
+}
+
+static void read_step(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
+  static const struct {
+    const char *name;
+    ch_filter_kind kind;
+    const char *keys[8]; /* beside "function" */
+  } functions[] = {{"take_first", CH_FILTER_FIRST, {0}},
+                   {"take_first_k", CH_FILTER_FIRST, {"k"}},
+                   {"majority_vote", CH_FILTER_FIRST, {0}},
+                   {"regex", CH_FILTER_REGEX, {"regex_pattern", "group_select", "fallback"}},
+                   {"multi_choice_regex",
+                    CH_FILTER_CHOICE,
+                    {"regex_pattern", "group_select", "fallback", "ignore_case", "ignore_punctuation",
+                     "regexes_to_ignore"}},
+                   {"map", CH_FILTER_MAP, {"mapping_dict", "default_value"}},
+                   {"remove_whitespace", CH_FILTER_STRIP, {0}},
+                   {"lowercase", CH_FILTER_LOWER, {0}},
+                   {"uppercase", CH_FILTER_UPPER, {0}}};
+  const size_t count = sizeof functions / sizeof *functions;
+  const char *name = json_is_object(object) ? ch_task_text(r, object, "function", NULL) : NULL;
+  size_t i = 0;
+  while (name && i < count && strcmp(functions[i].name, name) != 0) i++;
+  if (!name || i == count) {
+    ch_task_wrong(
+        r, "function",
+        "must be regex, multi_choice_regex, map, remove_whitespace, lowercase, uppercase, take_first, "
+        "take_first_k or majority_vote");
+    return;
+  }
+  const char *keys[10] = {"function"};
+  for (int k = 0; k < 8 && functions[i].keys[k]; k++) keys[k + 1] = functions[i].keys[k];
+  ch_task_check_keys(r, object, keys);
+  step->kind = functions[i].kind;
+  if (step->kind == CH_FILTER_REGEX || step->kind == CH_FILTER_CHOICE) read_regex(r, object, step);
+  if (step->kind == CH_FILTER_MAP) read_map(r, object, step);
+  int64_t one;
+  if (strcmp(name, "take_first_k") == 0 && (!ch_json_whole(json_object_get(object, "k"), &one) || one != 1))
+    ch_task_wrong(r, "k", "must be 1, for every question is answered once");
 }
 
 static void read_filter(ch_task_reading *r, const json_t *object, ch_filter *filter) {
@@ -157,12 +209,13 @@ static void read_exact_match(ch_task_reading *r, const json_t *metric, ch_answer
   rules->ignore_case = ch_task_flag(r, metric, "ignore_case");
   rules->ignore_punctuation = ch_task_flag(r, metric, "ignore_punctuation");
   rules->ignore_numbers = ch_task_flag(r, metric, "ignore_numbers");
-  rules->ignored = json_object_get(metric, "regexes_to_ignore");
-  if (rules->ignored) ch_task_names(r, metric, "regexes_to_ignore", true);
-  if (json_array_size(rules->ignored) > CH_MOST_IGNORED)
-    ch_task_wrong(r, "regexes_to_ignore", "must be at most 64 patterns");
-  for (size_t i = 0; r->status == CH_OK && i < json_array_size(rules->ignored); i++)
-    check_pattern(r, "regexes_to_ignore", json_string_value(json_array_get(rules->ignored, i)));
+  rules->ignored = read_ignored(r, metric);
+}
+
+static void check_metric_name(ch_task_reading *r, const json_t *metric) {
+  const char *name = json_string_value(json_object_get(metric, "metric"));
+  if (!name || (strcmp(name, "exact_match") != 0 && strcmp(name, "recall") != 0))
+    ch_task_wrong(r, "metric", "must be exact_match or recall");
 }
 
 static void read_metric(ch_task_reading *r, const ch_task *task, ch_answer_rules *rules) {
@@ -172,22 +225,18 @@ static void read_metric(ch_task_reading *r, const ch_task *task, ch_answer_rules
     ch_task_wrong(r, "metrics", "is not for generate_until, whose metric is in \"metric_list\"");
   rules->exact_match = true;
   if (!list) return;
-  const char *name = json_string_value(json_object_get(metric, "metric"));
-  if (json_array_size(list) != 1 || !name) {
-    ch_task_wrong(r, "metric_list", "must be a list of one object with the key \"metric\"");
-    return;
-  }
+  for (size_t i = 0; i < json_array_size(list); i++) check_metric_name(r, json_array_get(list, i));
+  if (json_array_size(list) != 1) ch_task_wrong(r, "metric_list", "must be a list of one object");
+  if (r->status != CH_OK) return;
   const char *aggregation = ch_task_text(r, metric, "aggregation", "mean");
   if (aggregation && strcmp(aggregation, "mean") != 0) ch_task_wrong(r, "aggregation", "must be mean");
-  if (strcmp(name, "exact_match") == 0) {
+  rules->exact_match = strcmp(json_string_value(json_object_get(metric, "metric")), "recall") != 0;
+  if (rules->exact_match) {
     read_exact_match(r, metric, rules);
-  } else if (strcmp(name, "recall") == 0) {
-    ch_task_check_keys(r, metric, keys);
-    rules->exact_match = false;
-    rules->any = ch_task_flag(r, metric, "any");
-  } else {
-    ch_task_wrong(r, "metric", "must be exact_match or recall");
+    return;
   }
+  ch_task_check_keys(r, metric, keys);
+  rules->any = ch_task_flag(r, metric, "any");
 }
 
 void ch_task_read_answers(ch_task_reading *r, ch_task *task) {

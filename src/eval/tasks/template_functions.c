@@ -165,6 +165,8 @@ static json_t *change_case(const call *c, bool upper_first, bool upper) {
     else
       changed = upper ? utf8proc_toupper(changed) : utf8proc_tolower(changed);
     ch_text_put(&text, (const char *)out, ch_utf8_encode((uint32_t)changed, out));
+    /* The one letter that becomes two: a capital I with a dot keeps the dot. */
+    if (code == 0x130 && changed != 0x130) ch_text_puts(&text, "\xcc\x87");
     p += length ? length : 1;
   }
   return finish(c, &text);

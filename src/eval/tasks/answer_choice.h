@@ -1,0 +1,13 @@
+/* The letter of a choice that a written answer names, by the harness's filter multi_choice_regex. */
+#ifndef CH_EVAL_TASKS_ANSWER_CHOICE_H
+#define CH_EVAL_TASKS_ANSWER_CHOICE_H
+
+#include "eval/tasks/answer.h"
+
+/* Whether a field is a list of texts that letters can stand for. */
+ch_status ch_answer_check_choices(const json_t *choices, ch_error *error);
+/* What the step takes of a text: a new one, or NULL with *error filled. `choices` has been checked. */
+json_t *ch_answer_choose(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
+                         const json_t *choices, ch_error *error);
+
+#endif
