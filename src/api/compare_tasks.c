@@ -8,6 +8,8 @@
 
 #include <crosshead/evaluate.h>
 
+#include "eval/tasks/evaluate.h"
+
 /* What the progress of a task needs; its context. */
 typedef struct asking {
   const ch_compare_settings *settings;
@@ -40,20 +42,32 @@ static bool read_figure(json_t *report, ch_arena *arena, ch_compared_task *answe
   return false;
 }
 
-static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_compared_task *answer,
-                     ch_error *error) {
-  const ch_compare_settings *s = a->settings;
+enum { LENGTH_SIZE = 32 };
+
+/* Whether items are made as long as the training sequences, since nothing else is said. */
+static bool takes_usual_length(const ch_asked_task *task) {
+  return strncmp(task->name, "ruler", 5) == 0 && !strchr(task->name, '@');
+}
+
+static ch_evaluate_settings settings_of(const ch_compare_settings *s, const ch_asked_task *task,
+                                        char length[LENGTH_SIZE]) {
   ch_evaluate_settings settings;
-  char length[32], *text = NULL;
-  snprintf(length, sizeof length, "%lld", (long long)s->sequence);
+  snprintf(length, LENGTH_SIZE, "%lld", (long long)s->sequence);
   ch_evaluate_defaults(&settings);
-  settings.items = a->task->items;
+  settings.items = task->items;
   settings.limit = s->task_items;
   settings.threads = s->threads;
   settings.option_names = true;
+  if (takes_usual_length(task)) settings.lengths = length;
+  return settings;
+}
+
+static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_compared_task *answer,
+                     ch_error *error) {
+  char length[LENGTH_SIZE], *text = NULL;
+  ch_evaluate_settings settings = settings_of(a->settings, a->task, length);
   settings.progress = tell;
   settings.user = a;
-  if (strncmp(a->task->name, "ruler", 5) == 0 && !strchr(a->task->name, '@')) settings.lengths = length;
   CH_TRY(ch_evaluate_task(model, a->task->name, &settings, &text, error));
   json_t *report = json_loads(text, 0, NULL);
   ch_free(text);
@@ -73,5 +87,52 @@ ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_compared 
   if (status == CH_OK) return CH_OK;
   char where[200];
   snprintf(where, sizeof where, "%.80s, task %.80s", model->name, task->spelling);
+  return ch_fail_in(error, where);
+}
+
+/* --- before training --------------------------------------------------------------------------------------------- */
+
+static bool goes_on(int64_t done, int64_t total, void *user) {
+  const ch_compare_settings *s = user;
+  (void)done, (void)total;
+  return !s->stop || !s->stop(s->user);
+}
+
+static ch_status try_task(const char *name, const ch_config *config, const ch_tokenizer *tokenizer,
+                          const ch_evaluate_settings *settings, ch_error *error) {
+  ch_task *task;
+  CH_TRY(ch_task_open(name, &task, error));
+  ch_status status = ch_task_try(task, config, tokenizer, settings, error);
+  ch_task_free(task);
+  return status;
+}
+
+static ch_status try_suite(const ch_config *config, const ch_tokenizer *tokenizer,
+                           const ch_evaluate_settings *settings, ch_error *error) {
+  const char *name, *text;
+  for (int i = 0; ch_task_builtin(i, &name, &text); i++)
+    if (strncmp(name, "ruler:", 6) == 0) CH_TRY(try_task(name, config, tokenizer, settings, error));
+  return CH_OK;
+}
+
+ch_status ch_compare_check_task(const ch_compare_settings *s, const ch_config *config,
+                                const ch_tokenizer *tokenizer, const ch_asked_task *task, ch_error *error) {
+  char length[LENGTH_SIZE], where[200];
+  const char *end = ch_task_name_end(task->name);
+  ch_evaluate_settings settings = settings_of(s, task, length);
+  ch_config own = *config;
+  /* A trained model has its own, or its tokenizer has; which one does not matter here. */
+  if (own.bos_token_id < 0 && own.eos_token_id < 0) own.eos_token_id = 0;
+  settings.progress = goes_on;
+  settings.user = (void *)(uintptr_t)s;
+  if (*end) settings.lengths = end + 1;
+  char *name = strndup(task->name, (size_t)(end - task->name));
+  if (!name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a name");
+  ch_status status = ch_task_is_ruler_suite(name) ? try_suite(&own, tokenizer, &settings, error)
+                                                  : try_task(name, &own, tokenizer, &settings, error);
+  free(name);
+  if (status == CH_OK) return CH_OK;
+  snprintf(where, sizeof where, "--tasks, %.80s%s", task->spelling,
+           takes_usual_length(task) ? ", as long as --seq" : "");
   return ch_fail_in(error, where);
 }

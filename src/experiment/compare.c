@@ -374,7 +374,8 @@ static ch_status ask_tasks(comparing *c, ch_error *error) {
 /* Speeds are measured when no other rank trains any more. */
 static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside, ch_error *error) {
   comparing c = {.setup = setup, .outside = outside};
-  ch_status status = compare_all(&c, error);
+  ch_status status = ch_compare_check_tasks(setup, outside->check, error);
+  if (status == CH_OK) status = compare_all(&c, error);
   ch_crew_dismiss(&setup->crew);
   if (status == CH_OK) status = time_in_turns(&c, error);
   if (status == CH_OK) status = ask_tasks(&c, error);

@@ -15,6 +15,7 @@ typedef ch_status (*ch_comparison_written)(const ch_compare_settings *settings,
 typedef struct ch_compare_outside {
   ch_comparison_written written; /* or NULL */
   ch_task_asker ask;             /* for settings->tasks */
+  ch_task_checker check;         /* whether they can be asked; or NULL */
 } ch_compare_outside;
 
 /* Runs the comparison, or continues one that was stopped. If `out` holds work of the same settings, it is kept; work

@@ -74,6 +74,30 @@ ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *er
   return status;
 }
 
+/* --- before training --------------------------------------------------------------------------------------------- */
+
+/* Models differ to a task in the length of their context alone. */
+static bool is_like_one_before(const ch_compare_plan *plan, int model) {
+  for (int i = 0; i < model; i++)
+    if (plan->models[i].config.max_position_embeddings == plan->models[model].config.max_position_embeddings)
+      return true;
+  return false;
+}
+
+ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check, ch_error *error) {
+  ch_comparison *c = setup->comparison;
+  ch_asked_task *tasks;
+  int count;
+  if (!check) return CH_OK;
+  CH_TRY(ch_asked_tasks_read(setup->settings.tasks, &c->arena, &tasks, &count, error));
+  for (int t = 0; t < count; t++)
+    for (int i = 0; i < setup->plan.count; i++)
+      if (!is_like_one_before(&setup->plan, i))
+        CH_TRY(check(&setup->settings, &setup->plan.models[i].config, ch_data_tokenizer(&setup->data),
+                     &tasks[t], error));
+  return CH_OK;
+}
+
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
 /* The place of the task's answer: one with the same items is kept, one with another number of them is replaced. */

@@ -455,6 +455,10 @@ void ch_data_close(ch_data *data) {
   *data = (ch_data){0};
 }
 
+const ch_tokenizer *ch_data_tokenizer(const ch_data *data) {
+  return data->parts->tokenizer;
+}
+
 ch_status ch_data_give_tokenizer(const ch_data *data, const char *directory, ch_error *error) {
   return give_tokenizer(data->parts, directory, error);
 }

@@ -56,6 +56,8 @@ void ch_data_close(ch_data *data);
 double ch_data_token_entropy(const ch_data *data);
 /* Changes the order of the training sequences to that of another seed. */
 void ch_data_reseed(ch_data *data, uint64_t seed);
+/* The text's tokenizer, which belongs to the data. */
+const struct ch_tokenizer *ch_data_tokenizer(const ch_data *data);
 /* Copies the tokenizer's files into a model's directory, unless that is the data's own directory. */
 ch_status ch_data_give_tokenizer(const ch_data *data, const char *directory, ch_error *error);
 

@@ -65,7 +65,7 @@ void ch_ruler_letters(ch_ruler_making *m, char first, int count, char *letters) 
 ch_status ch_ruler_too_short(const ch_ruler_making *m, int64_t least, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "%s needs at least %lld tokens with this tokenizer, %lld of them for the answer; --length is %lld",
+      "%s needs at least %lld tokens with this tokenizer, %lld of them for the answer; the length is %lld",
       m->request->name, (long long)least, (long long)m->request->written, (long long)m->length);
 }
 

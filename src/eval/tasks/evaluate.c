@@ -174,7 +174,7 @@ static ch_status check_room(const ch_task *task, const ch_request_rules *rules, 
   if (task->output != CH_TASK_GENERATE || task->answers.most_tokens < rules->max_length) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "%s lets the model write %lld tokens (\"max_gen_toks\"), and it sees %lld at once with the "
-                 "question; the answer must be shorter",
+                 "question; the answer must be shorter, or the model's context longer",
                  task->name, (long long)task->answers.most_tokens, (long long)rules->max_length);
 }
 
@@ -219,12 +219,23 @@ static ch_status get_items(ch_task_evaluation *e, const ch_request_rules *rules,
   return ch_items_read(settings->items, &e->task->files, settings->limit, &e->items, error);
 }
 
-static ch_status prepare(ch_task_evaluation *e, const ch_model *model, const ch_tokenizer *tokenizer,
+/* Whether filters of answers find in every item what they read of it. */
+static ch_status check_items(const ch_task_evaluation *e, ch_error *error) {
+  for (int64_t i = 0; e->task->output == CH_TASK_GENERATE && i < e->items.count; i++) {
+    char place[4096];
+    if (ch_answer_check_item(&e->task->answers, e->items.data[i].fields, error) != CH_OK)
+      return ch_fail_in(error, ch_item_place(&e->items, i, place, sizeof place));
+  }
+  return CH_OK;
+}
+
+static ch_status prepare(ch_task_evaluation *e, const ch_config *config, const ch_tokenizer *tokenizer,
                          const ch_evaluate_settings *settings, ch_error *error) {
   ch_request_rules rules;
-  CH_TRY(ch_request_rules_of(&model->config, tokenizer, settings->window, &rules, error));
+  CH_TRY(ch_request_rules_of(config, tokenizer, settings->window, &rules, error));
   CH_TRY(check_room(e->task, &rules, error));
   CH_TRY(get_items(e, &rules, settings, error));
+  CH_TRY(check_items(e, error));
   CH_TRY(make_questions(e, settings, error));
   return encode_all(e, &rules, error);
 }
@@ -232,9 +243,17 @@ static ch_status prepare(ch_task_evaluation *e, const ch_model *model, const ch_
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *e, ch_error *error) {
   *e = (ch_task_evaluation){.task = task};
-  CH_TRY(ch_ranks_agree(settings->ranks, prepare(e, model, tokenizer, settings, error), error));
+  CH_TRY(ch_ranks_agree(settings->ranks, prepare(e, &model->config, tokenizer, settings, error), error));
   CH_TRY(score(e, model, tokenizer, settings, error));
   return ch_task_figures(e, error);
+}
+
+ch_status ch_task_try(const ch_task *task, const ch_config *config, const ch_tokenizer *tokenizer,
+                      const ch_evaluate_settings *settings, ch_error *error) {
+  ch_task_evaluation e = {.task = task};
+  ch_status status = prepare(&e, config, tokenizer, settings, error);
+  ch_task_evaluation_free(&e);
+  return status;
 }
 
 void ch_task_evaluation_free(ch_task_evaluation *e) {

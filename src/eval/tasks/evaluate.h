@@ -60,6 +60,10 @@ typedef struct ch_task_evaluation {
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *evaluation,
                            ch_error *error);
+/* Whether a model with this configuration could be asked: makes or reads the items and their requests as above, and gives them
+   away. Errors are those of asking. */
+ch_status ch_task_try(const ch_task *task, const ch_config *config, const ch_tokenizer *tokenizer,
+                      const ch_evaluate_settings *settings, ch_error *error);
 void ch_task_evaluation_free(ch_task_evaluation *evaluation);
 
 /* One item as a JSON object with the names that the harness logs: doc_id, doc, target, arguments, resps, acc … */

@@ -160,16 +160,6 @@ static ch_status judge_all(ch_task_evaluation *e, ch_error *error) {
   return status;
 }
 
-/* Before anything is written: whether filters find in every item what they read of it. */
-static ch_status check_items(const ch_task_evaluation *e, ch_error *error) {
-  for (int64_t i = 0; i < e->items.count; i++) {
-    char place[4096];
-    if (ch_answer_check_item(&e->task->answers, e->items.data[i].fields, error) != CH_OK)
-      return ch_fail_in(error, ch_item_place(&e->items, i, place, sizeof place));
-  }
-  return CH_OK;
-}
-
 /* --- asking -------------------------------------------------------------------------------------------------- */
 
 /* Stop strings, and the tokens that end an answer: those that the model's files name and the tokenizer's. A beginning token is
@@ -287,7 +277,6 @@ static ch_status write_answers(writing *w, const ch_model *model, ch_error *erro
   ch_rank_group *ranks = w->settings->ranks;
   CH_TRY(ch_shared_begin(&w->shared, ranks,
                          ranks ? ch_windows_hash(e->windows, e->starts[e->items.count]) : 0, error));
-  CH_TRY(check_items(e, error)); /* the same items on every rank */
   CH_TRY(ch_ranks_agree(ranks, ask_all(w, model, error), error));
   CH_TRY(write_all(w, model, error));
   for (int64_t i = 0; i < e->items.count; i++) CH_TRY(finish(w, i, error));
