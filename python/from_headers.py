@@ -54,7 +54,7 @@ def field_type(kind, settings: bool) -> "str | None":
     if kind.kind == "enum":
         return "Union[int, str]" if settings else "int"
     if is_text(kind):
-        return "Union[Text, Sequence[Text]]" if settings else "Optional[str]"
+        return "Texts" if settings else "Optional[str]"
     if kind.kind == "array" and kind.item.cname == "char":
         return None if settings else "str"
     if kind.kind == "struct" and not settings:
@@ -70,9 +70,10 @@ def structs(ffi: cffi.FFI) -> str:
         "",
         "import os",
         "from dataclasses import dataclass",
-        "from typing import Callable, Optional, Sequence, TypedDict, Union",
+        "from typing import Callable, Mapping, Optional, Sequence, TypedDict, Union",
         "",
         'Text = Union[str, "os.PathLike[str]"]',
+        "Texts = Union[Text, Sequence[Union[Text, float]], Mapping[str, Union[Text, float]]]",
         f"HIDDEN = {HIDDEN}",
     ]
     made: list = []

@@ -10,7 +10,7 @@ docs/python.md of the project explains the package.
 
 from crosshead import structs
 from crosshead._native import version as __version__
-from crosshead.comparing import Comparison, Verdict, compare
+from crosshead.comparing import Comparison, Verdict, compare, foresee
 from crosshead.errors import (
     ArgumentError,
     BusyError,
@@ -57,6 +57,7 @@ __all__ = [
     "compress",
     "evaluate",
     "export_model",
+    "foresee",
     "generate",
     "import_model",
     "plan",

@@ -1,6 +1,7 @@
 """Calls that take settings and callbacks: keywords become members of the library's structures."""
 
 import difflib
+import numbers
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -17,6 +18,25 @@ def to_bytes(value: Any, name: str) -> bytes:
     if b"\0" in data:
         raise ArgumentError(f"{name} contains a NUL character; leave it out")
     return data
+
+
+def _joined(value: Any, name: str) -> Any:
+    """A list, or the pairs of a dictionary, as the library spells them.
+
+    >>> _joined(["mha", "mla"], "mechanisms"), _joined([1e6, 500_000], "ladder"), _joined({"mla": 6e-3}, "rates")
+    ('mha,mla', '1000000,500000', 'mla=0.006')
+    """
+
+    def spelled(part: Any, whose: str) -> str:
+        if isinstance(part, numbers.Real) and not isinstance(part, bool):
+            return str(int(part)) if part == part // 1 else repr(float(part))
+        return os.fsdecode(to_bytes(part, whose))
+
+    if isinstance(value, dict):
+        return ",".join(f"{spelled(key, name)}={spelled(part, f'{name}[{key!r}]')}" for key, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return ",".join(spelled(part, f"{name}[{i}]") for i, part in enumerate(value))
+    return value
 
 
 def choice(kind: Any, value: Any, name: str) -> int:
@@ -96,9 +116,7 @@ class Call:
         elif kind.kind == "enum":
             setattr(self.settings, member, choice(kind, value, name))
         elif kind.kind == "pointer" and kind.item.cname == "char":
-            if isinstance(value, (list, tuple)):
-                value = ",".join(os.fspath(part) for part in value)
-            self.point(member, ffi.new("char[]", to_bytes(value, name)))
+            self.point(member, ffi.new("char[]", to_bytes(_joined(value, name), name)))
         elif kind.kind == "primitive":
             try:
                 setattr(self.settings, member, value)

@@ -85,8 +85,7 @@ def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[C
     on_step = keywords.get("on_step")
     if (progress or progress is None and _in_notebook()) and (on_step is None or callable(on_step)):
         keywords["on_step"] = _Progress(on_step)
-    call = Call("ch_compare_settings", making.ch_compare_defaults, keywords)
-    call.point("out", ffi.new("char[]", to_bytes(out, "out")))
+    call = _call(out, keywords)
     error, comparison = new_error(), ffi.new("ch_comparison **")
     status = making.ch_compare_mechanisms(call.settings, comparison, error)
     made = ffi.gc(comparison[0], making.ch_comparison_free) if comparison[0] else None
@@ -97,6 +96,25 @@ def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[C
         _text(making.ch_comparison_table, made),
         parse("CompareResult", _text(making.ch_comparison_json, made)),
     )
+
+
+def foresee(out: Path, **settings: "Unpack[CompareSettings]") -> Any:
+    """What compare(OUT, ...) would take with the same settings: parameters, time, memory and disk space of each mechanism.
+
+    Steps of each model are timed, about a second each; nothing is written. What `crosshead compare --dry-run --json` says.
+    """
+    call = _call(out, dict(settings))
+    error, forecast = new_error(), ffi.new("ch_compare_forecast **")
+    status = making.ch_compare_foresee(call.settings, forecast, error)
+    made = ffi.gc(forecast[0], making.ch_compare_forecast_free) if forecast[0] else None
+    call.done(status, error)
+    return parse("Forecast", _text(making.ch_compare_forecast_json, made))
+
+
+def _call(out: Path, settings: Any) -> Call:
+    call = Call("ch_compare_settings", making.ch_compare_defaults, settings)
+    call.point("out", ffi.new("char[]", to_bytes(out, "out")))
+    return call
 
 
 def _text(function: Any, comparison: Any) -> str:

@@ -77,17 +77,14 @@ class Training(unittest.TestCase):
 class Comparing(unittest.TestCase):
     def test_compares(self):
         out, begun = small.fresh("compare"), []
+        settings = dict(data=small.text(), mechanisms=["mha", "mla"], parameters=50000, tokens=4000, batch=2, sequence=32, vocab=300)
+        settings["rates"] = {"mla": 6e-3}
+        foreseen = crosshead.foresee(out, **settings)
+        self.assertEqual((foreseen.total.runs, foreseen.total.finished, os.path.exists(out)), (2, 0, False))
         found = crosshead.compare(
-            out,
-            data=small.text(),
-            mechanisms=["mha", "mla"],
-            parameters=50000,
-            tokens=4000,
-            batch=2,
-            sequence=32,
-            vocab=300,
-            on_begin=lambda position, model: begun.append((position.name, model.mechanism)),
+            out, on_begin=lambda position, model: begun.append((position.name, model.mechanism)), **settings
         )
+        self.assertEqual([model.lr for model in found.results.models], [4e-3, 6e-3])
         self.assertEqual([name for name, _ in begun], ["mha", "mla"])
         self.assertIn(found.verdict.kind, ("take", "not_distinguishable", "undecided"))
         self.assertIn(found.verdict.sentence.split(".")[0], str(found).replace("\n", " "))
@@ -95,8 +92,20 @@ class Comparing(unittest.TestCase):
         self.assertTrue(os.path.exists(os.path.join(out, "report.html")))
         if importlib.util.find_spec("pandas"):
             self.assertEqual(len(found.to_pandas()), 2)
+        self.assertEqual(crosshead.foresee(out, **settings).total.finished, 2)
+        items, asked = pathlib.Path(small.fresh("items.jsonl")), []
+        items.write_text('{"text": "To be or not to be"}\n')
+        answered = crosshead.compare(
+            out, tasks={"lambada_openai": items}, on_asking=lambda run, task, *_: asked.append((run.name, task)), **settings
+        )
+        self.assertEqual({name for name, _ in asked}, {"mha", "mla"})
+        self.assertEqual([model.tasks[0].items for model in answered.results.models], [1, 1])
         with self.assertRaises(crosshead.ArgumentError):
             crosshead.compare(out, data=small.text(), mechanisms="mhaa")
+        with self.assertRaisesRegex(TypeError, r"ladder\[1\]"):
+            crosshead.foresee(out, **settings, ladder=[50000, True])
+        with self.assertRaisesRegex(crosshead.ArgumentError, "four|4"):
+            crosshead.foresee(out, **settings, ladder=[50000, 4e4])
 
     def test_raises_what_a_callback_raises(self):
         for callback in ("on_begin", "on_step", "on_prepared", "on_model"):

@@ -19,7 +19,7 @@ import crosshead
 class Models(unittest.TestCase):
     def test_documents_its_examples(self):
         names = {"MODEL": small.model(), "TEXT": small.text()}
-        for module in ("_tokens", "errors", "generation", "making", "model", "results", "scoring", "session"):
+        for module in ("_calls", "_tokens", "errors", "generation", "making", "model", "results", "scoring", "session"):
             module = importlib.import_module(f"crosshead.{module}")
             result = doctest.testmod(module, extraglobs=dict(names, Model=crosshead.Model))
             self.assertEqual(result.failed, 0)

@@ -25,6 +25,7 @@ def goes_on(position: crosshead.structs.ComparePosition) -> bool:
 
 found = crosshead.compare("out", data="text.txt", mechanisms=["mha", "mla"], tokens=1000, on_step=goes_on)
 print(found.verdict.sentence, found.results.models[0].name, found.to_pandas())
+crosshead.foresee("out", data="text.txt", mechanisms="mha,mla", ladder=[1e6, 500_000], tasks={"hellaswag": "items.jsonl"})
 crosshead.train("run", config="config.json", data="text.txt", steps=3, schedule="cosine", on_step=print)
 crosshead.quantize("run", "q8", type="q8_0")
 scores: List[float] = [one.log_likelihood for one in crosshead.score("run", [("a", "b")], window=64)]
