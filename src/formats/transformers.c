@@ -1,12 +1,14 @@
 /* config.json for transformers, and the files beside it. */
 #include "formats/transformers.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/random.h"
 #include "config_file/config_json.h"
 #include "io/model_files.h"
 
@@ -147,8 +149,18 @@ static ch_status write_text(const char *directory, const char *name, ch_text *te
 static ch_status write_code(const ch_source *source, const char *directory, ch_error *error) {
   ch_text model = {0}, configuration = {0};
   ch_pytorch_code(&source->config, &source->params, &model);
-  CH_TRY(write_text(directory, "modeling_crosshead.py", &model, error));
   ch_pytorch_configuration(&source->config, &source->params, &configuration);
+  /* transformers finds the class of a model by that of its configuration, which has to be another one for other code. */
+  if (!model.failed)
+    ch_text_printf(&configuration,
+                   "\n# Belongs to the modeling_crosshead.py with the checksum %016" PRIx64
+                   ": transformers finds a model's class by that of its configuration.\n",
+                   ch_random_stream_of(model.data));
+  ch_status status = write_text(directory, "modeling_crosshead.py", &model, error);
+  if (status) {
+    ch_text_free(&configuration);
+    return status;
+  }
   return write_text(directory, "configuration_crosshead.py", &configuration, error);
 }
 

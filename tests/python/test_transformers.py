@@ -416,6 +416,17 @@ class Transformers(unittest.TestCase):
         with open(f"{self.directory}/saved/config.json") as file:  # what was trained in PyTorch
             self.assertEqual(json.load(file)["model_type"], "crosshead")
 
+    def test_directories_of_one_name(self):
+        """transformers keeps code by the name of its directory; other code under the same name is other code."""
+        for name in ("mfa", "egmla", "window"):
+            made = f"{self.directory}/{name}"
+            os.mkdir(made)
+            random_model(made, SIZES, CASES[name], AutoModelForCausalLM).save_pretrained(f"{made}/trained")
+            model = AutoModelForCausalLM.from_pretrained(f"{made}/trained", trust_remote_code=True)
+            self.assertEqual(model.config.attention["type"], CASES[name]["attention"]["type"])
+            with open(sys.modules[type(model).__module__].__file__) as ran, open(f"{made}/trained/modeling_crosshead.py") as own:
+                self.assertEqual(ran.read(), own.read())
+
     def check_own_code(self, keys, first):
         """Our code where a class of transformers would do: of a model that leaves with it, and of one that came as that class."""
         model, ours, tokens, saved = self.opened(keys, "crosshead", first, ["--own-code"])
