@@ -142,7 +142,7 @@ static void copy_both(const ch_attend *args, const ch_tile_span *span, void *scr
                             (float *)scratch + copied_keys(args, span->heads, span->count));
 }
 
-/* Tied states: a value's first half is the first of its key; the second halves of all keys are one row a token. */
+/* Tied states: a value's first half is the first of its key; the second halves of all keys are one row per token. */
 static void find_tied(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
   ch_tile_producer_dense.produce(args, span, scratch, tiles);
   tiles->tail = tiles->values;

@@ -89,7 +89,7 @@ def main():
             for name, (_, _, _, copies, options) in runs.items():
                 step = statistics.median(seconds[name])
                 tokens = copies * int(options.split()[1]) * 256
-                print(f"{name}: {step:.3f} s a step, {tokens / step:.0f} tokens/s, {memory[name]} of each rank", flush=True)
+                print(f"{name}: {step:.3f} s/step, {tokens / step:.0f} tokens/s, {memory[name]} of each rank", flush=True)
 
 
 if __name__ == "__main__":

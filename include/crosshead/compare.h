@@ -305,7 +305,7 @@ CH_API ch_status ch_compare_check(const ch_compare_settings *settings, ch_error 
  * report.html whenever a run is finished.
  *
  * The same settings continue what lies in OUT, and a finished comparison may be given more seeds, or more mechanisms
- * behind those that it has, or, with a constant schedule, more tokens (epochs); then only what is new is trained.
+ * after those that it has, or, with a constant schedule, more tokens (epochs); then only what is new is trained.
  * tolerance, remeasure, threads, command and the callbacks may differ.
  *
  * *comparison (may be NULL) becomes what was found; release it with ch_comparison_free. Errors: CH_ERROR_INTERRUPTED

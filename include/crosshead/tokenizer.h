@@ -70,7 +70,7 @@ typedef struct ch_ids {
 
 CH_API void ch_ids_free(ch_ids *ids);
 
-/* Makes room for `more` ids behind those of the list. False when memory is out; the list is as it was then. */
+/* Makes room for `more` ids after those of the list. False when memory is out; the list is as it was then. */
 CH_API bool ch_ids_reserve(ch_ids *ids, size_t more);
 
 /* Appends the ids of SIZE bytes of text (UTF-8; other bytes where the tokenizer has tokens for them; less than 1 GiB);

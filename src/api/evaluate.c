@@ -111,7 +111,7 @@ json_t *ch_evaluation_number(bool known, double value) {
 /* What came of a text. */
 typedef struct text_figures {
   int64_t window, stride;
-  int64_t cache_bytes; /* a token; 0 without a cache */
+  int64_t cache_bytes; /* per token; 0 without a cache */
   ch_token_perplexity tokens;
   ch_document_perplexity documents;
   bool has_documents; /* false when no token can stand before a document */

@@ -28,7 +28,7 @@ static int64_t value_width(const ch_config *c) {
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
-/* A projection and the convolution behind it. */
+/* A projection and the convolution after it. */
 static void declare_convolved(ch_declaration *declaration, const char *name, const char *conv,
                               int64_t width) {
   const ch_config *c = declaration->config;

@@ -122,7 +122,7 @@ int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part p
   return 1;
 }
 
-/* The latents, each normed by itself, with the rotated key behind them. */
+/* The latents, each normed by itself, with the rotated key after them. */
 void ch_grouped_latents_write(ch_builder *builder, ch_node *x, ch_node *state[]) {
   const ch_config *c = builder->config;
   ch_graph *graph = builder->graph;
@@ -160,7 +160,7 @@ static const double *slopes_of(ch_builder *builder) {
   return slopes;
 }
 
-/* Something of `width` elements a head for the heads of all branches. */
+/* Something of `width` elements per head for the heads of all branches. */
 static ch_node *for_branches(ch_builder *builder, ch_node *x, int64_t width) {
   sizes s = sizes_of(builder->config);
   return ch_op_repeat_heads(builder->graph, x, s.own * width, s.branches);
@@ -185,7 +185,7 @@ static ch_node *expanded(ch_builder *builder, ch_node *latents) {
                           (ch_head_slice[]){{s.nope, 0, s.nope}, {s.value, 0, s.value}});
 }
 
-/* The latents without the key behind them: one by one from the cache, so that only those that are needed are read. */
+/* The latents without the key after them: one by one from the cache, so that only those that are needed are read. */
 static ch_node *latents_of(ch_builder *builder, ch_node *state) {
   sizes s = sizes_of(builder->config);
   if (builder->cached)
@@ -227,7 +227,7 @@ static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int
                             (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
 }
 
-/* Keys (l_j, r): one latent is one key with what lies behind it. */
+/* Keys (l_j, r): one latent is one key with what lies after it. */
 static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
   sizes s = sizes_of(builder->config);
   if (s.latents == 1) return state;

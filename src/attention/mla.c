@@ -157,7 +157,7 @@ static ch_node *latent_of(ch_builder *builder, ch_node *state) {
   return ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, sizes_of(builder->config).latent});
 }
 
-/* The latent, normalised; *state: with the rotated key behind it. */
+/* The latent, normalised; *state: with the rotated key after it. */
 static ch_node *write_latent(ch_builder *builder, ch_node *x, ch_node **state) {
   ch_graph *graph = builder->graph;
   sizes s = sizes_of(builder->config);
@@ -183,7 +183,7 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
 }
 
-/* --- reading by expansion: training, long prompts, and behind an embedding gate ---------------------------------------------- */
+/* --- reading by expansion: training, long prompts, and after an embedding gate ---------------------------------------------- */
 
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   sizes s = sizes_of(builder->config);

@@ -94,7 +94,8 @@ static ch_status three_quarters(ch_config *config, int64_t number, const char *w
 
 static const ch_preset presets[] = {
     {"moh", ch_preset_counts_groups,
-     "mixture of heads: a quarter of them always, half of them by the token's choice (default: as gqa)",
+     "mixture of heads: a quarter of them always active, half of them chosen for each "
+     "token (default: as gqa)",
      three_quarters},
     {0},
 };

@@ -107,13 +107,18 @@ static const char atoms_counted[] = "atoms";
 
 const ch_preset ch_sharing_presets[] = {
     {"masa-qkv", atoms_counted,
-     "all matrices but the output's are sums of shared atoms, one for every three layers", masa_qkv},
+     "query, key and value matrices are sums of shared atoms, one atom for every three "
+     "layers",
+     masa_qkv},
     {"masa-qkvo", atoms_counted,
-     "all matrices of attention are sums of shared atoms, one for every three layers", masa_qkvo},
+     "all matrices of attention are sums of shared atoms, one atom for every three layers", masa_qkvo},
     {"masa-common", atoms_counted,
-     "the same with one dictionary for all projections of a shape, with as many numbers", masa_common},
-    {"sequential", atoms_counted, "groups of three neighbouring layers share their matrices", sequential},
+     "as masa-qkvo, with one dictionary for all projections of the same shape and as many "
+     "parameters",
+     masa_common},
+    {"sequential", atoms_counted, "three neighbouring layers share their matrices", sequential},
     {"repeat", atoms_counted, "the matrices of the first third of the layers repeat in the others", repeat},
-    {"low-rank", "ranks", "every matrix is a product of two that save what masa-qkvo saves", low_rank},
+    {"low-rank", "ranks", "every matrix is a product of two, with as many parameters in all as masa-qkvo",
+     low_rank},
     {0},
 };

@@ -34,7 +34,7 @@ bool ch_parse_duration(const char *text, double *seconds);
 const char *ch_format_count(double count, char *buffer, size_t size);
 /* 12345678 -> "12.3 MB" into buffer. */
 const char *ch_format_bytes(double bytes, char *buffer, size_t size);
-/* The noun that stands behind a count: `one` behind 1, else `many`. */
+/* The noun after a count: `one` after 1, else `many`. */
 const char *ch_plural(int64_t count, const char *one, const char *many);
 /* 3725 -> "1h02m" into buffer. */
 const char *ch_format_duration(double seconds, char *buffer, size_t size);

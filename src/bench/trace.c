@@ -1,4 +1,4 @@
-/* Events as JSON, one a line. */
+/* Events as JSON, one per line. */
 #include "bench/speed.h"
 
 #include <jansson.h>

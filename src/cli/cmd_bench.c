@@ -415,13 +415,13 @@ const ch_command ch_cmd_bench = {
     .name = "bench",
     .positional = "MODEL",
     .summary = "Measure prefill, decoding and training rates.",
-    .description =
-        "MODEL is a model directory, or a config.json, which gets random weights. Each row also shows its "
-        "share of the machine's limit, measured in the same run. For prefill and training the limit is the "
-        "arithmetic peak for the type of the weights (F32 multiply-adds, BF16 or INT8 dot instructions). For "
-        "decoding it is a time: for matrices the longer of reading them and multiplying by them, and for "
-        "attention the longer of reading the cache and computing its products, at that peak and at the read "
-        "bandwidth measured before and after each repetition.",
+    .description = "MODEL is a model directory, or a config.json, which gets random weights. Each row "
+                   "also shows its share of the machine's limit, measured in the same run. For prefill "
+                   "and training the limit is the arithmetic peak for the type of the weights (F32 "
+                   "multiply-adds, BF16 or INT8 dot instructions). For decoding the limit is the "
+                   "shortest possible time of the matrices plus that of attention. Each takes as long as "
+                   "reading its bytes (the weights, or the cache) or computing its products, whichever "
+                   "is longer. The read bandwidth is measured before and after each repetition.",
     .examples =
         "crosshead bench models/stories\n"
         "crosshead bench config.json --prompt 512 --depth 0,4096,16384 --batch 1,4 --cache-dtype bf16\n"

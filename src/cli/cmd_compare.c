@@ -88,8 +88,8 @@ static const ch_option options[] = {
      .metavar = "PIXELS",
      .min = 1,
      .max = 4096,
-     .help = "Side of the images that models see: a whole multiple of the files', whose pixels are repeated "
-             "(default: theirs)."},
+     .help = "Side length of the images that models see. It is a multiple of the side length in "
+             "the files, whose pixels are repeated (default: as in the files)."},
     {.name = "", .help = "Text"},
     CH_LINEUP_TOKENIZER(AT(lineup)),
     {.name = "eval-tokens",
@@ -116,17 +116,16 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 65536,
-     .help =
-         "Sequences per step (default: 16, or as few as make 256 steps), or images per step (default: 64)."},
+     .help = "Sequences per step (default: 16, or fewer so that there are 256 steps), or images "
+             "per step (default: 64)."},
     CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences (images)"),
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "lr",
      .type = CH_OPTION_TEXT,
      .offset = SET(rates),
      .metavar = "RATE",
-     .help = "Peak learning rate (default: 4e-3; with --parametrization standard 2e-3, of images 1e-3), or "
-             "rates of "
-             "single mechanisms: mla=6e-3,mha=2e-3."},
+     .help = "Peak learning rate (default: 4e-3; with --parametrization standard 2e-3, for images "
+             "1e-3), or rates of single mechanisms: mla=6e-3,mha=2e-3."},
     {.name = "tune",
      .type = CH_OPTION_FLAG,
      .offset = AT(tune),
@@ -156,10 +155,10 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      .offset = SET(tasks),
      .metavar = "LIST",
-     .help =
-         "Ask every trained model these tasks of `crosshead eval`, separated by commas: "
-         "ruler:vt@256,hellaswag=items.jsonl. Tasks of RULER make their items, --seq tokens long unless an "
-         "@ says otherwise. A finished comparison can be given tasks. The verdict does not follow them."},
+     .help = "Evaluate every trained model on these tasks of `crosshead eval`, separated by "
+             "commas: ruler:vt@256,hellaswag=items.jsonl. RULER's tasks generate their items, "
+             "--seq tokens long unless a length follows an @. Tasks can be added to a finished "
+             "comparison. They do not affect the verdict."},
     {.name = "task-items",
      .type = CH_OPTION_COUNT,
      .offset = SET(task_items),
@@ -167,18 +166,17 @@ static const ch_option options[] = {
      .default_value = "100",
      .min = 1,
      .max = 1 << 30,
-     .help = "The most items of each task."},
+     .help = "Evaluate at most N items of each task."},
     {.name = "", .help = "Larger models"},
     {.name = "ladder",
      .type = CH_OPTION_TEXT,
      .offset = SET(ladder),
      .metavar = "SIZES",
      .bare = "",
-     .help =
-         "Compare at other sizes too, and fit laws of the loss against the FLOPs of training: numbers of "
-         "parameters "
-         "like 100k,200k,400k,800k, beside --params (default: its half, quarter and eighth). Tokens are in "
-         "proportion."},
+     .help = "Compare at other sizes too, and fit scaling laws of loss against training FLOPs. "
+             "SIZES are numbers of parameters like 100k,200k,400k,800k, which come in addition to "
+             "--params (default: a half, a quarter and an eighth of it). The number of tokens is "
+             "scaled in proportion."},
     {.name = "target",
      .type = CH_OPTION_COUNT,
      .offset = SET(target),
@@ -194,26 +192,25 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      .offset = AT(only),
      .metavar = "I/N",
-     .help = "Train share I of N equally long shares of the runs, and write no results: for job arrays whose "
-             "tasks see "
-             "the same --out."},
+     .help = "Train only share I of N shares of the runs that take about equally long, and write "
+             "no results. This is for job arrays whose jobs share --out."},
     {.name = "collect",
      .type = CH_OPTION_FLAG,
      .offset = SET(collect),
-     .help = "Train nothing: put together what all shares have trained, with the results that one process "
-             "makes."},
+     .help = "Train nothing. Combine what all shares have trained, into the same results that a "
+             "single process writes."},
     {.name = "", .help = "Verdict"},
     {.name = "until-decided",
      .type = CH_OPTION_FLAG,
      .offset = SET(until_decided),
-     .help = "Add seeds, only to the models between which they decide, until one can be taken or --budget is "
-             "spent."},
+     .help = "Add seeds until one model can be recommended or --budget is spent. Models that can "
+             "no longer be recommended get none."},
     {.name = "budget",
      .type = CH_OPTION_TIME,
      .offset = SET(budget),
      .metavar = "TIME",
-     .help = "With --until-decided: the time that training may take, that of all runs together, as in 90s, "
-             "30m or 2h."},
+     .help = "With --until-decided: the longest time for the training of all runs together, as in "
+             "90s, 30m or 2h."},
     {.name = "context",
      .type = CH_OPTION_COUNT,
      .offset = SET(context),

@@ -261,16 +261,16 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      AT(task_file),
      .metavar = "PATH",
-     .help = "The task's items: a file, or a directory of files. Tasks of RULER make theirs; for them it is "
-             "the text that "
-             "the needles lie in, or documents with questions (default: a text of Crosshead's)."},
+     .help = "The task's items: a file, or a directory of files. RULER's tasks generate their "
+             "items; for them PATH is the text around the needles, or documents with questions "
+             "(default: a text that comes with Crosshead)."},
     {.name = "length",
      .type = CH_OPTION_TEXT,
      AT(length),
      .metavar = "TOKENS",
-     .help = "Of tasks of RULER: tokens of each item, the answer included; 4k is 4096. Several with commas "
-             "between "
-             "(default: 4096). It may also stand behind the name: ruler:vt@4k."},
+     .help = "For RULER's tasks: length of each item in tokens, with the answer; 4k is 4096. "
+             "Several lengths are separated by commas (default: 4096). The name of a task can have "
+             "its own: ruler:vt@4k."},
     {.name = "seed",
      .type = CH_OPTION_COUNT,
      AT(seed),
@@ -278,15 +278,15 @@ static const ch_option options[] = {
      .min = 0,
      .max = 4294967295.0,
      .default_value = "1",
-     .help = "Of tasks of RULER: from which the items are made. RULER's scripts take 42."},
+     .help = "For RULER's tasks: random seed of the items. RULER's scripts use 42."},
     {.name = "fewshot",
      .type = CH_OPTION_COUNT,
      AT(fewshot),
      .metavar = "K",
      .min = 0,
      .max = 1000,
-     .help =
-         "Examples with answers before each question (default: as many as the task says, most say none)."},
+     .help = "Examples with answers before each question (default: the task's own number, mostly "
+             "0)."},
     {.name = "fewshot-file",
      .type = CH_OPTION_PATH,
      AT(fewshot_file),
@@ -309,8 +309,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 1e9,
-     .help = "Evaluate only the first N items or images (default: all). Tasks of RULER: so many of each "
-             "length (default: 100)."},
+     .help = "Evaluate only the first N items or images (default: all). For RULER's tasks: the "
+             "items of each length (default: 100)."},
     {.name = "window",
      .type = CH_OPTION_COUNT,
      AT(window),
@@ -324,7 +324,7 @@ static const ch_option options[] = {
      .metavar = "COUNT",
      .min = 1,
      .max = 0,
-     .help = "Tokens by which the window advances, fewer than the window has (default: half of it)."},
+     .help = "Tokens by which the window advances, fewer than --window (default: half of it)."},
     {.name = "separator",
      .alias = "documents",
      .type = CH_OPTION_CHOICE,
@@ -385,13 +385,12 @@ const ch_command ch_cmd_eval = {
     .name = "eval",
     .positional = "MODEL",
     .summary = "Measure a model's perplexity on a text, its answers to a task, or its accuracy on images.",
-    .description =
-        "Token perplexity is measured on all documents joined by the end token. Each token is "
-        "predicted once, from at least window - stride tokens before it. Word and byte perplexity "
-        "are measured document by document, as lm-evaluation-harness does, so that models with "
-        "different tokenizers can be compared.\n\n"
-        "Tasks use the prompts and the scoring rules of lm-evaluation-harness, those of long context "
-        "(ruler:...) RULER's.",
+    .description = "Token perplexity is measured on all documents joined by the end token. Each token is "
+                   "predicted once, from at least window - stride tokens before it. Word and byte "
+                   "perplexity are measured document by document, as lm-evaluation-harness does, so that "
+                   "models with different tokenizers can be compared.\n\nTasks use the prompts and the "
+                   "scoring rules of lm-evaluation-harness. Tasks of long context (ruler:...) use those "
+                   "of RULER.",
     .list_title = "Tasks",
     .list = ch_list_task,
     .examples = "crosshead eval models/stories --text valid.txt\n"

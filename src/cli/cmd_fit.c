@@ -104,8 +104,8 @@ static const ch_option options[] = {
      .metavar = "TOKENS",
      .min = 0,
      .max = 0,
-     .help =
-         "Leave out the points up to TOKENS tokens (default: tables 0; logs and results the first tenth)."},
+     .help = "Leave out the points up to TOKENS tokens (default: 0 for tables, the first tenth for "
+             "logs and results)."},
     {.name = "on",
      .type = CH_OPTION_CHOICE,
      AT(on),
@@ -120,15 +120,14 @@ const ch_command ch_cmd_fit = {
     .name = "fit",
     .positional = "CURVE",
     .summary = "Fit a scaling law to a loss curve, and count its spikes, or to models of several sizes.",
-    .description =
-        "CURVE is a table of tokens and losses (CSV, or columns separated by spaces), the "
-        "log.jsonl of a run, or the results.json of `compare` or `sweep`. Of results every run is "
-        "fitted. The law is L(D) = (D_c/D)^alpha + L_0.\n\n"
-        "With --law size, CURVE is a table of parameters, tokens and losses, the results.json of "
-        "`compare`, or what `crosshead runs --json` prints, with eight models or more. The law is "
-        "L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D.\n\n"
-        "Fits are robust against spikes and outliers. Each quantity has a 95 % confidence interval; "
-        "\"-\" stands for a bound that the losses do not determine.",
+    .description = "CURVE is a table of tokens and losses (CSV, or columns separated by spaces), the "
+                   "log.jsonl of a run, or the results.json of `compare` or `sweep`. In results, every "
+                   "run is fitted. The law is L(D) = (D_c/D)^alpha + L_0.\n\nWith --law size, CURVE is a "
+                   "table of parameters, tokens and losses, the results.json of `compare`, or what "
+                   "`crosshead runs --json` prints, with eight models or more. The law is L(N, D) = "
+                   "((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D.\n\nFits are robust against spikes and "
+                   "outliers. Each quantity has a 95 % confidence interval; \"-\" stands for a bound "
+                   "that the losses do not determine.",
     .examples = "crosshead fit losses.csv --budget 10G\n"
                 "crosshead fit model/log.jsonl --on training\n"
                 "crosshead fit models.csv --law size --params 1G --budget 20G\n"

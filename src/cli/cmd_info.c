@@ -89,7 +89,7 @@ static ch_status put_training(json_t *object, const char *name, const ch_train_m
   return CH_OK;
 }
 
-/* The figures of info, with those of training behind them; *json is replaced. */
+/* The figures of info, with those of training after them; *json is replaced. */
 static ch_status add_training(const arguments *a, const ch_train_memory m[TYPES], char **json,
                               ch_error *error) {
   json_t *report;
@@ -166,7 +166,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 65536,
-     .help = "Also show what each of N processes holds that train the model together (docs/cluster.md)."},
+     .help = "Also show the memory of each of N processes that train the model together "
+             "(docs/cluster.md)."},
     {.name = NULL}};
 
 const ch_command ch_cmd_info = {

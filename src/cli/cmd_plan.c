@@ -194,9 +194,9 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 65536,
-     .help = "Also say what each of N ranks holds that train the candidates (docs/cluster.md), in --compute "
-             "and in "
-             "micro-batches of one sequence of --context tokens."},
+     .help = "Also show the memory of each of N ranks that train a candidate together "
+             "(docs/cluster.md), with the arithmetic of --compute and micro-batches of one "
+             "sequence of --context tokens."},
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     {.name = "", .help = "Types"},
@@ -233,7 +233,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 0,
-     .help = "Instead: the shape of models with N parameters, as `crosshead compare` chooses it."},
+     .help = "Instead of --like: the shape that `crosshead compare` chooses for models with N "
+             "parameters."},
     {.name = "layers",
      .type = CH_OPTION_COUNT,
      AT(layers),
@@ -254,7 +255,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 4096,
-     .help = "Number of query heads (default: 8; in models wider than 512 heads of 64)."},
+     .help = "Number of query heads (default: 8; above a hidden size of 512, one for every 64 "
+             "elements)."},
     {.name = "vocab",
      .type = CH_OPTION_COUNT,
      AT(vocab),
@@ -276,14 +278,12 @@ const ch_command ch_cmd_plan = {
     .positional = "[CANDIDATE]...",
     .summary = "Say what fits into a memory, and how fast it will be.",
     .description = "CANDIDATE is a model directory, a config.json, or the name of a mechanism. For a "
-                   "context, a number of users "
-                   "and a memory, prints the bytes of weights, cache and work memory, how many users fit, "
-                   "how long a context fits, "
-                   "the tokens per second to expect, and which candidates are excluded by what. Weights are "
-                   "not read.\n\n"
-                   "Speeds come from bytes read and products computed, by the limits that are measured here "
-                   "or published of other "
-                   "machines. docs/plan.md has the formulas and the machines.",
+                   "context, a number of users and a memory, prints the bytes of weights, cache and work "
+                   "memory, how many users fit, how long a context fits, the tokens per second to "
+                   "expect, and which candidates are excluded, and why. Weights are not read.\n\nSpeeds "
+                   "follow from the bytes that are read and the products that are computed. The limits "
+                   "are measured on this machine; those of others are published figures. docs/plan.md "
+                   "has the formulas and the machines.",
     .examples =
         "crosshead plan models/stories --context 512 --users 100 --memory 1GB\n"
         "crosshead plan mha gqa:8 mla mfa --like config.json --context 128k --users 8 --device h100-sxm,l4\n"

@@ -91,13 +91,14 @@ static ch_status list(const void *given, ch_error *error) {
   }
 
 static const char terms_text[] =
-    "A FILTER is the number of a run, or KEY=VALUE with one of = != < <= > >= ~ (contains). A run is found "
-    "if all KEY=VALUE hold and, where numbers of runs are given, if its number is one of them. KEY is a "
-    "heading of the list (kind, name, "
-    "mechanism, seed, lr, parameters, tokens, loss, status), another column (dataset, directory, "
-    "validation_loss, training_loss, started, finished, ...), or a member of the JSON that is kept: "
-    "config.hidden_size, options.batch, results.verdict, machine.cores. mechanism=gqa finds gqa:4 too. loss "
-    "is the validation loss, or the training loss if there is no other. Quote < and > for the shell.";
+    "A FILTER is the number of a run, or KEY=VALUE with one of = != < <= > >= ~ "
+    "(contains). A run is found if it meets every KEY=VALUE and, if there are numbers, "
+    "has one of them. KEY is a heading of the list (kind, name, mechanism, seed, lr, "
+    "parameters, tokens, loss, status), another column (dataset, directory, "
+    "validation_loss, training_loss, started, finished, ...), or a member of the JSON "
+    "that is kept: config.hidden_size, options.batch, results.verdict, machine.cores. "
+    "mechanism=gqa finds gqa:4 too. loss is the validation loss, or the training loss if "
+    "there is no other. Quote < and > for the shell.";
 
 static const ch_option list_options[] = {
     RUNS_FILE,

@@ -44,9 +44,9 @@ static const ch_option options[] = {
      .offset = AT(rates),
      .metavar = "LIST",
      .default_value = "3e-4,1e-3,3e-3,1e-2,3e-2",
-     .help = "Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios. A finished "
-             "sweep can be continued with more rates. With --coordinate-check one rate (default: that of "
-             "compare)."},
+     .help = "Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios. A "
+             "finished sweep can be continued with more rates. A coordinate check takes one rate, "
+             "by default that of `crosshead compare`."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = SET(out),
@@ -97,9 +97,8 @@ static const ch_option options[] = {
     {.name = "coordinate-check",
      .type = CH_OPTION_FLAG,
      .offset = AT(coordinates),
-     .help =
-         "Instead: train models of several widths for 10 steps, and show how large their activations are. "
-         "Each must have the same size at every width."},
+     .help = "Instead of a sweep, train models of several widths for 10 steps and show the size of "
+             "their activations. It should be the same at every width."},
     {.name = "widths",
      .type = CH_OPTION_TEXT,
      .offset = AT(widths),
@@ -118,7 +117,7 @@ static const ch_option options[] = {
      .default_value = "16",
      .min = 1,
      .max = 65536,
-     .help = "Sequences per step. With --coordinate-check the default is 4, and that of --seq 64."},
+     .help = "Sequences per step. With --coordinate-check the defaults are --batch 4 and --seq 64."},
     CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences"),
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "schedule",

@@ -57,7 +57,7 @@ typedef struct ch_option {
 #define CH_FORCE_OPTION(member)                                                                              \
   {                                                                                                          \
     .name = "force", .type = CH_OPTION_FLAG, .offset = (member),                                             \
-    .help = "Replace what already stands where the command writes. Only outputs of Crosshead and model "     \
+    .help = "Replace an output that exists already. Only outputs of Crosshead and model "                    \
             "directories are replaced."                                                                      \
   }
 #define CH_JSON_OPTION(member)                                                                               \

@@ -39,14 +39,15 @@ ch_compare_settings ch_lineup_settings(const ch_lineup *lineup) {
   return settings;
 }
 
-/* Names with numbers that papers' tables have, behind those of all presets. */
+/* Names with numbers that papers' tables have, after those of all presets. */
 static const struct {
   const char *entry, *meaning;
 } tabled[] = {
     {"masa-qkv:2, masa-qkv:4, masa-qkv:6, masa-qkv:8",
-     "numbers of atoms of Table 2 of the MASA paper, of 12 layers: 62.5, 50, 37.5 and 25 % less attention"},
+     "the numbers of atoms in Table 2 of the MASA paper, for 12 layers: 62.5, 50, 37.5 and "
+     "25 % fewer attention parameters"},
     {"masa-qkvo:2, masa-qkvo:4, masa-qkvo:6, masa-qkvo:8",
-     "the same with the output's matrices: 83.3, 66.7, 50 and 33.3 % less"},
+     "the same with the output matrices: 83.3, 66.7, 50 and 33.3 % fewer"},
 };
 
 static bool list_tabled(int index, ch_text *entry, ch_text *meaning) {

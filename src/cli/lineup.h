@@ -21,10 +21,10 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
   {                                                                                                          \
     .name = "mechanisms", .type = CH_OPTION_TEXT, .offset = (at) + CH_LINEUP(settings.mechanisms),           \
     .metavar = "LIST", .default_value = "mha,gqa,mqa", .lists = CH_LISTS_SEVERAL,                            \
-    .help = "Names from the list below, or paths of config files, separated by commas. A sharing scheme, "   \
-            "experts or a module "                                                                           \
-            "follow a mechanism after a plus (mfa+masa-qkvo, kha-mlp+moe, gated+xsa). Alone they mean mha "  \
-            "with that."                                                                                     \
+    .help = "Names from the list below, or paths of config files, separated by commas. A sharing "           \
+            "scheme, experts or a module follow a mechanism after a plus (mfa+masa-qkvo, "                   \
+            "kha-mlp+moe, gated+xsa). A scheme, experts or a module without a mechanism is added "           \
+            "to mha."                                                                                        \
   }
 #define CH_LINEUP_SIZE(at)                                                                                   \
   {.name = "params",                                                                                         \
@@ -40,18 +40,18 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
        .metavar = "WHAT",                                                                                    \
        .choices = ch_lineup_matches,                                                                         \
        .default_value = "parameters",                                                                        \
-       .help =                                                                                               \
-           "What is made equal: all parameters (also called all), the active ones (without gate tables "     \
-           "and experts that are not chosen), FLOPs per token, training time on this machine, the cache "    \
-           "of a token (--cache-per-token), or none: the shape without attention is the same."},             \
+       .help = "What is made equal between the models: all parameters (also called all), the active "        \
+               "ones (without gate tables and experts that are not chosen), FLOPs per token, "               \
+               "training time on this machine, or the cache per token (--cache-per-token). none: "           \
+               "nothing; the models have the same shape apart from their attention."},                       \
       {.name = "cache-per-token",                                                                            \
        .type = CH_OPTION_COUNT,                                                                              \
        .offset = (at) + CH_LINEUP(settings.cache_per_token),                                                 \
        .metavar = "N",                                                                                       \
        .min = 1,                                                                                             \
        .max = 0,                                                                                             \
-       .help = "With --match cache: elements that a token adds to the cache at most, all layers together. "  \
-               "Each mechanism gets the size that comes nearest."},                                          \
+       .help = "With --match cache: the largest number of cache elements per token, all layers "             \
+               "together. Each mechanism gets the size that comes nearest to it."},                          \
       {.name = "layers",                                                                                     \
        .type = CH_OPTION_COUNT,                                                                              \
        .offset = (at) + CH_LINEUP(settings.layers),                                                          \
@@ -72,20 +72,21 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
        .metavar = "HOW",                                                                                     \
        .default_value = "default",                                                                           \
        .choices = ch_lineup_inits,                                                                           \
-       .help = "With --parametrization standard, the spread of initial weights: default is 0.02, deepseek "  \
-               "is 0.006, fan_in is 1 / sqrt(inputs)."},                                                     \
+       .help = "With --parametrization standard: the standard deviation of initial weights. default "        \
+               "is 0.02, deepseek is 0.006, fan_in is 1 / sqrt(inputs)."},                                   \
       {.name = "parametrization",                                                                            \
        .type = CH_OPTION_CHOICE,                                                                             \
        .offset = (at) + CH_LINEUP(parametrization),                                                          \
        .metavar = "HOW",                                                                                     \
        .default_value = "spectral",                                                                          \
        .choices = ch_lineup_parametrizations,                                                                \
-       .help = "Initial weights and learning rates: spectral, from the shape and role of each tensor, or "   \
-               "standard, one spread and one rate for all."},                                                \
+       .help = "How initial weights and learning rates are set. spectral: for each tensor by its "           \
+               "shape and role. standard: one standard deviation and one rate for all."},                    \
   {                                                                                                          \
     .name = "heads", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.heads), .metavar = "N",    \
     .min = 1, .max = 4096,                                                                                   \
-    .help = "Number of query heads (default: 8; in models wider than 512 heads of 64)."                      \
+    .help = "Number of query heads (default: 8; above a hidden size of 512, one for "                        \
+            "every 64 elements)."                                                                            \
   }
 #define CH_LINEUP_TOKENIZER(at)                                                                              \
   {.name = "vocab",                                                                                          \

@@ -25,7 +25,7 @@ ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *pr
 /* One prompt a line. In a file whose name ends in .jsonl a line is a JSON string, or an object with the string "prompt"
    and nothing else. */
 ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error *error);
-/* Their tokens, behind those that a text begins with. */
+/* Their tokens, after those that a text begins with. */
 ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, ch_error *error);
 /* Tokens that a sequence may hold: the requested number, or if that is 0, what the longest prompt and
    max_tokens can need within the model's context. */

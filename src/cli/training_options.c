@@ -80,7 +80,8 @@ const ch_option ch_training_option_table[] = {
      .metavar = "N",
      .min = 1,
      .max = 1e15,
-     .help = "Tokens to train on. A short text is read repeatedly in another order (default: one pass)."},
+     .help = "Tokens to train on. A short text is read repeatedly, each time in another order "
+             "(default: one pass)."},
     {.name = "epochs",
      .type = CH_OPTION_COUNT,
      .offset = SET(epochs),
@@ -281,15 +282,15 @@ const ch_option ch_training_option_table[] = {
     {.name = "sum-by-rank",
      .type = CH_OPTION_FLAG,
      .offset = SET(sum_by_rank),
-     .help = "Over several processes: add gradients in the order of processes and not of micro-batches. "
-             "Faster; the last bits then "
-             "depend on their number."},
+     .help = "With several processes: add gradients in the order of processes instead of "
+             "micro-batches. This is faster, but the last bits then depend on the number of "
+             "processes."},
     {.name = "whole-tables",
      .type = CH_OPTION_FLAG,
      .offset = SET(whole_tables),
-     .help = "Over several ranks: keep the lookup tables of embedding gates whole on every rank. Without it "
-             "each rank has "
-             "a share of their columns: less memory, the same result."},
+     .help = "With several processes: keep the lookup tables of embedding gates whole in every "
+             "process. Without it each process has a share of their columns, which takes less "
+             "memory and gives the same result."},
     {.name = "compute",
      .alias = "dtype",
      .type = CH_OPTION_CHOICE,

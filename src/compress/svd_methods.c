@@ -49,7 +49,7 @@ static int group_of(const work *w, const ch_matrix *m) {
   return w->group_size > 0 ? (int)(m->layer / w->group_size) : m->layer;
 }
 
-/* Matrix `i` and those behind it that share its first factor; they have one number of inputs. */
+/* Matrix `i` and those after it that share its first factor; they have one number of inputs. */
 static ch_status collect(work *w, int i, bool *taken, const ch_matrix **members) {
   const ch_matrix *m = &w->list.rows[i];
   family *f = &w->families[w->family_count++];

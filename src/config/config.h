@@ -11,7 +11,7 @@
 
 enum {
   CH_NAME_SIZE = 32,
-  CH_MAX_LISTED_LAYERS = 512 /* entries of a list with one number a layer */
+  CH_MAX_LISTED_LAYERS = 512 /* entries of a list with one number per layer */
 };
 
 typedef enum ch_position {
@@ -142,7 +142,7 @@ typedef struct ch_attention_config {
   bool mix_logits, mix_weights;
   bool exclusive; /* contexts without their part along the token's own value */
   int64_t latent_heads,
-      branches; /* gla, mlra: latents of a token; mlra: softmaxes of a head, 0: one a latent */
+      branches; /* gla, mlra: latents of a token; mlra: softmaxes of a head, 0: one per latent */
   bool latent_scale, branch_scale;
   int64_t q_rank, k_rank, v_rank; /* tpa; q_rank 0: dense query */
   ch_a_factors a_factors;

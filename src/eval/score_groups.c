@@ -1,5 +1,5 @@
 /* Groups sorted by length; for a batch of groups the shared beginnings in one pass, then their first continuations, their
- * second ones, and so on, each behind the beginning that the cache holds. */
+ * second ones, and so on, each after the beginning that the cache holds. */
 #include "eval/score_groups.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static const int64_t most_cache_bytes = (int64_t)1 << 29;
 typedef struct group {
   int64_t first, count; /* its windows */
   int64_t shared;       /* tokens at the beginning of all of them, before anything is predicted */
-  int64_t longest;      /* inputs behind that in the longest window */
+  int64_t longest;      /* inputs after that in the longest window */
 } group;
 
 typedef struct scoring {
@@ -116,7 +116,7 @@ static bool stops(void *context) {
   return tell(context, NULL) != CH_OK;
 }
 
-/* Runs the tokens behind what the cache holds; scores [sequences, length, 2]. */
+/* Runs the tokens after what the cache holds; scores [sequences, length, 2]. */
 static ch_status run_pass(scoring *s, int64_t sequences, int64_t length, const float **scores,
                           ch_error *error) {
   ch_runner *runner;

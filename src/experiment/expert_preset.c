@@ -27,5 +27,7 @@ static ch_status experts(ch_config *config, int64_t number, const char *where, c
 }
 
 const ch_preset ch_expert_preset = {
-    "moe", "experts", "a mixture of experts in place of the FFN: 2 of 8 are active, one in 16 of more",
+    "moe", "experts",
+    "a mixture of experts in place of the FFN: 2 of 8 experts are active; of more than "
+    "32, one in 16",
     experts};

@@ -192,16 +192,17 @@ static ch_status cla(ch_config *config, int64_t number, const char *where, ch_er
 
 /* Modules that are added to a mechanism after a plus; each once, in this order. */
 static const ch_preset added[] = {
-    {"swa", window_words, "sliding windows in 3 of 4 layers (default: of a quarter of a text)", swa},
+    {"swa", window_words, "sliding windows in 3 of 4 layers (default: a quarter of the sequence length)",
+     swa},
     {"swa-half", window_words, "sliding windows in every second layer", swa_half},
     {"swa-five-sixths", window_words, "sliding windows in 5 of 6 layers", swa_five_sixths},
     {"swa-all", window_words, "sliding windows in all layers", swa_all},
     {"gdn", head_words,
-     "Gated DeltaNet in 3 of 4 layers: states of a fixed size (default: of 64 x 128 a head)", gdn},
+     "Gated DeltaNet in 3 of 4 layers: states of a fixed size (default: 64 x 128 per head)", gdn},
     {"gdn-half", head_words, "Gated DeltaNet in every second layer", gdn_half},
     {"gdn-five-sixths", head_words, "Gated DeltaNet in 5 of 6 layers", gdn_five_sixths},
-    {"gdn-all", head_words, "Gated DeltaNet in all layers: no cache by token", gdn_all},
-    {"cla", "layers of a group", "cross-layer attention: 2 layers share keys and values", cla},
+    {"gdn-all", head_words, "Gated DeltaNet in all layers: a cache that does not grow", gdn_all},
+    {"cla", "layers per group", "cross-layer attention: 2 layers share keys and values", cla},
     {"xsa", NULL, "exclusive attention: the output of each head without its part along the token's own value",
      xsa},
 };

@@ -21,7 +21,7 @@ typedef struct piece {
   double rate;
 } piece;
 
-/* Reads the piece at *text and moves behind it and its comma. */
+/* Reads the piece at *text and moves after it and its comma. */
 static ch_status read_piece(const char *rates, const char **text, piece *p, ch_error *error) {
   const char *at = *text + strspn(*text, " ");
   size_t length = strcspn(at, ",");

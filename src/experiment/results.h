@@ -50,7 +50,7 @@ enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
 /* What caches are compared by: elements per token of a sequence of cache_depth tokens, states of constant size among them. Without
    those and without windows they are cache_elements_per_token. */
 double ch_compared_cache(const ch_compared *model);
-/* The same in bytes: 16 bits an element, but 32 of states. */
+/* The same in bytes: 16 bits per element, but 32 of states. */
 double ch_compared_cache_bytes(const ch_compared *model);
 /* Whether a token leaves more or less than that, because some layers have windows or states of constant size. */
 bool ch_compared_depends_on_depth(const ch_compared *model);

@@ -426,7 +426,7 @@ static bool names_a_file(const char *list) {
   return strstr(list, ".json") || strchr(list, '/');
 }
 
-/* A comparison may get further mechanisms: behind those that it has, so that these keep their directories. Without
+/* A comparison may get further mechanisms: after those that it has, so that these keep their directories. Without
    --params the first configuration file gives the size, which must not change. */
 static bool is_longer_list(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
                            const json_t *kept, const json_t *asked) {

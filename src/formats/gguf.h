@@ -82,7 +82,7 @@ ch_status ch_gguf_list(const ch_gguf *file, const char *key, ch_gguf_type type, 
 /* Element i of a list of numbers of any type, as a double and, where it is whole and fits, as an integer. */
 double ch_gguf_number_at(const ch_gguf_value *value, uint64_t i);
 bool ch_gguf_whole_at(const ch_gguf_value *value, uint64_t i, int64_t *whole);
-/* The string at *at, which moves behind it. */
+/* The string at *at, which moves after it. */
 ch_gguf_string ch_gguf_next_string(const unsigned char **at);
 
 #endif

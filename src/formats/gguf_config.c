@@ -105,7 +105,7 @@ static ch_status read_heads(metadata *m, ch_config *c) {
   CH_TRY(ch_metadata_whole(&m->keys, "attention.value_length", false, &value_length));
   if (value_length != c->head_dim)
     return ch_fail(m->error, CH_ERROR_CONFIG,
-                   "%s: keys of %lld and values of %lld elements a head are not read", m->file->where,
+                   "%s: keys of %lld and values of %lld elements per head are not read", m->file->where,
                    (long long)c->head_dim, (long long)value_length);
   if (m->of->experts) return read_experts(m, c);
   CH_TRY(ch_metadata_whole(&m->keys, "expert_count", false, &experts));
@@ -176,7 +176,7 @@ static ch_status read_rotation(metadata *m, ch_config *c) {
   CH_TRY(ch_metadata_number(&m->keys, "rope.freq_base", false, &c->rope_theta));
   CH_TRY(ch_metadata_whole(&m->keys, "rope.dimension_count", false, &rotary));
   if (rotary != c->head_dim)
-    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements a head is not read",
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements per head is not read",
                    m->file->where, (long long)rotary, (long long)c->head_dim);
   CH_TRY(ch_metadata_scaling(&m->keys, &c->rope_scaling));
   const ch_gguf_tensor *divisors = ch_gguf_find_tensor(m->file, "rope_freqs.weight");

@@ -133,7 +133,7 @@ static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_
   if (!size && heads > 0) size = json_integer_value(json_object_get(root, "hidden_size")) / heads;
   if (rotary == 0) rotary = size;
   if (rotary < 0 || rotary > size || (rotary != size && !of->partial))
-    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements a head is not read",
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements per head is not read",
                    m->file->where, (long long)rotary, (long long)size);
   double share = size > 0 ? (double)rotary / (double)size : 1;
   if (share < 1) share = nextafter(share, 1); /* so that the product, rounded down, is `rotary` again */

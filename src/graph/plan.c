@@ -32,7 +32,7 @@ static bool has_step(const ch_plan *plan, const bool *needed, const ch_node *nod
   return !deferred && !in_passing;
 }
 
-/* The later nodes that can be run together with this one come right behind it. */
+/* The later nodes that can be run together with this one come right after it. */
 static void schedule_together(ch_plan *plan, const bool *needed, ch_plan_step *step, bool *scheduled) {
   const ch_node *node = step->node;
   if (plan->options.backward || plan->parameter_only[node->id] || !node->op->joins || !node->op->joins(node))

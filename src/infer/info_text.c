@@ -162,7 +162,7 @@ static void put_experts(const ch_config *c, ch_text *text) {
 /* Norms that are not the usual ones of such a model. */
 static void put_norms(const ch_config *c, ch_text *text) {
   static const char *const places[] = {[CH_NORM_PRE] = "before each half of a block",
-                                       [CH_NORM_POST] = "behind each half of a block",
+                                       [CH_NORM_POST] = "after each half of a block",
                                        [CH_NORM_BRANCH] = "of what each half of a block adds",
                                        [CH_NORM_BOTH] = "before each half of a block and of what it adds"};
   bool layernorm = strcmp(c->norm, "layernorm") == 0;

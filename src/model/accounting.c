@@ -53,7 +53,7 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
     account->parameters_active -= experts / config->moe.experts * (config->moe.experts - config->moe.active);
 }
 
-/* The name of the node's weight: a parameter among its inputs, or behind an input that does not depend on tokens. */
+/* The name of the node's weight: a parameter among its inputs, or after an input that does not depend on tokens. */
 static const char *weight_name(const ch_node *node, const bool *moves) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
@@ -122,7 +122,7 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   ch_node *root = NULL;
   ch_model_build(config, params, &shape, &graph, &root);
   size_t count = graph ? (size_t)graph->count + 1 : 1;
-  bool *moves = calloc(2 * count, sizeof *moves); /* and behind them, what is needed */
+  bool *moves = calloc(2 * count, sizeof *moves); /* and after them, what is needed */
   ch_status status = CH_OK;
   if (!graph || !moves)
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to count a model's arithmetic");

@@ -150,7 +150,7 @@ static ch_status check_cache(const ch_runner *runner, const ch_cache *cache, ch_
   if (cache->any_ring != runner->rings || (runner->rings && cache->capacity != runner->shape.capacity))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "the cache has room for %lld tokens a sequence, and the pass was planned for rings of %lld",
+        "the cache has room for %lld tokens per sequence, and the pass was planned for rings of %lld",
         (long long)cache->capacity, (long long)runner->shape.capacity);
   for (int64_t s = 0; s < cache->sequences; s++)
     if (cache->length[s] + runner->shape.length > cache->capacity)

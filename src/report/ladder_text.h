@@ -9,7 +9,7 @@
 void ch_ladder_write(const ch_ladder *ladder, ch_text *text);
 /* The two tables of it, for a page: values with their intervals below. */
 void ch_ladder_tables_html(const ch_ladder *ladder, ch_text *html);
-/* The sentences of it, one a line. */
+/* The sentences of it, one per line. */
 void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text);
 
 /* Losses against FLOPs with the fitted laws, in the form of report/figure.h. colours [count]: of the mechanisms. */

@@ -10,7 +10,7 @@
  *   q . k           = (f . c_t - mean_t (q . gamma_k)) / std_t + q . beta_k
  *   sum of a_t v_t  = gamma_v (sum over ids of g_i * W_UV (sum of a_t c_t / std_t) - sum of a_t mean_t / std_t) + beta_v
  *
- * U ids cost U c (n + v) multiply-adds a head, and T tokens 2 T c, where expanding all of them costs T c (n + v). An id
+ * U ids cost U c (n + v) multiply-adds per head, and T tokens 2 T c, where expanding all of them costs T c (n + v). An id
  * that came once costs as many either way, but tokens that are expanded go through one product together, with the same
  * matrix for all, where each folded id has a query and a sum of its own: the kernel chooses by what both cost it.
  */

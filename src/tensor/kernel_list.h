@@ -220,7 +220,7 @@ CH_KERNEL(COMMON, void, patches,
 /* logits [rows, vocabulary] -> loss[r] = logsumexp(logits[r]) - logits[r, target[r]] (0 where target < 0). With
    smoothing s the target is not one-hot: s / vocabulary everywhere and 1 - s more at target[r].
    With dscale != NULL: also overwrites logits by dscale[r] * (softmax - target) (0 where target < 0). With cap > 0 the
-   logits have a soft cap behind them, and it is the gradient of what was capped. */
+   logits have a soft cap after them, and it is the gradient of what was capped. */
 CH_KERNEL(COMMON, void, cross_entropy,
           (const ch_team *team, int64_t rows, int64_t vocabulary, double smoothing, double cap, void *logits,
            const int32_t *targets, void *loss, const void *dscale))
@@ -324,8 +324,8 @@ CH_KERNEL(OWN_BF16_DOT, void, attend_backward, (const ch_attend *args, const ch_
 /* Bytes at args->scratch, for all threads. They do not depend on what the pointers in args point to. For `past` and
    `document_start` they do not even depend on whether these are NULL. */
 CH_KERNEL(OWN_BF16_DOT, size_t, attend_scratch, (const ch_attend *args, bool backward))
-/* Sinks [count] of a softmax, head h's the one at h mod count, behind attend_forward with args->lse: out and lse become those of a softmax that has one more term,
-   e^sink, with a value of zero; and behind attend_backward of these the gradient of the sinks, dout as args->out. */
+/* Sinks [count] of a softmax, head h's the one at h mod count, after attend_forward with args->lse: out and lse become those of a softmax that has one more term,
+   e^sink, with a value of zero; and after attend_backward of these the gradient of the sinks, dout as args->out. */
 CH_KERNEL(COMMON, void, attend_sinks, (const ch_attend *args, int64_t count, const void *sinks))
 CH_KERNEL(COMMON, void, attend_sinks_backward,
           (const ch_attend *args, const void *dout, int64_t count, const void *sinks, void *dsinks,

@@ -176,7 +176,7 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
                    (long long)o->micro_batch, (long long)o->batch);
   if ((double)o->batch * (double)o->accumulate * (double)o->sequence > largest_count)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--batch %lld x --accumulate %lld x --seq %lld make more than 1G tokens a step",
+                   "--batch %lld x --accumulate %lld x --seq %lld make more than 1G tokens per step",
                    (long long)o->batch, (long long)o->accumulate, (long long)o->sequence);
   if (o->schedule != CH_TRAIN_CONSTANT && o->warmup >= o->steps && o->warmup > 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,

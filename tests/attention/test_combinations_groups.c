@@ -40,7 +40,7 @@ static void add_mixes(combination_list *list) {
   for (int i = 0; i < count; i++)
     add_combination(list, i % 3 == 1 ? "'position': 'alibi', 'head_dim': 5" : "'head_dim': 6",
                     i % 4 == 3 ? "gated" : "gqa", attention[i].text);
-  /* One number a layer: the larger number of heads stands for a layer without mixing. */
+  /* One number per layer: the larger number of heads stands for a layer without mixing. */
   add_combination(list, "'num_hidden_layers': 3", "gqa", GROUPS(2, 4) ", " MIX("'k', 'v'", "[1, 4, 2]"));
   add_combination(list, "'num_hidden_layers': 3, 'attention_bias': true", "gqa",
                   GROUPS(4, 1) ", 'qk_norm': true, " MIX("'v'", "[2, 3, 4]"));

@@ -42,7 +42,7 @@ int main(void) {
   static const char *const two_positions[] = {positions[0], positions[1], NULL};
   add_all(&list, few_and_many, knocking, two_positions);
 
-  /* MEA; ranges; one number a layer; shapes. */
+  /* MEA; ranges; one number per layer; shapes. */
   const char *mea = "'head_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 4}";
   add_combination(&list, "'num_key_value_heads': 4", "gqa", mea);
   add_combination(&list, "'num_key_value_heads': 4, 'position': 'alibi'", "gqa", mea);

@@ -128,7 +128,7 @@ static void every_module_learns(void **state) {
   }
 }
 
-/* Behind a mechanism by head and one that factorises, with the modules that stand behind their projections. */
+/* Behind a mechanism by head and one that factorises, with the modules that follow their projections. */
 static void every_way_of_sharing_learns(void **state) {
   (void)state;
   static const char *const ways[] = {

@@ -26,7 +26,7 @@ static const char *const models[] = {
              "{'type': 'gqa'}",
 };
 
-/* Writes the model in blocks, and reads it back: as it is, or its values in F32. */
+/* Writes the model block-quantised, and reads it back: as it is, or its values in F32. */
 static ch_model *quantised(const ch_model *model, ch_dtype dtype, ch_weights_mode mode) {
   ch_dtype *dtypes = calloc((size_t)model->params.count, sizeof *dtypes);
   ch_quantised_sizes sizes;

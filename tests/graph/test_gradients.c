@@ -777,7 +777,7 @@ static const gradient_case cases[] = {
     {"experts by sigmoids", 11, {EXPERT_LEAVES}, build_experts_by_sigmoids},
     {"experts at their sigmoid", 11, {EXPERT_LEAVES}, build_experts_at_their_sigmoid},
     {"experts at their probability", 11, {EXPERT_LEAVES}, build_experts_at_their_probability},
-    {"one expert a token", 11, {EXPERT_LEAVES}, build_one_expert},
+    {"one expert per token", 11, {EXPERT_LEAVES}, build_one_expert},
     {"experts alike", 5, {{ROWS, 4}, {ROWS, 12}, {5, 4}, {5, 4}, {4, 5}}, build_experts_alike},
 };
 

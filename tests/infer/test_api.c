@@ -235,7 +235,7 @@ static void the_estimate_is_what_the_cache_takes(void **state) {
     ch_session *session = NULL;
     assert_int_equal(ch_memory_estimate(model, &settings, &memory, &error), CH_OK);
     assert_int_equal(ch_session_create(model, &settings, &session, &error), CH_OK);
-    /* 2 layers x 2 x 4 heads x 16 dimensions = 256 elements a token */
+    /* 2 layers x 2 x 4 heads x 16 dimensions = 256 elements per token */
     assert_int_equal(memory.cache, 256 * 3 * 100 * cases[i].bytes);
     assert_int_equal(ch_session_cache_bytes(session), memory.cache);
     assert_int_equal(memory.weights, 656000 * 4);

@@ -217,7 +217,7 @@ static void linear_layers_have_states_and_no_cache(void **state) {
   assert_int_equal(a.cache_elements_per_token, 12288);
   assert_int_equal(a.state_elements_per_sequence, 19759104);
   assert_int_equal(deep.cache_elements_at_depth, 12288000);
-  /* What does not depend on the depth: matrices and convolutions, and three multiply-adds an element of a state. */
+  /* What does not depend on the depth: matrices and convolutions, and three multiply-adds per element of a state. */
   const double keys = 16 * 128, values = 32 * 128,
                linear = 64 * (2 * keys + 3 * values + 2 * 32) + 4 * (2 * keys + values) + 3 * 32 * 128 * 128,
                full = 64 * (2 * 16 * 256 + 2 * 2 * 256);

@@ -91,7 +91,7 @@ static void caches_are_those_of_the_tables(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     ch_account a = figures(rows[i].name);
     if (a.cache_elements_per_token != rows[i].elements || a.cache_bytes_per_token != 2 * rows[i].elements)
-      fail_msg("%s: %lld elements a token where the paper has %lld", rows[i].name,
+      fail_msg("%s: %lld elements per token where the paper has %lld", rows[i].name,
                (long long)a.cache_elements_per_token, (long long)rows[i].elements);
   }
 }
@@ -371,7 +371,7 @@ static void assert_saves(const char *name, const char *dense, double percent) {
     fail_msg("%s saves %.2f %% of attention, not %.1f %%", name, 100 * share, percent);
 }
 
-/* MASA, section 4: Transformer-S, -M and -L; GQA with 6 and 8 query heads a key-value head. */
+/* MASA, section 4: Transformer-S, -M and -L; GQA with 6 and 8 query heads per key-value head. */
 static void models_of_masa_have_the_sizes_that_the_paper_says(void **state) {
   (void)state;
   assert_millions("Transformer-S", figures("masa-s-dense").parameters_total, 110, 0);

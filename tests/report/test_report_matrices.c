@@ -61,7 +61,7 @@ static void knocking_is_shown_layer_by_layer_with_gates_apart(void **state) {
   json_t *figure = figure_in(html);
   assert_non_null(strstr(html, "Knocking projections of kha"));
   assert_int_equal(json_array_size(json_object_get(figure, "panels")), 2 * 2 * 3);
-  assert_int_equal(json_integer_value(json_object_get(figure, "columns")), 6); /* a row a layer */
+  assert_int_equal(json_integer_value(json_object_get(figure, "columns")), 6); /* one row per layer */
   int gates = 0;
   json_t *panel;
   size_t i;

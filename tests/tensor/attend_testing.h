@@ -10,7 +10,7 @@ typedef struct attend_case {
   int64_t sequences, queries, heads, kv_heads, key_dim, value_dim;
   int64_t past; /* most tokens before the first query; each sequence has another number */
   bool causal, alibi, documents;
-  /* Of keys and values; CH_F64 stands for the table's own. In blocks: heads, what is between them and `extra` are whole blocks
+  /* Of keys and values; CH_F64 stands for the table's own. Block-quantised: heads, what is between them and `extra` are whole blocks
      (blocks_producer). */
   ch_dtype state_type[2];
   int64_t extra;    /* elements between the states of two tokens, and between two sequences */
@@ -30,7 +30,7 @@ typedef struct attend_data {
   int64_t q_size, out_size, lse_size, state_size[2], token_stride[2], sequence_stride[2];
   int64_t q_head, q_token, head_stride[2];
   double *q, *state[2];
-  void *blocks[2]; /* states in blocks, or NULL */
+  void *blocks[2]; /* block-quantised states, or NULL */
   int32_t *past, *document_start;
   double *slopes;
   double scale;
@@ -290,7 +290,7 @@ static inline int64_t split_elements(const ch_attend *args, int64_t heads, int64
 static const ch_tile_producer splitting_producer = {
     .name = "split", .produce = produce_split, .scratch_elements = split_elements};
 
-/* States in blocks: as they are where the loop takes them, else as the table's reals; ch_attend.context is the table. */
+/* Block-quantised states: as they are where the loop takes them, else as the table's reals; ch_attend.context is the table. */
 static inline ch_tile widened_tile(const ch_attend *args, const ch_tile *tile, const ch_tile_span *span,
                                    int64_t dim, void *scratch) {
   const ch_kernels *kernels = args->context;
@@ -426,7 +426,7 @@ static inline bool has_bf16_dots(const ch_kernels *kernels) {
 }
 
 /* Bounds of the forward pass on a table: one with BF16 dots rounds queries and weights to 8 bits where states
-   have no more, or where it may, and what lies in blocks that heads share. The caller's to free. */
+   have no more, or where it may, and block-quantised states that heads share. The caller's to free. */
 static inline double *bounds_on(const attend_data *d, const ch_kernels *kernels, int64_t n,
                                 const double *bound, const double *rounding) {
   const attend_case *c = &d->shape;

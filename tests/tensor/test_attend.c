@@ -198,7 +198,7 @@ static void heads_of_their_own_are_right(void **state) {
   }
 }
 
-/* Heads in blocks that several query heads share. */
+/* Block-quantised heads that several query heads share. */
 static void shared_blocks_are_right(void **state) {
   (void)state;
   ch_random random;

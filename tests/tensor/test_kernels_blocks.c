@@ -1,4 +1,4 @@
-/* Weights in blocks on every table: what they stand for, and products of few rows with them. */
+/* Block-quantised weights on every table: what they stand for, and products of few rows with them. */
 #include "tensor/kernel_testing.h"
 
 #include "tensor/encode_blocks.h"

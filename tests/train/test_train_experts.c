@@ -219,7 +219,7 @@ static void the_balance_loss_moves_the_router_but_is_no_part_of_the_loss(void **
   ch_trainer_free(without);
 }
 
-/* Heads that tokens choose have such a loss too: the number of active heads a layer where probabilities are even. */
+/* Heads that tokens choose have such a loss too: the number of active heads per layer where probabilities are even. */
 static void choices_of_heads_are_balanced_in_the_same_way(void **state) {
   (void)state;
   enum { CHOSEN = 2 };

@@ -317,7 +317,7 @@ static char *written_example(making *m, const ch_question *q) {
                          answered ? m->task->fewshot_delimiter : "");
 }
 
-/* The text of example `index` with its answer and the delimiter behind it. */
+/* The text of example `index` with its answer and the delimiter after it. */
 static ch_status example_of(making *m, int64_t index, const char **text, ch_error *error) {
   if (m->examples[index]) {
     *text = m->examples[index];

@@ -331,7 +331,7 @@ static ch_statement *add(parser *p, ch_statement ***tail, ch_statement_kind kind
   return s;
 }
 
-/* Closes the brackets, which may take the white space behind them along. */
+/* Closes the brackets, which may take the white space after them along. */
 static void close_brackets(parser *p, const char *closing, const char *text_end) {
   p->end = text_end;
   if (p->status != CH_OK) return;

@@ -36,7 +36,7 @@ class LayerStates(CacheLayerMixin):
         return whole
 
     def indices(self, count, device):
-        """The places in the text of what is kept and of `count` tokens behind it."""
+        """The positions in the text of what is kept and of `count` tokens after it."""
         after = torch.arange(self.seen, self.seen + count, device=device)
         kept = self.states[0].shape[1] if self.states else 0
         first = torch.arange(min(self.sinks, kept), device=device) if kept < self.seen else after[:0]

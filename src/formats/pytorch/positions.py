@@ -98,7 +98,7 @@ def alibi_bias(config, tokens):
 
 #? end
 class Tokens:
-    """The tokens of one pass and the keys that they may see. indices [S]: the keys' places in the text, the last T of which are
+    """The tokens of one pass and the keys that they may see. indices [S]: the keys' positions in the text, the last T of which are
     the tokens' own."""
 
     def __init__(self, config, positions, ids, attention_mask, indices, window, dtype, options):

@@ -1,4 +1,4 @@
-/* Heads with their number behind them, as a row of the identity: a key that ends in a number for each head then adds head
+/* Heads with their number appended, as a row of the identity: a key that ends in a number for each head then adds head
  * h's to the scores of head h. */
 #include "graph/ops/shapes.h"
 

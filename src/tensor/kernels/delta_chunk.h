@@ -41,7 +41,7 @@ static inline delta_sizes delta_sizes_of(const ch_delta_rule *a) {
 typedef struct delta_chunk {
   int64_t sequence, head, first, count;
   real *keys, *queries;      /* [CHUNK, key_ld] */
-  real *keys_across;         /* [key_dim, CHUNK]: their transpose, zero behind the last token */
+  real *keys_across;         /* [key_dim, CHUNK]: their transpose, zero after the last token */
   real *key_key, *key_query; /* K K^T and Q K^T [CHUNK, CHUNK], on and below the diagonal */
   /* Of one value head: */
   real *decays;  /* G [CHUNK, CHUNK], zero above the diagonal */
@@ -88,7 +88,7 @@ static inline bool begins_document(const ch_delta_rule *a, const delta_chunk *c,
   return a->document_start && a->document_start[token_of(a, c, t)] == c->first + t;
 }
 
-/* Copies a chunk's rows of `dim` elements, `stride` apart, behind each other with `ld`, zeros behind the elements. */
+/* Copies a chunk's rows of `dim` elements, `stride` apart, after each other with `ld`, zeros after the elements. */
 static inline void gather_rows(int64_t rows, int64_t dim, const real *from, int64_t stride, real *to,
                                int64_t ld) {
   for (int64_t r = 0; r < rows; r++) {
@@ -97,7 +97,7 @@ static inline void gather_rows(int64_t rows, int64_t dim, const real *from, int6
   }
 }
 
-/* to [columns, to_ld] = from [rows, from_ld] transposed, zeros behind the rows. */
+/* to [columns, to_ld] = from [rows, from_ld] transposed, zeros after the rows. */
 static inline void transpose(int64_t rows, int64_t columns, const real *from, int64_t from_ld, real *to,
                              int64_t to_ld) {
   for (int64_t r = 0; r < to_ld; r += STRIP)

@@ -190,7 +190,7 @@ typedef struct share {
    of kv_b with a block of tokens; a folded id has two small products to itself; a token that uses a folded query and
    adds to a sum reads both from L2. */
 typedef struct costs {
-  double expanded, folded, met; /* a token; an id; a token of a folded id */
+  double expanded, folded, met; /* per token; per id; per token of a folded id */
   int64_t seldom;               /* ids of at most so many tokens are expanded */
 } costs;
 

@@ -299,7 +299,7 @@ ALWAYS_INLINE void dot_small_blocks(const int rows, const int outs, ch_dtype dty
     add_blocks(rows, outs, dtype, u, w, row_bytes, x, at, 0, sum);
   if (at == in) return;
   unsigned char padded[MOST_OUTS][72] = {
-      0}; /* some blocks, with zeros behind them: nothing past the row is read */
+      0}; /* some blocks, with zeros after them: nothing past the row is read */
   for (int o = 0; o < outs; o++)
     memcpy(padded[o], w + (size_t)o * row_bytes, (size_t)(in - at) / GROUP * (size_t)block);
   add_blocks(rows, outs, dtype, u, padded[0], sizeof *padded, x, at, 0, sum);

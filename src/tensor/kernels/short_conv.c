@@ -1,4 +1,4 @@
-/* Short causal convolutions, channel by channel, and SiLU behind them: y = silu(z), z_t = sum over j of w_j x_{t-j}.
+/* Short causal convolutions, channel by channel, and SiLU after them: y = silu(z), z_t = sum over j of w_j x_{t-j}.
  *
  * Weights [channels, taps], whose last tap is the token itself, are turned into rows of channels once per call. Rows of x
  * from before the first token come from a state of taps - 1 rows; in front of a text or a document they are zero.
@@ -110,7 +110,7 @@ static void write_row(const ch_short_conv *a, const real *weights, const real *r
   }
 }
 
-/* Rows first ... last - 1 from the last on: a ring holds dz of the rows behind, some of which are another part's. */
+/* Rows first ... last - 1 from the last on: a ring holds dz of the rows after, some of which are another part's. */
 static void backward_rows(const ch_short_conv *a, const ch_short_conv_gradient *g, const real *weights,
                           int64_t first, int64_t last, real *ring, real *dweights) {
   int64_t end = last + a->taps - 1 < a->sequences * a->length ? last + a->taps - 1 : a->sequences * a->length;

@@ -1,4 +1,4 @@
-/* Caches of 16 bits and in blocks, held against the definition in two halves: every state that a token left is the
+/* Caches of 16 bits and block-quantised ones, held against the definition in two halves: every state that a token left is the
  * nearest that its format can say to what the definition leaves there; and what is read is what the definition makes of the
  * states as they are stored. No tolerance is left to rounding: a state that lies between two steps may become either.
  */

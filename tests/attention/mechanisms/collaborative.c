@@ -48,7 +48,7 @@ static double *attention(reference_run *run, const double *x) {
     for (int64_t h = 0; h < c->heads; h++) {
       memset(query, 0, (size_t)width * sizeof *query);
       memcpy(query, q + (t * c->heads + h) * shared, (size_t)shared * sizeof *query);
-      if (c->content_bias) query[shared + h] = 1; /* u_h . x_j stands behind the key */
+      if (c->content_bias) query[shared + h] = 1; /* u_h . x_j follows the key */
       reference_scores(run, h, t, query, k, width, width, 1 / sqrt((double)d), scores);
       double factor = reference_sink_factor(run, h, reference_softmax(run, t, scores));
       reference_gather(run, t, scores, factor, v + h * c->groups / c->heads * d, c->groups * d, d,
