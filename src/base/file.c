@@ -88,8 +88,8 @@ ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size
   CH_TRY(open_regular(path, &fd, &bytes, error));
   if (bytes > limit) {
     close(fd);
-    return ch_fail(error, CH_ERROR_FORMAT, "%s has %zu bytes; at most %zu make sense here", path, bytes,
-                   limit);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s is too large for such a file: %zu bytes, more than %zu", path,
+                   bytes, limit);
   }
   char *buffer = malloc(bytes + 1);
   size_t done = 0;

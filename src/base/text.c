@@ -161,6 +161,10 @@ bool ch_parse_bytes(const char *text, int64_t *bytes) {
   return ch_parse_count(word, bytes);
 }
 
+const char *ch_article(const char *word) {
+  return *word && strchr("AEIOaeio", *word) ? "an" : "a";
+}
+
 const char *ch_plural(int64_t count, const char *one, const char *many) {
   return count == 1 ? one : many;
 }

@@ -83,7 +83,8 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
   if (after != before)
     ch_text_printf(text, "cache per token: %lld elements, before %lld%s\n", after, before,
                    a->keep_cache ? "" : " (--keep-cache does not fold such mixing)");
-  ch_text_printf(text, "%s: a %s model%s\n", a->out, ch_report_text(report, "model_type"),
+  const char *type = ch_report_text(report, "model_type");
+  ch_text_printf(text, "%s: %s %s model%s\n", a->out, ch_article(type), type,
                  any_folded || any_left ? "" : ", a copy");
 }
 

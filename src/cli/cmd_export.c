@@ -28,7 +28,8 @@ static ch_export_format format_of(const char *name) {
 
 static void put_page(const void *given, const json_t *report, ch_text *text) {
   const arguments *a = given;
-  ch_text_printf(text, "%s: a %s model, %s%s\n", a->out, ch_report_text(report, "model_type"),
+  const char *type = ch_report_text(report, "model_type");
+  ch_text_printf(text, "%s: %s %s model, %s%s\n", a->out, ch_article(type), type,
                  ch_report_text(report, "dtype"),
                  json_is_true(json_object_get(report, "tokenizer")) ? "" : ", without a tokenizer");
   if (!json_is_true(json_object_get(report, "tokenizer_exact")))

@@ -26,9 +26,9 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
   char count[32];
   bool tokenizer = json_is_true(json_object_get(report, "tokenizer"));
   double parameters = (double)ch_report_count(report, "parameters_total");
-  ch_text_printf(text, "%s: a %s model of %s parameters from %s%s\n", a->out,
-                 ch_report_text(report, "model_type"), ch_format_count(parameters, count, sizeof count),
-                 ch_report_text(report, "format"),
+  const char *type = ch_report_text(report, "model_type");
+  ch_text_printf(text, "%s: %s %s model of %s parameters from %s%s\n", a->out, ch_article(type), type,
+                 ch_format_count(parameters, count, sizeof count), ch_report_text(report, "format"),
                  tokenizer ? "" : ", without a tokenizer (--tokenizer gives it one)");
   if (done->blocks)
     ch_text_printf(text,

@@ -96,17 +96,18 @@ static bool has_values(const ch_option *option) {
 }
 
 void ch_completion_bash(ch_text *script) {
-  ch_text_puts(script, "# bash completion for crosshead; `crosshead completion bash` wrote it.\n"
-                       "# Values of an option: words, and whether several may stand with commas between.\n"
-                       "_crosshead_values() {\n"
-                       "  local before=\n"
-                       "  [[ ${2-} && $current == *,* ]] && before=${current%,*},\n"
-                       "  COMPREPLY=($(compgen -P \"$before\" -W \"$1\" -- \"${current#\"$before\"}\"))\n}\n"
-                       "_crosshead() {\n"
-                       "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-                       "  local command=${COMP_WORDS[1]} words=\n"
-                       "  COMPREPLY=()\n"
-                       "  if ((COMP_CWORD == 1)); then\n    COMPREPLY=($(compgen -W '");
+  ch_text_puts(
+      script, "# bash completion for crosshead; `crosshead completion bash` wrote it.\n"
+              "# Values of an option: words, and whether several may follow each other with , or + between.\n"
+              "_crosshead_values() {\n"
+              "  local before=\n"
+              "  [[ ${2-} ]] && before=${current%\"${current##*[,+]}\"}\n"
+              "  COMPREPLY=($(compgen -P \"$before\" -W \"$1\" -- \"${current#\"$before\"}\"))\n}\n"
+              "_crosshead() {\n"
+              "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+              "  local command=${COMP_WORDS[1]} words=\n"
+              "  COMPREPLY=()\n"
+              "  if ((COMP_CWORD == 1)); then\n    COMPREPLY=($(compgen -W '");
   put_first_words(script);
   ch_text_puts(script, "--help --version' -- \"$current\"))\n    return\n  fi\n"
                        "  case $command in\n"

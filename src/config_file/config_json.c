@@ -130,6 +130,23 @@ static const char *foreign_kind(const char *path) {
                                                                               : NULL;
 }
 
+/* How a file begins that is not called .json and is none: as text, or as anything else; NULL where it may be a
+   configuration. */
+static const char *other_kind(const char *path) {
+  char first[512];
+  size_t length = strlen(path), at = 0;
+  if (!ch_is_file(path) || (length > 5 && strcmp(path + length - 5, ".json") == 0)) return NULL;
+  FILE *file = fopen(path, "rb");
+  size_t got = file ? fread(first, 1, sizeof first, file) : 0;
+  if (file) fclose(file);
+  if (got >= 3 && memcmp(first, "\xef\xbb\xbf", 3) == 0) at = 3; /* a byte order mark */
+  while (at < got && isspace((unsigned char)first[at])) at++;
+  if (at == got || first[at] == '{' || first[at] == '[') return NULL;
+  for (size_t i = at; i < got; i++)
+    if ((unsigned char)first[i] < ' ' && !isspace((unsigned char)first[i])) return "a binary file";
+  return "a text";
+}
+
 static ch_status refuse_foreign(const char *path, const char *kind, ch_error *error) {
   if (strcmp(kind, "a safetensors file") == 0)
     return ch_fail(error, CH_ERROR_FORMAT,
@@ -147,6 +164,13 @@ ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
   if (foreign) {
     free(file);
     return refuse_foreign(path, foreign, error);
+  }
+  const char *other = other_kind(file);
+  if (other) {
+    free(file);
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s looks like %s, not like a configuration; name a model directory or a config.json",
+                   path, other);
   }
   ch_status status = ch_read_file(file, MOST_CONFIG_BYTES, &text, &size, error);
   if (status == CH_OK && strlen(text) != size)

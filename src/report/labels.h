@@ -1,4 +1,4 @@
-/* Names of models as a page shows them: the paths of configuration files are shortened. */
+/* Names of models as a page or a table shows them: the paths of configuration files are shortened. */
 #ifndef CH_REPORT_LABELS_H
 #define CH_REPORT_LABELS_H
 

@@ -8,6 +8,7 @@
 #include "experiment/verdict.h"
 #include "experiment/warnings.h"
 #include "report/equal.h"
+#include "report/labels.h"
 #include "report/ladder_text.h"
 #include "report/tasks.h"
 #include "base/utf8.h"
@@ -279,7 +280,8 @@ static void put_rates(const ch_summary *summary, ch_text *text) {
   for (int i = 0; i < summary->count; i++) {
     const ch_compared *run = summary->groups[i].runs[0];
     if (!run->tried_count) continue;
-    ch_text_printf(text, "%s%s %.2g", count++ ? "; " : "Learning rates, tuned: ", run->name, run->lr);
+    ch_text_printf(text, "%s%s %.2g", count++ ? "; " : "Learning rates, tuned: ", summary->groups[i].name,
+                   run->lr);
     const char *open = " (";
     if (run->lr_low > 0) {
       ch_text_printf(text, "%s%.2g to %.2g is as good", open, run->lr_low, run->lr_high);
@@ -352,7 +354,7 @@ void ch_table_write(const ch_comparison *comparison, ch_text *text) {
   ch_error error;
   int widths[CH_MOST_COLUMNS];
   const ch_columns shown = ch_columns_of(comparison), *columns = &shown;
-  if (ch_summarise(comparison, &summary, &error) != CH_OK) {
+  if (ch_summarise(comparison, &summary, &error) != CH_OK || ch_summary_label(&summary, &error) != CH_OK) {
     text->failed = true;
     ch_arena_free(&summary.arena);
     return;

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/registry.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "config_file/config_json.h"
 #include "runs/kept_texts.h"
 
 enum { MOST_POINTS = 1000, MOST_RESULT_BYTES = 1 << 26 };
@@ -71,10 +73,20 @@ static int64_t amount_of(const json_t *line) {
   return json_is_integer(value) ? json_integer_value(value) : -1;
 }
 
+/* The name of the mechanism of a configuration, which need not be spelled out there ("llama" says none). */
+static const char *mechanism_of(const json_t *config) {
+  const char *name = text_at(json_object_get(config, "attention"), "type");
+  char *text = name || !config ? NULL : json_dumps(config, 0);
+  ch_config read;
+  ch_error ignored;
+  if (text && ch_config_parse(text, "config", &read, &ignored) == CH_OK) name = ch_mechanism_of(&read)->name;
+  free(text);
+  return name;
+}
+
 static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
   const json_t *options = json_object_get(line, "options"), *config = json_object_get(line, "config");
-  const char *seed = text_at(options, "seed"),
-             *mechanism = text_at(json_object_get(config, "attention"), "type");
+  const char *seed = text_at(options, "seed");
   ch_kept_run *run = r->run;
   r->begun = true;
   if (seed) run->seed = strtoll(seed, NULL, 10);
@@ -83,7 +95,7 @@ static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
   run->version = copy(r, text_at(line, "version"));
   run->config = copy_json(r, config);
   run->options = copy_json(r, options);
-  run->mechanism = copy(r, mechanism);
+  run->mechanism = copy(r, mechanism_of(config));
   run->parameters = json_integer_value(json_object_get(line, "parameters"));
   bool fine = run->started && run->version && run->config && run->options && run->mechanism;
   return fine ? CH_OK : no_memory(r, error);

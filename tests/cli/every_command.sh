@@ -44,6 +44,8 @@ source <("$program" completion bash)
 [[ $(complete_words crosshead runs show --so) == --sort ]] || complain "bash does not complete an option of runs show"
 [[ $(complete_words crosshead compare --mechanisms mfa_) == mfa_kr ]] || complain "bash does not complete a mechanism"
 [[ $(complete_words crosshead compare --mechanisms mha,gq) == mha,gqa ]] || complain "bash does not complete a second mechanism"
+[[ $(complete_words crosshead compare --mechanisms gqa,mfa+masa-c) == gqa,mfa+masa-common ]] || complain "bash does not complete what follows a plus"
+[[ " $(complete_words crosshead compare --mechanisms mfa+) " == *" mfa+moe "* ]] || complain "bash offers nothing after a plus"
 [[ $(complete_words crosshead eval --task hella) == hellaswag ]] || complain "bash does not complete a task"
 for mechanism in $("$program" compare --help | sed -n '/^Mechanisms:/,/^$/s/^  \([a-z][a-z_-]*\).*/\1/p'); do
   for shell in bash zsh fish; do

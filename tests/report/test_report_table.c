@@ -96,6 +96,19 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
+static void long_paths_become_short_names(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  ch_text text = {0};
+  sample_comparison(&comparison, 2);
+  comparison.models[0].name = "/home/somebody/experiments/attention/wide-heads.json";
+  ch_table_write(&comparison, &text);
+  assert_non_null(strstr(text.data, "\nwide-heads "));
+  assert_null(strstr(text.data, "somebody"));
+  ch_text_free(&text);
+  ch_arena_free(&comparison.arena);
+}
+
 static void spikes_are_said_where_there_are_any(void **state) {
   (void)state;
   ch_comparison comparison;
@@ -365,6 +378,7 @@ int main(void) {
       cmocka_unit_test(the_verdict_follows_the_tolerance),
       cmocka_unit_test(of_equal_caches_the_lower_loss_is_taken),
       cmocka_unit_test(one_model_or_none_is_no_comparison),
+      cmocka_unit_test(long_paths_become_short_names),
       cmocka_unit_test(with_seeds_the_verdict_comes_first_and_intervals_follow),
       cmocka_unit_test(numbers_are_grouped_by_thousands),
   };
