@@ -92,14 +92,14 @@ typedef struct maker {
   const comparing *list; /* on the rank that leads */
 } maker;
 
-static int place_of(const maker *m, const ch_piece *piece) {
+static int place_of(const maker *m, const ch_assignment *piece) {
   const ch_comparison *comparison = m->setup->comparison;
   for (int i = 0; m->list && i < comparison->planned; i++)
     if (m->list->runs[i].model == piece->model && m->list->runs[i].seed == piece->seed) return i;
   return 0;
 }
 
-static ch_status make_piece(void *context, const ch_piece *piece, bool *began, ch_error *error) {
+static ch_status make_piece(void *context, const ch_assignment *piece, bool *began, ch_error *error) {
   const maker *m = context;
   ch_compare_setup *setup = m->setup;
   if (piece->tries_rates) return ch_compare_tune_model(setup, piece->model, began, error);
@@ -108,13 +108,13 @@ static ch_status make_piece(void *context, const ch_piece *piece, bool *began, c
                               setup->comparison->planned, began, error);
 }
 
-static ch_status make_on_lead(void *context, const ch_piece *piece, bool *began, ch_error *error) {
+static ch_status make_on_lead(void *context, const ch_assignment *piece, bool *began, ch_error *error) {
   comparing *c = context;
   maker m = {.setup = c->setup, .list = c};
   return make_piece(&m, piece, began, error);
 }
 
-static void note_failure(comparing *c, int at, const ch_piece *piece, const ch_outcome *outcome) {
+static void note_failure(comparing *c, int at, const ch_assignment *piece, const ch_outcome *outcome) {
   const ch_compare_setup *setup = c->setup;
   const ch_compare_settings *s = &setup->settings;
   ch_crew_note_failure(&c->failures, at, outcome);
@@ -126,15 +126,15 @@ static void note_failure(comparing *c, int at, const ch_piece *piece, const ch_o
 static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
                           ch_status (*made)(void *, int, const ch_outcome *, ch_error *), ch_error *error) {
   ch_compare_setup *setup = c->setup;
-  ch_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
+  ch_assignment *pieces = calloc((size_t)count + 1, sizeof *pieces);
   ch_crew_work work = {.pieces = pieces, .count = count, .make = make_on_lead, .made = made, .context = c};
   if (!pieces) return ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", count);
   for (int i = 0; i < count; i++) {
     int model = tunes ? listed[i] : c->runs[listed[i]].model;
-    pieces[i] = (ch_piece){.model = model,
-                           .tries_rates = tunes,
-                           .seed = tunes ? setup->settings.seed : c->runs[listed[i]].seed,
-                           .lr = setup->plan.models[model].lr};
+    pieces[i] = (ch_assignment){.model = model,
+                                .tries_rates = tunes,
+                                .seed = tunes ? setup->settings.seed : c->runs[listed[i]].seed,
+                                .lr = setup->plan.models[model].lr};
   }
   c->listed = listed;
   ch_status status = ch_order_pieces(setup, pieces, listed, count, error);
@@ -155,7 +155,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
     return run_finished(c, run, false, error);
   }
   run->failed = true;
-  const ch_piece piece = {.model = run->model, .seed = run->seed};
+  const ch_assignment piece = {.model = run->model, .seed = run->seed};
   note_failure(c, c->listed[index], &piece, outcome);
   return CH_OK;
 }
@@ -220,7 +220,7 @@ static ch_status on_tuned(void *context, int index, const ch_outcome *outcome, c
   int model = c->listed[index];
   c->setup->began |= outcome->began;
   if (outcome->status == CH_OK) return CH_OK;
-  const ch_piece piece = {.model = model, .seed = c->setup->settings.seed};
+  const ch_assignment piece = {.model = model, .seed = c->setup->settings.seed};
   c->untuned[model] = true;
   note_failure(c, model, &piece, outcome);
   return CH_OK;

@@ -25,7 +25,7 @@ typedef struct ch_crew_member {
   int rank; /* of its first rank */
   ch_transfer in, out;
   report said;
-  ch_piece word;
+  ch_assignment word;
   int index;              /* of the piece that it makes; -1: it makes none */
   bool asks, ended, left; /* it waits for a word; was told to end; has said its last */
 } ch_crew_member;
@@ -33,12 +33,12 @@ typedef struct ch_crew_member {
 /* Rank 0, as the first rank of another group sees it. */
 typedef struct ch_crew_lead {
   ch_transfer in, out;
-  ch_piece word;
+  ch_assignment word;
   report say;
   bool warned; /* rank 0 knows that this group is stopped */
 } ch_crew_lead;
 
-static const ch_piece nothing = {.model = -1};
+static const ch_assignment nothing = {.model = -1};
 
 static void rest(void) {
   static const struct timespec nap = {0, 2000000};
@@ -148,7 +148,7 @@ static void hear(ch_crew *crew, ch_crew_member *m) {
   if (!m->left) listen_to(crew, m);
 }
 
-static void tell(ch_crew *crew, ch_crew_member *m, const ch_piece *word) {
+static void tell(ch_crew *crew, ch_crew_member *m, const ch_assignment *word) {
   ch_ranks_wait(crew->all, &m->out, NULL, NULL);
   m->word = *word;
   m->asks = false;
@@ -194,7 +194,7 @@ static bool somebody_works(const ch_crew *crew) {
 
 /* Makes a piece with the own group. */
 static ch_status make_own(ch_crew *crew, int index, ch_error *error) {
-  ch_piece piece = crew->work->pieces[index];
+  ch_assignment piece = crew->work->pieces[index];
   ch_outcome outcome = {.status = CH_OK};
   ch_error own = {0};
   ch_ranks_broadcast(crew->own, 0, &piece, sizeof piece);
@@ -234,7 +234,7 @@ ch_status ch_crew_make(ch_crew *crew, const ch_crew_work *work, ch_error *error)
 }
 
 void ch_crew_dismiss(ch_crew *crew) {
-  ch_piece word = nothing;
+  ch_assignment word = nothing;
   if (!crew->members) return;
   begin(crew);
   ch_ranks_broadcast(crew->own, 0, &word, sizeof word);
@@ -290,7 +290,7 @@ static void say(ch_crew *crew, report_kind kind, const ch_outcome *outcome) {
 }
 
 /* Waits for rank 0's word; a signal meanwhile is for all. */
-static ch_piece await_word(ch_crew *crew) {
+static ch_assignment await_word(ch_crew *crew) {
   ch_crew_lead *lead = crew->lead;
   while (!ch_ranks_done(crew->all, &lead->in)) {
     if (!lead->warned && asked_to_stop(crew)) {
@@ -307,8 +307,8 @@ static void expect_word(ch_crew *crew) {
 }
 
 /* The next piece of this group; .model < 0: there is none. */
-static ch_piece next_piece(ch_crew *crew) {
-  ch_piece piece = nothing;
+static ch_assignment next_piece(ch_crew *crew) {
+  ch_assignment piece = nothing;
   bool first = ch_crew_writes(crew);
   if (first) piece = await_word(crew);
   if (first && piece.model >= 0) expect_word(crew); /* while the piece is made only the last word may come */
@@ -316,12 +316,12 @@ static ch_piece next_piece(ch_crew *crew) {
   return piece;
 }
 
-void ch_crew_follow(ch_crew *crew, ch_piece_maker make, void *context) {
+void ch_crew_follow(ch_crew *crew, ch_assignment_maker make, void *context) {
   /* The other ranks of rank 0's group have its words from the group. */
   bool first = ch_crew_writes(crew);
   if (first) expect_word(crew);
   if (first) say(crew, ASKS, NULL);
-  for (ch_piece piece = next_piece(crew); piece.model >= 0; piece = next_piece(crew)) {
+  for (ch_assignment piece = next_piece(crew); piece.model >= 0; piece = next_piece(crew)) {
     ch_outcome outcome = {.status = CH_OK};
     ch_error error = {0};
     outcome.status = make(context, &piece, &outcome.began, &error);

@@ -12,12 +12,12 @@
 #include "ranks/ranks.h"
 
 /* Something to train: a run of a model, or the runs that find its learning rate. */
-typedef struct ch_piece {
+typedef struct ch_assignment {
   int32_t model; /* of the plan; -1: there is nothing more to do */
   int32_t tries_rates;
   uint64_t seed;
   double lr;
-} ch_piece;
+} ch_assignment;
 
 /* What became of a piece. */
 typedef struct ch_outcome {
@@ -28,13 +28,14 @@ typedef struct ch_outcome {
 } ch_outcome;
 
 /* How pieces are made: called on every rank of a group. *began: a step was made, or it had been made before. */
-typedef ch_status (*ch_piece_maker)(void *context, const ch_piece *piece, bool *began, ch_error *error);
+typedef ch_status (*ch_assignment_maker)(void *context, const ch_assignment *piece, bool *began,
+                                         ch_error *error);
 
 /* Pieces, in the order in which they are to begin. */
 typedef struct ch_crew_work {
-  const ch_piece *pieces;
+  const ch_assignment *pieces;
   int count;
-  ch_piece_maker make;
+  ch_assignment_maker make;
   /* On rank 0 of all, when a piece was made or has failed, but not when it was interrupted; by its index. An error ends the
      work. */
   ch_status (*made)(void *context, int index, const ch_outcome *outcome, ch_error *error);
@@ -80,7 +81,7 @@ ch_status ch_crew_make(ch_crew *crew, const ch_crew_work *work, ch_error *error)
 /* On rank 0: ends ch_crew_follow of the others. */
 void ch_crew_dismiss(ch_crew *crew);
 /* On all others: makes what rank 0 gives. */
-void ch_crew_follow(ch_crew *crew, ch_piece_maker make, void *context);
+void ch_crew_follow(ch_crew *crew, ch_assignment_maker make, void *context);
 
 /* What has failed while other pieces were made. */
 typedef struct ch_crew_failures {

@@ -41,13 +41,13 @@ ch_status ch_predict_flops(const ch_compare_setup *setup, int model, double *flo
   return CH_OK;
 }
 
-ch_status ch_order_pieces(const ch_compare_setup *setup, ch_piece *pieces, int *listed, int count,
+ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, int *listed, int count,
                           ch_error *error) {
   if (setup->crew.groups == 1) return CH_OK;
   size_t room = (size_t)count + 1;
   double *costs = calloc(room, sizeof *costs);
   int *order = calloc(room, sizeof *order), *listed_before = calloc(room, sizeof *listed);
-  ch_piece *before = calloc(room, sizeof *before);
+  ch_assignment *before = calloc(room, sizeof *before);
   ch_status status = CH_OK;
   if (!costs || !order || !listed_before || !before)
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", count);

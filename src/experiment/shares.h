@@ -13,7 +13,7 @@ ch_status ch_divide(const double *costs, int count, int shares, int *share_of, c
 /* *flops: about those of training a model of the plan with one seed. */
 ch_status ch_predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error);
 /* Several groups of ranks begin with the longest of pieces [count]; listed [count] says what each belongs to, and goes with it. */
-ch_status ch_order_pieces(const ch_compare_setup *setup, ch_piece *pieces, int *listed, int count,
+ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, int *listed, int count,
                           ch_error *error);
 /* share_of [plan.count * seeds], seed by seed: of settings.parts shares. While rates are tried all runs of a model belong to
    one share. */

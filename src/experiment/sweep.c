@@ -404,7 +404,7 @@ static ch_status work_all(pool *p, ch_error *error) {
 
 /* --- groups of ranks --------------------------------------------------------------------------------------------- */
 
-static planned_run *run_of(pool *p, const ch_piece *piece) {
+static planned_run *run_of(pool *p, const ch_assignment *piece) {
   for (int i = 0; i < p->sweep->planned; i++) {
     planned_run *run = &p->runs[i];
     if (run->model == &p->setup.plan.models[piece->model] && run->swept.lr == piece->lr &&
@@ -414,7 +414,7 @@ static planned_run *run_of(pool *p, const ch_piece *piece) {
   return NULL;
 }
 
-static ch_status make_piece(void *context, const ch_piece *piece, bool *began, ch_error *error) {
+static ch_status make_piece(void *context, const ch_assignment *piece, bool *began, ch_error *error) {
   worker *w = context;
   ch_status status = make_run(w, run_of(w->pool, piece), error); /* all ranks have planned the same runs */
   *began = w->began;
@@ -444,7 +444,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
 }
 
 /* On rank 0: earlier runs are read, the others handed out. */
-static ch_status hand_out(worker *w, ch_piece *pieces, int *listed, ch_error *error) {
+static ch_status hand_out(worker *w, ch_assignment *pieces, int *listed, ch_error *error) {
   pool *p = w->pool;
   int count = 0;
   for (int i = 0; i < p->sweep->planned; i++) {
@@ -454,9 +454,9 @@ static ch_status hand_out(worker *w, ch_piece *pieces, int *listed, ch_error *er
     if (earlier) CH_TRY(finished(p, run, true, error));
     if (earlier) continue;
     listed[count] = i;
-    pieces[count++] = (ch_piece){.model = (int32_t)(run->model - p->setup.plan.models),
-                                 .seed = (uint64_t)run->swept.seed,
-                                 .lr = run->swept.lr};
+    pieces[count++] = (ch_assignment){.model = (int32_t)(run->model - p->setup.plan.models),
+                                      .seed = (uint64_t)run->swept.seed,
+                                      .lr = run->swept.lr};
   }
   p->listed = listed;
   ch_crew_work work = {.pieces = pieces, .count = count, .make = make_piece, .made = on_made, .context = w};
@@ -467,7 +467,7 @@ static ch_status hand_out(worker *w, ch_piece *pieces, int *listed, ch_error *er
 
 static ch_status lead(worker *w, ch_error *error) {
   size_t room = (size_t)w->pool->sweep->planned + 1;
-  ch_piece *pieces = calloc(room, sizeof *pieces);
+  ch_assignment *pieces = calloc(room, sizeof *pieces);
   int *listed = calloc(room, sizeof *listed);
   ch_status status = pieces && listed ? hand_out(w, pieces, listed, error) : no_memory(error);
   ch_crew_dismiss(&w->pool->setup.crew);

@@ -229,9 +229,9 @@ static void long_names_widen_their_column(void **state) {
   comparison.models[1].name = "configs/ünusual-mechanism.json";
   ch_table_write(&comparison, &text);
   assert_non_null(strstr(text.data, "\nmha"
-                                    "                             "
+                                    "                "
                                     "3.4012*"));
-  assert_non_null(strstr(text.data, "\nconfigs/ünusual-mechanism.json  3.4101 "));
+  assert_non_null(strstr(text.data, "\nünusual-mechanism  3.4101 "));
   ch_text_free(&text);
   ch_arena_free(&comparison.arena);
 }
