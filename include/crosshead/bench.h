@@ -59,7 +59,7 @@ typedef struct ch_speed_settings {
       depth; /* decoding: tokens in the cache before the first; it is filled with made-up states; default 0 */
   int32_t repeat; /* timed repetitions, after an untimed one; the median is reported; 1 ... 1000, default 5 */
   ch_precision cache; /* what the cache stores; default F32 */
-  /* Of keys, of values and of latents, where they differ; default: as `cache`. */
+  /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   ch_precision compute;  /* arithmetic of large products: F32 (default) or BF16 */
   bool precompute_gates; /* of models with embedding gates: as in ch_session_settings */

@@ -51,7 +51,7 @@ typedef struct ch_mechanism_name {
 } ch_mechanism_name;
 
 /* Name number `index` of all, from 0: mechanisms, then sharing schemes and experts, which follow a mechanism and a plus sign
- * ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or stand alone. False behind the last. */
+ * ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or stand alone. False after the last. */
 CH_API bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name);
 
 /* ---- What is found ---- */
@@ -223,7 +223,7 @@ typedef struct ch_compare_settings {
   /* Sequences (images) computed at a time, a divisor of `batch`: the same result up to rounding; 0 = as many as memory allows.
    * With several ranks_per_run it must leave them equally many. */
   int64_t micro_batch;
-  int64_t sequence; /* tokens of a sequence; default 256. Of images it does not count */
+  int64_t sequence; /* tokens of a sequence; default 256. Models of images ignore it */
   double lr; /* peak learning rate; 0 = 4e-3; of CH_PARAMETRIZATION_STANDARD 2e-3, or 1e-3 with images */
   /* Rates of single models: "mla=6e-3,mha=2e-3"; a number without a name is of all others, as `lr` is. NULL: none. */
   const char *rates;
@@ -256,7 +256,7 @@ typedef struct ch_compare_settings {
    * (default): no ladder. */
   const char *ladder;
   int64_t target; /* with `ladder`: parameters of models whose loss is predicted; 0: none */
-  /* Of text: tasks that every trained model is asked (ch_evaluate_task), with commas between; behind an = the file or
+  /* For models of text: tasks that every trained model is evaluated on (ch_evaluate_task), with commas between; after an = the file or
    * directory of items, which tasks of RULER need not have: "ruler:vt@256,hellaswag=items.jsonl". RULER's are `sequence` tokens
    * long unless an @ says otherwise. The verdict does not follow them. A finished comparison can be given tasks; answers that it
    * has are kept. Models whose weights are gone are not asked. NULL (default): none. */

@@ -25,19 +25,19 @@ typedef struct ch_evaluate_settings {
   ch_document_separator documents; /* of a text */
   ch_precision compute;            /* arithmetic of large products: F32 (default) or BF16 */
   ch_precision cache;              /* of a text: read through a cache of this type; default: no cache */
-  /* Of keys, of values and of latents, where they differ; default: as `cache`, or F32 if only others are set. */
+  /* Types of keys, values and latents, if they differ; default: as `cache`, or F32 if only others are set. */
   ch_precision cache_keys, cache_values, cache_latents;
-  /* Of a task: the file or directory with its items. Tasks of RULER make theirs: here may be the text that needles lie in, or
+  /* For a task: the file or directory with its items. Tasks of RULER generate theirs: here may be the text that needles lie in, or
    * documents with questions; NULL = a text of Crosshead's. */
   const char *items;
-  /* The first so many items of a task, or images; 0 = all. Of a text: the first so many tokens, and word and byte
+  /* The number of items of a task, or images, from the first; 0 = all. For a text: the number of tokens, and word and byte
    * perplexity are not measured. */
   int64_t limit;
-  /* Of a task: solved examples before each question; CH_EXAMPLES_OF_TASK (default): as many as its description says, most say
+  /* For a task: solved examples before each question; CH_EXAMPLES_OF_TASK (default): as many as its description says, most say
    * none. */
   int32_t examples;
   const char *example_file; /* they come from; NULL = from the description or the items */
-  /* Of a task of RULER: the lengths of its texts in tokens, answers included, as numbers with commas between ("4096,16k", where
+  /* For a task of RULER: the lengths of its texts in tokens, answers included, as numbers with commas between ("4096,16k", where
    * k is 1024); NULL = 4096. `limit` items are made for each, 100 if it is 0. */
   const char *lengths;
   uint64_t seed;   /* of these texts, below 2^32; default 1 */
@@ -76,7 +76,7 @@ CH_API ch_status ch_evaluate_task(const ch_model *model, const char *task,
                                   const ch_evaluate_settings *settings, char **json, ch_error *error);
 
 /* The built-in task `index`, from 0: its name and its description, the JSON that docs/tasks.md explains; static
- * storage. False behind the last. */
+ * storage. False after the last. */
 CH_API bool ch_task_builtin(int index, const char **name, const char **description);
 
 /* How well a model of images classifies those of PATH: files (CIFAR, IDX) with commas between, or a directory, of which

@@ -100,7 +100,7 @@ typedef struct ch_stability {
   ch_spike list[CH_SPIKES_KEPT];
 } ch_stability;
 
-/* Judges the training losses [n] of every step of a run; losses behind one that is not finite do not count. */
+/* Judges the training losses [n] of every step of a run; losses after one that is not finite do not count. */
 CH_API void ch_stability_judge(const double *losses, int64_t n, ch_stability *stability);
 
 /* "stable", "not_finite", "unrecovered_spike", "rising", "stuck"; static storage. */

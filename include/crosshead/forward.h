@@ -31,7 +31,7 @@ typedef struct ch_forward_request {
   bool loss_alone;       /* of tokens: logits are made for some tokens at a time and not kept */
   int64_t cached;        /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
   ch_precision cache;    /* what that stores; default F32 */
-  /* Of keys, of values and of latents, where they differ; default: as `cache`. */
+  /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
 } ch_forward_request;
 

@@ -48,7 +48,7 @@ typedef struct ch_account {
 typedef struct ch_info_settings {
   int64_t depth;      /* tokens of context, for FLOPs; default 0 */
   ch_precision cache; /* the cache's elements; default BF16 */
-  /* Of keys, of values and of latents, where they differ; default: as `cache`. */
+  /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   /* What pages and JSON call these types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0". */
   const char *cache_name;

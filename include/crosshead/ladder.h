@@ -84,7 +84,7 @@ CH_API void ch_ladder_laws_free(ch_ladder_laws *laws);
 /* The law of curve `index` of 0 ... count - 1; it belongs to `laws`. NULL for another index. */
 CH_API const ch_ladder_law *ch_ladder_laws_at(const ch_ladder_laws *laws, int32_t index);
 CH_API int32_t ch_ladder_laws_count(const ch_ladder_laws *laws);
-/* Crossing `index`, of those up to the target (or ten times the largest rung); NULL behind the last. */
+/* Crossing `index`, of those up to the target (or ten times the largest rung); NULL after the last. */
 CH_API const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index);
 CH_API void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis);
 /* The loss that law `index` says for so much compute; NaN for another index. */

@@ -38,7 +38,7 @@ typedef struct ch_device {
   int32_t rate_count;
 } ch_device;
 
-/* Known device number `index`, from 0, with published figures. False behind the last. */
+/* Known device number `index`, from 0, with published figures. False after the last. */
 CH_API bool ch_device_at(int32_t index, ch_device *device);
 
 /* A device by its name, or by a line of figures, "name=mine,gb/s=900,flop/s=120T,memory=48GB". Counts may have k, M, G
@@ -70,7 +70,7 @@ typedef struct ch_capacity_settings {
   double least_speed;   /* tokens per second that every user must get; default 0 */
   ch_precision weights; /* default: as files hold them; of a configuration alone BF16 */
   ch_precision cache;   /* the cache's elements; default BF16 */
-  /* Of keys, of values and of latents, where they differ; default: as `cache`. */
+  /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   /* What pages and JSON call the cache's types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0,latent=bf16". */
   const char *cache_name;

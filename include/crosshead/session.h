@@ -18,7 +18,7 @@ typedef struct ch_session_settings {
   int32_t sequences;  /* B: how many sequences the session holds; default 1 */
   int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   ch_precision cache; /* the cache's elements: F32 (default) to Q4_0 */
-  /* Of keys and of values, where they differ; default: as `cache`. */
+  /* Types of keys and values, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   ch_precision compute; /* arithmetic of large products: F32 (default) or BF16 */
   /* Models with embedding gates: tabulate the gates of all ids when the session is created. Decodes faster, and takes

@@ -121,7 +121,7 @@ CH_API int32_t ch_sweep_count(const ch_sweep *sweep);
 /* Run `index` of 0 ... count - 1; it belongs to the sweep. NULL for another index. */
 CH_API const ch_swept *ch_sweep_run(const ch_sweep *sweep, int32_t index);
 
-/* What follows for mechanism `index`, in the order of `mechanisms`; it belongs to the sweep. NULL behind the last. */
+/* What follows for mechanism `index`, in the order of `mechanisms`; it belongs to the sweep. NULL after the last. */
 CH_API const ch_sweep_choice *ch_sweep_choice_of(const ch_sweep *sweep, int32_t index);
 
 /* *json becomes the contents of results.json, NUL-terminated and the caller's: release it with ch_free. */
