@@ -21,7 +21,9 @@
 CH_KERNEL(COMMON, void, rmsnorm_forward,
           (const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x, const void *weight,
            double eps, void *y, void *rstd))
-/* dx [rows, n] (or NULL), dweight [slices, n] (or NULL; accumulate_weight). scratch: threads * slices * n reals. */
+/* Bytes of the scratch of kernels that add up over rows what several threads compute: sums of n elements in all. */
+CH_KERNEL(COMMON, size_t, sum_scratch, (const ch_team *team, int64_t n))
+/* dx [rows, n] (or NULL), dweight [slices, n] (or NULL; accumulate_weight). scratch: sums of slices * n. */
 CH_KERNEL(COMMON, void, rmsnorm_backward,
           (const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x, const void *weight,
            const void *rstd, const void *dy, void *dx, bool accumulate, void *dweight, bool accumulate_weight,
@@ -30,7 +32,7 @@ CH_KERNEL(COMMON, void, rmsnorm_backward,
 CH_KERNEL(COMMON, void, layernorm_forward,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight, const void *bias,
            double eps, void *y, void *moments))
-/* As rmsnorm_backward; dweight and dbias are accumulated or overwritten together. scratch: threads * 2n reals. */
+/* As rmsnorm_backward; dweight and dbias are accumulated or overwritten together. scratch: sums of 2n. */
 CH_KERNEL(COMMON, void, layernorm_backward,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight,
            const void *moments, const void *dy, void *dx, bool accumulate, void *dweight, void *dbias,
@@ -52,7 +54,7 @@ CH_KERNEL(COMMON, void, copy_or_add,
 CH_KERNEL(COMMON, void, fill, (const ch_team *team, int64_t n, double value, void *y))
 /* y[r, :] += bias for each of rows. */
 CH_KERNEL(COMMON, void, add_bias, (const ch_team *team, int64_t rows, int64_t n, const void *bias, void *y))
-/* dbias[n] = (or +=) sum of dy over rows. scratch: threads * n reals. */
+/* dbias[n] = (or +=) sum of dy over rows. scratch: sums of n. */
 CH_KERNEL(COMMON, void, sum_rows,
           (const ch_team *team, int64_t rows, int64_t n, const void *dy, void *dbias, bool accumulate,
            void *scratch))
@@ -86,7 +88,7 @@ CH_KERNEL(COMMON, void, relu_backward,
 CH_KERNEL(COMMON, void, mul,
           (const ch_team *team, int64_t rows, int64_t n, const void *a, const void *b, bool repeated, void *y,
            bool accumulate))
-/* y [n] = (+=) sum over rows of a * b. scratch: threads * n reals. */
+/* y [n] = (+=) sum over rows of a * b. scratch: sums of n. */
 CH_KERNEL(COMMON, void, dot_rows,
           (const ch_team *team, int64_t rows, int64_t n, const void *a, const void *b, void *y,
            bool accumulate, void *scratch))
@@ -101,7 +103,7 @@ CH_KERNEL(COMMON, void, sigmoid_gate_backward,
 CH_KERNEL(COMMON, void, subtract_scaled_forward,
           (const ch_team *team, int64_t rows, int64_t groups, int64_t width, const void *a, const void *b,
            const void *lambda, bool single, void *y))
-/* db (or NULL) and dlambda (or NULL); da is dy. scratch: threads * lambdas reals. */
+/* db (or NULL) and dlambda (or NULL); da is dy. scratch: sums of all lambdas. */
 CH_KERNEL(COMMON, void, subtract_scaled_backward,
           (const ch_team *team, int64_t rows, int64_t groups, int64_t width, const void *b,
            const void *lambda, bool single, const void *dy, void *db, bool accumulate, void *dlambda,
@@ -123,7 +125,7 @@ CH_KERNEL(COMMON, void, diff_lambda_backward,
 CH_KERNEL(COMMON, void, head_mix,
           (const ch_team *team, int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim,
            const void *mix, int64_t mix_row, int64_t mix_column, const void *x, void *y, bool accumulate))
-/* dmix [out_heads, in_heads] = (+=) sum over rows of dy[r, g, :] . x[r, j, :]. scratch: threads * out * in reals. */
+/* dmix [out_heads, in_heads] = (+=) sum over rows of dy[r, g, :] . x[r, j, :]. scratch: sums of out * in. */
 CH_KERNEL(COMMON, void, head_mix_gradient,
           (const ch_team *team, int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *x,
            const void *dy, void *dmix, bool accumulate, void *scratch))
@@ -164,8 +166,8 @@ CH_KERNEL(COMMON, void, factor_product_backward,
 CH_KERNEL(COMMON, void, combine_forward,
           (const ch_team *team, int64_t n, int64_t atoms, const void *coefficients, const void *x,
            ch_dtype dtype, void *y))
-/* dx [atoms, n] (or NULL) and dcoefficients [atoms] (or NULL) in one pass over dy [n]. scratch: threads * atoms
-   reals. */
+/* dx [atoms, n] (or NULL) and dcoefficients [atoms] (or NULL) in one pass over dy [n]. scratch: sums of
+   atoms. */
 CH_KERNEL(COMMON, void, combine_backward,
           (const ch_team *team, int64_t n, int64_t atoms, const void *coefficients, const void *x,
            const void *dy, void *dx, bool accumulate, void *dcoefficients, bool accumulate_coefficients,
@@ -367,7 +369,7 @@ CH_KERNEL(COMMON, void, l2norm_backward,
 CH_KERNEL(COMMON, void, decay_forward,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *rate, const void *bias,
            void *y))
-/* dx, drate and dbias, each overwritten or accumulated, or NULL. scratch: threads * 2n reals. */
+/* dx, drate and dbias, each overwritten or accumulated, or NULL. scratch: sums of 2n. */
 CH_KERNEL(COMMON, void, decay_backward,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *rate, const void *bias,
            const void *dy, void *dx, bool accumulate, void *drate, bool accumulate_rate, void *dbias,

@@ -33,7 +33,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward || picks(node)) return 0;
-  return (size_t)run->team->threads * (size_t)atom_count(node) * ch_dtype_size(run->kernels->dtype);
+  return run->kernels->sum_scratch(run->team, atom_count(node));
 }
 
 /* The row of the coefficients, or of their gradient. */

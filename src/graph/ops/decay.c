@@ -8,9 +8,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  return backward
-             ? (size_t)(2 * run->team->threads * ch_node_columns(node)) * ch_dtype_size(run->kernels->dtype)
-             : 0;
+  return backward ? run->kernels->sum_scratch(run->team, 2 * ch_node_columns(node)) : 0;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {

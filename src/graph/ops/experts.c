@@ -101,7 +101,7 @@ static size_t lay_out(const ch_run *run, const sizes *s, bool backward, size_t a
   if (backward) {
     bytes[DWEIGHT] = choices * element;
     bytes[BACK_X] = choices * width * element;
-    bytes[SUMS] = (size_t)run->team->threads * hidden * element;
+    bytes[SUMS] = run->kernels->sum_scratch(run->team, s->hidden);
   } else {
     bytes[GATES] = bytes[UPS] = choices * hidden * element;
   }

@@ -24,7 +24,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward) return 0;
-  return (size_t)run->team->threads * (size_t)ch_node_count(node->in[1]) * ch_dtype_size(run->kernels->dtype);
+  return run->kernels->sum_scratch(run->team, ch_node_count(node->in[1]));
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {

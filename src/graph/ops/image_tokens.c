@@ -29,7 +29,7 @@ static sizes sizes_of(const ch_node *node) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  return backward ? (size_t)run->team->threads * sizes_of(node).image : 0;
+  return backward ? run->kernels->sum_scratch(run->team, ch_node_columns(node) * node->graph->length) : 0;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {

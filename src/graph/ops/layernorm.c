@@ -19,7 +19,7 @@ static int64_t saved(const ch_node *node) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward) return 0;
-  return 2 * (size_t)run->team->threads * (size_t)ch_node_columns(node) * ch_dtype_size(run->kernels->dtype);
+  return run->kernels->sum_scratch(run->team, 2 * ch_node_columns(node));
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {

@@ -26,7 +26,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward || node->inputs < 3) return 0;
-  return (size_t)run->team->threads * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype);
+  return run->kernels->sum_scratch(run->team, node->in[1]->shape[0]);
 }
 
 /* Small groups use the skinny GEMM, so that a row gets the same result as alone. */

@@ -17,8 +17,7 @@ static int64_t rows_of(const ch_node *node) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  size_t sums =
-      (size_t)run->team->threads * (size_t)node->in[WEIGHT]->shape[0] * ch_dtype_size(run->kernels->dtype);
+  size_t sums = run->kernels->sum_scratch(run->team, node->in[WEIGHT]->shape[0]);
   if (!backward) return 0;
   return (size_t)ch_node_count(node) * ch_dtype_size(CH_BF16) + (node->inputs > BIAS ? sums + 64 : 0);
 }

@@ -35,9 +35,7 @@ static int64_t saved(const ch_node *node) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  return backward
-             ? (size_t)run->team->threads * (size_t)node->in[1]->shape[0] * ch_dtype_size(run->kernels->dtype)
-             : 0;
+  return backward ? run->kernels->sum_scratch(run->team, node->in[1]->shape[0]) : 0;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {

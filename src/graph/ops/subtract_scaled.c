@@ -23,8 +23,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  return backward ? (size_t)run->team->threads * (size_t)groups(node) * ch_dtype_size(run->kernels->dtype)
-                  : 0;
+  return backward ? run->kernels->sum_scratch(run->team, groups(node)) : 0;
 }
 
 static ch_status forward(ch_run *run, const ch_node *node) {

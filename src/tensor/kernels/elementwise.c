@@ -38,6 +38,10 @@ void KERNEL(add_bias)(const ch_team *team, int64_t rows, int64_t n, const void *
   }
 }
 
+size_t KERNEL(sum_scratch)(const ch_team *team, int64_t n) {
+  return (size_t)team->threads * (size_t)n * sizeof(real);
+}
+
 void KERNEL(sum_rows)(const ch_team *team, int64_t rows, int64_t n, const void *dy, void *dbias,
                       bool accumulate, void *scratch) {
   const int threads = parts_of_team(team, rows * n >= CH_PARALLEL_ELEMENTS);
