@@ -29,7 +29,8 @@ def _joined(value: Any, name: str) -> Any:
 
     def spelled(part: Any, whose: str) -> str:
         if isinstance(part, numbers.Real) and not isinstance(part, bool):
-            return str(int(part)) if part == part // 1 else repr(float(part))
+            number = float(part)
+            return str(int(number)) if number.is_integer() else repr(number)
         return os.fsdecode(to_bytes(part, whose))
 
     if isinstance(value, dict):
