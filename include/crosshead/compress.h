@@ -86,8 +86,8 @@ CH_API void ch_compress_defaults(ch_compress_settings *settings);
 /* Writes a smaller form of the model of DIRECTORY to the directory OUT. *json (may be NULL) becomes the
  * report of `crosshead compress --json`: parameters before and after, the error of every matrix, and with
  * settings->report what was measured. It is NUL-terminated and the caller's: release it with ch_free. On other ranks than 0 it
- * and *settings->table become NULL. Errors: CH_ERROR_ARGUMENT for settings that do not fit the method or the model, CH_ERROR_CONFIG for a model that this method
- * cannot compress (a quantised one, for example), CH_ERROR_INTERRUPTED when progress returned false, and those of
+ * and *settings->table become NULL. Errors: CH_ERROR_ARGUMENT for settings that do not fit the method or the model,
+ * CH_ERROR_CONFIG for a model that this method cannot compress (a quantised one, for example), CH_ERROR_INTERRUPTED when progress returned false, and those of
  * ch_model_open. */
 CH_API ch_status ch_compress_model(const char *directory, const char *out,
                                    const ch_compress_settings *settings, char **json, ch_error *error);

@@ -29,8 +29,8 @@ def _joined(value: Any, name: str) -> Any:
 
     def spelled(part: Any, whose: str) -> str:
         if isinstance(part, numbers.Real) and not isinstance(part, bool):
-            number = float(part)
-            return str(int(number)) if number.is_integer() else repr(number)
+            number = part if isinstance(part, int) else float(part)
+            return str(int(number)) if isinstance(number, int) or number.is_integer() else repr(number)
         return os.fsdecode(to_bytes(part, whose))
 
     if isinstance(value, dict):

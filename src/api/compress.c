@@ -138,11 +138,8 @@ static ch_status look_at_text(ch_compressing *c, ch_error *error) {
 
 /* The model as it was written; rank 0 knows where. */
 static ch_status open_after(ch_compressing *c, ch_error *error) {
-  enum { MOST_NAME = 4096 };
-  char out[MOST_NAME] = "";
-  if (!c->s->job) return ch_model_load(c->out, CH_WEIGHTS_MAPPED, &c->after, error);
-  bool fits = strlen(c->out) < MOST_NAME;
-  if (ch_ranks_leads(c->s->job) && fits) strcpy(out, c->out);
+  char out[4096]; /* no longer name can be opened */
+  snprintf(out, sizeof out, "%s", c->out);
   ch_ranks_broadcast(c->s->job, 0, out, sizeof out);
   return ch_model_load(out, CH_WEIGHTS_MAPPED, &c->after, error);
 }

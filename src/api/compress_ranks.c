@@ -1,15 +1,9 @@
 /* Compressing a model over the ranks of a job. */
-#include <string.h>
-
 #include "api/compress_private.h"
 #include "ranks/program.h"
 #include "tensor/kernels.h"
 #include "tensor/team.h"
 #include "text/hash.h"
-
-static uint64_t hash_name(uint64_t hash, const char *name) {
-  return ch_hash_mix(hash, name ? ch_hash_bytes(name, strlen(name), 1) : 2);
-}
 
 static uint64_t hash_settings(const ch_compress_settings *s) {
   const double numbers[] = {s->budget, s->ratio};
@@ -17,9 +11,8 @@ static uint64_t hash_settings(const ch_compress_settings *s) {
       s->method,    s->component_heads, s->first_layer, s->last_layer,        s->profile,
       s->groups,    s->atoms,           s->group_size,  (int64_t)s->ranks,    s->weighting,
       s->data_free, (int64_t)s->type,   s->report,      s->calibration_tokens};
-  return hash_name(
-      ch_hash_mix(ch_hash_bytes(numbers, sizeof numbers, 3), ch_hash_bytes(others, sizeof others, 4)),
-      s->keep);
+  return ch_hash_mix(ch_hash_bytes(numbers, sizeof numbers, 3), ch_hash_bytes(others, sizeof others, 4)) ^
+         ch_hash_text(s->keep);
 }
 
 ch_status ch_compressing_compare(ch_compressing *c, bool opened, ch_error *error) {
@@ -27,10 +20,11 @@ ch_status ch_compressing_compare(ch_compressing *c, bool opened, ch_error *error
   if (!s->job) return CH_OK;
   const char *kernels = ch_kernels_best(CH_F32)->name;
   if (!opened) CH_TRY(ch_ranks_compare_programs(s->job, kernels, ch_team_of(s->threads).threads, error));
+  const char *const names[] = {c->directory, s->calibration, s->text};
   size_t bytes = c->tokens.size * sizeof *c->tokens.data;
   const ch_rank_fact facts[] = {
       {"other options", hash_settings(s)},
-      {"other names of files", hash_name(hash_name(hash_name(7, c->directory), s->calibration), s->text)},
+      {"other names of files", ch_hash_texts(names, sizeof names / sizeof *names)},
       {"another model", opened ? ch_model_hash(c->own) : 0},
       {"another calibration text", opened ? ch_hash_bytes(c->tokens.data, bytes, 5) : 0}};
   return ch_ranks_compare(s->job, facts, sizeof facts / sizeof *facts, error);

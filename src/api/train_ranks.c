@@ -10,10 +10,6 @@
 #include "text/hash.h"
 #include "train/options_json.h"
 
-static uint64_t hash_text(const char *text) {
-  return text ? ch_hash_bytes(text, strlen(text), 1) : 0;
-}
-
 static uint64_t hash_options(const ch_training *t) {
   json_t *object = ch_train_options_to_json(&t->options);
   char *text = object ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
@@ -27,7 +23,7 @@ static uint64_t hash_options(const ch_training *t) {
                             t->options.whole_tables,
                             t->options.sum_by_rank,
                             s->trace != NULL};
-  uint64_t hash = ch_hash_mix(hash_text(text), ch_hash_bytes(others, sizeof others, 3));
+  uint64_t hash = ch_hash_mix(ch_hash_text(text), ch_hash_bytes(others, sizeof others, 3));
   free(text);
   json_decref(object);
   return hash;
@@ -36,7 +32,7 @@ static uint64_t hash_options(const ch_training *t) {
 static uint64_t hash_config(const ch_training *t) {
   ch_text text = {0};
   ch_config_write(&t->config, &text);
-  uint64_t hash = hash_text(text.failed ? NULL : text.data);
+  uint64_t hash = ch_hash_text(text.failed ? NULL : text.data);
   ch_text_free(&text);
   return hash;
 }
@@ -45,10 +41,7 @@ static uint64_t hash_config(const ch_training *t) {
 static uint64_t hash_names(const ch_training *t) {
   const ch_train_settings *s = t->settings;
   const char *const names[] = {t->out, s->data, s->images, s->tokenizer, s->init_from, s->control};
-  uint64_t hash = 1;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    hash = ch_hash_mix(hash ^ hash_text(names[i]), i + 7);
-  return hash;
+  return ch_hash_texts(names, sizeof names / sizeof *names);
 }
 
 ch_status ch_training_compare_start(const ch_training *t, ch_error *error) {
@@ -66,7 +59,7 @@ ch_status ch_training_compare_data(const ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   if (!s->ranks) return CH_OK;
   const ch_rank_fact facts[] = {
-      {"another text, tokenizer or images", hash_text(ch_training_source(t)->fingerprint)},
+      {"another text, tokenizer or images", ch_hash_text(ch_training_source(t)->fingerprint)},
       {"other options", hash_options(t)}};
   return ch_ranks_compare(s->ranks, facts, sizeof facts / sizeof *facts, error);
 }

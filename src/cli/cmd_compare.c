@@ -116,7 +116,7 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 65536,
-     .help = "Sequences per step (default: 16, or fewer so that there are 256 steps), or images "
+     .help = "Sequences per step (default: 16, or fewer so that there are at least 256 steps), or images "
              "per step (default: 64)."},
     CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences (images)"),
     CH_LINEUP_SEQ(AT(lineup)),
@@ -192,8 +192,8 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      .offset = AT(only),
      .metavar = "I/N",
-     .help = "Train only share I of N shares of the runs that take about equally long, and write "
-             "no results. This is for job arrays whose jobs share --out."},
+     .help = "Train only share I of N of the runs, and write no results. All shares take about "
+             "equally long. This is for job arrays whose jobs have the same --out."},
     {.name = "collect",
      .type = CH_OPTION_FLAG,
      .offset = SET(collect),

@@ -387,8 +387,7 @@ static ch_status match_time(ch_compare_setup *setup, ch_error *error) {
 static ch_status compare_source(const ch_compare_setup *setup, ch_error *error) {
   const char *fingerprint =
       ch_compare_on_images(setup) ? setup->images.source.fingerprint : setup->data.source.fingerprint;
-  const ch_rank_fact facts[] = {
-      {"another text, tokenizer or images", ch_hash_bytes(fingerprint, strlen(fingerprint), 1)}};
+  const ch_rank_fact facts[] = {{"another text, tokenizer or images", ch_hash_text(fingerprint)}};
   return ch_ranks_compare(setup->crew.all, facts, 1, error);
 }
 
@@ -412,10 +411,7 @@ static ch_status read_settings(const ch_compare_settings *settings, ch_compare_s
 
 static uint64_t hash_names(const ch_compare_settings *s) {
   const char *const names[] = {s->out, s->data, s->images, s->tokenizer, s->rates};
-  uint64_t hash = 1;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    hash = ch_hash_mix(hash ^ (names[i] ? ch_hash_bytes(names[i], strlen(names[i]), 1) : 0), i + 7);
-  return hash;
+  return ch_hash_texts(names, sizeof names / sizeof *names);
 }
 
 /* Whether all ranks are about to do the same. */

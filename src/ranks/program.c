@@ -26,9 +26,8 @@ static uint64_t hash_program(void) {
 
 ch_status ch_ranks_compare_programs(ch_rank_group *ranks, const char *kernels, int threads, ch_error *error) {
   if (!ranks) return CH_OK;
-  const ch_rank_fact facts[] = {
-      {"another program", hash_program()},
-      {"another set of instructions (CROSSHEAD_ISA)", ch_hash_bytes(kernels, strlen(kernels), 1)},
-      {"another number of threads", (uint64_t)threads}};
+  const ch_rank_fact facts[] = {{"another program", hash_program()},
+                                {"another set of instructions (CROSSHEAD_ISA)", ch_hash_text(kernels)},
+                                {"another number of threads", (uint64_t)threads}};
   return ch_ranks_compare(ranks, facts, sizeof facts / sizeof *facts, error);
 }

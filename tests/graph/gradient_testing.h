@@ -1,4 +1,5 @@
-/* Backward against central differences, in double: what tests of gradients share. A test lists cases and calls check. */
+/* Backward against central differences, in double: what tests of gradients share. A test lists cases and has the two
+ * tests at the end. */
 #ifndef GRADIENT_TESTING_H
 #define GRADIENT_TESTING_H
 
@@ -180,9 +181,22 @@ static inline void check(const gradient_case *c, bool recompute) {
   }
 }
 
-/* Every case as it is, and with cheap values dropped and computed again. */
-static inline void check_all(const gradient_case *cases, size_t count, bool recompute) {
-  for (size_t i = 0; i < count; i++) check(&cases[i], recompute);
+/* What the tests below are about: their state, of cmocka_unit_test_prestate. */
+typedef struct gradient_cases {
+  const gradient_case *cases;
+  size_t count;
+} gradient_cases;
+
+static inline void check_all(const gradient_cases *list, bool recompute) {
+  for (size_t i = 0; i < list->count; i++) check(&list->cases[i], recompute);
+}
+
+static inline void backward_agrees_with_differences(void **state) {
+  check_all(*state, false);
+}
+
+static inline void dropping_and_recomputing_changes_no_gradient(void **state) {
+  check_all(*state, true);
 }
 
 #endif

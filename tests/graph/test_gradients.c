@@ -190,15 +190,7 @@ static const gradient_case cases[] = {
     {"sigmoid", 1, {{ROWS, 4}}, build_sigmoid},
 };
 
-static void backward_agrees_with_differences(void **state) {
-  (void)state;
-  check_all(cases, sizeof cases / sizeof *cases, false);
-}
-
-static void dropping_and_recomputing_changes_no_gradient(void **state) {
-  (void)state;
-  check_all(cases, sizeof cases / sizeof *cases, true);
-}
+static gradient_cases all = {cases, sizeof cases / sizeof *cases};
 
 /* A value of the graph that no parameter leads to. */
 static void run_inputs(ch_graph *graph, ch_node *root, const void *const *inputs, int64_t count,
@@ -286,8 +278,8 @@ static void columns_that_do_not_fit_are_explained(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(backward_agrees_with_differences),
-      cmocka_unit_test(dropping_and_recomputing_changes_no_gradient),
+      cmocka_unit_test_prestate(backward_agrees_with_differences, &all),
+      cmocka_unit_test_prestate(dropping_and_recomputing_changes_no_gradient, &all),
       cmocka_unit_test(patches_are_rows_by_channel_and_line),
       cmocka_unit_test(impossible_shapes_are_explained),
       cmocka_unit_test(columns_that_do_not_fit_are_explained),

@@ -334,20 +334,12 @@ static const gradient_case cases[] = {
      build_delta_rule_documents},
 };
 
-static void backward_agrees_with_differences(void **state) {
-  (void)state;
-  check_all(cases, sizeof cases / sizeof *cases, false);
-}
-
-static void dropping_and_recomputing_changes_no_gradient(void **state) {
-  (void)state;
-  check_all(cases, sizeof cases / sizeof *cases, true);
-}
+static gradient_cases all = {cases, sizeof cases / sizeof *cases};
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(backward_agrees_with_differences),
-      cmocka_unit_test(dropping_and_recomputing_changes_no_gradient),
+      cmocka_unit_test_prestate(backward_agrees_with_differences, &all),
+      cmocka_unit_test_prestate(dropping_and_recomputing_changes_no_gradient, &all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
