@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Training over ranks on one machine: ranks.py PROGRAM PART [--rounds N] [--steps N]. Runs take turns; figures are medians over their
-steps but the first. PART is `A` (shape A: one rank of two threads beside two of one), `egmla` (Table 6: gate tables whole and divided) or
+steps but the first. PART is `A` (shape A: one rank of two threads beside two of one, with three sizes of micro-batches), `egmla` (Table 6: gate tables whole and divided) or
 `order` (the sum in the order of micro-batches beside MPI_Allreduce).
 """
 
@@ -25,7 +25,9 @@ ENVIRONMENT = dict(
 PARTS = {
     "A": {
         "1 rank, 2 threads": ("shape-a", 1, 2, 1, "--batch 16"),
-        "2 ranks, 1 thread": ("shape-a", 2, 1, 1, "--batch 16 --micro-batch 8"),
+        "2 ranks, micro-batches of 8": ("shape-a", 2, 1, 1, "--batch 16 --micro-batch 8"),
+        "2 ranks, micro-batches of 4": ("shape-a", 2, 1, 1, "--batch 16 --micro-batch 4"),
+        "2 ranks, micro-batches of 2": ("shape-a", 2, 1, 1, "--batch 16 --micro-batch 2"),
     },
     "egmla": {
         "1 rank": ("shape-a-egmla", 1, 1, 1, "--batch 16 --micro-batch 4"),

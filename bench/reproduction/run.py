@@ -5,7 +5,8 @@
 
 Without names, every design of designs/ in the order of designs/order.txt. A design becomes one `crosshead compare --tune` over short runs, for
 the rates, and one `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM where it runs in the background) and start it again: finished runs are kept, and the
-interrupted one goes on from its checkpoint. results/DESIGN.json.gz is what bench/reproduction/page.py reads.
+interrupted one goes on from its checkpoint. results/DESIGN.json.gz is what bench/reproduction/page.py reads. Rates in results/tune-DESIGN.json.gz
+are taken, not tuned again: remove the file for that.
 
 ENWIK8     the file enwik8, or its first ten million bytes
 OUT        where models and reports go: build/reproduction
@@ -114,12 +115,17 @@ def rates(design, shape, text, commit):
             if keys.get("rate-of", name) not in found:
                 sys.exit(f"run.py: {design['rates-of']} has no tuned rate of {keys.get('rate-of', name)}, which {name} of {design['name']} takes")
         return {name: found[keys.get("rate-of", name)] for name, keys in design["mechanisms"].items()}
-    tuned = [name for name, keys in design["mechanisms"].items() if "rate-of" not in keys]
-    status, results = compare(design, shape, tuned, OUT / "tune" / design["name"], ["--tune", "--tokens", shape["tune-tokens"]])
-    if results is None or not results["complete"]:
-        sys.exit(status or 1)
-    keep("tune-" + design["name"], results, text, commit)
-    found = {model["name"]: model["lr"] for model in results["models"]}
+    path = HERE / "results" / f"tune-{design['name']}.json.gz"
+    kept = json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {"models": []}
+    found = {model["name"]: model["lr"] for model in kept["models"] if kept["text_sha256"] == text}
+    tuned = [name for name, keys in design["mechanisms"].items() if "rate-of" not in keys and name not in found]
+    if tuned:
+        status, results = compare(design, shape, tuned, OUT / "tune" / design["name"], ["--tune", "--tokens", shape["tune-tokens"]])
+        if results is None or not results["complete"]:
+            sys.exit(status or 1)
+        results["models"] = [model for model in kept["models"] if model["name"] in found] + results["models"]
+        keep("tune-" + design["name"], results, text, commit)
+        found |= {model["name"]: model["lr"] for model in results["models"]}
     return {name: found[keys.get("rate-of", name)] for name, keys in design["mechanisms"].items()}
 
 
