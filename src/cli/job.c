@@ -1,15 +1,25 @@
 /* The job of this process. */
 #include "cli/job.h"
 
-#include <stddef.h>
+#include <unistd.h>
+
+#include "base/error.h"
 
 static ch_rank_group *job;
 static bool joined = true; /* false: a launcher started this process, and it could not join */
 
+/* Seconds after which a launcher has ended a job whose first process could not join. */
+enum { LAUNCHER_NOTICES = 2 };
+
 ch_status ch_job_join(ch_error *error) {
   ch_status status = ch_ranks_join(&job, error);
   joined = status == CH_OK;
-  return status;
+  int rank = ch_ranks_expected_rank();
+  if (joined || rank == 0) return status;
+  /* If none can join, the first has said so by then. If this one alone cannot, nobody else knows why. */
+  sleep(LAUNCHER_NOTICES);
+  ch_error reason = *error;
+  return ch_fail(error, status, "rank %d: %s", rank, reason.message);
 }
 
 void ch_job_leave(void) {
@@ -21,9 +31,8 @@ ch_rank_group *ch_job_ranks(void) {
   return job;
 }
 
-/* Processes that cannot join all have the same to say, and the first says it. */
 bool ch_job_leads(void) {
-  return joined ? ch_ranks_rank(job) == 0 : ch_ranks_expected_rank() == 0;
+  return !joined || ch_ranks_rank(job) == 0;
 }
 
 ch_status ch_job_agree(ch_status status, ch_error *error) {

@@ -146,6 +146,9 @@ input)
   # No MPI: the module is not there.
   CROSSHEAD_MPI=$work/none.so timeout 60 "$MPIRUN" -n 2 "$program" train gqa.json $options --out a >out 2>&1 && fail "ranks without MPI"
   once "2 processes were started to work together"
+  timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : \
+    -n 1 env CROSSHEAD_MPI=$work/none.so "$program" train gqa.json $options --out a >out 2>&1 && fail "one rank without MPI"
+  once "rank 1: 2 processes were started to work together"
   ;;
 *) fail "no such part" ;;
 esac

@@ -124,7 +124,7 @@ static void keys_of_two_parts_are_right(void **state) {
   ch_random_seed(&random, 10, 0);
   static const ch_dtype types[] = {CH_F64, CH_BF16, CH_F16};
   static const int64_t dims[][2] = {{64, 32}, {48, 32}, {37, 5}, {64, 48}, {144, 128}, {576, 64}, {17, 1}};
-  for (int64_t n = 0; n < 42; n++) {
+  for (int64_t n = 0; n < (SANITIZED ? 21 : 42); n++) {
     int64_t kv_heads = 1 + n % 3 * 2, group = 1 + n % 8, d = n % 7;
     attend_case c = plain_case(1, n % 4 == 3 ? 70 : 1, group * kv_heads, kv_heads, dims[d][0]);
     c.tail = dims[d][1];
@@ -226,7 +226,7 @@ static void random_shapes_masks_and_types_are_right(void **state) {
   static const ch_dtype types[] = {CH_F64, CH_F64, CH_F16, CH_BF16};
   static const int64_t dims[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 31, 33, 48, 64, 65, 96, 128, 257};
   enum { DIMS = sizeof dims / sizeof *dims };
-  for (int n = 0; n < 240; n++) {
+  for (int n = 0; n < (SANITIZED ? 120 : 240); n++) {
     attend_case c = {.sequences = pick(&random, 1, 4),
                      .queries = pick(&random, 1,
                                      n % 3 == 0   ? 150
