@@ -155,7 +155,7 @@ static void put_undecided(const ch_summary *summary, const ch_comparison *compar
     ch_text_puts(text, "Undecided: the seeds contradict each other.");
   ch_text_printf(text, " For now %s: ", summary->groups[summary->decision.pick].name);
   put_reason(summary, comparison, false, text);
-  ch_text_puts(text, summary->seeds == 1 ? "; --seeds 3 would tell whether that is chance." : ".");
+  ch_text_puts(text, summary->seeds == 1 ? "; three seeds would tell whether that is chance." : ".");
 }
 
 void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {

@@ -67,6 +67,9 @@ class Training(unittest.TestCase):
             train(schedule="cosin")
         with self.assertRaisesRegex(crosshead.ArgumentError, "range"):
             train(steps=2**70)
+        # The program's options become keywords.
+        with self.assertRaisesRegex(crosshead.ArgumentError, "^sequence .*max_position"):
+            train(sequence=1000)
         for wrong in (dict(steps="a"), dict(tokenizer=3), dict(user=3), dict(stop=len), dict(step=len), dict(on_data=len)):
             with self.assertRaises(TypeError):
                 train(**wrong)

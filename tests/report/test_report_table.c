@@ -16,7 +16,7 @@
 #define LOOSE                                                                                                \
   "Warning: The laws fitted to mha, gqa:4, gqa:2 and mqa say nothing: the curves are too short "             \
   "or too noisy for the 3 parameters of a law.\n"
-#define CHANCE "; --seeds 3 would tell whether that is chance."
+#define CHANCE "; three seeds would tell whether that is chance."
 
 static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
   (void)state;
@@ -31,7 +31,7 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
       text.data,
       "One seed: undecided. For now gqa:2: its validation loss, 3.4254, is within 1 % of the "
       "lowest (mha, 3.4012), "
-      "and its cache is 4 times smaller; --seeds 3 would tell whether that is chance.\n"
+      "and its cache is 4 times smaller; three seeds would tell whether that is chance.\n"
       "\n"
       "                    validation                  cache per token                 speed\n"
       "mechanism    loss   perplexity   parameters   elements   16-bit   training   decoding\n"
@@ -198,7 +198,7 @@ static void images_are_compared_by_their_accuracies(void **state) {
       text.data,
       "One seed: undecided. For now gqa:2: its top-1 accuracy, 60.65 %, is within 1 point of the highest "
       "(mha, "
-      "61.50 %), and its attention has 4 times fewer parameters; --seeds 3 would tell whether that is "
+      "61.50 %), and its attention has 4 times fewer parameters; three seeds would tell whether that is "
       "chance.\n"
       "\n"
       "                accuracy validation              parameters                  speed\n"
