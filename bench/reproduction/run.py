@@ -6,7 +6,7 @@
 Without names, every design of designs/ in the order of designs/order.txt. A design becomes one `crosshead compare --tune` over short runs, for
 the rates, and one `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM where it runs in the background) and start it again: finished runs are kept, and the
 interrupted one goes on from its checkpoint. results/DESIGN.json.gz is what bench/reproduction/page.py reads. Rates in results/tune-DESIGN.json.gz
-are taken, not tuned again: remove the file for that.
+are taken, not tuned again: remove the file for that. Results with as many runs or more are not replaced either.
 
 ENWIK8     the file enwik8, or its first ten million bytes
 OUT        where models and reports go: build/reproduction
@@ -138,7 +138,9 @@ def run(name, seeds, first, text, commit):
     by_path = ",".join(f"{in_compare(each, design, shape)}={rate[each]:.6g}" for each in names)
     status, results = compare(design, shape, names, OUT / name,
                               ["--tokens", shape["tokens"], "--seeds", str(seeds or design["seeds"]), "--lr", by_path])
-    if results is not None and results["models"]:
+    path = HERE / "results" / f"{name}.json.gz"
+    kept = len(json.loads(gzip.decompress(path.read_bytes()))["models"]) if path.exists() else 0
+    if results is not None and len(results["models"]) > kept:  # an interrupted run does not replace what an earlier one finished
         keep(name, results, text, commit)
     if status:
         sys.exit(status)
