@@ -102,6 +102,18 @@ static bool is_mechanism(const char *page) {
   return ch_mechanism_find(name) != NULL;
 }
 
+/* What the paper did, what the presets do and why they differ stands in a table at the end. */
+static void check_last_table(const char *page) {
+  char *text = read_page(page);
+  size_t end = strlen(text);
+  while (end && text[end - 1] == '\n') text[--end] = 0;
+  const char *last = strrchr(text, '\n'), *paper = strstr(text, "\n## The paper");
+  if (!paper) paper = strstr(text, "\n## What the paper did");
+  if (!last || last[1] != '|' || !paper || strstr(paper + 1, "\n## "))
+    fail_msg("%s does not end with a table of what the paper did and what the presets do", page);
+  free(text);
+}
+
 /* Pages of modules are listed in README.md; those of mechanisms are found by their names. */
 static void every_page_is_found_and_its_example_is_what_info_counts(void **state) {
   (void)state;
@@ -115,6 +127,7 @@ static void every_page_is_found_and_its_example_is_what_info_counts(void **state
         strcmp(entry->d_name, "adding.md") == 0)
       continue;
     check_page(entry->d_name);
+    check_last_table(entry->d_name);
     snprintf(link, sizeof link, "](%s)", entry->d_name);
     if (!is_mechanism(entry->d_name) && !strstr(index, link))
       fail_msg("README.md has no link to %s", entry->d_name);
