@@ -132,6 +132,18 @@ static void put_cell(const ch_column *column, const ch_group *group, bool best, 
   ch_text_puts(html, "</td>");
 }
 
+static void put_spikes(const ch_page *p, ch_text *html) {
+  ch_text sentence = {0};
+  ch_spikes_write(p->summary, &sentence);
+  if (sentence.size) {
+    ch_text_puts(html, "<p class=\"note\">");
+    ch_html_escape(sentence.data, html);
+    ch_text_puts(html, "</p>\n");
+  }
+  html->failed |= sentence.failed;
+  ch_text_free(&sentence);
+}
+
 static void put_table(const ch_page *p, ch_text *html) {
   const ch_columns columns = ch_columns_of(p->comparison);
   ch_text_puts(html, "<table>\n");
@@ -150,6 +162,7 @@ static void put_table(const ch_page *p, ch_text *html) {
     ch_equal_write(p->summary, p->comparison, html);
     ch_text_puts(html, "</p>\n");
   }
+  put_spikes(p, html);
   if (ch_columns_have_unsteady(&columns, p->summary))
     ch_text_puts(html, "<p class=\"note\">? A speed that is not steady: " CH_UNSTEADY_NOTE "</p>\n");
 }

@@ -305,8 +305,7 @@ static double spikes(const ch_compared *model) {
   return (double)model->loss_spikes;
 }
 
-/* "Loss spikes while training: mha 3, gqa 0.5." where any model had one and all were counted. */
-static void put_spikes(const ch_summary *summary, ch_text *text) {
+void ch_spikes_write(const ch_summary *summary, ch_text *text) {
   bool any = false;
   for (int i = 0; i < summary->count; i++)
     for (int r = 0; r < summary->groups[i].count; r++) {
@@ -318,7 +317,13 @@ static void put_spikes(const ch_summary *summary, ch_text *text) {
   for (int i = 0; i < summary->count; i++)
     ch_text_printf(text, "%s %s %.3g", i ? "," : ":", summary->groups[i].name,
                    ch_group_spread(&summary->groups[i], spikes).mean);
-  ch_text_puts(text, summary->fewest > 1 ? " (means over seeds).\n" : ".\n");
+  ch_text_puts(text, summary->fewest > 1 ? " (means over seeds)." : ".");
+}
+
+static void put_spikes(const ch_summary *summary, ch_text *text) {
+  const size_t before = text->size;
+  ch_spikes_write(summary, text);
+  if (text->size > before) ch_text_puts(text, "\n");
 }
 
 /* The notes below the table, a line each. */

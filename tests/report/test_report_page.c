@@ -234,6 +234,20 @@ static void escaping_covers_the_five_characters(void **state) {
   ch_text_free(&html);
 }
 
+static void spikes_are_said_where_there_are_any(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  sample_comparison(&comparison, 3);
+  char *html = page_of(&comparison);
+  assert_lacks(html, "Loss spikes");
+  free(html);
+  comparison.models[1].loss_spikes = 12;
+  html = page_of(&comparison);
+  assert_has(html, "<p class=\"note\">Loss spikes while training: mha 0, gqa:4 12, gqa:2 0.</p>");
+  free(html);
+  ch_arena_free(&comparison.arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_page_is_well_formed),
@@ -243,6 +257,7 @@ int main(void) {
       cmocka_unit_test(hostile_names_stay_text),
       cmocka_unit_test(long_paths_are_shown_by_their_last_component),
       cmocka_unit_test(an_unfinished_comparison_says_so),
+      cmocka_unit_test(spikes_are_said_where_there_are_any),
       cmocka_unit_test(escaping_covers_the_five_characters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
