@@ -65,6 +65,10 @@ def attention(**keys):
 CASES = {
     "head norm": attention(type="gqa", head_norm=True),
     "key and value groups": attention(type="gqa", num_key_heads=1, num_value_heads=4, head_norm=True),
+    "components of key and value groups": attention(
+        type="gated", num_key_heads=4, num_value_heads=2, qk_norm=True, head_norm=True,
+        head_mix={"on": ["k", "v"], "component_heads": 3}, knocking={"type": "linear", "on": ["q", "k", "v"], "per_head": True}),
+    "fpba": {"hidden_size": 12, "num_attention_heads": 12, "head_dim": 12, "num_key_value_heads": 1, "position": "none", **attention(type="gqa")},
     "biases and yarn": {"attention_bias": True, "rope_scaling": YARN, **attention(type="gqa", head_norm=True)},
     "alibi": {"position": "alibi", **attention(type="gqa")},
     "no positions": {"position": "none", **attention(type="gqa", head_norm=True)},
@@ -87,6 +91,8 @@ CASES = {
     "mla in groups": attention(**MLA, layer_group_size=2),
     "latents apart": attention(**APART, k_lora_rank=7, v_lora_rank=9, **LINEAR),
     "latent of keys": attention(**APART, k_lora_rank=7, qk_norm=True),
+    "values apart, a map each": attention(
+        **APART, k_lora_rank=7, q_lora_rank=5, knocking={"type": "linear", "on": ["q", "k", "v"], "per_head": True}),
     "latent of values in groups": attention(**APART, v_lora_rank=9, layer_group_size=3),
     "egmla": attention(**EGMLA),
     "egmla, added": attention(**EGMLA, gate_op="add", gate_norm=False, **LINEAR),
