@@ -499,12 +499,15 @@ static ch_status check_name(const ch_config_key *key, const ch_config *config, c
 
 static ch_status check_range(const ch_config_key *key, const ch_config *config, const char *where,
                              ch_error *error) {
-  char right[400];
+  char right[400], owners[120];
   if (may_be_absent(key, config) && is_default(key, config)) return CH_OK;
-  if (!owned(key, config))
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"%s\" is set, but does not belong to \"attention.type\" \"%s\"", where, key->name,
-                   config->attention.type);
+  if (!owned(key, config)) {
+    put_owners(key, owners, sizeof owners);
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"%s\" is set, but it belongs to \"attention.type\" %s and not to \"%s\"; leave it out", where,
+        key->name, owners, config->attention.type);
+  }
   if (is_list(key)) {
     if (ch_config_list_in_range(key, config)) return CH_OK;
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" must be %s", where, key->name,

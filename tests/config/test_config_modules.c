@@ -405,7 +405,7 @@ static void a_made_config_keeps_to_the_rules(void **state) {
   c = parsed("{\"type\": \"gqa\"}");
   c.attention.kv_lora_rank = 3;
   assert_int_equal(ch_config_validate(&c, "made", &error), CH_ERROR_CONFIG);
-  assert_non_null(strstr(error.message, "\"kv_lora_rank\" is set, but does not belong"));
+  assert_non_null(strstr(error.message, "\"kv_lora_rank\" is set, but it belongs to"));
   c = parsed("{\"type\": \"gqa\"}");
   snprintf(c.model_type, sizeof c.model_type, "llama");
   assert_int_equal(ch_config_validate(&c, "made", &error), CH_OK);
