@@ -152,12 +152,12 @@ int main(int count, char **arguments) {
   static const int64_t prefill[][2] = {{768, 768}, {2048, 768}, {768, 2048}};
   const char *filter = count > 1 ? arguments[1] : NULL;
   const size_t bytes = (size_t)32000 * 2048 * sizeof(float);
+  const ch_team team = ch_team_of(0); /* the GEMM keeps its address */
   bench b = {.kernels = ch_kernels_best(CH_F32), .packed = ch_packed_create()};
   b.a = ch_pages_alloc(bytes), b.b = ch_pages_alloc(bytes), b.c = ch_pages_alloc(bytes);
   ch_error error;
   if (!b.a || !b.b || !b.c || !b.packed) return fprintf(stderr, "memory is out for the buffers\n"), 1;
-  if (ch_gemm_create(b.kernels, ch_team_here(), &b.gemm, &error) ||
-      ch_gemm_library_create(&b.library, &error))
+  if (ch_gemm_create(b.kernels, &team, &b.gemm, &error) || ch_gemm_library_create(&b.library, &error))
     return fprintf(stderr, "%s\n", error.message), 1;
   b.cblas_sgemm = load_openblas();
   b.kernels->fill(ch_team_here(), (int64_t)(bytes / sizeof(float)), 0.5, b.a);
