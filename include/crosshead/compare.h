@@ -115,8 +115,8 @@ typedef struct ch_compared {
   double flops;        /* per token (or image), of a forward pass, without context; */
   int64_t flops_depth; /* with so many tokens of context: */
   double flops_projections, flops_context, flops_feed_forward, flops_head;
-  /* Of the two speeds: half the distance between the quartiles of their measurements (steps of training; turns), 0 where it
-   * is not known. Unsteady: that is more than a tenth of the speed, or other programs kept the machine busy. */
+  /* Half the distance between the quartiles of the measurements of each speed (steps of training; turns of decoding), 0 if
+   * it is not known. Unsteady: this spread is more than a tenth of the speed, or other programs kept the machine busy. */
   double train_spread, decode_spread;
   bool train_unsteady, decode_unsteady;
   uint64_t seed;
@@ -330,7 +330,8 @@ typedef struct ch_foreseen {
   int64_t tokens;           /* (images) of a run */
   double tokens_per_second; /* of training, from some steps; 0: no run is left, or it is a total */
   double seconds;           /* of training and evaluating what is left */
-  /* Of a run that trains: weights, gradients, moments, activations and what the process itself holds; of a total, the most. */
+  /* Of one run, while it trains: weights, gradients, moments, activations and the process itself. In a total: the most that
+   * any run needs. */
   int64_t memory_bytes;
   int64_t disk_bytes; /* that models and checkpoints will have added */
 } ch_foreseen;
@@ -386,8 +387,8 @@ typedef struct ch_comparison_decision {
   int32_t name_count;
   const char *sentence;
   int64_t seeds; /* the most of any model */
-  /* Of the models between which it is open: about so many more would leave fewer of `names`, in most cases one, and `sentence`
-   * says which; 0: none are needed; -1: not known, or too many. */
+  /* How many more seeds of the models that are still candidates would leave fewer of `names`, in most cases one; `sentence`
+   * says which. 0: none are needed; -1: not known, or too many. */
   int64_t more_seeds;
   double more_seconds; /* of training for them */
 } ch_comparison_decision;

@@ -15,7 +15,8 @@ typedef struct ch_flops {
       attention_projections; /* every matrix under self_attn and linear_attn, and states of constant size */
   double attention_context;  /* what grows with the context: scores, weighted values */
   double feed_forward;
-  double lm_head; /* 2 V D, tied or not; looking up an embedding is no product. Of images: the classifier */
+  double
+      lm_head; /* 2 V D, tied or not; looking up an embedding is no product. In models of images: the classifier */
   double patches; /* the patch embedding of images */
   double total;
 } ch_flops;

@@ -62,7 +62,7 @@ typedef struct asking {
   double began, scoring; /* of the model's work: when, and seconds until the last report */
 } asking;
 
-/* Of a task whose items were made: the length, or lengths, and the seed. */
+/* For a task that makes its items itself: the length, or lengths, and the seed. */
 static void put_lengths(json_t *object, const asking *a) {
   const ch_task_evaluation *t = &a->evaluation;
   json_t *lengths = json_array();

@@ -17,7 +17,7 @@ static const double embedding_scale = 0.5;
 /* Rates beside those of hidden matrices of the base width. Rows of embeddings have few gradients each, and logits have as
    many rows to learn as there are tokens. */
 static const double embedding_rate = 8, table_rate = 4, residual_rate = 0.5;
-/* Of each of two matrices that are multiplied: both change the product, in directions of their own. */
+/* The rate of each of two matrices that are multiplied: a step changes the product through both. */
 static const double factor_rate = 0.70710678118654752440;
 
 /* The spread of embeddings: what the residual stream begins with. Where they also make the logits, a token's own logit starts at

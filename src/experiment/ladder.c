@@ -14,7 +14,7 @@
 
 enum { USUAL_RUNGS = CH_LADDER_LEAST_RUNGS, FLOPS_OF_TRAINING = 3 };
 
-/* Of the runs: their losses there are fitted too. */
+/* The losses at these shares of a run's tokens are fitted too. */
 static const double earlier_shares[] = {0.5, 0.75};
 enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
 

@@ -45,7 +45,7 @@ typedef struct ch_shape_wishes {
 /* The vocabulary size for a model with so many parameters and so many bytes of text. */
 int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes);
 /* The shared shape: layers, width, heads and head size by the rule in docs/compare.md, tied embeddings, RoPE,
-   SwiGLU. intermediate_size is left at the customary 8/3 of the width; see match.h. Of images: a Vision
+   SwiGLU. intermediate_size is left at the customary 8/3 of the width; see match.h. For images: a Vision
    Transformer, with an FFN of 4 times the width. Multi-head until a preset is applied. */
 ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error);
 

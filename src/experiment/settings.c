@@ -39,7 +39,7 @@ typedef struct setting {
   double least, most; /* of a count or number; most < least: no upper bound */
   int counts;
   bool free; /* not kept: it may change when a comparison goes on */
-  /* Of the values of an enumeration: [name_count]; NULL for those that are refused. */
+  /* [name_count] the names of an enumeration's values; NULL for values that are refused. */
   const char *const *names;
   int name_count;
   const char *option; /* in sentences; NULL: the key */

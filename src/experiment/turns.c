@@ -24,7 +24,7 @@ typedef struct speeds {
   bool disturbed;
 } speeds;
 
-/* Of training: a model that was trained faster is too small for speeds that last. */
+/* A model whose training took fewer seconds is too small for a stable measurement of its speed. */
 enum { ENOUGH_SECONDS = 2 };
 
 /* The share of the usual time that a model is timed for. */

@@ -73,7 +73,7 @@ static bool has_fixed(const ch_cache_shape *shape) {
   return rows_bytes(shape->parts, shape->layers, &shape->types, CH_PART_FIXED) > 0;
 }
 
-/* A hostile capacity must not overflow. */
+/* A capacity from the caller may be of any size and must not overflow. */
 static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   const ch_cache_types *types = &shape->types;
   __int128_t tokens = (__int128_t)cache->sequences * cache->capacity;
@@ -214,7 +214,7 @@ static int64_t rows_held(const ch_cache *cache, int64_t length) {
   return length < most ? length : most;
 }
 
-/* One token is read in the ring, whose rows from the newest on are the oldest. */
+/* A pass of one token reads the ring itself; the rows after the newest are the oldest. */
 static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_before, ch_row_places *places) {
   int64_t row = row_of(cache, token);
   *rows_before = (int32_t)(rows_held(cache, token + 1) - 1);
@@ -223,7 +223,7 @@ static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_be
   if (token == row) *places = (ch_row_places){.turn = INT64_MAX};
 }
 
-/* Several are read behind the sinks and the window - 1 tokens before the first of them. */
+/* A pass of several tokens reads a copy: the sinks, the window - 1 tokens before its first one, then its own. */
 static void begin_staged(const ch_cache *cache, int64_t first, int32_t *rows_before, ch_row_places *places) {
   int64_t sinks = first < cache->sinks ? first : cache->sinks, recent = first - sinks;
   if (recent > cache->window - 1) recent = cache->window - 1;

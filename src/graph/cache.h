@@ -7,10 +7,10 @@
 #include "tensor/kernels.h"
 
 typedef enum ch_part_kind {
-  CH_PART_ELEMENTS, /* of every token, in the cache's type: what the cache's size counts */
-  CH_PART_SCALARS,  /* of every token, in F32: counted in bytes only */
-  CH_PART_BY_ID, /* a function of the token's id: one row for all tokens of an id, in memory once the id is seen */
-  CH_PART_FIXED /* of a sequence, in F32: one row, which every token changes */
+  CH_PART_ELEMENTS, /* elements of every token, in the cache's type; the cache's size counts these */
+  CH_PART_SCALARS,  /* scalars of every token, in F32; counted in bytes only */
+  CH_PART_BY_ID,    /* depends on the token's id alone: one row per id, computed when the id is first seen */
+  CH_PART_FIXED     /* one row per sequence, in F32, which every token updates */
 } ch_part_kind;
 
 /* What a part is used for: keys, values or, for a latent, both. That decides its type in the cache. */
@@ -21,7 +21,7 @@ typedef struct ch_state_part {
   const char *name; /* "k" */
   int64_t width;    /* elements per token; CH_PART_FIXED: per sequence */
   ch_part_kind kind;
-  ch_state_role role; /* of parts that are elements */
+  ch_state_role role; /* for parts that are elements */
 } ch_state_part;
 
 /* The types that elements are stored in, by role: F32, F16, BF16, Q8_0 or Q4_0. Q8_0 and Q4_0 quantise blocks of 32
@@ -54,14 +54,14 @@ typedef struct ch_cache {
   int layers;
   ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: where each part lies: [sequence, token, width], or
                                                  [id, width] */
-  int32_t *length;                            /* [sequences] tokens read */
-  /* A layer that slides keeps a ring of window + sinks tokens, if the capacity is above that: token t lies in row t, or
-     from token window + sinks on in row sinks + (t - sinks) mod window. */
+  int32_t *length;                            /* [sequences] tokens that each holds */
+  /* A layer with a window keeps a ring of window + sinks tokens, if the capacity is larger: token t lies in row t, or,
+     from token window + sinks on, in row sinks + (t - sinks) mod window. */
   int64_t window, sinks;
   bool *rings; /* [layers] */
   bool any_ring;
   bool
-      any_fixed; /* there are parts of kind CH_PART_FIXED, which cannot forget tokens; of an empty sequence they hold nothing */
+      any_fixed; /* there are parts of kind CH_PART_FIXED, from which tokens cannot be removed; undefined while a sequence is empty */
   int32_t
       *rows_before; /* [sequences] for the pass that ch_cache_begin announced: rows that its first query sees
                                  before its own, in all rings */
@@ -69,20 +69,20 @@ typedef struct ch_cache {
   int32_t *tokens;       /* [sequences, capacity] their ids, or NULL: no part is by id */
   size_t bytes; /* allocated for sequences: elements, scalars, fixed parts and ids, without parts by id */
   void *data;
-  size_t data_bytes;                   /* of elements, scalars and fixed parts */
-  int64_t token_elements, token_bytes; /* per token, of all layers */
+  size_t data_bytes;                   /* bytes of elements, scalars and fixed parts */
+  int64_t token_elements, token_bytes; /* bytes per token of all layers */
   char *by_id;                         /* all parts by id; takes memory as rows are written */
   size_t by_id_bytes;
-  const ch_value_memory *memory; /* where data and by_id lie; all else is the host's */
+  const ch_value_memory *memory; /* where data and by_id lie; everything else is in the host's memory */
 } ch_cache;
 
 typedef struct ch_cache_shape {
   int layers;
   const ch_layer_parts *parts; /* [layers] */
   int64_t sequences, capacity, vocabulary;
-  int64_t window, sinks; /* of layers that slide */
+  int64_t window, sinks; /* for layers with a window */
   ch_cache_types types;
-  const ch_value_memory *memory; /* of the kernels that write and read it */
+  const ch_value_memory *memory; /* type of the kernels that write and read it */
 } ch_cache_shape;
 
 /* Bytes per token of all layers' elements. */
@@ -96,7 +96,7 @@ void ch_cache_free(ch_cache *cache);
 /* Announces a pass over `count` tokens of every sequence: sets rows_before and places. One token is written to the rings and
    read there; several are read behind a copy of the rows that their first one sees (ch_cache_stage). */
 void ch_cache_begin(ch_cache *cache, int64_t count);
-/* Rows that a stage of `count` tokens has at most, of sequences of `capacity`. */
+/* The most rows that a stage of `count` tokens has, for sequences of `capacity`. */
 int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t count);
 /* Makes the rows of a sequence that a pass over x [count, width] sees, in `stage`: rows_before of them from the ring of such a
    part, then those of x; and writes the last of x to the ring. */
@@ -115,20 +115,21 @@ void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t coun
 void ch_cache_fill(const ch_cache *cache, int layer, int part, const void *stored, size_t bytes);
 /* The ids of a sequence's tokens; the cache keeps them. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
-/* Whether a layer has such a part for every sequence, rather than none or one by id. */
+/* Whether a layer has this part for every sequence: not if it has no such part, or keeps it by id. */
 bool ch_cache_holds(const ch_cache *cache, int layer, int part);
 /* A cache over the memory of sequences first ... first + count - 1 of another; `views` [layers] is the
    caller's. Tokens fed to one are fed to the other. */
 void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
                      ch_state_view (*views)[CH_MAX_STATE_PARTS], ch_cache *window);
-/* Whether a sequence can go back to its first `length` tokens: a ring may have lost some that the next token sees, and a fixed
-   part has its last state alone. */
+/* Whether a sequence can be truncated to its first `length` tokens: a ring may have overwritten some that the next token
+   sees, and a fixed part has only its last state. */
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);
-/* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`, which can go back to them. */
+/* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`, which must be able to be truncated to
+   them. */
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length);
 /* Sequence by sequence, `to` becomes what `from` is: a cache of the same shape. */
 void ch_cache_copy_all(const ch_cache *from, ch_cache *to);
-/* Drops all tokens after the first `length` of every sequence, which can go back to them. */
+/* Drops all tokens after the first `length` of every sequence, which must be able to be truncated to them. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);
 
 #endif

@@ -53,14 +53,14 @@ typedef struct ch_op {
   double (*flops)(const ch_node *node);
   /* The share of its parameters' bytes that a call reads, if it looks up rows; NULL: all. */
   double (*parameters_read)(const ch_node *node);
-  /* Whether no more of input i is used than its value rounded to BF16: of the same value in BF16, everything that the
+  /* Whether the operation rounds input i to BF16 before it uses it: given the same value in BF16, everything that the
      operation computes has the same bits. NULL: never. */
   bool (*takes_rounded)(const ch_node *node, int i);
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
-  bool late;     /* for backward passes alone: made just before the first that reads it */
+  bool late;     /* for backward passes only: computed just before the first one that reads it */
   bool stateful; /* the value lies in the cache, not in the workspace (append) */
-  /* Of stateful operations: where the states of all tokens lie, and the type they are stored in. */
+  /* For stateful operations: where the states of all tokens lie; and below, the type they are stored in. */
   ch_state_view (*states)(const ch_run *run, const ch_node *node);
   /* Bytes of the workspace that a stateful value takes, if it does not lie in the cache alone; NULL: none. */
   size_t (*staged)(const ch_node *node);
@@ -68,7 +68,7 @@ typedef struct ch_op {
   /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of this run.
      stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
   void (*stream)(const ch_stream_call *call);
-  /* The same of many tokens, by all threads; NULL: stream does it. */
+  /* The same for many tokens, with all threads; NULL: stream does it. */
   ch_status (*stream_many)(const ch_stream_call *call);
   bool
       stream_unrounded; /* stream_many takes inputs of the run's type where others get them rounded to BF16 */
@@ -78,7 +78,7 @@ typedef struct ch_op {
   ch_head_slice (*stream_slice)(const ch_node *node, int i);
   bool stream_source; /* a function of the tokens' places in the cache: streamed without a streamed input */
   bool stream_raw;    /* streamed inputs as they lie in the cache: its type, any stride, more columns */
-  bool stream_whole;  /* it needs and makes all columns or none: a norm over the row */
+  bool stream_whole;  /* it reads and computes all columns or none, as a norm over the row does */
   bool reads_states;  /* takes streamed inputs and gives values of this run (attend) */
 } ch_op;
 
@@ -105,7 +105,7 @@ struct ch_node {
   size_t attributes_size;
   bool needs_gradient;
   bool streamed; /* the value covers all tokens in the cache; its reader makes it block by block */
-  ch_node *next_user, *first_user; /* nodes with the same first input, to find one made twice */
+  ch_node *next_user, *first_user; /* nodes with the same first input, to find equal ones */
   const char *label;               /* the parameter's name, or NULL */
 };
 
@@ -151,9 +151,9 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
 /* Records a failure (the first one wins); returns NULL for convenience. */
 ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Tokens that a query is counted to see: graph->context, or the mean over a pass that starts from nothing. */
+/* Tokens that a query sees, for counting FLOPs: graph->context, or the mean over a pass that starts with an empty cache. */
 double ch_graph_context(const ch_graph *graph, bool causal);
-/* The same of a layer in which a query sees at most `most` tokens; 0: any number. */
+/* The same for a layer in which a query sees at most `most` tokens; 0: any number. */
 double ch_graph_context_within(const ch_graph *graph, bool causal, int64_t most);
 
 int64_t ch_node_count(const ch_node *node);

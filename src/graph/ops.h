@@ -131,12 +131,12 @@ ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int6
 typedef struct ch_ring {
   int64_t window, sinks;
   int64_t
-      capacity; /* tokens of a sequence that fit into the cache: of more than window + sinks it keeps a ring; 0: all */
+      capacity; /* tokens of a sequence that fit into the cache; if more than window + sinks, it keeps a ring; 0: all */
 } ch_ring;
 ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype,
                       const ch_ring *ring);
 
-/* Rows [N, width] of such a part by the ids [N]: for parts whose rows exist before the first token. */
+/* Rows [N, width] of a part by id, for ids [N]: for parts whose rows exist before the first token. */
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
 
 /* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on states.
@@ -180,14 +180,14 @@ ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *value
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
 
-/* That of an attention: a node of one of the two operations above, whose first inputs are queries and keys. NULL for
-   other nodes. */
+/* The spec of an attention node, made by one of the two operations above; its first inputs are queries and keys. NULL
+   for other nodes. */
 const ch_attend_spec *ch_attend_spec_of(const ch_node *node);
 
 /* Sizes of gated latent attention: EG-MLA's c, r, n, v. */
 typedef struct ch_gated_spec {
   int64_t heads, latent, rope, nope, value;
-  int64_t ids; /* that there are: the vocabulary */
+  int64_t ids; /* the vocabulary size */
   double scale;
   const double *slopes; /* ALiBi slopes [heads] in the graph's arena, or NULL */
 } ch_gated_spec;

@@ -28,7 +28,7 @@ static ch_plan_step *add_step(ch_plan *plan, ch_plan_step_kind kind, ch_node *no
 static bool has_step(const ch_plan *plan, const bool *needed, const ch_node *node) {
   if (!needed[node->id] || node->kind != CH_NODE_OP || node->op->late) return false;
   bool deferred = plan->options.backward && node == plan->root && node->op->fused;
-  bool in_passing = node->streamed && !node->op->stateful; /* by whoever reads it */
+  bool in_passing = node->streamed && !node->op->stateful; /* by its reader */
   return !deferred && !in_passing;
 }
 
@@ -170,9 +170,9 @@ static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
   }
 }
 
-/* Values worth computing twice: cheap ones whose inputs stay for the backward pass anyway (their own backward reads
-   them), so that dropping frees memory and costs one pass over it. A value that has no gradient, a rounded one, follows what
-   it is made of. */
+/* Values worth recomputing: cheap ones whose inputs are kept for the backward pass anyway (their own backward reads
+   them). Dropping them frees memory and costs one more pass over it. A value without a gradient, such as a rounded one,
+   is treated like its input. */
 static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];

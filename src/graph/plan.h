@@ -32,7 +32,7 @@ typedef struct ch_plan_options {
 } ch_plan_options;
 
 /* Plans `graph` (owned by the plan from here on, also on failure) for the value of `root`. */
-/* Runs of it compute with `kernels` and a team of team->threads threads. */
+/* Runs of the plan compute with `kernels` and a team of team->threads threads. */
 ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_team *team,
                          const ch_plan_options *options, ch_plan **plan, ch_error *error);
 void ch_plan_free(ch_plan *plan);
@@ -48,9 +48,10 @@ const ch_node *ch_plan_root(const ch_plan *plan);
 /* The load counts and the balance loss of experts in training. */
 typedef struct ch_routing {
   int64_t *load;       /* [layers with experts, experts]: tokens sent to each are added; or NULL */
-  double balance_seed; /* gradient of every sequence's balance loss; 0 leaves it out */
+  double balance_seed; /* gradient of the balance loss of every sequence; 0: there is no balance loss */
   double balance_loss; /* balance losses are added, each times balance_seed */
-  double *terms;       /* [nodes that choose] each of them by itself, in the order of adding; or NULL */
+  double *
+      terms; /* [nodes that choose experts] the balance loss of each, in the order in which they are added; or NULL */
   int64_t term_count;
 } ch_routing;
 

@@ -101,7 +101,7 @@ static int layer_in(const char *label) {
   return at && sscanf(at, "layers.%d", &layer) == 1 ? layer : -1;
 }
 
-/* That of the node's parameters; of a node without, the last one that its values come from. */
+/* The layer of the node's parameters; for a node without parameters, the last layer that its inputs come from. */
 static int layer_of(const ch_node *node) {
   int layer = -1;
   for (int i = 0; i < node->inputs; i++)
@@ -139,7 +139,7 @@ static double context_of(const ch_run *run, const ch_graph *graph) {
   return tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
 }
 
-/* Streamed values counted so far: keys and values may be made of the same. */
+/* Streamed values counted so far: keys and values may be computed from the same ones. */
 typedef struct counted {
   const ch_node *node[CH_MAX_STREAM_NODES];
   int count;
@@ -152,7 +152,7 @@ static bool count_once(counted *c, const ch_node *node) {
   return true;
 }
 
-/* Arithmetic of what is streamed into the node: made once for every token that is read. */
+/* Arithmetic of the streamed inputs of the node: computed once for every token that it reads. */
 static double streamed_flops(const ch_run *run, const ch_node *node, counted *c) {
   double flops = 0;
   for (int i = 0; i < node->inputs; i++) {
@@ -244,7 +244,8 @@ static void add_one(ch_run *run, const ch_plan_step *step, double start, double 
     const ch_tensor *stored = stored_param(run, node->in[i]);
     if (stored && stored->rank >= 2) event.dtype = stored->dtype;
   }
-  for (int i = 0; i < node->inputs && node->op->flops; i++) { /* rounded factors say what the product is */
+  for (int i = 0; i < node->inputs && node->op->flops;
+       i++) { /* the rounded factors determine the kind of product */
     if (node->in[i]->kind == CH_NODE_OP && node->in[i]->dtype == CH_BF16) event.dtype = CH_BF16;
   }
   bool rounded = node->op->flops && node->in[0]->dtype == CH_BF16; /* what it multiplies */

@@ -11,9 +11,9 @@
 
 /* One operation; products by a matrix are separated by the kind of matrix. */
 typedef struct ch_profile_row {
-  const char *name;         /* "linear" */
-  char matrix[32];          /* "q_proj"; "" if there is none */
-  ch_dtype dtype;           /* of the matrix, or of the states that attention reads; else that of the run */
+  const char *name; /* "linear" */
+  char matrix[32];  /* "q_proj"; "" if there is none */
+  ch_dtype dtype;   /* the type of the matrix or of the states that attention reads; else of the run */
   double forward, backward; /* seconds */
   double flops, bytes;      /* of both */
   int64_t calls;
@@ -32,7 +32,7 @@ typedef struct ch_profile_event {
   double flops, bytes;
 } ch_profile_event;
 
-/* Filled by every run that has it (ch_run.profile); {0} is an empty one. */
+/* Filled by every run whose ch_run.profile points here; {0} is an empty profile. */
 struct ch_profile {
   ch_profile_row row[96];
   int rows;
@@ -45,7 +45,7 @@ struct ch_profile {
 
 /* Clears the measurements; keep_events stays. */
 void ch_profile_clear(ch_profile *profile);
-/* Frees what the profile holds, and not itself (ch_profile_free). */
+/* Frees the contents of the profile, but not the profile itself (ch_profile_free does). */
 void ch_profile_release(ch_profile *profile);
 
 /* Adds work outside a graph, such as the optimizer's. `name` must outlive the profile. This function and the

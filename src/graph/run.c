@@ -125,7 +125,7 @@ double ch_run_share(const ch_run *run) {
   return (double)(run->step - run->plan->steps + 1) / (double)(run->plan->step_count + 1);
 }
 
-/* The GEMM library asks OpenMP for the number of threads. */
+/* The GEMM library takes its number of threads from OpenMP. */
 static void set_workers(ch_run *run, const ch_plan_step *step) {
   int workers = ch_governor_workers(run->governor, step->expected);
   if (workers == run->team->workers) return;

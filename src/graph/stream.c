@@ -26,7 +26,7 @@ static ch_status collect(ch_stream *stream, const ch_node *node) {
   return CH_OK;
 }
 
-/* Token after token; what is kept by id is gathered. */
+/* Rows lie token after token; parts by id are gathered. */
 static bool lies_in_cache(const ch_node *node) {
   return node->op->stateful && !node->op->stream;
 }
@@ -40,12 +40,12 @@ static ch_dtype type_of(const ch_node *node) {
   return lies_in_cache(node) && !block_quantised(node) ? node->op->state_type(node) : node->dtype;
 }
 
-/* Block-quantised states are widened as whole blocks. */
+/* Block-quantised states are converted in whole blocks. */
 static ch_column_range made_columns(const ch_node *node, ch_column_range wanted) {
   return block_quantised(node) ? ch_whole_groups(wanted, STATE_BLOCK) : wanted;
 }
 
-/* Whether an end is whole heads of a value that is made of columns of its inputs. */
+/* Whether attention reads whole heads of a value that consists of columns of its inputs. */
 static bool is_slices(const ch_stream_end *end) {
   const ch_node *node = end->node;
   int64_t width = 0;
@@ -172,7 +172,7 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
       parts[count++] = stream->node[n]->op->states(stream->run, stream->node[n]);
 }
 
-/* States as they lie in the cache. Block-quantised ones are widened into `space` [count, columns], unless it is NULL. */
+/* States as they lie in the cache. Block-quantised ones are converted into `space` [count, columns], unless it is NULL. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
   const ch_kernels *kernels = stream->run->kernels;
@@ -308,7 +308,7 @@ static ch_status make_tiles(making *m, const ch_tile_span *span, void *space, ch
 
 static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
   making m = {.stream = args->context, .count = span->count, .takes_blocks = args->takes_blocks};
-  make_tiles(&m, span, scratch, tiles); /* what fails is made of many tokens */
+  make_tiles(&m, span, scratch, tiles); /* fails only if many tokens are computed at once */
 }
 
 /* Elements that the values of some heads take. */

@@ -37,7 +37,7 @@ struct ch_stream_call {
   void *space;            /* for the value, [count, wanted.count], and two rows more */
 };
 
-/* A node that attention reads: head h are the columns from offset + h * stride on, `dim` of them. */
+/* A node that attention reads: head h has `dim` columns from offset + h * stride on. */
 typedef struct ch_stream_end {
   const ch_node *node;
   int64_t offset, stride, dim;
@@ -55,11 +55,11 @@ typedef struct ch_stream {
   ch_stream_end end[CH_STREAM_ENDS]; /* node is NULL: nothing is read there */
 } ch_stream;
 
-/* Collects what keys and values are made of; run may be a probe without cache. */
+/* Collects the values from which keys and values are computed; run may have no cache, to ask for sizes. */
 ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
                          const ch_stream_end *values);
 
-/* Where the states lie that tiles are made of, for attention to prefetch them. */
+/* Where the states lie from which tiles are computed, so that attention can prefetch them. */
 void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]);
 
 /* Tiles through a stream: ch_attend.context is the ch_stream. */

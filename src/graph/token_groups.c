@@ -7,7 +7,7 @@
 struct ch_token_groups {
   int64_t sequences, capacity;
   ch_id_groups *of; /* [sequences] */
-  int32_t *memory;  /* what they point into */
+  int32_t *memory;  /* the memory that they point into */
   int32_t *slots;   /* hash table: group + 1, or 0 */
   int32_t *group;   /* [capacity] of each token */
   int64_t table;    /* slots, a power of two */

@@ -30,7 +30,7 @@ ch_status ch_model_materialise(ch_model *model, ch_materialise_for form, ch_erro
 /* CH_ERROR_CONFIG if a matrix is block-quantised: `what` (a verb, "be compressed") would round it twice. */
 ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error);
 
-/* Of the beginning of every tensor: tells models apart. */
+/* A hash of the first bytes of every tensor, to tell models apart. */
 uint64_t ch_model_hash(const ch_model *model);
 
 /* If the mapped weights are larger than this, passes over whole texts release their pages after use. */

@@ -54,7 +54,7 @@ void ch_runner_free(ch_runner *runner);
 typedef struct ch_runner_call {
   const ch_tensor *weights; /* [params->count], in the kernels' memory; or the host's, if they never change */
   const int32_t *tokens;    /* [sequences, length]; checked against the vocabulary */
-  /* [sequences, length], -1 = not predicted; heads with a loss only. Of images: labels */
+  /* [sequences, length], -1 = not predicted; heads with a loss only. In models of images: labels */
   const int32_t *targets;
   const float *pixels; /* [sequences, channels, size, size] in place of tokens, in models of images */
   const int32_t *document_start; /* [sequences, length] or NULL; graphs with documents only */

@@ -15,8 +15,8 @@ typedef enum ch_keeping {
   CH_KEEPINGS
 } ch_keeping;
 
-/* The elements of a tensor that a rank owns: `count` from `first` on. Of a table that is kept by columns: those of `columns`
-   columns from `first` on, of every row. */
+/* The elements of a tensor that a rank owns: `count` from `first` on. If a table is divided by columns: those of `columns`
+   columns from `first` on, in every row. */
 typedef struct ch_parameter_piece {
   int64_t first, count, columns;
 } ch_parameter_piece;

@@ -42,7 +42,7 @@ typedef struct ch_shards {
   void **gradient_data;   /* [params] likewise */
   ch_stop_test stop;
   void *stop_context;
-  /* Of a step or an evaluation: */
+  /* Valid during a step or an evaluation: */
   int64_t micro_batches, round_count;
   const int32_t *tokens; /* of its micro-batches, or if they are fetched round by round of those of a round */
   bool by_round, backward;

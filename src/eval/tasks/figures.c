@@ -156,7 +156,7 @@ static ch_status figures_of_text(ch_task_evaluation *e, double *nll, double *div
   return CH_OK;
 }
 
-/* Of answers that the model wrote: a figure for each way to read them. */
+/* The figures of written answers: one for each way to extract the answer from the text. */
 static ch_status figures_of_filters(ch_task_evaluation *e, double *values, ch_error *error) {
   int count = e->task->answers.filter_count;
   e->by_filter = calloc((size_t)count, sizeof *e->by_filter);

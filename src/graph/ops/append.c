@@ -34,7 +34,7 @@ static const ch_op op = {.name = "append",
 
 /* --- several tokens, to a ring ------------------------------------------------------------------------------------- */
 
-/* Their queries see tokens that they drive out of the ring, so they are read from a copy. */
+/* Their queries see tokens that they overwrite in the ring, so attention reads a copy. */
 static size_t staged(const ch_node *node) {
   const ch_append *place = node->attributes;
   return ch_dtype_bytes(place->dtype, node->graph->sequences * place->stage_rows *

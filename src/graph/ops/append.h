@@ -7,10 +7,10 @@
 
 typedef struct ch_append {
   int layer, part;
-  ch_dtype dtype;        /* that the cache stores it in */
-  int64_t window, sinks; /* of a layer whose states lie in a ring; 0: one row for every token */
+  ch_dtype dtype;        /* the type that the cache stores it in */
+  int64_t window, sinks; /* for a layer whose states lie in a ring; 0: one row for every token */
   int64_t seen;          /* tokens that a query sees at most; 0: all */
-  int64_t stage_rows;    /* of a pass of several tokens: rows of its value, for each sequence */
+  int64_t stage_rows;    /* rows of the value for each sequence, in a pass of several tokens */
 } ch_append;
 
 /* How the states behind a streamed node were appended: the first of them. */

@@ -152,7 +152,7 @@ static ch_status choose_producer(const ch_run *run, const ch_node *node, ch_atte
                         &(ch_stream_end){node->in[2], values.offset, values.stride, values.dim});
 }
 
-/* Log-sum-exps, which sinks need, where no backward pass will. */
+/* Log-sum-exps, which sinks need, when no backward pass needs them. */
 static size_t lse_bytes(const ch_run *run, const ch_attend *args) {
   return ((size_t)(args->sequences * args->heads * args->queries) * ch_dtype_size(run->kernels->dtype) + 63) &
          ~(size_t)63;
@@ -179,10 +179,11 @@ static void bind(const ch_run *run, const ch_node *node, const ch_stream *stream
 
 /* --- many queries through tiles that take products ------------------------------------------------------------- */
 
-/* Queries of a head from which on tiles are laid out for all of them, tokens at a time, and what those take at most. */
+/* From this many queries per head on, tiles are laid out once for all of them, a span of tokens at a time; and the most
+   memory that these tiles take. */
 enum { MANY_QUERIES = 65, LAID_TOKENS = 512, LAID_ELEMENTS = 4 << 20 };
 
-/* Tokens whose tiles are laid out at once; 0: tiles are made where they are met. */
+/* Tokens whose tiles are laid out at once; 0: each query block makes its own tiles. */
 static int64_t laid_tokens(const ch_attend *args, const ch_stream *stream) {
   if (args->producer != &ch_tile_producer_stream || ch_stream_flops(stream) == 0) return 0;
   if (args->queries * (args->heads / args->kv_heads) < MANY_QUERIES) return 0;
@@ -251,7 +252,7 @@ static ch_status attend_laid(const ch_run *run, const ch_attend *args, const ch_
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   ch_attend args = describe(run, node);
   ch_stream stream;
-  if (choose_producer(run, node, &args, &stream) != CH_OK) return 0; /* the run will say why */
+  if (choose_producer(run, node, &args, &stream) != CH_OK) return 0; /* the run reports why */
   const attend *attributes = node->attributes;
   const size_t lse = attributes->sinks ? lse_bytes(run, &args) : 0;
   int64_t tokens = laid_tokens(&args, &stream);

@@ -4,7 +4,7 @@
 
 enum { ATOMS, COEFFICIENTS };
 
-/* Which row of coefficients; or, where there are none, which atom. */
+/* The row of coefficients or, without coefficients, the atom. */
 typedef struct combine_atoms {
   int64_t row;
 } combine_atoms;

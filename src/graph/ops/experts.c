@@ -247,7 +247,7 @@ static void activate_backward(const ch_run *run, const ch_node *node, int64_t ro
     run->kernels->swiglu_rows_backward(run->team, rows, hidden, gate, up, weight, dy, gate, up, dweight);
 }
 
-/* The gradients of an expert's biases, of which down's is weighted; and what dweight gets from that one. */
+/* The gradients of an expert's biases; down's is weighted, and adds to dweight. */
 static ch_status bias_gradients(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e,
                                 int64_t rows, const void *dgate, const void *dup, const void *dy,
                                 const void *weight, void *dweight) {
@@ -310,7 +310,7 @@ static double flops(const ch_node *node) {
   return 2.0 * KINDS * (double)s.choices * (double)s.width * (double)s.hidden;
 }
 
-static double parameters_read(const ch_node *node) { /* at most, when all choices are different ones */
+static double parameters_read(const ch_node *node) { /* at most: all choices may be different */
   sizes s = sizes_of(node);
   return s.choices < s.experts ? (double)s.choices / (double)s.experts : 1;
 }

@@ -1,4 +1,4 @@
-/* Heads out of factors, token by token: what each head takes of a few rows that all heads share. */
+/* Heads as products of factors, token by token: each head combines a few rows that all heads share. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 

@@ -6,7 +6,7 @@
 
 #include "graph/ops/shapes.h"
 
-/* Whether a product with so many rows of x multiplies rounded factors: all do but those of few rows in training. */
+/* Whether a product with this many rows of x multiplies rounded factors: all do, except those with few rows in training. */
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
 /* x in BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);

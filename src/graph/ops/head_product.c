@@ -10,7 +10,7 @@ static ch_head_rows heads_of(const ch_node *node) {
   return *(const ch_head_rows *)node->attributes;
 }
 
-/* Of the matrix: its last dimension. A weight [heads, rows, columns] is a matrix [heads * rows, columns]. */
+/* Columns of the matrix. A weight [heads, rows, columns] is a matrix [heads * rows, columns]. */
 static int64_t columns_of(const ch_node *node) {
   return node->in[1]->shape[node->in[1]->rank - 1];
 }

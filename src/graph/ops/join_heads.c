@@ -1,5 +1,5 @@
-/* Heads put together from slices of other heads: keys from a part of their own and a shared rotary one, values from
- * between keys, every second head ... Output head h is, side by side, the slices that the parts name. */
+/* Heads joined from slices of other heads: for example keys from their own part and a shared rotary part. Output head h
+   consists of the slices that the parts name, side by side. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 

@@ -58,7 +58,7 @@ static double flops(const ch_node *node) {
   return 2.0 * (double)rows_of(node) * (double)ch_node_count(node->in[WEIGHT]);
 }
 
-/* The weight itself has its place for the gradient alone. */
+/* The weight itself is an input only for the sake of its gradient. */
 static bool takes_rounded(const ch_node *node, int i) {
   (void)node;
   return i == WEIGHT;

@@ -26,7 +26,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, x->shape[0], attributes->ranks ? 2 : 1);
 }
 
-/* Of a chunk: logits; forward also the rows of x that have a target, their targets, losses and ranks. */
+/* What a chunk needs: logits; the forward pass also the rows of x that have a target, their targets, losses and ranks. */
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   size_t element = ch_dtype_size(run->kernels->dtype), chunk = (size_t)chunk_rows(node);
   size_t logits = chunk * (size_t)node->in[1]->shape[0] * element;
@@ -41,7 +41,7 @@ typedef struct row_chunk {
   const int32_t *known; /* targets of all rows, for the host */
   int64_t begin, end;   /* the rows between which they lie */
   int64_t count;
-  bool adjacent; /* no row between them is without a target */
+  bool adjacent; /* every row between them has a target */
   char *logits, *rows, *losses, *ranks;
   int32_t *targets;
 } row_chunk;
@@ -71,7 +71,7 @@ static bool next_chunk(const ch_node *node, row_chunk *c) {
   return c->count > 0;
 }
 
-/* What takes rows to and from a chunk: `bytes` of each row of the values at `value`, side by side at `packed`. */
+/* Copies rows to and from a chunk: `bytes` of each row of the values at `value`, side by side at `packed`. */
 static void gather(const ch_run *run, const row_chunk *c, const char *value, size_t bytes, char *packed) {
   for (int64_t r = c->begin; r < c->end; r++)
     if (c->known[r] >= 0) {

@@ -7,7 +7,7 @@ enum { X, WEIGHT, TARGETS, ROUNDED_X, PACKED };
 /* Elements of a chunk of logits; the gradient of a large vocabulary's weight is read and written once per
    chunk. */
 enum { CHUNK_ELEMENTS = 1 << 24, CHUNK_ROWS = 256 };
-/* Of them, whose losses are found and whose gradients are rounded while they are in cache. */
+/* Elements of a part of a chunk: its losses are computed and its gradients rounded while it is in the processor's cache. */
 enum { CACHED_ELEMENTS = 1 << 18 };
 
 typedef struct lm_loss {
@@ -39,7 +39,7 @@ static size_t rounded_bytes(const ch_node *node) {
   return (bytes + 63) & ~(size_t)63;
 }
 
-/* Of a chunk: logits, their gradients in BF16, and x packed. */
+/* What a chunk needs: logits, their gradients in BF16, and packed x. */
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)run;
   if (!backward) return 0;

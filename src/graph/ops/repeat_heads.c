@@ -1,4 +1,4 @@
-/* Every head several times, one after the other: output head h is input head floor(h / times). */
+/* Repeats every head: output head h is input head floor(h / times). */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 

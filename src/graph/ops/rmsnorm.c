@@ -1,4 +1,5 @@
-/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head; a weight for all heads, or a slice each. */
+/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head; one weight for all heads, or a slice of it
+   for each. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
@@ -82,7 +83,7 @@ static const ch_op op = {.name = "rmsnorm",
                          .stream = stream,
                          .stream_needs = stream_needs};
 
-/* The same over whole rows, of which a part cannot be made by itself. */
+/* The same over whole rows, which cannot be computed in parts. */
 static const ch_op of_rows = {.name = "rmsnorm",
                               .shape = shape,
                               .saved = saved,

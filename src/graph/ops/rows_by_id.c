@@ -1,4 +1,4 @@
-/* Rows of a part by id that are known already, for the tokens of this run. */
+/* Rows by id that the cache has already, for the tokens of this run. */
 #include "graph/ops/append.h"
 
 typedef struct rows_by_id {

@@ -74,7 +74,7 @@ static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_hea
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   ch_attend args;
   ch_stream stream;
-  if (describe(run, node, &stream, &args) != CH_OK) return 0; /* the run will say why */
+  if (describe(run, node, &stream, &args) != CH_OK) return 0; /* the run reports why */
   return run->kernels->talking_scratch(&args, backward);
 }
 

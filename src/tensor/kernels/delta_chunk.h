@@ -43,7 +43,7 @@ typedef struct delta_chunk {
   real *keys, *queries;      /* [CHUNK, key_ld] */
   real *keys_across;         /* [key_dim, CHUNK]: their transpose, zero after the last token */
   real *key_key, *key_query; /* K K^T and Q K^T [CHUNK, CHUNK], on and below the diagonal */
-  /* Of one value head: */
+  /* For one value head: */
   real *decays;  /* G [CHUNK, CHUNK], zero above the diagonal */
   real *since;   /* c [CHUNK] */
   real *steps;   /* b [CHUNK] */

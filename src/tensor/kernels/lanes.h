@@ -54,7 +54,7 @@ ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
 #define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
 #define ODD_LANE(lane, unit) (2 * (lane) + 1 + 0 * (unit))
 
-/* Of a followed by b: the elements at even places, and those at odd ones. */
+/* The elements at even places of a followed by b; and below, those at odd places. */
 ALWAYS_INLINE vec even_lanes(vec a, vec b) {
   return __builtin_shufflevector(a, b, LANES(EVEN_LANE, 0));
 }
