@@ -35,7 +35,7 @@ struct ch_activations {
   const ch_graph *graph;          /* that `nodes` is about */
   watched (*nodes)[MOST_OF_NODE]; /* [graph->count] */
   float *scores;                  /* of one attention */
-  int64_t score_count;            /* that it has room for */
+  int64_t score_count;            /* room for so many */
   bool measured;
   ch_error *error;
 };
@@ -46,7 +46,8 @@ static ch_status no_memory(ch_error *error) {
 
 /* --- names --------------------------------------------------------------------------------------------------------- */
 
-/* The parameter that a weight is named after: itself; of one that is computed, the first of a layer, else any. */
+/* The parameter that gives a weight its name: the weight itself; for a computed weight, the first of its parameters that
+   belongs to a layer, else any. */
 static const ch_node *named_parameter(const ch_node *weight) {
   const ch_node *found = NULL;
   if (weight->kind == CH_NODE_PARAM) return weight;
@@ -89,7 +90,7 @@ static void name_after(const char *label, char name[CH_ACTIVATION_NAME_SIZE]) {
   snprintf(name, CH_ACTIVATION_NAME_SIZE, "%.*s", (int)length, label);
 }
 
-/* Norms whose input is what a block has left in the stream. */
+/* Norms whose input is the residual stream after a block. */
 static bool follows_block(const char *label) {
   int layer, end = 0;
   if (strcmp(label, "model.norm.weight") == 0) return true;
@@ -118,7 +119,7 @@ static void watch(ch_activations *a, const ch_node *node, part measured, const c
   }
 }
 
-/* Products of tokens by a matrix. Those of parameters alone, which give coefficients, have fewer or other rows. */
+/* Products of tokens by a matrix. Products of parameters alone, which give coefficients, have another number of rows. */
 static void watch_product(ch_activations *a, const ch_node *node, const ch_node *root) {
   char name[CH_ACTIVATION_NAME_SIZE];
   const ch_node *weight = named_parameter(node->in[1]);
@@ -164,7 +165,7 @@ static int64_t head_start(const ch_head_columns *columns, int64_t head, int64_t 
   return columns->offset + head * (columns->stride > 0 ? columns->stride : dim);
 }
 
-/* scale q k^T of every head, of pairs of which the query sees the key, side by side. */
+/* scale q k^T of every head, side by side, for all pairs in which the query sees the key. */
 static ch_status make_scores(ch_activations *a, const ch_run *run, const ch_node *node, int64_t *count) {
   const ch_attend_spec *spec = ch_attend_spec_of(node);
   const float *q = ch_run_value(run, node->in[0]), *k = ch_run_value(run, node->in[1]);

@@ -12,10 +12,9 @@ enum { CH_ACTIVATION_NAME_SIZE = 40, CH_MOST_ACTIVATIONS = 96 };
 typedef struct ch_activation {
   char name
       [CH_ACTIVATION_NAME_SIZE]; /* "embedding", "q_proj", "scores", "attention", "stream", "logits" ... */
-  bool
-      of_stream; /* the residual stream, or what is added to it: in its unit, which is that of the embeddings */
-  double size;   /* root mean square; the mean over layers */
-  double change; /* that of the difference to the first pass */
+  bool of_stream; /* the residual stream, or what is added to it: measured relative to the embeddings */
+  double size;    /* root mean square; the mean over layers */
+  double change;  /* root mean square of the difference to the first pass */
 } ch_activation;
 
 /* Passes of one text through the weights of one model. */

@@ -1,4 +1,4 @@
-/* Candidates by name and from files, and why one is none. */
+/* Candidates by name and from files, and why one cannot be used. */
 #include "experiment/capacity.h"
 
 #include <ctype.h>
@@ -24,7 +24,7 @@ typedef struct asked {
   const ch_capacity_settings *settings;
   ch_capacity_question question;
   ch_compare_plan named; /* what `mechanisms` names */
-  ch_config like;        /* the shape of those that are no files */
+  ch_config like;        /* the shape of candidates that are not files */
   bool from_file;        /* it is a file's */
   int64_t parameters;    /* that it has */
 } asked;
@@ -90,7 +90,7 @@ static ch_status resolve_types(const ch_capacity_settings *s, ch_capacity_questi
 
 /* --- the shape of named mechanisms ------------------------------------------------------------------------------- */
 
-/* What a base of presets keeps of a configuration: all that is outside attention, and its heads. */
+/* What the base of presets takes from a configuration: everything outside attention, and the heads. */
 static void take_shape(const ch_config *from, ch_config *base) {
   bool own_sizes = ch_mechanism_of(from)->modules & CH_MODULE_OWN_SIZES;
   ch_config_defaults(base);
@@ -163,8 +163,8 @@ static ch_status find_shape(asked *a, ch_error *error) {
   return shape_from_sizes(a, error);
 }
 
-/* A matched width, rounded so that rows of the FFN are whole blocks of quantised types where the shape's own are: to the
-   largest such step that changes it by less than a fortieth. */
+/* A matched width. If the rows of the shape's own FFN are whole blocks of quantised types, it is rounded so that they
+   stay whole blocks: to the largest such step that changes it by less than a fortieth. */
 static int64_t round_width(const asked *a, int64_t width) {
   int64_t own = ch_matched_width(&a->like);
   for (int64_t step = 256; step >= 32; step /= 2)
@@ -172,7 +172,7 @@ static int64_t round_width(const asked *a, int64_t width) {
   return width;
 }
 
-/* The mechanism `name` in the shape, with about as many parameters as it. */
+/* The mechanism `name` in the shape, with about as many parameters as the shape has. */
 static ch_status apply_name(const asked *a, const char *name, ch_config *config, ch_error *error) {
   int64_t parameters;
   *config = a->like;
@@ -200,7 +200,7 @@ static const char *type_name(ch_arena *arena, ch_dtype dtype) {
   return name;
 }
 
-/* A model whose context ends before the one asked for. */
+/* Whether the model's context is shorter than the one asked for. */
 static const char *end_of_context(const ch_config *config, int64_t context, ch_arena *arena) {
   if (context > config->max_position_embeddings)
     return ch_arena_printf(
@@ -226,7 +226,7 @@ static void copy_sizes(const ch_capacity_sizes *sizes, const ch_capacity_questio
   candidate->decode_flops = sizes->account.decode.total;
 }
 
-/* Why the memory does not do; "" where it does. */
+/* Why the memory does not suffice; "" if it does. */
 static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capacity_question *q,
                                   const ch_capacity_expected *e, ch_arena *arena) {
   char a[SIZE], b[SIZE], c[SIZE];
@@ -269,7 +269,7 @@ static void expect(const asked *a, const ch_capacity_sizes *sizes, const ch_capa
                         e->user_tokens_per_second, a->settings->least_speed);
 }
 
-/* What each of several ranks holds that train it. */
+/* The memory of each rank, if several train it. */
 static ch_status measure_training(const asked *a, const ch_config *config, const char *path,
                                   ch_train_memory *memory, ch_error *error) {
   const ch_capacity_settings *s = a->settings;
@@ -308,7 +308,7 @@ static ch_status measure(const asked *a, const ch_config *config, const char *pa
   return CH_OK;
 }
 
-/* A candidate that cannot be: without figures. */
+/* A candidate that is not possible, without figures. */
 static ch_status exclude(const char *reason, ch_capacity *capacity, ch_error *error) {
   ch_capacity_candidate *candidate = &capacity->candidates[capacity->count];
   *candidate = (ch_capacity_candidate){.name = candidate->name, .mechanism = "", .weights = ""};
@@ -371,7 +371,7 @@ static void name_types(const asked *a, ch_capacity *capacity) {
     snprintf(capacity->cache, sizeof capacity->cache, "%s", a->settings->cache_name);
 }
 
-/* The type that all candidates' weights have, or how they differ. */
+/* The element type of all candidates' weights, or how they differ. */
 static void name_weights(const asked *a, ch_capacity *capacity) {
   capacity->weights = a->question.typed ? type_name(&capacity->arena, a->question.weights) : NULL;
   for (int32_t i = 0; i < capacity->count && !a->question.typed; i++) {

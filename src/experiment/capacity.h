@@ -12,10 +12,10 @@ enum { CH_CAPACITY_MOST = 128 }; /* candidates */
 struct ch_capacity {
   int64_t context, users, memory; /* as asked */
   double least_speed;
-  int32_t ranks;            /* that train; 0: none */
+  int32_t ranks;            /* ranks that train; 0: none */
   ch_precision training;    /* the type */
   char cache[64];           /* names of types, as pages show them */
-  const char *weights;      /* that all have, or "as stored" */
+  const char *weights;      /* the type that all have, or "as stored" */
   const ch_device *devices; /* [device_count] a copy */
   int32_t device_count;
   ch_capacity_candidate *candidates; /* [count] */

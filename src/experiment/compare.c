@@ -12,16 +12,16 @@
 #include "experiment/train_run.h"
 #include "experiment/turns.h"
 
-/* A run that the comparison asks for: seed by seed, and of each seed in the order of the models. */
+/* A run of the comparison. Runs are ordered by seed, then by model. */
 typedef struct planned_run {
   int model; /* of the plan */
   uint64_t seed;
-  bool elsewhere; /* it belongs to another share */
+  bool elsewhere; /* it belongs to another part of a divided comparison */
   bool done, failed;
   ch_compared result; /* when it is done */
 } planned_run;
 
-/* The comparison that goes on, on the rank that leads. */
+/* The comparison in progress, on rank 0. */
 typedef struct comparing {
   ch_compare_setup *setup;
   const ch_compare_outside *outside;
@@ -43,7 +43,7 @@ ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare
   return status;
 }
 
-/* The finished runs in the order of the plan, whoever trained them and when. */
+/* The finished runs in the order of the plan, whichever process trained them. */
 static void collect(const comparing *c) {
   ch_comparison *comparison = c->setup->comparison;
   comparison->count = 0;
@@ -55,8 +55,8 @@ static bool in_shares(const ch_compare_setup *setup) {
   return setup->settings.parts > 0;
 }
 
-/* Results are written now, so that those of finished models can be read while others train. A share leaves that to the one who
-   puts all together. */
+/* Results are written now, so that those of finished models can be read while others train. With --only, they are
+   written by --collect instead. */
 static ch_status write_results(const comparing *c, ch_error *error) {
   if (in_shares(c->setup)) return CH_OK;
   return ch_compare_write(&c->setup->settings, c->outside, c->setup->comparison, error);
@@ -86,7 +86,7 @@ static ch_status read_made(comparing *c, planned_run *run, ch_error *error) {
 
 /* --- making pieces ------------------------------------------------------------------------------------------------ */
 
-/* What a rank makes of a piece; its context. */
+/* How a rank works on a piece; its context. */
 typedef struct maker {
   ch_compare_setup *setup;
   const comparing *list; /* on the rank that leads */
@@ -226,14 +226,14 @@ static ch_status on_tuned(void *context, int index, const ch_outcome *outcome, c
   return CH_OK;
 }
 
-/* A model whose runs are all of another share is not tuned here. */
+/* A model whose runs all belong to another part is not tuned here. */
 static bool is_elsewhere(const comparing *c, int model) {
   for (int i = 0; i < c->setup->comparison->planned; i++)
     if (c->runs[i].model == model && !c->runs[i].elsewhere) return false;
   return true;
 }
 
-/* What other groups found is read from their runs. */
+/* The rates that other groups found are read from their runs. */
 static ch_status tune_models(comparing *c, ch_error *error) {
   ch_compare_plan *plan = &c->setup->plan;
   int list[CH_COMPARE_MOST] = {0}, count = 0;
@@ -251,12 +251,12 @@ static ch_status tune_models(comparing *c, ch_error *error) {
 
 /* --- seeds until a verdict --------------------------------------------------------------------------------------- */
 
-/* One more seed of the models that a decision needs it of. */
+/* One more seed for the models whose losses the decision depends on. */
 typedef struct seed_round {
   bool needs[CH_COMPARE_MOST]; /* of the plan's models */
   int count;
   double spent, costs,
-      hopes; /* seconds: of all runs; of this round; until one model fewer may be left at best */
+      hopes; /* seconds of all runs; of this round; and, at best, until one candidate fewer is left */
 } seed_round;
 
 static int group_of(const ch_summary *summary, const char *name) {
@@ -285,15 +285,15 @@ static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round
   return status;
 }
 
-/* One more run of each model that the round needs. */
+/* One more run for each model in the round. */
 static void add_round(comparing *c, const seed_round *next, uint64_t seed) {
   ch_compare_setup *setup = c->setup;
   for (int i = 0; i < setup->plan.count; i++)
     if (next->needs[i]) c->runs[setup->comparison->planned++] = (planned_run){.model = i, .seed = seed};
 }
 
-/* Adds seed after seed until the decision is made, or the budget does not suffice for the next seed, or would not to
-   exclude one more model even if the differences were a standard error larger than they look. */
+/* Adds seed after seed until the decision is made, or the budget does not suffice: for the next seed, or for excluding
+   one more model even if the differences were larger by a standard error. */
 static ch_status decide(comparing *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup->settings;
   for (int seed = (int)s->seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures.count == 0; seed++) {
@@ -320,7 +320,7 @@ static ch_status interrupted(const ch_compare_setup *setup, ch_error *error) {
       setup->comparison->count, setup->comparison->planned, setup->settings.out);
 }
 
-/* Room for all runs that there may be, and the first of them. */
+/* Allocates room for the most runs that are possible, and adds the first ones. */
 static ch_status plan_runs(comparing *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   const ch_compare_settings *s = &setup->settings;
@@ -339,7 +339,7 @@ static ch_status plan_runs(comparing *c, ch_error *error) {
   return CH_OK;
 }
 
-/* What the rank does that leads. */
+/* What rank 0 does. */
 static ch_status compare_all(comparing *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   ch_comparison *comparison = setup->comparison;
@@ -347,7 +347,7 @@ static ch_status compare_all(comparing *c, ch_error *error) {
   CH_TRY(plan_runs(c, error));
   comparison->open = until_decided;
   if (setup->settings.tune) CH_TRY(tune_models(c, error));
-  /* Seed by seed, so that there is a whole comparison after the first seed. */
+  /* Trains seed by seed, so that the comparison is complete after the first seed. */
   CH_TRY(make_runs(c, 0, error));
   if (until_decided) CH_TRY(decide(c, error));
   if (comparison->open) {
@@ -371,7 +371,7 @@ static ch_status ask_tasks(comparing *c, ch_error *error) {
   return status == CH_OK && asked ? write_results(c, error) : status;
 }
 
-/* Speeds are measured when no other rank trains any more. */
+/* Speeds are measured after all other ranks have finished training. */
 static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside, ch_error *error) {
   comparing c = {.setup = setup, .outside = outside};
   ch_status status = ch_compare_check_tasks(setup, outside->check, error);

@@ -11,11 +11,11 @@
 typedef ch_status (*ch_comparison_written)(const ch_compare_settings *settings,
                                            const ch_comparison *comparison, ch_error *error);
 
-/* What a comparison needs of the floors above. */
+/* What a comparison needs from the layers above. */
 typedef struct ch_compare_outside {
   ch_comparison_written written; /* or NULL */
   ch_task_asker ask;             /* for settings->tasks */
-  ch_task_checker check;         /* whether they can be asked; or NULL */
+  ch_task_checker check;         /* checks whether the tasks can be evaluated; or NULL */
 } ch_compare_outside;
 
 /* Runs the comparison, or continues one that was stopped. If `out` holds work of the same settings, it is kept; work

@@ -37,7 +37,7 @@ ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progre
   return CH_OK;
 }
 
-/* What parameters and FLOPs are spent on; FLOPs with as many tokens of context as training has at most. */
+/* How parameters and FLOPs divide among the parts of the model; FLOPs at the longest context of training. */
 static ch_status fill_account(const ch_compare_setup *setup, const ch_config *config, ch_compared *model,
                               ch_error *error) {
   ch_params params = {0};

@@ -58,7 +58,7 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
   return ch_fail(error, CH_ERROR_ARGUMENT, "--widths has one width; sizes are compared between two or more");
 }
 
-/* As a comparison completes them; what a check does not have is set aside. */
+/* Completes the settings as a comparison does, without those that a check does not have. */
 static ch_compare_settings usual(const ch_compare_settings *given) {
   ch_compare_settings s = *given;
   s.parameters = s.hidden = s.evaluations = s.eval_tokens = 0;
@@ -138,7 +138,7 @@ typedef struct tables {
   double *sizes, *changes, *slopes, *change_slopes;
 } tables;
 
-/* A check while it is made. */
+/* A check in progress. */
 typedef struct check {
   const ch_coordinate_settings *settings;
   ch_coordinates *made;
@@ -152,7 +152,7 @@ typedef struct check {
   tables tables[CH_MOST_ACTIVATIONS]; /* their tables */
 } check;
 
-/* A model that takes its steps, with one of the seeds. */
+/* A model in training, with one of the seeds. */
 typedef struct subject {
   int mechanism, width; /* their numbers */
   ch_trainer *trainer;
@@ -236,7 +236,7 @@ static ch_status measure(check *c, subject *s, int point, ch_error *error) {
   return CH_OK;
 }
 
-/* What is left to measure of a model whose loss is not finite. */
+/* The remaining measurements of a model whose loss is not finite. */
 static void give_up(const check *c, const subject *s, int point) {
   for (int i = 0; i < c->made->models[s->mechanism].activation_count; i++)
     for (int p = point; p < c->point_count; p++)
@@ -261,7 +261,7 @@ static ch_status take_steps(check *c, subject *s, ch_error *error) {
   return CH_OK;
 }
 
-/* The beginning of the first batch: of large ones a part is enough. */
+/* The beginning of the first batch; a part of a large batch is enough. */
 static int64_t measured_sequences(const ch_compare_settings *s) {
   int64_t most = MOST_MEASURED_TOKENS / s->sequence;
   return s->batch < most ? s->batch : most > 1 ? most : 1;
@@ -347,7 +347,7 @@ static bool is_flat(const check *c, const double *sizes, double slope) {
   return all_finite(sizes + last, widths) && fabs(slope) <= CH_COORDINATE_FLAT;
 }
 
-/* Of a mechanism whose models have all taken their steps. */
+/* Computes the slopes of a mechanism whose models have all taken their steps. */
 static void judge(check *c, ch_coordinate_model *model) {
   int widths = c->list.count, last = c->point_count - 1;
   ch_coordinate *all = c->activations;

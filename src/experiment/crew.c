@@ -26,8 +26,8 @@ typedef struct ch_crew_member {
   ch_transfer in, out;
   report said;
   ch_assignment word;
-  int index;              /* of the piece that it makes; -1: it makes none */
-  bool asks, ended, left; /* it waits for a word; was told to end; has said its last */
+  int index;              /* index of the piece that it works on; -1: none */
+  bool asks, ended, left; /* it waits for a message; was told to end; has sent its last message */
 } ch_crew_member;
 
 /* Rank 0, as the first rank of another group sees it. */
@@ -124,7 +124,7 @@ static void listen_to(ch_crew *crew, ch_crew_member *m) {
   ch_ranks_receive(crew->all, m->rank, REPORT_TAG, &m->said, sizeof m->said, &m->in);
 }
 
-/* The others say their first when they begin to follow. */
+/* The other groups send their first message when they begin to follow. */
 static void begin(ch_crew *crew) {
   for (int g = 1; !crew->began && g < crew->groups; g++) listen_to(crew, &crew->members[g]);
   crew->began = true;
@@ -156,7 +156,7 @@ static void tell(ch_crew *crew, ch_crew_member *m, const ch_assignment *word) {
   ch_ranks_send(crew->all, m->rank, WORD_TAG, &m->word, sizeof m->word, &m->out);
 }
 
-/* Hears what groups say, and gives pieces to those that wait. */
+/* Receives the groups' messages, and gives pieces to those that wait. */
 static void serve(ch_crew *crew) {
   for (int g = 1; g < crew->groups; g++) {
     ch_crew_member *m = &crew->members[g];
@@ -180,7 +180,7 @@ ch_status ch_crew_settle(ch_crew *crew, ch_error *error) {
     if (outcome->status == CH_ERROR_INTERRUPTED) continue;
     ch_status status = crew->work->made(crew->work->context, i, outcome, error);
     if (status == CH_OK) continue;
-    crew->stopped = true; /* what cannot be kept need not be trained */
+    crew->stopped = true; /* without a place for results, training is useless */
     return status;
   }
   return CH_OK;
@@ -192,7 +192,7 @@ static bool somebody_works(const ch_crew *crew) {
   return false;
 }
 
-/* Makes a piece with the own group. */
+/* Works on a piece with rank 0's own group. */
 static ch_status make_own(ch_crew *crew, int index, ch_error *error) {
   ch_assignment piece = crew->work->pieces[index];
   ch_outcome outcome = {.status = CH_OK};
@@ -289,7 +289,7 @@ static void say(ch_crew *crew, report_kind kind, const ch_outcome *outcome) {
   ch_ranks_send(crew->all, 0, REPORT_TAG, &lead->say, sizeof lead->say, &lead->out);
 }
 
-/* Waits for rank 0's word; a signal meanwhile is for all. */
+/* Waits for rank 0's message; a signal that arrives meanwhile stops all ranks. */
 static ch_assignment await_word(ch_crew *crew) {
   ch_crew_lead *lead = crew->lead;
   while (!ch_ranks_done(crew->all, &lead->in)) {
@@ -311,13 +311,13 @@ static ch_assignment next_piece(ch_crew *crew) {
   ch_assignment piece = nothing;
   bool first = ch_crew_writes(crew);
   if (first) piece = await_word(crew);
-  if (first && piece.model >= 0) expect_word(crew); /* while the piece is made only the last word may come */
+  if (first && piece.model >= 0) expect_word(crew); /* during a piece only the message to end may come */
   ch_ranks_broadcast(crew->own, 0, &piece, sizeof piece);
   return piece;
 }
 
 void ch_crew_follow(ch_crew *crew, ch_assignment_maker make, void *context) {
-  /* The other ranks of rank 0's group have its words from the group. */
+  /* The other ranks of rank 0's group get its messages through the group. */
   bool first = ch_crew_writes(crew);
   if (first) expect_word(crew);
   if (first) say(crew, ASKS, NULL);

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "ranks/ranks.h"
 
-/* Something to train: a run of a model, or the runs that find its learning rate. */
+/* A piece of work: a run of a model, or the runs that find its learning rate. */
 typedef struct ch_assignment {
   int32_t model; /* of the plan; -1: there is nothing more to do */
   int32_t tries_rates;
@@ -27,17 +27,17 @@ typedef struct ch_outcome {
   char message[sizeof(((ch_error *)NULL)->message)];
 } ch_outcome;
 
-/* How pieces are made: called on every rank of a group. *began: a step was made, or it had been made before. */
+/* Works on a piece; called on every rank of a group. *began: a training step was done, now or earlier. */
 typedef ch_status (*ch_assignment_maker)(void *context, const ch_assignment *piece, bool *began,
                                          ch_error *error);
 
-/* Pieces, in the order in which they are to begin. */
+/* Pieces, in the order in which they should start. */
 typedef struct ch_crew_work {
   const ch_assignment *pieces;
   int count;
   ch_assignment_maker make;
-  /* On rank 0 of all, when a piece was made or has failed, but not when it was interrupted; by its index. An error ends the
-     work. */
+  /* Called on rank 0 of the job with the index of a piece that is done or has failed, but not after an interruption. An
+     error ends the work. */
   ch_status (*made)(void *context, int index, const ch_outcome *outcome, ch_error *error);
   void *context;
 } ch_crew_work;
@@ -63,27 +63,27 @@ ch_status ch_crew_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, vo
                        ch_crew *crew, ch_error *error);
 void ch_crew_close(ch_crew *crew);
 
-/* Whether this rank has the list, speaks and writes what is common to all runs. */
+/* Whether this rank has the list, prints messages and writes what is common to all runs. */
 bool ch_crew_leads(const ch_crew *crew);
 /* Whether it writes the files of the run that its group trains. */
 bool ch_crew_writes(const ch_crew *crew);
 /* Whether this process trains alone. */
 bool ch_crew_is_alone(const ch_crew *crew);
 
-/* For the stop test of a run that is trained: also gives runs to groups that wait. */
+/* For the stop test of a run in training: also gives runs to waiting groups. */
 bool ch_crew_stops(ch_crew *crew);
 /* Tells what has become of other groups' pieces. For rank 0, between two steps. */
 ch_status ch_crew_settle(ch_crew *crew, ch_error *error);
 
-/* On rank 0: has all pieces made. Returns when nobody works any more. What fails goes to `made`; of a process alone the first
-   failure ends the work and is returned. CH_ERROR_INTERRUPTED: not all pieces were made. */
+/* On rank 0: works through all pieces and returns when all groups are done. Failures go to `made`; in a single process
+   the first failure ends the work and is returned. CH_ERROR_INTERRUPTED: some pieces are not done. */
 ch_status ch_crew_make(ch_crew *crew, const ch_crew_work *work, ch_error *error);
 /* On rank 0: ends ch_crew_follow of the others. */
 void ch_crew_dismiss(ch_crew *crew);
-/* On all others: makes what rank 0 gives. */
+/* On all other ranks: works on the pieces that rank 0 gives. */
 void ch_crew_follow(ch_crew *crew, ch_assignment_maker make, void *context);
 
-/* What has failed while other pieces were made. */
+/* Failures, while work on other pieces continued. */
 typedef struct ch_crew_failures {
   int count, first; /* the failure with the lowest number, */
   ch_status status; /* its status and its sentence */
@@ -95,8 +95,8 @@ void ch_crew_note_failure(ch_crew_failures *failures, int at, const ch_outcome *
 /* CH_OK, or the first failure's status and a sentence with the number of failures. */
 ch_status ch_crew_report_failures(const ch_crew_failures *failures, ch_error *error);
 
-/* For a file that another group wrote, and that its host may show late: waits a moment. false: it was waited for long enough since
-   `begin` (ch_clock), or nobody else could have written it. */
+/* Waits a moment for a file that another group wrote and that a network file system may show late. false: the wait since
+   `begin` (ch_clock) was long enough, or no other process could have written the file. */
 bool ch_crew_has_patience(const ch_crew *crew, double begin);
 
 /* Rank 0's status and sentence become those of all. */

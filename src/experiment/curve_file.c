@@ -176,7 +176,7 @@ static bool read_loss(const char *text, double *loss) {
   return end != text && !*end;
 }
 
-/* Rows of numbers into values [want->count][*count], which have room. The last of them is a loss. */
+/* Reads rows of numbers into values [want->count][*count], which have room. The last column is a loss. */
 static ch_status read_table(const char *path, char *text, const wanted *want, double *const values[],
                             int *count, ch_error *error) {
   int columns[3] = {0, 1, 2};
@@ -258,8 +258,8 @@ static double number_of(const json_t *object, const char *key) {
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* Parameters of embeddings: counted by `compare`, also among the results of a kept run, else what the configuration's sizes
-   make of them. NaN where nothing says. */
+/* Parameters of embeddings: as counted by `compare`, also in the results of a kept run; else computed from the
+   configuration's sizes. NaN if neither is there. */
 static double embeddings_of(const json_t *run) {
   const json_t *config = json_object_get(run, "config");
   double counted = number_of(run, "parameters_embedding");

@@ -25,7 +25,7 @@ double ch_group_seconds(const ch_group *group) {
   double sum = 0;
   for (int i = 0; i < group->count; i++) {
     const ch_compared *run = group->runs[i];
-    double rate = run->train_tokens_per_second; /* of files of earlier versions all that is known */
+    double rate = run->train_tokens_per_second; /* all that files of earlier versions tell */
     sum += run->train_seconds > 0 ? run->train_seconds : rate > 0 ? (double)run->tokens_trained / rate : 0;
   }
   return group->count ? sum / group->count : 0;
@@ -99,13 +99,12 @@ static void place(const intervals *all, int group, double limit, ch_standing *st
     standing->low = fmin(standing->low, fmax(0, low_of(all, group, best)));
     standing->high = fmax(standing->high, fmax(0, high_of(all, group, best)));
   }
-  if (!any)
-    *standing = (ch_standing){.low = 0, .high = INFINITY}; /* seeds that differ contradict each other */
+  if (!any) *standing = (ch_standing){.low = 0, .high = INFINITY}; /* seeds contradict each other */
   standing->place = standing->low > limit ? CH_OUT : standing->high <= limit ? CH_WITHIN : CH_OPEN;
 }
 
-/* Whether the rule cannot mean a group: it is out; or another is as cheap and better; or another is cheaper and within the
-   tolerance, or better than one that is. */
+/* Whether the rule cannot choose a group: it is excluded; or another is as cheap and better; or another is cheaper and
+   within the tolerance, or better than one that is. */
 static bool is_excluded(const ch_summary *summary, const intervals *all, const ch_standing *standings,
                         int group) {
   if (standings[group].place == CH_OUT) return true;
@@ -132,7 +131,8 @@ static int judge(const ch_summary *summary, const intervals *all, double limit, 
   return candidates;
 }
 
-/* Candidates need seeds; and where it is open whether one is within the tolerance, so do those that may be the best. */
+/* Candidates need more seeds. If it is open whether one of them is within the tolerance, so do the groups that may be
+   the best. */
 static void activate(const intervals *all, ch_standing *standings) {
   bool open = false;
   for (int i = 0; i < all->count; i++)
@@ -165,7 +165,7 @@ static int seeds_to_leave(const ch_comparison *comparison, const ch_summary *sum
   return enough;
 }
 
-/* What as many seeds as there may be would leave, and how many of them that takes. */
+/* How few candidates the largest possible number of seeds would leave, and how many seeds that takes. */
 static void look_ahead(const ch_comparison *comparison, ch_summary *summary, intervals *all,
                        ch_standing *scratch) {
   ch_decision *d = &summary->decision;

@@ -13,7 +13,7 @@ typedef struct ch_summary ch_summary;
 
 typedef enum ch_place {
   CH_WITHIN, /* the whole interval is within the tolerance */
-  CH_OPEN,   /* it reaches over the limit */
+  CH_OPEN,   /* the interval contains the limit of the tolerance */
   CH_OUT     /* it lies beyond */
 } ch_place;
 
@@ -21,7 +21,7 @@ typedef enum ch_place {
 typedef struct ch_standing {
   double low, high; /* the interval of how far it is behind the best: nats, or shares of images */
   ch_place place;
-  bool candidate;  /* the rule may mean this one */
+  bool candidate;  /* the rule may choose this one */
   bool active;     /* further seeds of it would help to decide */
   bool would_stay; /* after decision->more_seeds it would still be a candidate */
 } ch_standing;
@@ -36,13 +36,13 @@ typedef struct ch_decision {
   /* If means and noise stayed as they are: as few candidates as CH_COMPARE_MOST_SEEDS seeds would leave, and the fewest further
      seeds of every active group that leave no more; -1: they leave all that there are. */
   int would_stay, more_seeds;
-  double more_seconds; /* of training, for more_seeds */
+  double more_seconds; /* seconds of training, for more_seeds */
   /* The seconds after which one candidate fewer would be left if differences were larger by their standard error of today:
      INFINITY where even that needs more than CH_COMPARE_MOST_SEEDS. */
   double hope_seconds;
 } ch_decision;
 
-/* What decides between models of equal quality: elements of the cache or, on images, parameters of attention. */
+/* The cost that decides between models of equal quality: elements of the cache or, for images, parameters of attention. */
 double ch_group_cost(const ch_group *group);
 /* The mean seconds of training of a group's runs. */
 double ch_group_seconds(const ch_group *group);

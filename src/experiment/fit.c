@@ -10,7 +10,7 @@ void ch_fit_defaults(ch_fit_settings *settings) {
   *settings = (ch_fit_settings){.skip = -1};
 }
 
-/* Of a table all points count; of a run of ours, as in a sweep, those behind the first tenth. */
+/* All points of a table are used; of a run's log, those after the first tenth, as in a sweep. */
 static int first_point(const ch_fit_settings *settings, const ch_read_curve *curve, bool table) {
   double skip = settings->skip >= 0      ? (double)settings->skip
                 : table || !curve->count ? 0
@@ -39,8 +39,8 @@ ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fi
   bool table;
   *fits = (ch_fits){0};
   CH_TRY(ch_read_curves(path, !settings->training, &fits->arena, &curves, &count, &table, error));
-  CH_TRY(
-      ch_read_curves(path, false, &fits->arena, &training, &others, NULL, error)); /* spikes are of steps */
+  CH_TRY(ch_read_curves(path, false, &fits->arena, &training, &others, NULL,
+                        error)); /* spikes are found in step losses only */
   if (count == 0) return ch_fail(error, CH_ERROR_FORMAT, "%s holds no curve", path);
   fits->file = ch_arena_strdup(&fits->arena, path);
   fits->curves = ch_arena_alloc(&fits->arena, (size_t)count * sizeof *fits->curves);
@@ -74,7 +74,7 @@ static ch_status fit_models(const char *path, const ch_fit_settings *settings, c
   ch_error why = {0};
   ch_status status = ch_size_law_fit(models.sizes, models.tokens, models.losses, models.count,
                                      (double)settings->parameters, (double)settings->budget, law, &why);
-  if (status == CH_ERROR_ARGUMENT) status = CH_ERROR_FORMAT; /* it is the file that is wrong */
+  if (status == CH_ERROR_ARGUMENT) status = CH_ERROR_FORMAT; /* the file is at fault */
   return status == CH_OK ? CH_OK : ch_fail(error, status, "%s: %s", path, why.message);
 }
 

@@ -1,4 +1,4 @@
-/* What a comparison would take, from some steps of each of its models. */
+/* Forecasts the cost of a comparison from some steps of each of its models. */
 #include "experiment/forecast.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options 
   return done;
 }
 
-/* Runs and the steps that they lack. share_of [seeds, models]: only those of the settings' part count; NULL: all. */
+/* Runs and their remaining steps. share_of [seeds, models]: only runs of the settings' part count; NULL: all. */
 static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_model *planned,
                             const ch_train_options *training, const int *share_of, ch_foreseen *model,
                             int64_t *steps, ch_error *error) {
@@ -75,7 +75,8 @@ static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planne
   if (!model->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
   CH_TRY(count_runs(setup, planned, t, share_of, model, &steps, error));
   int64_t runs = model->runs - model->finished;
-  if (setup->settings.tune && model->runs > 0 && model->finished == 0) { /* the most that may be tried */
+  if (setup->settings.tune && model->runs > 0 &&
+      model->finished == 0) { /* the most rates that may be tried */
     steps += setup->settings.tune * t->steps;
     runs += setup->settings.tune;
   }

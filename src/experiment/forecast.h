@@ -1,4 +1,4 @@
-/* What a comparison would take: runs, time, memory and disk. */
+/* A forecast of the cost of a comparison: runs, time, memory and disk. */
 #ifndef CH_EXPERIMENT_FORECAST_H
 #define CH_EXPERIMENT_FORECAST_H
 

@@ -65,7 +65,7 @@ ch_status ch_imagine_text(const ch_data_options *options, ch_data *data, ch_erro
                                             : estimate_tokens(options, data, error));
   if (options->tokenizer) CH_TRY(ask_tokenizer(options->tokenizer, data, error));
   data->train_sequences = data->train_tokens / options->sequence;
-  /* No text has fewer bytes than tokens, so this is refused for certain. */
+  /* No text has fewer bytes than tokens, so this text is certainly too short. */
   if (data->text_bytes < options->sequence)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,

@@ -7,12 +7,12 @@
 
 typedef struct ch_rate {
   double median, spread; /* spread: half the distance between the quartiles */
-  bool unsteady; /* the spread is more than a tenth of the median, or other programs were in the way */
+  bool unsteady; /* the spread is more than a tenth of the median, or other programs kept the machine busy */
 } ch_rate;
 
 /* Sorts the values. */
 ch_rate ch_rate_of(double *values, int64_t count, bool disturbed);
-/* Whether `a` can be relied on more than `b`: alone not unsteady, or else with the smaller spread for its median. */
+/* Whether `a` is more reliable than `b`: only `a` is steady, or its spread is smaller relative to its median. */
 bool ch_rate_is_steadier(ch_rate a, ch_rate b);
 
 #endif
