@@ -121,7 +121,7 @@ static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
     training->steps = steps_for(setup, s->tokens);
     training->eval_tokens = evaluated_tokens(setup, setup->data.validation_tokens);
   }
-  if (setup->grown_from && s->warmup < 0) { /* that of the shorter runs, which are continued */
+  if (setup->grown_from && s->warmup < 0) { /* the number of the shorter runs, which are continued */
     ch_train_options first = *training;
     first.steps = steps_for(setup, setup->grown_from);
     training->warmup = ch_schedule_warmup(&first);
@@ -293,8 +293,8 @@ const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_pla
   return ch_arena_printf(arena, "seed-%llu/%s", (unsigned long long)seed, planned->directory);
 }
 
-/* What a run that is finished says of itself: its size must be the one that it would get now, because a mechanism that was
-   added can change what all are matched to; and to be trained on it needs its checkpoint. */
+/* Checks a finished run: its size must be the one that it would get now, because an added mechanism can change what all
+   are matched to. To be trained further it also needs its checkpoint. */
 static ch_status check_result(const ch_compare_setup *setup, const ch_planned_model *model,
                               const char *directory, const json_t *result, ch_error *error) {
   int64_t trained = json_integer_value(json_object_get(result, "parameters"));
@@ -353,7 +353,7 @@ static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, 
                                      : open_text(setup, continued, dry, error);
 }
 
-/* The rank that leads prepares what the others then find. */
+/* Rank 0 prepares the text; the others then open it. */
 static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
   ch_rank_group *all = setup->crew.all;
   bool leads = ch_crew_leads(&setup->crew);
@@ -414,7 +414,7 @@ static uint64_t hash_names(const ch_compare_settings *s) {
   return ch_hash_texts(names, sizeof names / sizeof *names);
 }
 
-/* Whether all ranks are about to do the same. */
+/* Checks that all ranks have the same program and settings. */
 static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error) {
   ch_rank_group *all = setup->settings.ranks;
   if (!all) return CH_OK;
@@ -428,7 +428,7 @@ static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error
   return ch_ranks_compare(all, facts, sizeof facts / sizeof *facts, error);
 }
 
-/* What needs no text: the settings, the names, the ranks, the directory. */
+/* Prepares what needs no text: the settings, the names, the ranks, the directory. */
 static ch_status begin(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
                        ch_error *error) {
   ch_rank_group *all = dry ? NULL : settings->ranks;
@@ -467,7 +467,7 @@ static ch_status open_setup(const ch_compare_settings *settings, bool dry, ch_co
   return CH_OK;
 }
 
-/* Only the rank that leads tells what happens. */
+/* Only rank 0 reports progress. */
 static void keep_quiet(ch_compare_settings *s) {
   s->preparation = NULL;
   s->prepared = NULL;
@@ -514,7 +514,7 @@ ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error) {
 }
 
 void ch_compare_setup_close(ch_compare_setup *setup, ch_status status) {
-  /* What a share has prepared others may use already. */
+  /* Other parts of the comparison may already use what this part prepared. */
   bool shared = setup->settings.parts > 0 && setup->kept;
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !setup->began && !shared)
     ch_attempt_withdraw(&setup->attempt);

@@ -11,7 +11,7 @@
 #include "train/image_data.h"
 #include "train/run.h"
 
-/* Parameters of each model where nothing says how many. */
+/* Parameters of each model if nothing determines them. */
 enum { CH_COMPARE_USUAL_PARAMS = 1000000 };
 
 typedef struct ch_compare_setup {
@@ -19,11 +19,11 @@ typedef struct ch_compare_setup {
   double lr_given;              /* a rate for all models, 0: their usual ones */
   ch_experiment experiment;
   ch_crew crew;              /* who trains */
-  ch_comparison *comparison; /* all but the models' results is filled in */
+  ch_comparison *comparison; /* everything except the models' results is filled in */
   ch_compare_plan plan;
   ch_data data;              /* of a comparison on text, */
   ch_image_data images;      /* or on images */
-  ch_train_options training; /* of every model, but for the steps with CH_MATCH_TIME */
+  ch_train_options training; /* options of every model, except the steps with CH_MATCH_TIME */
   /* Tokens (or epochs) that the comparison was started with, where it is given more now; else 0. */
   int64_t grown_from;
   ch_attempt attempt;
@@ -45,12 +45,11 @@ ch_status ch_compare_setup_foresee(const ch_compare_settings *settings, ch_compa
    the caller's to fill, before ch_compare_setup_describe. Release with ch_compare_setup_close, also on failure. */
 ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,
                                 ch_compare_setup *setup, ch_error *error);
-/* Fills in all of the comparison but the models' results. */
+/* Fills in everything in the comparison except the models' results. */
 ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error);
 /* Writes the settings, unless the directory has them. */
 ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error);
-/* `status` is what came of the experiment. If it was refused before any run began, what it made in its directory is
-   removed. */
+/* `status` is the outcome of the experiment. If it was refused before any run began, the files that it made are removed. */
 void ch_compare_setup_close(ch_compare_setup *setup, ch_status status);
 
 /* The training options of a model's runs: the setup's, with its own number of steps. */

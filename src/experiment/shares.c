@@ -6,7 +6,7 @@
 #include "experiment/match.h"
 #include "experiment/tune.h"
 
-/* By insertion: there are thousands at most, and equal ones keep their order. */
+/* Insertion sort: there are at most thousands, and equal ones keep their order. */
 void ch_longest_first(const double *costs, int count, int *order) {
   for (int i = 0; i < count; i++) {
     int at = i;

@@ -18,7 +18,7 @@ static ch_status time_trainer(ch_compare_setup *setup, ch_trainer *trainer, ch_s
     ch_step_report report;
     CH_TRY(ch_trainer_step(trainer, ch_compare_stopped, setup, &report, error));
     double passed = ch_clock() - began;
-    /* The first step touches its memory for the first time. It counts where there is no time for another. */
+    /* The first step touches its memory for the first time. It counts only if there is no time for another. */
     if (report.step > 1 || passed > most_seconds) seconds[taken++] = report.seconds;
     bool enough = taken >= LEAST_STEPS && passed >= enough_seconds;
     if (taken == most || enough || (taken > 0 && passed > most_seconds)) break;

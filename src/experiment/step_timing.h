@@ -5,7 +5,7 @@
 #include "experiment/setup.h"
 
 typedef struct ch_step_timing {
-  double seconds;     /* of a step: the median */
+  double seconds;     /* median seconds of a step */
   double quick, slow; /* quartiles */
   /* The most that the process held: weights, gradients, moments, activations and the program itself. */
   size_t memory_bytes;

@@ -51,7 +51,7 @@ static ch_difference pair_of(const ch_group *a, const ch_group *b) {
   return d;
 }
 
-/* What is left of the runs when means of mechanisms and of seeds are taken out of them. */
+/* The residuals of the runs after the means of mechanisms and of seeds are subtracted. */
 static double degrees_of(const ch_summary *summary) {
   int degrees = 1 - summary->count;
   for (int g = 0; g < summary->count; g++)
@@ -79,7 +79,7 @@ static double pooled_variance(const ch_summary *summary) {
 double ch_error_of_interval(const ch_comparison *comparison, int groups, int seeds) {
   double error = 0.05 / fmax(1, groups * (groups - 1) / 2.0);
   if (!comparison->until_decided) return error;
-  /* One look for every number of seeds from the first on; over all looks the shares add up to 1. */
+  /* One look for every number of seeds from the first on; the shares of all looks add up to 1. */
   double first = fmax(2, (double)comparison->training.seeds), now = fmax(first, seeds);
   return error * (first - 1) / (now * (now - 1));
 }

@@ -18,7 +18,8 @@ struct ch_group {
 /* The quality of one group minus that of another, over the seeds that both have. */
 typedef struct ch_difference {
   double mean;
-  double variance;   /* of a single seed's difference: the larger of the pair's own and the pooled one */
+  double
+      variance; /* standard deviation of a single seed's difference: the larger of the pair's own and the pooled one */
   double low, high;  /* the interval; infinite with fewer than two pairs */
   int pairs;         /* seeds that both have */
   bool beyond_noise; /* 0 lies outside the interval */
@@ -32,8 +33,8 @@ struct ch_summary {
      are added until a verdict, over its looks. The pooled variance is the mean of the pairs' variances, which in the layout
      of seeds and mechanisms is twice the residual mean square. */
   ch_difference *differences; /* [count * count], of row minus column */
-  double degrees;             /* of freedom of the pooled variance: (mechanisms - 1) (seeds - 1) */
-  double error;               /* that each interval may be wrong */
+  double degrees;             /* degrees of freedom of the pooled variance: (mechanisms - 1) (seeds - 1) */
+  double error;               /* probability that each interval is wrong */
   ch_decision decision;
   ch_arena arena;
 };
@@ -49,9 +50,9 @@ ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_
 typedef double ch_compared_value(const ch_compared *run);
 ch_spread ch_group_spread(const ch_group *group, ch_compared_value *value);
 
-/* Of two groups, by their indices. */
+/* The difference of two groups, by their indices. */
 const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b);
-/* The probability that each interval may miss with when every group has `seeds` seeds. */
+/* The error probability of each interval when every group has `seeds` seeds. */
 double ch_error_of_interval(const ch_comparison *comparison, int groups, int seeds);
 
 #endif

@@ -61,7 +61,7 @@ typedef struct planned_run {
 } planned_run;
 
 typedef struct pool {
-  ch_sweep_settings *settings; /* of ranks that do not lead without callbacks */
+  ch_sweep_settings *settings; /* on all ranks but rank 0 without callbacks */
   ch_sweep_written written;
   ch_rate_grid grid;
   ch_sweep *sweep;
@@ -155,7 +155,7 @@ static ch_status choose_jobs(pool *p, ch_error *error) {
 
 /* --- one run ----------------------------------------------------------------------------------------------------- */
 
-/* What a worker has of its own. */
+/* The private data of a worker. */
 typedef struct worker {
   pool *pool;
   ch_data data;
@@ -164,7 +164,7 @@ typedef struct worker {
   ch_stability_watch watch;
   ch_step_times times;
   bool hopeless, began; /* a step of the run was made */
-  ch_status failed;     /* of what was to be told between two steps */
+  ch_status failed;     /* status of the callbacks between two steps */
   ch_error error;
 } worker;
 
@@ -201,7 +201,7 @@ static bool on_interrupted(void *context) {
   return stops || w->hopeless || w->failed != CH_OK;
 }
 
-/* Records what the trainer knows; called with the lock held. Curves go into the sweep's arena. */
+/* Records the trainer's results; called with the lock held. Curves go into the sweep's arena. */
 static ch_status note_down(worker *w, bool finite, ch_error *error) {
   ch_swept *swept = &w->run->swept;
   ch_compared curves = {0};
@@ -501,7 +501,7 @@ static void tell_outline(const pool *p) {
   if (p->settings->outline) p->settings->outline(&outline, p->settings->compare.user);
 }
 
-/* What the plan of a sweep follows from, beside the settings that it shares with comparisons. */
+/* What determines the plan of a sweep, besides the settings that it shares with comparisons. */
 static ch_status compare_grids(const pool *p, ch_error *error) {
   const ch_rate_grid *grid = &p->grid;
   const ch_rank_fact facts[] = {
@@ -545,7 +545,7 @@ static ch_status run(pool *p, const ch_compare_settings *compare, ch_error *erro
   return ch_crew_conclude(crew, status, error);
 }
 
-/* Only the rank that leads tells what happens. */
+/* Only rank 0 reports progress. */
 static void keep_quiet(ch_sweep_settings *settings) {
   settings->outline = NULL;
   settings->begin = NULL;

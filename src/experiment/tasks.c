@@ -76,7 +76,7 @@ ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *er
 
 /* --- before training --------------------------------------------------------------------------------------------- */
 
-/* Models differ to a task in the length of their context alone. */
+/* For a task, models differ only in the length of their context. */
 static bool is_like_one_before(const ch_compare_plan *plan, int model) {
   for (int i = 0; i < model; i++)
     if (plan->models[i].config.max_position_embeddings == plan->models[model].config.max_position_embeddings)

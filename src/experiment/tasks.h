@@ -1,4 +1,5 @@
-/* Tasks that the trained models of a comparison are asked: the list of settings.tasks, and whose answers are still missing. */
+/* Tasks that the trained models of a comparison are evaluated on: the list in settings.tasks, and the models whose
+   results are still missing. */
 #ifndef CH_EXPERIMENT_TASKS_H
 #define CH_EXPERIMENT_TASKS_H
 
@@ -29,8 +30,8 @@ ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *er
 
 /* Whether the planned models can be asked all tasks: before they are trained. `check` may be NULL. */
 ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check, ch_error *error);
-/* Asks every model that has its weights what it was not asked yet, and puts the answers into its file. *asked becomes true if
-   anything was. */
+/* Evaluates every model that has its weights on the tasks that are missing, and puts the results into its file. *asked
+   becomes true if any were missing. */
 ch_status ch_compare_ask_tasks(ch_compare_setup *setup, ch_task_asker ask, bool *asked, ch_error *error);
 
 #endif

@@ -14,14 +14,14 @@
 
 enum { MOST_RESULT_BYTES = 1 << 26 };
 
-/* The run that goes on. */
+/* The run in progress. */
 typedef struct running {
   ch_compare_setup *setup;
   ch_train_options training; /* of this run */
   ch_compare_position position;
   ch_step_times times;
   bool began;       /* a step was made, or all were made before */
-  bool stopped;     /* the caller said so after a step */
+  bool stopped;     /* the caller stopped it after a step */
   ch_status failed; /* what went wrong between steps: settings or results could not be written */
   ch_error error;
   /* While rates are tried: the best run so far, or NULL; and whether this one is clearly worse. */
@@ -71,7 +71,7 @@ static bool on_interrupted(void *context) {
   return stops || r->stopped || r->hopeless || r->failed != CH_OK;
 }
 
-/* What is known when the last step is made. The rank that writes the run's files does this. */
+/* Collects the results after the last step, on the rank that writes the run's files. */
 static ch_status finish(running *run, ch_trainer *trainer, const char *directory, ch_compared *model,
                         ch_error *error) {
   ch_compare_setup *setup = run->setup;
@@ -107,7 +107,7 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
   if (ch_crew_writes(&setup->crew)) status = finish(run, trainer, directory, model, error);
   CH_TRY_GOTO(ch_ranks_agree(own, status, error));
-  /* Frees the trainer's memory before decoding is timed. Beside other ranks it is timed when all have ended. */
+  /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
   ch_trainer_free(trainer);
   trainer = NULL;
   if (ch_crew_is_alone(&setup->crew)) CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
@@ -220,7 +220,7 @@ void ch_compare_put_tune(const ch_planned_model *planned, ch_compared *run) {
   run->lr_at_edge = result.at_edge;
 }
 
-/* A rate that is tried: *rate is for the tune, run has the curves. */
+/* A rate on trial: *rate goes to the tuning, run has the curves. */
 typedef struct trial {
   double lr;
   const char *name; /* of its directory */
@@ -240,7 +240,7 @@ static ch_status read_trial(ch_compare_setup *setup, const trial *t, ch_error *e
   return status;
 }
 
-/* Trains a model at a rate to try it, and writes what came of it. */
+/* Trains a model at a rate on trial, and writes the result. */
 static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *planned, const trial *t,
                              const ch_compared *best, bool *began, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;

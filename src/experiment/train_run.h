@@ -17,7 +17,7 @@ ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed
 ch_status ch_compare_tune_model(ch_compare_setup *setup, int model, bool *began, ch_error *error);
 /* The same from finished runs alone; *known is false where one is missing. */
 ch_status ch_compare_read_tune(ch_compare_setup *setup, int model, bool *known, ch_error *error);
-/* Puts what was found when rates were tried beside the result of a run. */
+/* Adds the results of the rate search to the result of a run. */
 void ch_compare_put_tune(const ch_planned_model *planned, ch_compared *run);
 
 #endif

@@ -1,4 +1,4 @@
-/* Which rate to try next, and what the tried ones say. */
+/* Which rate to try next, and which one the tried rates suggest. */
 #include "experiment/tune.h"
 
 #include <math.h>

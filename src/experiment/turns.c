@@ -44,7 +44,7 @@ static ch_status measure(ch_compare_setup *setup, const char *directory, double 
                            error);
 }
 
-/* The same, and whether other programs were in the way. `config`: training is timed too; or NULL. */
+/* The same, and whether other programs kept the machine busy. `config`: training is timed too; or NULL. */
 static ch_status take_turn(ch_compare_setup *setup, const char *directory, double effort,
                            const ch_config *config, speeds *taken, ch_error *error) {
   ch_step_timing steps;
@@ -150,7 +150,7 @@ static ch_rate training_of(const ch_compared *m) {
   return (ch_rate){m->train_tokens_per_second, m->train_spread, m->train_unsteady};
 }
 
-/* Takes what a round found where it is steadier than before. Decides whether there should be another. */
+/* Keeps a round's measurements that are steadier than earlier ones. Decides whether another round is needed. */
 static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
   ch_compared now = model->best;
   ch_rate decoding = decoding_of(&model->best), training = training_of(&model->best);

@@ -47,7 +47,7 @@ const char *ch_verdict_kind_name(ch_verdict_kind kind) {
   return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "undecided";
 }
 
-/* The groups that a decision is about, or those that more seeds would leave: what the means say first. */
+/* The groups that a decision is about, or those that more seeds would leave; the choice by the means comes first. */
 static int list_groups(const ch_summary *summary, bool left, int *groups) {
   const ch_decision *d = &summary->decision;
   int count = 0;
@@ -212,7 +212,7 @@ static double shown(const ch_summary *summary, double value) {
 void ch_verdict_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text) {
   const char *unit = on_images(&summary->groups[0]) ? "points" : "%";
   double low = shown(summary, standing->low), high = shown(summary, standing->high);
-  if (high < 0.005) /* nothing is behind the best by less than nothing */
+  if (high < 0.005) /* a distance from the best is never negative */
     ch_text_printf(text, "0 %s", unit);
   else if (low < 0.005)
     ch_text_printf(text, "0 to %.2f %s", high, unit);

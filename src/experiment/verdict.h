@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "experiment/summary.h"
 
-/* The names that a decision is about, as runs spell them, [summary->count]: what the rule takes by the means first, then the
-   other candidates. Returns how many. */
+/* The names that a decision is about, as runs spell them, [summary->count]: first the rule's choice by the means, then
+   the other candidates. Returns how many. */
 int ch_verdict_names(const ch_summary *summary, const char **names);
 /* Of these, the ones that decision->more_seeds would leave; 0 where no number of seeds would leave fewer. */
 int ch_verdict_left(const ch_summary *summary, const char **names);

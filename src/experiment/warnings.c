@@ -1,4 +1,4 @@
-/* Looking through runs for those that say nothing. */
+/* Finds runs whose results tell nothing. */
 #include "experiment/warnings.h"
 
 #include <math.h>

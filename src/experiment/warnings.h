@@ -1,4 +1,4 @@
-/* Runs whose results say nothing about what was to be found out. */
+/* Runs whose results do not answer the question of the experiment. */
 #ifndef CH_EXPERIMENT_WARNINGS_H
 #define CH_EXPERIMENT_WARNINGS_H
 

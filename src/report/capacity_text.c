@@ -15,8 +15,8 @@ static const ch_capacity_expected *expected_at(const ch_capacity *c, int32_t dev
 
 /* --- orders ------------------------------------------------------------------------------------------------------ */
 
-/* Whether candidate a stands before b: in the table of sizes the smaller one, on a device the faster of those that fit.
-   Those without figures are last. */
+/* Whether candidate a comes before b: in the table of sizes the smaller one, on a device the faster of those that fit.
+   Candidates without figures come last. */
 static bool is_before(const ch_capacity *c, int32_t device, int32_t a, int32_t b) {
   const ch_capacity_candidate *of = c->candidates;
   if (!of[a].needed_bytes != !of[b].needed_bytes) return of[a].needed_bytes > 0;
@@ -95,7 +95,7 @@ static void put_sizes(const ch_capacity *c, int width, ch_text *text) {
   }
 }
 
-/* What a rank of training holds. */
+/* The memory of a rank in training. */
 static void put_training(const ch_capacity *c, int width, ch_text *text) {
   int32_t order[CH_CAPACITY_MOST] = {0};
   bool masters = false, exchange = false;
@@ -156,7 +156,7 @@ static void put_speeds(const ch_capacity *c, int32_t device, const int32_t *orde
   }
 }
 
-/* Reasons of presets begin with the name themselves. */
+/* Reasons that concern presets already begin with the name. */
 static void put_excluded(const char *name, const char *reason, bool first, ch_text *text) {
   size_t length = strlen(name);
   bool named = strncmp(reason, name, length) == 0 && (reason[length] == ':' || reason[length] == ' ');

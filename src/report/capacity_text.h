@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "experiment/capacity.h"
 
-/* Sizes of the candidates, the smallest first; then each device, with those that fit, the fastest first, and why the
-   others are none. */
+/* Sizes of the candidates, the smallest first; then, for each device, those that fit, the fastest first, and why the
+   others do not. */
 void ch_capacity_write(const ch_capacity *capacity, ch_text *text);
 /* NULL when memory is out. */
 json_t *ch_capacity_to_json(const ch_capacity *capacity);

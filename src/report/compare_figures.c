@@ -187,8 +187,7 @@ json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *compari
                 axis(images ? "training images" : "training tokens", images ? "images" : "tokens", false, 10),
                 "y", axis(images ? "loss, nats per image" : "loss, nats per token", "loss", false, 10),
                 "series", series, "switches", "second-half", "log-x", "log-y");
-  put(figure, "off",
-      json_pack("[s]", "fitted law")); /* a switch shows them: the figure is crowded with them */
+  put(figure, "off", json_pack("[s]", "fitted law")); /* hidden until switched on: they crowd the figure */
   if (summary->seeds > 1)
     put(figure, "note",
         json_string("Lines are means over seeds. Bands show the range of validation losses."));
@@ -267,7 +266,7 @@ json_t *ch_figure_seeds(const ch_summary *summary) {
 
 /* --- speed ------------------------------------------------------------------------------------------------------- */
 
-/* `spread`: half the distance between the quartiles of what was measured of a run. */
+/* `spread`: half the distance between the quartiles of a run's measurements. */
 static json_t *bars_of(const ch_summary *summary, const char *id, const char *title, const char *unit,
                        ch_compared_value *value, ch_compared_value *spread) {
   json_t *bars = json_array();

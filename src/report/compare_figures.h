@@ -10,13 +10,13 @@
 json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *comparison);
 /* Loss curves of training, means over seeds, with the laws fitted to them. */
 json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *comparison);
-/* Losses at the learning rates that were tried; for models of which some were. */
+/* Losses at the learning rates that were tried, for models with such rates. */
 bool ch_has_tried_rates(const ch_summary *summary);
 json_t *ch_figure_rates(const ch_summary *summary);
-/* What every seed gave. */
+/* The result of every seed. */
 json_t *ch_figure_seeds(const ch_summary *summary);
 json_t *ch_figure_training_speed(const ch_summary *summary);
-/* Decoding, or telling images apart. */
+/* The speed of decoding, or of classifying images. */
 json_t *ch_figure_second_speed(const ch_summary *summary);
 /* Decoding speed against the number of tokens in the cache. */
 bool ch_has_depths(const ch_summary *summary);

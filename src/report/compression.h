@@ -22,10 +22,10 @@ typedef struct ch_compression_figures {
 typedef struct ch_compression_report {
   const char *command, *version, *model, *out, *method;
   char created[32];
-  const char *dtype; /* of the matrices that were made */
+  const char *dtype; /* errors of the new matrices */
   ch_compression_figures before, after;
   int64_t decode_depth;
-  const char *text; /* that perplexities are of, or NULL */
+  const char *text; /* the text of the perplexities, or NULL */
   int64_t text_tokens;
   bool text_kept_back;     /* it is the last part of the calibration text */
   const char *calibration; /* text, or NULL: data-free */
@@ -43,11 +43,11 @@ typedef struct ch_compression_report {
 
 /* NULL when memory is out. */
 json_t *ch_compression_to_json(const ch_compression_report *report);
-/* What was lost, in a sentence. */
+/* The loss of quality, in a sentence. */
 void ch_compression_sentence(const ch_compression_report *report, ch_text *text);
 /* The figures before and after, the profile and errors by layer, for a terminal. */
 void ch_compression_write(const ch_compression_report *report, ch_text *text);
-/* A page that needs nothing else (compression_page.c). */
+/* A self-contained page (compression_page.c). */
 ch_status ch_compression_page(const ch_compression_report *report, ch_text *html, ch_error *error);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "report/coordinates_text.h"
 
-/* Axes of sizes: what is flat then looks flat. */
+/* The least range of an axis of sizes, so that a flat curve looks flat. */
 enum { LEAST_RATIO = 10 };
 static const char change_group[] = "change since step 0";
 

@@ -9,7 +9,7 @@
 
 enum { NUMBER = 8 };
 
-/* "q_proj", "o_proj *": what is in the unit of the embeddings. */
+/* "q_proj", "o_proj *": a star marks sizes relative to the embeddings. */
 static int width_of(const ch_coordinate *a) {
   return (int)strlen(a->name) + (a->of_stream ? 2 : 0);
 }

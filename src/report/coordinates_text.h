@@ -11,7 +11,7 @@ void ch_coordinates_model_table(const ch_coordinates *coordinates, int32_t model
 void ch_coordinates_table_write(const ch_coordinates *coordinates, ch_text *text);
 /* "+0.02, flat"; "-" in place of what is NaN. */
 void ch_coordinates_slope(double slope, bool flat, ch_text *text);
-/* What the columns are. */
+/* The meaning of the columns. */
 void ch_coordinates_explain(const ch_coordinates *coordinates, ch_text *text);
 /* "mha: flat but for scores." */
 void ch_coordinates_sentence(const ch_coordinate_model *model, ch_text *text);

@@ -32,9 +32,9 @@ static double cache(const ch_compared *run) {
 }
 
 static const struct {
-  const char *text, *images; /* its name; NULL: such models have none */
+  const char *text, *images; /* its name; NULL: such models do not have it */
   ch_compared_value *value;
-  int match;     /* what makes it equal; -1: nothing does */
+  int match;     /* the --match value that makes it equal; -1: none */
   bool duration; /* in seconds */
 } quantities[] = {
     {"parameters", "parameters", parameters, CH_MATCH_PARAMETERS, false},
@@ -70,7 +70,7 @@ static bool is_equal(const ch_comparison *comparison, int q, range r) {
   return quantities[q].match == (int)comparison->match || r.most <= r.least * (1 + CH_MATCH_TOLERANCE);
 }
 
-/* Whether a quantity is worth its words: active parameters only where they are not all. */
+/* Whether a quantity is mentioned: active parameters only if they are not all parameters. */
 static bool is_said(const ch_summary *summary, const ch_comparison *comparison, int q, range r) {
   if (quantities[q].match == CH_MATCH_ACTIVE && comparison->match == CH_MATCH_ACTIVE) return true;
   if ((comparison->data.images && !quantities[q].images) || r.least <= 0) return false;
@@ -112,7 +112,7 @@ static int put_all(const ch_summary *summary, const ch_comparison *comparison, b
   return count;
 }
 
-/* At which length of text caches are compared, where that makes a difference. */
+/* The length of text at which caches are compared, if it matters. */
 static void put_context(const ch_summary *summary, ch_text *text) {
   for (int i = 0; i < summary->count; i++)
     if (ch_compared_depends_on_depth(summary->groups[i].runs[0])) {

@@ -1,4 +1,4 @@
-/* What a comparison would take, for a terminal. */
+/* The forecast cost of a comparison, for a terminal. */
 #include "report/forecast_text.h"
 
 #include <stdio.h>

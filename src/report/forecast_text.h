@@ -1,4 +1,4 @@
-/* What a comparison would take, for a terminal. */
+/* The forecast cost of a comparison, for a terminal. */
 #ifndef CH_REPORT_FORECAST_TEXT_H
 #define CH_REPORT_FORECAST_TEXT_H
 

@@ -79,7 +79,7 @@ static void put_notice(const ch_page *p, ch_text *html) {
   }
 }
 
-/* What the verdict says of a model. */
+/* The verdict on a model. */
 static void put_mark(const ch_summary *summary, int rank, ch_text *html) {
   const ch_decision *d = &summary->decision;
   const char *mark = NULL;

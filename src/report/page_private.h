@@ -18,7 +18,7 @@ void ch_page_name_cell(const ch_page *page, int rank, bool mark, ch_text *html);
 void ch_page_put_noise(const ch_page *page, ch_text *html);
 void ch_page_put_laws(const ch_page *page, ch_text *html);
 
-/* tasks.c: answers to tasks, where there are any. */
+/* tasks.c: results on tasks, if there are any. */
 void ch_page_put_tasks(const ch_page *page, ch_text *html);
 
 /* page_facts.c: data and training, machine, commands. */

@@ -1,4 +1,4 @@
-/* What several seeds say, and the laws fitted to the curves. */
+/* Results over several seeds, and the laws fitted to the curves. */
 #include <math.h>
 #include <stdio.h>
 

@@ -83,7 +83,7 @@ static double seconds(const ch_compared *model) {
                                             : 0;
 }
 
-/* The last three are shown where parameters are not what was made equal. */
+/* The last three are shown unless the models have equal parameters by --match. */
 enum { COLUMNS_OF_MATCHES = 3 };
 
 static const ch_column of_text[CH_MOST_COLUMNS] = {

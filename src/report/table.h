@@ -13,7 +13,7 @@ typedef struct ch_column {
   double (*value)(const ch_compared *model);
   int decimals;
   bool spread; /* the deviation between seeds is shown too */
-  /* Of a speed, else NULL: the spread of its measurements, and whether it cannot be relied on. */
+  /* For speeds, else NULL: the spread of the measurements, and whether they are unreliable. */
   double (*measured)(const ch_compared *model);
   bool (*unsteady)(const ch_compared *model);
 } ch_column;
@@ -24,7 +24,8 @@ typedef struct ch_columns {
   int count;
 } ch_columns;
 enum { CH_MOST_COLUMNS = 10 };
-/* Where parameters are not what was made equal, with those of what was, or now differs: FLOPs, tokens, time. */
+/* If the models do not have equal parameters, also the columns that --match makes equal instead, or that then differ:
+   FLOPs, tokens, time. */
 ch_columns ch_columns_of(const ch_comparison *comparison);
 
 /* Why a speed is marked. */

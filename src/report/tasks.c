@@ -7,7 +7,8 @@
 #include "experiment/answers.h"
 #include "report/page_private.h"
 
-/* "0.412 ± 0.049": between seeds or, of one, the standard error over the items. "" where it was not asked. */
+/* "0.412 ± 0.049": the deviation between seeds or, for one seed, the standard error over the items. "" if the task was
+   not evaluated. */
 static bool cell(const ch_group *group, const char *task, char *value, char *spread, size_t size) {
   ch_answer answer;
   *value = *spread = 0;

@@ -1,4 +1,4 @@
-/* What a rank holds while it trains, as JSON. */
+/* The memory of a rank in training, as JSON. */
 #ifndef CH_REPORT_TRAIN_MEMORY_H
 #define CH_REPORT_TRAIN_MEMORY_H
 

@@ -108,7 +108,7 @@ static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
   if (strcmp(event, "start") == 0 || (strcmp(event, "resume") == 0 && !r->begun))
     CH_TRY(read_start(r, line, error));
   if (strcmp(event, "start") == 0 || strcmp(event, "resume") == 0)
-    run->status = "interrupted"; /* until something else is said */
+    run->status = "interrupted"; /* until the log says something else */
   if (strcmp(event, "step") == 0) {
     double seconds = number_at(line, "seconds");
     if (!add_point(&r->training, amount_of(line), number_at(line, "loss"))) return no_memory(r, error);
@@ -131,7 +131,7 @@ static ch_status read_log(reading *r, const char *path, ch_error *error) {
   ch_status status = CH_OK;
   if (!file) return ch_fail(error, CH_ERROR_IO, "%s: %s; a run's directory has a log", path, strerror(errno));
   while (status == CH_OK && (size = getline(&text, &room, file)) > 0) {
-    json_t *line = json_loadb(text, (size_t)size, 0, NULL); /* a last line cut short is none */
+    json_t *line = json_loadb(text, (size_t)size, 0, NULL); /* an incomplete last line is ignored */
     if (line) status = read_line(r, line, error);
     json_decref(line);
   }

@@ -1,4 +1,4 @@
-/* A run as its directory tells it: the log says how it began, went on and ended, result.json what came of it. */
+/* A run as its directory describes it: log.jsonl has its start, progress and end, result.json its results. */
 #ifndef CH_RUNS_COLLECT_H
 #define CH_RUNS_COLLECT_H
 

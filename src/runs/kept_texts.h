@@ -8,7 +8,7 @@
 
 /* The value as it is kept ("{}" for NULL), in the arena; NULL when memory is out. */
 const char *ch_kept_json(ch_arena *arena, const json_t *value);
-/* This machine, likewise. */
+/* This machine, as JSON in the arena. */
 const char *ch_kept_machine(ch_arena *arena);
 
 /* The time `seconds` ago: "2026-11-20T12:00:00.123Z"; buffer of 32. */

@@ -49,8 +49,8 @@ static ch_status unknown_key(const char *key, ch_error *error) {
       key, hint);
 }
 
-/* What people call the mechanism of a run. compare and sweep name runs after it ("gqa:4"); elsewhere it is the
-   configuration's type, of which mha and mqa are the two ends. */
+/* The name of a run's mechanism. compare and sweep name runs after it ("gqa:4"); for other runs it is the
+   configuration's type, where mha and mqa are the two extremes of gqa. */
 static const char mechanism_sql[] =
     "(CASE WHEN kind IN ('compare', 'sweep') AND instr(name, '/') = 0 AND name NOT LIKE '%.json' THEN name "
     "WHEN mechanism <> 'gqa' THEN mechanism "
@@ -60,7 +60,7 @@ static const char mechanism_sql[] =
     "'mha' "
     "WHEN json_extract(config, '$.num_key_value_heads') = 1 THEN 'mqa' ELSE mechanism END)";
 
-/* Keys that are no column, or not the column of that name: as the list shows them. */
+/* Keys that are not columns, or not the column of the same name, as the list shows them. */
 static const struct {
   const char *name, *sql;
 } shown[] = {{"id", "id"},
@@ -248,7 +248,7 @@ static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *are
   return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
 }
 
-/* Numbers of runs that are not there are mistakes, not empty answers. */
+/* The number of a run that does not exist is an error, not an empty answer. */
 static ch_status check_ids(ch_runs *runs, const ch_runs_query *query, ch_error *error) {
   int64_t id;
   for (int i = 0; i < query->count; i++) {

@@ -31,7 +31,7 @@ const ch_runs_column ch_runs_columns[CH_RUNS_COLUMNS] = {
 
 /* --- errors ------------------------------------------------------------------------------------------------------ */
 
-/* How the program's user names another file; "" to others. */
+/* How the program's user chooses another file; "" for users of the library. */
 static const char *option(const ch_runs *runs) {
   return runs->flags & CH_RUNS_OPTION_NAMES ? " with --runs" : "";
 }
@@ -177,7 +177,7 @@ static ch_status set_up(ch_runs *runs, bool create, ch_error *error) {
   return status;
 }
 
-/* SQLite calls a directory, or a file that may not be read, "unable to open": who asks wants to know why. */
+/* SQLite says "unable to open" of a directory and of a file without read permission: this finds the reason. */
 static ch_status check_file(const char *path, bool create, ch_error *error) {
   FILE *file;
   if (ch_is_directory(path))
@@ -277,7 +277,7 @@ static ch_status put_row(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_
       ch_text_printf(&sql, "%s%s = ?%d", n++ ? " AND " : "", ch_runs_columns[c].name, c + 1);
   ch_text_puts(&sql, ")");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&sql, ", ?%d", c + 1);
-  /* What it is called stays, and a text that is not said again (the data of a resumed run). */
+  /* Keeps the run's name, and texts that the new record lacks (the data of a resumed run). */
   ch_text_puts(&sql, ") ON CONFLICT DO UPDATE SET status = excluded.status");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) {
     const char *name = ch_runs_columns[c].name;

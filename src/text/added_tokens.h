@@ -13,7 +13,7 @@ typedef struct ch_added_token {
   bool special;        /* left out of decoded text on request; not recognised where the text is not trusted */
   bool normalized;     /* looked for after normalization, in its own normalized form */
   bool single_word;    /* only where no word character touches it */
-  bool lstrip, rstrip; /* takes the white space beside it along */
+  bool lstrip, rstrip; /* includes the white space beside it */
 } ch_added_token;
 
 /* Finds the longest of a set of texts at the leftmost place. Zero-initialise. */

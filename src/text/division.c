@@ -7,7 +7,7 @@
 #include "text/hash.h"
 
 enum {
-  HASHED_BYTES = 1 << 20,    /* of a document, at most */
+  HASHED_BYTES = 1 << 20,    /* most bytes of a document that are hashed */
   RELEASED_BYTES = 16 << 20, /* at a time */
   FEWEST_DOCUMENTS = 20      /* below this the texts' tail validates */
 };
@@ -20,7 +20,7 @@ void ch_source_text_release(ch_source_text *text, size_t place) {
 
 /* --- choosing ------------------------------------------------------------------------------------------------ */
 
-/* Of a document's length and first part. */
+/* The hash of a document's length and first part. */
 static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
   size_t part = size < HASHED_BYTES ? size : HASHED_BYTES;
   return ch_hash_mix(ch_hash_bytes((const unsigned char *)text, part, seed), size);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes in which a marker must show: reading a huge text to its end would fill the memory. */
+/* The marker must appear within this many bytes: reading a huge text to its end would fill the memory. */
 static const size_t LOOKED_AT = (size_t)64 << 20;
 
 static const char *find_marker(const char *text, size_t size) {

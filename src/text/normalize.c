@@ -32,8 +32,8 @@ static ch_status put_form(utf8proc_option_t form, const unsigned char *text, siz
   return check(out, error);
 }
 
-/* Characters that stay as they are in form C whatever stands beside them, unless what stands beside them is not
- * inert itself: starters that no composition ends with. The ranges cover most text; others go through utf8proc. */
+/* Characters that form C never changes, as long as their neighbours are such characters too: starters that no
+   composition ends with. The ranges cover most text; other characters go through utf8proc. */
 static bool inert(uint32_t c) {
   return c < 0x300 || (c >= 0x400 && c <= 0x482) || (c >= 0x48a && c <= 0x52f) ||
          (c >= 0x2010 && c <= 0x2027) || (c >= 0x3001 && c <= 0x3029) || (c >= 0x3041 && c <= 0x3096) ||

@@ -79,7 +79,7 @@ static ch_status compile(pcre2_code **code, const char *pattern, size_t size, ui
     return ch_fail(error, CH_ERROR_FORMAT, "%s: a pattern does not compile: %s, at byte %zu of \"%.80s\"",
                    file, message, (size_t)offset, pattern);
   }
-  /* Where just-in-time code is not allowed, the interpreter matches instead. */
+  /* If the system does not allow just-in-time code, the interpreter matches instead. */
   pcre2_jit_compile(*code, PCRE2_JIT_COMPLETE);
   return CH_OK;
 }

@@ -13,7 +13,7 @@ enum { CHUNK = 8 << 20 };
 typedef struct chunk_facts {
   uint64_t hash;
   size_t nuls;
-  size_t broken; /* where the text's first byte stands that is not UTF-8; NONE */
+  size_t broken; /* offset of the first byte that is not UTF-8; or NONE */
 } chunk_facts;
 #define NONE SIZE_MAX
 

@@ -20,7 +20,7 @@ typedef struct ch_text_file {
  * thousandth is NUL, and one with a byte that is not UTF-8, whose offset in the file the sentence names. */
 ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error);
 void ch_text_file_close(ch_text_file *file);
-/* Says that [from, to) is not needed for now, so that a large file does not fill the memory. */
+/* Marks [from, to) as not needed for now, so that a large file does not fill the memory. */
 void ch_text_file_release(const ch_text_file *file, size_t from, size_t to);
 
 /* "a.txt,b.txt" to a list of paths (a file that has the whole name wins over the commas). The list and the names are

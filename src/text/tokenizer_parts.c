@@ -287,7 +287,7 @@ ch_status ch_read_post_processor(ch_tokenizer *tokenizer, const json_t *json, ch
   return each_of(tokenizer, json, "processors", read_one_post_processor, error);
 }
 
-/* What a Sequence of decoders has said so far. */
+/* The settings from a Sequence of decoders so far. */
 typedef struct decoder_reading {
   const char **replace;
   size_t replacements;
@@ -362,7 +362,7 @@ static ch_status read_one_decoder(ch_tokenizer *tokenizer, const json_t *json, d
 ch_status ch_read_decoder(ch_tokenizer *tokenizer, const json_t *json,
                           const char *replace[2 * CH_MOST_REPLACEMENTS + 1], ch_error *error) {
   decoder_reading reading = {.replace = replace};
-  if (json_is_null(json)) { /* what the pieces are says how they decode */
+  if (json_is_null(json)) { /* the kind of pieces determines how they decode */
     tokenizer->decoder.byte_level = tokenizer->byte_level;
     tokenizer->decoder.byte_fallback = tokenizer->byte_fallback;
     return CH_OK;
