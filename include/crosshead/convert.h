@@ -46,7 +46,7 @@ typedef struct ch_export_settings {
   void *user;           /* progress's */
   /* CH_EXPORT_TRANSFORMERS: */
   bool untrained; /* DIRECTORY is a config.json of any size, and no weights are written */
-  bool own_code;  /* with PyTorch code of Crosshead's, also where a class of transformers would do */
+  bool own_code;  /* with Crosshead's PyTorch code, even if a class of transformers would suffice */
 } ch_export_settings;
 
 CH_API void ch_export_defaults(ch_export_settings *settings);

@@ -152,16 +152,19 @@ static const ch_option options[] = {
      .metavar = "HOW",
      .choices = ch_compress_weighting_names,
      .help =
-         "masa, and the others with --ranks searched. measured (default): errors count by what they do to "
-         "the residual stream. paper: all alike, as in the MASA paper; masa then has ranks by projection."},
+         "For masa, and for the others with --ranks searched: how errors are weighted. measured (default): "
+         "by "
+         "their effect on the residual stream. paper: equally, as in the MASA paper; masa then has ranks by "
+         "projection."},
     {.name = "ranks",
      .type = CH_OPTION_CHOICE,
      AT(ranks),
      .metavar = "HOW",
      .choices = ch_compress_rank_names,
-     .help = "share: every matrix keeps the same share of its parameters (default but for masa). projection: "
-             "the same share of the rank it can have. searched: each unit of rank goes where it lowers the "
-             "error most (default of masa)."},
+     .help =
+         "share: every matrix keeps the same share of its parameters (default except for masa). projection: "
+         "the same share of the rank it can have. searched: each unit of rank goes where it lowers the "
+         "error most (default of masa)."},
     {.name = "group-size",
      .type = CH_OPTION_COUNT,
      AT(group_size),

@@ -103,8 +103,8 @@ static const ch_option options[] = {
     {.name = "own-code",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, own_code),
-     .help = "Write Crosshead's PyTorch code, with its parameter groups and caches, also where a class of "
-             "transformers would do (transformers only)."},
+     .help = "Write Crosshead's PyTorch code, with its parameter groups and caches, even if a class of "
+             "transformers would suffice (transformers only)."},
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     CH_FORCE_OPTION(offsetof(arguments, force)),

@@ -119,7 +119,7 @@ static const ch_option options[] = {
 const ch_command ch_cmd_fit = {
     .name = "fit",
     .positional = "CURVE",
-    .summary = "Fit a scaling law to a loss curve, and count its spikes, or to models of several sizes.",
+    .summary = "Fit a scaling law to a loss curve and count its spikes, or fit one to several sizes.",
     .description = "CURVE is a table of tokens and losses (CSV, or columns separated by spaces), the "
                    "log.jsonl of a run, or the results.json of `compare` or `sweep`. In results, every "
                    "run is fitted. The law is L(D) = (D_c/D)^alpha + L_0.\n\nWith --law size, CURVE is a "

@@ -269,7 +269,7 @@ static const ch_option options[] = {
      .default_value = "0.95",
      .min = 0,
      .max = 1,
-     .help = "Then from the fewest tokens whose probabilities sum to p; 1 takes all."},
+     .help = "Of these, sample from the fewest tokens whose probabilities sum to p; 1 takes all."},
     {.name = "seed",
      .type = CH_OPTION_COUNT,
      AT(seed),

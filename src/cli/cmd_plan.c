@@ -276,7 +276,7 @@ static const ch_option options[] = {
 const ch_command ch_cmd_plan = {
     .name = "plan",
     .positional = "[CANDIDATE]...",
-    .summary = "Say what fits into a memory, and how fast it will be.",
+    .summary = "Predict which models fit into a memory, and how fast they run.",
     .description = "CANDIDATE is a model directory, a config.json, or the name of a mechanism. For a "
                    "context, a number of users and a memory, prints the bytes of weights, cache and work "
                    "memory, how many users fit, how long a context fits, the tokens per second to "

@@ -57,7 +57,7 @@ const ch_option ch_training_option_table[] = {
      .offset = SET(control),
      .metavar = "DIR",
      .help =
-         "With --init-from: also train the model in DIR, as a rule the one before compression, on the same "
+         "With --init-from: also train the model in DIR, usually the model before compression, on the same "
          "sequences with the same steps and rates. It goes to `control` in --out, and both losses are "
          "printed."},
     {.name = "json",
