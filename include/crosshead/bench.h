@@ -12,7 +12,7 @@ extern "C" {
 
 /* ---- The machine ---- */
 
-/* What a measurement is made on. What the system does not tell is empty or 0. */
+/* The machine of a measurement. Members that the system does not tell are empty or 0. */
 typedef struct ch_machine {
   char processor[128], system[128], kernels[32]; /* kernels: the instruction set in use */
   int64_t cores, threads, memory_bytes;
@@ -40,11 +40,11 @@ CH_API ch_status ch_model_open_random(const char *path, ch_precision type, uint6
 
 /* The matrices of a model, as they bound its speed. */
 typedef struct ch_speed_matrices {
-  double parameters; /* of all tensors, as they run */
-  const char *type;  /* that most of the elements of matrices have, "BF16"; static storage */
-  double
-      bytes_decoded; /* that one token of one sequence reads. An untied embedding is not counted, since only single
-                           rows of it are read; of experts the share that even choices would hit */
+  double parameters; /* number of parameters of all tensors, as they run */
+  const char *type;  /* the type of most elements of the matrices, e.g. "BF16"; static storage */
+  /* bytes that one token of one sequence reads. An untied embedding is not counted, since only single rows
+   * of it are read; of experts, the share that equally likely choices would read */
+  double bytes_decoded;
 } ch_speed_matrices;
 
 CH_API void ch_speed_matrices_of(const ch_model *model, ch_speed_matrices *matrices);
@@ -67,7 +67,7 @@ typedef struct ch_speed_settings {
   /* [id_count] ids of the tokens in the cache, repeated, where its states depend on them; NULL: made-up ones. */
   const int32_t *ids;
   int64_t id_count;
-  const ch_speed_limits *limits; /* that ch_speed.share is of; NULL: no shares */
+  const ch_speed_limits *limits; /* the limits that ch_speed.share refers to; NULL: no shares */
   ch_profile
       *profile; /* or NULL; gets the time by operation of the timed repetitions, and the events of the last */
 } ch_speed_settings;
@@ -76,13 +76,13 @@ CH_API void ch_speed_defaults(ch_speed_settings *settings);
 
 /* What was measured. */
 typedef struct ch_speed {
-  double seconds;           /* of the median repetition */
+  double seconds;           /* seconds of the median repetition */
   double tokens_per_second; /* all sequences together */
   double flops;             /* of one repetition */
-  double attention_flops;   /* decoding: attention's part of them, over the cache */
-  double bytes;             /* of matrices and cache that one repetition reads, once in each pass */
-  double cache_bytes;       /* the cache's part of them */
-  double share;             /* of the limit, with `limits`: the limit's time over the time taken */
+  double attention_flops;   /* decoding: attention's part of the FLOPs, over the cache */
+  double bytes;             /* bytes of matrices and cache that one repetition reads, counted once per pass */
+  double cache_bytes;       /* the cache's part of these bytes */
+  double share;             /* share of the limit, with `limits`: the limit's time over the time taken */
   const char
       *limit; /* what that limit is: "F32", "BF16" or "INT8" arithmetic; "" in decoding, which has both */
   double bandwidth; /* decoding, with `limits`: read bandwidth, the median around the repetitions */
@@ -106,10 +106,11 @@ CH_API ch_status ch_speed_decode(const ch_model *model, const ch_speed_settings 
 CH_API ch_status ch_speed_train(const char *path, const ch_speed_settings *settings, ch_speed *speed,
                                 ch_error *error);
 
-/* What it saves and costs to keep a dictionary of atoms in memory instead of the matrices that are made of it. */
+/* What it saves and costs to keep a dictionary of atoms in memory instead of the matrices that are computed from
+ * it. */
 typedef struct ch_dictionary_cost {
   double slowdown;      /* time of a decoded token, relative to that with the matrices */
-  double bytes;         /* of attention's weights with atoms */
+  double bytes;         /* bytes of attention's weights with atoms */
   double written_bytes; /* and with matrices */
 } ch_dictionary_cost;
 

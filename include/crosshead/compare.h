@@ -56,7 +56,7 @@ CH_API bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name);
 
 /* ---- What is found ---- */
 
-/* What models are trained on: a text, or images, which the members about tokens then count. */
+/* What models are trained on: a text, or images; members about tokens then count images. */
 typedef struct ch_compared_data {
   const char *file; /* as it was given */
   int64_t bytes, train_tokens, validation_tokens, vocab_size;
@@ -74,12 +74,12 @@ typedef struct ch_tried_rate {
   bool stopped;    /* early, because it was clearly worse or not finite */
 } ch_tried_rate;
 
-/* What a trained model answered to a task. */
+/* The result of a trained model on a task. */
 typedef struct ch_compared_task {
   const char *task; /* as settings->tasks spells it: "ruler:vt@256", "hellaswag=items.jsonl" */
   const char
       *metric; /* "acc", "exact_match", "recall", "perplexity": as `crosshead eval --task --json` names it */
-  double value, error; /* of the metric, and its standard error over the items, 0 where it is not known */
+  double value, error; /* value of the metric, and its standard error over the items; 0 if it is not known */
   int64_t items;       /* that were asked */
   int64_t limit;       /* settings->task_items then */
 } ch_compared_task;
@@ -87,7 +87,7 @@ typedef struct ch_compared_task {
 /* A run of a model. Strings and arrays belong to the comparison; members may be added in later versions. */
 typedef struct ch_compared {
   const char *name;      /* as `mechanisms` spells it: "gqa:4", "configs/mine.json" */
-  const char *directory; /* of the trained model, below the comparison's */
+  const char *directory; /* directory of the trained model, below the comparison's */
   const char *mechanism; /* attention.type */
   int64_t layers, hidden_size, heads, key_value_heads,
       head_dim; /* key_value_heads: 0 where they have no meaning */
@@ -95,21 +95,23 @@ typedef struct ch_compared {
       intermediate_size; /* of the FFN, or of the experts where the model has them: what matching changes */
   int64_t parameters;
   int64_t cache_elements_per_token, cache_bytes_per_token; /* bytes at 16 bits per element */
-  /* The cache of one sequence of cache_depth tokens: fewer elements than so many tokens leave where layers have windows. By
-   * it and by the states below caches are compared. 0: an earlier version wrote the file without it. */
+  /* Elements in the cache of one sequence of cache_depth tokens: with windows fewer than elements per token
+   * times tokens. Caches are compared by this and by the states below. 0: an earlier version wrote the file
+   * without it. */
   int64_t cache_depth, cache_elements_at_depth;
-  /* States of constant size, which a sequence has besides; 0: there are none, or an earlier version wrote the file. */
+  /* Elements of states of constant size, which a sequence has in addition; 0: there are none, or an earlier
+   * version wrote the file. */
   int64_t state_elements_per_sequence;
   double validation_loss; /* mean cross entropy, in nats; perplexity is exp of it */
   double train_tokens_per_second;
-  double decode_tokens_per_second; /* of images: images classified per second */
-  double train_seconds;   /* of all training steps; 0: an earlier version wrote the file without it */
-  int64_t timing_turns;   /* turns that the speed before is the median of; 0: it was measured once, alone */
+  double decode_tokens_per_second; /* in comparisons on images: images classified per second */
+  double train_seconds; /* seconds of all training steps; 0: an earlier version wrote the file without it */
+  int64_t timing_turns; /* number of turns whose median the speed above is; 0: it was measured once, alone */
   int64_t tokens_trained; /* CH_MATCH_TIME makes it differ between mechanisms */
   bool images;
   int64_t parameters_attention;
   int64_t parameters_active; /* CH_COUNT_ACTIVE; 0: an earlier version wrote the file without the count */
-  double top1, top5;         /* of images: shares of those that validate */
+  double top1, top5;         /* shares of the validation images */
   /* 0 also means that an earlier version wrote the file without the count. */
   int64_t parameters_embedding, parameters_feed_forward, parameters_gate_embedding;
   double flops;        /* per token (or image), of a forward pass, without context; */
@@ -121,8 +123,9 @@ typedef struct ch_compared {
   bool train_unsteady, decode_unsteady;
   uint64_t seed;
   double lr; /* peak learning rate */
-  /* Where rates were tried: these, the usual one first; the rates that are as good as `lr` (0: not known); the share of the
-   * loss that the usual rate costs; whether the best lies at the edge of those tried. */
+  /* If rates were tried: these rates, the usual one first; the range of rates that are as good as `lr` (0: not
+   * known); the share of the loss that the usual rate costs; whether the best is the lowest or highest rate
+   * tried. */
   const ch_tried_rate *tried; /* [tried_count] */
   int32_t tried_count;
   double lr_low, lr_high, usual_lr_cost;
@@ -133,24 +136,24 @@ typedef struct ch_compared {
   int32_t curve_points, validation_points, decode_points;
   /* Spikes of the training loss, as `sweep` counts them; -1: an earlier version wrote the file without them. */
   int64_t loss_spikes;
-  const ch_compared_task *tasks; /* [task_count] that it was asked */
+  const ch_compared_task *tasks; /* [task_count] results on tasks */
   int32_t task_count;
 } ch_compared;
 
-/* A comparison that was made. */
+/* The results of a comparison. */
 typedef struct ch_comparison ch_comparison;
 
 /* ---- While it runs ---- */
 
-/* Where a comparison is. */
+/* The progress of a comparison. */
 typedef struct ch_compare_position {
-  const char *name;   /* of the model that is trained, as `mechanisms` spells it */
-  uint64_t seed;      /* of this run */
-  double lr;          /* its peak learning rate */
-  bool tries_rate;    /* it is one of those that find the model's rate, not one of `runs` */
-  int32_t run, runs;  /* 0 for the first; runs of all models and seeds */
-  int32_t groups;     /* of ranks, each of which trains a run at the same time; 1: this process alone */
-  ch_train_step step; /* of this run: the last that is done. With images its tokens are images */
+  const char *name;  /* name of the model in training, as `mechanisms` spells it */
+  uint64_t seed;     /* of this run */
+  double lr;         /* its peak learning rate */
+  bool tries_rate;   /* it is a run to find the model's rate, not one of `runs` */
+  int32_t run, runs; /* 0 for the first; runs of all models and seeds */
+  int32_t groups;    /* groups of ranks, each of which trains a run at the same time; 1: this process alone */
+  ch_train_step step; /* the last finished step of this run. With images, its tokens are images */
 } ch_compare_position;
 
 /* Called after every training step. Returning false stops the comparison: all work is saved, and
@@ -164,12 +167,12 @@ typedef void (*ch_compare_share_sink)(const ch_compare_position *position, doubl
 /* Called when the text or the images are ready. */
 typedef void (*ch_compare_data_sink)(const ch_compared_data *data, void *user);
 
-/* Called before a run begins or continues: position->step.steps is its length, and of the model all is known that does
- * not come of training. */
+/* Called before a run begins or continues: position->step.steps is its length. Members of the model that do not
+ * depend on training are filled in. */
 typedef void (*ch_compare_begin_sink)(const ch_compare_position *position, const ch_compared *model,
                                       void *user);
 
-/* Called when a run is finished; `earlier`: it was when the comparison began. */
+/* Called when a run is finished; `earlier`: it was already finished when the comparison began. */
 typedef void (*ch_compare_model_sink)(const ch_compared *model, bool earlier, void *user);
 
 /* Called over several ranks when a run has failed, while others go on: `message` is its sentence. */
@@ -204,8 +207,8 @@ typedef struct ch_compare_settings {
   const char *mechanisms;
   /* A tokenizer.json, tokenizer.bin or a directory with one; NULL: trained on the text. */
   const char *tokenizer;
-  int64_t vocab;      /* of the tokenizer that is trained; 0 = chosen by parameters and text */
-  int64_t parameters; /* of each model; 0 = 1 million, or those of the first config file */
+  int64_t vocab;      /* vocabulary of the tokenizer that is trained; 0 = chosen by parameters and text */
+  int64_t parameters; /* parameters of each model; 0 = 1 million, or those of the first config file */
   ch_match match;     /* default CH_MATCH_PARAMETERS */
   /* With CH_MATCH_CACHE: the most elements that a token may add to the cache, all layers together. Models have at least
    * three quarters of them. */
@@ -217,8 +220,8 @@ typedef struct ch_compare_settings {
   int64_t image_size;                 /* of images: a whole multiple of their side; 0 = their own */
   ch_init init;                       /* with CH_PARAMETRIZATION_STANDARD */
   ch_parametrization parametrization; /* default CH_PARAMETRIZATION_SPECTRAL */
-  int64_t tokens;                     /* of text that each model is trained on; default 2 million */
-  int64_t epochs;                     /* of images: passes over all of them; default 10 */
+  int64_t tokens;                     /* tokens of text that each model is trained on; default 2 million */
+  int64_t epochs;                     /* with images: passes over all of them; default 10 */
   int64_t batch; /* sequences of a step; 0 = 16, or fewer for at least 256 steps (2 at least); 64 images */
   /* Sequences (images) computed at a time, a divisor of `batch`: the same result up to rounding; 0 = as many as memory allows.
    * With several ranks_per_run it must leave them equally many. */
@@ -234,7 +237,7 @@ typedef struct ch_compare_settings {
   ch_train_schedule schedule; /* cosine (default) or constant */
   int64_t warmup;             /* steps of linear warm-up; -1 (default) = 5 % of all steps, at most 1000 */
   ch_precision type;          /* arithmetic of large products: F32 (default) or BF16 */
-  uint64_t seed;              /* of the first run; default 1 */
+  uint64_t seed;              /* seed of the first run; default 1 */
   /* Runs of each model, with `seed` and those that follow it; default 1, at most CH_COMPARE_MOST_SEEDS. */
   int64_t seeds;
   /* Adds seeds, one at a time and only to the models between which they decide, until the verdict is "take" or `budget`
@@ -245,7 +248,7 @@ typedef struct ch_compare_settings {
   /* Validation tokens (or images) of an evaluation; 0 = all, but of text at most 1/30 of `tokens`, or 32768 if that is
    * more. */
   int64_t eval_tokens;
-  int64_t evaluations; /* of each run while it trains; 0 = 4 to 20, as `tokens` allows */
+  int64_t evaluations; /* evaluations during each run; 0 = 4 to 20, as `tokens` allows */
   /* Of the models whose loss is at most this share above the lowest, the one with the smallest cache is recommended.
    * Of images, of those whose top-1 accuracy is at most this share below the highest, the one with the fewest
    * parameters of attention. Default 0.01. */
@@ -290,7 +293,7 @@ typedef struct ch_compare_settings {
   ch_compare_timed_sink timed;
   ch_compare_asking_sink asking;
   ch_compare_rung_sink rung;
-  ch_stop_test stop; /* asked some twenty times a second; true stops the comparison as `step` does */
+  ch_stop_test stop; /* called about twenty times a second; true stops the comparison as `step` does */
   void *user;        /* theirs */
 } ch_compare_settings;
 
@@ -322,18 +325,18 @@ CH_API const ch_ladder_laws *ch_comparison_laws(const ch_comparison *comparison)
 
 /* ---- Before comparing ---- */
 
-/* What a mechanism's runs would take: those that are not finished. */
+/* A forecast of a mechanism's unfinished runs. */
 typedef struct ch_foreseen {
   const char *name; /* as `mechanisms` spells it; NULL in a total */
   int64_t parameters;
-  int64_t runs, finished;   /* all of them, and those that lie finished in `out` */
+  int64_t runs, finished;   /* all runs, and those that are finished in `out` */
   int64_t tokens;           /* (images) of a run */
   double tokens_per_second; /* of training, from some steps; 0: no run is left, or it is a total */
-  double seconds;           /* of training and evaluating what is left */
+  double seconds;           /* seconds of training and evaluating what is left */
   /* Of one run, while it trains: weights, gradients, moments, activations and the process itself. In a total: the most that
    * any run needs. */
   int64_t memory_bytes;
-  int64_t disk_bytes; /* that models and checkpoints will have added */
+  int64_t disk_bytes; /* bytes that models and checkpoints will add */
 } ch_foreseen;
 
 /* All of it belongs to what ch_compare_foresee gave. */
@@ -374,7 +377,8 @@ CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, cons
 typedef enum ch_verdict_kind {
   CH_VERDICT_TAKE = 0,                /* names[0], with 95 % confidence; or there is one model only */
   CH_VERDICT_NOT_DISTINGUISHABLE = 1, /* one of `names`, and the seeds so far do not tell which */
-  CH_VERDICT_UNDECIDED = 2 /* too few seeds to say anything; names[0] if any is what the means say */
+  CH_VERDICT_UNDECIDED =
+      2 /* too few seeds for any statement; names[0], if there is one, is the choice by the means */
 } ch_verdict_kind;
 
 /* "take", "not_distinguishable", "undecided"; static storage. */
@@ -383,14 +387,14 @@ CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
 /* Which model `tolerance` asks for, as far as the noise between seeds lets one say. */
 typedef struct ch_comparison_decision {
   ch_verdict_kind kind;
-  const char *const *names; /* [name_count], what the means say first; as `mechanisms` spells them */
+  const char *const *names; /* [name_count], the choice by the means first; as `mechanisms` spells them */
   int32_t name_count;
   const char *sentence;
-  int64_t seeds; /* the most of any model */
+  int64_t seeds; /* the largest number of seeds of any model */
   /* How many more seeds of the models that are still candidates would leave fewer of `names`, in most cases one; `sentence`
    * says which. 0: none are needed; -1: not known, or too many. */
   int64_t more_seeds;
-  double more_seconds; /* of training for them */
+  double more_seconds; /* seconds of training for them */
 } ch_comparison_decision;
 
 /* *decision becomes the verdict, in one piece of memory that is the caller's: release it with ch_free. The names belong to

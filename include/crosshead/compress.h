@@ -20,12 +20,12 @@ typedef enum ch_compression {
   CH_COMPRESSION_BASIS_SHARING = 4
 } ch_compression;
 
-/* What the errors of matrices count for, where atoms are computed and ranks searched. */
+/* How the errors of matrices are weighted when atoms are computed and ranks searched. */
 typedef enum ch_error_weighting {
   /* Relative to a matrix' outputs, times the share that its layer's attention has of the residual stream, more for output
    * and key projections. */
   CH_ERROR_WEIGHTING_MEASURED = 0,
-  CH_ERROR_WEIGHTING_PAPER = 1 /* all alike, as in the MASA paper (eq. 4) */
+  CH_ERROR_WEIGHTING_PAPER = 1 /* equally, as in the MASA paper (eq. 4) */
 } ch_error_weighting;
 
 /* How the budget of parameters becomes ranks of factors and residuals. */
@@ -41,14 +41,16 @@ typedef enum ch_ranks {
 typedef struct ch_compress_settings {
   ch_compression method;
   int64_t component_heads; /* mea: key and value heads to keep, 1 to the model's; -1 = `budget` decides */
-  int64_t first_layer, last_layer; /* mea: of these layers, counted from 0; default 0 and -1, the last */
+  int64_t first_layer,
+      last_layer; /* mea: the first and last layer to compress, counted from 0; default 0 and -1, the last one */
   /* mea: a share above 0 and at most 1, or 0 = none. With component_heads: of the layers, those are compressed that
    * cost least. Without: of the cache, which is saved by a number of heads for each layer so that the loss grows least.
    * Both are measured on the calibration text, one layer at a time (MEA, Figure 8). */
   double budget;
-  bool profile;     /* mea: measure and report that without a budget too */
-  double ratio;     /* all but mea: share of the attention parameters to take away, above 0 and below 1 */
-  const char *keep; /* of these: projections to leave alone, with commas between: "q,o" or "q_proj,o_proj" */
+  bool profile; /* mea: measure and report that without a budget too */
+  double ratio; /* all but mea: share of the attention parameters to take away, above 0 and below 1 */
+  const char
+      *keep; /* all but mea: projections to leave alone, separated by commas: "q,o" or "q_proj,o_proj" */
   int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0 = chosen */
   int64_t group_size;    /* basis sharing: adjacent layers that share a basis; default 2 */
   ch_ranks ranks;        /* all but mea */
@@ -56,9 +58,9 @@ typedef struct ch_compress_settings {
   ch_error_weighting weighting;
   /* The calibration text, UTF-8; NULL = the weights alone decide. svd-llm and basis sharing need it, svd never uses it. */
   const char *calibration;
-  int64_t calibration_tokens; /* the first so many tokens of it are used; default 65536 */
-  bool data_free;    /* the weights alone decide, even so; budget and profile use the calibration text */
-  ch_precision type; /* of the matrices that are made: F32, F16 or BF16; default: that of the embedding */
+  int64_t calibration_tokens; /* tokens of it that are used, from the first; default 65536 */
+  bool data_free; /* only the weights decide, also with a calibration text; budget and profile still use it */
+  ch_precision type; /* element type of the new matrices: F32, F16 or BF16; default: the embedding's */
   /* Measure perplexity and decoding speed of both models, and write report.json and report.html to `out`. */
   bool report;
   /* Perplexity is of this text, UTF-8; NULL = of the last fifth of the calibration text, which is then kept back. */

@@ -11,8 +11,9 @@ extern "C" {
 /* Fill with ch_import_defaults, then change what should differ: members may be added in later versions. */
 typedef struct ch_import_settings {
   const char *tokenizer; /* a tokenizer.json or llama2.c tokenizer.bin in place of the model's own; or NULL */
-  ch_precision type; /* F32, F16 or BF16 for all tensors; default: each its own, F32 where it is quantised */
-  bool keep_blocks;  /* matrices of Q8_0, Q6_K, Q4_K and Q4_0 stay as they are */
+  ch_precision
+      type; /* F32, F16 or BF16 for all tensors; default: each tensor's own; F32 for quantised tensors */
+  bool keep_blocks;     /* matrices of Q8_0, Q6_K, Q4_K and Q4_0 stay as they are */
   ch_progress progress; /* or NULL; in thousandths. false: nothing is left in `out` */
   void *user;           /* progress's */
   /* Or NULL; a success sets it to the number of matrices that PATH holds quantised, whether they stayed so or not. */
@@ -40,7 +41,7 @@ typedef enum ch_export_format {
 /* Fill with ch_export_defaults, then change what should differ: members may be added in later versions. */
 typedef struct ch_export_settings {
   ch_export_format format;
-  ch_precision type;    /* of matrices: F32, F16, BF16 or, in GGUF, Q8_0; default: each keeps its type */
+  ch_precision type;    /* type of matrices: F32, F16, BF16 or, in GGUF, Q8_0; default: each keeps its type */
   bool no_tokenizer;    /* leave the tokenizer out */
   ch_progress progress; /* or NULL; in thousandths. false: nothing is left in `out` */
   void *user;           /* progress's */

@@ -15,16 +15,16 @@ extern "C" {
  * false ends the evaluation with CH_ERROR_INTERRUPTED. */
 typedef bool (*ch_sample_sink)(const char *json, void *user);
 
-/* ch_evaluate_settings.examples: the task says it. */
+/* For ch_evaluate_settings.examples: as many as the task's description says. */
 enum { CH_EXAMPLES_OF_TASK = -1 };
 
 /* Fill with ch_evaluate_defaults, then change what should differ: members may be added in later versions. */
 typedef struct ch_evaluate_settings {
   int64_t window; /* tokens that the model sees at once; 0 = the context, but at most 1024 for a text */
-  int64_t stride; /* of a text: tokens from window to window; 0 = half the window */
+  int64_t stride; /* for a text: tokens from window to window; 0 = half the window */
   ch_document_separator documents; /* of a text */
   ch_precision compute;            /* arithmetic of large products: F32 (default) or BF16 */
-  ch_precision cache;              /* of a text: read through a cache of this type; default: no cache */
+  ch_precision cache;              /* for a text: read through a cache of this type; default: no cache */
   /* Types of keys, values and latents, if they differ; default: as `cache`, or F32 if only others are set. */
   ch_precision cache_keys, cache_values, cache_latents;
   /* For a task: the file or directory with its items. Tasks of RULER generate theirs: here may be the text that needles lie in, or
@@ -36,11 +36,11 @@ typedef struct ch_evaluate_settings {
   /* For a task: solved examples before each question; CH_EXAMPLES_OF_TASK (default): as many as its description says, most say
    * none. */
   int32_t examples;
-  const char *example_file; /* they come from; NULL = from the description or the items */
+  const char *example_file; /* the file of these examples; NULL = the description or the items */
   /* For a task of RULER: the lengths of its texts in tokens, answers included, as numbers with commas between ("4096,16k", where
    * k is 1024); NULL = 4096. `limit` items are made for each, 100 if it is 0. */
   const char *lengths;
-  uint64_t seed;   /* of these texts, below 2^32; default 1 */
+  uint64_t seed;   /* random seed of these texts, below 2^32; default 1 */
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   /* Sentences of errors name settings as `crosshead eval` names its options: "--fewshot" and not "examples". */
   bool option_names;
@@ -52,8 +52,8 @@ typedef struct ch_evaluate_settings {
   /* Or NULL: a text has the parts "whole text" and "documents"; that of a task has its name, that of images is
    * "images". */
   ch_stage_sink stage;
-  ch_sample_sink sample; /* or NULL; of a task: called for every item in order, when all are answered */
-  void *user;            /* the three callbacks' */
+  ch_sample_sink sample; /* or NULL; for a task: called for every item in order, after all are answered */
+  void *user;            /* argument of the three callbacks */
 } ch_evaluate_settings;
 
 CH_API void ch_evaluate_defaults(ch_evaluate_settings *settings);

@@ -1,4 +1,4 @@
-/* What a loss curve says: where it goes, and how steadily. Link libcrosshead-train. */
+/* Scaling laws and stability of loss curves. Link libcrosshead-train. */
 #ifndef CROSSHEAD_FIT_H
 #define CROSSHEAD_FIT_H
 
@@ -20,7 +20,7 @@ typedef struct ch_scaling_law {
   ch_estimate alpha;
   ch_estimate tokens; /* D_c; its value may be INFINITY where alpha is tiny */
   ch_estimate floor;  /* L_0, never below 0 */
-  ch_estimate at;     /* L(budget); NaN without one */
+  ch_estimate at;     /* L(budget); NaN without a budget */
   double budget;      /* tokens at which `at` is the loss; 0: none */
   double noise;       /* standard deviation of the last point from the law, without outliers; and */
   double noise_power; /* the power of the loss that the noise is proportional to: 0, 0.5, 1, 1.5 or 2 */
@@ -28,7 +28,7 @@ typedef struct ch_scaling_law {
   double correlation;
   double first, last;         /* tokens of the first and the last fitted point */
   int32_t points;             /* fitted to */
-  int32_t outliers;           /* those of them that weigh less than half */
+  int32_t outliers;           /* fitted points with a weight below one half */
   double log_unit, amplitude; /* the law in the form amplitude * (D / e^log_unit)^-alpha + L_0 */
 } ch_scaling_law;
 
@@ -42,7 +42,7 @@ enum { CH_SCALING_LEAST_POINTS = 8 };
 CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int32_t n, double budget,
                                     ch_scaling_law *law, ch_error *error);
 
-/* The loss that a fitted law says for so many tokens. */
+/* The loss that a fitted law predicts for so many tokens. */
 CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
 
 /* ---- The law of size and tokens ---- */
@@ -70,7 +70,7 @@ enum { CH_SIZE_LAW_MOST_POINTS = 10000 };
 CH_API ch_status ch_size_law_fit(const double *sizes, const double *tokens, const double *losses, int32_t n,
                                  double at_size, double at_tokens, ch_size_law *law, ch_error *error);
 
-/* The loss that a fitted law says for a size and so many tokens. */
+/* The loss that a fitted law predicts for a size and so many tokens. */
 CH_API double ch_size_law_loss(const ch_size_law *law, double size, double tokens);
 
 /* ---- Stability ---- */
@@ -95,8 +95,8 @@ enum { CH_SPIKES_KEPT = 64 };
 typedef struct ch_stability {
   ch_stability_verdict verdict;
   int64_t step;   /* the first step of the spike, or the step with a loss that was not finite; else 0 */
-  int64_t spikes; /* all of them, recovered or not */
-  int32_t kept;   /* how many of the first ones are in the list */
+  int64_t spikes; /* number of all spikes, recovered or not */
+  int32_t kept;   /* how many of them, from the first, are in the list */
   ch_spike list[CH_SPIKES_KEPT];
 } ch_stability;
 
@@ -120,14 +120,14 @@ typedef struct ch_fit_settings {
 
 CH_API void ch_fit_defaults(ch_fit_settings *settings);
 
-/* What was found of one curve. */
+/* The results for one curve. */
 typedef struct ch_fitted {
-  const char *name;       /* of the file or the run */
-  int32_t points;         /* of the curve, with those that are left out */
-  ch_stability stability; /* of the training losses, where the file has some; else of the points */
+  const char *name;       /* name of the file or the run */
+  int32_t points;         /* points of the curve, including those that are left out */
+  ch_stability stability; /* stability of the training losses, if the file has them; else of the points */
   bool has_law;
   ch_scaling_law law;
-  const char *no_law; /* why there is none; "" where there is one */
+  const char *no_law; /* why there is no law; "" if there is one */
 } ch_fitted;
 
 /* The curves of a file. */

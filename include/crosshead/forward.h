@@ -19,18 +19,18 @@ extern "C" {
 CH_API ch_status ch_model_open_exact(const char *directory, ch_precision compute, bool gradients,
                                      ch_model **model, ch_error *error);
 
-/* What a model is given, and what is to come of it. Zero-initialise it; members may be added in later versions. All that
- * it points to must last until ch_forward has returned. */
+/* The inputs of a pass, and which results are wanted. Zero-initialise it; members may be added in later
+ * versions. All that it points to must last until ch_forward has returned. */
 typedef struct ch_forward_request {
   const int32_t *tokens; /* [sequences, length] */
   int64_t sequences, length;
   /* Models of images: sequences are images and length is 1. */
   const float *pixels;   /* [sequences, channels, size, size], in place of tokens */
   const int32_t *labels; /* [sequences], -1 = not known; or NULL */
-  bool gradients;        /* of the loss, for every parameter */
-  bool loss_alone;       /* of tokens: logits are made for some tokens at a time and not kept */
+  bool gradients;        /* compute the gradient of the loss for every parameter */
+  bool loss_alone;       /* for models of text: logits are computed for some tokens at a time and not kept */
   int64_t cached;        /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
-  ch_precision cache;    /* what that stores; default F32 */
+  ch_precision cache;    /* element type of that cache; default F32 */
   /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
 } ch_forward_request;
@@ -47,24 +47,24 @@ CH_API void ch_forward_request_free(ch_forward_request *request);
 
 /* The gradient of the loss with respect to a parameter. */
 typedef struct ch_gradient {
-  const char *name; /* of the tensor in model.safetensors; the model's */
+  const char *name; /* name of the tensor in model.safetensors; owned by the model */
   int32_t rank;
   int64_t shape[4];
   ch_precision type; /* F32 or F64 */
   const void *data;  /* the result's */
 } ch_gradient;
 
-/* What came of a pass. */
+/* The results of a pass. */
 typedef struct ch_forward_result {
   float *logits; /* [sequences, length, V], or NULL with loss_alone; of images [sequences, classes] */
-  int64_t sequences, length, classes; /* length: 1 of images; classes: V, or those of images */
+  int64_t sequences, length, classes; /* length: 1 for images; classes: V, or the classes of images */
   bool has_loss;                      /* something is predicted: length > 1, or labels */
   double loss; /* mean cross entropy of the sequences * (length - 1) next tokens, or of the labels */
   ch_gradient *gradients; /* [gradient_count], of every parameter that training changes, or NULL */
   int64_t gradient_count;
-  int64_t cache_elements_per_token, cache_tokens; /* of the cache object; by formula when there was none */
+  int64_t cache_elements_per_token, cache_tokens; /* of the cache object; by formula if there was none */
   size_t cache_bytes_allocated;
-  bool images; /* the request's pixels were seen */
+  bool images; /* the model read the request's pixels */
   void *own;   /* the library's */
 } ch_forward_result;
 

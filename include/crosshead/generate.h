@@ -82,7 +82,7 @@ typedef struct ch_generated {
 typedef struct ch_batch_text {
   const char *prompt;     /* NUL-terminated UTF-8. Consecutive texts with the same pointer compute it once */
   int64_t max_tokens;     /* 0 = as many as fit */
-  ch_sampler *sampler;    /* of this text alone; NULL for the defaults with seed 0 */
+  ch_sampler *sampler;    /* sampler of this text alone; NULL for the defaults with seed 0 */
   ch_text_sink sink;      /* or NULL; returning false stops this text */
   void *user;             /* the sinks' */
   ch_generated generated; /* what was done; only one text counts a shared prompt */

@@ -24,31 +24,33 @@ typedef struct ch_flops {
 typedef struct ch_account {
   int64_t parameters_total;
   int64_t parameters_attention; /* under self_attn, linear_attn and model.dictionary, without gate tables */
-  int64_t parameters_embedding; /* embed_tokens and an untied lm_head; of images all of the next three */
+  int64_t
+      parameters_embedding; /* embed_tokens and an untied lm_head; for models of images all of the next three */
   int64_t parameters_patch, parameters_position, parameters_head; /* positions with the class token */
   int64_t parameters_gate_embedding;                              /* lookup tables of embedding gates */
   int64_t parameters_feed_forward;
   int64_t parameters_norm;          /* norms outside attention */
   int64_t parameters_active;        /* the total minus gate tables and experts not chosen */
-  int64_t cache_elements_per_token; /* summed over layers; of images none */
-  int64_t
-      cache_elements_at_depth; /* that the cache of one sequence holds when `depth` tokens were read: a layer with a
-                                       sliding window no more than its window and sinks */
+  int64_t cache_elements_per_token; /* summed over layers; 0 for models of images */
+  /* elements in the cache of one sequence after `depth` tokens; a layer with a sliding window holds at most
+   * its window and sinks */
+  int64_t cache_elements_at_depth;
   int64_t
       state_elements_per_sequence; /* states of constant size, in F32 whatever the cache's type; summed over layers */
   int64_t cache_bytes_per_token;
   /* Per layer with attention: heads times the rank of a head's query-key map, and the width of the latent space that heads share;
    * 0 if there is no such layer. */
   int64_t total_effective_rank, shared_latent_dim;
-  ch_flops flops;           /* one forward pass, as in training; a training step takes three times as many */
-  ch_flops prefill, decode; /* through the cache: many tokens at once, one token; of images none */
+  ch_flops flops; /* one forward pass, as in training; a training step takes three times as many */
+  ch_flops prefill,
+      decode; /* through the cache: many tokens at once, and one token; 0 for models of images */
 } ch_account;
 
 /* What some figures depend on. Fill with ch_info_defaults, then change what should differ: members may be added in later
  * versions. */
 typedef struct ch_info_settings {
   int64_t depth;      /* tokens of context, for FLOPs; default 0 */
-  ch_precision cache; /* the cache's elements; default BF16 */
+  ch_precision cache; /* element type of the cache; default BF16 */
   /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   /* What pages and JSON call these types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0". */

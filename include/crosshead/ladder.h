@@ -14,7 +14,7 @@ extern "C" {
 enum {
   CH_LADDER_LEAST_RUNGS = 4,  /* sizes that a law needs */
   CH_LADDER_MOST_RUNGS = 16,  /* sizes; and */
-  CH_LADDER_MOST_SHARES = 3,  /* earlier shares of a run that are used */
+  CH_LADDER_MOST_SHARES = 3,  /* the most earlier shares of a run that are used */
   CH_LADDER_MOST_CURVES = 64, /* mechanisms */
 };
 
@@ -28,12 +28,13 @@ typedef struct ch_ladder_curve {
    * have the E and alpha of the last one's. NULL: none. */
   const double *earlier;
   int32_t shares;
-  double target_flops; /* of the model whose loss is predicted; 0: none */
+  double target_flops; /* FLOPs of training the model whose loss is predicted; 0: none */
   /* Of training the largest model on one machine, and the relative standard error of that; 0: not known. */
   double seconds_per_flop, seconds_error;
 } ch_ladder_curve;
 
-/* What is known of a mechanism. Intervals are of 95 %; a bound is INFINITY where there is none, NaN where nothing is known. */
+/* The results for a mechanism. Intervals have 95 % confidence; a bound is INFINITY if there is none, NaN if
+ * nothing is known. */
 typedef struct ch_ladder_law {
   const char *name;
   ch_estimate floor;     /* E, nats */
@@ -58,12 +59,12 @@ typedef struct ch_ladder_law {
 typedef struct ch_ladder_crossing {
   int32_t below, above; /* laws: which has the lower loss with less compute than `flops`, and with more */
   ch_estimate flops;
-  double share; /* of the resampled fits that cross at all */
+  double share; /* share of the resampled fits that cross at all */
 } ch_ladder_crossing;
 
 /* How the laws were fitted. */
 typedef struct ch_ladder_basis {
-  int32_t baseline; /* law that multipliers are against */
+  int32_t baseline; /* index of the law that multipliers refer to */
   bool one_floor;   /* E is the same of all: own ones would not fit better (F test, 25 %) */
   int32_t shares;   /* earlier shares that were used: 0 where the laws fit them worse than the ends */
   double noise;     /* standard deviation of a loss from the laws, lack of fit included, nats */
@@ -87,7 +88,7 @@ CH_API int32_t ch_ladder_laws_count(const ch_ladder_laws *laws);
 /* Crossing `index`, of those up to the target (or ten times the largest rung); NULL after the last. */
 CH_API const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index);
 CH_API void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis);
-/* The loss that law `index` says for so much compute; NaN for another index. */
+/* The loss that law `index` predicts for so much compute; NaN for another index. */
 CH_API double ch_ladder_loss(const ch_ladder_laws *laws, int32_t index, double flops);
 
 #ifdef __cplusplus

@@ -60,7 +60,7 @@ CH_API int64_t ch_model_context_limit(const ch_model *model);
 typedef enum ch_cache_role {
   CH_CACHE_KEYS = 1,
   CH_CACHE_VALUES = 2,
-  CH_CACHE_LATENTS = 4 /* of which keys and values are made */
+  CH_CACHE_LATENTS = 4 /* from which keys and values are computed */
 } ch_cache_role;
 
 /* Which of them the model's cache holds: *roles gets bits of ch_cache_role. */

@@ -1,5 +1,6 @@
-/* What fits into a memory, and how fast it will be: for models and mechanisms by name, a context, a number of users and a
- * budget of memory. It is what `crosshead plan` does, and docs/plan.md has the formulas. Link libcrosshead-train. */
+/* Which models fit into a memory, and how fast they run: for models, and mechanisms by name, with a context, a
+ * number of users and a budget of memory. `crosshead plan` does this, and docs/plan.md has the formulas. Link
+ * libcrosshead-train. */
 #ifndef CROSSHEAD_PLAN_H
 #define CROSSHEAD_PLAN_H
 
@@ -20,19 +21,19 @@ typedef struct ch_read_rate {
   double rate; /* bytes/s */
 } ch_read_rate;
 
-/* What limits a machine, and how much of that is reached. */
+/* The limits of a machine, and the shares of them that inference reaches. */
 typedef struct ch_device {
-  char name[32];          /* "h100-sxm"; "here" of the machine that this runs on */
+  char name[32];          /* "h100-sxm"; "here" for the machine that this runs on */
   char title[96];         /* for people */
-  char source[256];       /* of the figures: the title of a data sheet, "measured" */
+  char source[256];       /* source of the figures: the title of a data sheet, or "measured" */
   double read_bandwidth;  /* of memory, bytes/s */
   double flops;           /* FLOP/s of products: dense, not sparse */
-  double flops_quantised; /* of products with block-quantised weights; 0: `flops` */
+  double flops_quantised; /* the same for products with block-quantised weights; 0: `flops` */
   int64_t memory;         /* bytes */
   /* The shares of these that inference reaches, from 0 to 1: reading; products of prompts, and of decoding steps; products
    * with block-quantised weights. */
   double reading, computing, computing_step, computing_quantised;
-  double layer_seconds; /* of a pass, per layer, beside reading and arithmetic */
+  double layer_seconds; /* further seconds of a pass, per layer, besides reading and arithmetic */
   /* Read bandwidth of what fits into caches, for rising bytes; above the last one it is read_bandwidth. */
   ch_read_rate rates[CH_DEVICE_RATES];
   int32_t rate_count;
@@ -59,23 +60,23 @@ typedef struct ch_capacity_settings {
   size_t model_count;
   /* Names separated by commas, "mha,gqa:4,mla" (ch_mechanism_name_at lists them), or config.json files; NULL: none. */
   const char *mechanisms;
-  /* What the named mechanisms are put into: the shape of a configuration or model directory; NULL: the first of `models`,
-   * or of the members below, if one is not 0. Their FFN width is adjusted, so that they have about as many parameters. */
+  /* A configuration or model directory whose shape the named mechanisms get; NULL: the first of `models`, or the
+   * members below if one is not 0. The FFN width is adjusted, so that they have about as many parameters. */
   const char *like;
-  int64_t parameters, layers, hidden, heads, vocab; /* 0 = chosen, as ch_compare_settings says */
+  int64_t parameters, layers, hidden, heads, vocab; /* 0 = chosen as for ch_compare_settings */
   ch_match match;                                   /* CH_MATCH_PARAMETERS (default) or CH_MATCH_ACTIVE */
   int64_t context;                                  /* tokens of every user; must be set */
   int64_t users;                                    /* sequences at the same time; default 1 */
   int64_t memory;                                   /* bytes; 0 (default) = the memory of each device */
   double least_speed;   /* tokens per second that every user must get; default 0 */
-  ch_precision weights; /* default: as files hold them; of a configuration alone BF16 */
-  ch_precision cache;   /* the cache's elements; default BF16 */
+  ch_precision weights; /* type of the matrices; default: as in the files; BF16 for a configuration alone */
+  ch_precision cache;   /* element type of the cache; default BF16 */
   /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   /* What pages and JSON call the cache's types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0,latent=bf16". */
   const char *cache_name;
   const ch_device *devices; /* [device_count], at least one */
-  int32_t ranks; /* 0 (default), or so many ranks train each candidate: what each of them holds is told */
+  int32_t ranks; /* ranks that train each candidate, to learn the memory of each; default 0: no training */
   ch_precision training; /* the type that they train in: F32 (default) or BF16 */
   size_t device_count;
   /* Sentences of errors name settings as `crosshead plan` names its options. */
@@ -86,36 +87,36 @@ CH_API void ch_capacity_defaults(ch_capacity_settings *settings);
 
 /* ---- The answer ---- */
 
-/* A candidate, whatever it runs on. Strings belong to the answer; members may be added in later versions. */
+/* A candidate, independent of the device. Strings belong to the answer; members may be added in later versions. */
 typedef struct ch_capacity_candidate {
   const char *name;      /* as it was given */
   const char *mechanism; /* attention.type */
   const char *weights;   /* the type that most elements of its matrices have, "bf16" */
-  const char *excluded;  /* why it is none on any device, a sentence; "" where it is one */
+  const char *excluded;  /* why it is excluded on every device, a sentence; "" if it is not */
   int64_t layers, hidden_size, intermediate_size, parameters;
-  int64_t weight_bytes;             /* of all tensors, with tables that are only looked up */
-  int64_t step_weight_bytes;        /* that one decoding step of all users reads */
+  int64_t weight_bytes;             /* bytes of all tensors, including lookup tables */
+  int64_t step_weight_bytes;        /* bytes that one decoding step of all users reads */
   int64_t cache_elements_per_token; /* of all layers */
   int64_t cache_bytes_per_token;
   int64_t cache_bytes_per_user; /* at the context asked for */
   int64_t cache_bytes;          /* of all users */
   int64_t gate_bytes;           /* rows of embedding gates by token id, at most */
   int64_t work_bytes;           /* activations, logits and scratch */
-  int64_t needed_bytes;         /* weights, cache, gate rows and work memory together */
-  double prefill_flops;         /* of one prompt of the context's length */
-  double decode_flops;          /* of one token at the context's end */
+  int64_t needed_bytes;         /* bytes of weights, cache, gate rows and work memory together */
+  double prefill_flops;         /* FLOPs of one prompt of the context's length */
+  double decode_flops;          /* FLOPs of one token at the context's end */
   ch_train_memory
-      training; /* of a rank that trains it, in micro-batches of one sequence of the context's length */
+      training; /* memory of a rank that trains it, in micro-batches of one sequence of the context's length */
 } ch_capacity_candidate;
 
 /* A candidate on a device. A candidate that is excluded everywhere has no other figures. */
 typedef struct ch_capacity_expected {
-  const char *excluded;     /* why it is none, a sentence; "" where it is one */
+  const char *excluded;     /* why it is excluded, a sentence; "" if it is not */
   int64_t memory;           /* bytes that may be used */
-  int64_t users;            /* that fit with the context asked for */
-  int64_t context;          /* tokens that fit with the users asked for */
-  double step_seconds;      /* one token of every user, with full contexts */
-  double tokens_per_second; /* decoding, of all users together */
+  int64_t users;            /* users that fit with the given context */
+  int64_t context;          /* tokens of context that fit with the given users */
+  double step_seconds;      /* seconds of a step: one token of every user, with full contexts */
+  double tokens_per_second; /* decoded tokens per second, of all users together */
   double user_tokens_per_second;
   double prompt_seconds; /* prefill of one prompt of the context's length, alone */
   const char *bound;     /* what takes most of a step: "weights", "cache", "arithmetic" or "layers"; static */
@@ -123,9 +124,9 @@ typedef struct ch_capacity_expected {
 
 typedef struct ch_capacity ch_capacity;
 
-/* Answers. Weights are not read. Release *capacity with ch_capacity_free. Candidates that cannot be are no errors but
- * excluded. Errors: CH_ERROR_ARGUMENT for settings out of range and names that are not known (the nearest is suggested),
- * CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
+/* Computes the answer. Weights are not read. Release *capacity with ch_capacity_free. A candidate that is not
+ * possible is excluded; that is no error. Errors: CH_ERROR_ARGUMENT for settings out of range and unknown names
+ * (the nearest is suggested), CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
 CH_API ch_status ch_capacity_plan(const ch_capacity_settings *settings, ch_capacity **capacity,
                                   ch_error *error);
 
@@ -143,7 +144,8 @@ CH_API const ch_capacity_expected *ch_capacity_expected_at(const ch_capacity *ca
 /* *json becomes the object of `crosshead plan --json`; NUL-terminated and the caller's: release it with ch_free. */
 CH_API ch_status ch_capacity_json(const ch_capacity *capacity, char **json, ch_error *error);
 
-/* *text becomes tables for a terminal, on each device those first that fit and decode fastest; the caller's. */
+/* *text becomes tables for a terminal; on each device, candidates that fit come first, the fastest decoding
+ * before others. The caller's. */
 CH_API ch_status ch_capacity_text(const ch_capacity *capacity, char **text, ch_error *error);
 
 #ifdef __cplusplus

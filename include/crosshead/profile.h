@@ -19,8 +19,8 @@ CH_API ch_status ch_profile_new(bool keep_events, ch_profile **profile, ch_error
 /* NULL is fine. */
 CH_API void ch_profile_free(ch_profile *profile);
 
-/* From now on the session adds what it computes to the profile, which must stay until another call; NULL = no more, as at
- * first. */
+/* From now on the session adds what it computes to the profile, which must live until another call; NULL (as at
+ * first) = no profile. */
 CH_API void ch_session_profile(ch_session *session, ch_profile *profile);
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@ extern "C" {
 
 /* Fill with ch_quantize_defaults, then change what should differ: members may be added in later versions. */
 typedef struct ch_quantize_settings {
-  ch_precision type;    /* of matrices: BF16, F16, Q8_0, Q6_K, Q4_K or Q4_0; default Q8_0 */
+  ch_precision type;    /* type of matrices: BF16, F16, Q8_0, Q6_K, Q4_K or Q4_0; default Q8_0 */
   bool keep_embedding;  /* the embedding and the LM head stay as they are */
   ch_progress progress; /* or NULL; the unit is bytes written. false: nothing is left in `out` */
   void *user;           /* progress's */

@@ -29,7 +29,7 @@ CH_API int ch_ranks_expected_rank(void);
 /* Returns CH_OK only if `status` is CH_OK on every rank. Otherwise all ranks return the status of one that failed, and
  * *error has its sentence; it is said on which rank and host, unless all failed with that status. Every rank calls it. */
 CH_API ch_status ch_ranks_agree(ch_rank_group *ranks, ch_status status, ch_error *error);
-/* The largest of all ranks' numbers. Every rank calls it. */
+/* The largest of the numbers that the ranks give. Every rank calls it. */
 CH_API int ch_ranks_largest(ch_rank_group *ranks, int number);
 
 #ifdef __cplusplus

@@ -23,7 +23,7 @@ typedef struct ch_runs ch_runs;
 
 /* How ch_runs_open opens a file; combine with |. */
 typedef enum ch_runs_flags {
-  CH_RUNS_CREATE = 1, /* make it where there is none */
+  CH_RUNS_CREATE = 1, /* make the file if there is none */
   /* Sentences about a file that holds no runs name the program's option that gives another one, --runs. */
   CH_RUNS_OPTION_NAMES = 2
 } ch_runs_flags;
@@ -47,11 +47,11 @@ typedef struct ch_kept_run {
   const char *name;      /* "gqa:4" */
   const char *directory; /* absolute */
   const char *status;    /* "done", "interrupted", "failed", "stopped" */
-  /* In what is read, as people call it: "mha" for gqa with as many key-value heads as query heads. */
+  /* When read: the usual name, e.g. "mha" for gqa with as many key-value heads as query heads. */
   const char *mechanism;
   const char *dataset;
   int64_t seed, tokens, parameters; /* tokens: trained on so far */
-  double lr, loss, validation_loss; /* loss: the last of training */
+  double lr, loss, validation_loss; /* loss: the last training loss */
   double seconds;
   const char *started, *finished; /* UTC, ISO 8601 */
   const char *version, *commit;   /* of the program */
@@ -66,13 +66,13 @@ typedef struct ch_kept_run {
  * CH_ERROR_FORMAT. */
 CH_API ch_status ch_runs_put(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error);
 
-/* What the files of a run do not say; members may be NULL. */
+/* What is not in the files of a run; members may be NULL. */
 typedef struct ch_kept_run_labels {
-  const char *kind;    /* NULL: "train", of an evaluation "eval" */
+  const char *kind;    /* NULL: "train", for an evaluation "eval" */
   const char *name;    /* NULL: the directory's last part */
   const char *dataset; /* what it was trained or evaluated on */
   const char *command, *commit;
-  const char *status; /* in place of what the log says: "done", "interrupted", "failed", "stopped" */
+  const char *status; /* instead of the log's status: "done", "interrupted", "failed", "stopped" */
 } ch_kept_run_labels;
 
 /* Keeps the training run of DIRECTORY as its log.jsonl tells it, with result.json where there is one; labels may be
@@ -96,12 +96,12 @@ CH_API ch_status ch_runs_keep_evaluation(ch_runs *runs, const ch_model *model, c
 typedef struct ch_runs_query {
   const char *const *terms; /* [count] */
   int32_t count;
-  const char *sort; /* a key, with a '-' before it for the highest first; NULL: by number */
+  const char *sort; /* the key to sort by, with a '-' before it for the highest first; NULL: by number */
   int64_t limit;    /* 0: all */
-  bool curves;      /* read them too; without, runs have no points */
+  bool curves;      /* also read the loss curves; otherwise runs have no points */
 } ch_runs_query;
 
-/* Runs that were found. They stay as they were read, also when the file is closed. */
+/* Runs that a query found. They do not change when the file changes or is closed. */
 typedef struct ch_found_runs ch_found_runs;
 
 /* The runs that a query finds, all of them for NULL; release *found with ch_found_runs_free. Errors: CH_ERROR_ARGUMENT

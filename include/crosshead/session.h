@@ -17,7 +17,7 @@ typedef struct ch_session_settings {
   int64_t max_tokens; /* room for each sequence, prompt included; 0 = the context length, at most 4096 */
   int32_t sequences;  /* B: how many sequences the session holds; default 1 */
   int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
-  ch_precision cache; /* the cache's elements: F32 (default) to Q4_0 */
+  ch_precision cache; /* element type of the cache: F32 (default) to Q4_0 */
   /* Types of keys and values, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   ch_precision compute; /* arithmetic of large products: F32 (default) or BF16 */
@@ -122,7 +122,7 @@ CH_API int64_t ch_session_capacity(const ch_session *session);
 /* The bytes that the session's cache object has really allocated. */
 CH_API uint64_t ch_session_cache_bytes(const ch_session *session);
 
-/* What one token takes in the cache, all layers together: elements, and the bytes that they are stored in. */
+/* The size of one token in the cache, all layers together: elements, and bytes as stored. */
 CH_API int64_t ch_session_cache_token_elements(const ch_session *session);
 CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
 

@@ -1,4 +1,4 @@
-/* How long work is stopped from outside. */
+/* How a caller stops long work. */
 #ifndef CROSSHEAD_STOP_H
 #define CROSSHEAD_STOP_H
 

@@ -1,5 +1,5 @@
-/* Finding the largest stable learning rate of attention mechanisms, and where their losses go. It is what `crosshead
- * sweep` does. Link libcrosshead-train. */
+/* Finding the largest stable learning rate of attention mechanisms, and extrapolating their losses, as
+ * `crosshead sweep` does. Link libcrosshead-train. */
 #ifndef CROSSHEAD_SWEEP_H
 #define CROSSHEAD_SWEEP_H
 
@@ -18,21 +18,22 @@ enum { CH_SWEEP_MOST_RATES = 32, CH_SWEEP_MOST_SEEDS = 32 };
  * versions. */
 typedef struct ch_swept {
   const char *name;      /* as `mechanisms` spells it */
-  const char *directory; /* below the sweep's: "mha/lr-0.003" */
+  const char *directory; /* directory below the sweep's: "mha/lr-0.003" */
   const char *mechanism; /* attention.type */
   double lr;
   int64_t seed, parameters, cache_bytes_per_token, tokens_trained;
   int64_t threads;                                                /* that it ran on */
   double validation_loss, training_loss, train_tokens_per_second; /* NaN: none */
   ch_stability stability;
-  bool stopped; /* before its last step, without hope of recovery */
+  bool stopped; /* ended before its last step, without hope of recovery */
   const ch_curve_point *curve, *validation_curve;
   int32_t curve_points, validation_points;
   /* What is concluded from all runs: */
-  ch_stability_verdict verdict; /* that of `stability`, or CH_STUCK */
+  ch_stability_verdict verdict; /* the verdict of `stability`, or CH_STUCK */
   bool has_law;
-  ch_scaling_law law; /* of the validation curve after the warm-up and the first tenth; of stable runs only */
-  char no_law[160];   /* why there is none */
+  ch_scaling_law
+      law; /* law of the validation curve after the warm-up and the first tenth; for stable runs only */
+  char no_law[160]; /* why there is none */
 } ch_swept;
 
 /* The conclusion from a mechanism's runs. Rates are 0 where there is none. */
@@ -42,18 +43,18 @@ typedef struct ch_sweep_choice {
   double lowest;                   /* the rate with the lowest mean validation loss of its stable runs */
   double chosen_loss, lowest_loss; /* mean validation losses there; NaN where there are none */
   int64_t spikes;                  /* of all its runs */
-  bool whole;                      /* all its runs are done */
+  bool whole;                      /* all its runs are finished */
 } ch_sweep_choice;
 
-/* A sweep that was made. */
+/* The results of a sweep. */
 typedef struct ch_sweep ch_sweep;
 
 /* ---- While it runs ---- */
 
-/* What is going to be done. */
+/* What the sweep is going to do. */
 typedef struct ch_sweep_outline {
   const ch_compared_data *data;
-  int32_t runs;    /* of all mechanisms, rates and seeds */
+  int32_t runs;    /* runs of all mechanisms, rates and seeds */
   int64_t steps;   /* of a run */
   int64_t jobs;    /* runs at a time, */
   int64_t threads; /* each on so many threads */
@@ -68,8 +69,8 @@ typedef void (*ch_sweep_begin_sink)(const ch_swept *run, void *user);
 /* Called after every step of a run. */
 typedef void (*ch_sweep_step_sink)(const ch_swept *run, const ch_train_step *step, void *user);
 
-/* Called when a run is finished; `earlier`: it was when the sweep began. run->verdict is that of its stability alone:
- * the other runs are not known yet. */
+/* Called when a run is finished; `earlier`: it was already finished when the sweep began. run->verdict follows
+ * from its own stability alone: the other runs are not known yet. */
 typedef void (*ch_sweep_run_sink)(const ch_swept *run, bool earlier, void *user);
 
 /* ---- Sweeping ---- */
@@ -133,7 +134,8 @@ CH_API ch_status ch_sweep_table(const ch_sweep *sweep, char **text, ch_error *er
 /* *html becomes the report, a page that loads nothing from elsewhere; NUL-terminated and the caller's. */
 CH_API ch_status ch_sweep_page(const ch_sweep *sweep, char **html, ch_error *error);
 
-/* *text becomes what a run's verdict means: "stable", "spike from step 120 on", ...; NUL-terminated and the caller's. */
+/* *text becomes a run's verdict in words: "stable", "spike from step 120 on", ...; NUL-terminated and the
+ * caller's. */
 CH_API ch_status ch_swept_verdict(const ch_swept *run, char **text, ch_error *error);
 
 /* ---- Coordinate check ---- */
@@ -152,12 +154,12 @@ enum { CH_COORDINATE_MOST_WIDTHS = 16, CH_COORDINATE_MOST_STEPS = 1000 };
  * seeds. Values
  * that are not finite are NaN; a slope is NaN where fewer than two widths have a size above 0. */
 typedef struct ch_coordinate {
-  const char *name; /* of a projection: "q_proj"; "embedding", "scores", "attention", "stream", "logits" */
+  const char *name; /* a projection: "q_proj"; or "embedding", "scores", "attention", "stream", "logits" */
   bool
       of_stream; /* the residual stream, or what is added to it: divided by the size of the embeddings at step 0 */
   const double *sizes;         /* [steps, widths] */
-  const double *changes;       /* [steps, widths] the same of the difference to step 0 */
-  const double *slopes;        /* [steps] of sizes, and */
+  const double *changes;       /* [steps, widths] the same for the difference to step 0 */
+  const double *slopes;        /* [steps] slopes of sizes, and */
   const double *change_slopes; /* [steps] of changes */
   bool flat, change_flat;      /* at the last step */
 } ch_coordinate;
@@ -169,13 +171,13 @@ typedef struct ch_coordinate_model {
   int32_t activation_count;
 } ch_coordinate_model;
 
-/* A check that was made. */
+/* The results of a check. */
 typedef struct ch_coordinates ch_coordinates;
 
-/* What it was made with. */
+/* The settings of the check. */
 typedef struct ch_coordinate_grid {
   const int64_t *widths,
-      *steps; /* steps: 0 and those after which sizes were measured; they belong to the check */
+      *steps; /* steps: 0 and the steps after which sizes were measured; they belong to the check */
   int32_t width_count, step_count, model_count;
   int64_t layers, heads, seeds;
   ch_parametrization parametrization;

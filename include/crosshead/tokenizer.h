@@ -111,16 +111,16 @@ typedef bool (*ch_tokenizer_progress)(const char *stage, double share, void *use
 
 /* Fill with ch_tokenizer_train_defaults, then change what should differ: members may be added in later versions. */
 typedef struct ch_tokenizer_train_settings {
-  int32_t vocab_size;             /* at least CH_TOKENIZER_LEAST_VOCABULARY; default 8192 */
-  int64_t min_count;              /* pairs that occur less often are not merged; default 2 */
-  const char *end_token;          /* parts documents in the text, and has the id 0; default "<|endoftext|>" */
+  int32_t vocab_size;    /* at least CH_TOKENIZER_LEAST_VOCABULARY; default 8192 */
+  int64_t min_count;     /* pairs that occur less often are not merged; default 2 */
+  const char *end_token; /* separates documents in the text, and has the id 0; default "<|endoftext|>" */
   ch_tokenizer_progress progress; /* or NULL */
   void *user;                     /* progress's */
 } ch_tokenizer_train_settings;
 
 CH_API void ch_tokenizer_train_defaults(ch_tokenizer_train_settings *settings);
 
-/* What a training did. */
+/* The results of a training. */
 typedef struct ch_tokenizer_report {
   int32_t
       vocab_size; /* reached: smaller than asked for if the text has no more pairs that occur min_count times */

@@ -13,7 +13,7 @@ extern "C" {
 
 /* The learning rate's schedule after the warm-up. */
 typedef enum ch_train_schedule {
-  CH_TRAIN_USUAL = -1,        /* that of the run that is resumed, else cosine; with `recover`, to zero */
+  CH_TRAIN_USUAL = -1,        /* the resumed run's, else cosine; with `recover`, cosine to zero */
   CH_TRAIN_COSINE = 0,        /* half a cosine down to a tenth of the peak at the last step */
   CH_TRAIN_CONSTANT = 1,      /* the peak */
   CH_TRAIN_COSINE_TO_ZERO = 2 /* half a cosine that reaches 0 after the last step */
@@ -21,32 +21,31 @@ typedef enum ch_train_schedule {
 
 /* How images are changed at random, each time they are seen. Flip and crop may be joined: CH_TRAIN_FLIP | CH_TRAIN_CROP. */
 enum {
-  CH_TRAIN_AUGMENT_USUAL =
-      0, /* that of the run that is resumed, else both of colour images and none of grey ones */
+  CH_TRAIN_AUGMENT_USUAL = 0, /* the resumed run's, else both for colour images and none for grey ones */
   CH_TRAIN_AUGMENT_NONE = 1,
   CH_TRAIN_FLIP = 2, /* every second image is mirrored, left to right */
   CH_TRAIN_CROP = 4  /* shifted within a black margin */
 };
 
-/* The seed of a run that names none: that of the run that is resumed, else 1. */
+/* The seed of a run without its own: the resumed run's, else 1. */
 #define CH_TRAIN_SEED_USUAL UINT64_MAX
 
-/* A run, when everything is ready. With images, what counts tokens here and below counts images. */
+/* A run that is ready to begin. With images, members that count tokens, here and below, count images. */
 typedef struct ch_train_start {
-  bool images;  /* the model takes them */
+  bool images;  /* the model takes images */
   bool resumed; /* from a checkpoint */
-  bool control; /* the run of settings->control, after the other one */
-  int64_t step; /* done already; the first to come is step + 1 */
+  bool control; /* this is the run of settings->control, after the main one */
+  int64_t step; /* finished steps; the next one is step + 1 */
   int64_t steps, batch, accumulate, sequence;
   int64_t parameters, tokens; /* of the model, and to train on in one pass over the data */
-  uint64_t bytes;             /* of memory: weights, gradients, moments and activations; of this rank */
-  int32_t ranks;              /* that train together; 1: this process alone */
+  uint64_t bytes;             /* bytes of weights, gradients, moments and activations; of this rank */
+  int32_t ranks;              /* ranks that train together; 1: this process alone */
 } ch_train_start;
 
 /* What a step did. */
 typedef struct ch_train_step {
-  int64_t step, steps;               /* 1 for the first, and of the whole run */
-  int64_t tokens;                    /* trained on so far, this step included */
+  int64_t step, steps;               /* number of the step, from 1; and steps of the whole run */
+  int64_t tokens;                    /* tokens trained on so far, including this step */
   double loss;                       /* mean cross entropy over the step's tokens, before the update */
   double lr, grad_norm;              /* grad_norm: before clipping */
   double seconds, tokens_per_second; /* of this step */
@@ -61,7 +60,7 @@ typedef struct ch_train_evaluation {
   int64_t step;
   double loss; /* mean cross entropy */
   double top1,
-      top5; /* of images: shares whose label is the first choice, or among the first five; of text: -1 */
+      top5; /* for images: shares whose label is the first choice, or among the first five; for text: -1 */
   /* Mixtures of experts: the smallest and the largest share of a layer's choices that an expert had in the last step;
    * else -1. */
   double least_expert, most_expert;
@@ -104,7 +103,8 @@ typedef struct ch_train_settings {
   const char *tokenizer;
   ch_document_separator documents;
   bool documents_apart; /* attention stays inside documents */
-  double validation; /* share of the data that is kept for validation, where no files are; 0 = a twentieth */
+  /* share of the data that is kept for validation, if there are no validation files; 0 = a twentieth */
+  double validation;
   /* Length of the run, one of the three; all 0 = one pass over the text, ten over images. */
   int64_t tokens, steps, epochs;
   int64_t batch, sequence,
@@ -116,15 +116,15 @@ typedef struct ch_train_settings {
   bool recompute;    /* cheap activations are computed twice: less memory, the same result */
   double lr;         /* peak learning rate */
   ch_train_schedule schedule;
-  int64_t warmup;           /* steps; -1 */
-  double weight_decay;      /* of matrices; -1 */
-  double clip;              /* largest norm of the gradient; -1; 0 = no clipping */
-  double beta1, beta2;      /* AdamW's decay rates of the two moments; -1 */
-  double eps;               /* AdamW's */
-  uint64_t seed;            /* of the initial weights and the order of the data; CH_TRAIN_SEED_USUAL */
-  unsigned augment;         /* of images: CH_TRAIN_AUGMENT_USUAL, or CH_TRAIN_FLIP and CH_TRAIN_CROP */
-  int64_t crop;             /* of images: pixels of CH_TRAIN_CROP's margin; 0 = an eighth of the image */
-  double label_smoothing;   /* of images: share of the target that is spread over all classes; -1 */
+  int64_t warmup;      /* steps; -1 */
+  double weight_decay; /* of matrices; -1 */
+  double clip;         /* largest norm of the gradient; -1; 0 = no clipping */
+  double beta1, beta2; /* AdamW's decay rates of the two moments; -1 */
+  double eps;          /* AdamW's */
+  uint64_t seed;       /* random seed of the initial weights and the order of the data; CH_TRAIN_SEED_USUAL */
+  unsigned augment;    /* for images: CH_TRAIN_AUGMENT_USUAL, or CH_TRAIN_FLIP and CH_TRAIN_CROP */
+  int64_t crop;        /* for images: pixels of CH_TRAIN_CROP's margin; 0 = an eighth of the image */
+  double label_smoothing;   /* for images: share of the target that is spread over all classes; -1 */
   ch_precision type;        /* F32 (default); BF16: large products of BF16, all else in F32; or F64 */
   int64_t eval_every;       /* steps between evaluations; -1; 0 = one, after the last step */
   int64_t eval_tokens;      /* validation tokens (or images) of an evaluation; -1; 0 = all */
@@ -166,17 +166,19 @@ CH_API ch_status ch_train(const char *out, const ch_train_settings *settings, ch
 
 /* Bytes that a rank holds while it trains. */
 typedef struct ch_train_memory {
-  int64_t weights, gradients; /* as passes read and write them; of divided tables the own columns */
-  int64_t masters;            /* the own F32 of weights that passes read in BF16 */
+  int64_t weights,
+      gradients;   /* as passes read and write them; of divided tables only the rank's own columns */
+  int64_t masters; /* the rank's share of F32 weights that passes read in BF16 */
   int64_t moments;
   int64_t exchange;    /* rows of divided tables and their gradients on the way */
   int64_t activations; /* of one micro-batch */
   int64_t total;
 } ch_train_memory;
 
-/* What each of `ranks` ranks (1: a process alone) would hold, without training: of the rank that holds most. Of the settings count
- * config or init_from, type, sequence, micro_batch (0 = 1 sequence), whole_tables and recompute. Errors: CH_ERROR_ARGUMENT,
- * CH_ERROR_CONFIG, CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY. */
+/* The memory of each of `ranks` ranks (1: a process alone) in training, computed without training: that of the
+ * rank with the most. These settings count: config or init_from, type, sequence, micro_batch (0 = 1 sequence),
+ * whole_tables and recompute. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_FORMAT, CH_ERROR_IO,
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_train_memory_of(const ch_train_settings *settings, int32_t ranks, ch_train_memory *memory,
                                     ch_error *error);
 /* *json becomes an object of its members, as `crosshead info --ranks --json` has them; the caller's, release it with ch_free. */
