@@ -19,7 +19,8 @@ struct ch_group {
 typedef struct ch_difference {
   double mean;
   double
-      variance; /* standard deviation of a single seed's difference: the larger of the pair's own and the pooled one */
+      /* standard deviation of a single seed's difference: the larger of the pair's own and the pooled one */
+      variance;
   double low, high;  /* the interval; infinite with fewer than two pairs */
   int pairs;         /* seeds that both have */
   bool beyond_noise; /* 0 lies outside the interval */

@@ -131,7 +131,8 @@ ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int6
 typedef struct ch_ring {
   int64_t window, sinks;
   int64_t
-      capacity; /* tokens of a sequence that fit into the cache; if more than window + sinks, it keeps a ring; 0: all */
+      /* tokens of a sequence that fit into the cache; if more than window + sinks, it keeps a ring; 0: all */
+      capacity;
 } ch_ring;
 ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype,
                       const ch_ring *ring);
