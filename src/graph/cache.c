@@ -307,12 +307,11 @@ void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t coun
                         bytes);
 }
 
-void ch_cache_fill(const ch_cache *cache, int layer, int part, const void *stored, size_t bytes) {
+void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer, int part,
+                   const void *stored, size_t bytes) {
   const ch_state_view *view = &cache->views[layer][part];
   size_t all = ch_dtype_bytes(view->dtype, cache->sequences * view->sequence_stride);
-#pragma omp parallel for
-  for (size_t at = 0; at < all; at += bytes)
-    cache->memory->copy((char *)view->data + at, stored, all - at < bytes ? all - at : bytes);
+  kernels->repeat_bytes(team, (int64_t)bytes, stored, (int64_t)all, (void *)view->data);
 }
 
 void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,

@@ -61,7 +61,9 @@ typedef struct ch_cache {
   bool *rings; /* [layers] */
   bool any_ring;
   bool
-      any_fixed; /* there are parts of kind CH_PART_FIXED, from which tokens cannot be removed; undefined while a sequence is empty */
+      /* there are parts of kind CH_PART_FIXED, from which tokens cannot be removed; undefined while a sequence
+         is empty */
+      any_fixed;
   int32_t
       *rows_before; /* [sequences] for the pass that ch_cache_begin announced: rows that its first query sees
                                  before its own, in all rings */
@@ -112,7 +114,8 @@ void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const 
 void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t count, const int32_t *ids,
                         int64_t first, int64_t width, void *rows);
 /* Fills a part of all sequences with made-up states: `bytes` of stored elements, in the cache's memory, repeated. */
-void ch_cache_fill(const ch_cache *cache, int layer, int part, const void *stored, size_t bytes);
+void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer, int part,
+                   const void *stored, size_t bytes);
 /* The ids of a sequence's tokens; the cache keeps them. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
 /* Whether a layer has this part for every sequence: not if it has no such part, or keeps it by id. */

@@ -403,7 +403,8 @@ static void pretend_part(const ch_session *session, int layer, int part, const f
     kernels->pack_states(&session->engine.team, 1, MADE_UP, numbers, dtype, block);
   else
     kernels->convert_to(&session->engine.team, MADE_UP, numbers, dtype, block);
-  ch_cache_fill(session->cache, layer, part, block, ch_dtype_bytes(dtype, MADE_UP));
+  ch_cache_fill(session->cache, kernels, &session->engine.team, layer, part, block,
+                ch_dtype_bytes(dtype, MADE_UP));
 }
 
 ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed, const int32_t *ids,

@@ -52,6 +52,9 @@ CH_KERNEL(COMMON, void, add, (const ch_team *team, int64_t n, const void *a, con
 CH_KERNEL(COMMON, void, copy_or_add,
           (const ch_team *team, int64_t n, const void *x, void *y, bool accumulate))
 CH_KERNEL(COMMON, void, fill, (const ch_team *team, int64_t n, double value, void *y))
+/* y [total] = pattern [bytes] over and over, in bytes; the last copy may be cut off. */
+CH_KERNEL(COMMON, void, repeat_bytes,
+          (const ch_team *team, int64_t bytes, const void *pattern, int64_t total, void *y))
 /* y[r, :] += bias for each of rows. */
 CH_KERNEL(COMMON, void, add_bias, (const ch_team *team, int64_t rows, int64_t n, const void *bias, void *y))
 /* dbias[n] = (or +=) sum of dy over rows. scratch: sums of n. */

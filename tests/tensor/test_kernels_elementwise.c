@@ -30,6 +30,11 @@ static double normal_density(double x) {
 /* --- sums and copies
  * ---------------------------------------------------------------------------------------------- */
 
+/* Elements of a pattern that is repeated: its last copy is cut off where n is not a multiple. */
+static int64_t pattern_elements(int64_t n) {
+  return n < 7 ? n : 7;
+}
+
 static void call_sums(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                       const void *data) {
   (void)scratch;
@@ -40,6 +45,8 @@ static void call_sums(const ch_kernels *kernels, void *const *in, void **out, vo
   kernels->fill(all_threads(), s->n, -2.5, out[2]);
   kernels->copy_or_add(all_threads(), s->n, in[0], out[3], false);
   kernels->add(all_threads(), s->n, out[3], in[1], out[3]); /* in place */
+  const int64_t element = (int64_t)ch_dtype_size(kernels->dtype);
+  kernels->repeat_bytes(all_threads(), pattern_elements(s->n) * element, in[0], s->n * element, out[4]);
 }
 
 static void sums_copies_and_fills_are_exact(void **state) {
@@ -49,20 +56,22 @@ static void sums_copies_and_fills_are_exact(void **state) {
   for (int c = 0; c < SIZES; c++) {
     sizes_of s = {.n = sizes[c]};
     double *a = random_values(&random, s.n, 1), *b = random_values(&random, s.n, 1);
-    double *sum = zeros(s.n), *bound = zeros(s.n), *filled = zeros(s.n), *none = zeros(s.n);
+    double *sum = zeros(s.n), *bound = zeros(s.n), *filled = zeros(s.n), *none = zeros(s.n),
+           *repeated = zeros(s.n);
+    for (int64_t i = 0; i < s.n; i++) repeated[i] = a[i % pattern_elements(s.n)];
     for (int64_t i = 0; i < s.n; i++) sum[i] = a[i] + b[i], bound[i] = fabs(sum[i]), filled[i] = -2.5;
     kernel_check check = {.what = "sums",
                           .call = call_sums,
                           .data = &s,
                           .inputs = 2,
-                          .outputs = 4,
+                          .outputs = 5,
                           .in_size = {s.n, s.n},
                           .in = {a, b},
-                          .out_size = {s.n, s.n, s.n, s.n},
-                          .expected = {sum, sum, filled, sum},
-                          .bound = {bound, bound, none, bound}};
+                          .out_size = {s.n, s.n, s.n, s.n, s.n},
+                          .expected = {sum, sum, filled, sum, repeated},
+                          .bound = {bound, bound, none, bound, none}};
     run_check(&check);
-    free(a), free(b), free(sum), free(bound), free(filled), free(none);
+    free(a), free(b), free(sum), free(bound), free(filled), free(none), free(repeated);
   }
 }
 

@@ -28,6 +28,12 @@ void KERNEL(fill)(const ch_team *team, int64_t n, double value, void *y) {
   for (int64_t i = 0; i < n; i++) out[i] = (real)value;
 }
 
+void KERNEL(repeat_bytes)(const ch_team *team, int64_t bytes, const void *pattern, int64_t total, void *y) {
+#pragma omp parallel for schedule(static) num_threads(team->workers) if (total >= CH_PARALLEL_ELEMENTS)
+  for (int64_t at = 0; at < total; at += bytes)
+    memcpy((char *)y + at, pattern, (size_t)(total - at < bytes ? total - at : bytes));
+}
+
 void KERNEL(add_bias)(const ch_team *team, int64_t rows, int64_t n, const void *bias, void *y) {
   const real *b = bias;
 #pragma omp parallel for schedule(static)                                                                    \
