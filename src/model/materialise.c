@@ -75,7 +75,7 @@ static ch_status settle(const ch_params *params, ch_materialise_for as, ch_confi
 
 /* --- values of the given tensors ------------------------------------------------------------------------------------------ */
 
-/* What materialising a model works with. */
+/* The state of materialising a model. */
 typedef struct materialising {
   const ch_config *config;
   const ch_params *params;

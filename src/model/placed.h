@@ -1,4 +1,4 @@
-/* What the host has, placed in the memory of kernels that compute elsewhere. */
+/* Copies of the host's data in the memory of kernels that compute elsewhere. */
 #ifndef CH_MODEL_PLACED_H
 #define CH_MODEL_PLACED_H
 
@@ -9,7 +9,7 @@ typedef struct ch_placed {
   const ch_value_memory *memory;
   const ch_tensor *given; /* the weights that were placed last */
   ch_tensor *tensors;     /* those, with their copies */
-  void **copies;          /* [count], NULL: it lay there already */
+  void **copies;          /* [count], NULL: it was there already */
   int count;
   void *block; /* one more buffer, for a run's inputs */
   size_t block_bytes;

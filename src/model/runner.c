@@ -13,7 +13,7 @@ struct ch_runner {
   ch_model_graph shape;
   int64_t vocab_size; /* ids are below it: tokens, or classes */
   bool vision, rings; /* rings: layers with a window keep no other tokens */
-  int64_t places;     /* learned positions that there are; 0: none are learned */
+  int64_t places;     /* number of learned positions; 0: positions are not learned */
   int32_t *positions; /* [sequences, length] */
   int parameters;
   size_t input_bytes[CH_INPUT_COUNT]; /* of the inputs that the model has */
@@ -227,7 +227,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   if (runner->shape.cached) ch_cache_begin(call->cache, runner->shape.length);
   if (runner->shape.cached && call->cache->tokens) {
     note_tokens(runner, call);
-    if (runner->shape.length == 1) /* several queries expand what they read */
+    if (runner->shape.length == 1) /* passes of several queries expand the latents that they read */
       CH_TRY(ch_token_groups_find(&engine->groups, call->cache, 1, error));
   }
   CH_TRY(set_positions(runner, call, error));

@@ -30,8 +30,8 @@ ch_status ch_engine_init_threads(ch_engine *engine, ch_dtype dtype, int threads,
 /* An engine that computes in the host's memory, for work that looks at values as they are computed. */
 ch_status ch_engine_init_host(ch_engine *engine, ch_dtype dtype, ch_error *error);
 void ch_engine_free(ch_engine *engine);
-/* From here on runs of the engine ask `stop` (or NULL) whether to end, with CH_ERROR_INTERRUPTED, and tell `share` (or NULL) how
-   far a run is. Both NULL: no longer. The engine must not move in memory meanwhile. */
+/* From here on runs of the engine ask `stop` (or NULL) whether to end with CH_ERROR_INTERRUPTED, and report their
+   progress to `share` (or NULL). Both NULL: neither. The engine must not move in memory meanwhile. */
 void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *context, double share),
                      void *context);
 
@@ -64,7 +64,7 @@ typedef struct ch_runner_call {
   bool follows_micro_batch, more_micro_batches; /* ch_run's; with ch_model_graph.accumulation */
   bool elsewhere;                               /* likewise */
   ch_routing *routing;                  /* loads of experts to count, a balance loss to take along; or NULL */
-  const ch_observer *observer;          /* looks at what is computed, or NULL */
+  const ch_observer *observer;          /* observes the values that are computed, or NULL */
   const ch_gradient_listener *listener; /* learns which gradients are final, or NULL */
   double seed;                          /* gradient of each row's loss, e.g. 1 / predicted tokens */
 } ch_runner_call;

@@ -20,11 +20,11 @@ typedef struct ch_data_options {
   /* tokenizer.json, tokenizer.bin or a directory with one; NULL: one is trained on the text that is not
      kept for validation */
   const char *tokenizer;
-  int64_t vocab_size;    /* of a trained tokenizer; a given one must fit into it when it is not 0 */
+  int64_t vocab_size;    /* vocabulary of a trained tokenizer; if not 0, a given tokenizer must fit into it */
   const char *directory; /* where derived files go; created when missing */
   bool fixed;            /* for a resumed run: the files must exist and fit; nothing is made anew */
   bool
-      waits; /* until another run in the directory has prepared the text, which is then taken if it is the same */
+      waits; /* wait until another run in the directory has prepared the text, and take it if it is the same */
   int64_t sequence; /* tokens of a sequence */
   /* of the order of the training sequences; the choice of validation documents does not depend on it */
   uint64_t seed;

@@ -21,7 +21,7 @@ static double sum_of(const double *squares, int64_t n) {
   return sum;
 }
 
-/* Of a table that lies here whole. */
+/* The squares of the columns of a table that this rank holds whole. */
 static double table_squares(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,
                             int p) {
   const ch_tensor *gradient = &set->gradients[p];
@@ -29,7 +29,7 @@ static double table_squares(const ch_parameter_set *set, const ch_kernels *kerne
   return sum_of(set->table_squares, gradient->shape[1]);
 }
 
-/* Of one whose columns begin at *before of every rank's squares. */
+/* The squares of a divided table; its columns begin at *before of every rank's squares. */
 static double gathered_squares(const ch_parameter_set *set, int p) {
   double sum = 0;
   for (int r = 0; r < set->ranks; r++) {
@@ -93,7 +93,7 @@ static void add_identity(const ch_kernels *kernels, const ch_tensor *weight, dou
                              (char *)weight->data + ch_dtype_bytes(weight->dtype, i * rows * columns));
 }
 
-/* A piece of a gradient as its owner has it: by columns, all that is here. */
+/* A piece of a gradient on its owner; of a table divided by columns, everything that this rank holds. */
 static void *own_gradient(const ch_parameter_set *set, int p) {
   int64_t before = set->keeping[p] == CH_KEPT_COLUMNS ? 0 : set->pieces[p].first;
   return (char *)set->gradients[p].data + before * (int64_t)ch_dtype_size(set->dtype);

@@ -1,4 +1,4 @@
-/* What a rank holds of weights, gradients and moments, and where it lies. */
+/* The weights, gradients and moments that a rank holds, and where they lie. */
 #include "train/parameter_set.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int64_t up_to_lines(int64_t elements) {
 
 /* --- who has what ---------------------------------------------------------------------------------------------------- */
 
-/* The shape of what is here of a tensor: its columns are a share where it is kept by them. */
+/* The shape of the part of a tensor that this rank holds: some columns of a table divided by columns. */
 static int64_t own_columns(const ch_param *param, int rank, int ranks, int64_t *first) {
   int64_t all = param->shape[param->rank - 1];
   *first = ch_share_begin(all, rank, ranks);
@@ -134,7 +134,7 @@ static void release_region(const ch_parameter_set *set, ch_keeping keeping) {
 
 /* --- views ----------------------------------------------------------------------------------------------------------- */
 
-/* What is here of the whole tensor, at `data`. */
+/* This rank's part of the whole tensor at `data`. */
 static ch_tensor view_of(const ch_parameter_set *set, int p, ch_dtype dtype, void *data) {
   const ch_param *param = &set->params->rows[p];
   ch_tensor view = {.dtype = dtype, .rank = param->rank, .data = data};
@@ -143,7 +143,7 @@ static ch_tensor view_of(const ch_parameter_set *set, int p, ch_dtype dtype, voi
   return view;
 }
 
-/* The own piece, in a block of own parts. */
+/* This rank's piece, in a block of its parts. */
 static ch_tensor piece_of(const ch_parameter_set *set, int p, void *block) {
   ch_parameter_piece piece = set->pieces[p];
   ch_keeping keeping = set->keeping[p];

@@ -1,4 +1,4 @@
-/* Weights, gradients and optimizer state of a model that is trained: what a rank holds of them. */
+/* Weights, gradients and optimizer state of a model in training: the part that a rank holds. */
 #ifndef CH_TRAIN_PARAMETER_SET_H
 #define CH_TRAIN_PARAMETER_SET_H
 
@@ -8,9 +8,8 @@
 /* How each of several ranks that train one model keeps a tensor. Everything has an owner: the rank that updates it and alone has
    its moments (ZeRO stage 1, Rajbhandari et al. 2020). */
 typedef enum ch_keeping {
-  CH_KEPT_WHOLE, /* weight and gradient are whole on every rank; a rank owns a piece */
-  CH_KEPT_ROUNDED, /* likewise, but whole is only the weight rounded to BF16, all that graphs read of it; its owner has
-                      the F32 of the piece */
+  CH_KEPT_WHOLE,   /* weight and gradient are whole on every rank; a rank owns a piece */
+  CH_KEPT_ROUNDED, /* the same, but only the weight rounded to BF16, which is all that graphs read, is whole; the owner of a piece has it in F32 */
   CH_KEPT_COLUMNS, /* a lookup table: a rank has some of the columns, of weight, gradient and moments */
   CH_KEEPINGS
 } ch_keeping;
@@ -23,15 +22,16 @@ typedef struct ch_parameter_piece {
 
 /* The tensors that are kept in one way: blocks of memory with the same layout, of which each rank owns an equal part. */
 typedef struct ch_parameter_region {
-  int64_t elements, part; /* of all ranks, and of one; by columns, both are what is here */
+  int64_t elements,
+      part; /* elements of all ranks, and of one; for tables divided by columns, both are what this rank holds */
   void *weights, *gradients, *masters, *m,
-      *v; /* the last three of the own part; masters may lie in weights */
+      *v; /* the last three are of this rank's part; masters may lie in weights */
 } ch_parameter_region;
 
 /* Bytes that a rank holds. */
 typedef struct ch_parameter_bytes {
   size_t weights, gradients, /* as graphs read and write them */
-      masters,               /* the own F32 of weights that graphs read in BF16 */
+      masters,               /* this rank's F32 of weights that graphs read in BF16 */
       moments;
 } ch_parameter_bytes;
 
@@ -40,10 +40,10 @@ typedef struct ch_parameter_set {
   const ch_params *params; /* must outlive the set */
   ch_dtype dtype;
   ch_tensor *weights, *gradients; /* [params->count] views: what graphs read, and where gradients go */
-  ch_tensor *masters, *m, *v;     /* [params->count] views of the own pieces alone */
+  ch_tensor *masters, *m, *v;     /* [params->count] views of this rank's pieces alone */
   void **gradient_data;           /* [params->count] the data of `gradients`, for ch_run.gradients */
   int64_t *places;                /* [params->count] elements of the region before each */
-  ch_parameter_piece *pieces;     /* [params->count] what is owned here */
+  ch_parameter_piece *pieces;     /* [params->count] what this rank owns */
   ch_keeping *keeping;            /* [params->count] */
   int rank, ranks;
   double *
@@ -62,7 +62,7 @@ ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *p
                                        const ch_keeping *keeping, ch_error *error);
 /* Whether a tensor is a lookup table of a gate, which can be kept by columns. */
 bool ch_parameter_is_table(const ch_param *param);
-/* What a set takes, without making it. */
+/* The memory of a set, computed without allocating it. */
 ch_parameter_bytes ch_parameter_bytes_of(const ch_params *params, ch_dtype dtype, int rank, int ranks,
                                          const ch_keeping *keeping);
 ch_parameter_bytes ch_parameter_set_bytes(const ch_parameter_set *set);
@@ -72,14 +72,14 @@ void ch_parameter_set_free(ch_parameter_set *set);
 
 /* The groups of a set's tensors. */
 typedef enum ch_parameter_group { CH_WEIGHTS, CH_FIRST_MOMENTS, CH_SECOND_MOMENTS } ch_parameter_group;
-/* The own pieces [params->count] of a group. */
+/* This rank's pieces [params->count] of a group. */
 const ch_tensor *ch_parameter_pieces(const ch_parameter_set *set, ch_parameter_group group);
 /* A view of a whole tensor, in the set's type. */
 ch_tensor ch_parameter_whole(const ch_parameter_set *set, int parameter, void *data);
-/* Takes over a whole tensor of the host, in the set's type: what is kept of it here. */
+/* Copies this rank's part of a whole tensor of the host, in the set's type. */
 void ch_parameter_set_put(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,
                           ch_parameter_group group, int parameter, const void *whole);
-/* The piece of `rank` from its own memory into a whole tensor, both of the host. */
+/* Copies the piece of `rank` into a whole tensor, both in the host's memory. */
 void ch_parameter_piece_join(const ch_parameter_set *set, int parameter, int rank, const void *piece,
                              void *whole);
 

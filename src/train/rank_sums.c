@@ -1,4 +1,5 @@
-/* Each piece of a gradient goes to its owner, who adds rank after rank, and what came of it to the last rank, who measures the norm. */
+/* Each piece of a gradient goes to its owner, which adds the ranks' contributions in their order. The sums go to the
+   last rank, which computes the norm. */
 #include "train/rank_sums.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static void await_sent(ch_rank_sums *sums) {
     ch_ranks_wait(sums->ranks, &sums->out[i], NULL, NULL);
 }
 
-/* The own piece of a gradient, in the order of ranks. */
+/* Adds up this rank's piece of a gradient, in the order of ranks. */
 static void add_up(ch_rank_sums *sums, int parameter) {
   const ch_parameter_set *set = sums->set;
   const ch_engine *engine = sums->engine;

@@ -13,15 +13,15 @@ typedef struct ch_rank_sums {
   const ch_parameter_set *set;
   int first_tag;
   ch_transfer *out; /* [params, ranks] */
-  char *sum, *next; /* of the largest own piece */
+  char *sum, *next; /* bytes of the largest own piece */
 } ch_rank_sums;
 
 /* Messages have tags from first_tag to first_tag + params - 1. Release with ch_rank_sums_free. */
 ch_status ch_rank_sums_create(ch_rank_sums *sums, ch_rank_group *ranks, const ch_engine *engine,
                               const ch_parameter_set *set, int first_tag, ch_error *error);
 void ch_rank_sums_free(ch_rank_sums *sums);
-/* Every rank, whatever has become of its step: the own pieces of set->gradients become the sums of all ranks, and on the last rank all
-   pieces. */
+/* Every rank calls it, also after a failure of its step. This rank's pieces of set->gradients become the sums over all
+   ranks; on the last rank, all pieces do. */
 void ch_rank_sums_add(ch_rank_sums *sums);
 /* Bytes that this rank sends for it. */
 double ch_rank_sums_bytes(const ch_rank_sums *sums);

@@ -57,7 +57,7 @@ static bool is_passed_on(const ch_relay *relay, int sum) {
 
 /* --- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Begins to receive what micro-batch `index` adds to, once what lies there has been sent on. */
+/* Begins to receive the sum that micro-batch `index` adds to, after the previous one has been sent from the same memory. */
 static void expect(ch_relay *relay, ch_relay_sum *sum, int64_t index) {
   int tag = (int)(sum - relay->sums);
   ch_ranks_receive(relay->ranks, owner_of(relay, index - 1), tag, sum->data, sum->bytes, &sum->in);
@@ -68,7 +68,7 @@ static int64_t expected_after(const ch_relay *relay, const ch_relay_sum *sum) {
   return sum->sent < 0 ? ch_relay_first(relay) : sum->sent + ranks_of(relay);
 }
 
-/* Moves a sum on: when it has gone out, the next one may come in. */
+/* Progresses the transfers of a sum: after it has been sent, the next one may be received. */
 static void look_after(ch_relay *relay, ch_relay_sum *sum) {
   if (sum->bytes == 0) return;
   if (!ch_ranks_done(relay->ranks, &sum->out)) return;
@@ -89,7 +89,7 @@ static bool asked_to_stop(void *relay) {
   return ch_relay_stops(relay);
 }
 
-/* With `patient`, nothing ends the waiting. */
+/* With `patient`, a stop does not end the waiting. */
 static bool await(ch_relay *relay, ch_transfer *transfer, bool patient) {
   return ch_ranks_wait(relay->ranks, transfer, patient ? NULL : asked_to_stop, relay);
 }
@@ -138,7 +138,7 @@ static char *piece_data(const ch_relay *relay, int parameter, ch_parameter_piece
   return (char *)relay->set->gradients[parameter].data + (size_t)piece.first * size;
 }
 
-/* A gradient of the step, to those that update with it. */
+/* Sends a gradient of the step to the ranks that update with it. */
 static void final(void *context, int parameter) {
   ch_relay *relay = context;
   double start = ch_clock(), sent = 0;
@@ -192,7 +192,8 @@ void ch_relay_give(ch_relay *relay, int64_t index, const ch_pass_sums *sums) {
   if (!relay->ranks) return;
   relay->given = index;
   if (index + 1 == relay->micro_batches) return;
-  await(relay, &relay->giving, true); /* the last one, of a micro-batch that others have done meanwhile */
+  await(relay, &relay->giving,
+        true); /* the last one, of a micro-batch that other ranks have finished meanwhile */
   relay->given_sums = *sums;
   ch_ranks_send(relay->ranks, owner_of(relay, index + 1), carried_tag(relay), &relay->given_sums,
                 sizeof relay->given_sums, &relay->giving);
@@ -209,7 +210,7 @@ bool ch_relay_stops(ch_relay *relay) {
   return ch_alarm_rings(&relay->alarm);
 }
 
-/* Receives and sends what the others still count on, as it is: the step is lost. */
+/* Receives and sends what the others still wait for, whatever its values: the step has failed. */
 static void pass_on_the_rest(ch_relay *relay) {
   int64_t first = relay->current < 0 ? ch_relay_first(relay) : relay->current;
   for (int64_t index = first; index < relay->micro_batches; index += ranks_of(relay)) {
@@ -272,7 +273,7 @@ bool ch_relay_goes_on(const ch_relay *relay, int64_t index) {
   return index + (relay->by_rank ? ranks_of(relay) : 1) < relay->micro_batches;
 }
 
-/* Waits even when it is asked to stop, and then tells the others once, whose passes end the sooner. */
+/* Waits even if asked to stop. It then tells the others once, so that their passes end sooner. */
 static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status status, ch_error *error) {
   if (await(relay, transfer, status != CH_OK)) return status;
   ch_alarm_raise(&relay->alarm);

@@ -38,7 +38,7 @@ typedef struct ch_relay {
   const ch_runner *runner;
   const ch_parameter_set *set;
   int64_t micro_batches; /* of a step, or of an evaluation */
-  int64_t current;       /* the own one that goes on; -1: none yet */
+  int64_t current;       /* this rank's micro-batch in progress; -1: none yet */
   ch_relay_sum *sums;
   int count, next;     /* next: the sum that is looked after next */
   ch_transfer *pieces; /* [params] to receive, or on the last rank [params, ranks] to send */
@@ -65,7 +65,7 @@ void ch_relay_free(ch_relay *relay);
 
 /* A step or an evaluation of so many micro-batches begins. `stop` (or NULL) ends waiting. */
 void ch_relay_begin(ch_relay *relay, int64_t micro_batches, ch_stop_test stop, void *stop_context);
-/* The first own micro-batch, and how many lie between two. */
+/* This rank's first micro-batch, and the distance to its next one. */
 int64_t ch_relay_first(const ch_relay *relay);
 int64_t ch_relay_stride(const ch_relay *relay);
 /* Whether micro-batch `index` adds to gradients of earlier ones, whether those came from another rank, and whether others will add to
@@ -88,9 +88,9 @@ bool ch_relay_stops(ch_relay *relay);
 ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error);
 /* The end of an evaluation's passes; returns the same. */
 ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *error);
-/* Agrees on the status of what went on since ch_relay_begin. Every rank calls it once. */
+/* The ranks agree on the status of their work since ch_relay_begin. Every rank calls it once. */
 ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error);
-/* *sums of the rank that had the last micro-batch become everyone's. */
+/* Every rank gets *sums of the rank with the last micro-batch. */
 void ch_relay_spread(ch_relay *relay, void *data, size_t bytes);
 
 /* Of messages with pieces of moments. */

@@ -7,7 +7,7 @@
 #include "base/file_names.h"
 #include "train/trainer.h"
 
-/* What a run tells its caller while it goes; every member may be NULL. Called by the thread that runs. */
+/* Callbacks of a run; every member may be NULL. Called by the thread that runs. */
 typedef struct ch_train_events {
   void *context;
   /* After every step. */

@@ -1,4 +1,4 @@
-/* Linear warm-up, then half a cosine to a tenth of the peak or to nothing, or the peak. */
+/* Linear warm-up, then half a cosine to a tenth of the peak or to zero, or a constant rate. */
 #include "train/schedule.h"
 
 #include <math.h>

@@ -36,7 +36,7 @@ static bool has_part(const ch_shards *shards, int64_t round, int rank) {
   return micro_batch(shards, round, rank) < shards->micro_batches;
 }
 
-/* The tokens of a rank's micro-batch; NULL if one of them is none, which that rank will say. */
+/* The tokens of a rank's micro-batch; NULL if one of them is invalid, which that rank will report. */
 static const int32_t *tokens_of(const ch_shards *shards, int64_t round, int rank) {
   int64_t at = shards->by_round ? rank : micro_batch(shards, round, rank);
   const int32_t *tokens = shards->tokens + at * shards->rows;
@@ -128,7 +128,7 @@ static void expect_rows(ch_shards *shards, int64_t round) {
     }
 }
 
-/* Sends a round's rows out and begins to receive the own. */
+/* Sends a round's rows and begins to receive this rank's. */
 static bool post(ch_shards *shards, int64_t round, bool patient) {
   ch_shard_round *r = round_at(shards, round);
   if (!await(shards, r->rows_out, patient) || !await(shards, r->rows_in, patient)) return false;
@@ -237,7 +237,7 @@ void ch_shards_leave(ch_shards *shards, int64_t round) {
                   ch_ranks_traffic(shards->ranks).sent - sent);
 }
 
-/* All that is still under way. */
+/* Finishes all transfers in progress. */
 static bool await_all(ch_shards *shards, bool patient) {
   for (int i = 0; i < ROUNDS; i++) {
     ch_shard_round *r = &shards->rounds[i];

@@ -62,13 +62,13 @@ size_t ch_shards_bytes_of(const ch_params *params, ch_dtype dtype, int64_t rows,
 
 /* A step begins, the tokens of all whose micro-batches are known; or an evaluation, `tokens` of which change round by round. */
 void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *tokens, bool backward);
-/* In round `round`: what a run of the own micro-batch needs is there by the return, if there is one. */
+/* In round `round`: at the return, the rows for this rank's micro-batch, if it has one, have arrived. */
 ch_status ch_shards_enter(ch_shards *shards, int64_t round, ch_error *error);
 /* The own micro-batch of the round has been differentiated. */
 void ch_shards_leave(ch_shards *shards, int64_t round);
 /* All own micro-batches are done: adds the gradients that are under way. */
 ch_status ch_shards_end(ch_shards *shards, ch_error *error);
-/* Instead, or after a failure: sends and receives the rest, as it is. */
+/* Instead, or after a failure: sends and receives the rest, whatever its values. */
 void ch_shards_give_up(ch_shards *shards);
 
 /* Bytes that this rank sends in a training step of so many micro-batches. */

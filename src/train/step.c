@@ -98,13 +98,13 @@ static ch_status measure_gradient(const ch_trainer *trainer, double loss, double
 
 /* --- agree --------------------------------------------------------------------------------------------------- */
 
-/* What the last micro-batch's rank knows of the step, and then all. */
+/* The results of a step, which the rank of the last micro-batch sends to all. */
 typedef struct outcome {
   ch_pass_sums sums;
-  double norm; /* of the gradient, before clipping */
+  double norm; /* norm of the gradient, before clipping */
 } outcome;
 
-/* The squares of the gradients that are divided by columns, to all. */
+/* Gathers the squares of the gradients of tables divided by columns on all ranks. */
 static void gather_squares(const ch_trainer *trainer) {
   const ch_parameter_set *set = &trainer->set;
   if (set->squares_each == 0) return;
@@ -130,7 +130,7 @@ static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted,
 
 /* --- apply --------------------------------------------------------------------------------------------------- */
 
-/* The weights that every rank has updated, to all. */
+/* Gathers the weights that the ranks have updated on all of them. */
 static void gather_weights(ch_trainer *trainer) {
   const ch_parameter_region *real = &trainer->set.regions[CH_KEPT_WHOLE],
                             *rounded = &trainer->set.regions[CH_KEPT_ROUNDED];

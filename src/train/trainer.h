@@ -43,8 +43,8 @@ ch_status ch_trainer_create_over(const ch_trainer_start *start, const ch_config 
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
-/* What one of `ranks` ranks would hold, without making a trainer: of the rank that holds most. options->micro_batch is not 0; `stored` as
-   above. */
+/* The memory of one of `ranks` ranks, without making a trainer: that of the rank with the most. options->micro_batch is
+   not 0; `stored` as above. */
 ch_status ch_trainer_memory(const char *stored, const ch_config *config, const ch_train_options *options,
                             int ranks, ch_train_memory *memory, ch_error *error);
 
