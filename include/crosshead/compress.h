@@ -97,7 +97,8 @@ CH_API ch_status ch_compress_model(const char *directory, const char *out,
 /* Fill with ch_absorb_defaults, then change what should differ: members may be added in later versions. */
 typedef struct ch_absorb_settings {
   bool keep_cache; /* leave head mixing alone where folding it would make the cache larger */
-  /* The element type of the written matrices: F32, F16 or BF16; default: F32 if anything was folded, else the embedding's. */
+  /* The element type of the written matrices: F32, F16 or BF16; default: F32 if anything was folded, else the
+   * embedding's. */
   ch_precision type;
   /* Or NULL; a success sets it to whether knocking was left in the model because it is not linear. */
   bool *nonlinear_left;

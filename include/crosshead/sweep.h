@@ -190,9 +190,9 @@ typedef void (*ch_coordinate_sink)(const char *name, int64_t width, int32_t inde
 /* Fill with ch_coordinates_defaults, then set compare.data, compare.out, and what should differ: members may be added in
  * later versions. All that it points to is the caller's and must last until ch_coordinates_measure has returned. */
 typedef struct ch_coordinate_settings {
-  /* These settings of a comparison count: mechanisms (names, no files), data, out, tokenizer, vocab, layers (default 4), heads
-   * (at every width; 0: as many as the narrowest model has in a comparison), init, parametrization, batch (default 4), sequence (default
-   * 64), lr, type, seed, seeds (default 3), threads, command, option_names; the callbacks `preparation` and `stop`; and
+  /* These settings of a comparison count: mechanisms (names, no files), data, out, tokenizer, vocab, layers (default 4),
+   * heads (at every width; 0: as many as the narrowest model has in a comparison), init, parametrization, batch
+   * (default 4), sequence (default 64), lr, type, seed, seeds (default 3), threads, command, option_names; the callbacks `preparation` and `stop`; and
    * `user`, also for the one below. The others do not count: the rate is constant from the first step on, and no parameters
    * are matched. */
   ch_compare_settings compare;

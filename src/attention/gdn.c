@@ -15,7 +15,7 @@
 /* Parts of the state: S, and what each convolution sees. */
 enum { STATE, CONV_Q, CONV_K, CONV_V, PARTS };
 
-/* Of a squared length, before its root. */
+/* Epsilon that is added to a squared length before its root. */
 static const double length_eps = 1e-6;
 
 static int64_t key_width(const ch_config *c) {

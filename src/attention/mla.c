@@ -85,7 +85,7 @@ static ch_status check(const ch_config *config, const char *where, ch_error *err
 
 /* --- tensors and state --------------------------------------------------------------------------------------- */
 
-/* Of one latent for keys and values. */
+/* For one latent of keys and values. */
 static void declare_latent(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   sizes s = sizes_of(c);

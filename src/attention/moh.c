@@ -83,7 +83,7 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
 static const char *const keys[] = {"num_key_heads", "num_value_heads",     "exclusive", "shared_heads",
                                    "active_heads",  "balance_coefficient", NULL};
 
-/* Of every four heads one is shared, and two of the other three are chosen: three quarters work. */
+/* One of every four heads is shared, and two of the other three are chosen: three quarters are active. */
 static ch_status three_quarters(ch_config *config, int64_t number, const char *where, ch_error *error) {
   int64_t heads = config->num_attention_heads;
   CH_TRY(ch_preset_grouped(config, number, where, error));

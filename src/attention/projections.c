@@ -27,7 +27,7 @@ static void note_projection(ch_projection_shapes *shapes, const char *name, int6
   row->other_in = in;
 }
 
-/* With the source that the config names for it. */
+/* With the weight source that the config names for the projection. */
 static void declare_by_source(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                               ch_param_role role) {
   if (ch_writing_layer(declaration->config, declaration->layer) != declaration->layer &&

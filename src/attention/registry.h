@@ -13,7 +13,7 @@ const char *const *ch_mechanism_names(void);
 bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key);
 /* The mechanism of a validated config: that of `attention`. */
 const ch_mechanism *ch_mechanism_of(const ch_config *config);
-/* That of a layer: the one of `linear_attention` where the layer's type says so. */
+/* The mechanism of a layer: that of `linear_attention` if the layer's type says so. */
 const ch_mechanism *ch_mechanism_in(const ch_config *config, int layer);
 /* The states of constant size that a sequence has, all layers together, in elements. */
 int64_t ch_fixed_state_elements(const ch_config *config);
@@ -26,7 +26,7 @@ ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *sha
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
-/* What the cache of a sequence holds when so many tokens were read: a layer with a window no more than its ring. */
+/* Elements in the cache of a sequence after so many tokens; a layer with a window holds at most its ring. */
 int64_t ch_state_elements_at(const ch_config *config, int64_t tokens);
 int64_t ch_state_bytes_at(const ch_config *config, const ch_cache_types *types, int64_t tokens);
 /* Bytes of ch_fixed_state_elements, which are F32 in every cache. */

@@ -1,4 +1,4 @@
-/* What a directory is by the names in it. */
+/* Recognises the kind of a directory by the names in it. */
 #include "base/file_names.h"
 
 #include <dirent.h>

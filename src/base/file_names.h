@@ -12,7 +12,7 @@
 #define CH_TRAIN_CONTROL_RECORD "control.json"
 #define CH_TRAIN_CONTROL "control"
 
-/* What training derives from its text. */
+/* The files that training derives from its text. */
 #define CH_DATA_TOKENS "data.tokens"
 #define CH_DATA_RECORD "data.json"
 

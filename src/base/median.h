@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Of an even number of values, the mean of the two in the middle; 0 when there are none. Sorts the values. */
+/* For an even number of values, the mean of the two in the middle; 0 without values. Sorts the values. */
 double ch_median(double *values, int64_t count);
 
 /* Half of the values lie from `low` to `high`. Between two values quartiles are interpolated; of one value, all are it. */

@@ -92,7 +92,7 @@ static void size_weights(const ch_model *model, const ch_capacity_question *ques
 
 /* --- cache and work memory --------------------------------------------------------------------------------------- */
 
-/* What a token leaves beside its elements: scalars, and where rows belong to ids, its id. */
+/* Bytes that a token adds besides its elements: scalars and, with rows by id, its id. */
 static ch_status size_states(const ch_config *config, const ch_capacity_question *question,
                              ch_capacity_sizes *sizes, ch_error *error) {
   ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
@@ -103,7 +103,7 @@ static ch_status size_states(const ch_config *config, const ch_capacity_question
   sizes->token = (double)ch_state_bytes(config, &question->cache);
   sizes->fixed = (double)ch_fixed_state_bytes(config);
   sizes->window = (double)ch_window_and_sinks(config);
-  /* What a token behind the window still adds stands in no ring. */
+  /* Bytes that a token beyond the window still adds: parts that are not in a ring. */
   sizes->ring =
       sizes->token - (double)(ch_state_bytes_at(config, &question->cache, ch_window_and_sinks(config) + 1) -
                               ch_state_bytes_at(config, &question->cache, ch_window_and_sinks(config)));

@@ -6,7 +6,7 @@
 
 #include "model/accounting.h"
 
-/* What is asked of every model. */
+/* The question, the same for every model. */
 typedef struct ch_capacity_question {
   int64_t context, users;
   ch_cache_types cache;

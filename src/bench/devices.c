@@ -15,7 +15,7 @@
 
 /* --- published figures ------------------------------------------------------------------------------------------ */
 
-/* What inference reaches of a data sheet's figures: an assumption, which docs/plan.md says how to replace. */
+/* The shares of a data sheet's figures that inference reaches: an assumption; docs/plan.md says how to replace it. */
 static const double usual_reading = 0.80, usual_computing = 0.50;
 
 typedef struct published {
@@ -196,7 +196,8 @@ ch_status ch_device_read(const char *text, ch_device *device, ch_error *error) {
 
 /* --- the machine that this runs on ------------------------------------------------------------------------------ */
 
-/* What Crosshead's decoding and prefill reach of what `bench` measures, on the machines of docs/benchmarks.md. */
+/* The shares of what `bench` measures that Crosshead's decoding and prefill reach, on the machines of
+   docs/benchmarks.md. */
 static const double own_reading = 0.90, own_computing = 0.62, own_computing_step = 0.45,
                     own_computing_quantised = 0.35;
 

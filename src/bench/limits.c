@@ -22,7 +22,7 @@ static const int64_t CACHE_READ_BYTES = INT64_C(1) << 27;
    all of it, and on `repeat`. */
 typedef double (*thread_work)(const void *context, int repeat, double *done);
 
-/* What all threads do together. */
+/* The work of all threads together. */
 typedef struct team {
   thread_work one;
   const void *context;

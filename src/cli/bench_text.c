@@ -23,7 +23,7 @@ static void print_peak(const char *before, double peak, const char *name) {
     printf("%sno %s", before, name);
 }
 
-/* What a row is compared with. */
+/* The limit that a row is compared with. */
 static const char *limit_of(const ch_bench_row *row) {
   return ch_bench_is_decode(row) ? "memory and arithmetic" : row->speed.limit;
 }

@@ -34,7 +34,7 @@ typedef struct values {
   int count;
 } values;
 
-/* What was profiled of a row. */
+/* The profile of a row. */
 typedef struct profiled {
   char title[96];
   ch_profile *profile;

@@ -465,7 +465,7 @@ static ch_status check_shared(const char *out, ch_error *error) {
   }
 }
 
-/* What is looked at before anything is written; by the process that leads. */
+/* Checks before anything is written, on rank 0. */
 static ch_status begin(const arguments *a, const ch_compare_settings *settings, display *d, ch_error *error) {
   if (a->force && (settings->parts || settings->collect))
     return ch_fail(error, CH_ERROR_ARGUMENT,

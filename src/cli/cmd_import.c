@@ -14,7 +14,7 @@ typedef struct arguments {
   bool keep_blocks, json, force;
 } arguments;
 
-/* What the page says: the arguments, and how many matrices the file holds quantised. */
+/* The output: the arguments, and how many matrices the file holds quantised. */
 typedef struct imported {
   const arguments *arguments;
   int64_t blocks;

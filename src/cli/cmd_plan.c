@@ -18,7 +18,7 @@
 enum { MOST_DEVICES = 16 };
 
 static const char *const weight_types[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "q4_0", NULL};
-/* Of a cache that may hold any states. */
+/* For a cache that may hold any states. */
 static const unsigned all_roles = CH_CACHE_KEYS | CH_CACHE_VALUES | CH_CACHE_LATENTS;
 
 static const char *const matches[] = {
@@ -40,7 +40,7 @@ typedef struct plan {
   ch_device devices[MOST_DEVICES];
 } plan;
 
-/* What has a slash, ends in .json or is a directory is a model, what else there is a mechanism by name. */
+/* An argument with a slash, one that ends in .json and a directory are models; any other is a mechanism by name. */
 static void sort_candidates(plan *p) {
   const arguments *a = p->arguments;
   if (a->mechanisms) ch_text_puts(&p->mechanisms, a->mechanisms);

@@ -219,7 +219,7 @@ static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *erro
   return ch_results_print_table(text, a->lineup.settings.out, error);
 }
 
-/* What is looked at before anything is written; by the process that leads. */
+/* Checks before anything is written, on rank 0. */
 static ch_status begin(const arguments *a, display *d, ch_error *error) {
   const char *out = a->lineup.settings.out;
   CH_TRY(ch_check_job("out", out, CH_SWEEP_SETTINGS, error));
@@ -274,7 +274,7 @@ static void on_coordinate_model(const char *name, int64_t width, int32_t index, 
                      count);
 }
 
-/* What a sweep over rates has and a coordinate check has not. */
+/* The options of a sweep over rates that a coordinate check does not have. */
 static ch_status check_options(const arguments *a, ch_error *error) {
   static const char *const of_sweeps[] = {
       "params", "match",       "hidden",      "tokens", "schedule",      "warmup",      "jobs",

@@ -28,7 +28,7 @@ static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_e
                  a->out, stranger);
 }
 
-/* What the command line knows better how to say than the library. */
+/* Finds errors that the command line can word better than the library. */
 static ch_status check(const ch_training_arguments *a, ch_error *error) {
   const ch_train_settings *s = &a->settings;
   char *path = ch_path_join(a->out, CH_TRAIN_CHECKPOINT);

@@ -116,7 +116,7 @@ static void leave(void) {
           running.command->name, writes ? "; nothing was written" : "");
 }
 
-/* Of several processes the first one looks after the outputs. */
+/* With several processes, rank 0 is responsible for the outputs. */
 static ch_status run_between_outputs(const ch_command *command, ch_error *error) {
   bool leads = ch_job_leads();
   ch_status status = leads ? ch_destinations_open(command, &running.parsed, &running.outputs, error) : CH_OK;
@@ -130,7 +130,7 @@ static ch_status run_between_outputs(const ch_command *command, ch_error *error)
   return ch_job_agree(status, error);
 }
 
-/* As shells count: 128 and the signal's number. */
+/* Exit status as in shells: 128 plus the signal's number. */
 static int exit_status_of(ch_status status) {
   int number = ch_job_signal(ch_interrupt_number());
   if (status == CH_OK) return EXIT_SUCCESS;

@@ -1,4 +1,4 @@
-/* Where a command writes. What already stands there is refused, or replaced whole with --force. */
+/* Where a command writes. An output that exists is refused, or replaced whole with --force. */
 #ifndef CH_CLI_DESTINATION_H
 #define CH_CLI_DESTINATION_H
 

@@ -13,7 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
-/* What a text said so far. */
+/* The text so far. */
 typedef struct said {
   ch_text text;
   ch_ids ids;
@@ -174,7 +174,7 @@ static ch_status judge(const batch *b, const ch_error *why, ch_error *error) {
                  (long long)stopped, (long long)b->count);
 }
 
-/* What was written is printed also where some text failed. */
+/* The text so far is printed even if some text failed. */
 static ch_status print(const batch *b, ch_error *error) {
   for (int64_t i = 0; i < b->count; i++)
     if (b->said[i].text.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the texts");

@@ -9,7 +9,7 @@
 
 static const char nothing[] = "none";
 
-/* What the user said: --runs before the environment; NULL: nothing. */
+/* The user's choice: --runs before the environment; NULL: none. */
 static const char *wish(const char *asked) {
   if (asked) return asked;
   const char *said = getenv("CROSSHEAD_RUNS");

@@ -43,7 +43,7 @@ static const char *const known[] = {"config.json",
                                     CH_COMPARE_RESULT,
                                     NULL};
 
-/* What a directory is called after the first of these names that it has. */
+/* The names by which a directory is recognised: the first one that it has counts. */
 static const struct {
   const char *name, *what;
   bool nested; /* has directories of runs */

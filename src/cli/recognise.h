@@ -1,4 +1,4 @@
-/* What stands at a path where a command is to write, and whether Crosshead may delete it. */
+/* What exists at a path where a command is to write, and whether Crosshead may delete it. */
 #ifndef CH_CLI_RECOGNISE_H
 #define CH_CLI_RECOGNISE_H
 

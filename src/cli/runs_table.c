@@ -16,7 +16,7 @@ static const char *const headings[FIXED] = {"id", "finished",   "kind",   "name"
                                             "lr", "parameters", "tokens", "loss", "status"};
 static const bool to_the_right[FIXED] = {
     [ID] = true, [SEED] = true, [LR] = true, [PARAMETERS] = true, [TOKENS] = true, [LOSS] = true};
-/* Those that say how a run was set up. */
+/* Columns that tell how a run was set up. */
 static const int settings[] = {KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS};
 
 /* The list as it is made. */
@@ -61,7 +61,7 @@ static void put_row(const ch_kept_run *run, ch_cell *row) {
 
 /* --- rows that look the same -------------------------------------------------------------------------------------- */
 
-/* What a row says of how the run was set up; malloc'd. */
+/* How the run of a row was set up, as text; malloc'd. */
 static char *look_of(ch_cell *row) {
   ch_text text = {0};
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)

@@ -1,4 +1,4 @@
-/* What crosshead train says while it works, and at its end. */
+/* The messages of crosshead train, during the work and at its end. */
 #include <math.h>
 #include <stdio.h>
 
@@ -63,7 +63,7 @@ void ch_training_show_share(double share, void *context) {
                    (long long)view->start.steps, 100 * share);
 }
 
-/* What a loss is as people read it: "perplexity 3.21", or "top-1 61.2 %, top-5 95.0 %". */
+/* A loss in words: "perplexity 3.21", or "top-1 61.2 %, top-5 95.0 %". */
 static const char *quality(double loss, double top1, double top5, char *buffer, size_t size) {
   if (top1 >= 0)
     snprintf(buffer, size, "top-1 %.2f %%, top-5 %.2f %%", 100 * top1, 100 * top5);

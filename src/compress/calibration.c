@@ -15,7 +15,7 @@ typedef struct input {
   size_t bytes;
 } input;
 
-/* What an observed node is for us: the number of an input, or of a block. */
+/* The meaning of an observed node: the number of an input, or of a block. */
 typedef struct watched {
   int32_t input; /* -1: none, or another node on the same input counts it */
   int32_t block; /* -1: none; its input is the output of that block */
@@ -220,7 +220,7 @@ static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* What each rank has added up becomes everyone's. */
+/* Every rank gets the sums over all ranks. */
 static void share_sums(const watch *w) {
   ch_calibration *calibration = w->calibration;
   size_t width = (size_t)w->model->config.hidden_size;

@@ -1,4 +1,4 @@
-/* What all methods of compression begin and end with. */
+/* The first and the last steps of all methods of compression. */
 #include "compress/compress.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What the error of a matrix counts for among those of all matrices, when ranks and atoms are searched. */
+/* The weight of a matrix' error among those of all matrices, when ranks and atoms are searched. */
 #ifndef CH_COMPRESS_ERROR_WEIGHTS_H
 #define CH_COMPRESS_ERROR_WEIGHTS_H
 

@@ -26,7 +26,7 @@ typedef struct ch_matrices {
 ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *options, ch_matrices *matrices,
                            ch_error *error);
 void ch_matrices_free(ch_matrices *matrices);
-/* What taking a matrix apart costs, in proportion: for progress. */
+/* The relative cost of decomposing a matrix, for progress. */
 double ch_matrix_work(const ch_matrix *matrix);
 /* `count` elements of the matrix from element `first` on, as doubles. In models of more than CH_LARGE_WEIGHTS the mapped
    memory is let go of. */

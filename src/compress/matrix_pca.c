@@ -110,7 +110,7 @@ static ch_status measure_grams(ch_pca *p) {
   return CH_OK;
 }
 
-/* What each matrix' squared error counts for. */
+/* The weight of each matrix' squared error. */
 static ch_status measure_weights(ch_pca *p) {
   int64_t most = 0;
   for (int i = 0; i < p->list.count; i++)

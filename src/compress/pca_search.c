@@ -280,7 +280,7 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
                  1 - most, most);
 }
 
-/* What was tried: taken over when less is left than of all before. */
+/* A candidate of the search: kept if its error is smaller than that of all earlier ones. */
 static ch_status keep_if_better(ch_pca *pca, int groups, const ch_pca_family *families,
                                 const ch_ranked *ranks, double error, double *least) {
   if (error < 0 || error >= *least) return CH_OK;

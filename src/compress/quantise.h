@@ -5,7 +5,7 @@
 
 #include "infer/model.h"
 
-/* What came of the choice, in bytes of the files' tensors. */
+/* The result of the choice, in bytes of the files' tensors. */
 typedef struct ch_quantised_sizes {
   double before, after;
   int64_t in_blocks, fallen_back,

@@ -131,7 +131,7 @@ static ch_status tell(work *w, const char *what, const family *f) {
   return status;
 }
 
-/* What each unit of rank takes from the error; its weight is the mean of the layers'. */
+/* Computes how much each unit of rank reduces the error; its weight is the mean of the layers'. */
 static ch_status measure(work *w, const family *f, ch_ranked *rank) {
   ch_autocorrelation sum;
   const ch_autocorrelation *c;

@@ -129,7 +129,7 @@ static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelatio
   return status;
 }
 
-/* What is lost of a gram's trace when only the first 1 ... G columns of V are kept: tr(K) - tr(V^T K V). */
+/* The loss of a Gram matrix' trace when only the first 1 ... G columns of V are kept: tr(K) - tr(V^T K V). */
 static void losses(const ch_head_factors *f, const double *gram, double *lost) {
   int64_t n = f->heads;
   double trace = 0, kept = 0;
@@ -248,7 +248,7 @@ static void combine_all(const ch_head_factors *f, int64_t rows, const double *ma
   if (f->bias) combine(f, rows, matrix, f->bias, 1, bias);
 }
 
-/* What component j is divided by and its column of the mix multiplied with. */
+/* The factor by which component j is divided and its column of the mix multiplied. */
 static double scale_of(const ch_head_factors *f, int64_t j) {
   return f->values[j] > least_value * f->values[0] ? f->values[j] : 1;
 }

@@ -55,7 +55,7 @@ typedef struct ch_rope_scaling {
   ch_pair_factors short_factor, long_factor;
 } ch_rope_scaling;
 
-/* What one QK norm is over: each head, or all heads of a token. */
+/* The extent of one QK norm: each head, or all heads of a token. */
 typedef enum ch_qk_norm_over { CH_QK_NORM_HEAD, CH_QK_NORM_ALL } ch_qk_norm_over;
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
 /* What the layers of a group of mla share: all that makes keys and values, or the latent alone. */
@@ -84,8 +84,8 @@ typedef enum ch_knocking_init {
   CH_KNOCKING_RANDOM
 } ch_knocking_init;
 
-/* What a layer's queries see: all tokens before them, those inside the sliding window, or a state of a fixed size that all of
-   them left ("linear_attention"). */
+/* The tokens that a layer's queries see: all before them, those inside the sliding window, or a state of a fixed size
+   that all of them left ("linear_attention"). */
 typedef enum ch_layer_type { CH_LAYER_FULL, CH_LAYER_SLIDING, CH_LAYER_LINEAR, CH_LAYER_TYPES } ch_layer_type;
 
 /* The types of the layers, one by one. */
@@ -197,13 +197,13 @@ typedef struct ch_sharing {
   int group_count;    /* 0: all layers are one, and nothing is named after it */
 } ch_sharing;
 
-/* What keeps the loads of experts even in training. */
+/* How the loads of experts are kept even in training. */
 typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
 
 /* How far a step moves the bias of loss-free balancing: each by the same, or by its share of the imbalance. */
 typedef enum ch_balance_update { CH_BALANCE_SIGN, CH_BALANCE_RMS } ch_balance_update;
 
-/* What a router's logits become: weights, and what decides the choice. */
+/* The function of a router's logits that gives the weights and decides the choice. */
 typedef enum ch_scoring { CH_SCORING_SOFTMAX, CH_SCORING_SIGMOID } ch_scoring;
 
 /* The `moe` object: mixture of experts in the layers from first_dense_layers on, but for dense_layers. */
@@ -278,7 +278,7 @@ bool ch_config_is_vision(const ch_config *config);
 ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error);
 /* The dims of a head that turn with its position: head_dim, or the part that partial_rotary_factor leaves. */
 int64_t ch_rotary_dims(const ch_config *config);
-/* What scores are multiplied by: attention_multiplier, or 1 / sqrt(head_dim). */
+/* The factor of scores: attention_multiplier, or 1 / sqrt(head_dim). */
 double ch_score_scale(const ch_config *config);
 /* Whether a layer has a state of a fixed size in place of keys and values, and how many have. */
 bool ch_layer_is_linear(const ch_config *config, int layer);

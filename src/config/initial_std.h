@@ -5,19 +5,19 @@
 #include "config/config.h"
 #include "config/params.h"
 
-/* As they are written: "default", "deepseek", "fan_in", in the order of ch_init; NULL behind the last. */
+/* The values of "init": "default", "deepseek", "fan_in", in the order of ch_init; NULL after the last. */
 extern const char *const ch_init_names[];
 /* "standard", "spectral". */
 extern const char *const ch_parametrization_names[];
 
-/* Of a linear layer's matrix with so many inputs: 0.02; 0.006 with "deepseek"; 1 / sqrt(inputs) with "fan_in", which is
-   what 0.02 is at a width of 2500, and keeps the size of activations at any width. */
+/* The initial standard deviation of a linear layer's matrix with so many inputs: 0.02; 0.006 with "deepseek"; 1 /
+   sqrt(inputs) with "fan_in", which keeps the size of activations at any width (at a width of 2500 it is 0.02). */
 double ch_initial_std(const ch_config *config, int64_t inputs);
-/* The same for the matrix that brings a layer's attention or FFN back to the residual stream: divided by sqrt(2 (layer + 1)),
-   except with "deepseek". */
+/* The same for the matrix that brings a layer's attention or FFN back to the residual stream: divided by
+   sqrt(2 (layer + 1)), except with "deepseek". */
 double ch_initial_output_std(const ch_config *config, int layer, int64_t inputs);
-/* The standard deviation of a layer's matrix by its role: one of the two above for CH_PARAM_HIDDEN and CH_PARAM_RESIDUAL. CH_PARAM_GATE has
-   1 / (sqrt(inputs) ch_initial_table_std), whatever "init" and the parametrisation: its products have variance 1, so
+/* The standard deviation of a layer's matrix by its role: one of the two above for CH_PARAM_HIDDEN and
+   CH_PARAM_RESIDUAL. CH_PARAM_GATE has 1 / (sqrt(inputs) ch_initial_table_std), whatever "init" and the parametrisation: its products have variance 1, so
    that what they multiply keeps its size. */
 double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer, int64_t inputs);
 /* The same for the lookup tables of embedding gates: "gate_embedding_std", or what suits their learning rates. */

@@ -31,7 +31,7 @@ typedef enum ch_param_init {
                              when m = n and std = 0 */
 } ch_param_init;
 
-/* What a tensor is for. A parametrisation makes its spread and its learning rate of this and of its shape. */
+/* The role of a tensor. A parametrisation derives its initial standard deviation and learning rate from role and shape. */
 typedef enum ch_param_role {
   CH_PARAM_VECTOR,       /* gains, biases and other vectors */
   CH_PARAM_HIDDEN,       /* a matrix [out, in] that multiplies hidden states, or atoms [S, out, in] of such */

@@ -11,8 +11,8 @@ const double ch_spectral_rate = 4e-3;
 
 /* The width at which a hidden matrix learns at the run's own rate. */
 static const double base_width = 128;
-/* Of embeddings at the base width, times its square root. A smaller one lets logits start nearer to zero, a larger one keeps tokens
-   apart. */
+/* The standard deviation of embeddings at the base width, times the square root of that width. A smaller one lets logits
+   start nearer to zero, a larger one keeps tokens apart. */
 static const double embedding_scale = 0.5;
 /* Rates beside those of hidden matrices of the base width. Rows of embeddings have few gradients each, and logits have as
    many rows to learn as there are tokens. */

@@ -4,7 +4,7 @@
 
 #include "config_file/adopted.h"
 
-/* What a family has in common with others, and how it says so. */
+/* The properties that a family shares with others, and the keys in which it writes them. */
 typedef struct ch_adopted_family {
   const char *name, *architecture;
   const char *assumed;    /* a configuration of ours: what the family always is, and its class's defaults */

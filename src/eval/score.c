@@ -151,7 +151,7 @@ static ch_status interrupted(const scoring *s, int64_t done, ch_error *error) {
                  (long long)done, (long long)s->total);
 }
 
-/* Of several ranks each does about as much. */
+/* With several ranks, each does about the same amount of work. */
 static ch_status tell(scoring *s, int64_t done, ch_error *error) {
   done *= ch_ranks_count(s->shared.ranks);
   if (done > s->total) done = s->total;

@@ -98,7 +98,7 @@ static ch_status interrupted(const scoring *s, ch_error *error) {
                  (long long)s->total);
 }
 
-/* Of several ranks each does about as much. */
+/* With several ranks, each does about the same amount of work. */
 static ch_status tell(scoring *s, ch_error *error) {
   int64_t done = least(s->done * ch_ranks_count(s->shared.ranks), s->total);
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
@@ -157,7 +157,7 @@ static ch_status measure_cache(scoring *s, ch_error *error) {
   return CH_OK;
 }
 
-/* What every sequence holds before a pass; sequences that are not part of it hold nothing. */
+/* The tokens that every sequence holds before a pass; sequences that are not part of it hold none. */
 static void set_lengths(scoring *s, group *const *batch, int64_t count, bool behind_beginning) {
   for (int64_t i = 0; i < s->cache->sequences; i++)
     s->cache->length[i] = i >= count ? 0 : (int32_t)(behind_beginning ? batch[i]->shared : s->prefix);

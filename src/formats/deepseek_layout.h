@@ -5,7 +5,7 @@
 
 #include "config/config.h"
 
-/* What becomes of the rows of a layer's projections; all zeros: nothing. */
+/* How the rows of a layer's projections are scaled and reordered; all zeros: not at all. */
 typedef struct ch_deepseek_layout {
   double latent_scale;        /* of the rows that make latents; 0: as they are */
   bool pairs;                 /* rotated rows become neighbours */

@@ -12,7 +12,7 @@ static const struct {
                {"model.norm.bias", "output_norm.bias"},
                {"lm_head.weight", "output.weight"}};
 
-/* Of layers whose norms stand elsewhere, before what follows. */
+/* Names in layers whose norms stand elsewhere; they are looked up before the names below. */
 static const struct {
   const char *ours, *gguf;
 } norms[] = {{"post_attention_layernorm", "post_attention_norm"},

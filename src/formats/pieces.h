@@ -22,7 +22,7 @@ typedef struct ch_piece {
   ch_piece_kind kind;
 } ch_piece;
 
-/* What merges with what, first the pair that merges first. */
+/* Pairs of pieces that merge, in the order of merging. */
 typedef struct ch_piece_pair {
   int32_t left, right;
 } ch_piece_pair;

@@ -239,7 +239,7 @@ static ch_status plain(const ch_model *model, const ch_forward_request *r, const
 
 enum { CACHED_PASS = 512 }; /* tokens whose logits exist at once */
 
-/* What the passes of one request share. */
+/* The state that the passes of one request share. */
 typedef struct passes {
   const ch_forward_request *request;
   ch_session *session;

@@ -108,7 +108,7 @@ static ch_status decode(const generation *g, slot *p, int32_t id, ch_error *erro
   return ch_decode_next(g->tokenizer, &p->stream, id, true, &p->decoded, error);
 }
 
-/* What was held back: of an unfinished character, and of a stop string that did not come. */
+/* The text that is held back: an unfinished character, or the beginning of a stop string that did not come. */
 static ch_status finish_text(const generation *g, slot *p, ch_error *error) {
   bool go_on = true;
   p->text->asked->generated.decode_seconds = ch_clock() - p->start;

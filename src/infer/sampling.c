@@ -11,7 +11,7 @@
 
 enum { BLOCK = 64, LANES = 4 };
 
-/* Where a ranking is cut: every weight above `value` is kept, and the first `ties` that equal it. */
+/* The cut of a ranking: every weight above `value` is kept, and the first `ties` that equal it. */
 typedef struct cut {
   float value;
   int64_t ties;

@@ -181,7 +181,8 @@ static void reading_share(void *context, double share) {
   ((reading *)context)->share = share;
 }
 
-/* What a pass that was stopped may have overwritten: the rings of a sequence that fills them, and states of a fixed size. */
+/* The memory that a stopped pass may have overwritten: the rings of a sequence that fills them, and states of a fixed
+   size. */
 static void forget_overwritten(ch_session *session, int64_t first, int64_t sequences, int64_t length) {
   const ch_cache *cache = session->cache;
   for (int64_t s = first; s < first + sequences; s++)

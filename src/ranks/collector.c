@@ -24,7 +24,7 @@ ch_status ch_collector_create(ch_collector *collector, ch_rank_group *ranks, int
   return collector->sent && collector->taken ? CH_OK : no_memory(error);
 }
 
-/* What this rank has sent. */
+/* The row of this rank in the table of what ranks have sent. */
 static int64_t *own_row(const ch_collector *c) {
   return c->sent + ch_ranks_rank(c->ranks) * (ch_ranks_count(c->ranks) + 1);
 }

@@ -95,8 +95,8 @@ bool ch_ranks_done(const ch_rank_group *ranks, ch_transfer *transfer) {
   return !transfer->active;
 }
 
-/* Whoever waits leaves the processor to those that work, and after a while sleeps. A message in pieces needs many calls in
-   a row to move on, so sleep comes late. */
+/* A waiting rank leaves the processor to those that work, and after a while sleeps. A message in pieces needs many calls
+   in a row to make progress, so sleep comes late. */
 static void rest(int64_t calls) {
   enum { EAGER = 4000, PATIENT = 40000 };
   static const struct timespec nap = {0, 20000}, sleep = {0, 500000};

@@ -11,7 +11,7 @@
 
 /* Shapes kept at once; the oldest makes room. A training step needs a few dozen, generation one set per prompt length. */
 enum { MOST_PREPARED = 128 };
-/* What must be left for the library to write its code in: where it finds none it crashes. */
+/* Memory that must be free for the library's generated code: without it the library crashes. */
 enum { ROOM_FOR_CODE = 32 << 20 };
 
 typedef struct prepared_product {

@@ -68,7 +68,7 @@ const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa) {
   return isas[isa].table && isas[isa].is_supported() ? isas[isa].table : NULL;
 }
 
-/* What a processor's list of instructions does not say about it. */
+/* Properties of a processor that its list of instructions does not tell. */
 typedef struct core_properties {
   bool has_fast_bf16_dot; /* a BF16 dot instruction does more products per cycle than F32 multiply-adds do */
 } core_properties;

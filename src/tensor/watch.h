@@ -1,4 +1,4 @@
-/* Who may stop a long computation, and hears how far it is. */
+/* Stopping a long computation, and reporting its progress. */
 #ifndef CH_TENSOR_WATCH_H
 #define CH_TENSOR_WATCH_H
 

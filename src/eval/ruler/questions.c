@@ -133,7 +133,7 @@ static const char *words_of(ch_ruler_making *m, int64_t from, int64_t to, int64_
   return copy;
 }
 
-/* Of a document, the longest word that the text has once, in a sentence that is long enough; -1: there is none. */
+/* The longest word of a document that the text has once, in a sentence that is long enough; -1: there is none. */
 static int64_t find_gap(const ch_ruler_making *m, const ch_ruler_texts *sorted, int64_t from, int64_t to,
                         int64_t *sentence, int64_t *end) {
   int64_t best = -1, begin = from;

@@ -13,7 +13,7 @@ typedef struct ch_task_figure {
   double value, error;
 } ch_task_figure;
 
-/* What came of one item. */
+/* The result of one item. */
 typedef struct ch_task_outcome {
   double acc, acc_norm;    /* 0 or 1; with truths: the probability on the true choices */
   int choice, norm_choice; /* the likeliest */

@@ -57,7 +57,7 @@ static bool goes_on(writing *w) {
   return !w->stopped;
 }
 
-/* Of a prompt; asked within its passes too. */
+/* The progress of a prompt; called within its passes too. */
 static bool note_prompt(int64_t done, int64_t total, void *user) {
   writing *w = user;
   w->reading = done < total ? done : 0;
@@ -221,7 +221,7 @@ static ch_session_options room_of(const writing *w, const ch_model *model) {
   return options;
 }
 
-/* Those of this rank. */
+/* Writes the answers to the items of this rank. */
 static ch_status write_own(writing *w, const ch_model *model, ch_error *error) {
   ch_session *session = NULL;
   if (w->own == 0) return CH_OK;

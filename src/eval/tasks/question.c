@@ -13,7 +13,7 @@
 enum { FEWSHOT_SEED = 1234 /* the harness's */ };
 static const size_t most_bytes = (size_t)1 << 30; /* of the texts of all questions together */
 
-/* What all questions have in common. */
+/* The part that all questions have in common. */
 typedef struct making {
   const ch_task *task;
   const ch_items *items;

@@ -21,7 +21,7 @@ static ch_template *template_of(ch_task_reading *r, const json_t *value, const c
   return template;
 }
 
-/* Of the form, else of the whole description, else none. */
+/* The member of the form, else of the whole description, else none. */
 static ch_template *optional_template(ch_task_reading *r, const json_t *form, const json_t *root,
                                       const char *key) {
   const json_t *value = json_object_get(form, key);

@@ -4,19 +4,19 @@
 #define CH_EVAL_TASKS_TEMPLATE_LIMITS_H
 
 enum {
-  /* Of the text of a template, while it is parsed. */
+  /* Limits of the text of a template, while it is parsed. */
   CH_TEMPLATE_ARGUMENTS = 8, /* values in brackets */
   CH_TEMPLATE_DEPTH = 64,    /* statements, brackets, "elif" and "not" inside each other */
   CH_TEMPLATE_HEIGHT = 256,  /* operators and filters that take each other's results: a tree's height */
 
-  /* Of the values that it makes. */
+  /* Limits of the values that it makes. */
   CH_TEMPLATE_NESTING = 64,       /* lists inside each other */
   CH_TEMPLATE_TEXT = 64 << 20,    /* bytes of one text */
   CH_TEMPLATE_ELEMENTS = 1 << 20, /* of one list, those of the lists in it counted */
   CH_TEMPLATE_RANGE = 1 << 16,    /* elements of a range */
   CH_TEMPLATE_REGEXES = 64,       /* patterns that stay compiled between two fillings */
 
-  /* Of filling it from one item. */
+  /* Limits of filling it from one item. */
   CH_TEMPLATE_STEPS = 1 << 22,      /* expressions evaluated and statements run */
   CH_TEMPLATE_BYTES = 256 << 20,    /* of the values that are made and read through on the way */
   CH_TEMPLATE_ELEMENT_BYTES = 64,   /* what an element of a list adds to these, besides its text */

@@ -14,7 +14,7 @@ typedef struct forward_plan {
   bool bf16_dot; /* products are BF16 dot products */
 } forward_plan;
 
-/* What a thread works in. */
+/* The working memory of a thread. */
 typedef struct forward_space {
   real *tile, *keys, *values, *scores;
   real *key_pairs, *value_pairs; /* [BLOCK, pairs_of(key_dim)], [BLOCK / 2, value_dim padded] */

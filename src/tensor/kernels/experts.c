@@ -28,7 +28,7 @@ static void sigmoid(int64_t n, const real *logits, real *p) {
   for (int64_t e = 0; e < n; e += VL) store_some(p + e, vec_sigmoid(load_some(logits + e, n - e)), n - e);
 }
 
-/* What the router makes of a row of logits. */
+/* The router's function of a row of logits. */
 static void score_row(const ch_routing_rule *rule, const real *logits, real *score) {
   (rule->sigmoid ? sigmoid : softmax)(rule->experts, logits, score);
 }

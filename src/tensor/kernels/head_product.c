@@ -4,7 +4,7 @@
 #include "tensor/kernels/halves.h"
 #include "tensor/kernels/attend_states.h"
 
-/* What a call is about, for one head. */
+/* The arguments of a call, for one head. */
 typedef struct head_call {
   int64_t rows, columns;
   const char *weight;

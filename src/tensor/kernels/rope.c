@@ -48,7 +48,7 @@ ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, 
   }
 }
 
-/* What a call of rope is about. */
+/* The arguments of a call of rope. */
 typedef struct rope_call {
   int64_t heads, head_dim, rotary;
   bool leading, interleaved, accumulate;

@@ -20,7 +20,7 @@ typedef struct tile_set {
   real *scores, *weights, *dweights;
 } tile_set;
 
-/* What a thread works in. */
+/* The working memory of a thread. */
 typedef struct gradient_space {
   state_space states;
   real *q, *dout;    /* [heads, rows, dim]; q scaled */

@@ -2,7 +2,7 @@
  * every unit's keys cut into one range per thread. */
 #include "tensor/kernels/talking.h"
 
-/* What a thread works in. */
+/* The working memory of a thread. */
 typedef struct talking_space {
   state_space states;
   real *q;           /* [heads, rows, key_dim], scaled */
