@@ -60,10 +60,8 @@ typedef struct ch_cache {
   int64_t window, sinks;
   bool *rings; /* [layers] */
   bool any_ring;
-  bool
-      /* there are parts of kind CH_PART_FIXED, from which tokens cannot be removed; undefined while a sequence
-         is empty */
-      any_fixed;
+  /* There are parts of kind CH_PART_FIXED, from which tokens cannot be removed; undefined while a sequence is empty. */
+  bool any_fixed;
   int32_t
       *rows_before; /* [sequences] for the pass that ch_cache_begin announced: rows that its first query sees
                                  before its own, in all rings */
