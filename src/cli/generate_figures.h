@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Tokens a second; 0 where there was no time. */
+/* Tokens per second; 0 where there was no time. */
 double ch_token_rate(int64_t tokens, double seconds);
 /* {"tokens", "milliseconds", "tokens_per_second"} */
 json_t *ch_json_rate(int64_t tokens, double seconds);
