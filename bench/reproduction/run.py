@@ -92,6 +92,7 @@ def compare(design, shape, names, out, extra):
 
 def keep(name, results, text, commit):
     """Writes what the page needs of results.json to results/NAME.json.gz. No clock in it: the same results are the same bytes."""
+    results = json.loads(json.dumps(results).replace(f"{OUT}/", "build/reproduction/"))  # wherever it was
     kept = {"commit": commit, "text_sha256": text, **{key: results[key] for key in RUN_KEYS if key in results},
             "models": [{"name": model["name"], **{key: model[key] for key in MODEL_KEYS if key in model}} for model in results["models"]]}
     data = json.dumps(kept, separators=(",", ":")).encode()
