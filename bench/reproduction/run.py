@@ -6,7 +6,7 @@
 Without names, every design of designs/ in the order of designs/order.txt. A design becomes one `crosshead compare --tune` over short runs, for
 the rates, and one `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM where it runs in the background) and start it again: finished runs are kept, and the
 interrupted one goes on from its checkpoint. results/DESIGN.json.gz is what bench/reproduction/page.py reads. Rates in results/tune-DESIGN.json.gz
-are taken, not tuned again: remove the file for that. Results with as many runs or more are not replaced either.
+are taken, not tuned again: remove the file for that. An interrupted run replaces only results of fewer runs.
 
 ENWIK8     the file enwik8, or its first ten million bytes
 OUT        where models and reports go: build/reproduction
@@ -90,13 +90,22 @@ def compare(design, shape, names, out, extra):
     return status, results
 
 
+def path_of(name):
+    return HERE / "results" / f"{name}.json.gz"
+
+
+def kept(name):
+    """What an earlier run kept; without models where there was none."""
+    return json.loads(gzip.decompress(path_of(name).read_bytes())) if path_of(name).exists() else {"models": [], "text_sha256": None}
+
+
 def keep(name, results, text, commit):
     """Writes what the page needs of results.json to results/NAME.json.gz. No clock in it: the same results are the same bytes."""
-    results = json.loads(json.dumps(results).replace(f"{OUT}/", "build/reproduction/"))  # wherever it was
-    kept = {"commit": commit, "text_sha256": text, **{key: results[key] for key in RUN_KEYS if key in results},
+    results = json.loads(json.dumps(results).replace(f"{OUT}/", "build/reproduction/"))  # the same wherever OUT is
+    said = {"commit": commit, "text_sha256": text, **{key: results[key] for key in RUN_KEYS if key in results},
             "models": [{"name": model["name"], **{key: model[key] for key in MODEL_KEYS if key in model}} for model in results["models"]]}
-    data = json.dumps(kept, separators=(",", ":")).encode()
-    path = HERE / "results" / f"{name}.json.gz"
+    data = json.dumps(said, separators=(",", ":")).encode()
+    path = path_of(name)
     path.parent.mkdir(exist_ok=True)
     with open(f"{path}.tmp", "wb") as file, gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
         packed.write(data)
@@ -108,23 +117,21 @@ def rates(design, shape, text, commit):
     if "rate" in design:
         return {name: design["rate"] for name in design["mechanisms"]}
     if "rates-of" in design:
-        path = HERE / "results" / f"tune-{design['rates-of']}.json.gz"
-        if not path.exists():
+        found = {model["name"]: model["lr"] for model in kept("tune-" + design["rates-of"])["models"]}
+        if not found:
             sys.exit(f"run.py: run {design['rates-of']} first, whose rates {design['name']} takes")
-        found = {model["name"]: model["lr"] for model in json.loads(gzip.decompress(path.read_bytes()))["models"]}
         for name, keys in design["mechanisms"].items():
             if keys.get("rate-of", name) not in found:
                 sys.exit(f"run.py: {design['rates-of']} has no tuned rate of {keys.get('rate-of', name)}, which {name} of {design['name']} takes")
         return {name: found[keys.get("rate-of", name)] for name, keys in design["mechanisms"].items()}
-    path = HERE / "results" / f"tune-{design['name']}.json.gz"
-    kept = json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {"models": []}
-    found = {model["name"]: model["lr"] for model in kept["models"] if kept["text_sha256"] == text}
+    earlier = kept("tune-" + design["name"])
+    found = {model["name"]: model["lr"] for model in earlier["models"] if earlier["text_sha256"] == text}
     tuned = [name for name, keys in design["mechanisms"].items() if "rate-of" not in keys and name not in found]
     if tuned:
         status, results = compare(design, shape, tuned, OUT / "tune" / design["name"], ["--tune", "--tokens", shape["tune-tokens"]])
         if results is None or not results["complete"]:
             sys.exit(status or 1)
-        results["models"] = [model for model in kept["models"] if model["name"] in found] + results["models"]
+        results["models"] = [model for model in earlier["models"] if model["name"] in found] + results["models"]
         keep("tune-" + design["name"], results, text, commit)
         found |= {model["name"]: model["lr"] for model in results["models"]}
     return {name: found[keys.get("rate-of", name)] for name, keys in design["mechanisms"].items()}
@@ -139,9 +146,7 @@ def run(name, seeds, first, text, commit):
     by_path = ",".join(f"{in_compare(each, design, shape)}={rate[each]:.6g}" for each in names)
     status, results = compare(design, shape, names, OUT / name,
                               ["--tokens", shape["tokens"], "--seeds", str(seeds or design["seeds"]), "--lr", by_path])
-    path = HERE / "results" / f"{name}.json.gz"
-    kept = len(json.loads(gzip.decompress(path.read_bytes()))["models"]) if path.exists() else 0
-    if results is not None and len(results["models"]) > kept:  # an interrupted run does not replace what an earlier one finished
+    if results is not None and (status == 0 or len(results["models"]) > len(kept(name)["models"])):
         keep(name, results, text, commit)
     if status:
         sys.exit(status)

@@ -153,9 +153,8 @@ static const ch_option options[] = {
      .choices = ch_compress_weighting_names,
      .help =
          "For masa, and for the others with --ranks searched: how errors are weighted. measured (default): "
-         "by "
-         "their effect on the residual stream. paper: equally, as in the MASA paper; masa then has ranks by "
-         "projection."},
+         "by their effect on the residual stream. paper: equally, as in the MASA paper; masa then has ranks "
+         "by projection."},
     {.name = "ranks",
      .type = CH_OPTION_CHOICE,
      AT(ranks),

@@ -24,10 +24,7 @@ typedef struct ladder {
   ch_compute_law *laws;     /* [count] */
   double noise;             /* of a loss; NaN without a degree of freedom */
   ch_ladder_ranges *ranges; /* NULL without a degree of freedom */
-  /* With own floors where `laws` have one floor; NULL if own floors have no degree of freedom. */
-  ch_compute_law *own_laws; /* [count] */
-  ch_ladder_ranges *own_ranges;
-  ch_compute_law *draws; /* [DRAWS * count]; NULL where no laws cross */
+  ch_compute_law *draws;    /* [DRAWS * count]; NULL where no laws cross */
 } ladder;
 
 static void ladder_free(ladder *l) {
@@ -35,9 +32,7 @@ static void ladder_free(ladder *l) {
   free(l->data);
   free(l->laws);
   free(l->draws);
-  free(l->own_laws);
   ch_ladder_ranges_free(l->ranges);
-  ch_ladder_ranges_free(l->own_ranges);
 }
 
 /* The first `rungs` (all: 0) of each curve, the end of the runs and `shares` earlier shares. */
@@ -169,35 +164,18 @@ static ch_estimate alone(double value) {
   return (ch_estimate){value, NAN, NAN};
 }
 
-/* A value with the interval of both fits, if there are two. */
-static ch_estimate both(ch_estimate taken, ch_estimate own) {
-  return (ch_estimate){taken.value, fmin(taken.low, own.low), fmax(taken.high, own.high)};
-}
-
-typedef ch_estimate range_of_law(const ch_ladder_ranges *ranges, int m);
-
-static ch_estimate of_law(const ladder *l, range_of_law *range, int m, double value) {
-  if (!l->ranges) return alone(value);
-  ch_estimate taken = range(l->ranges, m);
-  return l->own_ranges ? both(taken, range(l->own_ranges, m)) : taken;
-}
-
 /* The loss of a run of so much compute, with its own noise. */
 static ch_estimate predict(const ladder *l, int m, double log_flops) {
-  if (!l->ranges) return alone(ch_compute_law_loss(&l->laws[m], log_flops));
-  ch_estimate taken = ch_ladder_range_loss(l->ranges, m, log_flops);
-  return l->own_ranges ? both(taken, ch_ladder_range_loss(l->own_ranges, m, log_flops)) : taken;
+  return l->ranges ? ch_ladder_range_loss(l->ranges, m, log_flops)
+                   : alone(ch_compute_law_loss(&l->laws[m], log_flops));
 }
 
 /* Against the baseline, at so much compute. `slower`: how many times as long as the baseline's a FLOP takes, and the
    relative error of that. */
 static ch_estimate multiplier(const ladder *l, int m, double log_flops, double slower, double spread) {
   double loss = ch_compute_law_loss(&l->laws[m], log_flops);
-  if (!l->ranges) return alone(exp(ch_compute_law_inverse(&l->laws[l->baseline], loss) - log_flops) / slower);
-  ch_estimate taken = ch_ladder_range_multiplier(l->ranges, m, l->baseline, log_flops, slower, spread);
-  return l->own_ranges ? both(taken, ch_ladder_range_multiplier(l->own_ranges, m, l->baseline, log_flops,
-                                                                slower, spread))
-                       : taken;
+  return l->ranges ? ch_ladder_range_multiplier(l->ranges, m, l->baseline, log_flops, slower, spread)
+                   : alone(exp(ch_compute_law_inverse(&l->laws[l->baseline], loss) - log_flops) / slower);
 }
 
 static ch_estimate time_multiplier(const ladder *l, int m, double log_flops) {
@@ -215,9 +193,10 @@ static ch_status describe(const ladder *l, int m, ch_ladder_laws *made, ch_error
   ch_ladder_law *law = &made->laws[m];
   const ch_compute_law *fitted = &l->laws[m];
   *law = (ch_ladder_law){.name = ch_arena_strdup(&made->arena, c->name),
-                         .floor = of_law(l, ch_ladder_range_floor, m, fitted->floor),
-                         .amplitude = of_law(l, ch_ladder_range_amplitude, m, amplitude_of(fitted)),
-                         .alpha = of_law(l, ch_ladder_range_alpha, m, fitted->alpha),
+                         .floor = l->ranges ? ch_ladder_range_floor(l->ranges, m) : alone(fitted->floor),
+                         .amplitude = l->ranges ? ch_ladder_range_amplitude(l->ranges, m)
+                                                : alone(amplitude_of(fitted)),
+                         .alpha = l->ranges ? ch_ladder_range_alpha(l->ranges, m) : alone(fitted->alpha),
                          .target = c->target_flops > 0 ? predict(l, m, place) : alone(NAN),
                          .target_flops = c->target_flops,
                          .top = alone(NAN),
@@ -261,7 +240,6 @@ static ch_status find_crossing(ladder *l, int a, int b, double low, double high,
   low -= around;
   high += around;
   ch_estimate logs = l->ranges ? ch_ladder_range_crossing(l->ranges, a, b, low, high) : alone(place);
-  if (l->own_ranges) logs = both(logs, ch_ladder_range_crossing(l->own_ranges, a, b, low, high));
   made->crossings[made->crossing_count++] = (ch_ladder_crossing){
       .below = a,
       .above = b,
@@ -288,16 +266,6 @@ static ch_status find_crossings(ladder *l, ch_ladder_laws *made, ch_error *error
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-/* One floor that was not refuted may still be wrong: intervals are those of both fits. */
-static ch_status allow_own_floors(ladder *l, ch_error *error) {
-  l->own_laws = calloc((size_t)l->count, sizeof *l->own_laws);
-  if (!l->own_laws) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
-  ch_law_fit own = ch_ladder_fit_laws(l->tables, l->data, l->count, false, true, l->own_laws);
-  if (!(own.degrees > 0)) return CH_OK;
-  l->own_ranges = ch_ladder_ranges_new(&(ch_ladder_fitted){l->count, l->data, l->tables, l->own_laws, own});
-  return l->own_ranges ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
-}
-
 static ch_status prepare(const ch_ladder_curve *curves, int count, int baseline, int left_out, ladder *l,
                          int *shares, ch_error *error) {
   size_t n = (size_t)count;
@@ -314,8 +282,7 @@ static ch_status prepare(const ch_ladder_curve *curves, int count, int baseline,
   *shares = fit_all(l, left_out);
   if (!(l->fit.degrees > 0)) return CH_OK;
   l->ranges = ch_ladder_ranges_new(&(ch_ladder_fitted){count, l->data, l->tables, l->laws, l->fit});
-  if (!l->ranges) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
-  return l->fit.one_floor && count > 1 ? allow_own_floors(l, error) : CH_OK;
+  return l->ranges ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
 }
 
 /* The largest models, from those below them. */

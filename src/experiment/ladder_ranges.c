@@ -1,6 +1,9 @@
 /* A quantity's interval is its range over all laws whose sum of squares is at most t^2 s^2 above the least: the interval of its
    profile, by an F test with one degree of freedom above the line. The floor is what the laws are most curved in, so it is
-   held at many values; what is left of the rise belongs to amplitude and alpha, in which the laws are nearly linear then. */
+   held at many values; what is left of the rise belongs to amplitude and alpha, in which the laws are nearly linear then.
+
+   One floor for all that the losses do not refute may still be wrong, and multipliers depend on it: then the laws with a floor of
+   their own are allowed as well, with their own least sum of squares. */
 #include "experiment/ladder_ranges.h"
 
 #include <math.h>
@@ -27,6 +30,9 @@ struct ch_ladder_ranges {
   int groups;
   group *group;        /* [groups] */
   ch_compute_law *all; /* memory of the groups' laws */
+  /* Where the laws above share one floor and own ones have a degree of freedom: laws with own floors, else NULL. */
+  ch_compute_law *own_laws; /* [count] */
+  ch_ladder_ranges *own;
 };
 
 /* --- floors ------------------------------------------------------------------------------------------------------ */
@@ -75,6 +81,18 @@ static void hold_floors(const ch_ladder_ranges *r, group *g) {
   g->held = HELD;
 }
 
+/* Returns false when memory is out. */
+static bool allow_own_floors(ch_ladder_ranges *r) {
+  ch_ladder_fitted own = r->fitted;
+  if (!own.fit.one_floor || own.count == 1) return true;
+  own.laws = r->own_laws = calloc((size_t)own.count, sizeof *r->own_laws);
+  if (!r->own_laws) return false;
+  own.fit = ch_ladder_fit_laws(own.tables, own.data, own.count, false, true, r->own_laws);
+  if (!(own.fit.degrees > 0)) return true;
+  r->own = ch_ladder_ranges_new(&own);
+  return r->own != NULL;
+}
+
 ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_fitted *fitted) {
   int count = fitted->count, groups = fitted->fit.one_floor ? 1 : count;
   ch_ladder_ranges *r = calloc(1, sizeof *r);
@@ -82,7 +100,7 @@ ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_fitted *fitted) {
   r->fitted = *fitted;
   r->group = calloc((size_t)groups, sizeof *r->group);
   r->all = calloc((size_t)count * HELD, sizeof *r->all);
-  if (!r->group || !r->all) {
+  if (!r->group || !r->all || !allow_own_floors(r)) {
     ch_ladder_ranges_free(r);
     return NULL;
   }
@@ -101,6 +119,8 @@ ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_fitted *fitted) {
 
 void ch_ladder_ranges_free(ch_ladder_ranges *ranges) {
   if (!ranges) return;
+  ch_ladder_ranges_free(ranges->own);
+  free(ranges->own_laws);
   free(ranges->group);
   free(ranges->all);
   free(ranges);
@@ -224,7 +244,9 @@ static ch_estimate range_of(const ch_ladder_ranges *r, measure *quantity, int a,
       v.b = &gb->laws[k * (gb->end - gb->first) + b - gb->first];
       widen(r, ga->left[i] + (ga == gb ? 0 : gb->left[k]), quantity(&v), own_error, &range);
     }
-  return range;
+  if (!r->own) return range;
+  ch_estimate own = range_of(r->own, quantity, a, b, place, end, own_error);
+  return (ch_estimate){range.value, fmin(range.low, own.low), fmax(range.high, own.high)};
 }
 
 static ch_estimate cut(ch_estimate e, double least, double most) {

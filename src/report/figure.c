@@ -1,5 +1,5 @@
 /* Heads, figures and feet of pages. What comes from the user passes ch_html_escape or, in JSON, has its markup characters
- * written as \uXXXX: no name can end an element or start a script. */
+ * written as escapes of four hexadecimal digits: no name can end an element or start a script. */
 #include "report/figure.h"
 
 #include <stdio.h>
