@@ -281,8 +281,8 @@ static ch_status unknown(const char *name, ch_error *error) {
   names[count] = NULL;
   near = ch_nearest_name(name, names);
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "there is no task %.80s%s%s%s; a description of your own is given by its path", name,
-                 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+                 "there is no task %.80s%s%s%s; a description of your own is a file whose name ends in .json",
+                 name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 /* Whether a built-in description goes by the name: its own, or one of its "also". */
