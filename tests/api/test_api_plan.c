@@ -364,6 +364,9 @@ static void this_machine_has_limits(void **state) {
   assert_string_equal(device.name, "here");
   assert_true(device.read_bandwidth > 0 && device.flops > 0 && device.memory > 0 &&
               device.layer_seconds >= 0);
+  assert_true(device.computing > 0 && device.computing <= 1);
+  must(ch_device_measure(CH_PRECISION_BF16, &device, &error));
+  assert_true(device.computing > 0 && device.computing <= 1);
   assert_int_equal(device.rate_count, CH_DEVICE_RATES);
   for (int i = 0; i < device.rate_count; i++) assert_true(device.rates[i].rate > 0);
   assert_int_equal(ch_device_measure(CH_PRECISION_Q8_0, &device, &error), CH_ERROR_ARGUMENT);
