@@ -5,7 +5,7 @@
     bench/reproduction/page.py --check    # exit status 1 if the page is not what this would write
     bench/reproduction/page.py --left     # says which designs claims still wait for
 
-It reads claims.toml and results/*.json.gz. The rules by which a figure becomes a verdict stand at the top of docs/reproduction.md; the
+It writes the picture of the front too. It reads claims.toml and results/*.json.gz. The rules by which a figure becomes a verdict stand at the top of docs/reproduction.md; the
 functions below are those rules. In the page's prose, `mfa-1: holds` quotes a verdict, and the check fails when it is no longer the verdict.
 """
 import argparse
@@ -17,11 +17,13 @@ import re
 import sys
 import tomllib
 
+import front
+from noise import fit_noise, quantile, upper_tail, variance
+
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs/reproduction.md"
+PICTURE = HERE.parent.parent / "docs/images/front.svg"
 LEVEL = 0.05
-# The common variance counts for no more degrees of freedom than these: how far pairs spread around it is itself uncertain.
-MOST_WEIGHT = 6.0
 # What must be equal for losses of two designs to be paired.
 SETTING = ["tokens", "steps", "batch", "sequence", "schedule", "eval_tokens"]
 
@@ -36,81 +38,11 @@ def load(folder=HERE):
     return claims, results
 
 
-# Student's t.
-
-def beta_fraction(a, b, x):
-    """The continued fraction of the incomplete beta function (Lentz)."""
-    tiny = 1e-300
-    c, d = 1.0, 1.0 / max(1 - (a + b) * x / (a + 1), tiny)
-    value = d
-    for m in range(1, 300):
-        for step in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)), -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):
-            d = 1 + step * d
-            d = 1 / (d if abs(d) > tiny else tiny)
-            c = 1 + step / c
-            c = c if abs(c) > tiny else tiny
-            value *= c * d
-        if abs(c * d - 1) < 1e-14:
-            break
-    return value
-
-
-def upper_tail(t, df):
-    """P(T > t) of Student's t with df degrees of freedom."""
-    a, b, x = df / 2, 0.5, df / (df + t * t)
-    if x >= 1:
-        return 0.5
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
-    both = front * beta_fraction(a, b, x) / a if x < (a + 1) / (a + b + 2) else 1 - front * beta_fraction(b, a, 1 - x) / b
-    return both / 2 if t > 0 else 1 - both / 2
-
-
-def quantile(tail, df):
-    """The t with P(T > t) = tail, for tail < 1/2."""
-    low, high = 0.0, 1e6
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if upper_tail(middle, df) > tail else (low, middle)
-    return high
-
-
-# The model of the noise: variances of pairs vary around a common one (a scaled inverse chi-square with `weight` degrees of freedom).
-
-def digamma(x):
-    value = 0.0
-    while x < 8:
-        value, x = value - 1 / x, x + 1
-    return value + math.log(x) - 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6)
-
-
-def trigamma(x):
-    value = 0.0
-    while x < 8:
-        value, x = value + 1 / x**2, x + 1
-    return value + 1 / x + 1 / (2 * x**2) + 1 / (6 * x**3) - 1 / (30 * x**5) + 1 / (42 * x**7)
-
-
-def fit_noise(variances):
-    """The common variance and its weight, from [(variance, degrees of freedom)], by the moments of the logarithms (Smyth 2004, section 6.2)."""
-    logs = [math.log(variance) - digamma(df / 2) + math.log(df / 2) for variance, df in variances if variance > 0]
-    if len(logs) < 3:
-        return None
-    mean = sum(logs) / len(logs)
-    excess = sum((each - mean)**2 for each in logs) / (len(logs) - 1) - sum(trigamma(df / 2) for variance, df in variances if variance > 0) / len(logs)
-    if excess <= 1e-6:
-        return math.exp(mean), MOST_WEIGHT
-    low, high = 1e-3, 500.0  # trigamma falls
-    for _ in range(100):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if trigamma(middle) > excess else (low, middle)
-    weight = 2 * high
-    return math.exp(mean + digamma(weight / 2) - math.log(weight / 2)), min(weight, MOST_WEIGHT)
-
-
 # A claim's pairs.
 
-def losses(results, reference, design, at):
-    """Loss by seed of NAME of a design, or of DESIGN/NAME, after a share `at` of the training; and the setting it was measured in."""
+def figures(results, reference, design, key, at):
+    """A figure of results.json by seed, of NAME of a design or of DESIGN/NAME, the loss also after a share `at` of the training; and the setting
+    it was measured in."""
     owner, _, name = reference.rpartition("/")
     owner = owner or design
     kept = results.get(owner)
@@ -120,7 +52,7 @@ def losses(results, reference, design, at):
     for model in kept["models"]:
         if model["name"] != name:
             continue
-        found[model["seed"]] = model["validation_loss"]
+        found[model["seed"]] = model[key]
         if at < 1:
             total = model["tokens_trained"]
             found[model["seed"]] = min(model["validation_curve"], key=lambda point: abs(point[0] - at * total))[1]
@@ -131,25 +63,20 @@ def differences(claim, results):
     """a - b by seed."""
     if "design" not in claim:
         return []
-    at = claim.get("at", 1)
-    a, of_a = losses(results, claim["a"], claim["design"], at)
-    b, of_b = losses(results, claim["b"], claim["design"], at)
+    key, at = claim.get("figure", "validation_loss"), claim.get("at", 1)
+    a, of_a = figures(results, claim["a"], claim["design"], key, at)
+    b, of_b = figures(results, claim["b"], claim["design"], key, at)
     if a and b and of_a != of_b:
         sys.exit(f"page.py: {claim['id']} pairs {claim['a']} and {claim['b']}, which were not trained alike: {of_a}, {of_b}")
     return [a[seed] - b[seed] for seed in sorted(set(a) & set(b))]
-
-
-def variance(values):
-    mean = sum(values) / len(values)
-    return sum((value - mean)**2 for value in values) / (len(values) - 1)
 
 
 def measure(claims, results):
     """Adds to every claim its differences, mean, 95 % interval, p of both sides; to each the verdict after Holm's correction."""
     for claim in claims:
         claim["differences"] = differences(claim, results)
-        # Compression has another source of noise than training.
-        claim["pool"] = results[claim["design"]].get("pool", "training") if claim["differences"] else None
+        # Compression has another source of noise than training, and so have other figures than losses.
+        claim["pool"] = claim.get("figure", results[claim["design"]].get("pool", "training")) if claim["differences"] else None
     pools = {}
     for pool in {claim["pool"] for claim in claims if claim["pool"]}:
         unique = {(claim["design"], claim["a"], claim["b"], claim.get("at", 1)): claim["differences"] for claim in claims
@@ -167,6 +94,8 @@ def measure(claims, results):
             common, weight = pools[claim["pool"]]
             spread, df = (weight * common + df * spread) / (weight + df), weight + df
         error = math.sqrt(spread / len(values))
+        if error == 0:
+            continue
         claim["half"] = quantile(LEVEL / 2, df) * error
         claim["error"], claim["df"] = error, df
         # Each kind is a test at a border; `for` and `against` are the one-sided p of the two sides of it.
@@ -197,6 +126,8 @@ def verdict(claim, family):
         return "left out" if "left-out" in claim else "not run"
     if seeds < claim["seeds"]:
         return f"not decided ({seeds} seed{'s' if seeds > 1 else ''} of {claim['seeds']})"
+    if "p" not in claim:
+        return "not decided: no difference in any seed"
     if claim["p"] <= LEVEL:
         if claim["for"] < claim["against"]:
             if claim["kind"] == "as-good":
@@ -235,7 +166,7 @@ def wanted(claim):
 def pair(claim):
     if "design" not in claim:
         return ""
-    at = f" at {claim['at']:.0%} of the training" if "at" in claim else ""
+    at = f" at {claim['at']:.0%} of the training" if "at" in claim else ", loss spikes" if "figure" in claim else ""
     return f"`{claim['a']}` − `{claim['b']}` of {claim['design']}{at}"
 
 
@@ -276,6 +207,7 @@ def tables(claims, results):
     made = {}
     for paper in dict.fromkeys(claim["paper"] for claim in claims):
         made[f"claims {paper}"] = table_of_claims(claims, paper)
+    made["front"] = front.table(results)
     made["losses"] = []
     for name, kept in results.items():
         if not name.startswith("tune-"):
@@ -319,7 +251,7 @@ def left(claims, results):
     for claim in claims:
         for side in "ab" if "design" in claim else "":
             design = claim[side].rpartition("/")[0] or claim["design"]
-            seeds = len(losses(results, claim[side], claim["design"], 1)[0])
+            seeds = len(figures(results, claim[side], claim["design"], "validation_loss", 1)[0])
             if seeds < claim["seeds"]:
                 waiting.setdefault(design, {})[claim["id"]] = (seeds, claim["seeds"])
     return [f"{design}: {min(has for has, _ in those.values())} seeds of {max(wants for _, wants in those.values())}, for {', '.join(those)}"
@@ -338,11 +270,15 @@ def main():
         return
     before = PAGE.read_text()
     page, wrong = write(before, made, claims)
+    drawing = front.picture(results)
     if options.check:
+        if not PICTURE.exists() or PICTURE.read_text() != drawing:
+            wrong.append("the picture of the front is not that of the results; run bench/reproduction/page.py")
         if page != before:
             wrong.append("the tables are not those of the results; run bench/reproduction/page.py")
     else:
         PAGE.write_text(page)
+        PICTURE.write_text(drawing)
     for sentence in wrong:
         print(f"docs/reproduction.md: {sentence}", file=sys.stderr)
     sys.exit(1 if wrong else 0)

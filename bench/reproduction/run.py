@@ -28,7 +28,7 @@ CROSSHEAD = os.environ.get("CROSSHEAD", "build/crosshead")
 TEXT = OUT / "wikipedia.txt"
 # What the page needs of a model in results.json.
 MODEL_KEYS = ["seed", "validation_loss", "parameters", "attention_parameters", "embedding_parameters", "gate_embedding_parameters",
-              "active_parameters", "cache_elements_per_token", "tokens_trained", "loss_spikes", "lr", "lr_low", "lr_high", "lr_at_edge",
+              "active_parameters", "cache_elements_per_token", "cache_elements_at", "tokens_trained", "loss_spikes", "lr", "lr_low", "lr_high", "lr_at_edge",
               "usual_lr_cost", "tried_rates", "validation_curve", "flops_per_token_forward", "state_elements_per_sequence", "intermediate_size"]
 RUN_KEYS = ["command", "data", "training", "version", "created", "complete", "match"]
 
@@ -54,8 +54,8 @@ def make_text():
 def read_design(name):
     """designs/NAME.toml. `of = "OTHER"` takes everything that it does not say from designs/OTHER.toml: the same comparison at another size."""
     own = read_toml(HERE / "designs" / f"{name}.toml")
-    other = read_toml(HERE / "designs" / f"{own['of']}.toml") if "of" in own else {}
-    return {"name": name, **other, **own}
+    other = read_design(own["of"]) if "of" in own else {}
+    return {**other, **own, "name": name}
 
 
 def in_compare(name, design, shape):
@@ -88,6 +88,15 @@ def compare(design, shape, names, out, extra):
         for model in results["models"]:
             model["name"] = paths.get(model["name"], pathlib.Path(model["name"]).name.removesuffix(".json"))
     return status, results
+
+
+def add_caches(results, contexts, out):
+    """Adds to every model the elements that it keeps of sequences of these lengths, rings included."""
+    for model in results["models"]:
+        for context in contexts:
+            info = json.loads(subprocess.run([CROSSHEAD, "info", str(out / model["directory"]), "--depth", str(context), "--json"],
+                                             capture_output=True, check=True).stdout)
+            model.setdefault("cache_elements_at", {})[context] = info["cache_elements_at_depth"]
 
 
 def path_of(name):
@@ -147,6 +156,7 @@ def run(name, seeds, first, text, commit):
     status, results = compare(design, shape, names, OUT / name,
                               ["--tokens", shape["tokens"], "--seeds", str(seeds or design["seeds"]), "--lr", by_path])
     if results is not None and (status == 0 or len(results["models"]) > len(kept(name)["models"])):
+        add_caches(results, design.get("contexts", []), OUT / name)
         keep(name, results, text, commit)
     if status:
         sys.exit(status)
