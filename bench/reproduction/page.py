@@ -61,7 +61,7 @@ def figures(results, reference, design, key, at):
 
 def differences(claim, results):
     """a - b by seed."""
-    if "design" not in claim:
+    if "a" not in claim:
         return []
     key, at = claim.get("figure", "validation_loss"), claim.get("at", 1)
     a, of_a = figures(results, claim["a"], claim["design"], key, at)
@@ -114,7 +114,7 @@ def measure(claims, results):
         running = max(running, min(1.0, 2 * min(claim["for"], claim["against"]) * (len(family) - rank)))
         claim["p"] = running
     for claim in claims:
-        claim["verdict"] = verdict(claim, len(family))
+        claim["verdict"] = verdict_of_law(claim, results) if claim.get("kind") == "law" else verdict(claim, len(family))
     return pools, len(family)
 
 
@@ -141,6 +141,23 @@ def verdict(claim, family):
     return "not decided"
 
 
+def verdict_of_law(claim, results):
+    """Whether two mechanisms follow one law, by the compute multiplier at the ladder's target. Adds its figure and seeds."""
+    kept = results.get(claim["design"], {"models": [], "multipliers": []})
+    claim["ladder-seeds"] = len({model["seed"] for model in kept["models"]})
+    for each in kept["multipliers"]:
+        if each["name"] == claim["name"]:
+            value, low, high = (each["flops"][key] for key in ("value", "low", "high"))
+            high = math.inf if high is None else high
+            claim["figure-counted"] = f"{value:.2f} ({low:.2f} to {high:.2f}) times the compute" if high < 100 else f"{value:.2f} times the compute, no bound"
+            if claim["ladder-seeds"] < claim["seeds"]:
+                return f"not decided ({claim['ladder-seeds']} seeds of {claim['seeds']})"
+            if 1 / claim["within"] <= low and high <= claim["within"]:
+                return "holds: the same law"
+            return "does not hold" if high < 1 / claim["within"] or low > claim["within"] else "not decided"
+    return "not run"
+
+
 # The page.
 
 def signed(value):
@@ -160,12 +177,16 @@ def wanted(claim):
     parts = [signed(claim["paper-difference"])] if "paper-difference" in claim else []
     if "margin" in claim:
         parts.append(f"margin {claim['margin']:.3f}")
+    if "within" in claim:
+        parts.append(f"within a factor of {claim['within']}")
     return ", ".join(parts)
 
 
 def pair(claim):
     if "design" not in claim:
         return ""
+    if claim["kind"] == "law":
+        return f"`{claim['name']}` beside `mha` of {claim['design']}"
     at = f" at {claim['at']:.0%} of the training" if "at" in claim else ", loss spikes" if "figure" in claim else ""
     return f"`{claim['a']}` − `{claim['b']}` of {claim['design']}{at}"
 
@@ -178,7 +199,7 @@ def table_of_claims(claims, paper):
         where = f"{claim['says']} ({claim['table']})" + (f"; {pair(claim)}" if pair(claim) else "")
         p = "" if "p" not in claim else "< 0.001" if claim["p"] < 0.001 else f"{claim['p']:.3f}"
         outcome = claim["verdict"] + (f": {claim['left-out']}" if claim["verdict"] == "left out" and "left-out" in claim else "")
-        lines.append(f"| {claim['id']} | {where} | {wanted(claim)} | {figure(claim)} | {len(claim['differences']) or ''} | {p} | {outcome} |")
+        lines.append(f"| {claim['id']} | {where} | {wanted(claim)} | {figure(claim)} | {len(claim['differences']) or claim.get('ladder-seeds') or ''} | {p} | {outcome} |")
     return lines
 
 
@@ -249,7 +270,9 @@ def left(claims, results):
     """A line for every design that claims wait for."""
     waiting = {}
     for claim in claims:
-        for side in "ab" if "design" in claim else "":
+        if claim.get("kind") == "law" and claim["ladder-seeds"] < claim["seeds"]:
+            waiting.setdefault(claim["design"], {})[claim["id"]] = (claim["ladder-seeds"], claim["seeds"])
+        for side in "ab" if "a" in claim else "":
             design = claim[side].rpartition("/")[0] or claim["design"]
             seeds = len(figures(results, claim[side], claim["design"], "validation_loss", 1)[0])
             if seeds < claim["seeds"]:

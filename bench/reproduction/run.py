@@ -30,7 +30,7 @@ TEXT = OUT / "wikipedia.txt"
 MODEL_KEYS = ["seed", "validation_loss", "parameters", "attention_parameters", "embedding_parameters", "gate_embedding_parameters",
               "active_parameters", "cache_elements_per_token", "cache_elements_at", "tokens_trained", "loss_spikes", "lr", "lr_low", "lr_high", "lr_at_edge",
               "usual_lr_cost", "tried_rates", "validation_curve", "flops_per_token_forward", "state_elements_per_sequence", "intermediate_size"]
-RUN_KEYS = ["command", "data", "training", "version", "created", "complete", "match"]
+RUN_KEYS = ["command", "data", "training", "version", "created", "complete", "match", "multipliers", "ladder"]
 
 
 def read_toml(path):
@@ -78,8 +78,9 @@ def compare(design, shape, names, out, extra):
     """Runs one comparison and returns its results.json, with mechanisms by their names in the design."""
     paths = {in_compare(name, design, shape): name for name in names}
     command = [CROSSHEAD, "compare", "--data", str(TEXT), "--mechanisms", ",".join(paths), "--out", str(out), "--match", design["match"]]
-    for option in ["params", "layers", "hidden", "heads", "vocab", "batch", "seq"]:
-        command += ["--" + option, str(shape[option])]
+    for option in ["params", "layers", "hidden", "heads", "vocab", "batch", "seq", "ladder", "target"]:
+        if option in shape:
+            command += ["--" + option, str(shape[option])]
     command += ["--runs", "none", *extra]
     print(" ".join(command), flush=True)
     status = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
