@@ -10,6 +10,7 @@
 #include "compress/absorb.h"
 #include "config_file/adopted.h"
 #include "config_file/config_json.h"
+#include "formats/gguf_architectures.h"
 #include "formats/gguf_export.h"
 #include "formats/source.h"
 #include "formats/transformers.h"
@@ -180,13 +181,14 @@ static ch_status write_gguf(const ch_model *model, const char *out, const ch_exp
                         .progress = ch_answer_share,
                         .context = &progress,
                         .mapped = &model->weights};
+  const ch_gguf_architecture *of;
+  CH_TRY(ch_gguf_architecture_of(&plain->config, &of, error));
   CH_TRY(gguf_type(settings->type, plain, &how, error));
   const char *called = ch_block_format_of(how.type)->name;
   for (size_t i = 0; called[i] && i + 1 < sizeof type; i++) type[i] = (char)tolower((unsigned char)called[i]);
   bool exact = true;
   CH_TRY(ch_gguf_write(out, &plain->config, &plain->params, plain->tensors, &how, &exact, error));
-  return ch_answer_json(exported("gguf", plain->config.model_type, type, tokenizer != NULL, exact), json,
-                        error);
+  return ch_answer_json(exported("gguf", of->family, type, tokenizer != NULL, exact), json, error);
 }
 
 /* llama.cpp supports plain models only: everything that folds into matrices is folded. */
