@@ -315,8 +315,8 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
   long long value = count && !digits[count] && count < 10 ? atoll(digits) : 0;
   if (value < 1 || value > MOST_NUMBER)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--mechanisms: '%.64s' needs a whole number of %s from 1 after the colon, as in %s:4",
-                   part, choice->preset->number, word);
+                   "--mechanisms: '%.64s' needs a whole number of %s from 1 to %d after the colon, as in %s:4",
+                   part, choice->preset->number, MOST_NUMBER, word);
   choice->number = value;
   return CH_OK;
 }
