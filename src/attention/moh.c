@@ -31,10 +31,11 @@ static ch_status check(const ch_config *c, const char *where, ch_error *error) {
         "there is nothing to choose",
         where, (long long)a->shared_heads, (long long)c->num_attention_heads);
   if (a->active_heads > routed_heads(c))
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.active_heads\" is %lld, which must be at most %lld: \"num_attention_heads\" "
-                   "without \"attention.shared_heads\"",
-                   where, (long long)a->active_heads, (long long)routed_heads(c));
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"attention.active_heads\" is %lld, which must be at most %lld: \"num_attention_heads\" "
+        "without \"attention.shared_heads\"",
+        where, (long long)a->active_heads, (long long)routed_heads(c));
   if (c->num_attention_heads > CH_MAX_EXPERTS)
     return ch_fail(
         error, CH_ERROR_CONFIG,

@@ -314,9 +314,10 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
   size_t count = strspn(digits, "0123456789");
   long long value = count && !digits[count] && count < 10 ? atoll(digits) : 0;
   if (value < 1 || value > MOST_NUMBER)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--mechanisms: '%.64s' needs a whole number of %s from 1 to %d after the colon, as in %s:4",
-                   part, choice->preset->number, MOST_NUMBER, word);
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--mechanisms: '%.64s' needs a whole number of %s from 1 to %d after the colon, as in %s:4", part,
+        choice->preset->number, MOST_NUMBER, word);
   choice->number = value;
   return CH_OK;
 }
