@@ -8,7 +8,7 @@ DESIGNS = ["front", "mfa"]
 CONTEXTS = [1024, 32768]
 WIDTH, HEIGHT = 760, 480
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 18, 52
-CHARACTER, LINE = 6.4, 13  # of labels
+CHARACTER, LINE = 6.6, 12  # of labels
 
 
 def cache(model, context):
@@ -76,8 +76,8 @@ class Picture:
         low, high = self.y_range
         return HEIGHT - BOTTOM - (loss - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
-    def text(self, x, y, said, anchor="start", color="#333"):
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}">{html.escape(said)}</text>')
+    def text(self, x, y, said, anchor="start"):
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#333" stroke="#fff" stroke-width="3" paint-order="stroke">{html.escape(said)}</text>')
 
     def axes(self):
         right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
@@ -118,10 +118,9 @@ class Picture:
             self.boxes.append((far - 5, far + 5, y - 5, y + 5))
 
     def labels(self, found):
-        for name, mean, _, _, caches in found:
+        for name, mean, _, _, caches in reversed(found):  # from the top, so that of two neighbours the lower one's label goes down
             x, y, width = self.x(caches[-1]), self.y(mean), CHARACTER * len(name)
-            places = [(x + 8, y + dy) for dy in (-LINE, LINE, 0)] + [(x - 8 - width, y + dy) for dy in (-LINE, LINE, 0)] + \
-                [(x + 8, y - 2 * LINE), (x + 8, y + 2 * LINE)]
+            places = [(left, y + dy) for dy in (0, LINE, -LINE) for left in (x + 8, x - 8 - width)]
             boxes = [(left, left + width, middle - LINE / 2, middle + LINE / 2) for left, middle in places]
             free = [box for box in boxes if box[0] > LEFT and not any(
                 box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in self.boxes)]
