@@ -13,7 +13,8 @@ CHARACTER, LINE = 6.6, 12  # of labels
 
 def cache(model, context):
     """Elements that a sequence of `context` tokens keeps, per token: rows, rings and states."""
-    rows = model.get("cache_elements_at", {}).get(str(context), model["cache_elements_per_token"] * context)
+    counted = model.get("cache_elements_at")  # absent where every layer keeps a row per token
+    rows = counted[str(context)] if counted else model["cache_elements_per_token"] * context
     return (rows + model.get("state_elements_per_sequence", 0)) / context
 
 

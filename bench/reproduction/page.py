@@ -5,8 +5,8 @@
     bench/reproduction/page.py --check    # exit status 1 if the page is not what this would write
     bench/reproduction/page.py --left     # says which designs claims still wait for
 
-It writes the picture of the front too. It reads claims.toml and results/*.json.gz. The rules by which a figure becomes a verdict stand at the top of docs/reproduction.md; the
-functions below are those rules. In the page's prose, `mfa-1: holds` quotes a verdict, and the check fails when it is no longer the verdict.
+It reads claims.toml and results/*.json.gz, and writes the picture of the front too. The rules by which a figure becomes a verdict stand at the
+top of docs/reproduction.md; the functions below are those rules. In the page's prose, `mfa-1: holds` quotes a verdict, and the check fails when it is no longer the verdict.
 """
 import argparse
 import gzip
@@ -24,7 +24,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs/reproduction.md"
 PICTURE = HERE.parent.parent / "docs/images/front.svg"
 LEVEL = 0.05
-BEYOND = "beyond"  # the claims of other papers, corrected for among themselves
 # What must be equal for losses of two designs to be paired.
 SETTING = ["tokens", "steps", "batch", "sequence", "schedule", "eval_tokens"]
 
@@ -109,17 +108,14 @@ def measure(claims, results):
         else:
             claim["for"] = max(tail(margin - mean), tail(margin + mean))
             claim["against"] = min(tail(mean - margin), tail(-mean - margin))
-    sizes = {}
-    for beyond in (False, True):
-        family = [claim for claim in claims if "error" in claim and len(claim["differences"]) >= claim["seeds"] and (claim["paper"] == BEYOND) == beyond]
-        sizes[beyond] = len(family)
-        running = 0.0
-        for rank, claim in enumerate(sorted(family, key=lambda each: min(each["for"], each["against"]))):
-            running = max(running, min(1.0, 2 * min(claim["for"], claim["against"]) * (len(family) - rank)))
-            claim["p"] = running
+    family = [claim for claim in claims if "error" in claim and len(claim["differences"]) >= claim["seeds"]]
+    running = 0.0
+    for rank, claim in enumerate(sorted(family, key=lambda each: min(each["for"], each["against"]))):
+        running = max(running, min(1.0, 2 * min(claim["for"], claim["against"]) * (len(family) - rank)))
+        claim["p"] = running
     for claim in claims:
-        claim["verdict"] = verdict_of_law(claim, results) if claim.get("kind") == "law" else verdict(claim, sizes[claim["paper"] == BEYOND])
-    return pools, sizes[False]
+        claim["verdict"] = verdict_of_law(claim, results) if claim.get("kind") == "law" else verdict(claim, len(family))
+    return pools, len(family)
 
 
 def verdict(claim, family):
@@ -244,12 +240,12 @@ def tables(claims, results):
             common, weight = fitted
             half = lambda seeds: quantile(LEVEL / 2, weight + seeds - 1) * math.sqrt(common / seeds)
             lines.append(f"| {pool} | {math.sqrt(common):.4f} | {weight:.1f} | {half(5):.3f} | {next(seeds for seeds in range(2, 10000) if half(seeds) <= 0.01)} |")
-    made["noise"] = lines + ["", f"{family} claims of the five papers have as many seeds as they need, and are corrected for together."]
-    counts, papers = {}, [claim for claim in claims if claim["paper"] != BEYOND]
-    for claim in papers:
+    made["noise"] = lines + ["", f"{family} claims have as many seeds as they need, and are corrected for together."]
+    counts = {}
+    for claim in claims:
         kind = re.sub(r" \(.*", "", claim["verdict"]).split(":")[0]
         counts[kind] = counts.get(kind, 0) + 1
-    made["counts"] = [f"{len(papers)} claims of the five papers: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: -each[1])) + "."]
+    made["counts"] = [f"{len(claims)} claims: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: -each[1])) + "."]
     return made
 
 

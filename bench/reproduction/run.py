@@ -92,12 +92,13 @@ def compare(design, shape, names, out, extra):
 
 
 def add_caches(results, contexts, out):
-    """Adds to every model the elements that it keeps of sequences of these lengths, rings included."""
-    for model in results["models"]:
+    """Adds to the first run of every mechanism the elements that it keeps of sequences of these lengths, rings included."""
+    for model in {model["name"]: model for model in reversed(results["models"])}.values() if contexts else []:
+        model["cache_elements_at"] = {}
         for context in contexts:
             info = json.loads(subprocess.run([CROSSHEAD, "info", str(out / model["directory"]), "--depth", str(context), "--json"],
                                              capture_output=True, check=True).stdout)
-            model.setdefault("cache_elements_at", {})[context] = info["cache_elements_at_depth"]
+            model["cache_elements_at"][context] = info["cache_elements_at_depth"]
 
 
 def path_of(name):

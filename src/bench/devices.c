@@ -214,8 +214,12 @@ enum {
   REPEATS = 5
 };
 
-/* A model with random weights whose LM head counts for nothing. */
-static ch_status make_model(int64_t width, int layers, ch_dtype dtype, ch_model **model, ch_error *error) {
+typedef ch_status speed_of(const ch_model *model, const ch_speed_settings *settings, ch_speed *speed,
+                           ch_error *error);
+
+/* The speed of a model with random weights whose LM head counts for nothing. */
+static ch_status measure_made(int64_t width, int layers, ch_dtype dtype, speed_of *measure,
+                              const ch_speed_settings *settings, ch_speed *speed, ch_error *error) {
   ch_config config;
   ch_config_defaults(&config);
   config.vocab_size = MADE_VOCABULARY;
@@ -227,41 +231,39 @@ static ch_status make_model(int64_t width, int layers, ch_dtype dtype, ch_model 
   config.max_position_embeddings = PROMPT;
   config.tie_word_embeddings = true;
   snprintf(config.attention.type, sizeof config.attention.type, "gqa");
-  return ch_model_random_of(&config, dtype, 1, model, error);
+  ch_model *model;
+  CH_TRY(ch_model_random_of(&config, dtype, 1, &model, error));
+  ch_status status = measure(model, settings, speed, error);
+  ch_model_unload(model);
+  return status;
 }
 
 /* The time of a decoding step of a model so small that neither reading nor arithmetic counts, and so large that all
    threads take part. */
 static ch_status small_step(int layers, double *seconds, ch_error *error) {
-  ch_model *model = NULL;
   ch_speed_settings settings;
-  ch_speed speed = {0};
+  ch_speed speed;
   ch_speed_defaults(&settings);
   settings.tokens = SMALL_TOKENS;
   settings.repeat = REPEATS;
-  ch_status status = make_model(SMALL_WIDTH, layers, CH_F32, &model, error);
-  if (status == CH_OK) status = ch_speed_decode(model, &settings, &speed, error);
-  ch_model_unload(model);
+  CH_TRY(measure_made(SMALL_WIDTH, layers, CH_F32, ch_speed_decode, &settings, &speed, error));
   *seconds = speed.seconds / SMALL_TOKENS;
-  return status;
+  return CH_OK;
 }
 
 /* The share of the arithmetic limit that a prompt of a model of usual width reaches. */
 static ch_status prompt_share(ch_precision compute, ch_dtype dtype, const ch_speed_limits *limits,
                               double *share, ch_error *error) {
-  ch_model *model = NULL;
   ch_speed_settings settings;
-  ch_speed speed = {0};
+  ch_speed speed;
   ch_speed_defaults(&settings);
   settings.tokens = PROMPT;
   settings.repeat = REPEATS;
   settings.compute = compute;
   settings.limits = limits;
-  ch_status status = make_model(USUAL_WIDTH, USUAL_LAYERS, dtype, &model, error);
-  if (status == CH_OK) status = ch_speed_prefill(model, &settings, &speed, error);
-  ch_model_unload(model);
+  CH_TRY(measure_made(USUAL_WIDTH, USUAL_LAYERS, dtype, ch_speed_prefill, &settings, &speed, error));
   *share = fmin(speed.share, 1); /* above, the machine was slower while the limit was measured */
-  return status;
+  return CH_OK;
 }
 
 /* From working sets of a MiB to those that memory must serve. */
