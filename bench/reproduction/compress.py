@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Compresses a trained model, trains some of the results on, and keeps what they lost: designs/compress.toml to results/compress.json.gz.
+"""Compresses trained models, trains some of the results on, and keeps what they lost: designs/NAME.toml to results/NAME.json.gz.
 
-    SHARED_DATA=DIR bench/reproduction/compress.py [--seeds N]
+    SHARED_DATA=DIR bench/reproduction/compress.py [--seeds N] [DESIGN]...
 
-SHARED_DATA has the model and the texts that the design names. Stop it and start it again: what is kept is not repeated. OUT and CROSSHEAD are
-as for run.py.
+Without names, every design of designs/ that compresses. SHARED_DATA has the models and the texts that designs name. Stop it and start it again: what is
+kept is not repeated. OUT and CROSSHEAD are as for run.py.
 """
 import argparse
-import gzip
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ import sys
 import run
 
 DATA = pathlib.Path(os.environ.get("SHARED_DATA", "../shared/data"))
-RESULTS = run.HERE / "results/compress.json.gz"
+DESIGNS = ["compress", "compress-260k", "compress-656k"]
 
 
 def crosshead(*arguments):
@@ -34,7 +33,7 @@ def crosshead(*arguments):
 
 def piece(design, seed):
     """The text that calibrates for this seed, and the held one. The pieces do not overlap."""
-    out = run.OUT / "compress"
+    out = run.OUT / design["name"]
     out.mkdir(parents=True, exist_ok=True)
     size = design["calibration-bytes"]
     text = (DATA / design["calibration"]).read_bytes()[seed * size:(seed + 1) * size]
@@ -45,18 +44,28 @@ def piece(design, seed):
     return out / f"calibration-{seed}.txt", out / "held.txt"
 
 
+def model(design):
+    """The directory of the trained model, which a design that names a tokenizer imports from a file first."""
+    if not design.get("tokenizer"):
+        return DATA / design["model"]
+    imported = run.OUT / design["name"] / "model"
+    if not imported.exists():
+        crosshead("import", DATA / design["model"], "--tokenizer", DATA / design["tokenizer"], "--out", imported)
+    return imported
+
+
 def compress(design, options, seed, out):
     calibration, held = piece(design, seed)
     shutil.rmtree(out, ignore_errors=True)
-    return crosshead("compress", DATA / design["model"], *options.split(), "--calibration", calibration,
+    return crosshead("compress", model(design), *options.split(), "--calibration", calibration,
                      "--calibration-tokens", design["calibration-tokens"], "--text", held, "--out", out)
 
 
 def measure(design, kind, name, seed):
-    """The entry of results/compress.json.gz of one name and seed."""
-    options, out = design[kind][name], run.OUT / "compress" / f"{name}-{seed}"
+    """What is kept of one name and seed."""
+    options, out = design[kind][name], run.OUT / design["name"] / f"{name}-{seed}"
     entry = {"name": name, "seed": seed, "options": options}
-    start = DATA / design["model"]
+    start = model(design)
     if options:
         report = compress(design, options, seed, out)
         entry |= {"validation_loss": report["after"]["loss"], "loss_before": report["before"]["loss"],
@@ -64,10 +73,10 @@ def measure(design, kind, name, seed):
                   "cache_elements_per_token": report["after"]["cache_elements_per_token"]}
         start = out
     if kind == "recover":
-        trained = run.OUT / "compress" / f"{name}-{seed}-recovered"
+        trained = run.OUT / design["name"] / f"{name}-{seed}-recovered"
         shutil.rmtree(trained, ignore_errors=True)
         report = crosshead("train", "--init-from", start, "--recover", "--data", DATA / design["calibration"], *design["recover"]["options"].split(),
-                           "--seed", seed, "--runs", "none", "--out", trained)
+                           "--steps", design["recover"]["steps"].get(name, 40), "--seed", seed, "--runs", "none", "--out", trained)
         if "validation_loss" in entry:
             entry["loss_compressed"] = entry["validation_loss"]
         entry |= {"name": f"{name}-recovered", "validation_loss": report["validation_loss"]}
@@ -77,36 +86,40 @@ def measure(design, kind, name, seed):
 
 
 def keep(design, models, commit):
+    weights = DATA / design["model"] / "model.safetensors" if not design.get("tokenizer") else DATA / design["model"]
     held = (DATA / design["held"]).read_bytes()[:design["held-bytes"]]
     kept = {"commit": commit, "text_sha256": hashlib.sha256(held).hexdigest(), "pool": "compression",
-            "model_sha256": hashlib.sha256((DATA / design["model"] / "model.safetensors").read_bytes()).hexdigest(),
+            "model_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
             "calibration_sha256": hashlib.sha256((DATA / design["calibration"]).read_bytes()).hexdigest(),
             "models": sorted(models, key=lambda model: (model["seed"], model["name"]))}
-    with open(f"{RESULTS}.tmp", "wb") as file, gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
-        packed.write(json.dumps(kept, separators=(",", ":")).encode())
-    os.replace(f"{RESULTS}.tmp", RESULTS)
+    run.write(design["name"], kept)
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Compresses a trained model and keeps what the results lost.")
-    parser.add_argument("--seeds", type=int, help="at most so many seeds (default: what the design says)")
-    options = parser.parse_args()
-    design = run.read_design("compress")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=run.HERE, capture_output=True, text=True, check=True).stdout.strip()
-    models = json.loads(gzip.decompress(RESULTS.read_bytes()))["models"] if RESULTS.exists() else []
-    for seed in range(min(design["seeds"], options.seeds or design["seeds"])):
+def measure_all(name, seeds, commit):
+    design = run.read_design(name)
+    models = run.kept(name)["models"]
+    for seed in range(min(design["seeds"], seeds or design["seeds"])):
         for kind in ["compress", "recover"]:
-            for name in design[kind]:
-                if name in ("options", "seeds") or seed >= design[kind].get("seeds", design["seeds"]):
+            for each in design.get(kind, []):
+                if each in ("options", "seeds", "steps") or seed >= design[kind].get("seeds", design["seeds"]):
                     continue
-                label = name if kind == "compress" else f"{name}-recovered"
+                label = each if kind == "compress" else f"{each}-recovered"
                 if any((model["name"], model["seed"]) == (label, seed) for model in models):
                     continue
-                entry = measure(design, kind, name, seed)
+                entry = measure(design, kind, each, seed)
                 models.append(entry)
                 if kind == "compress" and not any((model["name"], model["seed"]) == ("uncompressed", seed) for model in models):
                     models.append({"name": "uncompressed", "seed": seed, "validation_loss": entry["loss_before"]})
                 keep(design, models, commit)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compresses trained models and keeps what the results lost.")
+    parser.add_argument("designs", nargs="*", metavar="DESIGN", default=DESIGNS, help=f"names of designs/NAME.toml (default: {' '.join(DESIGNS)})")
+    parser.add_argument("--seeds", type=int, help="at most so many seeds (default: what the design says)")
+    options = parser.parse_args()
+    for name in options.designs:
+        measure_all(name, options.seeds, run.commit())
 
 
 if __name__ == "__main__":

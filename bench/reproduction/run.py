@@ -115,8 +115,11 @@ def keep(name, results, text, commit):
     results = json.loads(json.dumps(results).replace(f"{OUT}/", "build/reproduction/"))  # the same wherever OUT is
     said = {"commit": commit, "text_sha256": text, **{key: results[key] for key in RUN_KEYS if key in results},
             "models": [{"name": model["name"], **{key: model[key] for key in MODEL_KEYS if key in model}} for model in results["models"]]}
-    data = json.dumps(said, separators=(",", ":")).encode()
-    path = path_of(name)
+    write(name, said)
+
+
+def write(name, said):
+    path, data = path_of(name), json.dumps(said, separators=(",", ":")).encode()
     path.parent.mkdir(exist_ok=True)
     with open(f"{path}.tmp", "wb") as file, gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
         packed.write(data)
@@ -148,6 +151,10 @@ def rates(design, shape, text, commit):
     return {name: found[keys.get("rate-of", name)] for name, keys in design["mechanisms"].items()}
 
 
+def commit():
+    return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def run(name, seeds, first, text, commit):
     design = read_design(name)
     design["mechanisms"] = dict(list(design["mechanisms"].items())[:first])
@@ -171,9 +178,8 @@ def main():
     parser.add_argument("--first", type=int, help="only so many mechanisms of each design; a later run adds the others, none can be taken away again")
     options = parser.parse_args()
     text = make_text()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
     for name in options.designs or designs():
-        run(name, options.seeds, options.first, text, commit)
+        run(name, options.seeds, options.first, text, commit())
 
 
 if __name__ == "__main__":
