@@ -4,7 +4,7 @@ import math
 
 from noise import variance
 
-DESIGNS = ["front", "mfa"]
+DESIGNS = {"front": None, "mfa": None, "egmla-gate": {"gate": "egmla:64", "gate-c16": "egmla:16"}}  # with what is taken of a design, and its name here
 CONTEXTS = [1024, 32768]
 WIDTH, HEIGHT = 760, 480
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 18, 52
@@ -19,22 +19,23 @@ def cache(model, context):
 
 
 def mechanisms(results):
-    """[(name, mean loss, its standard deviation over seeds, seeds, caches per token at CONTEXTS)], the best first."""
+    """[(name, mean loss, its standard deviation over seeds, seeds, caches per token at CONTEXTS, parameters)], the best first."""
     found = []
-    for design in DESIGNS:
+    for design, names in DESIGNS.items():
         models = results.get(design, {"models": []})["models"]
-        for name in dict.fromkeys(model["name"] for model in models):
+        for name in names or dict.fromkeys(model["name"] for model in models):
             runs = [model for model in models if model["name"] == name]
             losses = [model["validation_loss"] for model in runs]
             if len(losses) > 1:
-                found.append((name, sum(losses) / len(losses), math.sqrt(variance(losses)), len(losses), [cache(runs[0], each) for each in CONTEXTS]))
+                found.append(((names or {}).get(name, name), sum(losses) / len(losses), math.sqrt(variance(losses)), len(losses),
+                              [cache(runs[0], each) for each in CONTEXTS], runs[0]["parameters"]))
     return sorted(found, key=lambda each: each[1])
 
 
 def on_front(found, context):
     """Names of those that no other beats with a smaller cache."""
     names, least = set(), math.inf
-    for name, _, _, _, caches in found:
+    for name, _, _, _, caches, _ in found:
         if caches[context] < least:
             names.add(name)
             least = caches[context]
@@ -48,10 +49,10 @@ def elements(value):
 def table(results):
     found = mechanisms(results)
     fronts = [on_front(found, context) for context in range(len(CONTEXTS))]
-    lines = ["| | loss | seeds | cache elements per token at 1k | at 32k |", "| --- | --- | --- | --- | --- |"]
-    for name, mean, spread, seeds, caches in found:
+    lines = ["| | loss | seeds | parameters | cache elements per token at 1k | at 32k |", "| --- | --- | --- | --- | --- | --- |"]
+    for name, mean, spread, seeds, caches, parameters in found:
         cells = [f"**{elements(each)}**" if name in fronts[i] else elements(each) for i, each in enumerate(caches)]
-        lines.append(f"| `{name}` | {mean:.3f} ± {spread:.3f} | {seeds} | {' | '.join(cells)} |")
+        lines.append(f"| `{name}` | {mean:.3f} ± {spread:.3f} | {seeds} | {parameters:,} | {' | '.join(cells)} |")
     return lines
 
 
@@ -107,7 +108,7 @@ class Picture:
         self.parts.append(f'<path d="{path}H{WIDTH - RIGHT}" fill="none" stroke="#1f77b4"{dashes}/>')
 
     def points(self, found):
-        for _, mean, spread, seeds, caches in found:
+        for _, mean, spread, seeds, caches, _ in found:
             y, error = self.y(mean), spread / math.sqrt(seeds)
             far, near = self.x(caches[-1]), self.x(caches[0])
             self.parts.append(f'<line x1="{far:.1f}" x2="{far:.1f}" y1="{self.y(mean - error):.1f}" y2="{self.y(mean + error):.1f}" stroke="#999"/>')
@@ -119,7 +120,7 @@ class Picture:
             self.boxes.append((far - 5, far + 5, y - 5, y + 5))
 
     def labels(self, found):
-        for name, mean, _, _, caches in reversed(found):  # from the top, so that of two neighbours the lower one's label goes down
+        for name, mean, _, _, caches, _ in reversed(found):  # from the top, so that of two neighbours the lower one's label goes down
             x, y, width = self.x(caches[-1]), self.y(mean), CHARACTER * len(name)
             places = [(left, y + dy) for dy in (0, LINE, -LINE) for left in (x + 8, x - 8 - width)]
             boxes = [(left, left + width, middle - LINE / 2, middle + LINE / 2) for left, middle in places]

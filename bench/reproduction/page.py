@@ -18,6 +18,7 @@ import sys
 import tomllib
 
 import front
+import run
 from noise import fit_noise, quantile, upper_tail, variance
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -71,12 +72,18 @@ def differences(claim, results):
     return [a[seed] - b[seed] for seed in sorted(set(a) & set(b))]
 
 
+def noise_of(claim, results):
+    """Which model of the noise a claim's pairs belong to: figures that are not losses, compression, and training by depth have one each."""
+    if "figure" in claim or "pool" in results[claim["design"]]:
+        return claim.get("figure") or results[claim["design"]]["pool"]
+    return run.read_toml(HERE / "designs/shapes.toml")[run.read_design(claim["design"])["shape"]]["noise"]
+
+
 def measure(claims, results):
     """Adds to every claim its differences, mean, 95 % interval, p of both sides; to each the verdict after Holm's correction."""
     for claim in claims:
         claim["differences"] = differences(claim, results)
-        # Compression has another source of noise than training, and so have other figures than losses.
-        claim["pool"] = claim.get("figure", results[claim["design"]].get("pool", "training")) if claim["differences"] else None
+        claim["pool"] = noise_of(claim, results) if claim["differences"] else None
     pools = {}
     for pool in {claim["pool"] for claim in claims if claim["pool"]}:
         unique = {(claim["design"], claim["a"], claim["b"], claim.get("at", 1)): claim["differences"] for claim in claims
@@ -137,7 +144,7 @@ def verdict(claim, family):
         return "does not hold: the opposite" if claim["kind"] == "difference" else "does not hold"
     paper = claim.get("paper-difference")
     if claim["kind"] == "difference" and paper and claim["mean"] - quantile(LEVEL / 2 / family, claim["df"]) * claim["error"] > paper:
-        return "not found: smaller than in the paper"
+        return "not found"
     return "not decided"
 
 
@@ -198,18 +205,20 @@ def table_of_claims(claims, paper):
             continue
         where = f"{claim['says']} ({claim['table']})" + (f"; {pair(claim)}" if pair(claim) else "")
         p = "" if "p" not in claim else "< 0.001" if claim["p"] < 0.001 else f"{claim['p']:.3f}"
-        outcome = claim["verdict"] + (f": {claim['left-out']}" if claim["verdict"] == "left out" and "left-out" in claim else "")
+        outcome = claim["verdict"] + (f": {claim['left-out']}" if claim["verdict"] == "left out" else "")
+        if "note" in claim and claim["verdict"].startswith("holds"):
+            outcome += f"; {claim['note']}"
         lines.append(f"| {claim['id']} | {where} | {wanted(claim)} | {figure(claim)} | {len(claim['differences']) or claim.get('ladder-seeds') or ''} | {p} | {outcome} |")
     return lines
 
 
-def table_of_design(kept, tuned):
-    names = list(dict.fromkeys(model["name"] for model in kept["models"]))
+def table_of_design(models, tuned):
+    names = list(dict.fromkeys(model["name"] for model in models))
     rates = {model["name"]: model for model in (tuned or {"models": []})["models"]}
     lines = ["| | loss | seeds | parameters | cache per token | FFN | rate |", "| --- | --- | --- | --- | --- | --- | --- |"]
     rows = []
     for name in names:
-        runs = [model for model in kept["models"] if model["name"] == name]
+        runs = [model for model in models if model["name"] == name]
         values = [model["validation_loss"] for model in runs]
         mean = sum(values) / len(values)
         spread = f" ± {math.sqrt(variance(values)):.3f}" if len(values) > 1 else ""
@@ -231,15 +240,20 @@ def tables(claims, results):
     made["front"] = front.table(results)
     made["losses"] = []
     for name, kept in results.items():
-        if not name.startswith("tune-"):
-            made["losses"] += ["", f"### {name}", "", *table_of_design(kept, results.get(f"tune-{name}"))]
-    lines = ["| source of noise | deviation of a difference of two runs | its weight in degrees of freedom | ± of five seeds | seeds for ± 0.01 |",
-             "| --- | --- | --- | --- | --- |"]
+        # Models that were trained on are measured on another text.
+        for part, said in [([model for model in kept["models"] if not model["name"].endswith("-recovered")], name),
+                           ([model for model in kept["models"] if model["name"].endswith("-recovered")], f"{name}, trained on")]:
+            if part and not name.startswith("tune-"):
+                made["losses"] += ["", f"### {said}", "", *table_of_design(part, results.get(f"tune-{name}"))]
+    lines = ["| source of noise | deviation of a difference of two runs | its weight in degrees of freedom | ± of five seeds | seeds for ± 0.01 | five seeds decide from |",
+             "| --- | --- | --- | --- | --- | --- |"]
     for pool, fitted in sorted(pools.items()):
         if fitted:
             common, weight = fitted
             half = lambda seeds: quantile(LEVEL / 2, weight + seeds - 1) * math.sqrt(common / seeds)
-            lines.append(f"| {pool} | {math.sqrt(common):.4f} | {weight:.1f} | {half(5):.3f} | {next(seeds for seeds in range(2, 10000) if half(seeds) <= 0.01)} |")
+            enough = next(seeds for seeds in range(2, 10000) if half(seeds) <= 0.01)
+            decided = quantile(LEVEL / 2 / family, weight + 4) * math.sqrt(common / 5)
+            lines.append(f"| {pool} | {math.sqrt(common):.4f} | {weight:.1f} | {half(5):.3f} | {enough} | {decided:.3f} |")
     made["noise"] = lines + ["", f"{family} claims have as many seeds as they need, and are corrected for together."]
     counts = {}
     for claim in claims:
