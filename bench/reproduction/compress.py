@@ -95,13 +95,17 @@ def keep(design, models, commit):
     run.write(design["name"], kept)
 
 
+def seeds_of(design, kind, name):
+    return design[kind].get("fewer-seeds", {}).get(name, design[kind].get("seeds", design["seeds"]))
+
+
 def measure_all(name, seeds, commit):
     design = run.read_design(name)
     models = run.kept(name)["models"]
     for seed in range(min(design["seeds"], seeds or design["seeds"])):
         for kind in ["compress", "recover"]:
             for each in design.get(kind, []):
-                if each in ("options", "seeds", "steps") or seed >= design[kind].get("seeds", design["seeds"]):
+                if each in ("options", "seeds", "steps", "fewer-seeds") or seed >= seeds_of(design, kind, each):
                     continue
                 label = each if kind == "compress" else f"{each}-recovered"
                 if any((model["name"], model["seed"]) == (label, seed) for model in models):
