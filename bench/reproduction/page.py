@@ -76,7 +76,7 @@ def noise_of(claim, results):
     """Which model of the noise a claim's pairs belong to: figures that are not losses, compression, and training by depth have one each."""
     if "figure" in claim or "pool" in results[claim["design"]]:
         return claim.get("figure") or results[claim["design"]]["pool"]
-    return run.read_toml(HERE / "designs/shapes.toml")[run.read_design(claim["design"])["shape"]]["noise"]
+    return run.shape_of(run.read_design(claim["design"]))["noise"]
 
 
 def measure(claims, results):

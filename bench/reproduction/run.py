@@ -2,10 +2,11 @@
 """Runs designs of the reproduction and keeps their results.
 
     ENWIK8=enwik8 bench/reproduction/run.py [--seeds N] [--first N] [DESIGN]...
+    ENWIK8=enwik8 bench/reproduction/run.py --check SEED [--mechanisms LIST] DESIGN...
 
 Without names, every design of designs/ in the order of designs/order.txt. A design becomes one `crosshead compare --tune` over short runs, for
 the rates, and one `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM where it runs in the background) and start it again: finished runs are kept, and the
-interrupted one goes on from its checkpoint. results/DESIGN.json.gz is what bench/reproduction/page.py reads. Rates in results/tune-DESIGN.json.gz
+interrupted one goes on from its checkpoint. --check trains one seed of your choice, keeps nothing, and prints the rows' differences beside the kept ones. results/DESIGN.json.gz is what bench/reproduction/page.py reads. Rates in results/tune-DESIGN.json.gz
 are taken, not tuned again: remove the file for that. An interrupted run replaces only results of fewer runs.
 
 ENWIK8     the file enwik8, or its first ten million bytes
@@ -155,15 +156,22 @@ def commit():
     return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def shape_of(design):
+    return {**read_toml(HERE / "designs/shapes.toml")[design["shape"]], **design.get("shape-changes", {})}
+
+
+def train(design, rate, out, extra):
+    """The comparison of a design at these rates."""
+    shape = shape_of(design)
+    by_path = ",".join(f"{in_compare(each, design, shape)}={rate[each]:.6g}" for each in design["mechanisms"])
+    return compare(design, shape, list(design["mechanisms"]), out, ["--tokens", shape["tokens"], "--lr", by_path, *extra])
+
+
 def run(name, seeds, first, text, commit):
     design = read_design(name)
     design["mechanisms"] = dict(list(design["mechanisms"].items())[:first])
-    shape = {**read_toml(HERE / "designs/shapes.toml")[design["shape"]], **design.get("shape-changes", {})}
-    rate = rates(design, shape, text, commit)
-    names = list(design["mechanisms"])
-    by_path = ",".join(f"{in_compare(each, design, shape)}={rate[each]:.6g}" for each in names)
-    status, results = compare(design, shape, names, OUT / name,
-                              ["--tokens", shape["tokens"], "--seeds", str(seeds or design["seeds"]), "--lr", by_path])
+    rate = rates(design, shape_of(design), text, commit)
+    status, results = train(design, rate, OUT / name, ["--seeds", str(seeds or design["seeds"])])
     if results is not None and (status == 0 or len(results["models"]) > len(kept(name)["models"])):
         add_caches(results, design.get("contexts", []), OUT / name)
         keep(name, results, text, commit)
@@ -171,12 +179,44 @@ def run(name, seeds, first, text, commit):
         sys.exit(status)
 
 
+def check(name, seed, mechanisms):
+    """Trains one seed of a design, or of some of its mechanisms, and prints the differences of the claims that they are in, beside those kept."""
+    import page  # here, because it imports this module
+    design = read_design(name)
+    unknown = [each for each in mechanisms or [] if each not in design["mechanisms"]]
+    if unknown:
+        sys.exit(f"run.py: {name} has no mechanism {unknown[0]}; it has {', '.join(design['mechanisms'])}")
+    rate = rates(design, shape_of(design), make_text(), commit())
+    design["mechanisms"] = {key: value for key, value in design["mechanisms"].items() if not mechanisms or key in mechanisms}
+    status, results = train(design, rate, OUT / "check" / f"{name}-{seed}", ["--seed", str(seed)])
+    if status:
+        sys.exit(status)
+    losses = {model["name"]: model["validation_loss"] for model in results["models"]}
+    for each, loss in losses.items():
+        print(f"{each}: validation loss {loss:.4f}")
+    claims, kept_results = page.load()
+    page.measure(claims, kept_results)
+    for claim in claims:
+        if claim.get("design") == name and {claim.get("a"), claim.get("b")} <= set(losses) and "at" not in claim and "figure" not in claim:
+            print(f"{claim['id']}: {page.signed(losses[claim['a']] - losses[claim['b']])} with seed {seed}; kept: {page.figure(claim)}")
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs designs of the reproduction and keeps their results.")
     parser.add_argument("designs", nargs="*", metavar="DESIGN", help="names of designs/NAME.toml (default: those of designs/order.txt)")
     parser.add_argument("--seeds", type=int, help="runs of each model (default: what the design says)")
     parser.add_argument("--first", type=int, help="only so many mechanisms of each design; a later run adds the others, none can be taken away again")
+    parser.add_argument("--check", metavar="SEED", type=int, help="train this seed of the designs that are named, keep nothing, and print the rows' differences")
+    parser.add_argument("--mechanisms", metavar="LIST", help="with --check: only these of the design, with commas between")
     options = parser.parse_args()
+    if options.check is not None:
+        if not options.designs:
+            sys.exit("run.py: --check needs the name of a design")
+        for name in options.designs:
+            check(name, options.check, options.mechanisms and options.mechanisms.split(","))
+        return
+    if options.mechanisms:
+        sys.exit("run.py: --mechanisms goes with --check; --first takes the first of a design")
     text = make_text()
     for name in options.designs or designs():
         run(name, options.seeds, options.first, text, commit())
