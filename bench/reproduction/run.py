@@ -5,9 +5,11 @@
     ENWIK8=enwik8 bench/reproduction/run.py --check SEED [--mechanisms LIST] DESIGN...
 
 Without names, every design of designs/ in the order of designs/order.txt. A design becomes one `crosshead compare --tune` over short runs, for
-the rates, and one `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM where it runs in the background) and start it again: finished runs are kept, and the
-interrupted one goes on from its checkpoint. --check trains one seed of your choice, keeps nothing, and prints the rows' differences beside the kept ones. results/DESIGN.json.gz is what bench/reproduction/page.py reads. Rates in results/tune-DESIGN.json.gz
-are taken, not tuned again: remove the file for that. An interrupted run replaces only results of fewer runs.
+the rates, and one `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM where it runs in the background) and start it again: finished
+runs are kept, and the interrupted one goes on from its checkpoint. results/DESIGN.json.gz is what bench/reproduction/page.py reads. Rates in
+results/tune-DESIGN.json.gz are taken, not tuned again: remove the file for that. An interrupted run replaces only results of fewer runs.
+
+--check trains one seed of your choice, keeps nothing, and prints the rows' differences beside the kept ones.
 
 ENWIK8     the file enwik8, or its first ten million bytes
 OUT        where models and reports go: build/reproduction
