@@ -173,6 +173,8 @@ def run(name, seeds, first, text, commit):
     design = read_design(name)
     design["mechanisms"] = dict(list(design["mechanisms"].items())[:first])
     rate = rates(design, shape_of(design), text, commit)
+    if design["seeds"] == 0:
+        return  # its rates were all that is asked
     status, results = train(design, rate, OUT / name, ["--seeds", str(seeds or design["seeds"])])
     if results is not None and (status == 0 or len(results["models"]) > len(kept(name)["models"])):
         add_caches(results, design.get("contexts", []), OUT / name)
