@@ -76,7 +76,7 @@ def measure(design, kind, name, seed):
         trained = run.OUT / design["name"] / f"{name}-{seed}-recovered"
         shutil.rmtree(trained, ignore_errors=True)
         report = crosshead("train", "--init-from", start, "--recover", "--data", DATA / design["calibration"], *design["recover"]["options"].split(),
-                           "--steps", design["recover"]["steps"].get(name, 40), "--seed", seed, "--runs", "none", "--out", trained)
+                           "--steps", design["recover"]["own-steps"].get(name, design["recover"]["steps"]), "--seed", seed, "--runs", "none", "--out", trained)
         if "validation_loss" in entry:
             entry["loss_compressed"] = entry["validation_loss"]
         entry |= {"name": f"{name}-recovered", "validation_loss": report["validation_loss"]}
@@ -86,7 +86,7 @@ def measure(design, kind, name, seed):
 
 
 def keep(design, models, commit):
-    weights = DATA / design["model"] / "model.safetensors" if not design.get("tokenizer") else DATA / design["model"]
+    weights = DATA / design["model"] / ("" if design.get("tokenizer") else "model.safetensors")
     held = (DATA / design["held"]).read_bytes()[:design["held-bytes"]]
     kept = {"commit": commit, "text_sha256": hashlib.sha256(held).hexdigest(), "pool": "compression",
             "model_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
@@ -96,7 +96,7 @@ def keep(design, models, commit):
 
 
 def seeds_of(design, kind, name):
-    return design[kind].get("fewer-seeds", {}).get(name, design[kind].get("seeds", design["seeds"]))
+    return design[kind].get("own-seeds", {}).get(name, design[kind].get("seeds", design["seeds"]))
 
 
 def measure_all(name, seeds, commit):
@@ -105,7 +105,7 @@ def measure_all(name, seeds, commit):
     for seed in range(min(design["seeds"], seeds or design["seeds"])):
         for kind in ["compress", "recover"]:
             for each in design.get(kind, []):
-                if each in ("options", "seeds", "steps", "fewer-seeds") or seed >= seeds_of(design, kind, each):
+                if each in ("options", "seeds", "own-seeds", "steps", "own-steps") or seed >= seeds_of(design, kind, each):
                     continue
                 label = each if kind == "compress" else f"{each}-recovered"
                 if any((model["name"], model["seed"]) == (label, seed) for model in models):
