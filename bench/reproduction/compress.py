@@ -46,7 +46,7 @@ def piece(design, seed):
 
 def model(design):
     """The directory of the trained model, which a design that names a tokenizer imports from a file first."""
-    if not design.get("tokenizer"):
+    if "tokenizer" not in design:
         return DATA / design["model"]
     imported = run.OUT / design["name"] / "model"
     if not imported.exists():
@@ -86,7 +86,7 @@ def measure(design, kind, name, seed):
 
 
 def keep(design, models, commit):
-    weights = DATA / design["model"] / ("" if design.get("tokenizer") else "model.safetensors")
+    weights = DATA / design["model"] / ("" if "tokenizer" in design else "model.safetensors")
     held = (DATA / design["held"]).read_bytes()[:design["held-bytes"]]
     kept = {"commit": commit, "text_sha256": hashlib.sha256(held).hexdigest(), "pool": "compression",
             "model_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),

@@ -274,7 +274,8 @@ def write(page, made, claims):
         head, rest = page.split(begin, 1)
         page = f"{head}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.split(end, 1)[1]}"
     known = {claim["id"]: claim["verdict"] for claim in claims}
-    for id, quoted in re.findall(r"`([a-z]+-\d+): ([a-z ]+)`", page):
+    for id, quoted in re.findall(r"`([a-z]+-\d+):\s([a-z\s]+)`", page):
+        quoted = " ".join(quoted.split())
         if not known.get(id, "").startswith(quoted):
             wrong.append(f"the text says `{id}: {quoted}`; the verdict is `{known.get(id, 'that of no claim')}`")
     return page, wrong

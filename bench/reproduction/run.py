@@ -173,9 +173,10 @@ def run(name, seeds, first, text, commit):
     design = read_design(name)
     design["mechanisms"] = dict(list(design["mechanisms"].items())[:first])
     rate = rates(design, shape_of(design), text, commit)
-    if design["seeds"] == 0:
+    seeds = seeds or design["seeds"]
+    if seeds == 0:
         return  # its rates were all that is asked
-    status, results = train(design, rate, OUT / name, ["--seeds", str(seeds or design["seeds"])])
+    status, results = train(design, rate, OUT / name, ["--seeds", str(seeds)])
     if results is not None and (status == 0 or len(results["models"]) > len(kept(name)["models"])):
         add_caches(results, design.get("contexts", []), OUT / name)
         keep(name, results, text, commit)
@@ -214,8 +215,8 @@ def main():
     parser.add_argument("--mechanisms", metavar="LIST", help="with --check: only these of the design, with commas between")
     options = parser.parse_args()
     if options.check is not None:
-        if not options.designs:
-            sys.exit("run.py: --check needs the name of a design")
+        if not options.designs or options.seeds or options.first:
+            sys.exit("run.py: --check needs the name of a design, and takes --mechanisms but neither --seeds nor --first")
         for name in options.designs:
             check(name, options.check, options.mechanisms and options.mechanisms.split(","))
         return
