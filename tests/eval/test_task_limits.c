@@ -11,8 +11,8 @@
 
 #include "base/text.h"
 #include "eval/tasks/question.h"
-#include "eval/tasks/template.h"
-#include "eval/tasks/template_limits.h"
+#include "template/template.h"
+#include "template/template_limits.h"
 #include "sanitized.h"
 
 static ch_status fill(const char *text, json_t **value, ch_error *error) {
@@ -20,7 +20,7 @@ static ch_status fill(const char *text, json_t **value, ch_error *error) {
   json_t *item = json_pack("{s:s, s:i}", "t", "abc", "q", 1);
   ch_template_scope scope = {.fields = item};
   *value = NULL;
-  ch_status status = ch_template_parse(text, "test", &template, error);
+  ch_status status = ch_template_parse(text, CH_TEMPLATE_TASK, "test", &template, error);
   if (status == CH_OK) status = ch_template_value(template, &scope, value, error);
   ch_template_free(template);
   ch_template_scope_free(&scope);
@@ -98,7 +98,8 @@ static void nested_statements_are_refused(void **state) {
 
 /* x, doubled `count` times. */
 #define DOUBLED(count)                                                                                       \
-  "{% set x='0123456789abcdef' %}{% for i in range(" #count ") %}{% set x=x~x %}{% endfor %}"
+  "{% set n=namespace(x='0123456789abcdef') %}{% for i in range(" #count                                     \
+  ") %}{% set n.x=n.x~n.x %}{% endfor %}{% set x=n.x %}"
 #define BYTES "more than 256 MiB of texts and lists"
 
 /* Under the sanitizers, which make these cases thirty times as slow, the first few stand for all. */
@@ -111,17 +112,17 @@ static void refuse_all(const char *const cases[][2], size_t count) {
 static void values_that_grow_without_bound_are_refused(void **state) {
   (void)state;
   static const char *const cases[][2] = {
-      {"{% set x=[] %}{% for i in range(512) %}{% for j in range(512) %}{% set x=[x] %}{% endfor %}{% endfor "
-       "%}.",
+      {"{% set n=namespace(x=[]) %}{% for i in range(512) %}{% set n.x=[n.x] %}{% endfor %}.",
        "lists are nested more than 64 deep"},
-      {"{% set x=['a'] %}{% for i in range(30) %}{% set x=[x,x,x] %}{% endfor %}.",
+      {"{% set n=namespace(x=['a']) %}{% for i in range(30) %}{% set n.x=[n.x,n.x,n.x] %}{% endfor %}.",
        "a list grows beyond 1048576 elements"},
-      {"{% set x=['a'] %}{% for i in range(30) %}{% set x=x+x %}{% endfor %}.", BYTES},
+      {"{% set n=namespace(x=['a']) %}{% for i in range(30) %}{% set n.x=n.x+n.x %}{% endfor %}.", BYTES},
       {DOUBLED(30) ".", BYTES},
-      {DOUBLED(20) "{% set l=[] %}{% for i in range(128) %}{% set l=l+[x~i] %}{% endfor %}.", BYTES},
+      {DOUBLED(20) "{% set n.l=[] %}{% for i in range(128) %}{% set n.l=n.l+[x~i] %}{% endfor %}.", BYTES},
       {DOUBLED(16) "{{ x.replace('0', x) | length }}.", "a text grows beyond 64 MiB"},
-      {DOUBLED(16) "{{ [x, x, x, x, x, x, x, x].join(x) | regex_replace('0', '\\\\1' ~ x) }}.", "test"},
-      {DOUBLED(18) "{% set l=[x] %}{% for i in range(8) %}{% set l=l+l %}{% endfor %}{{ l | join }}.",
+      {DOUBLED(16) "{{ [x, x, x, x, x, x, x, x] | join(x) | regex_replace('0', '\\\\1' ~ x) }}.", "test"},
+      {DOUBLED(
+           18) "{% set n.l=[x] %}{% for i in range(8) %}{% set n.l=n.l+n.l %}{% endfor %}{{ n.l | join }}.",
        "test"},
       {DOUBLED(20) "{{ x.split('0') | length }}.", "a list grows beyond"},
       {DOUBLED(20) "{{ ('[' ~ x ~ ']') | literal }}.", BYTES},
@@ -142,8 +143,8 @@ static void work_without_end_is_refused(void **state) {
       {DOUBLED(18) "{% for i in range(60000) %}{% set y=x==x %}{% endfor %}.", BYTES},
       {"{% for i in range(65536) %}{% set y='a'|regex_replace('(a|b){100}' ~ i, '') %}{% endfor %}.", BYTES},
       /* patterns that go back and forth */
-      {"{% set x='((((((((((((((((' %}{% for i in range(12) %}{% set x=x~x %}{% endfor %}"
-       "{{ x | regex_replace('\\(.*?[)z]', '') }}.",
+      {"{% set n=namespace(x='((((((((((((((((') %}{% for i in range(12) %}{% set n.x=n.x~n.x %}{% endfor %}"
+       "{{ n.x | regex_replace('\\(.*?[)z]', '') }}.",
        BYTES},
       {DOUBLED(14) "{{ x | regex_replace('(?>[0-9a-f]*)[yz]', '') }}.", BYTES},
       {DOUBLED(14) "{{ x | regex_replace('([0-9a-f]*)\\1[yz]', '') }}.", BYTES},
@@ -154,8 +155,9 @@ static void work_without_end_is_refused(void **state) {
 static void work_that_real_prompts_need_goes_through(void **state) {
   (void)state;
   assert_fills(DOUBLED(16) "{{ x.replace('0', 'zero') | regex_replace('[a-c]+', '<\\0>') | length }}");
-  assert_fills("{% set l=[] %}{% for i in range(1000) %}{% set l=l+[i] %}{% endfor %}{{ l | join(' ') }}.");
-  assert_fills("{% set x=q %}{% for i in range(60) %}{% set x=[x] %}{% endfor %}.");
+  assert_fills("{% set n=namespace(l=[]) %}{% for i in range(1000) %}{% set n.l=n.l+[i] %}{% endfor %}{{ n.l "
+               "| join(' ') }}.");
+  assert_fills("{% set n=namespace(x=q) %}{% for i in range(60) %}{% set n.x=[n.x] %}{% endfor %}.");
   assert_fills("{% for i in range(100) %}{% set y=t|regex_replace('a' ~ i, '') %}{% endfor %}.");
 }
 

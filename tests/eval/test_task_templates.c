@@ -8,9 +8,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "eval/tasks/python_literal.h"
+#include "template/python_literal.h"
 #include "eval/tasks/python_random.h"
-#include "eval/tasks/template.h"
+#include "template/template.h"
 
 static const char fields[] = "{\"text\": \"  a caf\\u00e9  b \", \"n\": 7, \"list\": [\"x\", \"y\", \"z\"], "
                              "\"deep\": {\"a\": {\"b\": 5}}, "
@@ -22,7 +22,7 @@ static ch_status fill(const char *text, json_t **value, ch_error *error) {
   ch_template_scope scope = {.fields = json_loads(fields, 0, NULL)};
   json_t *object = scope.fields;
   *value = NULL;
-  ch_status status = ch_template_parse(text, "test", &template, error);
+  ch_status status = ch_template_parse(text, CH_TEMPLATE_TASK, "test", &template, error);
   if (status == CH_OK) status = ch_template_value(template, &scope, value, error);
   if (status == CH_OK || template) ch_template_free(template);
   ch_template_scope_free(&scope);
@@ -103,14 +103,18 @@ static void broken_templates_and_wrong_values_are_refused(void **state) {
       {"{% if n %}", "endif"},
       {"{% for x in list %}", "endfor"},
       {"{% endfor %}", "without its beginning"},
-      {"{% while n %}", "set, for or if"},
-      {"{{ list }} x", "where text is wanted"},
+      {"{% while n %}", "a statement is set, for, if"},
       {"{% for x in n %}{% endfor %}", "over a list"},
+      {"{% set deep.c = 1 %}", "members of a namespace"},
+      {"{% set n=namespace() %}{% set n.a=[n] %}", "cannot hold itself"},
+      {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deep"},
+      {"{{ f(1) }}", "no function or macro \"f\""},
+      {"{{ n is evn }}", "did you mean \"even\""},
       {"{{ text | regex_replace('(', '') }}", "pattern"},
       {"{{ 'x' | literal }}", "literal"},
       {"{{ text | int }}", "whole number"},
       {"{{ ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1", "more than 64 deep"},
-      {"{% set a = 'aaaaaaaaaaaaaaaa' %}{% for i in range(60) %}{% set a = a + a %}{% endfor %}", "256 MiB"},
+      {"{% set m = namespace(a='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set m.a = m.a + m.a %}{% endfor %}", "256 MiB"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_error error = {0};

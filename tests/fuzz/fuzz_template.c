@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/tasks/template.h"
+#include "template/template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,10 +38,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ch_error error = {0};
     if (length) memcpy(text, data, length);
     text[length] = 0;
-    ch_status status = ch_template_parse(text, "input", &template, &error);
-    if ((status == CH_OK) != (template != NULL) || (status != CH_OK && !*error.message)) abort();
-    if (template) fill(template, item);
-    ch_template_free(template);
+    for (int dialect = CH_TEMPLATE_TASK; dialect <= CH_TEMPLATE_CHAT; dialect++) {
+      ch_status status = ch_template_parse(text, dialect, "input", &template, &error);
+      if ((status == CH_OK) != (template != NULL) || (status != CH_OK && !*error.message)) abort();
+      if (template) fill(template, item);
+      ch_template_free(template);
+    }
   }
   free(text);
   json_decref(item);

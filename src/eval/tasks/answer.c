@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "eval/tasks/answer_choice.h"
-#include "eval/tasks/template_private.h"
+#include "template/template_private.h"
 
 void ch_answer_rules_free(ch_answer_rules *rules) {
   free(rules->stops);

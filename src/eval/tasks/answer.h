@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "eval/tasks/template.h"
+#include "template/template.h"
 
 enum {
   CH_MOST_STOPS = 64,

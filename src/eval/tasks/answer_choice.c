@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
-#include "eval/tasks/template_private.h"
+#include "template/template_private.h"
 
 enum { MOST_CHOICES = 26 /* letters */ };
 

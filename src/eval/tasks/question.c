@@ -6,9 +6,9 @@
 
 #include "base/utf8.h"
 #include "eval/perplexity.h"
-#include "eval/tasks/python_literal.h"
+#include "template/python_literal.h"
 #include "eval/tasks/python_random.h"
-#include "eval/tasks/template_private.h"
+#include "template/template_private.h"
 
 enum { FEWSHOT_SEED = 1234 /* the harness's */ };
 static const size_t most_bytes = (size_t)1 << 30; /* of the texts of all questions together */

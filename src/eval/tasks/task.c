@@ -17,7 +17,7 @@ static ch_template *template_of(ch_task_reading *r, const json_t *value, const c
   if (r->status != CH_OK) return NULL;
   if (!json_is_string(value)) return ch_task_wrong(r, key, "must be a text");
   snprintf(where, sizeof where, "%s: %s", r->where, key);
-  r->status = ch_template_parse(json_string_value(value), where, &template, r->error);
+  r->status = ch_template_parse(json_string_value(value), CH_TEMPLATE_TASK, where, &template, r->error);
   return template;
 }
 

@@ -8,7 +8,7 @@
 #include "eval/ruler/ruler.h"
 #include "eval/tasks/answer.h"
 #include "eval/tasks/items.h"
-#include "eval/tasks/template.h"
+#include "template/template.h"
 
 typedef enum ch_task_output {
   CH_TASK_CHOICES, /* one context, several continuations: "multiple_choice" */

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "eval/tasks/task_reading.h"
-#include "eval/tasks/template_private.h"
+#include "template/template_private.h"
 
 enum { USUAL_TOKENS = 256 /* the harness's */, MOST_TOKENS = 1 << 30 };
 

@@ -1,6 +1,6 @@
 /* Python's literals as some data sets hold them in their fields: strings, numbers, lists, tuples, dictionaries. */
-#ifndef CH_EVAL_TASKS_PYTHON_LITERAL_H
-#define CH_EVAL_TASKS_PYTHON_LITERAL_H
+#ifndef CH_TEMPLATE_PYTHON_LITERAL_H
+#define CH_TEMPLATE_PYTHON_LITERAL_H
 
 #include <jansson.h>
 

@@ -1,5 +1,5 @@
 /* A reader of Python's literals by recursive descent. */
-#include "eval/tasks/python_literal.h"
+#include "template/python_literal.h"
 
 #include <ctype.h>
 #include <stdlib.h>

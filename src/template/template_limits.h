@@ -1,13 +1,17 @@
 /* Limits of templates: the descriptions of tasks are files from anywhere, and none may crash the program, fill the
  * memory or keep it busy for long. Real descriptions stay far below every limit. */
-#ifndef CH_EVAL_TASKS_TEMPLATE_LIMITS_H
-#define CH_EVAL_TASKS_TEMPLATE_LIMITS_H
+#ifndef CH_TEMPLATE_LIMITS_H
+#define CH_TEMPLATE_LIMITS_H
 
 enum {
   /* Limits of the text of a template, while it is parsed. */
-  CH_TEMPLATE_ARGUMENTS = 8, /* values in brackets */
-  CH_TEMPLATE_DEPTH = 64,    /* statements, brackets, "elif" and "not" inside each other */
-  CH_TEMPLATE_HEIGHT = 256,  /* operators and filters that take each other's results: a tree's height */
+  CH_TEMPLATE_ARGUMENTS = 64, /* values in brackets */
+  CH_TEMPLATE_DEPTH = 64,     /* statements, brackets, "elif" and "not" inside each other */
+  CH_TEMPLATE_HEIGHT = 256,   /* operators and filters that take each other's results: a tree's height */
+
+  /* Limits of filling. */
+  CH_TEMPLATE_FRAMES = 96,     /* loops and macros inside each other */
+  CH_TEMPLATE_RECURSION = 512, /* statements, expressions and macros inside each other */
 
   /* Limits of the values that it makes. */
   CH_TEMPLATE_NESTING = 64,       /* lists inside each other */

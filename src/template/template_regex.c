@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "eval/tasks/template_private.h"
+#include "template/template_private.h"
 
 typedef struct ch_template_regex {
   char *pattern;
@@ -28,7 +28,6 @@ static void free_regexes(ch_template_scope *scope) {
 
 void ch_template_scope_free(ch_template_scope *scope) {
   free_regexes(scope);
-  json_decref(scope->locals);
   *scope = (ch_template_scope){0};
 }
 

@@ -1,7 +1,7 @@
 /* Templates: counting the work of a filling against its limits. */
 #include <stdint.h>
 
-#include "eval/tasks/template_private.h"
+#include "template/template_private.h"
 
 bool ch_template_spend(ch_template_scope *scope, size_t bytes, ch_error *error) {
   if (bytes <= (size_t)CH_TEMPLATE_BYTES) scope->bytes += (int64_t)bytes;

@@ -1,0 +1,329 @@
+/* Fills templates: runs their statements, and owns the names that they give. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "template/template_private.h"
+
+typedef ch_template_filling filling;
+
+/* --- errors and limits --------------------------------------------------------------------------------------- */
+
+json_t *ch_template_wrong(filling *f, ch_status status, const char *what) {
+  if (f->status == CH_OK) f->status = ch_fail(f->error, status, "%s: %s", f->template->where, what);
+  return NULL;
+}
+
+json_t *ch_template_wrong_in(filling *f) {
+  if (f->status != CH_OK) return NULL;
+  if (f->error->status == CH_OK) return ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a value");
+  f->status = ch_fail_in(f->error, f->template->where);
+  return NULL;
+}
+
+bool ch_template_step(filling *f) {
+  if (f->scope->steps++ < CH_TEMPLATE_STEPS) return true;
+  ch_fail(f->error, CH_ERROR_FORMAT, "%s: it takes more than %d steps for one item; make its loops shorter",
+          f->template->where, CH_TEMPLATE_STEPS);
+  f->status = CH_ERROR_FORMAT;
+  return false;
+}
+
+/* --- names --------------------------------------------------------------------------------------------------- */
+
+static bool push_frame(filling *f) {
+  json_t *frame = f->frame_count < CH_TEMPLATE_FRAMES ? json_object() : NULL;
+  if (!frame) {
+    if (f->frame_count == CH_TEMPLATE_FRAMES)
+      ch_template_wrong(
+          f, CH_ERROR_FORMAT,
+          "loops and macros run too deep inside each other; a macro may not call itself for ever");
+    else
+      ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a scope");
+    return false;
+  }
+  f->frames[f->frame_count++] = frame;
+  return true;
+}
+
+static void pop_frame(filling *f) {
+  json_decref(f->frames[--f->frame_count]);
+}
+
+static void give_name(filling *f, const char *name, json_t *value) {
+  if (json_object_set(f->frames[f->frame_count - 1], name, value) != 0)
+    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+}
+
+/* One value to one name, or the elements of a list to several. */
+static void give_names(filling *f, const char *const *names, int count, json_t *value) {
+  if (count == 1) {
+    give_name(f, names[0], value);
+    return;
+  }
+  if (!json_is_array(value) || json_array_size(value) != (size_t)count) {
+    ch_template_wrong(f, CH_ERROR_FORMAT, "several names need a list of as many values");
+    return;
+  }
+  for (int i = 0; i < count; i++) give_name(f, names[i], json_array_get(value, (size_t)i));
+}
+
+/* --- statements ---------------------------------------------------------------------------------------------- */
+
+static void run(filling *f, const ch_statement *first);
+
+static void put_text(filling *f, const char *text, size_t size) {
+  if (!ch_template_spend(f->scope, size, f->error) || !ch_template_fits(f->text->size + size, f->error)) {
+    ch_template_wrong_in(f);
+    return;
+  }
+  ch_text_put(f->text, text, size);
+  if (f->text->failed) ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a text");
+}
+
+static void put_value(filling *f, const ch_statement *s) {
+  json_t *value = ch_template_evaluate(f, s->expression),
+         *text = value ? ch_template_text(value, f->error) : NULL;
+  if (value && !text) ch_template_wrong_in(f);
+  if (text) put_text(f, json_string_value(text), json_string_length(text));
+  json_decref(value);
+  json_decref(text);
+}
+
+/* The text that statements write: a new string, or NULL with the status set. */
+static json_t *captured(filling *f, const ch_statement *first) {
+  ch_text text = {0}, *outer = f->text;
+  json_t *result = NULL;
+  f->text = &text;
+  run(f, first);
+  f->text = outer;
+  if (f->status == CH_OK && !(result = json_stringn(text.data ? text.data : "", text.size)))
+    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a text");
+  ch_text_free(&text);
+  return result;
+}
+
+/* Returns true if `value` is `object` or holds it. The limits for values bound its depth. */
+static bool holds(const json_t *value, const json_t *object) {
+  const char *key;
+  json_t *field;
+  if (value == object) return true;
+  for (size_t i = 0; i < json_array_size(value); i++)
+    if (holds(json_array_get(value, i), object)) return true;
+  json_object_foreach((json_t *)(uintptr_t)value, key, field) {
+    if (holds(field, object)) return true;
+  }
+  return false;
+}
+
+static void set_member(filling *f, const ch_statement *s, json_t *value) {
+  json_t *space = NULL;
+  for (int i = f->frame_count - 1; i >= 0 && !space; i--) space = json_object_get(f->frames[i], s->names[0]);
+  bool settable = false;
+  for (size_t i = 0; i < json_array_size(f->namespaces); i++)
+    settable |= json_array_get(f->namespaces, i) == space;
+  if (!space || !settable)
+    ch_template_wrong(f, CH_ERROR_FORMAT, "only members of a namespace() can be set");
+  else if (!ch_template_spend_value(f->scope, value, f->error))
+    ch_template_wrong_in(f);
+  else if (holds(value, space))
+    ch_template_wrong(f, CH_ERROR_FORMAT, "a namespace cannot hold itself");
+  else if (json_object_set(space, s->member, value) != 0)
+    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+}
+
+static void run_set(filling *f, const ch_statement *s) {
+  json_t *value = s->expression ? ch_template_evaluate(f, s->expression) : captured(f, s->body);
+  if (value && s->member) {
+    set_member(f, s, value);
+  } else if (value) {
+    give_names(f, s->names, s->name_count, value);
+  }
+  json_decref(value);
+}
+
+/* The variable `loop`, of turn `i`. */
+static void give_loop(filling *f, const json_t *list, size_t i) {
+  json_int_t count = (json_int_t)json_array_size(list), at = (json_int_t)i;
+  json_t *before = i > 0 ? json_array_get(list, i - 1) : ch_template_undefined();
+  json_t *after = at + 1 < count ? json_array_get(list, i + 1) : ch_template_undefined();
+  json_t *loop = json_pack("{s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:O, s:O}", "index0", at, "index", at + 1,
+                           "revindex0", count - at - 1, "revindex", count - at, "first", at == 0, "last",
+                           at + 1 == count, "length", count, "previtem", before, "nextitem", after);
+  if (!loop || json_object_set(f->frames[f->frame_count - 1], "loop", loop) != 0)
+    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+  json_decref(loop);
+}
+
+/* The elements that a loop runs over: those that its condition holds for. */
+static json_t *loop_list(filling *f, const ch_statement *s) {
+  json_t *value = ch_template_evaluate(f, s->expression);
+  json_t *list = value ? ch_template_elements(value, f->error) : NULL;
+  if (value && !list) ch_template_wrong_in(f);
+  json_decref(value);
+  if (!list || !s->condition) return list;
+  json_t *chosen = json_array();
+  for (size_t i = 0; chosen && f->status == CH_OK && i < json_array_size(list) && ch_template_step(f); i++) {
+    if (!push_frame(f)) break;
+    give_names(f, s->names, s->name_count, json_array_get(list, i));
+    json_t *condition = f->status == CH_OK ? ch_template_evaluate(f, s->condition) : NULL;
+    if (condition && ch_template_true(condition) && json_array_append(chosen, json_array_get(list, i)) != 0)
+      ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+    json_decref(condition);
+    pop_frame(f);
+  }
+  if (!chosen) ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+  json_decref(list);
+  return chosen;
+}
+
+static void run_loop(filling *f, const ch_statement *s) {
+  json_t *list = loop_list(f, s);
+  size_t turns = 0;
+  for (size_t i = 0; f->status == CH_OK && !f->leaving && i < json_array_size(list) && ch_template_step(f);
+       i++, turns++) {
+    if (!push_frame(f)) break;
+    give_names(f, s->names, s->name_count, json_array_get(list, i));
+    if (s->uses_loop) give_loop(f, list, i);
+    run(f, s->body);
+    f->continuing = false;
+    pop_frame(f);
+  }
+  f->leaving = false;
+  if (f->status == CH_OK && turns == 0) run(f, s->orelse);
+  json_decref(list);
+}
+
+static void run_if(filling *f, const ch_statement *s) {
+  json_t *condition = s->expression ? ch_template_evaluate(f, s->expression) : json_true();
+  if (condition) run(f, ch_template_true(condition) ? s->body : s->orelse);
+  json_decref(condition);
+}
+
+static void add_macro(filling *f, const ch_statement *s) {
+  const ch_statement **more = realloc(f->macros, (size_t)(f->macro_count + 1) * sizeof *more);
+  if (more) f->macros = more;
+  if (more)
+    f->macros[f->macro_count++] = s;
+  else
+    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+}
+
+static void run_one(filling *f, const ch_statement *s) {
+  switch (s->kind) {
+  case CH_TEXT:
+    put_text(f, s->text, s->size);
+    break;
+  case CH_OUTPUT:
+    put_value(f, s);
+    break;
+  case CH_SET:
+    run_set(f, s);
+    break;
+  case CH_FOR:
+    run_loop(f, s);
+    break;
+  case CH_IF:
+    run_if(f, s);
+    break;
+  case CH_MACRO:
+    add_macro(f, s);
+    break;
+  case CH_BREAK:
+    f->leaving = true;
+    break;
+  case CH_CONTINUE:
+    f->continuing = true;
+    break;
+  }
+}
+
+static void run(filling *f, const ch_statement *first) {
+  if (++f->depth > CH_TEMPLATE_RECURSION)
+    ch_template_wrong(f, CH_ERROR_FORMAT, "statements and macros run too deep inside each other");
+  for (const ch_statement *s = first;
+       s && f->status == CH_OK && !f->leaving && !f->continuing && ch_template_step(f); s = s->next)
+    run_one(f, s);
+  f->depth--;
+}
+
+/* --- macros -------------------------------------------------------------------------------------------------- */
+
+/* Gives the parameters of a macro their values: arguments are evaluated outside, defaults inside. */
+static void give_arguments(filling *f, const ch_statement *macro, json_t *const *in,
+                           const ch_expression *call) {
+  for (int i = 1; i < macro->name_count && f->status == CH_OK; i++) {
+    json_t *value = NULL;
+    for (int k = 0; k < call->count; k++) {
+      const char *keyword = call->keywords ? call->keywords[k] : NULL;
+      if (keyword ? strcmp(keyword, macro->names[i]) == 0 : k == i - 1) value = json_incref(in[k]);
+    }
+    if (!value && macro->defaults[i]) value = ch_template_evaluate(f, macro->defaults[i]);
+    if (f->status == CH_OK) give_name(f, macro->names[i], value ? value : ch_template_undefined());
+    json_decref(value);
+  }
+}
+
+static bool check_arguments(filling *f, const ch_statement *macro, const ch_expression *call) {
+  char message[128];
+  for (int k = 0; k < call->count; k++) {
+    const char *keyword = call->keywords ? call->keywords[k] : NULL;
+    bool known = !keyword && k < macro->name_count - 1;
+    for (int i = 1; keyword && i < macro->name_count; i++) known |= strcmp(keyword, macro->names[i]) == 0;
+    if (known) continue;
+    snprintf(message, sizeof message, "macro \"%.40s\" has no parameter for argument %d", macro->names[0],
+             k + 1);
+    ch_template_wrong(f, CH_ERROR_FORMAT, message);
+    return false;
+  }
+  return true;
+}
+
+json_t *ch_template_call_macro(filling *f, const ch_expression *call) {
+  const ch_statement *macro = NULL;
+  json_t *in[CH_TEMPLATE_ARGUMENTS], *result = NULL;
+  int count = 0;
+  for (int i = 0; i < f->macro_count; i++)
+    if (strcmp(f->macros[i]->names[0], call->name) == 0) macro = f->macros[i];
+  if (!macro || !check_arguments(f, macro, call)) return NULL;
+  for (; count < call->count; count++)
+    if (!(in[count] = ch_template_evaluate(f, call->in[count]))) break;
+  int outer = f->first_frame;
+  if (count == call->count && push_frame(f)) {
+    f->first_frame = f->frame_count - 1;
+    give_arguments(f, macro, in, call);
+    if (f->status == CH_OK) result = captured(f, macro->body);
+    f->first_frame = outer;
+    pop_frame(f);
+  }
+  while (count > 0) json_decref(in[--count]);
+  return result;
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------------- */
+
+/* The value of a template that is one expression after names; or NULL, for any other without an error. */
+static json_t *only_value(filling *f) {
+  const ch_statement *s = f->template->first;
+  while (s && s->kind == CH_SET && !s->member && s->expression) s = s->next;
+  if (!s || s->kind != CH_OUTPUT || s->next) return NULL;
+  for (const ch_statement *given = f->template->first; given != s && f->status == CH_OK; given = given->next)
+    run_one(f, given);
+  return f->status == CH_OK ? ch_template_evaluate(f, s->expression) : NULL;
+}
+
+ch_status ch_template_value(const ch_template *template, ch_template_scope *scope, json_t **value,
+                            ch_error *error) {
+  ch_error own = {0};
+  filling f = {.template = template, .scope = scope, .first_frame = 1, .error = error ? error : &own};
+  f.error->status = CH_OK; /* until something writes its message there */
+  scope->steps = scope->bytes = 0;
+  *value = NULL;
+  if (push_frame(&f)) *value = only_value(&f);
+  if (f.status == CH_OK && !*value) *value = captured(&f, template->first);
+  while (f.frame_count > 0) pop_frame(&f);
+  free(f.macros);
+  json_decref(f.namespaces);
+  if (*value == ch_template_undefined()) *value = json_string("");
+  if (f.status == CH_OK && !*value) ch_template_wrong(&f, CH_ERROR_MEMORY, "no memory for a value");
+  return f.status;
+}

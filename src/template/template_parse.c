@@ -1,0 +1,411 @@
+/* Parses templates: text, statements, and the white space between them. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "template/template_private.h"
+
+typedef ch_template_parser parser;
+
+/* --- shared with expressions --------------------------------------------------------------------------------- */
+
+void *ch_template_fail(parser *p, const char *what) {
+  if (p->status == CH_OK)
+    p->status = ch_fail(p->error, CH_ERROR_FORMAT, "%s, at character %zu: %s", p->template->where,
+                        (size_t)(p->at - p->start) + 1, what);
+  return NULL;
+}
+
+void *ch_template_allocate(parser *p, size_t size) {
+  void *memory = ch_arena_alloc(&p->template->arena, size);
+  if (!memory && p->status == CH_OK)
+    p->status = ch_fail(p->error, CH_ERROR_MEMORY, "no memory for a template");
+  return memory;
+}
+
+bool ch_template_enter(parser *p, const char *what) {
+  char message[96];
+  if (p->depth < CH_TEMPLATE_DEPTH) return ++p->depth;
+  snprintf(message, sizeof message, "%s are nested more than %d deep; name an inner part by {%% set %%}",
+           what, CH_TEMPLATE_DEPTH);
+  ch_template_fail(p, message);
+  return false;
+}
+
+static bool is_word(char c) {
+  return isalnum((unsigned char)c) || c == '_';
+}
+
+bool ch_template_take(parser *p, const char *what) {
+  while (p->at < p->end && isspace((unsigned char)*p->at)) p->at++;
+  size_t size = strlen(what);
+  if ((size_t)(p->end - p->at) < size || strncmp(p->at, what, size) != 0) return false;
+  if (is_word(what[0]) && p->at + size < p->end && is_word(p->at[size])) return false;
+  p->at += size;
+  return true;
+}
+
+bool ch_template_need(parser *p, const char *what) {
+  if (ch_template_take(p, what)) return true;
+  char message[48];
+  snprintf(message, sizeof message, "%s is missing", what);
+  ch_template_fail(p, message);
+  return false;
+}
+
+const char *ch_template_take_name(parser *p) {
+  while (p->at < p->end && isspace((unsigned char)*p->at)) p->at++;
+  const char *from = p->at;
+  if (p->at < p->end && (isalpha((unsigned char)*p->at) || *p->at == '_'))
+    while (p->at < p->end && is_word(*p->at)) p->at++;
+  if (p->at == from) return ch_template_fail(p, "a name is missing");
+  char *name = ch_template_allocate(p, (size_t)(p->at - from) + 1);
+  if (name) memcpy(name, from, (size_t)(p->at - from));
+  return name;
+}
+
+/* --- white space --------------------------------------------------------------------------------------------- */
+
+static bool trims(const parser *p) {
+  return p->template->dialect == CH_TEMPLATE_CHAT;
+}
+
+/* The beginning of a text without the white space at its end, as str.rstrip gives it. */
+static const char *strip_right(const char *from, const char *to) {
+  while (to > from) {
+    const char *last = to - 1;
+    uint32_t code;
+    while (last > from && (*last & 0xc0) == 0x80) last--;
+    if (!ch_utf8_decode((const unsigned char *)last, (const unsigned char *)to, &code) ||
+        !ch_is_white_space(code))
+      break;
+    to = last;
+  }
+  return to;
+}
+
+static const char *strip_left(const char *from, const char *to) {
+  for (uint32_t code; from < to;) {
+    size_t size = ch_utf8_decode((const unsigned char *)from, (const unsigned char *)to, &code);
+    if (!size || !ch_is_white_space(code)) break;
+    from += size;
+  }
+  return from;
+}
+
+/* Moves behind closing brackets that end at p->at and the white space that belongs to them. `sign`: before the brackets, '-',
+   '+' or 0. A line break after a block or comment is removed in chat templates. */
+static void finish_brackets(parser *p, char sign, bool block) {
+  if (sign == '-')
+    p->at = strip_left(p->at, p->end);
+  else if (sign != '+' && block && trims(p) && p->at < p->end && *p->at == '\n')
+    p->at++;
+}
+
+/* Expects the closing brackets. */
+static void close_brackets(parser *p, const char *closing) {
+  if (p->status != CH_OK) return;
+  char sign = ch_template_take(p, "-") ? '-' : ch_template_take(p, "+") ? '+' : 0;
+  if (p->end - p->at < 2 || strncmp(p->at, closing, 2) != 0) {
+    ch_template_fail(p, closing[0] == '}' ? "}} is missing, or the text before it is not an expression"
+                                          : "%} is missing, or the text before it is not a statement");
+    return;
+  }
+  p->at += 2;
+  finish_brackets(p, sign, closing[0] == '%');
+}
+
+static ch_statement *add(parser *p, ch_statement ***tail, ch_statement_kind kind) {
+  ch_statement *s = p->status == CH_OK ? ch_template_allocate(p, sizeof *s) : NULL;
+  if (!s) return NULL;
+  *s = (ch_statement){.kind = kind};
+  **tail = s;
+  *tail = &s->next;
+  return s;
+}
+
+/* The place of the next "{{", "{%" or "{#"; the end if there is none. */
+static const char *next_bracket(const parser *p) {
+  for (const char *at = p->at; at + 1 < p->end; at++)
+    if (at[0] == '{' && (at[1] == '{' || at[1] == '%' || at[1] == '#')) return at;
+  return p->end;
+}
+
+/* The text up to a bracket, less the white space that the bracket removes. */
+static void put_text(parser *p, ch_statement ***tail, const char *until) {
+  const char *end = until, *line = until;
+  char sign = until + 2 < p->end ? until[2] : 0;
+  if (sign == '-') {
+    end = strip_right(p->at, until);
+  } else if (trims(p) && sign != '+' && until < p->end &&
+             until[1] != '{') { /* blanks from the line's beginning */
+    while (line > p->at && line[-1] != '\n') line--;
+    bool begins = line > p->at || line == p->start || line[-1] == '\n';
+    if (begins && strip_left(line, until) == until) end = line;
+  }
+  if (end > p->at) {
+    ch_statement *s = add(p, tail, CH_TEXT);
+    if (s) s->text = p->at, s->size = (size_t)(end - p->at);
+  }
+  p->at = until;
+}
+
+/* --- statements ---------------------------------------------------------------------------------------------- */
+
+static const char *const endings[] = {"endfor", "elif",     "else",         "endif",
+                                      "endset", "endmacro", "endgeneration"};
+typedef enum ending {
+  ENDS_FOR,
+  ENDS_ELIF,
+  ENDS_ELSE,
+  ENDS_IF,
+  ENDS_SET,
+  ENDS_MACRO,
+  ENDS_GENERATION,
+  ENDS_TEXT
+} ending;
+static ending parse_body(parser *p, ch_statement **first);
+
+/* A body that must end with `want`, whose brackets are closed. */
+static void parse_block(parser *p, ch_statement **first, ending want) {
+  char message[48];
+  close_brackets(p, "%}");
+  ending end = parse_body(p, first);
+  if (end != want) {
+    snprintf(message, sizeof message, "{%% %s %%} is missing", endings[want]);
+    ch_template_fail(p, message);
+  }
+  close_brackets(p, "%}");
+}
+
+/* Behind "{% if" or "{% elif". */
+static void parse_if(parser *p, ch_statement *s) {
+  s->expression = ch_template_tuple(p);
+  close_brackets(p, "%}");
+  ending end = parse_body(p, &s->body);
+  if (p->status != CH_OK) return;
+  if (end == ENDS_ELIF) {
+    ch_statement **tail = &s->orelse, *other = add(p, &tail, CH_IF);
+    if (!other || !ch_template_enter(p, "elif branches")) return;
+    parse_if(p, other);
+    p->depth--;
+  } else if (end == ENDS_ELSE) {
+    parse_block(p, &s->orelse, ENDS_IF);
+  } else {
+    if (end != ENDS_IF) ch_template_fail(p, "{% endif %} is missing");
+    close_brackets(p, "%}");
+  }
+}
+
+/* Names with commas between them, perhaps in brackets. */
+static void parse_names(parser *p, ch_statement *s) {
+  const char *names[CH_TEMPLATE_ARGUMENTS];
+  int count = 0;
+  bool brackets = ch_template_take(p, "(");
+  do {
+    if (count == CH_TEMPLATE_ARGUMENTS)
+      ch_template_fail(p, "too many names");
+    else
+      names[count++] = ch_template_take_name(p);
+  } while (p->status == CH_OK && ch_template_take(p, ","));
+  if (brackets && p->status == CH_OK) ch_template_need(p, ")");
+  s->names = p->status == CH_OK ? ch_template_allocate(p, (size_t)count * sizeof *s->names) : NULL;
+  if (!s->names) return;
+  memcpy(s->names, names, (size_t)count * sizeof *names);
+  s->name_count = count;
+}
+
+static void parse_for(parser *p, ch_statement *s) {
+  parse_names(p, s);
+  if (p->status == CH_OK && ch_template_need(p, "in")) s->expression = ch_template_expression_before_if(p);
+  if (p->status == CH_OK && ch_template_take(p, "if")) s->condition = ch_template_expression(p);
+  if (p->status == CH_OK && ch_template_take(p, "recursive"))
+    ch_template_fail(p, "loops cannot be recursive; write a macro");
+  close_brackets(p, "%}");
+  int loops = p->loops;
+  ending end = parse_body(p, &s->body);
+  s->uses_loop = p->loops > loops;
+  if (end == ENDS_ELSE) {
+    parse_block(p, &s->orelse, ENDS_FOR);
+  } else {
+    if (end != ENDS_FOR) ch_template_fail(p, "{% endfor %} is missing");
+    close_brackets(p, "%}");
+  }
+}
+
+static void parse_set(parser *p, ch_statement *s) {
+  parse_names(p, s);
+  if (p->status == CH_OK && s->name_count == 1 && ch_template_take(p, "."))
+    s->member = ch_template_take_name(p);
+  if (p->status == CH_OK && ch_template_take(p, "=")) {
+    s->expression = ch_template_tuple(p);
+    close_brackets(p, "%}");
+  } else if (s->name_count > 1 || s->member) {
+    ch_template_need(p, "=");
+  } else {
+    parse_block(p, &s->body, ENDS_SET);
+  }
+}
+
+static void parse_macro(parser *p, ch_statement *s) {
+  const char *names[CH_TEMPLATE_ARGUMENTS];
+  ch_expression *defaults[CH_TEMPLATE_ARGUMENTS];
+  int count = 1;
+  names[0] = ch_template_take_name(p);
+  defaults[0] = NULL;
+  if (p->status == CH_OK) ch_template_need(p, "(");
+  while (p->status == CH_OK && !ch_template_take(p, ")")) {
+    if (count == CH_TEMPLATE_ARGUMENTS) {
+      ch_template_fail(p, "a macro has too many parameters");
+      break;
+    }
+    names[count] = ch_template_take_name(p);
+    defaults[count++] = p->status == CH_OK && ch_template_take(p, "=") ? ch_template_expression(p) : NULL;
+    if (p->status != CH_OK || ch_template_take(p, ")")) break;
+    ch_template_need(p, ",");
+  }
+  s->names = p->status == CH_OK ? ch_template_allocate(p, (size_t)count * sizeof *s->names) : NULL;
+  s->defaults = p->status == CH_OK ? ch_template_allocate(p, (size_t)count * sizeof *s->defaults) : NULL;
+  if (p->status != CH_OK) return;
+  memcpy(s->names, names, (size_t)count * sizeof *names);
+  memcpy(s->defaults, defaults, (size_t)count * sizeof *defaults);
+  s->name_count = count;
+  parse_block(p, &s->body, ENDS_MACRO);
+}
+
+/* Behind "{% raw": text up to {% endraw %}, with brackets in it. */
+static void parse_raw(parser *p, ch_statement ***tail) {
+  close_brackets(p, "%}");
+  if (p->status != CH_OK) return;
+  const char *from = p->at;
+  for (const char *at = from; at + 1 < p->end; at++) {
+    if (at[0] != '{' || at[1] != '%') continue;
+    p->at = at + 2;
+    if (p->at < p->end && (*p->at == '-' || *p->at == '+')) p->at++;
+    if (!ch_template_take(p, "endraw")) continue;
+    const char *behind = p->at;
+    p->at = from;
+    put_text(p, tail, at);
+    p->at = behind;
+    close_brackets(p, "%}");
+    return;
+  }
+  p->at = from;
+  ch_template_fail(p, "{% endraw %} is missing");
+}
+
+/* One statement behind "{%". Returns true when it ends the list of statements, with the closing bracket still to be read. */
+static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
+  static const struct {
+    const char *word;
+    ch_statement_kind kind;
+    void (*parse)(parser *p, ch_statement *s);
+  } statements[] = {{"set", CH_SET, parse_set}, {"for", CH_FOR, parse_for},
+                    {"if", CH_IF, parse_if},    {"macro", CH_MACRO, parse_macro},
+                    {"break", CH_BREAK, NULL},  {"continue", CH_CONTINUE, NULL}};
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+    if (ch_template_take(p, endings[i])) {
+      *end = (ending)i;
+      return true;
+    }
+  for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+    if (!ch_template_take(p, statements[i].word)) continue;
+    ch_statement *s = add(p, tail, statements[i].kind);
+    if (s && statements[i].parse)
+      statements[i].parse(p, s);
+    else
+      close_brackets(p, "%}");
+    return false;
+  }
+  if (ch_template_take(p, "raw")) {
+    parse_raw(p, tail);
+  } else if (trims(p) && ch_template_take(p, "generation")) {
+    ch_statement *s = add(p, tail, CH_IF);
+    if (s) parse_block(p, &s->body, ENDS_GENERATION);
+  } else {
+    ch_template_fail(p, "a statement is set, for, if, macro, break, continue or raw");
+  }
+  return false;
+}
+
+static void parse_comment(parser *p) {
+  for (const char *at = p->at; at + 1 < p->end; at++)
+    if (at[0] == '#' && at[1] == '}') {
+      char sign = at > p->at ? at[-1] : 0;
+      p->at = at + 2;
+      finish_brackets(p, sign == '-' || sign == '+' ? sign : 0, true);
+      return;
+    }
+  ch_template_fail(p, "#} is missing");
+}
+
+static ending parse_body(parser *p, ch_statement **first) {
+  ch_statement **tail = first;
+  ending end = ENDS_TEXT;
+  if (!ch_template_enter(p, "statements")) return end;
+  while (p->status == CH_OK && p->at < p->end) {
+    const char *bracket = next_bracket(p);
+    put_text(p, &tail, bracket);
+    if (bracket == p->end) break;
+    p->at = bracket + 2;
+    if (p->at < p->end && (*p->at == '-' || *p->at == '+')) p->at++;
+    if (bracket[1] == '{') {
+      ch_statement *s = add(p, &tail, CH_OUTPUT);
+      if (s) s->expression = ch_template_tuple(p);
+      close_brackets(p, "}}");
+    } else if (bracket[1] == '#') {
+      parse_comment(p);
+    } else if (parse_statement(p, &tail, &end)) {
+      break;
+    }
+  }
+  p->depth--;
+  return end;
+}
+
+/* Jinja's reading of a source: every line break is \n; the one at the end is removed in chat templates. */
+static char *read_source(ch_template *template, const char *text) {
+  char *copy = ch_arena_strdup(&template->arena, text), *to = copy;
+  if (!copy) return NULL;
+  for (const char *from = copy; *from; from++) {
+    if (*from == '\r' && from[1] == '\n') continue;
+    *to++ = *from == '\r' ? '\n' : *from;
+  }
+  if (template->dialect == CH_TEMPLATE_CHAT && to > copy && to[-1] == '\n') to--;
+  *to = 0;
+  return copy;
+}
+
+ch_status ch_template_parse(const char *text, ch_template_dialect dialect, const char *where,
+                            ch_template **result, ch_error *error) {
+  *result = NULL;
+  ch_template *template = calloc(1, sizeof *template);
+  if (!template) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a template");
+  template->dialect = dialect;
+  const char *copy = read_source(template, text);
+  template->where = ch_arena_strdup(&template->arena, where);
+  template->literals = json_array();
+  ch_status status = CH_OK;
+  if (!copy || !template->where || !template->literals)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a template");
+  if (status == CH_OK) {
+    parser p = {.template = template, .start = copy, .at = copy, .end = copy + strlen(copy), .error = error};
+    ending end = parse_body(&p, &template->first);
+    if (end != ENDS_TEXT) ch_template_fail(&p, "an end or else without its beginning");
+    status = p.status;
+  }
+  if (status == CH_OK)
+    *result = template;
+  else
+    ch_template_free(template);
+  return status;
+}
+
+void ch_template_free(ch_template *template) {
+  if (!template) return;
+  json_decref(template->literals);
+  ch_arena_free(&template->arena);
+  free(template);
+}
