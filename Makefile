@@ -3,7 +3,7 @@
 #   make demo      compare nine attention mechanisms on a small text; the report lies in build/demo/report.html
 #   make test      build and run every test
 #   make test-python  the Python package, and exported models beside transformers; sets up PyTorch in PYTHON_ENV
-#   make build     the optimised program, build/crosshead
+#   make build     the optimised program, build/crosshead, and the libraries
 #   make bench     measure speed against the machine's own limits
 #   make sanitize  the tests again under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make fuzz      every fuzz target for FUZZ_SECONDS seconds, JOBS targets at a time
@@ -11,6 +11,8 @@
 #   make lint      clang-tidy
 #   make install   into PREFIX (and DESTDIR)
 #   make deps      install the Debian packages that building and testing need
+#
+# Warnings are errors after `cmake --preset develop` (and in CI); that choice stays until build/ is removed.
 
 PREFIX ?= /usr/local
 demo_mechanisms = mha,gqa,mla,egmla,mfa,mfa_kr,mea,kha-mlp,masa-qkvo
@@ -19,22 +21,27 @@ PYTHON_ENV ?= build/python
 JOBS ?= $(shell nproc)
 sources = find include src tests bench examples -name '*.[ch]' -print0
 
-.PHONY: build demo test test-python bench sanitize fuzz format format-check lint install deps clean
-build: deps
+.PHONY: build build-deps test-programs demo test test-python bench sanitize fuzz format format-check lint install deps clean
+build: build-deps
 	cmake --preset release
 	cmake --build build -j $(JOBS)
+
+test-programs: deps
+	cmake --preset release
+	cmake --build build -j $(JOBS) --target all_tests
 
 demo: build
 	./build/crosshead compare --data data/tinyshakespeare.txt --mechanisms $(demo_mechanisms) --params 300k \
 	  --tokens 300k --seeds 3 --out build/demo
 
-test: build
-	cd build && ctest --output-on-failure -j $(JOBS)
+test: test-programs
+	scripts/run_tests.sh build $(JOBS)
 
 test-python: build
 	scripts/python_tests.sh $(PYTHON_ENV) $(CURDIR)/build
 
 bench: build
+	cmake --build build -j $(JOBS) --target benchmarks
 	./build/bench/bench_kernels
 	./build/bench/bench_gemm
 	./build/bench/bench_attend
@@ -44,8 +51,8 @@ bench: build
 
 sanitize: deps
 	cmake --preset sanitize
-	cmake --build build-sanitize -j $(JOBS)
-	cd build-sanitize && ctest --output-on-failure -j $(JOBS)
+	cmake --build build-sanitize -j $(JOBS) --target all_tests
+	scripts/run_tests.sh build-sanitize $(JOBS)
 
 fuzz:
 	scripts/deps.sh build fuzz
@@ -69,8 +76,11 @@ lint:
 install: build
 	cmake --install build --prefix $(PREFIX)
 
-deps:
+build-deps:
 	scripts/deps.sh build
+
+deps:
+	scripts/deps.sh build test
 	@scripts/deps.sh mpi || echo "No MPI: training over several processes is not built."
 
 clean:

@@ -27,7 +27,17 @@ install(FILES ${PROJECT_BINARY_DIR}/crosshead-config.cmake ${PROJECT_BINARY_DIR}
 
 # The pkg-config files find their prefix from where they lie, so that `cmake --install --prefix` may choose it late.
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+# Libraries that only a static link needs are named as they were found here, not required as packages: pkg-config would demand their
+# development files, and pass on their flags, to those who link the shared library.
+set(crosshead_links ${JANSSON_LDFLAGS} ${PCRE2_LDFLAGS} ${UTF8PROC_LDFLAGS})
+set(crosshead-train_links ${SQLITE_LDFLAGS})
 foreach(library crosshead crosshead-train)
+  list(REMOVE_DUPLICATES ${library}_links)
+  foreach(directory ${CMAKE_C_IMPLICIT_LINK_DIRECTORIES})
+    list(REMOVE_ITEM ${library}_links -L${directory})
+  endforeach()
+  list(JOIN ${library}_links " " private_links)
   configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
@@ -52,3 +62,14 @@ install(FILES ${PROJECT_BINARY_DIR}/crosshead.fish DESTINATION ${CMAKE_INSTALL_D
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+
+# The loader finds libraries in a system prefix by its cache. Whoever stages an installation in DESTDIR runs ldconfig later.
+install(CODE [[
+  find_program(ldconfig ldconfig PATHS /usr/sbin /sbin)
+  if(ldconfig AND CMAKE_INSTALL_PREFIX MATCHES "^/usr(/local)?/?$" AND "$ENV{DESTDIR}" STREQUAL "")
+    message(STATUS "Running ${ldconfig}")
+    execute_process(COMMAND ${ldconfig} RESULT_VARIABLE failed)
+    if(failed)
+      message(WARNING "ldconfig failed. Until root runs it, programs may not find libcrosshead.")
+    endif()
+  endif()]])

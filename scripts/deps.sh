@@ -1,19 +1,20 @@
 #!/bin/sh
-# Makes sure that the Debian packages of the named groups are installed: deps.sh build|mpi|fuzz|format|browser|python ...
+# Makes sure that the Debian packages of the named groups are installed: deps.sh build|test|mpi|fuzz|format|browser|python ...
 # Installs what is missing where that is allowed without a question; else prints the one command to run.
 set -eu
 
 wanted=
 for group in "$@"; do
   case $group in
-  build) wanted="$wanted make gcc g++ cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libutf8proc-dev libsqlite3-dev
-                 libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libbz2-dev libcmocka-dev libjs-vega" ;;
+  build) wanted="$wanted make gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libutf8proc-dev libsqlite3-dev
+                 libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libbz2-dev libjs-vega" ;;
+  test) wanted="$wanted g++ libcmocka-dev procps python3" ;; # what the tests need beside what they test
   mpi) wanted="$wanted libopenmpi-dev openmpi-bin" ;; # training over several processes; MPICH (libmpich-dev mpich) does too
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
   browser) wanted="$wanted chromium" ;; # the tests of report pages; they are skipped without it
   python) wanted="$wanted python3 python3-venv" ;; # the tests of exported models in PyTorch; the rest comes from PyPI
   format) wanted="$wanted clang-format clang-tidy" ;;
-  *) echo "deps.sh: unknown group '$group'; it is one of build, mpi, fuzz, format, browser or python" >&2; exit 2 ;;
+  *) echo "deps.sh: unknown group '$group'; it is one of build, test, mpi, fuzz, format, browser or python" >&2; exit 2 ;;
   esac
 done
 

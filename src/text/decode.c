@@ -27,8 +27,8 @@ ch_status ch_tokenizer_put_text(const ch_tokenizer *tokenizer, const int32_t *id
                                 bool skip_special, ch_text *text, ch_error *error) {
   bool started = false;
   for (size_t i = 0; i < count; i++) {
-    const char *piece;
-    size_t size;
+    const char *piece = NULL;
+    size_t size = 0;
     if (skip_special && ch_tokenizer_is_special(tokenizer, ids[i])) continue;
     CH_TRY(text_of(tokenizer, ids[i], !started, &piece, &size, error));
     started = true;
@@ -69,8 +69,8 @@ static size_t unfinished(const unsigned char *text, size_t size) {
 
 ch_status ch_decode_next(const ch_tokenizer *tokenizer, ch_decode_stream *stream, int32_t id,
                          bool skip_special, ch_text *text, ch_error *error) {
-  const char *piece;
-  size_t size;
+  const char *piece = NULL;
+  size_t size = 0;
   if (skip_special && ch_tokenizer_is_special(tokenizer, id)) return CH_OK;
   CH_TRY(text_of(tokenizer, id, !stream->started, &piece, &size, error));
   stream->started = true;

@@ -136,11 +136,18 @@ static long number_after(const char *text, const char *before) {
 /* Address space that a prompt of few tokens is done in, with room for many; 0: not known. */
 static size_t enough;
 
+/* Sanitizers map more than any limit, and keep freed memory for a while to find uses of it. */
+static void skip_under_sanitizers(void) {
+  if (!SANITIZED) return;
+  print_message("memory is not limited under sanitizers\n");
+  skip();
+}
+
 /* Too little is an error, said in a line. */
 static void a_limit_ends_in_a_sentence(void **state) {
   (void)state;
-  if (SANITIZED) skip(); /* it maps more than any limit */
-  bool started = false;  /* before, libraries do not find the memory that they start with, and say so */
+  skip_under_sanitizers();
+  bool started = false; /* before, libraries do not find the memory that they start with, and say so */
   for (enough = 64 * (size_t)MIB;; enough += enough / 12) {
     ran r = run("short", enough);
     if (succeeded(&r)) break;
@@ -168,7 +175,7 @@ static void compare_prompts(const char *what, size_t limit) {
 
 static void a_long_prompt_takes_its_cache_and_nothing_more(void **state) {
   (void)state;
-  if (SANITIZED) skip(); /* memory that is freed is kept for a while, to find uses of it */
+  skip_under_sanitizers();
   const size_t arena =
       64 * (size_t)MIB; /* address space that malloc takes for a second thread, where it can */
   compare_prompts("llama", enough ? enough + arena + 8 * MIB : 0);
@@ -206,7 +213,7 @@ static void so_does_one_of_any_mechanism(void **state) {
       "'type': 'mla', 'kv_lora_rank': 24, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 8, 'v_head_dim': 8",
       "'type': 'mla', 'kv_lora_rank': 24, 'qk_nope_head_dim': 8, 'qk_rope_head_dim': 8, 'v_head_dim': 8, "
       "'gate_embedding_dim': 8"};
-  if (SANITIZED) skip();
+  skip_under_sanitizers();
   for (size_t i = 0; i < sizeof mechanisms / sizeof *mechanisms; i++) {
     put_mechanism(mechanisms[i]);
     compare_prompts(mechanisms[i], 0);

@@ -23,6 +23,11 @@ for file in share/man/man1/crosshead.1 share/bash-completion/completions/crosshe
   [ -s "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 
+# Those who link the shared libraries need no other package, and get no flags of other libraries.
+flags=$(PKG_CONFIG_PATH='' PKG_CONFIG_LIBDIR=$libdir/pkgconfig pkg-config --cflags crosshead crosshead-train)
+set -- $flags
+[ $# = 1 ] && [ "$(realpath "${1#-I}")" = "$prefix/include" ] || { echo "pkg-config --cflags prints $flags"; exit 1; }
+
 # Every example is built four ways: shared and static, by pkg-config and by CMake. Those of <crosshead/making.h> take the second library.
 package_of() { if grep -q '<crosshead/making.h>' "$1"; then echo crosshead-train; else echo crosshead; fi; }
 archives() { [ "$1" = crosshead ] || echo "$libdir/libcrosshead-train.a"; echo "$libdir/libcrosshead.a"; }

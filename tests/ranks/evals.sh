@@ -10,24 +10,24 @@ figures() { sed 's/"\(scoring_\)*seconds": [0-9.e-]*//g' out; }
 same() {
   local n=$1
   shift
-  alone eval "$model" --json "$@" || { cat out; fail "one process: $*"; }
+  alone eval "$model" --json "$@" || { show; fail "one process: $*"; }
   figures >expected
-  over "$n" eval "$model" --json "$@" || { cat out; fail "$n ranks: $*"; }
+  over "$n" eval "$model" --json "$@" || { show; fail "$n ranks: $*"; }
   figures | diff expected - || fail "the figures of $n ranks differ: $*"
 }
 head -c 12000 text >short
 same 3 --text short --window 256 --stride 64 --cache-dtype q8_0
 same 3 --task mmlu --task-file "$tasks/mmlu/test" --fewshot 2 --fewshot-file "$tasks/mmlu/dev"
 same 4 --task ruler:niah_multikey_3 --length 480,512 --limit 2
-over 2 eval "$model" --task hellaswag --task-file "$tasks/hellaswag.jsonl" --log-samples s.jsonl --runs kept.sqlite || { cat out; fail "samples"; }
+over 2 eval "$model" --task hellaswag --task-file "$tasks/hellaswag.jsonl" --log-samples s.jsonl --runs kept.sqlite || { show; fail "samples"; }
 [ "$(wc -l <s.jsonl)" = "$(wc -l <"$tasks/hellaswag.jsonl")" ] || fail "not all samples are there"
 over 2 eval "$model" --text nowhere && fail "a text that is not there"
 once "cannot open nowhere"
-timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text short : -n 1 "$program" eval "$model" --text short --window 64 >out 2>&1 &&
+timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text short : -n 1 "$program" eval "$model" --text short --window 64 >out 2>err &&
   fail "ranks with other options"
 once "rank 1 has other options than rank 0"
 head -c 6000 text >other
-timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text short : -n 1 "$program" eval "$model" --text other >out 2>&1 &&
+timeout 60 "$MPIRUN" -n 1 "$program" eval "$model" --text short : -n 1 "$program" eval "$model" --text other >out 2>err &&
   fail "ranks with other texts"
 once "rank 1 has another text, model or other options than rank 0"
 # same_model N OPTIONS: N ranks write the model, and report the figures, of one process.
@@ -35,10 +35,10 @@ report() { sed 's/"[a-z_]*seconds": [0-9.e-]*//g; s/"decode_tokens_per_second": 
 same_model() {
   local n=$1
   shift
-  alone compress "$model" --calibration text --out small --force "$@" || { cat out; fail "one process: $*"; }
+  alone compress "$model" --calibration text --out small --force "$@" || { show; fail "one process: $*"; }
   report >expected
   cp small/model.safetensors expected.safetensors
-  over "$n" compress "$model" --calibration text --out small --force "$@" || { cat out; fail "$n ranks: $*"; }
+  over "$n" compress "$model" --calibration text --out small --force "$@" || { show; fail "$n ranks: $*"; }
   once "small: the model" # ranks that know nothing of each other would each say so
   report | diff expected - || fail "the report of $n ranks differs: $*"
   cmp expected.safetensors small/model.safetensors || fail "the model of $n ranks differs: $*"
@@ -46,16 +46,16 @@ same_model() {
 same_model 3 --method masa --ratio 0.2
 same_model 2 --method mea --component-heads 2 --budget 50%
 timeout 60 "$MPIRUN" -n 1 "$program" compress "$model" --method svd-llm --ratio 0.2 --calibration text --out other-small : \
-  -n 1 "$program" compress "$model" --method svd-llm --ratio 0.3 --calibration text --out other-small >out 2>&1 &&
+  -n 1 "$program" compress "$model" --method svd-llm --ratio 0.3 --calibration text --out other-small >out 2>err &&
   fail "ranks with other options compress"
 once "rank 1 has other options than rank 0"
 [ ! -e other-small ] || fail "a failed compression leaves a directory"
 # A signal to one rank is for all.
-timeout 100 "$MPIRUN" -n 3 "$program" eval "$model" --text "$source/data/tinyshakespeare.txt" --window 128 --stride 1 >out 2>&1 &
+timeout 100 "$MPIRUN" -n 3 "$program" eval "$model" --text "$source/data/tinyshakespeare.txt" --window 128 --stride 1 >out 2>err &
 job=$!
-for ((i = 0; i < 200; i++)); do grep -q "whole text" out && break; sleep 0.05; done
+for ((i = 0; i < 200; i++)); do grep -q "whole text" out err 2>/dev/null && break; sleep 0.05; done
 kill -INT "$(pgrep -f "$program eval .* --stride 1\$" | while read -r p; do [ "$(readlink "/proc/$p/exe")" = "$program" ] && echo "$p"; done | tail -1)"
 status=0
 wait $job || status=$?
-[ $status = 130 ] || { cat out; fail "SIGINT ends with $status"; }
+[ $status = 130 ] || { show; fail "SIGINT ends with $status"; }
 once "interrupted"

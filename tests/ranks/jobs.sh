@@ -35,11 +35,11 @@ bits)
     set -- $run
     config=$1 type=$2
     shift 2
-    alone train "$config.json" $options --dtype "$type" --out "$config-$type" || { cat out; fail "$config alone"; }
+    alone train "$config.json" $options --dtype "$type" --out "$config-$type" || { show; fail "$config alone"; }
     for n in "$@"; do
       rm -f trace
       over "$n" train "$config.json" $options --dtype "$type" --out "$config-$type-$n" --trace trace ||
-        { cat out; fail "$config over $n ranks"; }
+        { show; fail "$config over $n ranks"; }
       same "$config-$type" "$config-$type-$n"
       # A lane of each rank.
       for ((r = 0; r < n; r++)); do
@@ -49,10 +49,10 @@ bits)
     done
   done
   # Interrupted again and again, and resumed on other numbers of ranks.
-  alone train gqa.json $options --steps 120 --checkpoint-every 4 --out whole || { cat out; fail "the whole run"; }
+  alone train gqa.json $options --steps 120 --checkpoint-every 4 --out whole || { show; fail "the whole run"; }
   first="gqa.json $options --steps 120 --checkpoint-every 4"
   for n in 2 4 3 1 2; do
-    "$MPIRUN" -n $n "$program" train $first --out parts >out 2>&1 &
+    "$MPIRUN" -n $n "$program" train $first --out parts >out 2>err &
     job=$!
     first=--resume
     before=$(steps_of parts)
@@ -63,34 +63,34 @@ bits)
     kill -USR1 $job 2>/dev/null || true
     wait $job || true
   done
-  over 3 train --out parts --resume || { cat out; fail "the last part"; }
+  over 3 train --out parts --resume || { show; fail "the last part"; }
   same whole parts
   ;;
 failures)
-  alone train gqa.json $options --steps 150 --checkpoint-every 5 --out whole || { cat out; fail "the whole run"; }
+  alone train gqa.json $options --steps 150 --checkpoint-every 5 --out whole || { show; fail "the whole run"; }
   started() { # waits for the job's first checkpoint
     for ((i = 0; i < 600; i++)); do [ -f "$1/checkpoint.safetensors" ] && return; sleep 0.05; done
-    cat out
+    show
     fail "the job does not begin"
   }
   # A signal to one rank, or to mpirun, is for all: a checkpoint, one sentence, one exit status.
   for signal in TERM USR1; do
-    timeout 120 "$MPIRUN" -n 3 "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out $signal >out 2>&1 &
+    timeout 120 "$MPIRUN" -n 3 "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out $signal >out 2>err &
     job=$!
     started $signal
     pids=$(pgrep -f "$program train.* --out $signal\$" | while read -r p; do [ "$(readlink "/proc/$p/exe")" = "$program" ] && echo "$p"; done)
     kill -$signal "$(echo "$pids" | shuf -n 1)"
     status=0
     wait $job || status=$?
-    [ $status = $((128 + $(kill -l $signal))) ] || { cat out; fail "SIG$signal ends with $status"; }
+    [ $status = $((128 + $(kill -l $signal))) ] || { show; fail "SIG$signal ends with $status"; }
     once "of 150; \`crosshead train --out $signal --resume\` continues"
-    over 2 train --out $signal --resume || { cat out; fail "resuming after SIG$signal"; }
+    over 2 train --out $signal --resume || { show; fail "resuming after SIG$signal"; }
     same whole $signal
   done
   # A rank that is killed takes the others with it; the last checkpoint is whole.
   for ((round = 0; round < rounds; round++)); do
     rm -rf killed
-    timeout 120 "$MPIRUN" -n 3 "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out killed >out 2>&1 &
+    timeout 120 "$MPIRUN" -n 3 "$program" train gqa.json $options --steps 150 --checkpoint-every 5 --out killed >out 2>err &
     job=$!
     started killed
     sleep "0.$((RANDOM % 10))"
@@ -101,7 +101,7 @@ failures)
     wait $job || status=$?
     [ $((SECONDS - begin)) -le 30 ] || fail "the job ends $((SECONDS - begin)) s after a rank was killed"
     [ -z "$victim" ] || [ $status != 0 ] || [ -f killed/model.safetensors ] || fail "the job ends well without a rank"
-    over 2 train --out killed --resume || { cat out; fail "resuming after a rank was killed"; }
+    over 2 train --out killed --resume || { show; fail "resuming after a rank was killed"; }
     same whole killed
   done
   ;;
@@ -119,7 +119,7 @@ input)
   differ() { # differ SENTENCE MORE...: rank 1 has more options
     local sentence=$1
     shift
-    timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 "$program" train gqa.json $options --out a "$@" >out 2>&1 &&
+    timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 "$program" train gqa.json $options --out a "$@" >out 2>err &&
       fail "ranks that differ: $*"
     once "$sentence"
   }
@@ -128,11 +128,11 @@ input)
   cp text other
   differ "rank 1 has other names of files than rank 0" --data other
   config gqa '"attention": {"type": "gqa"}'
-  timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 --wdir "$work" env CROSSHEAD_ISA=plain "$program" train gqa.json $options --out a >out 2>&1 &&
+  timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 --wdir "$work" env CROSSHEAD_ISA=plain "$program" train gqa.json $options --out a >out 2>err &&
     fail "ranks with other instructions"
   once "rank 1 has another set of instructions"
   cp "$program" another && printf ' ' >>another && cp "$(dirname "$program")/crosshead-mpi.so" .
-  timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 ./another train gqa.json $options --out a >out 2>&1 &&
+  timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : -n 1 ./another train gqa.json $options --out a >out 2>err &&
     fail "ranks with other programs"
   once "rank 1 has another program than rank 0"
   # A directory in which another job trains.
@@ -144,10 +144,10 @@ input)
   kill -TERM $job
   wait $job || true
   # No MPI: the module is not there.
-  CROSSHEAD_MPI=$work/none.so timeout 60 "$MPIRUN" -n 2 "$program" train gqa.json $options --out a >out 2>&1 && fail "ranks without MPI"
+  CROSSHEAD_MPI=$work/none.so timeout 60 "$MPIRUN" -n 2 "$program" train gqa.json $options --out a >out 2>err && fail "ranks without MPI"
   once "2 processes were started to work together"
   timeout 60 "$MPIRUN" -n 1 "$program" train gqa.json $options --out a : \
-    -n 1 env CROSSHEAD_MPI=$work/none.so "$program" train gqa.json $options --out a >out 2>&1 && fail "one rank without MPI"
+    -n 1 env CROSSHEAD_MPI=$work/none.so "$program" train gqa.json $options --out a >out 2>err && fail "one rank without MPI"
   once "rank 1: 2 processes were started to work together"
   ;;
 *) fail "no such part" ;;

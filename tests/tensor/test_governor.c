@@ -181,7 +181,10 @@ static int without_waiting(void **state) {
 static void this_system_says_how_long_threads_waited(void **state) {
   (void)state;
   ch_waiting before, after;
-  if (!ch_read_waiting(&before)) skip(); /* a kernel without schedstat */
+  if (!ch_read_waiting(&before)) {
+    print_message("this kernel has no schedstat\n");
+    skip();
+  }
   assert_true(before.ran > 0 && before.waited >= 0);
   volatile double sum = 0;
   do {

@@ -7,7 +7,7 @@ enum { MOST_VECTORS = 4 };
 ALWAYS_INLINE void some_columns(const int vectors, int64_t rank, int64_t dim, int64_t i, real scale,
                                 const real *a, int64_t a_step, const real *b, int64_t b_step, real *y,
                                 bool accumulate) {
-  int64_t left = dim - i;
+  const int64_t left = vectors > 1 ? MOST_VECTORS * VL : dim - i; /* only a single vector may be cut off */
   vec sum[MOST_VECTORS];
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) sum[v] = splat(0);

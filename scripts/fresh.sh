@@ -1,0 +1,160 @@
+#!/bin/bash
+# Runs the two commands of the README in a bare system, from a fresh clone, as an ordinary user and as root:
+#   fresh.sh SUITE [--as user|root] [--run COMMAND]... [--mirror URL] [--dir DIR] [--keep]
+#
+#   SUITE          bookworm, trixie, jammy, noble or another suite that debootstrap knows
+#   --as WHO       only as this one of `user` and `root`; both otherwise, the user first, while nothing is installed
+#   --run COMMAND  instead of `make demo` and `make test`, in the clone; may be given several times
+#   --mirror URL   where packages come from; otherwise $FRESH_MIRROR, otherwise the mirror of this machine where it has the same
+#                  distribution, otherwise debootstrap's own
+#   --dir DIR      makes the system in DIR, which must not exist; otherwise in a new directory of $TMPDIR
+#   --keep         leaves the system there
+#
+# The clone has what is committed here. An ordinary user cannot install packages: what the build asks for is what root installs.
+# Needs root, debootstrap and a mirror. Exit status 77 means that one of them is missing. Everything else that fails is 1.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+usage() {
+  sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+cannot() {
+  echo "fresh.sh: $*" >&2
+  exit 77
+}
+
+suite= mirror=${FRESH_MIRROR:-} system= keep= who="user root"
+commands=()
+while [ $# -gt 0 ]; do
+  case $1 in
+  --as) case ${2:-} in user | root) who=$2 ;; *) usage ;; esac; shift ;;
+  --run) [ $# -gt 1 ] || usage; commands+=("$2"); shift ;;
+  --mirror) [ $# -gt 1 ] || usage; mirror=$2; shift ;;
+  --dir) [ $# -gt 1 ] || usage; system=$2; shift ;;
+  --keep) keep=yes ;;
+  -*) usage ;;
+  *) [ -z "$suite" ] || usage; suite=$1 ;;
+  esac
+  shift
+done
+[ -n "$suite" ] || usage
+[ ${#commands[@]} -gt 0 ] || commands=("make demo" "make test")
+
+# --- inside: everything that is mounted, and every process, ends with these namespaces -------------------------------------
+
+enter() { # enter root|user COMMAND: in the home directory
+  local home=/root
+  [ "$1" = root ] || home=/home/$1
+  chroot --userspec="$1:$1" "$system" env -i HOME="$home" USER="$1" LANG=C.UTF-8 TERM=dumb \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin http_proxy="${http_proxy:-}" \
+    bash -c "cd && $2"
+}
+
+# As the ordinary user: a command that asks for packages is run again when root has installed those.
+as_user() {
+  local asked=
+  while :; do
+    if enter user "cd crosshead && $1" 2>&1 | tee "$system/tmp/said"; then return 0; fi
+    local ask
+    ask=$(sed -n 's/^These Debian packages are missing; run: sudo //p' "$system/tmp/said" | tail -1)
+    [ -n "$ask" ] && [ "$ask" != "$asked" ] || return 1
+    asked=$ask
+    echo "== root: $ask"
+    enter root "DEBIAN_FRONTEND=noninteractive $ask -y -q" >"$system/tmp/installed" 2>&1 || { cat "$system/tmp/installed"; return 1; }
+  done
+}
+
+if [ "${FRESH_INSIDE:-}" = yes ]; then
+  mount -t proc proc "$system/proc"
+  enter root "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q make" >"$system/tmp/installed" 2>&1 ||
+    { cat "$system/tmp/installed"; exit 1; }
+  for name in $who; do
+    for command in "${commands[@]}"; do
+      echo
+      echo "== $suite, $name: $command"
+      begin=$SECONDS status=0
+      if [ "$name" = user ]; then as_user "$command" || status=$?; else enter root "cd crosshead && $command" 2>&1 || status=$?; fi
+      [ "$status" = 0 ] || { echo "fresh.sh: '$command' failed as $name in a bare $suite" >&2; exit 1; }
+      echo "== $suite, $name: $command: done in $((SECONDS - begin)) s"
+    done
+  done
+  exit 0
+fi
+
+# --- outside: makes the system, and removes it -----------------------------------------------------------------------------
+
+[ "$(id -u)" = 0 ] || cannot "a bare system is made by root; this is $(id -un)"
+command -v debootstrap >/dev/null || cannot "debootstrap is not installed (Debian: debootstrap)"
+unshare --mount --pid --fork true 2>/dev/null || cannot "this machine does not let root mount file systems (unshare fails)"
+
+# debootstrap knows a suite by a script of its name. Younger suites have the script of their elders.
+case $suite in
+jammy | noble | oracular | plucky | questing) distribution=ubuntu script=gutsy ;;
+*) distribution=debian script=sid ;;
+esac
+scripts=/usr/share/debootstrap/scripts
+[ -e "$scripts/$script" ] || cannot "debootstrap has no script for $suite"
+[ ! -e "$scripts/$suite" ] || script=$suite
+
+# The machine's own mirror: the first that apt uses for this distribution's main archive.
+if [ -z "$mirror" ]; then
+  mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+    awk -v label="$distribution" 'tolower($1) == label && tolower($2) == label && $3 ~ /^http/ { print $3; exit }')
+fi
+keyring=/usr/share/keyrings/$distribution-archive-keyring.gpg
+[ -e "$keyring" ] || cannot "the keys of $distribution are not installed (Debian: $distribution-archive-keyring or ubuntu-keyring)"
+if [ -z "${http_proxy:-}" ]; then
+  eval "$(apt-config shell proxy Acquire::http::Proxy 2>/dev/null)"
+  [ -z "${proxy:-}" ] || export http_proxy=$proxy
+fi
+
+made=
+end() {
+  [ -z "$made" ] || [ -n "$keep" ] || rm -rf --one-file-system "$made"
+  [ -z "$keep" ] || [ -z "$made" ] || echo "The system is in $made."
+}
+trap end EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+if [ -n "$system" ]; then
+  [ ! -e "$system" ] || { echo "fresh.sh: $system exists" >&2; exit 1; }
+  mkdir -p "$system"
+  system=$(cd "$system" && pwd)
+else
+  system=$(mktemp -d "${TMPDIR:-/tmp}/crosshead-$suite-XXXXXX")
+fi
+made=$system
+log=$system.log
+echo "== A bare $suite${mirror:+ from $mirror}"
+if ! unshare --mount debootstrap --variant=minbase --keyring="$keyring" "$suite" "$system" ${mirror:+"$mirror"} ${mirror:+"$script"} >"$log" 2>&1; then
+  tail -5 "$log" >&2
+  rm -f "$log"
+  cannot "debootstrap makes no $suite here"
+fi
+rm -f "$log"
+chmod 755 "$system"
+echo force-unsafe-io >"$system/etc/dpkg/dpkg.cfg.d/fresh" # this system need not survive a power failure
+echo 'APT::Install-Recommends "false"; Acquire::Languages "none";' >"$system/etc/apt/apt.conf.d/90fresh"
+if [ "$distribution" = ubuntu ]; then sed -i 's/main$/main universe/' "$system/etc/apt/sources.list"; fi
+cp /etc/resolv.conf "$system/etc/resolv.conf"
+chroot "$system" useradd --create-home --shell /bin/bash user
+for name in $who; do
+  home=$system/root
+  [ "$name" = root ] || home=$system/home/$name
+  git clone -q --no-hardlinks "file://$here" "$home/crosshead"
+  [ "$name" = root ] || chroot "$system" chown -R "$name:$name" "/home/$name/crosshead"
+done
+
+# Ctrl-C reaches all processes of the terminal; a signal to this one alone ends the rest through --kill-child.
+export FRESH_INSIDE=yes
+arguments=("$suite" --dir "$system")
+[ "$who" = "user root" ] || arguments+=(--as "$who")
+for command in "${commands[@]}"; do arguments+=(--run "$command"); done
+status=0
+unshare --mount --pid --fork --kill-child "$0" "${arguments[@]}" &
+inside=$!
+trap 'kill -TERM $inside 2>/dev/null; wait $inside 2>/dev/null; exit 130' INT
+trap 'kill -TERM $inside 2>/dev/null; wait $inside 2>/dev/null; exit 143' TERM HUP
+wait $inside || status=$?
+exit "$status"
